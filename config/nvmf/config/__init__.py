@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Configuration: what a target serves, as TOML files and as validated models."""
+
+from nvmf.config.advice import advice
+from nvmf.config.loader import ConfigError, json_schema, load, loads
+from nvmf.config.models import (
+    Config,
+    IwarpConfig,
+    NamespaceConfig,
+    PortConfig,
+    SubsystemConfig,
+    TargetConfig,
+)
+
+__all__ = [
+    "Config",
+    "ConfigError",
+    "IwarpConfig",
+    "NamespaceConfig",
+    "PortConfig",
+    "SubsystemConfig",
+    "TargetConfig",
+    "advice",
+    "json_schema",
+    "load",
+    "loads",
+]

@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Reads a TOML configuration; an error names the file, the line, the key and what was expected."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from nvmf.config.models import Config
+from nvmf.config.words import Loc, expectation
+
+
+class ConfigError(Exception):
+    """A configuration cannot be used: one line for each fault, in the order of the file."""
+
+    source: str
+    """The file."""
+    problems: tuple[str, ...]
+    """FILE:LINE: KEY: sentence."""
+
+    def __init__(self, source: str, problems: Sequence[str]) -> None:
+        super().__init__("\n".join(problems))
+        self.source = source
+        self.problems = tuple(problems)
+
+
+def load(path: str | Path) -> Config:
+    """The configuration in a file; relative paths in it start at its folder.
+
+    ConfigError where it cannot be read, is not TOML, or is not a configuration.
+    """
+    path = Path(path)
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(str(path), [f"{path}: cannot be read: {error.strerror}"]) from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(str(path), [f"{path}: is not UTF-8 text: {error}"]) from error
+    return loads(text, str(path), base=path.parent)
+
+
+def loads(text: str, source: str = "configuration", *, base: Path | None = None) -> Config:
+    """The configuration in a TOML text; base is where relative paths start."""
+    try:
+        data = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        line = re.search(r"at line (\d+)", str(error))
+        where = f"{source}:{line[1]}" if line else source
+        hint = "; text, and a size with its unit, is written in quotes" if _bare(text, line) else ""
+        raise ConfigError(source, [f"{where}: is not TOML: {error}{hint}"]) from error
+    if base is not None:
+        _anchor(data, base)
+    try:
+        return Config.model_validate(data)
+    except ValidationError as error:
+        lines = _key_lines(text)
+        found = sorted(
+            (_line_of(detail["loc"], lines) or 0, _sentence(source, detail, lines))
+            for detail in error.errors(include_url=False)
+        )
+        raise ConfigError(source, [sentence for _, sentence in found]) from None
+
+
+def json_schema() -> dict[str, Any]:
+    """The JSON schema of a configuration, for editors."""
+    return Config.model_json_schema(by_alias=True)
+
+
+def _anchor(data: dict[str, Any], base: Path) -> None:
+    """Make relative paths of namespaces start at base."""
+    subsystems = data.get("subsystem")
+    for subsystem in subsystems if isinstance(subsystems, list) else []:
+        namespaces = subsystem.get("namespace") if isinstance(subsystem, dict) else None
+        for namespace in namespaces if isinstance(namespaces, list) else []:
+            if isinstance(namespace, dict) and isinstance(namespace.get("path"), str):
+                namespace["path"] = str(base / namespace["path"])
+
+
+def _sentence(source: str, detail: Any, lines: dict[Loc, int]) -> str:
+    """FILE:LINE: KEY: what was expected (and what is there, where that is short)."""
+    loc: Loc = detail["loc"]
+    key = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in loc)[1:]
+    line = _line_of(loc, lines)
+    where = f"{source}:{line}" if line else source
+    said = expectation(detail)
+    return f"{where}: {key}: {said}" if key else f"{where}: {said}"
+
+
+def _line_of(loc: Loc, lines: dict[Loc, int]) -> int | None:
+    """The line of a key, or of the table that it should be in."""
+    for end in range(len(loc), 0, -1):
+        line = lines.get(loc[:end])
+        if line is not None:
+            return line
+    return None
+
+
+def _bare(text: str, line: re.Match[str] | None) -> bool:
+    """Whether the line gives a key a value that starts like 1GiB or like a word."""
+    if line is None:
+        return False
+    return bool(re.match(r"[^=#]*=\s*(\d+[A-Za-z]|[A-Za-z/])", text.splitlines()[int(line[1]) - 1]))
+
+
+_HEADER = re.compile(r"\s*(\[\[?)\s*([^\[\]]+?)\s*\]\]?\s*(#.*)?$")
+_KEY = re.compile(r"\s*([A-Za-z0-9_-]+)\s*=")
+
+
+def _key_lines(text: str) -> dict[Loc, int]:
+    """Line of each table and key of ordinary TOML (keys inside inline tables are not found)."""
+    lines: dict[Loc, int] = {}
+    counts: dict[Loc, int] = {}
+    here: Loc = ()
+    for number, line in enumerate(text.splitlines(), 1):
+        if header := _HEADER.match(line):
+            names = [name.strip(" \"'") for name in header[2].split(".")]
+            here = ()
+            for name in names[:-1]:
+                here += (name,)
+                if here in counts:
+                    here += (counts[here],)
+            here += (names[-1],)
+            if header[1] == "[[":
+                counts[here] = counts.get(here, -1) + 1
+                here += (counts[here],)
+            lines.setdefault(here, number)
+        elif key := _KEY.match(line):
+            lines.setdefault((*here, key[1]), number)
+    return lines

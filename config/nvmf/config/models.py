@@ -1,0 +1,246 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Models of the configuration: every key, its default, its limits, and what must fit together."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated, Literal, Self
+from uuid import UUID
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    StrictBool,
+    StrictInt,
+    StringConstraints,
+    field_validator,
+    model_validator,
+)
+
+from nvmf.config.units import Eui64, Nguid, Nqn, Size, format_size
+from nvmf.spec.nqn import DISCOVERY_NQN
+
+MIB = 1 << 20
+PRINTABLE = r"^[\x20-\x7e]*$"
+CONGESTION = r"^[a-z0-9_]{1,15}$"
+
+
+class Model(BaseModel):
+    """Unknown keys are refused, and what was validated does not change.
+
+    Whole numbers and booleans are strict: "yes" in quotes may be meant as either answer.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+
+
+def _power_of_two(value: int, low: int, high: int) -> int:
+    if value & (value - 1) or not low <= value <= high:
+        raise ValueError(f"expected a power of two from {format_size(low)} to {format_size(high)}")
+    return value
+
+
+def _unique(values: Iterable[object], what: str) -> None:
+    seen: set[object] = set()
+    for value in values:
+        if value in seen:
+            raise ValueError(f"{what} {value} is there twice")
+        seen.add(value)
+
+
+class TargetConfig(Model):
+    """[target]: threads and memory."""
+
+    reactors: StrictInt = Field(1, ge=1, le=64)
+    """Threads that move data."""
+    cpus: tuple[Annotated[StrictInt, Field(ge=-1, le=4095)], ...] | None = None
+    """One CPU a reactor, -1 for any; not pinned where left out."""
+    spin_us: StrictInt = Field(100, ge=0, le=1_000_000)
+    """Microseconds a reactor polls after its last work before it sleeps."""
+    buffer_size: Size = 131072
+    """Bytes of a transfer buffer: a power of two."""
+    buffers: StrictInt = Field(128, ge=2, le=65536)
+    """Transfer buffers a reactor."""
+    max_queues: StrictInt = Field(4096, ge=1, le=65535)
+    """Connections altogether."""
+
+    @field_validator("buffer_size")
+    @classmethod
+    def _buffer_size(cls, value: int) -> int:
+        return _power_of_two(value, 4096, 16 * MIB)
+
+    @model_validator(mode="after")
+    def _together(self) -> Self:
+        if self.cpus is not None and len(self.cpus) != self.reactors:
+            raise ValueError(f"cpus names {len(self.cpus)} CPUs for {self.reactors} reactors")
+        return self
+
+
+class IwarpConfig(Model):
+    """[iwarp]: the embedded device.  What is left out is the engine's default."""
+
+    crc: StrictBool | None = None
+    """Ask for CRC32C; it is always honoured where the peer asks."""
+    congestion: str | None = Field(None, pattern=CONGESTION)
+    """TCP_CONGESTION of its sockets."""
+    mpa_revision: Literal[1, 2] | None = None
+    handshake_timeout_ms: StrictInt | None = Field(None, ge=100, le=600_000)
+
+
+class PortConfig(Model):
+    """[[port]]: where to listen."""
+
+    traddr: str = "127.0.0.1"
+    """A numeric IPv4 or IPv6 address; 0.0.0.0 and :: are all of them."""
+    trsvcid: StrictInt = Field(4420, ge=0, le=65535)
+    """Port; 0 takes a free one."""
+    device: Literal["iwarp", "system", "auto"] = "auto"
+    """The embedded device, the system's RDMA devices, or the latter where the address is theirs."""
+
+    @field_validator("traddr")
+    @classmethod
+    def _traddr(cls, value: str) -> str:
+        try:
+            return str(ipaddress.ip_address(value))
+        except ValueError:
+            raise ValueError(f"{value!r} is not a numeric IPv4 or IPv6 address") from None
+
+
+class NamespaceConfig(Model):
+    """[[subsystem.namespace]]: a namespace and what stands behind it."""
+
+    nsid: StrictInt | None = Field(None, ge=1, le=0xFFFFFFFE)
+    """Namespace identifier; the next free one where left out."""
+    store: Literal["ram", "file", "pmem", "null"]
+    size: Size | None = None
+    """Bytes; ram and null need it, and of a file no more than it is used."""
+    path: Path | None = None
+    """The file or block device of file and pmem."""
+    block_size: Literal[512, 4096] = 512
+    """Bytes of a logical block."""
+    direct: StrictBool | None = None
+    """Bypass the page cache: yes, no, or where it can be."""
+    read_only: StrictBool = False
+    uuid: UUID | None = None
+    """Identifiers: made from the subsystem, the NSID and the path where they are left out."""
+    nguid: Nguid = None
+    eui64: Eui64 = None
+
+    @model_validator(mode="after")
+    def _together(self) -> Self:
+        if self.store in ("ram", "null"):
+            if self.size is None:
+                raise ValueError(f'store = "{self.store}" needs size')
+            if self.path is not None:
+                raise ValueError(f'store = "{self.store}" has no path')
+        elif self.path is None:
+            raise ValueError(f'store = "{self.store}" needs path')
+        if self.direct is not None and self.store != "file":
+            raise ValueError('direct goes with store = "file"')
+        if self.size is not None and (self.size == 0 or self.size % self.block_size):
+            raise ValueError(f"size {self.size} is not a multiple of block_size {self.block_size}")
+        if self.uuid is not None and self.uuid.int == 0:
+            raise ValueError("uuid is not all zero")
+        return self
+
+
+_Text = Annotated[str, StringConstraints(pattern=PRINTABLE)]
+
+
+class SubsystemConfig(Model):
+    """[[subsystem]]: an NVM subsystem."""
+
+    nqn: Nqn
+    serial: _Text | None = Field(None, min_length=1, max_length=20)
+    """Made from the NQN where left out."""
+    model: _Text = Field("nvmeof-rdma", min_length=1, max_length=40)
+    allow_any_host: StrictBool = False
+    hosts: tuple[Nqn, ...] = ()
+    """NQNs of the hosts that may connect."""
+    max_namespaces: StrictInt = Field(32, ge=1, le=1024)
+    """The highest NSID that it will ever have."""
+    mdts: Size = MIB
+    """Bytes one command may transfer: a power of two."""
+    in_capsule: Size = 4096
+    """Bytes of data that a write may bring along in its capsule."""
+    max_io_queues: StrictInt = Field(64, ge=1, le=1024)
+    """I/O queues a controller."""
+    queue_size: StrictInt = Field(1024, ge=16, le=4096)
+    """Entries of an I/O queue at most; a host gets what it asks for, and only that costs memory."""
+    namespaces: tuple[NamespaceConfig, ...] = Field((), alias="namespace")
+
+    @field_validator("nqn")
+    @classmethod
+    def _not_discovery(cls, value: str) -> str:
+        if value == DISCOVERY_NQN:
+            raise ValueError("the discovery subsystem is always there and is not configured")
+        return value
+
+    @field_validator("mdts")
+    @classmethod
+    def _mdts(cls, value: int) -> int:
+        return _power_of_two(value, 8192, 8 * MIB)
+
+    @field_validator("in_capsule")
+    @classmethod
+    def _in_capsule(cls, value: int) -> int:
+        if value % 16 or value > 65536:
+            raise ValueError("expected a multiple of 16 bytes, at most 64 KiB")
+        return value
+
+    @model_validator(mode="after")
+    def _together(self) -> Self:
+        _unique((n.nsid for n in self.namespaces if n.nsid is not None), "nsid")
+        _unique((n.uuid for n in self.namespaces if n.uuid is not None), "uuid")
+        _unique((n.nguid.hex() for n in self.namespaces if n.nguid), "nguid")
+        _unique((n.eui64.hex() for n in self.namespaces if n.eui64), "eui64")
+        _unique(self.hosts, "host")
+        if len(self.namespaces) > self.max_namespaces:
+            raise ValueError(
+                f"{len(self.namespaces)} namespaces, but max_namespaces = {self.max_namespaces}: "
+                f"set max_namespaces = {len(self.namespaces)}"
+            )
+        for namespace in self.namespaces:
+            if namespace.nsid is not None and namespace.nsid > self.max_namespaces:
+                raise ValueError(
+                    f"nsid {namespace.nsid} is above max_namespaces = {self.max_namespaces}: "
+                    f"set max_namespaces = {namespace.nsid}"
+                )
+        if self.allow_any_host and self.hosts:
+            raise ValueError("hosts has no meaning beside allow_any_host = true")
+        return self
+
+    def numbered(self) -> list[tuple[int, NamespaceConfig]]:
+        """(NSID, namespace) of each: those without a number get the lowest free ones."""
+        taken = {n.nsid for n in self.namespaces}
+        free = (nsid for nsid in range(1, self.max_namespaces + 1) if nsid not in taken)
+        return [(n.nsid if n.nsid is not None else next(free), n) for n in self.namespaces]
+
+
+class Config(Model):
+    """A whole configuration file."""
+
+    target: TargetConfig = TargetConfig()
+    iwarp: IwarpConfig = IwarpConfig()
+    ports: tuple[PortConfig, ...] = Field((PortConfig(),), alias="port")
+    subsystems: tuple[SubsystemConfig, ...] = Field((), alias="subsystem")
+
+    @model_validator(mode="after")
+    def _together(self) -> Self:
+        if not self.ports:
+            raise ValueError("a target needs a port")
+        _unique((s.nqn for s in self.subsystems), "subsystem nqn")
+        _unique((f"{p.traddr}:{p.trsvcid}" for p in self.ports if p.trsvcid), "port")
+        _unique(
+            (
+                str(n.path)
+                for s in self.subsystems
+                for n in s.namespaces
+                if n.path is not None and not n.read_only
+            ),
+            "writable path",
+        )
+        return self

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Types of configuration values: sizes as people write them, NQNs, fixed-length identifiers."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated
+
+from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
+
+from nvmf.spec.nqn import validate_nqn
+
+_FACTORS: dict[str, int] = {
+    "": 1,
+    "b": 1,
+    **{
+        f"{letter}{tail}": 1024 ** (i + 1) for i, letter in enumerate("kmgt") for tail in ("", "ib")
+    },
+    **{f"{letter}b": 1000 ** (i + 1) for i, letter in enumerate("kmgt")},
+}
+
+
+def parse_size(value: object) -> int:
+    """Bytes from an integer or from text such as 4096, "4KiB", "1.5 GiB", "64M", "1TB".
+
+    K, M, G and T, alone or with iB, are powers of 1024; kB, MB, GB and TB are powers of 1000.
+    ValueError where it is neither, or is not a whole number of bytes.
+    """
+    if isinstance(value, int) and not isinstance(value, bool):
+        if value < 0:
+            raise ValueError("a size is not negative")
+        return value
+    if not isinstance(value, str):
+        raise ValueError('expected a size: a whole number, or text such as "4KiB" or "1GiB"')
+    match = re.fullmatch(r"\s*(\d+)(?:\.(\d{1,6}))?\s*([A-Za-z]*)\s*", value)
+    factor = _FACTORS.get(match[3].lower()) if match else None
+    if match is None or factor is None:
+        raise ValueError(f'{value!r} is not a size such as "4KiB" or "1GiB"')
+    whole, fraction = match[1], match[2] or ""
+    scaled = int(whole + fraction) * factor
+    size, rest = divmod(scaled, int("1" + "0" * len(fraction)))
+    if rest:
+        raise ValueError(f"{value!r} is not a whole number of bytes")
+    return size
+
+
+def format_size(size: int) -> str:
+    """Bytes for people, exact: "1 GiB", "4 KiB", "1000 B"."""
+    for power, unit in ((4, "TiB"), (3, "GiB"), (2, "MiB"), (1, "KiB")):
+        if size and size % 1024**power == 0:
+            return f"{size // 1024**power} {unit}"
+    return f"{size} B"
+
+
+def _identifier(value: object, size: int) -> bytes | None:
+    if value is None:
+        return None
+    if isinstance(value, bytes) and len(value) == size:
+        return value
+    if isinstance(value, str):
+        digits = re.sub(r"[-:. ]", "", value)
+        if re.fullmatch(rf"[0-9A-Fa-f]{{{2 * size}}}", digits):
+            found = bytes.fromhex(digits)
+            if any(found):
+                return found
+            raise ValueError("an identifier is not all zero")
+    raise ValueError(f"expected {2 * size} hexadecimal digits in quotes")
+
+
+def _nguid(value: object) -> bytes | None:
+    return _identifier(value, 16)
+
+
+def _eui64(value: object) -> bytes | None:
+    return _identifier(value, 8)
+
+
+def _nqn(value: object) -> str:
+    if not isinstance(value, str):
+        raise ValueError("expected an NQN in quotes")
+    return validate_nqn(value)
+
+
+Size = Annotated[
+    int,
+    BeforeValidator(parse_size),
+    WithJsonSchema({"anyOf": [{"type": "integer", "minimum": 0}, {"type": "string"}]}),
+]
+"""Bytes."""
+Nqn = Annotated[str, BeforeValidator(_nqn), WithJsonSchema({"type": "string", "format": "nqn"})]
+"""An NVMe Qualified Name."""
+Nguid = Annotated[
+    bytes | None,
+    BeforeValidator(_nguid),
+    PlainSerializer(lambda value: value.hex() if value else None),
+    WithJsonSchema({"type": "string"}),
+]
+"""16 bytes, written as 32 hexadecimal digits."""
+Eui64 = Annotated[
+    bytes | None,
+    BeforeValidator(_eui64),
+    PlainSerializer(lambda value: value.hex() if value else None),
+    WithJsonSchema({"type": "string"}),
+]
+"""8 bytes, written as 16 hexadecimal digits."""

@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What is wrong with a value, in the words of a configuration instead of those of the validator."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator
+from typing import Any, get_args
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from nvmf.config.models import CONGESTION, PRINTABLE, Config
+
+Loc = tuple[int | str, ...]
+"""Where a value is: keys, and numbers of tables that are repeated."""
+
+_FIXED = {
+    "bool_type": "expected true or false, without quotes",
+    "bool_parsing": "expected true or false, without quotes",
+    "string_type": "expected text in quotes",
+    "path_type": "expected a path in quotes",
+    "uuid_type": 'expected a UUID in quotes, such as "f81d4fae-7dec-11d0-a765-00a0c91e6bf6"',
+    "uuid_parsing": 'expected a UUID such as "f81d4fae-7dec-11d0-a765-00a0c91e6bf6"',
+}
+_PATTERNS = {
+    PRINTABLE: "expected printable ASCII characters",
+    CONGESTION: 'expected the name of a TCP congestion control, such as "cubic"',
+}
+
+
+def expectation(detail: Any) -> str:
+    """What was expected, for one entry of ValidationError.errors(), and what is there instead."""
+    kind, loc, given = str(detail["type"]), detail["loc"], detail.get("input")
+    if kind == "extra_forbidden":
+        return _unknown(loc)
+    if kind == "missing":
+        return f"is missing: {_header(loc[:-1])} needs it"
+    said = _said(kind, detail, loc)
+    short = isinstance(given, str | int | float) and len(str(given)) <= 60
+    if not short or repr(given) in said:
+        return said
+    return f"{said} (it is {_toml(given)})"
+
+
+def _said(kind: str, detail: Any, loc: Loc) -> str:
+    limits = detail.get("ctx", {})
+    if kind == "value_error":
+        return str(limits["error"])
+    if kind in _FIXED:
+        return _FIXED[kind]
+    if kind.startswith("int_"):
+        return f"expected a whole number{_range(loc)}, without quotes"
+    if kind.startswith(("greater_than", "less_than")):
+        return f"expected a number{_range(loc)}"
+    if kind in ("string_too_long", "string_too_short"):
+        return f"expected text{_range(loc)}"
+    if kind == "string_pattern_mismatch":
+        return _PATTERNS.get(limits["pattern"], f"expected text like {limits['pattern']}")
+    if kind == "literal_error":
+        return f"expected {str(limits['expected']).replace(chr(39), chr(34))}"
+    if kind == "tuple_type":
+        return f"expected {_header((*loc, 0)) if _model(loc) else 'a list in [ ]'}"
+    if kind.startswith(("model_", "dict_")):
+        return f"expected a table {_header(loc)}"
+    return str(detail["msg"])  # a kind that no key of ours has today
+
+
+def _unknown(loc: Loc) -> str:
+    """The keys there are, the one that was probably meant, or the table that has it."""
+    key, model = str(loc[-1]), _model(loc[:-1]) or Config
+    keys = _keys(model)
+    said = "unknown key"
+    near = difflib.get_close_matches(key, keys, 1)
+    owners = [_header(path) for path, other in _tables(Config, ()) if key in _keys(other)]
+    if near:
+        said += f": did you mean {near[0]}?"
+    elif owners:
+        said += f": it is one of {' and '.join(owners)}."
+    else:
+        said += "."
+    table = _header(loc[:-1])
+    return f"{said} {table[0].upper()}{table[1:]} takes {', '.join(keys)}"
+
+
+def _keys(model: type[BaseModel]) -> list[str]:
+    return [field.alias or name for name, field in model.model_fields.items()]
+
+
+def _field(loc: Loc) -> FieldInfo | None:
+    """The field at a place; None for the whole."""
+    model: type[BaseModel] | None = Config
+    found: FieldInfo | None = None
+    for part in loc:
+        if isinstance(part, str) and model is not None:
+            fields = {field.alias or name: field for name, field in model.model_fields.items()}
+            found = fields.get(part)
+            model = _model_in(found.annotation) if found is not None else None
+    return found
+
+
+def _model(loc: Loc) -> type[BaseModel] | None:
+    """The model of the table at a place."""
+    if not loc:
+        return Config
+    field = _field(loc)
+    return _model_in(field.annotation) if field is not None else None
+
+
+def _model_in(annotation: Any) -> type[BaseModel] | None:
+    """The model that an annotation is or holds, as a tuple of tables does."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    return next((m for part in get_args(annotation) if (m := _model_in(part))), None)
+
+
+def _tables(model: type[BaseModel], path: Loc) -> Iterator[tuple[Loc, type[BaseModel]]]:
+    """Every table that a configuration may have, and its model."""
+    for name, field in model.model_fields.items():
+        inner = _model_in(field.annotation)
+        if inner is not None:
+            repeated: Loc = () if inner is field.annotation else (0,)
+            here = (*path, field.alias or name, *repeated)
+            yield here, inner
+            yield from _tables(inner, here)
+
+
+def _header(loc: Loc) -> str:
+    """[target] or [[subsystem.namespace]]."""
+    names = ".".join(part for part in loc if isinstance(part, str))
+    if not names:
+        return "the file"
+    return f"[[{names}]]" if isinstance(loc[-1], int) else f"[{names}]"
+
+
+def _range(loc: Loc) -> str:
+    """Both limits of a field, of which the validator names the one that was passed."""
+    field = _field(loc)
+    marks: list[Any] = list(field.metadata) if field is not None else []
+    if field is not None and isinstance(loc[-1], int):
+        marks += _metadata(field.annotation)
+    low, high = _mark(marks, "ge"), _mark(marks, "le")
+    if low is not None and high is not None:
+        return f" from {low} to {high}"
+    low, high = _mark(marks, "min_length"), _mark(marks, "max_length")
+    if low is not None and high is not None:
+        return f" of {low} to {high} characters"
+    return ""
+
+
+def _mark(marks: list[Any], name: str) -> int | None:
+    found = (getattr(mark, name, None) for mark in marks)
+    return next((int(value) for value in found if value is not None), None)
+
+
+def _metadata(annotation: Any) -> list[Any]:
+    """What Annotated[] says of the items of a list."""
+    found: list[Any] = []
+    for mark in getattr(annotation, "__metadata__", ()):
+        found += getattr(mark, "metadata", [mark])
+    for part in get_args(annotation):
+        found += _metadata(part)
+    return found
+
+
+def _toml(value: object) -> str:
+    """A value as the file has it."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return f'"{value}"' if isinstance(value, str) else str(value)

@@ -1,0 +1,391 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The way of an io_u: command or commands out, completions in.
+ *
+ * Runs in the job's own thread or process.  Doorbells are rung in batches: fio queues and reaps one
+ * io_u at a time by default, and a doorbell is a system call on an embedded device.
+ */
+#include "engine.h"
+
+#include <poll.h>
+
+enum {
+	BATCH = 64,
+	YIELD_EVERY = 64,	/* idle polls, a few tens of microseconds: the processor may be shared */
+	COMPLAINTS = 10,
+};
+
+struct dsm_range {
+	uint32_t attributes;
+	uint32_t blocks;
+	uint64_t lba;
+};
+
+enum { CDW12_FUA = 1 << 30 };
+
+static void complain(struct state *s, const struct io_u *io_u, const char *what)
+{
+	if (s->complaints++ < COMPLAINTS)
+		log_err("nvmeof: %s of %llu bytes at %llu: %s\n", io_ddir_name(io_u->ddir),
+			(unsigned long long)io_u->xfer_buflen, (unsigned long long)io_u->offset, what);
+}
+
+static int status_errno(uint16_t status)
+{
+	switch (status & 0x7ff) {
+	case NVME_INVALID_OPCODE: return EOPNOTSUPP;
+	case NVME_INVALID_FIELD: return EINVAL;
+	case NVME_INVALID_NAMESPACE: return ENODEV;
+	case NVME_LBA_OUT_OF_RANGE: return EREMOTEIO;
+	case NVME_CAPACITY_EXCEEDED: return ENOSPC;
+	case NVME_NAMESPACE_WRITE_PROTECTED:
+	case NVME_READ_ONLY_RANGE: return EROFS;
+	case NVME_ACCESS_DENIED: return EACCES;
+	case NVME_COMPARE_FAILURE: return EILSEQ;
+	default: return EIO;
+	}
+}
+
+static void finish(struct state *s, struct request *r)
+{
+	struct io_u *io_u = r->io_u;
+	char text[160];
+
+	if (r->status) {
+		snprintf(text, sizeof(text), "%s (status 0x%x)",
+			 host_nvme_status_name(r->status, false), r->status);
+		complain(s, io_u, text);
+		io_u->error = status_errno(r->status);
+	} else if (r->session->lost) {
+		io_u->error = EIO;
+	}
+	if (r->bounce) {
+		if (!r->to_device && !io_u->error)
+			memcpy(io_u->xfer_buf, r->bounce->addr, io_u->xfer_buflen);
+		host_memory_free(r->bounce);
+		r->bounce = NULL;
+	}
+	s->finished[(s->finished_head + s->finished_count++) % s->nrequests] = io_u;
+}
+
+/* ---- out ---- */
+
+static int submit_piece(struct state *s, struct request *r)
+{
+	const struct session *at = r->session;
+	struct nvme_sqe sqe = { .opc = r->opcode, .nsid = at->info.nsid };
+	struct host_data data = { .to_device = r->to_device, .in_capsule = true };
+	uint64_t bytes = r->left < at->piece ? r->left : at->piece;
+	const uint64_t blocks = bytes / at->info.block_size;
+
+	if (r->opcode == NVME_OPC_DSM) {
+		sqe.cdw11 = 4;	/* deallocate */
+		bytes = r->left;
+		data.length = sizeof(struct dsm_range);
+	} else if (r->opcode != NVME_OPC_FLUSH) {
+		sqe.cdw10 = (uint32_t)r->lba;
+		sqe.cdw11 = (uint32_t)(r->lba >> 32);
+		sqe.cdw12 = (uint32_t)(blocks - 1) | (r->fua ? CDW12_FUA : 0);
+		data.length = r->memory ? (uint32_t)bytes : 0;
+	}
+	if (r->memory) {
+		data.addr = r->buffer;
+		data.rkey = r->memory->rkey;
+		data.lkey = r->memory->lkey;
+	}
+
+	const int ret = host_queue_submit(at->queue, &sqe, &data, r, true);
+
+	if (ret < 0)
+		return ret;
+	s->unflushed++;
+	r->pieces++;
+	r->lba += blocks;
+	r->left -= bytes;
+	r->buffer += bytes;
+	return 0;
+}
+
+/* Submit what there is room for: 0 where all of it is out, -EAGAIN where slots ran out. */
+static int submit(struct state *s, struct request *r)
+{
+	int ret;
+
+	do
+		ret = submit_piece(s, r);
+	while (!ret && r->left);
+	return ret;
+}
+
+static void flush(struct state *s)
+{
+	for (unsigned i = 0; i < s->nsessions; i++)
+		host_queue_flush(s->sessions[i].queue);
+	s->unflushed = 0;
+}
+
+/* The queue of at is gone: everything on it fails, and what waits for it. */
+static void lose(struct state *s, struct session *at)
+{
+	void *users[BATCH];
+	int n;
+
+	if (!at->lost && at->queue)
+		log_err("nvmeof: %s\n", host_queue_reason(at->queue));
+	at->lost = true;
+	while ((n = host_queue_abandon(at->queue, users, BATCH)) > 0) {
+		for (int i = 0; i < n; i++) {
+			struct request *r = users[i];
+
+			if (!--r->pieces && !r->left)
+				finish(s, r);
+		}
+	}
+}
+
+/* In line, oldest first; a request whose queue is gone ends when its last piece has. */
+static void submit_waiting(struct state *s)
+{
+	while (s->waiting) {
+		struct request *r = s->waiting;
+		const int ret = r->session->lost ? -ENOTCONN : submit(s, r);
+
+		if (ret == -EAGAIN)
+			return;
+		s->waiting = r->next;
+		if (!ret)
+			continue;
+		r->left = 0;
+		lose(s, r->session);
+		if (!r->pieces)
+			finish(s, r);
+	}
+}
+
+static void wait_in_line(struct state *s, struct request *r)
+{
+	r->next = NULL;
+	if (s->waiting)
+		s->waiting_tail->next = r;
+	else
+		s->waiting = r;
+	s->waiting_tail = r;
+}
+
+/* The registered memory of an I/O buffer: fio's own, else a copy. */
+static int find_memory(struct state *s, struct request *r)
+{
+	const struct io_u *io_u = r->io_u;
+	struct host_memory *m = r->session->buffers;
+	const uintptr_t at = (uintptr_t)io_u->xfer_buf;
+	char err[256];
+
+	if (m && at >= (uintptr_t)m->addr &&
+	    at + io_u->xfer_buflen <= (uintptr_t)m->addr + m->length) {
+		r->memory = m;
+		r->buffer = io_u->xfer_buf;
+		return 0;
+	}
+	r->bounce = host_memory_alloc(host_controller_device(r->session->controller),
+				      io_u->xfer_buflen, err, sizeof(err));
+	if (!r->bounce) {
+		complain(s, io_u, err);
+		return ENOMEM;
+	}
+	if (r->to_device)
+		memcpy(r->bounce->addr, io_u->xfer_buf, io_u->xfer_buflen);
+	r->memory = r->bounce;
+	r->buffer = r->bounce->addr;
+	return 0;
+}
+
+static int prepare_trim(const struct state *s, struct request *r)
+{
+	const struct session *at = r->session;
+	struct dsm_range *range = (struct dsm_range *)at->ranges->addr +
+				  r->index % s->nrequests;
+
+	range->attributes = 0;
+	range->blocks = (uint32_t)(r->left / at->info.block_size);
+	range->lba = r->lba;
+	r->opcode = NVME_OPC_DSM;
+	r->to_device = true;
+	r->memory = at->ranges;
+	r->buffer = (uint8_t *)range;
+	return 0;
+}
+
+static int prepare(struct state *s, struct request *r)
+{
+	const struct io_u *io_u = r->io_u;
+	const struct session *at = r->session;
+	const uint32_t mask = at->info.block_size - 1;
+
+	if (ddir_sync(io_u->ddir)) {
+		r->opcode = NVME_OPC_FLUSH;
+		r->left = 0;
+		return 0;
+	}
+	if ((io_u->offset | io_u->xfer_buflen) & mask || !io_u->xfer_buflen) {
+		complain(s, io_u, "not whole blocks of the namespace: see its block size");
+		return EINVAL;
+	}
+	r->lba = io_u->offset / at->info.block_size;
+	r->left = io_u->xfer_buflen;
+	switch (io_u->ddir) {
+	case DDIR_READ:
+		r->opcode = NVME_OPC_READ;
+		return find_memory(s, r);
+	case DDIR_WRITE:
+		if (s->options->write_mode != WRITE_MODE_WRITE) {
+			r->opcode = s->options->write_mode == WRITE_MODE_ZEROES ? NVME_OPC_WRITE_ZEROES :
+										    NVME_OPC_VERIFY;
+			return 0;
+		}
+		r->opcode = NVME_OPC_WRITE;
+		r->to_device = true;
+		return find_memory(s, r);
+	case DDIR_TRIM:
+		return prepare_trim(s, r);
+	default:
+		return EINVAL;
+	}
+}
+
+enum fio_q_status nvmeof_queue(struct thread_data *td, struct io_u *io_u)
+{
+	struct state *s = td->io_ops_data;
+	struct request *r = io_u->engine_data;
+
+	fio_ro_check(td, io_u);
+	r->io_u = io_u;
+	r->session = &s->sessions[io_u->file->fileno];
+	r->status = 0;
+	r->to_device = false;
+	r->fua = td->o.sync_io && io_u->ddir == DDIR_WRITE;	/* --sync: O_SYNC, O_DSYNC */
+	r->memory = NULL;
+	r->buffer = NULL;
+	io_u->error = r->session->lost ? EIO : (unsigned)prepare(s, r);
+	if (io_u->error)
+		return FIO_Q_COMPLETED;
+	s->queued++;
+	if (s->waiting || submit(s, r))
+		wait_in_line(s, r);
+	if (fio_fill_issue_time(td)) {
+		fio_gettime(&io_u->issue_time, NULL);
+		io_u_queued(td, io_u);
+	}
+	return FIO_Q_QUEUED;
+}
+
+int nvmeof_commit(struct thread_data *td)
+{
+	struct state *s = td->io_ops_data;
+
+	if (s->unflushed >= s->flush_at)
+		flush(s);
+	if (s->queued)
+		io_u_mark_submit(td, s->queued);
+	s->queued = 0;
+	return 0;
+}
+
+/* ---- in ---- */
+
+static int poll_session(struct state *s, struct session *at)
+{
+	struct host_completion done[BATCH];
+	const int n = host_queue_poll(at->queue, done, BATCH);
+
+	if (n < 0) {
+		lose(s, at);
+		return 1;
+	}
+	for (int i = 0; i < n; i++) {
+		struct request *r = done[i].user;
+
+		if (!r->status)
+			r->status = done[i].cqe.status >> 1;
+		if (!--r->pieces && !r->left)
+			finish(s, r);
+	}
+	return n;
+}
+
+static int poll_all(struct state *s)
+{
+	int n = 0;
+
+	for (unsigned i = 0; i < s->nsessions; i++)
+		if (!s->sessions[i].lost && host_queue_outstanding(s->sessions[i].queue))
+			n += poll_session(s, &s->sessions[i]);
+	s->unflushed = 0;
+	if (s->waiting)
+		submit_waiting(s);
+	return n;
+}
+
+/* Until something completes or ms have passed (-1: however long it takes, looked after twice a second). */
+static void sleep_for(struct state *s, int ms)
+{
+	struct pollfd fds[16];
+	nfds_t n = 0;
+
+	for (unsigned i = 0; i < s->nsessions && n < 16; i++) {
+		if (s->sessions[i].lost)
+			continue;
+		host_queue_arm(s->sessions[i].queue);
+		fds[n++] = (struct pollfd){ .fd = host_queue_fd(s->sessions[i].queue), .events = POLLIN };
+	}
+	if (poll_all(s) || !n)
+		return;
+	poll(fds, n, ms < 0 || ms > 500 || s->nsessions > 16 ? 500 : ms);
+	for (unsigned i = 0; i < s->nsessions; i++)
+		if (!s->sessions[i].lost)
+			host_queue_drain(s->sessions[i].queue);
+}
+
+static int give(struct state *s, unsigned int max)
+{
+	unsigned n = 0;
+
+	while (n < max && s->finished_count) {
+		s->events[n++] = s->finished[s->finished_head];
+		s->finished_head = (s->finished_head + 1) % s->nrequests;
+		s->finished_count--;
+	}
+	return (int)n;
+}
+
+int nvmeof_getevents(struct thread_data *td, unsigned int min, unsigned int max,
+		     const struct timespec *t)
+{
+	struct state *s = td->io_ops_data;
+	struct timespec started;
+	const int ms = t ? (int)(t->tv_sec * 1000 + t->tv_nsec / 1000000) : -1;
+
+	if (s->finished_count >= (min ? min : 1))
+		return give(s, max);
+	if (t)
+		fio_gettime(&started, NULL);
+	for (unsigned idle = 0;; idle++) {
+		if (poll_all(s))
+			idle = 0;
+		if (s->finished_count >= min)
+			break;
+		if (t && mtime_since_now(&started) >= (uint64_t)ms)
+			break;
+		if (!s->options->hipri && idle)
+			sleep_for(s, ms);
+		else if (idle % YIELD_EVERY == YIELD_EVERY - 1)
+			sched_yield();
+	}
+	return give(s, max);
+}
+
+struct io_u *nvmeof_event(struct thread_data *td, int event)
+{
+	const struct state *s = td->io_ops_data;
+
+	return s->events[event];
+}

@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * fio's engine "nvmeof": namespaces of an NVMe-oF target over RDMA, from userspace.
+ *
+ *   fio --ioengine=external:/path/nvmeof-fio.so --filename='traddr=127.0.0.1 trsvcid=4420
+ *       subnqn=nqn.2026-11.io.example\:disk nsid=1' --rw=randread --bs=4k --iodepth=32 ...
+ *
+ * One controller and one I/O queue for each file of each job, polled by the job.  fio's own buffers
+ * are registered, whatever --iomem they come from, and nothing is copied.  See trid.h for the names.
+ */
+#include "engine.h"
+#include "optgroup.h"
+
+static struct fio_option options[] = {
+	{
+		.name = "traddr",
+		.lname = "NVMe-oF target address",
+		.type = FIO_OPT_STR_STORE,
+		.off1 = offsetof(struct nvmeof_options, traddr),
+		.help = "Address of the target, where the filename does not say",
+		.category = FIO_OPT_C_ENGINE,
+		.group = FIO_OPT_G_INVALID,
+	},
+	{
+		.name = "trsvcid",
+		.lname = "NVMe-oF target port",
+		.type = FIO_OPT_STR_STORE,
+		.off1 = offsetof(struct nvmeof_options, trsvcid),
+		.help = "Port of the target, where the filename does not say (4420)",
+		.category = FIO_OPT_C_ENGINE,
+		.group = FIO_OPT_G_INVALID,
+	},
+	{
+		.name = "subnqn",
+		.lname = "NVMe subsystem",
+		.type = FIO_OPT_STR_STORE,
+		.off1 = offsetof(struct nvmeof_options, subnqn),
+		.help = "NQN of the subsystem, where the filename does not say",
+		.category = FIO_OPT_C_ENGINE,
+		.group = FIO_OPT_G_INVALID,
+	},
+	{
+		.name = "hostnqn",
+		.lname = "NVMe host",
+		.type = FIO_OPT_STR_STORE,
+		.off1 = offsetof(struct nvmeof_options, hostnqn),
+		.help = "NQN of this host (that of /etc/nvme/hostnqn, else a random one)",
+		.category = FIO_OPT_C_ENGINE,
+		.group = FIO_OPT_G_INVALID,
+	},
+	{
+		.name = "nsid",
+		.lname = "NVMe namespace",
+		.type = FIO_OPT_INT,
+		.off1 = offsetof(struct nvmeof_options, nsid),
+		.def = "0",
+		.help = "Namespace ID, where the filename does not say (1)",
+		.category = FIO_OPT_C_ENGINE,
+		.group = FIO_OPT_G_INVALID,
+	},
+	{
+		.name = "queue_size",
+		.lname = "NVMe queue entries",
+		.type = FIO_OPT_INT,
+		.off1 = offsetof(struct nvmeof_options, queue_size),
+		.maxval = 1024,
+		.def = "0",
+		.help = "Entries of the I/O queue (what iodepth needs)",
+		.category = FIO_OPT_C_ENGINE,
+		.group = FIO_OPT_G_INVALID,
+	},
+	{
+		.name = "crc",
+		.lname = "MPA CRC",
+		.type = FIO_OPT_BOOL,
+		.off1 = offsetof(struct nvmeof_options, crc),
+		.def = "0",
+		.help = "Ask for CRC32C on every frame of the embedded iWARP device",
+		.category = FIO_OPT_C_ENGINE,
+		.group = FIO_OPT_G_INVALID,
+	},
+	{
+		.name = "device",
+		.lname = "RDMA device",
+		.type = FIO_OPT_STR,
+		.off1 = offsetof(struct nvmeof_options, device),
+		.def = "iwarp",
+		.help = "Which RDMA device to connect with",
+		.posval = {
+			{ .ival = "iwarp", .oval = DEVICE_IWARP, .help = "The embedded one" },
+			{ .ival = "system", .oval = DEVICE_SYSTEM,
+			  .help = "The one of libibverbs that routes to the address" },
+		},
+		.category = FIO_OPT_C_ENGINE,
+		.group = FIO_OPT_G_INVALID,
+	},
+	{
+		.name = "hipri",
+		.lname = "Poll for completions",
+		.type = FIO_OPT_BOOL,
+		.off1 = offsetof(struct nvmeof_options, hipri),
+		.def = "1",
+		.help = "Poll for completions; 0 sleeps until there is one",
+		.category = FIO_OPT_C_ENGINE,
+		.group = FIO_OPT_G_INVALID,
+	},
+	{
+		.name = "connect_timeout",
+		.lname = "Connect timeout",
+		.type = FIO_OPT_INT,
+		.off1 = offsetof(struct nvmeof_options, timeout_ms),
+		.def = "3000",
+		.help = "Milliseconds for a connection and for each command that brings it up",
+		.category = FIO_OPT_C_ENGINE,
+		.group = FIO_OPT_G_INVALID,
+	},
+	{
+		.name = "write_mode",
+		.lname = "Command for writes",
+		.type = FIO_OPT_STR,
+		.off1 = offsetof(struct nvmeof_options, write_mode),
+		.def = "write",
+		.help = "Which command a write is",
+		.posval = {
+			{ .ival = "write", .oval = WRITE_MODE_WRITE, .help = "Write" },
+			{ .ival = "zeroes", .oval = WRITE_MODE_ZEROES, .help = "Write Zeroes" },
+			{ .ival = "verify", .oval = WRITE_MODE_VERIFY, .help = "Verify" },
+		},
+		.category = FIO_OPT_C_ENGINE,
+		.group = FIO_OPT_G_INVALID,
+	},
+	{
+		.name = NULL,
+	},
+};
+
+/* In the process that forks the jobs: how large is everything? */
+static int nvmeof_setup(struct thread_data *td)
+{
+	struct fio_file *f;
+	unsigned int i;
+
+	for_each_file(td, f, i) {
+		struct host_namespace_info info;
+		struct trid trid;
+		char text[400];
+
+		if (session_trid(td, f, &trid))
+			return 1;
+		if (size_learn(&trid, td->eo, &info, text, sizeof(text))) {
+			log_err("nvmeof: %s\n", text);
+			return 1;
+		}
+		if (td_trim(td) && !info.deallocate) {
+			log_err("nvmeof: the target has no Dataset Management, which trims need\n");
+			return 1;
+		}
+		f->real_file_size = info.blocks * info.block_size;
+		f->filetype = FIO_TYPE_BLOCK;
+		fio_file_set_size_known(f);
+	}
+	return 0;
+}
+
+static void nvmeof_cleanup(struct thread_data *td)
+{
+	struct state *s = td->io_ops_data;
+
+	if (!s)
+		return;
+	for (unsigned i = 0; s->sessions && i < s->nsessions; i++)
+		session_close(&s->sessions[i]);
+	free(s->sessions);
+	free(s->requests);
+	free(s->finished);
+	free(s->events);
+	free(s);
+	td->io_ops_data = NULL;
+}
+
+/* In the job: connect. */
+static int nvmeof_init(struct thread_data *td)
+{
+	struct state *s = calloc(1, sizeof(*s));
+	struct fio_file *f;
+	unsigned int i;
+
+	if (!s)
+		return 1;
+	td->io_ops_data = s;
+	s->td = td;
+	s->options = td->eo;
+	s->nsessions = td->o.nr_files;
+	s->nrequests = td->o.iodepth;
+	/* a batch is a quarter of the depth: the target works on one while the next is made */
+	s->flush_at = td->o.iodepth_batch > 1 ? 1 : td->o.iodepth / 4;
+	if (s->flush_at > 16)
+		s->flush_at = 16;
+	s->sessions = calloc(s->nsessions, sizeof(*s->sessions));
+	s->requests = calloc(s->nrequests, sizeof(*s->requests));
+	s->finished = calloc(s->nrequests, sizeof(*s->finished));
+	s->events = calloc(s->nrequests, sizeof(*s->events));
+	if (!s->sessions || !s->requests || !s->finished || !s->events)
+		return 1;
+	for_each_file(td, f, i)
+		if (session_open(s, &s->sessions[f->fileno], f))
+			return 1;
+	return 0;
+}
+
+/* Once fio has its buffers: register them. */
+static int nvmeof_post_init(struct thread_data *td)
+{
+	struct state *s = td->io_ops_data;
+	char err[256];
+
+	if (!td->orig_buffer)	/* fio goes on where it could not allocate them */
+		return td->error;
+	for (unsigned i = 0; i < s->nsessions; i++) {
+		struct session *at = &s->sessions[i];
+
+		at->buffers = host_memory_register(host_controller_device(at->controller),
+						   td->orig_buffer, td->orig_buffer_size, err,
+						   sizeof(err));
+		if (!at->buffers) {
+			log_err("nvmeof: %s\n", err);
+			return 1;
+		}
+	}
+	return 0;
+}
+
+static int nvmeof_io_u_init(struct thread_data *td, struct io_u *io_u)
+{
+	struct state *s = td->io_ops_data;
+	struct request *r = &s->requests[io_u->index];
+
+	r->index = io_u->index;
+	io_u->engine_data = r;
+	return 0;
+}
+
+/* fio frees its buffers after its io_us: nothing may move into them any more. */
+static void nvmeof_io_u_free(struct thread_data *td, struct io_u *io_u)
+{
+	struct state *s = td->io_ops_data;
+
+	io_u->engine_data = NULL;
+	for (unsigned i = 0; s && i < s->nsessions; i++)
+		session_close(&s->sessions[i]);
+}
+
+static int nothing_to_do(struct thread_data *td, struct fio_file *f)
+{
+	(void)td;
+	(void)f;
+	return 0;
+}
+
+struct ioengine_ops ioengine = {
+	.name = "nvmeof",
+	.version = FIO_IOOPS_VERSION,
+	.flags = FIO_RAWIO | FIO_MEMALIGN | FIO_DISKLESSIO | FIO_NOEXTEND | FIO_NODISKUTIL |
+		 FIO_ASYNCIO_SETS_ISSUE_TIME,
+	.setup = nvmeof_setup,
+	.init = nvmeof_init,
+	.post_init = nvmeof_post_init,
+	.cleanup = nvmeof_cleanup,
+	.queue = nvmeof_queue,
+	.commit = nvmeof_commit,
+	.getevents = nvmeof_getevents,
+	.event = nvmeof_event,
+	.open_file = nothing_to_do,
+	.close_file = nothing_to_do,
+	.invalidate = nothing_to_do,
+	.get_file_size = nothing_to_do,
+	.io_u_init = nvmeof_io_u_init,
+	.io_u_free = nvmeof_io_u_free,
+	.options = options,
+	.option_struct_size = sizeof(struct nvmeof_options),
+};

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The initiator: an asyncio client of NVMe over RDMA, in userspace.
+
+    async with connect("nvme+rdma://host:4420/nqn.2026-01.example:disk") as controller:
+        disk = controller.namespace(1)
+        await disk.write(0, bytes(4096))
+        await disk.flush()
+
+nvmf.initiator.sync has the same for scripts without asyncio.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from types import TracebackType
+from typing import Any
+
+from nvmf.initiator.controller import Controller, State
+from nvmf.initiator.discovery import discover, discovery_log
+from nvmf.initiator.errors import ConnectError, ConnectionLost, NvmeError
+from nvmf.initiator.namespace import Namespace
+from nvmf.initiator.options import ConnectOptions
+from nvmf.initiator.transport_id import TransportId
+
+__all__ = [
+    "ConnectError",
+    "ConnectOptions",
+    "ConnectionLost",
+    "Controller",
+    "Namespace",
+    "NvmeError",
+    "State",
+    "TransportId",
+    "connect",
+    "discover",
+    "discovery_log",
+]
+
+
+class _Connecting:
+    """What connect() gives: await it, or enter it."""
+
+    def __init__(self, where: TransportId, options: ConnectOptions) -> None:
+        self._where = where
+        self._options = options
+        self._controller: Controller | None = None
+
+    def __await__(self) -> Generator[Any, None, Controller]:
+        return Controller.open(self._where, self._options).__await__()
+
+    async def __aenter__(self) -> Controller:
+        self._controller = await self
+        return self._controller
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        where: TracebackType | None,
+    ) -> None:
+        if self._controller is not None:
+            await self._controller.close()
+
+
+def connect(
+    where: str | TransportId, options: ConnectOptions | None = None, /, **changes: Any
+) -> _Connecting:
+    """Connect to a controller: `async with connect(...) as controller`, or await and close() it.
+
+    where is a URL nvme+rdma://HOST:PORT/NQN?OPTION=VALUE, or a TransportId.  Options are those of
+    ConnectOptions; keyword arguments count before those of the URL.  Raises ValueError for what is
+    written wrongly, ConnectError where no connection comes about, NvmeError where the controller
+    refuses, ConnectionLost where it cannot be used.
+    """
+    place = TransportId.of(where)
+    return _Connecting(
+        place, (options or ConnectOptions()).with_options({**place.options, **changes})
+    )

@@ -1,0 +1,382 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A controller, for as long as its user wants it: over lost connections and back.
+
+Owned by one asyncio loop.  A supervisor task waits for the session to be lost, and reconnects with
+the timers of the Linux host; meanwhile commands wait, and those that were in flight are submitted
+again, as the kernel does.  After ctrl_loss_tmo all fail with ConnectionLost.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Awaitable, Callable
+from enum import Enum
+from typing import TYPE_CHECKING, TypeVar
+
+from nvmf.engine import EngineError, HostMemory
+from nvmf.initiator.admin import Admin
+from nvmf.initiator.attach import first_session
+from nvmf.initiator.errors import ConnectionLost, NvmeError, QueueLost
+from nvmf.initiator.namespace import Namespace
+from nvmf.initiator.options import ConnectOptions
+from nvmf.initiator.queue import Data
+from nvmf.initiator.session import Lost, Session
+from nvmf.initiator.transport_id import TransportId
+from nvmf.initiator.upkeep import async_events, keep_alive
+from nvmf.spec.features import AsyncEvent, EventType, Notice
+from nvmf.spec.identify import IdentifyController, IdentifyNamespace, decode_descriptors
+from nvmf.spec.identify_ns import NamespaceIds
+from nvmf.spec.opcodes import Cns, Csi, LogId
+from nvmf.spec.properties import Version
+from nvmf.spec.status import CODE_MASK, DNR, Status, StatusError
+
+log = logging.getLogger(__name__)
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+T = TypeVar("T")
+
+MAX_RETRIES = 5
+"""Of a command that the controller ended with a status that may pass (nvme_core.max_retries)."""
+RETRIED = frozenset(
+    {
+        Status.ABORT_REQUESTED,
+        Status.ABORTED_SQ_DELETION,
+        Status.COMMAND_INTERRUPTED,
+        Status.TRANSIENT_TRANSPORT_ERROR,
+        Status.ADMIN_MEDIA_NOT_READY,
+        Status.NAMESPACE_NOT_READY,
+        Status.INTERNAL_PATH_ERROR,
+        Status.ANA_TRANSITION,
+        Status.CONTROLLER_PATHING_ERROR,
+        Status.HOST_PATHING_ERROR,
+        Status.ABORTED_BY_HOST,
+    }
+)
+_LOG_LENGTH = {LogId.ERROR: 64, LogId.SMART: 512, LogId.CHANGED_NAMESPACES: 4096}
+
+
+class State(Enum):
+    """Where a controller is in its life."""
+
+    LIVE = "live"
+    RECONNECTING = "reconnecting"
+    LOST = "lost"
+    """Not back within ctrl_loss_tmo."""
+    CLOSED = "closed"
+
+
+class Controller:
+    """A connected controller: make it with connect()."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._pool = session.place.pool
+        self._state = State.LIVE
+        self._why: str = ""
+        self._changed = asyncio.Event()
+        self._namespaces: dict[int, Namespace] = {}
+        self._callbacks: list[Callable[[AsyncEvent], object]] = []
+        self._since = asyncio.get_running_loop().time()
+        self._upkeep: list[asyncio.Task[None]] = []
+        self._supervisor: asyncio.Task[None] | None = None
+        self._closing: asyncio.Task[None] | None = None
+        self.reconnects = 0
+        """How often the connection was made anew."""
+
+    @classmethod
+    async def open(cls, where: TransportId, options: ConnectOptions) -> Controller:
+        """Connect; raises as attach.first_session() does."""
+        session = await first_session(where, options)
+        controller = cls(session)
+        try:
+            await session.guard(controller._load_namespaces(session))
+        except BaseException:
+            await session.close()
+            controller._pool.close()
+            raise
+        controller._begin_upkeep()
+        controller._supervisor = asyncio.create_task(controller._supervise())
+        return controller
+
+    # ---- what it is ----
+
+    @property
+    def where(self) -> TransportId:
+        """Its address and NQN."""
+        return self._session.place.where
+
+    @property
+    def options(self) -> ConnectOptions:
+        """How it was connected."""
+        return self._session.place.options
+
+    @property
+    def state(self) -> State:
+        """Live, reconnecting, lost or closed."""
+        if self._state is State.LIVE and self._session.lost.done():
+            return State.RECONNECTING
+        return self._state
+
+    @property
+    def device(self) -> str:
+        """The kind of device: iwarp or system."""
+        return self._pool.device.kind
+
+    @property
+    def identify(self) -> IdentifyController:
+        """Identify Controller, as it was at the last connection."""
+        return self._session.identify
+
+    @property
+    def version(self) -> Version:
+        """NVMe version (VS)."""
+        return self._session.version
+
+    @property
+    def session(self) -> Session:
+        """The session of now, or the last one."""
+        return self._session
+
+    @property
+    def queues(self) -> int:
+        """I/O queues that the controller granted."""
+        return len(self._session.queues)
+
+    @property
+    def max_transfer(self) -> int:
+        """Bytes of one command at most; longer transfers are split."""
+        return self._session.max_transfer
+
+    @property
+    def namespaces(self) -> list[Namespace]:
+        """The active namespaces, by NSID."""
+        return [self._namespaces[nsid] for nsid in sorted(self._namespaces)]
+
+    def namespace(self, nsid: int) -> Namespace:
+        """One namespace; NvmeError (Invalid Namespace or Format) where it is not active."""
+        found = self._namespaces.get(nsid)
+        if found is None:
+            raise NvmeError.of(
+                "Identify", Status.INVALID_NAMESPACE_OR_FORMAT | DNR, nsid=nsid, io=True
+            )
+        return found
+
+    def alloc(self, length: int) -> HostMemory:
+        """Registered memory of length bytes, for transfers without a copy; close() it."""
+        return self._pool.device.alloc(length)
+
+    def register(self, buffer: Buffer) -> HostMemory:
+        """Register a writable buffer, for transfers without a copy; close() the registration."""
+        return self._pool.device.register(buffer)
+
+    def on_event(self, callback: Callable[[AsyncEvent], object]) -> None:
+        """Call callback for every asynchronous event, after the namespaces were read anew."""
+        self._callbacks.append(callback)
+
+    # ---- commands ----
+
+    async def execute_io(
+        self,
+        sqe: bytes,
+        name: str,
+        data: Data | None = None,
+        *,
+        nsid: int,
+        lba: int | None = None,
+        blocks: int | None = None,
+    ) -> None:
+        """Run an I/O command to its end, over reconnections; NvmeError where it fails."""
+        within = self.options.io_timeout
+        retries = 0
+        while True:
+            session = self._session if self.state is State.LIVE else await self._live()
+            try:
+                done = await session.pick().execute(sqe, data, within=within, what=name)
+            except QueueLost:
+                continue
+            if not done.status:
+                return
+            code = done.status & CODE_MASK
+            if done.status & DNR or retries == MAX_RETRIES or code not in RETRIED:
+                raise NvmeError.of(
+                    name, done.status, dw0=done.dw0, io=True, nsid=nsid, lba=lba, blocks=blocks
+                )
+            await asyncio.sleep(0.01 * 2**retries)
+            retries += 1
+
+    async def with_admin(self, work: Callable[[Admin], Awaitable[T]]) -> T:
+        """The result of work, which is done again from the start where the connection is lost."""
+        while True:
+            session = self._session if self.state is State.LIVE else await self._live()
+            try:
+                return await work(session.admin)
+            except QueueLost:
+                continue
+
+    async def identify_data(self, cns: int, nsid: int = 0, *, csi: int = 0) -> bytes:
+        """4096 bytes of Identify data."""
+        return await self.with_admin(lambda admin: admin.identify(cns, nsid, csi=csi))
+
+    async def log_page(self, lid: int, length: int, *, offset: int = 0, rae: bool = True) -> bytes:
+        """length bytes of a log page.  rae False clears the event that the page is about."""
+        return await self.with_admin(
+            lambda admin: admin.log_page(lid, length, offset=offset, rae=rae)
+        )
+
+    async def get_features(self, fid: int, *, nsid: int = 0, sel: int = 0) -> int:
+        """Dword 0 of a feature's value."""
+        return await self.with_admin(lambda admin: admin.get_features(fid, nsid=nsid, sel=sel))
+
+    async def set_features(self, fid: int, value: int, *, nsid: int = 0) -> int:
+        """Set a feature (dword 11); dword 0 of the completion."""
+        return await self.with_admin(lambda admin: admin.set_features(fid, value, nsid=nsid))
+
+    async def refresh(self) -> None:
+        """Read the list of namespaces and their sizes anew."""
+        await self.with_admin(lambda _: self._load_namespaces(self._session))
+
+    async def _live(self) -> Session:
+        while self.state is not State.LIVE:
+            if self._state in (State.LOST, State.CLOSED):
+                raise ConnectionLost(self._why)
+            self._changed.clear()
+            await self._changed.wait()
+        return self._session
+
+    # ---- namespaces and events ----
+
+    async def _load_namespaces(self, session: Session) -> None:
+        if session.is_discovery:
+            return
+        found: dict[int, tuple[IdentifyNamespace, NamespaceIds]] = {}
+        for nsid in await session.admin.active_namespaces():
+            info = IdentifyNamespace.decode(await session.admin.identify(Cns.NAMESPACE, nsid))
+            ids = NamespaceIds()
+            with contextlib.suppress(StatusError):  # optional before NVMe 1.3
+                ids = decode_descriptors(
+                    await session.admin.identify(Cns.NAMESPACE_DESCRIPTORS, nsid)
+                )
+            if info.nsze and ids.csi in (None, Csi.NVM):
+                found[nsid] = info, ids
+        for nsid in self._namespaces.keys() - found.keys():
+            del self._namespaces[nsid]
+        for nsid, (info, ids) in found.items():
+            if nsid in self._namespaces:
+                self._namespaces[nsid].info, self._namespaces[nsid].ids = info, ids
+            else:
+                self._namespaces[nsid] = Namespace(self, self._pool, nsid, info, ids)
+
+    async def _on_event(self, session: Session, event: AsyncEvent) -> None:
+        log.info("%s: asynchronous event %s", self.where.subnqn, event)
+        notice = event.type == EventType.NOTICE
+        try:
+            if event.lid in _LOG_LENGTH:  # reading it allows the next event of its kind
+                await session.admin.log_page(event.lid, _LOG_LENGTH[LogId(event.lid)])
+            if notice and event.info == Notice.NAMESPACE_ATTRIBUTE_CHANGED:
+                await self._load_namespaces(session)
+        except NvmeError as error:
+            log.warning("%s: after an event: %s", self.where.subnqn, error)
+        for callback in self._callbacks:
+            try:
+                callback(event)
+            except Exception:
+                log.exception("%s: a callback of an event failed", self.where.subnqn)
+
+    def _begin_upkeep(self) -> None:
+        self._upkeep = [
+            asyncio.create_task(keep_alive(self._session)),
+            asyncio.create_task(async_events(self._session, self._on_event)),
+        ]
+
+    async def _end_upkeep(self) -> None:
+        for task in self._upkeep:
+            task.cancel()
+        await asyncio.gather(*self._upkeep, return_exceptions=True)
+        self._upkeep = []
+
+    # ---- the connection's life ----
+
+    async def _supervise(self) -> None:
+        while True:
+            lost = await asyncio.shield(self._session.lost)
+            log.warning("%s: connection lost: %s", self.where.subnqn, lost.reason)
+            self._state = State.RECONNECTING
+            await self._end_upkeep()
+            await self._session.close()
+            session = await self._reconnect(lost)
+            if session is None:
+                log.error("%s", self._why)
+                self._state = State.LOST
+                self._changed.set()
+                return
+            self._session = session
+            self._since = asyncio.get_running_loop().time()
+            self._state = State.LIVE
+            self.reconnects += 1
+            self._begin_upkeep()
+            self._changed.set()
+            log.warning("%s: connected again", self.where.subnqn)
+
+    async def _reconnect(self, lost: Lost) -> Session | None:
+        options, loop = self.options, asyncio.get_running_loop()
+        began = loop.time()
+        forever = options.ctrl_loss_tmo < 0
+        lived = began - self._since
+        pause = 0.0 if not lost.timed_out and lived >= options.reconnect_delay else None
+        last = "no attempt was made"
+        while True:
+            left = began + options.ctrl_loss_tmo - loop.time()
+            if not forever and left <= 0:
+                break
+            wait = options.reconnect_delay if pause is None else pause
+            pause = None
+            await asyncio.sleep(wait if forever else min(wait, left))
+            try:
+                return await self._attempt()
+            except (EngineError, StatusError, ConnectionLost) as error:
+                last = str(error)
+                log.warning("%s: cannot reconnect: %s", self.where.subnqn, last)
+        self._why = (
+            f"the connection to {self.where} was lost ({lost.reason}) and not made again within "
+            f"{options.ctrl_loss_tmo:g} s (ctrl_loss_tmo): {last}"
+        )
+        return None
+
+    async def _attempt(self) -> Session:
+        session = await Session.open(self._session.place)
+        try:
+            await session.guard(self._load_namespaces(session))
+        except BaseException:
+            await session.close()
+            raise
+        return session
+
+    async def close(self) -> None:
+        """Shut the controller down and disconnect; what is in flight fails.  Idempotent.
+
+        Goes on to the end where the caller is cancelled.
+        """
+        if self._closing is None:
+            live = self.state is State.LIVE
+            self._state = State.CLOSED
+            self._why = "the controller was closed"
+            self._changed.set()
+            self._closing = asyncio.create_task(self._close(live))
+        await asyncio.shield(self._closing)
+
+    async def _close(self, live: bool) -> None:
+        if self._supervisor is not None:
+            self._supervisor.cancel()
+            await asyncio.gather(self._supervisor, return_exceptions=True)
+        await self._end_upkeep()
+        try:
+            if live:
+                await self._session.shutdown()
+        finally:
+            try:
+                await self._session.close("the controller was closed")
+            finally:
+                self._pool.close()

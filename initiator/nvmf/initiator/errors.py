@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What the client raises.
+
+A command that the controller answered with a status is an NvmeError; a connection that ended under
+it is a ConnectionLost; a connection that could not be made is an engine ConnectError.  Each reads
+as a sentence: what was tried, what came back by name, what to do.
+"""
+
+from __future__ import annotations
+
+from nvmf.engine import ConnectError
+from nvmf.spec.fabrics import ConnectInvalid
+from nvmf.spec.status import NvmStatus, Status, StatusError
+
+__all__ = ["ConnectError", "ConnectionLost", "NvmeError", "QueueLost"]
+
+_HINTS: dict[int, str] = {
+    Status.LBA_OUT_OF_RANGE: "the range ends behind the namespace; see id-ns for its size",
+    Status.INVALID_NAMESPACE_OR_FORMAT: "see list-ns for the namespaces there are",
+    Status.CAPACITY_EXCEEDED: "the storage behind the namespace is full",
+    Status.NAMESPACE_WRITE_PROTECTED: "the target exports the namespace read-only",
+    Status.CONNECT_INVALID_HOST: "the target does not admit this host NQN to the subsystem",
+    Status.AUTHENTICATION_REQUIRED: "the target asks for in-band authentication",
+    Status.CONTROLLER_BUSY: "the target has no controller left; try again later",
+}
+
+
+def status_hint(status: int) -> str:
+    """What to do about a status; empty where its name says it all."""
+    return _HINTS.get(status, "")
+
+
+class NvmeError(StatusError):
+    """A command that the controller completed with an error status."""
+
+    command: str
+    """The command by name, with the blocks and the namespace that it was about."""
+    nsid: int | None
+    lba: int | None
+    """First logical block, for commands that have one."""
+    blocks: int | None
+
+    def __init__(
+        self,
+        status: int,
+        detail: str = "",
+        *,
+        dnr: bool = True,
+        dw0: int = 0,
+        io: bool = False,
+    ) -> None:
+        super().__init__(status, detail, dnr=dnr, dw0=dw0, io=io)
+        self.command = ""
+        self.nsid = self.lba = self.blocks = None
+
+    @classmethod
+    def of(
+        cls,
+        command: str,
+        status: int,
+        *,
+        dw0: int = 0,
+        io: bool = False,
+        nsid: int | None = None,
+        lba: int | None = None,
+        blocks: int | None = None,
+    ) -> NvmeError:
+        """From the status field of a completion."""
+        about = command
+        if blocks is not None:
+            about += f" of {blocks} block{'' if blocks == 1 else 's'} at LBA {lba}"
+        if nsid is not None:
+            about += f" {'of' if blocks is None else 'in'} namespace {nsid}"
+        error = cls.from_wire(status, f"{about} failed", io=io, dw0=dw0)
+        error.command = command
+        error.nsid, error.lba, error.blocks = nsid, lba, blocks
+        return error
+
+    def __str__(self) -> str:
+        text = super().__str__()
+        if self.io and self.status in set(NvmStatus):
+            return text
+        if self.status == Status.CONNECT_INVALID_PARAMETERS and self.command == "Connect":
+            invalid = ConnectInvalid.decode(self.dw0)
+            text += f", about {invalid}"
+            if "SUBNQN" in str(invalid):
+                text += "; the target has no subsystem of that NQN for this host: try discover"
+            return text
+        hint = status_hint(self.status)
+        return f"{text}; {hint}" if hint else text
+
+
+class ConnectionLost(ConnectionError):
+    """The controller is out of reach: closed, or not back within ctrl_loss_tmo."""
+
+
+class QueueLost(ConnectionLost):
+    """The queue's connection ended under the command; it may be tried again on another."""

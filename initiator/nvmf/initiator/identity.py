@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Who this host is: its NQN and identifier, where nvme-cli keeps them (/etc/nvme)."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from nvmf.spec.nqn import UUID_NQN_PREFIX, nqn_of_uuid, validate_nqn
+
+HOSTNQN_FILE = Path("/etc/nvme/hostnqn")
+HOSTID_FILE = Path("/etc/nvme/hostid")
+MACHINE_ID_FILE = Path("/etc/machine-id")
+_OURS = uuid.UUID("7f1cf0d0-37a5-4d0e-9d39-6b2c5d7a3d0e")
+"""Namespace of the identifiers derived here."""
+
+
+@dataclass(frozen=True, slots=True)
+class HostIdentity:
+    """A host NQN and its identifier: controllers hold them to be one pair."""
+
+    nqn: str
+    id: uuid.UUID
+
+
+def _line(path: Path) -> str | None:
+    try:
+        return path.read_text(encoding="utf-8").strip() or None
+    except (OSError, UnicodeDecodeError):
+        return None
+
+
+def _id_of(nqn: str) -> uuid.UUID:
+    """The identifier that goes with an NQN that came without one."""
+    if nqn.startswith(UUID_NQN_PREFIX):
+        return uuid.UUID(nqn.removeprefix(UUID_NQN_PREFIX))
+    return uuid.uuid5(_OURS, nqn)
+
+
+@cache
+def _made() -> uuid.UUID:
+    """For a host that has no identity: the same for as long as its machine-id is."""
+    machine = _line(MACHINE_ID_FILE)
+    return uuid.uuid5(_OURS, machine) if machine else uuid.uuid4()
+
+
+def host_identity(hostnqn: str | None = None, hostid: str | None = None) -> HostIdentity:
+    """The identity given, else that of /etc/nvme/hostnqn and hostid, else one made up.
+
+    What is given without the other gets one that is derived from it.  Raises ValueError for an
+    NQN or an identifier that is none, and names the file where it came from one.
+    """
+    nqn, nqn_from = hostnqn, "the host NQN given"
+    text, text_from = hostid, "the host ID given"
+    if nqn is None and text is None:
+        nqn, nqn_from = _line(HOSTNQN_FILE), str(HOSTNQN_FILE)
+        text, text_from = _line(HOSTID_FILE), str(HOSTID_FILE)
+    identifier = None
+    if text is not None:
+        try:
+            identifier = uuid.UUID(text)
+        except ValueError:
+            raise ValueError(f"{text_from}: {text!r} is not a UUID") from None
+    if nqn is None:
+        identifier = identifier or _made()
+        return HostIdentity(nqn_of_uuid(identifier), identifier)
+    try:
+        validate_nqn(nqn)
+    except ValueError as error:
+        raise ValueError(f"{nqn_from}: {error}") from None
+    return HostIdentity(nqn, identifier or _id_of(nqn))

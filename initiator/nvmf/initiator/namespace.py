@@ -1,0 +1,295 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Blocks of one namespace: read, write, and what else the NVM command set has for them.
+
+Transfers longer than a command may be are split, and the pieces run side by side, several in
+flight: a long write is not atomic, nor is it in order.  One that goes behind the end of the
+namespace fails before anything is written.  Data moves without a copy where the caller
+passes registered memory (Controller.alloc or register, or a memoryview of it), which then belongs
+to the command until it ends; else it is copied through the controller's pool.
+
+Every method raises NvmeError where the controller answers with an error status, ConnectionLost
+where the controller is out of reach for good, and ValueError for arguments that cannot be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+from nvmf.engine import HostMemory
+from nvmf.initiator.buffers import LARGEST, BufferPool
+from nvmf.initiator.pieces import WIDTH, Piece, groups, pipeline, split
+from nvmf.initiator.queue import Data
+from nvmf.spec import commands
+from nvmf.spec.commands import MAX_BLOCKS, MAX_DSM_RANGES
+from nvmf.spec.identify import IdentifyNamespace, NamespaceIds
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+    from nvmf.initiator.controller import Controller
+
+_EXTENDED_LBA = 0x10
+"""FLBAS bit 4: metadata goes at the end of each block."""
+_MAX_RANGE = 0xFFFFFFFF
+
+
+class Namespace:
+    """An active namespace of a controller: see Controller.namespaces."""
+
+    def __init__(
+        self,
+        controller: Controller,
+        pool: BufferPool,
+        nsid: int,
+        info: IdentifyNamespace,
+        ids: NamespaceIds,
+    ) -> None:
+        self._controller = controller
+        self._pool = pool
+        self.nsid = nsid
+        self.info = info
+        """Identify Namespace, as it was last read."""
+        self.ids = ids
+        """EUI64, NGUID, UUID and command set, as far as the controller gives them."""
+
+    def __repr__(self) -> str:
+        return f"<Namespace {self.nsid} of {self.blocks} blocks of {self.block_size} bytes>"
+
+    @property
+    def block_size(self) -> int:
+        """Bytes of a logical block; ValueError for a format that this client does not move."""
+        info = self.info
+        if not info.block_size or (info.flbas & _EXTENDED_LBA and info.metadata_size):
+            raise ValueError(
+                f"namespace {self.nsid} has a format that this client does not move: FLBAS "
+                f"{info.flbas:#x}, {info.metadata_size} bytes of metadata a block"
+            )
+        return info.block_size
+
+    @property
+    def blocks(self) -> int:
+        """Logical blocks (NSZE)."""
+        return self.info.nsze
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        return self.blocks * self.block_size
+
+    # ---- data ----
+
+    async def read(self, lba: int, blocks: int, *, fua: bool = False) -> bytes:
+        """The bytes of blocks logical blocks from lba on."""
+        length = self._length(lba, blocks)
+        if self._limit(LARGEST) >= blocks > 0:
+            sqe = commands.read(self.nsid, lba, blocks, fua=fua)
+            with await self._pool.take(length) as slot:
+                data = Data(slot.memory, slot.offset, length, False, slot)
+                await self._run(sqe, "Read", data, lba, blocks)
+                return bytes(slot.view[:length])
+        into = bytearray(length)
+        await self.readinto(lba, into, fua=fua)
+        return bytes(into)
+
+    async def readinto(self, lba: int, buffer: Buffer | HostMemory, *, fua: bool = False) -> int:
+        """Fill a writable buffer of whole blocks from lba on; its length in bytes."""
+        registered = _registered(buffer)
+        if registered:
+            memory, base, length = registered
+            await self._move(
+                lambda lba, blocks: commands.read(self.nsid, lba, blocks, fua=fua),
+                "Read",
+                lba,
+                self._blocks(lba, length),
+                memory,
+                base,
+                to_device=False,
+            )
+            return length
+        with memoryview(buffer) as original, original.cast("B") as view:
+            if view.readonly:
+                raise ValueError("a buffer to read into is writable")
+
+            async def step(piece: Piece) -> None:
+                sqe = commands.read(self.nsid, piece.lba, piece.blocks, fua=fua)
+                size = piece.blocks * self.block_size
+                with await self._pool.take(size) as slot:
+                    data = Data(slot.memory, slot.offset, size, False, slot)
+                    await self._run(sqe, "Read", data, piece.lba, piece.blocks)
+                    view[piece.offset : piece.offset + size] = slot.view[:size]
+
+            await self._each(lba, self._blocks(lba, len(view)), self._limit(LARGEST), step)
+            return len(view)
+
+    async def write(self, lba: int, data: Buffer | HostMemory, *, fua: bool = False) -> None:
+        """Write whole blocks of data from lba on.  fua: each is stable before it completes."""
+        await self._send(
+            lambda lba, blocks: commands.write(self.nsid, lba, blocks, fua=fua), "Write", lba, data
+        )
+
+    async def compare(self, lba: int, data: Buffer | HostMemory) -> None:
+        """Compare blocks with data: NvmeError (Compare Failure) where they differ."""
+        await self._send(
+            lambda lba, blocks: commands.compare(self.nsid, lba, blocks), "Compare", lba, data
+        )
+
+    # ---- without data ----
+
+    async def flush(self) -> None:
+        """Make stable what was completed before."""
+        await self._run(commands.flush(self.nsid), "Flush")
+
+    async def write_zeroes(
+        self, lba: int, blocks: int, *, deallocate: bool = False, fua: bool = False
+    ) -> None:
+        """Set blocks to zeroes; deallocate: the controller may free them for it."""
+
+        async def step(piece: Piece) -> None:
+            sqe = commands.write_zeroes(
+                self.nsid, piece.lba, piece.blocks, deallocate=deallocate, fua=fua
+            )
+            await self._run(sqe, "Write Zeroes", None, piece.lba, piece.blocks)
+
+        self._length(lba, blocks)
+        limit = self._limit_of(self._controller.session.nvm.wzsl)
+        await self._each(lba, blocks, limit, step)
+
+    async def verify(self, lba: int, blocks: int) -> None:
+        """Have the controller read blocks without sending them: NvmeError where it cannot."""
+
+        async def step(piece: Piece) -> None:
+            sqe = commands.verify(self.nsid, piece.lba, piece.blocks)
+            await self._run(sqe, "Verify", None, piece.lba, piece.blocks)
+
+        self._length(lba, blocks)
+        await self._each(lba, blocks, self._limit_of(self._controller.session.nvm.vsl), step)
+
+    async def deallocate(self, ranges: Iterable[tuple[int, int]]) -> None:
+        """Tell that the data of (first block, blocks) ranges is needed no more."""
+        nvm = self._controller.session.nvm
+        longest = nvm.dmrsl or _MAX_RANGE
+        pieces: list[tuple[int, int]] = []
+        for lba, blocks in ranges:
+            self._length(lba, blocks)
+            pieces += [(part.lba, part.blocks) for part in split(lba, blocks, longest, 0)]
+        # Those behind the end go first, which the controller refuses before it did any other.
+        pieces.sort(key=lambda piece: sum(piece) <= self.blocks)
+        for group in groups(pieces, nvm.dmrl or MAX_DSM_RANGES):
+            content = commands.dsm_ranges(group)
+            with await self._pool.take(len(content)) as slot:
+                slot.view[: len(content)] = content
+                data = Data(slot.memory, slot.offset, len(content), True, slot)
+                sqe = commands.dataset_management(self.nsid, len(group))
+                await self._run(sqe, "Dataset Management (deallocate)", data)
+
+    # ---- how ----
+
+    def _length(self, lba: int, blocks: int) -> int:
+        """Bytes of blocks; ValueError for a range that cannot be."""
+        if lba < 0 or blocks < 0 or lba + blocks > 1 << 64:
+            raise ValueError(f"there is no range of {blocks} blocks at LBA {lba}")
+        return blocks * self.block_size
+
+    def _blocks(self, lba: int, length: int) -> int:
+        """Blocks of a buffer; ValueError where it is not whole blocks."""
+        blocks, rest = divmod(length, self.block_size)
+        if rest:
+            raise ValueError(
+                f"{length} bytes are not whole blocks of {self.block_size} bytes of namespace "
+                f"{self.nsid}"
+            )
+        self._length(lba, blocks)
+        return blocks
+
+    def _limit(self, most: int) -> int:
+        """Blocks of one command that transfers at most most bytes."""
+        limit = min(self._controller.max_transfer, most) // self.block_size
+        return min(max(limit, 1), MAX_BLOCKS)
+
+    def _limit_of(self, exponent: int) -> int:
+        """Blocks of one command whose limit is given as MDTS is; 0: that of MDTS itself."""
+        if not exponent:
+            return self._limit(self._controller.max_transfer)
+        limit = (1 << (12 + exponent)) // self.block_size
+        return min(max(limit, 1), MAX_BLOCKS)
+
+    async def _run(
+        self,
+        sqe: bytes,
+        name: str,
+        data: Data | None = None,
+        lba: int | None = None,
+        blocks: int | None = None,
+    ) -> None:
+        await self._controller.execute_io(sqe, name, data, nsid=self.nsid, lba=lba, blocks=blocks)
+
+    async def _each(self, lba: int, blocks: int, limit: int, step: _Step) -> None:
+        if lba + blocks > self.blocks and blocks > limit:
+            # Behind the end, as far as is known: the controller refuses the last piece, and then
+            # nothing of the others was done.  Or it has grown, and takes it.
+            last = (blocks - 1) // limit * limit
+            await step(Piece(lba + last, blocks - last, last * self.block_size))
+            blocks = last
+        pieces = split(lba, blocks, limit, self.block_size)
+        count = -(-blocks // limit)
+        if count == 1:
+            await step(next(pieces))
+        elif count:
+            await pipeline(pieces, step, min(count, WIDTH))
+
+    async def _send(self, build: _Build, name: str, lba: int, data: Buffer | HostMemory) -> None:
+        registered = _registered(data)
+        if registered:
+            memory, base, length = registered
+            blocks = self._blocks(lba, length)
+            await self._move(build, name, lba, blocks, memory, base, to_device=True)
+            return
+        with memoryview(data) as original, original.cast("B") as view:
+
+            async def step(piece: Piece) -> None:
+                size = piece.blocks * self.block_size
+                with await self._pool.take(size) as slot:
+                    slot.view[:size] = view[piece.offset : piece.offset + size]
+                    moving = Data(slot.memory, slot.offset, size, True, slot)
+                    sqe = build(piece.lba, piece.blocks)
+                    await self._run(sqe, name, moving, piece.lba, piece.blocks)
+
+            await self._each(lba, self._blocks(lba, len(view)), self._limit(LARGEST), step)
+
+    async def _move(
+        self,
+        build: _Build,
+        name: str,
+        lba: int,
+        blocks: int,
+        memory: HostMemory,
+        base: int,
+        *,
+        to_device: bool,
+    ) -> None:
+        async def step(piece: Piece) -> None:
+            size = piece.blocks * self.block_size
+            data = Data(memory, base + piece.offset, size, to_device)
+            sqe = build(piece.lba, piece.blocks)
+            await self._run(sqe, name, data, piece.lba, piece.blocks)
+
+        await self._each(lba, blocks, self._limit(self._controller.max_transfer), step)
+
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+    from typing import Any
+
+    _Step = Callable[[Piece], Coroutine[Any, Any, None]]
+    _Build = Callable[[int, int], bytes]
+
+
+def _registered(buffer: Buffer | HostMemory) -> tuple[HostMemory, int, int] | None:
+    """(memory, offset, length in bytes) of a buffer that is registered, else None."""
+    if isinstance(buffer, HostMemory):
+        return buffer, 0, len(buffer)
+    if isinstance(buffer, memoryview) and isinstance(buffer.obj, HostMemory):
+        offset = buffer.obj.offset_of(buffer)
+        return buffer.obj, offset, buffer.nbytes
+    return None

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""How to connect: options with the names and defaults that the Linux host has."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any, Literal, get_type_hints
+
+DeviceKind = Literal["auto", "iwarp", "system"]
+_TRUE, _FALSE = {"1", "true", "yes", "on", ""}, {"0", "false", "no", "off"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectOptions:
+    """Options of a connection to a controller.  Times are in seconds."""
+
+    queues: int = min(4, os.cpu_count() or 1)
+    """I/O queues to ask for; the controller may grant fewer."""
+    queue_depth: int = 128
+    """Entries of an I/O queue: 16 to 1024 on Linux, 2 to 65535 here."""
+    kato: float = 5.0
+    """Keep Alive Timeout; 0 is none."""
+    hostnqn: str | None = None
+    """None: /etc/nvme/hostnqn, or one made of the machine's identity."""
+    hostid: str | None = None
+    """A UUID."""
+    host_traddr: str | None = None
+    """Source address."""
+    reconnect_delay: float = 10.0
+    """Between attempts to reconnect.  The first attempt is at once where the connection ended by
+    itself, and after this delay where a command timed out, or where the last one was short-lived:
+    a controller that is slow must not see a write again before it has given up the first."""
+    ctrl_loss_tmo: float = 600.0
+    """From the loss of the connection until its commands fail; 0 never reconnects, -1 for ever."""
+    io_timeout: float = 30.0
+    """Of an I/O command; then the connection is torn down and made anew."""
+    admin_timeout: float = 60.0
+    """Of an admin command; the same follows."""
+    connect_timeout: float = 3.0
+    """Of the connection of one queue."""
+    in_capsule: bool = True
+    """Send small writes in the capsule where the controller takes them so."""
+    disable_sqflow: bool = False
+    """Ask for queues without submission queue flow control."""
+    device: DeviceKind = "auto"
+    """iwarp: the embedded device; system: libibverbs; auto: system where it reaches the address."""
+
+    def __post_init__(self) -> None:
+        self._check("queues", 1 <= self.queues <= 65535, "1 to 65535")
+        self._check("queue_depth", 2 <= self.queue_depth <= 65535, "2 to 65535")
+        self._check("kato", 0 <= self.kato <= 4294967, "0 to 4294967 seconds")
+        self._check("reconnect_delay", self.reconnect_delay > 0, "more than 0 seconds")
+        self._check("ctrl_loss_tmo", self.ctrl_loss_tmo >= -1, "-1 or more seconds")
+        for name in ("io_timeout", "admin_timeout", "connect_timeout"):
+            self._check(name, getattr(self, name) > 0, "more than 0 seconds")
+        self._check("device", self.device in ("auto", "iwarp", "system"), "auto, iwarp or system")
+
+    def _check(self, name: str, good: bool, expected: str) -> None:
+        if not good:
+            raise ValueError(f"{name} is {expected}, not {getattr(self, name)!r}")
+
+    @property
+    def kato_ms(self) -> int:
+        """Keep Alive Timeout as the wire has it."""
+        return round(self.kato * 1000)
+
+    def with_options(self, changes: Mapping[str, Any]) -> ConnectOptions:
+        """These options but for the changes; ValueError names an option that there is not."""
+        known = [field.name for field in fields(self)]
+        for name in changes:
+            if name not in known:
+                raise ValueError(f"there is no option {name!r}: there are {', '.join(known)}")
+        return replace(self, **changes)
+
+
+def parse_options(texts: Mapping[str, str]) -> dict[str, Any]:
+    """Values of options written as text (the query of a URL); ValueError names the wrong one."""
+    hints = get_type_hints(ConnectOptions)
+    values: dict[str, Any] = {}
+    for name, text in texts.items():
+        hint = hints.get(name)
+        try:
+            if hint is bool:
+                values[name] = _boolean(text)
+            elif hint is int:
+                values[name] = int(text)
+            elif hint is float:
+                values[name] = number(text)
+            else:
+                values[name] = text
+        except ValueError:
+            expected = {bool: "yes or no", int: "a whole number", float: "a number"}[hint or int]
+            raise ValueError(f"option {name}: expected {expected}, not {text!r}") from None
+    return values
+
+
+def number(text: str) -> float:
+    """A number that can be reckoned with; ValueError for others, and for nan and inf."""
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(text)
+    return value
+
+
+def _boolean(text: str) -> bool:
+    if text.lower() in _TRUE | _FALSE:
+        return text.lower() in _TRUE
+    raise ValueError(text)

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A long transfer in pieces that a command can carry, and several of them in flight."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from typing import NamedTuple, TypeVar
+
+T = TypeVar("T")
+WIDTH = 16
+"""Pieces of one transfer in flight at most: 4 MiB of the pool's largest buffers."""
+
+
+class Piece(NamedTuple):
+    """What one command does of a transfer."""
+
+    lba: int
+    blocks: int
+    offset: int
+    """Bytes from the start of the transfer."""
+
+
+def split(lba: int, blocks: int, limit: int, block_size: int) -> Iterator[Piece]:
+    """Pieces of at most limit blocks, in order."""
+    for done in range(0, blocks, limit):
+        yield Piece(lba + done, min(limit, blocks - done), done * block_size)
+
+
+def groups(items: Iterable[T], size: int) -> Iterator[list[T]]:
+    """The items in lists of at most size."""
+    group: list[T] = []
+    for item in items:
+        group.append(item)
+        if len(group) == size:
+            yield group
+            group = []
+    if group:
+        yield group
+
+
+async def pipeline(
+    pieces: Iterable[T], step: Callable[[T], Awaitable[None]], width: int = WIDTH
+) -> None:
+    """Do step for every piece, at most width of them at once.
+
+    The first failure ends the others and is raised.
+    """
+    left = iter(pieces)
+
+    async def work() -> None:
+        for piece in left:
+            await step(piece)
+
+    workers = [asyncio.create_task(work()) for _ in range(width)]
+    try:
+        await asyncio.gather(*workers)
+    finally:
+        for worker in workers:
+            worker.cancel()
+        await asyncio.gather(*workers, return_exceptions=True)

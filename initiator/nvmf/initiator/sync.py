@@ -1,0 +1,248 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The client for scripts: the same methods, blocking.
+
+    with connect("nvme+rdma://host:4420/NQN") as controller:
+        data = controller.namespace(1).read(0, 8)
+
+One thread with an asyncio loop of its own serves a controller; its methods may be called from any
+other thread, and from several at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Coroutine, Iterable
+from concurrent.futures import CancelledError
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+from nvmf.engine import HostMemory
+from nvmf.initiator.controller import Controller as AsyncController
+from nvmf.initiator.controller import State
+from nvmf.initiator.discovery import discover as async_discover
+from nvmf.initiator.errors import ConnectionLost
+from nvmf.initiator.namespace import Namespace as AsyncNamespace
+from nvmf.initiator.options import ConnectOptions
+from nvmf.initiator.transport_id import TransportId
+from nvmf.spec.fabrics import DiscoveryEntry
+from nvmf.spec.identify import IdentifyController, IdentifyNamespace, NamespaceIds
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+T = TypeVar("T")
+
+
+class _Loop:
+    """A thread that runs an event loop."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._run, name="nvmf-client", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        self._loop.run_forever()
+
+    def call(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run work on the loop and wait for it; an interrupt cancels it."""
+        if not self._thread.is_alive():
+            work.close()
+            raise ConnectionLost("the controller was closed")
+        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return future.result()
+        except CancelledError:
+            raise ConnectionLost("the controller was closed") from None
+        except BaseException:
+            future.cancel()
+            raise
+
+    def close(self) -> None:
+        """End the loop and its thread."""
+        if self._thread.is_alive():
+            self.call(self._loop.shutdown_default_executor())
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join()
+            self._loop.close()
+
+
+class Namespace:
+    """An active namespace of a controller; see nvmf.initiator.namespace for what methods do."""
+
+    def __init__(self, loop: _Loop, namespace: AsyncNamespace) -> None:
+        self._loop = loop
+        self._namespace = namespace
+
+    def __repr__(self) -> str:
+        return repr(self._namespace)
+
+    @property
+    def nsid(self) -> int:
+        """Namespace identifier."""
+        return self._namespace.nsid
+
+    @property
+    def info(self) -> IdentifyNamespace:
+        """Identify Namespace, as it was last read."""
+        return self._namespace.info
+
+    @property
+    def ids(self) -> NamespaceIds:
+        """EUI64, NGUID, UUID and command set, as far as the controller gives them."""
+        return self._namespace.ids
+
+    @property
+    def block_size(self) -> int:
+        """Bytes of a logical block."""
+        return self._namespace.block_size
+
+    @property
+    def blocks(self) -> int:
+        """Logical blocks."""
+        return self._namespace.blocks
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        return self._namespace.size
+
+    def read(self, lba: int, blocks: int, *, fua: bool = False) -> bytes:
+        """The bytes of blocks logical blocks from lba on."""
+        return self._loop.call(self._namespace.read(lba, blocks, fua=fua))
+
+    def readinto(self, lba: int, buffer: Buffer | HostMemory, *, fua: bool = False) -> int:
+        """Fill a writable buffer of whole blocks from lba on; its length in bytes."""
+        return self._loop.call(self._namespace.readinto(lba, buffer, fua=fua))
+
+    def write(self, lba: int, data: Buffer | HostMemory, *, fua: bool = False) -> None:
+        """Write whole blocks of data from lba on."""
+        self._loop.call(self._namespace.write(lba, data, fua=fua))
+
+    def compare(self, lba: int, data: Buffer | HostMemory) -> None:
+        """Compare blocks with data: NvmeError (Compare Failure) where they differ."""
+        self._loop.call(self._namespace.compare(lba, data))
+
+    def flush(self) -> None:
+        """Make stable what was completed before."""
+        self._loop.call(self._namespace.flush())
+
+    def write_zeroes(
+        self, lba: int, blocks: int, *, deallocate: bool = False, fua: bool = False
+    ) -> None:
+        """Set blocks to zeroes; deallocate: the controller may free them for it."""
+        work = self._namespace.write_zeroes(lba, blocks, deallocate=deallocate, fua=fua)
+        self._loop.call(work)
+
+    def verify(self, lba: int, blocks: int) -> None:
+        """Have the controller read blocks without sending them."""
+        self._loop.call(self._namespace.verify(lba, blocks))
+
+    def deallocate(self, ranges: Iterable[tuple[int, int]]) -> None:
+        """Tell that the data of (first block, blocks) ranges is needed no more."""
+        self._loop.call(self._namespace.deallocate(ranges))
+
+
+class Controller:
+    """A connected controller; make it with connect(), and close() it."""
+
+    def __init__(self, loop: _Loop, controller: AsyncController) -> None:
+        self._loop = loop
+        self._controller = controller
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        where: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    @property
+    def where(self) -> TransportId:
+        """Its address and NQN."""
+        return self._controller.where
+
+    @property
+    def state(self) -> State:
+        """Live, reconnecting, lost or closed."""
+        return self._controller.state
+
+    @property
+    def identify(self) -> IdentifyController:
+        """Identify Controller, as it was at the last connection."""
+        return self._controller.identify
+
+    @property
+    def max_transfer(self) -> int:
+        """Bytes of one command at most; longer transfers are split."""
+        return self._controller.max_transfer
+
+    @property
+    def namespaces(self) -> list[Namespace]:
+        """The active namespaces, by NSID."""
+        return [Namespace(self._loop, namespace) for namespace in self._controller.namespaces]
+
+    def namespace(self, nsid: int) -> Namespace:
+        """One namespace; NvmeError where it is not active."""
+        return Namespace(self._loop, self._controller.namespace(nsid))
+
+    def alloc(self, length: int) -> HostMemory:
+        """Registered memory of length bytes, for transfers without a copy; close() it."""
+        return self._controller.alloc(length)
+
+    def register(self, buffer: Buffer) -> HostMemory:
+        """Register a writable buffer, for transfers without a copy."""
+        return self._controller.register(buffer)
+
+    def refresh(self) -> None:
+        """Read the list of namespaces and their sizes anew."""
+        self._loop.call(self._controller.refresh())
+
+    def identify_data(self, cns: int, nsid: int = 0, *, csi: int = 0) -> bytes:
+        """4096 bytes of Identify data."""
+        return self._loop.call(self._controller.identify_data(cns, nsid, csi=csi))
+
+    def log_page(self, lid: int, length: int, *, offset: int = 0, rae: bool = True) -> bytes:
+        """length bytes of a log page."""
+        return self._loop.call(self._controller.log_page(lid, length, offset=offset, rae=rae))
+
+    def get_features(self, fid: int, *, nsid: int = 0, sel: int = 0) -> int:
+        """Dword 0 of a feature's value."""
+        return self._loop.call(self._controller.get_features(fid, nsid=nsid, sel=sel))
+
+    def set_features(self, fid: int, value: int, *, nsid: int = 0) -> int:
+        """Set a feature (dword 11); dword 0 of the completion."""
+        return self._loop.call(self._controller.set_features(fid, value, nsid=nsid))
+
+    def close(self) -> None:
+        """Shut the controller down, disconnect, and end the thread.  Idempotent."""
+        if self._controller.state is not State.CLOSED:
+            self._loop.call(self._controller.close())
+        self._loop.close()
+
+
+def connect(
+    where: str | TransportId, options: ConnectOptions | None = None, /, **changes: Any
+) -> Controller:
+    """Connect: see nvmf.initiator.connect."""
+    place = TransportId.of(where)
+    wanted = (options or ConnectOptions()).with_options({**place.options, **changes})
+    loop = _Loop()
+    try:
+        return Controller(loop, loop.call(AsyncController.open(place, wanted)))
+    except BaseException:
+        loop.close()
+        raise
+
+
+def discover(
+    where: str | TransportId, options: ConnectOptions | None = None, /, **changes: Any
+) -> list[DiscoveryEntry]:
+    """The discovery log of a port: see nvmf.initiator.discover."""
+    return asyncio.run(async_discover(where, options, **changes))

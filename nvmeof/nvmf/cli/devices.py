@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""`nvmeof devices`: the RDMA devices there are, and their coming and going."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import sys
+
+from nvmf.cli.common import EXIT_OK, CliError, Subparsers, add_command, run_async
+from nvmf.cli.output import plain, print_fields, print_json
+from nvmf.rdma.inventory import Inventory, inventory
+
+
+def add_commands(subparsers: Subparsers) -> None:
+    """devices."""
+    parser = add_command(
+        subparsers,
+        "devices",
+        devices,
+        "list RDMA devices with their ports, GIDs and capabilities",
+        "The embedded device, iwarp0, is always there. The others are those of the kernel, as\n"
+        "pyverbs shows them; where there is none, the reason goes to stderr.",
+    )
+    parser.add_argument(
+        "--watch",
+        action="store_true",
+        help="stay, and print the devices that come and go (one JSON object a line with -o json)",
+    )
+
+
+def devices(args: argparse.Namespace) -> int:
+    """List, and follow where asked."""
+    found = inventory()
+    if args.output_format == "json" and not args.watch:
+        print_json(found)
+    elif args.output_format == "json":
+        _event_line({"event": "list", **plain(found)})
+    else:
+        _print(found)
+    if args.watch:
+        return run_async(_watch(args.output_format == "json"))
+    return EXIT_OK
+
+
+def _print(found: Inventory) -> None:
+    for device in found.devices:
+        print(f"{device.name}  ({device.transport}, {_kind(device.kind)})")
+        facts: dict[str, object] = {"firmware": device.fw_ver, "vendor": f"{device.vendor_id:#x}"}
+        print_fields({**facts, **device.limits}, "  ")
+        for port in device.ports:
+            mtu = f"MTU {port.active_mtu} of {port.max_mtu}"
+            print(f"  port {port.port}: {port.state}, {port.link_layer}, {mtu}")
+            for gid in port.gids:
+                print(f"    GID {gid.index}: {gid.gid} {gid.type}".rstrip())
+    for note in found.notes:
+        print(note, file=sys.stderr)
+
+
+def _kind(kind: str) -> str:
+    return "embedded" if kind == "iwarp" else "system"
+
+
+def _event_line(event: object) -> None:
+    print(json.dumps(event), flush=True)
+
+
+async def _watch(as_json: bool) -> int:
+    from nvmf.rdma.hotplug import Hotplug, HotplugError
+
+    try:
+        with Hotplug() as monitor:
+            if not as_json:
+                print("watching for RDMA devices", flush=True)
+            async for event in monitor:
+                if as_json:
+                    _event_line({"event": event.action, "name": event.name})
+                else:
+                    print(f"{event.action} {event.name}", flush=True)
+                if event.action in ("add", "remove"):
+                    # Ports and GIDs follow the device a moment later.
+                    await asyncio.sleep(0.5)
+                    found = await asyncio.to_thread(inventory)
+                    if as_json:
+                        _event_line({"event": "list", **plain(found)})
+                    else:
+                        _print(found)
+    except HotplugError as error:
+        raise CliError(f"cannot watch: {error}") from None
+    return EXIT_OK

@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""`nvmeof id-ctrl`, `id-ns`, `list-ns`: what a controller says of itself and its namespaces."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+from collections.abc import Coroutine
+from typing import Any
+
+from nvmf.cli.common import (
+    EXIT_OK,
+    Subparsers,
+    add_command,
+    add_target_arguments,
+    number_argument,
+    options_of,
+    run_async,
+    where_of,
+)
+from nvmf.cli.output import plain, print_fields, print_json, print_table, size_text
+from nvmf.initiator import Controller, Namespace, connect
+from nvmf.spec.identify import PowerState
+
+EXAMPLE = "example: nvmeof {} -a 192.0.2.1 -n nqn.2026-01.example:disk"
+
+
+_DEFAULTS: dict[str, Any] = {"queues": 1, "ctrl_loss_tmo": 0}
+"""Options where neither flags nor the URL give them: who asks once does not wait."""
+_CTRL_HEX = {
+    "vid", "ssvid", "cmic", "cntlid", "ver", "rtd3r", "rtd3e", "oaes", "ctratt", "rrls",
+    "oacs", "frmw", "lpa", "avscc", "apsta", "rpmbs", "hctma", "sanicap", "sqes", "cqes",
+    "oncs", "fuses", "fna", "vwc", "sgls", "fcatt",
+}  # fmt: skip
+_NS_HEX = {
+    "nsze", "ncap", "nuse", "nsfeat", "flbas", "mc", "dpc", "dps", "nmic", "rescap", "fpi",
+}  # fmt: skip
+"""Fields that nvme-cli prints in hexadecimal digits."""
+
+
+def add_commands(subparsers: Subparsers) -> None:
+    """id-ctrl, id-ns, list-ns."""
+    parser = add_command(
+        subparsers,
+        "id-ctrl",
+        id_ctrl,
+        "show what the controller says of itself (Identify Controller)",
+        EXAMPLE.format("id-ctrl"),
+    )
+    add_target_arguments(parser, **_DEFAULTS)
+    parser = add_command(
+        subparsers,
+        "id-ns",
+        id_ns,
+        "show what the controller says of a namespace (Identify Namespace)",
+        EXAMPLE.format("id-ns --namespace-id 1"),
+    )
+    add_namespace_argument(parser)
+    add_target_arguments(parser, **_DEFAULTS)
+    parser = add_command(
+        subparsers, "list-ns", list_ns, "list the active namespaces", EXAMPLE.format("list-ns")
+    )
+    add_target_arguments(parser, **_DEFAULTS)
+
+
+def add_namespace_argument(parser: argparse.ArgumentParser) -> None:
+    """Which namespace (nvme-cli's -n is the NQN here)."""
+    parser.add_argument(
+        "-N",
+        "--namespace-id",
+        metavar="NSID",
+        type=number_argument,
+        default=1,
+        help="namespace identifier (default: 1)",
+    )
+
+
+def id_ctrl(args: argparse.Namespace) -> int:
+    """Identify Controller."""
+
+    async def run(controller: Controller) -> int:
+        fields = {"nvme": str(controller.version), **plain(controller.identify)}
+        fields["ieee"] = controller.identify.ieee[::-1].hex()  # an OUI is written from its end
+        power = PowerState.decode(bytes.fromhex(fields.pop("psd0")))
+        if args.output_format == "json":
+            print_json({**fields, "psds": [power]})
+            return EXIT_OK
+        print_fields(_hexed(fields, _CTRL_HEX))
+        print(
+            f"ps 0 : mp:{power.watts:.2f}W {'non-' if power.flags & 2 else ''}operational "
+            f"enlat:{power.enlat} exlat:{power.exlat} rrt:{power.rrt} rrl:{power.rrl} "
+            f"rwt:{power.rwt} rwl:{power.rwl}"
+        )
+        return EXIT_OK
+
+    return run_async(_with_controller(args, run))
+
+
+def id_ns(args: argparse.Namespace) -> int:
+    """Identify Namespace."""
+
+    async def run(controller: Controller) -> int:
+        namespace = controller.namespace(args.namespace_id)
+        fields = namespace_fields(namespace)
+        if args.output_format == "json":
+            print_json(fields)
+            return EXIT_OK
+        print(f"namespace {namespace.nsid}: {size_text(namespace.size)}")
+        formats = fields.pop("lbafs")
+        print_fields(_hexed(fields, _NS_HEX))
+        for index, one in enumerate(formats):
+            used = " (in use)" if one["in_use"] else ""
+            print(f"lbaf {index:2} : ms:{one['ms']} lbads:{one['lbads']} rp:{one['rp']}{used}")
+        return EXIT_OK
+
+    return run_async(_with_controller(args, run))
+
+
+def list_ns(args: argparse.Namespace) -> int:
+    """Active namespaces."""
+
+    async def run(controller: Controller) -> int:
+        namespaces = controller.namespaces
+        if args.output_format == "json":
+            entries = [
+                {
+                    "nsid": n.nsid,
+                    "blocks": n.blocks,
+                    "block_size": n.block_size,
+                    "size": n.size,
+                    "uuid": n.ids.uuid,
+                }
+                for n in namespaces
+            ]
+            print_json({"nsid_list": entries})
+        else:
+            rows = [
+                (n.nsid, n.blocks, n.block_size, size_text(n.size), n.ids.uuid or "-")
+                for n in namespaces
+            ]
+            print_table(("NSID", "Blocks", "Block", "Size", "UUID"), rows)
+        return EXIT_OK
+
+    return run_async(_with_controller(args, run))
+
+
+def namespace_fields(namespace: Namespace) -> dict[str, Any]:
+    """Fields of Identify Namespace, its identifiers, and the format that is in use."""
+    info = namespace.info
+    fields: dict[str, Any] = {
+        field.name: plain(getattr(info, field.name)) for field in dataclasses.fields(info)
+    }
+    fields["lbafs"] = [
+        {"ms": ms, "lbads": lbads, "rp": rp & 3, "in_use": index == info.format_index}
+        for index, (ms, lbads, rp) in enumerate(info.formats)
+    ]
+    fields["uuid"] = str(namespace.ids.uuid) if namespace.ids.uuid else None
+    fields["csi"] = namespace.ids.csi
+    fields["block_size"] = info.block_size
+    fields["metadata_size"] = info.metadata_size
+    return fields
+
+
+def _hexed(fields: dict[str, Any], names: set[str]) -> dict[str, Any]:
+    """The fields with those of the names in hexadecimal digits."""
+    return {name: f"{value:#x}" if name in names else value for name, value in fields.items()}
+
+
+async def _with_controller(args: argparse.Namespace, work: Any) -> int:
+    place = where_of(args)
+    options = options_of(args, place, **_DEFAULTS)
+    async with connect(place, options) as controller:
+        coroutine: Coroutine[Any, Any, int] = work(controller)
+        return await coroutine

@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Results for people and for programs: tables, fields, JSON, sizes, rates, progress."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from enum import IntEnum
+from typing import Any, TextIO
+from uuid import UUID
+
+
+def plain(value: Any) -> Any:
+    """Values as JSON has them: bytes as hexadecimal digits, structures as objects."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {f.name: plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
+    if isinstance(value, bytes | bytearray | memoryview):
+        return bytes(value).hex()
+    if isinstance(value, UUID):
+        return str(value)
+    if isinstance(value, IntEnum):
+        return int(value)
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [plain(item) for item in value]
+    return value
+
+
+def print_json(value: Any, file: TextIO | None = None) -> None:
+    """One JSON document."""
+    out = file or sys.stdout
+    json.dump(plain(value), out, indent=2)
+    out.write("\n")
+    out.flush()
+
+
+def print_fields(fields: Mapping[str, Any], indent: str = "") -> None:
+    """NAME : VALUE, one a line."""
+    width = max((len(name) for name in fields), default=0)
+    for name, value in fields.items():
+        text = bytes(value).hex() if isinstance(value, bytes) else str(value)
+        print(f"{indent}{name:<{width}} : {text}")
+
+
+def print_table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    """Columns as wide as what is in them; numbers to the right."""
+    texts = [[str(cell) for cell in row] for row in rows]
+    widths = [max(len(row[i]) for row in [list(header), *texts]) for i in range(len(header))]
+    numeric = [
+        bool(rows) and all(isinstance(row[i], int) for row in rows) for i in range(len(header))
+    ]
+
+    def line(cells: Sequence[str]) -> str:
+        parts = [
+            cell.rjust(width) if right else cell.ljust(width)
+            for cell, width, right in zip(cells, widths, numeric, strict=True)
+        ]
+        return "  ".join(parts).rstrip()
+
+    print(line(header))
+    print("  ".join("-" * width for width in widths))
+    for row in texts:
+        print(line(row))
+
+
+def size_text(size: float) -> str:
+    """Bytes for people: 512 B, 4.00 KiB, 1.50 GiB."""
+    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
+        if size < 1024 or unit == "TiB":
+            return f"{size:.0f} B" if unit == "B" else f"{size:.2f} {unit}"
+        size /= 1024
+    raise AssertionError
+
+
+def rate_text(count: int, seconds: float) -> str:
+    """Bytes a second for people, in powers of 1000 as networks count."""
+    rate = count / seconds if seconds > 0 else 0.0
+    for unit in ("B/s", "kB/s", "MB/s", "GB/s"):
+        if rate < 1000 or unit == "GB/s":
+            return f"{rate:.0f} {unit}" if unit == "B/s" else f"{rate:.2f} {unit}"
+        rate /= 1000
+    raise AssertionError
+
+
+class Progress:
+    """How far a transfer is, on stderr: a line that is rewritten on a terminal."""
+
+    def __init__(self, what: str, total: int | None, *, show: bool) -> None:
+        self._what = what
+        self._total = total
+        self._live = show and sys.stderr.isatty()
+        self._show = show
+        self._began = time.monotonic()
+        self._last = self._began
+        self.done = 0
+
+    def add(self, count: int) -> None:
+        """count bytes more."""
+        self.done += count
+        now = time.monotonic()
+        if not self._show or now - self._last < (0.2 if self._live else 5.0):
+            return
+        self._last = now
+        text = f"{self._what}: {size_text(self.done)}"
+        if self._total:
+            text += f" of {size_text(self._total)} ({100 * self.done // self._total} %)"
+        text += f", {rate_text(self.done, now - self._began)}"
+        sys.stderr.write(f"\r\x1b[K{text}" if self._live else f"{text}\n")
+        sys.stderr.flush()
+
+    def summary(self) -> dict[str, float | int]:
+        """Bytes, seconds and rate so far."""
+        seconds = time.monotonic() - self._began
+        rate = self.done / seconds if seconds > 0 else 0.0
+        return {"bytes": self.done, "seconds": seconds, "bytes_per_second": rate}
+
+    def end(self) -> str:
+        """Clear the line; a sentence about the whole."""
+        if self._live:
+            sys.stderr.write("\r\x1b[K")
+        seconds = time.monotonic() - self._began
+        return (
+            f"{self._what}: {self.done} bytes ({size_text(self.done)}) in {seconds:.3f} s, "
+            f"{rate_text(self.done, seconds)}"
+        )

@@ -1,0 +1,369 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""`nvmeof read`, `write`, `flush`: bytes between a namespace and a file, or a pipe."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import os
+import stat
+import sys
+from collections.abc import AsyncIterator
+from typing import BinaryIO
+
+from nvmf.cli.common import (
+    EXIT_OK,
+    CliError,
+    Subparsers,
+    UsageError,
+    add_command,
+    add_target_arguments,
+    in_thread,
+    number_argument,
+    options_of,
+    run_async,
+    size_argument,
+    where_of,
+)
+from nvmf.cli.identify import EXAMPLE, add_namespace_argument
+from nvmf.cli.output import Progress, print_json
+from nvmf.engine import EngineError, HostMemory
+from nvmf.initiator import Controller, Namespace, connect
+
+CHUNK = 4 << 20
+"""Bytes that are read or written at a time; two chunks are on their way at once."""
+
+
+def add_commands(subparsers: Subparsers) -> None:
+    """read, write, flush."""
+    parser = add_command(
+        subparsers,
+        "read",
+        read,
+        "copy blocks of a namespace to a file or to stdout",
+        EXAMPLE.format("read -z 1MiB -d first.img"),
+    )
+    _add_range(parser, "to the end of the namespace")
+    parser.add_argument(
+        "-d", "--data", metavar="FILE", default="-", help="where to (default: -, stdout)"
+    )
+    add_target_arguments(parser)
+    parser = add_command(
+        subparsers,
+        "write",
+        write,
+        "copy a file or stdin to blocks of a namespace, and flush",
+        EXAMPLE.format("write -d disk.img"),
+    )
+    _add_range(parser, "all of the input")
+    parser.add_argument(
+        "-d", "--data", metavar="FILE", default="-", help="where from (default: -, stdin)"
+    )
+    parser.add_argument(
+        "-f", "--force-unit-access", action="store_true", help="each block stable by itself (FUA)"
+    )
+    parser.add_argument(
+        "--pad", action="store_true", help="fill the last block up with zeroes where it is short"
+    )
+    parser.add_argument("--no-flush", action="store_true", help="do not flush at the end")
+    add_target_arguments(parser)
+    parser = add_command(
+        subparsers,
+        "flush",
+        flush,
+        "make what was written to a namespace stable",
+        EXAMPLE.format("flush"),
+    )
+    add_namespace_argument(parser)
+    add_target_arguments(parser)
+
+
+def _add_range(parser: argparse.ArgumentParser, default: str) -> None:
+    add_namespace_argument(parser)
+    parser.add_argument(
+        "-b",
+        "--start-block",
+        metavar="LBA",
+        type=number_argument,
+        default=0,
+        help="first logical block (default: 0)",
+    )
+    parser.add_argument(
+        "-z",
+        "--data-size",
+        metavar="BYTES",
+        type=size_argument,
+        help=f"how much, such as 4096 or 1MiB (default: {default})",
+    )
+    parser.add_argument(
+        "--block-count",
+        metavar="N",
+        type=number_argument,
+        help="how much, in logical blocks (not less one)",
+    )
+    parser.add_argument(
+        "-v", "--verbose", action="count", default=argparse.SUPPRESS, help="show progress"
+    )
+
+
+def read(args: argparse.Namespace) -> int:
+    """Namespace to file."""
+    return run_async(_read(args))
+
+
+def write(args: argparse.Namespace) -> int:
+    """File to namespace."""
+    return run_async(_write(args))
+
+
+def flush(args: argparse.Namespace) -> int:
+    """Flush."""
+
+    async def run() -> int:
+        async with _controller(args) as controller:
+            namespace = controller.namespace(args.namespace_id)
+            await namespace.flush()
+        if args.output_format == "json":
+            print_json({"nsid": namespace.nsid, "flushed": True})
+        else:
+            print(f"namespace {namespace.nsid} flushed")
+        return EXIT_OK
+
+    return run_async(run())
+
+
+@contextlib.asynccontextmanager
+async def _controller(args: argparse.Namespace) -> AsyncIterator[Controller]:
+    place = where_of(args)
+    async with connect(place, options_of(args, place)) as controller:
+        yield controller
+
+
+def _wanted(args: argparse.Namespace, namespace: Namespace) -> int | None:
+    """Bytes asked for; None: whatever there is."""
+    size: int | None = args.data_size
+    if args.block_count is not None:
+        if size is not None:
+            raise UsageError("give --data-size or --block-count, not both")
+        size = args.block_count * namespace.block_size
+    room = (namespace.blocks - args.start_block) * namespace.block_size
+    if room < 0 or (size is not None and size > room):
+        raise CliError(
+            f"namespace {namespace.nsid} has {namespace.blocks} blocks of {namespace.block_size} "
+            f"bytes: there are {max(room, 0)} bytes from block {args.start_block} on"
+        )
+    return size
+
+
+async def _read(args: argparse.Namespace) -> int:
+    async with _controller(args) as controller:
+        namespace = controller.namespace(args.namespace_id)
+        size = _wanted(args, namespace)
+        if size is None:
+            size = (namespace.blocks - args.start_block) * namespace.block_size
+        with open_data(args.data, "wb") as out, _Chunks(controller, namespace, size) as chunks:
+            progress = Progress("read", size, show=_show(args))
+            lba, left = args.start_block, size
+
+            async def fetch(view: memoryview, lba: int, count: int) -> None:
+                blocks = -(-count // namespace.block_size)
+                with view[: blocks * namespace.block_size] as part:
+                    await namespace.readinto(lba, part)
+
+            ready: tuple[memoryview, int] | None = None
+            while left or ready:
+                count = min(left, chunks.size)
+                view = chunks.next()
+                fetching = asyncio.create_task(fetch(view, lba, count)) if count else None
+                try:
+                    if ready:
+                        await in_thread(_put, out, *ready)
+                        progress.add(ready[1])
+                finally:
+                    if fetching:
+                        await fetching
+                ready = (view, count) if count else None
+                lba, left = lba + count // namespace.block_size, left - count
+    return _report(args, progress, to_stdout=args.data == "-")
+
+
+async def _write(args: argparse.Namespace) -> int:
+    async with _controller(args) as controller:
+        namespace = controller.namespace(args.namespace_id)
+        limit = _wanted(args, namespace)
+        with open_data(args.data, "rb") as source:
+            total = limit if limit is not None else _length(source)
+            room = (namespace.blocks - args.start_block) * namespace.block_size
+            if total is not None and total > room:
+                raise CliError(
+                    f"{args.data} has {total} bytes, and there are {room} in namespace "
+                    f"{namespace.nsid} from block {args.start_block} on; use -z to write a part"
+                )
+            if total is not None and total % namespace.block_size and not args.pad:
+                raise CliError(_short(total % namespace.block_size, namespace, "nothing was"))
+            progress = Progress("write", total, show=_show(args))
+            with _Chunks(controller, namespace, total) as chunks:
+                try:
+                    await _pump(args, namespace, source, limit, chunks, progress)
+                except asyncio.CancelledError:
+                    print(f"{progress.end()}, at most, and nothing was flushed", file=sys.stderr)
+                    raise
+        if not args.no_flush:
+            await namespace.flush()
+    return _report(args, progress, to_stdout=False)
+
+
+async def _pump(
+    args: argparse.Namespace,
+    namespace: Namespace,
+    source: BinaryIO,
+    limit: int | None,
+    chunks: _Chunks,
+    progress: Progress,
+) -> None:
+    """Read a chunk while the one before is written."""
+    lba, left = args.start_block, limit
+
+    async def put(view: memoryview, lba: int, length: int) -> None:
+        with view[:length] as part:
+            await namespace.write(lba, part, fua=args.force_unit_access)
+
+    writing: asyncio.Task[None] | None = None
+    try:
+        while True:
+            view = chunks.next()
+            most = chunks.size if left is None else min(left, chunks.size)
+            count = await in_thread(_get, source, view, most) if most else 0
+            if writing:
+                await writing
+                writing = None
+            if not count:
+                break
+            length = _whole_blocks(args, namespace, view, count, progress.done)
+            if lba + length // namespace.block_size > namespace.blocks:
+                raise CliError(
+                    f"namespace {namespace.nsid} is full: {progress.done} bytes were written"
+                )
+            writing = asyncio.create_task(put(view, lba, length))
+            progress.add(count)
+            lba += length // namespace.block_size
+            if left is not None:
+                left -= count
+    finally:
+        if writing:
+            await asyncio.gather(writing, return_exceptions=True)
+    if left:
+        raise CliError(f"{args.data} ended {left} bytes before what --data-size asks for")
+
+
+def _short(rest: int, namespace: Namespace, written: str) -> str:
+    return (
+        f"the last block is short: {rest} bytes of {namespace.block_size}, and {written} written; "
+        "use --pad to fill it up with zeroes"
+    )
+
+
+def _whole_blocks(
+    args: argparse.Namespace, namespace: Namespace, view: memoryview, count: int, done: int
+) -> int:
+    """count rounded up to whole blocks, with zeroes in what is added."""
+    rest = count % namespace.block_size
+    if not rest:
+        return count
+    if not args.pad:
+        raise CliError(_short(rest, namespace, f"{done} bytes before it were"))
+    length = count + namespace.block_size - rest
+    view[count:length] = bytes(length - count)
+    return length
+
+
+class _Chunks:
+    """Registered buffers for two chunks, in turn."""
+
+    def __init__(self, controller: Controller, namespace: Namespace, total: int | None) -> None:
+        block = namespace.block_size
+        least = -(-(CHUNK if total is None else max(total, 1)) // block) * block
+        self.size = min(CHUNK, least)
+        self._memory: HostMemory = controller.alloc(2 * self.size)
+        whole = memoryview(self._memory)
+        self._views = [whole[: self.size], whole[self.size :]]
+        whole.release()
+
+    def __enter__(self) -> _Chunks:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        # A transfer that was cut short has the memory still; it goes with the controller then.
+        with contextlib.suppress(BufferError, EngineError):
+            for view in self._views:
+                view.release()
+            self._memory.close()
+
+    def next(self) -> memoryview:
+        """The buffer whose turn it is."""
+        self._views.reverse()
+        return self._views[0]
+
+
+def open_data(path: str, mode: str) -> BinaryIO:
+    """A file, or stdin or stdout for "-"; a sentence where it cannot be opened.
+
+    Without a buffer: closing one waits for a thread that reads a pipe, even after an interrupt.
+    """
+    reading = mode == "rb"
+    if path == "-":
+        if not reading and sys.stdout.isatty():
+            raise UsageError("blocks are not for a terminal: give a file with -d, or use a pipe")
+        standard = sys.stdin if reading else sys.stdout
+        return os.fdopen(os.dup(standard.fileno()), mode, buffering=0)  # type: ignore[return-value]
+    try:
+        return open(path, mode, buffering=0)  # type: ignore[return-value]
+    except OSError as error:
+        raise CliError(f"cannot open {path}: {error.strerror}") from None
+
+
+def _length(source: BinaryIO) -> int | None:
+    """Bytes of a regular file; None for what ends when it ends."""
+    status = os.fstat(source.fileno())
+    return status.st_size if stat.S_ISREG(status.st_mode) else None
+
+
+def _get(source: BinaryIO, view: memoryview, most: int) -> int:
+    """Fill the first most bytes of the view as far as the source goes."""
+    done = 0
+    while done < most:
+        with view[done:most] as part:
+            count = source.readinto(part)  # type: ignore[attr-defined]
+        if not count:
+            break
+        done += int(count)
+    return done
+
+
+def _put(out: BinaryIO, view: memoryview, count: int) -> None:
+    """Write the first count bytes of the view, which nobody keeps a slice of."""
+    try:
+        done = 0
+        while done < count:
+            with view[done:count] as part:
+                done += out.write(part)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        name = out.name if isinstance(out.name, str) else "stdout"
+        raise CliError(f"cannot write to {name}: {error.strerror}") from None
+
+
+def _show(args: argparse.Namespace) -> bool:
+    return bool(args.verbose) or sys.stderr.isatty()
+
+
+def _report(args: argparse.Namespace, progress: Progress, *, to_stdout: bool) -> int:
+    """The rate, on stderr; as JSON on stdout unless the data is there."""
+    sentence = progress.end()
+    if args.output_format == "json":
+        print_json(progress.summary(), sys.stderr if to_stdout else sys.stdout)
+    else:
+        print(sentence, file=sys.stderr)
+    return EXIT_OK

@@ -1,0 +1,381 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The engine: devices, queue pairs, capsules, buffers, stores, and the I/O command path, in C.
+
+Nothing here decides policy.  Every call returns at once unless its docstring says that it blocks;
+the blocking ones release the GIL.
+"""
+
+from typing import Any, Literal, final
+
+from typing_extensions import Buffer as SupportsBuffer
+
+Address = tuple[str, int]
+"""A numeric IPv4 or IPv6 address and a port."""
+
+class EngineError(OSError):
+    """A call of the engine failed: errno, and a sentence that says what was tried."""
+
+class ConnectError(EngineError):
+    """A host queue could not be connected."""
+
+    cm_event: int
+    """enum rdma_cm_event_type that ended it, or -1."""
+    cm_status: int
+    reject_sts: int
+    """sts of an NVMe-oF reject (1 to 8), 0 where there was none."""
+    nvme_status: int
+
+def set_iwarp_options(
+    *,
+    crc: bool | None = None,
+    congestion: str | None = None,
+    mpa_revision: int | None = None,
+    first_fpdu_delay_us: int | None = None,
+    handshake_timeout_ms: int | None = None,
+) -> None:
+    """Change options of the embedded device, for connections made from now on; "" as congestion
+    is the device's own choice."""
+
+def verbs_available(kind: Literal["iwarp", "system"]) -> str | None:
+    """None where the table loads, else the sentence that says why not."""
+
+def list_devices(kind: Literal["iwarp", "system"]) -> list[dict[str, Any]]:
+    """name, transport, fw_ver, vendor_id, max_qp, max_qp_wr, max_cq, max_cqe, max_mr, max_sge,
+    max_qp_rd_atom, max_qp_init_rd_atom, and ports: a list of {port, state, max_mtu, active_mtu
+    (bytes), link_layer, gids: list[str]}.
+
+    Empty where the table loads and there is no device.  Raises EngineError where it does not load.
+    """
+
+# ---- target ----
+
+@final
+class Target:
+    """Reactors and what they share.  fileno() is readable when upcalls() has something."""
+
+    def __init__(
+        self,
+        *,
+        reactors: int = 1,
+        cpus: list[int] | None = None,
+        spin_us: int = 100,
+        buffer_size: int = 131072,
+        buffers: int = 128,
+    ) -> None: ...
+    @property
+    def reactors(self) -> int: ...
+    def fileno(self) -> int: ...
+    def upcalls(self) -> list[Command | Closed | Retired]: ...
+    def close(self) -> None:
+        """Disconnect everything and end the reactors.  Blocks for at most 2 s."""
+
+@final
+class Store:
+    """What stands behind a namespace; raises EngineError with a sentence where it cannot open."""
+
+    def __init__(
+        self,
+        kind: Literal["ram", "file", "pmem", "null"],
+        *,
+        path: str | None = None,
+        size: int = 0,
+        block_size: int = 512,
+        direct: bool | None = None,
+        read_only: bool = False,
+    ) -> None: ...
+    @property
+    def kind(self) -> str: ...
+    @property
+    def path(self) -> str | None: ...
+    @property
+    def size(self) -> int:
+        """Bytes."""
+    @property
+    def block_size(self) -> int: ...
+    @property
+    def physical_block_size(self) -> int: ...
+    @property
+    def volatile_write_cache(self) -> bool: ...
+    @property
+    def deallocate(self) -> bool: ...
+    @property
+    def read_only(self) -> bool: ...
+    @property
+    def direct(self) -> bool: ...
+    @property
+    def guarantee(self) -> str: ...
+    def resize(self, size: int = 0) -> int:
+        """Follow a backing file that has grown or shrunk, or resize RAM: the new size, bytes."""
+    def close(self) -> None:
+        """Close it; EngineError (EBUSY) while a namespace uses it."""
+
+@final
+class Namespace:
+    """A store with an NSID, on the reactors of one target."""
+
+    def __init__(self, target: Target, nsid: int, store: Store) -> None: ...
+    @property
+    def nsid(self) -> int: ...
+    @property
+    def store(self) -> Store: ...
+    @property
+    def stats(self) -> dict[str, int]:
+        """reads, writes, read_bytes, write_bytes, errors, media_errors."""
+    def resized(self) -> None: ...
+    def close(self) -> None:
+        """Free it: before it was in a table, or after its Retired; else EngineError (EBUSY)."""
+
+@final
+class NamespaceTable:
+    """What the hosts of one subsystem see: NSID to namespace."""
+
+    def __init__(self, target: Target, max_nsid: int) -> None: ...
+    @property
+    def max_nsid(self) -> int: ...
+    def set(self, nsid: int, namespace: Namespace | None) -> None:
+        """Show namespace as nsid, in the place of what was there, which is then retired.
+
+        Raises EngineError: EBUSY where it is in a table already, or not Retired yet.
+        """
+    def close(self) -> None:
+        """Free it and retire its namespaces; EngineError (EBUSY) while a queue pair uses it."""
+
+@final
+class Command:
+    """A capsule that the reactor handed up.  complete() it exactly once."""
+
+    @property
+    def qpair(self) -> Qpair: ...
+    @property
+    def sqe(self) -> bytes:
+        """64 bytes."""
+    @property
+    def data(self) -> bytes:
+        """What came with it, fetched from the host; b"" where nothing did."""
+    def complete(
+        self, status: int = 0, dw0: int = 0, dw1: int = 0, data: SupportsBuffer = b""
+    ) -> None:
+        """status: SCT << 8 | SC, with DNR 0x4000.  data goes to the host first.
+
+        Nothing happens where the target was closed since.  A Command that is collected without it
+        is completed with Internal Error.
+        """
+
+@final
+class Closed:
+    """The connection of qpair has ended; no more commands of it come."""
+
+    @property
+    def qpair(self) -> Qpair: ...
+    @property
+    def reason(self) -> str: ...
+
+@final
+class Retired:
+    @property
+    def namespace(self) -> Namespace: ...
+
+@final
+class Qpair:
+    """A queue pair of the target."""
+
+    cookie: Any
+    """The caller's own, None at first."""
+    @property
+    def qid(self) -> int: ...
+    @property
+    def reactor(self) -> int: ...
+    @property
+    def peer(self) -> Address: ...
+    @property
+    def stats(self) -> dict[str, int]:
+        """commands, errors, read_bytes, write_bytes, malformed, waited_for_buffer, outstanding."""
+    def connected(self, sq_size: int, namespaces: NamespaceTable | None) -> None:
+        """sq_size 0: flow control disabled."""
+    def enable(self, enabled: bool) -> None: ...
+    def disconnect(self, *, peer_left: bool = False) -> None:
+        """End the connection; its Closed follows.  Idempotent; peer_left: a DISCONNECTED event."""
+    def destroy(self) -> None:
+        """After its Closed and when all its commands were completed, else EngineError (EBUSY)."""
+
+# ---- connection management of the target ----
+
+@final
+class EventChannel:
+    """RDMA-CM events; fileno() is readable when get_event() has one."""
+
+    def __init__(self, kind: Literal["iwarp", "system"]) -> None: ...
+    def fileno(self) -> int: ...
+    def listen(self, host: str, port: int, backlog: int = 128) -> Listener:
+        """Raises EngineError (EADDRINUSE, EADDRNOTAVAIL, ...)."""
+    @property
+    def kind(self) -> str: ...
+    def get_event(self) -> ConnectRequest | QpairEvent | None:
+        """The next event, acknowledged; None where there is none."""
+    def close(self) -> None:
+        """Close its listeners and reject what waits; it ends itself with the last of its Qpairs."""
+
+@final
+class Listener:
+    @property
+    def address(self) -> Address: ...
+    def close(self) -> None: ...
+
+@final
+class ConnectRequest:
+    """A CM REQ: accept or reject it.  One that is collected undecided is rejected (sts 6)."""
+
+    @property
+    def listener(self) -> Listener: ...
+    @property
+    def private_data(self) -> bytes: ...
+    @property
+    def gone(self) -> bool:
+        """The peer has gone away before it was decided."""
+    @property
+    def initiator_depth(self) -> int:
+        """RDMA READs the peer lets us have outstanding."""
+    @property
+    def responder_resources(self) -> int: ...
+    @property
+    def peer(self) -> Address: ...
+    @property
+    def local(self) -> Address: ...
+    def accept(
+        self,
+        target: Target,
+        *,
+        reactor: int,
+        qid: int,
+        recv_depth: int,
+        send_depth: int,
+        in_capsule: int,
+        max_transfer: int,
+        initiator_depth: int,
+        responder_resources: int = 0,
+    ) -> Qpair:
+        """Raises EngineError where it cannot; the request is then still to be rejected."""
+    def reject(self, private_data: bytes) -> None: ...
+
+@final
+class QpairEvent:
+    """An event of an accepted connection."""
+
+    @property
+    def qpair(self) -> Qpair: ...
+    @property
+    def name(self) -> str:
+        """As enum rdma_cm_event_type: ESTABLISHED, DISCONNECTED, DEVICE_REMOVAL, ..."""
+    @property
+    def status(self) -> int: ...
+
+# ---- host ----
+
+@final
+class HostDevice:
+    """A device that host queues and their memory are made on; it ends with the last of them."""
+
+    def __init__(self, kind: Literal["iwarp", "system"] = "iwarp") -> None: ...
+    @property
+    def kind(self) -> str: ...
+    def alloc(self, length: int) -> HostMemory:
+        """Memory of the engine's own, page aligned, registered."""
+    def register(self, buffer: SupportsBuffer) -> HostMemory:
+        """Register a writable buffer, which stays exported until the memory is closed."""
+
+@final
+class HostMemory:
+    """Registered memory; a buffer itself (memoryview(memory))."""
+
+    def __buffer__(self, flags: int, /) -> memoryview: ...
+    def __len__(self) -> int: ...
+    def __enter__(self) -> HostMemory: ...
+    def __exit__(self, *_: object) -> None: ...
+    @property
+    def address(self) -> int: ...
+    def offset_of(self, buffer: SupportsBuffer) -> int:
+        """Where in this memory a contiguous buffer lies, or -1 where it does not."""
+    def close(self) -> None:
+        """BufferError while a memoryview of it lives, EngineError (EBUSY) while commands use it."""
+
+@final
+class HostQueue:
+    """A connected queue.  Not thread-safe, and polled by whoever submits."""
+
+    def __init__(
+        self,
+        device: HostDevice,
+        *,
+        traddr: str,
+        trsvcid: str = "4420",
+        host_traddr: str | None = None,
+        qid: int = 0,
+        size: int = 32,
+        cntlid: int = 0,
+        in_capsule: int = 0,
+        timeout_ms: int = 3000,
+    ) -> None:
+        """Connects.  Blocks for at most timeout_ms; raises ConnectError."""
+    @property
+    def qid(self) -> int: ...
+    @property
+    def size(self) -> int: ...
+    @property
+    def outstanding(self) -> int: ...
+    @property
+    def reason(self) -> str:
+        """Why the connection was lost, or ""."""
+    def fileno(self) -> int: ...
+    def submit(
+        self,
+        sqe: SupportsBuffer,
+        user: object,
+        memory: HostMemory | None = None,
+        offset: int = 0,
+        length: int = 0,
+        to_device: bool = False,
+        in_capsule: bool = True,
+    ) -> int:
+        """Submit a 64-byte command (CID, PSDT and SGL are filled in); its CID.
+
+        On the embedded device the controller can reach exactly the range given, and only until the
+        command completes; on others it can reach the whole memory, for as long as it is registered.
+
+        Raises BlockingIOError where the queue is full and EngineError (ENOTCONN) where it is lost.
+        """
+    def poll(self, limit: int = 64) -> list[tuple[object, int, int, int]]:
+        """(user, NVMe status, dw0, dw1) of what has completed.  Raises EngineError (ENOTCONN)."""
+    def arm(self) -> None:
+        """Make fileno() readable at the next completion; poll once more before waiting."""
+    def drain(self) -> None:
+        """Take the events of a readable fileno()."""
+    def abandon(self) -> list[object]:
+        """The users of commands that will never complete, once the connection is lost."""
+    def close(self) -> None:
+        """Disconnect and free.  Blocks briefly."""
+
+def bench_cancel() -> None:
+    """Make a bench() that runs in another thread return, with what it has done so far."""
+
+def bench(
+    *,
+    traddr: str,
+    trsvcid: str,
+    subnqn: str,
+    rw: Literal["read", "write", "randread", "randwrite"],
+    block_size: int,
+    queue_depth: int,
+    seconds: float,
+    queues: int = 1,
+    nsid: int = 1,
+    read_percent: int = -1,
+    cpu: int = -1,
+    kind: Literal["iwarp", "system"] = "iwarp",
+    hostnqn: str | None = None,
+) -> dict[str, Any]:
+    """Run a load with the native host path, one polling thread a queue.  Blocks for the duration.
+
+    Returns ios, bytes, seconds, iops, bytes_per_second, p50_us, p99_us, p999_us, mean_us,
+    cpu_seconds (of the polling threads).  Raises ConnectError, or EngineError where a command
+    failed.
+    """

@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The way to an established connection: name, address, route, queue pair, RDMA-CM request with the
+ * private data of the RDMA transport; and what to tell a person when it ends early.
+ *
+ * Runs on the thread that connects, which it blocks until the deadline at most (a name server that
+ * does not answer is the exception).  Addresses of a name are tried in turn.
+ */
+#include "internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+
+#define NO_DEVICE "no RDMA device routes to that address; the embedded one, iwarp, may reach it"
+
+enum { DEFAULT_TIMEOUT_MS = 3000 };	/* that of Linux */
+
+/* One attempt: what it needs, and the event that ended a step. */
+struct attempt {
+	struct host_queue *queue;
+	const struct host_queue_options *options;
+	struct host_error *error;
+	uint32_t timeout_ms;
+	uint64_t deadline;
+	enum rdma_cm_event_type event;
+	int status;
+	uint8_t data[256];
+	unsigned data_len;
+};
+
+static int remaining_ms(const struct attempt *a)
+{
+	const uint64_t now = host_now_ns();
+
+	return now >= a->deadline ? 0 : (int)((a->deadline - now + 999999) / 1000000);
+}
+
+static int timed_out(const struct attempt *a, const char *step)
+{
+	return host_error_set(a->error, -ETIMEDOUT,
+			      "connecting queue %u to %s: no answer within %u ms (%s): is the address right, "
+			      "and does a firewall drop the packets?",
+			      a->queue->qid, a->queue->where, a->timeout_ms, step);
+}
+
+/* A call of the table failed before any event; its hint is that or nothing. */
+static int call_failed(const struct attempt *a, const char *step, const char *hint)
+{
+	const int e = errno ? errno : EIO;
+
+	return host_error_set(a->error, -e, "connecting queue %u to %s: %s: %s%s%s", a->queue->qid,
+			      a->queue->where, step, strerror(e), *hint ? ": " : "", hint);
+}
+
+/* The kernel has no RDMA device at all. */
+static int channel_failed(const struct attempt *a)
+{
+	return call_failed(a, "rdma_create_event_channel",
+			   errno == ENODEV || errno == ENOENT ?
+			   "this machine has no RDMA device; use the embedded one, iwarp" : "");
+}
+
+static int address_failed(const struct attempt *a)
+{
+	switch (errno) {
+	case EADDRNOTAVAIL:
+		if (a->options->host_traddr)
+			return host_error_set(a->error, -EADDRNOTAVAIL,
+					      "connecting queue %u to %s from %s: %s: give a source address "
+					      "(host_traddr) that this machine has, or none",
+					      a->queue->qid, a->queue->where, a->options->host_traddr,
+					      strerror(EADDRNOTAVAIL));
+		return call_failed(a, "rdma_resolve_addr", "is the address right?");
+	case ENODEV:
+		return call_failed(a, "rdma_resolve_addr", NO_DEVICE);
+	default:
+		return call_failed(a, "rdma_resolve_addr", "");
+	}
+}
+
+/* 4 bytes of reject data from an NVMe-oF target: its sts, else 0. */
+static int reject_status(const struct attempt *a)
+{
+	struct nvme_rdma_cm_rej rej;
+
+	if (a->event != RDMA_CM_EVENT_REJECTED || a->data_len < sizeof(rej))
+		return 0;
+	memcpy(&rej, a->data, sizeof(rej));
+	return rej.recfmt == 0 ? rej.sts : 0;
+}
+
+static const char *event_hint(const struct attempt *a)
+{
+	switch (a->event) {
+	case RDMA_CM_EVENT_ADDR_ERROR:
+	case RDMA_CM_EVENT_ROUTE_ERROR:
+		return strcmp(a->queue->verbs->name, "system") ?
+		       "no route leads there: check the address and the network" : NO_DEVICE;
+	case RDMA_CM_EVENT_UNREACHABLE:
+		return "nothing answers there: check the address, the route and the firewall";
+	case RDMA_CM_EVENT_REJECTED:
+		if (a->status == -ECONNRESET)
+			return "is that the port of an NVMe-oF target for RDMA over this kind of fabric?";
+		return "the target took the connection but refused the queue without saying why: see its log";
+	case RDMA_CM_EVENT_CONNECT_ERROR:
+	case RDMA_CM_EVENT_DISCONNECTED:
+		return "is that the port of an NVMe-oF target for RDMA over this kind of fabric?";
+	case RDMA_CM_EVENT_DEVICE_REMOVAL:
+		return "the RDMA device went away";
+	default:
+		return "";
+	}
+}
+
+static int event_failed(const struct attempt *a)
+{
+	struct host_error *e = a->error;
+	const struct host_queue *q = a->queue;
+	const int status = a->status < 0 ? -a->status : a->status;
+
+	e->cm_event = (int)a->event;
+	e->cm_status = a->status;
+	e->reject_sts = reject_status(a);
+	if (e->reject_sts)
+		return host_error_set(e, -ECONNREFUSED,
+				      "connecting queue %u of %u entries to %s: the target rejected it: %s (sts %d): "
+				      "%s",
+				      q->qid, q->size, q->where, host_reject_name(e->reject_sts),
+				      e->reject_sts, host_reject_hint(e->reject_sts));
+	if (status == ECONNREFUSED && !a->data_len)
+		return host_error_set(e, -ECONNREFUSED,
+				      "connecting queue %u to %s: connection refused: no target listens there; is "
+				      "it running, and is the port right?",
+				      q->qid, q->where);
+	if (status == ETIMEDOUT)
+		return timed_out(a, host_cm_event_name((int)a->event));
+	return host_error_set(e, status && status < 134 ? -status : -ECONNABORTED,
+			      "connecting queue %u to %s: %s, status %d (%s): %s", q->qid, q->where,
+			      host_cm_event_name((int)a->event), a->status,
+			      status == 28 ? "consumer reject" : strerror(status), event_hint(a));
+}
+
+/* Wait for one event; it is copied and acknowledged. */
+static int next_event(struct attempt *a, const char *step)
+{
+	struct host_queue *q = a->queue;
+	struct pollfd p = { .fd = q->channel->fd, .events = POLLIN };
+	struct rdma_cm_event *ev;
+	int n;
+
+	do
+		n = poll(&p, 1, remaining_ms(a));
+	while (n < 0 && errno == EINTR && remaining_ms(a));
+	if (n <= 0)
+		return timed_out(a, step);
+	if (q->verbs->get_cm_event(q->channel, &ev))
+		return call_failed(a, "rdma_get_cm_event", "");
+	a->event = ev->event;
+	a->status = ev->status;
+	a->data_len = 0;
+	if ((ev->event == RDMA_CM_EVENT_ESTABLISHED || ev->event == RDMA_CM_EVENT_REJECTED) &&
+	    ev->param.conn.private_data) {
+		a->data_len = ev->param.conn.private_data_len;
+		memcpy(a->data, ev->param.conn.private_data, a->data_len);
+	}
+	q->verbs->ack_cm_event(ev);
+	return 0;
+}
+
+static int expect(struct attempt *a, enum rdma_cm_event_type wanted, const char *step)
+{
+	const int ret = next_event(a, step);
+
+	if (ret)
+		return ret;
+	return a->event == wanted ? 0 : event_failed(a);
+}
+
+static int send_request(struct attempt *a)
+{
+	const struct host_queue *q = a->queue;
+	const int ird = q->device->attr.max_qp_rd_atom;
+	const struct nvme_rdma_cm_req req = {
+		.qid = q->qid,
+		.hrqsize = q->size,
+		.hsqsize = (uint16_t)(q->size - 1),
+		.cntlid = a->options->cntlid,
+	};
+	struct rdma_conn_param param = {
+		.private_data = &req,
+		.private_data_len = sizeof(req),
+		.responder_resources = (uint8_t)(ird > 128 ? 128 : ird),
+		.flow_control = 1,
+		.retry_count = 7,
+		.rnr_retry_count = 7,
+	};
+
+	if (q->verbs->connect(q->id, &param))
+		return call_failed(a, "rdma_connect", "");
+	return 0;
+}
+
+/* The target may take fewer commands than asked for. */
+static void read_reply(struct attempt *a)
+{
+	struct host_queue *q = a->queue;
+	struct nvme_rdma_cm_rep rep;
+
+	if (a->data_len < sizeof(rep))
+		return;
+	memcpy(&rep, a->data, sizeof(rep));
+	if (rep.recfmt || !rep.crqsize || rep.crqsize >= q->depth)
+		return;
+	while (q->nfree > rep.crqsize)
+		q->nfree--;
+}
+
+static int try_address(struct attempt *a, struct sockaddr *source, struct sockaddr *address)
+{
+	struct host_queue *q = a->queue;
+	const struct verbs *v = q->verbs;
+	int ret;
+
+	if (v->create_id(q->channel, &q->id, q, RDMA_PS_TCP)) {
+		q->id = NULL;
+		return call_failed(a, "rdma_create_id", "");
+	}
+	if (v->resolve_addr(q->id, source, address, remaining_ms(a)))
+		return address_failed(a);
+	ret = expect(a, RDMA_CM_EVENT_ADDR_RESOLVED, "resolving the address");
+	if (ret)
+		return ret;
+	if (v->resolve_route(q->id, remaining_ms(a)))
+		return call_failed(a, "rdma_resolve_route", "");
+	ret = expect(a, RDMA_CM_EVENT_ROUTE_RESOLVED, "resolving the route");
+	if (!ret)
+		ret = host_queue_build(q, a->options->notify, a->error);
+	if (!ret)
+		ret = send_request(a);
+	if (!ret)
+		ret = expect(a, RDMA_CM_EVENT_ESTABLISHED, "waiting for the target to accept");
+	if (!ret)
+		read_reply(a);
+	return ret;
+}
+
+static int lookup(struct attempt *a, const char *host, const char *service, struct addrinfo **list)
+{
+	const struct addrinfo hints = { .ai_socktype = SOCK_STREAM };
+	struct addrinfo numeric = hints;
+
+	numeric.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV;
+	if (!getaddrinfo(host, service, &numeric, list))
+		return 0;
+
+	const int e = getaddrinfo(host, service, &hints, list);
+
+	if (!e)
+		return 0;
+	*list = NULL;
+	return host_error_set(a->error, -EHOSTUNREACH,
+			      "connecting queue %u to %s: unknown address %s (%s): give an IPv4 or IPv6 "
+			      "address or a name that resolves",
+			      a->queue->qid, a->queue->where, host, gai_strerror(e));
+}
+
+static int try_all(struct attempt *a, struct addrinfo *source, struct addrinfo *targets)
+{
+	int ret = -EHOSTUNREACH;
+
+	for (struct addrinfo *t = targets; t; t = t->ai_next) {
+		struct host_queue *q = a->queue;
+
+		if (source && source->ai_family != t->ai_family)
+			continue;
+		ret = try_address(a, source ? source->ai_addr : NULL, t->ai_addr);
+		if (!ret || a->error->reject_sts || !remaining_ms(a))
+			return ret;
+		host_queue_unbuild(q);
+	}
+	if (ret == -EHOSTUNREACH && !a->error->text[0])
+		host_error_set(a->error, ret,
+			       "connecting queue %u to %s: the source address %s is of another family",
+			       a->queue->qid, a->queue->where, a->options->host_traddr);
+	return ret;
+}
+
+int host_queue_establish(struct host_queue *queue, const struct host_queue_options *options,
+			 struct host_error *error)
+{
+	struct attempt a = {
+		.queue = queue,
+		.options = options,
+		.error = error,
+		.timeout_ms = options->timeout_ms ? options->timeout_ms : DEFAULT_TIMEOUT_MS,
+	};
+	struct addrinfo *targets = NULL, *source = NULL;
+
+	a.deadline = host_now_ns() + a.timeout_ms * 1000000ull;
+	int ret = lookup(&a, options->traddr, options->trsvcid, &targets);
+
+	if (!ret && options->host_traddr)
+		ret = lookup(&a, options->host_traddr, NULL, &source);
+	if (!ret) {
+		queue->channel = queue->verbs->create_event_channel();
+		if (queue->channel)
+			ret = try_all(&a, source, targets);
+		else
+			ret = channel_failed(&a);
+	}
+	if (targets)
+		freeaddrinfo(targets);
+	if (source)
+		freeaddrinfo(source);
+	return ret;
+}

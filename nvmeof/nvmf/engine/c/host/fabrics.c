@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The fabrics commands of a controller: Connect, Property Get, Property Set; one at a time, with
+ * their data in the controller's buffer.
+ *
+ * Runs on the thread that owns the controller and blocks for each answer.
+ */
+#include "controller.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+int host_controller_command(struct host_controller *c, struct host_queue *queue, const char *what,
+			    const struct nvme_sqe *sqe, uint32_t length, bool to_device,
+			    struct nvme_cqe *cqe, struct host_error *error)
+{
+	const struct host_data data = {
+		.addr = c->buffer->addr,
+		.length = length,
+		.rkey = c->buffer->rkey,
+		.lkey = c->buffer->lkey,
+		.to_device = to_device,
+	};
+	const bool fabrics = sqe->opc == NVME_OPC_FABRICS;
+	const int ret = host_queue_command(queue, sqe, &data, c->timeout_ms, cqe);
+
+	if (ret < 0)
+		return host_error_set(error, ret, "%s: %s", what, host_queue_reason(queue));
+	if (!ret)
+		return 0;
+	error->nvme_status = ret;
+	return host_error_set(error, -EIO, "%s at %s:%s failed: %s (status 0x%x)", what, c->traddr,
+			      c->trsvcid, host_nvme_status_name((uint16_t)ret, fabrics), (unsigned)ret);
+}
+
+/* What Connect complains about: the result has the offset of the field, and where it is. */
+static const char *connect_field(uint32_t dw0)
+{
+	const uint32_t offset = dw0 & 0xffff;
+
+	if (dw0 & 1u << 16) {
+		switch (offset) {
+		case offsetof(struct connect_data, hostid): return "the host ID";
+		case offsetof(struct connect_data, cntlid): return "the controller ID";
+		case offsetof(struct connect_data, subnqn): return "the subsystem NQN: is there one of that name?";
+		case offsetof(struct connect_data, hostnqn): return "the host NQN";
+		default: return "a field of the Connect data";
+		}
+	}
+	switch (offset) {
+	case 42: return "the queue ID";
+	case 44: return "the queue size";
+	default: return "a field of the Connect command";
+	}
+}
+
+int host_fabrics_connect(struct host_controller *c, struct host_queue *queue, uint16_t qid,
+			 uint16_t size, struct host_error *error)
+{
+	const struct nvme_sqe sqe = {
+		.opc = NVME_OPC_FABRICS,
+		.nsid = NVME_FCTYPE_CONNECT,
+		.cdw10 = (uint32_t)qid << 16,
+		.cdw11 = size - 1u,
+	};
+	struct nvme_cqe cqe = { 0 };
+	char what[48];
+
+	c->identity.cntlid = qid ? c->cntlid : 0xffff;
+	memcpy(c->buffer->addr, &c->identity, sizeof(c->identity));
+	snprintf(what, sizeof(what), "Connect of queue %u", qid);
+
+	const int ret = host_controller_command(c, queue, what, &sqe, sizeof(c->identity), true, &cqe, error);
+	const size_t n = strlen(error->text);
+
+	if (!ret) {
+		c->cntlid = (uint16_t)cqe.dw0;
+		return 0;
+	}
+	if ((error->nvme_status & 0x7ff) == 0x182)
+		snprintf(error->text + n, sizeof(error->text) - n, ": %s", connect_field(cqe.dw0));
+	else if ((error->nvme_status & 0x7ff) == 0x184)
+		snprintf(error->text + n, sizeof(error->text) - n, ": %.223s may not use %.223s",
+			 c->identity.hostnqn, c->identity.subnqn);
+	return ret;
+}
+
+int host_property_get(struct host_controller *c, uint32_t offset, bool eight, uint64_t *value,
+		      struct host_error *error)
+{
+	const struct nvme_sqe sqe = {
+		.opc = NVME_OPC_FABRICS,
+		.nsid = NVME_FCTYPE_PROPERTY_GET,
+		.cdw10 = eight,
+		.cdw11 = offset,
+	};
+	struct nvme_cqe cqe;
+	const int ret = host_controller_command(c, c->admin, "Property Get", &sqe, 0, false, &cqe, error);
+
+	if (!ret)
+		*value = cqe.dw0 | (eight ? (uint64_t)cqe.dw1 << 32 : 0);
+	return ret;
+}
+
+int host_property_set(struct host_controller *c, uint32_t offset, uint32_t value,
+		      struct host_error *error)
+{
+	const struct nvme_sqe sqe = {
+		.opc = NVME_OPC_FABRICS,
+		.nsid = NVME_FCTYPE_PROPERTY_SET,
+		.cdw11 = offset,
+		.cdw12 = value,
+	};
+	struct nvme_cqe cqe;
+
+	return host_controller_command(c, c->admin, "Property Set", &sqe, 0, false, &cqe, error);
+}
+
+/* The first word of a file, or "". */
+static const char *first_word(const char *path, char *word, size_t size)
+{
+	FILE *file = fopen(path, "re");
+
+	word[0] = '\0';
+	if (!file)
+		return word;
+	if (!fgets(word, (int)size, file))
+		word[0] = '\0';
+	fclose(file);
+	word[strcspn(word, " \t\r\n")] = '\0';
+	return word;
+}
+
+/* The host ID of /etc/nvme/hostid where that is a UUID. */
+static void machine_hostid(uint8_t *id)
+{
+	char word[64];
+	unsigned have = 0;
+	uint8_t bytes[16];
+
+	first_word("/etc/nvme/hostid", word, sizeof(word));
+	for (const char *p = word; *p; p++) {
+		char pair[3] = { p[0], p[1], '\0' };
+		char *end;
+
+		if (*p == '-')
+			continue;
+		if (have == 16)
+			return;
+		bytes[have++] = (uint8_t)strtoul(pair, &end, 16);
+		if (*end || !pair[1])
+			return;
+		p++;
+	}
+	if (have == 16)
+		memcpy(id, bytes, 16);
+}
+
+int host_controller_identity(struct host_controller *c, const struct host_controller_options *o,
+			     struct host_error *error)
+{
+	uint8_t *id = c->identity.hostid;
+
+	if (getrandom(id, 16, 0) != 16)
+		return host_error_set(error, -EIO, "no random host ID: %s", strerror(errno));
+	id[6] = (uint8_t)((id[6] & 0x0f) | 0x40);
+	id[8] = (uint8_t)((id[8] & 0x3f) | 0x80);
+	if (strlen(o->subnqn) > 223 || (o->hostnqn && strlen(o->hostnqn) > 223))
+		return host_error_set(error, -EINVAL, "an NQN is at most 223 bytes long");
+	snprintf(c->identity.subnqn, sizeof(c->identity.subnqn), "%s", o->subnqn);
+	if (o->hostnqn) {
+		snprintf(c->identity.hostnqn, sizeof(c->identity.hostnqn), "%s", o->hostnqn);
+	} else if (*first_word("/etc/nvme/hostnqn", c->identity.hostnqn, 224)) {
+		machine_hostid(id);
+	} else {
+		snprintf(c->identity.hostnqn, sizeof(c->identity.hostnqn),
+			 "nqn.2014-08.org.nvmexpress:uuid:"
+			 "%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x",
+			 id[0], id[1], id[2], id[3], id[4], id[5], id[6], id[7], id[8], id[9], id[10],
+			 id[11], id[12], id[13], id[14], id[15]);
+	}
+	return 0;
+}

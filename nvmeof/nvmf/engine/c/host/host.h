@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The host's data path: connected queues, submission and completion of commands.
+ *
+ * A queue belongs to the thread that polls it.  Connecting and disconnecting block (bounded by
+ * timeout_ms) and are for control threads.  Nothing here knows Python, and the fio engine, the
+ * benchmark and the Python client use the same calls.
+ *
+ * Errors: NULL or a negative errno, with a sentence in err that says what was tried and what came
+ * back (the CM reject by its name and NVMe-oF status, the NVMe status by name).
+ */
+#ifndef NVMF_HOST_H
+#define NVMF_HOST_H
+
+#include "nvme.h"
+#include "verbs/verbs.h"
+
+/*
+ * Entries of an I/O queue, at least: nvmet makes its send queue from hrqsize, and with a smaller one
+ * a large Read that takes many RDMA WRITEs never fits and is never answered.
+ */
+enum { HOST_MIN_QUEUE = 32 };
+
+struct host_device;	/* a verbs table, context and PD; shared by the queues of a process */
+struct host_queue;
+
+/* address: which device routes there.  verbs NULL: the embedded device. */
+struct host_device *host_device_get(const struct verbs *verbs, char *err, size_t len);
+void host_device_put(struct host_device *device);
+
+/* A registered buffer: a queue of the same device moves data to and from it without a copy. */
+struct host_memory {
+	void *addr;
+	size_t length;
+	uint32_t rkey;
+	uint32_t lkey;
+	struct ibv_mr *mr;
+	struct host_device *device;
+	bool owned;		/* mapped here (huge pages where there are any), unmapped when freed */
+};
+struct host_memory *host_memory_alloc(struct host_device *device, size_t length, char *err,
+				      size_t len);
+struct host_memory *host_memory_register(struct host_device *device, void *addr, size_t length,
+					 char *err, size_t len);
+void host_memory_free(struct host_memory *memory);
+
+struct host_queue_options {
+	const char *traddr;		/* IPv4 or IPv6 literal or a host name */
+	const char *trsvcid;		/* "4420" */
+	const char *host_traddr;	/* source address, or NULL */
+	uint16_t qid;
+	uint16_t size;			/* entries: hrqsize = size, hsqsize = size - 1 (admin: 32) */
+	uint16_t cntlid;		/* in the CM REQ: that of the controller for I/O queues, 0 before */
+	uint32_t in_capsule;		/* bytes of data a capsule may carry: IOCCSZ * 16 - 64, 0 for none */
+	uint32_t timeout_ms;		/* for the connection; 0: 3000 */
+	bool notify;			/* make a completion channel (host_queue_fd) */
+};
+
+struct host_error {
+	int cm_event;		/* enum rdma_cm_event_type that ended it, or -1 */
+	int cm_status;		/* its status (28 or ECONNREFUSED: a reject by the target) */
+	int reject_sts;		/* sts of an NVMe-oF reject (1..8), or 0 */
+	int nvme_status;	/* status of a failed command, or 0 */
+	char text[400];
+};
+
+/* A status's name; fabrics: of a fabrics command, whose command specific codes are its own. */
+const char *host_nvme_status_name(uint16_t status, bool fabrics);
+
+struct host_queue *host_queue_connect(struct host_device *device,
+				      const struct host_queue_options *options,
+				      struct host_error *error);
+/* Ends the connection and frees the queue; outstanding commands are forgotten. Bounded. */
+void host_queue_destroy(struct host_queue *queue);
+
+/*
+ * What moves with a command.  Exactly one of: nothing (length 0); a range of registered memory.
+ * to_device data that fits the capsule goes in the capsule, unless no_capsule.
+ */
+struct host_data {
+	void *addr;
+	uint32_t length;
+	uint32_t rkey;
+	uint32_t lkey;
+	bool to_device;		/* host to controller */
+	bool in_capsule;	/* may go in the capsule */
+};
+
+/*
+ * Submit one command: the CID, PSDT and SGL of sqe are filled in.  Returns the CID, or -EAGAIN
+ * where the queue is full, or -ENOTCONN.  user comes back with the completion.
+ * With more = true the doorbell waits for the next submit without it, host_queue_flush or
+ * host_queue_poll.
+ */
+int host_queue_submit(struct host_queue *queue, const struct nvme_sqe *sqe,
+		      const struct host_data *data, void *user, bool more);
+/* The doorbell: send what was submitted with more = true. */
+void host_queue_flush(struct host_queue *queue);
+
+struct host_completion {
+	void *user;
+	struct nvme_cqe cqe;	/* cqe.status >> 1 is the NVMe status */
+};
+/*
+ * Completions that have arrived, at most max.  -ENOTCONN once the connection is lost and all that
+ * could be given was: host_queue_reason() says why, host_queue_abandon() gives the users of
+ * commands that will never complete.
+ */
+int host_queue_poll(struct host_queue *queue, struct host_completion *completions, int max);
+int host_queue_abandon(struct host_queue *queue, void **users, int max);
+const char *host_queue_reason(const struct host_queue *queue);
+unsigned host_queue_outstanding(const struct host_queue *queue);
+unsigned host_queue_size(const struct host_queue *queue);
+
+/* With notify: readable when host_queue_poll may have something, after host_queue_arm(). */
+int host_queue_fd(const struct host_queue *queue);
+/* Ask for one wake-up; poll once more after it before sleeping. */
+int host_queue_arm(struct host_queue *queue);
+/* Take the events of a readable fd. */
+void host_queue_drain(struct host_queue *queue);
+
+/* One command, polled to its end (sleeping where notify): NVMe status, or a negative errno. */
+int host_queue_command(struct host_queue *queue, const struct nvme_sqe *sqe,
+		       const struct host_data *data, uint32_t timeout_ms, struct nvme_cqe *cqe);
+
+/*
+ * A whole controller for C programs (fio, benchmarks): admin queue, enable, one namespace,
+ * I/O queues made on demand.  Keep-alive is disabled (KATO 0).
+ */
+struct host_controller_options {
+	const char *traddr, *trsvcid, *subnqn;
+	const char *hostnqn;		/* NULL: that of /etc/nvme/hostnqn, or made from a random host ID */
+	uint32_t timeout_ms;
+	const struct verbs *verbs;	/* NULL: embedded */
+};
+struct host_controller;
+struct host_namespace_info {
+	uint32_t nsid;
+	uint64_t blocks;
+	uint32_t block_size;
+	uint32_t max_transfer;	/* bytes; 0: no limit */
+	bool deallocate, write_zeroes, volatile_write_cache;
+};
+struct host_controller *host_controller_connect(const struct host_controller_options *options,
+						struct host_error *error);
+int host_controller_namespace(struct host_controller *controller, uint32_t nsid,
+			      struct host_namespace_info *info, struct host_error *error);
+struct host_queue *host_controller_queue(struct host_controller *controller, uint16_t size,
+					 bool notify, struct host_error *error);
+struct host_device *host_controller_device(struct host_controller *controller);
+void host_controller_destroy(struct host_controller *controller);	/* its queues first */
+
+/* A load on the native host path: one polling thread a queue, for seconds. */
+struct host_bench_options {
+	const char *traddr, *trsvcid, *subnqn;
+	const char *hostnqn;		/* NULL: made from a random host ID */
+	uint32_t nsid;
+	bool random;
+	int read_percent;		/* 0..100 */
+	uint32_t block_size;		/* bytes */
+	uint16_t queue_depth;
+	uint16_t queues;
+	double seconds;
+	int cpu;			/* of the first polling thread, -1 not pinned */
+	const struct verbs *verbs;	/* NULL: embedded */
+};
+struct host_bench_result {
+	uint64_t ios, bytes;
+	double seconds, cpu_seconds;
+	double mean_us, p50_us, p99_us, p999_us;
+};
+/* End the running load early: host_bench returns what it has. */
+void host_bench_cancel(void);
+int host_bench(const struct host_bench_options *options, struct host_bench_result *result,
+	       struct host_error *error);
+
+#endif

@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A host queue's life: its rings and slots, its completion and queue pair on a resolved cm id, the
+ * end.  The data path is in io.c, the way to ESTABLISHED in connect.c.
+ *
+ * Called by the thread that makes the queue and the one that destroys it; both may block (bounded).
+ */
+#include "internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+static int no_memory(struct host_queue *q, struct host_error *error, const char *what)
+{
+	const int ret = errno ? errno : ENOMEM;
+
+	return host_error_set(error, -ret, "cannot make queue %u to %s: %s: %s", q->qid, q->where,
+			      what, strerror(ret));
+}
+
+static void link_slots(struct host_queue *q)
+{
+	for (unsigned i = 0; i < q->depth; i++) {
+		struct host_slot *s = &q->slots[i];
+
+		s->cid = (uint16_t)i;
+		s->wr.wr_id = i;
+		s->wr.sg_list = s->sge;
+		s->wr.opcode = IBV_WR_SEND;
+		s->wr.send_flags = IBV_SEND_SIGNALED;
+		q->free[i] = (uint16_t)(q->depth - 1 - i);
+	}
+	q->nfree = q->depth;
+}
+
+struct host_queue *host_queue_new(struct host_device *device,
+				  const struct host_queue_options *options,
+				  struct host_error *error)
+{
+	if (options->size < 2 || options->size > HOST_SIZE_MAX) {
+		host_error_set(error, -EINVAL, "queue size %u is not within 2 and %d", options->size,
+			       HOST_SIZE_MAX);
+		errno = EINVAL;
+		return NULL;
+	}
+	struct host_queue *q = calloc(1, sizeof(*q));
+
+	if (!q)
+		goto fail;
+	q->device = device;
+	q->verbs = device->verbs;
+	q->epfd = -1;
+	q->qid = options->qid;
+	q->size = options->size;
+	q->depth = (uint16_t)(options->size - 1);	/* one entry of a full queue stays empty */
+	q->in_capsule = options->in_capsule;
+	q->nrecv = q->depth + HOST_RECV_SLACK;
+	snprintf(q->where, sizeof(q->where), strchr(options->traddr, ':') ? "[%s]:%s" : "%s:%s",
+		 options->traddr, options->trsvcid);
+	q->slots = calloc(q->depth, sizeof(*q->slots));
+	q->free = calloc(q->depth, sizeof(*q->free));
+	q->recvs = calloc(q->nrecv, sizeof(*q->recvs));
+	q->recv_sges = calloc(q->nrecv, sizeof(*q->recv_sges));
+	atomic_fetch_add(&device->refs, 1);
+	if (!q->slots || !q->free || !q->recvs || !q->recv_sges) {
+		host_queue_destroy(q);
+		goto fail;
+	}
+	link_slots(q);
+	return q;
+fail:
+	host_error_set(error, -ENOMEM, "no memory for a queue of %u entries", options->size);
+	errno = ENOMEM;
+	return NULL;
+}
+
+static int register_rings(struct host_queue *q, struct host_error *error)
+{
+	const size_t commands = q->depth * sizeof(struct nvme_sqe);
+	const size_t bytes = commands + q->nrecv * sizeof(struct nvme_cqe);
+
+	q->ring = host_memory_alloc(q->device, bytes, error->text, sizeof(error->text));
+	if (!q->ring)
+		return -ENOMEM;
+	q->capsules = q->ring->addr;
+	q->responses = (struct nvme_cqe *)((uint8_t *)q->ring->addr + commands);
+	for (unsigned i = 0; i < q->depth; i++) {
+		q->slots[i].sge[0] = (struct ibv_sge){
+			.addr = (uintptr_t)&q->capsules[i],
+			.length = sizeof(struct nvme_sqe),
+			.lkey = q->ring->lkey,
+		};
+	}
+	for (unsigned i = 0; i < q->nrecv; i++) {
+		q->recv_sges[i] = (struct ibv_sge){
+			.addr = (uintptr_t)&q->responses[i],
+			.length = sizeof(struct nvme_cqe),
+			.lkey = q->ring->lkey,
+		};
+		q->recvs[i] = (struct ibv_recv_wr){
+			.wr_id = HOST_RECV_BIT | i,
+			.next = i + 1 < q->nrecv ? &q->recvs[i + 1] : NULL,
+			.sg_list = &q->recv_sges[i],
+			.num_sge = 1,
+		};
+	}
+	return 0;
+}
+
+static int watch(struct host_queue *q, int fd)
+{
+	struct epoll_event ev = { .events = EPOLLIN, .data.fd = fd };
+
+	return epoll_ctl(q->epfd, EPOLL_CTL_ADD, fd, &ev);
+}
+
+static int build_notify(struct host_queue *q, struct host_error *error)
+{
+	q->comp = q->verbs->create_comp_channel(q->device->context);
+	if (!q->comp)
+		return no_memory(q, error, "completion channel");
+
+	/* the fd also stirs for what is no completion yet: half a response, a READ of the target's */
+	const int flags = fcntl(q->comp->fd, F_GETFL);
+
+	if (flags < 0 || fcntl(q->comp->fd, F_SETFL, flags | O_NONBLOCK))
+		return no_memory(q, error, "completion channel");
+	q->epfd = epoll_create1(EPOLL_CLOEXEC);
+	if (q->epfd < 0 || watch(q, q->comp->fd) || watch(q, q->channel->fd))
+		return no_memory(q, error, "epoll");
+	return 0;
+}
+
+static int build_qp(struct host_queue *q, struct host_error *error)
+{
+	struct ibv_qp_init_attr init = {
+		.send_cq = q->cq,
+		.recv_cq = q->cq,
+		.qp_type = IBV_QPT_RC,
+		.cap = {
+			.max_send_wr = q->size,
+			.max_recv_wr = q->nrecv,
+			.max_send_sge = 2,
+			.max_recv_sge = 1,
+		},
+	};
+
+	if (q->verbs->create_qp(q->id, q->device->pd, &init))
+		return no_memory(q, error, "queue pair");
+	return 0;
+}
+
+int host_queue_build(struct host_queue *queue, bool notify, struct host_error *error)
+{
+	struct host_queue *q = queue;
+	int ret = host_device_bind(q->device, q->id->verbs, error->text, sizeof(error->text));
+
+	if (ret)
+		return ret;
+	if (q->nrecv > (unsigned)q->device->attr.max_qp_wr)
+		return host_error_set(error, -EINVAL,
+				      "a queue of %u entries is more than RDMA device %s takes (%d)",
+				      q->size,
+				      q->verbs->get_device_name(q->device->context->device),
+				      q->device->attr.max_qp_wr - HOST_RECV_SLACK);
+	ret = register_rings(q, error);
+	if (!ret && notify)
+		ret = build_notify(q, error);
+	if (ret)
+		return ret;
+	q->cq = q->verbs->create_cq(q->device->context, (int)(q->depth + q->nrecv + 1), q, q->comp, 0);
+	if (!q->cq)
+		return no_memory(q, error, "completion queue");
+	ret = build_qp(q, error);
+	if (ret)
+		return ret;
+
+	struct ibv_recv_wr *bad;
+
+	ret = ibv_post_recv(q->id->qp, &q->recvs[0], &bad);
+	if (ret) {
+		errno = ret;
+		return no_memory(q, error, "posting receives");
+	}
+	return 0;
+}
+
+struct host_queue *host_queue_connect(struct host_device *device,
+				      const struct host_queue_options *options,
+				      struct host_error *error)
+{
+	host_error_clear(error);
+	struct host_queue *q = host_queue_new(device, options, error);
+
+	if (!q)
+		return NULL;
+	int ret = host_queue_establish(q, options, error);
+
+	if (!ret)
+		return q;
+	host_queue_destroy(q);
+	errno = -ret;
+	return NULL;
+}
+
+void host_queue_unbuild(struct host_queue *queue)
+{
+	struct host_queue *q = queue;
+
+	if (q->id) {
+		if (q->id->qp) {
+			q->verbs->disconnect(q->id);
+			q->verbs->destroy_qp(q->id);
+		}
+		q->verbs->destroy_id(q->id);
+		q->id = NULL;
+	}
+	if (q->cq)
+		q->verbs->destroy_cq(q->cq);
+	q->cq = NULL;
+	if (q->epfd >= 0)
+		close(q->epfd);
+	q->epfd = -1;
+	if (q->comp)
+		q->verbs->destroy_comp_channel(q->comp);
+	q->comp = NULL;
+	host_memory_free(q->ring);
+	q->ring = NULL;
+}
+
+void host_queue_destroy(struct host_queue *queue)
+{
+	struct host_queue *q = queue;
+
+	if (!q)
+		return;
+	host_queue_unbuild(q);
+	if (q->channel)
+		q->verbs->destroy_event_channel(q->channel);
+	free(q->slots);
+	free(q->free);
+	free(q->recvs);
+	free(q->recv_sges);
+	host_device_put(q->device);
+	free(q);
+}
+
+const char *host_queue_reason(const struct host_queue *queue)
+{
+	return queue->reason;
+}
+
+unsigned host_queue_outstanding(const struct host_queue *queue)
+{
+	return queue->outstanding;
+}
+
+unsigned host_queue_size(const struct host_queue *queue)
+{
+	return queue->size;
+}
+
+int host_queue_fd(const struct host_queue *queue)
+{
+	return queue->epfd;
+}

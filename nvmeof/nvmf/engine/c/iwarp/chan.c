@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Completion channels.  Owns the channel's epoll, which holds an eventfd (readable while events are
+ * queued) and, one-shot, the epoll of each CQ that is armed: a thread that sleeps on the channel is
+ * woken by the very sockets, with no helper in between, and receives for itself in get_cq_event.
+ * Runs on the application's threads; iw_chan_event on whichever thread queued the completion.
+ */
+#include "iwarp.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+struct ibv_comp_channel *iw_create_comp_channel(struct ibv_context *context)
+{
+	struct iw_chan *chan = calloc(1, sizeof(*chan));
+	struct epoll_event ev = { .events = EPOLLIN };
+
+	if (!chan)
+		return NULL;
+	chan->ch.context = context;
+	chan->ch.fd = epoll_create1(EPOLL_CLOEXEC);
+	chan->evfd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (chan->ch.fd < 0 || chan->evfd < 0 ||
+	    epoll_ctl(chan->ch.fd, EPOLL_CTL_ADD, chan->evfd, &ev)) {
+		int e = errno;
+
+		if (chan->ch.fd >= 0)
+			close(chan->ch.fd);
+		if (chan->evfd >= 0)
+			close(chan->evfd);
+		free(chan);
+		errno = e;
+		return NULL;
+	}
+	return &chan->ch;
+}
+
+int iw_destroy_comp_channel(struct ibv_comp_channel *ch)
+{
+	struct iw_chan *chan = (struct iw_chan *)ch;
+
+	if (__atomic_load_n(&chan->ch.refcnt, __ATOMIC_ACQUIRE))
+		return EBUSY;
+	close(chan->evfd);
+	close(chan->ch.fd);
+	free(chan);
+	return 0;
+}
+
+void iw_chan_event(struct iw_chan *chan, struct iw_cq *cq)
+{
+	uint64_t one = 1;
+
+	iw_lock(&chan->lock);
+	if (!cq->events++) {
+		cq->next_event = NULL;
+		if (chan->tail)
+			chan->tail->next_event = cq;
+		else
+			chan->head = cq;
+		chan->tail = cq;
+		(void)!write(chan->evfd, &one, sizeof(one));
+	}
+	iw_unlock(&chan->lock);
+}
+
+/* Take a CQ off the list (the caller holds the lock); the eventfd goes quiet with the last. */
+static void unlink_cq(struct iw_chan *chan, struct iw_cq *cq, struct iw_cq *prev)
+{
+	uint64_t n;
+
+	if (prev)
+		prev->next_event = cq->next_event;
+	else
+		chan->head = cq->next_event;
+	if (chan->tail == cq)
+		chan->tail = prev;
+	if (!chan->head)
+		(void)!read(chan->evfd, &n, sizeof(n));
+}
+
+void iw_chan_forget(struct iw_chan *chan, struct iw_cq *cq)
+{
+	iw_lock(&chan->lock);
+	if (cq->events) {
+		struct iw_cq *prev = NULL;
+
+		for (struct iw_cq *c = chan->head; c != cq; c = c->next_event)
+			prev = c;
+		unlink_cq(chan, cq, prev);
+		cq->events = 0;
+	}
+	iw_unlock(&chan->lock);
+}
+
+static struct iw_cq *take(struct iw_chan *chan)
+{
+	iw_lock(&chan->lock);
+
+	struct iw_cq *cq = chan->head;
+
+	if (cq) {
+		pthread_mutex_lock(&cq->cq.mutex);
+		cq->delivered++;
+		pthread_mutex_unlock(&cq->cq.mutex);
+		if (!--cq->events)
+			unlink_cq(chan, cq, NULL);
+	}
+	iw_unlock(&chan->lock);
+	return cq;
+}
+
+/*
+ * Receive for the armed CQs whose sockets stirred.  Their place in the channel's epoll is one-shot: it
+ * is given back unless the completion they waited for has come.
+ */
+static void stir(struct iw_chan *chan)
+{
+	struct epoll_event evs[16];
+	int n = epoll_wait(chan->ch.fd, evs, 16, 0);
+
+	for (int i = 0; i < n; i++) {
+		struct iw_cq *cq = evs[i].data.ptr;
+
+		if (!cq)
+			continue;	/* the eventfd */
+		iw_cq_progress(cq, true);
+		if (iw_cq_armed(cq)) {
+			struct epoll_event ev = { .events = EPOLLIN | EPOLLONESHOT, .data.ptr = cq };
+
+			epoll_ctl(chan->ch.fd, EPOLL_CTL_MOD, cq->epfd, &ev);
+		}
+	}
+}
+
+int iw_get_cq_event(struct ibv_comp_channel *ch, struct ibv_cq **cqp, void **cq_context)
+{
+	struct iw_chan *chan = (struct iw_chan *)ch;
+
+	for (;;) {
+		struct iw_cq *cq = take(chan);
+
+		if (!cq) {
+			stir(chan);
+			cq = take(chan);
+		}
+		if (cq) {
+			*cqp = &cq->cq;
+			*cq_context = cq->cq.cq_context;
+			return 0;
+		}
+		if (fcntl(ch->fd, F_GETFL) & O_NONBLOCK) {
+			errno = EAGAIN;
+			return -1;
+		}
+
+		struct pollfd pfd = { .fd = ch->fd, .events = POLLIN };
+
+		if (poll(&pfd, 1, -1) < 0)
+			return -1;
+	}
+}
+
+void iw_ack_cq_events(struct ibv_cq *ibcq, unsigned int nevents)
+{
+	pthread_mutex_lock(&ibcq->mutex);
+	ibcq->comp_events_completed += nevents;
+	pthread_cond_broadcast(&ibcq->cond);
+	pthread_mutex_unlock(&ibcq->mutex);
+}

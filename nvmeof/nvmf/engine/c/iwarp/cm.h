@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Connection management, inside: ids, their events, the handshake, and what the helper thread serves.
+ * Everything here is under iw_cm_lock.
+ */
+#ifndef NVMF_IWARP_CM_H
+#define NVMF_IWARP_CM_H
+
+#include "iwarp.h"
+
+#include <sys/socket.h>
+
+struct iw_event {
+	struct rdma_cm_event ev;
+	struct iw_event *next;
+	struct iw_id *id;		/* whose destroy waits for the acknowledgement */
+	uint8_t pd[MPA_PD_MAX];
+};
+
+struct iw_event_channel {
+	struct rdma_event_channel ch;	/* fd: an eventfd that counts the queued events */
+	struct iw_event *head, *tail;
+	unsigned int ids;
+};
+
+enum iw_id_state {
+	IW_ID_IDLE,
+	IW_ID_BOUND,
+	IW_ID_LISTENING,
+	IW_ID_ADDR,		/* address resolved */
+	IW_ID_ROUTE,
+	IW_ID_CONNECTING,	/* TCP */
+	IW_ID_REPLY_WAIT,	/* request sent */
+	IW_ID_SETTLING,		/* reply here; a pause before the first FPDU */
+	IW_ID_REQUEST_WAIT,	/* incoming: no whole request yet; the application knows nothing */
+	IW_ID_REQUESTED,	/* incoming: for the application to accept or reject */
+	IW_ID_CONNECTED,
+	IW_ID_ENDED,
+};
+
+struct iw_id {
+	struct rdma_cm_id id;
+	enum iw_id_state state;
+	int fd;				/* the queue pair's once connected */
+	int err;			/* of a connect that failed at once */
+	bool afonly, bound, polled;	/* polled: fd is in the helper's epoll */
+	int tos;			/* -1: not set */
+	uint64_t deadline;		/* ns, 0 for none */
+	struct iw_id *next, **prev;	/* all ids */
+	struct iw_id *timed_next, **timed_prev;	/* those with a deadline, oldest first */
+	struct iw_id *listener;
+	unsigned int half_open, pending, backlog;	/* of a listener: its children in the first
+							   two incoming states */
+	unsigned int events;		/* queued, or taken and not acknowledged */
+
+	uint8_t mpa[MPA_FRAME_MAX];	/* received so far, or to be sent */
+	uint32_t mpa_have;
+	struct iw_mpa peer;		/* its frame; peer.pd points into mpa */
+	uint8_t revision;
+	bool crc, enhanced;
+	uint16_t ird, ord;
+	unsigned int nudges;
+};
+
+extern pthread_cond_t iw_cm_cond;
+
+/* cm_event.c */
+struct rdma_event_channel *iw_create_event_channel(void);
+void iw_destroy_event_channel(struct rdma_event_channel *channel);
+int iw_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event **event);
+int iw_ack_cm_event(struct rdma_cm_event *event);
+void iw_event_post(struct iw_id *id, enum rdma_cm_event_type type, int status,
+		   const struct iw_mpa *mpa);
+void iw_event_purge(struct iw_id *id);
+
+/* cm.c */
+struct iw_id *iw_id_new(struct rdma_event_channel *channel, void *context,
+			enum rdma_port_space ps);
+void iw_id_free(struct iw_id *id);
+void iw_id_deadline(struct iw_id *id, uint64_t ns);	/* from now; 0: none */
+void iw_id_close(struct iw_id *id);
+void iw_id_left_request(struct iw_id *id);
+int iw_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **id, void *context,
+		 enum rdma_port_space ps);
+int iw_destroy_id(struct rdma_cm_id *id);
+int iw_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_attr *attr);
+void iw_destroy_qp(struct rdma_cm_id *id);
+
+/* cm_addr.c */
+int iw_set_option(struct rdma_cm_id *id, int level, int optname, void *optval, size_t optlen);
+int iw_bind_addr(struct rdma_cm_id *id, struct sockaddr *addr);
+int iw_resolve_addr(struct rdma_cm_id *id, struct sockaddr *src, struct sockaddr *dst,
+		    int timeout_ms);
+int iw_resolve_route(struct rdma_cm_id *id, int timeout_ms);
+int iw_listen(struct rdma_cm_id *id, int backlog);
+void iw_id_names(struct iw_id *id, int fd);	/* route.addr from the socket */
+socklen_t iw_sa_len(const struct sockaddr *sa);
+int iw_id_socket(struct iw_id *id, int family);
+
+/* cm_connect.c */
+int iw_connect(struct rdma_cm_id *id, struct rdma_conn_param *param);
+int iw_accept(struct rdma_cm_id *id, struct rdma_conn_param *param);
+int iw_reject(struct rdma_cm_id *id, const void *private_data, uint8_t len);
+int iw_disconnect(struct rdma_cm_id *id);
+bool iw_id_establish(struct iw_id *id);
+
+/* cm_handshake.c: what happens to an id on the helper */
+void iw_id_ready(struct iw_id *id, uint32_t events);
+void iw_id_expired(struct iw_id *id);
+
+/* nudge.c */
+void iw_nudge(struct iw_id *id, bool first);
+
+/* linger.c */
+void iw_linger(int fd, uint8_t *words, uint32_t len);	/* takes both */
+bool iw_lingering(void);
+void iw_linger_ready(void *linger);
+uint64_t iw_linger_expire(uint64_t now);	/* the next deadline, or 0 */
+void iw_linger_forked(void);
+
+/* helper.c */
+enum iw_source { IW_SRC_WAKE, IW_SRC_ID, IW_SRC_QP, IW_SRC_LINGER, IW_SRC_MASK = 3 };
+extern struct iw_id *iw_ids, *iw_timed;
+int iw_helper_use(int n);		/* users come and go; starts and stops the thread */
+int iw_helper_poll(int op, int fd, uint32_t events, const void *ptr, enum iw_source source);
+void iw_refused(const struct sockaddr *peer, const char *what);
+uint64_t iw_now(void);
+
+/* watch.c */
+int iw_watch_memory(bool wanted);	/* while there is a helper */
+int iw_watch_start(struct iw_qp *qp);
+void iw_watch_stirred(struct iw_qp *qp);
+void iw_watch_attend(void);		/* to those that called for it */
+uint64_t iw_watch_timer(uint64_t now);	/* when to call again, or 0 */
+void iw_watch_forked(void);
+void iw_reap(struct iw_qp *qp);		/* an ended queue pair: off all epolls, socket closed in order */
+
+#endif

@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * connect, accept, reject, disconnect: the application's half of a connection's life, on its threads
+ * under iw_cm_lock.  The helper's half is cm_handshake.c.
+ */
+#include "cm.h"
+
+#include <errno.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+static int fail(int e)
+{
+	errno = e;
+	return -1;
+}
+
+/* The socket becomes the queue pair's. */
+bool iw_id_establish(struct iw_id *id)
+{
+	struct iw_qp *qp = iw_qp(id->id.qp);
+	int fd = id->fd;
+	bool initiator = id->state == IW_ID_SETTLING;
+
+	iw_id_deadline(id, 0);
+	if (id->polled)
+		iw_helper_poll(EPOLL_CTL_DEL, fd, 0, NULL, IW_SRC_ID);
+	id->polled = false;
+	/* the application may have destroyed it, or put it into the error state, meanwhile */
+	if (!qp || atomic_load(&qp->state) != IBV_QPS_INIT)
+		return false;
+	if (iw_qp_start(qp, fd, id->crc, initiator, id->ird, id->ord)) {
+		if (qp->fd == fd)
+			qp->fd = -1;
+		return false;
+	}
+	id->fd = -1;
+	if (iw_watch_start(qp)) {
+		/* no memory for it in the kernel: nothing works from here on */
+		iw_cq_detach(iw_cq(qp->qp.recv_cq), qp);
+		if (qp->qp.send_cq != qp->qp.recv_cq)
+			iw_cq_detach(iw_cq(qp->qp.send_cq), qp);
+		iw_lock(&qp->lock);
+		qp->fd = -1;
+		iw_qp_fail(qp, TERM_NONE, NULL, "the connection could not be watched");
+		iw_unlock(&qp->lock);
+		close(fd);
+		return false;
+	}
+	iw_stats.handshakes++;
+	id->state = IW_ID_CONNECTED;
+	return true;
+}
+
+static void depths(struct iw_id *id, const struct rdma_conn_param *param)
+{
+	id->ird = param ? param->responder_resources : IW_MAX_IRD;
+	id->ord = param ? param->initiator_depth : IW_MAX_IRD;
+	if (id->ird > IW_MAX_IRD)
+		id->ird = IW_MAX_IRD;
+	if (id->ord > IW_MAX_IRD)
+		id->ord = IW_MAX_IRD;
+}
+
+/* The request is built now, since the private data is the caller's; it is sent once TCP is up. */
+static void build_request(struct iw_id *id, const struct rdma_conn_param *param)
+{
+	struct iwarp_options o;
+	struct iw_mpa m = { 0 };
+
+	iwarp_get_options(&o);
+	id->revision = m.revision = o.mpa_revision == 1 ? 1 : 2;
+	id->enhanced = m.enhanced = m.revision == 2;
+	id->crc = m.crc = o.crc;
+	m.ird_word = id->ird;
+	m.ord_word = id->ord;
+	if (param && param->private_data) {
+		m.pd = param->private_data;
+		m.pd_len = param->private_data_len;
+		if (m.enhanced && m.pd_len > MPA_PD_MAX - MPA_V2_LEN)
+			m.pd_len = MPA_PD_MAX - MPA_V2_LEN;
+	}
+	id->mpa_have = iw_mpa_put(id->mpa, &m);
+}
+
+int iw_connect(struct rdma_cm_id *rid, struct rdma_conn_param *param)
+{
+	struct iw_id *id = (struct iw_id *)rid;
+	const struct sockaddr *dst = &rid->route.addr.dst_addr;
+	struct iwarp_options o;
+	int rc = -1;
+
+	iwarp_get_options(&o);
+	pthread_mutex_lock(&iw_cm_lock);
+	if ((id->state != IW_ID_ADDR && id->state != IW_ID_ROUTE) || !rid->qp) {
+		errno = EINVAL;
+		goto out;
+	}
+	if (param && param->private_data_len && !param->private_data) {
+		errno = EINVAL;
+		goto out;
+	}
+	if (id->fd < 0) {
+		id->fd = iw_id_socket(id, dst->sa_family);
+		if (id->fd < 0)
+			goto out;
+	}
+	depths(id, param);
+	build_request(id, param);
+	id->err = 0;
+	if (connect(id->fd, dst, iw_sa_len(dst)) && errno != EINPROGRESS)
+		id->err = errno;	/* told by an event, like a refusal that takes longer */
+	if (!id->err && iw_helper_poll(EPOLL_CTL_ADD, id->fd, EPOLLOUT, id, IW_SRC_ID))
+		goto out;
+	id->polled = !id->err;
+	id->state = IW_ID_CONNECTING;
+	iw_id_deadline(id, id->err ? 1 : o.handshake_timeout_ms * 1000000ull);
+	iw_helper_kick();
+	rc = 0;
+out:
+	pthread_mutex_unlock(&iw_cm_lock);
+	return rc;
+}
+
+/* siw's choice: a WRITE if the peer can, else a READ; a zero-length Send is not offered. */
+static void grant_rtr(const struct iw_mpa *req, struct iw_mpa *rep)
+{
+	if (!(req->ird_word & MPA_IRD_PEER_TO_PEER))
+		return;
+	rep->ird_word |= MPA_IRD_PEER_TO_PEER;
+	if (req->ord_word & MPA_ORD_WRITE_RTR)
+		rep->ord_word |= MPA_ORD_WRITE_RTR;
+	else if (req->ord_word & MPA_ORD_READ_RTR)
+		rep->ord_word |= MPA_ORD_READ_RTR;
+}
+
+static int send_reply(struct iw_id *id, bool reject, const void *pd, uint16_t pd_len)
+{
+	uint8_t buf[MPA_FRAME_MAX];
+	struct iw_mpa m = {
+		.reply = true,
+		.reject = reject,
+		.crc = id->crc,
+		.enhanced = id->enhanced,
+		.revision = id->revision,
+		.pd = pd,
+		.pd_len = pd ? pd_len : 0,
+	};
+
+	if (m.enhanced) {
+		if (m.pd_len > MPA_PD_MAX - MPA_V2_LEN)
+			m.pd_len = MPA_PD_MAX - MPA_V2_LEN;
+		m.ird_word = id->ird;
+		m.ord_word = id->ord;
+		if (!reject)
+			grant_rtr(&id->peer, &m);
+	}
+
+	uint32_t len = iw_mpa_put(buf, &m);
+
+	/* the socket is new and empty: a frame this short goes whole or the connection is gone */
+	if (send(id->fd, buf, len, MSG_NOSIGNAL | MSG_DONTWAIT) != (ssize_t)len)
+		return errno ? errno : ECONNRESET;
+	return 0;
+}
+
+int iw_accept(struct rdma_cm_id *rid, struct rdma_conn_param *param)
+{
+	struct iw_id *id = (struct iw_id *)rid;
+	int e = 0;
+
+	pthread_mutex_lock(&iw_cm_lock);
+	if (id->state != IW_ID_REQUESTED || !rid->qp ||
+	    atomic_load(&iw_qp(rid->qp)->state) != IBV_QPS_INIT) {
+		pthread_mutex_unlock(&iw_cm_lock);
+		return fail(EINVAL);
+	}
+
+	uint16_t peer_ird = id->ird, peer_ord = id->ord;
+
+	depths(id, param);
+	if (id->enhanced) {
+		/* resources are cheap here: the peer gets all the READs that it means to have open */
+		if (id->ird < peer_ord)
+			id->ird = peer_ord > IW_MAX_IRD ? IW_MAX_IRD : peer_ord;
+		if (id->ord > peer_ird)
+			id->ord = peer_ird;
+	}
+	iw_id_left_request(id);
+	e = send_reply(id, false, param ? param->private_data : NULL,
+		       param ? param->private_data_len : 0);
+	if (!e && !iw_id_establish(id))
+		e = errno ? errno : ENOMEM;
+	if (e) {
+		iw_id_close(id);
+		id->state = IW_ID_ENDED;
+	} else {
+		iw_event_post(id, RDMA_CM_EVENT_ESTABLISHED, 0, NULL);
+	}
+	pthread_mutex_unlock(&iw_cm_lock);
+	return e ? fail(e) : 0;
+}
+
+int iw_reject(struct rdma_cm_id *rid, const void *private_data, uint8_t len)
+{
+	struct iw_id *id = (struct iw_id *)rid;
+	int e;
+
+	pthread_mutex_lock(&iw_cm_lock);
+	if (id->state != IW_ID_REQUESTED) {
+		pthread_mutex_unlock(&iw_cm_lock);
+		return fail(EINVAL);
+	}
+	iw_id_left_request(id);
+	iw_stats.rejected++;
+	e = send_reply(id, true, private_data, len);
+	if (!e)
+		iw_linger(id->fd, NULL, 0);
+	else
+		close(id->fd);
+	id->fd = -1;
+	id->state = IW_ID_ENDED;
+	pthread_mutex_unlock(&iw_cm_lock);
+	return e ? fail(e) : 0;
+}
+
+int iw_disconnect(struct rdma_cm_id *rid)
+{
+	struct iw_id *id = (struct iw_id *)rid;
+	int rc = 0;
+
+	pthread_mutex_lock(&iw_cm_lock);
+	switch (id->state) {
+	case IW_ID_CONNECTED:
+		if (rid->qp) {
+			struct iw_qp *qp = iw_qp(rid->qp);
+
+			iw_lock(&qp->lock);
+			iw_qp_fail(qp, TERM_NONE, NULL, "this side disconnected");
+			iw_unlock(&qp->lock);
+			iw_reap(qp);
+		}
+		id->state = IW_ID_ENDED;
+		iw_event_post(id, RDMA_CM_EVENT_DISCONNECTED, 0, NULL);
+		break;
+	case IW_ID_CONNECTING:
+	case IW_ID_REPLY_WAIT:
+	case IW_ID_SETTLING:
+		iw_id_close(id);
+		id->state = IW_ID_ENDED;
+		break;
+	case IW_ID_ENDED:
+		break;
+	default:
+		rc = fail(EINVAL);
+	}
+	pthread_mutex_unlock(&iw_cm_lock);
+	return rc;
+}

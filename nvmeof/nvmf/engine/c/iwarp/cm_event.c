@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * CM event channels: a queue of events under iw_cm_lock, and an eventfd whose count is its length.
+ * Events are queued by the helper or by the call that causes them, and taken on the application's threads.
+ */
+#include "cm.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+struct rdma_event_channel *iw_create_event_channel(void)
+{
+	struct iw_event_channel *c = calloc(1, sizeof(*c));
+
+	if (!c)
+		return NULL;
+	c->ch.fd = eventfd(0, EFD_CLOEXEC | EFD_SEMAPHORE);
+	if (c->ch.fd < 0) {
+		free(c);
+		return NULL;
+	}
+	return &c->ch;
+}
+
+void iw_destroy_event_channel(struct rdma_event_channel *ch)
+{
+	struct iw_event_channel *c = (struct iw_event_channel *)ch;
+	struct iw_event *e;
+
+	pthread_mutex_lock(&iw_cm_lock);
+	while ((e = c->head)) {
+		c->head = e->next;
+		free(e);
+	}
+	pthread_mutex_unlock(&iw_cm_lock);
+	close(c->ch.fd);
+	free(c);
+}
+
+static void fill_conn(struct iw_event *e, const struct iw_id *id, enum rdma_cm_event_type type,
+		      const struct iw_mpa *mpa)
+{
+	struct rdma_conn_param *p = &e->ev.param.conn;
+
+	if (mpa) {
+		/* 256 bytes of a revision 1 peer do not fit the field: the last is lost */
+		p->private_data_len = (uint8_t)(mpa->pd_len > 255 ? 255 : mpa->pd_len);
+		memcpy(e->pd, mpa->pd, p->private_data_len);
+		p->private_data = p->private_data_len ? e->pd : NULL;
+	}
+	if (type == RDMA_CM_EVENT_CONNECT_REQUEST || type == RDMA_CM_EVENT_ESTABLISHED) {
+		/* as the kernel's iw_cm has it: the words of the frame, ird first */
+		p->initiator_depth = (uint8_t)(id->ird > 255 ? 255 : id->ird);
+		p->responder_resources = (uint8_t)(id->ord > 255 ? 255 : id->ord);
+	}
+}
+
+void iw_event_post(struct iw_id *id, enum rdma_cm_event_type type, int status,
+		   const struct iw_mpa *mpa)
+{
+	struct iw_event_channel *c = (struct iw_event_channel *)id->id.channel;
+	struct iw_event *e = calloc(1, sizeof(*e));
+	uint64_t one = 1;
+
+	if (!e)
+		return;		/* nothing better is possible; the connection's end will be told by flushes */
+	e->id = type == RDMA_CM_EVENT_CONNECT_REQUEST ? id->listener : id;
+	e->ev.id = &id->id;
+	e->ev.listen_id = type == RDMA_CM_EVENT_CONNECT_REQUEST ? &id->listener->id : NULL;
+	e->ev.event = type;
+	e->ev.status = status;
+	fill_conn(e, id, type, mpa);
+	e->id->events++;
+	if (c->tail)
+		c->tail->next = e;
+	else
+		c->head = e;
+	c->tail = e;
+	(void)!write(c->ch.fd, &one, sizeof(one));
+}
+
+static struct iw_event *take(struct iw_event_channel *c)
+{
+	struct iw_event *e = c->head;
+	uint64_t one;
+
+	if (e) {
+		c->head = e->next;
+		if (!c->head)
+			c->tail = NULL;
+		/* never blocks: the count is the queue's length, and both change under the lock */
+		(void)!read(c->ch.fd, &one, sizeof(one));
+	}
+	return e;
+}
+
+/* Events of an id that is going away; a request not yet seen takes its new id with it. */
+void iw_event_purge(struct iw_id *id)
+{
+	struct iw_event_channel *c = (struct iw_event_channel *)id->id.channel;
+	struct iw_event *e, *keep = NULL, **at = &keep;
+
+	c->tail = NULL;
+	e = c->head;
+	c->head = NULL;
+	while (e) {
+		struct iw_event *next = e->next;
+
+		e->next = NULL;
+		if (e->id != id) {
+			*at = e;
+			at = &e->next;
+			c->tail = e;
+		} else {
+			uint64_t one;
+
+			(void)!read(c->ch.fd, &one, sizeof(one));
+			id->events--;
+			if (e->ev.event == RDMA_CM_EVENT_CONNECT_REQUEST) {
+				iw_id_free((struct iw_id *)e->ev.id);
+				iw_helper_use(-1);	/* not the last: id is one too */
+			}
+			free(e);
+		}
+		e = next;
+	}
+	c->head = keep;
+}
+
+int iw_get_cm_event(struct rdma_event_channel *ch, struct rdma_cm_event **event)
+{
+	struct iw_event_channel *c = (struct iw_event_channel *)ch;
+
+	for (;;) {
+		pthread_mutex_lock(&iw_cm_lock);
+
+		struct iw_event *e = take(c);
+
+		pthread_mutex_unlock(&iw_cm_lock);
+		if (e) {
+			*event = &e->ev;
+			return 0;
+		}
+		if (fcntl(ch->fd, F_GETFL) & O_NONBLOCK) {
+			errno = EAGAIN;
+			return -1;
+		}
+
+		struct pollfd pfd = { .fd = ch->fd, .events = POLLIN };
+
+		if (poll(&pfd, 1, -1) < 0)
+			return -1;
+	}
+}
+
+int iw_ack_cm_event(struct rdma_cm_event *event)
+{
+	struct iw_event *e = (struct iw_event *)event;
+
+	pthread_mutex_lock(&iw_cm_lock);
+	e->id->events--;
+	pthread_cond_broadcast(&iw_cm_cond);
+	pthread_mutex_unlock(&iw_cm_lock);
+	free(e);
+	return 0;
+}

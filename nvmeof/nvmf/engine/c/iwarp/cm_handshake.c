@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The handshake, driven by sockets and deadlines: listeners that accept, requests that come in, requests
+ * sent once TCP is up, replies.  Runs on the helper, under iw_cm_lock.
+ */
+#include "cm.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+enum {
+	HALF_OPEN_MAX = 256,		/* of a listener: connections without a whole request yet */
+	ACCEPTS = 64,			/* at one go, then the others' turn */
+	PAUSE_MS = 100,			/* of a listener when the process is out of descriptors */
+};
+
+static uint64_t timeout_ns(void)
+{
+	struct iwarp_options o;
+
+	iwarp_get_options(&o);
+	return o.handshake_timeout_ms * 1000000ull;
+}
+
+/* ---- incoming ---- */
+
+static void refuse(struct iw_id *id, const char *why)
+{
+	iw_refused(&id->id.route.addr.dst_addr, why);
+	iw_id_free(id);
+}
+
+/* Room for a newcomer: the one that has been silent for longest goes. */
+static void drop_oldest(struct iw_id *listener)
+{
+	for (struct iw_id *id = iw_timed; id; id = id->timed_next) {
+		if (id->listener == listener && id->state == IW_ID_REQUEST_WAIT) {
+			refuse(id, "too many connections without an MPA request");
+			return;
+		}
+	}
+}
+
+static void incoming(struct iw_id *listener, int fd)
+{
+	if (listener->half_open >= HALF_OPEN_MAX)
+		drop_oldest(listener);
+
+	struct iw_id *id = iw_id_new(listener->id.channel, listener->id.context, listener->id.ps);
+
+	if (!id) {
+		close(fd);
+		return;
+	}
+	id->fd = fd;
+	id->id.verbs = &iw_dev.context;
+	id->id.port_num = 1;
+	iw_id_names(id, fd);
+	id->state = IW_ID_REQUEST_WAIT;
+	id->listener = listener;
+	listener->half_open++;
+	if (iw_tune_socket(fd) || iw_helper_poll(EPOLL_CTL_ADD, fd, EPOLLIN, id, IW_SRC_ID)) {
+		iw_id_free(id);
+		return;
+	}
+	id->polled = true;
+	iw_id_deadline(id, timeout_ns());
+}
+
+static void accept_all(struct iw_id *id)
+{
+	for (int i = 0; i < ACCEPTS; i++) {
+		int fd = accept4(id->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+
+		if (fd >= 0) {
+			incoming(id, fd);
+			continue;
+		}
+		if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
+			/* the connection stays in the queue and would wake us for ever */
+			iw_helper_poll(EPOLL_CTL_DEL, id->fd, 0, NULL, IW_SRC_ID);
+			id->polled = false;
+			iw_id_deadline(id, PAUSE_MS * 1000000ull);
+			return;
+		}
+		if (errno == EAGAIN || errno == EINVAL)
+			return;
+	}
+}
+
+static void request(struct iw_id *id)
+{
+	struct iw_id *listener = id->listener;
+	struct iwarp_options o;
+
+	if (listener->pending >= listener->backlog) {
+		refuse(id, "the application does not keep up with connection requests");
+		return;
+	}
+	iwarp_get_options(&o);
+	id->revision = id->peer.revision;
+	id->enhanced = id->peer.enhanced;
+	id->crc = id->peer.crc || o.crc;
+	id->ird = id->enhanced ? id->peer.ird_word & MPA_DEPTH_MASK : IW_MAX_IRD;
+	id->ord = id->enhanced ? id->peer.ord_word & MPA_DEPTH_MASK : IW_MAX_IRD;
+	iw_id_deadline(id, 0);
+	iw_helper_poll(EPOLL_CTL_DEL, id->fd, 0, NULL, IW_SRC_ID);
+	id->polled = false;
+	listener->half_open--;
+	listener->pending++;
+	id->state = IW_ID_REQUESTED;
+	iw_helper_use(1);	/* an id like any other from here on */
+	iw_event_post(id, RDMA_CM_EVENT_CONNECT_REQUEST, 0, &id->peer);
+}
+
+/*
+ * Read exactly the frame: what follows it is for the queue pair.  1 with all of it, 0 if there is more to
+ * come, -1 with the complaint.
+ */
+static int read_frame(struct iw_id *id, bool reply, const char **why)
+{
+	for (;;) {
+		uint32_t need;
+		int r = iw_mpa_get(id->mpa, id->mpa_have, reply, &id->peer, &need, why);
+
+		if (r)
+			return r < 0 ? -1 : 1;
+
+		ssize_t n = recv(id->fd, id->mpa + id->mpa_have, need - id->mpa_have, MSG_DONTWAIT);
+
+		if (n < 0 && (errno == EAGAIN || errno == EINTR))
+			return 0;
+		if (n <= 0) {
+			*why = reply ? "the connection was closed instead of answered" :
+				       "closed before the MPA request was complete";
+			return -1;
+		}
+		id->mpa_have += (uint32_t)n;
+	}
+}
+
+/* ---- outgoing ---- */
+
+static void failed(struct iw_id *id, enum rdma_cm_event_type type, int e, const struct iw_mpa *mpa)
+{
+	iw_id_close(id);
+	id->state = IW_ID_ENDED;
+	iw_stats.failed++;
+	iw_event_post(id, type, -e, mpa);
+}
+
+static void connect_failed(struct iw_id *id, int e)
+{
+	enum rdma_cm_event_type type = RDMA_CM_EVENT_CONNECT_ERROR;
+
+	/* as the kernel's rdma_cm sorts them for iWARP */
+	if (e == ECONNREFUSED || e == ECONNRESET)
+		type = RDMA_CM_EVENT_REJECTED;
+	else if (e == ETIMEDOUT || e == EHOSTUNREACH || e == ENETUNREACH)
+		type = RDMA_CM_EVENT_UNREACHABLE;
+	failed(id, type, e, NULL);
+}
+
+static void tcp_up(struct iw_id *id)
+{
+	socklen_t len = sizeof(id->err);
+
+	if (getsockopt(id->fd, SOL_SOCKET, SO_ERROR, &id->err, &len))
+		id->err = errno;
+	if (id->err) {
+		connect_failed(id, id->err);
+		return;
+	}
+	iw_id_names(id, id->fd);
+	/* in one piece: siw takes a header whose rest comes later for an error */
+	if (send(id->fd, id->mpa, id->mpa_have, MSG_NOSIGNAL) != (ssize_t)id->mpa_have) {
+		connect_failed(id, errno);
+		return;
+	}
+	id->mpa_have = 0;
+	id->state = IW_ID_REPLY_WAIT;
+	iw_helper_poll(EPOLL_CTL_MOD, id->fd, EPOLLIN, id, IW_SRC_ID);
+	iw_id_deadline(id, timeout_ns());
+}
+
+static void established(struct iw_id *id)
+{
+	if (!iw_id_establish(id)) {
+		failed(id, RDMA_CM_EVENT_CONNECT_ERROR, ENOMEM, NULL);
+		return;
+	}
+	iw_event_post(id, RDMA_CM_EVENT_ESTABLISHED, 0, &id->peer);
+	iw_nudge(id, true);
+}
+
+/* A reply that we cannot live with: say so in the peer's language, then close in order. */
+static void terminate(struct iw_id *id, uint16_t code)
+{
+	uint8_t *words = malloc(TERM_FPDU_MAX);
+	int fd = id->fd;
+
+	if (!words)
+		return;
+	iw_helper_poll(EPOLL_CTL_DEL, fd, 0, NULL, IW_SRC_ID);
+	id->polled = false;
+	id->fd = -1;
+	iw_stats.terminates_sent++;
+	iw_linger(fd, words, iw_term_build(words, code, NULL, id->crc));
+}
+
+static void reply(struct iw_id *id)
+{
+	const struct iw_mpa *m = &id->peer;
+	struct iwarp_options o;
+
+	if (m->reject) {
+		failed(id, RDMA_CM_EVENT_REJECTED, ECONNREFUSED, m);
+		return;
+	}
+	if (id->enhanced && (m->revision != 2 || !m->enhanced)) {
+		failed(id, RDMA_CM_EVENT_CONNECT_ERROR, EPROTO, NULL);
+		return;
+	}
+	if (!id->enhanced && m->enhanced) {
+		failed(id, RDMA_CM_EVENT_CONNECT_ERROR, EPROTO, NULL);
+		return;
+	}
+	id->crc = m->crc;
+	if (id->enhanced) {
+		uint16_t peer_ird = m->ird_word & MPA_DEPTH_MASK;
+		uint16_t peer_ord = m->ord_word & MPA_DEPTH_MASK;
+
+		if (peer_ord > IW_MAX_IRD) {
+			terminate(id, TERM_LLP_IRD);
+			failed(id, RDMA_CM_EVENT_CONNECT_ERROR, ENOMEM, NULL);
+			return;
+		}
+		/* resources are cheap here: whatever the peer means to have open up to our limit */
+		if (id->ird < peer_ord)
+			id->ird = peer_ord;
+		if (id->ord > peer_ird)
+			id->ord = peer_ird;
+	}
+	id->state = IW_ID_SETTLING;
+	iwarp_get_options(&o);
+	if (!o.first_fpdu_delay_us) {
+		established(id);
+		return;
+	}
+	iw_helper_poll(EPOLL_CTL_DEL, id->fd, 0, NULL, IW_SRC_ID);
+	id->polled = false;
+	iw_id_deadline(id, o.first_fpdu_delay_us * 1000ull);
+}
+
+/* ---- what the helper calls ---- */
+
+void iw_id_ready(struct iw_id *id, uint32_t events)
+{
+	const char *why = "";
+	int r;
+
+	(void)events;
+	switch (id->state) {
+	case IW_ID_LISTENING:
+		accept_all(id);
+		break;
+	case IW_ID_REQUEST_WAIT:
+		r = read_frame(id, false, &why);
+		if (r > 0)
+			request(id);
+		else if (r < 0)
+			refuse(id, why);
+		break;
+	case IW_ID_CONNECTING:
+		tcp_up(id);
+		break;
+	case IW_ID_REPLY_WAIT:
+		r = read_frame(id, true, &why);
+		if (r > 0)
+			reply(id);
+		else if (r < 0)
+			connect_failed(id, id->mpa_have ? EPROTO : ECONNRESET);
+		break;
+	default:
+		break;
+	}
+}
+
+void iw_id_expired(struct iw_id *id)
+{
+	switch (id->state) {
+	case IW_ID_LISTENING:
+		iw_id_deadline(id, 0);
+		if (iw_helper_poll(EPOLL_CTL_ADD, id->fd, EPOLLIN, id, IW_SRC_ID))
+			iw_id_deadline(id, PAUSE_MS * 1000000ull);
+		else
+			id->polled = true;
+		break;
+	case IW_ID_REQUEST_WAIT:
+		refuse(id, "no complete MPA request in time");
+		break;
+	case IW_ID_SETTLING:
+		established(id);
+		break;
+	case IW_ID_CONNECTED:
+		iw_nudge(id, false);
+		break;
+	case IW_ID_CONNECTING:
+		connect_failed(id, id->err ? id->err : ETIMEDOUT);
+		break;
+	case IW_ID_REPLY_WAIT:
+		connect_failed(id, ETIMEDOUT);
+		break;
+	default:
+		iw_id_deadline(id, 0);
+	}
+}

@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Completion queues.  Owns the ring of completions, and who receives for the queue pairs attached:
+ * poll_cq does, on the application's thread, when the ring is empty.  A few queue pairs that were
+ * active lately (the hot ones) are received from directly; the others are found by epoll, asked
+ * when no hot one had anything and every so often besides.
+ */
+#include "iwarp.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+enum {
+	ASK_EVERY = 16,		/* polls with hot traffic between two looks at epoll */
+	ASK_BYTES = 65536,	/* or as many times so much traffic */
+	COLD_AFTER = 32,	/* empty receives until a queue pair is no longer hot */
+	ASK_EVENTS = 32,
+};
+
+struct ibv_cq *iw_create_cq(struct ibv_context *context, int cqe, void *cq_context,
+			    struct ibv_comp_channel *channel, int comp_vector)
+{
+	uint32_t size = 16;
+
+	if (cqe < 1 || cqe > IW_MAX_CQE || comp_vector != 0) {
+		errno = EINVAL;
+		return NULL;
+	}
+	while (size < (uint32_t)cqe)
+		size *= 2;
+
+	struct iw_cq *cq = calloc(1, sizeof(*cq));
+
+	if (!cq)
+		return NULL;
+	cq->ring = malloc(size * sizeof(*cq->ring));
+	cq->epfd = epoll_create1(EPOLL_CLOEXEC);
+	if (!cq->ring || cq->epfd < 0)
+		goto fail;
+	cq->mask = size - 1;
+	cq->cq.context = context;
+	cq->cq.channel = channel;
+	cq->cq.cq_context = cq_context;
+	cq->cq.cqe = (int)size;
+	pthread_mutex_init(&cq->cq.mutex, NULL);
+	pthread_cond_init(&cq->cq.cond, NULL);
+	if (channel) {
+		/* there from the start, but silent until armed */
+		struct epoll_event ev = { .events = 0, .data.ptr = cq };
+
+		if (epoll_ctl(channel->fd, EPOLL_CTL_ADD, cq->epfd, &ev))
+			goto fail;
+		__atomic_fetch_add(&channel->refcnt, 1, __ATOMIC_RELEASE);
+	}
+	return &cq->cq;
+fail:;
+	int e = errno;
+
+	if (cq->epfd >= 0)
+		close(cq->epfd);
+	free(cq->ring);
+	free(cq);
+	errno = e;
+	return NULL;
+}
+
+int iw_destroy_cq(struct ibv_cq *ibcq)
+{
+	struct iw_cq *cq = iw_cq(ibcq);
+
+	if (atomic_load(&cq->users))
+		return EBUSY;
+	if (ibcq->channel) {
+		epoll_ctl(ibcq->channel->fd, EPOLL_CTL_DEL, cq->epfd, NULL);
+		iw_chan_forget((struct iw_chan *)ibcq->channel, cq);
+		pthread_mutex_lock(&ibcq->mutex);
+		while (cq->delivered != ibcq->comp_events_completed)
+			pthread_cond_wait(&ibcq->cond, &ibcq->mutex);
+		pthread_mutex_unlock(&ibcq->mutex);
+		__atomic_fetch_sub(&ibcq->channel->refcnt, 1, __ATOMIC_RELEASE);
+	}
+	close(cq->epfd);
+	pthread_cond_destroy(&ibcq->cond);
+	pthread_mutex_destroy(&ibcq->mutex);
+	free(cq->staging);
+	free(cq->ring);
+	free(cq);
+	return 0;
+}
+
+/* A full ring is the application's mistake; growing costs it nothing and loses nothing. */
+static void grow(struct iw_cq *cq)
+{
+	uint32_t head = cq->head, tail = cq->tail, size = (cq->mask + 1) * 2;
+	struct ibv_wc *ring = malloc(size * sizeof(*ring));
+
+	if (!ring)
+		abort();	/* a completion lost is memory corrupted later */
+	for (uint32_t i = tail; i != head; i++)
+		ring[i & (size - 1)] = cq->ring[i & cq->mask];
+	free(cq->ring);
+	cq->ring = ring;
+	cq->mask = size - 1;
+}
+
+void iw_cq_push(struct iw_cq *cq, const struct ibv_wc *wc, bool solicited)
+{
+	bool notify = false;
+
+	iw_lock(&cq->ring_lock);
+
+	uint32_t head = atomic_load_explicit(&cq->head, memory_order_relaxed);
+
+	if (head - atomic_load_explicit(&cq->tail, memory_order_relaxed) > cq->mask)
+		grow(cq);
+	cq->ring[head & cq->mask] = *wc;
+	atomic_store_explicit(&cq->head, head + 1, memory_order_release);
+	if (cq->armed == IW_ARMED ||
+	    (cq->armed == IW_ARMED_SOLICITED && (solicited || wc->status != IBV_WC_SUCCESS))) {
+		cq->armed = IW_DISARMED;
+		notify = true;
+	}
+	iw_unlock(&cq->ring_lock);
+	if (notify)
+		iw_chan_event((struct iw_chan *)cq->cq.channel, cq);
+}
+
+bool iw_cq_armed(struct iw_cq *cq)
+{
+	iw_lock(&cq->ring_lock);
+
+	bool armed = cq->armed != IW_DISARMED;
+
+	iw_unlock(&cq->ring_lock);
+	return armed;
+}
+
+int iw_req_notify_cq(struct ibv_cq *ibcq, int solicited_only)
+{
+	struct iw_cq *cq = iw_cq(ibcq);
+
+	if (!ibcq->channel)
+		return EINVAL;
+	iw_lock(&cq->ring_lock);
+	if (cq->armed != IW_ARMED)
+		cq->armed = solicited_only ? IW_ARMED_SOLICITED : IW_ARMED;
+	iw_unlock(&cq->ring_lock);
+
+	struct epoll_event ev = { .events = EPOLLIN | EPOLLONESHOT, .data.ptr = cq };
+
+	return epoll_ctl(ibcq->channel->fd, EPOLL_CTL_MOD, cq->epfd, &ev) ? errno : 0;
+}
+
+static int drain(struct iw_cq *cq, int num, struct ibv_wc *wc)
+{
+	int n = 0;
+
+	if (atomic_load_explicit(&cq->head, memory_order_acquire) ==
+	    atomic_load_explicit(&cq->tail, memory_order_relaxed))
+		return 0;
+	iw_lock(&cq->ring_lock);
+
+	uint32_t tail = atomic_load_explicit(&cq->tail, memory_order_relaxed);
+	uint32_t head = atomic_load_explicit(&cq->head, memory_order_relaxed);
+
+	while (n < num && tail != head)
+		wc[n++] = cq->ring[tail++ & cq->mask];
+	atomic_store_explicit(&cq->tail, tail, memory_order_relaxed);
+	iw_unlock(&cq->ring_lock);
+	return n;
+}
+
+int iw_poll_cq(struct ibv_cq *ibcq, int num, struct ibv_wc *wc)
+{
+	struct iw_cq *cq = iw_cq(ibcq);
+	int n;
+
+	atomic_store_explicit(&cq->polls,
+			      atomic_load_explicit(&cq->polls, memory_order_relaxed) + 1,
+			      memory_order_relaxed);
+	if (num <= 0)
+		return num ? -1 : 0;
+	n = drain(cq, num, wc);
+	if (n)
+		return n;
+	iw_cq_progress(cq, false);
+	return drain(cq, num, wc);
+}
+
+static bool is_hot(const struct iw_cq *cq, const struct iw_qp *qp)
+{
+	for (unsigned int i = 0; i < cq->nhot; i++)
+		if (cq->hot[i].qp == qp)
+			return true;
+	return false;
+}
+
+static int ask_epoll(struct iw_cq *cq)
+{
+	struct epoll_event evs[ASK_EVENTS];
+	int n = epoll_wait(cq->epfd, evs, ASK_EVENTS, 0), work = 0;
+
+	for (int i = 0; i < n; i++) {
+		struct iw_qp *qp = evs[i].data.ptr;
+		int r = iw_qp_progress(qp, cq->staging, true);
+
+		if (r < 0)
+			continue;
+		work |= r;
+		if (evs[i].events & EPOLLOUT)
+			iw_qp_writable(qp);
+		if (r > 0 && cq->nhot < IW_HOT && !is_hot(cq, qp)) {
+			cq->hot[cq->nhot].misses = 0;
+			cq->hot[cq->nhot++].qp = qp;
+		}
+	}
+	return work;
+}
+
+int iw_cq_progress(struct iw_cq *cq, bool ask)
+{
+	int work = 0;
+
+	if (!cq->nlive_hint || !iw_trylock(&cq->progress))
+		return 0;
+	for (unsigned int i = 0; i < cq->nhot;) {
+		int r = iw_qp_progress(cq->hot[i].qp, cq->staging, true);
+
+		if (r > 0) {
+			work += r;
+			cq->hot[i].misses = 0;
+		} else if (r < 0 || (cq->nlive > IW_HOT && ++cq->hot[i].misses > COLD_AFTER)) {
+			cq->hot[i] = cq->hot[--cq->nhot];
+			continue;
+		}
+		i++;
+	}
+	cq->skipped += 1 + (unsigned int)work / ASK_BYTES;
+	if (ask || (cq->nlive > cq->nhot && (!work || cq->skipped >= ASK_EVERY))) {
+		cq->skipped = 0;
+		work |= ask_epoll(cq);
+	}
+	iw_unlock(&cq->progress);
+	return work;
+}
+
+int iw_cq_attach(struct iw_cq *cq, struct iw_qp *qp)
+{
+	struct epoll_event ev = { .events = EPOLLIN | EPOLLRDHUP, .data.ptr = qp };
+	int rc = 0;
+
+	iw_lock(&cq->progress);
+	if (!cq->staging)
+		cq->staging = malloc(IW_STAGING);
+	if (!cq->staging || epoll_ctl(cq->epfd, EPOLL_CTL_ADD, qp->fd, &ev)) {
+		rc = -1;
+	} else {
+		cq->nlive++;
+		atomic_store(&cq->nlive_hint, cq->nlive);
+		if (cq->nhot < IW_HOT) {
+			cq->hot[cq->nhot].misses = 0;
+			cq->hot[cq->nhot++].qp = qp;
+		}
+	}
+	iw_unlock(&cq->progress);
+	return rc;
+}
+
+void iw_cq_detach(struct iw_cq *cq, struct iw_qp *qp)
+{
+	iw_lock(&cq->progress);
+	for (unsigned int i = 0; i < cq->nhot; i++) {
+		if (cq->hot[i].qp == qp) {
+			cq->hot[i] = cq->hot[--cq->nhot];
+			break;
+		}
+	}
+	epoll_ctl(cq->epfd, EPOLL_CTL_DEL, qp->fd, NULL);
+	cq->nlive--;
+	atomic_store(&cq->nlive_hint, cq->nlive);
+	iw_unlock(&cq->progress);
+}

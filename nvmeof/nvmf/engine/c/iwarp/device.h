@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The device's calls, for its table. */
+#ifndef NVMF_IWARP_DEVICE_H
+#define NVMF_IWARP_DEVICE_H
+
+#include "verbs.h"
+
+struct ibv_device **iw_get_device_list(int *num);
+void iw_free_device_list(struct ibv_device **list);
+const char *iw_get_device_name(struct ibv_device *device);
+struct ibv_context *iw_open_device(struct ibv_device *device);
+int iw_close_device(struct ibv_context *context);
+int iw_query_device(struct ibv_context *context, struct ibv_device_attr *attr);
+int iw_query_port(struct ibv_context *context, uint8_t port, struct ibv_port_attr *attr);
+int iw_query_gid(struct ibv_context *context, uint8_t port, int index, union ibv_gid *gid);
+
+#endif

@@ -1,0 +1,377 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The embedded iWARP device, inside: its objects and what the files of this folder ask of each other.
+ *
+ * Threads: the application's (any number, one per queue pair at a time in practice) and one helper
+ * (helper.c).  Locks, in the order in which they nest:
+ *   iw_cm_lock     mutex: CM ids, event queues, everything of the helper.  Never on the I/O path.
+ *   iw_dev.lock    mutex: the table of memory regions (writers) and the list of queue pairs.
+ *   cq->progress   spin, usually tried: who receives for the queue pairs of a CQ, with its staging.
+ *   qp->lock       spin: everything of a queue pair, and every look at a memory region.
+ *   cq->ring_lock, chan->lock   spin, innermost: completions and events.
+ */
+#ifndef NVMF_IWARP_H
+#define NVMF_IWARP_H
+
+#include "stats.h"
+#include "verbs.h"
+#include "wire.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <sys/uio.h>
+
+enum {
+	IW_MAX_SGE = 32,
+	IW_MAX_INLINE = 1024,
+	IW_MAX_WR = 32768,
+	IW_MAX_IRD = 128,
+	IW_MAX_CQE = 1 << 20,
+	IW_HOT = 4,			/* queue pairs of a CQ received from without asking epoll */
+	IW_STAGING = 256 * 1024,
+	IW_SEGMENT = 61440,		/* largest payload sent in an FPDU: 15 pages */
+	IW_REASON = 256,
+};
+
+/* ---- a tiny lock: uncontended in normal use, gives the processor away when not ---- */
+
+typedef atomic_uint iw_spin;
+
+static inline bool iw_trylock(iw_spin *l)
+{
+	return !atomic_load_explicit(l, memory_order_relaxed) &&
+	       !atomic_exchange_explicit(l, 1, memory_order_acquire);
+}
+
+static inline void iw_pause(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+	__builtin_ia32_pause();
+#elif defined(__aarch64__)
+	__asm__ volatile("yield");
+#endif
+}
+
+static inline void iw_lock(iw_spin *l)
+{
+	for (int n = 0; !iw_trylock(l); n++) {
+		if (n < 64)
+			iw_pause();
+		else
+			sched_yield();
+	}
+}
+
+static inline void iw_unlock(iw_spin *l)
+{
+	atomic_store_explicit(l, 0, memory_order_release);
+}
+
+/* ---- device, memory ---- */
+
+struct iw_qp;
+struct iw_id;
+
+struct iw_mr {
+	struct ibv_mr mr;
+	struct iw_mr *_Atomic next;	/* in its bucket */
+	int access;
+	atomic_bool valid;		/* cleared by invalidation, local or remote */
+};
+
+struct iw_dev {
+	struct ibv_device device;
+	struct ibv_context context;
+	pthread_mutex_t lock;
+	struct iw_qp *qps;		/* every queue pair, by qp->dev_next */
+	atomic_uint next_qpn;
+};
+extern struct iw_dev iw_dev;
+
+struct ibv_pd *iw_alloc_pd(struct ibv_context *context);
+int iw_dealloc_pd(struct ibv_pd *pd);
+struct ibv_mr *iw_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access);
+int iw_dereg_mr(struct ibv_mr *mr);
+
+enum iw_access {
+	IW_OK,
+	IW_BAD_STAG,
+	IW_BAD_BOUNDS,
+	IW_BAD_ACCESS,
+	IW_BAD_PD,
+	IW_BAD_WRAP,
+};
+
+/*
+ * May [to, to + len) of stag be used by queue pairs of pd with these access rights?  The caller holds a
+ * queue pair's lock until it has finished with the memory: that is what dereg_mr waits for.
+ */
+enum iw_access iw_mr_check(const struct ibv_pd *pd, uint32_t stag, uint64_t to, uint64_t len,
+			   int access);
+enum iw_access iw_mr_invalidate(const struct ibv_pd *pd, uint32_t stag, bool remote);
+
+void iw_pd_ref(struct ibv_pd *pd, int n);
+uint32_t iw_random32(void);
+
+/* ---- completion queues ---- */
+
+struct iw_chan {
+	struct ibv_comp_channel ch;	/* ch.fd is an epoll of evfd and the CQs' epolls */
+	int evfd;
+	iw_spin lock;
+	struct iw_cq *head, *tail;	/* with events not yet taken */
+	unsigned int ncq;
+};
+
+struct iw_cq {
+	struct ibv_cq cq;
+	iw_spin progress;
+	iw_spin ring_lock;
+	atomic_uint head, tail;		/* free running; written under ring_lock */
+	uint32_t mask;
+	struct ibv_wc *ring;
+	enum { IW_DISARMED, IW_ARMED, IW_ARMED_SOLICITED } armed;	/* ring_lock */
+	atomic_uint polls;		/* tells the helper that somebody is at it */
+	atomic_uint users;		/* queue pairs made with it */
+
+	/* under progress */
+	struct {
+		struct iw_qp *qp;
+		unsigned int misses;	/* empty receives since the last full one */
+	} hot[IW_HOT];
+	unsigned int nhot, nlive, skipped;
+	uint8_t *staging;
+	atomic_uint nlive_hint;		/* nlive, for a look without the lock */
+
+	int epfd;			/* sockets of the queue pairs attached */
+	struct iw_cq *next_event;	/* chan->lock */
+	unsigned int events;		/* chan->lock: queued on the channel */
+	unsigned int delivered;		/* cq.mutex */
+};
+
+struct ibv_comp_channel *iw_create_comp_channel(struct ibv_context *context);
+int iw_destroy_comp_channel(struct ibv_comp_channel *channel);
+int iw_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void **cq_context);
+void iw_ack_cq_events(struct ibv_cq *cq, unsigned int nevents);
+void iw_chan_event(struct iw_chan *chan, struct iw_cq *cq);
+void iw_chan_forget(struct iw_chan *chan, struct iw_cq *cq);
+
+struct ibv_cq *iw_create_cq(struct ibv_context *context, int cqe, void *cq_context,
+			    struct ibv_comp_channel *channel, int comp_vector);
+int iw_destroy_cq(struct ibv_cq *cq);
+int iw_poll_cq(struct ibv_cq *cq, int num, struct ibv_wc *wc);
+int iw_req_notify_cq(struct ibv_cq *cq, int solicited_only);
+void iw_cq_push(struct iw_cq *cq, const struct ibv_wc *wc, bool solicited);
+bool iw_cq_armed(struct iw_cq *cq);
+/* Receive for the CQ's queue pairs; ask: also ask epoll, whatever the hot ones say. */
+int iw_cq_progress(struct iw_cq *cq, bool ask);
+int iw_cq_attach(struct iw_cq *cq, struct iw_qp *qp);
+void iw_cq_detach(struct iw_cq *cq, struct iw_qp *qp);
+
+/* ---- queue pairs ---- */
+
+struct iw_swr {				/* a send work request */
+	uint64_t wr_id;
+	uint64_t raddr;
+	uint32_t rkey;
+	uint32_t inval;
+	uint32_t len;
+	uint32_t seg;			/* payload of each FPDU but the last */
+	uint32_t msn;
+	uint32_t placed;		/* READ: bytes that came */
+	uint16_t num_sge;
+	uint8_t wc_opcode;
+	uint8_t rdmap;			/* enum rdmap_opcode, or IW_OP_LOCAL_INV */
+	bool inline_data, signaled, solicited, fence, done;
+};
+#define IW_OP_LOCAL_INV 0x10
+
+struct iw_rwr {
+	uint64_t wr_id;
+	uint32_t len;
+	uint32_t num_sge;
+};
+
+struct iw_irq {				/* a READ of the peer's, to be answered */
+	uint64_t sink_to, src_to;
+	uint32_t sink_stag, src_stag, size, seg;
+};
+
+enum iw_rx_state { IW_RX_HEADER, IW_RX_PAYLOAD, IW_RX_TRAILER };
+
+struct iw_rx {
+	enum iw_rx_state state;
+	uint8_t hdr[FPDU_HDR_MAX];	/* of the FPDU being received, as far as it is here */
+	uint32_t hdr_have;
+	uint32_t ulpdu_len;
+	uint32_t remain;		/* payload or trailer still to come */
+	uint8_t opcode;
+	bool last;
+	bool big;			/* large payloads lately: receive them in place */
+	uint8_t small_run;
+	uint32_t stag;			/* tagged: where the next byte goes */
+	uint64_t to;
+	uint32_t send_msn, read_msn;	/* expected */
+	uint32_t mo;			/* bytes of the open Send received */
+	uint32_t term_have;
+	uint8_t term[FPDU_TERM_CTRL + FPDU_HDR_MAX];
+	/* CRC on: an FPDU is whole before a byte of it is looked at */
+	uint8_t *carry;
+	uint32_t carry_have;
+};
+
+enum iw_kind { IW_TX_SQ, IW_TX_READ_RESP };
+
+struct iw_tx {
+	uint32_t off;			/* payload bytes of sq[tx] already in sent FPDUs */
+	uint32_t rr_off;		/* the same for irq[irq_head] */
+	uint32_t part;			/* bytes of the current FPDU that the socket has taken */
+	enum iw_kind kind;		/* of the current FPDU */
+	uint32_t send_msn, read_msn;	/* next */
+	bool hold;			/* responder: silent until the first FPDU came */
+	atomic_bool blocked;		/* the socket is full (the helper looks without the lock) */
+	bool epollout;			/* the CQs' epolls were asked for EPOLLOUT */
+	/* CRC on: FPDUs are built here, so that the CRC is of the bytes that are sent */
+	uint8_t *bounce;
+	uint32_t bounce_off, bounce_len;
+};
+
+enum iw_watch { IW_WATCH_NONE, IW_WATCH_ASLEEP, IW_WATCH_TICK };
+
+struct iw_qp {
+	struct ibv_qp qp;
+	iw_spin lock;
+	atomic_int state;		/* enum ibv_qp_state */
+	int fd;
+	bool crc;
+	bool sq_sig_all;
+	bool initiator;
+	struct ibv_qp_cap cap;
+	uint16_t ird, ord;
+
+	struct iw_swr *sq;
+	struct ibv_sge *sq_sge;
+	uint8_t *sq_inline;
+	uint32_t sq_size, sq_head, sq_tx, sq_tail;	/* free running */
+	struct iw_rwr *rq;
+	struct ibv_sge *rq_sge;
+	uint32_t rq_size, rq_head, rq_tail;
+	struct iw_irq *irq;
+	uint32_t irq_head, irq_tail;	/* free running, modulo IW_MAX_IRD */
+	uint32_t reads_out;
+	uint32_t read_next;		/* sq index of the oldest READ not answered */
+	uint32_t sink_stag;		/* names the sinks of our READs; no memory region has it */
+
+	struct iw_rx rx;
+	struct iw_tx tx;
+	uint32_t sq_fail_index, rq_fail_index;	/* completes with *_fail_status, not flushed */
+	enum ibv_wc_status sq_fail_status, rq_fail_status;
+	bool tx_due;			/* receiving made something sendable */
+	atomic_uint rx_count;		/* bumped with each receive: tells the helper of traffic */
+
+	/* the end, written once under lock */
+	char reason[IW_REASON];
+	atomic_bool ended;		/* reason stands, the helper has work to do */
+	bool reaped;			/* iw_cm_lock: the helper has done it */
+	uint8_t *last_words;		/* rest of a cut FPDU and the TERMINATE */
+	uint32_t last_len;
+
+	/* iw_cm_lock */
+	struct iw_id *id;
+	struct iw_qp *live_next, **live_prev;	/* of the helper's list of connected ones */
+	atomic_int watch;		/* enum iw_watch */
+	atomic_bool attention;
+	uint32_t seen_polls, seen_rx;
+	struct iw_qp *dev_next, **dev_prev;	/* iw_dev.lock */
+};
+
+static inline struct iw_qp *iw_qp(struct ibv_qp *qp)
+{
+	return (struct iw_qp *)qp;
+}
+
+static inline struct iw_cq *iw_cq(struct ibv_cq *cq)
+{
+	return (struct iw_cq *)cq;
+}
+
+struct iw_qp *iw_qp_create(struct ibv_pd *pd, struct ibv_qp_init_attr *attr);
+void iw_qp_free(struct iw_qp *qp);
+int iw_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask,
+		struct ibv_qp_init_attr *init);
+int iw_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask);
+/* The handshake is over: fd belongs to the queue pair from here on (also if this fails). */
+int iw_qp_start(struct iw_qp *qp, int fd, bool crc, bool initiator, unsigned int ird,
+		unsigned int ord);
+/*
+ * End the connection, qp->lock held: TERMINATE (unless TERM_NONE) with the offending header copied,
+ * flush, error state.  The rest of it (closing in order, the CM event) is the helper's.
+ */
+void iw_qp_fail(struct iw_qp *qp, uint16_t term, const uint8_t *hdr, const char *format, ...)
+	__attribute__((format(printf, 4, 5)));
+void iw_qp_flush(struct iw_qp *qp);
+/* Receive and send what can be, qp->lock not held.  Bytes received, 0, or -1 for an ended one. */
+int iw_qp_progress(struct iw_qp *qp, uint8_t *staging, bool try_only);
+/* epoll said that the socket takes more: send, and stop being told when nothing is left. */
+void iw_qp_writable(struct iw_qp *qp);
+
+int iw_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
+int iw_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
+void iw_tx_run(struct iw_qp *qp);
+bool iw_tx_pending(const struct iw_qp *qp);
+void iw_sq_sweep(struct iw_qp *qp);
+uint32_t iw_tx_rest(struct iw_qp *qp, uint8_t *buf);
+void iw_wc_send(struct iw_qp *qp, const struct iw_swr *wr, enum ibv_wc_status status);
+uint32_t iw_segment(uint32_t len);
+/* Gather len bytes at off of a list of SGEs; iovecs used, or -1 with the access error in *err. */
+int iw_sge_iov(const struct iw_qp *qp, const struct ibv_sge *sge, uint32_t num_sge, uint64_t off,
+	       uint32_t len, int access, struct iovec *iov, enum iw_access *err);
+
+static inline struct iw_swr *iw_sq(const struct iw_qp *qp, uint32_t i)
+{
+	return &qp->sq[i & (qp->sq_size - 1)];
+}
+
+int iw_rx_run(struct iw_qp *qp, uint8_t *staging);
+/* Feed received bytes; -1 when the connection ended.  (iw_rx_run's heart; the fuzzer's entry.) */
+int iw_rx_bytes(struct iw_qp *qp, uint8_t *data, uint32_t len);
+int iw_rx_header(struct iw_qp *qp, const uint8_t *hdr, uint32_t hdr_len);
+int iw_rx_place_iov(struct iw_qp *qp, uint32_t max, struct iovec *iov);
+void iw_rx_placed(struct iw_qp *qp, uint32_t n);
+int iw_rx_place(struct iw_qp *qp, const uint8_t *data, uint32_t len);
+int iw_rx_segment_end(struct iw_qp *qp);
+uint32_t iw_hdr_len(uint16_t ctrl);
+
+uint32_t iw_term_build(uint8_t *buf, uint16_t code, const uint8_t *hdr, bool crc);
+void iw_term_text(uint16_t code, char *buf, size_t len);
+
+/* ---- MPA, pure ---- */
+
+struct iw_mpa {
+	bool reply, markers, crc, reject, enhanced;
+	uint8_t revision;
+	uint16_t ird_word, ord_word;
+	uint16_t pd_len;		/* without the two words */
+	const uint8_t *pd;
+};
+/* Frame into buf (MPA_FRAME_MAX bytes); its length. */
+uint32_t iw_mpa_put(uint8_t *buf, const struct iw_mpa *m);
+/*
+ * What have bytes of a frame are: 0 and *need (bytes wanted in all), the frame's length when it is
+ * complete (m filled), or -1 with the complaint in *why.
+ */
+int iw_mpa_get(const uint8_t *buf, uint32_t have, bool reply, struct iw_mpa *m, uint32_t *need,
+	       const char **why);
+
+/* ---- helper and CM ---- */
+
+extern pthread_mutex_t iw_cm_lock;
+extern struct iwarp_stats iw_stats;
+void iw_helper_kick(void);		/* any lock may be held */
+/* The same: qp ended and is to be reaped, or is stuck with something to send and is to be watched. */
+void iw_helper_attention(struct iw_qp *qp);
+const char *iw_addr_text(const struct sockaddr *sa, char *buf, size_t len);
+int iw_tune_socket(int fd);
+
+#endif

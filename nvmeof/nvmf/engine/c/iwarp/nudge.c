@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A nudge for responders that miss the first FPDU.
+ *
+ * siw, as responder, takes its socket over a moment after it has sent its MPA reply.  What arrives
+ * before that lies there unread until something else arrives.  The pause before ESTABLISHED makes
+ * that rare, but no pause is long enough for a peer that is slow (seen with a 6.12 kernel under
+ * emulation: 3 connections of 45 with 2 ms).  So where we have spoken and nothing has come back, a
+ * zero-length RDMA WRITE follows: it carries nothing, names no memory, and needs no STag (RFC 5040,
+ * section 5.3: the STag of a zero-length WRITE is not validated).
+ * Runs on the helper, under iw_cm_lock; the looks at a queue pair under its lock.
+ */
+#include "cm.h"
+#include "crc32c.h"
+
+#include <sys/socket.h>
+
+enum { FIRST_MS = 25, TRIES = 6 };
+
+/* Who has not spoken after FIRST_MS speaks to a responder that is long there. */
+static bool silent(const struct iw_qp *qp, bool first)
+{
+	return qp->initiator && !atomic_load(&qp->rx_count) &&
+	       atomic_load(&qp->state) == IBV_QPS_RTS && (first || qp->tx.send_msn);
+}
+
+/* Whether the sending side is between two FPDUs, with nothing waiting. */
+static bool between(const struct iw_qp *qp)
+{
+	return !qp->tx.blocked && !qp->tx.part && !iw_tx_pending(qp);
+}
+
+static void send_nothing(struct iw_qp *qp)
+{
+	uint8_t fpdu[FPDU_TAGGED + FPDU_CRC] = { 0 };
+
+	fpdu_put_tagged(fpdu, RDMAP_WRITE, true, 0, 0, 0);
+	if (qp->crc) {
+		uint32_t crc = iw_crc32c(0, fpdu, FPDU_TAGGED);
+
+		memcpy(fpdu + FPDU_TAGGED, &crc, FPDU_CRC);
+	}
+
+	ssize_t n = send(qp->fd, fpdu, sizeof(fpdu), MSG_NOSIGNAL | MSG_DONTWAIT);
+
+	if (n > 0 && (size_t)n < sizeof(fpdu))
+		iw_qp_fail(qp, TERM_NONE, NULL, "a frame could not be sent whole");
+}
+
+/* Begin, or go on after a while: twice as long each time, then never again. */
+void iw_nudge(struct iw_id *id, bool first)
+{
+	struct iw_qp *qp = iw_qp(id->id.qp);
+	bool more = false;
+
+	id->nudges = first ? 0 : id->nudges + 1;
+	if (qp && id->nudges <= TRIES) {
+		iw_lock(&qp->lock);
+		more = qp->fd >= 0 && silent(qp, first);
+		if (more && !first && between(qp))
+			send_nothing(qp);
+		iw_unlock(&qp->lock);
+	}
+	iw_id_deadline(id, more ? ((uint64_t)FIRST_MS << id->nudges) * 1000000u : 0);
+}

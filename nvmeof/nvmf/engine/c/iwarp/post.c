@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Posting work: checks a list of work requests, copies it into the rings and has it sent at once.
+ * Also the completion side of the send queue.  Runs on the application's threads, under qp->lock.
+ */
+#include "iwarp.h"
+
+#include <errno.h>
+
+uint32_t iw_segment(uint32_t len)
+{
+	if (len <= IW_SEGMENT)
+		return IW_SEGMENT;
+
+	/* equal parts, whole pages: a last segment of a few bytes would cost as much as a full one */
+	uint32_t n = (len + IW_SEGMENT - 1) / IW_SEGMENT;
+
+	return ((len + n - 1) / n + 4095) & ~4095u;
+}
+
+void iw_wc_send(struct iw_qp *qp, const struct iw_swr *wr, enum ibv_wc_status status)
+{
+	struct ibv_wc wc = {
+		.wr_id = wr->wr_id,
+		.status = status,
+		.opcode = wr->wc_opcode,
+		.byte_len = wr->len,
+		.qp_num = qp->qp.qp_num,
+	};
+
+	iw_cq_push(iw_cq(qp->qp.send_cq), &wc, false);
+}
+
+/* Complete what is done, in order: a READ without its data holds back what was posted after it. */
+void iw_sq_sweep(struct iw_qp *qp)
+{
+	while (qp->sq_tail != qp->sq_tx) {
+		struct iw_swr *wr = iw_sq(qp, qp->sq_tail);
+
+		if (!wr->done)
+			break;
+		if (wr->signaled)
+			iw_wc_send(qp, wr, IBV_WC_SUCCESS);
+		qp->sq_tail++;
+	}
+}
+
+static int sum_sges(const struct ibv_sge *sge, int num, uint32_t *len)
+{
+	uint64_t sum = 0;
+
+	for (int i = 0; i < num; i++)
+		sum += sge[i].length;
+	if (sum > 0x80000000u)
+		return EINVAL;
+	*len = (uint32_t)sum;
+	return 0;
+}
+
+static int set_opcode(struct iw_swr *w, const struct ibv_send_wr *wr)
+{
+	bool se = wr->send_flags & IBV_SEND_SOLICITED;
+
+	w->inval = 0;
+	switch (wr->opcode) {
+	case IBV_WR_SEND:
+		w->wc_opcode = IBV_WC_SEND;
+		w->rdmap = se ? RDMAP_SEND_SE : RDMAP_SEND;
+		return 0;
+	case IBV_WR_SEND_WITH_INV:
+		w->wc_opcode = IBV_WC_SEND;
+		w->rdmap = se ? RDMAP_SEND_SE_INV : RDMAP_SEND_INV;
+		w->inval = wr->invalidate_rkey;
+		return 0;
+	case IBV_WR_RDMA_WRITE:
+		w->wc_opcode = IBV_WC_RDMA_WRITE;
+		w->rdmap = RDMAP_WRITE;
+		break;
+	case IBV_WR_RDMA_READ:
+		w->wc_opcode = IBV_WC_RDMA_READ;
+		w->rdmap = RDMAP_READ_REQ;
+		break;
+	case IBV_WR_LOCAL_INV:
+		w->wc_opcode = IBV_WC_LOCAL_INV;
+		w->rdmap = IW_OP_LOCAL_INV;
+		w->inval = wr->invalidate_rkey;
+		return 0;
+	default:
+		return EINVAL;
+	}
+	w->raddr = wr->wr.rdma.remote_addr;
+	w->rkey = wr->wr.rdma.rkey;
+	return 0;
+}
+
+static int post_one(struct iw_qp *qp, const struct ibv_send_wr *wr)
+{
+	uint32_t i = qp->sq_head;
+	struct iw_swr *w = iw_sq(qp, i);
+
+	if (i - qp->sq_tail >= qp->cap.max_send_wr)
+		return ENOMEM;
+	if (wr->num_sge < 0 || (uint32_t)wr->num_sge > qp->cap.max_send_sge ||
+	    set_opcode(w, wr) || sum_sges(wr->sg_list, wr->num_sge, &w->len))
+		return EINVAL;
+	w->wr_id = wr->wr_id;
+	w->signaled = qp->sq_sig_all || (wr->send_flags & IBV_SEND_SIGNALED);
+	w->fence = wr->send_flags & IBV_SEND_FENCE;
+	w->inline_data = false;
+	w->done = false;
+	w->placed = 0;
+	w->seg = iw_segment(w->len);
+	w->num_sge = (uint16_t)wr->num_sge;
+	if (wr->send_flags & IBV_SEND_INLINE) {
+		uint8_t *to = qp->sq_inline +
+			      (size_t)(i & (qp->sq_size - 1)) * qp->cap.max_inline_data;
+
+		if (w->len > qp->cap.max_inline_data || w->rdmap == RDMAP_READ_REQ)
+			return EINVAL;
+		for (int k = 0; k < wr->num_sge; k++) {
+			if (wr->sg_list[k].length)
+				memcpy(to, (const void *)(uintptr_t)wr->sg_list[k].addr,
+				       wr->sg_list[k].length);
+			to += wr->sg_list[k].length;
+		}
+		w->inline_data = true;
+	} else if (wr->num_sge) {
+		memcpy(qp->sq_sge + (size_t)(i & (qp->sq_size - 1)) * qp->cap.max_send_sge,
+		       wr->sg_list, (size_t)wr->num_sge * sizeof(struct ibv_sge));
+	}
+	if (w->wc_opcode == IBV_WC_SEND)
+		w->msn = ++qp->tx.send_msn;
+	else if (w->rdmap == RDMAP_READ_REQ)
+		w->msn = ++qp->tx.read_msn;
+	qp->sq_head = i + 1;
+	return 0;
+}
+
+int iw_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+{
+	struct iw_qp *qp = iw_qp(ibqp);
+	int rc = 0;
+
+	iw_lock(&qp->lock);
+
+	int state = atomic_load_explicit(&qp->state, memory_order_relaxed);
+
+	if (state != IBV_QPS_RTS && state != IBV_QPS_ERR)
+		rc = EINVAL;
+	while (wr && !rc) {
+		rc = post_one(qp, wr);
+		if (!rc)
+			wr = wr->next;
+	}
+	if (rc)
+		*bad = wr;
+	if (state == IBV_QPS_ERR)
+		iw_qp_flush(qp);
+	else if (!qp->tx.blocked)
+		iw_tx_run(qp);
+	iw_unlock(&qp->lock);
+	return rc;
+}
+
+static int post_recv_one(struct iw_qp *qp, const struct ibv_recv_wr *wr)
+{
+	uint32_t slot = qp->rq_head & (qp->rq_size - 1);
+	struct iw_rwr *w = &qp->rq[slot];
+
+	if (qp->rq_head - qp->rq_tail >= qp->cap.max_recv_wr)
+		return ENOMEM;
+	if (wr->num_sge < 0 || (uint32_t)wr->num_sge > qp->cap.max_recv_sge ||
+	    sum_sges(wr->sg_list, wr->num_sge, &w->len))
+		return EINVAL;
+	w->wr_id = wr->wr_id;
+	w->num_sge = (uint32_t)wr->num_sge;
+	if (wr->num_sge)
+		memcpy(qp->rq_sge + (size_t)slot * qp->cap.max_recv_sge, wr->sg_list,
+		       (size_t)wr->num_sge * sizeof(struct ibv_sge));
+	qp->rq_head++;
+	return 0;
+}
+
+int iw_post_recv(struct ibv_qp *ibqp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+{
+	struct iw_qp *qp = iw_qp(ibqp);
+	int rc = 0;
+
+	iw_lock(&qp->lock);
+	while (wr && !rc) {
+		rc = post_recv_one(qp, wr);
+		if (!rc)
+			wr = wr->next;
+	}
+	if (rc)
+		*bad = wr;
+	if (atomic_load_explicit(&qp->state, memory_order_relaxed) == IBV_QPS_ERR)
+		iw_qp_flush(qp);
+	iw_unlock(&qp->lock);
+	return rc;
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the embedded iWARP device counts and says about connections that came to nothing. */
+#ifndef NVMF_IWARP_STATS_H
+#define NVMF_IWARP_STATS_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+struct iwarp_stats {
+	atomic_uint_fast64_t handshakes;	/* MPA exchanges completed, either side */
+	atomic_uint_fast64_t refused;		/* incoming connections ended for a bad or late request */
+	atomic_uint_fast64_t rejected;		/* incoming requests that the application rejected */
+	atomic_uint_fast64_t failed;		/* outgoing connections that came to nothing */
+	atomic_uint_fast64_t terminates_sent;
+	atomic_uint_fast64_t terminates_received;
+	atomic_uint_fast64_t helper_wakeups;
+	atomic_uint_fast64_t helper_served;	/* times the helper received for a queue nobody polled */
+};
+
+/* The process's counters; always valid. */
+const struct iwarp_stats *iwarp_get_stats(void);
+
+/* Called on the helper thread, with no lock of the caller's held, for every refused handshake. */
+void iwarp_set_event_log(void (*log)(const char *peer, const char *what));
+
+#endif

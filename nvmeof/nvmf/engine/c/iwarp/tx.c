@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Sending: batches of FPDUs in one sendmsg each, straight from the application's memory.  What the socket
+ * takes is done; what it does not take is built again later.  With CRC on FPDUs are built in a buffer
+ * instead, so that the CRC is that of the bytes sent even when the application writes to the memory
+ * meanwhile.
+ * Runs under qp->lock, on whichever thread posts or polls.
+ */
+#include "tx.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+/* n bytes of the batch have been taken by the socket (or by the bounce buffer). */
+static void commit(struct iw_qp *qp, const struct tx_batch *b, size_t n)
+{
+	n += qp->tx.part;
+	qp->tx.part = 0;
+	for (int i = 0; i < b->nrec; i++) {
+		const struct tx_rec *r = &b->rec[i];
+
+		qp->tx.kind = r->kind;
+		if (n < r->bytes) {
+			qp->tx.part = (uint32_t)n;
+			break;
+		}
+		n -= r->bytes;
+		if (r->kind == IW_TX_READ_RESP) {
+			qp->tx.rr_off = r->last ? 0 : qp->tx.rr_off + r->payload;
+			qp->irq_head += r->last;
+			continue;
+		}
+		qp->tx.off = r->last ? 0 : qp->tx.off + r->payload;
+		if (!r->last)
+			continue;
+
+		struct iw_swr *wr = iw_sq(qp, qp->sq_tx);
+
+		if (wr->rdmap == RDMAP_READ_REQ) {
+			if (!qp->reads_out++)
+				qp->read_next = qp->sq_tx;
+		} else {
+			wr->done = true;
+		}
+		qp->sq_tx++;
+	}
+}
+
+static void blocked(struct iw_qp *qp)
+{
+	struct epoll_event ev = { .events = EPOLLIN | EPOLLRDHUP | EPOLLOUT, .data.ptr = qp };
+
+	qp->tx.blocked = true;
+	if (!qp->tx.epollout) {
+		qp->tx.epollout = true;
+		epoll_ctl(iw_cq(qp->qp.recv_cq)->epfd, EPOLL_CTL_MOD, qp->fd, &ev);
+		if (qp->qp.send_cq != qp->qp.recv_cq)
+			epoll_ctl(iw_cq(qp->qp.send_cq)->epfd, EPOLL_CTL_MOD, qp->fd, &ev);
+	}
+	/* nobody may come back to this queue pair: the helper is told, unless it is looking anyway */
+	if (atomic_load_explicit(&qp->watch, memory_order_relaxed) == IW_WATCH_ASLEEP)
+		iw_helper_attention(qp);
+}
+
+/* sendmsg from iov; the bytes taken, or -1 with the queue pair blocked or ended. */
+static ssize_t push(struct iw_qp *qp, struct iovec *iov, int niov)
+{
+	struct msghdr msg = { .msg_iov = iov, .msg_iovlen = (size_t)niov };
+	ssize_t n;
+
+	do
+		n = sendmsg(qp->fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
+	while (n < 0 && errno == EINTR);
+	if (n >= 0)
+		return n;
+	if (errno == EAGAIN)
+		blocked(qp);
+	else
+		iw_qp_fail(qp, TERM_NONE, NULL, "the connection was lost: %s", strerror(errno));
+	return -1;
+}
+
+static bool flush_bounce(struct iw_qp *qp)
+{
+	while (qp->tx.bounce_len) {
+		struct iovec iov = { qp->tx.bounce + qp->tx.bounce_off, qp->tx.bounce_len };
+		ssize_t n = push(qp, &iov, 1);
+
+		if (n < 0)
+			return false;
+		qp->tx.bounce_off += (uint32_t)n;
+		qp->tx.bounce_len -= (uint32_t)n;
+	}
+	return true;
+}
+
+static void build_failed(struct iw_qp *qp, const struct tx_batch *b)
+{
+	static const uint16_t codes[] = {
+		[IW_BAD_STAG] = TERM_RDMAP_INVALID_STAG,
+		[IW_BAD_BOUNDS] = TERM_RDMAP_BOUNDS,
+		[IW_BAD_ACCESS] = TERM_RDMAP_ACCESS,
+		[IW_BAD_PD] = TERM_RDMAP_NOT_ASSOCIATED,
+		[IW_BAD_WRAP] = TERM_RDMAP_WRAP,
+	};
+
+	if (b->at.kind == IW_TX_READ_RESP) {
+		/* the memory went away between the peer's request and the answer */
+		iw_qp_fail(qp, codes[b->err], NULL, NULL);
+		return;
+	}
+
+	bool inval = iw_sq(qp, b->at.sq)->rdmap == IW_OP_LOCAL_INV;
+
+	qp->sq_fail_index = b->at.sq;
+	qp->sq_fail_status = inval ? IBV_WC_MW_BIND_ERR : IBV_WC_LOC_PROT_ERR;
+	iw_qp_fail(qp, TERM_RDMAP_CATASTROPHIC, NULL,
+		   "a work request named memory that is not registered for it (lkey error %d)",
+		   b->err);
+}
+
+/* Bytes of the cut FPDU out of the front of the iovecs. */
+static int skip(struct tx_batch *b, size_t n)
+{
+	int i = 0;
+
+	while (n >= b->iov[i].iov_len)
+		n -= b->iov[i++].iov_len;
+	b->iov[i].iov_base = (uint8_t *)b->iov[i].iov_base + n;
+	b->iov[i].iov_len -= n;
+	return i;
+}
+
+bool iw_tx_pending(const struct iw_qp *qp)
+{
+	return qp->sq_tx != qp->sq_head || qp->irq_head != qp->irq_tail || qp->tx.bounce_len;
+}
+
+void iw_tx_run(struct iw_qp *qp)
+{
+	uint8_t local[TX_SCRATCH];
+	struct tx_batch b;
+	size_t sent = 0;
+
+	if (qp->tx.hold || !iw_tx_pending(qp))
+		return;
+	if (qp->tx.blocked) {
+		struct pollfd pfd = { .fd = qp->fd, .events = POLLOUT };
+
+		/* cheaper than building a batch for nothing, and waits for a worthwhile space */
+		if (poll(&pfd, 1, 0) == 0)
+			return;
+		qp->tx.blocked = false;
+	}
+	b.copy = qp->crc;
+	b.buf = b.copy ? qp->tx.bounce : local;
+	b.cap = b.copy ? TX_BOUNCE : TX_SCRATCH;
+	for (;;) {
+		if (b.copy && !flush_bounce(qp))
+			return;
+		iw_tx_build(qp, &b);
+		if (!b.nrec)
+			break;
+		if (b.copy) {
+			qp->tx.bounce_off = 0;
+			qp->tx.bounce_len = b.len;
+			commit(qp, &b, b.bytes);
+			iw_sq_sweep(qp);
+			sent += b.bytes;
+			if (sent >= TX_TURN) {
+				blocked(qp);
+				return;
+			}
+			continue;
+		}
+
+		int first = skip(&b, qp->tx.part);
+		size_t want = b.bytes - qp->tx.part;
+		ssize_t n = push(qp, b.iov + first, b.niov - first);
+
+		if (n < 0)
+			return;
+		commit(qp, &b, (size_t)n);
+		iw_sq_sweep(qp);
+		sent += (size_t)n;
+		/* a peer that takes all there is at once is sent the rest when its turn comes again */
+		if ((size_t)n < want || sent >= TX_TURN) {
+			blocked(qp);
+			return;
+		}
+	}
+	iw_sq_sweep(qp);	/* LOCAL_INVs */
+	if (b.err != IW_OK)
+		build_failed(qp, &b);
+}
+
+/* At the end of the connection: the rest of an FPDU that the socket took a part of, into buf. */
+uint32_t iw_tx_rest(struct iw_qp *qp, uint8_t *buf)
+{
+	struct tx_batch b = { .copy = false };
+	uint8_t local[FPDU_HDR_MAX + TX_COPY_MAX + 8];
+	uint32_t n = 0;
+
+	if (qp->tx.bounce_len) {
+		memcpy(buf, qp->tx.bounce + qp->tx.bounce_off, qp->tx.bounce_len);
+		return qp->tx.bounce_len;
+	}
+	if (!qp->tx.part)
+		return 0;
+	b.buf = local;
+	b.cap = sizeof(local);
+	iw_tx_build(qp, &b);		/* cap leaves room for one */
+	if (b.nrec != 1)
+		return UINT32_MAX;
+	for (int i = skip(&b, qp->tx.part); i < b.niov; i++) {
+		memcpy(buf + n, b.iov[i].iov_base, b.iov[i].iov_len);
+		n += (uint32_t)b.iov[i].iov_len;
+	}
+	return n;
+}

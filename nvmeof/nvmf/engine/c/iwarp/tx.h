@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A batch of FPDUs on their way into one sendmsg: what tx_build.c makes and tx.c sends.  Under qp->lock. */
+#ifndef NVMF_IWARP_TX_H
+#define NVMF_IWARP_TX_H
+
+#include "iwarp.h"
+
+enum {
+	TX_BATCH = 64,			/* FPDUs in one sendmsg */
+	TX_BATCH_BYTES = 1 << 20,
+	TX_TURN = 2 << 20,		/* bytes sent for one queue pair, then the others' turn */
+	TX_BATCH_IOV = 192,
+	TX_COPY_MAX = 256,			/* payloads up to here are copied behind their header */
+	TX_SCRATCH = TX_BATCH * (FPDU_HDR_MAX + TX_COPY_MAX + 8),
+	TX_BOUNCE = 256 * 1024,
+};
+
+struct tx_rec {
+	uint32_t bytes, payload;
+	enum iw_kind kind;
+	bool last;
+};
+
+struct tx_cursor {				/* where building is, ahead of what was sent */
+	uint32_t sq, off, irq, rr_off, reads;
+	enum iw_kind kind;		/* of the last FPDU, for fairness */
+};
+
+struct tx_batch {
+	struct tx_cursor at;
+	uint8_t *buf;
+	uint32_t len, cap;
+	int niov, nrec;
+	size_t bytes;
+	bool copy;			/* everything into buf, with a CRC */
+	enum iw_access err;
+	struct iovec iov[TX_BATCH_IOV];
+	struct tx_rec rec[TX_BATCH];
+};
+
+/*
+ * As many FPDUs as fit and may be sent.  Fewer than there are, with b->err set, where one cannot be
+ * built: once it is the first, nothing else is left to send before the connection ends over it.
+ */
+void iw_tx_build(struct iw_qp *qp, struct tx_batch *b);
+
+#endif

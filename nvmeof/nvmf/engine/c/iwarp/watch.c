@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Queue pairs that nobody looks after: the peer's WRITEs and READs must be served although the
+ * application neither polls nor sleeps on a channel.
+ *
+ * A queue pair costs next to nothing while it is polled.  Its socket is in the helper's epoll one-shot
+ * (ASLEEP).  When it stirs, the helper looks whether its CQ is polled or armed; if so it leaves it to
+ * the application and looks again on a coarse timer (TICK) until there is no traffic, else it
+ * receives itself.  When all is quiet everything is ASLEEP, and so is the thread.
+ * Owns the list of connected queue pairs.  Runs on the helper, under iw_cm_lock.
+ */
+#include "cm.h"
+
+#include <stdlib.h>
+#include <sys/epoll.h>
+
+enum { TICK_MIN_MS = 5, TICK_MAX_MS = 20 };
+
+static struct iw_qp *live;		/* connected queue pairs */
+static unsigned int ticking;		/* of them, in TICK */
+static unsigned int tick_ms;
+static uint64_t next_tick;
+static uint8_t *staging;
+
+static uint32_t polls(const struct iw_qp *qp)
+{
+	return atomic_load(&iw_cq(qp->qp.send_cq)->polls) +
+	       atomic_load(&iw_cq(qp->qp.recv_cq)->polls);
+}
+
+static void to_tick(struct iw_qp *qp)
+{
+	if (atomic_load(&qp->watch) == IW_WATCH_TICK)
+		return;
+	atomic_store(&qp->watch, IW_WATCH_TICK);
+	qp->seen_polls = polls(qp);
+	qp->seen_rx = atomic_load(&qp->rx_count);
+	tick_ms = TICK_MIN_MS;
+	if (!ticking++)
+		next_tick = iw_now() + TICK_MIN_MS * 1000000u;
+}
+
+static void to_sleep(struct iw_qp *qp)
+{
+	uint32_t events = EPOLLIN | EPOLLRDHUP | EPOLLONESHOT;
+
+	if (atomic_load(&qp->watch) == IW_WATCH_TICK)
+		ticking--;
+	atomic_store(&qp->watch, IW_WATCH_ASLEEP);
+	qp->seen_polls = polls(qp);
+	iw_lock(&qp->lock);
+	/* after the store above: a queue pair that gets stuck from here on calls for attention */
+	if (qp->tx.blocked)
+		events |= EPOLLOUT;
+	if (qp->fd >= 0)
+		iw_helper_poll(EPOLL_CTL_MOD, qp->fd, events, qp, IW_SRC_QP);
+	iw_unlock(&qp->lock);
+}
+
+static void unwatch(struct iw_qp *qp)
+{
+	if (atomic_load(&qp->watch) == IW_WATCH_TICK)
+		ticking--;
+	atomic_store(&qp->watch, IW_WATCH_NONE);
+	*qp->live_prev = qp->live_next;
+	if (qp->live_next)
+		qp->live_next->live_prev = qp->live_prev;
+	iw_helper_poll(EPOLL_CTL_DEL, qp->fd, 0, NULL, IW_SRC_QP);
+}
+
+int iw_watch_start(struct iw_qp *qp)
+{
+	if (iw_helper_poll(EPOLL_CTL_ADD, qp->fd, EPOLLIN | EPOLLRDHUP | EPOLLONESHOT, qp,
+			   IW_SRC_QP))
+		return -1;
+	qp->seen_polls = polls(qp);
+	atomic_store(&qp->watch, IW_WATCH_ASLEEP);
+	qp->live_next = live;
+	qp->live_prev = &live;
+	if (qp->live_next)
+		qp->live_next->live_prev = &qp->live_next;
+	live = qp;
+	return 0;
+}
+
+void iw_reap(struct iw_qp *qp)
+{
+	if (qp->reaped || qp->fd < 0)
+		return;
+	qp->reaped = true;
+	iw_cq_detach(iw_cq(qp->qp.recv_cq), qp);
+	if (qp->qp.send_cq != qp->qp.recv_cq)
+		iw_cq_detach(iw_cq(qp->qp.send_cq), qp);
+	unwatch(qp);
+	iw_lock(&qp->lock);
+
+	int fd = qp->fd;
+	uint8_t *words = qp->last_words;
+
+	qp->fd = -1;
+	qp->last_words = NULL;
+	iw_unlock(&qp->lock);
+	iw_linger(fd, words, qp->last_len);
+}
+
+static void ended(struct iw_qp *qp)
+{
+	struct iw_id *id = qp->id;
+
+	iw_reap(qp);
+	if (id && id->state == IW_ID_CONNECTED) {
+		id->state = IW_ID_ENDED;
+		iw_event_post(id, RDMA_CM_EVENT_DISCONNECTED, 0, NULL);
+	}
+}
+
+static void serve(struct iw_qp *qp)
+{
+	iw_stats.helper_served++;
+	if (iw_qp_progress(qp, staging, true) < 0)
+		ended(qp);
+	else
+		to_sleep(qp);
+}
+
+void iw_watch_stirred(struct iw_qp *qp)
+{
+	if (polls(qp) != qp->seen_polls || iw_cq_armed(iw_cq(qp->qp.recv_cq)) ||
+	    iw_cq_armed(iw_cq(qp->qp.send_cq)))
+		to_tick(qp);
+	else
+		serve(qp);
+}
+
+static void tick(void)
+{
+	for (struct iw_qp *qp = live, *next; qp; qp = next) {
+		next = qp->live_next;
+		if (atomic_load(&qp->watch) != IW_WATCH_TICK)
+			continue;
+
+		uint32_t p = polls(qp), rx = atomic_load(&qp->rx_count);
+
+		if (p == qp->seen_polls)
+			serve(qp);
+		else if (rx == qp->seen_rx && !qp->tx.blocked)
+			to_sleep(qp);
+		qp->seen_polls = p;
+		qp->seen_rx = rx;
+	}
+	next_tick = iw_now() + tick_ms * 1000000ull;
+	if (tick_ms < TICK_MAX_MS)
+		tick_ms += TICK_MIN_MS;
+}
+
+void iw_watch_attend(void)
+{
+	for (struct iw_qp *qp = live, *next; qp; qp = next) {
+		next = qp->live_next;
+		if (!atomic_exchange(&qp->attention, false))
+			continue;
+		if (atomic_load(&qp->ended))
+			ended(qp);
+		else
+			to_tick(qp);
+	}
+}
+
+uint64_t iw_watch_timer(uint64_t now)
+{
+	if (ticking && next_tick <= now)
+		tick();
+	return ticking ? next_tick : 0;
+}
+
+int iw_watch_memory(bool wanted)
+{
+	if (wanted && !staging)
+		staging = malloc(IW_STAGING);
+	if (!wanted) {
+		free(staging);
+		staging = NULL;
+	}
+	return !wanted || staging ? 0 : -1;
+}
+
+void iw_watch_forked(void)
+{
+	live = NULL;
+	ticking = 0;
+}

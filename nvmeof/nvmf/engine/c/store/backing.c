@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Opening what a path names, for the stores that have one, and saying in a sentence why it cannot
+ * be: what it is, how large, who holds it.  Owns nothing once it has returned; control thread.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <linux/magic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/ioctl.h>
+#include <sys/sysmacros.h>
+#include <sys/vfs.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "store_internal.h"
+
+enum { LOCK_TRIES = 50, LOCK_WAIT_MS = 20 };
+
+uint64_t store_sysfs_number(const struct stat *stat, const char *attribute, uint64_t otherwise)
+{
+	/* A partition's queue is its disk's. */
+	static const char *const where[] = { "", "../" };
+	char path[128];
+	unsigned long long value;
+
+	for (size_t i = 0; i < sizeof(where) / sizeof(where[0]); i++) {
+		FILE *file;
+		int got;
+
+		snprintf(path, sizeof(path), "/sys/dev/%s/%u:%u/%s%s",
+			 S_ISBLK(stat->st_mode) ? "block" : "char", major(stat->st_rdev),
+			 minor(stat->st_rdev), where[i], attribute);
+		file = fopen(path, "re");
+		if (!file)
+			continue;
+		got = fscanf(file, "%llu", &value);
+		fclose(file);
+		if (got == 1)
+			return value;
+	}
+	return otherwise;
+}
+
+int store_backing_size(int fd, const struct stat *stat, uint64_t *size)
+{
+	struct stat now;
+
+	if (S_ISBLK(stat->st_mode))
+		return ioctl(fd, BLKGETSIZE64, size) ? -errno : 0;
+	if (S_ISCHR(stat->st_mode)) {
+		*size = store_sysfs_number(stat, "size", 0);
+		return *size ? 0 : -ENODEV;
+	}
+	if (fstat(fd, &now))
+		return -errno;
+	*size = (uint64_t)now.st_size;
+	return 0;
+}
+
+/* A path that cannot be looked up or opened. */
+static int refuse_open(const struct store_options *options, bool is_device, int error, char *err,
+		       size_t len)
+{
+	const char *path = options->path;
+
+	switch (error) {
+	case ENOENT:
+		if (options->size)
+			return store_refuse(err, len, error, "%s does not exist: make it with "
+					    "\"truncate -s %llu %s\"", path,
+					    (unsigned long long)options->size, path);
+		return store_refuse(err, len, error, "%s does not exist: make it with "
+				    "\"truncate -s 1G %s\", say", path, path);
+	case EBUSY:
+		return store_refuse(err, len, error, "%s is in use: mounted, or held by another "
+				    "program (lsblk %s and fuser -v %s tell)", path, path, path);
+	case EROFS:
+		return store_refuse(err, len, error, "%s is on a read-only filesystem or device: "
+				    "make the namespace read only, or remount it", path);
+	case EACCES:
+	case EPERM:
+		if (is_device && !options->read_only)
+			return store_refuse(err, len, error, "cannot open %s for reading and "
+					    "writing: %s; it may be set read only (blockdev "
+					    "--getro), or user %u may lack the right", path,
+					    strerror(error), (unsigned)geteuid());
+		return store_refuse(err, len, error, "user %u may not open %s for %s: %s",
+				    (unsigned)geteuid(), path,
+				    options->read_only ? "reading" : "reading and writing",
+				    strerror(error));
+	case ETXTBSY:
+		return store_refuse(err, len, error, "%s is a program that is running, or swap",
+				    path);
+	default:
+		return store_refuse(err, len, error, "cannot open %s: %s", path, strerror(error));
+	}
+}
+
+static int refuse_type(const struct store_options *options, mode_t mode, char *err, size_t len)
+{
+	bool pmem = !strcmp(options->kind, "pmem");
+	const char *what = S_ISDIR(mode) ? "a directory" : S_ISCHR(mode) ? "a character device" :
+			   S_ISFIFO(mode) ? "a pipe" : S_ISSOCK(mode) ? "a socket" : NULL;
+
+	if (S_ISREG(mode) || S_ISBLK(mode) || (pmem && S_ISCHR(mode)))
+		return 0;
+	return store_refuse(err, len, S_ISDIR(mode) ? EISDIR : ENOTSUP,
+			    "%s is %s: a %s store needs a regular file%s", options->path,
+			    what ? what : "of an unknown type", options->kind,
+			    pmem ? " or a dax device" : " or a block device");
+}
+
+/*
+ * One target writes a file at a time.  A holder may be on its way out (a target that was killed,
+ * whose last I/O the kernel is still ending, or udev looking at a device), so wait a second.
+ */
+static int lock_file(int fd, const struct store_options *options, char *err, size_t len)
+{
+	static const struct timespec pause = { .tv_nsec = LOCK_WAIT_MS * 1000000 };
+	int how = (options->read_only ? LOCK_SH : LOCK_EX) | LOCK_NB;
+
+	for (int i = 0; i < LOCK_TRIES; i++) {
+		if (!flock(fd, how) || errno != EWOULDBLOCK)
+			return 0;	/* or a filesystem without locks */
+		nanosleep(&pause, NULL);
+	}
+	return store_refuse(err, len, EBUSY,
+			    options->read_only
+				    ? "%s is served for writing by another target or namespace, "
+				      "which holds its lock (fuser -v %s tells)"
+				    : "%s is served by another target or namespace, which holds "
+				      "its lock (fuser -v %s tells): one may write, or many read",
+			    options->path, options->path);
+}
+
+int store_backing_open(const struct store_options *options, struct store_backing *backing,
+		       char *err, size_t len)
+{
+	int flags = (options->read_only ? O_RDONLY : O_RDWR) | O_CLOEXEC | O_NOCTTY;
+	bool block_device;
+	struct statfs fs;
+	int rc;
+
+	/* Before opening: a pipe would block, and a terminal would take offence. */
+	if (stat(options->path, &backing->stat))
+		return refuse_open(options, false, errno, err, len);
+	rc = refuse_type(options, backing->stat.st_mode, err, len);
+	if (rc)
+		return rc;
+	block_device = S_ISBLK(backing->stat.st_mode);
+	if (block_device && !options->read_only)
+		flags |= O_EXCL;
+	backing->fd = open(options->path, flags);
+	if (backing->fd < 0)
+		return refuse_open(options, block_device, errno, err, len);
+	if (fstat(backing->fd, &backing->stat))
+		rc = store_refuse(err, len, errno, "cannot stat %s: %s", options->path,
+				  strerror(errno));
+	if (!rc)
+		rc = refuse_type(options, backing->stat.st_mode, err, len);
+	if (!rc)
+		rc = lock_file(backing->fd, options, err, len);
+	if (!rc) {
+		rc = store_backing_size(backing->fd, &backing->stat, &backing->size);
+		if (rc)
+			store_refuse(err, len, -rc, "cannot tell the size of %s: %s",
+				     options->path, strerror(-rc));
+	}
+	backing->volatile_memory = !rc && S_ISREG(backing->stat.st_mode) &&
+				   !fstatfs(backing->fd, &fs) &&
+				   (fs.f_type == TMPFS_MAGIC || fs.f_type == RAMFS_MAGIC);
+	if (rc)
+		close(backing->fd);
+	return rc;
+}

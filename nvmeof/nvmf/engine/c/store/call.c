@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The calls that an io on a file is made of, and what their results mean: short transfers go on,
+ * interrupted ones are tried again, ranges that a filesystem cannot zero are written.  errno
+ * becomes an NVMe status here and nowhere else.
+ * Owns nothing; touches one io at a time, on whichever thread has it.
+ */
+#include <errno.h>
+#include <linux/falloc.h>
+
+#include "store_internal.h"
+
+#ifndef RWF_DSYNC
+#define RWF_DSYNC 0x02
+#endif
+
+enum {
+	MOVE_MOST = 1 << 30,	/* a call's length has 32 bits */
+	ATTEMPTS = 1000,
+};
+
+/* In .bss: the kernel's one page of zeroes, however often it is read. */
+uint8_t store_zeroes[STORE_ZEROES] __attribute__((aligned(4096)));
+
+static uint16_t status_of(enum store_op op, int error)
+{
+	switch (error) {
+	case EIO:
+	case ENODATA:	/* the block layer's name for a medium error */
+	case EILSEQ:
+	case EBADMSG:
+	case EUCLEAN:
+		return op == STORE_READ ? NVME_UNRECOVERED_READ_ERROR : NVME_WRITE_FAULT;
+	case ENOSPC:
+	case EDQUOT:
+		return NVME_CAPACITY_EXCEEDED;
+	case EROFS:
+	case EPERM:
+	case EBADF:
+		return NVME_NAMESPACE_WRITE_PROTECTED;
+	default:
+		return NVME_INTERNAL_ERROR;
+	}
+}
+
+static uint64_t least(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+static int fd_for(const struct store *store, const void *buffer, uint64_t offset, uint64_t length)
+{
+	bool aligned = !((uintptr_t)buffer & (store->alignment - 1)) &&
+		       !((offset | length) & (store->block_size - 1));
+
+	return store->direct && !aligned ? store->page_cache_fd : store->fd;
+}
+
+void store_call_next(const struct store_io *io, struct store_call *call)
+{
+	const struct store *store = io->store;
+	bool fua = (io->flags & STORE_IO_FUA) != 0;
+
+	*call = (struct store_call){
+		.fd = store->fd,
+		.offset = io->offset + io->moved,
+		.length = io->length - io->moved,
+		.blocks = io->attempt > 0,
+	};
+	switch ((enum store_step)io->step) {
+	case STORE_STEP_MOVE:
+		call->type = io->op == STORE_READ ? STORE_CALL_READ : STORE_CALL_WRITE;
+		call->buffer = (uint8_t *)io->buffer + io->moved;
+		call->length = least(call->length, MOVE_MOST);
+		call->fd = fd_for(store, call->buffer, call->offset, call->length);
+		if (fua && io->op == STORE_WRITE) {
+			call->flags = RWF_DSYNC;
+			/* Through the page cache some filesystems sync where they stand. */
+			call->blocks |= call->fd != store->fd || !store->direct;
+		}
+		break;
+	case STORE_STEP_RANGE:
+		call->type = STORE_CALL_FALLOCATE;
+		/* A block device drops cached pages only for the descriptor that claimed it. */
+		if (store->direct)
+			call->fd = store->page_cache_fd;
+		call->flags = FALLOC_FL_KEEP_SIZE;
+		call->flags |= io->op == STORE_DEALLOCATE || (io->flags & STORE_IO_DEALLOCATE)
+				       ? FALLOC_FL_PUNCH_HOLE : FALLOC_FL_ZERO_RANGE;
+		break;
+	case STORE_STEP_FILL:
+		call->type = STORE_CALL_WRITE;
+		call->buffer = store_zeroes;
+		call->length = least(call->length, STORE_ZEROES);
+		call->fd = fd_for(store, call->buffer, call->offset, call->length);
+		break;
+	case STORE_STEP_SYNC:
+		call->type = STORE_CALL_SYNC;
+		/* A map's FUA write syncs its own range; zeroes of a file changed its extents. */
+		if (io->op == STORE_FLUSH || !store->map)
+			call->offset = call->length = 0;
+		else
+			call->offset = io->offset, call->length = io->length;
+		break;
+	}
+}
+
+/* A failed sync may have dropped what it could not write: no later one may claim success. */
+static bool loses_writes(const struct store_io *io, int error)
+{
+	if (io->step == STORE_STEP_SYNC)
+		return true;
+	return io->op == STORE_WRITE && (io->flags & STORE_IO_FUA) && !io->store->direct &&
+	       error == EIO;
+}
+
+static bool finish(struct store_io *io, uint16_t status)
+{
+	io->status = status;
+	return false;
+}
+
+static bool failed(struct store_io *io, int error)
+{
+	if ((error == EAGAIN || error == EINTR) && io->attempt < ATTEMPTS) {
+		io->attempt++;
+		return true;
+	}
+	if (io->step == STORE_STEP_RANGE &&
+	    (error == EOPNOTSUPP || error == ENOSYS || error == EINVAL || error == EBUSY)) {
+		io->step = STORE_STEP_FILL;
+		return true;
+	}
+	if (loses_writes(io, error))
+		__atomic_store_n(&io->store->sync_failed, 1, __ATOMIC_RELEASE);
+	return finish(io, status_of(io->op, error));
+}
+
+static bool after_data(struct store_io *io)
+{
+	if ((io->flags & STORE_IO_FUA) && io->op == STORE_WRITE_ZEROES) {
+		io->step = STORE_STEP_SYNC;
+		return true;
+	}
+	return finish(io, NVME_SUCCESS);
+}
+
+bool store_call_result(struct store_io *io, int64_t result)
+{
+	bool write_through = (io->flags & STORE_IO_FUA) && io->op == STORE_WRITE;
+
+	if (result < 0)
+		return failed(io, (int)-result);
+	io->attempt = 0;
+	switch ((enum store_step)io->step) {
+	case STORE_STEP_MOVE:
+		if (result == 0)	/* the file ends before the store does */
+			return finish(io, io->op == STORE_READ ? NVME_UNRECOVERED_READ_ERROR
+							       : NVME_WRITE_FAULT);
+		io->moved += (uint64_t)result;
+		if (io->moved < io->length)
+			return true;
+		if (write_through && __atomic_load_n(&io->store->sync_failed, __ATOMIC_ACQUIRE))
+			return finish(io, NVME_WRITE_FAULT);
+		return finish(io, NVME_SUCCESS);
+	case STORE_STEP_FILL:
+		if (result == 0)
+			return finish(io, NVME_WRITE_FAULT);
+		io->moved += (uint64_t)result;
+		return io->moved < io->length ? true : after_data(io);
+	case STORE_STEP_RANGE:
+		return after_data(io);
+	case STORE_STEP_SYNC:
+		if (__atomic_load_n(&io->store->sync_failed, __ATOMIC_ACQUIRE) ||
+		    store_failed(io->store))
+			return finish(io, NVME_WRITE_FAULT);
+		break;
+	}
+	return finish(io, NVME_SUCCESS);
+}

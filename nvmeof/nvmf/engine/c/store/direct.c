@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Whether direct I/O works on a file for blocks of a size, and what it asks of buffers.
+ * Owns nothing; control thread.  Asks the kernel where it tells (statx, 6.1), and tries a read in
+ * any case: filesystems have been seen to promise what they refuse.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "store_internal.h"
+
+int store_reopen(int fd, const char *path, int flags)
+{
+	char proc[64];
+	int again;
+
+	/* The very same file, whatever the path names by now. */
+	snprintf(proc, sizeof(proc), "/proc/self/fd/%d", fd);
+	again = open(proc, flags | O_CLOEXEC | O_NOCTTY);
+	if (again < 0 && errno == ENOENT)
+		again = open(path, flags | O_CLOEXEC | O_NOCTTY);
+	return again < 0 ? -errno : again;
+}
+
+static bool power_of_two(uint32_t n)
+{
+	return n && !(n & (n - 1));
+}
+
+/* 0 with what is known: 0 for an alignment that is not. */
+static int ask(const struct store_backing *backing, uint32_t *memory, uint32_t *offset)
+{
+	int sector = 0;
+
+	*memory = *offset = 0;
+#ifdef STATX_DIOALIGN
+	struct statx stx;
+
+	if (!statx(backing->fd, "", AT_EMPTY_PATH, STATX_DIOALIGN, &stx) &&
+	    (stx.stx_mask & STATX_DIOALIGN)) {
+		if (!stx.stx_dio_offset_align)
+			return -EOPNOTSUPP;
+		*memory = stx.stx_dio_mem_align;
+		*offset = stx.stx_dio_offset_align;
+		return 0;
+	}
+#endif
+	if (S_ISBLK(backing->stat.st_mode) && !ioctl(backing->fd, BLKSSZGET, &sector) && sector > 0)
+		*memory = *offset = (uint32_t)sector;
+	return 0;
+}
+
+static int try_read(int fd, uint32_t length, uint32_t alignment)
+{
+	uint8_t *area = aligned_alloc(4096, 3 * 4096);
+	int rc = 0;
+
+	if (!area)
+		return -ENOMEM;
+	/* No better aligned than asked: at area + alignment, unless that is a whole page. */
+	if (pread(fd, area + (alignment & 4095), length, 0) < 0)
+		rc = -errno;
+	free(area);
+	return rc;
+}
+
+int store_direct_probe(const struct store_backing *backing, uint32_t block_size,
+		       uint32_t *alignment, uint32_t *offset_alignment)
+{
+	uint32_t memory, offset;
+	int fd, rc;
+
+	if (backing->volatile_memory)
+		return -EOPNOTSUPP;
+	rc = ask(backing, &memory, &offset);
+	*offset_alignment = offset;
+	if (rc)
+		return rc;
+	if (offset && block_size % offset)
+		return -EINVAL;
+	fd = store_reopen(backing->fd, "", O_RDONLY | O_DIRECT);
+	if (fd < 0)
+		return fd == -EINVAL ? -EOPNOTSUPP : fd;
+	/* Unknown: a block's own alignment is what every filesystem takes. */
+	if (!power_of_two(memory) || memory > 4096)
+		memory = block_size;
+	rc = try_read(fd, block_size, memory);
+	close(fd);
+	*alignment = memory;
+	return rc;
+}

@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * pmem: a namespace mapped into the address space.  Three kinds, found by trying:
+ *   devdax	a dax character device: persistent once fenced
+ *   fsdax	a file that maps with MAP_SYNC: persistent once fenced
+ *   mapped	any other file: persistent once the file is synced, through the ring
+ * Owns the mapping and its descriptor.  Zeroing runs on reactors, the rest on a control thread.
+ *
+ * Blocks are never deallocated, and missing ones are allocated at opening: a store through a map
+ * into a hole of a full filesystem is a fault, not an error that could be reported.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/mman.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "store_internal.h"
+
+#ifndef MAP_SYNC
+#define MAP_SYNC 0x80000
+#endif
+#ifndef MAP_SHARED_VALIDATE
+#define MAP_SHARED_VALIDATE 0x03
+#endif
+
+static void pmem_zero(struct store *store, uint64_t offset, size_t length)
+{
+	for (size_t done = 0; done < length;) {
+		size_t now = length - done < STORE_ZEROES ? length - done : STORE_ZEROES;
+
+		if (store_memory_write(store, offset + done, store_zeroes, now, false))
+			return;
+		done += now;
+	}
+}
+
+static int protection(const struct store *store)
+{
+	return store->read_only ? PROT_READ : PROT_READ | PROT_WRITE;
+}
+
+static int map_flags(const struct store *store, const struct stat *stat)
+{
+	if (S_ISCHR(stat->st_mode) || !store->memory_is_stable)
+		return MAP_SHARED;
+	return MAP_SHARED_VALIDATE | MAP_SYNC;
+}
+
+static int allocate(const struct store *store, const struct stat *stat, uint64_t size, char *err,
+		    size_t len)
+{
+	if (store->read_only || !S_ISREG(stat->st_mode) ||
+	    !fallocate(store->fd, 0, 0, (off_t)size))
+		return 0;
+	if (errno == ENOSPC || errno == EDQUOT)
+		return store_refuse(err, len, errno,
+				    "the filesystem of %s has no room for all its %llu bytes, and "
+				    "a mapped store cannot do without: free some, or use a file "
+				    "store", store->path, (unsigned long long)size);
+	return 0;	/* a filesystem that does not know how; the guard is there for it */
+}
+
+static int pmem_resize(struct store *store, uint64_t size, char *err, size_t len)
+{
+	struct stat st;
+	uint64_t there;
+	int rc = fstat(store->fd, &st) ? -errno : store_backing_size(store->fd, &st, &there);
+
+	if (rc)
+		return store_refuse(err, len, -rc, "cannot tell the size of %s: %s", store->path,
+				    strerror(-rc));
+	if ((size ? size : there) > store->map_length)
+		return store_refuse(err, len, ENOTSUP,
+				    "%s cannot grow beyond the %zu bytes that were mapped when it "
+				    "was opened: its memory is registered; remove the namespace "
+				    "and add it again", store->path, store->map_length);
+	rc = store_fit(store->path, size, there, store->block_size, &size, err, len);
+	if (!rc)
+		rc = allocate(store, &st, size, err, len);
+	if (rc)
+		return rc;
+	/* The file is known to be there again: undo what the guard has put in its place. */
+	if (store_failed(store)) {
+		if (mmap(store->map, store->map_length, protection(store),
+			 map_flags(store, &st) | MAP_FIXED, store->fd, 0) == MAP_FAILED)
+			return store_refuse(err, len, errno, "cannot map %s again: %s",
+					    store->path, strerror(errno));
+		__atomic_store_n(&store->failed, 0, __ATOMIC_RELEASE);
+	}
+	__atomic_store_n(&store->size, size, __ATOMIC_RELEASE);
+	return 0;
+}
+
+static const struct store_ops pmem_ops = {
+	.submit = store_memory_submit,
+	.piece = store_memory_piece,
+	.zero = pmem_zero,
+	.resize = pmem_resize,
+};
+
+static int map_file(struct store *store, const struct store_backing *backing, char *err,
+		    size_t len)
+{
+	bool device = S_ISCHR(backing->stat.st_mode);
+	uint64_t align = device ? store_sysfs_number(&backing->stat, "align", 2 << 20)
+				: (uint64_t)sysconf(_SC_PAGESIZE);
+	uint64_t length = (store->size + align - 1) / align * align;
+	void *map;
+
+	if (device && !store_persist_supported())
+		return store_refuse(err, len, ENOTSUP, "%s: dax devices are supported on x86-64 "
+				    "only", store->path);
+	if (device && length > backing->size)
+		length = backing->size / align * align;
+	if (length < store->size)
+		store->size = length;
+	if (!length)
+		return store_refuse(err, len, EINVAL, "%s is smaller than its alignment of %llu",
+				    store->path, (unsigned long long)align);
+	store->memory_is_stable = store_persist_supported();
+	map = mmap(NULL, length, protection(store), map_flags(store, &backing->stat), store->fd, 0);
+	if (map == MAP_FAILED && !device) {
+		store->memory_is_stable = false;
+		map = mmap(NULL, length, protection(store), MAP_SHARED, store->fd, 0);
+	}
+	if (map == MAP_FAILED)
+		return store_refuse(err, len, errno, "cannot map %llu bytes of %s: %s",
+				    (unsigned long long)length, store->path, strerror(errno));
+	store->map = map;
+	store->map_length = length;
+	if (store_guard_map(map, length, align, &store->failed))
+		return store_refuse(err, len, EMFILE, "cannot guard the map of %s: too many "
+				    "mapped stores", store->path);
+	madvise(map, length, MADV_DONTDUMP);
+	return 0;
+}
+
+static const char *guarantee(const struct store *store, const struct store_backing *backing)
+{
+	if (store->read_only)
+		return "nothing is written: the store is read only";
+	if (S_ISCHR(backing->stat.st_mode))
+		return "a write is persistent when it completes (devdax: non-temporal stores and a "
+		       "fence)";
+	if (store->memory_is_stable)
+		return "a write is persistent when it completes (fsdax, MAP_SYNC: non-temporal "
+		       "stores and a fence)";
+	if (backing->volatile_memory)
+		return "a write survives the target but not the machine: the file is in memory "
+		       "(tmpfs)";
+	return "a write survives the target at once, and the machine once flushed or with FUA "
+	       "(mapped file, not persistent memory; fdatasync)";
+}
+
+struct store *store_pmem_open(const struct store_options *options, char *err, size_t len)
+{
+	struct store_backing backing;
+	struct store *store;
+
+	if (store_backing_open(options, &backing, err, len))
+		return NULL;
+	store = store_new(STORE_PMEM, options, &pmem_ops, err, len);
+	if (!store) {
+		close(backing.fd);
+		return NULL;
+	}
+	store->fd = backing.fd;
+	if (store_fit(options->path, options->size, backing.size, options->block_size,
+		      &store->size, err, len) ||
+	    allocate(store, &backing.stat, store->size, err, len) ||
+	    map_file(store, &backing, err, len)) {
+		store_close(store);
+		return NULL;
+	}
+	store->physical_block_size = 4096;
+	store->volatile_write_cache = !options->read_only && !store->memory_is_stable;
+	store->guarantee = guarantee(store, &backing);
+	return store;
+}

@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A reactor's ring: what it has begun on stores and not finished.  Owns the lists (in line for the
+ * kernel, long memory operations, delayed ones), the engine that runs calls, and the descriptor a
+ * sleeping reactor waits on.  Everything but create runs on the reactor's thread.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/timerfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "store_internal.h"
+
+enum { DRAIN_EVERY = 32 };	/* idle polls: a read each time would cost more than the poll */
+
+struct store_ring {
+	struct store_engine *engine;
+	unsigned active;		/* begun in the engine */
+	unsigned inflight;		/* all that is held here */
+	unsigned idle;			/* polls in a row that found nothing */
+	struct store_list waiting;	/* for a place in the engine */
+	struct store_list pieces;	/* long memory operations, in turn */
+	struct store_io *delayed;	/* soonest first */
+	int wake_fd;
+	int timer_fd;
+	int epoll_fd;			/* of the two */
+};
+
+uint64_t store_now(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static void wake(const struct store_ring *ring)
+{
+	static const uint64_t one = 1;
+
+	/* Cannot fail but by overflow, and then it is readable anyway. */
+	if (write(ring->wake_fd, &one, sizeof(one)) < 0)
+		return;
+}
+
+static int open_descriptors(struct store_ring *ring)
+{
+	struct epoll_event event = { .events = EPOLLIN };
+
+	ring->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	ring->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+	ring->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	if (ring->wake_fd < 0 || ring->timer_fd < 0 || ring->epoll_fd < 0 ||
+	    epoll_ctl(ring->epoll_fd, EPOLL_CTL_ADD, ring->wake_fd, &event) ||
+	    epoll_ctl(ring->epoll_fd, EPOLL_CTL_ADD, ring->timer_fd, &event))
+		return -errno;
+	return 0;
+}
+
+static void close_descriptors(struct store_ring *ring)
+{
+	int fds[] = { ring->wake_fd, ring->timer_fd, ring->epoll_fd };
+
+	for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++)
+		if (fds[i] >= 0)
+			close(fds[i]);
+}
+
+struct store_ring *store_ring_create(unsigned depth, char *err, size_t len)
+{
+	struct store_ring *ring = calloc(1, sizeof(*ring));
+	const char *no = getenv("NVMF_NO_IO_URING");
+	int rc;
+
+	if (!ring) {
+		store_refuse(err, len, ENOMEM, "out of memory for a store ring");
+		return NULL;
+	}
+	ring->wake_fd = ring->timer_fd = ring->epoll_fd = -1;
+	store_list_init(&ring->waiting);
+	store_list_init(&ring->pieces);
+	rc = open_descriptors(ring);
+	if (!rc && !(no && no[0] && strcmp(no, "0")))
+		ring->engine = store_uring_create(depth ? depth : 1, ring->wake_fd);
+	if (!rc && !ring->engine)
+		ring->engine = store_worker_create(depth ? depth : 1, ring->wake_fd);
+	if (rc || !ring->engine) {
+		store_refuse(err, len, rc ? -rc : EAGAIN,
+			     "cannot make a store ring of depth %u: %s", depth,
+			     rc ? strerror(-rc) : "neither io_uring nor threads can be had");
+		close_descriptors(ring);
+		free(ring);
+		return NULL;
+	}
+	return ring;
+}
+
+void store_ring_destroy(struct store_ring *ring)
+{
+	struct epoll_event event;
+
+	if (!ring)
+		return;
+	while (ring->inflight)
+		if (!store_ring_poll(ring))
+			epoll_wait(ring->epoll_fd, &event, 1, 10);
+	ring->engine->destroy(ring->engine);
+	close_descriptors(ring);
+	free(ring);
+}
+
+const char *store_ring_kind(const struct store_ring *ring)
+{
+	return ring->engine->name;
+}
+
+unsigned store_ring_inflight(const struct store_ring *ring)
+{
+	return ring->inflight;
+}
+
+int store_ring_fd(const struct store_ring *ring)
+{
+	return ring->epoll_fd;
+}
+
+void store_ring_call(struct store_ring *ring, struct store_io *io, enum store_step step)
+{
+	io->step = (uint8_t)step;
+	io->moved = 0;
+	ring->inflight++;
+	if (ring->active == ring->engine->depth || ring->waiting.head) {
+		store_list_push(&ring->waiting, io);
+		return;
+	}
+	ring->active++;
+	ring->engine->begin(ring->engine, io);
+}
+
+void store_ring_piece(struct store_ring *ring, struct store_io *io)
+{
+	ring->inflight++;
+	if (!ring->pieces.head)
+		wake(ring);
+	store_list_push(&ring->pieces, io);
+}
+
+static void set_timer(const struct store_ring *ring)
+{
+	struct itimerspec when = { 0 };
+
+	if (ring->delayed) {
+		uint64_t at = ring->delayed->deadline ? ring->delayed->deadline : 1;
+
+		when.it_value.tv_sec = (time_t)(at / 1000000000u);
+		when.it_value.tv_nsec = (long)(at % 1000000000u);
+	}
+	/* Setting it also takes back that it is readable. */
+	timerfd_settime(ring->timer_fd, TFD_TIMER_ABSTIME, &when, NULL);
+}
+
+void store_ring_delay(struct store_ring *ring, struct store_io *io)
+{
+	struct store_io **at = &ring->delayed;
+
+	ring->inflight++;
+	while (*at && (*at)->deadline <= io->deadline)
+		at = &(*at)->next;
+	io->next = *at;
+	*at = io;
+	if (ring->delayed == io)
+		set_timer(ring);
+}
+
+/* The calls that are over; those in line take their places before done can submit more. */
+static int poll_engine(struct store_ring *ring)
+{
+	struct store_list finished;
+	struct store_io *io;
+	int count = 0;
+
+	store_list_init(&finished);
+	ring->engine->poll(ring->engine, &finished);
+	for (io = finished.head; io; io = io->next)
+		count++;
+	ring->active -= (unsigned)count;
+	ring->inflight -= (unsigned)count;
+	while (ring->active < ring->engine->depth && (io = store_list_pop(&ring->waiting))) {
+		ring->active++;
+		ring->engine->begin(ring->engine, io);
+	}
+	while ((io = store_list_pop(&finished)))
+		io->done(io, io->status);
+	return count;
+}
+
+/* One piece of one operation: 1 where it was its last. */
+static int poll_pieces(struct store_ring *ring)
+{
+	struct store_io *io = store_list_pop(&ring->pieces);
+	struct store *store = io->store;
+
+	if (store->ops->piece(store, io)) {
+		store_list_push(&ring->pieces, io);
+		return 0;
+	}
+	ring->inflight--;
+	if (!io->status && (io->flags & STORE_IO_FUA) && io->op == STORE_WRITE_ZEROES &&
+	    !store->memory_is_stable) {
+		store_ring_call(ring, io, STORE_STEP_SYNC);
+		return 0;
+	}
+	io->done(io, io->status);
+	return 1;
+}
+
+static int poll_delayed(struct store_ring *ring)
+{
+	uint64_t now = store_now();
+	struct store_io *io;
+	int count = 0;
+
+	if (ring->delayed->deadline > now)
+		return 0;
+	while ((io = ring->delayed) && io->deadline <= now) {
+		ring->delayed = io->next;
+		ring->inflight--;
+		count++;
+		if (io->status)
+			io->done(io, io->status);
+		else
+			io->store->ops->submit(ring, io->store, io);
+	}
+	set_timer(ring);
+	return count;
+}
+
+int store_ring_poll(struct store_ring *ring)
+{
+	uint64_t ignored;
+	bool again;
+	int count = poll_engine(ring);
+
+	if (ring->delayed)
+		count += poll_delayed(ring);
+	if (ring->pieces.head)
+		count += poll_pieces(ring);
+	again = !ring->engine->push(ring->engine);
+	if (count || again || ring->pieces.head) {
+		ring->idle = 0;
+		if (again)
+			wake(ring);
+		return count;
+	}
+	/* What comes between the last look and the read is found by the look after it. */
+	if (++ring->idle % DRAIN_EVERY == 0 &&
+	    read(ring->wake_fd, &ignored, sizeof(ignored)) > 0) {
+		count = poll_engine(ring);
+		if (!ring->engine->push(ring->engine))
+			wake(ring);
+	}
+	return count;
+}

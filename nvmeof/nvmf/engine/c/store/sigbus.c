@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Mapped files that are cut short, or whose memory goes bad, raise SIGBUS in whoever touches them.
+ * Owns the process's SIGBUS action while it has maps to guard: a fault inside a guarded map puts
+ * an anonymous page there and marks the map as failed, so that the access goes on and its caller
+ * finds the mark; every other fault goes to the action that was there before.
+ *
+ * The handler runs on any thread and takes no lock: the table is of fixed size and atomic.
+ * guard and unguard run on control threads.  A handler set by somebody else after ours wins.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "store_internal.h"
+
+enum { MAPS = 256 };
+
+static struct guarded {
+	uintptr_t base;		/* 0: free; set last, cleared first */
+	size_t length;
+	size_t granularity;
+	int *failed;
+} maps[MAPS];
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct sigaction previous;
+
+static bool patch(uintptr_t address)
+{
+	for (size_t i = 0; i < MAPS; i++) {
+		uintptr_t base = __atomic_load_n(&maps[i].base, __ATOMIC_ACQUIRE);
+		void *page;
+
+		if (!base || address < base || address - base >= maps[i].length)
+			continue;
+		page = (void *)(base + (address - base) / maps[i].granularity *
+				       maps[i].granularity);
+		if (mmap(page, maps[i].granularity, PROT_READ | PROT_WRITE,
+			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED)
+			return false;
+		__atomic_store_n(maps[i].failed, 1, __ATOMIC_RELEASE);
+		return true;
+	}
+	return false;
+}
+
+static void pass_on(int number, siginfo_t *info, void *context)
+{
+	if (previous.sa_flags & SA_SIGINFO) {
+		previous.sa_sigaction(number, info, context);
+	} else if (previous.sa_handler != SIG_DFL && previous.sa_handler != SIG_IGN) {
+		previous.sa_handler(number);
+	} else {
+		/* The access is tried again, or the signal sent again, and ends the process. */
+		struct sigaction fallback = { .sa_handler = SIG_DFL };
+
+		sigaction(number, &fallback, NULL);
+		if (info->si_code <= 0)
+			raise(number);
+	}
+}
+
+static void on_sigbus(int number, siginfo_t *info, void *context)
+{
+	int saved = errno;
+
+	if (info->si_code <= 0 || !patch((uintptr_t)info->si_addr))
+		pass_on(number, info, context);
+	errno = saved;
+}
+
+static int install(void)
+{
+	static bool installed;
+	struct sigaction ours = {
+		.sa_sigaction = on_sigbus,
+		.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART,
+	};
+
+	/* Once: two handlers that each took the other for the previous one would never end. */
+	if (installed)
+		return 0;
+	sigemptyset(&ours.sa_mask);
+	/* previous is set before ours can run. */
+	if (sigaction(SIGBUS, NULL, &previous) || sigaction(SIGBUS, &ours, NULL))
+		return -errno;
+	installed = true;
+	return 0;
+}
+
+int store_guard_map(void *map, size_t length, size_t granularity, int *failed)
+{
+	int rc;
+
+	pthread_mutex_lock(&lock);
+	rc = install();
+	for (size_t i = 0; !rc; i++) {
+		if (i == MAPS) {
+			rc = -ENOSPC;
+		} else if (!maps[i].base) {
+			maps[i].length = length;
+			maps[i].granularity = granularity;
+			maps[i].failed = failed;
+			__atomic_store_n(&maps[i].base, (uintptr_t)map, __ATOMIC_RELEASE);
+			break;
+		}
+	}
+	pthread_mutex_unlock(&lock);
+	return rc;
+}
+
+void store_unguard_map(void *map)
+{
+	pthread_mutex_lock(&lock);
+	for (size_t i = 0; i < MAPS; i++)
+		if (maps[i].base == (uintptr_t)map)
+			__atomic_store_n(&maps[i].base, 0, __ATOMIC_RELEASE);
+	pthread_mutex_unlock(&lock);
+}

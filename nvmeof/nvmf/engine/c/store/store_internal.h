@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the files of this folder share and nobody else sees: the table of a kind, the calls a
+ * store_io is made of, the engines that run them (io_uring, worker threads).
+ */
+#ifndef NVMF_STORE_INTERNAL_H
+#define NVMF_STORE_INTERNAL_H
+
+#include <sys/stat.h>
+
+#include "../nvme.h"
+#include "store.h"
+
+/* A kind of store.  submit and piece run on reactors, the others on a control thread. */
+struct store_ops {
+	/* The io is within the store and, where it writes, allowed. */
+	void (*submit)(struct store_ring *ring, struct store *store, struct store_io *io);
+	/* Do the next part of a long memory operation: true while there is more, else io->status. */
+	bool (*piece)(struct store *store, struct store_io *io);
+	/* Zeroes in a map. */
+	void (*zero)(struct store *store, uint64_t offset, size_t length);
+	int (*resize)(struct store *store, uint64_t size, char *err, size_t len);
+	void (*close)(struct store *store);
+};
+
+struct store *store_ram_open(const struct store_options *options, char *err, size_t len);
+struct store *store_null_open(const struct store_options *options, char *err, size_t len);
+struct store *store_file_open(const struct store_options *options, char *err, size_t len);
+struct store *store_pmem_open(const struct store_options *options, char *err, size_t len);
+
+/* store.c: write a sentence to err; returns -error. */
+int store_refuse(char *err, size_t len, int error, const char *format, ...)
+	__attribute__((format(printf, 4, 5)));
+/* store.c: a store with the options' common parts filled in; NULL with a sentence. */
+struct store *store_new(enum store_kind kind, const struct store_options *options,
+			const struct store_ops *ops, char *err, size_t len);
+/* store.c: whole blocks of what there is, at most what was asked (0: all); -errno. */
+int store_fit(const char *name, uint64_t asked, uint64_t there, uint32_t block_size,
+	      uint64_t *size, char *err, size_t len);
+
+/* backing.c: what a path led to. */
+struct store_backing {
+	int fd;
+	uint64_t size;		/* bytes there */
+	struct stat stat;
+	bool volatile_memory;	/* tmpfs or ramfs */
+};
+int store_backing_open(const struct store_options *options, struct store_backing *backing,
+		       char *err, size_t len);
+int store_backing_size(int fd, const struct stat *stat, uint64_t *size);
+uint64_t store_sysfs_number(const struct stat *stat, const char *attribute, uint64_t otherwise);
+
+/* direct.c: 0 and the buffer alignment where direct I/O works for these blocks, else -errno. */
+int store_direct_probe(const struct store_backing *backing, uint32_t block_size,
+		       uint32_t *alignment, uint32_t *offset_alignment);
+/* Another descriptor of the same file, with these flags. */
+int store_reopen(int fd, const char *path, int flags);
+
+/* memory.c: submit and piece of every store that has a map. */
+void store_memory_submit(struct store_ring *ring, struct store *store, struct store_io *io);
+bool store_memory_piece(struct store *store, struct store_io *io);
+/* persist.c: copy so that the bytes are in the persistence domain when it returns. */
+void store_persist_copy(void *to, const void *from, size_t length);
+bool store_persist_supported(void);
+
+/* sigbus.c: keep a fault in this map from ending the process; it sets *failed instead. */
+int store_guard_map(void *map, size_t length, size_t granularity, int *failed);
+void store_unguard_map(void *map);
+static inline bool store_failed(const struct store *store)
+{
+	/* The handler runs on this very thread: only the compiler has to be held back. */
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	return __atomic_load_n(&store->failed, __ATOMIC_RELAXED) != 0;
+}
+
+/*
+ * call.c: an io on a file is one or more blocking calls, one at a time; `step` says which it is
+ * at.  Engines run the calls and feed the results back.  All of it touches the io alone.
+ */
+enum store_step {
+	STORE_STEP_MOVE,	/* read or write, until all is moved */
+	STORE_STEP_RANGE,	/* fallocate */
+	STORE_STEP_FILL,	/* writes of zeroes, where fallocate cannot */
+	STORE_STEP_SYNC,	/* fdatasync */
+};
+enum store_call_type { STORE_CALL_READ, STORE_CALL_WRITE, STORE_CALL_FALLOCATE, STORE_CALL_SYNC };
+struct store_call {
+	enum store_call_type type;
+	int fd;
+	void *buffer;
+	uint64_t offset;
+	uint64_t length;	/* sync: 0 for the whole file */
+	int flags;		/* RWF_*, or the fallocate mode */
+	bool blocks;		/* known to: not to be tried on the reactor's thread */
+};
+void store_call_next(const struct store_io *io, struct store_call *call);
+/* What the call gave (-errno): true when there is a next one, else io->status is set. */
+bool store_call_result(struct store_io *io, int64_t result);
+
+/* ring.c, for kinds: hold io in the ring until its done is called. */
+void store_ring_call(struct store_ring *ring, struct store_io *io, enum store_step step);
+void store_ring_piece(struct store_ring *ring, struct store_io *io);
+/* At io->deadline (monotonic ns): done with io->status, or where that is 0 submit to io->store. */
+void store_ring_delay(struct store_ring *ring, struct store_io *io);
+uint64_t store_now(void);
+
+struct store_list {
+	struct store_io *head;
+	struct store_io **tail;
+};
+static inline void store_list_init(struct store_list *list)
+{
+	list->head = NULL;
+	list->tail = &list->head;
+}
+static inline void store_list_push(struct store_list *list, struct store_io *io)
+{
+	io->next = NULL;
+	*list->tail = io;
+	list->tail = &io->next;
+}
+static inline struct store_io *store_list_pop(struct store_list *list)
+{
+	struct store_io *io = list->head;
+
+	if (io && !(list->head = io->next))
+		list->tail = &list->head;
+	return io;
+}
+
+/* An engine runs calls.  wake_fd is an eventfd to be written when poll has something to do. */
+struct store_engine {
+	const char *name;
+	unsigned depth;		/* at most so many begun and not finished */
+	void (*begin)(struct store_engine *engine, struct store_io *io);
+	/* Appends what has finished, with io->status set. */
+	void (*poll)(struct store_engine *engine, struct store_list *finished);
+	/* Pushes what was begun; false where it has to be tried again. */
+	bool (*push)(struct store_engine *engine);
+	void (*destroy)(struct store_engine *engine);
+};
+struct store_engine *store_uring_create(unsigned depth, int wake_fd);
+struct store_engine *store_worker_create(unsigned depth, int wake_fd);
+
+/* Zeroes to write from, never written to. */
+enum { STORE_ZEROES = 256 << 10 };
+extern uint8_t store_zeroes[STORE_ZEROES];
+
+#endif

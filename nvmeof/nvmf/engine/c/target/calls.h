@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the files of the target ask of each other, by file.  On the reactor's thread, unless it
+ * says otherwise.
+ */
+#ifndef NVMF_TARGET_CALLS_H
+#define NVMF_TARGET_CALLS_H
+
+#include "target/internal.h"
+
+/* ---- target.c (control) ---- */
+void target_post_upcall(struct target *target, struct target_upcall *upcall);	/* any thread */
+/* All but the threads: for tests, which then call reactor_poll() themselves. */
+struct target *target_make(const struct target_options *options, char *err, size_t len);
+enum { TARGET_UPCALL_RELEASED = 100 };	/* internal: the reactor has let go of a queue pair */
+
+/* ---- device.c (control) ---- */
+struct target_device *device_get(struct target *target, const struct verbs *verbs,
+				 struct ibv_context *context, char *err, size_t len);
+struct reactor_cq *device_cq_get(struct reactor *reactor, struct target_device *device,
+				 uint32_t entries, char *err, size_t len);
+void device_free_all(struct target *target);
+
+/* ---- reactor.c ---- */
+struct reactor *reactor_create(struct target *target, unsigned index, char *err, size_t len);
+int reactor_start(struct reactor *reactor, char *err, size_t len);
+int reactor_stop(struct reactor *reactor, uint64_t deadline);
+void reactor_free(struct reactor *reactor);
+void reactor_mail(struct reactor *reactor, struct mail *mail,
+		  void (*deliver)(struct reactor *, struct mail *));	/* any thread */
+bool reactor_poll(struct reactor *reactor);	/* one iteration: whether there was work */
+bool reactor_deliver(struct reactor *reactor);
+void reactor_add_cq(struct reactor *reactor, struct reactor_cq *rcq);
+
+static inline void reactor_mark(struct target_qpair *qp)
+{
+	if (!qp->marked) {
+		qp->marked = true;
+		qp->mark_next = qp->reactor->marked;
+		qp->reactor->marked = qp;
+	}
+}
+
+/* ---- pool.c ---- */
+int pool_create(struct pool *pool, uint32_t buffer_size, uint32_t count);
+void pool_free(struct pool *pool);
+struct chunk *pool_get(struct target_qpair *qp);	/* NULL: wait to be kicked */
+void pool_put(struct target_qpair *qp, struct chunk *chunk);
+void pool_leave_line(struct target_qpair *qp);
+void pool_serve(struct reactor *reactor);
+void pool_press(struct reactor *reactor);	/* now and then, while somebody waits */
+
+/* ---- qpair.c (control), close.c ---- */
+void qpair_unlink_and_free(struct target_qpair *qp);
+void qpair_release_rdma(struct target_qpair *qp);
+void qpair_free(struct target_qpair *qp);
+/* End the connection; the first reason given stays. */
+void qpair_fail(struct target_qpair *qp, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+void qpair_fail_post(struct target_qpair *qp, const char *what, int rc);
+void qpair_fail_wc(struct target_qpair *qp, const char *what, enum ibv_wc_status status);
+void qpair_drain(struct target_qpair *qp);
+void qpair_up_deliver(struct reactor *reactor, struct mail *mail);
+void qpair_disconnect_deliver(struct reactor *reactor, struct mail *mail);
+void qpair_destroy_deliver(struct reactor *reactor, struct mail *mail);
+bool qpair_linger(struct reactor *reactor);
+
+/* ---- post.c ---- */
+void qpair_flush(struct target_qpair *qp);
+int qpair_post_receives(struct target_qpair *qp, struct recv_chain *chain);
+void post_completion(struct reactor *reactor, uint64_t wr_id, enum ibv_wc_status status,
+		     uint32_t byte_len);
+
+/* ---- request.c ---- */
+struct target_request *request_alloc(struct target_qpair *qp);
+void request_free(struct target_request *req);
+void request_free_data(struct target_request *req);
+void request_respond(struct target_request *req, uint16_t status);
+void request_response_done(struct target_request *req);
+
+/* ---- capsule.c, upcall.c, io.c ---- */
+void capsule_received(struct target_qpair *qp, struct recv *recv);
+void upcall_command(struct target_request *req, const struct nvme_sqe *sqe, bool from_host);
+void upcall_deliver(struct target_request *req);
+void io_command(struct target_request *req, const struct nvme_sqe *sqe);
+void io_ranges_arrived(struct target_request *req, const void *ranges);
+
+/* ---- transfer.c ---- */
+void transfer_start(struct target_request *req, enum transfer mode, uint32_t length);
+void transfer_kick(struct target_qpair *qp);
+void transfer_check(struct target_request *req);
+void transfer_chunk_read(struct chunk *chunk);
+void transfer_chunk_written(struct chunk *chunk);
+void transfer_chunk_drop(struct chunk *chunk);	/* out of qp->reads, the connection being dead */
+void transfer_chunk_release(struct chunk *chunk);
+
+/* ---- namespace.c ---- */
+void namespace_device_added(struct target *target, struct target_device *device);
+void namespace_free_all(struct target *target);
+void namespace_unused(struct target_namespace *ns, struct ns_local *local);
+
+static inline bool chunk_is_own(const struct chunk *chunk)
+{
+	return chunk == &chunk->req->qp->own;
+}
+
+static inline uint32_t chunk_lkey(const struct chunk *chunk)
+{
+	return chunk_is_own(chunk) ? chunk->req->qp->own_lkey : chunk->req->qp->pool_lkey;
+}
+
+static inline const struct sgl_entry *request_sgl(const struct target_request *req)
+{
+	return req->sgl_count > 1 ? req->qp->sgls + (size_t)req->index * TARGET_MAX_SGL : &req->sgl;
+}
+
+/* The host's memory at byte offset of the data: how much of max lies there in one piece. */
+static inline uint32_t request_piece(const struct target_request *req, uint32_t offset,
+				     uint32_t max, uint64_t *addr, uint32_t *key)
+{
+	const struct sgl_entry *e = request_sgl(req);
+
+	while (offset >= e->length) {
+		offset -= e->length;
+		e++;
+	}
+	*addr = e->addr + offset;
+	*key = e->key;
+	return max < e->length - offset ? max : e->length - offset;
+}
+
+static inline uint32_t request_pieces(const struct target_request *req, uint32_t offset,
+				      uint32_t length)
+{
+	uint32_t pieces = 1, key;
+	uint64_t addr;
+
+	if (req->sgl_count == 1)
+		return 1;
+	for (;; pieces++) {
+		uint32_t n = request_piece(req, offset, length, &addr, &key);
+
+		if (n == length)
+			return pieces;
+		offset += n;
+		length -= n;
+	}
+}
+
+static inline struct ns_local *namespace_local(struct target_request *req)
+{
+	return &req->ns->local[req->qp->reactor->index];
+}
+
+static inline struct target_namespace *namespace_get(struct target_request *req, uint32_t nsid)
+{
+	struct target_nstable *table = atomic_load_explicit(&req->qp->table, memory_order_acquire);
+
+	if (nsid > table->max_nsid)
+		return NULL;
+	req->ns = atomic_load_explicit(&table->ns[nsid], memory_order_acquire);
+	if (req->ns)
+		namespace_local(req)->inflight++;
+	return req->ns;
+}
+
+/* Whether a write is a copy to memory, or has to go through the store's ring. */
+static inline bool namespace_copies(const struct target_request *req)
+{
+	return req->ns->memory && (!req->fua || req->ns->store->memory_is_stable);
+}
+
+static inline void namespace_put(struct target_request *req)
+{
+	struct ns_local *local = namespace_local(req);
+
+	if (--local->inflight == 0 && local->retiring)
+		namespace_unused(req->ns, local);
+	req->ns = NULL;
+}
+
+#endif

@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Capsules: what is checked of every command before it is known what it does.
+ *
+ * A capsule becomes a request with a checked SGL, or a response with the status that the
+ * specification names, or (too short to be a command) the end of its connection.  Runs on the
+ * reactor's thread.
+ */
+#include "target/calls.h"
+
+#include <string.h>
+
+static uint16_t sgl_keyed(struct target_request *req, const struct nvme_sgl *sgl)
+{
+	req->sgl_length = nvme_sgl_keyed_length(sgl);
+	if (req->sgl_length) {
+		req->sgl = (struct sgl_entry){ sgl->addr, req->sgl_length, nvme_sgl_key(sgl) };
+		req->sgl_count = 1;
+		req->invalidate = sgl->keyed.type == NVME_SGL_KEYED_INVALIDATE;
+	}
+	return NVME_SUCCESS;
+}
+
+/* Whether length bytes at offset lie within the data that came in the capsule. */
+static bool in_capsule(const struct recv *recv, uint64_t offset, uint32_t length)
+{
+	uint64_t present = recv->length - SQE_SIZE;
+
+	return offset <= present && length <= present - offset;
+}
+
+static uint16_t sgl_capsule(struct target_request *req, const struct nvme_sgl *sgl,
+			    const struct recv *recv, bool from_host)
+{
+	uint32_t length = sgl->plain.length;
+
+	if (!in_capsule(recv, sgl->addr, length))
+		return NVME_SGL_OFFSET_INVALID | NVME_DNR;
+	if (!length)
+		return NVME_SUCCESS;
+	if (!from_host)
+		return NVME_INVALID_FIELD | NVME_DNR;
+	req->sgl_length = length;
+	req->capsule = recv->data + sgl->addr;
+	return NVME_SUCCESS;
+}
+
+static uint16_t sgl_list(struct target_request *req, const struct nvme_sgl *sgl,
+			 const struct recv *recv)
+{
+	struct sgl_entry *list = req->qp->sgls + (size_t)req->index * TARGET_MAX_SGL;
+	uint32_t count = sgl->plain.length / sizeof(struct nvme_sgl), used = 0;
+	uint64_t total = 0;
+
+	if (sgl->plain.length % sizeof(struct nvme_sgl) || !count)
+		return NVME_INVALID_SGL_SEGMENT | NVME_DNR;
+	if (count > TARGET_MAX_SGL)
+		return NVME_INVALID_SGL_COUNT | NVME_DNR;
+	if (!in_capsule(recv, sgl->addr, sgl->plain.length))
+		return NVME_SGL_OFFSET_INVALID | NVME_DNR;
+	for (uint32_t i = 0; i < count; i++) {
+		struct nvme_sgl d;
+		uint32_t length;
+
+		memcpy(&d, recv->data + sgl->addr + i * sizeof(d), sizeof(d));
+		if (d.keyed.type != NVME_SGL_KEYED && d.keyed.type != NVME_SGL_KEYED_INVALIDATE)
+			return NVME_SGL_TYPE_INVALID | NVME_DNR;
+		length = nvme_sgl_keyed_length(&d);
+		if (!length)
+			continue;
+		if (!used)
+			req->invalidate = d.keyed.type == NVME_SGL_KEYED_INVALIDATE;
+		list[used++] = (struct sgl_entry){ d.addr, length, nvme_sgl_key(&d) };
+		total += length;	/* 16 times 24 bits do not overflow 32 */
+	}
+	if (used == 1)
+		req->sgl = list[0];
+	req->sgl_count = (uint8_t)used;
+	req->sgl_length = (uint32_t)total;
+	return NVME_SUCCESS;
+}
+
+static uint16_t parse_sgl(struct target_request *req, const struct nvme_sgl *sgl,
+			  const struct recv *recv, bool from_host)
+{
+	switch (sgl->keyed.type) {
+	case NVME_SGL_KEYED:
+	case NVME_SGL_KEYED_INVALIDATE:
+		return sgl_keyed(req, sgl);
+	case NVME_SGL_IN_CAPSULE:
+		return sgl_capsule(req, sgl, recv, from_host);
+	case NVME_SGL_LAST_SEGMENT_OFFSET:
+		return sgl_list(req, sgl, recv);
+	default:
+		return NVME_SGL_TYPE_INVALID | NVME_DNR;
+	}
+}
+
+/* Bits 1:0 of the opcode, or of the fabrics command type: bit 0 host to controller. */
+static bool data_from_host(const struct nvme_sqe *sqe)
+{
+	return (sqe->opc == NVME_OPC_FABRICS ? sqe->nsid : sqe->opc) & 1;
+}
+
+static bool is_connect(const struct nvme_sqe *sqe)
+{
+	return sqe->opc == NVME_OPC_FABRICS && (sqe->nsid & 0xff) == NVME_FCTYPE_CONNECT;
+}
+
+static bool take_cid(struct target_request *req, uint16_t cid)
+{
+	uint64_t *word = &req->qp->cids[cid >> 6], bit = 1ull << (cid & 63);
+
+	req->cqe.cid = cid;
+	if (*word & bit)
+		return false;
+	*word |= bit;
+	req->cid_taken = true;
+	return true;
+}
+
+static uint16_t check(struct target_request *req, const struct nvme_sqe *sqe,
+		      const struct recv *recv, bool from_host)
+{
+	uint16_t status;
+
+	if (!take_cid(req, sqe->cid))
+		return NVME_COMMAND_ID_CONFLICT | NVME_DNR;
+	if ((sqe->flags & NVME_PSDT_MASK) != NVME_PSDT_SGL || sqe->flags & NVME_FUSE_MASK)
+		return NVME_INVALID_FIELD | NVME_DNR;
+	if (!atomic_load_explicit(&req->qp->connected, memory_order_acquire) && !is_connect(sqe))
+		return NVME_COMMAND_SEQUENCE_ERROR | NVME_DNR;
+	status = parse_sgl(req, &sqe->sgl, recv, from_host);
+	if (status) {
+		req->sgl_count = 0;
+		req->capsule = NULL;
+		req->invalidate = false;
+	}
+	return status;
+}
+
+static void start(struct target_request *req, const struct nvme_sqe *sqe, bool from_host)
+{
+	struct target_qpair *qp = req->qp;
+
+	if (sqe->opc == NVME_OPC_FABRICS ||
+	    !atomic_load_explicit(&qp->table, memory_order_acquire))
+		upcall_command(req, sqe, from_host);
+	else if (atomic_load_explicit(&qp->enabled, memory_order_acquire))
+		io_command(req, sqe);
+	else
+		request_respond(req, NVME_COMMAND_SEQUENCE_ERROR | NVME_DNR);
+}
+
+void capsule_received(struct target_qpair *qp, struct recv *recv)
+{
+	const struct nvme_sqe *sqe = &qp->sqes[recv->index];
+	struct target_request *req;
+	uint16_t status;
+	bool from_host;
+
+	if (recv->length < SQE_SIZE) {
+		stat_add(&qp->malformed, 1);
+		qpair_fail(qp, "the host sent a capsule of %u bytes, shorter than a command (%u)",
+			   recv->length, SQE_SIZE);
+		return;
+	}
+	req = request_alloc(qp);
+	if (!req) {
+		fifo_push(&qp->pending, &recv->link);
+		return;
+	}
+	req->opcode = sqe->opc;
+	from_host = data_from_host(sqe);
+	status = check(req, sqe, recv, from_host);
+	/* Without data in the capsule nothing of it is needed once the command has begun. */
+	if (req->capsule) {
+		req->recv = recv;
+	} else {
+		fifo_push(&qp->repost, &recv->link);
+		reactor_mark(qp);
+	}
+	if (status) {
+		stat_add(&qp->malformed, 1);
+		request_respond(req, status);
+	} else {
+		start(req, sqe, from_host);
+	}
+}

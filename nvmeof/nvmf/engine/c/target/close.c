@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The end of a connection, on the reactor's thread.
+ *
+ * A dead queue pair posts nothing more.  What stood in its lines is dropped at once, what is
+ * outstanding (work requests, store operations) is waited for, and then CLOSED goes up, once; after
+ * that the reactor touches neither the queue pair nor the cm id.  Requests that the control thread
+ * holds may come back later, and when it has said that it is done with the queue pair, RELEASED
+ * goes up and it is freed.
+ */
+#include "target/calls.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#define LINGER_NS 100000000ull	/* for the last responses to leave before a disconnect */
+
+static const char *wc_status_name(enum ibv_wc_status status)
+{
+	static const char *const names[] = {
+		[IBV_WC_LOC_LEN_ERR] = "local length error",
+		[IBV_WC_LOC_QP_OP_ERR] = "local QP operation error",
+		[IBV_WC_LOC_EEC_OP_ERR] = "local EE context operation error",
+		[IBV_WC_LOC_PROT_ERR] = "local protection error",
+		[IBV_WC_WR_FLUSH_ERR] = "work request flushed",
+		[IBV_WC_MW_BIND_ERR] = "memory bind error",
+		[IBV_WC_BAD_RESP_ERR] = "bad response error",
+		[IBV_WC_LOC_ACCESS_ERR] = "local access error",
+		[IBV_WC_REM_INV_REQ_ERR] = "remote invalid request error",
+		[IBV_WC_REM_ACCESS_ERR] = "remote access error",
+		[IBV_WC_REM_OP_ERR] = "remote operation error",
+		[IBV_WC_RETRY_EXC_ERR] = "transport retries exceeded",
+		[IBV_WC_RNR_RETRY_EXC_ERR] = "receiver-not-ready retries exceeded",
+		[IBV_WC_FATAL_ERR] = "fatal error",
+		[IBV_WC_RESP_TIMEOUT_ERR] = "response timeout",
+		[IBV_WC_GENERAL_ERR] = "general error",
+	};
+
+	if ((size_t)status < sizeof(names) / sizeof(names[0]) && names[status])
+		return names[status];
+	return "unknown work completion status";
+}
+
+static void end_connection(struct target_qpair *qp)
+{
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
+
+	if (qp->disconnected || !qp->up)
+		return;
+	qp->disconnected = true;
+	qp->verbs->disconnect(qp->id);
+	/* Whatever that could do: this makes the outstanding work come back. */
+	qp->verbs->modify_qp(qp->ibqp, &attr, IBV_QP_STATE);
+}
+
+static void die(struct target_qpair *qp)
+{
+	qp->dead = true;
+	end_connection(qp);
+	reactor_mark(qp);
+}
+
+void qpair_fail(struct target_qpair *qp, const char *format, ...)
+{
+	va_list ap;
+
+	if (qp->dead)
+		return;
+	va_start(ap, format);
+	vsnprintf(qp->reason, sizeof(qp->reason), format, ap);
+	va_end(ap);
+	qp->ended_here = true;
+	die(qp);
+}
+
+/* The device says why, if it can: complete_reason(). */
+void qpair_fail_wc(struct target_qpair *qp, const char *what, enum ibv_wc_status status)
+{
+	if (qp->dead)
+		return;
+	if (status != IBV_WC_WR_FLUSH_ERR)
+		snprintf(qp->reason, sizeof(qp->reason), "%s: %s", what, wc_status_name(status));
+	die(qp);
+}
+
+static const char *device_reason(const struct target_qpair *qp)
+{
+	return strcmp(qp->verbs->name, "iwarp") ? "" : iwarp_qp_end_reason(qp->ibqp);
+}
+
+/* Work refused: nothing but news of the end where the connection had ended. */
+void qpair_fail_post(struct target_qpair *qp, const char *what, int rc)
+{
+	if (*device_reason(qp))
+		qpair_fail_wc(qp, what, IBV_WC_WR_FLUSH_ERR);
+	else
+		/* some providers return -1 with errno, most a positive errno */
+		qpair_fail(qp, "the device refused a %s: %s", what, strerror(rc < 0 ? errno : rc));
+}
+
+static void drop_lines(struct target_qpair *qp)
+{
+	struct fifo_link *link;
+
+	pool_leave_line(qp);
+	while ((link = fifo_pop(&qp->pending)))
+		;
+	while ((link = fifo_pop(&qp->repost)))
+		;
+	for (int i = 0; i < 2; i++) {
+		while ((link = fifo_pop(&qp->waiting[i]))) {
+			struct target_request *req = container_of(link, struct target_request,
+								  tx.link);
+
+			req->waiting = false;
+			transfer_check(req);
+		}
+	}
+	while ((link = fifo_pop(&qp->reads)))
+		transfer_chunk_drop(container_of(link, struct chunk, tx.link));
+	while ((link = fifo_pop(&qp->tx))) {
+		struct tx *tx = container_of(link, struct tx, link);
+
+		if (tx->is_chunk)
+			transfer_chunk_written(container_of(tx, struct chunk, tx));
+		else
+			request_response_done(container_of(tx, struct target_request, tx));
+	}
+}
+
+static void complete_reason(struct target_qpair *qp)
+{
+	size_t have = strlen(qp->reason);
+	const char *device;
+
+	if (qp->ended_here)
+		return;
+	device = device_reason(qp);
+	if (!have)
+		snprintf(qp->reason, sizeof(qp->reason), "%s",
+			 *device ? device : "the connection was lost");
+	else if (*device)
+		snprintf(qp->reason + have, sizeof(qp->reason) - have, " (%s)", device);
+}
+
+void qpair_drain(struct target_qpair *qp)
+{
+	drop_lines(qp);
+	if (!qp->closed && qp->sq_free == qp->sq_count && !qp->recv_posted &&
+	    qp->active == qp->held && !qp->linger_listed) {
+		complete_reason(qp);
+		qp->closed = true;
+		if (!qp->destroying) {
+			qp->closed_upcall = (struct target_upcall){
+				.type = TARGET_UPCALL_CLOSED,
+				.qpair = qp,
+				.cookie = qp->options.cookie,
+				.reason = qp->reason,
+			};
+			target_post_upcall(qp->target, &qp->closed_upcall);
+		}
+	}
+	if (qp->closed && qp->destroying && !qp->active && !qp->marked) {
+		qp->released_upcall = (struct target_upcall){
+			.type = (enum target_upcall_type)TARGET_UPCALL_RELEASED,
+			.qpair = qp,
+		};
+		target_post_upcall(qp->target, &qp->released_upcall);
+	}
+}
+
+/* ---- what the control thread asks for ---- */
+
+static bool responses_under_way(const struct target_qpair *qp)
+{
+	return qp->tx.head || qp->sq_free != qp->sq_count;
+}
+
+static void disconnect_now(struct target_qpair *qp)
+{
+	qpair_fail(qp, qp->peer_left ? "the peer disconnected" : "disconnected by the target");
+}
+
+/* It was accepted: what had come before this is looked at now. */
+void qpair_up_deliver(struct reactor *reactor, struct mail *mail)
+{
+	struct target_qpair *qp = container_of(mail, struct target_qpair, up_mail);
+
+	(void)reactor;
+	qp->up = true;
+	if (qp->dead)
+		end_connection(qp);
+	reactor_mark(qp);
+}
+
+void qpair_disconnect_deliver(struct reactor *reactor, struct mail *mail)
+{
+	struct target_qpair *qp = container_of(mail, struct target_qpair, disconnect_mail);
+
+	if (qp->closed)
+		return;
+	if (qp->dead) {
+		end_connection(qp);
+		return;
+	}
+	qp->lingering = qp->linger_listed = true;
+	qp->linger_until = clock_ns() + LINGER_NS;
+	fifo_push(&reactor->lingering, &qp->linger_link);
+}
+
+/* Look after those whose last responses were to leave first: whether there are any. */
+bool qpair_linger(struct reactor *reactor)
+{
+	struct fifo still;
+	struct fifo_link *link;
+	uint64_t now = 0;
+
+	if (!reactor->lingering.head)
+		return false;
+	fifo_init(&still);
+	while ((link = fifo_pop(&reactor->lingering))) {
+		struct target_qpair *qp = container_of(link, struct target_qpair, linger_link);
+
+		now = now ? now : clock_ns();
+		if (!qp->dead && responses_under_way(qp) && now < qp->linger_until) {
+			fifo_push(&still, link);
+			continue;
+		}
+		qp->linger_listed = false;
+		if (!qp->dead)
+			disconnect_now(qp);
+		reactor_mark(qp);
+	}
+	while ((link = fifo_pop(&still)))
+		fifo_push(&reactor->lingering, link);
+	return reactor->lingering.head;
+}
+
+void qpair_destroy_deliver(struct reactor *reactor, struct mail *mail)
+{
+	struct target_qpair *qp = container_of(mail, struct target_qpair, destroy_mail);
+
+	(void)reactor;
+	qp->destroying = true;
+	if (qp->abandoned) {	/* never connected; its queue pair is gone already */
+		qp->up = qp->disconnected = qp->dead = qp->closed = true;
+		qp->active = qp->held = 0;
+	}
+	if (!qp->dead)
+		disconnect_now(qp);
+	reactor_mark(qp);
+}

@@ -1,0 +1,343 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the files of the target share: its structures, by owner.
+ *
+ * "control" fields belong to the control thread, "reactor" fields to the thread of the reactor that
+ * the thing belongs to.  Nothing has two writers but the atomics and the two queues between threads
+ * (mailbox: to a reactor; upcalls: to the control thread).
+ */
+#ifndef NVMF_TARGET_INTERNAL_H
+#define NVMF_TARGET_INTERNAL_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "target/target.h"
+#include "util/fifo.h"
+#include "util/stat.h"
+
+#define CACHE_LINE 64
+#define SQE_SIZE ((uint32_t)sizeof(struct nvme_sqe))
+
+enum {
+	TARGET_MAX_DEVICES = 16,
+	TARGET_MAX_SGL = 16,		/* keyed descriptors of a command */
+	TARGET_WINDOW = 8,		/* chunks of one request under way at once */
+	TARGET_UPCALL_MAX = 65536,	/* bytes that a command for the control thread may carry */
+	TARGET_UPCALL_EARLY = 4096,	/* the same before Connect */
+	TARGET_UPCALL_BUDGET = 262144,	/* bytes of such data that one queue pair may have up */
+	TARGET_OWN_BUFFER = 32768,	/* of a queue pair, for when the pool has none for it */
+	TARGET_ZERO_BYTES = 2 << 20,	/* zeroes that reads of a null store are sent from */
+	CQ_BATCH = 64,
+	WR_BATCH = 128,
+};
+
+/* ---- between threads ---- */
+
+struct reactor;
+
+struct mail {
+	struct mail *next;
+	void (*deliver)(struct reactor *reactor, struct mail *mail);
+};
+
+/* ---- devices and memory ---- */
+
+/* Registered memory that reads of a namespace are sent from, on one device.  Never changes. */
+struct ns_window {
+	uint8_t *base;
+	uint64_t mask;		/* of the offset: all ones, or 0 for a store of zeroes */
+	uint64_t span;		/* bytes that may be read at once, from the masked offset */
+	uint32_t lkey;
+	struct ibv_mr *mr;	/* NULL for the device's zeroes */
+};
+
+/* An RDMA device in use: control. */
+struct target_device {
+	struct target_device *next;
+	unsigned index;
+	const struct verbs *verbs;
+	struct ibv_context *context;
+	struct ibv_pd *pd;
+	struct ibv_device_attr attr;
+	bool send_with_invalidate;
+	int sink_access;		/* what the memory needs that RDMA READs put data into */
+	struct ns_window zero;		/* base NULL where it could not be registered */
+	struct ibv_mr *zero_mr;
+	struct ibv_mr **pool_mr;	/* per reactor */
+};
+
+/* A completion queue: made by control, polled by the reactor. */
+struct reactor_cq {
+	struct mail mail;
+	struct reactor_cq *next;	/* reactor */
+	struct reactor_cq *sibling;	/* control: of the same reactor */
+	struct reactor *reactor;
+	struct target_device *device;
+	struct ibv_comp_channel *channel;
+	struct ibv_cq *cq;
+	uint32_t entries, reserved;	/* control */
+	bool armed;			/* reactor */
+};
+
+/* What waits in a queue pair's line to be posted: a response or a chunk. */
+struct tx {
+	struct fifo_link link;
+	bool is_chunk;
+};
+
+/* A buffer of the pool (or a queue pair's own), and what is done with it. */
+struct chunk {
+	struct tx tx;
+	struct target_request *req;
+	uint8_t *buffer;
+	uint32_t offset, length;	/* of the request's data */
+	uint32_t posted;		/* bytes of it whose RDMA READ was posted */
+	uint16_t reads;			/* RDMA READs of it outstanding */
+	uint16_t slots;			/* of the send queue, until its RDMA WRITE completes */
+	uint32_t with_host;		/* the pool's tick when its transfer was posted, or 0 */
+	struct store_io io;
+} __attribute__((aligned(CACHE_LINE)));
+
+struct pool {
+	uint8_t *memory;
+	size_t bytes;
+	uint32_t buffer_size;
+	uint32_t count, free_count;
+	struct fifo_link *free;		/* the last used first: it is in the cache */
+	struct fifo line;		/* queue pairs that wait for a buffer */
+	uint32_t tick;			/* counts time, only while some wait; never 0 */
+	uint64_t next_tick;		/* ns */
+	struct chunk *chunks;
+};
+
+/* ---- reactors ---- */
+
+struct recv_chain {			/* where a chain of receives is built */
+	struct ibv_recv_wr wr[WR_BATCH];
+	struct ibv_sge sge[2 * WR_BATCH];
+};
+
+struct reactor {
+	struct target *target;
+	unsigned index;
+	int cpu;
+	int epoll_fd, event_fd;
+	pthread_t thread;
+	bool started;			/* control */
+	struct reactor_cq *control_cqs;	/* control */
+	struct mail stop_mail;		/* control */
+
+	_Alignas(CACHE_LINE) _Atomic(struct mail *) mailbox;
+	_Atomic int sleeping;
+	_Atomic bool ended;
+
+	_Alignas(CACHE_LINE) struct reactor_cq *cqs;
+	struct store_ring *ring;
+	struct target_qpair *marked;	/* with something to post or to end */
+	struct fifo lingering;		/* queue pairs whose last responses are on their way */
+	uint64_t spin_ns;
+	bool stop;
+	struct pool pool;
+	struct ibv_wc wc[CQ_BATCH];
+	struct ibv_send_wr wr[WR_BATCH];
+	struct ibv_sge sge[WR_BATCH];
+	struct recv_chain recv_chain;
+};
+
+struct target {
+	struct target_options options;
+	unsigned reactors;
+	struct reactor **reactor;
+	struct target_device *devices;
+	unsigned device_count;
+	struct target_qpair *qpairs;
+	struct target_namespace *namespaces;
+	struct target_nstable *tables;
+	uint8_t *zero;			/* TARGET_ZERO_BYTES that nobody writes */
+	int event_fd;
+	_Alignas(CACHE_LINE) _Atomic(struct target_upcall *) upcalls;
+};
+
+/* ---- requests and queue pairs ---- */
+
+enum transfer {
+	TRANSFER_NONE,
+	TRANSFER_READ,		/* store to host */
+	TRANSFER_WRITE,		/* host to store */
+	TRANSFER_COMPARE,	/* host and store to memcmp */
+	TRANSFER_VERIFY,	/* store to nowhere */
+	TRANSFER_RANGES,	/* host to a buffer that stays: Dataset Management */
+	TRANSFER_FETCH,		/* host to the control thread */
+	TRANSFER_PUSH,		/* control thread to host */
+};
+
+struct sgl_entry {
+	uint64_t addr;
+	uint32_t length;
+	uint32_t key;
+};
+
+/* A receive: the SQE goes to a dense array, in-capsule data to a page of its own. */
+struct recv {
+	struct fifo_link link;
+	struct target_qpair *qp;
+	uint8_t *data;
+	uint32_t length;		/* of the capsule */
+	uint16_t index;
+};
+
+struct target_request {
+	struct tx tx;			/* its place in whatever line it stands in */
+	struct target_qpair *qp;
+	struct target_namespace *ns;	/* counted in use while here */
+	uint64_t offset;		/* in the namespace, bytes */
+	uint32_t length;		/* to move, bytes */
+	uint32_t sgl_length;		/* what the SGL describes, bytes */
+	uint16_t status;		/* the first failure */
+	uint8_t opcode;
+	uint8_t mode;			/* enum transfer */
+	uint8_t sgl_count;		/* keyed descriptors; 0: none or in the capsule */
+	bool responding;		/* the response is in line or posted */
+	bool waiting;			/* in qp->waiting */
+	bool pumping;
+
+	struct sgl_entry sgl;		/* the first descriptor */
+	const uint8_t *source;		/* what is sent from in place, or NULL */
+	uint32_t source_lkey;
+	uint16_t outstanding;		/* chunks */
+	uint16_t slots;			/* of the send queue, until the response completes */
+	struct nvme_cqe cqe;
+	struct chunk *chunk;		/* released with the response */
+
+	struct recv *recv;		/* kept while capsule is in use */
+	uint8_t *capsule;		/* in-capsule data */
+	uint32_t started, moved;	/* bytes */
+	uint32_t index;
+	bool invalidate;		/* the first descriptor's key */
+	bool cid_taken;			/* its CID is in the bitmap */
+	bool orphan;			/* to be freed when its chunks are */
+	bool submitting, submitted;	/* see steps in io.c */
+	bool fua;
+	bool held;			/* it went up to the control thread */
+
+	/* cold: what only some commands need */
+	struct store_io io;
+	uint32_t step, steps;
+	struct mail mail;
+	struct target_upcall upcall;
+	struct nvme_sqe sqe;		/* of a command for the control thread */
+	uint8_t *data;			/* fetched for it, or what it answers with */
+	uint16_t answer;		/* its status */
+} __attribute__((aligned(CACHE_LINE)));
+
+struct target_qpair {
+	/* reactor: hot */
+	struct reactor *reactor;
+	struct ibv_qp *ibqp;
+	_Atomic(struct target_nstable *) table;
+	_Atomic uint32_t sq_size;
+	_Atomic bool connected, enabled;
+	bool up;			/* accepted: until then ibqp and id are the control thread's alone */
+	bool dead;			/* no more posts; what is outstanding drains */
+	bool closed;			/* CLOSED went up: the reactor touches ibqp and id no more */
+	bool marked;
+	bool in_pool_line;
+	bool inline_response, send_with_invalidate;
+	bool signal_all;		/* see qpair.c */
+	uint8_t device;			/* index */
+	uint32_t lkey, pool_lkey, own_lkey;
+	uint32_t in_capsule, max_transfer;
+	uint16_t sqhd;
+	struct nvme_sqe *sqes;
+	struct target_request *requests;
+	struct fifo_link *free_requests;
+	uint32_t request_count, request_fresh;	/* those from fresh on were never used */
+	uint32_t sq_free, sq_count;
+	uint32_t read_free, read_limit;	/* RDMA READs */
+	uint32_t fetching;		/* chunks */
+	uint32_t buffers;		/* of the pool, held */
+	uint32_t moved;			/* the pool's tick when its host last let something through */
+	bool own_free;			/* own.buffer, TARGET_OWN_BUFFER bytes of region */
+	uint32_t active, held;		/* requests: in use, and of those up at the control thread */
+	uint32_t recv_posted;
+	struct fifo tx, reads;		/* to be posted: responses and chunks; chunks to fetch */
+	struct fifo repost;		/* receives */
+	struct fifo pending;		/* capsules that no request was free for */
+	struct fifo waiting[2];		/* requests: for a buffer; for a buffer and an RDMA READ */
+	uint64_t *cids;			/* bitmap of outstanding command identifiers */
+	struct sgl_entry *sgls;		/* TARGET_MAX_SGL per request */
+	struct target_qpair *mark_next;
+	struct fifo_link pool_link;
+	uint32_t upcall_bytes;		/* of data fetched for the control thread */
+	struct chunk own;
+
+	/* reactor: counters */
+	uint64_t commands, errors, read_bytes, write_bytes, malformed, waited_for_buffer;
+
+	/* reactor: cold */
+	struct recv *recvs;
+	struct fifo_link linger_link;
+	uint64_t linger_until;
+	bool lingering;			/* takes no more capsules: to be disconnected */
+	bool linger_listed, disconnected, ended_here, destroying;
+	char reason[256];
+	struct target_upcall closed_upcall, released_upcall;
+
+	/* control */
+	struct target *target;
+	const struct verbs *verbs;
+	struct rdma_cm_id *id;
+	struct target_device *dev;
+	struct reactor_cq *rcq;
+	struct target_qpair *next;
+	struct target_qpair_options options;
+	struct mail up_mail, disconnect_mail, destroy_mail;
+	bool disconnect_sent, destroy_sent, closed_seen, abandoned;
+	bool peer_left;			/* written before the disconnect mail, read after it */
+	uint32_t cq_share;
+	uint8_t *region;
+	size_t region_bytes;
+	struct ibv_mr *mr, *own_mr;
+};
+
+/* ---- namespaces ---- */
+
+struct ns_local {			/* one per reactor */
+	uint64_t inflight;
+	uint64_t reads, writes, read_bytes, write_bytes, errors, media_errors;
+	bool retiring;
+} __attribute__((aligned(CACHE_LINE)));
+
+struct ns_barrier {
+	struct mail mail;
+	struct target_namespace *ns;
+};
+
+struct target_namespace {
+	struct store *store;
+	uint32_t nsid;
+	uint8_t block_shift;
+	bool memory;			/* used in place */
+	_Atomic uint64_t blocks;
+	_Atomic(struct ns_window *) window[TARGET_MAX_DEVICES];
+	/* control */
+	struct target *target;
+	struct target_namespace *next;
+	struct target_nstable *table;
+	unsigned reactors;
+	struct ns_barrier *barrier;	/* per reactor */
+	bool retiring;
+	struct target_upcall upcall;
+	_Alignas(CACHE_LINE) _Atomic unsigned barriers_left;
+	struct ns_local local[];
+};
+
+struct target_nstable {
+	struct target_nstable *next;	/* control, as what follows */
+	struct target *target;
+	uint32_t max_nsid;
+	_Atomic(struct target_namespace *) ns[];	/* by NSID; 0 stays NULL */
+};
+
+#endif

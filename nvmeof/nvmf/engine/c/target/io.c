@@ -1,0 +1,384 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The I/O commands that run in the engine: what is checked of each, and which way it then goes.
+ *
+ * Reads of memory stores are sent straight from the namespace, data of writes that came in the
+ * capsule is stored straight from there; everything else with data is a transfer.  Commands that are
+ * one store operation after the other (Flush, Write Zeroes, Dataset Management) are steps.
+ * Protection information fields are not looked at: no namespace is formatted with any, and the NVM
+ * Command Set gives them no meaning then.  Runs on the reactor's thread.
+ */
+#include "target/calls.h"
+
+#include <string.h>
+
+enum {
+	CDW12_NLB = 0xffff,
+	CDW12_DEAC = 1 << 25,
+	CDW12_FUA = 1 << 30,
+	DSM_NR = 0xff,
+	DSM_DEALLOCATE = 1 << 2,
+};
+
+struct dsm_range {
+	uint32_t attributes;
+	uint32_t blocks;
+	uint64_t slba;
+} __attribute__((packed));
+
+static bool in_range(const struct target_namespace *ns, uint64_t slba, uint64_t blocks)
+{
+	uint64_t size = atomic_load_explicit(&ns->blocks, memory_order_relaxed);
+
+	return slba <= size && blocks <= size - slba;
+}
+
+static uint64_t nlb(const struct nvme_sqe *sqe)
+{
+	return (uint64_t)(sqe->cdw12 & CDW12_NLB) + 1;
+}
+
+/* The range of a command, and what it writes, if it writes: NVMe status. */
+static uint16_t check_range(struct target_request *req, const struct nvme_sqe *sqe, bool write)
+{
+	struct target_namespace *ns = namespace_get(req, sqe->nsid);
+	uint64_t slba = sqe->cdw10 | (uint64_t)sqe->cdw11 << 32;
+
+	if (!ns)
+		return NVME_INVALID_NAMESPACE | NVME_DNR;
+	if (!in_range(ns, slba, nlb(sqe)))
+		return NVME_LBA_OUT_OF_RANGE | NVME_DNR;
+	if (write && ns->store->read_only)
+		return NVME_NAMESPACE_WRITE_PROTECTED | NVME_DNR;
+	req->offset = slba << ns->block_shift;
+	req->length = (uint32_t)(nlb(sqe) << ns->block_shift);	/* 64 Ki blocks of 4 KiB at most */
+	req->fua = sqe->cdw12 & CDW12_FUA;
+	return NVME_SUCCESS;
+}
+
+/* The same of a command whose SGL is for exactly that range. */
+static uint16_t check_transfer(struct target_request *req, const struct nvme_sqe *sqe, bool write)
+{
+	uint16_t status = check_range(req, sqe, write);
+
+	if (status)
+		return status;
+	if (req->length > req->qp->max_transfer)
+		return NVME_INVALID_FIELD | NVME_DNR;
+	if (req->length != req->sgl_length)
+		return NVME_SGL_DATA_LENGTH_INVALID | NVME_DNR;
+	return NVME_SUCCESS;
+}
+
+static uint16_t check_no_data(const struct target_request *req)
+{
+	return req->sgl_length ? NVME_SGL_DATA_LENGTH_INVALID | NVME_DNR : NVME_SUCCESS;
+}
+
+/* ---- steps: one store operation after the other, without recursion where one is done at once ---- */
+
+static void steps_run(struct target_request *req);
+
+static void step_done(struct store_io *io, uint16_t status)
+{
+	struct target_request *req = container_of(io, struct target_request, io);
+
+	if (status && !req->status)
+		req->status = status;
+	req->submitted = false;
+	if (!req->submitting)
+		steps_run(req);
+}
+
+static void step_submit(struct target_request *req, enum store_op op, uint32_t flags,
+			uint64_t offset, uint64_t length, void *buffer)
+{
+	req->io = (struct store_io){
+		.op = op,
+		.flags = flags | (req->fua ? STORE_IO_FUA : 0),
+		.offset = offset,
+		.length = length,
+		.buffer = buffer,
+		.done = step_done,
+		.store = req->ns->store,
+	};
+	req->submitted = true;
+	store_submit(req->qp->reactor->ring, req->ns->store, &req->io);
+}
+
+/* Flush of all namespaces: the next one that is there. */
+static bool flush_next(struct target_request *req, uint32_t last)
+{
+	if (req->ns)
+		namespace_put(req);
+	while (req->step < last)
+		if (namespace_get(req, ++req->step))
+			return true;
+	return false;
+}
+
+static bool step_flush(struct target_request *req)
+{
+	if (req->steps) {
+		if (!flush_next(req, req->steps))
+			return false;
+	} else if (req->step++) {
+		return false;
+	}
+	step_submit(req, STORE_FLUSH, 0, 0, 0, NULL);
+	return true;
+}
+
+static bool step_write_zeroes(struct target_request *req)
+{
+	if (req->step++)
+		return false;
+	step_submit(req, STORE_WRITE_ZEROES, req->steps, req->offset, req->length, NULL);
+	return true;
+}
+
+static const void *dsm_ranges(const struct target_request *req)
+{
+	return req->chunk ? req->chunk->buffer : req->capsule;
+}
+
+static bool step_dsm(struct target_request *req)
+{
+	struct dsm_range range = { 0 };
+
+	while (req->step < req->steps && !range.blocks)
+		memcpy(&range, (const uint8_t *)dsm_ranges(req) + sizeof(range) * req->step++,
+		       sizeof(range));
+	if (!range.blocks)
+		return false;
+	step_submit(req, STORE_DEALLOCATE, 0, range.slba << req->ns->block_shift,
+		    (uint64_t)range.blocks << req->ns->block_shift, NULL);
+	return true;
+}
+
+static bool step_write(struct target_request *req)
+{
+	if (req->step++)
+		return false;
+	step_submit(req, STORE_WRITE, 0, req->offset, req->length, req->capsule);
+	return true;
+}
+
+/* Begin the next operation; false where there is none left. */
+static bool step_next(struct target_request *req)
+{
+	switch (req->opcode) {
+	case NVME_OPC_FLUSH:
+		return step_flush(req);
+	case NVME_OPC_WRITE_ZEROES:
+		return step_write_zeroes(req);
+	case NVME_OPC_DSM:
+		return step_dsm(req);
+	default:
+		return step_write(req);
+	}
+}
+
+static void steps_end(struct target_request *req)
+{
+	if (req->chunk) {
+		transfer_chunk_release(req->chunk);
+		req->chunk = NULL;
+	}
+	if (req->qp->dead)
+		request_free(req);
+	else
+		request_respond(req, req->status);
+}
+
+static void steps_run(struct target_request *req)
+{
+	for (;;) {
+		req->submitting = true;
+		if (req->qp->dead || req->status || !step_next(req)) {
+			req->submitting = false;
+			steps_end(req);
+			return;
+		}
+		req->submitting = false;
+		if (req->submitted)
+			return;		/* step_done() goes on */
+	}
+}
+
+static void steps_start(struct target_request *req, uint32_t steps)
+{
+	req->step = 0;
+	req->steps = steps;
+	steps_run(req);
+}
+
+/* ---- the commands ---- */
+
+static void io_read(struct target_request *req, const struct nvme_sqe *sqe)
+{
+	uint16_t status = check_transfer(req, sqe, false);
+	struct ns_window *window;
+	uint64_t offset;
+
+	if (status) {
+		request_respond(req, status);
+		return;
+	}
+	window = atomic_load_explicit(&req->ns->window[req->qp->device], memory_order_acquire);
+	if (window) {
+		offset = req->offset & window->mask;
+		if (offset + req->length <= window->span) {
+			status = store_memory_check(req->ns->store, req->offset, req->length);
+			req->source = window->base + offset;
+			req->source_lkey = window->lkey;
+			request_respond(req, status);
+			return;
+		}
+	}
+	transfer_start(req, TRANSFER_READ, req->length);
+}
+
+static void io_write(struct target_request *req, const struct nvme_sqe *sqe)
+{
+	uint16_t status = check_transfer(req, sqe, true);
+	struct store *store;
+
+	if (status) {
+		request_respond(req, status);
+		return;
+	}
+	store = req->ns->store;
+	if (req->capsule && namespace_copies(req)) {
+		request_respond(req, store_memory_write(store, req->offset, req->capsule,
+							req->length, req->fua));
+	} else if (req->capsule && !((uintptr_t)req->capsule & (store->alignment - 1))) {
+		steps_start(req, 0);
+	} else {
+		transfer_start(req, TRANSFER_WRITE, req->length);
+	}
+}
+
+static void io_compare(struct target_request *req, const struct nvme_sqe *sqe)
+{
+	uint16_t status = check_transfer(req, sqe, false);
+
+	if (status)
+		request_respond(req, status);
+	else
+		transfer_start(req, TRANSFER_COMPARE, req->length);
+}
+
+static void io_verify(struct target_request *req, const struct nvme_sqe *sqe)
+{
+	uint16_t status = check_no_data(req);
+
+	if (!status)
+		status = check_range(req, sqe, false);
+	if (status || req->ns->memory || req->ns->store->kind == STORE_NULL)
+		request_respond(req, status);
+	else
+		transfer_start(req, TRANSFER_VERIFY, req->length);
+}
+
+static void io_flush(struct target_request *req, const struct nvme_sqe *sqe)
+{
+	uint16_t status = check_no_data(req);
+	struct target_nstable *table = atomic_load_explicit(&req->qp->table, memory_order_acquire);
+
+	if (!status && sqe->nsid != 0xffffffff && !namespace_get(req, sqe->nsid))
+		status = NVME_INVALID_NAMESPACE | NVME_DNR;
+	if (status)
+		request_respond(req, status);
+	else
+		steps_start(req, sqe->nsid == 0xffffffff ? table->max_nsid : 0);
+}
+
+static void io_write_zeroes(struct target_request *req, const struct nvme_sqe *sqe)
+{
+	uint16_t status = check_no_data(req);
+
+	if (!status)
+		status = check_range(req, sqe, true);
+	if (status)
+		request_respond(req, status);
+	else
+		steps_start(req, sqe->cdw12 & CDW12_DEAC ? STORE_IO_DEALLOCATE : 0);
+}
+
+static void dsm_fetch(struct target_request *req, uint32_t length)
+{
+	if (req->capsule) {
+		req->length = length;
+		io_ranges_arrived(req, req->capsule);
+	} else {
+		transfer_start(req, TRANSFER_RANGES, length);
+	}
+}
+
+/* Linux sends room for 256 ranges however many there are: longer than needed is right. */
+static void io_dsm(struct target_request *req, const struct nvme_sqe *sqe)
+{
+	uint32_t ranges = (sqe->cdw10 & DSM_NR) + 1;
+	uint32_t length = ranges * (uint32_t)sizeof(struct dsm_range);
+	struct target_namespace *ns = namespace_get(req, sqe->nsid);
+
+	if (!ns)
+		request_respond(req, NVME_INVALID_NAMESPACE | NVME_DNR);
+	else if (req->sgl_length < length)
+		request_respond(req, NVME_SGL_DATA_LENGTH_INVALID | NVME_DNR);
+	else if (!(sqe->cdw11 & DSM_DEALLOCATE))
+		request_respond(req, NVME_SUCCESS);	/* hints that are not taken */
+	else if (ns->store->read_only)
+		request_respond(req, NVME_NAMESPACE_WRITE_PROTECTED | NVME_DNR);
+	else
+		dsm_fetch(req, length);
+}
+
+/* Nothing is done unless all of it can be. */
+void io_ranges_arrived(struct target_request *req, const void *ranges)
+{
+	uint32_t count = req->length / (uint32_t)sizeof(struct dsm_range);
+
+	for (uint32_t i = 0; i < count; i++) {
+		struct dsm_range range;
+
+		memcpy(&range, (const uint8_t *)ranges + sizeof(range) * i, sizeof(range));
+		if (!in_range(req->ns, range.slba, range.blocks)) {
+			req->status = NVME_LBA_OUT_OF_RANGE | NVME_DNR;
+			steps_end(req);
+			return;
+		}
+	}
+	steps_start(req, count);
+}
+
+void io_command(struct target_request *req, const struct nvme_sqe *sqe)
+{
+	switch (sqe->opc) {
+	case NVME_OPC_READ:
+		io_read(req, sqe);
+		break;
+	case NVME_OPC_WRITE:
+		io_write(req, sqe);
+		break;
+	case NVME_OPC_FLUSH:
+		io_flush(req, sqe);
+		break;
+	case NVME_OPC_COMPARE:
+		io_compare(req, sqe);
+		break;
+	case NVME_OPC_WRITE_ZEROES:
+		io_write_zeroes(req, sqe);
+		break;
+	case NVME_OPC_DSM:
+		io_dsm(req, sqe);
+		break;
+	case NVME_OPC_VERIFY:
+		io_verify(req, sqe);
+		break;
+	default:
+		upcall_command(req, sqe, sqe->opc & 1);
+		break;
+	}
+}

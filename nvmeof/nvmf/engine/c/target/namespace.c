@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Namespaces and the tables that hosts see them through, from the control thread.
+ *
+ * Reactors look a namespace up by one atomic load and count what they have in flight on it in a
+ * cache line of their own.  Taking one out is: clear the table's entry, pass every reactor's mailbox
+ * once, and wait there until its count is zero.  Then nobody can reach it any more, and RETIRED goes
+ * up.
+ */
+#include "target/calls.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- memory that reads are sent from ---- */
+
+static struct ns_window *window_of(struct target_namespace *ns, struct target_device *device)
+{
+	struct store *store = ns->store;
+	struct ns_window *window;
+
+	if (!ns->memory)
+		return store->kind == STORE_NULL && device->zero.base ? &device->zero : NULL;
+	window = calloc(1, sizeof(*window));
+	if (!window)
+		return NULL;
+	window->base = store->map;
+	window->mask = ~0ull;
+	window->span = store->map_length;
+	window->mr = device->verbs->reg_mr(device->pd, store->map, store->map_length,
+					   store->read_only ? 0 : IBV_ACCESS_LOCAL_WRITE);
+	if (!window->mr) {	/* then reads go through buffers */
+		free(window);
+		return NULL;
+	}
+	window->lkey = window->mr->lkey;
+	if (strcmp(device->verbs->name, "iwarp"))
+		store->pinned = true;
+	return window;
+}
+
+static void window_free(struct target_device *device, struct ns_window *window)
+{
+	if (!window || !window->mr)
+		return;
+	device->verbs->dereg_mr(window->mr);
+	free(window);
+}
+
+static void open_window(struct target_namespace *ns, struct target_device *device)
+{
+	atomic_store_explicit(&ns->window[device->index], window_of(ns, device),
+			      memory_order_release);
+}
+
+static void close_windows(struct target_namespace *ns)
+{
+	struct target_device *device = ns->target->devices;
+
+	for (; device; device = device->next)
+		window_free(device, atomic_exchange(&ns->window[device->index], NULL));
+}
+
+void namespace_device_added(struct target *target, struct target_device *device)
+{
+	for (struct target_namespace *ns = target->namespaces; ns; ns = ns->next)
+		open_window(ns, device);
+}
+
+/* ---- namespaces ---- */
+
+struct target_namespace *target_namespace_create(struct target *target, uint32_t nsid,
+						 struct store *store, char *err, size_t len)
+{
+	size_t size = sizeof(struct target_namespace) + target->reactors * sizeof(struct ns_local);
+	struct target_namespace *ns;
+	struct ns_barrier *barrier;
+
+	if (!nsid || nsid == 0xffffffff) {
+		snprintf(err, len, "namespace ID %u is not one that a namespace can have", nsid);
+		errno = EINVAL;
+		return NULL;
+	}
+	ns = aligned_alloc(CACHE_LINE, (size + CACHE_LINE - 1) & ~(size_t)(CACHE_LINE - 1));
+	barrier = calloc(target->reactors, sizeof(*barrier));
+	if (!ns || !barrier) {
+		free(ns);
+		free(barrier);
+		snprintf(err, len, "namespace %u: out of memory", nsid);
+		errno = ENOMEM;
+		return NULL;
+	}
+	memset(ns, 0, size);
+	ns->target = target;
+	ns->reactors = target->reactors;
+	ns->nsid = nsid;
+	ns->store = store;
+	ns->block_shift = (uint8_t)__builtin_ctz(store->block_size);
+	ns->memory = store->map != NULL;
+	ns->barrier = barrier;
+	atomic_store(&ns->blocks, store->size >> ns->block_shift);
+	for (struct target_device *device = target->devices; device; device = device->next)
+		open_window(ns, device);
+	ns->next = target->namespaces;
+	target->namespaces = ns;
+	return ns;
+}
+
+void target_namespace_destroy(struct target_namespace *ns)
+{
+	struct target_namespace **p = &ns->target->namespaces;
+
+	while (*p && *p != ns)
+		p = &(*p)->next;
+	if (*p)
+		*p = ns->next;
+	close_windows(ns);
+	free(ns->barrier);
+	free(ns);
+}
+
+/* The reactors have ended. */
+void namespace_free_all(struct target *target)
+{
+	while (target->tables)
+		target_nstable_destroy(target->tables);
+	while (target->namespaces)
+		target_namespace_destroy(target->namespaces);
+}
+
+void target_namespace_resized(struct target_namespace *ns)
+{
+	atomic_store(&ns->blocks, ns->store->size >> ns->block_shift);
+}
+
+void target_namespace_stats(const struct target_namespace *ns, struct target_namespace_stats *stats)
+{
+	*stats = (struct target_namespace_stats){ 0 };
+	for (unsigned i = 0; i < ns->reactors; i++) {
+		const struct ns_local *local = &ns->local[i];
+
+		stats->reads += stat_read(&local->reads);
+		stats->writes += stat_read(&local->writes);
+		stats->read_bytes += stat_read(&local->read_bytes);
+		stats->write_bytes += stat_read(&local->write_bytes);
+		stats->errors += stat_read(&local->errors);
+		stats->media_errors += stat_read(&local->media_errors);
+	}
+}
+
+/* ---- tables ---- */
+
+struct target_nstable *target_nstable_create(struct target *target, uint32_t max_nsid)
+{
+	struct target_nstable *table;
+
+	table = calloc(1, sizeof(*table) + ((size_t)max_nsid + 1) * sizeof(table->ns[0]));
+	if (!table)
+		return NULL;
+	table->target = target;
+	table->max_nsid = max_nsid;
+	table->next = target->tables;
+	target->tables = table;
+	return table;
+}
+
+void target_nstable_destroy(struct target_nstable *table)
+{
+	struct target_nstable **p = &table->target->tables;
+
+	while (*p && *p != table)
+		p = &(*p)->next;
+	if (*p)
+		*p = table->next;
+	for (uint32_t i = 1; i <= table->max_nsid; i++) {
+		struct target_namespace *ns = atomic_load(&table->ns[i]);
+
+		if (ns)
+			ns->table = NULL;
+	}
+	free(table);
+}
+
+/* On a reactor: it has nothing of the namespace in flight, and cannot find it again. */
+void namespace_unused(struct target_namespace *ns, struct ns_local *local)
+{
+	local->retiring = false;
+	if (atomic_fetch_sub(&ns->barriers_left, 1) == 1)
+		target_post_upcall(ns->target, &ns->upcall);
+}
+
+static void barrier_deliver(struct reactor *reactor, struct mail *mail)
+{
+	struct target_namespace *ns = container_of(mail, struct ns_barrier, mail)->ns;
+	struct ns_local *local = &ns->local[reactor->index];
+
+	if (local->inflight)
+		local->retiring = true;
+	else
+		namespace_unused(ns, local);
+}
+
+static void retire(struct target_namespace *ns)
+{
+	struct target *target = ns->target;
+
+	ns->table = NULL;
+	ns->retiring = true;
+	ns->upcall = (struct target_upcall){ .type = TARGET_UPCALL_RETIRED, .ns = ns };
+	atomic_store(&ns->barriers_left, target->reactors);
+	for (unsigned i = 0; i < target->reactors; i++) {
+		ns->barrier[i].ns = ns;
+		reactor_mail(target->reactor[i], &ns->barrier[i].mail, barrier_deliver);
+	}
+}
+
+int target_nstable_set(struct target_nstable *table, uint32_t nsid, struct target_namespace *ns)
+{
+	struct target_namespace *old;
+
+	if (!nsid || nsid > table->max_nsid || (ns && ns->nsid != nsid))
+		return -EINVAL;
+	if (ns && (ns->table || ns->retiring))
+		return -EBUSY;
+	if (ns)
+		ns->table = table;
+	old = atomic_exchange(&table->ns[nsid], ns);
+	if (old)
+		retire(old);
+	return 0;
+}

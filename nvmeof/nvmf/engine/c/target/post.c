@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Posting work and taking its completions: the only file that knows send and receive queues.
+ *
+ * Whatever an iteration of the reactor has produced for a queue pair is posted here at once:
+ * first the receives (the host may send the next command the moment it has a response), then RDMA
+ * READs, data and responses as one chain, which is one doorbell, or one system call.  What the send
+ * queue or the peer's limit of RDMA READs has no room for stays in line.  Runs on the reactor's
+ * thread (and the first receives are posted by the control thread, before the connection is).
+ *
+ * Selective signalling: the data before a response is unsignalled and its buffer is released with
+ * the response's completion.  Unsignalled work still completes when it fails, so it has a wr_id.
+ */
+#include "target/calls.h"
+
+enum wr_kind { WR_RECV, WR_RESPONSE, WR_CHUNK, WR_READ, WR_UNSIGNALLED, WR_KIND_MASK = 7 };
+
+static inline uint64_t wr_id(const void *p, enum wr_kind kind)
+{
+	return (uintptr_t)p | kind;
+}
+
+/* ---- receives ---- */
+
+int qpair_post_receives(struct target_qpair *qp, struct recv_chain *chain)
+{
+	struct ibv_recv_wr *bad;
+	int rc;
+
+	while (qp->repost.head) {
+		unsigned n = 0;
+
+		for (; n < WR_BATCH && qp->repost.head; n++) {
+			struct recv *recv = container_of(fifo_pop(&qp->repost), struct recv, link);
+			struct ibv_sge *sge = &chain->sge[2 * n];
+
+			sge[0].addr = (uintptr_t)&qp->sqes[recv->index];
+			sge[0].length = SQE_SIZE;
+			sge[0].lkey = qp->lkey;
+			sge[1].addr = (uintptr_t)recv->data;
+			sge[1].length = qp->in_capsule;
+			sge[1].lkey = qp->lkey;
+			chain->wr[n].wr_id = wr_id(recv, WR_RECV);
+			chain->wr[n].sg_list = sge;
+			chain->wr[n].num_sge = qp->in_capsule ? 2 : 1;
+			chain->wr[n].next = &chain->wr[n + 1];
+		}
+		chain->wr[n - 1].next = NULL;
+		rc = ibv_post_recv(qp->ibqp, chain->wr, &bad);
+		if (rc) {
+			for (struct ibv_recv_wr *wr = chain->wr; wr && wr != bad; wr = wr->next)
+				qp->recv_posted++;
+			return rc;
+		}
+		qp->recv_posted += n;
+	}
+	return 0;
+}
+
+/* ---- sends ---- */
+
+static inline struct ibv_send_wr *next_wr(struct reactor *r, unsigned n, uint64_t addr,
+					  uint32_t length, uint32_t lkey)
+{
+	struct ibv_send_wr *wr = &r->wr[n];
+
+	r->sge[n].addr = addr;
+	r->sge[n].length = length;
+	r->sge[n].lkey = lkey;
+	wr->next = wr + 1;
+	wr->sg_list = &r->sge[n];
+	wr->num_sge = 1;
+	return wr;
+}
+
+/*
+ * RDMA WRITEs of the data at offset; the last one is signalled with wr_id last, if that is not 0.
+ * Nobody waits for the completions of the others, even where they are signalled too.
+ */
+static unsigned build_writes(struct target_request *req, unsigned n, uint32_t offset,
+			     uint32_t length, const uint8_t *from, uint32_t lkey, uint64_t last)
+{
+	struct target_qpair *qp = req->qp;
+	struct reactor *r = qp->reactor;
+
+	while (length) {
+		uint64_t addr;
+		uint32_t key, size = request_piece(req, offset, length, &addr, &key);
+		struct ibv_send_wr *wr = next_wr(r, n++, (uintptr_t)from, size, lkey);
+
+		offset += size;
+		length -= size;
+		from += size;
+		wr->opcode = IBV_WR_RDMA_WRITE;
+		wr->wr_id = last && !length ? last : wr_id(qp, WR_UNSIGNALLED);
+		wr->send_flags = (last && !length) || qp->signal_all ? IBV_SEND_SIGNALED : 0;
+		wr->wr.rdma.remote_addr = addr;
+		wr->wr.rdma.rkey = key;
+	}
+	return n;
+}
+
+static unsigned build_response(struct target_request *req, unsigned n)
+{
+	struct target_qpair *qp = req->qp;
+	uint32_t sq_size = atomic_load_explicit(&qp->sq_size, memory_order_relaxed);
+	struct ibv_send_wr *wr;
+
+	if (req->source)
+		n = build_writes(req, n, 0, req->length, req->source, req->source_lkey, 0);
+	else if (req->chunk)
+		n = build_writes(req, n, 0, req->length, req->chunk->buffer, chunk_lkey(req->chunk), 0);
+
+	if (sq_size) {
+		if (++qp->sqhd == sq_size)
+			qp->sqhd = 0;
+		req->cqe.sqhd = qp->sqhd;
+	}
+	if (req->cid_taken) {
+		qp->cids[req->cqe.cid >> 6] &= ~(1ull << (req->cqe.cid & 63));
+		req->cid_taken = false;
+	}
+	wr = next_wr(qp->reactor, n++, (uintptr_t)&req->cqe, sizeof(req->cqe), qp->lkey);
+	wr->wr_id = wr_id(req, WR_RESPONSE);
+	wr->send_flags = IBV_SEND_SIGNALED | (qp->inline_response ? IBV_SEND_INLINE : 0);
+	if (req->invalidate && qp->send_with_invalidate) {
+		wr->opcode = IBV_WR_SEND_WITH_INV;
+		wr->invalidate_rkey = request_sgl(req)->key;
+		/* libsiw takes the key of a Send with Invalidate from here, whatever the verb */
+		wr->wr.rdma.rkey = wr->invalidate_rkey;
+	} else {
+		wr->opcode = IBV_WR_SEND;
+	}
+	return n;
+}
+
+static unsigned build_reads(struct target_qpair *qp, unsigned n)
+{
+	while (qp->reads.head && qp->read_free && qp->sq_free && n < WR_BATCH) {
+		struct chunk *chunk = container_of(qp->reads.head, struct chunk, tx.link);
+		uint64_t addr;
+		uint32_t key, size = request_piece(chunk->req, chunk->offset + chunk->posted,
+						   chunk->length - chunk->posted, &addr, &key);
+		struct ibv_send_wr *wr = next_wr(qp->reactor, n++,
+						 (uintptr_t)chunk->buffer + chunk->posted, size,
+						 chunk_lkey(chunk));
+
+		wr->wr_id = wr_id(chunk, WR_READ);
+		wr->opcode = IBV_WR_RDMA_READ;
+		wr->send_flags = IBV_SEND_SIGNALED;
+		wr->wr.rdma.remote_addr = addr;
+		wr->wr.rdma.rkey = key;
+		qp->read_free--;
+		qp->sq_free--;
+		chunk->reads++;
+		chunk->with_host = qp->reactor->pool.tick;
+		chunk->posted += size;
+		if (chunk->posted == chunk->length)
+			fifo_pop(&qp->reads);
+	}
+	return n;
+}
+
+static uint32_t tx_slots(struct tx *tx)
+{
+	struct target_request *req;
+	struct chunk *chunk;
+
+	if (tx->is_chunk) {
+		chunk = container_of(tx, struct chunk, tx);
+		return request_pieces(chunk->req, chunk->offset, chunk->length);
+	}
+	req = container_of(tx, struct target_request, tx);
+	return req->source || req->chunk ? 1 + request_pieces(req, 0, req->length) : 1;
+}
+
+static unsigned build_line(struct target_qpair *qp, unsigned n)
+{
+	while (qp->tx.head) {
+		struct tx *tx = container_of(qp->tx.head, struct tx, link);
+		uint32_t slots = tx_slots(tx);
+
+		if (slots > qp->sq_free || n + slots > WR_BATCH)
+			break;
+		qp->sq_free -= slots;
+		fifo_pop(&qp->tx);
+		if (tx->is_chunk) {
+			struct chunk *chunk = container_of(tx, struct chunk, tx);
+
+			chunk->slots = (uint16_t)slots;
+			chunk->with_host = qp->reactor->pool.tick;
+			n = build_writes(chunk->req, n, chunk->offset, chunk->length, chunk->buffer,
+					 chunk_lkey(chunk), wr_id(chunk, WR_CHUNK));
+		} else {
+			struct target_request *req = container_of(tx, struct target_request, tx);
+
+			req->slots = (uint16_t)slots;
+			if (req->chunk)
+				req->chunk->with_host = qp->reactor->pool.tick;
+			n = build_response(req, n);
+		}
+	}
+	return n;
+}
+
+static bool post_chain(struct target_qpair *qp, unsigned n)
+{
+	struct reactor *r = qp->reactor;
+	struct ibv_send_wr *bad = NULL;
+	int rc;
+
+	r->wr[n - 1].next = NULL;
+	rc = ibv_post_send(qp->ibqp, r->wr, &bad);
+	if (!rc)
+		return true;
+	qpair_fail_post(qp, "send", rc);
+	for (bad = bad ? bad : r->wr; bad; bad = bad->next)
+		post_completion(r, bad->wr_id, IBV_WC_WR_FLUSH_ERR, 0);
+	return false;
+}
+
+void qpair_flush(struct target_qpair *qp)
+{
+	int rc;
+
+	if (!qp->up)
+		return;
+	/* Capsules that had found no request free. */
+	while (qp->pending.head && !qp->dead && !qp->lingering &&
+	       (qp->free_requests || qp->request_fresh < qp->request_count))
+		capsule_received(qp, container_of(fifo_pop(&qp->pending), struct recv, link));
+	if (!qp->dead)
+		transfer_kick(qp);
+	rc = qp->dead ? 0 : qpair_post_receives(qp, &qp->reactor->recv_chain);
+	if (rc)
+		qpair_fail_post(qp, "receive", rc);
+	while (!qp->dead) {
+		unsigned n = build_line(qp, build_reads(qp, 0));
+
+		if (!n || !post_chain(qp, n))
+			break;
+	}
+	if (qp->dead)
+		qpair_drain(qp);
+}
+
+/* ---- completions ---- */
+
+static void received(struct recv *recv, enum ibv_wc_status status, uint32_t byte_len)
+{
+	struct target_qpair *qp = recv->qp;
+
+	qp->recv_posted--;
+	if (status == IBV_WC_SUCCESS && !qp->dead && !qp->lingering) {
+		recv->length = byte_len;
+		if (qp->pending.head || !qp->up)
+			fifo_push(&qp->pending, &recv->link);
+		else
+			capsule_received(qp, recv);
+	} else if (status != IBV_WC_SUCCESS) {
+		qpair_fail_wc(qp, "receive", status);
+	}
+	if (qp->dead)
+		reactor_mark(qp);
+}
+
+static inline void slots_freed(struct target_qpair *qp, uint32_t slots)
+{
+	qp->sq_free += slots;
+	qp->moved = qp->reactor->pool.tick;
+	if (qp->tx.head || qp->reads.head || qp->dead)
+		reactor_mark(qp);
+}
+
+void post_completion(struct reactor *reactor, uint64_t id, enum ibv_wc_status status,
+		     uint32_t byte_len)
+{
+	void *p = (void *)(uintptr_t)(id & ~(uint64_t)WR_KIND_MASK);
+	struct target_request *req = p;
+	struct chunk *chunk = p;
+
+	(void)reactor;
+	switch ((enum wr_kind)(id & WR_KIND_MASK)) {
+	case WR_RECV:
+		received(p, status, byte_len);
+		break;
+	case WR_RESPONSE:
+		if (status != IBV_WC_SUCCESS)
+			qpair_fail_wc(req->qp, "response", status);
+		slots_freed(req->qp, req->slots);
+		request_response_done(req);
+		break;
+	case WR_CHUNK:
+		if (status != IBV_WC_SUCCESS)
+			qpair_fail_wc(chunk->req->qp, "RDMA WRITE", status);
+		slots_freed(chunk->req->qp, chunk->slots);
+		transfer_chunk_written(chunk);
+		break;
+	case WR_READ:
+		if (status != IBV_WC_SUCCESS)
+			qpair_fail_wc(chunk->req->qp, "RDMA READ", status);
+		chunk->req->qp->read_free++;
+		slots_freed(chunk->req->qp, 1);
+		transfer_chunk_read(chunk);
+		break;
+	case WR_UNSIGNALLED:
+		if (status != IBV_WC_SUCCESS)
+			qpair_fail_wc(p, "RDMA WRITE", status);
+		break;
+	default:
+		break;
+	}
+}

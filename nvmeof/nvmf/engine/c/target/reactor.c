@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A reactor: one thread that polls the completion queues, the store ring and the mailbox given to it.
+ *
+ * It spins while there is work and for spin_us after, then arms the completion channels, looks once
+ * more and sleeps in one epoll: an idle reactor uses no processor.  Other threads reach it by its
+ * mailbox only, and write the eventfd only while it sleeps.
+ */
+#include "target/calls.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+enum { STORE_DEPTH = 256, EVENTS = 32, LINGER_CHECK_MS = 5, PRESS_CHECK_MS = 250 };
+
+/* ---- mailbox ---- */
+
+void reactor_mail(struct reactor *r, struct mail *mail,
+		  void (*deliver)(struct reactor *, struct mail *))
+{
+	uint64_t one = 1;
+
+	mail->deliver = deliver;
+	mail->next = atomic_load_explicit(&r->mailbox, memory_order_relaxed);
+	while (!atomic_compare_exchange_weak(&r->mailbox, &mail->next, mail))
+		;
+	/*
+	 * Both sides are sequentially consistent: the reactor says that it sleeps and then looks
+	 * at the mailbox, this puts mail there and then looks whether it sleeps.
+	 */
+	if (atomic_load(&r->sleeping) && atomic_exchange(&r->sleeping, 0))
+		(void)!write(r->event_fd, &one, sizeof(one));
+}
+
+bool reactor_deliver(struct reactor *r)
+{
+	struct mail *mail, *next, *oldest = NULL;
+
+	if (!atomic_load_explicit(&r->mailbox, memory_order_relaxed))
+		return false;
+	for (mail = atomic_exchange(&r->mailbox, NULL); mail; mail = next) {
+		next = mail->next;
+		mail->next = oldest;
+		oldest = mail;
+	}
+	for (mail = oldest; mail; mail = next) {
+		next = mail->next;	/* what it is part of may go with it */
+		mail->deliver(r, mail);
+	}
+	return true;
+}
+
+/* ---- one iteration ---- */
+
+static void flush(struct reactor *r)
+{
+	do {
+		struct target_qpair *qp;
+
+		while ((qp = r->marked)) {
+			r->marked = qp->mark_next;
+			qp->marked = false;
+			qpair_flush(qp);
+		}
+		pool_serve(r);
+	} while (r->marked);
+}
+
+static int poll_cq(struct reactor *r, struct reactor_cq *rcq)
+{
+	int n = ibv_poll_cq(rcq->cq, CQ_BATCH, r->wc);
+
+	for (int i = 0; i < n; i++)
+		post_completion(r, r->wc[i].wr_id, r->wc[i].status, r->wc[i].byte_len);
+	return n;
+}
+
+bool reactor_poll(struct reactor *r)
+{
+	bool work = reactor_deliver(r);
+
+	for (struct reactor_cq *rcq = r->cqs; rcq; rcq = rcq->next)
+		work |= poll_cq(r, rcq) > 0;
+	if (r->pool.line.head)
+		pool_press(r);
+	if (r->lingering.head)
+		qpair_linger(r);
+	flush(r);
+	/* Also pushes what was begun above to the kernel: nothing is begun after it. */
+	if (store_ring_inflight(r->ring) && store_ring_poll(r->ring) > 0) {
+		flush(r);
+		work = true;
+		store_ring_poll(r->ring);
+	}
+	return work;
+}
+
+/* ---- sleeping ---- */
+
+static void arm(struct reactor *r)
+{
+	for (struct reactor_cq *rcq = r->cqs; rcq; rcq = rcq->next) {
+		if (rcq->armed)
+			continue;
+		rcq->armed = true;
+		ibv_req_notify_cq(rcq->cq, 0);
+	}
+}
+
+static void take_cq_events(struct reactor_cq *rcq)
+{
+	const struct verbs *verbs = rcq->device->verbs;
+	struct ibv_cq *cq;
+	void *context;
+
+	while (!verbs->get_cq_event(rcq->channel, &cq, &context)) {
+		verbs->ack_cq_events(cq, 1);
+		rcq->armed = false;
+	}
+}
+
+static bool sleep_now(struct reactor *r)
+{
+	struct epoll_event events[EVENTS];
+	uint64_t count;
+	int timeout = r->lingering.head ? LINGER_CHECK_MS : r->pool.line.head ? PRESS_CHECK_MS : -1;
+	int n = epoll_wait(r->epoll_fd, events, EVENTS, timeout);
+
+	for (int i = 0; i < n; i++) {
+		if (events[i].data.ptr == r)
+			(void)!read(r->event_fd, &count, sizeof(count));
+		else if (events[i].data.ptr == r->ring)
+			store_ring_poll(r->ring);
+		else
+			take_cq_events(events[i].data.ptr);
+	}
+	return n > 0;
+}
+
+/* Sleep unless something is there to be done; whether there is something now. */
+static bool doze(struct reactor *r)
+{
+	bool woken = true;
+
+	atomic_store(&r->sleeping, 1);
+	if (!atomic_load(&r->mailbox)) {
+		arm(r);
+		if (!reactor_poll(r) && !r->stop)
+			woken = sleep_now(r);
+	}
+	atomic_store(&r->sleeping, 0);
+	return woken;
+}
+
+static void *reactor_main(void *arg)
+{
+	struct reactor *r = arg;
+	uint64_t last = clock_ns();
+	bool spinning = true;	/* last is not the time of the last work: that was just now */
+
+	while (!r->stop) {
+		if (reactor_poll(r)) {
+			spinning = false;
+			continue;
+		}
+		if (!spinning) {
+			last = clock_ns();
+			spinning = true;
+		}
+		if (clock_ns() - last >= r->spin_ns)
+			spinning = !doze(r);
+		else
+			__builtin_ia32_pause();
+	}
+	atomic_store(&r->ended, true);
+	return NULL;
+}
+
+void reactor_add_cq(struct reactor *r, struct reactor_cq *rcq)
+{
+	struct epoll_event event = { .events = EPOLLIN, .data.ptr = rcq };
+
+	rcq->next = r->cqs;
+	r->cqs = rcq;
+	epoll_ctl(r->epoll_fd, EPOLL_CTL_ADD, rcq->channel->fd, &event);
+}
+
+/* ---- from the control thread ---- */
+
+static int watch(struct reactor *r, int fd, void *what)
+{
+	struct epoll_event event = { .events = EPOLLIN, .data.ptr = what };
+
+	return epoll_ctl(r->epoll_fd, EPOLL_CTL_ADD, fd, &event) ? -errno : 0;
+}
+
+int reactor_start(struct reactor *r, char *err, size_t len)
+{
+	char name[16];
+	int rc = pthread_create(&r->thread, NULL, reactor_main, r);
+
+	if (rc) {
+		snprintf(err, len, "reactor %u: thread: %s", r->index, strerror(rc));
+		return -rc;
+	}
+	r->started = true;
+	snprintf(name, sizeof(name), "nvmf-target-%u", r->index % 100);
+	pthread_setname_np(r->thread, name);
+	if (r->cpu >= 0) {
+		cpu_set_t set;
+
+		CPU_ZERO(&set);
+		CPU_SET(r->cpu, &set);
+		rc = pthread_setaffinity_np(r->thread, sizeof(set), &set);
+		if (rc)
+			snprintf(err, len, "reactor %u: cannot run on processor %d: %s", r->index,
+				 r->cpu, strerror(rc));
+	}
+	return -rc;
+}
+
+struct reactor *reactor_create(struct target *target, unsigned index, char *err, size_t len)
+{
+	const struct target_options *o = &target->options;
+	struct reactor *r = aligned_alloc(CACHE_LINE, (sizeof(*r) + CACHE_LINE - 1) &
+							      ~(size_t)(CACHE_LINE - 1));
+	const char *what = "memory";
+	int rc = -ENOMEM;
+
+	if (!r)
+		goto fail;
+	memset(r, 0, sizeof(*r));
+	r->target = target;
+	r->index = index;
+	r->cpu = o->cpus ? o->cpus[index] : -1;
+	r->spin_ns = o->spin_us * 1000ull;
+	fifo_init(&r->lingering);
+	r->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	r->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	what = "epoll";
+	rc = r->epoll_fd < 0 || r->event_fd < 0 ? -errno : watch(r, r->event_fd, r);
+	if (rc)
+		goto fail;
+	what = "buffers";
+	rc = pool_create(&r->pool, o->buffer_size, o->buffers);
+	if (rc)
+		goto fail;
+	r->ring = store_ring_create(STORE_DEPTH, err, len);
+	if (!r->ring) {
+		reactor_free(r);
+		return NULL;
+	}
+	what = "epoll";
+	rc = watch(r, store_ring_fd(r->ring), r->ring);
+	if (!rc)
+		return r;
+fail:
+	snprintf(err, len, "reactor %u: %s: %s", index, what, strerror(-rc));
+	if (r)
+		reactor_free(r);
+	return NULL;
+}
+
+static void stop_deliver(struct reactor *r, struct mail *mail)
+{
+	(void)mail;
+	r->stop = true;
+}
+
+/* -ETIMEDOUT where it is stuck: then nothing of it may be freed. */
+int reactor_stop(struct reactor *r, uint64_t deadline)
+{
+	const struct timespec pause = { .tv_nsec = 200000 };
+
+	if (!r->started)
+		return 0;
+	reactor_mail(r, &r->stop_mail, stop_deliver);
+	while (!atomic_load(&r->ended)) {
+		if (clock_ns() >= deadline)
+			return -ETIMEDOUT;
+		nanosleep(&pause, NULL);
+	}
+	pthread_join(r->thread, NULL);
+	r->started = false;
+	return 0;
+}
+
+void reactor_free(struct reactor *r)
+{
+	reactor_stop(r, UINT64_MAX);
+	if (r->ring)
+		store_ring_destroy(r->ring);
+	pool_free(&r->pool);
+	if (r->epoll_fd >= 0)
+		close(r->epoll_fd);
+	if (r->event_fd >= 0)
+		close(r->event_fd);
+	free(r);
+}

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Requests: a command from its capsule to its response.
+ *
+ * Owns the requests of a queue pair: those never used yet, those free, and what each holds while
+ * it is in use (namespace, receive, buffers).  Runs on the reactor's thread.
+ */
+#include "target/calls.h"
+
+#include <stdlib.h>
+
+struct target_request *request_alloc(struct target_qpair *qp)
+{
+	struct fifo_link *link = stack_pop(&qp->free_requests);
+	struct target_request *req;
+
+	if (link) {
+		req = container_of(link, struct target_request, tx.link);
+	} else if (qp->request_fresh < qp->request_count) {
+		req = &qp->requests[qp->request_fresh];
+		req->qp = qp;
+		req->index = qp->request_fresh++;
+	} else {
+		return NULL;
+	}
+	__atomic_store_n(&qp->active, qp->active + 1, __ATOMIC_RELAXED);
+	req->status = 0;
+	req->mode = TRANSFER_NONE;
+	req->responding = false;
+	req->source = NULL;
+	req->capsule = NULL;
+	req->invalidate = false;
+	req->fua = false;
+	req->sgl_count = 0;
+	req->sgl_length = 0;
+	req->length = 0;
+	req->held = false;
+	req->cqe = (struct nvme_cqe){ 0 };
+	return req;
+}
+
+static void release_receive(struct target_request *req)
+{
+	struct target_qpair *qp = req->qp;
+
+	if (!req->recv)
+		return;
+	fifo_push(&qp->repost, &req->recv->link);
+	req->recv = NULL;
+	reactor_mark(qp);
+}
+
+/* What was fetched for the control thread, or what it answered with. */
+void request_free_data(struct target_request *req)
+{
+	struct target_qpair *qp = req->qp;
+
+	if (!req->data)
+		return;
+	free(req->data);
+	req->data = NULL;
+	if (req->mode == TRANSFER_FETCH) {
+		qp->upcall_bytes -= req->length;
+		reactor_mark(qp);
+	}
+}
+
+void request_free(struct target_request *req)
+{
+	struct target_qpair *qp = req->qp;
+
+	if (req->outstanding) {
+		req->orphan = true;
+		return;
+	}
+	req->orphan = false;
+	release_receive(req);
+	if (req->ns)
+		namespace_put(req);
+	request_free_data(req);
+	if (req->cid_taken) {
+		qp->cids[req->cqe.cid >> 6] &= ~(1ull << (req->cqe.cid & 63));
+		req->cid_taken = false;
+	}
+	__atomic_store_n(&qp->active, qp->active - 1, __ATOMIC_RELAXED);
+	stack_push(&qp->free_requests, &req->tx.link);
+	if (qp->dead || qp->pending.head)
+		reactor_mark(qp);
+}
+
+static bool of_the_media(uint16_t status)
+{
+	status &= 0x7ff;
+	return status == NVME_UNRECOVERED_READ_ERROR || status == NVME_WRITE_FAULT;
+}
+
+static void account(struct target_request *req, uint16_t status)
+{
+	struct target_qpair *qp = req->qp;
+	struct ns_local *local = req->ns ? namespace_local(req) : NULL;
+
+	stat_add(&qp->commands, 1);
+	if (status) {
+		stat_add(&qp->errors, 1);
+		if (local)
+			stat_add(&local->errors, 1);
+		if (local && of_the_media(status))
+			stat_add(&local->media_errors, 1);
+	} else if (!local) {
+		return;
+	} else if (req->opcode == NVME_OPC_READ) {
+		stat_add(&qp->read_bytes, req->length);
+		stat_add(&local->reads, 1);
+		stat_add(&local->read_bytes, req->length);
+	} else if (req->opcode == NVME_OPC_WRITE) {
+		stat_add(&qp->write_bytes, req->length);
+		stat_add(&local->writes, 1);
+		stat_add(&local->write_bytes, req->length);
+	}
+}
+
+/* Put the response in line: behind the data of it that is there already. */
+void request_respond(struct target_request *req, uint16_t status)
+{
+	struct target_qpair *qp = req->qp;
+
+	account(req, status);
+	req->responding = true;
+	if (qp->dead) {
+		request_response_done(req);
+		return;
+	}
+	req->cqe.status = (uint16_t)(status << 1);
+	if (status) {
+		req->source = NULL;
+		req->invalidate = false;
+	}
+	release_receive(req);
+	fifo_push(&qp->tx, &req->tx.link);
+	reactor_mark(qp);
+}
+
+void request_response_done(struct target_request *req)
+{
+	if (req->chunk) {
+		transfer_chunk_release(req->chunk);
+		req->chunk = NULL;
+	}
+	request_free(req);
+}

@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A target: its reactors, the upcall list, and the end of it all.  Control thread.
+ */
+#include "target/calls.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define DESTROY_DRAIN_NS 1500000000ull	/* for connections to end in order */
+#define DESTROY_STOP_NS 400000000ull	/* more, for the threads */
+
+/* ---- upcalls ---- */
+
+void target_post_upcall(struct target *target, struct target_upcall *upcall)
+{
+	struct target_upcall *head = atomic_load_explicit(&target->upcalls, memory_order_relaxed);
+	uint64_t one = 1;
+
+	do
+		upcall->next = head;
+	while (!atomic_compare_exchange_weak(&target->upcalls, &head, upcall));
+	/*
+	 * Whoever finds it empty says so; target_upcalls() resets before it takes.  The upcall
+	 * itself may be gone by now.
+	 */
+	if (!head)
+		(void)!write(target->event_fd, &one, sizeof(one));
+}
+
+/* What the control thread itself has to do about an upcall; false: it is not for the caller. */
+static bool take_upcall(struct target_upcall *upcall)
+{
+	switch ((int)upcall->type) {
+	case TARGET_UPCALL_RELEASED:
+		qpair_unlink_and_free(upcall->qpair);
+		return false;
+	case TARGET_UPCALL_CLOSED:
+		upcall->qpair->closed_seen = true;
+		return !upcall->qpair->destroy_sent;
+	case TARGET_UPCALL_RETIRED:
+		upcall->ns->retiring = false;
+		return true;
+	default:
+		return true;
+	}
+}
+
+struct target_upcall *target_upcalls(struct target *target)
+{
+	struct target_upcall *upcall, *next, *oldest = NULL, **last = &oldest;
+	uint64_t count;
+
+	(void)!read(target->event_fd, &count, sizeof(count));
+	for (upcall = atomic_exchange(&target->upcalls, NULL); upcall; upcall = next) {
+		next = upcall->next;
+		upcall->next = oldest;
+		oldest = upcall;
+	}
+	for (upcall = oldest; upcall; upcall = next) {
+		next = upcall->next;
+		if (take_upcall(upcall)) {
+			*last = upcall;
+			last = &upcall->next;
+		}
+	}
+	*last = NULL;
+	return oldest;
+}
+
+int target_fd(const struct target *target)
+{
+	return target->event_fd;
+}
+
+/* ---- making ---- */
+
+static int check_options(struct target_options *o, char *err, size_t len)
+{
+	const char *why = NULL;
+
+	if (!o->buffer_size)
+		o->buffer_size = 131072;
+	if (!o->buffers)
+		o->buffers = 128;
+	if (!o->cq_entries)
+		o->cq_entries = 4096;
+	if (!o->reactors || o->reactors > 64)
+		why = "1 to 64 reactors";
+	else if (o->buffer_size < 4096 || o->buffer_size > 1u << 30 ||
+		 o->buffer_size & (o->buffer_size - 1))
+		why = "buffers of a power of two from 4096 bytes";
+	if (why) {
+		snprintf(err, len, "cannot make a target: %s", why);
+		errno = EINVAL;
+		return -EINVAL;
+	}
+	if (o->buffer_size < 8192)
+		o->buffer_size = 8192;	/* a comparison needs two blocks of 4 KiB in one */
+	return 0;
+}
+
+static void target_free(struct target *target)
+{
+	for (unsigned i = 0; i < target->reactors; i++)
+		if (target->reactor[i])
+			reactor_free(target->reactor[i]);
+	free(target->reactor);
+	if (target->zero)
+		munmap(target->zero, TARGET_ZERO_BYTES);
+	if (target->event_fd >= 0)
+		close(target->event_fd);
+	free(target);
+}
+
+struct target *target_make(const struct target_options *options, char *err, size_t len)
+{
+	struct target_options o = *options;
+	struct target *target;
+
+	if (check_options(&o, err, len))
+		return NULL;
+	target = aligned_alloc(CACHE_LINE, (sizeof(*target) + CACHE_LINE - 1) &
+						   ~(size_t)(CACHE_LINE - 1));
+	if (!target) {
+		snprintf(err, len, "out of memory");
+		return NULL;
+	}
+	memset(target, 0, sizeof(*target));
+	target->options = o;
+	target->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	target->reactor = calloc(o.reactors, sizeof(struct reactor *));
+	target->zero = mmap(NULL, TARGET_ZERO_BYTES, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (target->zero == MAP_FAILED)
+		target->zero = NULL;
+	if (target->event_fd < 0 || !target->reactor || !target->zero) {
+		snprintf(err, len, "cannot make a target: %s", strerror(errno));
+		target_free(target);
+		return NULL;
+	}
+	for (; target->reactors < o.reactors; target->reactors++) {
+		struct reactor *r = reactor_create(target, target->reactors, err, len);
+
+		if (!r) {
+			target_free(target);
+			return NULL;
+		}
+		target->reactor[target->reactors] = r;
+	}
+	target->options.cpus = NULL;	/* the caller's */
+	return target;
+}
+
+struct target *target_create(const struct target_options *options, char *err, size_t len)
+{
+	struct target *target = target_make(options, err, len);
+
+	for (unsigned i = 0; target && i < target->reactors; i++) {
+		if (!reactor_start(target->reactor[i], err, len))
+			continue;
+		target_free(target);
+		target = NULL;
+	}
+	return target;
+}
+
+/* ---- the end ---- */
+
+static bool all_closed(const struct target *target)
+{
+	for (const struct target_qpair *qp = target->qpairs; qp; qp = qp->next)
+		if (!qp->closed_seen)
+			return false;
+	return true;
+}
+
+static void wait_for_closed(struct target *target, uint64_t deadline)
+{
+	uint64_t now;
+
+	for (;;) {
+		struct pollfd fd = { .fd = target->event_fd, .events = POLLIN };
+
+		target_upcalls(target);
+		now = clock_ns();
+		if (all_closed(target) || now >= deadline)
+			return;
+		poll(&fd, 1, 1 + (int)((deadline - now) / 1000000));
+	}
+}
+
+/* The reactors have ended: this thread is every reactor now. */
+static void end_qpairs(struct target *target)
+{
+	struct target_qpair *qp;
+
+	for (qp = target->qpairs; qp; qp = qp->next)
+		qp->dead = qp->disconnected = true;
+	for (unsigned i = 0; i < target->reactors; i++) {
+		reactor_deliver(target->reactor[i]);	/* answers that came too late */
+		store_ring_destroy(target->reactor[i]->ring);	/* no store writes to a buffer now */
+		target->reactor[i]->ring = NULL;
+	}
+	target_upcalls(target);
+	while ((qp = target->qpairs)) {
+		target->qpairs = qp->next;
+		qpair_free(qp);
+	}
+}
+
+void target_destroy(struct target *target)
+{
+	uint64_t deadline = clock_ns() + DESTROY_DRAIN_NS;
+	bool stuck = false;
+
+	for (struct target_qpair *qp = target->qpairs; qp; qp = qp->next)
+		target_qpair_disconnect(qp);
+	wait_for_closed(target, deadline);
+	deadline = clock_ns() + DESTROY_STOP_NS;
+	for (unsigned i = 0; i < target->reactors; i++)
+		stuck |= reactor_stop(target->reactor[i], deadline) != 0;
+	if (stuck)
+		return;		/* a thread that cannot be ended keeps its memory */
+	end_qpairs(target);
+	namespace_free_all(target);
+	device_free_all(target);
+	target_free(target);
+}

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The target's data path: reactors, queue pairs, capsules, the I/O commands of namespaces.
+ *
+ * Everything here is called from the control thread (Python) unless it says otherwise.  Reactors
+ * run I/O commands by themselves and hand every other capsule to the control thread through the
+ * upcall list, whose eventfd is target_fd().  No call here waits for a reactor, but for
+ * target_destroy().
+ *
+ * Errors: a negative errno (or NULL) and a sentence in err.
+ */
+#ifndef NVMF_TARGET_H
+#define NVMF_TARGET_H
+
+#include "nvme.h"
+#include "store/store.h"
+#include "verbs/verbs.h"
+
+struct target;
+struct target_qpair;
+struct target_request;
+struct target_namespace;
+struct target_nstable;
+
+struct target_options {
+	unsigned reactors;		/* 1..64 */
+	const int *cpus;		/* one per reactor, -1 = not pinned; or NULL */
+	uint32_t spin_us;		/* how long a reactor polls after its last work: 100 */
+	uint32_t buffer_size;		/* bytes, a power of two from 4096: 131072 */
+	uint32_t buffers;		/* per reactor: 128 */
+	uint32_t cq_entries;		/* per reactor and device: 4096 (grown by new CQs as needed) */
+};
+
+struct target *target_create(const struct target_options *options, char *err, size_t len);
+/*
+ * Disconnects everything, waits for the reactors to end (bounded: 2 s), frees all: queue pairs with
+ * their cm ids, requests, namespaces and tables too.  Nothing of it may be used after.
+ */
+void target_destroy(struct target *target);
+int target_fd(const struct target *target);
+
+/* ---- queue pairs ---- */
+
+struct target_qpair_options {
+	unsigned reactor;		/* index */
+	uint16_t qid;
+	uint16_t recv_depth;		/* capsules the host may have outstanding (hsqsize + 1) */
+	uint16_t send_depth;		/* responses the host can take (hrqsize): for information */
+	uint32_t in_capsule;		/* bytes of in-capsule data accepted: IOCCSZ * 16 - 64; 0 for admin */
+	uint32_t max_transfer;		/* bytes: what MDTS says; 0: no limit */
+	uint8_t initiator_depth;	/* from the CM REQ: RDMA READs the target may have outstanding */
+	uint8_t responder_resources;
+	void *cookie;			/* comes back in every upcall */
+};
+
+/*
+ * Make the queue pair on the reactor's completion queue, post its receives and accept the
+ * connection with the CM REP of crqsize = recv_depth.  On failure the id is the caller's, to reject.
+ * Sets id->context to the queue pair.
+ */
+struct target_qpair *target_qpair_accept(struct target *target, const struct verbs *verbs,
+					 struct rdma_cm_id *id,
+					 const struct target_qpair_options *options, char *err,
+					 size_t len);
+/*
+ * After Connect succeeded and before it is completed.  sq_size: entries, for SQHD (0: flow control
+ * disabled, SQHD is 0xffff in Connect's own response and 0 later: see the RDMA transport).
+ * namespaces: for I/O queues; NULL for admin queues, whose commands all go up.
+ */
+void target_qpair_connected(struct target_qpair *qp, uint16_t sq_size,
+			    struct target_nstable *namespaces);
+/* Whether I/O commands run (CC.EN and CSTS.RDY); refused with Command Sequence Error otherwise. */
+void target_qpair_enable(struct target_qpair *qp, bool enabled);
+/*
+ * End the connection: rdma_disconnect, drain, then one TARGET_UPCALL_CLOSED, whenever it was that
+ * ended it.  Responses completed before leave first (within 100 ms).  Idempotent.  Call it too on
+ * RDMA_CM_EVENT_DISCONNECTED.
+ */
+void target_qpair_disconnect(struct target_qpair *qp);
+/* The same on RDMA_CM_EVENT_DISCONNECTED, for a truthful reason. */
+void target_qpair_peer_left(struct target_qpair *qp);
+/*
+ * After CLOSED and after every request of it was completed.  The QP and the cm id are gone when it
+ * returns, the memory with a later target_upcalls(), when the reactor has let go of it.
+ */
+void target_qpair_destroy(struct target_qpair *qp);
+
+struct target_qpair_stats {
+	uint64_t commands, errors, read_bytes, write_bytes, malformed, waited_for_buffer;
+	uint32_t outstanding;
+};
+void target_qpair_stats(const struct target_qpair *qp, struct target_qpair_stats *stats);
+
+/* ---- upcalls ---- */
+
+enum target_upcall_type {
+	TARGET_UPCALL_COMMAND = 1,	/* request: answer with target_complete, sooner or later */
+	TARGET_UPCALL_CLOSED = 2,	/* qpair: reason says why */
+	TARGET_UPCALL_RETIRED = 3,	/* namespace: no reactor uses it any more */
+};
+
+struct target_upcall {
+	struct target_upcall *next;
+	enum target_upcall_type type;
+	struct target_qpair *qpair;
+	void *cookie;
+	struct target_request *request;
+	struct target_namespace *ns;
+	const char *reason;		/* a sentence; valid until the qpair is destroyed */
+};
+
+/*
+ * All upcalls so far, oldest first, and the eventfd reset.  An upcall is embedded in what it is
+ * about and needs no free: read next before acting on it.
+ */
+struct target_upcall *target_upcalls(struct target *target);
+
+const struct nvme_sqe *target_request_sqe(const struct target_request *request);
+/* Data that came with the command (fetched by RDMA READ or in-capsule); len 0 where none. */
+const void *target_request_data(const struct target_request *request, uint32_t *len);
+/*
+ * Complete it: data (copied) is sent first where len > 0, and must not be longer than the
+ * command's SGL (the rest is cut).  status as in nvme.h.  The request must not be used again.
+ * Any thread.
+ */
+void target_complete(struct target_request *request, uint16_t status, uint32_t dw0, uint32_t dw1,
+		     const void *data, uint32_t len);
+
+/* ---- namespaces ---- */
+
+struct target_namespace *target_namespace_create(struct target *target, uint32_t nsid,
+						 struct store *store, char *err, size_t len);
+/* Unused by any table and RETIRED: frees it; the store is the caller's to close. */
+void target_namespace_destroy(struct target_namespace *ns);
+/* The new size of a store that was resized, seen by the next command. */
+void target_namespace_resized(struct target_namespace *ns);
+
+struct target_namespace_stats {
+	uint64_t reads, writes, read_bytes, write_bytes;
+	uint64_t errors;		/* commands that failed, for whatever reason */
+	uint64_t media_errors;		/* of them, those that the store failed */
+};
+void target_namespace_stats(const struct target_namespace *ns, struct target_namespace_stats *stats);
+
+/* What the hosts of one subsystem see: NSID to namespace, for 1..max_nsid. */
+struct target_nstable *target_nstable_create(struct target *target, uint32_t max_nsid);
+void target_nstable_destroy(struct target_nstable *table);	/* when no queue pair uses it */
+/* ns NULL takes the namespace out; one RETIRED upcall follows when no reactor uses it any more. */
+int target_nstable_set(struct target_nstable *table, uint32_t nsid, struct target_namespace *ns);
+
+#endif

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Commands that the control thread answers: all of the admin queue, fabrics commands, and
+ * whatever the I/O path does not know.
+ *
+ * Data that comes with a command is fetched first, into memory of its own: a command may stay up
+ * for long (Asynchronous Event Request) and holds no buffer meanwhile.  The calls of target.h run on
+ * any thread, the rest on the reactor's.
+ */
+#include "target/calls.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void upcall_deliver(struct target_request *req)
+{
+	struct target_qpair *qp = req->qp;
+
+	req->upcall = (struct target_upcall){
+		.type = TARGET_UPCALL_COMMAND,
+		.qpair = qp,
+		.cookie = qp->options.cookie,
+		.request = req,
+	};
+	req->held = true;
+	qp->held++;
+	target_post_upcall(qp->target, &req->upcall);
+}
+
+void upcall_command(struct target_request *req, const struct nvme_sqe *sqe, bool from_host)
+{
+	bool early = !atomic_load_explicit(&req->qp->connected, memory_order_relaxed);
+
+	req->sqe = *sqe;
+	if (!from_host || !req->sgl_length)
+		upcall_deliver(req);
+	else if (req->sgl_length > (early ? TARGET_UPCALL_EARLY : TARGET_UPCALL_MAX))
+		request_respond(req, NVME_INVALID_FIELD | NVME_DNR);
+	else if (req->capsule)
+		upcall_deliver(req);
+	else
+		transfer_start(req, TRANSFER_FETCH, req->sgl_length);
+}
+
+const struct nvme_sqe *target_request_sqe(const struct target_request *request)
+{
+	return &request->sqe;
+}
+
+const void *target_request_data(const struct target_request *request, uint32_t *len)
+{
+	const void *data = request->capsule ? request->capsule : request->data;
+
+	*len = data ? request->sgl_length : 0;
+	return data;
+}
+
+static int fctype(const struct target_request *req)
+{
+	return req->opcode == NVME_OPC_FABRICS ? (int)(req->sqe.nsid & 0xff) : -1;
+}
+
+/* Bit 1 of the opcode, or of the fabrics command type: controller to host. */
+static bool data_to_host(const struct target_request *req)
+{
+	return (req->opcode == NVME_OPC_FABRICS ? fctype(req) : req->opcode) & 2;
+}
+
+/* What target_complete() hands over, by way of fields that the reactor does not use meanwhile. */
+static void answer_deliver(struct reactor *reactor, struct mail *mail)
+{
+	struct target_request *req = container_of(mail, struct target_request, mail);
+	struct target_qpair *qp = req->qp;
+	uint8_t *data = req->io.buffer;
+	uint32_t length = req->step;
+
+	(void)reactor;
+	request_free_data(req);
+	req->data = data;
+	req->mode = TRANSFER_PUSH;
+	req->held = false;
+	qp->held--;
+	/* Where flow control is disabled the response to Connect says so; where not, it is set later. */
+	if (!req->answer && fctype(req) == NVME_FCTYPE_CONNECT)
+		req->cqe.sqhd = 0xffff;
+	if (qp->dead) {
+		request_free(req);
+	} else if (length) {
+		req->capsule = NULL;
+		transfer_start(req, TRANSFER_PUSH, length);
+	} else {
+		request_respond(req, req->answer);
+	}
+}
+
+void target_complete(struct target_request *request, uint16_t status, uint32_t dw0, uint32_t dw1,
+		     const void *data, uint32_t len)
+{
+	uint8_t *copy = NULL;
+
+	if (!request->sgl_count || !data_to_host(request))
+		len = 0;
+	if (len > request->sgl_length)
+		len = request->sgl_length;
+	if (len) {
+		copy = malloc(len);
+		if (copy) {
+			memcpy(copy, data, len);
+		} else {
+			len = 0;
+			status = NVME_INTERNAL_ERROR;
+		}
+	}
+	request->io.buffer = copy;
+	request->step = len;
+	request->answer = status;
+	request->cqe.dw0 = dw0;
+	request->cqe.dw1 = dw1;
+	reactor_mail(request->qp->reactor, &request->mail, answer_deliver);
+}

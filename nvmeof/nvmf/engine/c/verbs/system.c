@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The verbs table of the libraries' devices.  Owns the two library handles and the table, made once on
+ * whichever thread asks first and kept for the life of the process.
+ */
+#include "verbs.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+static struct verbs table = {
+	.name = "system",
+	/* InfiniBand and RoCE do not need the sink's remote access right, iWARP adapters do */
+	.read_sink_is_local = false,
+};
+static char reason[512];
+static bool usable;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+/* The calls that are macros over others in <infiniband/verbs.h>. */
+static struct ibv_mr *(*real_reg_mr)(struct ibv_pd *pd, void *addr, size_t length, int access);
+static struct ibv_mr *(*real_reg_mr_iova2)(struct ibv_pd *pd, void *addr, size_t length,
+					   uint64_t iova, unsigned int access);
+static int (*real_query_port)(struct ibv_context *context, uint8_t port,
+			      struct _compat_ibv_port_attr *attr);
+
+/* Flags of the optional range are for the newer call alone, which drops what the kernel lacks. */
+static struct ibv_mr *reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access)
+{
+	if (!(access & IBV_ACCESS_OPTIONAL_RANGE))
+		return real_reg_mr(pd, addr, length, access);
+	if (!real_reg_mr_iova2)
+		return real_reg_mr(pd, addr, length, access & ~IBV_ACCESS_OPTIONAL_RANGE);
+	return real_reg_mr_iova2(pd, addr, length, (uintptr_t)addr, (unsigned int)access);
+}
+
+/* The library's own symbol fills the struct of old only; providers fill all of today's. */
+static int query_port(struct ibv_context *context, uint8_t port, struct ibv_port_attr *attr)
+{
+	struct verbs_context *vctx = verbs_get_ctx_op(context, query_port);
+
+	memset(attr, 0, sizeof(*attr));
+	if (vctx)
+		return vctx->query_port(context, port, attr, sizeof(*attr));
+	return real_query_port(context, port, (struct _compat_ibv_port_attr *)attr);
+}
+
+struct symbol {
+	const char *name;
+	void *to;		/* a function pointer, filled byte-wise: ISO C has no cast for it */
+};
+
+static const struct symbol ibverbs[] = {
+	{ "ibv_get_device_list", &table.get_device_list },
+	{ "ibv_free_device_list", &table.free_device_list },
+	{ "ibv_get_device_name", &table.get_device_name },
+	{ "ibv_open_device", &table.open_device },
+	{ "ibv_close_device", &table.close_device },
+	{ "ibv_query_device", &table.query_device },
+	{ "ibv_query_port", &real_query_port },
+	{ "ibv_query_gid", &table.query_gid },
+	{ "ibv_alloc_pd", &table.alloc_pd },
+	{ "ibv_dealloc_pd", &table.dealloc_pd },
+	{ "ibv_reg_mr", &real_reg_mr },
+	{ "ibv_dereg_mr", &table.dereg_mr },
+	{ "ibv_create_comp_channel", &table.create_comp_channel },
+	{ "ibv_destroy_comp_channel", &table.destroy_comp_channel },
+	{ "ibv_create_cq", &table.create_cq },
+	{ "ibv_destroy_cq", &table.destroy_cq },
+	{ "ibv_get_cq_event", &table.get_cq_event },
+	{ "ibv_ack_cq_events", &table.ack_cq_events },
+	{ "ibv_query_qp", &table.query_qp },
+	{ "ibv_modify_qp", &table.modify_qp },
+	{ NULL, NULL },
+};
+
+static const struct symbol rdmacm[] = {
+	{ "rdma_create_event_channel", &table.create_event_channel },
+	{ "rdma_destroy_event_channel", &table.destroy_event_channel },
+	{ "rdma_create_id", &table.create_id },
+	{ "rdma_destroy_id", &table.destroy_id },
+	{ "rdma_set_option", &table.set_option },
+	{ "rdma_bind_addr", &table.bind_addr },
+	{ "rdma_resolve_addr", &table.resolve_addr },
+	{ "rdma_resolve_route", &table.resolve_route },
+	{ "rdma_create_qp", &table.create_qp },
+	{ "rdma_destroy_qp", &table.destroy_qp },
+	{ "rdma_listen", &table.listen },
+	{ "rdma_connect", &table.connect },
+	{ "rdma_accept", &table.accept },
+	{ "rdma_reject", &table.reject },
+	{ "rdma_disconnect", &table.disconnect },
+	{ "rdma_get_cm_event", &table.get_cm_event },
+	{ "rdma_ack_cm_event", &table.ack_cm_event },
+	{ NULL, NULL },
+};
+
+static void *load(const char *library, const struct symbol *symbols)
+{
+	void *handle = dlopen(library, RTLD_NOW);
+
+	if (!handle) {
+		snprintf(reason, sizeof(reason), "cannot load %s: %s", library, dlerror());
+		return NULL;
+	}
+	for (; symbols->name; symbols++) {
+		void *f = dlsym(handle, symbols->name);
+
+		if (!f) {
+			snprintf(reason, sizeof(reason), "%s has no %s: %s", library, symbols->name,
+				 dlerror());
+			dlclose(handle);
+			return NULL;
+		}
+		memcpy(symbols->to, &f, sizeof(f));
+	}
+	return handle;
+}
+
+static void fill(void)
+{
+	void *handle = load("libibverbs.so.1", ibverbs), *f;
+
+	if (!handle || !load("librdmacm.so.1", rdmacm))
+		return;
+	f = dlsym(handle, "ibv_reg_mr_iova2");	/* rdma-core 28 and later */
+	memcpy(&real_reg_mr_iova2, &f, sizeof(f));
+	table.reg_mr = reg_mr;
+	table.query_port = query_port;
+	usable = true;
+}
+
+const struct verbs *verbs_system(char *why, size_t len)
+{
+	pthread_once(&once, fill);
+	if (why && len)
+		snprintf(why, len, "%s", usable ? "" : reason);
+	return usable ? &table : NULL;
+}

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The verbs table: the one interface between NVMe-oF and an RDMA device.
+ *
+ * A device is a table of the calls of libibverbs and librdmacm, with their structs, their names
+ * and their semantics.  verbs_system() fills it from the libraries, loaded at run time, and
+ * verbs_iwarp() from the embedded iWARP device.  The data path calls (ibv_post_send, ibv_post_recv,
+ * ibv_poll_cq, ibv_req_notify_cq) are not in the table: they are the inline functions of
+ * <infiniband/verbs.h>, which go through ibv_context.ops and so work on either device.
+ *
+ * Every other call of libibverbs or librdmacm must go through the table: nothing links against
+ * the libraries.
+ *
+ * Error convention: that of the call wrapped (NULL or -1 with errno for the rdma_* and create_*
+ * calls, a positive errno for ibv_query_*, ibv_modify_qp and ibv_destroy_*).
+ */
+#ifndef NVMF_VERBS_H
+#define NVMF_VERBS_H
+
+#include <infiniband/verbs.h>
+#include <rdma/rdma_cma.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct verbs {
+	const char *name;	/* "iwarp" or "system" */
+	/*
+	 * The sink of an RDMA READ need not be registered with REMOTE_WRITE.  True of the embedded
+	 * device, which matches a Read Response against the request it made; iWARP hardware and
+	 * siw need the access right, InfiniBand and RoCE do not.
+	 */
+	bool read_sink_is_local;
+
+	/* libibverbs */
+	struct ibv_device **(*get_device_list)(int *num);
+	void (*free_device_list)(struct ibv_device **list);
+	const char *(*get_device_name)(struct ibv_device *device);
+	struct ibv_context *(*open_device)(struct ibv_device *device);
+	int (*close_device)(struct ibv_context *context);
+	int (*query_device)(struct ibv_context *context, struct ibv_device_attr *attr);
+	int (*query_port)(struct ibv_context *context, uint8_t port, struct ibv_port_attr *attr);
+	int (*query_gid)(struct ibv_context *context, uint8_t port, int index, union ibv_gid *gid);
+	struct ibv_pd *(*alloc_pd)(struct ibv_context *context);
+	int (*dealloc_pd)(struct ibv_pd *pd);
+	struct ibv_mr *(*reg_mr)(struct ibv_pd *pd, void *addr, size_t length, int access);
+	int (*dereg_mr)(struct ibv_mr *mr);
+	struct ibv_comp_channel *(*create_comp_channel)(struct ibv_context *context);
+	int (*destroy_comp_channel)(struct ibv_comp_channel *channel);
+	struct ibv_cq *(*create_cq)(struct ibv_context *context, int cqe, void *cq_context,
+				    struct ibv_comp_channel *channel, int comp_vector);
+	int (*destroy_cq)(struct ibv_cq *cq);
+	int (*get_cq_event)(struct ibv_comp_channel *channel, struct ibv_cq **cq, void **cq_context);
+	void (*ack_cq_events)(struct ibv_cq *cq, unsigned int nevents);
+	int (*query_qp)(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask,
+			struct ibv_qp_init_attr *init);
+	int (*modify_qp)(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask);
+
+	/* librdmacm */
+	struct rdma_event_channel *(*create_event_channel)(void);
+	void (*destroy_event_channel)(struct rdma_event_channel *channel);
+	int (*create_id)(struct rdma_event_channel *channel, struct rdma_cm_id **id, void *context,
+			 enum rdma_port_space ps);
+	int (*destroy_id)(struct rdma_cm_id *id);
+	int (*set_option)(struct rdma_cm_id *id, int level, int optname, void *optval, size_t optlen);
+	int (*bind_addr)(struct rdma_cm_id *id, struct sockaddr *addr);
+	int (*resolve_addr)(struct rdma_cm_id *id, struct sockaddr *src, struct sockaddr *dst,
+			    int timeout_ms);
+	int (*resolve_route)(struct rdma_cm_id *id, int timeout_ms);
+	int (*create_qp)(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_attr *attr);
+	void (*destroy_qp)(struct rdma_cm_id *id);
+	int (*listen)(struct rdma_cm_id *id, int backlog);
+	int (*connect)(struct rdma_cm_id *id, struct rdma_conn_param *param);
+	int (*accept)(struct rdma_cm_id *id, struct rdma_conn_param *param);
+	int (*reject)(struct rdma_cm_id *id, const void *private_data, uint8_t len);
+	int (*disconnect)(struct rdma_cm_id *id);
+	int (*get_cm_event)(struct rdma_event_channel *channel, struct rdma_cm_event **event);
+	int (*ack_cm_event)(struct rdma_cm_event *event);
+};
+
+/* The embedded iWARP device: always there. */
+const struct verbs *verbs_iwarp(void);
+
+/*
+ * The libraries' devices.  Returns NULL where the libraries cannot be loaded, with a sentence in
+ * why (at most len bytes) that names the library and the dynamic linker's own words.  A table is
+ * also returned where the libraries load but no device exists: get_device_list then says so.
+ */
+const struct verbs *verbs_system(char *why, size_t len);
+
+/*
+ * Options of the embedded device, for the whole process, read when a connection is made.
+ * crc: the initiator asks for MPA CRC and the responder requires it (default off; a peer's request
+ * for CRC is always honoured).  congestion: TCP congestion control for the connections, NULL for
+ * the default ("reno" where it is available, which is several times faster than BBR locally).
+ */
+struct iwarp_options {
+	bool crc;
+	const char *congestion;
+	uint16_t mpa_revision;		/* what the initiator speaks: 2 (default) or 1 */
+	uint32_t first_fpdu_delay_us;	/* pause between the MPA reply and ESTABLISHED: 2000 */
+	uint32_t handshake_timeout_ms;	/* for the TCP connect and each MPA frame: 3000 */
+};
+void iwarp_set_options(const struct iwarp_options *options);
+void iwarp_get_options(struct iwarp_options *options);
+
+/*
+ * Why the connection of an embedded queue pair ended, as a sentence ("the peer closed the
+ * connection", "sent TERMINATE DDP tagged invalid STag (0x1234)", ...), or "" while it is up or for
+ * a queue pair of another device.  Valid until the queue pair is destroyed.
+ */
+const char *iwarp_qp_end_reason(struct ibv_qp *qp);
+
+#endif

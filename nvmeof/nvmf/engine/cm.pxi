@@ -1,0 +1,374 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# Connection management of the target: listeners, requests and events (<rdma/rdma_cma.h>).
+
+cdef uint16_t REJECT_NO_RESOURCES = 6  # sts of an NVMe-oF reject
+
+cdef tuple CM_EVENTS = (
+    "ADDR_RESOLVED", "ADDR_ERROR", "ROUTE_RESOLVED", "ROUTE_ERROR", "CONNECT_REQUEST",
+    "CONNECT_RESPONSE", "CONNECT_ERROR", "UNREACHABLE", "REJECTED", "ESTABLISHED",
+    "DISCONNECTED", "DEVICE_REMOVAL", "MULTICAST_JOIN", "MULTICAST_ERROR", "ADDR_CHANGE",
+    "TIMEWAIT_EXIT",
+)
+
+cdef dict LISTEN_HINTS = {
+    "EADDRNOTAVAIL": "no interface of this machine has that address",
+    "EACCES": "ports below 1024 need root or CAP_NET_BIND_SERVICE",
+    "EADDRINUSE": "stop what listens there, or choose another port",
+    "ENODEV": "no RDMA device serves that address, but the embedded one (iwarp) would",
+}
+
+
+@cython.final
+cdef class EventChannel:
+    """RDMA-CM events; fileno() is readable when get_event() has one."""
+
+    cdef const verbs *_verbs
+    cdef rdma_event_channel *_channel
+    cdef dict _listeners  # address of the rdma_cm_id to Listener
+    cdef dict _qpairs  # the same to Qpair, from accept to destroy
+    cdef object _requests  # the same to undecided ConnectRequest, weakly
+    cdef bint _closing
+    cdef str _made
+    cdef readonly str kind
+    cdef object __weakref__
+
+    def __cinit__(self, kind):
+        cdef int code
+        cdef const verbs *table = table_of(kind)
+        self._listeners = {}
+        self._qpairs = {}
+        self._requests = WeakValueDictionary()
+        with nogil:
+            clear_errno()
+            self._channel = table.create_event_channel()
+            code = errno
+        if self._channel == NULL:
+            code = code or ENODEV
+            raise EngineError(code, f"cannot open an RDMA-CM event channel on the {kind} device: "
+                                    f"{os.strerror(code)}")
+        self._verbs = table
+        self.kind = kind
+        fcntl(self._channel.fd, F_SETFL, fcntl(self._channel.fd, F_GETFL) | O_NONBLOCK)
+        self._made = made_at()
+
+    cdef rdma_event_channel *get(self) except NULL:
+        if self._channel == NULL or self._closing:
+            raise closed("event channel")
+        return self._channel
+
+    def fileno(self):
+        return self.get().fd
+
+    def listen(self, str host, int port, int backlog=128):
+        return listener_on(self, self.get(), host, port, backlog)
+
+    def get_event(self):
+        """The next event, acknowledged; None where there is none."""
+        cdef rdma_cm_event *event
+        cdef rdma_event_channel *channel = self.get()
+        cdef pollfd ready
+        cdef int code
+        ready.fd = channel.fd
+        ready.events = POLLIN
+        while True:
+            ready.revents = 0
+            if poll(&ready, 1, 0) <= 0:
+                return None
+            clear_errno()
+            if self._verbs.get_cm_event(channel, &event) != 0:
+                code = errno
+                if code == EAGAIN:
+                    return None
+                raise EngineError(code or EIO, f"cannot get an RDMA-CM event: "
+                                               f"{os.strerror(code or EIO)}")
+            try:
+                out = self.take(event)
+            finally:
+                self._verbs.ack_cm_event(event)
+            if isinstance(out, ConnectRequest) and (<ConnectRequest>out).listener is None:
+                (<ConnectRequest>out).refuse()  # its listener was closed since
+            elif out is not None:
+                return out
+
+    cdef object take(self, rdma_cm_event *event):
+        """What an event says to Python; None where nothing of ours is concerned any more."""
+        cdef uintptr_t key = <uintptr_t>event.id
+        cdef ConnectRequest request
+        if event.event == RDMA_CM_EVENT_CONNECT_REQUEST:
+            return request_from(self, event)
+        qpair = self._qpairs.get(key)
+        if qpair is not None:
+            return qpair_event_from(qpair, event.event, event.status)
+        request = self._requests.get(key)
+        if request is not None:
+            request.gone = True
+        return None
+
+    cdef forget(self, rdma_cm_id *id):
+        """The CM id of a queue pair was destroyed."""
+        self._qpairs.pop(<uintptr_t>id, None)
+        if self._closing and not self._qpairs:
+            self.destroy()
+
+    cdef destroy(self):
+        cdef rdma_event_channel *channel = self._channel
+        self._channel = NULL
+        if channel != NULL:
+            with nogil:
+                self._verbs.destroy_event_channel(channel)
+
+    def close(self):
+        """Close the listeners, reject what waits; the channel itself ends with its last Qpair."""
+        if self._channel == NULL or self._closing:
+            return
+        for listener in list(self._listeners.values()):
+            listener.close()
+        while True:
+            try:
+                event = self.get_event()
+            except EngineError:
+                break
+            if event is None:
+                break
+            if isinstance(event, ConnectRequest):
+                (<ConnectRequest>event).refuse()
+        for request in list(self._requests.values()):
+            (<ConnectRequest>request).refuse()
+        self._closing = True
+        if not self._qpairs:
+            self.destroy()
+
+    def __repr__(self):
+        return f"<EventChannel {self.kind} {len(self._listeners)} listeners>"
+
+    def __del__(self):
+        if self._channel != NULL and not self._closing:
+            warn_open(self, f"EventChannel made at {self._made} was never closed")
+            self.close()
+
+
+@cython.final
+cdef class Listener:
+    """A listening address; close() it, or its channel."""
+
+    cdef rdma_cm_id *_id
+    cdef EventChannel _channel
+    cdef readonly tuple address
+    cdef object __weakref__
+
+    def __init__(self):
+        raise TypeError("a Listener comes from EventChannel.listen()")
+
+    def close(self):
+        cdef rdma_cm_id *id = self._id
+        cdef const verbs *table
+        if id == NULL:
+            return
+        table = self._channel._verbs
+        self._channel._listeners.pop(<uintptr_t>id, None)
+        self._id = NULL
+        with nogil:
+            table.destroy_id(id)
+
+    def __repr__(self):
+        return f"<Listener {self.address[0]}:{self.address[1]}{'' if self._id else ' closed'}>"
+
+
+cdef object cannot_listen(str host, int port, EventChannel channel, int code, str words=None):
+    where = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    hint = LISTEN_HINTS.get(errorcode.get(code, ""), "")
+    return EngineError(code, f"cannot listen on {where} with the {channel.kind} device: "
+                             f"{words or os.strerror(code)}{'; ' + hint if hint else ''}")
+
+
+cdef Listener listener_on(EventChannel channel, rdma_event_channel *c, str host, int port,
+                          int backlog):
+    cdef const verbs *table = channel._verbs
+    cdef rdma_cm_id *id = NULL
+    cdef addrinfo hints
+    cdef addrinfo *found = NULL
+    cdef int code = 0
+    cdef int failure
+    cdef int one = 1
+    cdef const char *host_c = NULL
+    cdef const char *port_c
+    cdef Listener listener
+    if not 0 <= port <= 65535:
+        raise ValueError(f"a port is 0 to 65535, not {port}")
+    host_bytes = host.encode("idna") if host else b""
+    port_bytes = str(port).encode("ascii")
+    if host:
+        host_c = PyBytes_AS_STRING(host_bytes)
+    port_c = PyBytes_AS_STRING(port_bytes)
+    memset(&hints, 0, sizeof(hints))
+    hints.ai_flags = AI_PASSIVE | AI_NUMERICSERV
+    hints.ai_socktype = SOCK_STREAM
+    with nogil:
+        failure = getaddrinfo(host_c, port_c, &hints, &found)
+    if failure != 0:
+        raise cannot_listen(host, port, channel, EINVAL,
+                            gai_strerror(failure).decode("utf-8", "replace"))
+    with nogil:
+        clear_errno()
+        if table.create_id(c, &id, NULL, RDMA_PS_TCP) != 0:
+            code = errno
+        else:
+            if found.ai_family == AF_INET6:
+                table.set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_AFONLY, &one, sizeof(one))
+            clear_errno()
+            if table.bind_addr(id, found.ai_addr) != 0 or table.listen(id, backlog) != 0:
+                code = errno
+                if code == 0:
+                    code = EIO
+                table.destroy_id(id)
+        freeaddrinfo(found)
+    if code != 0:
+        raise cannot_listen(host, port, channel, code)
+    listener = Listener.__new__(Listener)
+    listener._id = id
+    listener._channel = channel
+    listener.address = address_of(&id.route.addr.src_addr)
+    channel._listeners[<uintptr_t>id] = listener
+    return listener
+
+
+@cython.final
+cdef class ConnectRequest:
+    """A CM REQ: accept or reject it."""
+
+    cdef rdma_cm_id *_id
+    cdef EventChannel _channel
+    cdef readonly Listener listener
+    cdef readonly bytes private_data
+    cdef readonly uint8_t initiator_depth
+    cdef readonly uint8_t responder_resources
+    cdef readonly tuple peer
+    cdef readonly tuple local
+    cdef readonly bint gone
+    cdef object __weakref__
+
+    def __init__(self):
+        raise TypeError("a ConnectRequest comes from EventChannel.get_event()")
+
+    cdef rdma_cm_id *get(self) except NULL:
+        if self._id == NULL:
+            raise EngineError(EINVAL, "the connect request was decided before")
+        return self._id
+
+    def accept(self, Target target not None, *, unsigned reactor, uint16_t qid,
+               uint16_t recv_depth, uint16_t send_depth, uint32_t in_capsule,
+               uint32_t max_transfer, uint8_t initiator_depth, uint8_t responder_resources=0):
+        cdef rdma_cm_id *id = self.get()
+        cdef c_target *t = target.get()
+        cdef const verbs *table = self._channel._verbs
+        cdef target_qpair_options options
+        cdef char err[ERR]
+        cdef int code
+        cdef Qpair qpair
+        cdef target_qpair *made
+        if reactor >= target.reactors:
+            raise ValueError(f"reactor {reactor} of {target.reactors}")
+        qpair = Qpair.__new__(Qpair)
+        qpair._target = target
+        qpair.qid = qid
+        qpair.reactor = reactor
+        qpair.peer = self.peer
+        qpair._id = id
+        memset(&options, 0, sizeof(options))
+        options.reactor = reactor
+        options.qid = qid
+        options.recv_depth = recv_depth
+        options.send_depth = send_depth
+        options.in_capsule = in_capsule
+        options.max_transfer = max_transfer
+        options.initiator_depth = initiator_depth
+        options.responder_resources = responder_resources
+        options.cookie = <void *>qpair
+        err[0] = 0
+        target._qpairs.add(qpair)
+        with nogil:
+            clear_errno()
+            made = target_qpair_accept(t, table, id, &options, err, ERR)
+            code = errno
+        if made == NULL:
+            target._qpairs.discard(qpair)
+            raise failed(code, err)
+        qpair._qp = made
+        qpair._channel = self._channel
+        self._channel._qpairs[<uintptr_t>id] = qpair
+        self.decided()
+        return qpair
+
+    def reject(self, bytes private_data):
+        cdef rdma_cm_id *id = self.get()
+        cdef const verbs *table = self._channel._verbs
+        cdef const void *data = PyBytes_AS_STRING(private_data)
+        if len(private_data) > 255:
+            raise ValueError("private data has at most 255 bytes")
+        cdef uint8_t length = <uint8_t>len(private_data)
+        self.decided()
+        with nogil:
+            table.reject(id, data, length)
+            table.destroy_id(id)
+
+    cdef decided(self):
+        self._channel._requests.pop(<uintptr_t>self._id, None)
+        self._id = NULL
+
+    cdef refuse(self):
+        """Reject it for nobody decided."""
+        cdef nvme_rdma_cm_rej rej
+        if self._id != NULL:
+            rej.recfmt = 0
+            rej.sts = REJECT_NO_RESOURCES
+            self.reject(PyBytes_FromStringAndSize(<const char *>&rej, sizeof(rej)))
+
+    def __repr__(self):
+        return f"<ConnectRequest from {self.peer[0]}:{self.peer[1]}>"
+
+    def __del__(self):
+        if self._id != NULL and self._channel._channel != NULL:
+            if not self.gone:
+                warn_open(self, f"{self!r} was never accepted nor rejected")
+            self.refuse()
+
+
+cdef ConnectRequest request_from(EventChannel channel, rdma_cm_event *event):
+    cdef ConnectRequest request = ConnectRequest.__new__(ConnectRequest)
+    cdef const rdma_conn_param *conn = nvmf_event_conn(event)
+    cdef const char *data = <const char *>conn.private_data
+    cdef rdma_cm_id *id = event.id
+    request._channel = channel
+    request._id = id
+    request.listener = channel._listeners.get(<uintptr_t>event.listen_id)
+    request.private_data = (PyBytes_FromStringAndSize(data, conn.private_data_len)
+                            if data != NULL else b"")
+    request.initiator_depth = conn.initiator_depth
+    request.responder_resources = conn.responder_resources
+    request.peer = address_of(&id.route.addr.dst_addr)
+    request.local = address_of(&id.route.addr.src_addr)
+    channel._requests[<uintptr_t>id] = request
+    return request
+
+
+@cython.final
+cdef class QpairEvent:
+    """An event of an accepted connection."""
+
+    cdef readonly Qpair qpair
+    cdef readonly str name
+    cdef readonly int status
+
+    def __init__(self):
+        raise TypeError("a QpairEvent comes from EventChannel.get_event()")
+
+    def __repr__(self):
+        return f"<QpairEvent {self.name} status {self.status} of {self.qpair!r}>"
+
+
+cdef QpairEvent qpair_event_from(Qpair qpair, int event, int status):
+    cdef QpairEvent out = QpairEvent.__new__(QpairEvent)
+    out.qpair = qpair
+    out.name = CM_EVENTS[event] if 0 <= event < len(CM_EVENTS) else f"event {event}"
+    out.status = status
+    return out

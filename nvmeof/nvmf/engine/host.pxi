@@ -1,0 +1,352 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# The host: registered memory, queues, the native load (c/host/host.h).
+
+cdef enum:
+    POLL_MAX = 64
+
+
+@cython.final
+cdef class HostDevice:
+    """A device that host queues and their memory are made on; it ends with the last of them."""
+
+    cdef host_device *_device
+    cdef readonly str kind
+    cdef object __weakref__
+
+    def __cinit__(self, kind="iwarp"):
+        cdef char err[ERR]
+        cdef const verbs *table = table_of(kind)
+        cdef int code
+        err[0] = 0
+        with nogil:
+            clear_errno()
+            self._device = host_device_get(table, err, ERR)
+            code = errno
+        if self._device == NULL:
+            raise failed(code, err)
+        self.kind = kind
+
+    def alloc(self, Py_ssize_t length):
+        """Memory of the engine's own, page aligned, registered."""
+        return memory_of(self, length, None)
+
+    def register(self, buffer):
+        """Register a writable buffer, which stays exported until the memory is closed."""
+        return memory_of(self, 0, buffer)
+
+    def __dealloc__(self):
+        if self._device != NULL:
+            host_device_put(self._device)
+
+
+@cython.final
+@cython.no_gc_clear
+cdef class HostMemory:
+    """Registered memory; a buffer itself (memoryview(memory))."""
+
+    cdef host_memory *_memory
+    cdef HostDevice _device
+    cdef Py_buffer _view  # what was registered
+    cdef bint _viewed
+    cdef int _exports  # buffers of this object that are alive
+    cdef int _commands  # that move data to or from it
+    cdef str _made
+    cdef object __weakref__
+
+    def __init__(self):
+        raise TypeError("a HostMemory comes from HostDevice.alloc() or register()")
+
+    def __len__(self):
+        return 0 if self._memory == NULL else <Py_ssize_t>self._memory.length
+
+    def __getbuffer__(self, Py_buffer *buffer, int flags):
+        if self._memory == NULL:
+            raise BufferError("the memory is closed")
+        PyBuffer_FillInfo(buffer, self, self._memory.addr, <Py_ssize_t>self._memory.length, 0,
+                          flags)
+        self._exports += 1
+
+    def __releasebuffer__(self, Py_buffer *buffer):
+        self._exports -= 1
+
+    @property
+    def address(self):
+        """Where it begins, to tell which part of it a memoryview is."""
+        return 0 if self._memory == NULL else <uintptr_t>self._memory.addr
+
+    def offset_of(self, buffer):
+        """Offset of a contiguous buffer that lies in this memory, or -1 where it does not."""
+        cdef Py_buffer view
+        cdef uintptr_t begin
+        cdef uintptr_t base
+        cdef Py_ssize_t out = -1
+        if self._memory == NULL:
+            return -1
+        PyObject_GetBuffer(buffer, &view, PyBUF_SIMPLE)
+        begin = <uintptr_t>view.buf
+        base = <uintptr_t>self._memory.addr
+        if base <= begin and begin + <size_t>view.len <= base + self._memory.length:
+            out = <Py_ssize_t>(begin - base)
+        PyBuffer_Release(&view)
+        return out
+
+    def close(self):
+        cdef host_memory *memory = self._memory
+        if memory == NULL:
+            return
+        if self._exports:
+            raise BufferError(f"{self._exports} buffers of the memory are in use")
+        if self._commands:
+            raise EngineError(EBUSY, f"{self._commands} commands move data to or from the memory")
+        self._memory = NULL
+        with nogil:
+            host_memory_free(memory)
+        if self._viewed:
+            self._viewed = False
+            PyBuffer_Release(&self._view)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def __repr__(self):
+        return f"<HostMemory {len(self)} bytes>" if self._memory != NULL else "<HostMemory closed>"
+
+    def __del__(self):
+        if self._memory != NULL and self._made is not None:
+            made, self._made = self._made, None  # say it once
+            warn_open(self, f"HostMemory made at {made} was never closed")
+
+    def __dealloc__(self):
+        # Not before: a queue or a memoryview that is collected with it may use it until then.
+        if self._memory != NULL:
+            host_memory_free(self._memory)
+        if self._viewed:
+            PyBuffer_Release(&self._view)
+
+
+cdef HostMemory memory_of(HostDevice device, Py_ssize_t length, buffer):
+    cdef HostMemory memory = HostMemory.__new__(HostMemory)
+    cdef char err[ERR]
+    cdef int code
+    cdef void *addr = NULL
+    if buffer is not None:
+        PyObject_GetBuffer(buffer, &memory._view, PyBUF_WRITABLE)
+        memory._viewed = True
+        length = memory._view.len
+        addr = memory._view.buf
+    err[0] = 0
+    code = EINVAL
+    if length > 0:
+        with nogil:
+            clear_errno()
+            if addr == NULL:
+                memory._memory = host_memory_alloc(device._device, length, err, ERR)
+            else:
+                memory._memory = host_memory_register(device._device, addr, length, err, ERR)
+            code = errno
+    if memory._memory == NULL:
+        if memory._viewed:
+            memory._viewed = False
+            PyBuffer_Release(&memory._view)
+        if length <= 0:
+            raise ValueError("registered memory has at least one byte")
+        raise failed(code, err)
+    memory._device = device
+    memory._made = made_at()
+    return memory
+
+
+@cython.final
+cdef class HostQueue:
+    """A connected queue.  Not thread-safe, and polled by whoever submits."""
+
+    cdef host_queue *_queue
+    cdef HostDevice _device
+    cdef dict _pending  # CID to (user, HostMemory, address of its window or 0)
+    cdef uint32_t _in_capsule
+    cdef bint _windows  # registration costs nothing: expose exactly what a command names
+    cdef str _made
+    cdef str _reason
+    cdef readonly uint16_t qid
+    cdef readonly unsigned size
+    cdef object __weakref__
+
+    def __cinit__(self, HostDevice device not None, *, str traddr not None, trsvcid="4420",
+                  host_traddr=None, uint16_t qid=0, uint16_t size=32, uint16_t cntlid=0,
+                  uint32_t in_capsule=0, uint32_t timeout_ms=3000):
+        cdef host_queue_options options
+        cdef host_error error
+        cdef host_queue *queue
+        cdef int code
+        traddr_bytes = traddr.encode()
+        trsvcid_bytes = str(trsvcid).encode()
+        host_bytes = b"" if host_traddr is None else host_traddr.encode()
+        options.traddr = PyBytes_AS_STRING(traddr_bytes)
+        options.trsvcid = PyBytes_AS_STRING(trsvcid_bytes)
+        options.host_traddr = PyBytes_AS_STRING(host_bytes) if host_bytes else NULL
+        options.qid = qid
+        options.size = size
+        options.cntlid = cntlid
+        options.in_capsule = in_capsule
+        options.timeout_ms = timeout_ms
+        options.notify = True
+        memset(&error, 0, sizeof(error))
+        error.cm_event = -1
+        with nogil:
+            clear_errno()
+            queue = host_queue_connect(device._device, &options, &error)
+            code = errno
+        if queue == NULL:
+            raise connect_failed(code, &error)
+        self._queue = queue
+        self._device = device
+        self._pending = {}
+        self._in_capsule = in_capsule
+        self._windows = device.kind == "iwarp"
+        self._reason = ""
+        self.qid = qid
+        self.size = host_queue_size(queue)
+        self._made = made_at()
+
+    cdef host_queue *get(self) except NULL:
+        if self._queue == NULL:
+            raise closed("queue")
+        return self._queue
+
+    @property
+    def outstanding(self):
+        return 0 if self._queue == NULL else host_queue_outstanding(self._queue)
+
+    @property
+    def reason(self):
+        """Why the connection was lost, or ""."""
+        cdef const char *why
+        if self._queue != NULL:
+            why = host_queue_reason(self._queue)
+            self._reason = "" if why == NULL else why.decode("utf-8", "replace")
+        return self._reason
+
+    def fileno(self):
+        return host_queue_fd(self.get())
+
+    cdef object lost(self, int code, str what):
+        why = self.reason
+        if code == ENOTCONN and why:
+            return EngineError(code, f"{what}: the connection was lost: {why}")
+        return EngineError(code, f"{what}: {os.strerror(code)}")
+
+    def submit(self, sqe, user, HostMemory memory=None, size_t offset=0, uint32_t length=0,
+               bint to_device=False, bint in_capsule=True):
+        cdef host_queue *queue = self.get()
+        cdef nvme_sqe entry
+        cdef host_data data
+        cdef host_data *moved = NULL
+        cdef host_memory *window = NULL
+        cdef char err[ERR]
+        cdef Py_buffer view
+        cdef int cid
+        PyObject_GetBuffer(sqe, &view, PyBUF_SIMPLE)
+        if view.len != sizeof(entry):
+            PyBuffer_Release(&view)
+            raise ValueError("a submission queue entry has 64 bytes")
+        memcpy(&entry, view.buf, sizeof(entry))
+        PyBuffer_Release(&view)
+        if length:
+            if memory is None or memory._memory == NULL:
+                raise ValueError("data moves to and from registered memory that is open")
+            if offset > memory._memory.length or length > memory._memory.length - offset:
+                raise ValueError(f"{length} bytes at {offset} are not in a memory of "
+                                 f"{memory._memory.length}")
+            if memory._device._device != self._device._device:
+                raise ValueError("the memory is registered on another device than the queue's")
+            data.addr = <char *>memory._memory.addr + offset
+            data.length = length
+            data.to_device = to_device
+            data.in_capsule = in_capsule
+            if (self._windows and length != memory._memory.length
+                    and not (to_device and in_capsule and length <= self._in_capsule)):
+                err[0] = 0
+                window = host_memory_register(self._device._device, data.addr, length, err, ERR)
+                if window == NULL:
+                    raise failed(ENOMEM, err)
+            data.rkey = memory._memory.rkey if window == NULL else window.rkey
+            data.lkey = memory._memory.lkey if window == NULL else window.lkey
+            moved = &data
+        held = (user, memory if length else None, <uintptr_t>window)
+        cid = host_queue_submit(queue, &entry, moved, <void *>held, False)
+        if cid < 0:
+            if window != NULL:
+                host_memory_free(window)
+            if cid == -EAGAIN:
+                raise BlockingIOError(EAGAIN, f"the queue has {self.size} commands outstanding")
+            raise self.lost(-cid, f"cannot submit a command to queue {self.qid}")
+        self._pending[cid] = held
+        if length:
+            memory._commands += 1
+        return cid
+
+    cdef object release(self, held):
+        """The user of what was outstanding; its memory is free again, and closed to the peer."""
+        if held[2]:
+            host_memory_free(<host_memory *><uintptr_t>held[2])
+        if held[1] is not None:
+            (<HostMemory>held[1])._commands -= 1
+        return held[0]
+
+    def poll(self, int limit=POLL_MAX):
+        cdef host_queue *queue = self.get()
+        cdef host_completion completions[POLL_MAX]
+        cdef nvme_cqe *cqe
+        cdef list out = []
+        cdef int index
+        cdef int count = host_queue_poll(queue, completions, min(max(limit, 1), POLL_MAX))
+        if count < 0:
+            raise self.lost(-count, f"queue {self.qid}")
+        for index in range(count):
+            cqe = &completions[index].cqe
+            held = self._pending.pop(cqe.cid, None)
+            if held is not None:
+                out.append((self.release(held), cqe.status >> 1, cqe.dw0, cqe.dw1))
+        return out
+
+    def arm(self):
+        cdef int code = host_queue_arm(self.get())
+        if code < 0:
+            raise self.lost(-code, f"cannot arm queue {self.qid}")
+
+    def drain(self):
+        host_queue_drain(self.get())
+
+    def abandon(self):
+        cdef host_queue *queue = self.get()
+        cdef void *users[POLL_MAX]
+        while host_queue_abandon(queue, users, POLL_MAX) == POLL_MAX:
+            pass
+        users_left = [self.release(held) for held in self._pending.values()]
+        self._pending.clear()
+        return users_left
+
+    def close(self):
+        cdef host_queue *queue = self._queue
+        if queue == NULL:
+            return
+        self.reason  # kept for who asks later
+        self._queue = NULL
+        with nogil:
+            host_queue_destroy(queue)
+        for held in self._pending.values():
+            self.release(held)
+        self._pending.clear()
+
+    def __repr__(self):
+        if self._queue == NULL:
+            return f"<HostQueue qid {self.qid} closed>"
+        return f"<HostQueue qid {self.qid} {self.outstanding}/{self.size}>"
+
+    def __del__(self):
+        if self._queue != NULL:
+            warn_open(self, f"HostQueue made at {self._made} was never closed")
+            self.close()

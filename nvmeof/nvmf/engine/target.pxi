@@ -1,0 +1,242 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# The target: reactors, upcalls, namespaces (c/target/target.h).  Queue pairs are in qpair.pxi.
+
+
+@cython.final
+cdef class Target:
+    """Reactors and what they share.  fileno() is readable when upcalls() has something."""
+
+    cdef c_target *_target
+    cdef readonly unsigned reactors
+    cdef set _qpairs  # every Qpair from accept to destroy: upcalls carry borrowed references
+    cdef dict _namespaces  # address of the target_namespace to Namespace
+    cdef set _tables
+    cdef str _made
+    cdef object __weakref__
+
+    def __cinit__(self, *, reactors=1, cpus=None, spin_us=100, buffer_size=131072, buffers=128):
+        cdef target_options options
+        cdef char err[ERR]
+        cdef int pinned[64]
+        cdef int code
+        cdef c_target *made
+        if not 1 <= reactors <= 64:
+            raise ValueError(f"a target has 1 to 64 reactors, not {reactors}")
+        if cpus is not None and len(cpus) != reactors:
+            raise ValueError(f"{reactors} reactors need {reactors} CPUs, not {len(cpus)}")
+        memset(&options, 0, sizeof(options))
+        options.reactors = reactors
+        if cpus is not None:
+            for index, cpu in enumerate(cpus):
+                pinned[index] = cpu
+            options.cpus = pinned
+        options.spin_us = spin_us
+        options.buffer_size = buffer_size
+        options.buffers = buffers
+        options.cq_entries = 4096
+        self._qpairs = set()
+        self._namespaces = {}
+        self._tables = set()
+        err[0] = 0
+        with nogil:
+            clear_errno()
+            made = target_create(&options, err, ERR)
+            code = errno
+        if made == NULL:
+            raise failed(code, err)
+        self._target = made
+        self.reactors = options.reactors
+        self._made = made_at()
+
+    cdef c_target *get(self) except NULL:
+        if self._target == NULL:
+            raise closed("target")
+        return self._target
+
+    def fileno(self):
+        return target_fd(self.get())
+
+    def upcalls(self):
+        cdef target_upcall *up = target_upcalls(self.get())
+        cdef target_upcall *following
+        cdef list out = []
+        cdef Namespace namespace
+        while up != NULL:
+            following = up.next
+            if up.type == TARGET_UPCALL_COMMAND:
+                out.append(command_from(<Qpair>up.cookie, up.request))
+            elif up.type == TARGET_UPCALL_CLOSED:
+                out.append(closed_from(<Qpair>up.cookie, up.reason))
+            elif up.type == TARGET_UPCALL_RETIRED:
+                namespace = self._namespaces.get(<uintptr_t>up.ns)
+                if namespace is not None:
+                    namespace._state = NAMESPACE_FREE
+                    out.append(retired_from(namespace))
+            up = following
+        return out
+
+    def close(self):
+        cdef c_target *t = self._target
+        cdef Qpair qpair
+        cdef Namespace namespace
+        cdef NamespaceTable table
+        if t == NULL:
+            return
+        self._target = NULL
+        with nogil:
+            target_destroy(t)
+        # C has freed the queue pairs, the tables and the namespaces: no pointer may remain.
+        for qpair in self._qpairs:
+            qpair.forget()
+        for table in self._tables:
+            table._table = NULL
+        for namespace in self._namespaces.values():
+            namespace.forget()
+        self._qpairs = set()
+        self._namespaces = {}
+        self._tables = set()
+
+    def __repr__(self):
+        if self._target == NULL:
+            return "<Target closed>"
+        return f"<Target {self.reactors} reactors, {len(self._qpairs)} queue pairs>"
+
+    def __del__(self):
+        if self._target != NULL:
+            warn_open(self, f"Target made at {self._made} was never closed")
+            self.close()
+
+
+cdef enum NamespaceState:
+    NAMESPACE_FREE  # in no table
+    NAMESPACE_SHOWN  # in a table
+    NAMESPACE_RETIRING  # taken out, perhaps in use by a reactor still
+
+
+@cython.final
+cdef class Namespace:
+    """A store with an NSID, on the reactors of one target."""
+
+    cdef target_namespace *_ns
+    cdef Target _target
+    cdef NamespaceState _state
+    cdef readonly Store store
+    cdef readonly uint32_t nsid
+    cdef object __weakref__
+
+    def __cinit__(self, Target target not None, uint32_t nsid, Store store not None):
+        cdef char err[ERR]
+        cdef int code
+        err[0] = 0
+        clear_errno()
+        self._ns = target_namespace_create(target.get(), nsid, store.get(), err, ERR)
+        code = errno
+        if self._ns == NULL:
+            raise failed(code, err)
+        self.nsid = nsid
+        self.store = store
+        self._target = target
+        self._state = NAMESPACE_FREE
+        store._users += 1
+        target._namespaces[<uintptr_t>self._ns] = self
+
+    cdef target_namespace *get(self) except NULL:
+        if self._ns == NULL:
+            raise closed("namespace")
+        return self._ns
+
+    cdef forget(self):
+        """C has freed it, or is about to."""
+        if self._ns != NULL:
+            self._ns = NULL
+            self.store._users -= 1
+
+    @property
+    def stats(self):
+        cdef c_namespace_stats s
+        namespace_stats(self.get(), &s)
+        return {"reads": s.reads, "writes": s.writes, "read_bytes": s.read_bytes,
+                "write_bytes": s.write_bytes, "errors": s.errors,
+                "media_errors": s.media_errors}
+
+    def resized(self):
+        target_namespace_resized(self.get())
+
+    def close(self):
+        cdef target_namespace *ns = self._ns
+        if ns == NULL:
+            return
+        if self._state != NAMESPACE_FREE:
+            raise EngineError(EBUSY, f"namespace {self.nsid} is in use: take it out of its table "
+                                     "and wait for its Retired")
+        self._target._namespaces.pop(<uintptr_t>ns, None)
+        self.forget()
+        target_namespace_destroy(ns)
+
+    def __repr__(self):
+        return f"<Namespace {self.nsid} on {self.store!r}>"
+
+
+@cython.final
+cdef class NamespaceTable:
+    """What the hosts of one subsystem see: NSID to namespace."""
+
+    cdef target_nstable *_table
+    cdef Target _target
+    cdef int _users  # queue pairs
+    cdef dict _shown  # nsid to Namespace
+    cdef readonly uint32_t max_nsid
+    cdef object __weakref__
+
+    def __cinit__(self, Target target not None, uint32_t max_nsid):
+        cdef int code
+        clear_errno()
+        self._table = target_nstable_create(target.get(), max_nsid)
+        code = errno
+        if self._table == NULL:
+            raise EngineError(code or EINVAL, f"cannot make a table of {max_nsid} namespaces: "
+                                              f"{os.strerror(code or EINVAL)}")
+        self._target = target
+        self.max_nsid = max_nsid
+        self._shown = {}
+        target._tables.add(self)
+
+    cdef target_nstable *get(self) except NULL:
+        if self._table == NULL:
+            raise closed("namespace table")
+        return self._table
+
+    def set(self, uint32_t nsid, Namespace namespace):
+        cdef target_nstable *table = self.get()
+        cdef target_namespace *ns = NULL
+        cdef Namespace old = self._shown.get(nsid)
+        cdef int code
+        if namespace is old:
+            return
+        if namespace is not None:
+            ns = namespace.get()
+            if namespace._state != NAMESPACE_FREE:
+                raise EngineError(EBUSY, f"namespace {namespace.nsid} is in a table already")
+        code = target_nstable_set(table, nsid, ns)
+        if code < 0:
+            raise EngineError(-code, f"cannot put namespace {nsid} into a table of "
+                                     f"{self.max_nsid}: {os.strerror(-code)}")
+        if old is not None:
+            old._state = NAMESPACE_RETIRING
+            del self._shown[nsid]
+        if namespace is not None:
+            namespace._state = NAMESPACE_SHOWN
+            self._shown[nsid] = namespace
+
+    def close(self):
+        """Free it: when no queue pair uses it.  Its namespaces are retired."""
+        cdef target_nstable *table = self._table
+        if table == NULL:
+            return
+        if self._users:
+            raise EngineError(EBUSY, f"the namespace table is in use by {self._users} queue pairs")
+        for nsid in list(self._shown):
+            self.set(nsid, None)
+        self._table = NULL
+        self._target._tables.discard(self)
+        target_nstable_destroy(table)

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Devices that come and go, by way of pyudev: RDMA devices, block devices, NVMe controllers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self
+
+RDMA = "infiniband"
+"""Subsystem of RDMA devices."""
+BLOCK = "block"
+NVME = "nvme"
+
+
+class HotplugError(Exception):
+    """Devices cannot be followed here; says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceEvent:
+    """A device came, went or changed."""
+
+    action: str
+    """add, remove, change, bind, unbind, move, online or offline."""
+    subsystem: str
+    name: str
+    node: str | None
+    """Path of its device node."""
+
+
+class Hotplug:
+    """A udev monitor.  fileno() is readable when events() has something; close() it."""
+
+    def __init__(self, subsystems: Iterable[str] = (RDMA,)) -> None:
+        """Raises HotplugError where pyudev is not there or the kernel refuses."""
+        try:
+            import pyudev
+        except ImportError as error:
+            raise HotplugError(
+                f"pyudev cannot be imported ({error}): install it with pip or as python3-pyudev"
+            ) from None
+        try:
+            self._monitor: Any = pyudev.Monitor.from_netlink(pyudev.Context())
+            for subsystem in subsystems:
+                self._monitor.filter_by(subsystem)
+            self._monitor.start()
+        except (OSError, ValueError) as error:
+            raise HotplugError(f"udev events cannot be had here: {error}") from None
+
+    def fileno(self) -> int:
+        """Of the netlink socket."""
+        return int(self._monitor.fileno())
+
+    def events(self) -> list[DeviceEvent]:
+        """What has happened since the last call; does not wait."""
+        found: list[DeviceEvent] = []
+        while (device := self._monitor.poll(timeout=0)) is not None:
+            found.append(
+                DeviceEvent(
+                    str(device.action),
+                    str(device.subsystem),
+                    str(device.sys_name),
+                    device.device_node,
+                )
+            )
+        return found
+
+    async def __aiter__(self) -> AsyncIterator[DeviceEvent]:
+        loop = asyncio.get_running_loop()
+        ready = asyncio.Event()
+        loop.add_reader(self.fileno(), ready.set)
+        try:
+            while True:
+                for event in self.events():
+                    yield event
+                ready.clear()
+                await ready.wait()
+        finally:
+            loop.remove_reader(self.fileno())
+
+    def close(self) -> None:
+        """Stop listening; the socket goes with the object."""
+        self._monitor = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        where: TracebackType | None,
+    ) -> None:
+        self.close()

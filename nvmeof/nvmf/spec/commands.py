@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Builders of submission queue entries for hosts: 64 bytes each.
+
+CID, PSDT and the SGL are left zero: the engine fills them in.  ValueError where an argument does
+not fit its field.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+
+from nvmf.spec.fabrics import ConnectDw10, ConnectDw11
+from nvmf.spec.opcodes import AdminOpcode, Cns, FabricsType, FeatureId, IoOpcode
+from nvmf.spec.sqe import (
+    GetFeaturesDw10,
+    IdentifyDw10,
+    IdentifyDw11,
+    LogDw10,
+    LogDw11,
+    LogDw14,
+    SetFeaturesDw10,
+    Sqe,
+)
+
+ALL_NAMESPACES = 0xFFFFFFFF
+MAX_BLOCKS = 65536
+"""Logical blocks that one command can name."""
+MAX_DSM_RANGES = 256
+
+_FUA = 1 << 30
+_LIMITED_RETRY = 1 << 31
+_DEALLOCATE = 1 << 25
+_DSM_DEALLOCATE = 1 << 2
+
+
+def identify(
+    cns: int = Cns.CONTROLLER, nsid: int = 0, *, cntid: int = 0, csi: int = 0, specific: int = 0
+) -> bytes:
+    """Identify; 4096 bytes come back."""
+    dw10 = IdentifyDw10(cns, cntid).encode()
+    dw11 = IdentifyDw11(specific, csi).encode()
+    return Sqe(AdminOpcode.IDENTIFY, nsid, dw10, dw11).encode()
+
+
+def get_log_page(
+    lid: int,
+    length: int,
+    *,
+    nsid: int = ALL_NAMESPACES,
+    offset: int = 0,
+    lsp: int = 0,
+    rae: bool = False,
+    csi: int = 0,
+) -> bytes:
+    """Get Log Page: length bytes (a multiple of 4) from offset (bytes, a multiple of 4)."""
+    if length <= 0 or length % 4 or offset % 4:
+        raise ValueError(f"log page length {length} and offset {offset} must be multiples of 4")
+    dwords = length // 4 - 1
+    return Sqe(
+        AdminOpcode.GET_LOG_PAGE,
+        nsid,
+        LogDw10(lid, lsp, int(rae), dwords & 0xFFFF).encode(),
+        LogDw11(dwords >> 16).encode(),
+        offset & 0xFFFFFFFF,
+        offset >> 32,
+        LogDw14(csi=csi).encode(),
+    ).encode()
+
+
+def get_features(fid: int, *, nsid: int = 0, sel: int = 0, cdw11: int = 0) -> bytes:
+    """Get Features."""
+    return Sqe(AdminOpcode.GET_FEATURES, nsid, GetFeaturesDw10(fid, sel).encode(), cdw11).encode()
+
+
+def set_features(fid: int, cdw11: int = 0, *, nsid: int = 0, save: bool = False) -> bytes:
+    """Set Features."""
+    return Sqe(
+        AdminOpcode.SET_FEATURES, nsid, SetFeaturesDw10(fid, int(save)).encode(), cdw11
+    ).encode()
+
+
+def set_number_of_queues(queues: int) -> bytes:
+    """Set Features, Number of Queues: I/O queues asked for (at least 1)."""
+    return set_features(FeatureId.NUMBER_OF_QUEUES, (queues - 1) << 16 | (queues - 1))
+
+
+def set_keep_alive(kato_ms: int) -> bytes:
+    """Set Features, Keep Alive Timer: ms, 0 is off."""
+    return set_features(FeatureId.KEEP_ALIVE_TIMER, kato_ms)
+
+
+def keep_alive() -> bytes:
+    """Keep Alive."""
+    return Sqe(AdminOpcode.KEEP_ALIVE).encode()
+
+
+def async_event_request() -> bytes:
+    """Asynchronous Event Request."""
+    return Sqe(AdminOpcode.ASYNC_EVENT_REQUEST).encode()
+
+
+def abort(cid: int, sqid: int = 0) -> bytes:
+    """Abort of one command."""
+    return Sqe(AdminOpcode.ABORT, cdw10=cid << 16 | sqid).encode()
+
+
+def connect(
+    qid: int, sqsize: int, *, kato_ms: int = 0, disable_sq_flow_control: bool = False
+) -> bytes:
+    """Connect; its data is fabrics.ConnectData.  sqsize is 0's based: entries - 1."""
+    return Sqe(
+        AdminOpcode.FABRICS,
+        FabricsType.CONNECT,
+        ConnectDw10(0, qid).encode(),
+        ConnectDw11(sqsize, sq_flow_control_disabled=int(disable_sq_flow_control)).encode(),
+        kato_ms,
+    ).encode()
+
+
+def property_get(offset: int, size: int = 4) -> bytes:
+    """Property Get of 4 or 8 bytes; dwords 0 and 1 of the completion are the value."""
+    return Sqe(AdminOpcode.FABRICS, FabricsType.PROPERTY_GET, _property_size(size), offset).encode()
+
+
+def property_set(offset: int, value: int, size: int = 4) -> bytes:
+    """Property Set of 4 or 8 bytes."""
+    return Sqe(
+        AdminOpcode.FABRICS,
+        FabricsType.PROPERTY_SET,
+        _property_size(size),
+        offset,
+        value & 0xFFFFFFFF,
+        value >> 32,
+    ).encode()
+
+
+def _property_size(size: int) -> int:
+    if size not in (4, 8):
+        raise ValueError(f"a property has 4 or 8 bytes, not {size}")
+    return size // 8
+
+
+def disconnect() -> bytes:
+    """Disconnect of an I/O queue."""
+    return Sqe(AdminOpcode.FABRICS, FabricsType.DISCONNECT).encode()
+
+
+def _blocks(opcode: IoOpcode, nsid: int, slba: int, blocks: int, flags: int, dsm: int = 0) -> bytes:
+    if not 1 <= blocks <= MAX_BLOCKS:
+        raise ValueError(f"{blocks} blocks: a command takes 1 to {MAX_BLOCKS}")
+    return Sqe(opcode, nsid, slba & 0xFFFFFFFF, slba >> 32, (blocks - 1) | flags, dsm).encode()
+
+
+def _rw_flags(fua: bool, limited_retry: bool) -> int:
+    return (_FUA if fua else 0) | (_LIMITED_RETRY if limited_retry else 0)
+
+
+def read(
+    nsid: int, slba: int, blocks: int, *, fua: bool = False, limited_retry: bool = False
+) -> bytes:
+    """Read of blocks (1 to 65536) logical blocks."""
+    return _blocks(IoOpcode.READ, nsid, slba, blocks, _rw_flags(fua, limited_retry))
+
+
+def write(
+    nsid: int, slba: int, blocks: int, *, fua: bool = False, limited_retry: bool = False
+) -> bytes:
+    """Write of blocks (1 to 65536) logical blocks."""
+    return _blocks(IoOpcode.WRITE, nsid, slba, blocks, _rw_flags(fua, limited_retry))
+
+
+def compare(nsid: int, slba: int, blocks: int, *, fua: bool = False) -> bytes:
+    """Compare with blocks logical blocks of data."""
+    return _blocks(IoOpcode.COMPARE, nsid, slba, blocks, _rw_flags(fua, False))
+
+
+def verify(nsid: int, slba: int, blocks: int, *, fua: bool = False) -> bytes:
+    """Verify: read the blocks without transferring them."""
+    return _blocks(IoOpcode.VERIFY, nsid, slba, blocks, _rw_flags(fua, False))
+
+
+def write_zeroes(
+    nsid: int, slba: int, blocks: int, *, deallocate: bool = False, fua: bool = False
+) -> bytes:
+    """Write Zeroes; no data goes with it."""
+    flags = (_DEALLOCATE if deallocate else 0) | _rw_flags(fua, False)
+    return _blocks(IoOpcode.WRITE_ZEROES, nsid, slba, blocks, flags)
+
+
+def flush(nsid: int) -> bytes:
+    """Flush."""
+    return Sqe(IoOpcode.FLUSH, nsid).encode()
+
+
+def dataset_management(nsid: int, ranges: int, *, deallocate: bool = True) -> bytes:
+    """Dataset Management; its data is dsm_ranges()."""
+    if not 1 <= ranges <= MAX_DSM_RANGES:
+        raise ValueError(f"{ranges} ranges: a command takes 1 to {MAX_DSM_RANGES}")
+    return Sqe(
+        IoOpcode.DATASET_MANAGEMENT, nsid, ranges - 1, _DSM_DEALLOCATE if deallocate else 0
+    ).encode()
+
+
+def dsm_ranges(ranges: Iterable[tuple[int, int]]) -> bytes:
+    """The data of Dataset Management: (first block, blocks) each, 16 bytes a range."""
+    return b"".join(struct.pack("<IIQ", 0, blocks, slba) for slba, blocks in ranges)

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""NVMe Qualified Names and host identifiers (Base 2.0, 4.5)."""
+
+from __future__ import annotations
+
+import re
+import uuid
+
+DISCOVERY_NQN = "nqn.2014-08.org.nvmexpress.discovery"
+"""The well-known discovery subsystem."""
+UUID_NQN_PREFIX = "nqn.2014-08.org.nvmexpress:uuid:"
+"""An NQN made of a UUID."""
+MAX_NQN_BYTES = 223
+"""UTF-8 bytes of an NQN, without the NUL."""
+
+_DOMAIN_FORM = re.compile(
+    r"nqn\.\d{4}-(0[1-9]|1[0-2])"
+    r"\.[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?(\.[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?)*"
+    r"(:.+)?",
+    re.DOTALL,
+)
+
+
+def validate_nqn(nqn: str) -> str:
+    """The NQN itself; ValueError with a sentence where it is not one."""
+    try:
+        size = len(nqn.encode("utf-8"))
+    except UnicodeEncodeError:
+        raise ValueError(f"NQN {nqn!r} is not UTF-8") from None
+    if size > MAX_NQN_BYTES:
+        raise ValueError(f"NQN of {size} bytes is longer than {MAX_NQN_BYTES}")
+    if any(ord(char) < 0x20 or ord(char) == 0x7F for char in nqn):
+        raise ValueError(f"NQN {nqn!r} contains a control character")
+    if nqn.startswith(UUID_NQN_PREFIX):
+        text = nqn[len(UUID_NQN_PREFIX) :]
+        if not re.fullmatch(r"[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}", text):
+            raise ValueError(f"NQN {nqn!r} does not end in a UUID")
+        return nqn
+    if not _DOMAIN_FORM.fullmatch(nqn):
+        raise ValueError(
+            f"NQN {nqn!r} is not of the form nqn.YYYY-MM.DOMAIN:NAME or {UUID_NQN_PREFIX}UUID"
+        )
+    return nqn
+
+
+def is_valid_nqn(nqn: str) -> bool:
+    """Whether validate_nqn takes it."""
+    try:
+        validate_nqn(nqn)
+    except ValueError:
+        return False
+    return True
+
+
+def nqn_of_uuid(value: uuid.UUID) -> str:
+    """The NQN of a host or subsystem that is known by a UUID."""
+    return f"{UUID_NQN_PREFIX}{value}"
+
+
+def hostid_bytes(value: uuid.UUID | str) -> bytes:
+    """The 16 bytes of a host identifier as Linux puts them in Connect data (UUID order)."""
+    return (value if isinstance(value, uuid.UUID) else uuid.UUID(value)).bytes

@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Submission queue entries: the common form, and views of the command specific dwords."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import Annotated, Self
+
+from nvmf.spec.layout import Register, bits
+from nvmf.spec.sgl import Sgl
+from nvmf.spec.status import DecodeError, Status
+
+SIZE = 64
+"""Bytes of a submission queue entry."""
+PSDT_SGL = 0x40
+"""Byte 1: SGLs are used for this transfer; fabrics know nothing else."""
+_FORM = struct.Struct("<BBHIIIQ16s6I")
+
+
+@dataclass(frozen=True, slots=True)
+class Sqe:
+    """A submission queue entry (Base 2.0, figure 87)."""
+
+    opcode: int
+    nsid: int = 0
+    cdw10: int = 0
+    cdw11: int = 0
+    cdw12: int = 0
+    cdw13: int = 0
+    cdw14: int = 0
+    cdw15: int = 0
+    cdw2: int = 0
+    cdw3: int = 0
+    mptr: int = 0
+    cid: int = 0
+    """Command identifier; the engine fills it in on hosts."""
+    flags: int = 0
+    """FUSE in bits 1:0, PSDT in bits 7:6; the engine fills PSDT in on hosts."""
+    sgl1: bytes = bytes(16)
+    """The data pointer; the engine fills it in on hosts."""
+
+    @property
+    def fuse(self) -> int:
+        """Fused operation: 0 is a normal one."""
+        return self.flags & 3
+
+    @property
+    def psdt(self) -> int:
+        """PRP or SGL for Data Transfer."""
+        return self.flags >> 6
+
+    @property
+    def fctype(self) -> int:
+        """Fabrics command type, where the opcode is 7Fh: it sits where the NSID does elsewhere."""
+        return self.nsid & 0xFF
+
+    @property
+    def sgl(self) -> Sgl:
+        """The first descriptor."""
+        return Sgl.decode(self.sgl1)
+
+    @classmethod
+    def decode(cls, data: bytes | bytearray | memoryview) -> Self:
+        """From 64 bytes; DecodeError where there are fewer."""
+        if len(data) < SIZE:
+            raise DecodeError(f"SQE of {len(data)} bytes", Status.INVALID_FIELD)
+        opcode, flags, cid, nsid, cdw2, cdw3, mptr, sgl1, *cdw = _FORM.unpack_from(data)
+        ten, eleven, twelve, thirteen, fourteen, fifteen = cdw
+        return cls(
+            opcode,
+            nsid,
+            ten,
+            eleven,
+            twelve,
+            thirteen,
+            fourteen,
+            fifteen,
+            cdw2,
+            cdw3,
+            mptr,
+            cid,
+            flags,
+            sgl1,
+        )
+
+    def encode(self) -> bytes:
+        """64 bytes; ValueError where a value does not fit its field."""
+        try:
+            return _FORM.pack(
+                self.opcode,
+                self.flags,
+                self.cid,
+                self.nsid,
+                self.cdw2,
+                self.cdw3,
+                self.mptr,
+                self.sgl1,
+                self.cdw10,
+                self.cdw11,
+                self.cdw12,
+                self.cdw13,
+                self.cdw14,
+                self.cdw15,
+            )
+        except struct.error as error:
+            raise ValueError(f"{self}: {error}") from None
+
+
+@dataclass(frozen=True, slots=True)
+class IdentifyDw10(Register):
+    """Identify, dword 10 (Base 2.0, figure 270)."""
+
+    cns: Annotated[int, bits(0, 7)] = 0
+    cntid: Annotated[int, bits(16, 31)] = 0
+
+
+@dataclass(frozen=True, slots=True)
+class IdentifyDw11(Register):
+    """Identify, dword 11 (Base 2.0, figure 271)."""
+
+    cns_specific: Annotated[int, bits(0, 15)] = 0
+    csi: Annotated[int, bits(24, 31)] = 0
+
+
+@dataclass(frozen=True, slots=True)
+class LogDw10(Register):
+    """Get Log Page, dword 10 (Base 2.0, figure 197)."""
+
+    lid: Annotated[int, bits(0, 7)] = 0
+    lsp: Annotated[int, bits(8, 14)] = 0
+    rae: Annotated[int, bits(15)] = 0
+    """Retain Asynchronous Event."""
+    numdl: Annotated[int, bits(16, 31)] = 0
+    """Number of dwords, 0's based, low half."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogDw11(Register):
+    """Get Log Page, dword 11 (Base 2.0, figure 198)."""
+
+    numdu: Annotated[int, bits(0, 15)] = 0
+    lsi: Annotated[int, bits(16, 31)] = 0
+
+
+@dataclass(frozen=True, slots=True)
+class LogDw14(Register):
+    """Get Log Page, dword 14 (Base 2.0, figure 201)."""
+
+    uuid_index: Annotated[int, bits(0, 6)] = 0
+    ot: Annotated[int, bits(23)] = 0
+    """Offset Type: 1 is an index, 0 is bytes."""
+    csi: Annotated[int, bits(24, 31)] = 0
+
+
+@dataclass(frozen=True, slots=True)
+class GetFeaturesDw10(Register):
+    """Get Features, dword 10 (Base 2.0, figure 191)."""
+
+    fid: Annotated[int, bits(0, 7)] = 0
+    sel: Annotated[int, bits(8, 10)] = 0
+    """0 current, 1 default, 2 saved, 3 supported capabilities."""
+
+
+@dataclass(frozen=True, slots=True)
+class SetFeaturesDw10(Register):
+    """Set Features, dword 10 (Base 2.0, figure 315)."""
+
+    fid: Annotated[int, bits(0, 7)] = 0
+    sv: Annotated[int, bits(31)] = 0
+    """Save."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogRequest:
+    """What a Get Log Page command asks for."""
+
+    lid: int
+    length: int
+    """Bytes."""
+    offset: int
+    """Bytes."""
+    lsp: int
+    rae: bool
+    csi: int
+    offset_is_index: bool
+
+    @classmethod
+    def of(cls, sqe: Sqe) -> Self:
+        """The request in a command's dwords 10 to 14."""
+        dw10, dw11 = LogDw10.decode(sqe.cdw10), LogDw11.decode(sqe.cdw11)
+        dw14 = LogDw14.decode(sqe.cdw14)
+        return cls(
+            lid=dw10.lid,
+            length=((dw11.numdu << 16 | dw10.numdl) + 1) * 4,
+            offset=sqe.cdw13 << 32 | sqe.cdw12,
+            lsp=dw10.lsp,
+            rae=bool(dw10.rae),
+            csi=dw14.csi,
+            offset_is_index=bool(dw14.ot),
+        )

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Which handler an admin command has."""
+
+from __future__ import annotations
+
+from nvmf.spec.opcodes import AdminOpcode
+from nvmf.spec.status import Status, StatusError
+from nvmf.target.controller import Controller
+from nvmf.target.featureset import get_features, set_features
+from nvmf.target.identify import identify
+from nvmf.target.logpages import get_log_page
+from nvmf.target.request import Completion, Handler, Request, expect_length
+
+_NOT_ABORTED = 1
+
+
+def keep_alive(controller: Controller, request: Request) -> Completion:
+    """Keep Alive: that it came is what counts."""
+    expect_length(request, 0)
+    return Completion()
+
+
+def async_event_request(controller: Controller, request: Request) -> None:
+    """Asynchronous Event Request: stays outstanding until something happens."""
+    expect_length(request, 0)
+    controller.events.request(request)
+
+
+def abort(controller: Controller, request: Request) -> Completion:
+    """Abort: event requests can be; what the engine runs is left to finish, as Base 5.1 allows."""
+    expect_length(request, 0)
+    sqid, cid = request.sqe.cdw10 & 0xFFFF, request.sqe.cdw10 >> 16
+    if sqid != 0 and sqid not in controller.io_queues:
+        raise StatusError(Status.INVALID_FIELD, f"there is no queue {sqid}")
+    return Completion(0 if sqid == 0 and controller.events.abort(cid) else _NOT_ABORTED)
+
+
+ADMIN_HANDLERS: dict[int, Handler] = {
+    AdminOpcode.GET_LOG_PAGE: get_log_page,
+    AdminOpcode.IDENTIFY: identify,
+    AdminOpcode.ABORT: abort,
+    AdminOpcode.SET_FEATURES: set_features,
+    AdminOpcode.GET_FEATURES: get_features,
+    AdminOpcode.ASYNC_EVENT_REQUEST: async_event_request,
+    AdminOpcode.KEEP_ALIVE: keep_alive,
+}
+"""Admin commands of I/O controllers."""
+
+
+def dispatch(
+    handlers: dict[int, Handler], controller: Controller, request: Request
+) -> Completion | None:
+    """Run an admin command that is not of fabrics."""
+    controller.require_ready()
+    handler = handlers.get(request.sqe.opcode)
+    if handler is None:
+        raise StatusError(
+            Status.INVALID_OPCODE, f"admin command {request.sqe.opcode:02x}h is not supported"
+        )
+    return handler(controller, request)

@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A connection of the engine with what the target knows of it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass, field
+from typing import Any
+
+from nvmf.spec.status import DNR, Status
+from nvmf.target.controller import Controller
+from nvmf.target.core import Core
+from nvmf.target.queue import Queue
+from nvmf.target.request import Completion
+
+log = logging.getLogger("nvmf.target")
+
+CONNECT_TIMEOUT = 30.0
+"""Seconds that a host has for Connect after its connection was accepted."""
+DISCONNECT_GRACE = 1.0
+"""Seconds that a host has to end a connection after its Disconnect was answered."""
+_KEEP_ALIVE_STEP = 1.0
+"""Seconds between two looks at a controller, at least."""
+
+
+@dataclass(eq=False)
+class Connection:
+    """A queue pair, its queue, and the commands of it that are not complete yet."""
+
+    queue: Queue
+    qpair: Any
+    """nvmf.engine.Qpair, whose cookie is this."""
+    reactor: int
+    outstanding: set[Any] = field(default_factory=set)
+    """Commands (nvmf.engine.Command) whose completion comes later."""
+    timer: asyncio.TimerHandle | None = None
+    """Connect timeout, then keep-alive."""
+    kato_ms: int = 0
+    """The timeout that the timer was set for."""
+    closed: bool = False
+
+
+class Dispatcher:
+    """Runs commands of connections on the core, and what follows from them."""
+
+    def __init__(self, core: Core, loop: asyncio.AbstractEventLoop) -> None:
+        self.core = core
+        self.loop = loop
+
+    def opened(self, connection: Connection) -> None:
+        """A connection was accepted: Connect has to follow."""
+        log.info("%s: connected", connection.queue)
+        connection.timer = self.loop.call_later(CONNECT_TIMEOUT, self._no_connect, connection)
+
+    def command(self, connection: Connection, command: Any) -> None:
+        """A capsule came up from the engine."""
+        queue = connection.queue
+        before = queue.controller
+        state = before.csts if before is not None else None
+        completion = self.core.handle(queue, command.sqe, command.data, self.loop.time(), command)
+        if completion is None:
+            connection.outstanding.add(command)
+        else:
+            complete(command, completion)
+        controller = queue.controller
+        if controller is None:
+            return
+        if before is None:
+            self._joined(connection, controller)
+        elif controller.csts != state:
+            log.info("%s: CSTS is now %s", controller, _state(controller))
+        if queue is controller.admin and controller.kato_ms != connection.kato_ms:
+            self._set_timer(connection, controller)
+        if queue.leaving:
+            self.loop.call_later(DISCONNECT_GRACE, _leave, connection)
+        self.flush(controller)
+
+    def flush(self, controller: Controller) -> None:
+        """Complete the event requests that have something to say."""
+        for request, completion in controller.events.take():
+            command: Any = request.token
+            command.qpair.cookie.outstanding.discard(command)
+            complete(command, completion)
+
+    def flush_all(self) -> None:
+        """The same for every controller, after a change that no command made."""
+        for controller in self.core.controllers():
+            self.flush(controller)
+
+    def closed(self, connection: Connection, reason: str) -> None:
+        """The connection has ended: nothing of it stays."""
+        queue, qpair = connection.queue, connection.qpair
+        connection.closed = True
+        if connection.timer is not None:
+            connection.timer.cancel()
+        stats = qpair.stats
+        log.info(
+            "%s: closed: %s (%d commands, %d errors, %d malformed, %d bytes read, %d written)",
+            queue,
+            reason,
+            *(
+                stats.get(name, 0)
+                for name in ("commands", "errors", "malformed", "read_bytes", "write_bytes")
+            ),
+        )
+        for request, completion in self.core.closed(queue):
+            command: Any = request.token
+            connection.outstanding.discard(command)
+            complete(command, completion)
+        controller = queue.controller
+        if controller is not None and queue is controller.admin:
+            log.info("%s: gone", controller)
+        self.drop(connection)
+        qpair.cookie = None
+        qpair.destroy()
+
+    def drop(self, connection: Connection) -> None:
+        """End what is outstanding; nobody hears of it."""
+        for command in connection.outstanding:
+            complete(command, Completion(status=Status.ABORTED_SQ_DELETION | DNR))
+        connection.outstanding.clear()
+
+    # ---- after Connect ----
+
+    def _joined(self, connection: Connection, controller: Controller) -> None:
+        queue = connection.queue
+        if connection.timer is not None:
+            connection.timer.cancel()
+            connection.timer = None
+        if queue.qid == 0:
+            log.info("%s: created, keep-alive %d ms", queue, controller.kato_ms)
+        else:
+            log.info("%s: %d entries", queue, queue.sq_size)
+
+    def _no_connect(self, connection: Connection) -> None:
+        log.warning("%s: no Connect within %g s", connection.queue, CONNECT_TIMEOUT)
+        connection.qpair.disconnect()
+
+    def _set_timer(self, connection: Connection, controller: Controller) -> None:
+        if connection.timer is not None:
+            connection.timer.cancel()
+            connection.timer = None
+        connection.kato_ms = controller.kato_ms
+        left = controller.keep_alive_left(self.loop.time())
+        if left is not None:
+            wait = max(left, _KEEP_ALIVE_STEP)
+            connection.timer = self.loop.call_later(wait, self._look, connection, controller)
+
+    def _look(self, connection: Connection, controller: Controller) -> None:
+        if connection.closed:
+            return
+        if controller.heard(self.loop.time()):
+            self._set_timer(connection, controller)
+            return
+        log.warning("%s: nothing heard for %d ms: disconnecting", controller, controller.kato_ms)
+        connection.timer = None
+        controller.fail()
+
+
+def complete(command: Any, completion: Completion) -> None:
+    """Give a completion to the engine; what it says against it concerns this command alone."""
+    try:
+        command.complete(completion.status, completion.dw0, completion.dw1, completion.data)
+    except Exception:
+        log.exception("a command could not be completed")
+
+
+def _leave(connection: Connection) -> None:
+    if not connection.closed:
+        connection.qpair.disconnect()
+
+
+def _state(controller: Controller) -> str:
+    csts = controller.csts
+    if csts.cfs:
+        return f"fatal (CC was {controller.cc.encode():#x})"
+    if csts.shst:
+        return "shut down"
+    return "ready" if csts.rdy else "not ready"

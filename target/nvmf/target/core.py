@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The target without its transport: commands in, completions out.
+
+``Core.handle`` is the one error boundary: whatever a handler raises becomes the status that the
+host gets, and never reaches another command or connection.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from nvmf.spec.fabrics import MAX_CNTLID, DiscoveryEntry
+from nvmf.spec.opcodes import AdminOpcode, FabricsType, IoOpcode
+from nvmf.spec.sqe import Sqe
+from nvmf.spec.status import Status, StatusError
+from nvmf.target import admin, discovery, fabrics
+from nvmf.target.cm import CmLimits
+from nvmf.target.controller import Controller
+from nvmf.target.discovery import Port
+from nvmf.target.queue import Queue
+from nvmf.target.request import Completion, Request, check_flags
+from nvmf.target.subsystem import Subsystem, serial_of
+
+log = logging.getLogger("nvmf.target")
+
+_LOGGED_ERRORS = 16
+"""Failed commands of one queue that are logged one by one."""
+
+
+class Core:
+    """Subsystems, controllers and discovery of one target."""
+
+    def __init__(self) -> None:
+        self.discovery = discovery.discovery_subsystem(serial_of("discovery"))
+        self.subsystems: dict[str, Subsystem] = {self.discovery.nqn: self.discovery}
+        self.ports: list[Port] = []
+        self.genctr = 1
+        """Generation of the discovery log."""
+        self._last_cntlid = 0
+        self._discovery_handlers = discovery.discovery_handlers(self._discovery_log)
+        self._logged: dict[Queue, int] = {}
+
+    # ---- what there is ----
+
+    def add_subsystem(self, subsystem: Subsystem) -> None:
+        """Offer a subsystem; ValueError where its NQN is taken."""
+        if subsystem.nqn in self.subsystems:
+            raise ValueError(f"there is a subsystem {subsystem.nqn} already")
+        self.subsystems[subsystem.nqn] = subsystem
+        self.discovery_changed()
+
+    def add_port(self, port: Port) -> None:
+        """Tell hosts of an address."""
+        self.ports.append(port)
+        self.discovery_changed()
+
+    def discovery_changed(self) -> None:
+        """The discovery log is another one now."""
+        self.genctr += 1
+        for controller in self.discovery.controllers.values():
+            controller.discovery_changed()
+
+    def find_subsystem(self, nqn: str) -> Subsystem | None:
+        """The subsystem of this name."""
+        return self.subsystems.get(nqn)
+
+    def controllers(self) -> list[Controller]:
+        """All controllers."""
+        return [c for s in self.subsystems.values() for c in s.controllers.values()]
+
+    def find_controller(self, cntlid: int) -> Controller | None:
+        """The controller with this identifier, in whatever subsystem."""
+        for subsystem in self.subsystems.values():
+            if cntlid in subsystem.controllers:
+                return subsystem.controllers[cntlid]
+        return None
+
+    def allocate_cntlid(self) -> int:
+        """An identifier that no controller has, the least recently used; Controller Busy if none.
+
+        One of the whole target: hosts refuse a second controller with the same in a subsystem,
+        and may still remember one that has just gone.
+        """
+        taken = {controller.cntlid for controller in self.controllers()}
+        for step in range(MAX_CNTLID):
+            cntlid = (self._last_cntlid + step) % MAX_CNTLID + 1
+            if cntlid not in taken:
+                self._last_cntlid = cntlid
+                return cntlid
+        raise StatusError(Status.CONTROLLER_BUSY, "every controller identifier is in use")
+
+    def cm_limits(self, free_queues: int) -> CmLimits:
+        """What a connection may ask for before its subsystem is known."""
+        every = [s for s in self.subsystems.values() if not s.discovery]
+        return CmLimits(
+            queue_size=max((s.queue_size for s in every), default=0),
+            io_queues=max((s.max_io_queues for s in every), default=0),
+            free_queues=free_queues,
+        )
+
+    def _discovery_log(self, controller: Controller) -> tuple[int, list[DiscoveryEntry]]:
+        found = discovery.entries(
+            self.ports, self.subsystems.values(), controller.hostnqn, controller.admin.local
+        )
+        return self.genctr, found
+
+    # ---- commands ----
+
+    def handle(
+        self, queue: Queue, sqe: bytes, data: bytes, now: float, token: object = None
+    ) -> Completion | None:
+        """Run a command; None where it stays outstanding, with token as its name."""
+        command = Sqe.decode(sqe)
+        request = Request(command, now, data, token)
+        try:
+            completion = self._dispatch(queue, request)
+        except StatusError as error:
+            completion = Completion(error.dw0, status=error.code)
+            self._failed(queue, command, error)
+        except Exception:
+            log.exception("%s: command %02xh failed inside the target", queue, command.opcode)
+            completion = Completion(status=Status.INTERNAL_ERROR)
+        if completion is not None and completion.status and queue.controller is not None:
+            queue.controller.record_error(queue, command, completion.status)
+        return completion
+
+    def _dispatch(self, queue: Queue, request: Request) -> Completion | None:
+        controller, opcode = queue.controller, request.sqe.opcode
+        if controller is not None:
+            controller.last_seen = request.now
+        check_flags(request.sqe)
+        if opcode == AdminOpcode.FABRICS:
+            return fabrics.handle(self, queue, request)
+        if controller is None:
+            raise StatusError(Status.COMMAND_SEQUENCE_ERROR, "Connect comes first")
+        if queue.qid == 0:
+            discovering = controller.subsystem.discovery
+            handlers = self._discovery_handlers if discovering else admin.ADMIN_HANDLERS
+            return admin.dispatch(handlers, controller, request)
+        controller.require_ready()
+        raise StatusError(
+            Status.INVALID_OPCODE, f"I/O command {opcode:02x}h is not supported", io=True
+        )
+
+    def _failed(self, queue: Queue, command: Sqe, error: StatusError) -> None:
+        count = self._logged[queue] = self._logged.get(queue, 0) + 1
+        if count > _LOGGED_ERRORS:
+            return
+        refused = queue.controller is None
+        level = logging.WARNING if refused else logging.INFO
+        last = " (further ones are only counted)" if count == _LOGGED_ERRORS else ""
+        log.log(level, "%s: %s refused: %s%s", queue, command_name(queue, command), error, last)
+
+    def closed(self, queue: Queue) -> list[tuple[Request, Completion]]:
+        """The connection has ended; the commands that end with it.
+
+        An admin queue takes its controller along, and that the other queues.
+        """
+        self._logged.pop(queue, None)
+        controller = queue.controller
+        if controller is None:
+            return []
+        if queue is not controller.admin:
+            if controller.io_queues.get(queue.qid) is queue:
+                del controller.io_queues[queue.qid]
+            return []
+        controller.subsystem.controllers.pop(controller.cntlid, None)
+        for other in controller.io_queues.values():
+            other.handle.enable(False)
+            other.handle.disconnect()
+        controller.events.clear()
+        return controller.events.take()
+
+
+def command_name(queue: Queue, command: Sqe) -> str:
+    """The name of a command, for people."""
+    opcode, kinds = command.opcode, IoOpcode if queue.qid else AdminOpcode
+    try:
+        if opcode == AdminOpcode.FABRICS:
+            return FabricsType(command.fctype).name.replace("_", " ").title()
+        return kinds(opcode).name.replace("_", " ").title()
+    except ValueError:
+        return f"command {opcode:02x}h" if opcode != 0x7F else f"type {command.fctype:02x}h"

@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Get Log Page (Base 2.0, 5.16) of I/O controllers; the discovery log is in discovery."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from nvmf.spec.identify import IDENTIFY_SIZE
+from nvmf.spec.logs import (
+    ERROR_ENTRY_SIZE,
+    Effects,
+    FirmwareSlotLog,
+    SmartLog,
+    data_units,
+    encode_changed_namespaces,
+    encode_effects,
+    encode_supported_features,
+    encode_supported_pages,
+)
+from nvmf.spec.opcodes import AdminOpcode, Csi, IoOpcode, LogId
+from nvmf.spec.sqe import LogRequest
+from nvmf.spec.status import Status, StatusError
+from nvmf.target.controller import ERROR_LOG_ENTRIES, Controller
+from nvmf.target.featureset import FEATURES
+from nvmf.target.identify import ALL_NAMESPACES, FIRMWARE, find_namespace
+from nvmf.target.request import Completion, Request, expect_length
+
+_SUPPORTED = Effects(csupp=1, controller_scope=1)
+_IO_READ = Effects(csupp=1, namespace_scope=1)
+_IO_WRITE = Effects(csupp=1, lbcc=1, namespace_scope=1)
+
+ADMIN_EFFECTS: dict[int, Effects] = dict.fromkeys(
+    (
+        AdminOpcode.GET_LOG_PAGE,
+        AdminOpcode.IDENTIFY,
+        AdminOpcode.ABORT,
+        AdminOpcode.SET_FEATURES,
+        AdminOpcode.GET_FEATURES,
+        AdminOpcode.ASYNC_EVENT_REQUEST,
+        AdminOpcode.KEEP_ALIVE,
+    ),
+    _SUPPORTED,
+)
+IO_EFFECTS: dict[int, Effects] = {
+    IoOpcode.FLUSH: _IO_READ,
+    IoOpcode.WRITE: _IO_WRITE,
+    IoOpcode.READ: _IO_READ,
+    IoOpcode.COMPARE: _IO_READ,
+    IoOpcode.WRITE_ZEROES: _IO_WRITE,
+    IoOpcode.DATASET_MANAGEMENT: _IO_WRITE,
+    IoOpcode.VERIFY: _IO_READ,
+}
+
+_Page: TypeAlias = Callable[[Controller, Request, LogRequest], bytes]
+
+
+def _supported_pages(controller: Controller, request: Request, log: LogRequest) -> bytes:
+    return encode_supported_pages(PAGES)
+
+
+def _errors(controller: Controller, request: Request, log: LogRequest) -> bytes:
+    entries = b"".join(entry.encode() for entry in controller.errors)
+    return entries.ljust(ERROR_LOG_ENTRIES * ERROR_ENTRY_SIZE, b"\0")
+
+
+def _smart(controller: Controller, request: Request, log: LogRequest) -> bytes:
+    nsid = request.sqe.nsid
+    if nsid in (0, ALL_NAMESPACES):
+        chosen = list(controller.subsystem.namespaces.values())
+    else:
+        chosen = [find_namespace(controller, nsid)]
+    total: dict[str, int] = {}
+    for namespace in chosen:
+        for name, count in namespace.stats().items():
+            total[name] = total.get(name, 0) + count
+    return SmartLog(
+        available_spare=100,
+        data_units_read=data_units(total.get("read_bytes", 0)),
+        data_units_written=data_units(total.get("write_bytes", 0)),
+        host_read_commands=total.get("reads", 0),
+        host_write_commands=total.get("writes", 0),
+        media_errors=total.get("media_errors", 0),
+        error_log_entries=controller.error_count,
+    ).encode()
+
+
+def _firmware_slot(controller: Controller, request: Request, log: LogRequest) -> bytes:
+    return FirmwareSlotLog(afi=1, frs1=FIRMWARE).encode()
+
+
+def _changed_namespaces(controller: Controller, request: Request, log: LogRequest) -> bytes:
+    page = encode_changed_namespaces(controller.changed_namespaces)
+    if not log.rae:
+        controller.changed_namespaces.clear()
+    return page
+
+
+def _effects(controller: Controller, request: Request, log: LogRequest) -> bytes:
+    if log.csi != Csi.NVM:
+        raise StatusError(Status.INVALID_LOG_PAGE, f"command set {log.csi} is not supported")
+    return encode_effects(ADMIN_EFFECTS, IO_EFFECTS)
+
+
+def _features(controller: Controller, request: Request, log: LogRequest) -> bytes:
+    return encode_supported_features(FEATURES)
+
+
+def _nvme_mi(controller: Controller, request: Request, log: LogRequest) -> bytes:
+    return bytes(IDENTIFY_SIZE)
+
+
+PAGES: dict[LogId, _Page] = {
+    LogId.SUPPORTED_PAGES: _supported_pages,
+    LogId.ERROR: _errors,
+    LogId.SMART: _smart,
+    LogId.FIRMWARE_SLOT: _firmware_slot,
+    LogId.CHANGED_NAMESPACES: _changed_namespaces,
+    LogId.COMMANDS_EFFECTS: _effects,
+    LogId.FEATURES_EFFECTS: _features,
+    LogId.NVME_MI_EFFECTS: _nvme_mi,
+}
+"""What I/O controllers have."""
+
+
+def cut(page: bytes, log: LogRequest) -> bytes:
+    """The part of a page that was asked for, zeroes beyond its end (undefined there).
+
+    Invalid Field where the offset is beyond the page or not a multiple of 4.
+    """
+    if log.offset_is_index or log.offset % 4 or log.offset > len(page):
+        kind = "index" if log.offset_is_index else "byte"
+        raise StatusError(
+            Status.INVALID_FIELD, f"log page {log.lid:02x}h of {len(page)} at {kind} {log.offset}"
+        )
+    return page[log.offset : log.offset + log.length].ljust(log.length, b"\0")
+
+
+def parse(request: Request, max_transfer: int) -> LogRequest:
+    """What is asked for; the SGL must be of that length, and not longer than MDTS allows."""
+    log = LogRequest.of(request.sqe)
+    expect_length(request, log.length)
+    if log.length > max_transfer:
+        raise StatusError(
+            Status.INVALID_FIELD, f"{log.length} bytes of a log page, {max_transfer} at most"
+        )
+    return log
+
+
+def get_log_page(controller: Controller, request: Request) -> Completion:
+    """Get Log Page of an I/O controller."""
+    log = parse(request, controller.subsystem.mdts)
+    if log.lid not in PAGES:
+        raise StatusError(Status.INVALID_LOG_PAGE, f"there is no log page {log.lid:02x}h")
+    data = cut(PAGES[LogId(log.lid)](controller, request, log), log)
+    if not log.rae:
+        controller.events.log_read(log.lid)
+    return Completion(data=data)

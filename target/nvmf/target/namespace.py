@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A namespace as hosts are told of it: its store's promises in Identify's words."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import Protocol
+from uuid import UUID
+
+from nvmf.spec.identify_ns import (
+    DLFEAT_READS_ZERO,
+    NMIC_SHARED,
+    NSATTR_WRITE_PROTECTED,
+    NSFEAT_OPTPERF,
+    IdentifyIndependentNamespace,
+    IdentifyNamespace,
+    IdentifyNvmNamespace,
+    NamespaceIds,
+    lba_format,
+)
+from nvmf.spec.opcodes import Csi
+
+_DLFEAT_WRITE_ZEROES = 1 << 3
+"""Write Zeroes may deallocate."""
+
+
+class StoreFacts(Protocol):
+    """What a store says of itself (nvmf.engine.Store is one)."""
+
+    @property
+    def size(self) -> int: ...
+    @property
+    def block_size(self) -> int: ...
+    @property
+    def physical_block_size(self) -> int: ...
+    @property
+    def volatile_write_cache(self) -> bool: ...
+    @property
+    def deallocate(self) -> bool: ...
+    @property
+    def read_only(self) -> bool: ...
+
+
+class EngineNamespace(Protocol):
+    """What moves its data (nvmf.engine.Namespace is one)."""
+
+    @property
+    def stats(self) -> dict[str, int]: ...
+    def resized(self) -> None: ...
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """How a namespace is recognised, whatever path it is reached by."""
+
+    uuid: UUID
+    nguid: bytes
+    """16 bytes."""
+    eui64: bytes
+    """8 bytes."""
+
+    @classmethod
+    def derive(
+        cls,
+        nqn: str,
+        nsid: int,
+        what: str,
+        *,
+        uuid: UUID | None = None,
+        nguid: bytes | None = None,
+        eui64: bytes | None = None,
+    ) -> Identity:
+        """Identifiers that stay the same for the same subsystem, NSID and store.
+
+        what: the store's path, or its kind.  The made-up OUIs have the bit that says that they
+        are administered locally.
+        """
+        digest = bytearray(hashlib.sha256(f"{nqn}\0{nsid}\0{what}".encode()).digest())
+        digest[16] = digest[16] & 0xFC | 2
+        digest[8] = digest[8] & 0xFC | 2
+        made = UUID(bytes=bytes(digest[:16]), version=5)
+        return cls(
+            uuid or made,
+            nguid or bytes(digest[:16]),
+            eui64 or bytes(digest[16:24]),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Namespace:
+    """A namespace of one subsystem."""
+
+    nsid: int
+    store: StoreFacts
+    identity: Identity
+    engine: EngineNamespace
+    """What moves its data."""
+
+    @property
+    def blocks(self) -> int:
+        """Logical blocks."""
+        return self.store.size // self.store.block_size
+
+    def stats(self) -> dict[str, int]:
+        """Counters of the engine: reads, writes, read_bytes, write_bytes, errors, media_errors."""
+        return dict(self.engine.stats)
+
+    def identify(self) -> bytes:
+        """Identify Namespace (CNS 00h)."""
+        store = self.store
+        granularity = max(store.physical_block_size // store.block_size, 1) - 1
+        return IdentifyNamespace(
+            nsze=self.blocks,
+            ncap=self.blocks,
+            nuse=self.blocks,
+            nsfeat=NSFEAT_OPTPERF,
+            nmic=NMIC_SHARED,
+            dlfeat=DLFEAT_READS_ZERO | _DLFEAT_WRITE_ZEROES if store.deallocate else 0,
+            nvmcap=store.size,
+            npwg=granularity,
+            npwa=granularity,
+            npdg=granularity,
+            npda=granularity,
+            nows=granularity,
+            nsattr=NSATTR_WRITE_PROTECTED if store.read_only else 0,
+            nguid=self.identity.nguid,
+            eui64=self.identity.eui64,
+            lbafs=lba_format(store.block_size),
+        ).encode()
+
+    def identify_nvm(self) -> bytes:
+        """Identify Namespace, NVM command set (CNS 05h): no protection information."""
+        return IdentifyNvmNamespace().encode()
+
+    def identify_independent(self) -> bytes:
+        """I/O command set independent Identify Namespace (CNS 08h)."""
+        return IdentifyIndependentNamespace(
+            nmic=NMIC_SHARED,
+            nsattr=NSATTR_WRITE_PROTECTED if self.store.read_only else 0,
+            nstat=1,
+        ).encode()
+
+    def ids(self) -> NamespaceIds:
+        """What its identification descriptors say (CNS 03h)."""
+        identity = self.identity
+        return NamespaceIds(identity.eui64, identity.nguid, identity.uuid, Csi.NVM)

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Subsystems and namespaces of a configuration, made of the engine's stores."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from nvmf.config.models import NamespaceConfig, SubsystemConfig
+from nvmf.target.namespace import Identity, Namespace
+from nvmf.target.subsystem import Subsystem, serial_of
+
+
+class ServerError(Exception):
+    """The server cannot start: a sentence says what was tried, what came back, what to do."""
+
+
+def open_store(engine: Any, config: NamespaceConfig, where: str) -> Any:
+    """Open the store of a namespace; blocks while files are opened.  ServerError if it cannot."""
+    try:
+        return engine.Store(
+            config.store,
+            path=os.fspath(config.path) if config.path is not None else None,
+            size=config.size or 0,
+            block_size=config.block_size,
+            direct=config.direct,
+            read_only=config.read_only,
+        )
+    except OSError as error:
+        said = error.strerror or str(error)
+        raise ServerError(f"{where}: the {config.store} store cannot be opened: {said}") from error
+
+
+def make_subsystem(engine: Any, target: Any, config: SubsystemConfig) -> Subsystem:
+    """A subsystem without namespaces."""
+    return Subsystem(
+        nqn=config.nqn,
+        serial=config.serial or serial_of(config.nqn),
+        model=config.model,
+        allow_any_host=config.allow_any_host,
+        hosts=frozenset(config.hosts),
+        max_namespaces=config.max_namespaces,
+        mdts=config.mdts,
+        in_capsule=config.in_capsule,
+        max_io_queues=config.max_io_queues,
+        queue_size=config.queue_size,
+        table=engine.NamespaceTable(target, config.max_namespaces),
+    )
+
+
+def make_namespace(
+    engine: Any, target: Any, nqn: str, nsid: int, config: NamespaceConfig, store: Any
+) -> Namespace:
+    """A namespace of an open store."""
+    identity = Identity.derive(
+        nqn,
+        nsid,
+        str(config.path) if config.path is not None else config.store,
+        uuid=config.uuid,
+        nguid=config.nguid,
+        eui64=config.eui64,
+    )
+    return Namespace(nsid, store, identity, engine.Namespace(target, nsid, store))

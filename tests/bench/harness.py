@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What the benchmark and the demonstration share: a target as a second process, fio, the floor."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import re
+import signal
+import subprocess
+import sys
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+NQN = "nqn.2026-11.io.example:disk"
+IN_CAPSULE = 4096
+"""Bytes of data that a command capsule may carry."""
+MIB = 1 << 20
+_LISTENING = re.compile(r"listening on (\S+):(\d+) \(\S+\)")
+_READY_SECONDS = 20.0
+
+
+class HarnessError(Exception):
+    """What could not be done, as a sentence."""
+
+
+def build_directory() -> Path:
+    """Where ./dev builds the programs of this folder."""
+    named = os.environ.get("NVMF_BUILD_DIR")
+    return Path(named) if named else Path(__file__).resolve().parents[2] / "build" / "dev"
+
+
+def cpus() -> tuple[int, int] | None:
+    """A CPU for the host and one for the target, or None where there is only one."""
+    allowed = sorted(os.sched_getaffinity(0))
+    return (allowed[0], allowed[1]) if len(allowed) > 1 else None
+
+
+def configuration(store: str, size: int, path: Path | None) -> str:
+    """A target with one namespace on a free port of loopback."""
+    pair = cpus()
+    lines = ["[target]", "reactors = 1"]
+    if pair:
+        lines.append(f"cpus = [{pair[1]}]")
+    lines += ["", "[[port]]", 'traddr = "127.0.0.1"', "trsvcid = 0", 'device = "iwarp"', ""]
+    lines += ["[[subsystem]]", f"nqn = {json.dumps(NQN)}", "allow_any_host = true"]
+    lines += [f"in_capsule = {IN_CAPSULE}", "", "[[subsystem.namespace]]", "nsid = 1"]
+    lines += [f"store = {json.dumps(store)}", f"size = {size}"]
+    if path is not None:
+        lines.append(f"path = {json.dumps(str(path))}")
+    return "\n".join(lines) + "\n"
+
+
+class Target:
+    """`nvmeof target serve` as a second process; a context manager that ends it."""
+
+    def __init__(self, folder: Path, text: str) -> None:
+        self.log = folder / "target.log"
+        config = folder / "target.toml"
+        config.write_text(text)
+        with self.log.open("wb") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "nvmf.cli.main", "target", "serve", str(config)],
+                stdout=subprocess.PIPE,
+                stderr=log,
+                stdin=subprocess.DEVNULL,
+                text=True,
+            )
+        self.address, self.port = self._wait_ready()
+
+    def _wait_ready(self) -> tuple[str, int]:
+        late = threading.Timer(_READY_SECONDS, self._process.kill)
+        late.start()
+        try:
+            assert self._process.stdout is not None
+            for line in self._process.stdout:
+                found = _LISTENING.search(line)
+                if found:
+                    return found[1], int(found[2])
+        finally:
+            late.cancel()
+        self._process.wait()
+        raise HarnessError(f"the target did not start:\n{self.log.read_text(errors='replace')}")
+
+    def cpu_seconds(self) -> float:
+        """What its threads have used so far."""
+        total = 0
+        for task in Path(f"/proc/{self._process.pid}/task").iterdir():
+            total += int((task / "schedstat").read_text().split()[0])
+        return total * 1e-9
+
+    def stop(self) -> int:
+        """End it by SIGTERM; its exit status."""
+        if self._process.poll() is None:
+            self._process.send_signal(signal.SIGTERM)
+            try:
+                self._process.wait(10)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+        if self._process.stdout is not None:
+            self._process.stdout.close()
+        return self._process.returncode
+
+    def __enter__(self) -> Target:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+
+@dataclass(frozen=True)
+class Fio:
+    """fio and our engine."""
+
+    program: str
+    engine: str
+
+    @classmethod
+    def find(cls) -> Fio:
+        """As ./dev names them, or as it would have built them."""
+        engine = os.environ.get("NVMF_FIO_ENGINE") or str(build_directory() / "nvmeof-fio.so")
+        if not Path(engine).exists():
+            raise HarnessError(f"there is no fio engine at {engine}: run ./dev build first")
+        return cls(os.environ.get("NVMF_FIO") or "fio", engine)
+
+    def run(self, target: Target, *options: str) -> dict[str, Any]:
+        """Run one job; its part of fio's JSON.  Raises HarnessError with fio's own words."""
+        # fio takes ':' for the end of a file name
+        name = f"traddr={target.address} trsvcid={target.port} subnqn={NQN} nsid=1"
+        command = [
+            self.program,
+            f"--ioengine=external:{self.engine}",
+            "--filename=" + name.replace(":", "\\:"),
+            "--output-format=json",
+            "--name=job",
+            *options,
+        ]
+        done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+        begin = done.stdout.find("{")
+        if done.returncode or begin < 0:
+            words = (done.stdout[: max(begin, 0)] + done.stderr).strip() or done.stdout.strip()
+            raise HarnessError(f"fio failed with status {done.returncode}:\n{words}")
+        job: dict[str, Any] = json.loads(done.stdout[begin:])["jobs"][0]
+        if job["error"]:
+            raise HarnessError(f"fio: the job ended with error {job['error']}:\n{done.stderr}")
+        return job
+
+
+def floor(write: bool, block_size: int, depth: int, seconds: float, random: bool) -> dict[str, Any]:
+    """Run the bare exchange of the same bytes: iops, bytes_per_second, p50_us, p99_us."""
+    program = build_directory() / "tests" / "bench" / "floor"
+    if not program.exists():
+        raise HarnessError(f"there is no {program}: run ./dev build first")
+    words = ["write" if write else "read", block_size, depth, seconds, IN_CAPSULE]
+    words.append("random" if random else "sequential")
+    done = subprocess.run(
+        [str(program), *map(str, words)], capture_output=True, text=True, timeout=60 + 3 * seconds
+    )
+    if done.returncode:
+        raise HarnessError(f"the floor failed: {done.stderr.strip()}")
+    result: dict[str, Any] = json.loads(done.stdout)
+    return result
+
+
+def machine() -> str:
+    """The machine, as a sentence that goes beside any figure."""
+    model = "unknown CPU"
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            model = line.split(":", 1)[1].strip()
+            break
+    hypervisor = " hypervisor " in Path("/proc/cpuinfo").read_text()
+    count = len(os.sched_getaffinity(0))
+    kind = "shared vCPU" if hypervisor else "core"
+    return (
+        f"{model}, {count} {kind}{'' if count == 1 else 's'}, "
+        f"{platform.system()} {platform.release()}, Python {platform.python_version()}"
+    )

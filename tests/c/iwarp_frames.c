@@ -1,0 +1,356 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A raw TCP peer that speaks MPA well and everything after it badly: which TERMINATE does it get? */
+#include "iwarp_pair.h"
+
+#include "cm.h"
+#include "crc32c.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+static struct rdma_event_channel *ch;
+static struct side b;
+static int fd;
+
+/* Connect by hand with these MPA bits; the reply is left in rep. */
+static int open_raw(uint16_t bits, uint16_t ird, uint16_t ord, uint8_t *rep)
+{
+	uint8_t req[MPA_HDR_LEN + MPA_V2_LEN];
+	struct pair_options o = { 0 };
+	struct rdma_conn_param param = { .responder_resources = 2, .initiator_depth = 2 };
+	struct sockaddr_in sin = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(0x7f000001) };
+	int port = 0, one = 1;
+	struct rdma_cm_id *l;
+	uint32_t len = bits & MPA_BIT_ENHANCED ? 24 : 20;
+
+	ch = v->create_event_channel();
+	b = (struct side){ .events = ch };
+	l = listen_on(ch, "127.0.0.1", &port);
+	fd = socket(AF_INET, SOCK_STREAM, 0);
+	sin.sin_port = htons((uint16_t)port);
+	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+	memcpy(req, MPA_KEY_REQ, MPA_KEY_LEN);
+	iw_put16(req + 16, bits);
+	iw_put16(req + 18, len - 20);
+	iw_put16(req + 20, ird);
+	iw_put16(req + 22, ord);
+	if (!l || connect(fd, (struct sockaddr *)&sin, sizeof(sin)) || send(fd, req, len, 0) != (ssize_t)len)
+		return -1;
+	if (next_event(ch, &b.id, NULL, NULL, NULL) != RDMA_CM_EVENT_CONNECT_REQUEST)
+		return -1;
+	v->destroy_id(l);
+	if (side_objects(&b, &o) || side_qp(&b, &o) || post_recv(&b, 1, 0, 100) ||
+	    v->accept(b.id, &param) ||
+	    next_event(ch, NULL, NULL, NULL, NULL) != RDMA_CM_EVENT_ESTABLISHED)
+		return -1;
+	return recv(fd, rep, len, MSG_WAITALL) == (ssize_t)len ? 0 : -1;
+}
+
+static void close_raw(void)
+{
+	close(fd);
+	side_close(&b);
+	v->destroy_event_channel(ch);
+}
+
+/* Close the FPDU whose header (and payload) is in f; its size. */
+static uint32_t finish(uint8_t *f, bool crc)
+{
+	uint32_t size = fpdu_size(iw_get16(f)), sum = 0;
+
+	if (crc)
+		sum = iw_crc32c(0, f, size - 4);
+	memcpy(f + size - 4, &sum, 4);
+	return size;
+}
+
+/* What comes back until the connection closes. */
+static uint32_t answer(uint8_t *buf, uint32_t room)
+{
+	struct pollfd pfd = { .fd = fd, .events = POLLIN };
+	uint32_t have = 0;
+	struct ibv_wc wc;
+	double end = now_s() + 3;
+
+	while (now_s() < end) {
+		ibv_poll_cq(b.cq, 0, &wc);
+		ibv_poll_cq(b.cq, 1, &wc);
+		if (poll(&pfd, 1, 1) != 1)
+			continue;
+
+		ssize_t n = recv(fd, buf + have, room - have, 0);
+
+		if (n == 0)
+			return have;
+		if (n < 0)
+			return UINT32_MAX;	/* a reset instead of an end */
+		have += (uint32_t)n;
+	}
+	return UINT32_MAX - 1;
+}
+
+enum shape { WRITE, SEND, READ, RESP };
+
+struct bad {
+	const char *name;
+	enum shape shape;
+	int at;			/* a byte of the header to overwrite, or -1 */
+	int value;
+	uint16_t code;
+	int copied;
+};
+
+static void bad_frame(const struct bad *t, bool crc)
+{
+	uint8_t f[512] = { 0 }, rep[64], got[256] = { 0 };
+	uint32_t size, len;
+
+	check(!open_raw(crc ? 0x5002 : 0x1002, 2, 2, rep), "%s: connects", t->name);
+	check(iw_get16(rep + 16) == (crc ? 0x5002 : 0x1002), "%s: reply bits %04x", t->name,
+	      iw_get16(rep + 16));
+	switch (t->shape) {
+	case WRITE:
+		fpdu_put_tagged(f, RDMAP_WRITE, true, 8, b.mr->rkey, (uintptr_t)b.mem);
+		break;
+	case SEND:
+		fpdu_put_untagged(f, RDMAP_SEND, true, 8, 0, DDP_QN_SEND, 1, 0);
+		break;
+	case READ:
+		fpdu_put_read_req(f, 1, 5, 6, 7, b.mr->rkey, (uintptr_t)b.mem);
+		break;
+	default:
+		fpdu_put_tagged(f, RDMAP_READ_RESP, true, 8, b.mr->rkey, (uintptr_t)b.mem);
+	}
+	if (t->at >= 0)
+		f[t->at] = (uint8_t)t->value;
+	size = finish(f, crc);
+	if (t->code == TERM_LLP_CRC)
+		f[size - 1] ^= 1;
+	check(send(fd, f, size, 0) == (ssize_t)size, "%s: sent", t->name);
+	len = answer(got, sizeof(got));
+	check(len == 28u + (uint32_t)t->copied && !memcmp(got + 2, "\x41\x47\0\0\0\0\0\0\0\2\0\0\0\1\0\0\0\0", 18) &&
+	      iw_get16(got) == 22 + t->copied, "%s: a TERMINATE, then the end (%u bytes)", t->name, len);
+	check(iw_get16(got + 20) == t->code && got[22] ==
+	      (t->copied == 48 ? 0xe0 : t->copied ? 0xc0 : 0) && !memcmp(got + 24, f, (size_t)t->copied),
+	      "%s: code %04x flags %02x", t->name, iw_get16(got + 20), got[22]);
+	if (crc && len < 256) {
+		uint32_t sum = iw_crc32c(0, got, len - 4);
+
+		check(!memcmp(&sum, got + len - 4, 4), "%s: with its own CRC", t->name);
+	}
+	check(next_event(ch, NULL, NULL, NULL, NULL) == RDMA_CM_EVENT_DISCONNECTED, "%s: disconnected", t->name);
+	close_raw();
+}
+
+static const struct bad bads[] = {
+	{ "write stag", WRITE, 4, -1, TERM_DDP_T_STAG, 16 },
+	{ "write bounds", WRITE, 9, 1, TERM_DDP_T_BOUNDS, 16 },
+	{ "write wrap", WRITE, 0, 0, TERM_DDP_T_WRAP, 16 },
+	{ "write version", WRITE, 2, 0xc2, TERM_DDP_T_VERSION, 16 },
+	{ "rdmap version", WRITE, 3, 0x80, TERM_RDMAP_VERSION, 16 },
+	{ "tagged opcode", WRITE, 3, 0x43, TERM_RDMAP_OPCODE, 16 },
+	{ "unknown opcode", SEND, 3, 0x48, TERM_RDMAP_OPCODE, 20 },
+	{ "untagged write", SEND, 3, 0x40, TERM_RDMAP_OPCODE, 20 },
+	{ "untagged version", SEND, 2, 0x40, TERM_DDP_U_VERSION, 20 },
+	{ "send queue", SEND, 11, 1, TERM_DDP_U_QN, 20 },
+	{ "send msn 2", SEND, 15, 2, TERM_DDP_U_MSN, 20 },
+	{ "send msn 0", SEND, 15, 0, TERM_DDP_U_MSN, 20 },
+	{ "send offset", SEND, 19, 4, TERM_DDP_U_MO, 20 },
+	{ "send invalidating", SEND, 3, 0x44, TERM_RDMAP_CANNOT_INVALIDATE, 0 },
+	{ "read queue", READ, 11, 0, TERM_DDP_U_QN, 48 },
+	{ "read msn", READ, 15, 9, TERM_DDP_U_MSN, 48 },
+	{ "read offset", READ, 19, 9, TERM_DDP_U_MO, 48 },
+	{ "read not last", READ, 2, 0x01, TERM_DDP_U_TOO_LONG, 48 },
+	{ "read stag", READ, 36, -1, TERM_RDMAP_INVALID_STAG, 48 },
+	{ "read bounds", READ, 32, 0x40, TERM_RDMAP_BOUNDS, 48 },
+	{ "response without a read", RESP, -1, 0, TERM_DDP_T_STAG, 16 },
+	{ "short frame", SEND, 1, 3, TERM_LLP_FPDU, 0 },
+	{ "empty frame", SEND, 1, 0, TERM_LLP_FPDU, 0 },
+};
+
+static void bad_frames(void)
+{
+	for (size_t i = 0; i < sizeof(bads) / sizeof(bads[0]); i++) {
+		struct bad t = bads[i];
+
+		if (t.value < 0)	/* the STag with its lowest bits turned: not ours, whatever it is */
+			t.value = 0;
+		if (t.code == TERM_DDP_T_WRAP)
+			continue;	/* needs eight bytes: below */
+		bad_frame(&t, false);
+	}
+
+	struct bad crc = { "wrong crc", WRITE, -1, 0, TERM_LLP_CRC, 0 };
+	struct bad stag = { "write bounds, crc", WRITE, 9, 1, TERM_DDP_T_BOUNDS, 16 };
+
+	bad_frame(&crc, true);
+	bad_frame(&stag, true);
+}
+
+static void depths(void)
+{
+	uint8_t f[512] = { 0 }, rep[64], got[2048];
+	uint32_t size, len;
+
+	/* three reads where two were agreed on, in one segment so that none is answered between */
+	check(!open_raw(0x1002, 2, 2, rep), "depth: connects");
+	for (uint32_t i = 0; i < 3; i++) {
+		fpdu_put_read_req(f + i * 52, i + 1, 5, 6, 7, b.mr->rkey, (uintptr_t)b.mem);
+		finish(f + i * 52, false);
+	}
+	check(send(fd, f, 156, 0) == 156, "depth: three reads");
+	len = answer(got, sizeof(got));
+	check(len >= 76 && len < sizeof(got) && iw_get16(got + len - 76 + 20) == TERM_DDP_U_NO_BUFFER,
+	      "depth: one too many (%u bytes)", len);
+	close_raw();
+
+	/* the first frame opens the responder's mouth; bytes one at a time are as good as together */
+	check(!open_raw(0x0001, 0, 0, rep), "pieces: connects with revision 1");
+	check(iw_get16(rep + 16) == 1, "pieces: the reply's revision");
+	memcpy(b.mem + 200, "abcdefgh", 8);
+	post_send(&b, 9, IBV_WR_SEND, IBV_SEND_SIGNALED, 200, 8, 0, 0);
+
+	struct pollfd pfd = { .fd = fd, .events = POLLIN };
+	struct ibv_wc wc = { 0 };
+
+	check(poll(&pfd, 1, 30) == 0, "pieces: silent until spoken to");
+	memset(f, 0, sizeof(f));
+	fpdu_put_untagged(f, RDMAP_SEND, true, 5, 0, DDP_QN_SEND, 1, 0);
+	memcpy(f + 20, "hello", 5);
+	size = finish(f, false);
+	for (uint32_t i = 0; i < size; i++) {
+		check(send(fd, f + i, 1, 0) == 1, "pieces: byte %u", i);
+		ibv_poll_cq(b.cq, 0, &wc);
+	}
+	check(next_wc(&b, NULL, &wc) && !wc.status, "pieces: the held send went");
+	int got_recv = next_wc(&b, NULL, &wc);
+
+	check(got_recv && !wc.status && !memcmp(b.mem, "hello", 5), "pieces: received");
+	check(recv(fd, got, 32, MSG_WAITALL) == 32 && !memcmp(got + 20, "abcdefgh", 8), "pieces: heard");
+	close_raw();
+
+	/* peer to peer: the RTR is granted and takes no receive */
+	check(!open_raw(0x1002, 0x8002, 0xc002, rep), "rtr: connects");
+	check(iw_get16(rep + 20) == 0x8002 && iw_get16(rep + 22) == 0x8002, "rtr: a write (%04x %04x)",
+	      iw_get16(rep + 20), iw_get16(rep + 22));
+	post_send(&b, 9, IBV_WR_SEND, IBV_SEND_SIGNALED, 200, 8, 0, 0);
+	memset(f, 0, sizeof(f));
+	fpdu_put_tagged(f, RDMAP_WRITE, true, 0, 1, 0);
+	size = finish(f, false);
+	check(send(fd, f, size, 0) == (ssize_t)size && next_wc(&b, NULL, &wc) && wc.wr_id == 9 && !wc.status,
+	      "rtr: the write lets it speak");
+	close_raw();
+	check(!open_raw(0x1002, 0x8000, 0x4000, rep), "rtr: connects");
+	check(iw_get16(rep + 22) >> 14 == 1, "rtr: a read");
+	fpdu_put_read_req(f, 1, 1, 0, 0, 1, 0);
+	size = finish(f, false);
+	post_send(&b, 9, IBV_WR_SEND, IBV_SEND_SIGNALED, 200, 8, 0, 0);
+	check(send(fd, f, size, 0) == (ssize_t)size && next_wc(&b, NULL, &wc) && wc.wr_id == 9 && !wc.status,
+	      "rtr: the read lets it speak");
+	check(recv(fd, got, 52, MSG_WAITALL) == 52 && (!memcmp(got + 2, "\xc1\x42", 2) ||
+	      !memcmp(got + 34, "\xc1\x42", 2)), "rtr: and is answered");
+	close_raw();
+}
+
+/* An answered connection whose responder may speak; the zero-length WRITE is left to be received. */
+static int open_spoken(void)
+{
+	uint8_t f[FPDU_TAGGED + FPDU_CRC] = { 0 }, rep[64];
+	struct ibv_wc wc;
+	int rc = open_raw(0x1002, 2, 2, rep);
+
+	fpdu_put_tagged(f, RDMAP_WRITE, true, 0, 1, 0);
+	if (!rc && send(fd, f, sizeof(f), 0) != sizeof(f))
+		rc = -1;
+	for (int i = 0; i < 20; i++, usleep(1000))
+		ibv_poll_cq(b.cq, 1, &wc);
+	return rc;
+}
+
+/* So many WRITEs of all the memory, as one chain. */
+static void post_writes(int n)
+{
+	struct ibv_sge sge = { (uintptr_t)b.mem, SIDE_MEM, b.mr->lkey };
+	struct ibv_send_wr wr[DEPTH], *bad;
+
+	for (int i = 0; i < n; i++)
+		wr[i] = (struct ibv_send_wr){ .wr_id = 7, .next = i < n - 1 ? &wr[i + 1] : NULL,
+					      .sg_list = &sge, .num_sge = 1,
+					      .opcode = IBV_WR_RDMA_WRITE };
+	check(!ibv_post_send(b.qp, wr, &bad), "%d writes posted", n);
+}
+
+static atomic_ulong drunk;
+
+static void *drink(void *unused)
+{
+	static char sink[1 << 20];
+	ssize_t n;
+
+	while ((n = recv(fd, sink, sizeof(sink), MSG_TRUNC)) > 0)
+		atomic_fetch_add(&drunk, (unsigned long)n);
+	return unused;
+}
+
+/* A peer that takes everything at once does not keep the thread that sends to it. */
+static void fast_reader(void)
+{
+	pthread_t thread;
+	unsigned long taken;
+
+	check(!open_spoken(), "fast reader: connects");
+	pthread_create(&thread, NULL, drink, NULL);
+	post_writes(DEPTH);
+	taken = atomic_load(&drunk);
+	check(taken < 8 << 20, "fast reader: it had %lu KiB when the post of %d MiB returned", taken >> 10,
+	      DEPTH * (SIDE_MEM >> 20));
+	for (double end = now_s() + 20; now_s() < end && atomic_load(&drunk) < (size_t)DEPTH * SIDE_MEM;) {
+		struct ibv_wc wc;
+
+		ibv_poll_cq(b.cq, 1, &wc);
+	}
+	check(atomic_load(&drunk) >= (size_t)DEPTH * SIDE_MEM, "fast reader: the rest came after it");
+	shutdown(fd, SHUT_RDWR);
+	pthread_join(thread, NULL);
+	close_raw();
+}
+
+/* Last words that a peer does not read, while it goes on talking: nobody waits for that by polling. */
+static void last_words_unread(void)
+{
+	struct rdma_event_channel *events = v->create_event_channel();
+	struct rdma_cm_id *id;
+	uint8_t *words = calloc(1, 4 << 20);
+	int ends[2];
+	uint64_t wakes;
+
+	v->create_id(events, &id, NULL, RDMA_PS_TCP);	/* the helper runs while there is an id */
+	check(!socketpair(AF_UNIX, SOCK_STREAM, 0, ends), "unread: a socket");
+	pthread_mutex_lock(&iw_cm_lock);
+	iw_linger(ends[0], words, 4 << 20);
+	pthread_mutex_unlock(&iw_cm_lock);
+	check(send(ends[1], "more", 4, 0) == 4, "unread: the peer says more");
+	usleep(20000);
+	wakes = iwarp_get_stats()->helper_wakeups;
+	usleep(300000);
+	wakes = iwarp_get_stats()->helper_wakeups - wakes;
+	check(wakes < 20, "unread: %llu wake-ups of the helper in 300 ms", (unsigned long long)wakes);
+	close(ends[1]);
+	v->destroy_id(id);
+	v->destroy_event_channel(events);
+}
+
+void test_frames(void)
+{
+	fast_reader();
+	last_words_unread();
+	bad_frames();
+	depths();
+}

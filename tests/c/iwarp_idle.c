@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* An application that does nothing is served, uses no processor, and can fork. */
+#include "iwarp_pair.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static double cpu_s(void)
+{
+	struct rusage u;
+
+	getrusage(RUSAGE_SELF, &u);
+	return (double)u.ru_utime.tv_sec + (double)u.ru_stime.tv_sec +
+	       (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec) * 1e-6;
+}
+
+/* b's side never polls: its memory is read and written all the same. */
+static void one_sided(void)
+{
+	struct pair p;
+	double start;
+	int ok = 1;
+
+	check(!pair_open(&p, NULL), "one-sided: connects");
+	memset(p.b.mem, 0x33, 2000000);
+	memset(p.a.mem + 2000000, 0x44, 2000000);
+	start = now_s();
+	for (uint64_t i = 0; i < 20; i++) {
+		struct ibv_wc wc = { 0 };
+
+		post_send(&p.a, i, IBV_WR_RDMA_WRITE, 0, 2000000, 2000000, (uintptr_t)p.b.mem + 2000000,
+			  p.b.mr->rkey);
+		post_send(&p.a, i, IBV_WR_RDMA_READ, IBV_SEND_SIGNALED, 0, 2000000, (uintptr_t)p.b.mem,
+			  p.b.mr->rkey);
+		ok &= next_wc(&p.a, NULL, &wc) && !wc.status && wc.wr_id == i;
+	}
+	check(ok, "one-sided: 20 writes and reads of 2 MB in %.0f ms", (now_s() - start) * 1e3);
+	check(p.a.mem[0] == 0x33 && p.a.mem[1999999] == 0x33 && !memcmp(p.a.mem + 2000000, p.b.mem + 2000000,
+	      2000000), "one-sided: the bytes");
+
+	/* the other way round: sends that no poll drives on are still sent */
+	post_recv(&p.b, 1, 0, 64);
+	post_send(&p.a, 2, IBV_WR_RDMA_WRITE, 0, 0, SIDE_MEM, (uintptr_t)p.b.mem, p.b.mr->rkey);
+	post_send(&p.a, 3, IBV_WR_SEND, 0, 0, 64, 0, 0);
+	struct ibv_wc wc = { 0 };
+
+	check(next_wc(&p.b, NULL, &wc) && !wc.status, "one-sided: a backlog drains unpolled");
+	pair_close(&p);
+}
+
+static void idle(void)
+{
+	struct pair p;
+	double cpu, start;
+	uint64_t wakes;
+
+	check(!pair_open(&p, NULL), "idle: connects");
+	/* half a frame's worth of nothing, and a CQ that is armed */
+	ibv_req_notify_cq(p.b.cq, 0);
+	post_send(&p.a, 1, IBV_WR_RDMA_WRITE, 0, 0, 100, (uintptr_t)p.b.mem, p.b.mr->rkey);
+	usleep(200000);
+	wakes = iwarp_get_stats()->helper_wakeups;
+	cpu = cpu_s();
+	usleep(500000);
+	check(cpu_s() - cpu < 0.01 && iwarp_get_stats()->helper_wakeups == wakes,
+	      "idle: %.1f ms of processor and %llu wake-ups in half a second", (cpu_s() - cpu) * 1e3,
+	      (unsigned long long)(iwarp_get_stats()->helper_wakeups - wakes));
+
+	/* busy: the helper only looks in now and then */
+	wakes = iwarp_get_stats()->helper_wakeups;
+	start = now_s();
+	for (uint64_t i = 0; now_s() - start < 0.5; i++) {
+		struct ibv_wc wc;
+
+		post_recv(&p.b, i, 0, 64);
+		post_send(&p.a, i, IBV_WR_SEND, 0, 0, 64, 0, 0);
+		while (ibv_poll_cq(p.b.cq, 1, &wc) != 1)
+			ibv_poll_cq(p.a.cq, 1, &wc);
+	}
+	wakes = iwarp_get_stats()->helper_wakeups - wakes;
+	check(wakes < 150, "idle: %llu wake-ups of the helper in half a busy second", (unsigned long long)wakes);
+	pair_close(&p);
+}
+
+static void forks(void)
+{
+	struct pair p;
+	int status = -1, threads = 0;
+	pid_t pid;
+
+	check(!pair_open(&p, NULL), "fork: connects");
+	pid = fork();
+	if (!pid) {
+		/* the parent's are not ours; our own work */
+		struct pair q;
+
+		if (pair_open(&q, NULL))
+			_exit(1);
+		pair_close(&q);
+		_exit(0);
+	}
+	waitpid(pid, &status, 0);
+	check(!status, "fork: a child of a connected parent connects by itself (%x)", status);
+	post_recv(&p.b, 1, 0, 64);
+	post_send(&p.a, 2, IBV_WR_SEND, 0, 0, 64, 0, 0);
+	expect_wc(&p.b, &p.a, 1, IBV_WC_SUCCESS, "fork: and the parent's connection is unharmed");
+	pair_close(&p);
+
+	/* after the last id the helper goes, at the latest when sockets have had their second */
+	for (int i = 0; i < 30; i++) {
+		char line[128];
+		FILE *f = fopen("/proc/self/status", "r");
+
+		while (f && fgets(line, sizeof(line), f))
+			sscanf(line, "Threads: %d", &threads);
+		if (f)
+			fclose(f);
+		if (threads == 1)
+			break;
+		usleep(50000);
+	}
+	check(threads == 1 || getenv("IWARP_THREADS"), "fork: one thread is left (%d)", threads);
+}
+
+void test_idle(void)
+{
+	one_sided();
+	idle();
+	forks();
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Tests of the embedded iWARP device: one line per check, nonzero exit if one failed. */
+#include "iwarp_pair.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const struct {
+	const char *name;
+	void (*run)(void);
+} tests[] = {
+	{ "verbs", test_verbs },
+	{ "verbs_more", test_verbs_more },
+	{ "cm", test_cm },
+	{ "wire", test_wire },
+	{ "frames", test_frames },
+	{ "idle", test_idle },
+	{ "many", test_many },
+};
+
+/* iwarp_test [name...] */
+int main(int argc, char **argv)
+{
+	v = verbs_iwarp();
+	for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++) {
+		int wanted = argc == 1;
+
+		for (int k = 1; k < argc; k++)
+			wanted |= !strcmp(argv[k], tests[i].name);
+		if (!wanted)
+			continue;
+		printf("-- %s\n", tests[i].name);
+		tests[i].run();
+	}
+	return summary();
+}

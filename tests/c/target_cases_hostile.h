@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Hosts that mean harm, or died badly: the others notice nothing of them, and nothing of them stays. */
+#ifndef TESTS_TARGET_CASES_HOSTILE_H
+#define TESTS_TARGET_CASES_HOSTILE_H
+
+#include "target_cases_io.h"
+#include "target_raw_host.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+/*
+ * The request, then RST, before it is accepted: what accept posted is flushed to a reactor that looks
+ * at completions all the time, while the control thread gives the id back.
+ */
+static void case_reset_before_accept(struct queue *other)
+{
+	unsigned refused = 0;
+
+	for (unsigned i = 0; i < 300; i++) {
+		struct queue *q = queue_new(3, 128, 4096);
+		struct linger now = { .l_onoff = 1 };
+		struct raw_host h;
+		struct pollfd p = { .fd = lab.server->fd, .events = POLLIN };
+
+		raw_request(&h, q);
+		poll(&p, 1, 1000);
+		setsockopt(h.fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
+		close(h.fd);
+		LAB_UNTIL(q->qp || *q->reason);
+		refused += !q->qp;
+		if (q->qp)
+			LAB_UNTIL(q->closed);
+		queue_close(q);
+	}
+	CHECK(refused > 200, "%u of 300 hosts reset before they were accepted", refused);
+	CHECK(round_trip(other, 1, 0, 64), "the other queue noticed nothing");
+}
+
+/* One that asks for data that nobody ever sends: Connect's, or a write's. */
+static bool raw_stall(struct raw_host *h, bool connected, unsigned commands)
+{
+	struct nvme_sqe sqe;
+
+	if (!raw_open(h, 3, 32) || (connected && !raw_connect(h)))
+		return false;
+	for (unsigned i = 0; i < commands; i++) {
+		sqe = raw_sqe(h, connected ? NVME_OPC_WRITE : NVME_OPC_FABRICS,
+			      connected ? 65536 : 1024);
+		if (!connected)
+			sqe.nsid = NVME_FCTYPE_CONNECT;
+		if (!raw_capsule(h, &sqe))
+			return false;
+	}
+	return true;
+}
+
+/*
+ * Many that hold every buffer they can get and never move: before Connect they have none of the pool,
+ * after it the others still get on, at once.
+ */
+static void case_hold_buffers(struct queue *other, bool connected)
+{
+	enum { HOSTS = 24 };
+	struct raw_host h[HOSTS];
+	unsigned open = 0, done = 0, alive = 0;
+	uint64_t start;
+
+	for (unsigned i = 0; i < HOSTS; i++)
+		open += raw_stall(&h[i], connected, 8);
+	lab_turns(20);
+	start = clock_ns();
+	for (unsigned i = 0; i < 4; i++)
+		done += round_trip(other, 1, i * 256, 256);
+	for (unsigned i = 0; i < HOSTS; i++)
+		alive += h[i].q->qp != NULL;
+	/* and without that any of them had to go for it */
+	CHECK(open == HOSTS && done == 4 && alive == HOSTS,
+	      "%u hosts that never send %s: another works, in %lu ms", open,
+	      connected ? "what they write" : "Connect's data",
+	      (unsigned long)(clock_ns() - start) / 1000000);
+	for (unsigned i = 0; i < HOSTS; i++)
+		raw_close(&h[i], i & 1);
+}
+
+static void *raw_drink(void *fd)
+{
+	static char sink[1 << 20];
+
+	/* thrown away in the kernel: no reader is faster */
+	while (recv(*(int *)fd, sink, sizeof(sink), MSG_TRUNC) > 0)
+		;
+	return NULL;
+}
+
+/* One that asks for a gigabyte at once and takes it as fast as it comes does not have the reactor to itself. */
+static void case_greedy_reader(struct queue *other)
+{
+	enum { READS = 512, SIZE = 1 << 20 };
+	struct raw_host h;
+	struct nvme_sqe sqe;
+	pthread_t thread;
+	uint64_t worst = 0, start, end;
+	struct target_qpair_stats stats;
+	unsigned rounds = 0;
+	bool ok = raw_open(&h, 3, READS) && raw_connect(&h);
+
+	pthread_create(&thread, NULL, raw_drink, &h.fd);
+	for (unsigned i = 0; i < READS; i++) {
+		sqe = raw_sqe(&h, NVME_OPC_READ, SIZE);
+		ok &= raw_capsule(&h, &sqe);
+	}
+	end = clock_ns() + 5000000000ull;
+	do {
+		start = clock_ns();
+		ok &= !run_io(other, 1, NVME_OPC_READ, 0, 8, 0);
+		worst = clock_ns() - start > worst ? clock_ns() - start : worst;
+		rounds++;
+		target_qpair_stats(h.q->qp, &stats);
+	} while (h.q->qp && stats.outstanding && clock_ns() < end);
+	CHECK(ok, "a greedy reader: %u reads of another meanwhile, the slowest took %lu us", rounds,
+	      (unsigned long)worst / 1000);
+	shutdown(h.fd, SHUT_RDWR);
+	pthread_join(thread, NULL);
+	raw_close(&h, false);
+}
+
+enum { FLOODERS = 6 };
+
+struct flood {
+	struct raw_host h[FLOODERS];
+	_Atomic bool stop;
+};
+
+/* Frames that are right, ask for nothing and never end: zero-length WRITEs. */
+static void *flood(void *arg)
+{
+	struct flood *f = arg;
+	static uint8_t frames[8192][FPDU_TAGGED + FPDU_CRC];
+
+	for (unsigned i = 0; i < 8192; i++)
+		fpdu_put_tagged(frames[i], RDMAP_WRITE, true, 0, 0, 0);
+	while (!atomic_load(&f->stop)) {
+		for (unsigned i = 0; i < FLOODERS; i++) {
+			static size_t at[FLOODERS];
+			ssize_t n = send(f->h[i].fd, (uint8_t *)frames + at[i], sizeof(frames) - at[i],
+					 MSG_NOSIGNAL | MSG_DONTWAIT);
+
+			at[i] = n > 0 ? (at[i] + (size_t)n) % sizeof(frames) : at[i];
+		}
+	}
+	return NULL;
+}
+
+/* They have their share of the reactor and no more. */
+static void case_flood(struct queue *other)
+{
+	struct flood f = { 0 };
+	uint64_t best = UINT64_MAX, start, took;
+	pthread_t thread;
+	bool ok = true;
+
+	for (unsigned i = 0; i < FLOODERS; i++)
+		ok &= raw_open(&f.h[i], 3, 32) && raw_connect(&f.h[i]);
+	pthread_create(&thread, NULL, flood, &f);
+	usleep(100000);
+	for (unsigned i = 0; i < 50; i++) {
+		start = clock_ns();
+		ok &= !run_io(other, 1, NVME_OPC_READ, 0, 8, 0);
+		took = clock_ns() - start;
+		best = took < best ? took : best;
+	}
+	CHECK(ok, "%u that flood: another's read takes %lu us",
+	      (unsigned)FLOODERS, (unsigned long)best / 1000);
+	atomic_store(&f.stop, true);
+	pthread_join(thread, NULL);
+	for (unsigned i = 0; i < FLOODERS; i++)
+		raw_close(&f.h[i], false);
+}
+
+static void test_hostile(void)
+{
+	struct target_options options = { .reactors = 1, .spin_us = 1000000, .buffer_size = 16384,
+					  .buffers = 8 };
+	struct store_options ram = { .kind = "ram", .size = 32 << 20, .block_size = 512 };
+	struct store *store;
+	struct queue *q;
+
+	lab_start(&options);
+	lab_namespace(1, &ram, &store);
+	q = queue_open(1, 64, 4096);
+	case_reset_before_accept(q);
+	case_hold_buffers(q, false);
+	case_hold_buffers(q, true);
+	case_greedy_reader(q);
+	case_flood(q);
+	queue_close(q);
+	lab_stop();
+	store_close(store);
+}
+
+#endif

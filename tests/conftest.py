@@ -1,0 +1,40 @@
+"""What every test may use: where this tree's programs are.
+
+``./dev test`` says so in the environment. A test that needs one skips, with the reason, where
+pytest was started by hand and nothing says it.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+
+def _path(variable: str) -> Path:
+    value = os.environ.get(variable)
+    if not value:
+        pytest.skip(f"{variable} is not set: start the tests with ./dev test")
+    path = Path(value)
+    if not path.exists():
+        pytest.skip(f"{variable} names {path}, which does not exist: ./dev build makes it")
+    return path
+
+
+@pytest.fixture(scope="session")
+def build_dir() -> Path:
+    """The build tree: ``tests/c/NAME`` in it is the program of ``tests/c/NAME.c``."""
+    return _path("NVMF_BUILD_DIR")
+
+
+@pytest.fixture(scope="session")
+def fio() -> Path:
+    """The fio program."""
+    return _path("NVMF_FIO")
+
+
+@pytest.fixture(scope="session")
+def fio_engine() -> Path:
+    """The fio engine, for ``--ioengine=external:PATH``."""
+    return _path("NVMF_FIO_ENGINE")

@@ -1,0 +1,226 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""nvmf.engine for tests of the server without it: nothing moves but what a test moves."""
+
+from __future__ import annotations
+
+import errno
+import os
+from typing import Any
+
+from faketarget import FakeHandle
+
+
+class Readable:
+    """Something whose fileno() is readable when there is something in it."""
+
+    def __init__(self) -> None:
+        self._fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self.items: list[Any] = []
+        self.closed = False
+
+    def put(self, item: Any) -> None:
+        self.items.append(item)
+        os.eventfd_write(self._fd, 1)
+
+    def take(self) -> list[Any]:
+        taken, self.items = self.items, []
+        if taken:
+            os.eventfd_read(self._fd)
+        return taken
+
+    def fileno(self) -> int:
+        return self._fd
+
+    def close(self) -> None:
+        if not self.closed:
+            os.close(self._fd)
+        self.closed = True
+
+
+class Qpair(FakeHandle):
+    """A queue pair that closes when it is asked to."""
+
+    def __init__(self, engine: FakeEngine, options: dict[str, Any]) -> None:
+        super().__init__()
+        self.engine = engine
+        self.options = options
+        self.cookie: Any = None
+        self.destroyed = False
+        self.gone = False
+        self.held = 0
+
+    def disconnect(self, *, peer_left: bool = False) -> None:
+        if not self.gone:
+            self.gone = True
+            super().disconnect()
+            if self.engine.closing_works:
+                self.engine.target.put(self.engine.Closed(self, "disconnected by the target"))
+
+    def destroy(self) -> None:
+        assert self.gone
+        assert self.held == 0, "commands were not completed"
+        self.destroyed = True
+
+
+class Command:
+    def __init__(self, qpair: Qpair, sqe: bytes, data: bytes = b"") -> None:
+        self.qpair, self.sqe, self.data = qpair, sqe, data
+        self.result: tuple[int, int, int, bytes] | None = None
+        qpair.held += 1
+
+    def complete(self, status: int, dw0: int, dw1: int, data: bytes) -> None:
+        assert self.result is None, "completed twice"
+        self.result = (status, dw0, dw1, data)
+        self.qpair.held -= 1
+
+
+class Closed:
+    def __init__(self, qpair: Qpair, reason: str) -> None:
+        self.qpair, self.reason = qpair, reason
+
+
+class Retired:
+    def __init__(self, namespace: Any) -> None:
+        self.namespace = namespace
+
+
+class Listener:
+    def __init__(self, address: tuple[str, int]) -> None:
+        self.address, self.closed = address, False
+
+    def close(self) -> None:
+        self.closed = True
+
+
+class ConnectRequest:
+    """A REQ that remembers what became of it."""
+
+    def __init__(self, engine: FakeEngine, private_data: bytes, depth: int = 8) -> None:
+        self.engine, self.private_data, self.initiator_depth = engine, private_data, depth
+        self.peer, self.local = ("10.0.0.9", 4711), ("127.0.0.1", 4420)
+        self.qpair: Qpair | None = None
+        self.rejected: bytes | None = None
+
+    def accept(self, target: Any, **options: Any) -> Qpair:
+        if self.engine.accept_error is not None:
+            raise self.engine.accept_error
+        self.qpair = Qpair(self.engine, options)
+        return self.qpair
+
+    def reject(self, private_data: bytes) -> None:
+        self.rejected = private_data
+
+
+class QpairEvent:
+    def __init__(self, qpair: Qpair, name: str) -> None:
+        self.qpair, self.name, self.status = qpair, name, 0
+
+
+class FakeEngine:
+    """What the server uses of nvmf.engine."""
+
+    Command, Closed, Retired, ConnectRequest = Command, Closed, Retired, ConnectRequest
+
+    def __init__(self) -> None:
+        self.channels: dict[str, Any] = {}
+        self.target: Any = None
+        self.stores: list[Any] = []
+        self.namespaces: list[Any] = []
+        self.iwarp_options: dict[str, Any] = {}
+        self.accept_error: Exception | None = None
+        self.store_error: OSError | None = None
+        self.system_devices: list[dict[str, Any]] = []
+        self.listen_errors: dict[str, OSError] = {}
+        self.closing_works = True
+        engine = self
+
+        class Target(Readable):
+            def __init__(self, **options: Any) -> None:
+                super().__init__()
+                self.options = options
+                engine.target = self
+
+            def upcalls(self) -> list[Any]:
+                return self.take()
+
+        class Store:
+            volatile_write_cache, deallocate, guarantee = True, True, "nothing is kept"
+
+            def __init__(self, kind: str, **options: Any) -> None:
+                if engine.store_error is not None:
+                    raise engine.store_error
+                self.kind, self.size = kind, options["size"]
+                self.block_size = self.physical_block_size = options["block_size"]
+                self.read_only, self.closed = options["read_only"], False
+                engine.stores.append(self)
+
+            def resize(self, size: int = 0) -> int:
+                self.size = size
+                return size
+
+            def close(self) -> None:
+                assert not self.closed
+                self.closed = True
+
+        class Namespace:
+            def __init__(self, target: Any, nsid: int, store: Any) -> None:
+                self.nsid, self.store, self.closed = nsid, store, False
+                self.stats: dict[str, int] = {}
+                engine.namespaces.append(self)
+
+            def resized(self) -> None:
+                self.blocks = self.store.size // self.store.block_size
+
+            def close(self) -> None:
+                assert not self.store.closed
+                self.closed = True
+
+        class NamespaceTable:
+            def __init__(self, target: Any, max_nsid: int) -> None:
+                self.entries: dict[int, Any] = {}
+
+            def set(self, nsid: int, namespace: Any) -> None:
+                old = self.entries.pop(nsid, None)
+                if namespace is not None:
+                    self.entries[nsid] = namespace
+                elif old is not None:
+                    engine.target.put(Retired(old))
+
+        class EventChannel(Readable):
+            def __init__(self, kind: str) -> None:
+                super().__init__()
+                self.listeners: list[Listener] = []
+                engine.channels[kind] = self
+                self.kind = kind
+
+            def listen(self, host: str, port: int) -> Listener:
+                if self.kind in engine.listen_errors:
+                    raise engine.listen_errors[self.kind]
+                self.listeners.append(Listener((host, port or 40000)))
+                return self.listeners[-1]
+
+            def get_event(self) -> Any:
+                if not self.items:
+                    self.take()
+                    return None
+                event = self.items.pop(0)
+                if not self.items:
+                    os.eventfd_read(self.fileno())
+                return event
+
+        self.Target, self.Store, self.Namespace = Target, Store, Namespace
+        self.NamespaceTable, self.EventChannel = NamespaceTable, EventChannel
+
+    def set_iwarp_options(self, **options: Any) -> None:
+        self.iwarp_options = options
+
+    def verbs_available(self, kind: str) -> str | None:
+        return None
+
+    def list_devices(self, kind: str) -> list[dict[str, Any]]:
+        return self.system_devices if kind == "system" else [{"name": "iwarp"}]
+
+
+def in_use() -> OSError:
+    """What listening on a taken port raises."""
+    return OSError(errno.EADDRINUSE, "cannot listen on 127.0.0.1:0: in use")

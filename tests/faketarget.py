@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Stand-ins for the engine, for tests of the target without it, and the recorded dialogue."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from nvmf.spec import commands
+from nvmf.spec.fabrics import ConnectData
+from nvmf.spec.properties import Cc, Property
+from nvmf.spec.sgl import Sgl, SglType
+from nvmf.target.core import Core
+from nvmf.target.namespace import Identity, Namespace
+from nvmf.target.queue import Queue
+from nvmf.target.request import Completion
+from nvmf.target.subsystem import Subsystem
+
+NQN = "nqn.2014-08.org.example:unit"
+HOST = "nqn.2014-08.org.example:host"
+HOSTID = bytes(range(1, 17))
+ENABLED = Cc(en=1, css=6, iosqes=6, iocqes=4).encode()
+
+
+@dataclass
+class FakeStore:
+    """A store that keeps nothing."""
+
+    size: int = 1 << 20
+    block_size: int = 512
+    physical_block_size: int = 4096
+    volatile_write_cache: bool = True
+    deallocate: bool = True
+    read_only: bool = False
+
+
+@dataclass
+class FakeNamespace:
+    """An engine namespace with counters."""
+
+    stats: dict[str, int] = field(default_factory=dict)
+
+    def resized(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+@dataclass
+class FakeHandle:
+    """A queue pair that remembers what was done to it."""
+
+    calls: list[tuple[Any, ...]] = field(default_factory=list)
+    stats: dict[str, int] = field(default_factory=dict)
+
+    def connected(self, sq_size: int, namespaces: Any) -> None:
+        self.calls.append(("connected", sq_size, namespaces))
+
+    def enable(self, enabled: bool) -> None:
+        self.calls.append(("enable", enabled))
+
+    def disconnect(self) -> None:
+        self.calls.append(("disconnect",))
+
+
+def with_sgl(sqe: bytes, length: int, cid: int = 7) -> bytes:
+    """What the engine's host side fills in: PSDT, CID and a keyed SGL."""
+    kind = SglType.KEYED_INVALIDATE if length else SglType.KEYED
+    sgl = Sgl(kind, 0x1000 if length else 0, length, 0x55 if length else 0)
+    return sqe[:1] + b"\x40" + cid.to_bytes(2, "little") + sqe[4:24] + sgl.encode() + sqe[40:]
+
+
+@dataclass
+class Bench:
+    """A core with one subsystem, driven as a host would."""
+
+    core: Core = field(default_factory=Core)
+    subsystem: Subsystem = field(
+        default_factory=lambda: Subsystem(NQN, "SERIAL", allow_any_host=True)
+    )
+    now: float = 100.0
+
+    def __post_init__(self) -> None:
+        self.core.add_subsystem(self.subsystem)
+
+    def add_namespace(self, nsid: int = 1, **store: Any) -> Namespace:
+        """A namespace in the subsystem."""
+        identity = Identity.derive(self.subsystem.nqn, nsid, "/x")
+        namespace = Namespace(nsid, FakeStore(**store), identity, FakeNamespace())
+        self.subsystem.attach(namespace)
+        return namespace
+
+    def queue(self, qid: int = 0, depth: int = 32) -> Queue:
+        """A fresh connection."""
+        return Queue(FakeHandle(), qid, depth, ("10.0.0.2", 1000), ("10.0.0.1", 4420))
+
+    def run(
+        self, queue: Queue, sqe: bytes, data: bytes = b"", length: int | None = None, cid: int = 7
+    ) -> Completion | None:
+        """One command; length is that of its SGL."""
+        whole = with_sgl(sqe, len(data) if length is None else length, cid)
+        return self.core.handle(queue, whole, data, self.now, token=cid)
+
+    def do(
+        self, queue: Queue, sqe: bytes, data: bytes = b"", length: int | None = None, cid: int = 7
+    ) -> Completion:
+        """One command that completes at once."""
+        completion = self.run(queue, sqe, data, length, cid)
+        assert completion is not None
+        return completion
+
+    def connect(
+        self,
+        queue: Queue,
+        *,
+        sqsize: int | None = None,
+        kato_ms: int = 5000,
+        disable_sq_flow_control: bool = False,
+        qid: int | None = None,
+        **fields: Any,
+    ) -> Completion:
+        """Connect, with the right parameters where none are given."""
+        values: dict[str, Any] = {"hostid": HOSTID, "subnqn": self.subsystem.nqn, "hostnqn": HOST}
+        values.update(fields)
+        sqe = commands.connect(
+            queue.qid if qid is None else qid,
+            queue.recv_depth - 1 if sqsize is None else sqsize,
+            kato_ms=kato_ms,
+            disable_sq_flow_control=disable_sq_flow_control,
+        )
+        return self.do(queue, sqe, ConnectData(**values).encode())
+
+    def admin(self, **fields: Any) -> Queue:
+        """A connected admin queue of an enabled controller."""
+        queue = self.queue()
+        assert self.connect(queue, **fields).status == 0
+        assert self.do(queue, commands.property_set(Property.CC, ENABLED)).status == 0
+        return queue
+
+    def io(self, admin: Queue, qid: int = 1, depth: int = 128) -> Queue:
+        """A connected I/O queue of the same controller."""
+        assert admin.controller is not None
+        queue = self.queue(qid, depth)
+        assert self.connect(queue, cntlid=admin.controller.cntlid).status == 0
+        return queue
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """A command of the recorded dialogue."""
+
+    sqe: bytes
+    cqe: bytes | None
+    host_data: bytes
+    target_data: bytes
+
+
+@dataclass(frozen=True)
+class Dialogue:
+    """A connection of the recorded dialogue."""
+
+    req: bytes
+    rep: bytes
+    exchanges: list[Exchange]
+
+
+def _data(value: dict[str, Any] | None) -> bytes:
+    return bytes.fromhex(value["hex"]).ljust(value["length"], b"\0") if value else b""
+
+
+@cache
+def dialogue(name: str) -> Dialogue:
+    """discovery, admin or io of tests/data/linux-nvmet.json."""
+    path = Path(__file__).parent / "data" / "linux-nvmet.json"
+    for connection in json.loads(path.read_text())["connections"]:
+        if connection["name"] == name:
+            return Dialogue(
+                bytes.fromhex(connection["req"]),
+                bytes.fromhex(connection["rep"]),
+                [
+                    Exchange(
+                        bytes.fromhex(e["sqe"]),
+                        bytes.fromhex(e["cqe"]) if e["cqe"] else None,
+                        _data(e.get("host_data")),
+                        _data(e.get("target_data")),
+                    )
+                    for e in connection["exchanges"]
+                ],
+            )
+    raise KeyError(name)

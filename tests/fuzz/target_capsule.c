@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Invariant: whatever capsules a host sends, each of 64 bytes or more has exactly one response while
+ * the connection lives, nothing but registered memory is touched, and when it is over every buffer,
+ * request, namespace count and byte is back.
+ *
+ * The input is a list of steps over a mock device and mock stores (target_mock.h): capsules, how far
+ * completions and stores come, what the control thread answers, the end of the connection.
+ */
+#include "target_mock.h"
+
+enum { DEPTH = 8, HELD = 64, IN_CAPSULE = 4096 };
+
+static struct world {
+	struct target *target;
+	struct target_nstable *table;
+	struct store stores[4];
+	struct target_namespace *ns[4];
+} world;
+
+struct run {
+	const uint8_t *p, *end;
+	struct target_qpair *qp;
+	struct target_request *held[HELD];
+	unsigned held_count, capsules;
+	bool closed, ended;
+};
+
+static uint8_t take8(struct run *r)
+{
+	return r->p < r->end ? *r->p++ : 0;
+}
+
+static uint32_t take32(struct run *r)
+{
+	uint32_t v = take8(r);
+
+	v |= (uint32_t)take8(r) << 8;
+	v |= (uint32_t)take8(r) << 16;
+	return v | (uint32_t)take8(r) << 24;
+}
+
+static void make_store(unsigned i, enum store_kind kind, bool in_place, uint32_t alignment)
+{
+	struct store *s = &world.stores[i];
+	uint8_t *bytes = aligned_alloc(4096, STORE_BYTES);
+	char err[200];
+
+	memset(bytes, 0, STORE_BYTES);
+	*s = (struct store){ .kind = kind, .size = STORE_BYTES, .block_size = i & 1 ? 4096 : 512,
+			     .alignment = alignment, .map = in_place ? bytes : NULL,
+			     .map_length = STORE_BYTES, .memory_is_stable = !(i & 2), .fd = -1,
+			     .own = bytes };
+	world.ns[i] = target_namespace_create(world.target, i + 1, s, err, sizeof(err));
+	REQUIRE(world.ns[i] && !target_nstable_set(world.table, i + 1, world.ns[i]));
+}
+
+static void make_world(void)
+{
+	struct target_options options = { .reactors = 1, .buffer_size = 4096, .buffers = 6 };
+	char err[200];
+
+	world.target = target_make(&options, err, sizeof(err));
+	REQUIRE(world.target);
+	world.table = target_nstable_create(world.target, 5);
+	make_store(0, STORE_RAM, true, 1);
+	make_store(1, STORE_FILE, false, 512);
+	make_store(2, STORE_PMEM, true, 1);
+	make_store(3, STORE_NULL, false, 1);
+	mock.host = malloc(HOST_MEMORY);
+	memset(mock.host, 0x5a, HOST_MEMORY);
+}
+
+static void upcalls(struct run *r)
+{
+	struct target_upcall *up = target_upcalls(world.target), *next;
+
+	for (; up; up = next) {
+		next = up->next;
+		REQUIRE(up->type == TARGET_UPCALL_COMMAND || up->type == TARGET_UPCALL_CLOSED);
+		if (up->type == TARGET_UPCALL_CLOSED) {
+			REQUIRE(!r->closed && *up->reason);
+			r->closed = true;
+			continue;
+		}
+		REQUIRE(!r->closed && r->held_count < HELD);
+		r->held[r->held_count++] = up->request;
+	}
+}
+
+static void poll(struct run *r, unsigned completions)
+{
+	mock.give = completions;
+	reactor_poll(world.target->reactor[0]);
+	upcalls(r);
+}
+
+static void answer(struct run *r, uint8_t how)
+{
+	static uint8_t data[70000];
+	struct target_request *request;
+	const uint8_t *fetched;
+	uint32_t length;
+
+	if (!r->held_count)
+		return;
+	request = r->held[--r->held_count];
+	fetched = target_request_data(request, &length);
+	for (uint32_t i = 0; i < length; i++)
+		data[i] ^= fetched[i];
+	target_complete(request, how & 1 ? NVME_INVALID_FIELD : 0, how, how,
+			data, how & 2 ? (uint32_t)how * 270 : 0);
+}
+
+/* A command that is right but for what the input spoils. */
+static void capsule(struct run *r)
+{
+	uint8_t bytes[sizeof(struct nvme_sqe) + IN_CAPSULE] = { 0 };
+	struct nvme_sqe sqe = { .flags = NVME_PSDT_SGL };
+	uint8_t shape = take8(r), type = take8(r);
+	uint32_t length = sizeof(sqe), data = 0;
+
+	sqe.opc = take8(r);
+	if (!(shape & 1))
+		sqe.opc = (const uint8_t[]){ 0, 1, 2, 5, 8, 9, 12, 127 }[sqe.opc & 7];
+	sqe.cid = take8(r) & 15;
+	sqe.nsid = take8(r) % 7;
+	if (sqe.nsid == 6)
+		sqe.nsid = 0xffffffff;
+	sqe.cdw10 = take8(r);
+	sqe.cdw12 = take8(r) & 0x3f;
+	sqe.cdw11 = sqe.opc == NVME_OPC_DSM ? 4 : 0;
+	data = (sqe.cdw12 + 1) * (sqe.nsid == 2 || sqe.nsid == 4 ? 4096 : 512);
+	if (sqe.opc == NVME_OPC_DSM || shape & 2)
+		data = take8(r) * 16u;
+	if (!(sqe.opc & 3))
+		data = 0;
+	nvme_sgl_set_keyed(&sqe.sgl, (uintptr_t)mock.host + take8(r) * 256u, data, HOST_KEY,
+			   type & 1 ? NVME_SGL_KEYED : NVME_SGL_KEYED_INVALIDATE);
+	if (type & 2) {
+		sqe.sgl = (struct nvme_sgl){ .addr = shape & 4 ? take8(r) : 0,
+			.plain = { .length = data, .type = NVME_SGL_IN_CAPSULE } };
+		length += data < IN_CAPSULE ? data : IN_CAPSULE;
+	} else if (type & 4) {
+		struct nvme_sgl list[18];
+		uint32_t n = take8(r) % 18, each = n ? data / n : 0;
+
+		for (uint32_t i = 0; i < n; i++)
+			nvme_sgl_set_keyed(&list[i], (uintptr_t)mock.host + i * 5000,
+					   i == n - 1 ? data - each * i : each, HOST_KEY,
+					   NVME_SGL_KEYED);
+		memcpy(bytes + sizeof(sqe), list, sizeof(list[0]) * n);
+		sqe.sgl = (struct nvme_sgl){ .plain = { .length = n * 16,
+							.type = NVME_SGL_LAST_SEGMENT_OFFSET } };
+		length += n * 16;
+	} else if (type & 8 && r->end - r->p >= 64) {
+		memcpy(&sqe, r->p, sizeof(sqe));
+		r->p += sizeof(sqe);
+	}
+	if (sqe.opc == NVME_OPC_FABRICS && shape & 8)
+		sqe.nsid = NVME_FCTYPE_CONNECT;
+	if (shape & 16)
+		sqe.sgl.keyed.key[take8(r) & 3] ^= take8(r);
+	if (shape & 32)
+		((uint8_t *)&sqe)[take8(r) & 63] ^= take8(r);
+	if (shape & 64 && shape & 1)
+		length = take8(r);
+	memcpy(bytes, &sqe, sizeof(sqe));
+	/* what lies in the capsule may be ranges, or a list that the input spoils */
+	for (uint32_t i = take8(r) & 15; i; i--)
+		bytes[sizeof(sqe) + take32(r) % IN_CAPSULE] ^= take8(r);
+	if (mock_capsule(bytes, length) && length >= sizeof(sqe))
+		r->capsules++;
+}
+
+static void step(struct run *r)
+{
+	uint8_t op = take8(r);
+
+	switch (op & 7) {
+	case 0:
+	case 1:
+	case 2:
+		capsule(r);
+		if (op & 8)
+			break;
+		/* fall through */
+	case 3:
+		poll(r, op >> 4);
+		break;
+	case 4:
+		answer(r, take8(r));
+		break;
+	case 5:
+		mock.io_fails = op & 8;
+		break;
+	case 6:
+		if (op & 8)
+			target_qpair_enable(r->qp, op & 16);
+		else if (op & 16)
+			target_qpair_connected(r->qp, op & 32 ? DEPTH : 0,
+					       op & 64 ? world.table : NULL);
+		break;
+	default:
+		if (op == 0xf7)
+			target_qpair_disconnect(r->qp), r->ended = true;
+		else if (op == 0xff)
+			mock_modify_qp(NULL, NULL, 0);
+		break;
+	}
+}
+
+static bool all_back(const struct target_qpair *qp)
+{
+	const struct reactor *reactor = world.target->reactor[0];
+
+	if (mock.wc_head != mock.wc_tail || mock.ios || qp->active || !qp->own_free ||
+	    reactor->pool.free_count != reactor->pool.count)
+		return false;
+	for (unsigned i = 0; i < 4; i++)
+		if (world.ns[i]->local[0].inflight)
+			return false;
+	return true;
+}
+
+/* Everything comes to its end, with the connection up: one response for each capsule. */
+static void settle(struct run *r)
+{
+	unsigned before = mock.responses;
+
+	for (unsigned i = 0; i < 2000; i++) {
+		poll(r, 64);
+		while (r->held_count)
+			answer(r, (uint8_t)(i * 7));
+		if (all_back(r->qp) && !r->ended)
+			break;
+		if (r->closed)
+			break;
+	}
+	(void)before;
+	REQUIRE(r->closed || all_back(r->qp));
+	if (!mock.error) {
+		REQUIRE(mock.responses == r->capsules);
+		REQUIRE(mock.recv_head - mock.recv_tail == DEPTH);
+		REQUIRE(!mock.sq_used && !mock.reads);
+	}
+}
+
+static void finish(struct run *r)
+{
+	const struct reactor *reactor = world.target->reactor[0];
+
+	target_qpair_disconnect(r->qp);
+	mock.io_fails = false;
+	for (unsigned i = 0; i < 2000 && !r->closed; i++)
+		poll(r, 64);
+	REQUIRE(r->closed);
+	while (r->held_count)
+		answer(r, 3);
+	target_qpair_destroy(r->qp);
+	for (unsigned i = 0; i < 10; i++)
+		poll(r, 64);
+	REQUIRE(!world.target->qpairs && !reactor->marked && !reactor->pool.line.head &&
+		!reactor->lingering.head && reactor->pool.free_count == reactor->pool.count);
+	for (unsigned i = 0; i < 4; i++)
+		REQUIRE(!world.ns[i]->local[0].inflight);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct target_qpair_options options = {
+		.qid = 1, .recv_depth = DEPTH, .send_depth = DEPTH, .in_capsule = IN_CAPSULE,
+		.max_transfer = 128 << 10, .initiator_depth = 3,
+	};
+	struct run r = { .p = data, .end = data + size };
+	struct rdma_cm_id *id = mock_id();
+	char err[200];
+
+	if (!world.target)
+		make_world();
+	mock.responses = 0;
+	mock.io_fails = false;
+	r.qp = target_qpair_accept(world.target, &mock_verbs, id, &options, err, sizeof(err));
+	REQUIRE(r.qp);
+	if (take8(&r) & 3) {	/* mostly begin where commands run */
+		target_qpair_connected(r.qp, DEPTH, world.table);
+		target_qpair_enable(r.qp, true);
+	}
+	while (r.p < r.end)
+		step(&r);
+	settle(&r);
+	finish(&r);
+	return 0;
+}

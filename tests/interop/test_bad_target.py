@@ -1,0 +1,326 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Targets that are wrong: our client ends the connection with the right Terminate and an error."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import struct
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+from wire import mpa, nvme, rdmap
+from wire.nvme import Io, Reject
+from wire.rdmap import Op, Terminate
+from wire.responder import Connection, NvmeResponder
+from wire.served import FRIEND_NQN, SUBNQN
+
+if TYPE_CHECKING:
+    from nvmf.initiator import Controller
+
+pytestmark = pytest.mark.usefixtures("need_client")
+
+
+def identify(capsule: bytes) -> bytes:
+    """Just enough of Identify for a host: RDMA Transport and Base 5.17."""
+    cns, data = capsule[40], bytearray(4096)
+    if cns == 1:
+        data[4:72] = b"S".ljust(20) + b"independent".ljust(40) + b"1".ljust(8)
+        data[77] = 5
+        struct.pack_into("<H", data, 78, 1)
+        struct.pack_into("<I", data, 80, 0x10300)
+        data[111] = 1
+        struct.pack_into("<H", data, 320, 10)
+        data[512:514] = b"\x66\x44"
+        struct.pack_into("<HI", data, 514, 128, 1)
+        struct.pack_into("<I", data, 536, 0x100005)
+        data[768 : 768 + len(SUBNQN)] = SUBNQN.encode()
+        struct.pack_into("<II", data, 1792, (64 + 4096) // 16, 1)
+        data[1803] = 1
+    elif cns == 0:
+        struct.pack_into("<QQQ", data, 0, 2048, 2048, 2048)
+        data[130] = 9
+    elif cns == 2:
+        data[0] = 1 if int.from_bytes(capsule[4:8], "little") < 1 else 0
+    elif cns == 3:
+        data[:4] = b"\x03\x10\0\0"
+        data[4:20] = b"independent uuid"
+    return bytes(data)
+
+
+@pytest.fixture
+def responder() -> Iterator[NvmeResponder]:
+    """A target of ours to spoil."""
+    with NvmeResponder(SUBNQN, identify, cap=0x0000_0020_0F01_007F) as one:
+        yield one
+        one.errors.clear()
+
+
+@pytest.fixture
+async def controller(responder: NvmeResponder) -> AsyncIterator[Controller]:
+    """Our client, connected to it; it does not come back once lost."""
+    from nvmf.initiator import connect
+
+    url = f"nvme+rdma://127.0.0.1:{responder.port}/{SUBNQN}"
+    async with connect(
+        url, device="iwarp", queues=1, hostnqn=FRIEND_NQN, ctrl_loss_tmo=0.0, io_timeout=5.0,
+        kato=0.0,
+    ) as one:  # fmt: skip
+        yield one
+
+
+async def test_good(controller: Controller) -> None:
+    """The target works before it is spoilt."""
+    disk = controller.namespace(1)
+    await disk.write(3, b"3" * 5120)
+    assert await disk.read(3, 10) == b"3" * 5120
+
+
+Spoil = Callable[[Connection, bytes], None]
+PROTECTION = {(1, 1, code) for code in range(5)} | {(0, 1, code) for code in range(5)}
+NO_INVALIDATE = {(0, 1, 9), (0, 2, 9), (0, 1, 0)}
+
+
+def beyond(connection: Connection, capsule: bytes) -> None:
+    """RDMA WRITE behind the buffer."""
+    address, length, key = connection.keyed(capsule)
+    connection.peer.write(key, address + length - 4, bytes(8))
+
+
+def before(connection: Connection, capsule: bytes) -> None:
+    """RDMA WRITE before it, by as much as a huge page."""
+    address, _, key = connection.keyed(capsule)
+    connection.peer.write(key, address - (64 << 20), bytes(8))
+
+
+def wrapped(connection: Connection, capsule: bytes) -> None:
+    """RDMA WRITE round the end of the address space."""
+    connection.peer.write(connection.keyed(capsule)[2], (1 << 64) - 4, bytes(8))
+
+
+def unknown(connection: Connection, capsule: bytes) -> None:
+    """RDMA WRITE to a key that differs by one bit."""
+    address, _, key = connection.keyed(capsule)
+    connection.peer.write(key ^ 0x100, address, bytes(8))
+
+
+def wrong_invalidate(connection: Connection, capsule: bytes) -> None:
+    """A response that invalidates a key that the command did not give."""
+    cid = capsule[2:4]
+    cqe = bytes(8) + struct.pack("<HH", 0, connection.qid) + cid + bytes(2)
+    key = connection.keyed(capsule)[2] ^ 0x100
+    connection.peer.send(cqe, op=Op.SEND_INVALIDATE, invalidate=key)
+
+
+def bad_msn(connection: Connection, capsule: bytes) -> None:
+    """A response out of order."""
+    connection.peer.msn[0] += 1
+    connection.complete(capsule)
+
+
+def bad_opcode(connection: Connection, capsule: bytes) -> None:
+    """RDMAP opcode 9."""
+    peer = connection.peer
+    peer.send_ulpdu(rdmap.encode_untagged(9, bytes(16), msn=peer.msn[0]))
+
+
+def long_response(connection: Connection, capsule: bytes) -> None:
+    """A response of 64 KiB."""
+    connection.peer.send(bytes(60000), segment=60000)
+
+
+def unasked_response(connection: Connection, capsule: bytes) -> None:
+    """A Read Response that nobody asked for."""
+    connection.peer.send_ulpdu(rdmap.encode_tagged(Op.READ_RESPONSE, 7, 0, bytes(8)))
+
+
+SPOILERS: list[tuple[Spoil, set[tuple[int, int, int]]]] = [
+    (beyond, PROTECTION),
+    (before, PROTECTION),
+    (wrapped, PROTECTION),
+    (unknown, PROTECTION),
+    (wrong_invalidate, NO_INVALIDATE),
+    (bad_msn, {(1, 2, 3), (1, 2, 2)}),
+    (bad_opcode, {(0, 2, 6)}),
+    (long_response, {(1, 2, 5)}),
+    (unasked_response, {(1, 1, 0), (0, 2, 6), (0, 2, 7)}),
+]
+
+
+@pytest.mark.parametrize(("spoil", "codes"), SPOILERS, ids=[s[0].__name__ for s in SPOILERS])
+async def test_terminated(
+    responder: NvmeResponder,
+    controller: Controller,
+    spoil: Spoil,
+    codes: set[tuple[int, int, int]],
+) -> None:
+    """The command fails with ConnectionLost, the target gets the Terminate."""
+    from nvmf.initiator import ConnectionLost
+
+    def hook(connection: Connection, capsule: bytes) -> bool:
+        if not connection.qid or capsule[0] != Io.READ:
+            return False
+        spoil(connection, capsule)
+        return True
+
+    responder.hook = hook
+    with pytest.raises(ConnectionLost):
+        await controller.namespace(1).read(0, 1)
+    found = await ended(responder.connections[1])
+    assert found is not None, "no Terminate came"
+    assert (found.layer, found.etype, found.code) in codes, str(found)
+
+
+async def ended(connection: Connection) -> Terminate | None:
+    """The Terminate that the client sent."""
+    for _ in range(100):
+        if connection.ended is not None:
+            return connection.ended
+        await asyncio.sleep(0.02)
+    return None
+
+
+def response(connection: Connection, cid: int, *, size: int = 16, status: int = 0) -> None:
+    """A response capsule of any kind."""
+    cqe = struct.pack("<QHHHH", 0, 0, connection.qid, cid, status)
+    connection.peer.send(cqe[:size].ljust(size, b"\0"))
+
+
+def unknown_cid(connection: Connection, capsule: bytes) -> None:
+    """A response to a command that there is not."""
+    response(connection, int.from_bytes(capsule[2:4], "little") ^ 0x4000)
+
+
+def short_response(connection: Connection, capsule: bytes) -> None:
+    """Eight bytes."""
+    response(connection, int.from_bytes(capsule[2:4], "little"), size=8)
+
+
+def nothing(connection: Connection, capsule: bytes) -> None:
+    """No response at all: the I/O timeout ends it."""
+
+
+def closes(connection: Connection, capsule: bytes) -> None:
+    """The target goes away."""
+    connection.peer.sock.shutdown(socket.SHUT_RDWR)
+
+
+def terminates(connection: Connection, capsule: bytes) -> None:
+    """The target terminates."""
+    connection.peer.terminate(0, 2, 7)
+
+
+@pytest.mark.parametrize("spoil", [unknown_cid, short_response, nothing, closes, terminates])
+async def test_lost(responder: NvmeResponder, controller: Controller, spoil: Spoil) -> None:
+    """ConnectionLost, in time; never a hang and never data that did not come."""
+    from nvmf.initiator import ConnectionLost
+
+    def hook(connection: Connection, capsule: bytes) -> bool:
+        if not connection.qid or capsule[0] != Io.READ:
+            return False
+        spoil(connection, capsule)
+        return True
+
+    responder.hook = hook
+    start = time.monotonic()
+    with pytest.raises(ConnectionLost):
+        await controller.namespace(1).read(0, 1)
+    assert time.monotonic() - start < 15
+
+
+async def test_response_twice(responder: NvmeResponder, controller: Controller) -> None:
+    """The second one answers nothing: the connection ends or it is ignored, no data is mixed up."""
+    from nvmf.initiator import ConnectionLost
+
+    def hook(connection: Connection, capsule: bytes) -> bool:
+        if connection.qid and capsule[0] == Io.FLUSH:
+            response(connection, int.from_bytes(capsule[2:4], "little"))
+            response(connection, int.from_bytes(capsule[2:4], "little"))
+            return True
+        return False
+
+    responder.hook = hook
+    disk = controller.namespace(1)
+    await disk.flush()
+    try:
+        await disk.write(5, b"5" * 512)
+        assert await disk.read(5, 1) == b"5" * 512
+    except ConnectionLost:
+        pass
+
+
+@pytest.mark.parametrize("status", list(Reject))
+async def test_rejected(responder: NvmeResponder, status: Reject) -> None:
+    """Each reject by its number, in an error that names it."""
+    from nvmf.initiator import ConnectError, connect
+
+    responder.refuse = lambda start: nvme.cm_reject(status)
+    with pytest.raises(ConnectError) as error:
+        await connect(f"nvme+rdma://127.0.0.1:{responder.port}/{SUBNQN}", device="iwarp")
+    assert error.value.reject_sts == status
+    assert len(str(error.value)) > 20
+
+
+@pytest.mark.parametrize("data", [b"", b"\0", b"\0\0\x63\0", b"\1\0\4\0", bytes(200)])
+async def test_strange_rejects(responder: NvmeResponder, data: bytes) -> None:
+    """Private data of a reject that is none of NVMe-oF's."""
+    from nvmf.initiator import ConnectError, connect
+
+    responder.refuse = lambda start: data
+    with pytest.raises(ConnectError):
+        await connect(f"nvme+rdma://127.0.0.1:{responder.port}/{SUBNQN}", device="iwarp")
+
+
+GOOD = mpa.enhanced_data(128, 128, nvme.cm_accept(32))
+
+
+def reply(bits: int = 0x1002, data: bytes = GOOD, key: bytes = mpa.REPLY_KEY) -> bytes:
+    """An MPA reply with something wrong about it."""
+    return key + struct.pack(">HH", bits, len(data)) + data
+
+
+REPLIES = {
+    "a wrong key": reply(key=b"MPA ID Rep Fram\0"),
+    "a request": reply(key=mpa.REQUEST_KEY),
+    "revision 3": reply(0x1003),
+    "revision 1": reply(0x0001, nvme.cm_accept(32)),
+    "markers": reply(0x9002),
+    "not enhanced": reply(0x0002, nvme.cm_accept(32)),
+    "513 bytes": reply(data=GOOD.ljust(513, b"\0")),
+    "no words": reply(data=b"\0"),
+    "HTTP": b"HTTP/1.1 400 Bad Request\r\n\r\n",
+    "half a reply": reply()[:30],
+    "nothing": b"",
+}
+
+
+@pytest.mark.parametrize("name", REPLIES)
+@pytest.mark.parametrize("hang_up", [True, False], ids=["closes", "stays"])
+async def test_bad_reply(name: str, hang_up: bool) -> None:
+    """A ConnectError in time, whatever answers on the port."""
+    from nvmf.initiator import ConnectError, connect
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        stop = threading.Event()
+
+        def serve() -> None:
+            sock = server.accept()[0]
+            with sock:
+                sock.recv(4096)
+                sock.sendall(REPLIES[name])
+                if not hang_up:
+                    stop.wait(10)
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        start = time.monotonic()
+        url = f"nvme+rdma://127.0.0.1:{server.getsockname()[1]}/{SUBNQN}"
+        with pytest.raises(ConnectError):
+            await connect(url, device="iwarp", connect_timeout=1.0)
+        assert time.monotonic() - start < 8
+        stop.set()
+        await asyncio.to_thread(thread.join, 5)

@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Hosts that stop reading, stop sending, or die: the others go on, and nothing is kept for ever."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import time
+
+import pytest
+
+from wire import mpa, nvme, rdmap
+from wire.errors import ConnectionEnded
+from wire.host import NvmeHost, Queue, lba_words
+from wire.nvme import Io
+from wire.served import SANITIZED, SUBNQN, Served
+from wire.witness import Witness
+
+pytestmark = pytest.mark.usefixtures("unharmed")
+
+LARGE = 1 << 20
+
+
+def submit_reads(queue: Queue, count: int, size: int) -> None:
+    """Ask for a lot and read nothing."""
+    region = queue.memory.register(size, readable=False)
+    sgl = nvme.keyed(region.base, size, region.stag)
+    for cid in range(1, count + 1):
+        words = lba_words(0, size // 512)
+        queue.submit(nvme.sqe(Io.READ, nsid=1, cid=cid, sgl=sgl, cdw=words))
+
+
+def test_stops_reading(target: Served, bystander: Witness) -> None:
+    """31 MiB asked for and not taken, by four queues; then it is taken after all, whole."""
+    with NvmeHost(target.address, SUBNQN).connect(io_queues=4) as host:
+        host.write(0, bytes(range(256)) * 256)
+        for queue in host.queues[1:]:
+            submit_reads(queue, 31, LARGE)
+        for _ in range(20):
+            bystander.check()
+            time.sleep(0.05)
+        assert host.identify(1)
+        for cid in range(1, 32):
+            assert host.queues[1].response(cid, 30).status == 0
+
+
+@pytest.mark.parametrize("how", ["fin", "rst"])
+def test_stops_reading_and_dies(target: Served, bystander: Witness, how: str) -> None:
+    """The same, and the host goes away with everything outstanding."""
+    host = NvmeHost(target.address, SUBNQN).connect(io_queues=4)
+    for queue in host.queues[1:]:
+        submit_reads(queue, 31, LARGE)
+    bystander.check()
+    for queue in host.queues:
+        if how == "rst":
+            queue.peer.reset()
+        else:
+            queue.close()
+
+
+def test_stops_reading_for_ever(target: Served) -> None:
+    """A host that reads nothing and sends no Keep Alive is let go after its KATO."""
+    host = NvmeHost(target.address, SUBNQN, kato=1000).connect()
+    queue = host.queues[1]
+    submit_reads(queue, 31, LARGE)
+    time.sleep(4)
+    with pytest.raises(ConnectionEnded):
+        while True:
+            queue.peer.event(8)
+    host.close()
+
+
+@pytest.mark.parametrize(("count", "asked"), [(1, 1), (8, 1), (1, 31), (8, 31)])
+def test_never_answers_reads(target: Served, bystander: Witness, count: int, asked: int) -> None:
+    """Writes whose data never comes hold no buffer that another host needs."""
+    hosts = [NvmeHost(target.address, SUBNQN).connect() for _ in range(count)]
+    for host in hosts:
+        queue = host.queues[1]
+        queue.peer.serve_reads = False
+        region = queue.memory.register(LARGE, writable=False)
+        sgl = nvme.keyed(region.base, LARGE, region.stag)
+        for cid in range(1, asked + 1):
+            words = lba_words(1000, LARGE // 512)
+            queue.submit(nvme.sqe(Io.WRITE, nsid=1, cid=cid, sgl=sgl, cdw=words))
+    try:
+        for _ in range(10):
+            bystander.check()
+            time.sleep(0.05)
+    finally:
+        for host in hosts:
+            host.close()
+
+
+@pytest.mark.parametrize("sent", [1, 2, 19, 24, 83])
+def test_stops_within_a_frame(target: Served, bystander: Witness, sent: int) -> None:
+    """Half an FPDU, silence, the other half: a slow host is no bad host."""
+    with NvmeHost(target.address, SUBNQN).connect() as host:
+        queue = host.queues[1]
+        capsule = nvme.sqe(Io.FLUSH, nsid=1, cid=6)
+        fpdu = mpa.encode_fpdu(rdmap.encode_untagged(3, capsule, msn=queue.peer.msn[0]), False)
+        queue.peer.send_raw(fpdu[:sent])
+        bystander.check()
+        time.sleep(0.2)
+        queue.peer.send_raw(fpdu[sent:])
+        assert queue.response(6).status == 0
+
+
+def test_byte_by_byte(target: Served) -> None:
+    """Every byte in a TCP segment of its own."""
+    with NvmeHost(target.address, SUBNQN, crc=True).connect() as host:
+        queue = host.queues[1]
+        capsule = nvme.sqe(Io.WRITE, nsid=1, cid=6, sgl=nvme.in_capsule(0, 512), cdw=(70,))
+        ulpdu = rdmap.encode_untagged(3, capsule + b"b" * 512, msn=queue.peer.msn[0])
+        queue.peer.msn[0] += 1
+        for byte in mpa.encode_fpdu(ulpdu, True):
+            queue.peer.send_raw(bytes([byte]))
+        assert queue.response(6).status == 0
+        assert host.read(70, 1) == b"b" * 512
+
+
+def test_many_frames_in_one_segment(target: Served) -> None:
+    """Sixteen commands in one write of the socket."""
+    with NvmeHost(target.address, SUBNQN).connect() as host:
+        queue = host.queues[1]
+        data = b""
+        for cid in range(1, 17):
+            ulpdu = rdmap.encode_untagged(
+                3, nvme.sqe(Io.FLUSH, nsid=1, cid=cid), msn=queue.peer.msn[0]
+            )
+            queue.peer.msn[0] += 1
+            data += mpa.encode_fpdu(ulpdu, False)
+        queue.peer.send_raw(data)
+        assert all(queue.response(cid).status == 0 for cid in range(1, 17))
+
+
+def test_half_closed(target: Served) -> None:
+    """FIN after a command: whether it is answered or not, the target lets go."""
+    with NvmeHost(target.address, SUBNQN).connect() as host:
+        queue = host.queues[1]
+        queue.submit(nvme.sqe(Io.FLUSH, nsid=1, cid=6))
+        queue.peer.sock.shutdown(socket.SHUT_WR)
+        queue.peer.ending()
+
+
+def test_hosts_come_and_go(target: Served, bystander: Witness) -> None:
+    """Three hundred times: memory and descriptors are where they were."""
+    for _ in range(30):
+        NvmeHost(target.address, SUBNQN).connect(io_queues=2).close()
+    bystander.check()
+    resident, descriptors = target.resident, target.descriptors
+    for round_ in range(300):
+        host = NvmeHost(target.address, SUBNQN).connect(io_queues=2)
+        queue = host.queues[1]
+        if round_ % 3 == 0:
+            host.shutdown()
+        elif round_ % 3 == 1:
+            submit_reads(queue, 4, 65536)
+            for one in host.queues:
+                one.peer.reset()
+        else:
+            queue.peer.send_raw(b"\xff" * 100)
+            host.close()
+    target.settle(descriptors)
+    bystander.check()
+    grown = target.resident - resident
+    assert SANITIZED or grown < 3 << 20, f"{grown / 300:.0f} bytes a host"
+
+
+def test_bad_handshakes_come_and_go(target: Served) -> None:
+    """As for connections that never were."""
+    private = [b"", nvme.cm_request(0, 32, 31, recfmt=1), nvme.cm_request(0xFFFF, 32, 31)]
+    resident = 0
+    for round_ in range(600):
+        if round_ == 100:
+            resident = target.resident
+        sock = socket.create_connection(target.address)
+        data = mpa.enhanced_data(128, 0, private[round_ % 3])
+        sock.sendall(mpa.StartFrame(False, 0x1002, data).encode()[: 20 + round_ % 60])
+        if round_ % 2:
+            sock.settimeout(0.02)
+            with contextlib.suppress(OSError):
+                sock.recv(100)
+        sock.close()
+    assert SANITIZED or target.resident - resident < 2 << 20
+
+
+@pytest.mark.parametrize("queues", [4, 64])
+def test_one_host_never_answers_reads(target: Served, bystander: Witness, queues: int) -> None:
+    """One host on all the queues that it may have: it must not have the target to itself."""
+    host = NvmeHost(target.address, SUBNQN).connect(io_queues=queues)
+    try:
+        for queue in host.queues[1:]:
+            queue.peer.serve_reads = False
+            region = queue.memory.register(LARGE, writable=False)
+            sgl = nvme.keyed(region.base, LARGE, region.stag)
+            for cid in range(1, 32):
+                words = lba_words(1000, LARGE // 512)
+                queue.submit(nvme.sqe(Io.WRITE, nsid=1, cid=cid, sgl=sgl, cdw=words))
+        bystander.check()
+        NvmeHost(target.address, SUBNQN).connect().close()
+    finally:
+        host.close()

@@ -1,0 +1,328 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The command line against a target in another process: results, files, JSON, exit statuses."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clientlab import NQN, RAM, RAM_4K, config, url
+from nvmf.cli.main import main
+from wire.served import Served
+
+Result = tuple[int, str, str]
+Run = Callable[..., Result]
+
+
+@pytest.fixture(scope="module")
+def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    served = Served(tmp_path_factory.mktemp("target"), config(RAM, RAM_4K)).wait_ready()
+    yield served
+    assert served.end() == 0
+
+
+@pytest.fixture
+def where(target: Served) -> str:
+    return url(target.port)
+
+
+@pytest.fixture
+def run(capfd: pytest.CaptureFixture[str]) -> Run:
+    """Run a command in this process: exit status, stdout, stderr."""
+
+    def call(*args: object) -> Result:
+        try:
+            status = main([str(arg) for arg in args])
+        except SystemExit as ending:
+            status = int(ending.code or 0)
+        out, err = capfd.readouterr()
+        assert "Traceback" not in err
+        return status, out, err
+
+    return call
+
+
+def program(*args: object, **options: Any) -> subprocess.CompletedProcess[bytes]:
+    """Run a command as a program of its own."""
+    return subprocess.run(
+        [sys.executable, "-m", "nvmf.cli.main", *(str(arg) for arg in args)],
+        capture_output=True,
+        timeout=60,
+        check=False,
+        **options,
+    )
+
+
+# ---- usage ----
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        [],
+        ["--help"],
+        ["target", "serve", "--help"],
+        ["config", "check", "--help"],
+        ["devices", "--help"],
+        ["discover", "--help"],
+        ["id-ctrl", "--help"],
+        ["id-ns", "--help"],
+        ["list-ns", "--help"],
+        ["read", "--help"],
+        ["write", "--help"],
+        ["flush", "--help"],
+        ["bench", "--help"],
+        ["--version"],
+    ],
+)
+def test_help(run: Run, args: list[str]) -> None:
+    status, out, err = run(*args)
+    if args:
+        assert status == 0
+        assert len(out) > 5
+        assert all(len(line) <= 100 for line in out.splitlines())
+    else:
+        assert status == 2
+        assert "COMMAND" in err
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (["frobnicate"], "invalid choice"),
+        (["read", "--speed", "3"], "unrecognized arguments"),
+        (["list-ns"], "give the target: a URL, or -a ADDRESS"),
+        (["list-ns", "-a", "127.0.0.1"], "give the NQN"),
+        (["list-ns", url(1), "-a", "127.0.0.1"], "as a URL or with --traddr, not both"),
+        (["list-ns", "http://x"], "is not of the form"),
+        (["list-ns", url(1), "-i", "0"], "queues is 1 to 65535"),
+        (["list-ns", url(1), "-q", "me"], "the host NQN given"),
+        (["list-ns", "-a", "127.0.0.1", "-s", "ftp", "-n", NQN], "a port is 1 to 65535"),
+        (["read", url(1), "-z", "much"], "is not a size"),
+        (["read", url(1), "-b", "-1"], "negative"),
+        (["bench", url(1), "--rw", "sideways"], "invalid choice"),
+        (["bench", url(1), "--runtime", "0"], "more than 0"),
+    ],
+)
+def test_usage(run: Run, args: list[str], words: str) -> None:
+    status, out, err = run(*args)
+    assert status == 2
+    assert words in err
+    assert out == ""
+
+
+def test_no_target(run: Run) -> None:
+    status, out, err = run("id-ctrl", url(1))
+    assert status == 1
+    assert out == ""
+    assert "nvmeof id-ctrl: connecting queue 0 to 127.0.0.1:1: connection refused" in err
+
+
+def test_unknown_subsystem(run: Run, where: str) -> None:
+    status, _, err = run("list-ns", where + "x")
+    assert status == 1
+    assert "Connect Invalid Parameters" in err
+    assert "try discover" in err
+
+
+# ---- what there is ----
+
+
+def test_discover(run: Run, target: Served) -> None:
+    status, out, _ = run("discover", "-t", "rdma", "-a", "127.0.0.1", "-s", target.port)
+    assert status == 0
+    assert f"subnqn      : {NQN}" in out
+    status, out, _ = run("discover", "-a", "127.0.0.1", "-s", target.port, "-o", "json")
+    (record,) = json.loads(out)["records"]
+    assert (record["trtype"], record["subnqn"]) == ("rdma", NQN)
+    assert record["trsvcid"] == str(target.port)
+
+
+def test_identify(run: Run, where: str, target: Served) -> None:
+    status, out, _ = run("id-ctrl", where, "-o", "json")
+    fields = json.loads(out)
+    assert (status, fields["subnqn"], fields["cntrltype"]) == (0, NQN, 1)
+    assert run("id-ctrl", "-a", "127.0.0.1", "-s", target.port, "-n", NQN)[1].count(" : ") > 50
+    status, out, _ = run("id-ns", where, "-N", 2, "-o", "json")
+    fields = json.loads(out)
+    assert (fields["nsze"], fields["block_size"]) == (2048, 4096)
+    assert "8.00 MiB" in run("id-ns", where)[1]
+    status, _, err = run("id-ns", where, "--namespace-id", 7)
+    assert status == 1
+    assert "Invalid Namespace" in err
+
+
+def test_list_ns(run: Run, where: str) -> None:
+    entries = json.loads(run("list-ns", where, "-o", "json")[1])["nsid_list"]
+    assert [(e["nsid"], e["size"]) for e in entries] == [(1, 8 << 20), (2, 8 << 20)]
+    assert "8.00 MiB" in run("list-ns", where)[1]
+
+
+# ---- bytes ----
+
+
+def test_files(run: Run, where: str, tmp_path: Path) -> None:
+    source, back = tmp_path / "source", tmp_path / "back"
+    source.write_bytes(secrets.token_bytes((5 << 20) + 512))
+    status, out, err = run("write", where, "-d", source, "-b", 3)
+    assert (status, out) == (0, "")
+    assert "write: 5243392 bytes (5.00 MiB) in " in err
+    assert "MB/s" in err or "GB/s" in err
+    status, out, _ = run(
+        "read", where, "-d", back, "-b", 3, "-z", source.stat().st_size, "-o", "json"
+    )
+    assert status == 0
+    assert json.loads(out)["bytes"] == source.stat().st_size
+    assert back.read_bytes() == source.read_bytes()
+    assert run("read", where, "-d", back, "-N", 1)[0] == 0
+    assert back.stat().st_size == 8 << 20
+    assert run("read", where, "-d", back, "--block-count", 2)[0] == 0
+    assert back.stat().st_size == 1024
+    assert run("read", where, "-d", back, "-z", 700)[0] == 0
+    assert back.stat().st_size == 700
+    assert run("flush", where, "-N", 2)[1] == "namespace 2 flushed\n"
+
+
+def test_pipes(where: str) -> None:
+    data = secrets.token_bytes((4 << 20) + 4096 * 3)
+    done = program("write", where, "-N", 2, "-v", input=data)
+    assert done.returncode == 0, done.stderr
+    done = program("read", where, "-N", 2, "-z", len(data))
+    assert done.returncode == 0
+    assert done.stdout == data
+
+
+def test_short_block(run: Run, where: str, tmp_path: Path) -> None:
+    source, back = tmp_path / "source", tmp_path / "back"
+    source.write_bytes(b"x" * 700)
+    status, _, err = run("write", where, "-d", source, "-N", 1)
+    assert status == 1
+    assert "188 bytes of 512, and nothing was written; use --pad" in err
+    run("write", where, "-d", source, "--pad", "-f", "--no-flush")
+    run("read", where, "-d", back, "--block-count", 2)
+    assert back.read_bytes() == b"x" * 700 + bytes(324)
+
+
+def test_limits(run: Run, where: str, tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    source.write_bytes(bytes(1024))
+    for args, words in (
+        (["read", "-d", os.devnull, "-z", "9MiB"], "there are 8388608 bytes from block 0"),
+        (["read", "-d", os.devnull, "-b", "16385"], "there are 0 bytes"),
+        (["read", "-d", "/nonexistent/x"], "cannot open /nonexistent/x: No such file"),
+        (["write", "-d", "/nonexistent/x"], "cannot open /nonexistent/x: No such file"),
+        (["write", "-d", str(source), "-b", "16383"], "has 1024 bytes, and there are 512"),
+        (["write", "-d", str(source), "-z", "4096"], "ended 3072 bytes before"),
+    ):
+        status, _, err = run(args[0], where, *args[1:])
+        assert status == 1
+        assert words in err
+
+
+def test_endless_input(where: str) -> None:
+    with open("/dev/zero", "rb") as zero:
+        done = program("write", where, stdin=zero)
+    assert done.returncode == 1
+    assert b"is full" in done.stderr
+
+
+def test_reader_goes_away(where: str) -> None:
+    command = f"{sys.executable} -m nvmf.cli.main read {where} | head -c 512 | wc -c"
+    done = subprocess.run(command, shell=True, capture_output=True, timeout=60, check=False)
+    assert done.stdout.strip() == b"512"
+    assert b"Traceback" not in done.stderr
+
+
+def test_bench(run: Run, where: str) -> None:
+    args = ["bench", where, "--runtime", "0.3", "-Q", "4", "-i", "1"]
+    result = json.loads(run(*args, "-o", "json", "--rw", "randwrite", "-z", "8k")[1])
+    assert (result["workload"], result["block_size"]) == ("randwrite", 8192)
+    assert result["iops"] > 100
+    assert result["p99_us"] >= result["p50_us"] > 0
+    assert "IOPS" in run(*args)[1]
+
+
+# ---- configuration, devices, serving ----
+
+
+def test_config_check(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "a.toml"
+    path.write_text(config(RAM))
+    status, out, _ = run("config", "check", path)
+    assert status == 0
+    assert "is valid" in out
+    assert json.loads(run("config", "check", path, "-o", "json")[1])["valid"] is True
+    path.write_text(config(RAM) + "sped = 3\n")
+    status, out, err = run("config", "check", path)
+    assert (status, out) == (1, "")
+    assert f"{path}:" in err
+    assert "sped: unknown key" in err
+    assert json.loads(run("config", "check", path, "-o", "json")[1])["valid"] is False
+    assert run("config", "check", tmp_path / "none")[0] == 1
+    assert "properties" in json.loads(run("config", "schema")[1])
+
+
+def test_devices(run: Run) -> None:
+    status, out, err = run("devices")
+    assert status == 0
+    assert "iwarp0  (iWARP, embedded)" in out
+    found = json.loads(run("devices", "-o", "json")[1])
+    assert found["devices"][0]["kind"] == "iwarp"
+    if len(found["devices"]) == 1:
+        assert "no system device: " in err
+        assert "no system device: " in found["notes"][0]
+
+
+def test_devices_watch() -> None:
+    watching = subprocess.Popen(
+        [sys.executable, "-m", "nvmf.cli.main", "devices", "--watch", "-o", "json"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert watching.stdout is not None
+    assert watching.stderr is not None
+    with watching, watching.stdout as out, watching.stderr as err:
+        assert json.loads(out.readline())["event"] == "list"
+        time.sleep(0.5)
+        if watching.poll() is not None:
+            pytest.skip(f"no udev here: {err.read().decode()}")
+        watching.terminate()
+        assert watching.wait(10) == 1
+        assert b"interrupted" in err.read()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_serve_ends(tmp_path: Path, number: signal.Signals) -> None:
+    served = Served(tmp_path, config(RAM)).wait_ready()
+    served.process.send_signal(number)
+    began = time.monotonic()
+    assert served.process.wait(10) == 0
+    assert time.monotonic() - began < 2
+    served.kill()
+
+
+def test_serve_errors(tmp_path: Path, target: Served) -> None:
+    path = tmp_path / "a.toml"
+    path.write_text(config(RAM, port=target.port))
+    done = program("target", "serve", path)
+    assert done.returncode == 1
+    assert b"Address already in use" in done.stderr
+    path.write_text(config(f'store = "file"\npath = "{tmp_path}/none"'))
+    done = program("target", "serve", path)
+    assert done.returncode == 1
+    assert b"does not exist" in done.stderr
+    assert b"Traceback" not in done.stderr
+    path.write_text("nonsense")
+    done = program("target", "serve", path)
+    assert done.returncode == 1
+    assert b"is not TOML" in done.stderr

@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What the command line says: help, figures as nvme-cli has them, errors, warnings, interrupts."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from clientlab import NQN, RAM, config, url
+from nvmf.cli.common import URL_OPTIONS
+from nvmf.cli.main import main
+from nvmf.engine import list_devices, verbs_available
+from nvmf.initiator import ConnectOptions
+from nvmf.spec.nqn import DISCOVERY_NQN
+from wire.served import Served
+
+PROGRAM = [sys.executable, "-m", "nvmf.cli.main"]
+
+
+@pytest.fixture(scope="module")
+def where(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    served = Served(tmp_path_factory.mktemp("target"), config(RAM)).wait_ready()
+    yield url(served.port)
+    assert served.end() == 0
+
+
+def call(capfd: pytest.CaptureFixture[str], *args: object) -> tuple[int, str, str]:
+    """Exit status, stdout, stderr of a command in this process."""
+    try:
+        status = main([str(arg) for arg in args])
+    except SystemExit as ending:
+        status = int(ending.code or 0)
+    return status, *capfd.readouterr()
+
+
+# ---- usage ----
+
+
+def test_url_options_are_all_in_the_help(capfd: pytest.CaptureFixture[str]) -> None:
+    assert list(URL_OPTIONS) == [field.name for field in dataclasses.fields(ConnectOptions)]
+    for command in ("discover", "id-ctrl", "id-ns", "list-ns", "read", "write", "flush"):
+        _, out, _ = call(capfd, command, "--help")
+        assert all(f"\n  {name} " in out for name in URL_OPTIONS)
+    _, out, _ = call(capfd, "bench", "--help")
+    assert "\n  queue_depth " in out
+    assert "\n  kato " not in out
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("discover", ["0 for none (default: 0)"]),
+        ("list-ns", ["ask for (default: 1)", "-1 for never (default: 0)"]),
+        ("read", [f"(default: {ConnectOptions().queues})", "-1 for never (default: 600)"]),
+        ("bench", ["(default: 32)", "I/O queues (default: 1)"]),
+    ],
+)
+def test_defaults(capfd: pytest.CaptureFixture[str], command: str, words: list[str]) -> None:
+    _, out, _ = call(capfd, command, "--help")
+    text = " ".join(out.split())
+    assert all(word in text for word in words)
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (["list-ns", url(1), "-k", "abc"], "'abc' is not a number of seconds such as 5 or 0.5"),
+        (["list-ns", url(1), "-k", "nan"], "'nan' is not a number of seconds"),
+        (["list-ns", url(1), "-i", "0"], "list-ns: --nr-io-queues is 1 to 65535, not 0"),
+        (["list-ns", url(1), "-i", "some"], "'some' is not a whole number"),
+        (["list-ns", url(1) + "?queues=0"], "list-ns: queues is 1 to 65535, not 0"),
+        (["list-ns", url(1) + "?kato=inf"], "option kato: expected a number, not 'inf'"),
+        (["list-ns", url(1) + "?a=1"], "there are queues, queue_depth, kato, hostnqn, hostid"),
+        (["list-ns", "nvme+rdma://[::1"], "'nvme+rdma://[::1': Invalid IPv6 URL"),
+        (
+            ["list-ns", "-a", "::1", "-n", DISCOVERY_NQN],
+            "the discovery subsystem has no namespaces",
+        ),
+        (["discover", url(1)], f"leave {NQN} out of the URL"),
+        (["bench", url(1), "--cpu", "70000"], "takes CPU 70000, which this process may not use"),
+        (["bench", url(1), "--runtime", "inf"], "'inf' is not a number of seconds"),
+        (["bench", url(1), "--read-percent", "101"], "--read-percent is 0 to 100, not 101"),
+        (["bench", url(1) + "?kato=5"], "bench has no use for the option kato"),
+        (["bench", url(1), "-k", "5"], "unrecognized arguments: -k 5"),
+    ],
+)
+def test_usage(capfd: pytest.CaptureFixture[str], args: list[str], words: str) -> None:
+    status, out, err = call(capfd, *args)
+    assert (status, out) == (2, "")
+    assert words in err
+
+
+# ---- figures ----
+
+
+def test_figures_as_nvme_cli_has_them(capfd: pytest.CaptureFixture[str], where: str) -> None:
+    _, out, _ = call(capfd, "id-ctrl", where)
+    lines = [" ".join(line.split()) for line in out.splitlines()]
+    assert {"ver : 0x20000", "sqes : 0x66", "cqes : 0x44", "acl : 3"} <= set(lines)
+    assert lines[-1].startswith("ps 0 : mp:0.00W operational enlat:0 exlat:0")
+    fields = json.loads(call(capfd, "id-ctrl", where, "-o", "json")[1])
+    assert (fields["ver"], fields["psds"][0]["mp"]) == (0x20000, 0)
+    assert "psd0" not in fields
+    _, out, _ = call(capfd, "id-ns", where)
+    assert "nsze          : 0x4000\n" in out
+
+
+# ---- errors ----
+
+
+def test_source_address(capfd: pytest.CaptureFixture[str], where: str) -> None:
+    status, _, err = call(capfd, "list-ns", where, "-w", "192.0.2.77")
+    assert status == 1
+    assert "from 192.0.2.77: Cannot assign requested address: give a source address" in err
+
+
+@pytest.mark.skipif(
+    verbs_available("system") is not None or bool(list_devices("system")),
+    reason="is about libraries without a device",
+)
+def test_no_system_device(capfd: pytest.CaptureFixture[str], where: str) -> None:
+    status, _, err = call(capfd, "list-ns", where, "--device", "system")
+    assert status == 1
+    assert "the embedded one, iwarp" in err
+
+
+def test_bench_errors(capfd: pytest.CaptureFixture[str], where: str) -> None:
+    _, _, err = call(capfd, "bench", where + "x")
+    assert "Connect Invalid Parameters (SCT 1h, SC 82h, do not retry)" in err
+    _, _, err = call(capfd, "bench", where, "-i", 1000, "-Q", 1)
+    assert "grants 64 I/O queues" in err
+    assert "-i" in err
+
+
+@pytest.mark.parametrize("args", [["list-ns"], ["list-ns", "-o", "json"], ["read"]])
+def test_a_full_disk(where: str, args: list[str]) -> None:
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(
+            [*PROGRAM, args[0], where, *args[1:]],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            timeout=60,
+            check=False,
+        )
+    assert done.returncode == 1
+    assert b"stdout: No space left on device" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_full_disk_is_named(capfd: pytest.CaptureFixture[str], where: str) -> None:
+    status, _, err = call(capfd, "read", where, "-d", "/dev/full")
+    assert status == 1
+    assert "cannot write to /dev/full: No space left on device" in err
+
+
+# ---- interrupts ----
+
+
+def interrupted(*args: str, after: float) -> tuple[int, float, str]:
+    """Exit status, seconds from the signal on, stderr; stdin stays open."""
+    with subprocess.Popen(
+        [*PROGRAM, *args], stdin=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as running:
+        assert running.stdin is not None
+        assert running.stderr is not None
+        if args[0] == "write":
+            running.stdin.write(bytes(5 << 20))
+            running.stdin.flush()
+        time.sleep(after)
+        began = time.monotonic()
+        os.kill(running.pid, signal.SIGINT)
+        status = running.wait(10)
+        return status, time.monotonic() - began, running.stderr.read().decode()
+
+
+def test_bench_ends_at_once(where: str) -> None:
+    status, seconds, err = interrupted("bench", where, "--runtime", "60", after=2)
+    assert (status, err) == (1, "nvmeof bench: interrupted\n")
+    assert seconds < 5
+
+
+def test_a_write_that_waits_for_its_input_ends_at_once(where: str) -> None:
+    status, seconds, err = interrupted("write", where, after=2)
+    assert status == 1
+    assert "write: 4194304 bytes (4.00 MiB)" in err
+    assert "at most, and nothing was flushed\nnvmeof write: interrupted\n" in err
+    assert seconds < 5
+
+
+# ---- warnings ----
+
+
+def test_warnings(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "a.toml"
+    path.write_text("")
+    status, out, err = call(capfd, "config", "check", path)
+    assert status == 0
+    assert "is valid" in out
+    assert f"{path}: warning: there is no [[subsystem]]" in err
+    told = json.loads(call(capfd, "config", "check", path, "-o", "json")[1])
+    assert len(told["warnings"]) == 1
+    path.write_text(config(RAM))
+    assert json.loads(call(capfd, "config", "check", path, "-o", "json")[1])["warnings"] == []

@@ -1,0 +1,227 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Long transfers in pieces, buffers in line, queues with more commands than entries."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+from typing import Any
+
+import pytest
+
+from nvmf.engine import EngineError, HostDevice
+from nvmf.initiator.buffers import SIZES, BufferPool
+from nvmf.initiator.errors import ConnectionLost, QueueLost
+from nvmf.initiator.pieces import Piece, groups, pipeline, split
+from nvmf.initiator.queue import Queue
+
+
+def test_split() -> None:
+    assert list(split(5, 7, 3, 512)) == [Piece(5, 3, 0), Piece(8, 3, 1536), Piece(11, 1, 3072)]
+    assert list(split(5, 0, 3, 512)) == []
+
+
+def test_groups() -> None:
+    assert list(groups(range(5), 2)) == [[0, 1], [2, 3], [4]]
+
+
+async def test_pipeline_width_and_order() -> None:
+    running, most, seen = 0, 0, []
+
+    async def step(piece: int) -> None:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        await asyncio.sleep(0.001)
+        running -= 1
+        seen.append(piece)
+
+    await pipeline(range(20), step, 4)
+    assert sorted(seen) == list(range(20))
+    assert most == 4
+
+
+async def test_pipeline_first_failure() -> None:
+    ended: list[int] = []
+
+    async def step(piece: int) -> None:
+        try:
+            await asyncio.sleep(0 if piece == 1 else 10)
+            raise RuntimeError(piece)
+        finally:
+            ended.append(piece)
+
+    with pytest.raises(RuntimeError, match="1"):
+        await pipeline(range(100), step, 3)
+    assert sorted(ended) == [0, 1, 2], "the others were cancelled, and no more begun"
+
+
+async def test_pool_waits_in_line() -> None:
+    pool = BufferPool(HostDevice("iwarp"))
+    size, count = SIZES[-1]
+    slots = [await pool.take(size) for _ in range(count)]
+    assert len({slot.offset for slot in slots}) == count
+    turns = [asyncio.create_task(pool.take(size)) for _ in range(3)]
+    await asyncio.sleep(0)
+    assert not any(task.done() for task in turns)
+    assert pool.waited == 3
+    turns[1].cancel()
+    slots[0].drop()
+    slots[1].drop()
+    first, third = await turns[0], await turns[2]
+    assert {first.offset, third.offset} == {slots[0].offset, slots[1].offset}
+    with pytest.raises(ValueError, match="largest buffer"):
+        await pool.take(size + 1)
+    late = asyncio.create_task(pool.take(size))
+    await asyncio.sleep(0)
+    pool.close()
+    for waiting in (late, pool.take(1)):
+        with pytest.raises(ConnectionLost, match="closed"):
+            await waiting
+
+
+async def test_slot_in_flight_is_not_given_away() -> None:
+    pool = BufferPool(HostDevice("iwarp"))
+    with await pool.take(1) as slot:
+        slot.hold()  # a command
+    assert (await pool.take(1)) is not slot
+    slot.drop()
+    assert (await pool.take(1)) is slot
+    pool.close()
+
+
+class FakeHost:
+    """A queue of the engine with room for so many commands."""
+
+    def __init__(self, size: int, room: int | None = None) -> None:
+        self.size, self.room, self.qid = size, size if room is None else room, 1
+        self.users: list[object] = []
+        self.done: list[tuple[object, int, int, int]] = []
+        self.down = ""
+        self.closed = False
+        self.most = 0
+        self._read, self._write = os.pipe()
+
+    @property
+    def reason(self) -> str:
+        return self.down
+
+    def fileno(self) -> int:
+        return self._read
+
+    def submit(self, sqe: bytes, user: object, *data: Any) -> int:
+        if self.down:
+            raise EngineError(errno.ENOTCONN, "lost")
+        if len(self.users) >= self.room:
+            raise BlockingIOError
+        self.users.append(user)
+        self.most = max(self.most, len(self.users))
+        return 0
+
+    def finish(self, count: int = 1, status: int = 0) -> None:
+        for _ in range(count):
+            self.done.append((self.users.pop(0), status, 0, 0))
+        os.write(self._write, b"x")
+
+    def drain(self) -> None:
+        os.read(self._read, 64)
+
+    def arm(self) -> None:
+        pass
+
+    def poll(self) -> list[tuple[object, int, int, int]]:
+        if self.down:
+            raise EngineError(errno.ENOTCONN, "lost")
+        done, self.done = self.done, []
+        return done
+
+    def lose(self, reason: str) -> None:
+        self.down = reason
+        os.write(self._write, b"x")
+
+    def close(self) -> None:
+        self.closed = True
+        os.close(self._read)
+        os.close(self._write)
+
+
+def lost(into: list[tuple[str, bool]]) -> Any:
+    return lambda queue, reason, timed_out: into.append((reason, timed_out))
+
+
+@pytest.mark.parametrize("room", [4, 3])
+async def test_queue_line(room: int) -> None:
+    """More commands than fit wait in line, in order, also where the engine has less room."""
+    host = FakeHost(4, room)
+    queue = Queue(host, lost([]))  # type: ignore[arg-type]
+    order: list[int] = []
+
+    async def run(number: int) -> None:
+        await queue.execute(b"", within=None, what="Read")
+        order.append(number)
+
+    tasks = [asyncio.create_task(run(number)) for number in range(10)]
+    await asyncio.sleep(0.01)
+    assert len(host.users) == room
+    tasks[7].cancel()
+    while not all(task.done() for task in tasks):
+        if host.users:
+            host.finish()
+        await asyncio.sleep(0.001)
+    assert sorted(order) == [0, 1, 2, 3, 4, 5, 6, 8, 9]
+    assert host.most == room
+    assert queue.outstanding == 0
+    await queue.close()
+
+
+async def test_queue_lost() -> None:
+    """What is in flight and in line fails, once the queue is closed and not before."""
+    host = FakeHost(2)
+    seen: list[tuple[str, bool]] = []
+    queue = Queue(host, lost(seen))  # type: ignore[arg-type]
+    tasks = [asyncio.create_task(queue.execute(b"", within=1, what="Read")) for _ in range(4)]
+    await asyncio.sleep(0.01)
+    host.lose("the peer closed the connection")
+    await asyncio.sleep(0.01)
+    assert seen == [("the peer closed the connection", False)]
+    assert not any(task.done() for task in tasks)
+    with pytest.raises(QueueLost):
+        await queue.execute(b"", within=1, what="Read")
+    await queue.close()
+    assert host.closed
+    for result in await asyncio.gather(*tasks, return_exceptions=True):
+        assert isinstance(result, QueueLost)
+        assert str(result) == "the peer closed the connection"
+
+
+async def test_queue_timeout() -> None:
+    host = FakeHost(2)
+    seen: list[tuple[str, bool]] = []
+    queue = Queue(host, lost(seen))  # type: ignore[arg-type]
+    slow = asyncio.create_task(queue.execute(b"", within=None, what="AER"))
+    late = asyncio.create_task(queue.execute(b"", within=0.05, what="Read"))
+    await asyncio.sleep(0.03)
+    assert not seen
+    await asyncio.sleep(0.05)
+    assert seen == [("the controller did not answer Read in time", True)]
+    await queue.close()
+    await asyncio.gather(slow, late, return_exceptions=True)
+
+
+async def test_cancelled_command_keeps_its_place() -> None:
+    """A command whose caller has gone is in flight until it completes, and its slot with it."""
+    host = FakeHost(1)
+    queue = Queue(host, lost([]))  # type: ignore[arg-type]
+    first = asyncio.create_task(queue.execute(b"", within=1, what="Read"))
+    await asyncio.sleep(0)
+    first.cancel()
+    second = asyncio.create_task(queue.execute(b"", within=1, what="Read"))
+    await asyncio.sleep(0.01)
+    assert len(host.users) == 1
+    host.finish()
+    await asyncio.sleep(0.01)
+    assert len(host.users) == 1
+    host.finish(status=0x4002)
+    assert (await second).status == 0x4002
+    await queue.close()

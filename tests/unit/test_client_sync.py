@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The client for scripts, against a target in another process."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from clientlab import NQN, OPTIONS, RAM, config, url
+from nvmf.initiator import ConnectionLost, NvmeError, State
+from nvmf.initiator.sync import Controller, connect, discover
+from wire.served import Served
+
+
+@pytest.fixture(scope="module")
+def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    served = Served(tmp_path_factory.mktemp("target"), config(RAM)).wait_ready()
+    yield served
+    assert served.end() == 0
+
+
+@pytest.fixture
+def controller(target: Served) -> Iterator[Controller]:
+    with connect(url(target.port), **OPTIONS) as found:
+        yield found
+
+
+def test_script(controller: Controller) -> None:
+    namespace = controller.namespace(1)
+    data = secrets.token_bytes(1 << 20)
+    namespace.write(0, data)
+    namespace.flush()
+    assert namespace.read(0, 2048) == data
+    namespace.compare(0, data[:512])
+    namespace.verify(0, 8)
+    namespace.write_zeroes(0, 1)
+    namespace.deallocate([(1, 1)])
+    into = bytearray(512)
+    assert namespace.readinto(0, into) == 512
+    assert into == bytes(512)
+    with controller.alloc(4096) as memory:
+        namespace.readinto(8, memory)
+        assert bytes(memory) == data[4096:8192]
+    assert [(n.nsid, n.blocks) for n in controller.namespaces] == [(1, 16384)]
+    assert controller.identify.subnqn == NQN
+    with pytest.raises(NvmeError, match="LBA Out of Range"):
+        namespace.read(16384, 1)
+
+
+def test_threads(controller: Controller) -> None:
+    """Several threads share a controller."""
+    namespace = controller.namespace(1)
+
+    def work(number: int) -> bool:
+        data = secrets.token_bytes(4096)
+        for _ in range(20):
+            namespace.write(number * 8, data)
+            if namespace.read(number * 8, 8) != data:
+                return False
+        return True
+
+    with ThreadPoolExecutor(8) as threads:
+        assert all(threads.map(work, range(16)))
+
+
+def test_closed(target: Served) -> None:
+    before = threading.active_count()
+    controller = connect(url(target.port), **OPTIONS)
+    namespace = controller.namespace(1)
+    controller.close()
+    controller.close()
+    assert controller.state is State.CLOSED
+    assert threading.active_count() == before
+    with pytest.raises(ConnectionLost):
+        namespace.read(0, 1)
+
+
+def test_refused(target: Served) -> None:
+    before = threading.active_count()
+    with pytest.raises(NvmeError, match="SUBNQN"):
+        connect(url(target.port) + "x", **OPTIONS)
+    assert threading.active_count() == before
+
+
+def test_discover(target: Served) -> None:
+    assert [entry.subnqn for entry in discover(url(target.port), device="iwarp")] == [NQN]

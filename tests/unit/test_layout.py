@@ -1,0 +1,55 @@
+"""Four source roots make one import namespace, with nothing else at the top of it."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCE_ROOTS = ("nvmeof", "target", "initiator", "config")
+
+
+@pytest.mark.parametrize(
+    ("name", "source_root"),
+    [
+        ("nvmf.engine", "nvmeof"),
+        ("nvmf.spec", "nvmeof"),
+        ("nvmf.cli", "nvmeof"),
+        ("nvmf.target", "target"),
+        ("nvmf.initiator", "initiator"),
+        ("nvmf.config", "config"),
+    ],
+)
+def test_package_comes_from_its_source_root(name: str, source_root: str) -> None:
+    module = importlib.import_module(name)
+    assert module.__file__ is not None
+    part = Path(*name.split("."), "__init__.py")
+    if "overlay" in module.__file__:  # ./dev test --asan
+        assert Path(module.__file__).resolve() == ROOT / source_root / part
+    else:
+        assert Path(module.__file__) == ROOT / source_root / part
+
+
+def test_namespace_is_a_namespace() -> None:
+    namespace = importlib.import_module("nvmf")
+    assert namespace.__file__ is None
+    for source_root in SOURCE_ROOTS:
+        assert not (ROOT / source_root / "nvmf" / "__init__.py").exists()
+        assert str(ROOT / source_root / "nvmf") in list(namespace.__path__)
+
+
+def test_binding_is_compiled_for_this_python() -> None:
+    engine = importlib.import_module("nvmf.engine._engine")
+    assert engine.__file__ is not None
+    assert sys.implementation.cache_tag.replace("-", "") in engine.__file__.replace("-", "")
+
+
+def test_distribution_and_command() -> None:
+    distribution = importlib.metadata.distribution("nvmeof-rdma")
+    assert distribution.version == "0.1.0"
+    scripts = {entry.name: entry.value for entry in distribution.entry_points}
+    assert scripts == {"nvmeof": "nvmf.cli.main:main"}

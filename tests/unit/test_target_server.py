@@ -1,0 +1,347 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The server's life: ports, connections, upcalls and the end, without the engine."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from fakeengine import Command, ConnectRequest, FakeEngine, Qpair, QpairEvent, in_use
+from faketarget import ENABLED, HOST, HOSTID, NQN, with_sgl
+from nvmf.config import NamespaceConfig, loads
+from nvmf.spec import commands
+from nvmf.spec.cm import CmRequest, CmStatus
+from nvmf.spec.fabrics import ConnectData
+from nvmf.spec.opcodes import FeatureId
+from nvmf.spec.properties import Property
+from nvmf.spec.status import DNR, Status
+from nvmf.target import connection as connection_module
+from nvmf.target.server import Listening, Server
+from nvmf.target.stores import ServerError
+
+TEXT = f"""
+[target]
+reactors = 2
+max_queues = 4
+[iwarp]
+crc = true
+[[port]]
+trsvcid = 0
+device = "iwarp"
+[[subsystem]]
+nqn = "{NQN}"
+allow_any_host = true
+[[subsystem.namespace]]
+store = "ram"
+size = "1MiB"
+"""
+
+
+async def settle() -> None:
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+class Lab:
+    """A running server, and hosts of it."""
+
+    def __init__(self, text: str = TEXT) -> None:
+        self.engine = FakeEngine()
+        self.said: list[Listening] = []
+        self.server = Server(loads(text), listening=self.said.append, engine=self.engine)
+
+    async def request(self, private_data: bytes, depth: int = 8) -> ConnectRequest:
+        request = ConnectRequest(self.engine, private_data, depth)
+        self.engine.channels["iwarp"].put(request)
+        await settle()
+        return request
+
+    async def queue(self, qid: int = 0, entries: int = 32, cntlid: int = 0) -> Qpair:
+        request = await self.request(CmRequest(0, qid, entries, entries - 1, cntlid).encode())
+        assert request.qpair is not None
+        return request.qpair
+
+    async def run(self, qpair: Qpair, sqe: bytes, data: bytes = b"", length: int = 0) -> Command:
+        command = Command(qpair, with_sgl(sqe, len(data) or length), data)
+        self.engine.target.put(command)
+        await settle()
+        return command
+
+    async def host(self, kato_ms: int = 0) -> Qpair:
+        """A connected and enabled admin queue."""
+        qpair = await self.queue()
+        data = ConnectData(HOSTID, 0xFFFF, NQN, HOST).encode()
+        done = await self.run(qpair, commands.connect(0, 31, kato_ms=kato_ms), data)
+        assert done.result is not None
+        assert done.result[0] == 0
+        await self.run(qpair, commands.property_set(Property.CC, ENABLED))
+        return qpair
+
+    async def io(self, cntlid: int = 1) -> Qpair:
+        qpair = await self.queue(1, 128, cntlid)
+        data = ConnectData(HOSTID, cntlid, NQN, HOST).encode()
+        done = await self.run(qpair, commands.connect(1, 127), data)
+        assert done.result == (0, cntlid, 0, b"")
+        return qpair
+
+
+@asynccontextmanager
+async def running(text: str = TEXT) -> AsyncIterator[Lab]:
+    lab = Lab(text)
+    async with lab.server:
+        yield lab
+
+
+async def test_start_and_stop() -> None:
+    async with running() as lab:
+        assert [str(said) for said in lab.said] == ["listening on 127.0.0.1:40000 (iwarp)"]
+        assert lab.engine.iwarp_options == {"crc": True}
+        assert lab.engine.target.options["reactors"] == 2
+    engine = lab.engine
+    assert engine.target.closed
+    assert engine.channels["iwarp"].closed
+    assert engine.channels["iwarp"].listeners[0].closed
+    assert [store.closed for store in engine.stores] == [True]
+    assert [namespace.closed for namespace in engine.namespaces] == [True]
+
+
+async def test_stop_with_hosts_is_quick() -> None:
+    async with running() as lab:
+        admin, io = await lab.host(kato_ms=5000), await lab.io()
+        event = await lab.run(admin, commands.async_event_request())
+        assert event.result is None
+        start = time.monotonic()
+    assert time.monotonic() - start < 0.5
+    assert admin.destroyed
+    assert io.destroyed
+    assert event.result == (Status.ABORTED_SQ_DELETION | DNR, 0, 0, b"")
+
+
+async def test_stop_when_nothing_closes_is_bounded() -> None:
+    async with running() as lab:
+        admin = await lab.host()
+        event = await lab.run(admin, commands.async_event_request())
+        lab.engine.closing_works = False
+        start = time.monotonic()
+    assert time.monotonic() - start < 2
+    assert lab.engine.target.closed
+    assert event.result is not None
+
+
+async def test_what_a_connection_is_given() -> None:
+    async with running() as lab:
+        await lab.host()
+        io = await lab.io()
+        assert io.options == {
+            "reactor": 1,
+            "qid": 1,
+            "recv_depth": 128,
+            "send_depth": 128,
+            "in_capsule": 4096,
+            "max_transfer": 1 << 20,
+            "initiator_depth": 8,
+        }
+        assert io.calls[0][:2] == ("connected", 128)
+        assert io.calls[0][2].entries.keys() == {1}
+        third, fourth = await lab.queue(), await lab.queue()
+        assert {third.options["reactor"], fourth.options["reactor"]} == {0, 1}
+        assert third.options["in_capsule"] == 0
+
+
+@pytest.mark.parametrize(
+    ("private_data", "depth", "status"),
+    [
+        (b"short", 8, CmStatus.INVALID_LENGTH),
+        (CmRequest(1, 0, 32, 31).encode(), 8, CmStatus.INVALID_RECFMT),
+        (CmRequest(0, 65, 32, 31).encode(), 8, CmStatus.INVALID_QID),
+        (CmRequest(0, 0, 33, 32).encode(), 8, CmStatus.INVALID_HSQSIZE),
+        (CmRequest(0, 0, 0, 31).encode(), 8, CmStatus.INVALID_HRQSIZE),
+        (CmRequest(0, 0, 32, 31).encode(), 0, CmStatus.INVALID_IRD),
+    ],
+)
+async def test_rejects(
+    private_data: bytes, depth: int, status: CmStatus, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with running() as lab:
+        request = await lab.request(private_data, depth)
+        assert request.rejected == bytes([0, 0, status, 0])
+        assert status.title in caplog.text
+        assert "10.0.0.9" in caplog.text
+        assert lab.server.connections == 0
+
+
+async def test_no_connection_left() -> None:
+    async with running() as lab:
+        for _ in range(4):
+            await lab.queue()
+        request = await lab.request(CmRequest(0, 0, 32, 31).encode())
+        assert request.rejected == bytes([0, 0, CmStatus.NO_RESOURCES, 0])
+
+
+async def test_an_engine_that_cannot_accept(caplog: pytest.LogCaptureFixture) -> None:
+    async with running() as lab:
+        lab.engine.accept_error = OSError(12, "no memory for the queue pair")
+        request = await lab.request(CmRequest(0, 0, 32, 31).encode())
+        assert request.rejected == bytes([0, 0, CmStatus.NO_RESOURCES, 0])
+        assert "no memory" in caplog.text
+        lab.engine.accept_error = None
+        await lab.host()
+
+
+async def test_a_lost_admin_queue_ends_its_others_only() -> None:
+    async with running() as lab:
+        admin, io, other = await lab.host(), await lab.io(), await lab.host()
+        event = await lab.run(admin, commands.async_event_request())
+        lab.engine.channels["iwarp"].put(QpairEvent(admin, "DISCONNECTED"))
+        await settle()
+        await settle()
+        assert admin.destroyed
+        assert io.destroyed
+        assert event.result is not None
+        assert not other.gone
+        done = await lab.run(other, commands.identify(), length=4096)
+        assert done.result is not None
+        assert done.result[0] == 0
+        assert lab.server.connections == 1
+
+
+async def test_harmless_events_do_nothing() -> None:
+    async with running() as lab:
+        admin = await lab.host()
+        lab.engine.channels["iwarp"].put(QpairEvent(admin, "ESTABLISHED"))
+        await settle()
+        assert not admin.gone
+
+
+async def test_disconnect_is_answered_before_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection_module, "DISCONNECT_GRACE", 0.01)
+    async with running() as lab:
+        await lab.host()
+        io = await lab.io()
+        done = await lab.run(io, commands.disconnect())
+        assert done.result == (0, 0, 0, b"")
+        assert not io.gone
+        await asyncio.sleep(0.05)
+        assert io.destroyed
+
+
+async def test_no_connect_no_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection_module, "CONNECT_TIMEOUT", 0.01)
+    async with running() as lab:
+        qpair = await lab.queue()
+        await asyncio.sleep(0.05)
+        assert qpair.destroyed
+
+
+async def test_a_silent_host_is_disconnected(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection_module, "_KEEP_ALIVE_STEP", 0.01)
+    monkeypatch.setattr("nvmf.target.controller.KEEP_ALIVE_GRANULARITY_MS", 10)
+    async with running() as lab:
+        silent, busy = await lab.host(kato_ms=100), await lab.host(kato_ms=100)
+        io = await lab.io(2)
+        for count in range(6):
+            io.stats["commands"] = count
+            await asyncio.sleep(0.05)
+        assert silent.destroyed
+        assert not busy.gone
+        await asyncio.sleep(0.4)
+        assert busy.destroyed
+        assert io.destroyed
+
+
+async def test_a_fault_while_completing_is_that_commands_own(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with running() as lab:
+        admin = await lab.host()
+        broken = Command(admin, with_sgl(commands.keep_alive(), 0))
+        broken.complete(0, 0, 0, b"")
+        lab.engine.target.put(broken)
+        await settle()
+        assert "completed twice" in caplog.text
+        admin.held = 0
+        done = await lab.run(admin, commands.keep_alive())
+        assert done.result == (0, 0, 0, b"")
+
+
+async def test_namespaces_come_and_go() -> None:
+    async with running() as lab:
+        admin = await lab.host()
+        await lab.run(admin, commands.set_features(FeatureId.ASYNC_EVENT_CONFIGURATION, 0x100))
+        for change in ("attach", "resize", "detach"):
+            event = await lab.run(admin, commands.async_event_request())
+            before = event.result
+            assert before is None
+            if change == "attach":
+                await lab.server.attach(NQN, 2, NamespaceConfig(store="null", size=4096))
+            elif change == "resize":
+                assert await lab.server.resize(NQN, 2, 8192) == 8192
+            else:
+                lab.server.detach(NQN, 2)
+            assert event.result == (0, 0x40002, 0, b"")
+            page = await lab.run(admin, commands.get_log_page(4, 4096), length=4096)
+            assert page.result is not None
+            assert page.result[3][:8] == bytes([2, 0, 0, 0, 0, 0, 0, 0])
+        await asyncio.sleep(0.05)
+        assert [store.closed for store in lab.engine.stores] == [False, True]
+        with pytest.raises(ValueError, match="NSID 1 is taken"):
+            await lab.server.attach(NQN, 1, NamespaceConfig(store="null", size=4096))
+        with pytest.raises(KeyError):
+            lab.server.detach(NQN, 2)
+
+
+# ---- starts that fail ----
+
+
+async def fails(lab: Lab) -> str:
+    with pytest.raises(ServerError) as caught:
+        await lab.server.start()
+    assert lab.engine.target.closed
+    assert all(store.closed for store in lab.engine.stores)
+    return str(caught.value)
+
+
+async def test_a_store_that_cannot_be_opened() -> None:
+    lab = Lab()
+    lab.engine.store_error = OSError(2, "no such file")
+    assert await fails(lab) == (
+        f"namespace 1 of {NQN}: the ram store cannot be opened: no such file"
+    )
+
+
+async def test_a_port_in_use() -> None:
+    lab = Lab()
+    lab.engine.listen_errors["iwarp"] = in_use()
+    said = await fails(lab)
+    assert said == "cannot listen on 127.0.0.1:0: in use"
+
+
+async def test_a_system_without_devices() -> None:
+    lab = Lab(TEXT.replace('device = "iwarp"', 'device = "system"'))
+    said = await fails(lab)
+    assert "with the system device: there is no RDMA device" in said
+    assert 'device = "iwarp"' in said
+
+
+@pytest.mark.parametrize(
+    ("devices", "error", "device"),
+    [
+        ([], None, "iwarp"),
+        ([{"name": "rxe0"}], None, "system"),
+        ([{"name": "rxe0"}], OSError(19, "no such device"), "iwarp"),
+    ],
+)
+async def test_auto_takes_what_routes(
+    devices: list[dict[str, Any]], error: OSError | None, device: str
+) -> None:
+    lab = Lab(TEXT.replace('device = "iwarp"', 'device = "auto"'))
+    lab.engine.system_devices = devices
+    if error is not None:
+        lab.engine.listen_errors["system"] = error
+    async with lab.server:
+        assert lab.said[0].device == device
