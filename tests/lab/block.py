@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What every row of the matrix does to a block device of the guest."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lab.guest import Guest
+from lab.kernel_host import BlockDevice
+
+KIB = 1024
+MIB = 1024 * KIB
+
+
+@dataclass(frozen=True)
+class Load:
+    """One fio job: written in random order, then read back and verified."""
+
+    block: str
+    """A size, or a range of them."""
+    depth: int
+    jobs: int = 1
+    size: int = 4 * MIB
+    """Bytes each job writes."""
+
+    def __str__(self) -> str:
+        return f"{self.block} qd{self.depth} x{self.jobs}"
+
+    def section(self, path: str) -> str:
+        block = f"bsrange={self.block}" if "-" in self.block else f"bs={self.block}"
+        return (
+            f"[{self}]\nstonewall\nfilename={path}\n{block}\niodepth={self.depth}\n"
+            f"numjobs={self.jobs}\nsize={self.size}\noffset_increment={self.size}\n"
+        )
+
+
+# 4 KiB to 1 MiB, and what lies at the edges: one block, and sizes that change as they come.
+LOADS = (
+    Load("4k", 1, size=MIB),
+    Load("4k", 32, 2),
+    Load("4k", 128, 4, size=2 * MIB),
+    Load("16k", 16, 2),
+    Load("64k", 8, 4),
+    Load("128k", 32, 2, size=8 * MIB),
+    Load("1m", 4, 2, size=8 * MIB),
+    Load("4k-1m", 16, 2, size=8 * MIB),
+)
+SMALL = (Load("512", 16, size=256 * KIB), Load("512-8k", 32, size=MIB))
+"""For devices with blocks of 512 bytes."""
+
+_GLOBAL = """\
+[global]
+ioengine=libaio
+direct=1
+thread
+rw=randwrite
+verify=crc32c
+verify_fatal=1
+verify_dump=0
+randrepeat=0
+group_reporting
+"""
+
+
+def fio_verify(guest: Guest, device: BlockDevice, loads: Sequence[Load] = LOADS) -> None:
+    """Write and verify, with the kernel's asynchronous I/O past its page cache."""
+    jobs = _GLOBAL + "".join(load.section(device.path) for load in loads)
+    # --output-format=terse would drown the log; normal tells the latencies of every job.
+    guest.run(["fio", "--output-format=normal", "-"], stdin=jobs, timeout=240, quiet=True)
+
+
+def fio_mixed(guest: Guest, device: BlockDevice, seconds: int = 3) -> None:
+    """Reads, writes, flushes and trims of all sizes at once."""
+    common = f"filename={device.path}\ntime_based\nruntime={seconds}\nverify=0\n"
+    jobs = _GLOBAL.replace("verify=crc32c\nverify_fatal=1\nverify_dump=0\n", "") + (
+        f"[mixed]\n{common}rw=randrw\nbsrange=4k-256k\niodepth=16\nnumjobs=2\nfsync=16\n"
+        f"[trims]\n{common}rw=randtrim\nbs=64k\niodepth=4\n"
+    )
+    guest.run(["fio", "-"], stdin=jobs, timeout=60 + 4 * seconds, quiet=True)
+
+
+def pattern(guest: Guest, device: BlockDevice, byte: int, offset: int, length: int) -> None:
+    """Fill a part of the device with one byte, and wait until it is durable."""
+    guest.run(
+        f"head -c {length} /dev/zero | tr '\\0' '\\{byte:03o}' |"
+        f" dd of={device.path} bs=64k seek={offset} oflag=seek_bytes,direct conv=fsync"
+        " iflag=fullblock status=none"
+    )
+
+
+def expect(guest: Guest, device: BlockDevice, byte: int, offset: int, length: int) -> None:
+    """A part of the device holds nothing but this byte."""
+    guest.run(
+        f"cmp <(head -c {length} /dev/zero | tr '\\0' '\\{byte:03o}')"
+        f" <(dd if={device.path} bs=64k skip={offset} count={length}"
+        " iflag=skip_bytes,count_bytes,direct status=none)"
+    )
+
+
+def zeroing(guest: Guest, device: BlockDevice) -> None:
+    """Write Zeroes and Deallocate reach exactly the blocks that they name."""
+    block = device.block_size
+    start, length = 8 * MIB, 2 * MIB
+    pattern(guest, device, 0xA5, start, length)
+    first, count = (start + 64 * KIB) // block, 128 * KIB // block
+    path = device.path
+    # The count of the command is 0's based.
+    guest.run(["nvme", "write-zeroes", path, "-n", str(device.nsid), "-s", str(first),
+               "-c", str(count - 1)])  # fmt: skip
+    expect(guest, device, 0xA5, start, 64 * KIB)
+    expect(guest, device, 0, start + 64 * KIB, 128 * KIB)
+    expect(guest, device, 0xA5, start + 192 * KIB, length - 192 * KIB)
+    guest.run(["blkdiscard", "-z", "-o", str(start), "-l", str(MIB), path])
+    expect(guest, device, 0, start, MIB)
+    expect(guest, device, 0xA5, start + MIB, length - MIB)
+    guest.run(["nvme", "dsm", path, "-n", str(device.nsid), "-d", "-s",
+               f"{start // block},{(start + MIB) // block}", "-b", f"{count},{count}"])  # fmt: skip
+    expect(guest, device, 0xA5, start + MIB + 128 * KIB, length - MIB - 128 * KIB)
+    guest.run(["blkdiscard", "-o", str(start), "-l", str(length), path])
+
+
+def flush(guest: Guest, device: BlockDevice) -> None:
+    """Flush succeeds whether or not the namespace has a volatile cache."""
+    guest.run(["nvme", "flush", device.path, "-n", str(device.nsid)])
+    guest.run(["blockdev", "--flushbufs", device.path])

@@ -1,0 +1,281 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The guest: boot it, run commands in it, follow its kernel log, and notice when it is gone."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import itertools
+import json
+import os
+import re
+import shlex
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+from lab import initramfs, network
+from lab.network import CannotRun
+from lab.prepare import Kernel
+from lab.running import GuestError, Result, Running
+
+BOOT_SECONDS = 120.0
+QEMU = "qemu-system-x86_64"
+ACCELERATOR = os.environ.get("NVMF_LAB_ACCEL", "tcg,thread=multi,tb-size=512")
+COMMAND_LINE = (
+    "console=ttyS0 loglevel=8 panic=-1 mitigations=off nokaslr tsc=reliable audit=0 apparmor=0"
+    " net.ifnames=0 hung_task_panic=0 rdinit=/init"
+)
+
+FATAL = re.compile(r"Kernel panic|Oops|general protection fault|BUG: unable to handle")
+DIRTY = re.compile(
+    r"Kernel panic|Oops|general protection fault|\bBUG\b|WARNING:|Call Trace|blocked for more than"
+    r"|rcu.*stall|soft lockup|use-after-free|refcount_t|I/O error|Buffer I/O|lost async page write"
+    r"|nvme.*(?:timeout|time out|error|fail|reset|invalid|unexpected|corrupt)"
+    r"|nvmet.*(?:error|fail|timeout|expired|invalid|unexpected)"
+    r"|(?:siw|rxe|rdma).*(?:error|fail|invalid|unexpected|corrupt)",
+    re.IGNORECASE,
+)
+HARMLESS = re.compile(r"taints? kernel|tainting kernel|calibrate_delay_direct|not a bug")
+
+
+class Guest:
+    """One booted virtual machine."""
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        cable: network.Network,
+        *,
+        cpus: int = 2,
+        memory: str = "2G",
+        nvdimm: str | None = None,
+    ) -> None:
+        if not shutil.which(QEMU):
+            raise CannotRun(f"there is no {QEMU}: ./dev lab installs it.")
+        self.kernel = kernel
+        self.nvdimm = nvdimm
+        self._folder = Path(tempfile.mkdtemp(prefix="nvmf-lab-"))
+        self._console = self._folder / "console"
+        self._console.touch()
+        self._numbers = itertools.count(1)
+        self._running: dict[int, Running] = {}
+        self._ready = threading.Event()
+        self._sending = threading.Lock()
+        self._dead: str | None = None
+        initramfs.build(kernel, self._folder / "initrd", address=network.GUEST, mtu=network.MTU)
+        command = cable.command(*self._command(cpus, memory, nvdimm))
+        with (self._folder / "qemu").open("wb") as said:
+            self._qemu = subprocess.Popen(
+                # It ends with us, however we end.
+                ["setpriv", "--pdeathsig", "KILL", *command],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=said,
+            )
+        started = time.monotonic()
+        self._port = self._connect()
+        threading.Thread(target=self._read, daemon=True, name="guest").start()
+        if not self._ready.wait(BOOT_SECONDS):
+            self._dead = f"did not boot within {BOOT_SECONDS:.0f} s"
+        if self.dead:
+            message = f"the guest {self.dead}; {self._last_words()}"
+            self.close()
+            raise GuestError(message)
+        self.boot_seconds = time.monotonic() - started
+
+    def _command(self, cpus: int, memory: str, nvdimm: str | None) -> list[str]:
+        machine = "q35,nvdimm=on,nvdimm-persistence=cpu" if nvdimm else "q35"
+        memory += ",slots=2,maxmem=16G" if nvdimm else ""
+        nic = f"tap,id=net,ifname={network.TAP},script=no,downscript=no"
+        port = f"socket,id=port,path={self._folder}/port,server=on,wait=off"
+        command = f"""
+            {QEMU} -M {machine} -accel {ACCELERATOR} -cpu max,la57=off -smp {cpus} -m {memory}
+            -nodefaults -no-user-config -no-reboot -display none
+            -fsdev local,id=root,path=/,security_model=none,readonly=on,multidevs=remap
+            -device virtio-9p-pci,fsdev=root,mount_tag=root
+            -device virtio-serial-pci -chardev {port}
+            -device virtserialport,chardev=port,name={initramfs.PORT}
+            -device virtio-rng-pci -netdev {nic}
+            -device virtio-net-pci,netdev=net,mac=52:54:00:77:00:02
+            -serial file:{self._console} -initrd {self._folder}/initrd
+        """.split()
+        if nvdimm:
+            file = self._folder / "nvdimm"
+            subprocess.run(["truncate", "-s", nvdimm, file], check=True)
+            backing = f"memory-backend-file,id=nv,share=on,mem-path={file},size={nvdimm}"
+            command += ["-object", backing, "-device", "nvdimm,memdev=nv,id=nv0"]
+        return [*command, "-kernel", str(self.kernel.image), "-append", COMMAND_LINE]
+
+    def _connect(self) -> socket.socket:
+        end = time.monotonic() + 20
+        port = socket.socket(socket.AF_UNIX)
+        while True:
+            try:
+                port.connect(str(self._folder / "port"))
+                return port
+            except OSError:
+                if self._qemu.poll() is not None or time.monotonic() > end:
+                    self._dead = "never started"
+                    message = f"QEMU did not start; {self._last_words()}"
+                    self.close()
+                    raise CannotRun(message) from None
+                time.sleep(0.02)
+
+    @property
+    def dead(self) -> str | None:
+        """Why the guest is of no use any more, if it is not."""
+        return self._dead
+
+    # ---- what the agent says ----------------------------------------------------------------
+
+    def _read(self) -> None:
+        rest = b""
+        with contextlib.suppress(OSError):
+            while piece := self._port.recv(1 << 16):
+                *lines, rest = (rest + piece).split(b"\n")
+                for line in lines:
+                    self._take(json.loads(line))
+        self._dead = self._dead or "died"
+        for running in list(self._running.values()):
+            running.lost(f"the guest {self.dead}; {self._last_words()}")
+        self._ready.set()
+
+    def _take(self, message: Mapping[str, Any]) -> None:
+        if "ready" in message:
+            self._ready.set()
+        elif running := self._running.get(message["id"]):
+            if "stream" in message:
+                running.feed(message["stream"], base64.b64decode(message["data"]))
+            elif "failed" in message:
+                running.lost(f"the guest's agent failed: {message['failed']}")
+            else:
+                del self._running[message["id"]]
+                running.ended(message["exit"])
+
+    def _send(self, **message: Any) -> None:
+        if self.dead:
+            raise GuestError(f"the guest {self.dead}; {self._last_words()}")
+        with self._sending:
+            self._port.sendall(json.dumps(message).encode() + b"\n")
+
+    # ---- running commands -------------------------------------------------------------------
+
+    def start(
+        self,
+        command: str | Sequence[str],
+        *,
+        stdin: str | bytes | None = None,
+        env: Mapping[str, str] | None = None,
+        quiet: bool = False,
+    ) -> Running:
+        """Start a program, or a shell script if it is a string; its output streams to ours."""
+        argv = ["bash", "-c", command] if isinstance(command, str) else list(command)
+        shown = command if isinstance(command, str) else shlex.join(argv)
+        number = next(self._numbers)
+        running = Running(shown, lambda sig: self._send(do="signal", id=number, signal=sig), quiet)
+        self._running[number] = running
+        if not quiet:
+            print(f"guest$ {shown}", file=sys.stderr)
+        given = stdin.encode() if isinstance(stdin, str) else stdin
+        data = None if given is None else base64.b64encode(given).decode()
+        self._send(do="run", id=number, argv=argv, stdin=data, env=dict(env or {}))
+        return running
+
+    def run(
+        self,
+        command: str | Sequence[str],
+        *,
+        timeout: float = 60.0,
+        check: bool = True,
+        stdin: str | bytes | None = None,
+        env: Mapping[str, str] | None = None,
+        quiet: bool = False,
+    ) -> Result:
+        """Run a program or a shell script to its end; with check, it must end with status 0."""
+        running = self.start(command, stdin=stdin, env=env, quiet=quiet)
+        result = running.wait(timeout)
+        if check:
+            result.check()
+        return result
+
+    def write(self, path: str, text: str) -> None:
+        """Make a file in the guest; attributes of /sys and configfs too."""
+        self.run(["sh", "-c", 'cat > "$1"', "sh", path], stdin=text, quiet=True)
+
+    def spoil(self, why: str) -> None:
+        """Give the guest up: what a test left in it cannot be taken away."""
+        self._dead = self._dead or f"is given up, because {why}"
+
+    def healthy(self, timeout: float = 20.0) -> bool:
+        """Whether the guest still answers, and its kernel is whole."""
+        if self.dead or FATAL.search(self.kernel_log()):
+            return False
+        number = next(self._numbers)
+        running = self._running[number] = Running("ping", lambda _: None, quiet=True)
+        try:
+            self._send(do="ping", id=number)
+            running.wait(timeout)
+        except (GuestError, OSError):
+            self._dead = self._dead or f"did not answer for {timeout:.0f} s"
+            return False
+        return True
+
+    # ---- the kernel's log -------------------------------------------------------------------
+
+    def mark(self, text: str) -> int:
+        """Write a line to the kernel's log; return where the log goes on after it."""
+        line = f"lab: {text} #{next(self._numbers)}"
+        self._send(do="log", text=f"<6>{line}\n")
+        end = time.monotonic() + 10
+        while time.monotonic() < end and not self.dead:
+            found = self._console.read_bytes().find(line.encode())
+            if found >= 0:
+                return found + len(line)
+            time.sleep(0.01)
+        return self._console.stat().st_size
+
+    def kernel_log(self, since: int = 0) -> str:
+        """What the kernel has said."""
+        return self._console.read_bytes()[since:].decode(errors="replace").replace("\r", "")
+
+    def complaints(self, since: int = 0) -> list[str]:
+        """The lines of the kernel's log that a clean run does not have."""
+        lines = self.kernel_log(since).splitlines()
+        return [line for line in lines if DIRTY.search(line) and not HARMLESS.search(line)]
+
+    def _last_words(self) -> str:
+        qemu = self._folder / "qemu"
+        said = qemu.read_text(errors="replace").strip() if qemu.exists() else ""
+        end = "\n".join(f"  | {line}" for line in self.kernel_log().splitlines()[-40:])
+        return f"QEMU said {said!r}, and the end of its kernel's log is\n{end}"
+
+    # ---- the end ----------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Turn it off: politely at first."""
+        if not self.dead:
+            with contextlib.suppress(OSError, GuestError):
+                self._send(do="halt")
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._qemu.wait(10)
+        self._dead = self._dead or "was turned off"
+        if self._qemu.poll() is None:
+            self._qemu.kill()
+        self._qemu.wait()
+        if hasattr(self, "_port"):
+            self._port.close()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The cable between host processes and the guest: a tap in a network namespace of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+PREFIX = "nvmf-lab-"
+TAP = "labtap"
+HOST = "10.77.0.1"
+GUEST = "10.77.0.2"
+MTU = 9000
+
+
+class CannotRun(Exception):
+    """This machine cannot run the lab, and why."""
+
+
+def _ip(*arguments: str) -> str:
+    done = subprocess.run(
+        ["ip", *arguments], capture_output=True, text=True, check=False, env=_environment()
+    )
+    if done.returncode:
+        raise CannotRun(f"'ip {' '.join(arguments)}' failed: {done.stderr.strip()}")
+    return done.stdout
+
+
+def _environment() -> dict[str, str]:
+    return {**os.environ, "PATH": "/usr/sbin:/usr/bin:/sbin:/bin"}
+
+
+class Network:
+    """A network namespace with a tap: 10.77.0.1 here, 10.77.0.2 in the guest."""
+
+    def __init__(self) -> None:
+        if os.geteuid() != 0:
+            raise CannotRun("a network namespace with a tap takes root: use sudo.")
+        if not Path("/dev/net/tun").exists():
+            raise CannotRun("there is no /dev/net/tun: the guest's network needs it.")
+        _sweep()
+        self.name = f"{PREFIX}{os.getpid()}"
+        _ip("netns", "add", self.name)
+        try:
+            self._set_up()
+        except CannotRun:
+            self.close()
+            raise
+
+    def _set_up(self) -> None:
+        for command in (
+            "link set lo up",
+            f"tuntap add {TAP} mode tap",
+            f"addr add {HOST}/24 dev {TAP}",
+            f"link set {TAP} mtu {MTU} up",
+        ):
+            _ip("-n", self.name, *command.split())
+
+    def command(self, *argv: str) -> list[str]:
+        """The command line that runs argv in the namespace."""
+        return ["/usr/sbin/ip", "netns", "exec", self.name, *argv]
+
+    def link(self, *, up: bool) -> None:
+        """Pull the cable out, or put it back."""
+        _ip("-n", self.name, "link", "set", TAP, "up" if up else "down")
+
+    def sockets(self, port: int) -> list[str]:
+        """The TCP sockets of the namespace that have this port on our side, a line each."""
+        done = subprocess.run(
+            self.command("ss", "-Htan", f"sport = :{port}"),
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        return done.stdout.splitlines()
+
+    def close(self) -> None:
+        subprocess.run(["ip", "netns", "del", self.name], check=False, env=_environment())
+
+
+def _sweep() -> None:
+    """Remove the namespaces of labs that were killed."""
+    for line in _ip("netns", "list").splitlines():
+        name = line.split()[0] if line.split() else ""
+        number = name.removeprefix(PREFIX)
+        if name.startswith(PREFIX) and number.isdigit() and not Path(f"/proc/{number}").exists():
+            _ip("netns", "del", name)

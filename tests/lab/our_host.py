@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Our own host: the command and the fio engine, beside the guest or in it."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+
+from lab.block import Load
+from lab.guest import Guest
+from lab.network import Network
+from lab.prepare import ROOT
+from lab.running import GuestError, Result
+
+VERIFY = """\
+[global]
+ioengine=external:{engine}
+thread
+rw=randwrite
+verify=crc32c
+verify_fatal=1
+verify_dump=0
+randrepeat=0
+group_reporting
+{options}
+"""
+
+
+class Place(Protocol):
+    """Where our host runs."""
+
+    def run(self, command: str | Sequence[str], *, timeout: float = 60.0, check: bool = True,
+            stdin: str | bytes | None = None) -> Result:  # fmt: skip
+        """Run a program or a shell script to its end."""
+        ...
+
+
+class Outside:
+    """The lab's network namespace, on this machine."""
+
+    def __init__(self, cable: Network) -> None:
+        self._cable = cable
+
+    def run(
+        self,
+        command: str | Sequence[str],
+        *,
+        timeout: float = 60.0,
+        check: bool = True,
+        stdin: str | bytes | None = None,
+    ) -> Result:
+        argv = ["bash", "-c", command] if isinstance(command, str) else list(command)
+        shown = command if isinstance(command, str) else shlex.join(argv)
+        print(f"host$ {shown}", file=sys.stderr)
+        given = stdin.encode() if isinstance(stdin, str) else stdin
+        try:
+            done = subprocess.run(
+                self._cable.command(*argv),
+                input=given if given is not None else b"",
+                capture_output=True,
+                timeout=timeout,
+                check=False,
+            )
+        except subprocess.TimeoutExpired as error:
+            said = (error.stdout or b"") + (error.stderr or b"")
+            raise GuestError(
+                f"{shown!r} did not end within {timeout:.0f} s: {said.decode(errors='replace')}"
+            ) from None
+        out, err = done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace")
+        print(out + err, file=sys.stderr)
+        result = Result(shown, done.returncode, out, err)
+        return result.check() if check else result
+
+
+class OurHost:
+    """Our command and fio engine, towards one target."""
+
+    def __init__(
+        self, place: Guest | Outside, device: str, address: str, nqn: str, service: int = 4420
+    ) -> None:
+        self._place: Place = place
+        self._device = device
+        self.address = address
+        self.nqn = nqn
+        self.service = service
+        self.stray = place if isinstance(place, Guest) else None
+
+    def nvmeof(
+        self,
+        command: str,
+        *arguments: str,
+        nqn: str | None = "",
+        check: bool = True,
+        stdin: bytes | None = None,
+        timeout: float = 60.0,
+    ) -> Result:
+        """``nvmeof COMMAND`` towards the target; nqn None is the discovery subsystem."""
+        argv = [sys.executable, "-m", "nvmf.cli.main", *command.split()]
+        argv += ["-a", self.address, "-s", str(self.service), "--device", self._device]
+        if nqn is not None:
+            argv += ["-n", nqn or self.nqn]
+        return self._place.run([*argv, *arguments], check=check, stdin=stdin, timeout=timeout)
+
+    def python(self, script: str, *, timeout: float = 60.0) -> Result:
+        """A script in the environment of this tree."""
+        return self._place.run([sys.executable, "-"], stdin=script, timeout=timeout)
+
+    def fio_verify(self, nsid: int, loads: Sequence[Load], options: str = "") -> None:
+        """Write and verify through our fio engine."""
+        engine = os.environ.get("NVMF_FIO_ENGINE") or str(ROOT / "build" / "dev" / "nvmeof-fio.so")
+        assert Path(engine).exists(), f"there is no {engine}: ./dev build makes it"
+        name = f"traddr={self.address} trsvcid={self.service} subnqn={self.nqn} nsid={nsid}"
+        escaped = name.replace(":", "\\:")
+        jobs = VERIFY.format(engine=engine, options=options)
+        jobs += "".join(load.section(escaped) for load in loads)
+        fio = os.environ.get("NVMF_FIO", "/usr/bin/fio")
+        self._place.run([fio, "--output-format=normal", "-"], stdin=jobs, timeout=120)

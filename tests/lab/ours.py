@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Our own target: beside the guest on the embedded device, or in it on the system's devices."""
+
+from __future__ import annotations
+
+import contextlib
+import shlex
+import signal
+import sys
+from pathlib import Path
+
+from lab.guest import Guest
+from lab.network import Network
+from lab.prepare import ROOT
+from lab.running import GuestError
+from wire.served import Served
+
+SUBNQN = "nqn.2014-08.org.nvmexpress:uuid:5f0c1c9e-0000-4000-8000-00000000003c"
+PRIVATE_NQN = "nqn.2014-08.org.nvmexpress:uuid:5f0c1c9e-0000-4000-8000-00000000003d"
+FRIEND_NQN = "nqn.2014-08.org.nvmexpress:uuid:5f0c1c9e-0000-4000-8000-00000000003f"
+SERVICE = 4420
+DISK = 64 << 20
+
+
+def config(address: str, device: str, folder: str, *, reactors: int = 2) -> str:
+    """Two namespaces of memory and one of a file, for anybody; and a subsystem for a friend."""
+    return f"""
+[target]
+reactors = {reactors}
+
+[[port]]
+traddr = "{address}"
+trsvcid = {SERVICE}
+device = "{device}"
+
+[[subsystem]]
+nqn = "{SUBNQN}"
+serial = "LAB"
+allow_any_host = true
+
+[[subsystem.namespace]]
+nsid = 1
+store = "ram"
+size = "64MiB"
+block_size = 512
+
+[[subsystem.namespace]]
+nsid = 2
+store = "ram"
+size = "64MiB"
+block_size = 4096
+
+[[subsystem.namespace]]
+nsid = 3
+store = "file"
+path = "{folder}/disk.img"
+size = "64MiB"
+block_size = 4096
+
+[[subsystem]]
+nqn = "{PRIVATE_NQN}"
+hosts = ["{FRIEND_NQN}"]
+
+[[subsystem.namespace]]
+nsid = 1
+store = "null"
+size = "1MiB"
+"""
+
+
+class OursOutside:
+    """``nvmeof target serve`` in the lab's network namespace, on the embedded device."""
+
+    nqn = SUBNQN
+    service = SERVICE
+    block_sizes = (512, 4096, 4096)
+
+    def __init__(self, cable: Network, folder: Path, address: str) -> None:
+        self.address = address
+        self._cable = cable
+        self._folder = folder
+        self._runs = 0
+        with (folder / "disk.img").open("wb") as disk:
+            disk.truncate(DISK)
+        self.served = self._serve()
+
+    def _serve(self) -> Served:
+        self._runs += 1
+        folder = self._folder / str(self._runs)
+        folder.mkdir()
+        text = config(self.address, "iwarp", str(self._folder))
+        return Served(folder, text, wrapper=tuple(self._cable.command())).wait_ready()
+
+    def restart(self) -> None:
+        """SIGKILL it, and start another on the same file."""
+        self.served.kill()
+        self.served = self._serve()
+
+    def check(self) -> None:
+        """It lives, and nothing went wrong inside."""
+        assert self.served.alive, f"our target ended:\n{self.served.log}"
+        self.served.check_log()
+
+    @property
+    def log(self) -> str:
+        return self.served.log
+
+    def close(self) -> None:
+        if self.served.alive:
+            assert self.served.end() == 0, f"our target ended badly:\n{self.served.log}"
+
+
+class OursInside:
+    """``nvmeof target serve`` in the guest, on its RDMA devices."""
+
+    nqn = SUBNQN
+    service = SERVICE
+    block_sizes = (512, 4096, 4096)
+
+    def __init__(self, guest: Guest, address: str, device: str = "system") -> None:
+        self.guest = guest
+        self.address = address
+        guest.run(
+            f"mkdir -p /run/lab/target; truncate -s {DISK} /run/lab/target/disk.img", quiet=True
+        )
+        guest.write("/run/lab/target.toml", config(address, device, "/run/lab/target"))
+        python = shlex.quote(sys.executable)
+        self.running = guest.start(
+            f"cd {shlex.quote(str(ROOT))} && PYTHONUNBUFFERED=1 exec {python} -m nvmf.cli.main"
+            " target serve /run/lab/target.toml"
+        )
+        self.running.wait_for("listening on", 60)
+
+    def check(self) -> None:
+        assert self.running.alive, f"our target ended:\n{self.running.output}"
+        assert "Traceback" not in self.running.output, self.running.output
+
+    @property
+    def log(self) -> str:
+        return self.running.output
+
+    def close(self) -> None:
+        with contextlib.suppress(GuestError):
+            if self.running.alive:
+                self.running.signal(signal.SIGTERM)
+            result = self.running.wait(20)
+            assert result.status == 0, f"our target ended badly:\n{result.output}"
