@@ -138,6 +138,7 @@ class FakeEngine:
             def __init__(self, **options: Any) -> None:
                 super().__init__()
                 self.options = options
+                self.reactors = options["reactors"]
                 engine.target = self
 
             def upcalls(self) -> list[Any]:

@@ -250,10 +250,7 @@ async def test_namespace_goes(served: tuple[Server, str], controller: Controller
 
     controller.on_event(event)
     server, _ = served
-    subsystem = server.core.subsystems[NQN]
-    namespace = subsystem.detach(2)
-    server._retiring[id(namespace.engine)] = namespace
-    server._dispatcher.flush_all()
+    server.detach(NQN, 2)
     async with asyncio.timeout(5):
         await came.wait()
     assert seen == [(EventType.NOTICE, Notice.NAMESPACE_ATTRIBUTE_CHANGED)]

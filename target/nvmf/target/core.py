@@ -54,6 +54,11 @@ class Core:
         self.ports.append(port)
         self.discovery_changed()
 
+    def remove_port(self, port: Port) -> None:
+        """The address is gone."""
+        self.ports.remove(port)
+        self.discovery_changed()
+
     def discovery_changed(self) -> None:
         """The discovery log is another one now."""
         self.genctr += 1

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The target on the engine and on an event loop: ports, connections, start and stop.
+"""The target on the engine and on an event loop: start, changes, stop.
 
 Everything runs on the loop's thread and nothing here waits, but for the opening and closing of
 stores and of the engine, which an executor does.
@@ -12,44 +12,25 @@ import contextlib
 import importlib
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
-from nvmf.config.models import Config, NamespaceConfig, PortConfig, SubsystemConfig
-from nvmf.spec.cm import CmRejectError, CmStatus
-from nvmf.spec.fabrics import RdmaProvider
-from nvmf.target.cm import decide
-from nvmf.target.connection import Connection, Dispatcher
+from nvmf.config.models import Config, NamespaceConfig, SubsystemConfig
+from nvmf.target.connection import Dispatcher
+from nvmf.target.connections import Connections
 from nvmf.target.core import Core
-from nvmf.target.discovery import Port, plain_address
 from nvmf.target.namespace import Namespace
-from nvmf.target.queue import Queue
-from nvmf.target.stores import ServerError, make_namespace, make_subsystem, open_store
-from nvmf.target.subsystem import Subsystem
+from nvmf.target.ports import Listening, Ports
+from nvmf.target.storage import Storage
+from nvmf.target.stores import ServerError, make_subsystem
+
+__all__ = ["Listening", "Server"]
 
 log = logging.getLogger("nvmf.target")
 
-_EVENTS_AT_ONCE = 64
-"""Events of one channel that are taken before others have their turn."""
 _CLOSE_TIMEOUT = 0.8
 """Seconds that connections have to end when the server stops."""
 _RETIRE_TIMEOUT = 0.3
 """Seconds that reactors have to let go of the namespaces then."""
-_HARMLESS = {"ESTABLISHED", "TIMEWAIT_EXIT", "CONNECT_RESPONSE"}
-
-
-@dataclass(frozen=True, slots=True)
-class Listening:
-    """A port that is open."""
-
-    address: tuple[str, int]
-    device: str
-    """"iwarp" or "system"."""
-
-    def __str__(self) -> str:
-        host, port = self.address
-        where = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-        return f"listening on {where} ({self.device})"
 
 
 class Server:
@@ -58,6 +39,11 @@ class Server:
     listening is called for each port once it is open, on the loop's thread.  engine stands for
     nvmf.engine in tests.
     """
+
+    storage: Storage
+    _connections: Connections
+    _ports: Ports
+    _dispatcher: Dispatcher
 
     def __init__(
         self,
@@ -68,26 +54,20 @@ class Server:
     ) -> None:
         self.config = config
         self.core = Core()
-        self.ports: list[Listening] = []
         self._announce = listening
         self._engine = engine if engine is not None else importlib.import_module("nvmf.engine")
         self._target: Any = None
-        self._channels: dict[str, Any] = {}
-        self._listeners: list[Any] = []
-        self._stores: dict[Namespace, Any] = {}
-        self._retiring: dict[int, Namespace] = {}
-        self._connections: set[Connection] = set()
-        self._load: list[int] = [0] * config.target.reactors
-        self._quiet = asyncio.Event()
-        self._retired = asyncio.Event()
         self._stopping = False
-        self._tasks: set[asyncio.Future[None]] = set()
-        self._dispatcher: Dispatcher
 
     @property
     def connections(self) -> int:
         """Queue pairs there are."""
-        return len(self._connections)
+        return len(self._connections) if self._target is not None else 0
+
+    @property
+    def ports(self) -> list[Listening]:
+        """The ports that are open."""
+        return [one.listening for one in self._ports.open_ports]
 
     # ---- start and stop ----
 
@@ -116,34 +96,22 @@ class Server:
             buffer_size=target.buffer_size,
             buffers=target.buffers,
         )
+        self.storage = Storage(self._engine, self._target)
+        self._connections = Connections(
+            self._engine, self._target, self.core, self._dispatcher, limit=target.max_queues
+        )
+        self._ports = Ports(self._engine, self.core, self._connections.event, self._announce)
         loop.add_reader(self._target.fileno(), self._upcalls)
         for subsystem in self.config.subsystems:
             await self._open_subsystem(subsystem)
-        for index, port in enumerate(self.config.ports, 1):
-            self._open_port(index, port)
+        for port in self.config.ports:
+            self._ports.open(port)
 
     async def _open_subsystem(self, config: SubsystemConfig) -> None:
         subsystem = make_subsystem(self._engine, self._target, config)
         for nsid, namespace in config.numbered():
-            await self._attach(subsystem, nsid, namespace)
+            subsystem.attach(await self.storage.open(subsystem.nqn, nsid, namespace))
         self.core.add_subsystem(subsystem)
-
-    async def _attach(self, subsystem: Subsystem, nsid: int, config: NamespaceConfig) -> Namespace:
-        loop = asyncio.get_running_loop()
-        where = f"namespace {nsid} of {subsystem.nqn}"
-        store = await loop.run_in_executor(None, open_store, self._engine, config, where)
-        try:
-            namespace = make_namespace(
-                self._engine, self._target, subsystem.nqn, nsid, config, store
-            )
-        except BaseException:
-            store.close()
-            raise
-        self._stores[namespace] = store
-        subsystem.attach(namespace)
-        blocks, size = namespace.blocks, store.block_size
-        log.info("%s: %s, %d blocks of %d bytes", where, store.guarantee, blocks, size)
-        return namespace
 
     # ---- changes while it runs ----
 
@@ -155,7 +123,8 @@ class Server:
         """
         subsystem = self.core.subsystems[nqn]
         subsystem.check_free(nsid)
-        namespace = await self._attach(subsystem, nsid, config)
+        namespace = await self.storage.open(nqn, nsid, config)
+        subsystem.attach(namespace)
         self._dispatcher.flush_all()
         return namespace
 
@@ -164,8 +133,7 @@ class Server:
 
         KeyError where there is no such subsystem or namespace.
         """
-        namespace = self.core.subsystems[nqn].detach(nsid)
-        self._retiring[id(namespace.engine)] = namespace
+        self.storage.retire(self.core.subsystems[nqn].detach(nsid))
         self._dispatcher.flush_all()
 
     async def resize(self, nqn: str, nsid: int, size: int = 0) -> int:
@@ -174,31 +142,28 @@ class Server:
         KeyError where there is no such subsystem or namespace, OSError where it cannot be done.
         """
         subsystem = self.core.subsystems[nqn]
-        namespace = subsystem.namespaces[nsid]
-        loop = asyncio.get_running_loop()
-        found = await loop.run_in_executor(None, self._stores[namespace].resize, size)
-        namespace.engine.resized()
+        found = await self.storage.resize(subsystem.namespaces[nsid], size)
         subsystem.changed([nsid])
         self._dispatcher.flush_all()
-        return int(found)
+        return found
 
     async def stop(self) -> None:
         """Disconnect every host and close everything; takes less than 2 s."""
         if self._stopping:
             return
         self._stopping = True
-        for listener in self._listeners:
-            listener.close()
-        for connection in self._connections:
-            connection.qpair.disconnect()
+        if self._target is None:
+            return
+        self._ports.stop_listening()
+        self._connections.stopping = True
+        self._connections.disconnect_all()
         if self._connections:
-            await self._wait(self._quiet, _CLOSE_TIMEOUT, "connections")
-        self._retired.clear()
+            await self._wait(self._connections.quiet, _CLOSE_TIMEOUT, "connections")
         for subsystem in self.core.subsystems.values():
             for nsid in list(subsystem.namespaces):
                 self.detach(subsystem.nqn, nsid)
-        if self._retiring:
-            await self._wait(self._retired, _RETIRE_TIMEOUT, "namespaces")
+        if self.storage.retiring:
+            await self._wait(self.storage.idle, _RETIRE_TIMEOUT, "namespaces")
         await self._close()
 
     async def _wait(self, event: asyncio.Event, seconds: float, what: str) -> None:
@@ -210,127 +175,13 @@ class Server:
 
     async def _close(self) -> None:
         loop = asyncio.get_running_loop()
-        for connection in self._connections:
-            if connection.timer is not None:
-                connection.timer.cancel()
-            self._dispatcher.drop(connection)
-        self._connections.clear()
-        for channel in self._channels.values():
-            loop.remove_reader(channel.fileno())
-        if self._target is not None:
-            loop.remove_reader(self._target.fileno())
-            await loop.run_in_executor(None, self._target.close)
-            self._target = None
-        for channel in self._channels.values():
-            channel.close()
-        if self._tasks:
-            await asyncio.wait(self._tasks)
-        for namespace, store in self._stores.items():
-            namespace.engine.close()
-            await loop.run_in_executor(None, store.close)
-        self._stores.clear()
-
-    # ---- ports ----
-
-    def _open_port(self, portid: int, config: PortConfig) -> None:
-        device, listener = self._listen(config)
-        self._listeners.append(listener)
-        address = (str(listener.address[0]), int(listener.address[1]))
-        opened = Listening(address, device)
-        provider = RdmaProvider.IWARP if device == "iwarp" else RdmaProvider.NONE
-        self.core.add_port(Port(portid, plain_address(address[0]), address[1], provider))
-        self.ports.append(opened)
-        if self._announce is not None:
-            self._announce(opened)
-        else:
-            log.info("%s", opened)
-
-    def _listen(self, config: PortConfig) -> tuple[str, Any]:
-        """The device and the listener of a port; ServerError where there is none."""
-        where = f"cannot listen on {config.traddr} port {config.trsvcid}"
-        refused: list[str] = []
-        for device in ("system", "iwarp") if config.device == "auto" else (config.device,):
-            why = self._engine.verbs_available(device)
-            if why is None and device == "system" and not self._engine.list_devices(device):
-                why = 'there is no RDMA device; the embedded one is device = "iwarp"'
-            if why is None:
-                try:
-                    listener = self._channel(device).listen(config.traddr, config.trsvcid)
-                except OSError as error:
-                    refused.append(error.strerror or f"{where}: {error}")
-                    continue
-                else:
-                    if refused:
-                        log.info("port %s: not on %s", config.traddr, "; ".join(refused))
-                    return device, listener
-            refused.append(f"{where} with the {device} device: {why}")
-        # With device = "auto" the last is the embedded one: that there are no others is no fault.
-        raise ServerError(refused[-1])
-
-    def _channel(self, device: str) -> Any:
-        if device not in self._channels:
-            channel = self._engine.EventChannel(device)
-            self._channels[device] = channel
-            asyncio.get_running_loop().add_reader(channel.fileno(), self._events, channel)
-        return self._channels[device]
-
-    # ---- connections ----
-
-    def _events(self, channel: Any) -> None:
-        for _ in range(_EVENTS_AT_ONCE):
-            try:
-                event = channel.get_event()
-                if event is None:
-                    return
-                if isinstance(event, self._engine.ConnectRequest):
-                    self._connect_request(event)
-                elif event.name not in _HARMLESS:
-                    event.qpair.disconnect(peer_left=event.name == "DISCONNECTED")
-            except Exception:
-                log.exception("an event of a connection could not be handled")
-
-    def _connect_request(self, event: Any) -> None:
-        host, port = event.peer
-        try:
-            connection = self._accept(event)
-        except CmRejectError as error:
-            log.warning("%s port %d: connection refused: %s", host, port, error)
-            event.reject(error.encode())
-        except Exception as error:
-            refusal = CmRejectError(CmStatus.NO_RESOURCES, f"the engine cannot: {error}")
-            log.warning("%s port %d: connection refused: %s", host, port, refusal)
-            event.reject(refusal.encode())
-        else:
-            self._connections.add(connection)
-            self._load[connection.reactor] += 1
-            self._dispatcher.opened(connection)
-
-    def _accept(self, event: Any) -> Connection:
-        if self._stopping:
-            raise CmRejectError(CmStatus.NO_RESOURCES, "the target is stopping")
-        limits = self.core.cm_limits(self.config.target.max_queues - len(self._connections))
-        wanted = decide(event.private_data, event.initiator_depth, limits)
-        controller = self.core.find_controller(wanted.cntlid) if wanted.qid else None
-        served = (
-            [controller.subsystem]
-            if controller is not None
-            else [s for s in self.core.subsystems.values() if not s.discovery]
-        )
-        reactor = min(range(len(self._load)), key=self._load.__getitem__)
-        qpair = event.accept(
-            self._target,
-            reactor=reactor,
-            qid=wanted.qid,
-            recv_depth=wanted.recv_depth,
-            send_depth=wanted.send_depth,
-            in_capsule=max((s.in_capsule for s in served), default=0) if wanted.qid else 0,
-            max_transfer=max((s.mdts for s in served), default=1 << 20),
-            initiator_depth=wanted.initiator_depth,
-        )
-        queue = Queue(qpair, wanted.qid, wanted.recv_depth, event.peer, event.local)
-        qpair.cookie = Connection(queue, qpair, reactor)
-        connection: Connection = qpair.cookie
-        return connection
+        self._connections.drop_all()
+        self._ports.stop_events()
+        loop.remove_reader(self._target.fileno())
+        await loop.run_in_executor(None, self._target.close)
+        self._target = None
+        self._ports.close_channels()
+        await self.storage.close()
 
     # ---- what the engine hands up ----
 
@@ -346,28 +197,9 @@ class Server:
         if isinstance(upcall, engine.Command):
             self._dispatcher.command(upcall.qpair.cookie, upcall)
         elif isinstance(upcall, engine.Closed):
-            connection: Connection = upcall.qpair.cookie
-            self._connections.discard(connection)
-            self._load[connection.reactor] -= 1
-            self._dispatcher.closed(connection, upcall.reason)
-            if not self._connections:
-                self._quiet.set()
+            self._connections.closed(upcall.qpair.cookie, upcall.reason)
         elif isinstance(upcall, engine.Retired):
-            self._release(upcall.namespace)
-
-    def _release(self, engine_namespace: Any) -> None:
-        """No reactor uses it any more: close it and its store."""
-        namespace = self._retiring.pop(id(engine_namespace), None)
-        if namespace is None:
-            return
-        engine_namespace.close()
-        store = self._stores.pop(namespace)
-        loop = asyncio.get_running_loop()
-        task = asyncio.ensure_future(loop.run_in_executor(None, store.close))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        if not self._retiring:
-            self._retired.set()
+            self.storage.retired(upcall.namespace)
 
     async def __aenter__(self) -> Server:
         await self.start()

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The connections of a target: asked for, accepted on the least busy reactor, and ended."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+from nvmf.spec.cm import CmRejectError, CmStatus
+from nvmf.target.cm import decide
+from nvmf.target.connection import Connection, Dispatcher
+from nvmf.target.core import Core
+from nvmf.target.queue import Queue
+
+log = logging.getLogger("nvmf.target")
+
+_HARMLESS = {"ESTABLISHED", "TIMEWAIT_EXIT", "CONNECT_RESPONSE"}
+
+
+class Connections:
+    """What there is between a request for a connection and its end."""
+
+    def __init__(
+        self, engine: Any, target: Any, core: Core, dispatcher: Dispatcher, *, limit: int
+    ) -> None:
+        self.quiet = asyncio.Event()
+        """Set when the last connection has ended."""
+        self.stopping = False
+        """No more are accepted."""
+        self._engine = engine
+        self._target = target
+        self._core = core
+        self._dispatcher = dispatcher
+        self._limit = limit
+        self._connections: set[Connection] = set()
+        self._load: list[int] = [0] * target.reactors
+
+    def __len__(self) -> int:
+        return len(self._connections)
+
+    def __iter__(self) -> Iterator[Connection]:
+        return iter(self._connections)
+
+    def event(self, event: Any) -> None:
+        """An event of a device's channel."""
+        if isinstance(event, self._engine.ConnectRequest):
+            self._connect_request(event)
+        elif event.name not in _HARMLESS:
+            event.qpair.disconnect(peer_left=event.name == "DISCONNECTED")
+
+    def closed(self, connection: Connection, reason: str) -> None:
+        """The engine has ended it."""
+        self._connections.discard(connection)
+        self._load[connection.reactor] -= 1
+        self._dispatcher.closed(connection, reason)
+        if not self._connections:
+            self.quiet.set()
+
+    def disconnect_all(self) -> None:
+        """Begin the end of every connection."""
+        for connection in self._connections:
+            connection.qpair.disconnect()
+
+    def drop_all(self) -> None:
+        """Forget what has not ended in time: the engine ends with it."""
+        for connection in self._connections:
+            if connection.timer is not None:
+                connection.timer.cancel()
+            self._dispatcher.drop(connection)
+        self._connections.clear()
+
+    def _connect_request(self, event: Any) -> None:
+        host, port = event.peer
+        try:
+            connection = self._accept(event)
+        except CmRejectError as error:
+            log.warning("%s port %d: connection refused: %s", host, port, error)
+            event.reject(error.encode())
+        except Exception as error:
+            refusal = CmRejectError(CmStatus.NO_RESOURCES, f"the engine cannot: {error}")
+            log.warning("%s port %d: connection refused: %s", host, port, refusal)
+            event.reject(refusal.encode())
+        else:
+            self._connections.add(connection)
+            self._load[connection.reactor] += 1
+            self.quiet.clear()
+            self._dispatcher.opened(connection)
+
+    def _accept(self, event: Any) -> Connection:
+        if self.stopping:
+            raise CmRejectError(CmStatus.NO_RESOURCES, "the target is stopping")
+        limits = self._core.cm_limits(self._limit - len(self._connections))
+        wanted = decide(event.private_data, event.initiator_depth, limits)
+        controller = self._core.find_controller(wanted.cntlid) if wanted.qid else None
+        served = (
+            [controller.subsystem]
+            if controller is not None
+            else [s for s in self._core.subsystems.values() if not s.discovery]
+        )
+        reactor = min(range(len(self._load)), key=self._load.__getitem__)
+        qpair = event.accept(
+            self._target,
+            reactor=reactor,
+            qid=wanted.qid,
+            recv_depth=wanted.recv_depth,
+            send_depth=wanted.send_depth,
+            in_capsule=max((s.in_capsule for s in served), default=0) if wanted.qid else 0,
+            max_transfer=max((s.mdts for s in served), default=1 << 20),
+            initiator_depth=wanted.initiator_depth,
+        )
+        queue = Queue(qpair, wanted.qid, wanted.recv_depth, event.peer, event.local)
+        qpair.cookie = Connection(queue, qpair, reactor)
+        connection: Connection = qpair.cookie
+        return connection

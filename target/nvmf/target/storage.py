@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Stores behind namespaces: opened and closed on an executor, closed when no reactor uses them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any
+
+from nvmf.config.models import NamespaceConfig
+from nvmf.target.namespace import Namespace
+from nvmf.target.stores import make_namespace, open_store
+
+log = logging.getLogger("nvmf.target")
+
+
+class Storage:
+    """The namespaces of a target, from the opening of their stores to the closing."""
+
+    def __init__(self, engine: Any, target: Any) -> None:
+        self.idle = asyncio.Event()
+        """Set when the last namespace that was taken away is closed."""
+        self._engine = engine
+        self._target = target
+        self._stores: dict[Namespace, Any] = {}
+        self._retiring: dict[int, Namespace] = {}
+        self._tasks: set[asyncio.Future[None]] = set()
+
+    @property
+    def retiring(self) -> bool:
+        """Whether reactors may still use what was taken away."""
+        return bool(self._retiring)
+
+    async def open(self, nqn: str, nsid: int, config: NamespaceConfig) -> Namespace:
+        """A namespace that no host sees yet; ServerError where its store cannot be opened."""
+        loop = asyncio.get_running_loop()
+        where = f"namespace {nsid} of {nqn}"
+        store = await loop.run_in_executor(None, open_store, self._engine, config, where)
+        try:
+            namespace = make_namespace(self._engine, self._target, nqn, nsid, config, store)
+        except BaseException:
+            store.close()
+            raise
+        self._stores[namespace] = store
+        blocks, size = namespace.blocks, store.block_size
+        log.info("%s: %s, %d blocks of %d bytes", where, store.guarantee, blocks, size)
+        return namespace
+
+    async def resize(self, namespace: Namespace, size: int = 0) -> int:
+        """Give it a new size, or (0) that of its file; bytes.  OSError where it cannot be done."""
+        loop = asyncio.get_running_loop()
+        found = await loop.run_in_executor(None, self._stores[namespace].resize, size)
+        namespace.engine.resized()
+        return int(found)
+
+    def retire(self, namespace: Namespace) -> None:
+        """Hosts see it no more: close it when no reactor uses it."""
+        self.idle.clear()
+        self._retiring[id(namespace.engine)] = namespace
+
+    def retired(self, engine_namespace: Any) -> None:
+        """No reactor uses it any more: close it and its store."""
+        namespace = self._retiring.pop(id(engine_namespace), None)
+        if namespace is None:
+            return
+        engine_namespace.close()
+        store = self._stores.pop(namespace)
+        loop = asyncio.get_running_loop()
+        task = asyncio.ensure_future(loop.run_in_executor(None, store.close))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        if not self._retiring:
+            self.idle.set()
+
+    async def close(self) -> None:
+        """Everything, when the reactors have ended."""
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+        loop = asyncio.get_running_loop()
+        for namespace, store in self._stores.items():
+            namespace.engine.close()
+            await loop.run_in_executor(None, store.close)
+        self._stores.clear()
