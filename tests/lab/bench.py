@@ -1,0 +1,231 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""A rate for the peers: our target and nvmet-rdma under the same host in the guest.
+
+Both serve memory (nvmet a RAM disk of brd, ours its ``ram`` store) to the guest's own nvme-rdma
+over the same RDMA device, one after the other, in turns.  The guest is emulated: no figure means
+anything by itself, only the ratio of two that were taken next to each other does.
+
+Run it by ``./dev lab --bench``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shlex
+import signal
+import statistics
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from lab import network
+from lab.cells import use_device
+from lab.guest import Guest
+from lab.kernel_host import BlockDevice, KernelHost
+from lab.network import CannotRun, Network
+from lab.nvmet import SUBNQN, KernelTarget
+from lab.prepare import ROOT, SERIES, prepared
+from lab.running import GuestError
+
+NQN = "nqn.2014-08.org.nvmexpress:uuid:5f0c1c9e-0000-4000-8000-00000000004e"
+SERVICE = 4421
+DISK_MIB = 128
+OURS = f"""
+[target]
+reactors = 1
+
+[[port]]
+traddr = "{network.GUEST}"
+trsvcid = {SERVICE}
+device = "system"
+
+[[subsystem]]
+nqn = "{NQN}"
+allow_any_host = true
+
+[[subsystem.namespace]]
+nsid = 1
+store = "ram"
+size = "{DISK_MIB}MiB"
+block_size = 4096
+"""
+
+
+@dataclass(frozen=True)
+class Workload:
+    """One row."""
+
+    rw: str
+    block: str
+    depth: int
+
+    def __str__(self) -> str:
+        return f"{self.block} {self.rw} qd{self.depth}"
+
+
+WORKLOADS = (
+    Workload("randread", "4k", 1),
+    Workload("randread", "4k", 32),
+    Workload("randwrite", "4k", 1),
+    Workload("randwrite", "4k", 32),
+    Workload("read", "128k", 8),
+    Workload("write", "128k", 8),
+)
+
+
+@dataclass(frozen=True)
+class Row:
+    """What --json has: the rates of the rounds, in the order they were taken."""
+
+    kernel: str
+    device: str
+    workload: str
+    nvmet_iops: list[float]
+    ours_iops: list[float]
+
+    @property
+    def ratios(self) -> list[float]:
+        """Ours to nvmet's, round by round."""
+        pairs = zip(self.ours_iops, self.nvmet_iops, strict=True)
+        return [ours / nvmet for ours, nvmet in pairs]
+
+
+class RamDisk(KernelTarget):
+    """nvmet over a RAM disk: brd hands a request to memory with less ado than null_blk."""
+
+    def _script(self, text: str, *arguments: object) -> None:
+        if "nullb$1" in text:
+            self.guest.run(
+                f"modprobe brd rd_nr=1 rd_size={DISK_MIB << 10}; blockdev --setra 0 /dev/ram0"
+                f"; dd if=/dev/zero of=/dev/ram0 bs=1M oflag=direct status=none; true",
+                quiet=True,
+            )
+            return
+        super()._script(text.replace("/dev/nullb$disk", "/dev/ram$disk"), *arguments)
+
+
+@contextmanager
+def nvmet(guest: Guest) -> Iterator[KernelHost]:
+    """The kernel's target; the host that reaches it."""
+    with RamDisk(guest, network.GUEST, service=SERVICE, block_sizes=(4096,)) as target:
+        host = KernelHost(guest, target.address, SERVICE)
+        with host.connected(target.nqn, "-i", "1", "-Q", "128"):
+            yield host
+
+
+@contextmanager
+def ours(guest: Guest) -> Iterator[KernelHost]:
+    """Our target on the guest's RDMA device; the host that reaches it."""
+    guest.run("mkdir -p /run/lab", quiet=True)
+    guest.write("/run/lab/bench.toml", OURS)
+    python = shlex.quote(sys.executable)
+    running = guest.start(
+        f"cd {shlex.quote(str(ROOT))} && PYTHONUNBUFFERED=1 exec {python} -m nvmf.cli.main"
+        " target serve /run/lab/bench.toml",
+        quiet=True,
+    )
+    try:
+        running.wait_for("listening on", 120)
+        host = KernelHost(guest, network.GUEST, SERVICE)
+        with host.connected(NQN, "-i", "1", "-Q", "128"):
+            yield host
+    finally:
+        running.signal(signal.SIGTERM)
+        running.wait(60)
+
+
+def measure(guest: Guest, device: BlockDevice, workload: Workload, seconds: int) -> float:
+    """Commands a second."""
+    done = guest.run(
+        f"fio --name=rate --filename={device.path} --ioengine=libaio --direct=1 --thread"
+        f" --rw={workload.rw} --bs={workload.block} --iodepth={workload.depth} --norandommap"
+        f" --time_based --ramp_time=1 --runtime={seconds} --output-format=json",
+        timeout=60 + 10 * seconds,
+        quiet=True,
+    )
+    job = json.loads(done.stdout[done.stdout.index("{") :])["jobs"][0]
+    return float(job["read"]["iops"] + job["write"]["iops"])
+
+
+def compare(guest: Guest, kind: str, rounds: int, seconds: int) -> list[Row]:
+    """Every workload on one device, both targets in turns."""
+    use_device(guest, kind)
+    rates: dict[str, dict[Workload, list[float]]] = {
+        name: {workload: [] for workload in WORKLOADS} for name in ("nvmet", "ours")
+    }
+    for number in range(1, rounds + 1):
+        for name, serving, nqn in (("nvmet", nvmet, SUBNQN), ("ours", ours, NQN)):
+            with serving(guest) as host:
+                device = host.devices(nqn)[0]
+                for workload in WORKLOADS:
+                    rate = measure(guest, device, workload, seconds)
+                    rates[name][workload].append(rate)
+                    print(f"  round {number} of {rounds}, {kind}, {name}: {workload}: {rate:.0f}",
+                          file=sys.stderr, flush=True)  # fmt: skip
+    return [
+        Row(guest.kernel.release, kind, str(w), rates["nvmet"][w], rates["ours"][w])
+        for w in WORKLOADS
+    ]
+
+
+def table(rows: Sequence[Row]) -> str:
+    """For people, and for the README."""
+    lines = [
+        "| kernel | device | workload | nvmet: IOPS | ours: IOPS | ours to nvmet: median (each) |",
+        "| --- | --- | --- | --- | --- | --- |",
+    ]
+    for row in rows:
+        each = ", ".join(f"{ratio:.2f}" for ratio in row.ratios)
+        middle = statistics.median(row.ratios)
+        cells = (row.kernel, row.device, row.workload,
+                 f"{statistics.median(row.nvmet_iops):,.0f}",
+                 f"{statistics.median(row.ours_iops):,.0f}", f"{middle:.2f} ({each})")  # fmt: skip
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def main() -> int:
+    """Measure, and print the table."""
+    parser = argparse.ArgumentParser(prog="./dev lab --bench", description=__doc__)
+    parser.add_argument("--rounds", type=int, default=3, help="times each is measured (3)")
+    parser.add_argument("--seconds", type=int, default=3, help="of each measurement (3)")
+    parser.add_argument("--device", choices=("rxe", "siw"), help="only this one")
+    parser.add_argument("--json", metavar="FILE", type=Path, help="write the figures there too")
+    parser.add_argument("-o", "--output-format", choices=("normal", "json"), default="normal")
+    args = parser.parse_args()
+    series = (os.environ.get("NVMF_LAB_KERNELS") or SERIES[0]).split()
+    rows: list[Row] = []
+    try:
+        cable = Network()
+    except CannotRun as error:
+        print(f"lab --bench: {error}", file=sys.stderr)
+        return 1
+    try:
+        for name in series:
+            kernel = prepared(name)
+            if kernel is None:
+                raise CannotRun(f"kernel {name} is not prepared: ./dev lab does that.")
+            with Guest(kernel, cable) as guest:
+                for kind in (args.device,) if args.device else ("rxe", "siw"):
+                    rows += compare(guest, kind, args.rounds, args.seconds)
+    except (CannotRun, GuestError) as error:
+        print(f"lab --bench: {error}", file=sys.stderr)
+        return 1
+    finally:
+        cable.close()
+    figures = json.dumps([asdict(row) | {"ratios": row.ratios} for row in rows], indent=2)
+    if args.json:
+        args.json.write_text(figures + "\n")
+    print(figures if args.output_format == "json" else table(rows))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
