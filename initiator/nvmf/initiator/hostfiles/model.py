@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What the host files of nvme-cli come to: controllers to connect, with the parameters to do it.
+
+Parameters go by the long options of `nvme connect` (``keep-alive-tmo``), whatever a file calls
+them, so that the Python client and the kernel's initiator read one thing.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, Literal
+
+from nvmf.initiator.options import ConnectOptions
+from nvmf.initiator.transport_id import DEFAULT_PORT, TransportId
+from nvmf.spec.nqn import DISCOVERY_NQN, validate_nqn
+
+Value = int | bool | str
+Identity = tuple[str | None, str | None]
+"""Host NQN and host identifier; None: not said."""
+Parameters = Mapping[str, Value]
+Kind = Literal["number", "switch", "text"]
+
+TUNABLES: dict[str, Kind] = {
+    "nr-io-queues": "number",
+    "nr-write-queues": "number",
+    "nr-poll-queues": "number",
+    "queue-size": "number",
+    "keep-alive-tmo": "number",
+    "reconnect-delay": "number",
+    "ctrl-loss-tmo": "number",
+    "fast-io-fail-tmo": "number",
+    "tos": "number",
+    "duplicate-connect": "switch",
+    "disable-sqflow": "switch",
+    "hdr-digest": "switch",
+    "data-digest": "switch",
+}
+"""Parameters that may differ from path to path."""
+SECURITY: dict[str, Kind] = {
+    "tls": "switch",
+    "concat": "switch",
+    "tls-key": "text",
+    "tls-key-identity": "text",
+    "keyring": "text",
+    "dhchap-secret": "text",
+    "dhchap-ctrl-secret": "text",
+}
+"""Parameters of a host and a subsystem, the same on all paths between the two."""
+PARAMETERS = TUNABLES | SECURITY
+
+MAX_BYTES = 1 << 20
+"""Of one host file: what nvme-cli takes."""
+_TRUE, _FALSE = {"1", "yes", "y", "true", "t", "on"}, {"0", "no", "n", "false", "f", "off"}
+
+_OPTIONS = {
+    "nr-io-queues": "queues",
+    "queue-size": "queue_depth",
+    "keep-alive-tmo": "kato",
+    "reconnect-delay": "reconnect_delay",
+    "ctrl-loss-tmo": "ctrl_loss_tmo",
+    "disable-sqflow": "disable_sqflow",
+    "dhchap-secret": "dhchap_secret",
+    "dhchap-ctrl-secret": "dhchap_ctrl_secret",
+}
+"""Parameter to the option of the Python client; the kernel's initiator knows the others too."""
+
+
+class HostFileError(Exception):
+    """A host file cannot be used: one line for each fault."""
+
+    problems: tuple[str, ...]
+    """FILE:LINE: sentence."""
+
+    def __init__(self, *problems: str) -> None:
+        super().__init__("\n".join(problems))
+        self.problems = problems
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Endpoint:
+    """One controller that a host file names.  Not what is wrong with an address: see place()."""
+
+    source: str
+    """FILE:LINE, for messages."""
+    transport: str
+    traddr: str = ""
+    """Empty where the transport needs none (loop)."""
+    trsvcid: str | None = None
+    """None: that of the transport."""
+    subnqn: str = DISCOVERY_NQN
+    discovery: bool = True
+    """Whether it is a discovery controller."""
+    host_traddr: str | None = None
+    host_iface: str | None = None
+    hostnqn: str | None = None
+    """None: the machine's own."""
+    hostid: str | None = None
+    persistent: bool = False
+    """Keep the discovery controller connected."""
+    parameters: Parameters = field(default_factory=dict, repr=False)  # secrets may be among them
+    """By long option; what is left out is the initiator's default."""
+    found_discovery: Parameters = field(default_factory=dict, repr=False)
+    """Parameters of the discovery controllers that its log refers to."""
+    found_subsystem: Parameters = field(default_factory=dict, repr=False)
+    """Parameters of the subsystems in its log."""
+
+    def place(self) -> TransportId:
+        """Where it is, for the Python client; HostFileError where that cannot be."""
+        if self.transport != "rdma":
+            raise HostFileError(f"{self.source}: transport {self.transport} is not rdma")
+        try:
+            return TransportId(self.traddr.strip("[]"), self.trsvcid or DEFAULT_PORT, self.subnqn)
+        except ValueError as error:
+            raise HostFileError(f"{self.source}: {error}") from None
+
+    def options(self, parameters: Parameters | None = None, /, **changes: Any) -> ConnectOptions:
+        """How to connect; parameters are its own, or those of what was found in its log.
+
+        changes come first.  HostFileError where a value is out of range.
+        """
+        chosen = self.parameters if parameters is None else parameters
+        known = {item.name for item in fields(ConnectOptions)}
+        wanted: dict[str, Any] = {
+            option: chosen[name]
+            for name, option in _OPTIONS.items()
+            if name in chosen and option in known
+        }
+        if self.host_traddr is not None:
+            wanted["host_traddr"] = self.host_traddr
+        wanted |= {"hostnqn": self.hostnqn, "hostid": self.hostid}
+        try:
+            return ConnectOptions().with_options({**wanted, **changes})
+        except ValueError as error:
+            raise HostFileError(f"{self.source}: {error}") from None
+
+
+def parse_value(name: str, kind: Kind, text: str) -> Value:
+    """A parameter's value; ValueError with a sentence."""
+    if kind == "text":
+        return text
+    if kind == "switch":
+        if text.lower() in _TRUE | _FALSE:
+            return text.lower() in _TRUE
+        raise ValueError(f"{name} is yes or no, not {text!r}{_comment(text)}")
+    try:
+        return int(text, 0)
+    except ValueError:
+        raise ValueError(f"{name} is a whole number, not {text!r}{_comment(text)}") from None
+
+
+def _comment(text: str) -> str:
+    return "; a comment has a line to itself" if "#" in text else ""
+
+
+def check_identity(hostnqn: str | None, hostid: str | None) -> None:
+    """ValueError where one of them is none."""
+    if hostnqn is not None:
+        validate_nqn(hostnqn)
+    if hostid is not None:
+        try:
+            identifier = uuid.UUID(hostid)
+        except ValueError:
+            raise ValueError(f"host identifier {hostid!r} is not a UUID") from None
+        if not identifier.int:
+            raise ValueError("a host identifier of zeroes is of no host")
+
+
+def read_text(path: Path) -> str:
+    """A file of at most 1 MiB that is UTF-8 text; HostFileError."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_BYTES + 1)
+        text = data.decode()
+    except OSError as error:
+        raise HostFileError(f"{path}: cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise HostFileError(f"{path}:{line}: is not UTF-8 text") from None
+    if len(data) > MAX_BYTES:
+        raise HostFileError(f"{path}: has more than {MAX_BYTES} bytes")
+    if "\0" in text:
+        line = text.count("\n", 0, text.index("\0")) + 1
+        raise HostFileError(f"{path}:{line}: has a NUL in it, which text has not")
+    return text
