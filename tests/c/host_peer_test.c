@@ -21,7 +21,7 @@ static void test_lies(enum raw_answer answer, int completions, const char *reaso
 	CHECK(q);
 	if (q) {
 		CHECK(host_queue_submit(q, &sqe, NULL, &sqe, false) >= 0);
-		while ((n = poll_for(q, &done, 3)) > 0)
+		while ((n = poll_for(q, &done)) > 0)
 			got++;
 		CHECK(n == -ENOTCONN);
 		CHECK(got == completions);
@@ -44,12 +44,10 @@ static void test_silence(bool notify)
 	struct nvme_cqe cqe;
 	struct host_error e;
 	struct host_queue *q = connect_to(d, "127.0.0.1", raw->port, 1, 32, notify, &e);
-	const double from = seconds_now();
 
 	CHECK(q);
 	if (q) {
 		CHECK(host_queue_command(q, &sqe, NULL, 300, &cqe) == -ETIMEDOUT);
-		CHECK(seconds_now() - from > 0.25 && seconds_now() - from < 2);
 		CHECK_HAS(host_queue_reason(q), "no answer to a command within 300 ms");
 		host_queue_destroy(q);
 	}
@@ -76,8 +74,9 @@ static void test_small_queue(void)
 	raw_stop(raw);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+	check_begin(&argc, argv);
 	test_lies(RAW_UNKNOWN_CID, 0, "answered command 0x0eee, which is not outstanding");
 	test_lies(RAW_OLD_CID, 0, "which is not outstanding");
 	test_lies(RAW_SHORT, 0, "a response of 12 bytes instead of 16");

@@ -68,8 +68,9 @@ static void test_trid(void)
 	CHECK(trid_looks_like(" traddr=x") && !trid_looks_like("job.0.0"));
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+	check_begin(&argc, argv);
 	test_names();
 	test_histogram();
 	test_trid();

@@ -3,6 +3,7 @@
 #ifndef NVMF_HOST_RIG_H
 #define NVMF_HOST_RIG_H
 
+#include "check.h"
 #include "host/host.h"
 
 #include <time.h>
@@ -15,20 +16,28 @@ static inline double seconds_now(void)
 	return (double)ts.tv_sec + (double)ts.tv_nsec * 1e-9;
 }
 
-static inline struct host_queue *connect_to(struct host_device *d, const char *addr, const char *port,
-				     uint16_t qid, uint16_t size, bool notify, struct host_error *e)
+/* A queue that takes no answer for one only after timeout_ms. */
+static inline struct host_queue *connect_within(struct host_device *d, const char *addr,
+						const char *port, uint16_t qid, uint16_t size,
+						bool notify, int timeout_ms, struct host_error *e)
 {
 	const struct host_queue_options o = {
-		.traddr = addr, .trsvcid = port, .qid = qid, .size = size, .timeout_ms = 1500,
+		.traddr = addr, .trsvcid = port, .qid = qid, .size = size, .timeout_ms = timeout_ms,
 		.notify = notify, .in_capsule = 8192,
 	};
 
 	return host_queue_connect(d, &o, e);
 }
 
-static inline int poll_for(struct host_queue *q, struct host_completion *done, double seconds)
+static inline struct host_queue *connect_to(struct host_device *d, const char *addr, const char *port,
+				     uint16_t qid, uint16_t size, bool notify, struct host_error *e)
 {
-	const double until = seconds_now() + seconds;
+	return connect_within(d, addr, port, qid, size, notify, CHECK_PATIENCE_S * 1000, e);
+}
+
+static inline int poll_for(struct host_queue *q, struct host_completion *done)
+{
+	const double until = seconds_now() + CHECK_PATIENCE_S;
 	int n;
 
 	do

@@ -18,7 +18,7 @@ static struct host_controller *controller_of(const struct mini *m, const char *n
 					     struct host_error *e)
 {
 	const struct host_controller_options o = {
-		.traddr = "127.0.0.1", .trsvcid = m->port, .subnqn = nqn, .timeout_ms = 3000,
+		.traddr = "127.0.0.1", .trsvcid = m->port, .subnqn = nqn, .timeout_ms = CHECK_PATIENCE_S * 1000,
 	};
 
 	return host_controller_connect(&o, e);
@@ -57,11 +57,8 @@ static void test_nobody_there(void)
 
 	fd = tcp_port(true, port);	/* takes the connection and says nothing */
 
-	const double from = seconds_now();
-
-	CHECK(!connect_to(d, "127.0.0.1", port, 0, 32, false, &e));
-	CHECK(seconds_now() - from < 4);
-	CHECK_HAS(e.text, "no answer within 1500 ms");
+	CHECK(!connect_within(d, "127.0.0.1", port, 0, 32, false, 500, &e));
+	CHECK_HAS(e.text, "no answer within 500 ms");
 	close(fd);
 	host_device_put(d);
 }
@@ -169,7 +166,7 @@ static int command(struct rig *r, uint8_t opc, uint64_t lba, size_t offset, uint
 	const struct host_data data = range(r, offset, length, out, capsule);
 	struct nvme_cqe cqe;
 
-	return host_queue_command(r->q, &sqe, &data, 3000, &cqe);
+	return host_queue_command(r->q, &sqe, &data, CHECK_PATIENCE_S * 1000, &cqe);
 }
 
 static void fill(struct rig *r, size_t offset, size_t length, unsigned seed)
@@ -204,7 +201,7 @@ static void test_data(struct mini *m, bool notify)
 	const struct nvme_sqe flush = { .opc = NVME_OPC_FLUSH, .nsid = 1 };
 	struct nvme_cqe cqe;
 
-	CHECK(host_queue_command(r.q, &flush, NULL, 3000, &cqe) == 0);
+	CHECK(host_queue_command(r.q, &flush, NULL, CHECK_PATIENCE_S * 1000, &cqe) == 0);
 	CHECK((command(&r, NVME_OPC_READ, r.info.blocks, 0, 512, false) & 0x7ff) ==
 	      NVME_LBA_OUT_OF_RANGE);
 	CHECK((command(&r, 0x5a, 0, 0, 512, false) & 0x7ff) == NVME_INVALID_OPCODE);
@@ -231,7 +228,7 @@ static void test_full_queue(struct mini *m)
 	CHECK(sent == HOST_MIN_QUEUE - 1);	/* a queue is full with one entry left */
 	CHECK(host_queue_outstanding(r.q) == HOST_MIN_QUEUE - 1);
 
-	const double until = seconds_now() + 5;
+	const double until = seconds_now() + CHECK_PATIENCE_S;
 
 	while (got < sent && seconds_now() < until) {
 		const int n = host_queue_poll(r.q, done, 4);
@@ -264,7 +261,7 @@ static void test_sleep(struct mini *m)
 		CHECK(host_queue_submit(r.q, &sqe, &data, &r, false) >= 0);
 		CHECK(host_queue_arm(r.q) == 0);
 		while (!host_queue_poll(r.q, &done, 1) && in_time) {
-			in_time = poll(&p, 1, 2000) == 1;
+			in_time = poll(&p, 1, CHECK_PATIENCE_S * 1000) == 1;
 			host_queue_drain(r.q);
 			host_queue_arm(r.q);
 		}
@@ -282,7 +279,7 @@ static void test_target_goes(struct mini *m)
 	CHECK(rig_up(&r, m, 32, false));
 	CHECK(command(&r, NVME_OPC_READ, 0, 0, 512, false) == 0);
 	atomic_store(&m->drop, true);
-	n = poll_for(r.q, &done, 3);
+	n = poll_for(r.q, &done);
 	CHECK(n == -ENOTCONN);
 	CHECK_HAS(host_queue_reason(r.q), "connection");
 	rig_down(&r);
@@ -298,7 +295,9 @@ static void test_bench(struct mini *m)
 	struct host_bench_result r;
 	struct host_error e;
 
-	CHECK(host_bench(&o, &r, &e) == 0);
+	do	/* on a machine that stalls, the first may have no time for any */
+		CHECK(host_bench(&o, &r, &e) == 0);
+	while (r.ios <= 10 && (o.seconds *= 2) < CHECK_PATIENCE_S);
 	CHECK(r.ios > 10 && r.bytes == r.ios * 4096 && r.p50_us > 0 && r.p99_us >= r.p50_us);
 	o.block_size = 1000;
 	CHECK(host_bench(&o, &r, &e) == -EINVAL);
@@ -308,8 +307,9 @@ static void test_bench(struct mini *m)
 	CHECK(host_bench(&o, &r, &e) < 0);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+	check_begin(&argc, argv);
 	test_nobody_there();
 
 	struct mini *m = mini_start(&ram, 8192, -1);

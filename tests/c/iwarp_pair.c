@@ -12,33 +12,14 @@
 #include <time.h>
 
 const struct verbs *v;
-static int passed, failed;
 
 void check(bool ok, const char *format, ...)
 {
-	va_list ap;
+	va_list args;
 
-	va_start(ap, format);
-	printf("%s  ", ok ? "ok  " : "FAIL");
-	vprintf(format, ap);
-	printf("\n");
-	va_end(ap);
-	fflush(stdout);
-	if (ok)
-		passed++;
-	else
-		failed++;
-}
-
-int checks_failed(void)
-{
-	return failed;
-}
-
-int summary(void)
-{
-	printf("%d passed, %d failed\n", passed, failed);
-	return failed != 0;
+	va_start(args, format);
+	check_va(ok, "", format, args);
+	va_end(args);
 }
 
 double now_s(void)
@@ -56,7 +37,7 @@ int next_event(struct rdma_event_channel *ch, struct rdma_cm_id **id, int *statu
 	struct rdma_cm_event *e;
 	int type;
 
-	if (poll(&pfd, 1, 5000) != 1 || v->get_cm_event(ch, &e))
+	if (poll(&pfd, 1, CHECK_PATIENCE_S * 1000) != 1 || v->get_cm_event(ch, &e))
 		return -1;
 	type = (int)e->event;
 	if (id)
@@ -250,7 +231,7 @@ static int stashed;
 
 int next_wc(struct side *s, struct side *other, struct ibv_wc *wc)
 {
-	double end = now_s() + 5;
+	double end = now_s() + CHECK_PATIENCE_S;
 
 	for (int i = 0; i < stashed; i++) {
 		if (stash_of[i] != s)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Two connected queue pairs in one process, and checks that print one line each. */
+/* Two connected queue pairs in one process. */
 #ifndef IWARP_PAIR_H
 #define IWARP_PAIR_H
 
+#include "check.h"
 #include "stats.h"
 #include "verbs.h"
 
@@ -39,10 +40,8 @@ struct pair_options {
 extern const struct verbs *v;
 
 void check(bool ok, const char *format, ...) __attribute__((format(printf, 2, 3)));
-int checks_failed(void);
-int summary(void);
 
-/* The next event on a channel, acknowledged; its type, or -1 after 5 s.  Any of the pointers may be NULL. */
+/* The next event on a channel, acknowledged; its type, or -1.  Any of the pointers may be NULL. */
 int next_event(struct rdma_event_channel *ch, struct rdma_cm_id **id, int *status,
 	       struct rdma_conn_param *param, uint8_t *pd);
 int side_objects(struct side *s, const struct pair_options *o);
@@ -57,7 +56,7 @@ void pair_close(struct pair *p);
 int post_recv(struct side *s, uint64_t wr_id, uint32_t off, uint32_t len);
 int post_send(struct side *s, uint64_t wr_id, enum ibv_wr_opcode op, unsigned int flags,
 	      uint32_t off, uint32_t len, uint64_t raddr, uint32_t rkey);
-/* A completion, within 5 s, polling the other side too if given (its completions are for later). */
+/* A completion, polling the other side too if given (its completions are for later). */
 int next_wc(struct side *s, struct side *other, struct ibv_wc *wc);
 /* the same, checked */
 void expect_wc(struct side *s, struct side *other, uint64_t wr_id, enum ibv_wc_status status,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Tests of the embedded iWARP device: one line per check, nonzero exit if one failed. */
+/* Tests of the embedded iWARP device. */
 #include "iwarp_pair.h"
 
 #include <stdio.h>
@@ -18,9 +18,10 @@ static const struct {
 	{ "many", test_many },
 };
 
-/* iwarp_test [name...] */
+/* iwarp_test [-v] [name...] */
 int main(int argc, char **argv)
 {
+	check_begin(&argc, argv);
 	v = verbs_iwarp();
 	for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++) {
 		int wanted = argc == 1;
@@ -29,8 +30,8 @@ int main(int argc, char **argv)
 			wanted |= !strcmp(argv[k], tests[i].name);
 		if (!wanted)
 			continue;
-		printf("-- %s\n", tests[i].name);
+		check_section(tests[i].name);
 		tests[i].run();
 	}
-	return summary();
+	return check_report();
 }

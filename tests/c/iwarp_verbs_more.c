@@ -248,7 +248,7 @@ static void notify(void)
 	check(!ibv_req_notify_cq(p.b.cq, 0), "notify: armed");
 	check(poll(&pfd, 1, 50) == 0, "notify: silent while nothing happens");
 	post_send(&p.a, 9, IBV_WR_SEND, 0, 0, 64, 0, 0);
-	check(poll(&pfd, 1, 2000) == 1, "notify: the channel wakes for a send");
+	check(poll(&pfd, 1, CHECK_PATIENCE_S * 1000) == 1, "notify: the channel wakes for a send");
 	check(!v->get_cq_event(p.b.channel, &cq, &ctx) && cq == p.b.cq && ctx == &p.b,
 	      "notify: the event names the CQ");
 	v->ack_cq_events(p.b.cq, 1);
@@ -269,7 +269,7 @@ static void notify(void)
 			events++;
 	check(events == 0, "notify: a plain send is no solicited event");
 	post_send(&p.a, 9, IBV_WR_SEND, IBV_SEND_SOLICITED, 0, 64, 0, 0);
-	end = now_s() + 2;
+	end = now_s() + CHECK_PATIENCE_S;
 	while (!events && now_s() < end)
 		if (poll(&pfd, 1, 10) == 1 && !v->get_cq_event(p.b.channel, &cq, &ctx))
 			events++;
@@ -279,7 +279,7 @@ static void notify(void)
 	ibv_req_notify_cq(p.b.cq, 0);
 	post_send(&p.a, 10, IBV_WR_RDMA_READ, IBV_SEND_SIGNALED, 0, 300000, (uintptr_t)p.b.mem,
 		  p.b.mr->rkey);
-	end = now_s() + 2;
+	end = now_s() + CHECK_PATIENCE_S;
 
 	int done = 0, wakes = 0;
 

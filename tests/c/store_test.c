@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Stores of every kind, through io_uring and through worker threads.  One line per check.
+ * Stores of every kind, through io_uring and through worker threads.
  *
- *	store_test		the checks; files are made in $TMPDIR (else /var/tmp) and /dev/shm
+ *	store_test [-v]		the checks; files are made in $TMPDIR (else /var/tmp) and /dev/shm
  *	store_test bench [FILE]	4 KiB random reads of a file through the ring, printed
  *
  * STORE_TEST_TRACE in the environment prints every request that fails, meant or not.
@@ -30,12 +30,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "check.h"
 #include "store/fault.h"
 #include "store/store_internal.h"
 
 enum { KIB = 1 << 10, MIB = 1 << 20 };
 
-static int passed, failures;
 static char context[128];
 static char folder[128], shm_folder[64];
 static char err[512];
@@ -43,16 +43,14 @@ static char err[512];
 __attribute__((format(printf, 2, 3)))
 static bool check(bool ok, const char *format, ...)
 {
+	char text[512];
 	va_list args;
 
-	printf("%s %s%s", ok ? "ok  " : "FAIL", context, context[0] ? ": " : "");
 	va_start(args, format);
-	vprintf(format, args);
+	vsnprintf(text, sizeof(text), format, args);
 	va_end(args);
-	printf("%s%s\n", !ok && err[0] ? "; last error: " : "", !ok ? err : "");
-	fflush(stdout);
-	ok ? passed++ : failures++;
-	return ok;
+	return check_that(ok, "", "%s%s%s%s%s", context, context[0] ? ": " : "", text,
+			  !ok && err[0] ? "; last error: " : "", !ok ? err : "");
 }
 
 static void skip(const char *what, const char *why)
@@ -77,7 +75,7 @@ static void on_done(struct store_io *io, uint16_t status)
 
 static bool wait_for(struct store_ring *ring, const int *calls)
 {
-	uint64_t end = store_now() + 20 * UINT64_C(1000000000);
+	uint64_t end = store_now() + CHECK_PATIENCE_S * UINT64_C(1000000000);
 
 	while (!*calls && store_now() < end) {
 		struct pollfd fd = { .fd = store_ring_fd(ring), .events = POLLIN };
@@ -96,9 +94,8 @@ static uint16_t run(struct store_ring *ring, struct store *store, enum store_op 
 
 	store_submit(ring, store, &request.io);
 	if (!wait_for(ring, &request.calls)) {
-		printf("FAIL %s: request of op %d was called back %d times\n", context, op,
-		       request.calls);
-		exit(1);
+		check(false, "request of op %d was called back %d times", op, request.calls);
+		exit(check_report());
 	}
 	if (getenv("STORE_TEST_TRACE") && request.status)
 		printf("     op %d flags %u offset %#lx length %#lx buffer %p status %#x\n", op, flags,
@@ -214,7 +211,7 @@ static int no_permission(void)
 	store = open_store("file", path, 0, 512, 0, false);
 	if (seteuid(0))
 		return 2;
-	printf("     \"%s\"\n", err);
+	check_note("\"%s\"", err);
 	return !store && strstr(err, "user 65534 may not open") ? 0 : 1;
 }
 
@@ -260,8 +257,8 @@ static int full_filesystem(void)
 	read = run(ring, store, STORE_READ, 0, sizeof(data), data, 0);
 	store_close(store);
 	store_ring_destroy(ring);
-	printf("     write %#x, beyond the room %#x, zeroes %#x, read %#x, pmem refused %d\n",
-	       first, second, zeroes, read, pmem_refused);
+	check_note("write %#x, beyond the room %#x, zeroes %#x, read %#x, pmem refused %d", first,
+		   second, zeroes, read, pmem_refused);
 	return first == 0 && second == NVME_CAPACITY_EXCEEDED &&
 	       zeroes == NVME_CAPACITY_EXCEEDED && read == 0 && pmem_refused ? 0 : 1;
 }
@@ -310,7 +307,7 @@ static void test_model(struct store_ring *ring, struct store *store);
 
 static int block_device(void)
 {
-	int failed_before = failures;
+	unsigned failed_before = check_failures();
 	static uint8_t area[64 * KIB] __attribute__((aligned(4096)));
 	struct store_ring *ring = store_ring_create(8, err, sizeof(err));
 	char path[160], device[64];
@@ -365,7 +362,7 @@ static int block_device(void)
 	ioctl(loop, LOOP_CLR_FD);
 	close(loop);
 	store_ring_destroy(ring);
-	return failures > failed_before;
+	return check_failures() > failed_before;
 }
 
 /* Random operations against a model, and whatever else holds of every store that keeps data. */
@@ -471,12 +468,14 @@ static void test_sleep(struct store_ring *ring, struct store *store)
 	struct request request = { .io = { .op = STORE_FLUSH, .done = on_done } };
 	int woken = 0;
 
-	for (int i = 0; i < 200; i++)
+	/* a thread that has said what it has to say may still be about to wake us */
+	for (uint64_t end = store_now() + CHECK_PATIENCE_S * UINT64_C(1000000000);
+	     poll(&fd, 1, 10) && store_now() < end;)
 		store_ring_poll(ring);
 	check(poll(&fd, 1, 0) == 0, "an idle ring's descriptor is quiet");
 	store_submit(ring, store, &request.io);
 	store_ring_poll(ring);
-	while (!request.calls && poll(&fd, 1, 5000) == 1 && ++woken < 1000)
+	while (!request.calls && poll(&fd, 1, CHECK_PATIENCE_S * 1000) == 1 && ++woken < 1000)
 		store_ring_poll(ring);
 	check(request.calls == 1 && !request.status, "a sleeper is woken for a flush (%d)", woken);
 }
@@ -927,6 +926,7 @@ int main(int argc, char **argv)
 {
 	const char *tmp = getenv("TMPDIR");
 
+	check_begin(&argc, argv);
 	snprintf(folder, sizeof(folder), "%s/store_test.XXXXXX", tmp && *tmp ? tmp : "/var/tmp");
 	strcpy(shm_folder, "/dev/shm/store_test.XXXXXX");
 	if (!mkdtemp(folder)) {
@@ -941,7 +941,6 @@ int main(int argc, char **argv)
 		clean();
 		return rc;
 	}
-	setlinebuf(stdout);
 	test_refusals();
 	staged("a file that may not be opened is refused", no_permission, false);
 	staged("a read-only filesystem is refused, but to readers", read_only_filesystem, true);
@@ -953,6 +952,5 @@ int main(int argc, char **argv)
 	setenv("NVMF_NO_IO_URING", "1", 1);
 	test_engine("worker threads");
 	clean();
-	printf("%d passed, %d failed\n", passed, failures);
-	return failures ? 1 : 0;
+	return check_report();
 }

@@ -15,7 +15,7 @@
  */
 static void case_reset_before_accept(struct queue *other)
 {
-	unsigned refused = 0;
+	unsigned refused = 0, closed = 0;
 
 	for (unsigned i = 0; i < 300; i++) {
 		struct queue *q = queue_new(3, 128, 4096);
@@ -24,16 +24,17 @@ static void case_reset_before_accept(struct queue *other)
 		struct pollfd p = { .fd = lab.server->fd, .events = POLLIN };
 
 		raw_request(&h, q);
-		poll(&p, 1, 1000);
+		poll(&p, 1, CHECK_PATIENCE_S * 1000);
 		setsockopt(h.fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
 		close(h.fd);
 		LAB_UNTIL(q->qp || *q->reason);
-		refused += !q->qp;
+		refused += !q->qp && *q->reason;
 		if (q->qp)
-			LAB_UNTIL(q->closed);
+			closed += LAB_UNTIL(q->closed);
 		queue_close(q);
 	}
-	CHECK(refused > 200, "%u of 300 hosts reset before they were accepted", refused);
+	CHECK(refused && refused + closed == 300,
+	      "300 hosts reset before they were accepted: %u refused, %u closed", refused, closed);
 	CHECK(round_trip(other, 1, 0, 64), "the other queue noticed nothing");
 }
 
@@ -57,28 +58,25 @@ static bool raw_stall(struct raw_host *h, bool connected, unsigned commands)
 
 /*
  * Many that hold every buffer they can get and never move: before Connect they have none of the pool,
- * after it the others still get on, at once.
+ * after it the others still get on.
  */
 static void case_hold_buffers(struct queue *other, bool connected)
 {
 	enum { HOSTS = 24 };
 	struct raw_host h[HOSTS];
 	unsigned open = 0, done = 0, alive = 0;
-	uint64_t start;
 
 	for (unsigned i = 0; i < HOSTS; i++)
 		open += raw_stall(&h[i], connected, 8);
 	lab_turns(20);
-	start = clock_ns();
 	for (unsigned i = 0; i < 4; i++)
 		done += round_trip(other, 1, i * 256, 256);
 	for (unsigned i = 0; i < HOSTS; i++)
 		alive += h[i].q->qp != NULL;
 	/* and without that any of them had to go for it */
 	CHECK(open == HOSTS && done == 4 && alive == HOSTS,
-	      "%u hosts that never send %s: another works, in %lu ms", open,
-	      connected ? "what they write" : "Connect's data",
-	      (unsigned long)(clock_ns() - start) / 1000000);
+	      "%u hosts that never send %s: another works", open,
+	      connected ? "what they write" : "Connect's data");
 	for (unsigned i = 0; i < HOSTS; i++)
 		raw_close(&h[i], i & 1);
 }
@@ -100,8 +98,7 @@ static void case_greedy_reader(struct queue *other)
 	struct raw_host h;
 	struct nvme_sqe sqe;
 	pthread_t thread;
-	uint64_t worst = 0, start, end;
-	struct target_qpair_stats stats;
+	struct target_qpair_stats stats = { 0 };
 	unsigned rounds = 0;
 	bool ok = raw_open(&h, 3, READS) && raw_connect(&h);
 
@@ -110,16 +107,13 @@ static void case_greedy_reader(struct queue *other)
 		sqe = raw_sqe(&h, NVME_OPC_READ, SIZE);
 		ok &= raw_capsule(&h, &sqe);
 	}
-	end = clock_ns() + 5000000000ull;
 	do {
-		start = clock_ns();
-		ok &= !run_io(other, 1, NVME_OPC_READ, 0, 8, 0);
-		worst = clock_ns() - start > worst ? clock_ns() - start : worst;
+		ok = ok && !run_io(other, 1, NVME_OPC_READ, 0, 8, 0);
 		rounds++;
-		target_qpair_stats(h.q->qp, &stats);
-	} while (h.q->qp && stats.outstanding && clock_ns() < end);
-	CHECK(ok, "a greedy reader: %u reads of another meanwhile, the slowest took %lu us", rounds,
-	      (unsigned long)worst / 1000);
+		if (ok)
+			target_qpair_stats(h.q->qp, &stats);
+	} while (ok && stats.outstanding && rounds < 10000);
+	CHECK(ok, "a greedy reader: %u reads of another meanwhile", rounds);
 	shutdown(h.fd, SHUT_RDWR);
 	pthread_join(thread, NULL);
 	raw_close(&h, false);
@@ -156,7 +150,6 @@ static void *flood(void *arg)
 static void case_flood(struct queue *other)
 {
 	struct flood f = { 0 };
-	uint64_t best = UINT64_MAX, start, took;
 	pthread_t thread;
 	bool ok = true;
 
@@ -165,13 +158,9 @@ static void case_flood(struct queue *other)
 	pthread_create(&thread, NULL, flood, &f);
 	usleep(100000);
 	for (unsigned i = 0; i < 50; i++) {
-		start = clock_ns();
 		ok &= !run_io(other, 1, NVME_OPC_READ, 0, 8, 0);
-		took = clock_ns() - start;
-		best = took < best ? took : best;
 	}
-	CHECK(ok, "%u that flood: another's read takes %lu us",
-	      (unsigned)FLOODERS, (unsigned long)best / 1000);
+	CHECK(ok, "%u that flood: another's reads are answered", (unsigned)FLOODERS);
 	atomic_store(&f.stop, true);
 	pthread_join(thread, NULL);
 	for (unsigned i = 0; i < FLOODERS; i++)

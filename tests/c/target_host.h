@@ -116,13 +116,13 @@ static inline void lab_turn(void)
 	}
 }
 
-/* Go round until the condition holds; false after three seconds. */
-#define LAB_UNTIL(cond)                                                \
-	({                                                             \
-		uint64_t lab_deadline = clock_ns() + 3000000000ull;    \
-		while (!(cond) && clock_ns() < lab_deadline)           \
-			lab_turn();                                    \
-		(cond);                                                \
+/* Go round until the condition holds; false where that is a hang. */
+#define LAB_UNTIL(cond)                                                                 \
+	({                                                                              \
+		uint64_t lab_deadline = clock_ns() + CHECK_PATIENCE_S * 1000000000ull;  \
+		while (!(cond) && clock_ns() < lab_deadline)                            \
+			lab_turn();                                                     \
+		(cond);                                                                 \
 	})
 
 static inline void lab_turns(unsigned ms)
@@ -237,7 +237,7 @@ static inline struct queue *queue_open(uint16_t qid, uint16_t depth, uint32_t in
 	struct queue *q = queue_new(qid, depth, in_capsule);
 
 	if (!queue_dial(q) || queue_connect_command(q))
-		printf("     queue %u could not be opened\n", qid);
+		CHECK(false, "queue %u could not be opened: %s", qid, q->reason);
 	return q;
 }
 
@@ -297,7 +297,7 @@ static inline void lab_start(const struct target_options *options)
 	lab.address.sin_port = ((struct sockaddr_in *)&lab.listener->route.addr.src_addr)->sin_port;
 	lab.target = target_create(options, err, sizeof(err));
 	if (!lab.target) {
-		printf("target_create: %s\n", err);
+		fprintf(stderr, "target_create: %s\n", err);
 		exit(1);
 	}
 	lab.table = target_nstable_create(lab.target, 16);
@@ -325,7 +325,7 @@ static inline struct target_namespace *lab_namespace(uint32_t nsid, const struct
 
 	*store = store_open(options, err, sizeof(err));
 	if (!*store) {
-		printf("     store: %s\n", err);
+		check_note("store: %s", err);
 		return NULL;
 	}
 	ns = target_namespace_create(lab.target, nsid, *store, err, sizeof(err));

@@ -16,26 +16,12 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "check.h"
 #include "target/target.h"
 #include "util/stat.h"
 
 enum { LAB_QUEUES = 64, LAB_DEPTH = 128, LAB_MEMORY = 8 << 20, LAB_HELD = 256,
        LAB_HOLD = 0x8c /* an opcode that the control side does not answer */ };
-
-static unsigned lab_passed __attribute__((unused)), lab_failed __attribute__((unused));
-
-#define CHECK(cond, ...)                                                          \
-	do {                                                                      \
-		if (cond) {                                                       \
-			lab_passed++;                                             \
-			printf("ok   ");                                          \
-		} else {                                                          \
-			lab_failed++;                                             \
-			printf("FAIL %s:%d: %s: ", __FILE__, __LINE__, #cond);    \
-		}                                                                 \
-		printf(__VA_ARGS__);                                              \
-		printf("\n");                                                     \
-	} while (0)
 
 /* One queue, both ends of it. */
 struct queue {
@@ -107,7 +93,7 @@ static inline void lab_accept(struct rdma_cm_event *event)
 
 	q->qp = target_qpair_accept(lab.target, lab.v, event->id, &options, err, sizeof(err));
 	if (!q->qp) {
-		printf("     accept: %s\n", err);
+		check_note("accept: %s", err);
 		snprintf(q->reason, sizeof(q->reason), "%s", err);
 		lab.v->reject(event->id, NULL, 0);
 		lab.v->destroy_id(event->id);
