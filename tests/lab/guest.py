@@ -57,6 +57,7 @@ class Guest:
         cpus: int = 2,
         memory: str = "2G",
         nvdimm: str | None = None,
+        systemd: bool = False,
     ) -> None:
         if not shutil.which(QEMU):
             raise CannotRun(f"there is no {QEMU}: ./dev lab installs it.")
@@ -70,7 +71,13 @@ class Guest:
         self._ready = threading.Event()
         self._sending = threading.Lock()
         self._dead: str | None = None
-        initramfs.build(kernel, self._folder / "initrd", address=network.GUEST, mtu=network.MTU)
+        initramfs.build(
+            kernel,
+            self._folder / "initrd",
+            address=network.GUEST,
+            mtu=network.MTU,
+            systemd=systemd,
+        )
         command = cable.command(*self._command(cpus, memory, nvdimm))
         with (self._folder / "qemu").open("wb") as said:
             self._qemu = subprocess.Popen(

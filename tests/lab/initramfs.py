@@ -64,13 +64,47 @@ fi
 for port in /sys/class/virtio-ports/*; do
     [ "$(cat "$port/name")" = {port} ] && name=${{port##*/}}
 done
+"""
+
+# The agent is the whole system, ...
+_ALONE = """\
 /usr/bin/python3 -I /run/lab/agent.py "/dev/$name" < /dev/null > /dev/console 2>&1
 busybox poweroff -f
 """
 
+# ... or a service of a systemd that starts nothing else but its own basics.  What the host has
+# enabled is for the host, and what looks for hardware would load every module there is.
+_SYSTEMD = """\
+rm -rf /.dockerenv /etc/systemd/system /etc/fstab /etc/systemd/network
+mkdir -p /run/systemd/system /etc/systemd/system /var/log/journal
+: > /etc/fstab
+for unit in systemd-udev-trigger systemd-modules-load systemd-hwdb-update ldconfig; do
+    ln -s /dev/null /run/systemd/system/$unit.service
+done
+cat > /run/systemd/system/lab-agent.service <<END
+[Unit]
+DefaultDependencies=no
+After=systemd-journald.socket
+[Service]
+ExecStart=/bin/sh -c '/usr/bin/python3 -I /run/lab/agent.py /dev/$name; exec busybox poweroff -f'
+StandardOutput=tty
+TTYPath=/dev/console
+LimitMEMLOCK=infinity
+LimitNOFILE=65536
+Environment=PATH=$PATH HOME=/root LC_ALL=C.UTF-8 TERM=dumb PYTHONDONTWRITEBYTECODE=1
+END
+cat > /run/systemd/system/lab.target <<END
+[Unit]
+DefaultDependencies=no
+Wants=lab-agent.service systemd-udevd.service systemd-journald.service
+AllowIsolate=yes
+END
+exec /lib/systemd/systemd --unit=lab.target --log-target=kmsg --show-status=0 < /dev/null
+"""
 
-def build(kernel: Kernel, to: Path, *, address: str, mtu: int) -> None:
-    """Write the initramfs of a guest to a file."""
+
+def build(kernel: Kernel, to: Path, *, address: str, mtu: int, systemd: bool = False) -> None:
+    """Write the initramfs of a guest to a file; with systemd, that is its first process."""
     archive = _Archive()
     for folder in ("bin", "modules", "proc", "sys", "dev", "ro", "rw", "new"):
         archive.folder(folder)
@@ -83,7 +117,7 @@ def build(kernel: Kernel, to: Path, *, address: str, mtu: int) -> None:
         data = module.read_bytes()
         name = f"modules/{number:02}-{module.name.removesuffix('.xz')}"
         archive.file(name, lzma.decompress(data) if module.suffix == ".xz" else data)
-    second = _SECOND.format(
+    second = (_SECOND + (_SYSTEMD if systemd else _ALONE)).format(
         release=kernel.release,
         modules=_quoted(kernel.modules),
         address=address,

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What the target tells its service manager: sd_notify(3) and sd_watchdog_enabled(3).
+
+Without a service manager every call does nothing.  The watchdog is fed from the event loop: a loop
+that no longer turns starves it, and the service manager then kills and restarts the target.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import socket
+import time
+from collections.abc import Callable, Mapping
+from typing import Self
+
+log = logging.getLogger("nvmf.target")
+
+
+class Notifier:
+    """The way to the service manager that an environment names; it takes the names away.
+
+    Names are taken out of the environment so that no child process believes them its own.
+    """
+
+    def __init__(self, environment: Mapping[str, str] | None = None) -> None:
+        given = dict(os.environ if environment is None else environment)
+        if environment is None:
+            for name in ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"):
+                os.environ.pop(name, None)
+        self._address = _address(given.get("NOTIFY_SOCKET", ""))
+        self.watchdog = _watchdog(given) if self._address else None
+        """Seconds within which the service manager wants to hear of us; None: it does not."""
+        self._feeding: asyncio.Task[None] | None = None
+
+    def send(self, *assignments: str) -> None:
+        """Send NAME=VALUE lines in one message; what cannot be sent is logged, and that is all."""
+        if self._address is None:
+            return
+        try:
+            with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as way:
+                way.setblocking(False)
+                way.sendto("\n".join(assignments).encode(), self._address)
+        except OSError as error:
+            log.warning("cannot tell the service manager %s: %s", assignments[0], error.strerror)
+
+    def ready(self, status: str = "") -> None:
+        """Started, or reloaded."""
+        self.send("READY=1", *_status(status))
+
+    def status(self, status: str) -> None:
+        """One line for `systemctl status`."""
+        self.send(*_status(status))
+
+    def reloading(self) -> None:
+        """A reload begins, which ready() ends."""
+        # Compared with the clock of the manager, which is CLOCK_MONOTONIC in microseconds.
+        now = time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000
+        self.send("RELOADING=1", f"MONOTONIC_USEC={now}")
+
+    def stopping(self) -> None:
+        """The end begins."""
+        self.send("STOPPING=1")
+
+    def feed(self, well: Callable[[], bool] = lambda: True) -> Self:
+        """Feed the watchdog from the running loop for as long as all is well, until close()."""
+        if self.watchdog is not None and self._feeding is None:
+            self._feeding = asyncio.ensure_future(self._feed(self.watchdog / 3, well))
+        return self
+
+    async def _feed(self, every: float, well: Callable[[], bool]) -> None:
+        while True:
+            if well():
+                self.send("WATCHDOG=1")
+            await asyncio.sleep(every)
+
+    async def close(self) -> None:
+        """Feed the watchdog no more."""
+        if self._feeding is not None:
+            self._feeding.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._feeding
+            self._feeding = None
+
+
+def _address(text: str) -> str | None:
+    if text.startswith("@"):
+        return "\0" + text[1:]
+    return text if text.startswith("/") else None
+
+
+def _status(text: str) -> list[str]:
+    return ["STATUS=" + " ".join(text.split())] if text else []
+
+
+def _watchdog(environment: Mapping[str, str]) -> float | None:
+    """Seconds; None where it is not set, not meant for this process, or no number."""
+    try:
+        period = int(environment["WATCHDOG_USEC"])
+        process = int(environment.get("WATCHDOG_PID", os.getpid()))
+    except (KeyError, ValueError):
+        return None
+    return period / 1e6 if period > 0 and process == os.getpid() else None

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What the target tells its service manager, read from a socket as the manager would."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from nvmf.target.notify import Notifier
+
+
+@pytest.fixture
+def manager(tmp_path: Path) -> Iterator[tuple[str, socket.socket]]:
+    name = str(tmp_path / "notify")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listening:
+        listening.bind(name)
+        listening.settimeout(30)
+        yield name, listening
+
+
+def test_messages(manager: tuple[str, socket.socket]) -> None:
+    name, listening = manager
+    notifier = Notifier({"NOTIFY_SOCKET": name})
+    notifier.ready("serving 2 ports\nREADY=0")
+    assert listening.recv(4096) == b"READY=1\nSTATUS=serving 2 ports READY=0"
+    before = time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000
+    notifier.reloading()
+    first, second = listening.recv(4096).decode().split("\n")
+    assert first == "RELOADING=1"
+    assert second.startswith("MONOTONIC_USEC=")
+    assert int(second.removeprefix("MONOTONIC_USEC=")) >= before
+    notifier.stopping()
+    assert listening.recv(4096) == b"STOPPING=1"
+    assert notifier.watchdog is None
+
+
+def test_abstract_socket() -> None:
+    name = f"nvmeof-test-{os.getpid()}"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listening:
+        listening.bind("\0" + name)
+        listening.settimeout(30)
+        Notifier({"NOTIFY_SOCKET": "@" + name}).status("well")
+        assert listening.recv(4096) == b"STATUS=well"
+
+
+async def test_watchdog_is_fed_while_all_is_well(manager: tuple[str, socket.socket]) -> None:
+    name, listening = manager
+    listening.setblocking(False)
+    well = [True]
+    asked = asyncio.Event()
+
+    def is_well() -> bool:
+        if not well[0]:
+            asked.set()
+        return well[0]
+
+    notifier = Notifier({"NOTIFY_SOCKET": name, "WATCHDOG_USEC": "3000"}).feed(is_well)
+    loop = asyncio.get_running_loop()
+    async with asyncio.timeout(30):
+        for _ in range(3):
+            assert await loop.sock_recv(listening, 4096) == b"WATCHDOG=1"
+        well[0] = False
+        await asked.wait()
+    while True:  # what was sent before
+        try:
+            listening.recv(4096)
+        except BlockingIOError:
+            break
+    asked.clear()
+    async with asyncio.timeout(30):
+        await asked.wait()
+    with pytest.raises(BlockingIOError):
+        listening.recv(4096)
+    await notifier.close()
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [
+        {},
+        {"WATCHDOG_USEC": "1000"},
+        {"NOTIFY_SOCKET": "relative", "WATCHDOG_USEC": "1000"},
+        {"NOTIFY_SOCKET": "/run/x", "WATCHDOG_USEC": "0"},
+        {"NOTIFY_SOCKET": "/run/x", "WATCHDOG_USEC": "soon"},
+        {"NOTIFY_SOCKET": "/run/x", "WATCHDOG_USEC": "1000", "WATCHDOG_PID": "1"},
+    ],
+)
+def test_no_watchdog(environment: dict[str, str]) -> None:
+    assert Notifier(environment).watchdog is None
+
+
+def test_nobody_listens(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    Notifier({"NOTIFY_SOCKET": str(tmp_path / "gone")}).ready()
+    assert "cannot tell the service manager READY=1: No such file or directory" in caplog.text
+    Notifier({}).ready()
+
+
+def test_the_environment_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NOTIFY_SOCKET", "/run/x")
+    monkeypatch.setenv("WATCHDOG_USEC", "2000000")
+    assert Notifier().watchdog == 2.0
+    assert "NOTIFY_SOCKET" not in os.environ
+    assert "WATCHDOG_USEC" not in os.environ
