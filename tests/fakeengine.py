@@ -84,6 +84,11 @@ class Retired:
         self.namespace = namespace
 
 
+class Fenced:
+    def __init__(self, cookie: Any) -> None:
+        self.cookie = cookie
+
+
 class Listener:
     def __init__(self, address: tuple[str, int]) -> None:
         self.address, self.closed = address, False
@@ -120,6 +125,7 @@ class FakeEngine:
     """What the server uses of nvmf.engine."""
 
     Command, Closed, Retired, ConnectRequest = Command, Closed, Retired, ConnectRequest
+    Fenced = Fenced
 
     def __init__(self) -> None:
         self.channels: dict[str, Any] = {}
@@ -143,6 +149,9 @@ class FakeEngine:
 
             def upcalls(self) -> list[Any]:
                 return self.take()
+
+            def fence(self, qpairs: Any, nsid: int = 0, cookie: Any = None) -> None:
+                self.put(Fenced(cookie))
 
         class Store:
             volatile_write_cache, deallocate, guarantee = True, True, "nothing is kept"

@@ -58,6 +58,9 @@ class FakeHandle:
     def connected(self, sq_size: int, namespaces: Any) -> None:
         self.calls.append(("connected", sq_size, namespaces))
 
+    def gate(self, gates: Any) -> None:
+        self.calls.append(("gate", gates))
+
     def enable(self, enabled: bool) -> None:
         self.calls.append(("enable", enabled))
 

@@ -70,6 +70,8 @@ static struct lab {
 	struct queue *connecting;
 	struct target_namespace *retired[16];
 	unsigned retired_count;
+	struct target_fence *fenced;	/* the last */
+	unsigned fence_count;
 	bool gone;			/* the target */
 	struct sockaddr_in address;
 } lab;
@@ -170,6 +172,10 @@ static inline void lab_upcalls(void)
 			break;
 		case TARGET_UPCALL_RETIRED:
 			lab.retired[lab.retired_count++] = up->ns;
+			break;
+		case TARGET_UPCALL_FENCED:
+			lab.fenced = up->fence;
+			lab.fence_count++;
 			break;
 		}
 	}

@@ -6,6 +6,7 @@
 static char lab_file[32];
 
 #include "target_cases_errors.h"
+#include "target_cases_gate.h"
 #include "target_cases_hostile.h"
 #include "target_cases_io.h"
 #include "target_cases_life.h"
@@ -84,6 +85,8 @@ int main(int argc, char **argv)
 	test_life();
 	check_section("hostile");
 	test_hostile();
+	check_section("gates");
+	test_gates();
 	check_section("pool");
 	test_pool();
 	return check_report();

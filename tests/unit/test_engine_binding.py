@@ -453,6 +453,32 @@ def test_namespace_life(target: engine.Target) -> None:
     store.close()
 
 
+def test_gates_and_fences(pair: Pair) -> None:
+    """Who keeps gates alive, and what a fence gives back."""
+    gates = engine.Gates(pair.target, 4)
+    gates.set(4, read=0x0B | 0x4000, write=0x83)
+    with pytest.raises(engine.EngineError, match="there are 1 to 4"):
+        gates.set(5, read=1)
+    pair.qpair.gate(gates)
+    pair.qpair.gate(gates)
+    with pytest.raises(engine.EngineError, match="other gates"):
+        pair.qpair.gate(engine.Gates(pair.target, 4))
+    with pytest.raises(OverflowError):
+        gates.set(1, read=0x10000)
+    pair.target.fence([pair.qpair], 3, "cookie")
+    fenced = pair.upcall()
+    assert isinstance(fenced, engine.Fenced)
+    assert (fenced.nsid, fenced.cookie) == (3, "cookie")
+    pair.target.fence(())
+    assert pair.upcall().cookie is None
+    gates.close()
+    with pytest.raises(engine.EngineError, match="gates is closed"):
+        gates.set(1)
+    pair.qpair.disconnect()
+    assert isinstance(pair.upcall(), engine.Closed)
+    pair.qpair.destroy()
+
+
 def test_target_takes_its_namespaces_along() -> None:
     target = engine.Target(reactors=2)
     store = engine.Store("ram", size=1 << 20)

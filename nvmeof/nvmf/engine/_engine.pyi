@@ -5,6 +5,7 @@ Nothing here decides policy.  Every call returns at once unless its docstring sa
 the blocking ones release the GIL.
 """
 
+from collections.abc import Iterable
 from typing import Any, Literal, final
 
 from typing_extensions import Buffer as SupportsBuffer
@@ -65,7 +66,15 @@ class Target:
     @property
     def reactors(self) -> int: ...
     def fileno(self) -> int: ...
-    def upcalls(self) -> list[Command | Closed | Retired]: ...
+    def upcalls(self) -> list[Command | Closed | Retired | Fenced]: ...
+    def fence(self, qpairs: Iterable[Qpair], nsid: int = 0, cookie: object = None) -> None:
+        """Wait for what these queue pairs have begun on a namespace (0: on any): one Fenced comes.
+
+        For after a gate was set: a command that begins later meets it, one that had begun may
+        have passed it and still reads or writes.  Commands that stand at the control thread do not
+        count.  A host that does not move the data of its command holds its fence up for as long as
+        it is connected: give it so much time as there is, then disconnect it.
+        """
     def close(self) -> None:
         """Disconnect everything and end the reactors.  Blocks for at most 2 s."""
 
@@ -122,6 +131,8 @@ class Namespace:
     def stats(self) -> dict[str, int]:
         """reads, writes, read_bytes, write_bytes, errors, media_errors."""
     def resized(self) -> None: ...
+    def gate(self, *, read: int = 0, write: int = 0, flush: int | None = None) -> None:
+        """End commands of every host with a status instead of running them: see Gates.set."""
     def close(self) -> None:
         """Free it: before it was in a table, or after its Retired; else EngineError (EBUSY)."""
 
@@ -139,6 +150,41 @@ class NamespaceTable:
         """
     def close(self) -> None:
         """Free it and retire its namespaces; EngineError (EBUSY) while a queue pair uses it."""
+
+@final
+class Gates:
+    """What I/O commands end with instead of running, by NSID: of one controller, as a rule.
+
+    Qpair.gate() gives it to each I/O queue, before or after its Connect.  A queue pair without
+    gates pays nothing for there being any.
+    """
+
+    def __init__(self, target: Target, max_nsid: int) -> None: ...
+    @property
+    def max_nsid(self) -> int: ...
+    def set(self, nsid: int, *, read: int = 0, write: int = 0, flush: int | None = None) -> None:
+        """The statuses (SCT << 8 | SC, with DNR 0x4000) of each group of commands; 0: they run.
+
+        read: Read, Compare, Verify; write: Write, Write Zeroes, Write Uncorrectable, Dataset
+        Management; flush: Flush, as write where it is None.  These are the groups of reservations
+        (Base 2.0, 8.19); write protection lets Flush through.  Other commands of I/O queues come up
+        and are the caller's to judge.  Both Invalid Namespace | DNR: the namespace is hidden.
+
+        In force at once, all three together, for commands that have not begun; Target.fence() waits
+        for those that have.  They come before Namespace.gate().  EngineError (EINVAL): no such
+        NSID.
+        """
+    def close(self) -> None:
+        """No more changes; what is set stays in force until its last queue pair is destroyed."""
+
+@final
+class Fenced:
+    """What a Target.fence() waited for has ended."""
+
+    @property
+    def nsid(self) -> int: ...
+    @property
+    def cookie(self) -> Any: ...
 
 @final
 class Command:
@@ -192,6 +238,8 @@ class Qpair:
         """commands, errors, read_bytes, write_bytes, malformed, waited_for_buffer, outstanding."""
     def connected(self, sq_size: int, namespaces: NamespaceTable | None) -> None:
         """sq_size 0: flow control disabled."""
+    def gate(self, gates: Gates) -> None:
+        """Put its I/O commands under these gates, for life; EngineError (EBUSY): it has others."""
     def enable(self, enabled: bool) -> None: ...
     def disconnect(self, *, peer_left: bool = False) -> None:
         """End the connection; its Closed follows.  Idempotent; peer_left: a DISCONNECTED event."""

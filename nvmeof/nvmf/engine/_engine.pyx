@@ -22,6 +22,7 @@ cimport cython
 from cpython.buffer cimport (PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_FillInfo, PyBuffer_Release,
                              PyObject_GetBuffer)
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
+from cpython.mem cimport PyMem_Free, PyMem_Malloc
 from cpython.ref cimport PyObject
 
 include "capi.pxi"
@@ -33,6 +34,7 @@ include "common.pxi"
 include "store.pxi"
 include "target.pxi"
 include "qpair.pxi"
+include "gate.pxi"
 include "cm.pxi"
 include "host.pxi"
 include "bench.pxi"

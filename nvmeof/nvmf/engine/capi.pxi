@@ -220,6 +220,10 @@ cdef extern from "target/target.h" nogil:
         pass
     struct target_nstable:
         pass
+    struct target_gates:
+        pass
+    struct target_fence:
+        pass
     struct target_options:
         unsigned reactors
         const int *cpus
@@ -260,6 +264,7 @@ cdef extern from "target/target.h" nogil:
         TARGET_UPCALL_COMMAND
         TARGET_UPCALL_CLOSED
         TARGET_UPCALL_RETIRED
+        TARGET_UPCALL_FENCED
     struct target_upcall:
         target_upcall *next
         target_upcall_type type
@@ -267,6 +272,7 @@ cdef extern from "target/target.h" nogil:
         void *cookie
         target_request *request
         target_namespace *ns
+        target_fence *fence
         const char *reason
     target_upcall *target_upcalls(c_target *t)
     const nvme_sqe *target_request_sqe(const target_request *request)
@@ -289,6 +295,18 @@ cdef extern from "target/target.h" nogil:
     target_nstable *target_nstable_create(c_target *t, uint32_t max_nsid)
     void target_nstable_destroy(target_nstable *table)
     int target_nstable_set(target_nstable *table, uint32_t nsid, target_namespace *ns)
+    struct target_gate:
+        uint16_t read
+        uint16_t write
+        uint16_t flush
+    void target_namespace_gate(target_namespace *ns, const target_gate *gate)
+    target_gates *target_gates_create(c_target *t, uint32_t max_nsid)
+    void target_gates_destroy(target_gates *gates)
+    int target_gates_set(target_gates *gates, uint32_t nsid, const target_gate *gate)
+    void target_qpair_gates(target_qpair *qp, target_gates *gates)
+    target_fence *target_fence_create(c_target *t, target_qpair **qpairs, unsigned count,
+                                      uint32_t nsid, void *cookie)
+    void target_fence_destroy(target_fence *fence)
 
 cdef extern from "host/host.h" nogil:
     struct host_device:

@@ -11,6 +11,7 @@ cdef class Qpair:
     cdef Target _target
     cdef EventChannel _channel
     cdef NamespaceTable _table
+    cdef Gates _gates
     cdef int _commands  # handed up and not completed
     cdef bint _closed
     cdef dict _last  # stats as they were when it was destroyed
@@ -44,6 +45,16 @@ cdef class Qpair:
             self._table = namespaces
         else:
             target_qpair_connected(qp, sq_size, NULL)
+
+    def gate(self, Gates gates not None):
+        cdef target_qpair *qp = self.get()
+        if self._gates is gates:
+            return
+        if self._gates is not None:
+            raise EngineError(EBUSY, "the queue pair has other gates already")
+        target_qpair_gates(qp, gates.get())
+        gates._users += 1
+        self._gates = gates
 
     def enable(self, bint enabled):
         target_qpair_enable(self.get(), enabled)
@@ -79,6 +90,10 @@ cdef class Qpair:
         if self._table is not None:
             self._table._users -= 1
             self._table = None
+        if self._gates is not None:
+            self._gates._users -= 1
+            self._gates.put()
+            self._gates = None
         if self._channel is not None:
             channel = self._channel
             self._channel = None

@@ -11,6 +11,8 @@ cdef class Target:
     cdef set _qpairs  # every Qpair from accept to destroy: upcalls carry borrowed references
     cdef dict _namespaces  # address of the target_namespace to Namespace
     cdef set _tables
+    cdef set _gates
+    cdef set _fences  # Fenced that have not come up yet
     cdef str _made
     cdef object __weakref__
 
@@ -37,6 +39,8 @@ cdef class Target:
         self._qpairs = set()
         self._namespaces = {}
         self._tables = set()
+        self._gates = set()
+        self._fences = set()
         err[0] = 0
         with nogil:
             clear_errno()
@@ -72,20 +76,28 @@ cdef class Target:
                 if namespace is not None:
                     namespace._state = NAMESPACE_FREE
                     out.append(retired_from(namespace))
+            elif up.type == TARGET_UPCALL_FENCED:
+                out.append(fenced_from(self, <Fenced>up.cookie))
             up = following
         return out
+
+    def fence(self, qpairs, uint32_t nsid=0, cookie=None):
+        fence_begin(self, list(qpairs), nsid, cookie)
 
     def close(self):
         cdef c_target *t = self._target
         cdef Qpair qpair
         cdef Namespace namespace
         cdef NamespaceTable table
+        cdef Gates gates
         if t == NULL:
             return
         self._target = NULL
         with nogil:
             target_destroy(t)
         # C has freed the queue pairs, the tables and the namespaces: no pointer may remain.
+        for gates in self._gates:
+            gates._gates = NULL
         for qpair in self._qpairs:
             qpair.forget()
         for table in self._tables:
@@ -95,6 +107,8 @@ cdef class Target:
         self._qpairs = set()
         self._namespaces = {}
         self._tables = set()
+        self._gates = set()
+        self._fences = set()
 
     def __repr__(self):
         if self._target == NULL:
@@ -158,6 +172,10 @@ cdef class Namespace:
         return {"reads": s.reads, "writes": s.writes, "read_bytes": s.read_bytes,
                 "write_bytes": s.write_bytes, "errors": s.errors,
                 "media_errors": s.media_errors}
+
+    def gate(self, *, uint16_t read=0, uint16_t write=0, flush=None):
+        cdef target_gate gate = gate_of(read, write, flush)
+        target_namespace_gate(self.get(), &gate)
 
     def resized(self):
         target_namespace_resized(self.get())

@@ -17,6 +17,7 @@ from nvmf.spec.properties import NVME_2_0, Cap, Cc, Crto, Csts, Property
 from nvmf.spec.sqe import Sqe
 from nvmf.spec.status import Status, StatusError
 from nvmf.target.events import DISCOVERY_CHANGED, NAMESPACE_CHANGED, EventQueue
+from nvmf.target.gates import ControllerGates
 from nvmf.target.queue import Queue
 from nvmf.target.subsystem import Subsystem
 
@@ -51,6 +52,8 @@ class Controller:
         self.hostnqn = hostnqn
         self.hostid = hostid
         self.io_queues: dict[int, Queue] = {}
+        self.gates = ControllerGates(subsystem.make_gates)
+        """What its I/O commands end with instead of running."""
         self.cc = Cc()
         self.csts = Csts()
         self.created = now

@@ -167,12 +167,14 @@ class Core:
             return []
         if queue is not controller.admin:
             if controller.io_queues.get(queue.qid) is queue:
+                controller.gates.remove(queue)
                 del controller.io_queues[queue.qid]
             return []
         controller.subsystem.controllers.pop(controller.cntlid, None)
         for other in controller.io_queues.values():
             other.handle.enable(False)
             other.handle.disconnect()
+        controller.gates.close()
         controller.events.clear()
         return controller.events.take()
 

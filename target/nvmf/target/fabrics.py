@@ -74,6 +74,7 @@ def connect(registry: Registry, queue: Queue, request: Request) -> Completion:
     else:
         controller = _find_controller(subsystem, command, wanted)
         controller.io_queues[command.qid] = queue
+        controller.gates.add(queue)
     queue.controller = controller
     queue.sq_size = command.sqsize + 1
     queue.handle.connected(

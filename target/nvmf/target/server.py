@@ -200,6 +200,8 @@ class Server:
             self._connections.closed(upcall.qpair.cookie, upcall.reason)
         elif isinstance(upcall, engine.Retired):
             self.storage.retired(upcall.namespace)
+        elif isinstance(upcall, engine.Fenced):
+            upcall.cookie()
 
     async def __aenter__(self) -> Server:
         await self.start()

@@ -45,6 +45,8 @@ def make_subsystem(engine: Any, target: Any, config: SubsystemConfig) -> Subsyst
         max_io_queues=config.max_io_queues,
         queue_size=config.queue_size,
         table=engine.NamespaceTable(target, config.max_namespaces),
+        make_gates=lambda: engine.Gates(target, config.max_namespaces),
+        fence=target.fence,
     )
 
 

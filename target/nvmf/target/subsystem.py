@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from nvmf.spec.nqn import DISCOVERY_NQN
+from nvmf.target.gates import EngineGates, NoGates
 from nvmf.target.namespace import Namespace
 
 if TYPE_CHECKING:
@@ -42,6 +43,10 @@ class Subsystem:
     """Entries of an I/O queue at most."""
     table: Any = None
     """What the I/O queues see of its namespaces (nvmf.engine.NamespaceTable)."""
+    make_gates: Callable[[], EngineGates] = NoGates
+    """Gates for the I/O queues of a controller (nvmf.engine.Gates)."""
+    fence: Callable[[list[Any], int, Callable[[], None]], None] | None = None
+    """nvmf.engine.Target.fence, whose cookie is called."""
     namespaces: dict[int, Namespace] = field(default_factory=dict)
     controllers: dict[int, Controller] = field(default_factory=dict)
     """By controller identifier."""
@@ -78,6 +83,21 @@ class Subsystem:
             self.table.set(nsid, None)
         self.changed([nsid])
         return namespace
+
+    def when_ended(
+        self, controllers: Iterable[Controller], nsid: int, then: Callable[[], None]
+    ) -> None:
+        """Call then, later, once the I/O commands have ended that these controllers have begun.
+
+        To be asked after a gate was set, about the namespace of that gate (0: about all): commands
+        that begin later meet the gate.  A host that does not move its data can hold this up until
+        it is disconnected.
+        """
+        qpairs = [q.handle for one in controllers for q in one.io_queues.values()]
+        if self.fence is not None:
+            self.fence(qpairs, nsid, then)
+        else:
+            then()
 
     def changed(self, nsids: Iterable[int]) -> None:
         """Tell the hosts that something about these namespaces is different."""

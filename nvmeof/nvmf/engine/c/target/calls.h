@@ -99,6 +99,18 @@ void namespace_device_added(struct target *target, struct target_device *device)
 void namespace_free_all(struct target *target);
 void namespace_unused(struct target_namespace *ns, struct ns_local *local);
 
+/* ---- gate.c (control), fence.c ---- */
+enum gate_group { GATE_READ, GATE_WRITE, GATE_FLUSH };
+
+void gates_free_all(struct target *target);
+void fences_free_all(struct target *target);
+void fence_leave(struct target_request *req);
+
+static inline uint16_t gate_status(uint64_t gate, enum gate_group group)
+{
+	return (uint16_t)(gate >> 16 * group);
+}
+
 static inline bool chunk_is_own(const struct chunk *chunk)
 {
 	return chunk == &chunk->req->qp->own;
@@ -162,6 +174,29 @@ static inline struct target_namespace *namespace_get(struct target_request *req,
 	if (req->ns)
 		namespace_local(req)->inflight++;
 	return req->ns;
+}
+
+/* What the gates say to a command on its namespace: NVMe status. */
+static inline uint16_t namespace_gate(const struct target_request *req, enum gate_group group)
+{
+	const struct target_namespace *ns = req->ns;
+	struct target_gates *gates = atomic_load_explicit(&req->qp->gates, memory_order_acquire);
+	uint16_t status = 0;
+
+	if (gates && ns->nsid <= gates->max_nsid)
+		status = gate_status(atomic_load_explicit(&gates->gate[ns->nsid],
+							  memory_order_relaxed), group);
+	return status ? status
+		      : gate_status(atomic_load_explicit(&ns->gate, memory_order_relaxed), group);
+}
+
+/* Make the namespace the request's: NVMe status. */
+static inline uint16_t namespace_use(struct target_request *req, uint32_t nsid,
+				     enum gate_group group)
+{
+	if (!namespace_get(req, nsid))
+		return NVME_INVALID_NAMESPACE | NVME_DNR;
+	return namespace_gate(req, group);
 }
 
 /* Whether a write is a copy to memory, or has to go through the store's ring. */

@@ -154,6 +154,8 @@ struct target {
 	struct target_qpair *qpairs;
 	struct target_namespace *namespaces;
 	struct target_nstable *tables;
+	struct target_gates *gates;
+	struct target_fence *fences;
 	uint8_t *zero;			/* TARGET_ZERO_BYTES that nobody writes */
 	int event_fd;
 	_Alignas(CACHE_LINE) _Atomic(struct target_upcall *) upcalls;
@@ -220,6 +222,7 @@ struct target_request {
 	bool submitting, submitted;	/* see steps in io.c */
 	bool fua;
 	bool held;			/* it went up to the control thread */
+	bool fenced;			/* qp->fence waits for it */
 
 	/* cold: what only some commands need */
 	struct store_io io;
@@ -236,6 +239,7 @@ struct target_qpair {
 	struct reactor *reactor;
 	struct ibv_qp *ibqp;
 	_Atomic(struct target_nstable *) table;
+	_Atomic(struct target_gates *) gates;	/* NULL: none */
 	_Atomic uint32_t sq_size;
 	_Atomic bool connected, enabled;
 	bool up;			/* accepted: until then ibqp and id are the control thread's alone */
@@ -281,6 +285,7 @@ struct target_qpair {
 	uint64_t linger_until;
 	bool lingering;			/* takes no more capsules: to be disconnected */
 	bool linger_listed, disconnected, ended_here, destroying;
+	struct fifo fences;		/* the first is waiting for requests, the others for it */
 	char reason[256];
 	struct target_upcall closed_upcall, released_upcall;
 
@@ -320,6 +325,7 @@ struct target_namespace {
 	uint8_t block_shift;
 	bool memory;			/* used in place */
 	_Atomic uint64_t blocks;
+	_Atomic uint64_t gate;		/* see gate_pack() */
 	_Atomic(struct ns_window *) window[TARGET_MAX_DEVICES];
 	/* control */
 	struct target *target;
@@ -338,6 +344,32 @@ struct target_nstable {
 	struct target *target;
 	uint32_t max_nsid;
 	_Atomic(struct target_namespace *) ns[];	/* by NSID; 0 stays NULL */
+};
+
+/* ---- gates and fences ---- */
+
+struct target_gates {
+	struct target_gates *next;	/* control */
+	struct target *target;
+	uint32_t max_nsid;
+	_Atomic uint64_t gate[];	/* by NSID; see gate_pack() */
+};
+
+struct fence_entry {			/* one per queue pair */
+	struct mail mail;
+	struct fifo_link link;		/* in qp->fences */
+	struct target_fence *fence;
+	struct target_qpair *qp;
+	uint32_t left;			/* requests */
+};
+
+struct target_fence {
+	struct target_fence *next;	/* control */
+	struct target *target;
+	uint32_t nsid;
+	_Atomic unsigned left;		/* entries */
+	struct target_upcall upcall;
+	struct fence_entry entry[];
 };
 
 #endif

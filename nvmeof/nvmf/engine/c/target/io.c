@@ -39,16 +39,18 @@ static uint64_t nlb(const struct nvme_sqe *sqe)
 }
 
 /* The range of a command, and what it writes, if it writes: NVMe status. */
-static uint16_t check_range(struct target_request *req, const struct nvme_sqe *sqe, bool write)
+static uint16_t check_range(struct target_request *req, const struct nvme_sqe *sqe,
+			    enum gate_group group)
 {
-	struct target_namespace *ns = namespace_get(req, sqe->nsid);
 	uint64_t slba = sqe->cdw10 | (uint64_t)sqe->cdw11 << 32;
+	uint16_t status = namespace_use(req, sqe->nsid, group);
+	struct target_namespace *ns = req->ns;
 
-	if (!ns)
-		return NVME_INVALID_NAMESPACE | NVME_DNR;
+	if (status)
+		return status;
 	if (!in_range(ns, slba, nlb(sqe)))
 		return NVME_LBA_OUT_OF_RANGE | NVME_DNR;
-	if (write && ns->store->read_only)
+	if (group == GATE_WRITE && ns->store->read_only)
 		return NVME_NAMESPACE_WRITE_PROTECTED | NVME_DNR;
 	req->offset = slba << ns->block_shift;
 	req->length = (uint32_t)(nlb(sqe) << ns->block_shift);	/* 64 Ki blocks of 4 KiB at most */
@@ -57,9 +59,10 @@ static uint16_t check_range(struct target_request *req, const struct nvme_sqe *s
 }
 
 /* The same of a command whose SGL is for exactly that range. */
-static uint16_t check_transfer(struct target_request *req, const struct nvme_sqe *sqe, bool write)
+static uint16_t check_transfer(struct target_request *req, const struct nvme_sqe *sqe,
+			       enum gate_group group)
 {
-	uint16_t status = check_range(req, sqe, write);
+	uint16_t status = check_range(req, sqe, group);
 
 	if (status)
 		return status;
@@ -111,9 +114,18 @@ static bool flush_next(struct target_request *req, uint32_t last)
 {
 	if (req->ns)
 		namespace_put(req);
-	while (req->step < last)
-		if (namespace_get(req, ++req->step))
+	while (req->step < last) {
+		uint16_t status = namespace_use(req, ++req->step, GATE_FLUSH);
+
+		if (!status)
 			return true;
+		if (status != (NVME_INVALID_NAMESPACE | NVME_DNR)) {
+			req->status = status;
+			return false;
+		}
+		if (req->ns)
+			namespace_put(req);
+	}
 	return false;
 }
 
@@ -217,7 +229,7 @@ static void steps_start(struct target_request *req, uint32_t steps)
 
 static void io_read(struct target_request *req, const struct nvme_sqe *sqe)
 {
-	uint16_t status = check_transfer(req, sqe, false);
+	uint16_t status = check_transfer(req, sqe, GATE_READ);
 	struct ns_window *window;
 	uint64_t offset;
 
@@ -241,7 +253,7 @@ static void io_read(struct target_request *req, const struct nvme_sqe *sqe)
 
 static void io_write(struct target_request *req, const struct nvme_sqe *sqe)
 {
-	uint16_t status = check_transfer(req, sqe, true);
+	uint16_t status = check_transfer(req, sqe, GATE_WRITE);
 	struct store *store;
 
 	if (status) {
@@ -261,7 +273,7 @@ static void io_write(struct target_request *req, const struct nvme_sqe *sqe)
 
 static void io_compare(struct target_request *req, const struct nvme_sqe *sqe)
 {
-	uint16_t status = check_transfer(req, sqe, false);
+	uint16_t status = check_transfer(req, sqe, GATE_READ);
 
 	if (status)
 		request_respond(req, status);
@@ -274,7 +286,7 @@ static void io_verify(struct target_request *req, const struct nvme_sqe *sqe)
 	uint16_t status = check_no_data(req);
 
 	if (!status)
-		status = check_range(req, sqe, false);
+		status = check_range(req, sqe, GATE_READ);
 	if (status || req->ns->memory || req->ns->store->kind == STORE_NULL)
 		request_respond(req, status);
 	else
@@ -286,8 +298,8 @@ static void io_flush(struct target_request *req, const struct nvme_sqe *sqe)
 	uint16_t status = check_no_data(req);
 	struct target_nstable *table = atomic_load_explicit(&req->qp->table, memory_order_acquire);
 
-	if (!status && sqe->nsid != 0xffffffff && !namespace_get(req, sqe->nsid))
-		status = NVME_INVALID_NAMESPACE | NVME_DNR;
+	if (!status && sqe->nsid != 0xffffffff)
+		status = namespace_use(req, sqe->nsid, GATE_FLUSH);
 	if (status)
 		request_respond(req, status);
 	else
@@ -299,7 +311,7 @@ static void io_write_zeroes(struct target_request *req, const struct nvme_sqe *s
 	uint16_t status = check_no_data(req);
 
 	if (!status)
-		status = check_range(req, sqe, true);
+		status = check_range(req, sqe, GATE_WRITE);
 	if (status)
 		request_respond(req, status);
 	else
@@ -321,15 +333,15 @@ static void io_dsm(struct target_request *req, const struct nvme_sqe *sqe)
 {
 	uint32_t ranges = (sqe->cdw10 & DSM_NR) + 1;
 	uint32_t length = ranges * (uint32_t)sizeof(struct dsm_range);
-	struct target_namespace *ns = namespace_get(req, sqe->nsid);
+	uint16_t status = namespace_use(req, sqe->nsid, GATE_WRITE);
 
-	if (!ns)
-		request_respond(req, NVME_INVALID_NAMESPACE | NVME_DNR);
+	if (status)
+		request_respond(req, status);
 	else if (req->sgl_length < length)
 		request_respond(req, NVME_SGL_DATA_LENGTH_INVALID | NVME_DNR);
 	else if (!(sqe->cdw11 & DSM_DEALLOCATE))
 		request_respond(req, NVME_SUCCESS);	/* hints that are not taken */
-	else if (ns->store->read_only)
+	else if (req->ns->store->read_only)
 		request_respond(req, NVME_NAMESPACE_WRITE_PROTECTED | NVME_DNR);
 	else
 		dsm_fetch(req, length);

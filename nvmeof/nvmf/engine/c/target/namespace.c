@@ -124,6 +124,8 @@ void target_namespace_destroy(struct target_namespace *ns)
 /* The reactors have ended. */
 void namespace_free_all(struct target *target)
 {
+	gates_free_all(target);
+	fences_free_all(target);
 	while (target->tables)
 		target_nstable_destroy(target->tables);
 	while (target->namespaces)

@@ -92,6 +92,7 @@ static struct target_qpair *qpair_new(struct target *target, const struct verbs 
 	fifo_init(&qp->pending);
 	fifo_init(&qp->waiting[0]);
 	fifo_init(&qp->waiting[1]);
+	fifo_init(&qp->fences);
 	if (map_region(qp)) {
 		free(qp);
 		return NULL;

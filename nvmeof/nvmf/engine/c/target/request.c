@@ -77,6 +77,8 @@ void request_free(struct target_request *req)
 	release_receive(req);
 	if (req->ns)
 		namespace_put(req);
+	if (req->fenced)
+		fence_leave(req);
 	request_free_data(req);
 	if (req->cid_taken) {
 		qp->cids[req->cqe.cid >> 6] &= ~(1ull << (req->cqe.cid & 63));
@@ -126,6 +128,8 @@ void request_respond(struct target_request *req, uint16_t status)
 
 	account(req, status);
 	req->responding = true;
+	if (req->fenced)
+		fence_leave(req);
 	if (qp->dead) {
 		request_response_done(req);
 		return;

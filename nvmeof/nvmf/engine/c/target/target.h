@@ -21,6 +21,8 @@ struct target_qpair;
 struct target_request;
 struct target_namespace;
 struct target_nstable;
+struct target_gates;
+struct target_fence;
 
 struct target_options {
 	unsigned reactors;		/* 1..64 */
@@ -97,6 +99,7 @@ enum target_upcall_type {
 	TARGET_UPCALL_COMMAND = 1,	/* request: answer with target_complete, sooner or later */
 	TARGET_UPCALL_CLOSED = 2,	/* qpair: reason says why */
 	TARGET_UPCALL_RETIRED = 3,	/* namespace: no reactor uses it any more */
+	TARGET_UPCALL_FENCED = 4,	/* fence: what it waited for has ended */
 };
 
 struct target_upcall {
@@ -106,6 +109,7 @@ struct target_upcall {
 	void *cookie;
 	struct target_request *request;
 	struct target_namespace *ns;
+	struct target_fence *fence;
 	const char *reason;		/* a sentence; valid until the qpair is destroyed */
 };
 
@@ -147,5 +151,42 @@ struct target_nstable *target_nstable_create(struct target *target, uint32_t max
 void target_nstable_destroy(struct target_nstable *table);	/* when no queue pair uses it */
 /* ns NULL takes the namespace out; one RETIRED upcall follows when no reactor uses it any more. */
 int target_nstable_set(struct target_nstable *table, uint32_t nsid, struct target_namespace *ns);
+
+/* ---- gates: I/O commands that end with a status instead of running ---- */
+
+/*
+ * The status (nvme.h, with NVME_DNR where it applies) that commands of each group end with, 0: they
+ * run.  The groups are those of reservations (Base 2.0, 8.19), with Flush apart, which goes with
+ * the writes there and is allowed where a namespace is write protected:
+ *   read	Read, Compare, Verify
+ *   write	Write, Write Zeroes, Write Uncorrectable, Dataset Management
+ *   flush	Flush; of all namespaces (FFFFFFFFh): the first such status ends it, but for Invalid
+ *		Namespace, which hides the namespace from it
+ * Other commands go up and are the control thread's to judge.
+ */
+struct target_gate {
+	uint16_t read, write, flush;
+};
+
+/* For every host.  From any queue, a command that has not begun yet meets it. */
+void target_namespace_gate(struct target_namespace *ns, const struct target_gate *gate);
+
+/* Gates by NSID (1..max_nsid), for the queue pairs that they are given to: those of a controller. */
+struct target_gates *target_gates_create(struct target *target, uint32_t max_nsid);
+void target_gates_destroy(struct target_gates *gates);	/* when no queue pair has it */
+/* -EINVAL where there is no such NSID.  They count before the namespace's own. */
+int target_gates_set(struct target_gates *gates, uint32_t nsid, const struct target_gate *gate);
+/* At any time, once: its commands that have not begun yet meet the gates. */
+void target_qpair_gates(struct target_qpair *qp, struct target_gates *gates);
+
+/*
+ * Wait for the I/O commands that these queue pairs have begun on a namespace (nsid 0: on any), which
+ * may have met an older gate: one FENCED upcall when each has ended (its response is in line) or gone
+ * with its connection.  A host that does not move its data holds that up for as long as it is
+ * connected.  NULL: out of memory.
+ */
+struct target_fence *target_fence_create(struct target *target, struct target_qpair *const *qpairs,
+					 unsigned count, uint32_t nsid, void *cookie);
+void target_fence_destroy(struct target_fence *fence);	/* after FENCED */
 
 #endif
