@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""`nvmeof doctor`: what is wrong with this machine, for the configuration at hand."""
+
+from __future__ import annotations
+
+import argparse
+
+from nvmf.cli.common import EXIT_FAILED, EXIT_OK, CliError, Subparsers, add_command
+from nvmf.cli.output import print_json
+
+
+def add_commands(subparsers: Subparsers) -> None:
+    """doctor."""
+    parser = add_command(
+        subparsers,
+        "doctor",
+        doctor,
+        "look at the machine for what keeps a target or a host from working, and say the remedy",
+        "Looks at RDMA devices, kernel modules, locked memory, huge pages, memory, descriptors,\n"
+        "CPUs, addresses and ports, MTU, firewall, name resolution and the clock; with CONFIG at\n"
+        "what that file needs of them, and at what stands behind its namespaces. Nothing is\n"
+        "changed. Exit status 1 where something does not work.",
+    )
+    parser.add_argument("config", metavar="CONFIG", nargs="?", help="a target's TOML file")
+    parser.add_argument("-a", "--all", action="store_true", help="what is well, too")
+
+
+def doctor(args: argparse.Namespace) -> int:
+    """Look, and tell."""
+    from nvmf.config import Config, ConfigError, load
+    from nvmf.doctor import Level, examine
+
+    config: Config | None = None
+    if args.config is not None:
+        try:
+            config = load(args.config)
+        except ConfigError as error:
+            raise CliError(f"the configuration cannot be used:\n{error}") from None
+    found = examine(config)
+    bad = any(finding.level is Level.PROBLEM for finding in found)
+    if args.output_format == "json":
+        print_json({"well": not bad, "findings": found})
+        return EXIT_FAILED if bad else EXIT_OK
+    shown = [f for f in found if args.all or f.level is not Level.OK]
+    for finding in shown:
+        print(f"{finding.level:<7}  {finding.check}: {finding.text}")
+        if finding.remedy:
+            print(f"         {finding.remedy}")
+    well = sum(finding.level is Level.OK for finding in found)
+    print(f"{well} of {len(found)} checks found nothing to mention.")
+    return EXIT_FAILED if bad else EXIT_OK

@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The doctor: looks at the machine for what is wrong with it, for a configuration or in general."""
+
+from __future__ import annotations
+
+from nvmf.config.models import Config
+from nvmf.doctor import limits, network, rdma, storage
+from nvmf.doctor.machine import Finding, Level, Machine
+
+__all__ = ["Finding", "Level", "Machine", "examine"]
+
+_CHECKS = (
+    rdma.devices,
+    rdma.modules,
+    limits.memlock,
+    limits.huge_pages,
+    limits.memory,
+    limits.files,
+    limits.processors,
+    limits.io_uring,
+    network.addresses,
+    network.mtu,
+    network.firewall,
+    network.names,
+    network.clock,
+    storage.stores,
+)
+
+
+def examine(config: Config | None = None, machine: Machine | None = None) -> list[Finding]:
+    """Everything there is to say; what a check cannot find out is a note.  Changes nothing."""
+    machine = machine or Machine()
+    found = [finding for check in _CHECKS for finding in check(machine, config)]
+    if config is not None:
+        found += rdma.ports(machine, config)
+    return found

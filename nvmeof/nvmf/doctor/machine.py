@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What the doctor knows of the machine: files of /proc and /sys, programs, limits.
+
+Everything is read through one object, so that a test can describe a machine that it does not have.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import subprocess
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+from pathlib import Path
+
+_PROGRAM_SECONDS = 10.0
+_PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+class Level(StrEnum):
+    """How bad a finding is."""
+
+    OK = "ok"
+    NOTE = "note"
+    """Worth knowing; nothing is wrong."""
+    WARNING = "warning"
+    """It works, and less well than it could."""
+    PROBLEM = "problem"
+    """It does not work."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked at."""
+
+    check: str
+    level: Level
+    text: str
+    """A sentence."""
+    remedy: str = ""
+    """What to do about it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Interface:
+    """A network interface that has an address."""
+
+    name: str
+    mtu: int
+    """Bytes."""
+    up: bool
+    addresses: tuple[str, ...]
+
+
+class Machine:
+    """This machine, or (root) the files of another."""
+
+    def __init__(self, root: Path = Path("/")) -> None:
+        self._root = root
+
+    def path(self, name: str) -> Path:
+        """Where a file with this absolute name is."""
+        return self._root / name.lstrip("/")
+
+    def read(self, name: str) -> str | None:
+        """What is in a file, without blanks around it; None where it cannot be read."""
+        try:
+            return self.path(name).read_text(encoding="utf-8", errors="replace").strip()
+        except OSError:
+            return None
+
+    def names(self, folder: str) -> list[str]:
+        """What a folder has; nothing where there is no such folder."""
+        try:
+            return sorted(entry.name for entry in self.path(folder).iterdir())
+        except OSError:
+            return []
+
+    def output(self, *command: str) -> str | None:
+        """What a program prints; None where it is missing, fails or takes long."""
+        try:
+            done = subprocess.run(
+                command,
+                capture_output=True,
+                text=True,
+                timeout=_PROGRAM_SECONDS,
+                stdin=subprocess.DEVNULL,
+                env={"PATH": _PATH, "LC_ALL": "C"},
+                check=True,
+            )
+        except (OSError, subprocess.SubprocessError):
+            return None
+        return done.stdout
+
+    def limit(self, number: int) -> int | None:
+        """The soft limit of a resource (RLIMIT_...); None where there is none."""
+        soft, _ = resource.getrlimit(number)
+        return None if soft == resource.RLIM_INFINITY else soft
+
+    @property
+    def cpus(self) -> set[int]:
+        """The CPUs that this process may run on."""
+        return os.sched_getaffinity(0)
+
+    @property
+    def root_user(self) -> bool:
+        """Whether this process is root's."""
+        return os.geteuid() == 0
+
+    @cached_property
+    def memory(self) -> dict[str, int]:
+        """/proc/meminfo: bytes, and plain numbers for the HugePages_ counts."""
+        found = {}
+        for line in (self.read("/proc/meminfo") or "").splitlines():
+            name, _, rest = line.partition(":")
+            words = rest.split()
+            if words and words[0].isdecimal():
+                found[name] = int(words[0]) * (1024 if words[1:] == ["kB"] else 1)
+        return found
+
+    @cached_property
+    def modules(self) -> set[str]:
+        """Kernel modules that are loaded or built in."""
+        return {name.replace("-", "_") for name in self.names("/sys/module")}
+
+    @cached_property
+    def interfaces(self) -> list[Interface] | None:
+        """Network interfaces with their addresses; None where iproute2 does not tell."""
+        text = self.output("ip", "-j", "address", "show")
+        if text is None:
+            return None
+        try:
+            return [
+                Interface(
+                    str(entry["ifname"]),
+                    int(entry["mtu"]),
+                    "UP" in entry["flags"],
+                    tuple(str(info["local"]) for info in entry["addr_info"] if "local" in info),
+                )
+                for entry in json.loads(text)
+            ]
+        except (ValueError, KeyError, TypeError):
+            return None
+
+    def interface_of(self, address: str) -> Interface | None:
+        """The interface that has an address."""
+        for interface in self.interfaces or []:
+            if address in interface.addresses:
+                return interface
+        return None
+
+    @cached_property
+    def rdma_links(self) -> dict[str, str]:
+        """RDMA device to the network interface it stands on, where it stands on one."""
+        found = {}
+        for device in self.names("/sys/class/infiniband"):
+            for name in self.names(f"/sys/class/infiniband/{device}/ports/1/gid_attrs/ndevs"):
+                netdev = self.read(f"/sys/class/infiniband/{device}/ports/1/gid_attrs/ndevs/{name}")
+                if netdev:
+                    found[device] = netdev
+                    break
+            else:
+                parent = self.read(f"/sys/class/infiniband/{device}/parent")
+                if parent:
+                    found[device] = parent
+        return found

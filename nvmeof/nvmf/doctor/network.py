@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Addresses, ports, MTU, firewall, names, and the clock."""
+
+from __future__ import annotations
+
+import errno
+import re
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from nvmf.config.models import Config, PortConfig
+from nvmf.doctor.machine import Finding, Level, Machine
+
+_EVERYWHERE = {"0.0.0.0", "::"}
+_LOW_MTU = 1500
+_DAY = 86400
+_ROCE_PAYLOAD = 4096
+_ROCE_MTU = 4200
+"""What an RDMA MTU of 4096 bytes needs of the Ethernet: headers come on top."""
+
+
+def _where(port: PortConfig) -> str:
+    host = f"[{port.traddr}]" if ":" in port.traddr else port.traddr
+    return f"{host}:{port.trsvcid}"
+
+
+def addresses(machine: Machine, config: Config | None) -> Iterator[Finding]:
+    """Whether each port's address is this machine's, and its number free."""
+    for port in config.ports if config else ():
+        family = socket.AF_INET6 if ":" in port.traddr else socket.AF_INET
+        try:
+            with socket.socket(family, socket.SOCK_STREAM) as trial:
+                trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                trial.bind((port.traddr, port.trsvcid))
+                trial.listen()
+        except OSError as error:
+            yield _not_ours(port, error)
+        else:
+            yield Finding("addresses", Level.OK, f"port {_where(port)} is free")
+
+
+def _not_ours(port: PortConfig, error: OSError) -> Finding:
+    where = _where(port)
+    match error.errno:
+        case errno.EADDRINUSE:
+            text = f"port {where} is in use"
+            remedy = f"See who has it: ss -ltnp 'sport = :{port.trsvcid}'. A target that runs?"
+            return Finding("addresses", Level.WARNING, text, remedy)
+        case errno.EADDRNOTAVAIL:
+            text = f"{port.traddr} is no address of this machine"
+            return Finding("addresses", Level.PROBLEM, text, "See ip address; 0.0.0.0 is all.")
+        case errno.EACCES:
+            text = f"port {where} is for root: it is below 1024"
+            return Finding("addresses", Level.PROBLEM, text, "4420 is NVMe-oF's own number.")
+        case _:
+            text = f"port {where} cannot be opened: {error.strerror or error}"
+            return Finding("addresses", Level.PROBLEM, text, "See ip address and ip route.")
+
+
+def mtu(machine: Machine, config: Config | None) -> Iterator[Finding]:
+    """Small frames cost throughput, and RoCE its full payload."""
+    seen = set()
+    for port in config.ports if config else ():
+        interface = machine.interface_of(port.traddr)
+        if interface is None or interface.name == "lo" or interface.name in seen:
+            continue
+        seen.add(interface.name)
+        text = f"{interface.name} has an MTU of {interface.mtu} bytes"
+        if not interface.up:
+            remedy = f"ip link set {interface.name} up"
+            yield Finding("mtu", Level.PROBLEM, f"{interface.name} is down", remedy)
+        elif interface.mtu <= _LOW_MTU:
+            remedy = (
+                f"ip link set {interface.name} mtu 9000, on the peers and the switches too: fewer"
+                f" frames, and RoCE's {_ROCE_PAYLOAD} byte payload needs {_ROCE_MTU}."
+            )
+            yield Finding("mtu", Level.NOTE, text, remedy)
+        else:
+            yield Finding("mtu", Level.OK, text)
+
+
+def firewall(machine: Machine, config: Config | None) -> Iterator[Finding]:
+    """Whether what comes in is dropped unless a rule names it, and none names our ports."""
+    if config is None:
+        return
+    if not machine.root_user:
+        yield Finding("firewall", Level.NOTE, "only root can see the firewall's rules")
+        return
+    rules = machine.output("nft", "list", "ruleset")
+    if rules is None:
+        rules = machine.output("iptables", "-S", "INPUT")
+    if rules is None:
+        yield Finding("firewall", Level.NOTE, "neither nft nor iptables tells the rules")
+        return
+    closed = re.search(r"hook input [^}]*policy drop|^-P INPUT DROP", rules, re.MULTILINE)
+    numbers = {port.trsvcid for port in config.ports if port.traddr not in ("127.0.0.1", "::1")}
+    missing = sorted(n for n in numbers if not re.search(rf"(?<!\d){n}(?!\d)", rules))
+    if closed and missing:
+        listed = ", ".join(map(str, missing))
+        yield Finding(
+            "firewall",
+            Level.WARNING,
+            f"the firewall drops what no rule accepts, and no rule names port {listed}",
+            f"nft add rule inet filter input tcp dport {missing[0]} accept (the embedded device);"
+            " RoCEv2 is udp dport 4791.",
+        )
+    else:
+        yield Finding("firewall", Level.OK, "no rule of the firewall shuts the ports out")
+
+
+def names(machine: Machine, config: Config | None) -> Iterator[Finding]:
+    """Whether the machine finds itself by name, and the hosts of discovery.conf."""
+    name = socket.gethostname()
+    try:
+        socket.getaddrinfo(name, None)
+        yield Finding("names", Level.OK, f"the machine's own name, {name}, has an address")
+    except OSError as error:
+        yield Finding(
+            "names",
+            Level.NOTE,
+            f"the machine's own name, {name}, has no address: {error.strerror or error}",
+            "Add it to /etc/hosts, if hosts are to reach this machine by name.",
+        )
+    yield from _configured(machine)
+
+
+def _configured(machine: Machine) -> Iterator[Finding]:
+    """The targets that the host files name."""
+    from nvmf.initiator.hostfiles import HostFileError, configured
+
+    try:
+        endpoints = configured(folder=machine.path("/etc/nvme"))
+    except HostFileError as error:
+        for problem in error.problems:
+            yield Finding("names", Level.WARNING, problem, "Correct the file.")
+        return
+    for address in sorted({e.traddr for e in endpoints if e.traddr}):
+        try:
+            socket.getaddrinfo(address, None)
+        except OSError as error:
+            yield Finding(
+                "names",
+                Level.WARNING,
+                f"{address}, which the files of /etc/nvme name, has no address: "
+                f"{error.strerror or error}",
+                "Correct the name, or the resolver.",
+            )
+
+
+def clock(machine: Machine, config: Config | None) -> Iterator[Finding]:
+    """The clock is in logs, in the Timestamp feature and in the discovery generation."""
+    said = machine.output("timedatectl", "show", "-p", "NTPSynchronized", "--value")
+    synchronized = (said or "").strip()
+    if synchronized == "yes" or machine.path("/run/systemd/timesync/synchronized").exists():
+        yield Finding("clock", Level.OK, "the clock is synchronized")
+    elif synchronized == "no":
+        yield Finding(
+            "clock",
+            Level.WARNING,
+            "the clock is not synchronized: logs of hosts and target do not fit together",
+            "timedatectl set-ntp true, or install chrony.",
+        )
+    else:
+        yield Finding("clock", Level.NOTE, "whether the clock is synchronized cannot be told")
+    if time.time() < Path(__file__).stat().st_mtime - _DAY:
+        yield Finding(
+            "clock",
+            Level.PROBLEM,
+            "the clock is behind this program's own files",
+            "Set it: timedatectl set-time, or synchronize it.",
+        )

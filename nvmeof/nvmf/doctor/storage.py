@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What stands behind the namespaces: files and devices."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+from nvmf.config.models import Config, NamespaceConfig
+from nvmf.config.units import format_size
+from nvmf.doctor.machine import Finding, Level, Machine
+
+
+def stores(machine: Machine, config: Config | None) -> Iterator[Finding]:
+    """Whether each file or device is there, can be opened, is not in use, and has room."""
+    for subsystem in config.subsystems if config else ():
+        for nsid, namespace in subsystem.numbered():
+            if namespace.path is not None:
+                where = f"namespace {nsid} of {subsystem.nqn}"
+                yield from _store(machine, where, namespace, namespace.path)
+
+
+def _store(
+    machine: Machine, where: str, namespace: NamespaceConfig, path: Path
+) -> Iterator[Finding]:
+    try:
+        found = path.stat()
+    except OSError as error:
+        remedy = (
+            f"truncate -s {namespace.size or '10G'} {path}" if error.errno == errno.ENOENT else ""
+        )
+        text = f"{where}: {path}: {error.strerror}"
+        yield Finding("storage", Level.PROBLEM, text, remedy or "Correct the path.")
+        return
+    try:
+        # O_EXCL on a block device: not while it is mounted or part of something.
+        flags = os.O_RDONLY if namespace.read_only else os.O_RDWR
+        block = stat.S_ISBLK(found.st_mode)
+        os.close(os.open(path, flags | (os.O_EXCL if block else 0) | os.O_CLOEXEC))
+    except OSError as error:
+        yield _not_opened(where, path, error)
+        return
+    if block:
+        yield from _block_device(machine, where, namespace, path, found)
+    else:
+        yield from _regular(where, namespace, path, found)
+
+
+def _not_opened(where: str, path: Path, error: OSError) -> Finding:
+    if error.errno == errno.EBUSY:
+        remedy = f"See who has it: lsblk {path}. Two masters destroy a file system."
+        return Finding("storage", Level.PROBLEM, f"{where}: {path} is in use", remedy)
+    text = f"{where}: {path} cannot be opened: {error.strerror}"
+    if error.errno in (errno.EROFS, errno.EPERM, errno.EACCES):
+        remedy = "Give the target's user the right to write it, or set read_only = true."
+        return Finding("storage", Level.PROBLEM, text, remedy)
+    return Finding("storage", Level.PROBLEM, text, "See the kernel's log: dmesg.")
+
+
+def _block_device(
+    machine: Machine, where: str, namespace: NamespaceConfig, path: Path, found: os.stat_result
+) -> Iterator[Finding]:
+    queue = f"/sys/dev/block/{os.major(found.st_rdev)}:{os.minor(found.st_rdev)}/queue"
+    logical = int(machine.read(f"{queue}/logical_block_size") or 512)
+    physical = int(machine.read(f"{queue}/physical_block_size") or 512)
+    if namespace.block_size < logical:
+        yield Finding(
+            "storage",
+            Level.PROBLEM,
+            f"{where}: blocks of {namespace.block_size} bytes on {path}, which has {logical}",
+            f"block_size = {logical}",
+        )
+    elif namespace.block_size < physical:
+        yield Finding(
+            "storage",
+            Level.NOTE,
+            f"{where}: {path} writes {physical} bytes at once, and blocks have"
+            f" {namespace.block_size}",
+            f"block_size = {physical} spares it reading before it writes.",
+        )
+    else:
+        yield Finding("storage", Level.OK, f"{where}: {path} can be used")
+
+
+def _regular(
+    where: str, namespace: NamespaceConfig, path: Path, found: os.stat_result
+) -> Iterator[Finding]:
+    room = os.statvfs(path)
+    free = room.f_bavail * room.f_frsize
+    missing = max(namespace.size or 0, found.st_size) - found.st_blocks * 512
+    if missing > free and not namespace.read_only:
+        yield Finding(
+            "storage",
+            Level.WARNING,
+            f"{where}: {path} may grow by {format_size(missing)}, and its file system has"
+            f" {free / (1 << 30):.1f} GiB left: hosts would see Capacity Exceeded",
+            "Make room, or a smaller size.",
+        )
+    else:
+        yield Finding("storage", Level.OK, f"{where}: {path} can be used")
