@@ -132,9 +132,15 @@ class FakeEngine:
         self.target: Any = None
         self.stores: list[Any] = []
         self.namespaces: list[Any] = []
+        self.tables: list[Any] = []
         self.iwarp_options: dict[str, Any] = {}
         self.accept_error: Exception | None = None
         self.store_error: OSError | None = None
+        self.store_error_at = 0
+        """Which store cannot be opened, counted from 1."""
+        self.resize_error: OSError | None = None
+        self.locking = False
+        """A file is open once at a time."""
         self.system_devices: list[dict[str, Any]] = []
         self.listen_errors: dict[str, OSError] = {}
         self.closing_works = True
@@ -159,12 +165,20 @@ class FakeEngine:
             def __init__(self, kind: str, **options: Any) -> None:
                 if engine.store_error is not None:
                     raise engine.store_error
+                if len(engine.stores) + 1 == engine.store_error_at:
+                    engine.store_error_at = 0
+                    raise OSError(errno.ENOENT, "no such file")
+                self.path = options["path"]
+                if engine.locking and self.path is not None:
+                    assert all(s.closed for s in engine.stores if s.path == self.path), "locked"
                 self.kind, self.size = kind, options["size"]
                 self.block_size = self.physical_block_size = options["block_size"]
                 self.read_only, self.closed = options["read_only"], False
                 engine.stores.append(self)
 
             def resize(self, size: int = 0) -> int:
+                if engine.resize_error is not None:
+                    raise engine.resize_error
                 self.size = size
                 return size
 
@@ -188,13 +202,22 @@ class FakeEngine:
         class NamespaceTable:
             def __init__(self, target: Any, max_nsid: int) -> None:
                 self.entries: dict[int, Any] = {}
+                self.users, self.closed = 0, False
+                engine.tables.append(self)
 
             def set(self, nsid: int, namespace: Any) -> None:
+                assert not self.closed
                 old = self.entries.pop(nsid, None)
                 if namespace is not None:
+                    assert not namespace.closed
                     self.entries[nsid] = namespace
-                elif old is not None:
+                if old is not None and not any(old in t.entries.values() for t in engine.tables):
                     engine.target.put(Retired(old))
+
+            def close(self) -> None:
+                for nsid in list(self.entries):
+                    self.set(nsid, None)
+                self.closed = True
 
         class EventChannel(Readable):
             def __init__(self, kind: str) -> None:

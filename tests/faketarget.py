@@ -61,6 +61,9 @@ class FakeHandle:
     def gate(self, gates: Any) -> None:
         self.calls.append(("gate", gates))
 
+    def show(self, namespaces: Any) -> None:
+        self.calls.append(("show", namespaces))
+
     def enable(self, enabled: bool) -> None:
         self.calls.append(("enable", enabled))
 
@@ -146,7 +149,9 @@ class Bench:
         """A connected I/O queue of the same controller."""
         assert admin.controller is not None
         queue = self.queue(qid, depth)
-        assert self.connect(queue, cntlid=admin.controller.cntlid).status == 0
+        controller = admin.controller
+        host: dict[str, Any] = {"hostnqn": controller.hostnqn, "hostid": controller.hostid}
+        assert self.connect(queue, cntlid=controller.cntlid, **host).status == 0
         return queue
 
 

@@ -171,6 +171,7 @@ static void case_namespace(struct queue *q)
 	struct target_namespace *ns = lab_namespace(7, &ram, &store);
 	struct nvme_sqe sqe = sqe_new(q, NVME_OPC_READ, 0, 4096);
 	struct target_namespace_stats stats;
+	struct target_nstable *other;
 	char err[256];
 
 	sqe.nsid = 7;
@@ -184,6 +185,17 @@ static void case_namespace(struct queue *q)
 	target_namespace_stats(ns, &stats);
 	CHECK(stats.reads == 2 && stats.read_bytes == 8192 && stats.errors == 1 &&
 	      !stats.media_errors, "counted");
+	other = target_nstable_create(lab.target, 16);
+	CHECK(!target_nstable_set(other, 7, ns) && !target_nstable_set(lab.table, 7, NULL),
+	      "moved to another table");
+	CHECK(queue_run(q, &sqe, NULL, 0) == (NVME_INVALID_NAMESPACE | NVME_DNR), "not in the first");
+	target_qpair_show(q->qp, other);
+	sqe.cdw10 = 0;
+	CHECK(!queue_run(q, &sqe, NULL, 0), "shown by the second");
+	target_qpair_show(q->qp, lab.table);
+	CHECK(!target_nstable_set(lab.table, 7, ns) && !target_nstable_set(other, 7, NULL) &&
+		      !lab.retired_count, "moved back, and never retired");
+	sqe.cdw10 = 255;
 	CHECK(target_nstable_set(lab.table, 7, ns) == -EBUSY &&
 		      target_nstable_set(lab.table, 6, ns) == -EINVAL &&
 		      target_nstable_set(lab.table, 17, NULL) == -EINVAL, "no place for it twice");

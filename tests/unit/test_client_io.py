@@ -27,6 +27,7 @@ from nvmf.spec.features import EventType, Notice
 from nvmf.spec.nqn import DISCOVERY_NQN
 from nvmf.spec.opcodes import FeatureId, LogId
 from nvmf.spec.status import Status
+from nvmf.target import edit
 from nvmf.target.server import Server
 
 
@@ -250,7 +251,7 @@ async def test_namespace_goes(served: tuple[Server, str], controller: Controller
 
     controller.on_event(event)
     server, _ = served
-    server.detach(NQN, 2)
+    await server.edit(lambda config: edit.remove_namespace(config, NQN, 2))
     async with asyncio.timeout(5):
         await came.wait()
     assert seen == [(EventType.NOTICE, Notice.NAMESPACE_ATTRIBUTE_CHANGED)]

@@ -170,7 +170,7 @@ def test_errors_say_where_and_what(text: str, said: str) -> None:
             "[target]\nreactor = 2\n",
             "did you mean reactors? [target] takes reactors, cpus, spin_us",
         ),
-        ("foo = 2\n", "unknown key. The file takes target, iwarp, port, subsystem"),
+        ("foo = 2\n", "unknown key. The file takes target, iwarp, rpc, port, subsystem"),
         (
             NAMESPACE + "mdts = 4\n",
             "it is one of [[subsystem]]. [[subsystem.namespace]] takes nsid",
@@ -284,4 +284,4 @@ def test_any_text_is_a_configuration_or_an_error(text: str) -> None:
 
 def test_schema_is_json() -> None:
     schema = json.loads(json.dumps(json_schema()))
-    assert set(schema["properties"]) == {"target", "iwarp", "port", "subsystem"}
+    assert set(schema["properties"]) == {"target", "iwarp", "rpc", "port", "subsystem"}

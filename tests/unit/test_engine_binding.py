@@ -437,15 +437,18 @@ def test_namespace_life(target: engine.Target) -> None:
         table.set(5, namespace)
     table.set(1, namespace)
     other = engine.NamespaceTable(target, 4)
-    with pytest.raises(engine.EngineError, match="in a table already"):
-        other.set(1, namespace)
+    other.set(1, namespace)
+    other.set(1, None)
+    assert target.upcalls() == []
     with pytest.raises(engine.EngineError, match="wait for its Retired"):
         namespace.close()
     table.set(1, None)
     (event,) = wait(target, target.upcalls)
     assert isinstance(event, engine.Retired)
     assert event.namespace is namespace
+    other.set(1, namespace)
     table.set(1, namespace)
+    other.close()
     table.close()
     (event,) = wait(target, target.upcalls)
     namespace.close()

@@ -47,9 +47,10 @@ def test_connect_without_flow_control() -> None:
 
 def test_connect_of_an_io_queue_shows_the_namespaces() -> None:
     bench = Bench()
-    bench.subsystem.table = type("Table", (), {"set": lambda *_: None})()
+    table = type("Table", (), {"set": lambda *_: None})()
+    bench.subsystem.make_table = lambda: table
     queue = bench.io(bench.admin(), 1)
-    assert handle(queue).calls == [("connected", 128, bench.subsystem.table), ("enable", True)]
+    assert handle(queue).calls == [("connected", 128, table), ("enable", True)]
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ from nvmf.spec.opcodes import FeatureId
 from nvmf.spec.properties import Property
 from nvmf.spec.status import DNR, Status
 from nvmf.target import connection as connection_module
+from nvmf.target import edit
 from nvmf.target.server import Listening, Server
 from nvmf.target.stores import ServerError
 
@@ -269,30 +270,31 @@ async def test_a_fault_while_completing_is_that_commands_own(
         assert done.result == (0, 0, 0, b"")
 
 
+NULL = NamespaceConfig(store="null", size=4096)
+CHANGES: dict[str, edit.Edit] = {
+    "attach": lambda config: edit.add_namespace(config, NQN, NULL)[0],
+    "resize": lambda config: edit.change_namespace(config, NQN, 2, size=8192),
+    "detach": lambda config: edit.remove_namespace(config, NQN, 2),
+}
+
+
 async def test_namespaces_come_and_go() -> None:
     async with running() as lab:
         admin = await lab.host()
         await lab.run(admin, commands.set_features(FeatureId.ASYNC_EVENT_CONFIGURATION, 0x100))
-        for change in ("attach", "resize", "detach"):
+        for change in CHANGES:
             event = await lab.run(admin, commands.async_event_request())
             before = event.result
             assert before is None
-            if change == "attach":
-                await lab.server.attach(NQN, 2, NamespaceConfig(store="null", size=4096))
-            elif change == "resize":
-                assert await lab.server.resize(NQN, 2, 8192) == 8192
-            else:
-                lab.server.detach(NQN, 2)
+            await lab.server.edit(CHANGES[change])
             assert event.result == (0, 0x40002, 0, b"")
             page = await lab.run(admin, commands.get_log_page(4, 4096), length=4096)
             assert page.result is not None
             assert page.result[3][:8] == bytes([2, 0, 0, 0, 0, 0, 0, 0])
         await asyncio.sleep(0.05)
         assert [store.closed for store in lab.engine.stores] == [False, True]
-        with pytest.raises(ValueError, match="NSID 1 is taken"):
-            await lab.server.attach(NQN, 1, NamespaceConfig(store="null", size=4096))
-        with pytest.raises(KeyError):
-            lab.server.detach(NQN, 2)
+        with pytest.raises(edit.EditError, match=f"there is no namespace 2 in {NQN}"):
+            await lab.server.edit(CHANGES["detach"])
 
 
 # ---- starts that fail ----

@@ -8,6 +8,7 @@ from nvmf.config.models import (
     IwarpConfig,
     NamespaceConfig,
     PortConfig,
+    RpcConfig,
     SubsystemConfig,
     TargetConfig,
 )
@@ -18,6 +19,7 @@ __all__ = [
     "IwarpConfig",
     "NamespaceConfig",
     "PortConfig",
+    "RpcConfig",
     "SubsystemConfig",
     "TargetConfig",
     "advice",

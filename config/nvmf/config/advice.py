@@ -24,6 +24,14 @@ def advice(config: Config) -> list[str]:
             found.append(
                 f"{subsystem.nqn} has no [[subsystem.namespace]]: hosts connect, and find no disk"
             )
+        if not subsystem.allow_any_host:
+            found += [
+                f"namespace {nsid} of {subsystem.nqn} is for {host}, which may not connect: name "
+                "it in the hosts of the subsystem too"
+                for nsid, namespace in subsystem.numbered()
+                for host in namespace.hosts or ()
+                if not subsystem.allows(host)
+            ]
         found += [
             f"{namespace.path}, namespace {nsid} of {subsystem.nqn}, does not exist"
             for nsid, namespace in subsystem.numbered()

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ipaddress
+import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Literal, Self
@@ -26,6 +27,8 @@ from nvmf.spec.nqn import DISCOVERY_NQN
 MIB = 1 << 20
 PRINTABLE = r"^[\x20-\x7e]*$"
 CONGESTION = r"^[a-z0-9_]{1,15}$"
+SOCKET_PATH_MOST = 100
+"""sun_path has 108 bytes, of which the socket's temporary name takes some."""
 
 
 class Model(BaseModel):
@@ -79,6 +82,21 @@ class TargetConfig(Model):
         return self
 
 
+class RpcConfig(Model):
+    """[rpc]: the socket for administration while it runs; see nvmeof target ls."""
+
+    enabled: StrictBool = True
+    socket: Path | None = None
+    """Where left out: target.sock in $RUNTIME_DIRECTORY, or /run/nvmeof/target.sock for root."""
+
+    @field_validator("socket")
+    @classmethod
+    def _socket(cls, value: Path | None) -> Path | None:
+        if value is not None and len(os.fsencode(value)) > SOCKET_PATH_MOST:
+            raise ValueError(f"a path of a socket has at most {SOCKET_PATH_MOST} bytes")
+        return value
+
+
 class IwarpConfig(Model):
     """[iwarp]: the embedded device.  What is left out is the engine's default."""
 
@@ -128,9 +146,14 @@ class NamespaceConfig(Model):
     """Identifiers: made from the subsystem, the NSID and the path where they are left out."""
     nguid: Nguid = None
     eui64: Eui64 = None
+    hosts: tuple[Nqn, ...] | None = None
+    """NQNs of the hosts that see it; all that may connect where left out."""
+    enabled: StrictBool = True
+    """Whether it is served; its number stays taken where it is not."""
 
     @model_validator(mode="after")
     def _together(self) -> Self:
+        _unique(self.hosts or (), "host")
         if self.store in ("ram", "null"):
             if self.size is None:
                 raise ValueError(f'store = "{self.store}" needs size')
@@ -160,7 +183,7 @@ class SubsystemConfig(Model):
     allow_any_host: StrictBool = False
     hosts: tuple[Nqn, ...] = ()
     """NQNs of the hosts that may connect."""
-    max_namespaces: StrictInt = Field(32, ge=1, le=1024)
+    max_namespaces: StrictInt = Field(32, ge=1, le=65536)
     """The highest NSID that it will ever have."""
     mdts: Size = MIB
     """Bytes one command may transfer: a power of two."""
@@ -194,9 +217,6 @@ class SubsystemConfig(Model):
     @model_validator(mode="after")
     def _together(self) -> Self:
         _unique((n.nsid for n in self.namespaces if n.nsid is not None), "nsid")
-        _unique((n.uuid for n in self.namespaces if n.uuid is not None), "uuid")
-        _unique((n.nguid.hex() for n in self.namespaces if n.nguid), "nguid")
-        _unique((n.eui64.hex() for n in self.namespaces if n.eui64), "eui64")
         _unique(self.hosts, "host")
         if len(self.namespaces) > self.max_namespaces:
             raise ValueError(
@@ -213,6 +233,10 @@ class SubsystemConfig(Model):
             raise ValueError("hosts has no meaning beside allow_any_host = true")
         return self
 
+    def allows(self, hostnqn: str) -> bool:
+        """Whether a host may connect."""
+        return self.allow_any_host or hostnqn in self.hosts
+
     def numbered(self) -> list[tuple[int, NamespaceConfig]]:
         """(NSID, namespace) of each: those without a number get the lowest free ones."""
         taken = {n.nsid for n in self.namespaces}
@@ -225,6 +249,7 @@ class Config(Model):
 
     target: TargetConfig = TargetConfig()
     iwarp: IwarpConfig = IwarpConfig()
+    rpc: RpcConfig = RpcConfig()
     ports: tuple[PortConfig, ...] = Field((PortConfig(),), alias="port")
     subsystems: tuple[SubsystemConfig, ...] = Field((), alias="subsystem")
 
@@ -234,13 +259,10 @@ class Config(Model):
             raise ValueError("a target needs a port")
         _unique((s.nqn for s in self.subsystems), "subsystem nqn")
         _unique((f"{p.traddr}:{p.trsvcid}" for p in self.ports if p.trsvcid), "port")
-        _unique(
-            (
-                str(n.path)
-                for s in self.subsystems
-                for n in s.namespaces
-                if n.path is not None and not n.read_only
-            ),
-            "writable path",
-        )
+        every = [n for s in self.subsystems for n in s.namespaces]
+        _unique((n.uuid for n in every if n.uuid is not None), "uuid")
+        _unique((n.nguid.hex() for n in every if n.nguid), "nguid")
+        _unique((n.eui64.hex() for n in every if n.eui64), "eui64")
+        served = [n for n in every if n.path is not None and n.enabled]
+        _unique((str(n.path) for n in served if not n.read_only), "writable path")
         return self

@@ -138,15 +138,18 @@ class Namespace:
 
 @final
 class NamespaceTable:
-    """What the hosts of one subsystem see: NSID to namespace."""
+    """What some hosts of a subsystem see: NSID to namespace; a namespace may be in several."""
 
     def __init__(self, target: Target, max_nsid: int) -> None: ...
     @property
     def max_nsid(self) -> int: ...
+    @property
+    def users(self) -> int:
+        """Queue pairs, of which some may be at their end."""
     def set(self, nsid: int, namespace: Namespace | None) -> None:
-        """Show namespace as nsid, in the place of what was there, which is then retired.
+        """Show namespace as nsid, in the place of what was there.
 
-        Raises EngineError: EBUSY where it is in a table already, or not Retired yet.
+        What is in no table any more is retired.  EngineError (EBUSY) where it is not Retired yet.
         """
     def close(self) -> None:
         """Free it and retire its namespaces; EngineError (EBUSY) while a queue pair uses it."""
@@ -240,6 +243,8 @@ class Qpair:
         """sq_size 0: flow control disabled."""
     def gate(self, gates: Gates) -> None:
         """Put its I/O commands under these gates, for life; EngineError (EBUSY): it has others."""
+    def show(self, namespaces: NamespaceTable) -> None:
+        """Commands of this I/O queue see these from now on; the table before stays in use."""
     def enable(self, enabled: bool) -> None: ...
     def disconnect(self, *, peer_left: bool = False) -> None:
         """End the connection; its Closed follows.  Idempotent; peer_left: a DISCONNECTED event."""

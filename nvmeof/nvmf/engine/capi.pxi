@@ -247,6 +247,7 @@ cdef extern from "target/target.h" nogil:
     target_qpair *target_qpair_accept(c_target *t, const verbs *v, rdma_cm_id *id,
                                       const target_qpair_options *options, char *err, size_t len)
     void target_qpair_connected(target_qpair *qp, uint16_t sq_size, target_nstable *namespaces)
+    void target_qpair_show(target_qpair *qp, target_nstable *namespaces)
     void target_qpair_enable(target_qpair *qp, bint enabled)
     void target_qpair_disconnect(target_qpair *qp)
     void target_qpair_peer_left(target_qpair *qp)

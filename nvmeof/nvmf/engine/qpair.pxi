@@ -12,6 +12,7 @@ cdef class Qpair:
     cdef EventChannel _channel
     cdef NamespaceTable _table
     cdef Gates _gates
+    cdef set _tables  # that commands under way may use: this one and those before
     cdef int _commands  # handed up and not completed
     cdef bint _closed
     cdef dict _last  # stats as they were when it was destroyed
@@ -43,6 +44,7 @@ cdef class Qpair:
             target_qpair_connected(qp, sq_size, namespaces.get())
             namespaces._users += 1
             self._table = namespaces
+            self._tables = {namespaces}
         else:
             target_qpair_connected(qp, sq_size, NULL)
 
@@ -55,6 +57,16 @@ cdef class Qpair:
         target_qpair_gates(qp, gates.get())
         gates._users += 1
         self._gates = gates
+
+    def show(self, NamespaceTable namespaces not None):
+        cdef target_qpair *qp = self.get()
+        if self._table is None:
+            raise EngineError(EINVAL, "only a connected I/O queue has namespaces")
+        target_qpair_show(qp, namespaces.get())
+        if namespaces not in self._tables:
+            namespaces._users += 1
+            self._tables.add(namespaces)
+        self._table = namespaces
 
     def enable(self, bint enabled):
         target_qpair_enable(self.get(), enabled)
@@ -87,9 +99,11 @@ cdef class Qpair:
     cdef forget(self):
         """C has freed it with its QP and CM id."""
         self._qp = NULL
+        cdef NamespaceTable table
         if self._table is not None:
-            self._table._users -= 1
-            self._table = None
+            for table in self._tables:
+                table._users -= 1
+            self._table = self._tables = None
         if self._gates is not None:
             self._gates._users -= 1
             self._gates.put()

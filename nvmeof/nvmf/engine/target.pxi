@@ -123,7 +123,7 @@ cdef class Target:
 
 cdef enum NamespaceState:
     NAMESPACE_FREE  # in no table
-    NAMESPACE_SHOWN  # in a table
+    NAMESPACE_SHOWN  # in tables
     NAMESPACE_RETIRING  # taken out, perhaps in use by a reactor still
 
 
@@ -134,6 +134,7 @@ cdef class Namespace:
     cdef target_namespace *_ns
     cdef Target _target
     cdef NamespaceState _state
+    cdef unsigned _shown  # tables that have it
     cdef readonly Store store
     cdef readonly uint32_t nsid
     cdef object __weakref__
@@ -185,7 +186,7 @@ cdef class Namespace:
         if ns == NULL:
             return
         if self._state != NAMESPACE_FREE:
-            raise EngineError(EBUSY, f"namespace {self.nsid} is in use: take it out of its table "
+            raise EngineError(EBUSY, f"namespace {self.nsid} is in use: take it out of its tables "
                                      "and wait for its Retired")
         self._target._namespaces.pop(<uintptr_t>ns, None)
         self.forget()
@@ -197,7 +198,7 @@ cdef class Namespace:
 
 @cython.final
 cdef class NamespaceTable:
-    """What the hosts of one subsystem see: NSID to namespace."""
+    """What some hosts of a subsystem see: NSID to namespace."""
 
     cdef target_nstable *_table
     cdef Target _target
@@ -224,6 +225,10 @@ cdef class NamespaceTable:
             raise closed("namespace table")
         return self._table
 
+    @property
+    def users(self):
+        return self._users
+
     def set(self, uint32_t nsid, Namespace namespace):
         cdef target_nstable *table = self.get()
         cdef target_namespace *ns = NULL
@@ -233,16 +238,20 @@ cdef class NamespaceTable:
             return
         if namespace is not None:
             ns = namespace.get()
-            if namespace._state != NAMESPACE_FREE:
-                raise EngineError(EBUSY, f"namespace {namespace.nsid} is in a table already")
+            if namespace._state == NAMESPACE_RETIRING:
+                raise EngineError(EBUSY, f"namespace {namespace.nsid} was taken out and may be in "
+                                         "use still: wait for its Retired")
         code = target_nstable_set(table, nsid, ns)
         if code < 0:
             raise EngineError(-code, f"cannot put namespace {nsid} into a table of "
                                      f"{self.max_nsid}: {os.strerror(-code)}")
         if old is not None:
-            old._state = NAMESPACE_RETIRING
+            old._shown -= 1
+            if not old._shown:
+                old._state = NAMESPACE_RETIRING
             del self._shown[nsid]
         if namespace is not None:
+            namespace._shown += 1
             namespace._state = NAMESPACE_SHOWN
             self._shown[nsid] = namespace
 

@@ -114,6 +114,8 @@ class Dispatcher:
         self.drop(connection)
         qpair.cookie = None
         qpair.destroy()
+        if controller is not None:
+            self.core.tidy(controller.subsystem)
 
     def drop(self, connection: Connection) -> None:
         """End what is outstanding; nobody hears of it."""

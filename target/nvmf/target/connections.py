@@ -12,6 +12,7 @@ from nvmf.spec.cm import CmRejectError, CmStatus
 from nvmf.target.cm import decide
 from nvmf.target.connection import Connection, Dispatcher
 from nvmf.target.core import Core
+from nvmf.target.ports import OpenPort
 from nvmf.target.queue import Queue
 
 log = logging.getLogger("nvmf.target")
@@ -58,6 +59,12 @@ class Connections:
         if not self._connections:
             self.quiet.set()
 
+    def disconnect(self, port: OpenPort) -> None:
+        """Begin the end of every connection that came by a port."""
+        for connection in self._connections:
+            if port.takes(connection.queue.local):
+                connection.qpair.disconnect()
+
     def disconnect_all(self) -> None:
         """Begin the end of every connection."""
         for connection in self._connections:
@@ -93,12 +100,7 @@ class Connections:
             raise CmRejectError(CmStatus.NO_RESOURCES, "the target is stopping")
         limits = self._core.cm_limits(self._limit - len(self._connections))
         wanted = decide(event.private_data, event.initiator_depth, limits)
-        controller = self._core.find_controller(wanted.cntlid) if wanted.qid else None
-        served = (
-            [controller.subsystem]
-            if controller is not None
-            else [s for s in self._core.subsystems.values() if not s.discovery]
-        )
+        mdts, in_capsule = self._core.transfer_limits(wanted.cntlid if wanted.qid else None)
         reactor = min(range(len(self._load)), key=self._load.__getitem__)
         qpair = event.accept(
             self._target,
@@ -106,8 +108,8 @@ class Connections:
             qid=wanted.qid,
             recv_depth=wanted.recv_depth,
             send_depth=wanted.send_depth,
-            in_capsule=max((s.in_capsule for s in served), default=0) if wanted.qid else 0,
-            max_transfer=max((s.mdts for s in served), default=1 << 20),
+            in_capsule=in_capsule if wanted.qid else 0,
+            max_transfer=mdts,
             initiator_depth=wanted.initiator_depth,
         )
         queue = Queue(qpair, wanted.qid, wanted.recv_depth, event.peer, event.local)

@@ -8,7 +8,7 @@ when CC.EN becomes 1, and CSTS.CFS says that it cannot be had.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from nvmf.spec.features import AsyncEvents
 from nvmf.spec.logs import ErrorEntry
@@ -18,8 +18,9 @@ from nvmf.spec.sqe import Sqe
 from nvmf.spec.status import Status, StatusError
 from nvmf.target.events import DISCOVERY_CHANGED, NAMESPACE_CHANGED, EventQueue
 from nvmf.target.gates import ControllerGates
+from nvmf.target.namespace import Namespace
 from nvmf.target.queue import Queue
-from nvmf.target.subsystem import Subsystem
+from nvmf.target.subsystem import Subsystem, View
 
 ERROR_LOG_ENTRIES = 16
 READY_TIMEOUT = 15
@@ -51,6 +52,7 @@ class Controller:
         self.admin = admin
         self.hostnqn = hostnqn
         self.hostid = hostid
+        self.view = subsystem.view_of(hostnqn)
         self.io_queues: dict[int, Queue] = {}
         self.gates = ControllerGates(subsystem.make_gates)
         """What its I/O commands end with instead of running."""
@@ -79,6 +81,20 @@ class Controller:
 
     def __str__(self) -> str:
         return f"controller {self.cntlid} of {self.subsystem.nqn} for {self.hostnqn}"
+
+    # ---- namespaces ----
+
+    @property
+    def namespaces(self) -> Mapping[int, Namespace]:
+        """What its host sees."""
+        return self.view.namespaces
+
+    def look_at(self, view: View) -> None:
+        """See these from now on, on its I/O queues too."""
+        if view is not self.view:
+            self.view = view
+            for queue in self.io_queues.values():
+                queue.handle.show(view.table)
 
     # ---- properties ----
 

@@ -8,6 +8,7 @@ host gets, and never reaches another command or connection.
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass
 
 from nvmf.spec.fabrics import MAX_CNTLID, DiscoveryEntry
 from nvmf.spec.opcodes import AdminOpcode, FabricsType, IoOpcode
@@ -27,6 +28,16 @@ _LOGGED_ERRORS = 16
 """Failed commands of one queue that are logged one by one."""
 
 
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The largest of what the subsystems have; bytes where it is not a count."""
+
+    queue_size: int = 0
+    max_io_queues: int = 0
+    mdts: int = 1 << 20
+    in_capsule: int = 0
+
+
 class Core:
     """Subsystems, controllers and discovery of one target."""
 
@@ -37,6 +48,11 @@ class Core:
         self.genctr = 1
         """Generation of the discovery log."""
         self._last_cntlid = 0
+        self._controllers: dict[int, Controller] = {}
+        """By controller identifier, which is one of the whole target."""
+        self._leaving: list[Subsystem] = []
+        """Removed subsystems whose last connections are about to end."""
+        self._limits = Limits()
         self._discovery_handlers = discovery.discovery_handlers(self._discovery_log)
         self._logged: dict[Queue, int] = {}
 
@@ -47,7 +63,25 @@ class Core:
         if subsystem.nqn in self.subsystems:
             raise ValueError(f"there is a subsystem {subsystem.nqn} already")
         self.subsystems[subsystem.nqn] = subsystem
+        self._find_limits()
         self.discovery_changed()
+
+    def remove_subsystem(self, nqn: str) -> None:
+        """Take a subsystem away, with its namespaces detached before, and disconnect its hosts."""
+        subsystem = self.subsystems.pop(nqn)
+        self._leaving.append(subsystem)
+        for controller in list(subsystem.controllers.values()):
+            controller.fail()
+        self._find_limits()
+        self.discovery_changed()
+        self.tidy(subsystem)
+
+    def tidy(self, subsystem: Subsystem) -> None:
+        """A queue pair of it has gone, and perhaps was the last to use something."""
+        subsystem.drop_views()
+        if subsystem in self._leaving and not subsystem.controllers and not subsystem.in_use:
+            self._leaving.remove(subsystem)
+            subsystem.close_tables()
 
     def add_port(self, port: Port) -> None:
         """Tell hosts of an address."""
@@ -71,14 +105,16 @@ class Core:
 
     def controllers(self) -> list[Controller]:
         """All controllers."""
-        return [c for s in self.subsystems.values() for c in s.controllers.values()]
+        return list(self._controllers.values())
 
     def find_controller(self, cntlid: int) -> Controller | None:
         """The controller with this identifier, in whatever subsystem."""
-        for subsystem in self.subsystems.values():
-            if cntlid in subsystem.controllers:
-                return subsystem.controllers[cntlid]
-        return None
+        return self._controllers.get(cntlid)
+
+    def add_controller(self, controller: Controller) -> None:
+        """A host has connected."""
+        self._controllers[controller.cntlid] = controller
+        controller.subsystem.controllers[controller.cntlid] = controller
 
     def allocate_cntlid(self) -> int:
         """An identifier that no controller has, the least recently used; Controller Busy if none.
@@ -86,21 +122,34 @@ class Core:
         One of the whole target: hosts refuse a second controller with the same in a subsystem,
         and may still remember one that has just gone.
         """
-        taken = {controller.cntlid for controller in self.controllers()}
         for step in range(MAX_CNTLID):
             cntlid = (self._last_cntlid + step) % MAX_CNTLID + 1
-            if cntlid not in taken:
+            if cntlid not in self._controllers:
                 self._last_cntlid = cntlid
                 return cntlid
         raise StatusError(Status.CONTROLLER_BUSY, "every controller identifier is in use")
 
     def cm_limits(self, free_queues: int) -> CmLimits:
         """What a connection may ask for before its subsystem is known."""
-        every = [s for s in self.subsystems.values() if not s.discovery]
         return CmLimits(
-            queue_size=max((s.queue_size for s in every), default=0),
-            io_queues=max((s.max_io_queues for s in every), default=0),
+            queue_size=self._limits.queue_size,
+            io_queues=self._limits.max_io_queues,
             free_queues=free_queues,
+        )
+
+    def transfer_limits(self, cntlid: int | None) -> tuple[int, int]:
+        """Bytes: MDTS and in-capsule data of a controller's subsystem, or the largest there are."""
+        controller = self._controllers.get(cntlid or 0)  # 0 is nobody's
+        limits = controller.subsystem if controller is not None else self._limits
+        return limits.mdts, limits.in_capsule
+
+    def _find_limits(self) -> None:
+        every = [s for s in self.subsystems.values() if not s.discovery]
+        self._limits = Limits(
+            queue_size=max((s.queue_size for s in every), default=0),
+            max_io_queues=max((s.max_io_queues for s in every), default=0),
+            mdts=max((s.mdts for s in every), default=1 << 20),
+            in_capsule=max((s.in_capsule for s in every), default=0),
         )
 
     def _discovery_log(self, controller: Controller) -> tuple[int, list[DiscoveryEntry]]:
@@ -171,6 +220,8 @@ class Core:
                 del controller.io_queues[queue.qid]
             return []
         controller.subsystem.controllers.pop(controller.cntlid, None)
+        if self._controllers.get(controller.cntlid) is controller:
+            del self._controllers[controller.cntlid]
         for other in controller.io_queues.values():
             other.handle.enable(False)
             other.handle.disconnect()

@@ -28,6 +28,7 @@ class Registry(Protocol):
 
     def find_subsystem(self, nqn: str) -> Subsystem | None: ...
     def allocate_cntlid(self) -> int: ...
+    def add_controller(self, controller: Controller) -> None: ...
 
 
 def _bad_command(offset: ConnectOffset, why: str) -> StatusError:
@@ -79,7 +80,7 @@ def connect(registry: Registry, queue: Queue, request: Request) -> Completion:
     queue.sq_size = command.sqsize + 1
     queue.handle.connected(
         0 if command.sq_flow_control_disabled else queue.sq_size,
-        subsystem.table if command.qid else None,
+        controller.view.table if command.qid else None,
     )
     if command.qid:
         queue.handle.enable(controller.ready)
@@ -102,7 +103,7 @@ def _make_controller(
     controller = Controller(
         subsystem, cntlid, queue, wanted.hostnqn, wanted.hostid, command.kato, now
     )
-    subsystem.controllers[cntlid] = controller
+    registry.add_controller(controller)
     return controller
 
 

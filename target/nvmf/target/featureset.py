@@ -99,7 +99,7 @@ def _set_events(controller: Controller, request: Request) -> Completion:
 
 
 def _has_cache(controller: Controller) -> bool:
-    stores = (namespace.store for namespace in controller.subsystem.namespaces.values())
+    stores = (namespace.store for namespace in controller.namespaces.values())
     return any(store.volatile_write_cache for store in stores)
 
 

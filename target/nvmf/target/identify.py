@@ -81,7 +81,7 @@ def controller_data(controller: Controller) -> IdentifyController:
 
 def _io_controller(controller: Controller, common: IdentifyController) -> IdentifyController:
     subsystem = controller.subsystem
-    stores = [namespace.store for namespace in subsystem.namespaces.values()]
+    stores = [namespace.store for namespace in controller.namespaces.values()]
     volatile = any(store.volatile_write_cache for store in stores)
     offset = subsystem.in_capsule > 0
     descriptors = min(_MAX_DESCRIPTORS, max(subsystem.in_capsule // 16, 1))
@@ -128,7 +128,7 @@ def _nsid(controller: Controller, nsid: int) -> int:
 def find_namespace(controller: Controller, nsid: int) -> Namespace:
     """The namespace; Invalid Namespace or Format where it is not there."""
     try:
-        return controller.subsystem.namespaces[nsid]
+        return controller.namespaces[nsid]
     except KeyError:
         raise StatusError(
             Status.INVALID_NAMESPACE_OR_FORMAT, f"there is no namespace {nsid:#x}"
@@ -144,14 +144,14 @@ def _controller(controller: Controller, request: Request) -> bytes:
 
 def _namespace(controller: Controller, request: Request) -> bytes:
     nsid = _nsid(controller, request.sqe.nsid)
-    namespace = controller.subsystem.namespaces.get(nsid)
+    namespace = controller.namespaces.get(nsid)
     return namespace.identify() if namespace else _ZEROES
 
 
 def _active_namespaces(controller: Controller, request: Request) -> bytes:
     if request.sqe.nsid >= ALL_NAMESPACES - 1:
         raise StatusError(Status.INVALID_NAMESPACE_OR_FORMAT, f"NSID {request.sqe.nsid:#x}")
-    return encode_namespace_list(controller.subsystem.namespaces, request.sqe.nsid)
+    return encode_namespace_list(controller.namespaces, request.sqe.nsid)
 
 
 def _descriptors(controller: Controller, request: Request) -> bytes:
@@ -159,7 +159,7 @@ def _descriptors(controller: Controller, request: Request) -> bytes:
 
 
 def _csi_namespace(controller: Controller, request: Request) -> bytes:
-    namespace = controller.subsystem.namespaces.get(_nsid(controller, request.sqe.nsid))
+    namespace = controller.namespaces.get(_nsid(controller, request.sqe.nsid))
     return namespace.identify_nvm() if namespace else _ZEROES
 
 
@@ -168,13 +168,16 @@ def _csi_controller(controller: Controller, request: Request) -> bytes:
 
 
 def _independent_namespace(controller: Controller, request: Request) -> bytes:
-    namespace = controller.subsystem.namespaces.get(_nsid(controller, request.sqe.nsid))
+    namespace = controller.namespaces.get(_nsid(controller, request.sqe.nsid))
     return namespace.identify_independent() if namespace else _ZEROES
 
 
 def _namespace_controllers(controller: Controller, request: Request) -> bytes:
-    find_namespace(controller, request.sqe.nsid)
-    return _controllers(controller, request)
+    nsid = request.sqe.nsid
+    find_namespace(controller, nsid)
+    least = IdentifyDw10.decode(request.sqe.cdw10).cntid
+    every = controller.subsystem.controllers.values()
+    return encode_controller_list((c.cntlid for c in every if nsid in c.namespaces), least)
 
 
 def _controllers(controller: Controller, request: Request) -> bytes:

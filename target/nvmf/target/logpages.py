@@ -67,7 +67,7 @@ def _errors(controller: Controller, request: Request, log: LogRequest) -> bytes:
 def _smart(controller: Controller, request: Request, log: LogRequest) -> bytes:
     nsid = request.sqe.nsid
     if nsid in (0, ALL_NAMESPACES):
-        chosen = list(controller.subsystem.namespaces.values())
+        chosen = list(controller.namespaces.values())
     else:
         chosen = [find_namespace(controller, nsid)]
     total: dict[str, int] = {}

@@ -68,29 +68,43 @@ class Ports:
         self._handle = handle
         self._announce = announce
         self._channels: dict[str, Any] = {}
+        self._taken: set[int] = set()
+        """Port identifiers."""
 
-    def open(self, config: PortConfig) -> OpenPort:
-        """Listen, and tell hosts; ServerError where that cannot be."""
+    def listen(self, config: PortConfig) -> OpenPort:
+        """Listen, and tell nobody yet; ServerError where that cannot be."""
         device, listener = self._listen(config)
         listening = Listening((str(listener.address[0]), int(listener.address[1])), device)
         provider = RdmaProvider.IWARP if device == "iwarp" else RdmaProvider.NONE
         traddr, trsvcid = plain_address(listening.address[0]), listening.address[1]
-        taken = {one.port.portid for one in self.open_ports}
-        portid = next(number for number in range(1, 0xFFFF) if number not in taken)
-        opened = OpenPort(config, listening, listener, Port(portid, traddr, trsvcid, provider))
+        portid = next(number for number in range(1, 0xFFFF) if number not in self._taken)
+        self._taken.add(portid)
+        return OpenPort(config, listening, listener, Port(portid, traddr, trsvcid, provider))
+
+    def show(self, opened: OpenPort) -> None:
+        """Tell hosts of it."""
         self.open_ports.append(opened)
         self._core.add_port(opened.port)
         if self._announce is not None:
-            self._announce(listening)
+            self._announce(opened.listening)
         else:
-            log.info("%s", listening)
-        return opened
+            log.info("%s", opened.listening)
+
+    def find(self, config: PortConfig) -> OpenPort:
+        """What was opened for a port of the configuration; KeyError where nothing was."""
+        for opened in self.open_ports:
+            if opened.config == config:
+                return opened
+        raise KeyError(config)
 
     def close(self, opened: OpenPort) -> None:
         """Listen there no more; connections that came by it stay."""
-        self.open_ports.remove(opened)
         opened.listener.close()
-        self._core.remove_port(opened.port)
+        self._taken.discard(opened.port.portid)
+        if opened in self.open_ports:
+            self.open_ports.remove(opened)
+            self._core.remove_port(opened.port)
+            log.info("no longer %s", opened.listening)
 
     def stop_listening(self) -> None:
         """No new connections; hosts are not told, for the target ends."""

@@ -11,17 +11,19 @@ import asyncio
 import contextlib
 import importlib
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
-from nvmf.config.models import Config, NamespaceConfig, SubsystemConfig
+from nvmf.config.models import Config
+from nvmf.target.apply import Change
 from nvmf.target.connection import Dispatcher
 from nvmf.target.connections import Connections
 from nvmf.target.core import Core
-from nvmf.target.namespace import Namespace
+from nvmf.target.diff import AT_START, Difference, compare
+from nvmf.target.edit import Edit
 from nvmf.target.ports import Listening, Ports
 from nvmf.target.storage import Storage
-from nvmf.target.stores import ServerError, make_subsystem
+from nvmf.target.stores import ServerError
 
 __all__ = ["Listening", "Server"]
 
@@ -29,6 +31,8 @@ log = logging.getLogger("nvmf.target")
 
 _CLOSE_TIMEOUT = 0.8
 """Seconds that connections have to end when the server stops."""
+_CHANGE_TIMEOUT = 0.5
+"""Seconds that a change under way has to end then."""
 _RETIRE_TIMEOUT = 0.3
 """Seconds that reactors have to let go of the namespaces then."""
 
@@ -58,6 +62,7 @@ class Server:
         self._engine = engine if engine is not None else importlib.import_module("nvmf.engine")
         self._target: Any = None
         self._stopping = False
+        self._changing = asyncio.Lock()
 
     @property
     def connections(self) -> int:
@@ -102,50 +107,45 @@ class Server:
         )
         self._ports = Ports(self._engine, self.core, self._connections.event, self._announce)
         loop.add_reader(self._target.fileno(), self._upcalls)
-        for subsystem in self.config.subsystems:
-            await self._open_subsystem(subsystem)
-        for port in self.config.ports:
-            self._ports.open(port)
-
-    async def _open_subsystem(self, config: SubsystemConfig) -> None:
-        subsystem = make_subsystem(self._engine, self._target, config)
-        for nsid, namespace in config.numbered():
-            subsystem.attach(await self.storage.open(subsystem.nqn, nsid, namespace))
-        self.core.add_subsystem(subsystem)
+        await self._apply(compare(Config.model_construct(ports=(), subsystems=()), self.config))
 
     # ---- changes while it runs ----
 
-    async def attach(self, nqn: str, nsid: int, config: NamespaceConfig) -> Namespace:
-        """Add a namespace and tell the hosts.
+    async def apply(self, config: Config, follow: Iterable[tuple[str, int]] = ()) -> Difference:
+        """Serve another configuration; what is the same in both goes on undisturbed.
 
-        KeyError where there is no such subsystem, ValueError where the NSID is taken or too high,
-        ServerError where the store cannot be opened.
+        follow: namespaces (NQN, NSID) that take the size of their file again.  ServerError where
+        it cannot be done, and nothing has changed.  What is only read at start stays as it was:
+        diff.fixed() names it.
         """
-        subsystem = self.core.subsystems[nqn]
-        subsystem.check_free(nsid)
-        namespace = await self.storage.open(nqn, nsid, config)
-        subsystem.attach(namespace)
-        self._dispatcher.flush_all()
-        return namespace
+        return await self.edit(lambda _: config, follow)
 
-    def detach(self, nqn: str, nsid: int) -> None:
-        """Take a namespace away and tell the hosts; its store is closed when nothing uses it.
+    async def edit(self, change: Edit, follow: Iterable[tuple[str, int]] = ()) -> Difference:
+        """apply() of a change to what is served now; EditError where it conflicts with that."""
+        async with self._changing:
+            if self._stopping or self._target is None:
+                raise ServerError("the target is stopping")
+            config = change(self.config)
+            difference = compare(self.config, config, follow)
+            await self._apply(difference)
+            start = {name: getattr(self.config, name) for name in AT_START}
+            self.config = config.model_copy(update=start)
+        return difference
 
-        KeyError where there is no such subsystem or namespace.
-        """
-        self.storage.retire(self.core.subsystems[nqn].detach(nsid))
-        self._dispatcher.flush_all()
-
-    async def resize(self, nqn: str, nsid: int, size: int = 0) -> int:
-        """Give a namespace a new size, or (0) that of its file, and tell the hosts; bytes.
-
-        KeyError where there is no such subsystem or namespace, OSError where it cannot be done.
-        """
-        subsystem = self.core.subsystems[nqn]
-        found = await self.storage.resize(subsystem.namespaces[nsid], size)
-        subsystem.changed([nsid])
-        self._dispatcher.flush_all()
-        return found
+    async def _apply(self, difference: Difference) -> None:
+        change = Change(
+            difference,
+            engine=self._engine,
+            target=self._target,
+            core=self.core,
+            storage=self.storage,
+            ports=self._ports,
+            connections=self._connections,
+        )
+        try:
+            await change.run()
+        finally:  # what was undone may have been seen by hosts, too
+            self._dispatcher.flush_all()
 
     async def stop(self) -> None:
         """Disconnect every host and close everything; takes less than 2 s."""
@@ -156,12 +156,16 @@ class Server:
             return
         self._ports.stop_listening()
         self._connections.stopping = True
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_CHANGE_TIMEOUT), self._changing:
+                pass
         self._connections.disconnect_all()
         if self._connections:
             await self._wait(self._connections.quiet, _CLOSE_TIMEOUT, "connections")
         for subsystem in self.core.subsystems.values():
-            for nsid in list(subsystem.namespaces):
-                self.detach(subsystem.nqn, nsid)
+            for namespace in list(subsystem.namespaces.values()):
+                self.storage.retire(subsystem.detach(namespace.nsid))
+        self._dispatcher.flush_all()
         if self.storage.retiring:
             await self._wait(self.storage.idle, _RETIRE_TIMEOUT, "namespaces")
         await self._close()

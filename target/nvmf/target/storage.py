@@ -23,7 +23,7 @@ class Storage:
         self._engine = engine
         self._target = target
         self._stores: dict[Namespace, Any] = {}
-        self._retiring: dict[int, Namespace] = {}
+        self._retiring: dict[int, tuple[Namespace, asyncio.Future[None]]] = {}
         self._tasks: set[asyncio.Future[None]] = set()
 
     @property
@@ -53,20 +53,29 @@ class Storage:
         namespace.engine.resized()
         return int(found)
 
-    def retire(self, namespace: Namespace) -> None:
-        """Hosts see it no more: close it when no reactor uses it."""
+    async def discard(self, namespace: Namespace) -> None:
+        """Close one that no host has seen."""
+        store = self._stores.pop(namespace)
+        namespace.engine.close()
+        await asyncio.get_running_loop().run_in_executor(None, store.close)
+
+    def retire(self, namespace: Namespace) -> asyncio.Future[None]:
+        """Hosts see it no more: close it when no reactor uses it; done when its store is closed."""
         self.idle.clear()
-        self._retiring[id(namespace.engine)] = namespace
+        closed = asyncio.get_running_loop().create_future()
+        self._retiring[id(namespace.engine)] = (namespace, closed)
+        return closed
 
     def retired(self, engine_namespace: Any) -> None:
         """No reactor uses it any more: close it and its store."""
-        namespace = self._retiring.pop(id(engine_namespace), None)
-        if namespace is None:
+        namespace, closed = self._retiring.pop(id(engine_namespace), (None, None))
+        if namespace is None or closed is None:
             return
         engine_namespace.close()
         store = self._stores.pop(namespace)
         loop = asyncio.get_running_loop()
         task = asyncio.ensure_future(loop.run_in_executor(None, store.close))
+        task.add_done_callback(lambda _: _done(closed))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         if not self._retiring:
@@ -81,3 +90,8 @@ class Storage:
             namespace.engine.close()
             await loop.run_in_executor(None, store.close)
         self._stores.clear()
+
+
+def _done(future: asyncio.Future[None]) -> None:
+    if not future.done():  # whoever waited may have given up
+        future.set_result(None)

@@ -44,9 +44,9 @@ def make_subsystem(engine: Any, target: Any, config: SubsystemConfig) -> Subsyst
         in_capsule=config.in_capsule,
         max_io_queues=config.max_io_queues,
         queue_size=config.queue_size,
-        table=engine.NamespaceTable(target, config.max_namespaces),
         make_gates=lambda: engine.Gates(target, config.max_namespaces),
         fence=target.fence,
+        make_table=lambda: engine.NamespaceTable(target, config.max_namespaces),
     )
 
 

@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A subsystem: its namespaces, the hosts that may use it, and its controllers."""
+"""A subsystem: its namespaces, the hosts that may use it, and its controllers.
+
+A namespace may be masked: only the hosts that it names see it.  Hosts that see the same namespaces
+share a view, and so do all hosts where nothing is masked.
+"""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from nvmf.spec.nqn import DISCOVERY_NQN
 from nvmf.target.gates import EngineGates, NoGates
@@ -19,6 +23,30 @@ if TYPE_CHECKING:
 def serial_of(nqn: str) -> str:
     """A serial number that stays the same for the same NQN."""
     return hashlib.sha256(nqn.encode()).hexdigest()[:16].upper()
+
+
+Mask: TypeAlias = "frozenset[str] | None"
+"""NQNs of the hosts that see a namespace; None: all that may connect."""
+
+
+@dataclass(eq=False, slots=True)
+class View:
+    """What some hosts see."""
+
+    table: Any = None
+    """The same for their I/O queues (nvmf.engine.NamespaceTable)."""
+    namespaces: dict[int, Namespace] = field(default_factory=dict)
+
+    def put(self, nsid: int, namespace: Namespace | None) -> None:
+        """Show a namespace, or (None) nothing there."""
+        if self.namespaces.get(nsid) is namespace:
+            return
+        if self.table is not None:
+            self.table.set(nsid, namespace.engine if namespace is not None else None)
+        if namespace is not None:
+            self.namespaces[nsid] = namespace
+        else:
+            self.namespaces.pop(nsid, None)
 
 
 @dataclass(eq=False)
@@ -41,15 +69,29 @@ class Subsystem:
     """I/O queues a controller."""
     queue_size: int = 128
     """Entries of an I/O queue at most."""
-    table: Any = None
-    """What the I/O queues see of its namespaces (nvmf.engine.NamespaceTable)."""
     make_gates: Callable[[], EngineGates] = NoGates
     """Gates for the I/O queues of a controller (nvmf.engine.Gates)."""
     fence: Callable[[list[Any], int, Callable[[], None]], None] | None = None
     """nvmf.engine.Target.fence, whose cookie is called."""
-    namespaces: dict[int, Namespace] = field(default_factory=dict)
+    make_table: Callable[[], Any] = lambda: None
+    """A new table for a view (nvmf.engine.NamespaceTable)."""
     controllers: dict[int, Controller] = field(default_factory=dict)
     """By controller identifier."""
+    _all: View = field(init=False)
+    """Every namespace, so that the engine holds those that no host sees now."""
+    _views: dict[frozenset[int], View] = field(init=False, default_factory=dict)
+    """By the masked NSIDs that are seen."""
+    _masks: dict[int, frozenset[str]] = field(init=False, default_factory=dict)
+    _seen: dict[str, set[int]] = field(init=False, default_factory=dict)
+    """Masked NSIDs that a host sees."""
+
+    def __post_init__(self) -> None:
+        self._all = View(self.make_table())
+
+    @property
+    def namespaces(self) -> Mapping[int, Namespace]:
+        """All of them; what a host sees is its controller's."""
+        return self._all.namespaces
 
     @property
     def discovery(self) -> bool:
@@ -67,21 +109,15 @@ class Subsystem:
         if nsid in self.namespaces:
             raise ValueError(f"NSID {nsid} is taken in {self.nqn}")
 
-    def attach(self, namespace: Namespace) -> None:
+    def attach(self, namespace: Namespace, mask: Mask = None) -> None:
         """Show a namespace to the hosts; ValueError where the NSID is taken or too high."""
-        nsid = namespace.nsid
-        self.check_free(nsid)
-        if self.table is not None:
-            self.table.set(nsid, namespace.engine)
-        self.namespaces[nsid] = namespace
-        self.changed([nsid])
+        self.check_free(namespace.nsid)
+        self.change({namespace.nsid: (namespace, mask)})
 
     def detach(self, nsid: int) -> Namespace:
         """Take a namespace away from the hosts; KeyError where there is none."""
-        namespace = self.namespaces.pop(nsid)
-        if self.table is not None:
-            self.table.set(nsid, None)
-        self.changed([nsid])
+        namespace = self.namespaces[nsid]
+        self.change({nsid: (None, None)})
         return namespace
 
     def when_ended(
@@ -99,7 +135,83 @@ class Subsystem:
         else:
             then()
 
+    def mask_of(self, nsid: int) -> Mask:
+        """The hosts that see a namespace."""
+        return self._masks.get(nsid)
+
+    def change(self, changes: Mapping[int, tuple[Namespace | None, Mask]]) -> None:
+        """Show, mask or take away namespaces by NSID, and tell the hosts that see the difference.
+
+        One namespace in the place of another is two changes, so that hosts do not take it for
+        the same.
+        """
+        controllers = list(self.controllers.values())
+        before = [{nsid for nsid in changes if nsid in c.namespaces} for c in controllers]
+        for nsid, (namespace, mask) in changes.items():
+            if namespace is not None:
+                self._all.put(nsid, namespace)
+            self._set_mask(nsid, mask)
+        # First what has to be seen from now on, so that nothing is in no table for a moment.
+        for controller in controllers:
+            controller.look_at(self.view_of(controller.hostnqn))
+        for nsid, (namespace, mask) in changes.items():
+            for seen, view in self._views.items():
+                view.put(nsid, namespace if mask is None or nsid in seen else None)
+            if namespace is None:
+                self._all.put(nsid, None)
+        for controller, saw in zip(controllers, before, strict=True):
+            sees = {nsid for nsid in changes if nsid in controller.namespaces}
+            if saw != sees:
+                controller.namespaces_changed(saw ^ sees)
+        self.drop_views()
+
+    def _set_mask(self, nsid: int, mask: Mask) -> None:
+        for host in self._masks.pop(nsid, ()):
+            self._seen[host].discard(nsid)
+            if not self._seen[host]:
+                del self._seen[host]
+        if mask is not None:
+            self._masks[nsid] = mask
+            for host in mask:
+                self._seen.setdefault(host, set()).add(nsid)
+
+    def view_of(self, hostnqn: str) -> View:
+        """What a host sees."""
+        seen = frozenset(self._seen.get(hostnqn, ()))
+        view = self._views.get(seen)
+        if view is None:
+            view = self._views[seen] = View(self.make_table())
+            for nsid, namespace in self.namespaces.items():
+                if nsid not in self._masks or nsid in seen:
+                    view.put(nsid, namespace)
+        return view
+
+    def drop_views(self) -> None:
+        """Forget what no controller looks at and no queue pair uses any more."""
+        if len(self._views) < 2:
+            return
+        used = {id(controller.view) for controller in self.controllers.values()}
+        for seen, view in list(self._views.items()):
+            if seen and id(view) not in used and (view.table is None or not view.table.users):
+                del self._views[seen]
+                if view.table is not None:
+                    view.table.close()
+
+    @property
+    def in_use(self) -> bool:
+        """Whether queue pairs see its namespaces."""
+        return any(v.table.users for v in self._views.values() if v.table is not None)
+
+    def close_tables(self) -> None:
+        """The end of it, when no queue pair is left."""
+        for view in (self._all, *self._views.values()):
+            if view.table is not None:
+                view.table.close()
+        self._views.clear()
+
     def changed(self, nsids: Iterable[int]) -> None:
         """Tell the hosts that something about these namespaces is different."""
         for controller in self.controllers.values():
-            controller.namespaces_changed(nsids)
+            seen = [nsid for nsid in nsids if nsid in controller.namespaces]
+            if seen:
+                controller.namespaces_changed(seen)

@@ -330,7 +330,7 @@ struct target_namespace {
 	/* control */
 	struct target *target;
 	struct target_namespace *next;
-	struct target_nstable *table;
+	unsigned tables;		/* that it is in */
 	unsigned reactors;
 	struct ns_barrier *barrier;	/* per reactor */
 	bool retiring;

@@ -3,9 +3,9 @@
  * Namespaces and the tables that hosts see them through, from the control thread.
  *
  * Reactors look a namespace up by one atomic load and count what they have in flight on it in a
- * cache line of their own.  Taking one out is: clear the table's entry, pass every reactor's mailbox
- * once, and wait there until its count is zero.  Then nobody can reach it any more, and RETIRED goes
- * up.
+ * cache line of their own.  Taking one out is: clear the entry of the last table that has it, pass every
+ * reactor's mailbox once, and wait there until its count is zero.  Then nobody can reach it any more,
+ * and RETIRED goes up.
  */
 #include "target/calls.h"
 
@@ -180,7 +180,7 @@ void target_nstable_destroy(struct target_nstable *table)
 		struct target_namespace *ns = atomic_load(&table->ns[i]);
 
 		if (ns)
-			ns->table = NULL;
+			ns->tables--;
 	}
 	free(table);
 }
@@ -208,7 +208,6 @@ static void retire(struct target_namespace *ns)
 {
 	struct target *target = ns->target;
 
-	ns->table = NULL;
 	ns->retiring = true;
 	ns->upcall = (struct target_upcall){ .type = TARGET_UPCALL_RETIRED, .ns = ns };
 	atomic_store(&ns->barriers_left, target->reactors);
@@ -224,12 +223,12 @@ int target_nstable_set(struct target_nstable *table, uint32_t nsid, struct targe
 
 	if (!nsid || nsid > table->max_nsid || (ns && ns->nsid != nsid))
 		return -EINVAL;
-	if (ns && (ns->table || ns->retiring))
+	if (ns && (ns->retiring || atomic_load(&table->ns[nsid]) == ns))
 		return -EBUSY;
 	if (ns)
-		ns->table = table;
+		ns->tables++;
 	old = atomic_exchange(&table->ns[nsid], ns);
-	if (old)
+	if (old && !--old->tables)
 		retire(old);
 	return 0;
 }

@@ -335,6 +335,12 @@ void target_qpair_connected(struct target_qpair *qp, uint16_t sq_size,
 	atomic_store_explicit(&qp->connected, true, memory_order_release);
 }
 
+void target_qpair_show(struct target_qpair *qp, struct target_nstable *namespaces)
+{
+	if (atomic_load_explicit(&qp->table, memory_order_relaxed))
+		atomic_store_explicit(&qp->table, namespaces, memory_order_release);
+}
+
 void target_qpair_enable(struct target_qpair *qp, bool enabled)
 {
 	atomic_store_explicit(&qp->enabled, enabled, memory_order_release);

@@ -71,6 +71,11 @@ struct target_qpair *target_qpair_accept(struct target *target, const struct ver
  */
 void target_qpair_connected(struct target_qpair *qp, uint16_t sq_size,
 			    struct target_nstable *namespaces);
+/*
+ * I/O commands that come from now on see these namespaces; those under way may still use the table
+ * before, which must stay until the queue pair is destroyed.
+ */
+void target_qpair_show(struct target_qpair *qp, struct target_nstable *namespaces);
 /* Whether I/O commands run (CC.EN and CSTS.RDY); refused with Command Sequence Error otherwise. */
 void target_qpair_enable(struct target_qpair *qp, bool enabled);
 /*
@@ -134,7 +139,7 @@ void target_complete(struct target_request *request, uint16_t status, uint32_t d
 
 struct target_namespace *target_namespace_create(struct target *target, uint32_t nsid,
 						 struct store *store, char *err, size_t len);
-/* Unused by any table and RETIRED: frees it; the store is the caller's to close. */
+/* In no table and RETIRED: frees it; the store is the caller's to close. */
 void target_namespace_destroy(struct target_namespace *ns);
 /* The new size of a store that was resized, seen by the next command. */
 void target_namespace_resized(struct target_namespace *ns);
@@ -146,10 +151,16 @@ struct target_namespace_stats {
 };
 void target_namespace_stats(const struct target_namespace *ns, struct target_namespace_stats *stats);
 
-/* What the hosts of one subsystem see: NSID to namespace, for 1..max_nsid. */
+/*
+ * What some hosts of a subsystem see: NSID to namespace, for 1..max_nsid.  A namespace may be in
+ * several tables, as those have that differ by what is masked.
+ */
 struct target_nstable *target_nstable_create(struct target *target, uint32_t max_nsid);
 void target_nstable_destroy(struct target_nstable *table);	/* when no queue pair uses it */
-/* ns NULL takes the namespace out; one RETIRED upcall follows when no reactor uses it any more. */
+/*
+ * ns NULL takes the namespace out.  When it is in no table any more, one RETIRED upcall follows as
+ * soon as no reactor uses it.
+ */
 int target_nstable_set(struct target_nstable *table, uint32_t nsid, struct target_namespace *ns);
 
 /* ---- gates: I/O commands that end with a status instead of running ---- */

@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What is different between two configurations, in terms of what has to be done."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from nvmf.config.models import Config, NamespaceConfig, PortConfig, SubsystemConfig
+
+SUBSYSTEM_LIVE = {"nqn", "namespaces", "allow_any_host", "hosts"}
+"""Keys of a subsystem that change while its hosts are connected; others make it another one."""
+NAMESPACE_LIVE = {"nsid", "size", "hosts"}
+"""Keys of a namespace that change while it is in use; others put another in its place."""
+AT_START = ("target", "iwarp", "rpc")
+"""Tables that are read when a target starts."""
+
+
+@dataclass(slots=True)
+class SubsystemChange:
+    """A subsystem that there is before and after."""
+
+    old: SubsystemConfig
+    new: SubsystemConfig
+    removed: list[int] = field(default_factory=list)
+    """NSIDs, of those too that others take the place of."""
+    added: dict[int, NamespaceConfig] = field(default_factory=dict)
+    resized: dict[int, int] = field(default_factory=dict)
+    """NSID to bytes; 0: all that is there."""
+    masked: dict[int, frozenset[str] | None] = field(default_factory=dict)
+    """Namespaces that stay, and other hosts see."""
+    rebuilt: bool = False
+    """It is made anew with the same namespaces: its hosts connect again."""
+    access: bool = False
+    """Other hosts may connect."""
+
+
+@dataclass(slots=True)
+class Difference:
+    """All that has to be done."""
+
+    ports_removed: list[PortConfig] = field(default_factory=list)
+    ports_added: list[PortConfig] = field(default_factory=list)
+    removed: list[SubsystemConfig] = field(default_factory=list)
+    added: list[SubsystemConfig] = field(default_factory=list)
+    changed: list[SubsystemChange] = field(default_factory=list)
+
+    def __bool__(self) -> bool:
+        return any((self.ports_removed, self.ports_added, self.removed, self.added, self.changed))
+
+    def sentence(self) -> str:
+        """For logs: how much of what."""
+        spaces = self.changed
+        counts = (
+            (len(self.ports_added), "port added", "ports added"),
+            (len(self.ports_removed), "port removed", "ports removed"),
+            (len(self.added), "subsystem added", "subsystems added"),
+            (len(self.removed), "subsystem removed", "subsystems removed"),
+            (sum(c.rebuilt for c in spaces), "subsystem made anew", "subsystems made anew"),
+            (sum(c.access for c in spaces), "list of hosts changed", "lists of hosts changed"),
+            (sum(len(c.added) for c in spaces), "namespace added", "namespaces added"),
+            (sum(len(c.removed) for c in spaces), "namespace removed", "namespaces removed"),
+            (sum(len(c.resized) for c in spaces), "namespace resized", "namespaces resized"),
+            (sum(len(c.masked) for c in spaces), "namespace masked", "namespaces masked"),
+        )
+        said = [f"{n} {one if n == 1 else many}" for n, one, many in counts if n]
+        return ", ".join(said) or "nothing to do"
+
+
+def served(config: SubsystemConfig) -> dict[int, NamespaceConfig]:
+    """By NSID, the namespaces that hosts are to see."""
+    return {nsid: n for nsid, n in config.numbered() if n.enabled}
+
+
+def mask(config: NamespaceConfig) -> frozenset[str] | None:
+    """The hosts that see a namespace."""
+    return frozenset(config.hosts) if config.hosts is not None else None
+
+
+def compare(old: Config, new: Config, follow: Iterable[tuple[str, int]] = ()) -> Difference:
+    """From old to new.  follow: namespaces (NQN, NSID) that take the size of their file again."""
+    found = Difference()
+    found.ports_removed, found.ports_added = _ports(old.ports, new.ports)
+    before = {s.nqn: s for s in old.subsystems}
+    after = {s.nqn: s for s in new.subsystems}
+    found.removed = [s for nqn, s in before.items() if nqn not in after]
+    found.added = [s for nqn, s in after.items() if nqn not in before]
+    followed = list(follow)
+    for nqn, was in before.items():
+        if nqn in after:
+            again = {nsid for name, nsid in followed if name == nqn}
+            if was is not after[nqn] or again:
+                change = _subsystem(was, after[nqn], again)
+                if change is not None:
+                    found.changed.append(change)
+    return found
+
+
+def fixed(old: Config, new: Config) -> list[str]:
+    """A sentence for each table that is different, and is only read at start."""
+    return [
+        f"[{name}] is different and is only read at start: restart the target for it"
+        for name in AT_START
+        if getattr(old, name) != getattr(new, name)
+    ]
+
+
+def _ports(
+    old: tuple[PortConfig, ...], new: tuple[PortConfig, ...]
+) -> tuple[list[PortConfig], list[PortConfig]]:
+    """Removed and added; counted, for a port that takes a free number may be there twice."""
+    gone, come = Counter(old), Counter(new)
+    return list((gone - come).elements()), list((come - gone).elements())
+
+
+def _subsystem(
+    old: SubsystemConfig, new: SubsystemConfig, follow: set[int]
+) -> SubsystemChange | None:
+    change = SubsystemChange(old, new)
+    change.rebuilt = bool(_differing(old, new) - SUBSYSTEM_LIVE)
+    change.access = (old.allow_any_host, set(old.hosts)) != (new.allow_any_host, set(new.hosts))
+    before, after = served(old), served(new)
+    for nsid, was in before.items():
+        now = after.get(nsid)
+        if now is None:
+            change.removed.append(nsid)
+        elif now != was or nsid in follow:
+            _namespace(change, nsid, was, now, follow)
+    change.added.update({nsid: n for nsid, n in after.items() if nsid not in before})
+    different = change.rebuilt or change.access or change.removed or change.added
+    return change if different or change.resized or change.masked else None
+
+
+def _namespace(
+    change: SubsystemChange,
+    nsid: int,
+    was: NamespaceConfig,
+    now: NamespaceConfig,
+    follow: set[int],
+) -> None:
+    keys = _differing(was, now)
+    if keys - NAMESPACE_LIVE:
+        change.removed.append(nsid)
+        change.added[nsid] = now
+        return
+    if "size" in keys or nsid in follow:
+        change.resized[nsid] = now.size or 0
+    if "hosts" in keys:
+        change.masked[nsid] = mask(now)
+
+
+def _differing(old: SubsystemConfig | NamespaceConfig, new: object) -> set[str]:
+    """Keys whose values are different."""
+    names = type(old).model_fields
+    return {name for name in names if getattr(old, name) != getattr(new, name)}

@@ -1,0 +1,253 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Changes of a running target: by difference, all or nothing, and no concern of other hosts."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fakeengine import ConnectRequest, FakeEngine, Qpair
+from faketarget import ENABLED, HOST, HOSTID, with_sgl
+from nvmf.config import ConfigError, loads
+from nvmf.spec import commands
+from nvmf.spec.cm import CmRequest
+from nvmf.spec.fabrics import ConnectData
+from nvmf.spec.properties import Property
+from nvmf.target.diff import compare, fixed
+from nvmf.target.server import Server
+from nvmf.target.stores import ServerError
+
+A, B = "nqn.2026-11.io.example:a", "nqn.2026-11.io.example:b"
+PORT = '[[port]]\ntrsvcid = 4420\ndevice = "iwarp"\n'
+SECOND = '[[port]]\ntrsvcid = 4421\ndevice = "iwarp"\n'
+
+
+def subsystem(nqn: str, *namespaces: str, extra: str = "allow_any_host = true") -> str:
+    spaces = "".join(f"[[subsystem.namespace]]\n{n}\n" for n in namespaces)
+    return f'[[subsystem]]\nnqn = "{nqn}"\n{extra}\n{spaces}'
+
+
+def ram(nsid: int, more: str = "", size: str = "1MiB") -> str:
+    return f'nsid = {nsid}\nstore = "ram"\nsize = "{size}"\n{more}'
+
+
+def file(nsid: int, path: str, more: str = "") -> str:
+    return f'nsid = {nsid}\nstore = "file"\npath = "{path}"\n{more}'
+
+
+BASE = PORT + subsystem(A, ram(1)) + subsystem(B, ram(1))
+
+
+class Lab:
+    """A server on the engine that does nothing, and its hosts."""
+
+    def __init__(self, text: str) -> None:
+        self.engine = FakeEngine()
+        self.server = Server(loads(text), engine=self.engine, listening=lambda _: None)
+
+    async def settle(self) -> None:
+        for _ in range(5):
+            await asyncio.sleep(0)
+
+    async def host(self, nqn: str, hostnqn: str = HOST, port: int = 4420) -> Qpair:
+        request = ConnectRequest(self.engine, CmRequest(0, 0, 32, 31, 0).encode())
+        request.local = ("127.0.0.1", port)
+        self.engine.channels["iwarp"].put(request)
+        await self.settle()
+        qpair = request.qpair
+        assert qpair is not None
+        data = ConnectData(HOSTID, 0xFFFF, nqn, hostnqn).encode()
+        for sqe, more in (
+            (commands.connect(0, 31), data),
+            (commands.property_set(Property.CC, ENABLED), b""),
+        ):
+            command = self.engine.Command(qpair, with_sgl(sqe, len(more)), more)
+            self.engine.target.put(command)
+            await self.settle()
+            assert command.result is not None
+            assert command.result[0] == 0
+        return qpair
+
+    def facts(self) -> Any:
+        """All that a host could see, and what is open."""
+        return (
+            {
+                nqn: (
+                    s.allow_any_host,
+                    s.hosts,
+                    {nsid: id(n) for nsid, n in s.namespaces.items()},
+                    {nsid: n.store.size for nsid, n in s.namespaces.items()},
+                    {nsid: s.mask_of(nsid) for nsid in s.namespaces},
+                )
+                for nqn, s in self.server.core.subsystems.items()
+            },
+            list(self.server.ports),
+            list(self.server.core.ports),
+            self.server.config,
+            [store for store in self.engine.stores if not store.closed],
+            [one for c in self.engine.channels.values() for one in c.listeners if not one.closed],
+        )
+
+
+@asynccontextmanager
+async def running(text: str = BASE) -> AsyncIterator[Lab]:
+    lab = Lab(text)
+    async with lab.server:
+        yield lab
+
+
+async def test_what_is_the_same_is_left_alone() -> None:
+    async with running() as lab:
+        before, opened = lab.facts(), len(lab.engine.stores)
+        qpair = await lab.host(A)
+        assert not await lab.server.apply(loads(BASE))
+        assert (lab.facts(), len(lab.engine.stores)) == (before, opened)
+        assert not qpair.gone
+
+
+async def test_everything_at_once() -> None:
+    """Ports, subsystems, namespaces and hosts come and go in one change; one host stays."""
+    async with running(BASE + SECOND) as lab:
+        stays, goes = await lab.host(A), await lab.host(B, port=4421)
+        text = (
+            PORT
+            + SECOND.replace("4421", "4422")
+            + subsystem(A, ram(1, size="512KiB"), ram(2), ram(3, f'hosts = ["{HOST}"]\n'))
+            + subsystem(f"{B}2", ram(1))
+        )
+        difference = await lab.server.apply(loads(text))
+        assert difference.sentence() == (
+            "1 port added, 1 port removed, 1 subsystem added, 1 subsystem removed, "
+            "2 namespaces added, 1 namespace resized"
+        )
+        assert [port.address[1] for port in lab.server.ports] == [4420, 4422]
+        assert [port.portid for port in lab.server.core.ports] == [1, 3]
+        assert not stays.gone
+        assert goes.gone
+        spaces = lab.server.core.subsystems[A].namespaces
+        assert {nsid: n.store.size for nsid, n in spaces.items()} == {
+            1: 512 << 10, 2: 1 << 20, 3: 1 << 20
+        }  # fmt: skip
+        assert B not in lab.server.core.subsystems
+
+
+@pytest.mark.parametrize("fault", ["store", "port", "resize", "second store"])
+async def test_all_or_nothing(fault: str) -> None:
+    """Whatever fails, everything is as it was, and hosts have seen nothing."""
+    async with running() as lab:
+        qpair, before = await lab.host(A), lab.facts()
+        genctr = lab.server.core.genctr
+        engine = lab.engine
+        match fault:
+            case "store":
+                engine.store_error = OSError(errno.ENOENT, "no such file")
+            case "second store":
+                engine.store_error_at = 4
+            case "port":
+                engine.listen_errors["iwarp"] = OSError(errno.EADDRINUSE, "in use")
+            case "resize":
+                engine.resize_error = OSError(errno.ENOTSUP, "it cannot grow")
+        text = (
+            PORT
+            + SECOND
+            + subsystem(
+                A, ram(1, size="2MiB"), ram(2), extra='hosts = ["nqn.2026-11.io.example:h"]'
+            )
+            + subsystem(f"{B}2", ram(1))
+        )
+        with pytest.raises(ServerError):
+            await lab.server.apply(loads(text))
+        assert lab.facts() == before
+        assert lab.server.core.genctr == genctr
+        assert not qpair.gone
+        engine.store_error = engine.resize_error = None
+        engine.listen_errors.clear()
+        await lab.server.apply(loads(text))
+        assert qpair.gone
+
+
+async def test_a_file_opened_in_another_way(tmp_path: Path) -> None:
+    """Its lock is let go of first; where the new way fails, the old one is back."""
+    path = str(tmp_path / "disk")
+    old = PORT + subsystem(A, file(1, path, 'size = "1MiB"'))
+    new = PORT + subsystem(A, file(1, path, 'size = "1MiB"\nblock_size = 4096'))
+    async with running(old) as lab:
+        lab.engine.locking = True
+        lab.engine.store_error_at = 2
+        with pytest.raises(ServerError):
+            await lab.server.apply(loads(new))
+        assert lab.server.core.subsystems[A].namespaces[1].store.block_size == 512
+        assert lab.server.config == loads(old)
+        await lab.server.apply(loads(new))
+        assert lab.server.core.subsystems[A].namespaces[1].store.block_size == 4096
+
+
+async def test_a_port_on_another_device() -> None:
+    """The address is given up first, and taken again where the other device has none."""
+    async with running(BASE) as lab:
+        before = [str(port) for port in lab.server.ports]
+        with pytest.raises(ServerError, match="there is no RDMA device"):
+            await lab.server.apply(loads(BASE.replace('"iwarp"', '"system"')))
+        assert [str(port) for port in lab.server.ports] == before
+        lab.engine.system_devices = [{"name": "rxe0"}]
+        await lab.server.apply(loads(BASE.replace('"iwarp"', '"system"')))
+        assert [port.device for port in lab.server.ports] == ["system"]
+
+
+async def test_made_anew_with_its_namespaces() -> None:
+    """Another serial number: its hosts connect again, and find the same namespaces."""
+    async with running() as lab:
+        mine, other = await lab.host(A), await lab.host(B)
+        space = lab.server.core.subsystems[A].namespaces[1]
+        text = BASE.replace(f'nqn = "{A}"', f'nqn = "{A}"\nserial = "NEW"')
+        await lab.server.apply(loads(text))
+        assert (mine.gone, other.gone) == (True, False)
+        assert lab.server.core.subsystems[A].serial == "NEW"
+        assert lab.server.core.subsystems[A].namespaces[1] is space
+        assert not any(store.closed for store in lab.engine.stores)
+        await lab.host(A)
+
+
+async def test_a_host_that_may_not_any_more() -> None:
+    one, two = f"{A}:host1", f"{A}:host2"
+    both, none = f'hosts = ["{one}", "{two}"]', f'hosts = ["{two}"]'
+    async with running(PORT + subsystem(A, ram(1), extra=both)) as lab:
+        first, second = await lab.host(A, one), await lab.host(A, two)
+        await lab.server.apply(loads(PORT + subsystem(A, ram(1), extra=none)))
+        assert (first.gone, second.gone) == (True, False)
+
+
+async def test_a_namespace_that_is_not_enabled() -> None:
+    async with running(PORT + subsystem(A, ram(1), ram(2, "enabled = false"))) as lab:
+        assert list(lab.server.core.subsystems[A].namespaces) == [1]
+        await lab.server.apply(loads(PORT + subsystem(A, ram(1, "enabled = false"), ram(2))))
+        assert list(lab.server.core.subsystems[A].namespaces) == [2]
+
+
+async def test_a_stopping_target_takes_no_change() -> None:
+    lab = Lab(BASE)
+    await lab.server.start()
+    await lab.server.stop()
+    with pytest.raises(ServerError, match="stopping"):
+        await lab.server.apply(loads(BASE))
+
+
+def test_what_is_read_at_start() -> None:
+    old, new = loads(BASE), loads(f"[target]\nreactors = 2\n{BASE}")
+    assert fixed(old, old) == []
+    (said,) = fixed(old, new)
+    assert "[target]" in said
+    assert "restart" in said
+    assert not compare(old, new)
+
+
+def test_identifiers_are_unique_in_the_whole_target() -> None:
+    uuid = 'uuid = "11111111-2222-3333-4444-555555555555"'
+    with pytest.raises(ConfigError, match=r"uuid .* is there twice"):
+        loads(PORT + subsystem(A, ram(1, uuid)) + subsystem(B, ram(1, uuid)))
