@@ -10,6 +10,11 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# No test asserts a time: a machine that has other things to do is slow.
+settings.register_profile("any machine", deadline=None)
+settings.load_profile("any machine")
 
 
 def _path(variable: str) -> Path:

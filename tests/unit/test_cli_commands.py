@@ -143,7 +143,9 @@ def test_discover(run: Run, target: Served) -> None:
     assert status == 0
     assert f"subnqn      : {NQN}" in out
     status, out, _ = run("discover", "-a", "127.0.0.1", "-s", target.port, "-o", "json")
-    (record,) = json.loads(out)["records"]
+    current, record = json.loads(out)["records"]
+    assert current["subtype"] == "current discovery subsystem"
+    assert current["eflags"] == "explicit discovery connections, duplicate discovery information"
     assert (record["trtype"], record["subnqn"]) == ("rdma", NQN)
     assert record["trsvcid"] == str(target.port)
 

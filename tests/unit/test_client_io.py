@@ -259,7 +259,8 @@ async def test_namespace_goes(served: tuple[Server, str], controller: Controller
 
 
 async def test_discover(served: tuple[Server, str]) -> None:
-    (entry,) = await discover(served[1], device="iwarp")
+    current, entry = await discover(served[1], device="iwarp")
+    assert (current.subtype, current.subnqn, current.eflags) == (3, DISCOVERY_NQN, 3)
     assert (entry.subnqn, entry.traddr) == (NQN, "127.0.0.1")
     assert entry.trsvcid == str(served[0].ports[0].address[1])
     async with connect(url(int(entry.trsvcid), DISCOVERY_NQN), device="iwarp") as controller:

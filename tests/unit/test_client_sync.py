@@ -13,6 +13,7 @@ import pytest
 from clientlab import NQN, OPTIONS, RAM, config, url
 from nvmf.initiator import ConnectionLost, NvmeError, State
 from nvmf.initiator.sync import Controller, connect, discover
+from nvmf.spec.nqn import DISCOVERY_NQN
 from wire.served import Served
 
 
@@ -87,4 +88,5 @@ def test_refused(target: Served) -> None:
 
 
 def test_discover(target: Served) -> None:
-    assert [entry.subnqn for entry in discover(url(target.port), device="iwarp")] == [NQN]
+    found = discover(url(target.port), device="iwarp")
+    assert [entry.subnqn for entry in found] == [DISCOVERY_NQN, NQN]

@@ -82,6 +82,21 @@ def test_identifiers() -> None:
             '[[subsystem]]\nnqn = "nqn.2014-08.org.nvmexpress.discovery"\n',
             "t.toml:2: subsystem[0].nqn: the discovery subsystem is always there",
         ),
+        (
+            f'[target]\ndiscovery_nqn = "{NQN}"\n{SUBSYSTEM}',
+            "t.toml: discovery_nqn is the NQN of a subsystem",
+        ),
+        ("[[referral]]\n", "t.toml:1: referral[0].traddr: is missing"),
+        (
+            '[[referral]]\ntraddr = "there"\n',
+            "t.toml:1: referral[0]: traddr 'there' is not a numeric",
+        ),
+        ('[[referral]]\ntraddr = "::"\n', "t.toml:1: referral[0]: traddr :: is no address that"),
+        (
+            '[[referral]]\ntraddr = "::1"\nadrfam = "ipv4"\n',
+            "t.toml:1: referral[0]: traddr ::1 is not of adrfam ipv4",
+        ),
+        ('[[referral]]\ntraddr = "::1"\n' * 2, "t.toml: referral rdma ::1:4420 is there twice"),
         (SUBSYSTEM * 2, f"t.toml: subsystem nqn {NQN} is there twice"),
         (SUBSYSTEM + "mdts = 12345\n", "t.toml:3: subsystem[0].mdts: expected a power of two"),
         (
@@ -284,4 +299,6 @@ def test_any_text_is_a_configuration_or_an_error(text: str) -> None:
 
 def test_schema_is_json() -> None:
     schema = json.loads(json.dumps(json_schema()))
-    assert set(schema["properties"]) == {"target", "iwarp", "rpc", "port", "subsystem"}
+    assert set(schema["properties"]) == {
+        "target", "iwarp", "rpc", "port", "subsystem", "referral"
+    }  # fmt: skip

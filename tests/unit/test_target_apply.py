@@ -15,11 +15,13 @@ import pytest
 from fakeengine import ConnectRequest, FakeEngine, Qpair
 from faketarget import ENABLED, HOST, HOSTID, with_sgl
 from nvmf.config import ConfigError, loads
+from nvmf.config.models import ReferralConfig
 from nvmf.spec import commands
 from nvmf.spec.cm import CmRequest
 from nvmf.spec.fabrics import ConnectData
 from nvmf.spec.properties import Property
 from nvmf.target.diff import compare, fixed
+from nvmf.target.edit import EditError, add_referral, remove_referral
 from nvmf.target.server import Server
 from nvmf.target.stores import ServerError
 
@@ -142,7 +144,7 @@ async def test_all_or_nothing(fault: str) -> None:
     """Whatever fails, everything is as it was, and hosts have seen nothing."""
     async with running() as lab:
         qpair, before = await lab.host(A), lab.facts()
-        genctr = lab.server.core.genctr
+        genctr = lab.server.core.generation.value
         engine = lab.engine
         match fault:
             case "store":
@@ -164,7 +166,7 @@ async def test_all_or_nothing(fault: str) -> None:
         with pytest.raises(ServerError):
             await lab.server.apply(loads(text))
         assert lab.facts() == before
-        assert lab.server.core.genctr == genctr
+        assert lab.server.core.generation.value == genctr
         assert not qpair.gone
         engine.store_error = engine.resize_error = None
         engine.listen_errors.clear()
@@ -251,3 +253,26 @@ def test_identifiers_are_unique_in_the_whole_target() -> None:
     uuid = 'uuid = "11111111-2222-3333-4444-555555555555"'
     with pytest.raises(ConfigError, match=r"uuid .* is there twice"):
         loads(PORT + subsystem(A, ram(1, uuid)) + subsystem(B, ram(1, uuid)))
+
+
+async def test_referrals() -> None:
+    """They change like the rest, and go with edits."""
+    text = PORT + subsystem(A, ram(1))
+    referral = '[[referral]]\ntraddr = "10.0.0.9"\n'
+    async with running(text) as lab:
+        core = lab.server.core
+        difference = await lab.server.apply(loads(text + referral))
+        assert difference.sentence() == "1 list of referrals changed"
+        assert [(r.traddr, r.trsvcid) for r in core.referrals] == [("10.0.0.9", 4420)]
+        before = core.generation.value
+        assert not await lab.server.apply(loads(text + referral))
+        assert core.generation.value == before
+        more = ReferralConfig(traddr="10.0.0.8", trtype="tcp", trsvcid=8009)
+        await lab.server.edit(lambda config: add_referral(config, more))
+        assert len(core.referrals) == 2
+        with pytest.raises(EditError, match=r"referral tcp 10.0.0.8:8009 is there twice"):
+            await lab.server.edit(lambda config: add_referral(config, more))
+        await lab.server.edit(lambda config: remove_referral(config, "10.0.0.9", 4420))
+        assert [r.traddr for r in core.referrals] == ["10.0.0.8"]
+        with pytest.raises(EditError, match=r"there is no referral to rdma 10.0.0.9:4420"):
+            await lab.server.edit(lambda config: remove_referral(config, "10.0.0.9", 4420))

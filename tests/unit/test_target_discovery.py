@@ -3,17 +3,30 @@
 
 from __future__ import annotations
 
+import struct
+from typing import Any
+
 import pytest
 
 from faketarget import HOST, NQN, Bench
 from nvmf.spec import commands
-from nvmf.spec.fabrics import DiscoveryEntry, DiscoveryHeader, decode_discovery_log
+from nvmf.spec.fabrics import (
+    AddressFamily,
+    DiscoveryEntry,
+    DiscoveryHeader,
+    EntryFlags,
+    LogOptions,
+    SubsystemType,
+    TransportType,
+    decode_discovery_log,
+)
 from nvmf.spec.features import AsyncEvent
 from nvmf.spec.identify import IdentifyController
 from nvmf.spec.nqn import DISCOVERY_NQN
 from nvmf.spec.opcodes import Cns, FeatureId, LogId
 from nvmf.spec.status import DNR, Status
-from nvmf.target.discovery import Port, plain_address, reachable
+from nvmf.target.core import Core
+from nvmf.target.discovery import Port, Referral, plain_address, reachable
 from nvmf.target.queue import Queue
 from nvmf.target.subsystem import Subsystem
 
@@ -25,21 +38,127 @@ def bench() -> Bench:
     return made
 
 
-def read(bench: Bench, queue: Queue) -> tuple[DiscoveryHeader, list[DiscoveryEntry]]:
-    done = bench.do(queue, commands.get_log_page(LogId.DISCOVERY, 8192, nsid=0), length=8192)
+def read(
+    bench: Bench, queue: Queue, *, lsp: int = 0
+) -> tuple[DiscoveryHeader, list[DiscoveryEntry]]:
+    sqe = commands.get_log_page(LogId.DISCOVERY, 16384, nsid=0, lsp=lsp)
+    done = bench.do(queue, sqe, length=16384)
     assert done.status == 0
     return decode_discovery_log(done.data)
+
+
+def part(bench: Bench, queue: Queue, offset: int, length: int, *, rae: bool = True) -> bytes:
+    sqe = commands.get_log_page(LogId.DISCOVERY, length, offset=offset, nsid=0, rae=rae)
+    done = bench.do(queue, sqe, length=length)
+    assert done.status == 0
+    return done.data
+
+
+def listen_for_changes(bench: Bench, **fields: Any) -> Queue:
+    """A discovery controller whose host has asked for an event."""
+    queue = bench.admin(subnqn=DISCOVERY_NQN, **fields)
+    sqe = commands.set_features(FeatureId.ASYNC_EVENT_CONFIGURATION, 1 << 31)
+    assert bench.do(queue, sqe).status == 0
+    assert bench.run(queue, commands.async_event_request()) is None
+    return queue
+
+
+def events(queue: Queue) -> list[AsyncEvent]:
+    assert queue.controller is not None
+    return [AsyncEvent.decode(done.dw0) for _, done in queue.controller.events.take()]
+
+
+CHANGED = AsyncEvent(2, 0xF0, 0x70)
 
 
 def test_a_host_sees_what_it_may_use(bench: Bench) -> None:
     bench.core.add_subsystem(Subsystem(NQN + "2", "2", hosts=frozenset({HOST})))
     bench.core.add_subsystem(Subsystem(NQN + "3", "3", hosts=frozenset({HOST + "x"})))
     header, entries = read(bench, bench.admin(subnqn=DISCOVERY_NQN))
-    assert header.recfmt == 0
-    assert [entry.subnqn for entry in entries] == [NQN, NQN + "2"]
+    assert (header.recfmt, header.dlpf) == (0, 0)
+    assert [(entry.subtype, entry.subnqn) for entry in entries] == [
+        (SubsystemType.CURRENT_DISCOVERY, DISCOVERY_NQN),
+        (SubsystemType.NVME, NQN),
+        (SubsystemType.NVME, NQN + "2"),
+    ]
     assert {(e.traddr, e.trsvcid, e.cntlid, e.asqsz) for e in entries} == {
         ("10.0.0.1", "4420", 0xFFFF, 32)
     }
+    _, others = read(bench, bench.admin(subnqn=DISCOVERY_NQN, hostnqn=HOST + "x"))
+    assert [entry.subnqn for entry in others[1:]] == [NQN, NQN + "3"]
+
+
+def test_all_subsystems_are_for_nobody(bench: Bench) -> None:
+    """ALLSUBE would tell a host of what it may not use: it is not supported, and ignored."""
+    bench.core.add_subsystem(Subsystem(NQN + "3", "3", hosts=frozenset({HOST + "x"})))
+    queue = bench.admin(subnqn=DISCOVERY_NQN)
+    assert read(bench, queue, lsp=LogOptions.ALL_SUBSYSTEMS | LogOptions.EXTENDED) == read(
+        bench, queue
+    )
+
+
+def test_port_local_entries(bench: Bench) -> None:
+    bench.core.add_port(Port(2, "10.0.0.1", 4421))
+    bench.core.add_port(Port(3, "10.0.0.2", 4420))
+    bench.core.set_referrals([Referral("10.9.9.9", 8009)])
+    queue = bench.admin(subnqn=DISCOVERY_NQN)
+    header, entries = read(bench, queue, lsp=LogOptions.PORT_LOCAL)
+    assert header.dlpf == LogOptions.PORT_LOCAL
+    assert [(e.subtype, e.portid) for e in entries] == [(3, 1), (2, 1), (1, 0)]
+    header, entries = read(bench, queue)
+    assert header.dlpf == 0
+    assert [(e.subtype, e.portid) for e in entries] == [
+        *((3, port) for port in (1, 2, 3)),
+        *((2, port) for port in (1, 2, 3)),
+        (1, 0),
+    ]
+    page = bench.do(queue, commands.get_log_page(LogId.SUPPORTED_PAGES, 1024), length=1024).data
+    words = struct.unpack("<256I", page)
+    assert {lid: word for lid, word in enumerate(words) if word} == {0: 1, 0x70: 1 | 2 << 16}
+
+
+def test_ports_with_the_same_log_say_so(bench: Bench) -> None:
+    """DUPRETINFO is for the ports from which a host would hear just this."""
+    queue = bench.admin(subnqn=DISCOVERY_NQN)
+    bench.core.add_port(Port(2, "10.0.0.2", 4420))
+
+    def flags() -> list[int]:
+        return [e.eflags for e in read(bench, queue)[1] if e.subtype == 3]
+
+    assert flags() == [EntryFlags.PERSISTENT | EntryFlags.DUPLICATE] * 2
+    # By its address 10.0.0.2, a host would be told that for the port on every address.
+    bench.core.add_port(Port(3, "0.0.0.0", 4430))
+    both = EntryFlags.PERSISTENT | EntryFlags.DUPLICATE
+    assert flags() == [both, EntryFlags.PERSISTENT, both]
+    assert {e.eflags for e in read(bench, queue)[1] if e.subtype != 3} == {0}
+
+
+def test_referrals(bench: Bench) -> None:
+    queue = listen_for_changes(bench)
+    bench.core.set_referrals(
+        [
+            Referral("10.0.0.9", 4420, nqn="nqn.2014-08.org.example:central"),
+            Referral("fd00::9", 8009, TransportType.TCP),
+        ]
+    )
+    assert events(queue) == [CHANGED]
+    first, second = read(bench, queue)[1][-2:]
+    assert (first.subtype, first.trtype, first.adrfam) == (1, 1, AddressFamily.IPV4)
+    assert (first.traddr, first.trsvcid) == ("10.0.0.9", "4420")
+    assert (first.subnqn, first.rdma_cms) == ("nqn.2014-08.org.example:central", 1)
+    assert (second.subnqn, second.trtype, second.adrfam) == (DISCOVERY_NQN, 3, AddressFamily.IPV6)
+    assert second.encode()[768:] == bytes(256), "no RDMA address where there is no RDMA"
+
+
+def test_a_unique_discovery_nqn() -> None:
+    unique = "nqn.2014-08.org.example:discovery"
+    bench = Bench(core=Core(unique))
+    bench.core.add_port(Port(1, "10.0.0.1", 4420))
+    for nqn in (DISCOVERY_NQN, unique):
+        queue = bench.admin(subnqn=nqn)
+        data = bench.do(queue, commands.identify(), length=4096).data
+        assert IdentifyController.decode(data).subnqn == unique
+        assert [e.subnqn for e in read(bench, queue)[1]] == [unique, NQN]
 
 
 def test_a_log_read_in_pages_has_one_generation(bench: Bench) -> None:
@@ -47,27 +166,52 @@ def test_a_log_read_in_pages_has_one_generation(bench: Bench) -> None:
     first, entries = read(bench, queue)
     again, _ = read(bench, queue)
     assert first.genctr == again.genctr
-    parts = [
-        bench.do(
-            queue, commands.get_log_page(LogId.DISCOVERY, 512, offset=at, nsid=0), length=512
-        ).data
-        for at in range(0, 2048, 512)
-    ]
+    parts = [part(bench, queue, at, 512) for at in range(0, 3072, 512)]
     assert decode_discovery_log(b"".join(parts)) == (first, entries)
+    assert part(bench, queue, 1020, 2056) == b"".join(parts)[1020:].ljust(2056, b"\0")
     bench.core.add_subsystem(Subsystem(NQN + "2", "2"))
     changed, _ = read(bench, queue)
-    assert changed.genctr != first.genctr
+    assert changed.genctr > first.genctr
 
 
-def test_event_of_a_change(bench: Bench) -> None:
-    queue = bench.admin(subnqn=DISCOVERY_NQN)
-    assert queue.controller is not None
-    sqe = commands.set_features(FeatureId.ASYNC_EVENT_CONFIGURATION, 1 << 31)
-    assert bench.do(queue, sqe).status == 0
+def test_a_change_under_a_reading_shows_at_its_end(bench: Bench) -> None:
+    """The pages go together whatever happens meanwhile; the header that is read last tells."""
+    queue = listen_for_changes(bench)
+    before = read(bench, queue)
+    header = part(bench, queue, 0, 1024)
+    first = part(bench, queue, 1024, 1024)
+    bench.core.add_port(Port(2, "10.0.0.0", 4420))
+    bench.core.add_subsystem(Subsystem(NQN + "0", "0", allow_any_host=True))
+    assert events(queue) == [CHANGED]
+    second = part(bench, queue, 2048, 1024, rae=False)
+    assert decode_discovery_log(header + first + second) == before
+    again = DiscoveryHeader.decode(part(bench, queue, 0, 1024))
+    assert again.genctr > before[0].genctr
+    assert again.numrec == 6
+
+
+def test_an_event_is_not_lost_to_a_reading_that_was_under_way(bench: Bench) -> None:
+    queue = listen_for_changes(bench)
+    part(bench, queue, 0, 1024)
+    bench.core.discovery_changed()
+    assert events(queue) == [CHANGED]
     assert bench.run(queue, commands.async_event_request()) is None
-    bench.core.add_subsystem(Subsystem(NQN + "2", "2"))
-    ((_, completion),) = queue.controller.events.take()
-    assert AsyncEvent.decode(completion.dw0) == AsyncEvent(2, 0xF0, 0x70)
+    bench.core.discovery_changed()
+    assert events(queue) == [], "told once, until the host has read it"
+    part(bench, queue, 1024, 1024, rae=False)  # a page of the old log: it has not read the new
+    bench.core.discovery_changed()
+    assert events(queue) == []
+    part(bench, queue, 0, 1024, rae=False)
+    bench.core.discovery_changed()
+    assert events(queue) == [CHANGED]
+
+
+def test_whom_a_change_concerns(bench: Bench) -> None:
+    mine, others = listen_for_changes(bench), listen_for_changes(bench, hostnqn=HOST + "x")
+    bench.core.add_subsystem(Subsystem(NQN + "2", "2", hosts=frozenset({HOST})))
+    assert (events(mine), events(others)) == ([CHANGED], [])
+    bench.core.add_port(Port(2, "10.0.0.2", 4420))
+    assert (events(mine), events(others)) == ([], [CHANGED])
 
 
 def test_discovery_controller(bench: Bench) -> None:

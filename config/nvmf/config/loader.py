@@ -72,7 +72,10 @@ def json_schema() -> dict[str, Any]:
 
 
 def _anchor(data: dict[str, Any], base: Path) -> None:
-    """Make relative paths of namespaces start at base."""
+    """Make relative paths start at base."""
+    target = data.get("target")
+    if isinstance(target, dict) and isinstance(target.get("state_dir"), str):
+        target["state_dir"] = str(base / target["state_dir"])
     subsystems = data.get("subsystem")
     for subsystem in subsystems if isinstance(subsystems, list) else []:
         namespaces = subsystem.get("namespace") if isinstance(subsystem, dict) else None

@@ -69,6 +69,10 @@ class TargetConfig(Model):
     """Transfer buffers a reactor."""
     max_queues: StrictInt = Field(4096, ge=1, le=65535)
     """Connections altogether."""
+    state_dir: Path | None = None
+    """Folder for what outlives the target; $STATE_DIRECTORY of systemd where left out."""
+    discovery_nqn: Nqn | None = None
+    """NQN of the discovery subsystem beside the well-known one: hosts tell targets apart by it."""
 
     @field_validator("buffer_size")
     @classmethod
@@ -125,6 +129,34 @@ class PortConfig(Model):
             return str(ipaddress.ip_address(value))
         except ValueError:
             raise ValueError(f"{value!r} is not a numeric IPv4 or IPv6 address") from None
+
+
+class ReferralConfig(Model):
+    """[[referral]]: another discovery service that hosts are told of."""
+
+    traddr: str
+    """Its address, numeric."""
+    trsvcid: StrictInt = Field(4420, ge=1, le=65535)
+    """Its port."""
+    trtype: Literal["rdma", "tcp"] = "rdma"
+    adrfam: Literal["ipv4", "ipv6"] | None = None
+    """That of traddr, which is what it is where left out."""
+    nqn: Nqn = DISCOVERY_NQN
+    """Its subsystem, where it has a unique one."""
+
+    @model_validator(mode="after")
+    def _together(self) -> Self:
+        try:
+            address = ipaddress.ip_address(self.traddr)
+        except ValueError:
+            raise ValueError(
+                f"traddr {self.traddr!r} is not a numeric IPv4 or IPv6 address"
+            ) from None
+        if address.is_unspecified:
+            raise ValueError(f"traddr {self.traddr} is no address that a host can go to")
+        if self.adrfam is not None and self.adrfam != f"ipv{address.version}":
+            raise ValueError(f"traddr {self.traddr} is not of adrfam {self.adrfam}")
+        return self
 
 
 class NamespaceConfig(Model):
@@ -252,11 +284,15 @@ class Config(Model):
     rpc: RpcConfig = RpcConfig()
     ports: tuple[PortConfig, ...] = Field((PortConfig(),), alias="port")
     subsystems: tuple[SubsystemConfig, ...] = Field((), alias="subsystem")
+    referrals: tuple[ReferralConfig, ...] = Field((), alias="referral")
 
     @model_validator(mode="after")
     def _together(self) -> Self:
         if not self.ports:
             raise ValueError("a target needs a port")
+        if self.target.discovery_nqn in {s.nqn for s in self.subsystems}:
+            raise ValueError("discovery_nqn is the NQN of a subsystem")
+        _unique((f"{r.trtype} {r.traddr}:{r.trsvcid}" for r in self.referrals), "referral")
         _unique((s.nqn for s in self.subsystems), "subsystem nqn")
         _unique((f"{p.traddr}:{p.trsvcid}" for p in self.ports if p.trsvcid), "port")
         every = [n for s in self.subsystems for n in s.namespaces]

@@ -19,6 +19,7 @@ from nvmf.initiator import discovery_log
 from nvmf.spec.fabrics import (
     AddressFamily,
     DiscoveryEntry,
+    EntryFlags,
     RdmaProvider,
     SubsystemType,
     TransportType,
@@ -76,6 +77,7 @@ def _fields(entry: DiscoveryEntry) -> dict[str, object]:
         "traddr": entry.traddr,
         "cntlid": entry.cntlid,
         "asqsz": entry.asqsz,
+        "eflags": _eflags(entry.eflags),
     }
     if entry.trtype == TransportType.RDMA:
         fields |= {
@@ -85,6 +87,17 @@ def _fields(entry: DiscoveryEntry) -> dict[str, object]:
             "rdma_pkey": f"{entry.rdma_pkey:#06x}",
         }
     return fields
+
+
+_EFLAGS = {
+    EntryFlags.PERSISTENT: "explicit discovery connections",
+    EntryFlags.DUPLICATE: "duplicate discovery information",
+    EntryFlags.NO_CDC: "no cdc connectivity",
+}
+
+
+def _eflags(value: int) -> str:
+    return ", ".join(text for flag, text in _EFLAGS.items() if value & flag) or "none"
 
 
 _SUBTYPES = {

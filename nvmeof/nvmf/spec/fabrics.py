@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import IntEnum
+from enum import IntEnum, IntFlag
 from typing import Annotated, Self
 
 from nvmf.spec.layout import Register, Structure, ascii_, bits, raw, u8, u16, u64, utf8
@@ -196,6 +196,29 @@ class SubsystemType(IntEnum):
     CURRENT_DISCOVERY = 3
 
 
+class EntryFlags(IntFlag):
+    """EFLAGS of a discovery log entry."""
+
+    DUPLICATE = 1 << 0
+    """DUPRETINFO: the ports with this flag give the same log."""
+    PERSISTENT = 1 << 1
+    """EPCSD: connections to this discovery controller may be kept."""
+    NO_CDC = 1 << 2
+    """NCC: no connection to a centralized discovery controller."""
+
+
+class LogOptions(IntFlag):
+    """Log specific parameter of Get Log Page for the discovery log; LIDSP of what is supported;
+    and DLPF, what the log that came is."""
+
+    EXTENDED = 1 << 0
+    """EXTDLPE: extended entries."""
+    PORT_LOCAL = 1 << 1
+    """PLEO: entries only of the port that the command came by."""
+    ALL_SUBSYSTEMS = 1 << 2
+    """ALLSUBE: all entries, whoever asks."""
+
+
 class RdmaProvider(IntEnum):
     """RDMA_PRTYPE of a discovery log entry."""
 
@@ -224,6 +247,8 @@ class DiscoveryHeader(Structure):
     """Changes whenever the page does."""
     numrec: Annotated[int, u64(8)] = 0
     recfmt: Annotated[int, u16(16)] = 0
+    dlpf: Annotated[int, u8(18)] = 0
+    """LogOptions."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -138,11 +138,11 @@ def decode_effects(data: bytes) -> tuple[dict[int, Effects], dict[int, Effects]]
     return tables[0], tables[1]
 
 
-def encode_supported_pages(lids: Iterable[int]) -> bytes:
-    """1024 bytes: which log pages there are (figure 204)."""
+def encode_supported_pages(lids: Iterable[int], specific: Mapping[int, int] | None = None) -> bytes:
+    """1024 bytes: which log pages there are (figure 204), with the LIDSP of some."""
     words = [0] * 256
     for lid in lids:
-        words[lid] = 1
+        words[lid] = 1 | (specific or {}).get(lid, 0) << 16
     return struct.pack("<256I", *words)
 
 

@@ -20,7 +20,7 @@ from nvmf.target.diff import Difference, SubsystemChange, mask, served
 from nvmf.target.namespace import Namespace
 from nvmf.target.ports import OpenPort, Ports
 from nvmf.target.storage import Storage
-from nvmf.target.stores import ServerError, make_subsystem
+from nvmf.target.stores import ServerError, make_referral, make_subsystem
 from nvmf.target.subsystem import Subsystem
 
 log = logging.getLogger("nvmf.target")
@@ -180,6 +180,8 @@ class Change:
             self._connections.disconnect(opened)
         for opened in self._listening:
             self._ports.show(opened)
+        if difference.referrals is not None:
+            self._core.set_referrals(make_referral(config) for config in difference.referrals)
 
     def _shown(self, config: SubsystemConfig) -> dict[int, tuple[Namespace, frozenset[str] | None]]:
         return {

@@ -8,16 +8,20 @@ host gets, and never reaches another command or connection.
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from nvmf.spec.fabrics import MAX_CNTLID, DiscoveryEntry
+from nvmf.spec.fabrics import MAX_CNTLID
+from nvmf.spec.nqn import DISCOVERY_NQN
 from nvmf.spec.opcodes import AdminOpcode, FabricsType, IoOpcode
 from nvmf.spec.sqe import Sqe
 from nvmf.spec.status import Status, StatusError
 from nvmf.target import admin, discovery, fabrics
 from nvmf.target.cm import CmLimits
 from nvmf.target.controller import Controller
-from nvmf.target.discovery import Port
+from nvmf.target.discovery import Port, Referral, View
+from nvmf.target.discoverylog import discovery_handlers
+from nvmf.target.generation import Generation
 from nvmf.target.queue import Queue
 from nvmf.target.request import Completion, Request, check_flags
 from nvmf.target.subsystem import Subsystem, serial_of
@@ -41,19 +45,22 @@ class Limits:
 class Core:
     """Subsystems, controllers and discovery of one target."""
 
-    def __init__(self) -> None:
-        self.discovery = discovery.discovery_subsystem(serial_of("discovery"))
+    def __init__(self, discovery_nqn: str = DISCOVERY_NQN) -> None:
+        self.discovery = discovery.discovery_subsystem(serial_of("discovery"), discovery_nqn)
         self.subsystems: dict[str, Subsystem] = {self.discovery.nqn: self.discovery}
         self.ports: list[Port] = []
-        self.genctr = 1
-        """Generation of the discovery log."""
+        self.referrals: list[Referral] = []
+        self.generation = Generation()
+        """Of the discovery log."""
         self._last_cntlid = 0
         self._controllers: dict[int, Controller] = {}
         """By controller identifier, which is one of the whole target."""
         self._leaving: list[Subsystem] = []
         """Removed subsystems whose last connections are about to end."""
         self._limits = Limits()
-        self._discovery_handlers = discovery.discovery_handlers(self._discovery_log)
+        self._discovery_handlers = discovery_handlers(
+            self._discovery_view, lambda: self.generation.value
+        )
         self._logged: dict[Queue, int] = {}
 
     # ---- what there is ----
@@ -64,7 +71,7 @@ class Core:
             raise ValueError(f"there is a subsystem {subsystem.nqn} already")
         self.subsystems[subsystem.nqn] = subsystem
         self._find_limits()
-        self.discovery_changed()
+        self.discovery_changed(subsystem)
 
     def remove_subsystem(self, nqn: str) -> None:
         """Take a subsystem away, with its namespaces detached before, and disconnect its hosts."""
@@ -73,7 +80,7 @@ class Core:
         for controller in list(subsystem.controllers.values()):
             controller.fail()
         self._find_limits()
-        self.discovery_changed()
+        self.discovery_changed(subsystem)
         self.tidy(subsystem)
 
     def tidy(self, subsystem: Subsystem) -> None:
@@ -93,15 +100,24 @@ class Core:
         self.ports.remove(port)
         self.discovery_changed()
 
-    def discovery_changed(self) -> None:
-        """The discovery log is another one now."""
-        self.genctr += 1
+    def set_referrals(self, referrals: Iterable[Referral]) -> None:
+        """Refer hosts to these other discovery services, and to no others."""
+        self.referrals = list(referrals)
+        self.discovery_changed()
+
+    def discovery_changed(self, subsystem: Subsystem | None = None) -> None:
+        """The discovery log is another one now: what is offered, where, or to whom.
+
+        Where only entries of one subsystem are, hosts that may not use it hear nothing of it.
+        """
+        self.generation.advance()
         for controller in self.discovery.controllers.values():
-            controller.discovery_changed()
+            if subsystem is None or subsystem.allows(controller.hostnqn):
+                controller.discovery_changed()
 
     def find_subsystem(self, nqn: str) -> Subsystem | None:
-        """The subsystem of this name."""
-        return self.subsystems.get(nqn)
+        """The subsystem of this name; the discovery subsystem has its well-known one besides."""
+        return self.discovery if nqn == DISCOVERY_NQN else self.subsystems.get(nqn)
 
     def controllers(self) -> list[Controller]:
         """All controllers."""
@@ -152,11 +168,17 @@ class Core:
             in_capsule=max((s.in_capsule for s in every), default=0),
         )
 
-    def _discovery_log(self, controller: Controller) -> tuple[int, list[DiscoveryEntry]]:
-        found = discovery.entries(
-            self.ports, self.subsystems.values(), controller.hostnqn, controller.admin.local
+    def _discovery_view(self, controller: Controller) -> View:
+        return discovery.View(
+            tuple(self.ports),
+            tuple(self.referrals),
+            tuple(
+                subsystem.nqn
+                for subsystem in self.subsystems.values()
+                if not subsystem.discovery and subsystem.allows(controller.hostnqn)
+            ),
+            self.discovery.nqn,
         )
-        return self.genctr, found
 
     # ---- commands ----
 

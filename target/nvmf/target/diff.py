@@ -7,7 +7,13 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from nvmf.config.models import Config, NamespaceConfig, PortConfig, SubsystemConfig
+from nvmf.config.models import (
+    Config,
+    NamespaceConfig,
+    PortConfig,
+    ReferralConfig,
+    SubsystemConfig,
+)
 
 SUBSYSTEM_LIVE = {"nqn", "namespaces", "allow_any_host", "hosts"}
 """Keys of a subsystem that change while its hosts are connected; others make it another one."""
@@ -45,9 +51,12 @@ class Difference:
     removed: list[SubsystemConfig] = field(default_factory=list)
     added: list[SubsystemConfig] = field(default_factory=list)
     changed: list[SubsystemChange] = field(default_factory=list)
+    referrals: tuple[ReferralConfig, ...] | None = None
+    """All there are to be; None: they stay as they are."""
 
     def __bool__(self) -> bool:
-        return any((self.ports_removed, self.ports_added, self.removed, self.added, self.changed))
+        parts = (self.ports_removed, self.ports_added, self.removed, self.added, self.changed)
+        return any(parts) or self.referrals is not None
 
     def sentence(self) -> str:
         """For logs: how much of what."""
@@ -55,6 +64,7 @@ class Difference:
         counts = (
             (len(self.ports_added), "port added", "ports added"),
             (len(self.ports_removed), "port removed", "ports removed"),
+            (int(self.referrals is not None), "list of referrals changed", ""),
             (len(self.added), "subsystem added", "subsystems added"),
             (len(self.removed), "subsystem removed", "subsystems removed"),
             (sum(c.rebuilt for c in spaces), "subsystem made anew", "subsystems made anew"),
@@ -82,6 +92,7 @@ def compare(old: Config, new: Config, follow: Iterable[tuple[str, int]] = ()) ->
     """From old to new.  follow: namespaces (NQN, NSID) that take the size of their file again."""
     found = Difference()
     found.ports_removed, found.ports_added = _ports(old.ports, new.ports)
+    found.referrals = new.referrals if old.referrals != new.referrals else None
     before = {s.nqn: s for s in old.subsystems}
     after = {s.nqn: s for s in new.subsystems}
     found.removed = [s for nqn, s in before.items() if nqn not in after]

@@ -4,30 +4,22 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Callable, Iterable
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from nvmf.spec.fabrics import (
     TREQ_SQ_FLOW_CONTROL_OPTIONAL,
     AddressFamily,
     DiscoveryEntry,
+    EntryFlags,
     RdmaProvider,
     SubsystemType,
-    encode_discovery_log,
+    TransportType,
 )
 from nvmf.spec.nqn import DISCOVERY_NQN
-from nvmf.spec.opcodes import AdminOpcode, LogId
-from nvmf.spec.status import Status, StatusError
-from nvmf.target.admin import ADMIN_HANDLERS
 from nvmf.target.cm import ADMIN_QUEUE_DEPTH
-from nvmf.target.controller import Controller
-from nvmf.target.logpages import cut, parse
 from nvmf.target.queue import Address
-from nvmf.target.request import Completion, Handler, Request
 from nvmf.target.subsystem import Subsystem
-
-MAX_LOG_TRANSFER = 1 << 20
-"""Bytes of the discovery log that one command reads at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,15 +33,28 @@ class Port:
     provider: RdmaProvider = RdmaProvider.NONE
 
 
-def discovery_subsystem(serial: str) -> Subsystem:
+@dataclass(frozen=True, slots=True)
+class Referral:
+    """Another discovery service that hosts are told of."""
+
+    traddr: str
+    """Numeric."""
+    trsvcid: int
+    trtype: TransportType = TransportType.RDMA
+    nqn: str = DISCOVERY_NQN
+    portid: int = 0
+
+
+def discovery_subsystem(serial: str, nqn: str = DISCOVERY_NQN) -> Subsystem:
     """The subsystem that is always there, for every host."""
     return Subsystem(
-        nqn=DISCOVERY_NQN,
+        nqn=nqn,
         serial=serial,
         model="nvmeof-rdma discovery",
         allow_any_host=True,
         in_capsule=0,
         max_io_queues=0,
+        discovery=True,
     )
 
 
@@ -69,52 +74,80 @@ def reachable(port: Port, local: Address) -> str | None:
     return str(there) if here.is_loopback == there.is_loopback else None
 
 
-def entries(
-    ports: Iterable[Port], subsystems: Iterable[Subsystem], hostnqn: str, local: Address
-) -> list[DiscoveryEntry]:
-    """An entry for each subsystem that the host may use, on each port that it can reach."""
-    allowed = [s for s in subsystems if not s.discovery and s.allows(hostnqn)]
-    found: list[DiscoveryEntry] = []
-    for port in ports:
-        traddr = reachable(port, local)
-        if traddr is None:
-            continue
-        family = AddressFamily.IPV6 if ":" in traddr else AddressFamily.IPV4
-        found += [
-            DiscoveryEntry(
-                adrfam=family,
-                subtype=SubsystemType.NVME,
-                # Nothing said of a secure channel, as nvmet: nvme-cli knows no name for more.
-                treq=TREQ_SQ_FLOW_CONTROL_OPTIONAL,
-                portid=port.portid,
-                asqsz=ADMIN_QUEUE_DEPTH,
-                trsvcid=str(port.trsvcid),
-                subnqn=subsystem.nqn,
-                traddr=traddr,
-                rdma_prtype=port.provider,
-            )
-            for subsystem in allowed
-        ]
-    return found
+@dataclass(frozen=True, slots=True)
+class View:
+    """What one host may be told, wherever it asks."""
+
+    ports: tuple[Port, ...]
+    referrals: tuple[Referral, ...]
+    subsystems: tuple[str, ...]
+    """NQNs of those that the host may use."""
+    discovery_nqn: str = DISCOVERY_NQN
+
+    def entries(self, local: Address, *, port_local: bool = False) -> Iterator[DiscoveryEntry]:
+        """The log for a host that connected to local, in the order of nvmet.
+
+        First this discovery service itself on each of its ports, then the subsystems on each,
+        then other services.  port_local: only the port that the host came by counts.
+        """
+        there = self._addresses(local)
+        shown = [(p, a) for p, a in there if not port_local or _is_port(p, a, local)]
+        for port, traddr in shown:
+            flags = EntryFlags.PERSISTENT
+            if self._addresses((traddr, port.trsvcid)) == there:
+                flags |= EntryFlags.DUPLICATE
+            yield _entry(port, traddr, self.discovery_nqn, SubsystemType.CURRENT_DISCOVERY, flags)
+        for port, traddr in shown:
+            for nqn in self.subsystems:
+                yield _entry(port, traddr, nqn, SubsystemType.NVME)
+        for referral in self.referrals:
+            yield _referral(referral)
+
+    def _addresses(self, local: Address) -> list[tuple[Port, str]]:
+        """The ports that a host which connected to local reaches, with their address for it."""
+        found = ((port, reachable(port, local)) for port in self.ports)
+        return [(port, traddr) for port, traddr in found if traddr is not None]
 
 
-LogSource = Callable[[Controller], tuple[int, list[DiscoveryEntry]]]
-"""Generation counter and entries, for one discovery controller."""
+def _is_port(port: Port, traddr: str, local: Address) -> bool:
+    return (traddr, port.trsvcid) == (plain_address(local[0]), local[1])
 
 
-def discovery_handlers(source: LogSource) -> dict[int, Handler]:
-    """Admin commands of discovery controllers."""
+def _family(traddr: str) -> AddressFamily:
+    return AddressFamily.IPV6 if ":" in traddr else AddressFamily.IPV4
 
-    def get_log_page(controller: Controller, request: Request) -> Completion:
-        log = parse(request, MAX_LOG_TRANSFER)
-        if log.lid != LogId.DISCOVERY:
-            raise StatusError(Status.INVALID_LOG_PAGE, f"there is no log page {log.lid:02x}h")
-        data = cut(encode_discovery_log(*source(controller)), log)
-        if not log.rae:
-            controller.events.log_read(log.lid)
-        return Completion(data=data)
 
-    handlers = dict(ADMIN_HANDLERS)
-    del handlers[AdminOpcode.ABORT]
-    handlers[AdminOpcode.GET_LOG_PAGE] = get_log_page
-    return handlers
+def _entry(
+    port: Port, traddr: str, nqn: str, subtype: SubsystemType, flags: int = 0
+) -> DiscoveryEntry:
+    return DiscoveryEntry(
+        adrfam=_family(traddr),
+        subtype=subtype,
+        # Nothing said of a secure channel, as nvmet: nvme-cli knows no name for more.
+        treq=TREQ_SQ_FLOW_CONTROL_OPTIONAL,
+        portid=port.portid,
+        asqsz=ADMIN_QUEUE_DEPTH,
+        eflags=flags,
+        trsvcid=str(port.trsvcid),
+        subnqn=nqn,
+        traddr=traddr,
+        rdma_prtype=port.provider,
+    )
+
+
+def _referral(referral: Referral) -> DiscoveryEntry:
+    # Of another target: nothing is known of its ports but where one is.
+    rdma = referral.trtype == TransportType.RDMA
+    return DiscoveryEntry(
+        trtype=referral.trtype,
+        adrfam=_family(referral.traddr),
+        subtype=SubsystemType.REFERRAL,
+        portid=referral.portid,
+        asqsz=ADMIN_QUEUE_DEPTH,
+        trsvcid=str(referral.trsvcid),
+        subnqn=referral.nqn,
+        traddr=referral.traddr,
+        rdma_qptype=1 if rdma else 0,
+        rdma_prtype=RdmaProvider.NONE if rdma else 0,
+        rdma_cms=1 if rdma else 0,
+    )

@@ -11,7 +11,13 @@ from typing import Any, TypeAlias
 
 from pydantic import ValidationError
 
-from nvmf.config.models import Config, NamespaceConfig, PortConfig, SubsystemConfig
+from nvmf.config.models import (
+    Config,
+    NamespaceConfig,
+    PortConfig,
+    ReferralConfig,
+    SubsystemConfig,
+)
 from nvmf.config.words import expectation
 
 Edit: TypeAlias = Callable[[Config], Config]
@@ -230,4 +236,23 @@ def remove_port(config: Config, traddr: str, trsvcid: int) -> Config:
     if len(config.ports) == 1:
         raise EditError(f"{traddr}:{trsvcid} is the only port: a target needs one")
     changed: Config = _with(config, ports=tuple(p for p in config.ports if p is not port))
+    return changed
+
+
+# ---- referrals ----
+
+
+def add_referral(config: Config, referral: ReferralConfig) -> Config:
+    """Another discovery service that hosts are told of."""
+    changed: Config = _with(config, referrals=(*config.referrals, referral))
+    return changed
+
+
+def remove_referral(config: Config, traddr: str, trsvcid: int, trtype: str = "rdma") -> Config:
+    """One less."""
+    place = (trtype, traddr, trsvcid)
+    kept = tuple(r for r in config.referrals if (r.trtype, r.traddr, r.trsvcid) != place)
+    if len(kept) == len(config.referrals):
+        raise EditError(f"there is no referral to {trtype} {traddr}:{trsvcid}")
+    changed: Config = _with(config, referrals=kept)
     return changed

@@ -123,16 +123,21 @@ PAGES: dict[LogId, _Page] = {
 """What I/O controllers have."""
 
 
+def check_offset(log: LogRequest, size: int) -> None:
+    """Invalid Field where the offset is beyond a page of size bytes, or not a multiple of 4."""
+    if log.offset_is_index or log.offset % 4 or log.offset > size:
+        kind = "index" if log.offset_is_index else "byte"
+        raise StatusError(
+            Status.INVALID_FIELD, f"log page {log.lid:02x}h of {size} at {kind} {log.offset}"
+        )
+
+
 def cut(page: bytes, log: LogRequest) -> bytes:
     """The part of a page that was asked for, zeroes beyond its end (undefined there).
 
-    Invalid Field where the offset is beyond the page or not a multiple of 4.
+    Invalid Field as check_offset() has it.
     """
-    if log.offset_is_index or log.offset % 4 or log.offset > len(page):
-        kind = "index" if log.offset_is_index else "byte"
-        raise StatusError(
-            Status.INVALID_FIELD, f"log page {log.lid:02x}h of {len(page)} at {kind} {log.offset}"
-        )
+    check_offset(log, len(page))
     return page[log.offset : log.offset + log.length].ljust(log.length, b"\0")
 
 

@@ -12,16 +12,20 @@ import contextlib
 import importlib
 import logging
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
 from nvmf.config.models import Config
+from nvmf.spec.nqn import DISCOVERY_NQN
 from nvmf.target.apply import Change
 from nvmf.target.connection import Dispatcher
 from nvmf.target.connections import Connections
 from nvmf.target.core import Core
 from nvmf.target.diff import AT_START, Difference, compare
 from nvmf.target.edit import Edit
+from nvmf.target.generation import Generation
 from nvmf.target.ports import Listening, Ports
+from nvmf.target.state import state_folder
 from nvmf.target.storage import Storage
 from nvmf.target.stores import ServerError
 
@@ -57,7 +61,7 @@ class Server:
         engine: Any = None,
     ) -> None:
         self.config = config
-        self.core = Core()
+        self.core = Core(config.target.discovery_nqn or DISCOVERY_NQN)
         self._announce = listening
         self._engine = engine if engine is not None else importlib.import_module("nvmf.engine")
         self._target: Any = None
@@ -94,6 +98,7 @@ class Server:
         if options:
             self._engine.set_iwarp_options(**options)
         target = self.config.target
+        await self._restore(target.state_dir)
         self._target = self._engine.Target(
             reactors=target.reactors,
             cpus=list(target.cpus) if target.cpus is not None else None,
@@ -108,6 +113,17 @@ class Server:
         self._ports = Ports(self._engine, self.core, self._connections.event, self._announce)
         loop.add_reader(self._target.fileno(), self._upcalls)
         await self._apply(compare(Config.model_construct(ports=(), subsystems=()), self.config))
+
+    async def _restore(self, configured: Path | None) -> None:
+        """What earlier runs left in the state folder."""
+        loop = asyncio.get_running_loop()
+        try:
+            folder = await loop.run_in_executor(None, state_folder, configured)
+        except OSError as error:
+            raise ServerError(
+                f"the state folder {error.filename} cannot be made: {error.strerror}"
+            ) from error
+        self.core.generation = await loop.run_in_executor(None, Generation, folder)
 
     # ---- changes while it runs ----
 

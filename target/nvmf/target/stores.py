@@ -6,7 +6,9 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from nvmf.config.models import NamespaceConfig, SubsystemConfig
+from nvmf.config.models import NamespaceConfig, ReferralConfig, SubsystemConfig
+from nvmf.spec.fabrics import TransportType
+from nvmf.target.discovery import Referral
 from nvmf.target.namespace import Identity, Namespace
 from nvmf.target.subsystem import Subsystem, serial_of
 
@@ -48,6 +50,12 @@ def make_subsystem(engine: Any, target: Any, config: SubsystemConfig) -> Subsyst
         fence=target.fence,
         make_table=lambda: engine.NamespaceTable(target, config.max_namespaces),
     )
+
+
+def make_referral(config: ReferralConfig) -> Referral:
+    """What hosts are told of another discovery service."""
+    kind = TransportType[config.trtype.upper()]
+    return Referral(config.traddr, config.trsvcid, kind, config.nqn)
 
 
 def make_namespace(

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from nvmf.spec.nqn import DISCOVERY_NQN
 from nvmf.target.gates import EngineGates, NoGates
 from nvmf.target.namespace import Namespace
 
@@ -69,6 +68,8 @@ class Subsystem:
     """I/O queues a controller."""
     queue_size: int = 128
     """Entries of an I/O queue at most."""
+    discovery: bool = False
+    """Whether it is the discovery subsystem."""
     make_gates: Callable[[], EngineGates] = NoGates
     """Gates for the I/O queues of a controller (nvmf.engine.Gates)."""
     fence: Callable[[list[Any], int, Callable[[], None]], None] | None = None
@@ -92,11 +93,6 @@ class Subsystem:
     def namespaces(self) -> Mapping[int, Namespace]:
         """All of them; what a host sees is its controller's."""
         return self._all.namespaces
-
-    @property
-    def discovery(self) -> bool:
-        """Whether it is the discovery subsystem."""
-        return self.nqn == DISCOVERY_NQN
 
     def allows(self, hostnqn: str) -> bool:
         """Whether a host may connect."""
