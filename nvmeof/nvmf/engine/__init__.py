@@ -24,6 +24,7 @@ from nvmf.engine._engine import (
     bench,
     bench_cancel,
     list_devices,
+    resources,
     set_iwarp_options,
     verbs_available,
 )
@@ -51,6 +52,7 @@ __all__ = [
     "bench",
     "bench_cancel",
     "list_devices",
+    "resources",
     "set_iwarp_options",
     "verbs_available",
 ]

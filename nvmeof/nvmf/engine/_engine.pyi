@@ -48,6 +48,10 @@ def list_devices(kind: Literal["iwarp", "system"]) -> list[dict[str, Any]]:
     Empty where the table loads and there is no device.  Raises EngineError where it does not load.
     """
 
+def resources() -> dict[str, int]:
+    """pd, mr, cq, qp, cm_id: what this process holds of the embedded device right now, counted as
+    `rdma resource show` counts them of others."""
+
 # ---- target ----
 
 @final

@@ -166,6 +166,15 @@ cdef extern from "verbs/verbs.h" nogil:
     void iwarp_set_options(const iwarp_options *options)
     void iwarp_get_options(iwarp_options *options)
 
+cdef extern from "iwarp/stats.h" nogil:
+    struct iwarp_live:
+        unsigned pd
+        unsigned mr
+        unsigned cq
+        unsigned qp
+        unsigned cm_id
+    const iwarp_live *iwarp_get_live()
+
 cdef extern from "nvme.h" nogil:
     struct nvme_sqe:
         uint8_t opc

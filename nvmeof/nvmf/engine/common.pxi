@@ -131,6 +131,12 @@ def set_iwarp_options(*, crc=None, congestion=None, mpa_revision=None, first_fpd
     congestion_bytes = kept
 
 
+def resources():
+    """What the embedded device holds, counted."""
+    cdef const iwarp_live *live = iwarp_get_live()
+    return {"pd": live.pd, "mr": live.mr, "cq": live.cq, "qp": live.qp, "cm_id": live.cm_id}
+
+
 TRANSPORTS = {0: "InfiniBand", 1: "iWARP", 2: "usNIC", 3: "usNIC UDP", 4: "unspecified"}
 PORT_STATES = {0: "NOP", 1: "DOWN", 2: "INIT", 3: "ARMED", 4: "ACTIVE", 5: "ACTIVE_DEFER"}
 LINK_LAYERS = {0: "unspecified", 1: "InfiniBand", 2: "Ethernet"}

@@ -50,6 +50,7 @@ struct iw_id *iw_id_new(struct rdma_event_channel *channel, void *context, enum 
 		id->next->prev = &id->next;
 	iw_ids = id;
 	((struct iw_event_channel *)channel)->ids++;
+	iw_live.cm_id++;
 	return id;
 }
 
@@ -109,6 +110,7 @@ void iw_id_free(struct iw_id *id)
 	if (id->next)
 		id->next->prev = id->prev;
 	((struct iw_event_channel *)id->id.channel)->ids--;
+	iw_live.cm_id--;
 	free(id);
 }
 

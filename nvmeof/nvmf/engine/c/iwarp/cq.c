@@ -54,6 +54,7 @@ struct ibv_cq *iw_create_cq(struct ibv_context *context, int cqe, void *cq_conte
 			goto fail;
 		__atomic_fetch_add(&channel->refcnt, 1, __ATOMIC_RELEASE);
 	}
+	iw_live.cq++;
 	return &cq->cq;
 fail:;
 	int e = errno;
@@ -87,6 +88,7 @@ int iw_destroy_cq(struct ibv_cq *ibcq)
 	free(cq->staging);
 	free(cq->ring);
 	free(cq);
+	iw_live.cq--;
 	return 0;
 }
 

@@ -21,6 +21,7 @@ enum { EVENTS = 64, LOGS = 32 };
 pthread_mutex_t iw_cm_lock = PTHREAD_MUTEX_INITIALIZER;
 pthread_cond_t iw_cm_cond = PTHREAD_COND_INITIALIZER;
 struct iwarp_stats iw_stats;
+struct iwarp_live iw_live;
 struct iw_id *iw_ids, *iw_timed;
 
 static struct {
@@ -40,6 +41,11 @@ static void (*_Atomic event_log)(const char *peer, const char *what);
 const struct iwarp_stats *iwarp_get_stats(void)
 {
 	return &iw_stats;
+}
+
+const struct iwarp_live *iwarp_get_live(void)
+{
+	return &iw_live;
 }
 
 void iwarp_set_event_log(void (*log)(const char *peer, const char *what))

@@ -368,6 +368,7 @@ int iw_mpa_get(const uint8_t *buf, uint32_t have, bool reply, struct iw_mpa *m, 
 
 extern pthread_mutex_t iw_cm_lock;
 extern struct iwarp_stats iw_stats;
+extern struct iwarp_live iw_live;
 void iw_helper_kick(void);		/* any lock may be held */
 /* The same: qp ended and is to be reaped, or is stuck with something to send and is to be watched. */
 void iw_helper_attention(struct iw_qp *qp);

@@ -36,6 +36,7 @@ struct ibv_pd *iw_alloc_pd(struct ibv_context *context)
 	if (!pd)
 		return NULL;
 	pd->pd.context = context;
+	iw_live.pd++;
 	return &pd->pd;
 }
 
@@ -45,6 +46,7 @@ int iw_dealloc_pd(struct ibv_pd *ibpd)
 
 	if (atomic_load(&pd->users))
 		return EBUSY;
+	iw_live.pd--;
 	free(pd);
 	return 0;
 }
@@ -98,6 +100,7 @@ struct ibv_mr *iw_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int acces
 	atomic_store_explicit(head, mr, memory_order_release);
 	pthread_mutex_unlock(&iw_dev.lock);
 	iw_pd_ref(pd, 1);
+	iw_live.mr++;
 	return &mr->mr;
 }
 
@@ -124,6 +127,7 @@ int iw_dereg_mr(struct ibv_mr *ibmr)
 	}
 	pthread_mutex_unlock(&iw_dev.lock);
 	iw_pd_ref(mr->mr.pd, -1);
+	iw_live.mr--;
 	free(mr);
 	return 0;
 }

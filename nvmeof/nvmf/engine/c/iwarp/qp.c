@@ -35,6 +35,7 @@ void iw_qp_free(struct iw_qp *qp)
 		atomic_fetch_sub(&send->users, 1);
 		atomic_fetch_sub(&recv->users, 1);
 		iw_pd_ref(qp->qp.pd, -1);
+		iw_live.qp--;
 	}
 	pthread_mutex_destroy(&qp->qp.mutex);
 	pthread_cond_destroy(&qp->qp.cond);
@@ -101,6 +102,7 @@ struct iw_qp *iw_qp_create(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 	atomic_fetch_add(&iw_cq(attr->send_cq)->users, 1);
 	atomic_fetch_add(&iw_cq(attr->recv_cq)->users, 1);
 	iw_pd_ref(pd, 1);
+	iw_live.qp++;
 	attr->cap = qp->cap;
 
 	pthread_mutex_lock(&iw_dev.lock);

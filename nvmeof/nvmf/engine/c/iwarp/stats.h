@@ -20,6 +20,13 @@ struct iwarp_stats {
 /* The process's counters; always valid. */
 const struct iwarp_stats *iwarp_get_stats(void);
 
+/* What there is of each kind of object right now: made, and not destroyed yet. */
+struct iwarp_live {
+	atomic_uint pd, mr, cq, qp;
+	atomic_uint cm_id;		/* with those of requests that nobody has decided yet */
+};
+const struct iwarp_live *iwarp_get_live(void);
+
 /* Called on the helper thread, with no lock of the caller's held, for every refused handshake. */
 void iwarp_set_event_log(void (*log)(const char *peer, const char *what));
 
