@@ -11,6 +11,7 @@ import os
 import re
 import shlex
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -263,6 +264,22 @@ class Guest:
         said = qemu.read_text(errors="replace").strip() if qemu.exists() else ""
         end = "\n".join(f"  | {line}" for line in self.kernel_log().splitlines()[-40:])
         return f"QEMU said {said!r}, and the end of its kernel's log is\n{end}"
+
+    # ---- accidents --------------------------------------------------------------------------
+
+    def freeze(self) -> None:
+        """Stop its processors; its clock goes on."""
+        self._qemu.send_signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """Let them go on."""
+        self._qemu.send_signal(signal.SIGCONT)
+
+    def power_off(self) -> None:
+        """Pull the plug: nothing in it comes to an end, and no peer hears of it."""
+        self._dead = self._dead or "was switched off"
+        self._qemu.kill()
+        self._qemu.wait()
 
     # ---- the end ----------------------------------------------------------------------------
 

@@ -95,7 +95,7 @@ class KernelHost:
             if not self.guest.dead:
                 self.disconnect(nqn)
 
-    def wait_live(self, nqn: str, namespaces: int = 1, timeout: float = 20.0) -> Controller:
+    def wait_live(self, nqn: str, namespaces: int = 1, timeout: float = 120.0) -> Controller:
         """Wait until the controller is live, and that many namespaces are there."""
         end = time.monotonic() + timeout
         while True:

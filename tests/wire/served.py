@@ -12,6 +12,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
+from typing import Self
 
 SUBNQN = "nqn.2014-08.org.nvmexpress:uuid:5f0c1c9e-0000-4000-8000-000000000001"
 PRIVATE_NQN = "nqn.2014-08.org.nvmexpress:uuid:5f0c1c9e-0000-4000-8000-000000000002"
@@ -40,7 +41,11 @@ def config(
 
 
 class Served:
-    """One run of ``nvmeof target serve``."""
+    """One run of ``nvmeof target serve``, or of another program that serves a configuration."""
+
+    program: Sequence[str] = ("-m", "nvmf.cli.main", "target", "serve")
+    """What Python runs, before the configuration's path."""
+    stdin = subprocess.DEVNULL
 
     def __init__(self, folder: Path, text: str, *, wrapper: Sequence[str] = ()) -> None:
         self.folder = folder
@@ -48,9 +53,8 @@ class Served:
         (folder / "target.toml").write_text(text)
         self._log = (folder / "stderr.txt").open("ab")
         self.process = subprocess.Popen(
-            [*wrapper, sys.executable, "-m", "nvmf.cli.main", "target", "serve",
-             str(folder / "target.toml")],
-            stdout=subprocess.PIPE, stderr=self._log, stdin=subprocess.DEVNULL,
+            [*wrapper, sys.executable, *self.program, str(folder / "target.toml")],
+            stdout=subprocess.PIPE, stderr=self._log, stdin=self.stdin,
             env={**os.environ, "PYTHONUNBUFFERED": "1"},
         )  # fmt: skip
         self._reader = threading.Thread(target=self._read, daemon=True)
@@ -165,7 +169,7 @@ class Served:
         assert self.process.stdout is not None
         self.process.stdout.close()
 
-    def __enter__(self) -> "Served":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
