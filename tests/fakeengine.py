@@ -89,6 +89,15 @@ class Fenced:
         self.cookie = cookie
 
 
+class Faulted:
+    """A Write of a block at byte 8192 that found no room."""
+
+    opcode, status, error, offset, length = 1, 0x0081, errno.ENOSPC, 8192, 4096
+
+    def __init__(self, namespace: Any) -> None:
+        self.namespace = namespace
+
+
 class Listener:
     def __init__(self, address: tuple[str, int]) -> None:
         self.address, self.closed = address, False
@@ -126,6 +135,7 @@ class FakeEngine:
 
     Command, Closed, Retired, ConnectRequest = Command, Closed, Retired, ConnectRequest
     Fenced = Fenced
+    Faulted = Faulted
 
     def __init__(self) -> None:
         self.channels: dict[str, Any] = {}
@@ -189,11 +199,15 @@ class FakeEngine:
         class Namespace:
             def __init__(self, target: Any, nsid: int, store: Any) -> None:
                 self.nsid, self.store, self.closed = nsid, store, False
-                self.stats: dict[str, int] = {}
+                self.stats: dict[str, int] = {"errors": 1}
+                self.rearmed = 0
                 engine.namespaces.append(self)
 
             def resized(self) -> None:
                 self.blocks = self.store.size // self.store.block_size
+
+            def rearm(self) -> None:
+                self.rearmed += 1
 
             def close(self) -> None:
                 assert not self.store.closed

@@ -227,6 +227,46 @@ static void cases_sequence(void)
 	queue_close(q);
 }
 
+/* The file of a store becomes shorter: told once, and once more when that is asked for. */
+static void case_faults(struct queue *q)
+{
+	char path[] = "/tmp/nvmf-target-fault-XXXXXX";
+	int fd = mkstemp(path);
+	struct store_options file = { .kind = "file", .path = path, .block_size = 512 };
+	struct nvme_sqe sqe = sqe_io(q, NVME_OPC_READ, 1024, 8, 0);
+	struct target_namespace *ns = NULL;
+	struct store *store = NULL;
+
+	if (fd >= 0 && !ftruncate(fd, 1 << 20))
+		ns = lab_namespace(3, &file, &store);
+	CHECK(ns && !ftruncate(fd, 1 << 18), "a file that becomes shorter");
+	if (!ns)
+		return;
+	sqe.nsid = 3;
+	lab.fault_count = 0;
+	for (unsigned i = 0; i < 3; i++)
+		REFUSED(q, sqe, NVME_UNRECOVERED_READ_ERROR, "a read past its end");
+	CHECK(LAB_UNTIL(lab.fault_count) && lab.fault.opcode == NVME_OPC_READ &&
+	      lab.fault.status == NVME_UNRECOVERED_READ_ERROR && lab.fault.offset == 1024 * 512 &&
+	      lab.fault.length == 4096 && !lab.fault.error, "told of");
+	sqe = sqe_io(q, NVME_OPC_READ, 4096, 8, 0);
+	sqe.nsid = 3;
+	REFUSED(q, sqe, NVME_LBA_OUT_OF_RANGE | NVME_DNR, "a mistake of the host's");
+	CHECK(lab.fault_count == 1, "three commands failed, one is told: %u", lab.fault_count);
+	target_namespace_rearm(ns);
+	sqe = sqe_io(q, NVME_OPC_READ, 1032, 8, 0);
+	sqe.nsid = 3;
+	REFUSED(q, sqe, NVME_UNRECOVERED_READ_ERROR, "another read past its end");
+	CHECK(LAB_UNTIL(lab.fault_count == 2) && lab.fault.offset == 1032 * 512, "told again");
+	lab.retired_count = 0;
+	target_nstable_set(lab.table, 3, NULL);
+	CHECK(LAB_UNTIL(lab.retired_count == 1), "and taken away");
+	target_namespace_destroy(ns);
+	store_close(store);
+	close(fd);
+	unlink(path);
+}
+
 static void test_errors(void)
 {
 	struct target_options options = { .reactors = 1, .spin_us = 50 };
@@ -248,6 +288,7 @@ static void test_errors(void)
 	cases_upcalls(q);
 	cases_invalidate(q);
 	cases_conflict(q);
+	case_faults(q);
 	/* a response is here before the reactor has its send's completion */
 	LAB_UNTIL((target_qpair_stats(q->qp, &stats), !stats.outstanding));
 	CHECK(stats.malformed > 80 && stats.errors > stats.malformed && stats.outstanding == 0,

@@ -72,6 +72,8 @@ static struct lab {
 	unsigned retired_count;
 	struct target_fence *fenced;	/* the last */
 	unsigned fence_count;
+	struct target_fault fault;	/* the last one */
+	unsigned fault_count;
 	bool gone;			/* the target */
 	struct sockaddr_in address;
 } lab;
@@ -176,6 +178,10 @@ static inline void lab_upcalls(void)
 		case TARGET_UPCALL_FENCED:
 			lab.fenced = up->fence;
 			lab.fence_count++;
+			break;
+		case TARGET_UPCALL_FAULTED:
+			lab.fault = *target_namespace_fault(up->ns);
+			lab.fault_count++;
 			break;
 		}
 	}

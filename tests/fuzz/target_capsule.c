@@ -77,6 +77,10 @@ static void upcalls(struct run *r)
 
 	for (; up; up = next) {
 		next = up->next;
+		if (up->type == TARGET_UPCALL_FAULTED) {
+			target_namespace_rearm(up->ns);
+			continue;
+		}
 		REQUIRE(up->type == TARGET_UPCALL_COMMAND || up->type == TARGET_UPCALL_CLOSED);
 		if (up->type == TARGET_UPCALL_CLOSED) {
 			REQUIRE(!r->closed && *up->reason);

@@ -174,6 +174,11 @@ def test_fault(
             assert host.read(3, 1) == b"z" * 512
             other.write(9, b"y" * 512, nsid=2)
             assert other.read(9, 1, nsid=2) == b"y" * 512
+    assert one.end() == 0
+    name = opcode.name.title()
+    said = f"{name} of {blocks * 512} bytes at byte {bad * 512} failed with "
+    assert said in one.log, "the administrator is told, too"
+    assert f"{tmp_path / 'faulty.img'}: {os.strerror(error)}; " in one.log
 
 
 def test_failing_flush(serve: Serve, tmp_path: Path) -> None:

@@ -70,7 +70,7 @@ class Target:
     @property
     def reactors(self) -> int: ...
     def fileno(self) -> int: ...
-    def upcalls(self) -> list[Command | Closed | Retired | Fenced]: ...
+    def upcalls(self) -> list[Command | Closed | Retired | Fenced | Faulted]: ...
     def fence(self, qpairs: Iterable[Qpair], nsid: int = 0, cookie: object = None) -> None:
         """Wait for what these queue pairs have begun on a namespace (0: on any): one Fenced comes.
 
@@ -137,6 +137,8 @@ class Namespace:
     def resized(self) -> None: ...
     def gate(self, *, read: int = 0, write: int = 0, flush: int | None = None) -> None:
         """End commands of every host with a status instead of running them: see Gates.set."""
+    def rearm(self) -> None:
+        """Let the next command that the store fails be told by a Faulted; closed: nothing."""
     def close(self) -> None:
         """Free it: before it was in a table, or after its Retired; else EngineError (EBUSY)."""
 
@@ -227,6 +229,27 @@ class Closed:
 class Retired:
     @property
     def namespace(self) -> Namespace: ...
+
+@final
+class Faulted:
+    """The store of namespace failed a command.  The next Faulted comes after namespace.rearm()."""
+
+    @property
+    def namespace(self) -> Namespace: ...
+    @property
+    def opcode(self) -> int: ...
+    @property
+    def status(self) -> int:
+        """What the host got: SCT << 8 | SC, with DNR 0x4000."""
+    @property
+    def error(self) -> int:
+        """The errno that the store was given, 0 where it was given none."""
+    @property
+    def offset(self) -> int:
+        """Bytes."""
+    @property
+    def length(self) -> int:
+        """Bytes; 0 for a Flush."""
 
 @final
 class Qpair:

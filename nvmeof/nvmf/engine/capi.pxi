@@ -275,6 +275,7 @@ cdef extern from "target/target.h" nogil:
         TARGET_UPCALL_CLOSED
         TARGET_UPCALL_RETIRED
         TARGET_UPCALL_FENCED
+        TARGET_UPCALL_FAULTED
     struct target_upcall:
         target_upcall *next
         target_upcall_type type
@@ -302,6 +303,14 @@ cdef extern from "target/target.h" nogil:
         uint64_t media_errors
     void namespace_stats "target_namespace_stats"(const target_namespace *ns,
                                                   c_namespace_stats *stats)
+    struct target_fault:
+        uint64_t offset
+        uint64_t length
+        int error
+        uint16_t status
+        uint8_t opcode
+    const target_fault *target_namespace_fault(const target_namespace *ns)
+    void target_namespace_rearm(target_namespace *ns)
     target_nstable *target_nstable_create(c_target *t, uint32_t max_nsid)
     void target_nstable_destroy(target_nstable *table)
     int target_nstable_set(target_nstable *table, uint32_t nsid, target_namespace *ns)

@@ -78,6 +78,10 @@ cdef class Target:
                     out.append(retired_from(namespace))
             elif up.type == TARGET_UPCALL_FENCED:
                 out.append(fenced_from(self, <Fenced>up.cookie))
+            elif up.type == TARGET_UPCALL_FAULTED:
+                namespace = self._namespaces.get(<uintptr_t>up.ns)
+                if namespace is not None:
+                    out.append(faulted_from(namespace))
             up = following
         return out
 
@@ -181,6 +185,10 @@ cdef class Namespace:
     def resized(self):
         target_namespace_resized(self.get())
 
+    def rearm(self):
+        if self._ns != NULL:
+            target_namespace_rearm(self._ns)
+
     def close(self):
         cdef target_namespace *ns = self._ns
         if ns == NULL:
@@ -267,3 +275,33 @@ cdef class NamespaceTable:
         self._table = NULL
         self._target._tables.discard(self)
         target_nstable_destroy(table)
+
+
+@cython.final
+cdef class Faulted:
+    """The store of namespace failed a command."""
+
+    cdef readonly Namespace namespace
+    cdef readonly uint8_t opcode
+    cdef readonly uint16_t status
+    cdef readonly int error
+    cdef readonly uint64_t offset
+    cdef readonly uint64_t length
+
+    def __init__(self):
+        raise TypeError("a Faulted comes from Target.upcalls()")
+
+    def __repr__(self):
+        return f"<Faulted opcode {self.opcode:#04x} status {self.status:#06x} of {self.namespace!r}>"
+
+
+cdef Faulted faulted_from(Namespace namespace):
+    cdef Faulted event = Faulted.__new__(Faulted)
+    cdef const target_fault *fault = target_namespace_fault(namespace._ns)
+    event.namespace = namespace
+    event.opcode = fault.opcode
+    event.status = fault.status
+    event.error = fault.error
+    event.offset = fault.offset
+    event.length = fault.length
+    return event

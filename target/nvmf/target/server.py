@@ -222,6 +222,8 @@ class Server:
             self.storage.retired(upcall.namespace)
         elif isinstance(upcall, engine.Fenced):
             upcall.cookie()
+        elif isinstance(upcall, engine.Faulted):
+            self.storage.faulted(upcall)
 
     async def __aenter__(self) -> Server:
         await self.start()

@@ -8,6 +8,7 @@ import logging
 from typing import Any
 
 from nvmf.config.models import NamespaceConfig
+from nvmf.target.faults import FaultLog
 from nvmf.target.namespace import Namespace
 from nvmf.target.stores import make_namespace, open_store
 
@@ -24,6 +25,7 @@ class Storage:
         self._target = target
         self._stores: dict[Namespace, Any] = {}
         self._retiring: dict[int, tuple[Namespace, asyncio.Future[None]]] = {}
+        self._faults = FaultLog()
         self._tasks: set[asyncio.Future[None]] = set()
 
     @property
@@ -42,6 +44,7 @@ class Storage:
             store.close()
             raise
         self._stores[namespace] = store
+        self._faults.watch(namespace, where, store)
         blocks, size = namespace.blocks, store.block_size
         log.info("%s: %s, %d blocks of %d bytes", where, store.guarantee, blocks, size)
         return namespace
@@ -55,6 +58,7 @@ class Storage:
 
     async def discard(self, namespace: Namespace) -> None:
         """Close one that no host has seen."""
+        self._faults.forget(namespace)
         store = self._stores.pop(namespace)
         namespace.engine.close()
         await asyncio.get_running_loop().run_in_executor(None, store.close)
@@ -71,6 +75,7 @@ class Storage:
         namespace, closed = self._retiring.pop(id(engine_namespace), (None, None))
         if namespace is None or closed is None:
             return
+        self._faults.forget(namespace)
         engine_namespace.close()
         store = self._stores.pop(namespace)
         loop = asyncio.get_running_loop()
@@ -81,12 +86,17 @@ class Storage:
         if not self._retiring:
             self.idle.set()
 
+    def faulted(self, fault: Any) -> None:
+        """A store failed a command (nvmf.engine.Faulted): say so."""
+        self._faults.tell(fault)
+
     async def close(self) -> None:
         """Everything, when the reactors have ended."""
         if self._tasks:
             await asyncio.wait(self._tasks)
         loop = asyncio.get_running_loop()
         for namespace, store in self._stores.items():
+            self._faults.forget(namespace)
             namespace.engine.close()
             await loop.run_in_executor(None, store.close)
         self._stores.clear()

@@ -131,6 +131,7 @@ static bool failed(struct store_io *io, int error)
 		io->step = STORE_STEP_FILL;
 		return true;
 	}
+	__atomic_store_n(&io->store->last_error, error, __ATOMIC_RELAXED);
 	if (loses_writes(io, error))
 		__atomic_store_n(&io->store->sync_failed, 1, __ATOMIC_RELEASE);
 	return finish(io, status_of(io->op, error));

@@ -79,6 +79,7 @@ struct store {
 	bool pinned;
 	int failed;			/* atomic: the file under map went away; I/O gets errors */
 	int sync_failed;		/* atomic: a sync failed, so none may succeed after it */
+	int last_error;			/* atomic: errno of the last failure, until it is told */
 	int fd;				/* file, pmem; else -1 */
 	int page_cache_fd;		/* direct: the same file for unaligned buffers; else -1 */
 	const struct store_ops *ops;

@@ -98,6 +98,7 @@ void transfer_chunk_release(struct chunk *chunk);
 void namespace_device_added(struct target *target, struct target_device *device);
 void namespace_free_all(struct target *target);
 void namespace_unused(struct target_namespace *ns, struct ns_local *local);
+void namespace_failed(const struct target_request *req, uint16_t status);
 
 /* ---- gate.c (control), fence.c ---- */
 enum gate_group { GATE_READ, GATE_WRITE, GATE_FLUSH };

@@ -335,6 +335,10 @@ struct target_namespace {
 	struct ns_barrier *barrier;	/* per reactor */
 	bool retiring;
 	struct target_upcall upcall;
+	/* the reactor's whose command failed first, until the control thread arms it again */
+	_Atomic bool faulted;
+	struct target_fault fault;
+	struct target_upcall fault_upcall;
 	_Alignas(CACHE_LINE) _Atomic unsigned barriers_left;
 	struct ns_local local[];
 };

@@ -152,6 +152,37 @@ void target_namespace_stats(const struct target_namespace *ns, struct target_nam
 	}
 }
 
+/* ---- stores that fail ---- */
+
+/* Reactor.  Of all commands that fail together, the first one speaks for the others. */
+void namespace_failed(const struct target_request *req, uint16_t status)
+{
+	struct target_namespace *ns = req->ns;
+
+	if (atomic_load_explicit(&ns->faulted, memory_order_relaxed) ||
+	    atomic_exchange(&ns->faulted, true))
+		return;
+	ns->fault = (struct target_fault){
+		.offset = req->length ? req->offset : 0,
+		.length = req->length,
+		.error = __atomic_exchange_n(&ns->store->last_error, 0, __ATOMIC_RELAXED),
+		.status = status,
+		.opcode = req->opcode,
+	};
+	ns->fault_upcall = (struct target_upcall){ .type = TARGET_UPCALL_FAULTED, .ns = ns };
+	target_post_upcall(ns->target, &ns->fault_upcall);
+}
+
+const struct target_fault *target_namespace_fault(const struct target_namespace *ns)
+{
+	return &ns->fault;
+}
+
+void target_namespace_rearm(struct target_namespace *ns)
+{
+	atomic_store(&ns->faulted, false);
+}
+
 /* ---- tables ---- */
 
 struct target_nstable *target_nstable_create(struct target *target, uint32_t max_nsid)

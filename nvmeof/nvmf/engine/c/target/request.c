@@ -96,6 +96,17 @@ static bool of_the_media(uint16_t status)
 	return status == NVME_UNRECOVERED_READ_ERROR || status == NVME_WRITE_FAULT;
 }
 
+/* The host asked for nothing wrong: what stands behind the namespace could not do it. */
+static bool of_the_store(const struct target_request *req, uint16_t status)
+{
+	status &= 0x7ff;
+	if (of_the_media(status) || status == NVME_CAPACITY_EXCEEDED)
+		return true;
+	/* these have other causes, too */
+	return (status == NVME_INTERNAL_ERROR || status == NVME_NAMESPACE_WRITE_PROTECTED) &&
+	       __atomic_load_n(&req->ns->store->last_error, __ATOMIC_RELAXED);
+}
+
 static void account(struct target_request *req, uint16_t status)
 {
 	struct target_qpair *qp = req->qp;
@@ -108,6 +119,8 @@ static void account(struct target_request *req, uint16_t status)
 			stat_add(&local->errors, 1);
 		if (local && of_the_media(status))
 			stat_add(&local->media_errors, 1);
+		if (local && of_the_store(req, status))
+			namespace_failed(req, status);
 	} else if (!local) {
 		return;
 	} else if (req->opcode == NVME_OPC_READ) {

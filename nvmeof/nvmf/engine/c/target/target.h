@@ -105,6 +105,7 @@ enum target_upcall_type {
 	TARGET_UPCALL_CLOSED = 2,	/* qpair: reason says why */
 	TARGET_UPCALL_RETIRED = 3,	/* namespace: no reactor uses it any more */
 	TARGET_UPCALL_FENCED = 4,	/* fence: what it waited for has ended */
+	TARGET_UPCALL_FAULTED = 5,	/* namespace: its store failed a command, see target_fault */
 };
 
 struct target_upcall {
@@ -150,6 +151,19 @@ struct target_namespace_stats {
 	uint64_t media_errors;		/* of them, those that the store failed */
 };
 void target_namespace_stats(const struct target_namespace *ns, struct target_namespace_stats *stats);
+
+/*
+ * The command whose failure a FAULTED upcall is about.  Another such upcall of the namespace
+ * comes only after target_namespace_rearm(), however many commands fail.
+ */
+struct target_fault {
+	uint64_t offset, length;	/* bytes; 0 for a flush */
+	int error;			/* errno of the store's last failure; 0 where there is none */
+	uint16_t status;		/* what the host got */
+	uint8_t opcode;
+};
+const struct target_fault *target_namespace_fault(const struct target_namespace *ns);
+void target_namespace_rearm(struct target_namespace *ns);
 
 /*
  * What some hosts of a subsystem see: NSID to namespace, for 1..max_nsid.  A namespace may be in
