@@ -10,6 +10,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable
 
+from nvmf.spec.auth import AuthCommand
 from nvmf.spec.fabrics import ConnectDw10, ConnectDw11
 from nvmf.spec.opcodes import AdminOpcode, Cns, FabricsType, FeatureId, IoOpcode
 from nvmf.spec.sqe import (
@@ -144,6 +145,21 @@ def _property_size(size: int) -> int:
 def disconnect() -> bytes:
     """Disconnect of an I/O queue."""
     return Sqe(AdminOpcode.FABRICS, FabricsType.DISCONNECT).encode()
+
+
+def authentication_send(length: int) -> bytes:
+    """Authentication Send of a message of length bytes (spec.auth)."""
+    return _authentication(FabricsType.AUTHENTICATION_SEND, length)
+
+
+def authentication_receive(length: int) -> bytes:
+    """Authentication Receive of a message of at most length bytes."""
+    return _authentication(FabricsType.AUTHENTICATION_RECEIVE, length)
+
+
+def _authentication(fctype: FabricsType, length: int) -> bytes:
+    command = AuthCommand(length)
+    return Sqe(AdminOpcode.FABRICS, fctype, command.cdw10, command.length).encode()
 
 
 def _blocks(opcode: IoOpcode, nsid: int, slba: int, blocks: int, flags: int, dsm: int = 0) -> bytes:

@@ -1,0 +1,309 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The controller's side of one queue: Authentication Send and Receive in, what to answer out.
+
+A transaction goes through the states in order; whatever else a host sends fails it, and with it the
+connection ends.  After a success the host may begin the next at any time, and the queue stays
+authenticated meanwhile.
+"""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from enum import Enum
+
+from nvmf.auth.dh import DhError, DhExchange
+from nvmf.auth.key import Key
+from nvmf.auth.response import (
+    Parties,
+    augmented,
+    controller_response,
+    host_response,
+    next_seqnum,
+)
+from nvmf.spec.auth import (
+    NO_SECURE_CHANNEL,
+    AuthId,
+    Challenge,
+    DhGroup,
+    Failure,
+    Hash,
+    Header,
+    MessageError,
+    Negotiate,
+    Reason,
+    Reply,
+    Success1,
+    Success2,
+    reason_name,
+)
+
+STEP_TIMEOUT = 60.0
+"""Seconds from one message to the next."""
+ALL_HASHES = (Hash.SHA_256, Hash.SHA_384, Hash.SHA_512)
+ALL_GROUPS = (*(group for group in DhGroup if group), DhGroup.NULL)
+"""The quickest real group first, and none at all last."""
+
+
+@dataclass(frozen=True, slots=True)
+class HostKeys:
+    """What one host has to prove, and what it may ask for."""
+
+    key: Key
+    """The host's."""
+    controller_key: Key | None = None
+    """The subsystem's, for hosts that want it to prove itself."""
+    hashes: tuple[Hash, ...] = ALL_HASHES
+    """Allowed, in order of preference."""
+    groups: tuple[DhGroup, ...] = ALL_GROUPS
+    """The same."""
+
+
+class State(Enum):
+    """What has to come next."""
+
+    NEGOTIATE = "AUTH_Negotiate"
+    CHALLENGE = "a receive of DH-HMAC-CHAP_Challenge"
+    REPLY = "DH-HMAC-CHAP_Reply"
+    SUCCESS1 = "a receive of DH-HMAC-CHAP_Success1"
+    SUCCESS2 = "DH-HMAC-CHAP_Success2"
+    FAILURE1 = "a receive of AUTH_Failure1"
+    OVER = "the end of the connection"
+
+
+_EXPECTED = {
+    State.NEGOTIATE: {AuthId.NEGOTIATE},
+    State.REPLY: {AuthId.REPLY, AuthId.FAILURE2},
+    State.SUCCESS1: {AuthId.FAILURE2},
+    State.SUCCESS2: {AuthId.SUCCESS2, AuthId.FAILURE2},
+}
+"""Messages that a state takes; the others take none."""
+
+
+@dataclass(slots=True)
+class _Transaction:
+    """What a transaction has come to so far; nothing of it outlives its end."""
+
+    t_id: int
+    keys: HostKeys
+    hash: Hash
+    group: DhGroup
+    s1: int = 0
+    c1: bytes = b""
+    exchange: DhExchange | None = None
+    r2: bytes | None = None
+
+
+class ControllerAuth:
+    """Authentication of one queue.  lookup gives the keys of now; None where the host has none."""
+
+    def __init__(
+        self,
+        parties: Parties,
+        lookup: Callable[[], HostKeys | None],
+        now: float,
+        *,
+        random: Callable[[int], bytes] = secrets.token_bytes,
+    ) -> None:
+        self.authenticated = False
+        self.deadline: float | None = now + STEP_TIMEOUT
+        """When the next message must have come (clock of now); None: nothing is awaited."""
+        self.state = State.NEGOTIATE
+        self.failure: str | None = None
+        """Why it failed, as a sentence for the log."""
+        self.success = ""
+        """How the host was authenticated last: hash, group, one way or both."""
+        self.count = 0
+        """Transactions that succeeded."""
+        self._parties = parties
+        self._lookup = lookup
+        self._random = random
+        self._reason = Reason.FAILED
+        self._t_id = 0
+        self._transaction: _Transaction | None = None
+
+    @property
+    def over(self) -> bool:
+        """It failed and nothing more is to be said: the connection has to end."""
+        return self.state is State.OVER
+
+    # ---- Authentication Send ----
+
+    def send(self, data: bytes, now: float) -> None:
+        """Take a message of the host.  What is wrong with it is said by the next receive."""
+        if self.state in (State.FAILURE1, State.OVER):
+            return
+        try:
+            header = Header.parse(data)
+            name = header.name()
+            if name not in _EXPECTED.get(self.state, ()):
+                raise MessageError(
+                    Reason.INCORRECT_MESSAGE,
+                    f"{name.title} came in the place of {self.state.value}",
+                )
+            self._take(name, header.t_id, data)
+        except MessageError as error:
+            self._fail(error.reason, error.detail if error.reason == Reason.FAILED else str(error))
+        except DhError as error:
+            self._fail(Reason.INCORRECT_PAYLOAD, f"{Reason.INCORRECT_PAYLOAD.title}: {error}")
+        self._wait(now)
+
+    def _take(self, name: AuthId, t_id: int, data: bytes) -> None:
+        if name == AuthId.NEGOTIATE:
+            self._negotiate(t_id, data)
+            return
+        transaction = self._transaction
+        assert transaction is not None
+        if t_id != transaction.t_id:
+            raise MessageError(
+                Reason.INCORRECT_PAYLOAD,
+                f"{name.title} of transaction {t_id} in transaction {transaction.t_id}",
+            )
+        if name == AuthId.REPLY:
+            self._reply(transaction, data)
+        elif name == AuthId.SUCCESS2:
+            Success2.parse(data)
+            self._succeed(transaction)
+        else:
+            said = reason_name(Failure.parse(data).rcode_explanation)
+            self._fail(Reason.FAILED, f"the host refused the controller (AUTH_Failure2): {said}")
+            self.state = State.OVER
+
+    def _negotiate(self, t_id: int, data: bytes) -> None:
+        self._t_id = t_id
+        offer = Negotiate.parse(data)
+        if offer.sc_c != NO_SECURE_CHANNEL:
+            raise MessageError(
+                Reason.CONCATENATION_MISMATCH, f"SC_C {offer.sc_c}: there is no secure channel here"
+            )
+        keys = self._lookup()
+        if keys is None:
+            raise MessageError(Reason.FAILED, "there is no key for this host any more")
+        hashed = next((one for one in keys.hashes if one in offer.hashes), None)
+        if hashed is None:
+            allowed = ", ".join(one.title for one in keys.hashes)
+            raise MessageError(
+                Reason.HASH_NOT_USABLE, f"the host offers {_ids(offer.hashes)}, allowed: {allowed}"
+            )
+        group = next((one for one in keys.groups if one in offer.groups), None)
+        if group is None:
+            allowed = ", ".join(one.title for one in keys.groups)
+            raise MessageError(
+                Reason.DHGROUP_NOT_USABLE,
+                f"the host offers {_ids(offer.groups)}, allowed: {allowed}",
+            )
+        self._transaction = _Transaction(t_id, keys, hashed, group)
+        self.state = State.CHALLENGE
+
+    def _reply(self, transaction: _Transaction, data: bytes) -> None:
+        hashed, keys, t_id = transaction.hash, transaction.keys, transaction.t_id
+        reply = Reply.parse(data, hashed, transaction.group)
+        session = None
+        if transaction.exchange is not None:
+            session = transaction.exchange.session_key(reply.dh_value, hashed)
+            transaction.exchange = None
+        challenge = augmented(transaction.c1, session, hashed)
+        wanted = host_response(keys.key, hashed, self._parties, challenge, transaction.s1, t_id)
+        if not hmac.compare_digest(wanted, reply.r1):
+            raise MessageError(Reason.FAILED, "the host's response is wrong: it has another key")
+        if reply.c2 is not None:
+            if keys.controller_key is None:
+                raise MessageError(
+                    Reason.FAILED, "the host asks for a controller's key, and there is none for it"
+                )
+            if hmac.compare_digest(reply.c2, transaction.c1):
+                raise MessageError(Reason.FAILED, "the host's challenge is a copy of ours")
+            challenge = augmented(reply.c2, session, hashed)
+            transaction.r2 = controller_response(
+                keys.controller_key, hashed, self._parties, challenge, reply.s2, t_id
+            )
+        self.state = State.SUCCESS1
+
+    # ---- Authentication Receive ----
+
+    def receive(self, room: int, now: float) -> bytes:
+        """The message that the host asks for; room: bytes that it has for it.
+
+        ValueError where that is too little, which changes nothing.
+        """
+        if self.state is State.CHALLENGE:
+            try:
+                message = self._challenge(room)
+            except DhError as error:
+                self._fail(Reason.DHGROUP_NOT_USABLE, f"{Reason.DHGROUP_NOT_USABLE.title}: {error}")
+            else:
+                self._wait(now)
+                return message
+        elif self.state is State.SUCCESS1:
+            message = self._success1(room)
+            self._wait(now)
+            return message
+        elif self.state is not State.FAILURE1:
+            self._fail(
+                Reason.INCORRECT_MESSAGE,
+                f"{Reason.INCORRECT_MESSAGE.title}: a receive came in the place of "
+                f"{self.state.value}",
+            )
+        message = _fit(Failure(t_id=self._t_id, rcode_explanation=self._reason).encode(), room)
+        self.state = State.OVER
+        self._wait(now)
+        return message
+
+    def _challenge(self, room: int) -> bytes:
+        transaction = self._transaction
+        assert transaction is not None
+        hashed, group = transaction.hash, transaction.group
+        sizes = Challenge(0, hashed, group, 0, bytes(hashed.size), bytes(group.size))
+        _fit(sizes.encode(), room)  # before a key is made for it
+        transaction.exchange = DhExchange(group) if group else None
+        transaction.s1 = next_seqnum()
+        transaction.c1 = self._random(hashed.size)
+        public = transaction.exchange.public if transaction.exchange is not None else b""
+        self.state = State.REPLY
+        return Challenge(
+            transaction.t_id, hashed, group, transaction.s1, transaction.c1, public
+        ).encode()
+
+    def _success1(self, room: int) -> bytes:
+        transaction = self._transaction
+        assert transaction is not None
+        r2 = transaction.r2
+        message = _fit(Success1(transaction.t_id, transaction.hash, r2).encode(), room)
+        if r2 is None:
+            self._succeed(transaction)
+        else:
+            self.state = State.SUCCESS2
+        return message
+
+    # ---- the end of a transaction ----
+
+    def _succeed(self, transaction: _Transaction) -> None:
+        self.authenticated = True
+        self.count += 1
+        group = transaction.group.title if transaction.group else "no DH group"
+        ways = "one way" if transaction.r2 is None else "both ways"
+        self.success = f"{transaction.hash.title}, {group}, {ways}"
+        self._transaction = None
+        self.state = State.NEGOTIATE
+
+    def _fail(self, reason: Reason, why: str) -> None:
+        self.authenticated = False
+        self.failure, self._reason = why, reason
+        self._transaction = None
+        self.state = State.FAILURE1
+
+    def _wait(self, now: float) -> None:
+        idle = self.state is State.NEGOTIATE and self.authenticated
+        self.deadline = None if idle or self.over else now + STEP_TIMEOUT
+
+
+def _fit(message: bytes, room: int) -> bytes:
+    if len(message) > room:
+        raise ValueError(f"a message of {len(message)} bytes where the host has room for {room}")
+    return message
+
+
+def _ids(values: Iterable[int]) -> str:
+    return ", ".join(f"{value:02x}h" for value in values) or "none"
