@@ -21,9 +21,17 @@ from nvmf.spec.cm import CmRequest
 from nvmf.spec.fabrics import ConnectData
 from nvmf.spec.properties import Property
 from nvmf.target.diff import compare, fixed
-from nvmf.target.edit import EditError, add_referral, remove_referral
+from nvmf.target.edit import (
+    EditError,
+    add_referral,
+    allow_any_host,
+    allow_host,
+    remove_host,
+    remove_referral,
+)
 from nvmf.target.server import Server
 from nvmf.target.stores import ServerError
+from wire import dhchap
 
 A, B = "nqn.2026-11.io.example:a", "nqn.2026-11.io.example:b"
 PORT = '[[port]]\ntrsvcid = 4420\ndevice = "iwarp"\n'
@@ -276,3 +284,63 @@ async def test_referrals() -> None:
         assert [r.traddr for r in core.referrals] == ["10.0.0.8"]
         with pytest.raises(EditError, match=r"there is no referral to rdma 10.0.0.9:4420"):
             await lab.server.edit(lambda config: remove_referral(config, "10.0.0.9", 4420))
+
+
+# ---- keys ----
+
+
+def keyed(path: Path, hostnqn: str = HOST) -> str:
+    return PORT + subsystem(
+        A,
+        ram(1),
+        extra=f'[[subsystem.host]]\nnqn = "{hostnqn}"\ndhchap_key_file = "{path}"\n',
+    )
+
+
+async def test_keys_are_read_again(tmp_path: Path) -> None:
+    """A file with another key in it counts from the next authentication on; nobody is cut off."""
+    path = tmp_path / "key"
+    path.write_text(dhchap.key_text(b"a" * 32))
+    async with running(keyed(path)) as one:
+        keys = one.server.core.subsystems[A].keys
+        path.write_text(dhchap.key_text(b"b" * 32))
+        difference = compare(loads(keyed(path)), loads(keyed(path)))
+        assert difference.sentence() == "1 list of keys read"
+        await one.server.apply(loads(keyed(path)))
+        assert one.server.core.subsystems[A].keys != keys
+
+
+async def test_keys_that_cannot_be_read_change_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "key"
+    path.write_text(dhchap.key_text(b"a" * 32))
+    async with running(keyed(path)) as one:
+        keys = one.server.core.subsystems[A].keys
+        path.write_text("DHHC-1:00:none:")
+        with pytest.raises(ServerError, match=f"{path}: the DH-HMAC-CHAP key"):
+            await one.server.apply(loads(keyed(path)))
+        assert one.server.core.subsystems[A].keys is keys
+
+
+async def test_host_that_has_to_authenticate_now_connects_again(tmp_path: Path) -> None:
+    path = tmp_path / "key"
+    path.write_text(dhchap.key_text(b"a" * 32))
+    free = PORT + subsystem(A, ram(1), extra=f'hosts = ["{HOST}", "{HOST}x"]')
+    async with running(free) as one:
+        qpair, other = await one.host(A), await one.host(A, f"{HOST}x")
+        mixed = keyed(path).replace(
+            "[[subsystem.host]]", f'hosts = ["{HOST}x"]\n[[subsystem.host]]'
+        )
+        await one.server.apply(loads(mixed))
+        await one.settle()
+        assert qpair.gone
+        assert not other.gone
+
+
+def test_edits_of_hosts_with_keys(tmp_path: Path) -> None:
+    config = loads(keyed(tmp_path / "key"))
+    with pytest.raises(EditError, match=r"may connect to .* already"):
+        allow_host(config, A, HOST)
+    with pytest.raises(EditError, match="have to authenticate: remove them first"):
+        allow_any_host(config, A, True)
+    (changed,) = remove_host(config, A, HOST).subsystems
+    assert changed.host_nqns == ()

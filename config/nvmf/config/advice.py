@@ -4,18 +4,28 @@
 from __future__ import annotations
 
 import os
+import stat
+from pathlib import Path
 
 from nvmf.config.models import Config
 from nvmf.config.units import format_size
 
 
-def advice(config: Config) -> list[str]:
-    """A sentence for each; a target serves such a configuration all the same."""
+def advice(config: Config, source: str | Path | None = None) -> list[str]:
+    """A sentence for each; a target serves such a configuration all the same.
+
+    source: the file that it came from, which may have keys in it.
+    """
     found: list[str] = []
+    if source is not None and _keys_are_exposed(config, Path(source)):
+        found.append(
+            "there are keys in this file, and everybody can read it: chmod 0600 it, or put the "
+            "keys into files of their own (dhchap_key_file)"
+        )
     if not config.subsystems:
         found.append("there is no [[subsystem]]: hosts find a discovery log without entries")
     for subsystem in config.subsystems:
-        if not subsystem.allow_any_host and not subsystem.hosts:
+        if not subsystem.allow_any_host and not subsystem.host_nqns:
             found.append(
                 f"no host may connect to {subsystem.nqn}: name the hosts, hosts = [NQN, ...], or "
                 "let everybody in, allow_any_host = true"
@@ -37,7 +47,26 @@ def advice(config: Config) -> list[str]:
             for nsid, namespace in subsystem.numbered()
             if namespace.path is not None and not namespace.path.exists()
         ]
+        for host in subsystem.host_tables:
+            if not host.authenticates:
+                continue
+            files = (host.dhchap_key_file, host.dhchap_ctrl_key_file)
+            found += [
+                f"{path}, a key of host {host.nqn} of {subsystem.nqn}, does not exist"
+                for path in files
+                if path is not None and not path.exists()
+            ]
     return found + _memory(config)
+
+
+def _keys_are_exposed(config: Config, source: Path) -> bool:
+    hosts = [host for subsystem in config.subsystems for host in subsystem.host_tables]
+    if not any(host.dhchap_key or host.dhchap_ctrl_key for host in hosts):
+        return False
+    try:
+        return bool(source.stat().st_mode & stat.S_IROTH)
+    except OSError:
+        return False
 
 
 def _memory(config: Config) -> list[str]:

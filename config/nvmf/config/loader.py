@@ -71,6 +71,10 @@ def json_schema() -> dict[str, Any]:
     return Config.model_json_schema(by_alias=True)
 
 
+_PATHS = {"namespace": ("path",), "host": ("dhchap_key_file", "dhchap_ctrl_key_file")}
+"""Keys of a subsystem's tables that are paths."""
+
+
 def _anchor(data: dict[str, Any], base: Path) -> None:
     """Make relative paths start at base."""
     target = data.get("target")
@@ -78,10 +82,12 @@ def _anchor(data: dict[str, Any], base: Path) -> None:
         target["state_dir"] = str(base / target["state_dir"])
     subsystems = data.get("subsystem")
     for subsystem in subsystems if isinstance(subsystems, list) else []:
-        namespaces = subsystem.get("namespace") if isinstance(subsystem, dict) else None
-        for namespace in namespaces if isinstance(namespaces, list) else []:
-            if isinstance(namespace, dict) and isinstance(namespace.get("path"), str):
-                namespace["path"] = str(base / namespace["path"])
+        for table, keys in _PATHS.items():
+            tables = subsystem.get(table) if isinstance(subsystem, dict) else None
+            for one in tables if isinstance(tables, list) else []:
+                for key in keys if isinstance(one, dict) else ():
+                    if isinstance(one.get(key), str):
+                        one[key] = str(base / one[key])
 
 
 def _sentence(source: str, detail: Any, lines: dict[Loc, int]) -> str:

@@ -21,7 +21,7 @@ from pydantic import (
     model_validator,
 )
 
-from nvmf.config.units import Eui64, Nguid, Nqn, Size, format_size
+from nvmf.config.units import Eui64, Nguid, Nqn, Secret, Size, format_size
 from nvmf.spec.nqn import DISCOVERY_NQN
 
 MIB = 1 << 20
@@ -29,6 +29,9 @@ PRINTABLE = r"^[\x20-\x7e]*$"
 CONGESTION = r"^[a-z0-9_]{1,15}$"
 SOCKET_PATH_MOST = 100
 """sun_path has 108 bytes, of which the socket's temporary name takes some."""
+CREDENTIAL = r"^[A-Za-z0-9_.-]{1,255}$"
+DhchapHash = Literal["sha256", "sha384", "sha512"]
+DhchapGroup = Literal["null", "ffdhe2048", "ffdhe3072", "ffdhe4096", "ffdhe6144", "ffdhe8192"]
 
 
 class Model(BaseModel):
@@ -205,6 +208,51 @@ class NamespaceConfig(Model):
 _Text = Annotated[str, StringConstraints(pattern=PRINTABLE)]
 
 
+class HostConfig(Model):
+    """[[subsystem.host]]: a host that may connect, and what it authenticates with.
+
+    A key is DHHC-1:HH:BASE64: as gen-dhchap-key prints it: in a file, in a systemd credential
+    (LoadCredential= of the service), or here.
+    """
+
+    nqn: Nqn
+    dhchap_key_file: Path | None = None
+    """The host's key: it has to authenticate."""
+    dhchap_key_credential: str | None = Field(None, pattern=CREDENTIAL)
+    dhchap_key: Secret = None
+    dhchap_ctrl_key_file: Path | None = None
+    """The subsystem's key: the host may ask it to authenticate too."""
+    dhchap_ctrl_key_credential: str | None = Field(None, pattern=CREDENTIAL)
+    dhchap_ctrl_key: Secret = None
+    dhchap_hashes: tuple[DhchapHash, ...] = Field(("sha256", "sha384", "sha512"), min_length=1)
+    """Allowed, in order of preference."""
+    dhchap_dhgroups: tuple[DhchapGroup, ...] = Field(
+        ("ffdhe2048", "ffdhe3072", "ffdhe4096", "ffdhe6144", "ffdhe8192", "null"), min_length=1
+    )
+    """Allowed, in order of preference; null is authentication without Diffie-Hellman."""
+
+    @model_validator(mode="after")
+    def _together(self) -> Self:
+        for name in ("dhchap_key", "dhchap_ctrl_key"):
+            if len(self.sources(name)) > 1:
+                raise ValueError(f"give one of {name}, {name}_file and {name}_credential")
+        if self.sources("dhchap_ctrl_key") and not self.authenticates:
+            raise ValueError("dhchap_ctrl_key goes with a dhchap_key: hosts authenticate first")
+        _unique(self.dhchap_hashes, "hash")
+        _unique(self.dhchap_dhgroups, "group")
+        return self
+
+    def sources(self, name: str) -> list[str]:
+        """The keys that say where dhchap_key or dhchap_ctrl_key is."""
+        names = (name, f"{name}_file", f"{name}_credential")
+        return [one for one in names if getattr(self, one) is not None]
+
+    @property
+    def authenticates(self) -> bool:
+        """Whether the host has to."""
+        return bool(self.sources("dhchap_key"))
+
+
 class SubsystemConfig(Model):
     """[[subsystem]]: an NVM subsystem."""
 
@@ -214,7 +262,9 @@ class SubsystemConfig(Model):
     model: _Text = Field("nvmeof-rdma", min_length=1, max_length=40)
     allow_any_host: StrictBool = False
     hosts: tuple[Nqn, ...] = ()
-    """NQNs of the hosts that may connect."""
+    """NQNs of the hosts that may connect without authentication."""
+    host_tables: tuple[HostConfig, ...] = Field((), alias="host")
+    """More hosts that may connect, and the keys of those that have to authenticate."""
     max_namespaces: StrictInt = Field(32, ge=1, le=65536)
     """The highest NSID that it will ever have."""
     mdts: Size = MIB
@@ -249,7 +299,7 @@ class SubsystemConfig(Model):
     @model_validator(mode="after")
     def _together(self) -> Self:
         _unique((n.nsid for n in self.namespaces if n.nsid is not None), "nsid")
-        _unique(self.hosts, "host")
+        _unique(self.host_nqns, "host")
         if len(self.namespaces) > self.max_namespaces:
             raise ValueError(
                 f"{len(self.namespaces)} namespaces, but max_namespaces = {self.max_namespaces}: "
@@ -261,13 +311,21 @@ class SubsystemConfig(Model):
                     f"nsid {namespace.nsid} is above max_namespaces = {self.max_namespaces}: "
                     f"set max_namespaces = {namespace.nsid}"
                 )
-        if self.allow_any_host and self.hosts:
-            raise ValueError("hosts has no meaning beside allow_any_host = true")
+        if self.allow_any_host and self.host_nqns:
+            raise ValueError(
+                f"{'hosts' if self.hosts else '[[subsystem.host]]'} has no meaning beside "
+                "allow_any_host = true"
+            )
         return self
 
     def allows(self, hostnqn: str) -> bool:
         """Whether a host may connect."""
-        return self.allow_any_host or hostnqn in self.hosts
+        return self.allow_any_host or hostnqn in self.host_nqns
+
+    @property
+    def host_nqns(self) -> tuple[str, ...]:
+        """All hosts that may connect."""
+        return (*self.hosts, *(host.nqn for host in self.host_tables))
 
     def numbered(self) -> list[tuple[int, NamespaceConfig]]:
         """(NSID, namespace) of each: those without a number get the lowest free ones."""

@@ -6,8 +6,9 @@ from __future__ import annotations
 import re
 from typing import Annotated
 
-from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
+from pydantic import BeforeValidator, PlainSerializer, PlainValidator, WithJsonSchema
 
+from nvmf.auth import Key
 from nvmf.spec.nqn import validate_nqn
 
 _FACTORS: dict[str, int] = {
@@ -81,6 +82,14 @@ def _nqn(value: object) -> str:
     return validate_nqn(value)
 
 
+def _secret(value: object) -> Key | None:
+    if value is None or isinstance(value, Key):
+        return value
+    if not isinstance(value, str):
+        raise ValueError("expected a DH-HMAC-CHAP key in quotes, DHHC-1:HH:BASE64:")
+    return Key.parse(value)
+
+
 Size = Annotated[
     int,
     BeforeValidator(parse_size),
@@ -103,3 +112,10 @@ Eui64 = Annotated[
     WithJsonSchema({"type": "string"}),
 ]
 """8 bytes, written as 16 hexadecimal digits."""
+Secret = Annotated[
+    Key | None,
+    PlainValidator(_secret),
+    PlainSerializer(lambda value: "secret" if value is not None else None),
+    WithJsonSchema({"type": "string", "format": "password"}),
+]
+"""A DH-HMAC-CHAP key; shown nowhere, in dumps neither."""

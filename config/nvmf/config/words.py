@@ -10,7 +10,7 @@ from typing import Any, get_args
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from nvmf.config.models import CONGESTION, PRINTABLE, Config
+from nvmf.config.models import CONGESTION, CREDENTIAL, PRINTABLE, Config
 
 Loc = tuple[int | str, ...]
 """Where a value is: keys, and numbers of tables that are repeated."""
@@ -23,7 +23,10 @@ _FIXED = {
     "uuid_type": 'expected a UUID in quotes, such as "f81d4fae-7dec-11d0-a765-00a0c91e6bf6"',
     "uuid_parsing": 'expected a UUID such as "f81d4fae-7dec-11d0-a765-00a0c91e6bf6"',
 }
+_SECRETS = {"dhchap_key", "dhchap_ctrl_key"}
+"""What is there is not repeated."""
 _PATTERNS = {
+    CREDENTIAL: "expected the name of a systemd credential",
     PRINTABLE: "expected printable ASCII characters",
     CONGESTION: 'expected the name of a TCP congestion control, such as "cubic"',
 }
@@ -37,6 +40,8 @@ def expectation(detail: Any) -> str:
     if kind == "missing":
         return f"is missing: {_header(loc[:-1])} needs it"
     said = _said(kind, detail, loc)
+    if _SECRETS.intersection(loc):
+        return said
     short = isinstance(given, str | int | float) and len(str(given)) <= 60
     if not short or repr(given) in said:
         return said

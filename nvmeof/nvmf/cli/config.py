@@ -40,7 +40,7 @@ def check(args: argparse.Namespace) -> int:
         else:
             print(error, file=sys.stderr)
         return EXIT_FAILED
-    warnings = advice(config)
+    warnings = advice(config, args.config)
     if args.output_format == "json":
         print_json(
             {
@@ -56,6 +56,8 @@ def check(args: argparse.Namespace) -> int:
         print(f"port {port.traddr}:{port.trsvcid} ({port.device})")
     for subsystem in config.subsystems:
         print(f"subsystem {subsystem.nqn}")
+        for host in subsystem.host_tables:
+            print(f"  host {host.nqn}{': has to authenticate' if host.authenticates else ''}")
         for nsid, namespace in subsystem.numbered():
             size = size_text(namespace.size) if namespace.size else "as large as it is"
             print(f"  namespace {nsid}: {namespace.store} {namespace.path or ''} {size}")

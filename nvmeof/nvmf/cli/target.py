@@ -45,7 +45,7 @@ def serve(args: argparse.Namespace) -> int:
         config = load(args.config)
     except ConfigError as error:
         raise CliError(f"the configuration cannot be used:\n{error}") from None
-    for sentence in advice(config):
+    for sentence in advice(config, args.config):
         log.warning("%s: %s", args.config, sentence)
     from nvmf.target.server import Listening, Server
     from nvmf.target.stores import ServerError

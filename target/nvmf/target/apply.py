@@ -13,6 +13,7 @@ import logging
 from contextlib import AsyncExitStack
 from typing import Any
 
+from nvmf.auth import HostKeys
 from nvmf.config.models import NamespaceConfig, PortConfig, SubsystemConfig
 from nvmf.target.connections import Connections
 from nvmf.target.core import Core
@@ -20,7 +21,7 @@ from nvmf.target.diff import Difference, SubsystemChange, mask, served
 from nvmf.target.namespace import Namespace
 from nvmf.target.ports import OpenPort, Ports
 from nvmf.target.storage import Storage
-from nvmf.target.stores import ServerError, make_referral, make_subsystem
+from nvmf.target.stores import ServerError, make_referral, make_subsystem, read_keys
 from nvmf.target.subsystem import Subsystem
 
 log = logging.getLogger("nvmf.target")
@@ -55,6 +56,7 @@ class Change:
         self._connections = connections
         self._opened: dict[Place, Namespace] = {}
         self._made: dict[str, Subsystem] = {}
+        self._keys: dict[str, dict[str, HostKeys]] = {}
         self._listening: list[OpenPort] = []
         self._released: set[Place] = set()
 
@@ -123,6 +125,9 @@ class Change:
             subsystem = make_subsystem(self._engine, self._target, config)
             undo.callback(subsystem.close_tables)
             self._made[config.nqn] = subsystem
+        for change in self._difference.changed:
+            if change.keys and not change.rebuilt:
+                self._keys[change.new.nqn] = read_keys(change.new)
 
     async def _resize(self, undo: AsyncExitStack) -> None:
         for change in self._difference.changed:
@@ -207,6 +212,8 @@ class Change:
             | {nsid: (subsystem.namespaces[nsid], hosts) for nsid, hosts in change.masked.items()}
         )
         subsystem.changed(change.resized)
+        if change.keys:
+            self._set_keys(subsystem, self._keys[nqn])
         if change.access:
             self._set_access(subsystem, change.new)
 
@@ -225,9 +232,17 @@ class Change:
         self._core.remove_subsystem(nqn)
         self._core.add_subsystem(new)
 
+    def _set_keys(self, subsystem: Subsystem, keys: dict[str, HostKeys]) -> None:
+        """Those that are authenticated stay so until they authenticate again."""
+        subsystem.keys = keys
+        for controller in list(subsystem.controllers.values()):
+            if controller.hostnqn in keys and controller.admin.auth is None:
+                log.info("%s: its host has to authenticate now: disconnecting", controller)
+                controller.fail()
+
     def _set_access(self, subsystem: Subsystem, config: SubsystemConfig) -> None:
         subsystem.allow_any_host = config.allow_any_host
-        subsystem.hosts = frozenset(config.hosts)
+        subsystem.hosts = frozenset(config.host_nqns)
         for controller in list(subsystem.controllers.values()):
             if not subsystem.allows(controller.hostnqn):
                 log.info("%s: its host may not connect any more: disconnecting", controller)

@@ -8,6 +8,7 @@ import logging
 from dataclasses import dataclass, field
 from typing import Any
 
+from nvmf.auth.controller import STEP_TIMEOUT
 from nvmf.spec.status import DNR, Status
 from nvmf.target.controller import Controller
 from nvmf.target.core import Core
@@ -38,7 +39,15 @@ class Connection:
     """Connect timeout, then keep-alive."""
     kato_ms: int = 0
     """The timeout that the timer was set for."""
+    auth_timer: asyncio.TimerHandle | None = None
+    """Authentication that stalls."""
     closed: bool = False
+
+    def cancel_timers(self) -> None:
+        """Nothing more is to happen by itself."""
+        for timer in (self.timer, self.auth_timer):
+            if timer is not None:
+                timer.cancel()
 
 
 class Dispatcher:
@@ -72,6 +81,7 @@ class Dispatcher:
             log.info("%s: CSTS is now %s", controller, _state(controller))
         if queue is controller.admin and controller.kato_ms != connection.kato_ms:
             self._set_timer(connection, controller)
+        self._watch_authentication(connection)
         if queue.leaving:
             self.loop.call_later(DISCONNECT_GRACE, _leave, connection)
         self.flush(controller)
@@ -92,8 +102,7 @@ class Dispatcher:
         """The connection has ended: nothing of it stays."""
         queue, qpair = connection.queue, connection.qpair
         connection.closed = True
-        if connection.timer is not None:
-            connection.timer.cancel()
+        connection.cancel_timers()
         stats = qpair.stats
         log.info(
             "%s: closed: %s (%d commands, %d errors, %d malformed, %d bytes read, %d written)",
@@ -139,6 +148,33 @@ class Dispatcher:
         log.warning("%s: no Connect within %g s", connection.queue, CONNECT_TIMEOUT)
         connection.qpair.disconnect()
 
+    def _watch_authentication(self, connection: Connection) -> None:
+        """End the connection where the next message does not come in time."""
+        auth = connection.queue.auth
+        wanted = auth.deadline if auth is not None else None
+        timer = connection.auth_timer
+        if (timer.when() if timer is not None else None) == wanted:
+            return
+        if timer is not None:
+            timer.cancel()
+            connection.auth_timer = None
+        if wanted is not None:
+            connection.auth_timer = self.loop.call_at(wanted, self._stalled, connection)
+
+    def _stalled(self, connection: Connection) -> None:
+        connection.auth_timer = None
+        if connection.closed:
+            return
+        auth = connection.queue.auth
+        assert auth is not None
+        log.warning(
+            "%s: authentication failed: nothing heard for %g s in the place of %s: disconnecting",
+            connection.queue,
+            STEP_TIMEOUT,
+            auth.state.value,
+        )
+        connection.qpair.disconnect()
+
     def _set_timer(self, connection: Connection, controller: Controller) -> None:
         if connection.timer is not None:
             connection.timer.cancel()
@@ -152,7 +188,8 @@ class Dispatcher:
     def _look(self, connection: Connection, controller: Controller) -> None:
         if connection.closed:
             return
-        if controller.heard(self.loop.time()):
+        # A host that authenticates may reckon for longer than its keep-alive timeout.
+        if controller.heard(self.loop.time()) or connection.queue.locked:
             self._set_timer(connection, controller)
             return
         log.warning("%s: nothing heard for %d ms: disconnecting", controller, controller.kato_ms)

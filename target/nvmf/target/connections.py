@@ -73,8 +73,7 @@ class Connections:
     def drop_all(self) -> None:
         """Forget what has not ended in time: the engine ends with it."""
         for connection in self._connections:
-            if connection.timer is not None:
-                connection.timer.cancel()
+            connection.cancel_timers()
             self._dispatcher.drop(connection)
         self._connections.clear()
 

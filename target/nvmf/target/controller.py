@@ -94,7 +94,8 @@ class Controller:
         if view is not self.view:
             self.view = view
             for queue in self.io_queues.values():
-                queue.handle.show(view.table)
+                if queue.has_table:
+                    queue.handle.show(view.table)
 
     # ---- properties ----
 
@@ -138,7 +139,7 @@ class Controller:
         elif not new.shn and not new.en:
             self.csts = Csts(cfs=self.csts.cfs)
         for queue in self.io_queues.values():
-            queue.handle.enable(self.ready)
+            queue.handle.enable(self.ready and not queue.locked)
 
     def _can_run(self, cc: Cc) -> bool:
         # Entry sizes are of I/O queues, which discovery controllers do not have.

@@ -16,7 +16,7 @@ from nvmf.spec.nqn import DISCOVERY_NQN
 from nvmf.spec.opcodes import AdminOpcode, FabricsType, IoOpcode
 from nvmf.spec.sqe import Sqe
 from nvmf.spec.status import Status, StatusError
-from nvmf.target import admin, discovery, fabrics
+from nvmf.target import admin, authentication, discovery, fabrics
 from nvmf.target.cm import CmLimits
 from nvmf.target.controller import Controller
 from nvmf.target.discovery import Port, Referral, View
@@ -205,6 +205,7 @@ class Core:
         if controller is not None:
             controller.last_seen = request.now
         check_flags(request.sqe)
+        authentication.check(queue, request.sqe)
         if opcode == AdminOpcode.FABRICS:
             return fabrics.handle(self, queue, request)
         if controller is None:

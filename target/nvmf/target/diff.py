@@ -15,7 +15,7 @@ from nvmf.config.models import (
     SubsystemConfig,
 )
 
-SUBSYSTEM_LIVE = {"nqn", "namespaces", "allow_any_host", "hosts"}
+SUBSYSTEM_LIVE = {"nqn", "namespaces", "allow_any_host", "hosts", "host_tables"}
 """Keys of a subsystem that change while its hosts are connected; others make it another one."""
 NAMESPACE_LIVE = {"nsid", "size", "hosts"}
 """Keys of a namespace that change while it is in use; others put another in its place."""
@@ -40,6 +40,8 @@ class SubsystemChange:
     """It is made anew with the same namespaces: its hosts connect again."""
     access: bool = False
     """Other hosts may connect."""
+    keys: bool = False
+    """Keys of hosts are read again: they may be others in the same files."""
 
 
 @dataclass(slots=True)
@@ -69,6 +71,7 @@ class Difference:
             (len(self.removed), "subsystem removed", "subsystems removed"),
             (sum(c.rebuilt for c in spaces), "subsystem made anew", "subsystems made anew"),
             (sum(c.access for c in spaces), "list of hosts changed", "lists of hosts changed"),
+            (sum(c.keys for c in spaces), "list of keys read", "lists of keys read"),
             (sum(len(c.added) for c in spaces), "namespace added", "namespaces added"),
             (sum(len(c.removed) for c in spaces), "namespace removed", "namespaces removed"),
             (sum(len(c.resized) for c in spaces), "namespace resized", "namespaces resized"),
@@ -130,7 +133,9 @@ def _subsystem(
 ) -> SubsystemChange | None:
     change = SubsystemChange(old, new)
     change.rebuilt = bool(_differing(old, new) - SUBSYSTEM_LIVE)
-    change.access = (old.allow_any_host, set(old.hosts)) != (new.allow_any_host, set(new.hosts))
+    hosts, before_hosts = set(new.host_nqns), set(old.host_nqns)
+    change.access = (old.allow_any_host, before_hosts) != (new.allow_any_host, hosts)
+    change.keys = any(host.authenticates for host in (*old.host_tables, *new.host_tables))
     before, after = served(old), served(new)
     for nsid, was in before.items():
         now = after.get(nsid)
@@ -139,7 +144,7 @@ def _subsystem(
         elif now != was or nsid in follow:
             _namespace(change, nsid, was, now, follow)
     change.added.update({nsid: n for nsid, n in after.items() if nsid not in before})
-    different = change.rebuilt or change.access or change.removed or change.added
+    different = change.rebuilt or change.access or change.keys or change.removed or change.added
     return change if different or change.resized or change.masked else None
 
 

@@ -187,7 +187,7 @@ def allow_host(config: Config, nqn: str, host: str) -> Config:
     subsystem = find(config, nqn)
     if subsystem.allow_any_host:
         raise EditError(f"{nqn} lets every host connect: allow_any_host is true")
-    if host in subsystem.hosts:
+    if host in subsystem.host_nqns:
         raise EditError(f"{host} may connect to {nqn} already")
     return _put(config, nqn, hosts=(*subsystem.hosts, host))
 
@@ -197,9 +197,14 @@ def remove_host(config: Config, nqn: str, host: str) -> Config:
     subsystem = find(config, nqn)
     if subsystem.allow_any_host:
         raise EditError(f"{nqn} lets every host connect: allow_any_host is true")
-    if host not in subsystem.hosts:
+    if host not in subsystem.host_nqns:
         raise EditError(f"{host} is not one of the hosts of {nqn}")
-    return _put(config, nqn, hosts=tuple(h for h in subsystem.hosts if h != host))
+    return _put(
+        config,
+        nqn,
+        hosts=tuple(h for h in subsystem.hosts if h != host),
+        host_tables=tuple(t for t in subsystem.host_tables if t.nqn != host),
+    )
 
 
 def allow_any_host(config: Config, nqn: str, allow: bool) -> Config:
@@ -207,7 +212,9 @@ def allow_any_host(config: Config, nqn: str, allow: bool) -> Config:
     subsystem = find(config, nqn)
     if subsystem.allow_any_host == allow:
         return config
-    return _put(config, nqn, allow_any_host=allow, hosts=())
+    if any(host.authenticates for host in subsystem.host_tables):
+        raise EditError(f"{nqn} has hosts that have to authenticate: remove them first")
+    return _put(config, nqn, allow_any_host=allow, hosts=(), host_tables=())
 
 
 # ---- ports ----

@@ -17,6 +17,7 @@ from nvmf.spec.fabrics import (
 from nvmf.spec.opcodes import FabricsType
 from nvmf.spec.properties import PROPERTY_SIZE, Property
 from nvmf.spec.status import Status, StatusError
+from nvmf.target import authentication
 from nvmf.target.controller import Controller
 from nvmf.target.queue import Queue
 from nvmf.target.request import Completion, Request, expect_data, expect_length
@@ -78,13 +79,15 @@ def connect(registry: Registry, queue: Queue, request: Request) -> Completion:
         controller.gates.add(queue)
     queue.controller = controller
     queue.sq_size = command.sqsize + 1
+    queue.auth = authentication.begin(subsystem, wanted.hostnqn, request.now)
     queue.handle.connected(
         0 if command.sq_flow_control_disabled else queue.sq_size,
-        controller.view.table if command.qid else None,
+        # Without a table, I/O commands come here, where they are refused by the right name.
+        controller.view.table if command.qid and not queue.locked else None,
     )
     if command.qid:
-        queue.handle.enable(controller.ready)
-    return Completion(ConnectResult(controller.cntlid).encode())
+        queue.handle.enable(controller.ready and not queue.locked)
+    return Completion(ConnectResult(controller.cntlid, atr=int(queue.locked)).encode())
 
 
 def _make_controller(
@@ -193,5 +196,8 @@ def handle(registry: Registry, queue: Queue, request: Request) -> Completion:
         return property_get(controller, request)
     if fctype == FabricsType.PROPERTY_SET and queue.qid == 0:
         return property_set(controller, request)
-    # Authentication Send and Receive too: Connect has not asked for authentication.
+    if fctype == FabricsType.AUTHENTICATION_SEND:
+        return authentication.send(controller, queue, request)
+    if fctype == FabricsType.AUTHENTICATION_RECEIVE:
+        return authentication.receive(controller, queue, request)
     raise StatusError(Status.INVALID_OPCODE, f"fabrics command {fctype:02x}h on queue {queue.qid}")

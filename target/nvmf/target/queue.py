@@ -6,6 +6,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+from nvmf.auth import ControllerAuth
+
 if TYPE_CHECKING:
     from nvmf.target.controller import Controller
 
@@ -40,7 +42,22 @@ class Queue:
     sq_size: int = 0
     """Entries, after Connect."""
     leaving: bool = False
-    """The host has sent Disconnect."""
+    """The host has sent Disconnect, or has failed to authenticate."""
+    auth: ControllerAuth | None = None
+    """After Connect, where the host has a key."""
+    authentications: int = 0
+    """Those that succeeded."""
+    auth_failed: bool = False
+
+    @property
+    def has_table(self) -> bool:
+        """Whether the engine has been given namespaces for it (of an I/O queue)."""
+        return self.auth is None or self.authentications > 0
+
+    @property
+    def locked(self) -> bool:
+        """Whether the host still has to authenticate on it."""
+        return self.auth is not None and not self.auth.authenticated
 
     def __str__(self) -> str:
         host, port = self.peer

@@ -6,8 +6,10 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from nvmf.auth import HostKeys
 from nvmf.config.models import NamespaceConfig, ReferralConfig, SubsystemConfig
 from nvmf.spec.fabrics import TransportType
+from nvmf.target.access import host_keys
 from nvmf.target.discovery import Referral
 from nvmf.target.namespace import Identity, Namespace
 from nvmf.target.subsystem import Subsystem, serial_of
@@ -33,14 +35,23 @@ def open_store(engine: Any, config: NamespaceConfig, where: str) -> Any:
         raise ServerError(f"{where}: the {config.store} store cannot be opened: {said}") from error
 
 
+def read_keys(config: SubsystemConfig) -> dict[str, HostKeys]:
+    """The keys of its hosts; ServerError where one cannot be read."""
+    try:
+        return host_keys(config)
+    except ValueError as error:
+        raise ServerError(str(error)) from None
+
+
 def make_subsystem(engine: Any, target: Any, config: SubsystemConfig) -> Subsystem:
-    """A subsystem without namespaces."""
+    """A subsystem without namespaces; ServerError where a key of its hosts cannot be read."""
     return Subsystem(
         nqn=config.nqn,
         serial=config.serial or serial_of(config.nqn),
         model=config.model,
         allow_any_host=config.allow_any_host,
-        hosts=frozenset(config.hosts),
+        hosts=frozenset(config.host_nqns),
+        keys=read_keys(config),
         max_namespaces=config.max_namespaces,
         mdts=config.mdts,
         in_capsule=config.in_capsule,

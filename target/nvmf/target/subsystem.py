@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from nvmf.auth import HostKeys
 from nvmf.target.gates import EngineGates, NoGates
 from nvmf.target.namespace import Namespace
 
@@ -58,6 +59,8 @@ class Subsystem:
     allow_any_host: bool = False
     hosts: frozenset[str] = frozenset()
     """NQNs of the hosts that may connect."""
+    keys: dict[str, HostKeys] = field(default_factory=dict)
+    """By NQN: what hosts have to authenticate with; the others need not."""
     max_namespaces: int = 32
     """The highest NSID."""
     mdts: int = 1 << 20

@@ -328,9 +328,11 @@ struct target_qpair *target_qpair_accept(struct target *target, const struct ver
 void target_qpair_connected(struct target_qpair *qp, uint16_t sq_size,
 			    struct target_nstable *namespaces)
 {
-	if (atomic_load_explicit(&qp->connected, memory_order_relaxed))
-		return;		/* commands may be using the table */
-	atomic_store_explicit(&qp->sq_size, sq_size, memory_order_relaxed);
+	/* Once there is a table, commands may be using it. */
+	if (atomic_load_explicit(&qp->table, memory_order_relaxed))
+		return;
+	if (!atomic_load_explicit(&qp->connected, memory_order_relaxed))
+		atomic_store_explicit(&qp->sq_size, sq_size, memory_order_relaxed);
 	atomic_store_explicit(&qp->table, namespaces, memory_order_release);
 	atomic_store_explicit(&qp->connected, true, memory_order_release);
 }

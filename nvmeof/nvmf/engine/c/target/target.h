@@ -67,7 +67,8 @@ struct target_qpair *target_qpair_accept(struct target *target, const struct ver
 /*
  * After Connect succeeded and before it is completed.  sq_size: entries, for SQHD (0: flow control
  * disabled, SQHD is 0xffff in Connect's own response and 0 later: see the RDMA transport).
- * namespaces: for I/O queues; NULL for admin queues, whose commands all go up.
+ * namespaces: for I/O queues; NULL for admin queues, whose commands all go up.  An I/O queue whose
+ * host has to authenticate has NULL at first, and gets its namespaces by a second call.
  */
 void target_qpair_connected(struct target_qpair *qp, uint16_t sq_size,
 			    struct target_nstable *namespaces);
