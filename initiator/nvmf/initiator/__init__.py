@@ -17,12 +17,13 @@ from typing import Any
 
 from nvmf.initiator.controller import Controller, State
 from nvmf.initiator.discovery import discover, discovery_log
-from nvmf.initiator.errors import ConnectError, ConnectionLost, NvmeError
+from nvmf.initiator.errors import AuthenticationError, ConnectError, ConnectionLost, NvmeError
 from nvmf.initiator.namespace import Namespace
 from nvmf.initiator.options import ConnectOptions
 from nvmf.initiator.transport_id import TransportId
 
 __all__ = [
+    "AuthenticationError",
     "ConnectError",
     "ConnectOptions",
     "ConnectionLost",

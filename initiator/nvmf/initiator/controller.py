@@ -238,6 +238,13 @@ class Controller:
         """Read the list of namespaces and their sizes anew."""
         await self.with_admin(lambda _: self._load_namespaces(self._session))
 
+    async def reauthenticate(self) -> None:
+        """Authenticate every queue anew, with the keys that were given.
+
+        AuthenticationError where it fails: the controller then ends the connection.
+        """
+        await self.with_admin(lambda _: self._session.reauthenticate())
+
     async def _live(self) -> Session:
         while self.state is not State.LIVE:
             if self._state in (State.LOST, State.CLOSED):
@@ -336,7 +343,7 @@ class Controller:
             await asyncio.sleep(wait if forever else min(wait, left))
             try:
                 return await self._attempt()
-            except (EngineError, StatusError, ConnectionLost) as error:
+            except (EngineError, StatusError, ConnectionLost, ValueError) as error:
                 last = str(error)
                 log.warning("%s: cannot reconnect: %s", self.where.subnqn, last)
         self._why = (

@@ -12,7 +12,7 @@ from nvmf.engine import ConnectError
 from nvmf.spec.fabrics import ConnectInvalid
 from nvmf.spec.status import NvmStatus, Status, StatusError
 
-__all__ = ["ConnectError", "ConnectionLost", "NvmeError", "QueueLost"]
+__all__ = ["AuthenticationError", "ConnectError", "ConnectionLost", "NvmeError", "QueueLost"]
 
 _HINTS: dict[int, str] = {
     Status.LBA_OUT_OF_RANGE: "the range ends behind the namespace; see id-ns for its size",
@@ -20,7 +20,9 @@ _HINTS: dict[int, str] = {
     Status.CAPACITY_EXCEEDED: "the storage behind the namespace is full",
     Status.NAMESPACE_WRITE_PROTECTED: "the target exports the namespace read-only",
     Status.CONNECT_INVALID_HOST: "the target does not admit this host NQN to the subsystem",
-    Status.AUTHENTICATION_REQUIRED: "the target asks for in-band authentication",
+    Status.AUTHENTICATION_REQUIRED: (
+        "the target asks for in-band authentication: give this host's key (--dhchap-secret)"
+    ),
     Status.CONTROLLER_BUSY: "the target has no controller left; try again later",
 }
 
@@ -92,6 +94,10 @@ class NvmeError(StatusError):
 
 class ConnectionLost(ConnectionError):
     """The controller is out of reach: closed, or not back within ctrl_loss_tmo."""
+
+
+class AuthenticationError(ConnectionLost):
+    """The controller or this host did not prove who it is, or cannot."""
 
 
 class QueueLost(ConnectionLost):

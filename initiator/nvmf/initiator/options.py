@@ -6,10 +6,14 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
 from typing import Any, Literal, get_type_hints
 
+from nvmf.auth.key import Key, read_key
+
 DeviceKind = Literal["auto", "iwarp", "system"]
+SECRETS = ("dhchap_secret", "dhchap_ctrl_secret")
 _TRUE, _FALSE = {"1", "true", "yes", "on", ""}, {"0", "false", "no", "off"}
 
 
@@ -45,6 +49,14 @@ class ConnectOptions:
     """Send small writes in the capsule where the controller takes them so."""
     disable_sqflow: bool = False
     """Ask for queues without submission queue flow control."""
+    dhchap_secret: Key | str | None = field(default=None, repr=False)
+    """This host's key, DHHC-1:HH:BASE64:; a Key once it is here."""
+    dhchap_ctrl_secret: Key | str | None = field(default=None, repr=False)
+    """The controller's key: it has to authenticate too."""
+    dhchap_secret_file: str | None = None
+    """A file with this host's key, read at every connection."""
+    dhchap_ctrl_secret_file: str | None = None
+    """A file with the controller's key."""
     device: DeviceKind = "auto"
     """iwarp: the embedded device; system: libibverbs; auto: system where it reaches the address."""
 
@@ -56,7 +68,36 @@ class ConnectOptions:
         self._check("ctrl_loss_tmo", self.ctrl_loss_tmo >= -1, "-1 or more seconds")
         for name in ("io_timeout", "admin_timeout", "connect_timeout"):
             self._check(name, getattr(self, name) > 0, "more than 0 seconds")
+        self._check_keys()
         self._check("device", self.device in ("auto", "iwarp", "system"), "auto, iwarp or system")
+
+    def _check_keys(self) -> None:
+        for name in SECRETS:
+            value = getattr(self, name)
+            if value is not None and getattr(self, f"{name}_file") is not None:
+                raise ValueError(f"give {name} or {name}_file, not both")
+            if isinstance(value, str):
+                try:
+                    object.__setattr__(self, name, Key.parse(value))
+                except ValueError as error:
+                    raise ValueError(f"{name}: {error}") from None
+        host, controller = (getattr(self, n) or getattr(self, f"{n}_file") for n in SECRETS)
+        if controller and not host:
+            raise ValueError("dhchap_ctrl_secret goes with dhchap_secret: hosts authenticate first")
+
+    def keys(self) -> tuple[Key | None, Key | None]:
+        """This host's key and the controller's; ValueError where a file has none."""
+        found: list[Key | None] = []
+        for name in SECRETS:
+            path: str | None = getattr(self, f"{name}_file")
+            key: Key | None = getattr(self, name)
+            found.append(read_key(Path(path))[0] if path is not None else key)
+        return found[0], found[1]
+
+    @property
+    def authenticates(self) -> bool:
+        """Whether a key of this host was given."""
+        return self.dhchap_secret is not None or self.dhchap_secret_file is not None
 
     def _check(self, name: str, good: bool, expected: str) -> None:
         if not good:
@@ -81,6 +122,10 @@ def parse_options(texts: Mapping[str, str]) -> dict[str, Any]:
     hints = get_type_hints(ConnectOptions)
     values: dict[str, Any] = {}
     for name, text in texts.items():
+        if name in SECRETS:
+            raise ValueError(
+                f"option {name}: a URL ends up in logs and process lists: give {name}_file"
+            )
         hint = hints.get(name)
         try:
             if hint is bool:

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from nvmf.engine import HostQueue
 from nvmf.initiator.admin import Admin
+from nvmf.initiator.authentication import Authenticator
 from nvmf.initiator.buffers import BufferPool
 from nvmf.initiator.errors import ConnectionLost, NvmeError
 from nvmf.initiator.identity import HostIdentity
@@ -79,13 +80,17 @@ class Session:
         self._cc = Cc()
         self._all: list[Queue] = []
         self._next = 0
+        self.authenticator = Authenticator(place.where, place.identity.nqn, place.options)
 
     admin_queue: Queue
     admin: Admin
 
     @classmethod
     async def open(cls, place: Place) -> Session:
-        """Connect and enable; raises ConnectError, NvmeError or ConnectionLost."""
+        """Connect and enable; raises ConnectError, NvmeError or ConnectionLost.
+
+        ValueError where a key file cannot be used.
+        """
         session = cls(place)
         try:
             await session.guard(session._bring_up())
@@ -202,11 +207,7 @@ class Session:
         self.admin = Admin(self.admin_queue, self.place.pool, self.place.options.admin_timeout)
         result = await self._fabrics_connect(self.admin_queue, ADMIN_QUEUE_SIZE)
         self.cntlid = result.cntlid
-        if result.atr or result.ascr:
-            what = "in-band authentication" if result.atr else "a secure channel"
-            raise ConnectionLost(
-                f"{self.place.where.subnqn} asks for {what}, which this client does not do"
-            )
+        await self.authenticator.connected(self.admin, 0, result)
 
     async def _enable(self) -> None:
         self.cap = cap = Cap.decode(await self.admin.property_get(Property.CAP, 8))
@@ -290,8 +291,19 @@ class Session:
             in_capsule = identify.in_capsule_bytes
         for qid in range(1, count + 1):
             queue = await self._connect(qid, max(size, 2), in_capsule)
-            await self._fabrics_connect(queue, max(size, 2))
+            result = await self._fabrics_connect(queue, max(size, 2))
+            await self.authenticator.connected(self._commands(queue), qid, result)
             self.queues.append(queue)
+
+    def _commands(self, queue: Queue) -> Admin:
+        """Commands with data, on a queue that is not the admin queue."""
+        return Admin(queue, self.place.pool, self.place.options.admin_timeout)
+
+    async def reauthenticate(self) -> None:
+        """Authenticate every queue anew, as Linux does; AuthenticationError where one fails."""
+        await self.authenticator.authenticate(self.admin, 0)
+        for queue in self.queues:
+            await self.authenticator.authenticate(self._commands(queue), queue.qid)
 
     # ---- the end ----
 

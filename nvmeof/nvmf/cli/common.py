@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, Protocol, TypeVar
 
+from nvmf.auth.key import protect_process
 from nvmf.initiator import ConnectOptions, TransportId
 from nvmf.initiator.identity import host_identity
 from nvmf.initiator.options import number
@@ -84,14 +85,16 @@ URL_OPTIONS = {
     "connect_timeout": "seconds for the connection of a queue (3)",
     "in_capsule": "small writes in their capsule, yes or no (yes)",
     "disable_sqflow": "no SQ flow control, yes or no (--disable-sqflow)",
+    "dhchap_secret_file": "file with this host's key (--dhchap-secret-file)",
+    "dhchap_ctrl_secret_file": "file with the controller's key (--dhchap-ctrl-secret-file)",
     "device": "auto, iwarp or system (--device)",
 }
-"""What a URL may carry, for --help: all of ConnectOptions."""
+"""What a URL may carry, for --help: all of ConnectOptions but the secrets."""
 
 
 def url_options_help(names: Iterable[str] = URL_OPTIONS) -> str:
     """The part of --help about the options of a URL."""
-    lines = [f"  {name:<18}{URL_OPTIONS[name]}" for name in names]
+    lines = [f"  {name:<17} {URL_OPTIONS[name]}" for name in names]
     return "\n".join(
         ["options of a URL, ...?NAME=VALUE&NAME=VALUE (a flag that is given comes first):", *lines]
     )
@@ -146,6 +149,7 @@ def add_target_arguments(
     group.add_argument(
         "--disable-sqflow", action="store_true", default=None, help="no SQ flow control"
     )
+    add_secret_arguments(parser)
     parser.epilog = url_options_help()
 
 
@@ -185,6 +189,20 @@ def add_identity_arguments(group: argparse._ArgumentGroup) -> None:
     )
 
 
+def add_secret_arguments(parser: argparse.ArgumentParser) -> None:
+    """Keys of in-band authentication."""
+    group = parser.add_argument_group(
+        "in-band authentication (DH-HMAC-CHAP)",
+        "Everybody on this machine sees the arguments of a command: prefer a file.",
+    )
+    for short, long, whose in (
+        ("-S", "--dhchap-secret", "this host's key"),
+        ("-C", "--dhchap-ctrl-secret", "the controller's key: it has to authenticate too"),
+    ):
+        group.add_argument(short, long, metavar="KEY", help=f"{whose}, as gen-dhchap-key prints it")
+        group.add_argument(f"{long}-file", metavar="FILE", help="the same, in a file")
+
+
 _FLAGS = {
     "queues": "nr_io_queues",
     "queue_depth": "queue_size",
@@ -196,6 +214,10 @@ _FLAGS = {
     "ctrl_loss_tmo": "ctrl_loss_tmo",
     "io_timeout": "io_timeout",
     "disable_sqflow": "disable_sqflow",
+    "dhchap_secret": "dhchap_secret",
+    "dhchap_ctrl_secret": "dhchap_ctrl_secret",
+    "dhchap_secret_file": "dhchap_secret_file",
+    "dhchap_ctrl_secret_file": "dhchap_ctrl_secret_file",
     "device": "device",
 }
 """Option of ConnectOptions to the flag that gives it."""
@@ -238,12 +260,16 @@ def options_of(args: argparse.Namespace, place: TransportId, **defaults: Any) ->
     try:
         options = ConnectOptions().with_options(chosen)
         host_identity(options.hostnqn, options.hostid)
+        options.keys()
     except ValueError as error:
         said = str(error)
         name = said.split(" ", 1)[0]
         if flags.get(name) is not None:  # a person knows the flag, not the option behind it
             said = f"--{_FLAGS[name].replace('_', '-')}{said.removeprefix(name)}"
         raise UsageError(said) from None
+    if options.authenticates:
+        with contextlib.suppress(OSError):  # a key is in memory now
+            protect_process()
     return options
 
 

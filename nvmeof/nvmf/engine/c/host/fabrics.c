@@ -57,6 +57,11 @@ static const char *connect_field(uint32_t dw0)
 	}
 }
 
+enum {
+	CONNECT_ATR = 1 << 17,	/* in-band authentication is required */
+	CONNECT_ASCR = 1 << 18,	/* and a secure channel */
+};
+
 int host_fabrics_connect(struct host_controller *c, struct host_queue *queue, uint16_t qid,
 			 uint16_t size, struct host_error *error)
 {
@@ -76,6 +81,11 @@ int host_fabrics_connect(struct host_controller *c, struct host_queue *queue, ui
 	const int ret = host_controller_command(c, queue, what, &sqe, sizeof(c->identity), true, &cqe, error);
 	const size_t n = strlen(error->text);
 
+	if (!ret && cqe.dw0 & (CONNECT_ATR | CONNECT_ASCR))
+		return host_error_set(error, -EACCES,
+				      "this subsystem requires authentication, which the fio engine and "
+				      "bench do not do (the other commands and the Python client do); its "
+				      "target asks it of host %.223s", c->identity.hostnqn);
 	if (!ret) {
 		c->cntlid = (uint16_t)cqe.dw0;
 		return 0;

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""`nvmeof gen-dhchap-key`, `check-dhchap-key`: keys of in-band authentication, as nvme-cli does."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from nvmf.auth import Key
+from nvmf.auth.key import read_key
+from nvmf.cli.common import EXIT_OK, CliError, Subparsers, UsageError, add_command
+from nvmf.cli.output import print_json
+from nvmf.initiator.identity import host_identity
+from nvmf.spec.auth import Hash
+from nvmf.spec.nqn import validate_nqn
+
+
+def add_commands(subparsers: Subparsers) -> None:
+    """gen-dhchap-key, check-dhchap-key."""
+    parser = add_command(
+        subparsers,
+        "gen-dhchap-key",
+        generate,
+        "make a key for in-band authentication (DH-HMAC-CHAP)",
+        "Both ends get the key as it is printed. Keep it in a file that few can read:\n\n"
+        "  (umask 077; nvmeof gen-dhchap-key > host.key)",
+    )
+    parser.add_argument(
+        "-m",
+        "--hmac",
+        metavar="HASH",
+        choices=("0", "1", "2", "3"),
+        default="0",
+        help="hash that transforms the key before it is used: 0 none, 1 SHA-256, 2 SHA-384, "
+        "3 SHA-512 (default: 0)",
+    )
+    parser.add_argument(
+        "-l",
+        "--key-length",
+        metavar="BYTES",
+        choices=("32", "48", "64"),
+        help="of the secret: 32, 48 or 64 (default: that of the hash, or 32)",
+    )
+    parser.add_argument(
+        "-s",
+        "--secret",
+        metavar="HEX",
+        help="make the key of this secret, and not of random numbers",
+    )
+    parser.add_argument(
+        "-n",
+        "--nqn",
+        metavar="NQN",
+        help="NQN that a --secret is transformed for where there is a hash (default: this host's)",
+    )
+    parser = add_command(
+        subparsers,
+        "check-dhchap-key",
+        check,
+        "check a key of in-band authentication",
+        "Says what the key is, without showing it. Exit status 1 where it is none.",
+    )
+    parser.add_argument("-k", "--key", metavar="KEY", help="DHHC-1:HH:BASE64:")
+    parser.add_argument("-f", "--key-file", metavar="FILE", help="the same, in a file")
+
+
+def generate(args: argparse.Namespace) -> int:
+    """Print a new key."""
+    hashed = Hash(int(args.hmac)) if args.hmac != "0" else None
+    try:
+        seed = bytes.fromhex(args.secret or "")
+    except ValueError:
+        raise UsageError("--secret is hexadecimal digits, two a byte") from None
+    try:
+        nqn = validate_nqn(args.nqn) if args.nqn else host_identity().nqn
+        size = int(args.key_length) if args.key_length else None
+        key = Key.generate(hashed, size, nqn=nqn, seed=seed)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+    if args.output_format == "json":
+        print_json({"key": key.text(), **_about(key)})
+    else:
+        print(key.text())
+    return EXIT_OK
+
+
+def check(args: argparse.Namespace) -> int:
+    """Say what a key is."""
+    if (args.key is None) == (args.key_file is None):
+        raise UsageError("give the key with -k, or the file that it is in with -f")
+    exposed = False
+    try:
+        if args.key is not None:
+            key = Key.parse(args.key)
+        else:
+            key, exposed = read_key(Path(args.key_file))
+    except ValueError as error:
+        raise CliError(str(error)) from None
+    if exposed:
+        print(f"warning: everybody can read {args.key_file}: chmod 0600 it", file=sys.stderr)
+    if args.output_format == "json":
+        print_json({"valid": True, **_about(key)})
+    else:
+        transformed = f"transformed by {key.hash.title}" if key.hash else "not transformed"
+        print(f"Key is valid (HMAC {int(key.hash or 0)}, length {key.size}): {transformed}")
+    return EXIT_OK
+
+
+def _about(key: Key) -> dict[str, object]:
+    return {"hmac": int(key.hash or 0), "length": key.size}
