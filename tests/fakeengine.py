@@ -98,6 +98,11 @@ class Faulted:
         self.namespace = namespace
 
 
+class Aborted:
+    def __init__(self, cookie: Any, aborted: bool) -> None:
+        self.cookie, self.aborted = cookie, aborted
+
+
 class Listener:
     def __init__(self, address: tuple[str, int]) -> None:
         self.address, self.closed = address, False
@@ -134,7 +139,7 @@ class FakeEngine:
     """What the server uses of nvmf.engine."""
 
     Command, Closed, Retired, ConnectRequest = Command, Closed, Retired, ConnectRequest
-    Fenced = Fenced
+    Fenced, Aborted = Fenced, Aborted
     Faulted = Faulted
 
     def __init__(self) -> None:

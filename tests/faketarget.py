@@ -60,6 +60,9 @@ class FakeHandle:
     def connected(self, sq_size: int, namespaces: Any) -> None:
         self.calls.append(("connected", sq_size, namespaces))
 
+    def abort(self, cid: int, cookie: Any) -> None:
+        self.calls.append(("abort", cid, cookie))
+
     def gate(self, gates: Any) -> None:
         self.calls.append(("gate", gates))
 

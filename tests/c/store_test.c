@@ -819,6 +819,37 @@ static void test_destroy(void)
 	store_close(store);
 }
 
+static bool is_this(const struct store_io *io, const void *arg)
+{
+	return io == arg;
+}
+
+static void test_cancel(void)
+{
+	struct store *store = open_store("file", make_file(folder, "f", MIB), 0, 4096, -1, false);
+	struct store_ring *ring = store_ring_create(1, err, sizeof(err));
+	struct request requests[4] = { 0 };
+
+	for (int i = 0; i < 4; i++) {
+		requests[i].io = (struct store_io){ .op = STORE_FLUSH, .done = on_done };
+		store_submit(ring, store, &requests[i].io);
+	}
+	check(!store_ring_waiting(ring, is_this, &requests[0].io) &&
+		      store_ring_waiting(ring, is_this, &requests[2].io) == 1,
+	      "with room for one the others are in line");
+	store_ring_cancel(ring, is_this, &requests[0].io);
+	store_ring_cancel(ring, is_this, &requests[2].io);
+	store_ring_cancel(ring, is_this, &requests[2].io);
+	check(requests[2].calls == 1 && requests[2].status == NVME_ABORTED_BY_REQUEST &&
+		      store_ring_inflight(ring) == 3,
+	      "what is in line can be cancelled, once");
+	store_ring_destroy(ring);
+	check(requests[0].calls == 1 && !requests[0].status && requests[1].calls == 1 &&
+		      !requests[1].status && requests[2].calls == 1 && requests[3].calls == 1,
+	      "and the others run");
+	store_close(store);
+}
+
 static void test_engine(const char *name)
 {
 	struct store_ring *ring;
@@ -848,6 +879,7 @@ static void test_engine(const char *name)
 	test_fault(ring);
 	test_threads();
 	test_destroy();
+	test_cancel();
 	context[0] = '\0';
 	store_ring_destroy(ring);
 }

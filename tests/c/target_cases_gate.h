@@ -100,8 +100,8 @@ static void case_fence_idle(struct queue *q, struct queue *other)
 {
 	struct target_qpair *both[] = { q->qp, other->qp };
 
-	CHECK(fenced(target_fence_create(lab.target, NULL, 0, 0, NULL)), "a fence of nothing");
-	CHECK(fenced(target_fence_create(lab.target, both, 2, 1, NULL)), "a fence of idle queues");
+	CHECK(fenced(target_fence_create(lab.target, NULL, 0, 0, 0, NULL)), "a fence of nothing");
+	CHECK(fenced(target_fence_create(lab.target, both, 2, 1, 0, NULL)), "a fence of idle queues");
 }
 
 /* Whatever passed the gate has ended when the fence has, and is answered soon. */
@@ -120,7 +120,7 @@ static void case_fence_busy(struct queue *q, struct target_namespace *ns)
 		if (i != 32)
 			continue;
 		target_namespace_gate(ns, &gate);
-		fence = target_fence_create(lab.target, &q->qp, 1, 2, NULL);
+		fence = target_fence_create(lab.target, &q->qp, 1, 2, 0, NULL);
 	}
 	CHECK(fenced(fence), "a fence of a busy queue");
 	target_namespace_stats(ns, &stats[0]);
@@ -155,9 +155,9 @@ static void case_fence_held(struct queue *q)
 	LAB_UNTIL(!ioctl(h.fd, FIONREAD, &unread) && unread > 60);
 	both[0] = q->qp;
 	both[1] = h.q->qp;
-	one = target_fence_create(lab.target, both, 2, 0, NULL);
-	two = target_fence_create(lab.target, both, 2, 1, NULL);
-	behind = target_fence_create(lab.target, &q->qp, 1, 0, NULL);
+	one = target_fence_create(lab.target, both, 2, 0, 0, NULL);
+	two = target_fence_create(lab.target, both, 2, 1, 0, NULL);
+	behind = target_fence_create(lab.target, &q->qp, 1, 0, 0, NULL);
 	CHECK(fenced(behind), "a fence of an idle queue beside one whose host holds its data back");
 	CHECK(!lab.fenced, "whose fences wait");
 	lab.fence_count = 0;
@@ -166,6 +166,61 @@ static void case_fence_held(struct queue *q)
 	target_fence_destroy(one);
 	target_fence_destroy(two);
 	lab.fenced = NULL;
+	LAB_UNTIL(h.q->closed);
+	queue_close(h.q);
+}
+
+/* Three writes, of which the host lets no RDMA READ through: one is posted, two are in line. */
+static bool three_writes(struct raw_host *h, uint16_t qid, struct nvme_sqe sqe[3])
+{
+	struct target_qpair_stats stats;
+
+	if (!raw_open_reads(h, qid, 8, 1) || !raw_connect(h))
+		return false;
+	for (unsigned i = 0; i < 3; i++) {
+		sqe[i] = raw_sqe(h, NVME_OPC_WRITE, 4096);
+		raw_capsule(h, &sqe[i]);
+	}
+	return LAB_UNTIL((target_qpair_stats(h->q->qp, &stats), stats.outstanding == 3));
+}
+
+static bool run_abort(struct target_qpair *qp, uint16_t cid)
+{
+	struct target_abort *abort = target_abort_create(qp, cid, NULL);
+	bool aborted;
+
+	lab.abort = NULL;
+	LAB_UNTIL(lab.abort == abort);
+	aborted = lab.aborted;
+	target_abort_destroy(lab.target, abort);
+	return aborted;
+}
+
+static void case_abort(struct queue *q)
+{
+	struct target_qpair_stats stats;
+	struct target_fence *fence;
+	struct nvme_sqe sqe[3];
+	struct raw_host h;
+
+	if (!three_writes(&h, 3, sqe)) {
+		CHECK(false, "a host for aborts");
+		return;
+	}
+	CHECK(!run_abort(h.q->qp, sqe[0].cid), "what was asked of the host is not taken back");
+	CHECK(run_abort(h.q->qp, sqe[2].cid), "what is in line for it is");
+	/* That its response has left is told behind the RDMA READ: verbs complete in order. */
+	CHECK(LAB_UNTIL((target_qpair_stats(h.q->qp, &stats), stats.errors == 1)),
+	      "it ends with a status");
+	CHECK(!run_abort(h.q->qp, sqe[2].cid), "it is not there a second time");
+	CHECK(!run_abort(h.q->qp, 999), "nor is what never was");
+	CHECK(!run_abort(q->qp, sqe[1].cid), "or is another queue's");
+	fence = target_fence_create(lab.target, &h.q->qp, 1, 0, 0x01b, NULL);
+	CHECK(LAB_UNTIL((target_qpair_stats(h.q->qp, &stats), stats.errors == 2)) &&
+		      lab.fenced != fence,
+	      "a fence that aborts takes back what it can and waits for the rest");
+	close(h.fd);
+	CHECK(fenced(fence), "till it has gone");
 	LAB_UNTIL(h.q->closed);
 	queue_close(h.q);
 }
@@ -189,8 +244,9 @@ static void test_gates(void)
 	case_fence_idle(q, other);
 	case_fence_busy(q, ns[1]);
 	case_fence_held(q);
+	case_abort(q);
 	case_gates(q, other, ns[0]);
-	target_fence_create(lab.target, &q->qp, 1, 0, NULL);	/* goes with the target */
+	target_fence_create(lab.target, &q->qp, 1, 0, 0, NULL);	/* goes with the target */
 	lab_stop();
 	for (unsigned i = 0; i < 2; i++)
 		store_close(stores[i]);

@@ -74,6 +74,8 @@ static struct lab {
 	unsigned fence_count;
 	struct target_fault fault;	/* the last one */
 	unsigned fault_count;
+	struct target_abort *abort;	/* the last, and what became of it */
+	bool aborted;
 	bool gone;			/* the target */
 	struct sockaddr_in address;
 } lab;
@@ -182,6 +184,10 @@ static inline void lab_upcalls(void)
 		case TARGET_UPCALL_FAULTED:
 			lab.fault = *target_namespace_fault(up->ns);
 			lab.fault_count++;
+			break;
+		case TARGET_UPCALL_ABORTED:
+			lab.abort = up->abort;
+			lab.aborted = up->aborted;
 			break;
 		}
 	}

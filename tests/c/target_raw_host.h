@@ -42,14 +42,20 @@ static inline bool raw_request(struct raw_host *h, struct queue *q)
 	       raw_send(h, frame, sizeof(frame));
 }
 
-/* Connected on both ends, the reply read. */
-static inline bool raw_open(struct raw_host *h, uint16_t qid, uint16_t depth)
+/* Connected on both ends, the reply read.  reads: RDMA READs outstanding at most, 0: as it comes. */
+static inline bool raw_open_reads(struct raw_host *h, uint16_t qid, uint16_t depth, uint8_t reads)
 {
 	struct queue *q = queue_new(qid, depth, 4096);
 	uint8_t reply[MPA_HDR_LEN + MPA_V2_LEN + sizeof(struct nvme_rdma_cm_rep)];
 
+	q->reads = reads;
 	return raw_request(h, q) && LAB_UNTIL(q->qp || *q->reason) && q->qp &&
 	       recv(h->fd, reply, sizeof(reply), MSG_WAITALL) == sizeof(reply);
+}
+
+static inline bool raw_open(struct raw_host *h, uint16_t qid, uint16_t depth)
+{
+	return raw_open_reads(h, qid, depth, 0);
 }
 
 static inline bool raw_capsule(struct raw_host *h, const struct nvme_sqe *sqe)

@@ -14,6 +14,7 @@ enum { DEPTH = 8, HELD = 64, IN_CAPSULE = 4096 };
 static struct world {
 	struct target *target;
 	struct target_nstable *table;
+	struct target_gates *gates;
 	struct store stores[4];
 	struct target_namespace *ns[4];
 } world;
@@ -22,7 +23,7 @@ struct run {
 	const uint8_t *p, *end;
 	struct target_qpair *qp;
 	struct target_request *held[HELD];
-	unsigned held_count, capsules;
+	unsigned held_count, capsules, fences;
 	bool closed, ended;
 };
 
@@ -63,6 +64,7 @@ static void make_world(void)
 	world.target = target_make(&options, err, sizeof(err));
 	REQUIRE(world.target);
 	world.table = target_nstable_create(world.target, 5);
+	world.gates = target_gates_create(world.target, 5);
 	make_store(0, STORE_RAM, true, 1);
 	make_store(1, STORE_FILE, false, 512);
 	make_store(2, STORE_PMEM, true, 1);
@@ -79,6 +81,15 @@ static void upcalls(struct run *r)
 		next = up->next;
 		if (up->type == TARGET_UPCALL_FAULTED) {
 			target_namespace_rearm(up->ns);
+			continue;
+		}
+		if (up->type == TARGET_UPCALL_ABORTED) {
+			target_abort_destroy(world.target, up->abort);
+			continue;
+		}
+		if (up->type == TARGET_UPCALL_FENCED) {
+			r->fences--;
+			target_fence_destroy(up->fence);
 			continue;
 		}
 		REQUIRE(up->type == TARGET_UPCALL_COMMAND || up->type == TARGET_UPCALL_CLOSED);
@@ -177,6 +188,33 @@ static void capsule(struct run *r)
 		r->capsules++;
 }
 
+/* What the control thread asks of what is under way. */
+static void control(struct run *r, uint8_t how)
+{
+	struct target_gate gate;
+	uint8_t nsid = take8(r) & 7;
+
+	switch (how & 3) {
+	case 0:
+		target_abort_create(r->qp, take8(r) & 15, NULL);
+		break;
+	case 1:
+		r->fences++;
+		target_fence_create(world.target, &r->qp, 1, nsid, how & 4 ? 0x01b : 0, NULL);
+		break;
+	case 2:
+		gate = (struct target_gate){ take8(r) & 1, take8(r) & 1, take8(r) & 1 };
+		if (how & 4)
+			target_namespace_gate(world.ns[nsid & 3], &gate);
+		else
+			target_gates_set(world.gates, nsid % 5, &gate);
+		break;
+	default:
+		target_qpair_gates(r->qp, world.gates);
+		break;
+	}
+}
+
 static void step(struct run *r)
 {
 	uint8_t op = take8(r);
@@ -210,6 +248,8 @@ static void step(struct run *r)
 			target_qpair_disconnect(r->qp), r->ended = true;
 		else if (op == 0xff)
 			mock_modify_qp(NULL, NULL, 0);
+		else
+			control(r, op >> 3);
 		break;
 	}
 }
@@ -261,6 +301,7 @@ static void finish(struct run *r)
 	REQUIRE(r->closed);
 	while (r->held_count)
 		answer(r, 3);
+	REQUIRE(!r->fences);
 	target_qpair_destroy(r->qp);
 	for (unsigned i = 0; i < 10; i++)
 		poll(r, 64);
@@ -278,11 +319,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		.max_transfer = 128 << 10, .initiator_depth = 3,
 	};
 	struct run r = { .p = data, .end = data + size };
+	const struct target_gate none = { 0 };
 	struct rdma_cm_id *id = mock_id();
 	char err[200];
 
 	if (!world.target)
 		make_world();
+	for (unsigned i = 0; i < 5; i++)
+		target_gates_set(world.gates, i + 1, &none);
+	for (unsigned i = 0; i < 4; i++)
+		target_namespace_gate(world.ns[i], &none);
 	mock.responses = 0;
 	mock.io_fails = false;
 	r.qp = target_qpair_accept(world.target, &mock_verbs, id, &options, err, sizeof(err));

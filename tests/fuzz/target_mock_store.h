@@ -75,6 +75,44 @@ unsigned store_ring_inflight(const struct store_ring *ring)
 	return mock.ios;
 }
 
+/* Everything that is not done yet is in line. */
+unsigned store_ring_waiting(const struct store_ring *ring,
+			    bool (*wanted)(const struct store_io *io, const void *arg),
+			    const void *arg)
+{
+	unsigned count = 0;
+
+	(void)ring;
+	for (const struct store_io *io = mock.io_head; io; io = io->next)
+		count += wanted(io, arg);
+	return count;
+}
+
+void store_ring_cancel(struct store_ring *ring,
+		       bool (*wanted)(const struct store_io *io, const void *arg), const void *arg)
+{
+	struct store_io *io = mock.io_head, *next, *cancelled = NULL;
+
+	(void)ring;
+	mock.io_head = mock.io_tail = NULL;
+	for (; io; io = next) {
+		next = io->next;
+		if (wanted(io, arg)) {
+			io->next = cancelled;
+			cancelled = io;
+			mock.ios--;
+			continue;
+		}
+		io->next = NULL;
+		*(mock.io_head ? &mock.io_tail->next : &mock.io_head) = io;
+		mock.io_tail = io;
+	}
+	for (io = cancelled; io; io = next) {
+		next = io->next;
+		io->done(io, NVME_ABORTED_BY_REQUEST);
+	}
+}
+
 int store_ring_fd(const struct store_ring *ring)
 {
 	static int fd = -1;

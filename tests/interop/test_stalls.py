@@ -12,7 +12,7 @@ import pytest
 from wire import mpa, nvme, rdmap
 from wire.errors import ConnectionEnded
 from wire.host import NvmeHost, Queue, lba_words
-from wire.nvme import Io
+from wire.nvme import Admin, Io
 from wire.served import SANITIZED, SUBNQN, Served
 from wire.witness import Witness
 
@@ -200,3 +200,21 @@ def test_one_host_never_answers_reads(target: Served, bystander: Witness, queues
         NvmeHost(target.address, SUBNQN).connect().close()
     finally:
         host.close()
+
+
+def test_abort_of_what_waits(target: Served, bystander: Witness) -> None:
+    """Writes whose data never comes: those that wait for a buffer can be aborted, the first not."""
+    with NvmeHost(target.address, SUBNQN).connect() as host:
+        queue = host.queues[1]
+        queue.peer.serve_reads = False
+        region = queue.memory.register(LARGE, writable=False)
+        sgl = nvme.keyed(region.base, LARGE, region.stag)
+        for cid in range(1, 32):
+            words = lba_words(1000, LARGE // 512)
+            queue.submit(nvme.sqe(Io.WRITE, nsid=1, cid=cid, sgl=sgl, cdw=words))
+        abort = nvme.sqe(Admin.ABORT, cdw=(31 << 16 | 1,))
+        while host.admin.call(abort).dw0 & 1:
+            bystander.check()  # it is still on its way
+        assert nvme.status_name(queue.response(31).status) == "ABORTED_BY_REQUEST"
+        assert host.admin.call(nvme.sqe(Admin.ABORT, cdw=(1 << 16 | 1,))).dw0 & 1
+        assert host.admin.call(nvme.sqe(Admin.ABORT, cdw=(31 << 16 | 1,))).dw0 & 1

@@ -7,7 +7,7 @@ import struct
 
 import pytest
 
-from faketarget import HOSTID, Bench, FakeNamespace
+from faketarget import HOSTID, Bench, FakeHandle, FakeNamespace
 from nvmf.spec import commands
 from nvmf.spec.features import AsyncEvent, NumberOfQueues, Timestamp
 from nvmf.spec.logs import (
@@ -311,6 +311,26 @@ def test_abort(bench: Bench) -> None:
     assert request.token == 77
     assert completion.status == Status.ABORT_REQUESTED
     assert bench.do(admin, commands.abort(1, sqid=5)).status == INVALID
+
+
+def test_abort_of_an_io_command(bench: Bench) -> None:
+    """The engine says what became of it; no more than ACL + 1 ask at once."""
+    admin = bench.admin()
+    controller = admin.controller
+    assert controller is not None
+    handle = bench.io(admin).handle
+    assert isinstance(handle, FakeHandle)
+    for cid in range(4):
+        assert bench.run(admin, commands.abort(cid, sqid=1), cid=50 + cid) is None
+    beyond = bench.do(admin, commands.abort(9, sqid=1))
+    assert beyond.status == Status.ABORT_COMMAND_LIMIT_EXCEEDED | DNR
+    asked = [call[1:] for call in handle.calls if call[0] == "abort"]
+    assert [cid for cid, _ in asked] == [0, 1, 2, 3]
+    asked[2][1](True)
+    asked[0][1](False)
+    answers = [(request.token, done.dw0) for request, done in controller.events.take()]
+    assert answers == [(52, 0), (50, 1)]
+    assert bench.run(admin, commands.abort(9, sqid=1)) is None
 
 
 def test_closing_gives_the_requests_back(bench: Bench) -> None:

@@ -2,6 +2,7 @@
 """The engine, compiled: see _engine.pyi for what it offers."""
 
 from nvmf.engine._engine import (
+    Aborted,
     Closed,
     Command,
     ConnectError,
@@ -31,6 +32,7 @@ from nvmf.engine._engine import (
 )
 
 __all__ = [
+    "Aborted",
     "Closed",
     "Command",
     "ConnectError",

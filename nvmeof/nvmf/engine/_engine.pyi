@@ -70,13 +70,16 @@ class Target:
     @property
     def reactors(self) -> int: ...
     def fileno(self) -> int: ...
-    def upcalls(self) -> list[Command | Closed | Retired | Fenced | Faulted]: ...
-    def fence(self, qpairs: Iterable[Qpair], nsid: int = 0, cookie: object = None) -> None:
+    def upcalls(self) -> list[Command | Closed | Retired | Fenced | Faulted | Aborted]: ...
+    def fence(
+        self, qpairs: Iterable[Qpair], nsid: int = 0, cookie: object = None, *, abort: int = 0
+    ) -> None:
         """Wait for what these queue pairs have begun on a namespace (0: on any): one Fenced comes.
 
         For after a gate was set: a command that begins later meets it, one that had begun may
         have passed it and still reads or writes.  Commands that stand at the control thread do not
-        count.  A host that does not move the data of its command holds its fence up for as long as
+        count.  abort, if not 0, is the status that those of them end with of which nothing was done
+        yet.  A host that does not move the data of its command holds its fence up for as long as
         it is connected: give it so much time as there is, then disconnect it.
         """
     def close(self) -> None:
@@ -196,6 +199,16 @@ class Fenced:
     def cookie(self) -> Any: ...
 
 @final
+class Aborted:
+    """What became of a Qpair.abort()."""
+
+    @property
+    def aborted(self) -> bool:
+        """The command ends with Command Abort Requested; else it is too late, or there is none."""
+    @property
+    def cookie(self) -> Any: ...
+
+@final
 class Command:
     """A capsule that the reactor handed up.  complete() it exactly once."""
 
@@ -272,6 +285,8 @@ class Qpair:
         """Put its I/O commands under these gates, for life; EngineError (EBUSY): it has others."""
     def show(self, namespaces: NamespaceTable) -> None:
         """Commands of this I/O queue see these from now on; the table before stays in use."""
+    def abort(self, cid: int, cookie: object = None) -> None:
+        """Take back an I/O command of which nothing was done yet; one Aborted comes."""
     def enable(self, enabled: bool) -> None: ...
     def disconnect(self, *, peer_left: bool = False) -> None:
         """End the connection; its Closed follows.  Idempotent; peer_left: a DISCONNECTED event."""

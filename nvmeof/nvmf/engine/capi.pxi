@@ -233,6 +233,8 @@ cdef extern from "target/target.h" nogil:
         pass
     struct target_fence:
         pass
+    struct target_abort:
+        pass
     struct target_options:
         unsigned reactors
         const int *cpus
@@ -276,6 +278,7 @@ cdef extern from "target/target.h" nogil:
         TARGET_UPCALL_RETIRED
         TARGET_UPCALL_FENCED
         TARGET_UPCALL_FAULTED
+        TARGET_UPCALL_ABORTED
     struct target_upcall:
         target_upcall *next
         target_upcall_type type
@@ -284,6 +287,8 @@ cdef extern from "target/target.h" nogil:
         target_request *request
         target_namespace *ns
         target_fence *fence
+        target_abort *abort
+        bint aborted
         const char *reason
     target_upcall *target_upcalls(c_target *t)
     const nvme_sqe *target_request_sqe(const target_request *request)
@@ -324,8 +329,10 @@ cdef extern from "target/target.h" nogil:
     int target_gates_set(target_gates *gates, uint32_t nsid, const target_gate *gate)
     void target_qpair_gates(target_qpair *qp, target_gates *gates)
     target_fence *target_fence_create(c_target *t, target_qpair **qpairs, unsigned count,
-                                      uint32_t nsid, void *cookie)
+                                      uint32_t nsid, uint16_t abort, void *cookie)
     void target_fence_destroy(target_fence *fence)
+    target_abort *target_abort_create(target_qpair *qp, uint16_t cid, void *cookie)
+    void target_abort_destroy(c_target *t, target_abort *abort)
 
 cdef extern from "host/host.h" nogil:
     struct host_device:

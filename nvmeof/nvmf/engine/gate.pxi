@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Gates and fences of the target.
+# Gates, fences and aborts of the target.
 
 
 cdef target_gate gate_of(uint16_t read, uint16_t write, flush) except *:
@@ -68,7 +68,8 @@ cdef class Fenced:
         return f"<Fenced {f'namespace {self.nsid}' if self.nsid else 'every namespace'}>"
 
 
-cdef int fence_begin(Target target, list qpairs, uint32_t nsid, cookie) except -1:
+cdef int fence_begin(Target target, list qpairs, uint32_t nsid, cookie,
+                     uint16_t abort) except -1:
     cdef c_target *t = target.get()
     cdef Fenced fenced = Fenced.__new__(Fenced)
     cdef Py_ssize_t count = len(qpairs), i
@@ -83,7 +84,7 @@ cdef int fence_begin(Target target, list qpairs, uint32_t nsid, cookie) except -
             of[i] = qpair.get()
         fenced.nsid = nsid
         fenced.cookie = cookie
-        fenced._fence = target_fence_create(t, of, <unsigned>count, nsid, <void *>fenced)
+        fenced._fence = target_fence_create(t, of, <unsigned>count, nsid, abort, <void *>fenced)
     finally:
         PyMem_Free(of)
     if fenced._fence == NULL:
@@ -97,3 +98,36 @@ cdef Fenced fenced_from(Target target, Fenced fenced):
     target_fence_destroy(fenced._fence)
     fenced._fence = NULL
     return fenced
+
+
+@cython.final
+cdef class Aborted:
+    """What became of a Qpair.abort()."""
+
+    cdef target_abort *_abort
+    cdef readonly bint aborted
+    cdef readonly object cookie
+
+    def __init__(self):
+        raise TypeError("an Aborted comes from Target.upcalls()")
+
+    def __repr__(self):
+        return f"<Aborted {'' if self.aborted else 'not '}aborted>"
+
+
+cdef int abort_begin(Target target, target_qpair *qp, uint16_t cid, cookie) except -1:
+    cdef Aborted aborted = Aborted.__new__(Aborted)
+    aborted.cookie = cookie
+    aborted._abort = target_abort_create(qp, cid, <void *>aborted)
+    if aborted._abort == NULL:
+        raise MemoryError("an abort")
+    target._fences.add(aborted)
+    return 0
+
+
+cdef Aborted aborted_from(Target target, Aborted aborted, bint whether):
+    target._fences.discard(aborted)
+    target_abort_destroy(target._target, aborted._abort)
+    aborted._abort = NULL
+    aborted.aborted = whether
+    return aborted

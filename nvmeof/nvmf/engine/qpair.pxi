@@ -68,6 +68,9 @@ cdef class Qpair:
             self._tables.add(namespaces)
         self._table = namespaces
 
+    def abort(self, uint16_t cid, cookie=None):
+        abort_begin(self._target, self.get(), cid, cookie)
+
     def enable(self, bint enabled):
         target_qpair_enable(self.get(), enabled)
 

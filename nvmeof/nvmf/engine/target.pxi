@@ -12,7 +12,7 @@ cdef class Target:
     cdef dict _namespaces  # address of the target_namespace to Namespace
     cdef set _tables
     cdef set _gates
-    cdef set _fences  # Fenced that have not come up yet
+    cdef set _fences  # Fenced and Aborted that have not come up yet
     cdef str _made
     cdef object __weakref__
 
@@ -82,11 +82,13 @@ cdef class Target:
                 namespace = self._namespaces.get(<uintptr_t>up.ns)
                 if namespace is not None:
                     out.append(faulted_from(namespace))
+            elif up.type == TARGET_UPCALL_ABORTED:
+                out.append(aborted_from(self, <Aborted>up.cookie, up.aborted))
             up = following
         return out
 
-    def fence(self, qpairs, uint32_t nsid=0, cookie=None):
-        fence_begin(self, list(qpairs), nsid, cookie)
+    def fence(self, qpairs, uint32_t nsid=0, cookie=None, *, uint16_t abort=0):
+        fence_begin(self, list(qpairs), nsid, cookie, abort)
 
     def close(self):
         cdef c_target *t = self._target

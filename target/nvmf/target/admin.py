@@ -5,13 +5,14 @@ from __future__ import annotations
 
 from nvmf.spec.opcodes import AdminOpcode
 from nvmf.spec.status import Status, StatusError
-from nvmf.target.controller import Controller
+from nvmf.target.controller import ABORT_LIMIT, Controller
 from nvmf.target.featureset import get_features, set_features
 from nvmf.target.identify import identify
 from nvmf.target.logpages import get_log_page
 from nvmf.target.request import Completion, Handler, Request, expect_length
 
 _NOT_ABORTED = 1
+"""Dword 0 of an Abort."""
 
 
 def keep_alive(controller: Controller, request: Request) -> Completion:
@@ -26,13 +27,27 @@ def async_event_request(controller: Controller, request: Request) -> None:
     controller.events.request(request)
 
 
-def abort(controller: Controller, request: Request) -> Completion:
-    """Abort: event requests can be; what the engine runs is left to finish, as Base 5.1 allows."""
+def abort(controller: Controller, request: Request) -> Completion | None:
+    """Abort (Base 2.0, 5.1): event requests, and I/O commands of which nothing was done yet."""
     expect_length(request, 0)
     sqid, cid = request.sqe.cdw10 & 0xFFFF, request.sqe.cdw10 >> 16
-    if sqid != 0 and sqid not in controller.io_queues:
+    if sqid == 0:
+        return Completion(0 if controller.events.abort(cid) else _NOT_ABORTED)
+    queue = controller.io_queues.get(sqid)
+    if queue is None:
         raise StatusError(Status.INVALID_FIELD, f"there is no queue {sqid}")
-    return Completion(0 if sqid == 0 and controller.events.abort(cid) else _NOT_ABORTED)
+    if controller.aborts > ABORT_LIMIT:
+        raise StatusError(
+            Status.ABORT_COMMAND_LIMIT_EXCEEDED, f"{controller.aborts} are outstanding already"
+        )
+    controller.aborts += 1
+
+    def answer(aborted: bool) -> None:
+        controller.aborts -= 1
+        controller.events.finish(request, Completion(0 if aborted else _NOT_ABORTED))
+
+    queue.handle.abort(cid, answer)
+    return None
 
 
 ADMIN_HANDLERS: dict[int, Handler] = {

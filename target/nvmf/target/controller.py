@@ -22,6 +22,8 @@ from nvmf.target.namespace import Namespace
 from nvmf.target.queue import Queue
 from nvmf.target.subsystem import Subsystem, View
 
+ABORT_LIMIT = 3
+"""ACL: Abort commands that may be outstanding, less one."""
 ERROR_LOG_ENTRIES = 16
 READY_TIMEOUT = 15
 """CAP.TO and CRTO, in 500 ms."""
@@ -70,6 +72,8 @@ class Controller:
         self.errors: deque[ErrorEntry] = deque(maxlen=ERROR_LOG_ENTRIES)
         """The newest first."""
         self.error_count = 0
+        self.aborts = 0
+        """Abort commands outstanding."""
         self.last_seen = now
         """When its last admin command came."""
         self.activity = 0

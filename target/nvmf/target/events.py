@@ -56,6 +56,10 @@ class EventQueue:
                 return True
         return False
 
+    def finish(self, request: Request, completion: Completion) -> None:
+        """End a command that stayed outstanding for something else."""
+        self._ready.append((request, completion))
+
     def clear(self) -> None:
         """The controller was reset: every request ends, every event is forgotten."""
         ended = Completion(status=Status.ABORTED_SQ_DELETION | DNR)

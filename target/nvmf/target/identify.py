@@ -27,7 +27,12 @@ from nvmf.spec.opcodes import Cns, Csi
 from nvmf.spec.properties import NVME_2_0
 from nvmf.spec.sqe import IdentifyDw10, IdentifyDw11
 from nvmf.spec.status import Status, StatusError
-from nvmf.target.controller import ERROR_LOG_ENTRIES, KEEP_ALIVE_GRANULARITY_MS, Controller
+from nvmf.target.controller import (
+    ABORT_LIMIT,
+    ERROR_LOG_ENTRIES,
+    KEEP_ALIVE_GRANULARITY_MS,
+    Controller,
+)
 from nvmf.target.events import AER_LIMIT
 from nvmf.target.namespace import Namespace
 from nvmf.target.request import Completion, Request, expect_length
@@ -92,7 +97,7 @@ def _io_controller(controller: Controller, common: IdentifyController) -> Identi
         cmic=Cmic.MULTI_PORT | Cmic.MULTI_CONTROLLER,
         mdts=(subsystem.mdts >> 12).bit_length() - 1,
         oaes=AsyncEvents.NAMESPACE_ATTRIBUTE,
-        acl=3,
+        acl=ABORT_LIMIT,
         # One firmware slot, which is read-only.
         frmw=1 << 0 | 1 << 1,
         # SMART for each namespace, effects log, long pages with offsets, supported pages.

@@ -222,8 +222,12 @@ class Server:
             self.storage.retired(upcall.namespace)
         elif isinstance(upcall, engine.Fenced):
             upcall.cookie()
+            self._dispatcher.flush_all()
         elif isinstance(upcall, engine.Faulted):
             self.storage.faulted(upcall)
+        elif isinstance(upcall, engine.Aborted):
+            upcall.cookie(upcall.aborted)
+            self._dispatcher.flush_all()
 
     async def __aenter__(self) -> Server:
         await self.start()

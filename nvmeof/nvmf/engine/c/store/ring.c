@@ -265,3 +265,38 @@ int store_ring_poll(struct store_ring *ring)
 	}
 	return count;
 }
+
+/* A sync in line is the first step of a flush, and the last of anything else. */
+static bool untouched(const struct store_io *io)
+{
+	return io->step != STORE_STEP_SYNC || io->op == STORE_FLUSH;
+}
+
+unsigned store_ring_waiting(const struct store_ring *ring,
+			    bool (*wanted)(const struct store_io *io, const void *arg),
+			    const void *arg)
+{
+	unsigned count = 0;
+
+	for (const struct store_io *io = ring->waiting.head; io; io = io->next)
+		count += untouched(io) && wanted(io, arg);
+	return count;
+}
+
+void store_ring_cancel(struct store_ring *ring,
+		       bool (*wanted)(const struct store_io *io, const void *arg), const void *arg)
+{
+	struct store_list kept, cancelled;
+	struct store_io *io;
+
+	store_list_init(&kept);
+	store_list_init(&cancelled);
+	while ((io = store_list_pop(&ring->waiting)))
+		store_list_push(untouched(io) && wanted(io, arg) ? &cancelled : &kept, io);
+	while ((io = store_list_pop(&kept)))
+		store_list_push(&ring->waiting, io);
+	while ((io = store_list_pop(&cancelled))) {
+		ring->inflight--;
+		io->done(io, NVME_ABORTED_BY_REQUEST);
+	}
+}

@@ -135,6 +135,15 @@ void store_submit(struct store_ring *ring, struct store *store, struct store_io 
  */
 int store_ring_poll(struct store_ring *ring);
 unsigned store_ring_inflight(const struct store_ring *ring);
+/*
+ * Of what stands in line and was not begun, so many are wanted; and cancel: done is called for them
+ * with NVME_ABORTED_BY_REQUEST, before it returns.
+ */
+unsigned store_ring_waiting(const struct store_ring *ring,
+			    bool (*wanted)(const struct store_io *io, const void *arg),
+			    const void *arg);
+void store_ring_cancel(struct store_ring *ring,
+		       bool (*wanted)(const struct store_io *io, const void *arg), const void *arg);
 /* An fd that is readable when store_ring_poll has something to do, for a reactor about to sleep. */
 int store_ring_fd(const struct store_ring *ring);
 

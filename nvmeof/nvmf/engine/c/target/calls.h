@@ -89,6 +89,8 @@ void io_ranges_arrived(struct target_request *req, const void *ranges);
 void transfer_start(struct target_request *req, enum transfer mode, uint32_t length);
 void transfer_kick(struct target_qpair *qp);
 void transfer_check(struct target_request *req);
+bool transfer_take_back(struct target_request *req);
+struct target_request *transfer_io_of(const struct store_io *io);
 void transfer_chunk_read(struct chunk *chunk);
 void transfer_chunk_written(struct chunk *chunk);
 void transfer_chunk_drop(struct chunk *chunk);	/* out of qp->reads, the connection being dead */
@@ -106,6 +108,11 @@ enum gate_group { GATE_READ, GATE_WRITE, GATE_FLUSH };
 void gates_free_all(struct target *target);
 void fences_free_all(struct target *target);
 void fence_leave(struct target_request *req);
+
+/* ---- abort.c ---- */
+void aborts_free_all(struct target *target);
+/* Whether nothing was done of it yet, and nothing is: then it ends with status. */
+bool request_cancel(struct target_request *req, uint16_t status);
 
 static inline uint16_t gate_status(uint64_t gate, enum gate_group group)
 {

@@ -29,9 +29,13 @@ static void mark(struct fence_entry *entry)
 	struct target_qpair *qp = entry->qp;
 
 	for (uint32_t i = 0; i < qp->request_fresh; i++) {
-		if (!concerns(entry->fence, &qp->requests[i]))
+		struct target_request *req = &qp->requests[i];
+
+		if (!concerns(entry->fence, req))
 			continue;
-		qp->requests[i].fenced = true;
+		if (entry->fence->abort && request_cancel(req, entry->fence->abort))
+			continue;
+		req->fenced = true;
 		entry->left++;
 	}
 }
@@ -77,7 +81,8 @@ static void fence_deliver(struct reactor *reactor, struct mail *mail)
 }
 
 struct target_fence *target_fence_create(struct target *target, struct target_qpair *const *qpairs,
-					 unsigned count, uint32_t nsid, void *cookie)
+					 unsigned count, uint32_t nsid, uint16_t abort,
+					 void *cookie)
 {
 	struct target_fence *fence = calloc(1, sizeof(*fence) + count * sizeof(fence->entry[0]));
 
@@ -85,6 +90,7 @@ struct target_fence *target_fence_create(struct target *target, struct target_qp
 		return NULL;
 	fence->target = target;
 	fence->nsid = nsid;
+	fence->abort = abort;
 	fence->upcall = (struct target_upcall){
 		.type = TARGET_UPCALL_FENCED,
 		.fence = fence,

@@ -156,6 +156,7 @@ struct target {
 	struct target_nstable *tables;
 	struct target_gates *gates;
 	struct target_fence *fences;
+	struct target_abort *aborts;
 	uint8_t *zero;			/* TARGET_ZERO_BYTES that nobody writes */
 	int event_fd;
 	_Alignas(CACHE_LINE) _Atomic(struct target_upcall *) upcalls;
@@ -371,6 +372,7 @@ struct target_fence {
 	struct target_fence *next;	/* control */
 	struct target *target;
 	uint32_t nsid;
+	uint16_t abort;			/* status for what can be taken back, or 0 */
 	_Atomic unsigned left;		/* entries */
 	struct target_upcall upcall;
 	struct fence_entry entry[];

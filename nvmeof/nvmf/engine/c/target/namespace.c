@@ -126,6 +126,7 @@ void namespace_free_all(struct target *target)
 {
 	gates_free_all(target);
 	fences_free_all(target);
+	aborts_free_all(target);
 	while (target->tables)
 		target_nstable_destroy(target->tables);
 	while (target->namespaces)

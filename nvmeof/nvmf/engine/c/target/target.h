@@ -23,6 +23,7 @@ struct target_namespace;
 struct target_nstable;
 struct target_gates;
 struct target_fence;
+struct target_abort;
 
 struct target_options {
 	unsigned reactors;		/* 1..64 */
@@ -99,6 +100,14 @@ struct target_qpair_stats {
 };
 void target_qpair_stats(const struct target_qpair *qp, struct target_qpair_stats *stats);
 
+/*
+ * Take back the I/O command with this CID, if nothing of it was done yet: it then ends with Command
+ * Abort Requested.  One ABORTED upcall follows, before or after the command's response has left.
+ * NULL: out of memory.
+ */
+struct target_abort *target_abort_create(struct target_qpair *qp, uint16_t cid, void *cookie);
+void target_abort_destroy(struct target *target, struct target_abort *abort);	/* after ABORTED */
+
 /* ---- upcalls ---- */
 
 enum target_upcall_type {
@@ -107,6 +116,7 @@ enum target_upcall_type {
 	TARGET_UPCALL_RETIRED = 3,	/* namespace: no reactor uses it any more */
 	TARGET_UPCALL_FENCED = 4,	/* fence: what it waited for has ended */
 	TARGET_UPCALL_FAULTED = 5,	/* namespace: its store failed a command, see target_fault */
+	TARGET_UPCALL_ABORTED = 6,	/* abort: aborted says whether */
 };
 
 struct target_upcall {
@@ -117,6 +127,8 @@ struct target_upcall {
 	struct target_request *request;
 	struct target_namespace *ns;
 	struct target_fence *fence;
+	struct target_abort *abort;
+	bool aborted;
 	const char *reason;		/* a sentence; valid until the qpair is destroyed */
 };
 
@@ -208,11 +220,12 @@ void target_qpair_gates(struct target_qpair *qp, struct target_gates *gates);
 /*
  * Wait for the I/O commands that these queue pairs have begun on a namespace (nsid 0: on any), which
  * may have met an older gate: one FENCED upcall when each has ended (its response is in line) or gone
- * with its connection.  A host that does not move its data holds that up for as long as it is
- * connected.  NULL: out of memory.
+ * with its connection.  abort: not 0, what can be taken back ends with this status.  A host that
+ * does not move its data holds the rest up for as long as it is connected.  NULL: out of memory.
  */
 struct target_fence *target_fence_create(struct target *target, struct target_qpair *const *qpairs,
-					 unsigned count, uint32_t nsid, void *cookie);
+					 unsigned count, uint32_t nsid, uint16_t abort,
+					 void *cookie);
 void target_fence_destroy(struct target_fence *fence);	/* after FENCED */
 
 #endif
