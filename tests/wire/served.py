@@ -4,9 +4,11 @@
 import contextlib
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Sequence
@@ -50,12 +52,14 @@ class Served:
     def __init__(self, folder: Path, text: str, *, wrapper: Sequence[str] = ()) -> None:
         self.folder = folder
         self.output = ""
+        # The path of a socket is short, and those of folders of tests are not.
+        self.runtime = tempfile.mkdtemp(prefix="nvmeof-")
         (folder / "target.toml").write_text(text)
         self._log = (folder / "stderr.txt").open("ab")
         self.process = subprocess.Popen(
             [*wrapper, sys.executable, *self.program, str(folder / "target.toml")],
             stdout=subprocess.PIPE, stderr=self._log, stdin=self.stdin,
-            env={**os.environ, "PYTHONUNBUFFERED": "1"},
+            env={**os.environ, "PYTHONUNBUFFERED": "1", "RUNTIME_DIRECTORY": self.runtime},
         )  # fmt: skip
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
@@ -163,7 +167,13 @@ class Served:
         self.process.wait()
         self._finish()
 
+    @property
+    def rpc_socket(self) -> Path:
+        """Where it is administered."""
+        return Path(self.runtime) / "target.sock"
+
     def _finish(self) -> None:
+        shutil.rmtree(self.runtime, ignore_errors=True)
         self._reader.join(5)
         self._log.close()
         assert self.process.stdout is not None

@@ -12,6 +12,7 @@ from nvmf.config.models import (
     SubsystemConfig,
     TargetConfig,
 )
+from nvmf.config.plain import plain
 
 __all__ = [
     "Config",
@@ -26,4 +27,5 @@ __all__ = [
     "json_schema",
     "load",
     "loads",
+    "plain",
 ]

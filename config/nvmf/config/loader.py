@@ -35,13 +35,17 @@ def load(path: str | Path) -> Config:
     ConfigError where it cannot be read, is not TOML, or is not a configuration.
     """
     path = Path(path)
+    return loads(read_text(path), str(path), base=path.parent)
+
+
+def read_text(path: Path) -> str:
+    """What is in a file; ConfigError where it cannot be read or is not text."""
     try:
-        text = path.read_text(encoding="utf-8")
+        return path.read_bytes().decode()
     except OSError as error:
         raise ConfigError(str(path), [f"{path}: cannot be read: {error.strerror}"]) from error
     except UnicodeDecodeError as error:
         raise ConfigError(str(path), [f"{path}: is not UTF-8 text: {error}"]) from error
-    return loads(text, str(path), base=path.parent)
 
 
 def loads(text: str, source: str = "configuration", *, base: Path | None = None) -> Config:
@@ -80,6 +84,9 @@ def _anchor(data: dict[str, Any], base: Path) -> None:
     target = data.get("target")
     if isinstance(target, dict) and isinstance(target.get("state_dir"), str):
         target["state_dir"] = str(base / target["state_dir"])
+    rpc = data.get("rpc")
+    if isinstance(rpc, dict) and isinstance(rpc.get("socket"), str):
+        rpc["socket"] = str(base / rpc["socket"])
     subsystems = data.get("subsystem")
     for subsystem in subsystems if isinstance(subsystems, list) else []:
         for table, keys in _PATHS.items():

@@ -37,12 +37,36 @@ class Connections:
         self._limit = limit
         self._connections: set[Connection] = set()
         self._load: list[int] = [0] * target.reactors
+        self._accepted = [[0, 0] for _ in self._load]
+        """Admin and I/O queues that a reactor has had."""
+        self._commands = [0] * target.reactors
+        """Of queue pairs that have gone."""
 
     def __len__(self) -> int:
         return len(self._connections)
 
     def __iter__(self) -> Iterator[Connection]:
         return iter(self._connections)
+
+    def counts(self) -> list[dict[str, int]]:
+        """Of each reactor, in the words of SPDK."""
+        found = [
+            {
+                "admin_qpairs": admin,
+                "io_qpairs": io,
+                "current_admin_qpairs": 0,
+                "current_io_qpairs": 0,
+                "pending_bdev_io": 0,
+                "completed_nvme_io": commands,
+            }
+            for (admin, io), commands in zip(self._accepted, self._commands, strict=True)
+        ]
+        for connection in self._connections:
+            counts, stats = found[connection.reactor], connection.qpair.stats
+            counts["current_io_qpairs" if connection.queue.qid else "current_admin_qpairs"] += 1
+            counts["pending_bdev_io"] += stats.get("outstanding", 0)
+            counts["completed_nvme_io"] += stats.get("commands", 0)
+        return found
 
     def event(self, event: Any) -> None:
         """An event of a device's channel."""
@@ -55,6 +79,7 @@ class Connections:
         """The engine has ended it."""
         self._connections.discard(connection)
         self._load[connection.reactor] -= 1
+        self._commands[connection.reactor] += connection.qpair.stats.get("commands", 0)
         self._dispatcher.closed(connection, reason)
         if not self._connections:
             self.quiet.set()
@@ -91,6 +116,7 @@ class Connections:
         else:
             self._connections.add(connection)
             self._load[connection.reactor] += 1
+            self._accepted[connection.reactor][connection.queue.qid > 0] += 1
             self.quiet.clear()
             self._dispatcher.opened(connection)
 

@@ -57,7 +57,7 @@ class Core:
         """By controller identifier, which is one of the whole target."""
         self._leaving: list[Subsystem] = []
         """Removed subsystems whose last connections are about to end."""
-        self._limits = Limits()
+        self.limits = Limits()
         self._discovery_handlers = discovery_handlers(
             self._discovery_view, lambda: self.generation.value
         )
@@ -148,20 +148,20 @@ class Core:
     def cm_limits(self, free_queues: int) -> CmLimits:
         """What a connection may ask for before its subsystem is known."""
         return CmLimits(
-            queue_size=self._limits.queue_size,
-            io_queues=self._limits.max_io_queues,
+            queue_size=self.limits.queue_size,
+            io_queues=self.limits.max_io_queues,
             free_queues=free_queues,
         )
 
     def transfer_limits(self, cntlid: int | None) -> tuple[int, int]:
         """Bytes: MDTS and in-capsule data of a controller's subsystem, or the largest there are."""
         controller = self._controllers.get(cntlid or 0)  # 0 is nobody's
-        limits = controller.subsystem if controller is not None else self._limits
+        limits = controller.subsystem if controller is not None else self.limits
         return limits.mdts, limits.in_capsule
 
     def _find_limits(self) -> None:
         every = [s for s in self.subsystems.values() if not s.discovery]
-        self._limits = Limits(
+        self.limits = Limits(
             queue_size=max((s.queue_size for s in every), default=0),
             max_io_queues=max((s.max_io_queues for s in every), default=0),
             mdts=max((s.mdts for s in every), default=1 << 20),

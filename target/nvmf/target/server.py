@@ -24,7 +24,7 @@ from nvmf.target.core import Core
 from nvmf.target.diff import AT_START, Difference, compare
 from nvmf.target.edit import Edit
 from nvmf.target.generation import Generation
-from nvmf.target.ports import Listening, Ports
+from nvmf.target.ports import Listening, OpenPort, Ports
 from nvmf.target.state import state_folder
 from nvmf.target.storage import Storage
 from nvmf.target.stores import ServerError
@@ -72,6 +72,15 @@ class Server:
     def connections(self) -> int:
         """Queue pairs there are."""
         return len(self._connections) if self._target is not None else 0
+
+    @property
+    def open_ports(self) -> list[OpenPort]:
+        """The ports that are open, with what was configured."""
+        return self._ports.open_ports
+
+    def reactor_counts(self) -> list[dict[str, int]]:
+        """Queue pairs and commands of each reactor, in the words of SPDK."""
+        return self._connections.counts()
 
     @property
     def ports(self) -> list[Listening]:

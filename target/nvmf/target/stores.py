@@ -69,11 +69,9 @@ def make_referral(config: ReferralConfig) -> Referral:
     return Referral(config.traddr, config.trsvcid, kind, config.nqn)
 
 
-def make_namespace(
-    engine: Any, target: Any, nqn: str, nsid: int, config: NamespaceConfig, store: Any
-) -> Namespace:
-    """A namespace of an open store."""
-    identity = Identity.derive(
+def identity_of(nqn: str, nsid: int, config: NamespaceConfig) -> Identity:
+    """The identifiers of a namespace: those that it was given, and made ones for the others."""
+    return Identity.derive(
         nqn,
         nsid,
         str(config.path) if config.path is not None else config.store,
@@ -81,4 +79,11 @@ def make_namespace(
         nguid=config.nguid,
         eui64=config.eui64,
     )
+
+
+def make_namespace(
+    engine: Any, target: Any, nqn: str, nsid: int, config: NamespaceConfig, store: Any
+) -> Namespace:
+    """A namespace of an open store."""
+    identity = identity_of(nqn, nsid, config)
     return Namespace(nsid, store, identity, engine.Namespace(target, nsid, store))

@@ -5,28 +5,39 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import json
 import logging
 import signal
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from nvmf.cli.common import EXIT_OK, CliError, Formatter, Subparsers, add_command
+from nvmf.cli.common import EXIT_OK, CliError, Subparsers, add_command
+
+if TYPE_CHECKING:
+    from nvmf.target.administration import Administration
+    from nvmf.target.rpc.socket import RpcSocket
 
 log = logging.getLogger(__name__)
 
 
 def add_commands(subparsers: Subparsers) -> None:
     """target serve."""
-    group = subparsers.add_parser("target", help="run a target", formatter_class=Formatter)
-    commands = group.add_subparsers(title="commands", metavar="COMMAND", required=True)
     parser = add_command(
-        commands,
+        subparsers,
         "serve",
         serve,
         "serve what a configuration describes, until SIGINT or SIGTERM",
         "Prints a line `listening on ADDRESS:PORT (DEVICE)` for each port once it is open; with\n"
-        "-o json it is an object with traddr, trsvcid and device.",
+        "-o json it is an object with traddr, trsvcid and device. SIGHUP reads the file again.",
     )
     parser.add_argument("config", metavar="CONFIG", help="a TOML file; see config check")
+    parser.add_argument(
+        "--rpc-socket",
+        metavar="PATH",
+        help="where it is administered (default: socket in [rpc], or target.sock of "
+        "$RUNTIME_DIRECTORY, /run/nvmeof or $XDG_RUNTIME_DIR/nvmeof)",
+    )
     parser.add_argument(
         "--log-level",
         choices=("debug", "info", "warning", "error"),
@@ -37,12 +48,13 @@ def add_commands(subparsers: Subparsers) -> None:
 
 def serve(args: argparse.Namespace) -> int:
     """Serve until a signal comes."""
-    from nvmf.config import ConfigError, advice, load
+    from nvmf.config import ConfigError, advice
+    from nvmf.target.administration import Administration, Source
 
     level = getattr(logging, args.log_level.upper())
     logging.getLogger().setLevel(min(level, logging.DEBUG) if args.verbose > 1 else level)
     try:
-        config = load(args.config)
+        config, source = Source.read(Path(args.config))
     except ConfigError as error:
         raise CliError(f"the configuration cannot be used:\n{error}") from None
     for sentence in advice(config, args.config):
@@ -61,9 +73,14 @@ def serve(args: argparse.Namespace) -> int:
     async def run() -> int:
         stop = asyncio.Event()
         loop = asyncio.get_running_loop()
+        again = asyncio.Event()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, stop.set)
+        loop.add_signal_handler(signal.SIGHUP, again.set)
         server = Server(config, listening=announce)
+        administration = Administration(server, source)
+        rpc: RpcSocket | None = None
+        reloading: asyncio.Task[None] | None = None
         try:
             starting = asyncio.ensure_future(server.start())
             stopping = asyncio.ensure_future(stop.wait())
@@ -74,11 +91,17 @@ def serve(args: argparse.Namespace) -> int:
             elif starting.exception() is not None:
                 stopping.cancel()
             await starting
+            rpc = await _listen(administration, args.rpc_socket)
+            reloading = asyncio.create_task(_reload(administration, again))
             await stopping
             log.info("stopping")
         except asyncio.CancelledError:
             pass
         finally:
+            if reloading is not None:
+                reloading.cancel()
+            if rpc is not None:
+                await rpc.close()
             await server.stop()
         return EXIT_OK
 
@@ -86,3 +109,39 @@ def serve(args: argparse.Namespace) -> int:
         return asyncio.run(run())
     except ServerError as error:
         raise CliError(str(error)) from None
+
+
+async def _listen(administration: Administration, path: str | None) -> RpcSocket | None:
+    """The socket for administration: ServerError where a path was given and cannot be had."""
+    from nvmf.target.rpc.socket import RpcSocket, default_path
+    from nvmf.target.stores import ServerError
+
+    config = administration.server.config.rpc
+    chosen = Path(path) if path else config.socket
+    if path is None and not config.enabled:
+        return None
+    place = chosen or default_path()
+    if place is None:
+        log.warning("no administration: there is no folder for its socket; --rpc-socket gives one")
+        return None
+    rpc = RpcSocket(administration, place)
+    try:
+        await rpc.start()
+    except ServerError as error:
+        if chosen is not None:
+            raise
+        log.warning("%s", error)
+        return None
+    return rpc
+
+
+async def _reload(administration: Administration, again: asyncio.Event) -> None:
+    """Read the file each time that SIGHUP says so; what is wrong with it is in the log."""
+    from nvmf.config import ConfigError
+    from nvmf.target.stores import ServerError
+
+    while True:
+        await again.wait()
+        again.clear()
+        with contextlib.suppress(ConfigError, ServerError):
+            await administration.reload()

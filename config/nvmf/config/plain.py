@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A configuration as the shortest tables that say the same: what has its default is left out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel
+
+from nvmf.auth.key import Key
+
+
+def plain(model: BaseModel) -> dict[str, Any]:
+    """Tables, lists, text, whole numbers and booleans, as TOML and JSON have them.
+
+    A key that must be there is, and so is one whose value is not the default.  Secrets are among
+    them: it is for the file, and for the owner of the socket, and for no log.
+    """
+    found: dict[str, Any] = {}
+    for name, field in type(model).model_fields.items():
+        value = getattr(model, name)
+        if field.is_required() or value != field.get_default(call_default_factory=True):
+            found[field.alias or name] = _plain(value)
+    return {key: value for key, value in found.items() if value is not None}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, BaseModel):
+        return plain(value)
+    if isinstance(value, tuple | list):
+        return [_plain(item) for item in value]
+    if isinstance(value, Key):
+        return value.text()
+    if isinstance(value, bytes):
+        return value.hex()
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    return str(value)

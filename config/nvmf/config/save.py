@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Writes a configuration back into the text that it came from, with its comments and its order."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Hashable, Sequence
+from pathlib import Path
+from typing import Any
+
+import tomlkit
+from pydantic import BaseModel
+from tomlkit.items import AoT, Table
+
+from nvmf.config.loader import ConfigError, loads
+from nvmf.config.models import Config, NamespaceConfig, PortConfig, ReferralConfig, SubsystemConfig
+from nvmf.config.plain import plain
+from nvmf.config.units import format_size
+
+_SIZES = {"size", "mdts", "in_capsule", "buffer_size"}
+
+
+def merge(text: str, wanted: Config, *, base: Path | None = None) -> str:
+    """The text with the least changes that make it say what is wanted.
+
+    What is the same stays as it is written, and so does what stands beside it.  base: where
+    relative paths of the text start.  ConfigError where the text is not a configuration, or is
+    laid out in a way that cannot be changed in place.
+    """
+    old = loads(text, base=base)
+    document = tomlkit.parse(text)
+    _update(document, old, wanted)
+    merged = tomlkit.dumps(document)
+    if loads(merged, base=base) != wanted:
+        raise ConfigError(
+            "configuration", ["the file is laid out in a way that cannot be changed in place"]
+        )
+    return merged
+
+
+def write(path: Path, text: str) -> None:
+    """Put text into a file, all or nothing, with the mode and the owner that it has; OSError."""
+    path = path.resolve()
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            if path.exists():
+                there = path.stat()
+                os.fchmod(file.fileno(), there.st_mode & 0o7777)
+                if os.geteuid() == 0:
+                    os.fchown(file.fileno(), there.st_uid, there.st_gid)
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.rename(name, path)
+    except BaseException:
+        os.unlink(name)
+        raise
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def _update(table: Any, old: BaseModel, new: BaseModel) -> None:
+    """Change the keys of a table whose values are different."""
+    for name, field in type(new).model_fields.items():
+        before, after = getattr(old, name), getattr(new, name)
+        if before == after:
+            continue
+        key = field.alias or name
+        if isinstance(after, BaseModel):
+            if key not in table:
+                table[key] = tomlkit.table()
+            _update(table[key], before, after)
+        elif _models(before) or _models(after):
+            _update_list(table, key, before, after)
+        elif not field.is_required() and after == field.get_default(call_default_factory=True):
+            table.pop(key, None)
+        else:
+            table[key] = _written(key, plain(new)[key])
+
+
+def _models(value: Any) -> bool:
+    return isinstance(value, tuple) and bool(value) and isinstance(value[0], BaseModel)
+
+
+def _update_list(table: Any, key: str, old: Sequence[Any], new: Sequence[Any]) -> None:
+    """Tables that are repeated: those that are gone, those that stay, and those that come."""
+    there = table.get(key)
+    if not isinstance(there, AoT):  # none, or one in brackets
+        old = ()
+        table.pop(key, None)
+        there = table[key] = tomlkit.aot()
+        there = table[key]
+    names = _names(new)
+    before = _names(old)
+    for number in reversed(range(len(old))):
+        if before[number] not in names:
+            del there[number]
+    stay = [number for number in range(len(old)) if before[number] in names]
+    for place, number in enumerate(stay):
+        _update(there[place], old[number], new[names.index(before[number])])
+    for number, name in enumerate(names):
+        if name not in before:
+            there.append(_table(new[number]))
+
+
+def _names(items: Sequence[Any]) -> list[Hashable]:
+    """What tells one table from the others."""
+    if items and isinstance(items[0], NamespaceConfig):
+        given = {n.nsid for n in items}
+        free = (nsid for nsid in range(1, 0xFFFFFFFF) if nsid not in given)
+        return [n.nsid if n.nsid is not None else next(free) for n in items]
+    return [_name(item) for item in items]
+
+
+def _name(item: Any) -> Hashable:
+    match item:
+        case SubsystemConfig():
+            return item.nqn
+        case PortConfig():
+            return item.traddr, item.trsvcid
+    return repr(item) if isinstance(item, ReferralConfig) else getattr(item, "nqn", repr(item))
+
+
+def _written(key: str, value: Any) -> Any:
+    """A value as people write it."""
+    return format_size(value).replace(" ", "") if key in _SIZES and value % 1024 == 0 else value
+
+
+def _table(model: BaseModel) -> Table:
+    """A new table."""
+    made = tomlkit.table()
+    made.trivia.indent = "\n"
+    repeated: dict[str, Any] = {}
+    for name, field in type(model).model_fields.items():
+        key, value = field.alias or name, getattr(model, name)
+        said = plain(model)
+        if key in said and _models(value):
+            repeated[key] = value
+        elif key in said:
+            made[key] = _written(key, said[key])
+    for key, value in repeated.items():
+        made[key] = tomlkit.aot()
+        for item in value:
+            made[key].append(_table(item))
+    return made

@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""`nvmeof target`: run a target, and administer one that runs."""
+
+from __future__ import annotations
+
+from nvmf.cli.common import Formatter, Subparsers
+from nvmf.cli.target import (
+    file_commands,
+    hosts,
+    ls,
+    namespaces,
+    ports,
+    serve,
+    stats,
+    subsystems,
+)
+
+_MODULES = (serve, ls, subsystems, namespaces, hosts, ports, file_commands, stats)
+"""Each adds its commands."""
+
+_DESCRIPTION = """\
+Run a target in the foreground, or administer one that runs, while hosts are connected:
+
+  nvmeof target serve target.toml
+  nvmeof target ls
+  nvmeof target namespace add NQN --store file --path /srv/disk2.img
+  nvmeof target save
+
+A change is made as a whole or not at all, and lasts as long as the target unless it is saved.
+"""
+
+
+def add_commands(subparsers: Subparsers) -> None:
+    """target serve, ls, subsystem, namespace, host, port, reload, save, stats."""
+    group = subparsers.add_parser(
+        "target",
+        help="run a target, administer one that runs",
+        description=_DESCRIPTION,
+        formatter_class=Formatter,
+    )
+    commands = group.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for module in _MODULES:
+        module.add_commands(commands)

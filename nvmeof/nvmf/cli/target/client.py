@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The socket of a running target, for commands: one request, one answer."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from nvmf.cli.common import CliError, Formatter, Subparsers, add_command
+
+ANSWER_TIMEOUT = 120.0
+"""Seconds for an answer: stores may take their time to open."""
+_ERROR_INTERNAL = -32603
+
+
+def add_rpc_command(
+    subparsers: Subparsers,
+    name: str,
+    run: Callable[[argparse.Namespace], int],
+    summary: str,
+    more: str = "",
+) -> argparse.ArgumentParser:
+    """A command about a running target."""
+    parser = add_command(subparsers, name, run, summary, more)
+    parser.add_argument(
+        "--rpc-socket",
+        metavar="PATH",
+        help="where the target is administered (default: target.sock of $RUNTIME_DIRECTORY, "
+        "/run/nvmeof or $XDG_RUNTIME_DIR/nvmeof)",
+    )
+    return parser
+
+
+def add_group(subparsers: Subparsers, name: str, summary: str) -> Subparsers:
+    """Commands about one kind of thing."""
+    group = subparsers.add_parser(name, help=summary, formatter_class=Formatter)
+    found: Subparsers = group.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    return found
+
+
+def call(args: argparse.Namespace, method: str, **params: Any) -> Any:
+    """The result of a method; CliError with what the target said, or that it cannot be asked.
+
+    Parameters that are None are left out.
+    """
+    path = socket_path(args)
+    known = {key: value for key, value in params.items() if value is not None}
+    request = {"jsonrpc": "2.0", "id": 1, "method": method, "params": known}
+    try:
+        answer = _exchange(path, json.dumps(request).encode())
+    except TimeoutError:
+        raise CliError(
+            f"the target at {path} has not answered within {ANSWER_TIMEOUT:g} s; it may still do "
+            "what was asked: target ls shows it"
+        ) from None
+    except OSError as error:
+        raise CliError(
+            f"no target can be asked at {path}: {error.strerror or error}; start one with target "
+            "serve, or give its socket with --rpc-socket"
+        ) from None
+    if failure := answer.get("error"):
+        raise CliError(str(failure["message"]))
+    return answer["result"]
+
+
+def socket_path(args: argparse.Namespace) -> Path:
+    """Where the target is asked."""
+    from nvmf.target.rpc.socket import default_path
+
+    path = Path(args.rpc_socket) if args.rpc_socket else default_path(os.environ)
+    if path is None:
+        raise CliError("where the target is administered is not known: give --rpc-socket PATH")
+    return path
+
+
+def _exchange(path: Path, request: bytes) -> dict[str, Any]:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
+        sock.settimeout(ANSWER_TIMEOUT)
+        sock.connect(str(path))
+        sock.sendall(request)
+        sock.shutdown(socket.SHUT_WR)
+        answer = bytearray()
+        while piece := sock.recv(1 << 18):
+            answer += piece
+    try:
+        found = json.loads(answer)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise CliError(f"what answers at {path} is no target, or it has ended meanwhile")
+    return found

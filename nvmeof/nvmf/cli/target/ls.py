@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""`nvmeof target ls`: everything that a target has, as a tree."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from nvmf.cli.common import EXIT_OK, Subparsers
+from nvmf.cli.output import print_json, size_text
+from nvmf.cli.target.client import add_rpc_command, call
+
+
+def add_commands(subparsers: Subparsers) -> None:
+    """target ls."""
+    add_rpc_command(
+        subparsers, "ls", ls, "show ports, subsystems, namespaces, hosts and who is connected"
+    )
+
+
+def ls(args: argparse.Namespace) -> int:
+    """The tree."""
+    tree = call(args, "target_get_tree")
+    if args.output_format == "json":
+        print_json(tree)
+        return EXIT_OK
+    roots: list[Node] = [(f"port {_place(port)} ({port['device']})", []) for port in tree["ports"]]
+    roots += [_subsystem(one) for one in tree["subsystems"] if _shown(one)]
+    print("\n".join(lines(roots)))
+    return EXIT_OK
+
+
+Node = tuple[str, list[Any]]
+"""A line, and the nodes under it."""
+
+
+def lines(nodes: list[Node], indent: str = "", *, root: bool = True) -> list[str]:
+    """A tree in text."""
+    found: list[str] = []
+    for number, (text, under) in enumerate(nodes, 1):
+        last = number == len(nodes)
+        mark, below = ("", "") if root else ("└─ ", "   ") if last else ("├─ ", "│  ")
+        found.append(f"{indent}{mark}{text}")
+        found += lines(under, indent + below, root=False)
+    return found
+
+
+def _shown(subsystem: dict[str, Any]) -> bool:
+    return subsystem["subtype"] != "Discovery" or bool(subsystem["controllers"])
+
+
+def _place(address: dict[str, str]) -> str:
+    host = f"[{address['traddr']}]" if ":" in address["traddr"] else address["traddr"]
+    return f"{host}:{address['trsvcid']}"
+
+
+def _subsystem(one: dict[str, Any]) -> Node:
+    under: list[Node] = [_namespace(namespace) for namespace in one.get("namespaces", ())]
+    if one["allow_any_host"]:
+        under.append(("any host", []))
+    else:
+        under += [(f"host {host['nqn']}", []) for host in one["hosts"]] or [("no host", [])]
+    under += [_controller(controller) for controller in one["controllers"]]
+    return f"subsystem {one['nqn']}", under
+
+
+def _namespace(one: dict[str, Any]) -> Node:
+    what = one["path"] or ""
+    parts = [f"namespace {one['nsid']}:", one["store"], what, size_text(one["size"])]
+    parts.append(f"in blocks of {one['block_size']}")
+    if one["read_only"]:
+        parts.append("(read only)")
+    masked: list[Node] = [(f"for {host}", []) for host in one.get("hosts", ())]
+    if "hosts" in one and not masked:
+        parts.append("(no host sees it)")
+    return " ".join(part for part in parts if part), masked
+
+
+def _controller(one: dict[str, Any]) -> Node:
+    queues = f"{one['num_io_qpairs']} I/O queues"
+    where = _place(one["peer_address"])
+    return f"controller {one['cntlid']}: {one['hostnqn']} from {where}, {queues}", []

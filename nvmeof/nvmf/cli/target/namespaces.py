@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""`nvmeof target namespace`: add, remove, resize, replace, mask."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from nvmf.cli.common import EXIT_OK, Subparsers, UsageError, number_argument, size_argument
+from nvmf.cli.output import size_text
+from nvmf.cli.target.client import add_group, add_rpc_command, call
+from nvmf.cli.target.done import done
+
+
+def add_commands(subparsers: Subparsers) -> None:
+    """target namespace add, remove, resize, replace, mask."""
+    group = add_group(subparsers, "namespace", "add, remove, resize, replace and mask namespaces")
+    parser = add_rpc_command(group, "add", add, "add a namespace: connected hosts see it at once")
+    parser.add_argument("nqn", metavar="NQN", help="the subsystem")
+    parser.add_argument(
+        "-n",
+        "--namespace-id",
+        metavar="NSID",
+        type=number_argument,
+        help="its number (default: the lowest free one)",
+    )
+    _store_arguments(parser)
+    parser.add_argument("--uuid", metavar="UUID", help="identifiers; made where left out")
+    parser.add_argument("--nguid", metavar="HEX", help="32 hexadecimal digits")
+    parser.add_argument("--eui64", metavar="HEX", help="16 hexadecimal digits")
+    parser.add_argument(
+        "--host", metavar="NQN", action="append", help="only this host sees it; may be repeated"
+    )
+
+    parser = add_rpc_command(group, "remove", remove, "remove a namespace")
+    _which(parser)
+
+    parser = add_rpc_command(
+        group,
+        "resize",
+        resize,
+        "tell hosts of another size",
+        "Make a file longer first (truncate -s): a namespace is never larger than its file.",
+    )
+    _which(parser)
+    parser.add_argument(
+        "size",
+        metavar="SIZE",
+        nargs="?",
+        type=size_argument,
+        help="bytes, or 10GiB (default: all that the file has now)",
+    )
+
+    parser = add_rpc_command(
+        group,
+        "replace",
+        replace,
+        "put another store behind a namespace",
+        "Number, identifiers and hosts stay; hosts see the one go and the other come.",
+    )
+    _which(parser)
+    _store_arguments(parser)
+
+    parser = add_rpc_command(group, "mask", mask, "say which hosts see a namespace")
+    _which(parser)
+    who = parser.add_mutually_exclusive_group(required=True)
+    who.add_argument("--all", action="store_true", help="every host that may connect")
+    who.add_argument("--none", action="store_true", help="no host")
+    who.add_argument(
+        "--host", metavar="NQN", action="append", help="this host and no other; may be repeated"
+    )
+
+
+def _which(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("nqn", metavar="NQN", help="the subsystem")
+    parser.add_argument("nsid", metavar="NSID", type=number_argument, help="the namespace")
+
+
+def _store_arguments(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("what stands behind it")
+    group.add_argument("--store", choices=("ram", "file", "pmem", "null"), required=True)
+    group.add_argument("--path", metavar="FILE", help="the file or block device of file and pmem")
+    group.add_argument(
+        "--size", metavar="SIZE", type=size_argument, help="bytes, or 10GiB: of ram and null"
+    )
+    group.add_argument(
+        "--block-size", metavar="BYTES", type=size_argument, help="of a logical block: 512 or 4096"
+    )
+    group.add_argument("--read-only", action="store_true", help="hosts cannot write")
+
+
+def _store(args: argparse.Namespace) -> dict[str, Any]:
+    values = {
+        "store": args.store,
+        # The target may have another working directory.
+        "path": str(Path(args.path).absolute()) if args.path else None,
+        "size": args.size,
+        "block_size": args.block_size,
+        "read_only": args.read_only or None,
+    }
+    return {key: value for key, value in values.items() if value is not None}
+
+
+def add(args: argparse.Namespace) -> int:
+    """One more."""
+    values = _store(args)
+    for key, value in (
+        ("nsid", args.namespace_id),
+        ("uuid", args.uuid),
+        ("nguid", args.nguid),
+        ("eui64", args.eui64),
+        ("hosts", args.host),
+    ):
+        if value is not None:
+            values[key] = value
+    nsid = call(args, "nvmf_subsystem_add_ns", nqn=args.nqn, namespace=values)
+    done(args, f"namespace {nsid} of {args.nqn} is there", nqn=args.nqn, nsid=nsid)
+    return EXIT_OK
+
+
+def remove(args: argparse.Namespace) -> int:
+    """One less."""
+    call(args, "nvmf_subsystem_remove_ns", nqn=args.nqn, nsid=args.nsid)
+    done(args, f"namespace {args.nsid} of {args.nqn} is gone", nqn=args.nqn, nsid=args.nsid)
+    return EXIT_OK
+
+
+def resize(args: argparse.Namespace) -> int:
+    """Another size."""
+    if args.size == 0:
+        raise UsageError("a namespace has at least one block: leave the size out for the file's")
+    size = call(args, "target_resize_ns", nqn=args.nqn, nsid=args.nsid, size=args.size)
+    words = f"namespace {args.nsid} of {args.nqn} has {size} bytes ({size_text(size)})"
+    done(args, words, nqn=args.nqn, nsid=args.nsid, size=size)
+    return EXIT_OK
+
+
+def replace(args: argparse.Namespace) -> int:
+    """Another store."""
+    call(args, "target_replace_ns", nqn=args.nqn, nsid=args.nsid, namespace=_store(args))
+    words = f"namespace {args.nsid} of {args.nqn} is {args.path or args.store} now"
+    done(args, words, nqn=args.nqn, nsid=args.nsid)
+    return EXIT_OK
+
+
+def mask(args: argparse.Namespace) -> int:
+    """Who sees it."""
+    hosts = [] if args.none else args.host
+    call(args, "target_mask_ns", nqn=args.nqn, nsid=args.nsid, hosts=hosts)
+    seen = " and ".join(hosts) if hosts else "no host" if args.none else "every host"
+    words = f"namespace {args.nsid} of {args.nqn} is there for {seen}"
+    done(args, words, nqn=args.nqn, nsid=args.nsid, hosts=hosts)
+    return EXIT_OK

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""`nvmeof target port`: where the target listens."""
+
+from __future__ import annotations
+
+import argparse
+
+from nvmf.cli.common import EXIT_OK, Subparsers, number_argument
+from nvmf.cli.target.client import add_group, add_rpc_command, call
+from nvmf.cli.target.done import done
+
+
+def add_commands(subparsers: Subparsers) -> None:
+    """target port add, remove."""
+    group = add_group(subparsers, "port", "open and close ports")
+    parser = add_rpc_command(group, "add", add, "listen on an address too")
+    _address(parser)
+    parser.add_argument(
+        "--device",
+        choices=("auto", "iwarp", "system"),
+        help="the embedded device (iwarp), the system's, or whichever has the address (auto)",
+    )
+    parser = add_rpc_command(
+        group, "remove", remove, "listen there no more, and disconnect who came by it"
+    )
+    _address(parser)
+
+
+def _address(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "-a", "--traddr", metavar="ADDRESS", required=True, help="a numeric IPv4 or IPv6 address"
+    )
+    parser.add_argument(
+        "-s",
+        "--trsvcid",
+        metavar="PORT",
+        type=number_argument,
+        default=4420,
+        help="port (default: 4420)",
+    )
+
+
+def add(args: argparse.Namespace) -> int:
+    """One more."""
+    values = {"traddr": args.traddr, "trsvcid": args.trsvcid, "device": args.device}
+    known = {key: value for key, value in values.items() if value is not None}
+    opened = call(args, "target_add_port", port=known)
+    done(args, f"listening on {opened['traddr']} port {opened['trsvcid']}", **opened)
+    return EXIT_OK
+
+
+def remove(args: argparse.Namespace) -> int:
+    """One less."""
+    call(args, "target_remove_port", traddr=args.traddr, trsvcid=args.trsvcid)
+    facts = {"traddr": args.traddr, "trsvcid": str(args.trsvcid)}
+    done(args, f"no longer listening on {args.traddr} port {args.trsvcid}", **facts)
+    return EXIT_OK

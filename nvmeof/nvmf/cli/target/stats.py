@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""`nvmeof target stats`: counters of a running target."""
+
+from __future__ import annotations
+
+import argparse
+
+from nvmf.cli.common import EXIT_OK, Subparsers
+from nvmf.cli.output import print_json, print_table
+from nvmf.cli.target.client import add_rpc_command, call
+
+
+def add_commands(subparsers: Subparsers) -> None:
+    """target stats."""
+    add_rpc_command(subparsers, "stats", stats, "show counters of reactors and namespaces")
+
+
+def stats(args: argparse.Namespace) -> int:
+    """Two tables."""
+    found = call(args, "nvmf_get_stats")
+    if args.output_format == "json":
+        print_json(found)
+        return EXIT_OK
+    print_table(
+        ("reactor", "admin queues", "I/O queues", "outstanding", "commands"),
+        [
+            (
+                number,
+                group["current_admin_qpairs"],
+                group["current_io_qpairs"],
+                group["pending_bdev_io"],
+                group["completed_nvme_io"],
+            )
+            for number, group in enumerate(found["poll_groups"])
+        ],
+    )
+    if found["namespaces"]:
+        print()
+        names = ("reads", "writes", "read_bytes", "write_bytes", "errors", "media_errors")
+        print_table(
+            ("subsystem", "NSID", *(name.replace("_", " ") for name in names)),
+            [(n["nqn"], n["nsid"], *(n[name] for name in names)) for n in found["namespaces"]],
+        )
+    return EXIT_OK

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""`nvmeof target subsystem`: one more, one less."""
+
+from __future__ import annotations
+
+import argparse
+
+from nvmf.cli.common import EXIT_OK, Subparsers, number_argument
+from nvmf.cli.target.client import add_group, add_rpc_command, call
+from nvmf.cli.target.done import done
+
+
+def add_commands(subparsers: Subparsers) -> None:
+    """target subsystem add, remove."""
+    group = add_group(subparsers, "subsystem", "add and remove subsystems")
+    parser = add_rpc_command(group, "add", add, "add a subsystem without namespaces")
+    parser.add_argument("nqn", metavar="NQN", help="its name")
+    parser.add_argument("--serial", metavar="TEXT", help="serial number (default: made of the NQN)")
+    parser.add_argument("--model", metavar="TEXT", help="model number")
+    parser.add_argument(
+        "--max-namespaces", metavar="N", type=number_argument, help="the highest NSID (32)"
+    )
+    who = parser.add_mutually_exclusive_group()
+    who.add_argument("--allow-any-host", action="store_true", help="every host may connect")
+    who.add_argument(
+        "--host", metavar="NQN", action="append", help="a host that may connect; may be repeated"
+    )
+    parser = add_rpc_command(
+        group, "remove", remove, "remove a subsystem, and disconnect its hosts"
+    )
+    parser.add_argument("nqn", metavar="NQN", help="its name")
+
+
+def add(args: argparse.Namespace) -> int:
+    """One more."""
+    values = {
+        "nqn": args.nqn,
+        "serial": args.serial,
+        "model": args.model,
+        "max_namespaces": args.max_namespaces,
+        "hosts": args.host,
+    }
+    known = {key: value for key, value in values.items() if value is not None}
+    if args.allow_any_host:
+        known["allow_any_host"] = True
+    call(args, "target_add_subsystem", subsystem=known)
+    done(args, f"subsystem {args.nqn} is there", nqn=args.nqn)
+    return EXIT_OK
+
+
+def remove(args: argparse.Namespace) -> int:
+    """One less."""
+    call(args, "nvmf_delete_subsystem", nqn=args.nqn)
+    done(args, f"subsystem {args.nqn} is gone", nqn=args.nqn)
+    return EXIT_OK

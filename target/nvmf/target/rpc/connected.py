@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Who is connected."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from nvmf.target.rpc.describe import describe_controller, describe_queue
+from nvmf.target.rpc.registry import method
+from nvmf.target.rpc.subsystems import Named, find
+
+if TYPE_CHECKING:
+    from nvmf.target.administration import Administration
+
+
+@method("nvmf_subsystem_get_controllers", Named)
+def get_controllers(administration: Administration, params: Named) -> list[dict[str, Any]]:
+    """The controllers of a subsystem."""
+    every = find(administration, params.nqn).controllers
+    return [describe_controller(controller) for _, controller in sorted(every.items())]
+
+
+@method("nvmf_subsystem_get_qpairs", Named)
+def get_qpairs(administration: Administration, params: Named) -> list[dict[str, Any]]:
+    """The queue pairs of a subsystem."""
+    every = find(administration, params.nqn).controllers
+    return [describe_queue(queue) for _, c in sorted(every.items()) for queue in c.queues()]

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What there is, in the words of SPDK's RPC."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from nvmf.target.namespace import Namespace
+from nvmf.target.queue import Address, Queue
+
+if TYPE_CHECKING:
+    from nvmf.target.controller import Controller
+    from nvmf.target.server import Server
+    from nvmf.target.subsystem import Subsystem
+
+
+def address(where: Address) -> dict[str, str]:
+    """A transport address."""
+    family = "IPv6" if ":" in where[0] else "IPv4"
+    return {"trtype": "RDMA", "adrfam": family, "traddr": where[0], "trsvcid": str(where[1])}
+
+
+def describe_subsystem(server: Server, subsystem: Subsystem) -> dict[str, Any]:
+    """A subsystem, its hosts and its namespaces."""
+    found: dict[str, Any] = {
+        "nqn": subsystem.nqn,
+        "subtype": "Discovery" if subsystem.discovery else "NVMe",
+        "listen_addresses": [address(port.address) for port in server.ports],
+        "allow_any_host": subsystem.allow_any_host,
+        "hosts": [{"nqn": nqn} for nqn in sorted(subsystem.hosts)],
+    }
+    if not subsystem.discovery:
+        found |= {
+            "serial_number": subsystem.serial,
+            "model_number": subsystem.model,
+            "max_namespaces": subsystem.max_namespaces,
+            "min_cntlid": 1,
+            "max_cntlid": 0xFFEF,
+            "namespaces": [
+                describe_namespace(subsystem, namespace)
+                for _, namespace in sorted(subsystem.namespaces.items())
+            ],
+        }
+    return found
+
+
+def describe_namespace(subsystem: Subsystem, namespace: Namespace) -> dict[str, Any]:
+    """A namespace; what SPDK calls bdev_name is the path or the kind of its store."""
+    store: Any = namespace.store
+    mask = subsystem.mask_of(namespace.nsid)
+    name = store.path or store.kind
+    found: dict[str, Any] = {
+        "nsid": namespace.nsid,
+        "bdev_name": name,
+        "name": name,
+        "nguid": namespace.identity.nguid.hex().upper(),
+        "eui64": namespace.identity.eui64.hex().upper(),
+        "uuid": str(namespace.identity.uuid),
+        "store": store.kind,
+        "path": store.path,
+        "size": store.size,
+        "block_size": store.block_size,
+        "read_only": store.read_only,
+    }
+    if mask is not None:
+        found["hosts"] = sorted(mask)
+    return found
+
+
+def describe_controller(controller: Controller) -> dict[str, Any]:
+    """A controller."""
+    return {
+        "cntlid": controller.cntlid,
+        "hostnqn": controller.hostnqn,
+        "hostid": controller.hostid.hex(),
+        "num_io_qpairs": len(controller.io_queues),
+        "keep_alive_ms": controller.kato_ms,
+        "ready": controller.ready,
+        "peer_address": address(controller.admin.peer),
+    }
+
+
+def describe_queue(queue: Queue) -> dict[str, Any]:
+    """A queue pair, with its counters."""
+    assert queue.controller is not None
+    return {
+        "cntlid": queue.controller.cntlid,
+        "qid": queue.qid,
+        "state": "active",
+        "listen_address": address(queue.local),
+        "peer_address": address(queue.peer),
+        "entries": queue.sq_size,
+        "stats": dict(queue.handle.stats),
+    }

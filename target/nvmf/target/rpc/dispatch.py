@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Requests to responses (JSON-RPC 2.0, 4 to 6): the one place where errors become codes."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from typing import TYPE_CHECKING, Any
+
+from nvmf.config.loader import ConfigError
+from nvmf.target.edit import EditError
+from nvmf.target.rpc.errors import Code, RpcError
+from nvmf.target.rpc.methods import METHODS
+from nvmf.target.stores import ServerError
+
+if TYPE_CHECKING:
+    from nvmf.target.administration import Administration
+
+log = logging.getLogger("nvmf.target.rpc")
+
+_SAID_MOST = 300
+_SECRET = re.compile(r'("[^"]*(?:key|secret)[^"]*": *)"[^"]*"')
+"""A parameter whose name says that it is not for others."""
+_KEYS = {"jsonrpc", "method", "params", "id"}
+
+
+async def answer(administration: Administration, message: Any, peer: str) -> Any:
+    """What goes back to the client; None where nothing does.  peer: who asks, for the log."""
+    if not isinstance(message, list):
+        return await _one(administration, message, peer)
+    if not message:
+        return error(Code.INVALID_REQUEST, "an empty batch asks for nothing")
+    answers = [await _one(administration, request, peer) for request in message]
+    return [one for one in answers if one is not None] or None
+
+
+def error(code: Code, message: str, ident: Any = None) -> dict[str, Any]:
+    """A response that says what went wrong."""
+    return {"jsonrpc": "2.0", "id": ident, "error": {"code": int(code), "message": message}}
+
+
+async def _one(administration: Administration, request: Any, peer: str) -> dict[str, Any] | None:
+    why = _malformed(request)
+    if why is not None:
+        return error(Code.INVALID_REQUEST, why)
+    ident, silent = request.get("id"), "id" not in request
+    try:
+        result = await _call(administration, request["method"], request.get("params"), peer)
+    except RpcError as failure:
+        return None if silent else error(failure.code, str(failure), ident)
+    return None if silent else {"jsonrpc": "2.0", "id": ident, "result": result}
+
+
+def _malformed(request: Any) -> str | None:
+    """Why it is no request; None where it is one."""
+    if not isinstance(request, dict):
+        return "a request is an object"
+    if request.get("jsonrpc") != "2.0":
+        return 'a request has "jsonrpc": "2.0"'
+    if not isinstance(request.get("method"), str):
+        return "a request names its method"
+    ident = request.get("id")
+    if isinstance(ident, bool) or not isinstance(ident, str | int | float | None):
+        return "the id of a request is text or a number"
+    if unknown := request.keys() - _KEYS:
+        return f"a request has no {', '.join(sorted(unknown))}"
+    return None
+
+
+async def _call(administration: Administration, name: str, params: Any, peer: str) -> Any:
+    method = METHODS.get(name)
+    if method is None:
+        raise RpcError(
+            Code.METHOD_NOT_FOUND, f"there is no method {name[:64]}: rpc_get_methods names them"
+        )
+    try:
+        result = await method.call(administration, params)
+    except Exception as failure:
+        refused = _translated(name, failure)
+        if method.changes:
+            log.warning("%s: %s%s refused: %s", peer, name, _said(params), refused)
+        raise refused from None
+    if method.changes:
+        log.info("%s: %s%s done", peer, name, _said(params))
+    return result
+
+
+def _said(params: Any) -> str:
+    """Parameters for the log, in short, and without what is secret."""
+    if not params:
+        return ""
+    text = _SECRET.sub(r"\1[secret]", json.dumps(params))
+    return f" {text}" if len(text) <= _SAID_MOST else f" {text[:_SAID_MOST]}..."
+
+
+def _translated(name: str, failure: Exception) -> RpcError:
+    match failure:
+        case RpcError():
+            return failure
+        case EditError():
+            return RpcError(Code.INVALID_PARAMS, str(failure))
+        case ServerError() | ConfigError():
+            return RpcError(Code.INTERNAL_ERROR, str(failure))
+    log.error("%s failed inside the target", name, exc_info=failure)
+    return RpcError(Code.INTERNAL_ERROR, f"{name} failed inside the target: its log says more")

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Hosts: who may connect to a subsystem."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from nvmf.target import edit
+from nvmf.target.rpc.registry import Params, method
+
+if TYPE_CHECKING:
+    from nvmf.target.administration import Administration
+
+
+class SubsystemHost(Params):
+    nqn: str
+    host: str
+
+
+class AllowAny(Params):
+    nqn: str
+    allow_any_host: bool
+
+
+@method("nvmf_subsystem_add_host", SubsystemHost, changes=True)
+async def add(administration: Administration, params: SubsystemHost) -> bool:
+    """Let a host connect."""
+    await administration.change(lambda config: edit.allow_host(config, params.nqn, params.host))
+    return True
+
+
+@method("nvmf_subsystem_remove_host", SubsystemHost, changes=True)
+async def remove(administration: Administration, params: SubsystemHost) -> bool:
+    """Let a host connect no more, and disconnect it."""
+    await administration.change(lambda config: edit.remove_host(config, params.nqn, params.host))
+    return True
+
+
+@method("nvmf_subsystem_allow_any_host", AllowAny, changes=True)
+async def allow_any(administration: Administration, params: AllowAny) -> bool:
+    """Let every host connect; or those alone that are named, which are none at first."""
+    await administration.change(
+        lambda config: edit.allow_any_host(config, params.nqn, params.allow_any_host)
+    )
+    return True

@@ -1,0 +1,16 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Every method there is."""
+
+from __future__ import annotations
+
+import importlib
+
+from nvmf.target.rpc.registry import METHODS
+
+__all__ = ["METHODS", "MODULES"]
+
+MODULES = ("subsystems", "namespaces", "hosts", "ports", "connected", "statistics", "whole")
+"""Modules of this package that have methods."""
+
+for _module in MODULES:
+    importlib.import_module(f"nvmf.target.rpc.{_module}")

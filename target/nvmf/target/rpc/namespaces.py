@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Namespaces: one more, one less, another size, another store, and who sees them.
+
+SPDK's namespaces name a bdev; ours say what stands behind them, with the keys of
+[[subsystem.namespace]] in a configuration: store, path, size, block_size, ...
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from nvmf.config.models import Config, NamespaceConfig
+from nvmf.config.units import parse_size
+from nvmf.target import edit
+from nvmf.target.edit import EditError
+from nvmf.target.rpc.registry import Params, method
+
+if TYPE_CHECKING:
+    from nvmf.target.administration import Administration
+
+
+class AddNamespace(Params):
+    nqn: str
+    namespace: dict[str, Any]
+
+
+class OneNamespace(Params):
+    nqn: str
+    nsid: int
+
+
+class NamespaceHost(OneNamespace):
+    host: str
+
+
+class Resize(OneNamespace):
+    size: int | str | None = None
+    """Bytes; left out: what the file has now."""
+
+
+class Replace(OneNamespace):
+    namespace: dict[str, Any]
+    """What stands behind it from now on."""
+
+
+class Mask(OneNamespace):
+    hosts: list[str] | None = None
+    """Left out: every host sees it."""
+
+
+@method("nvmf_subsystem_add_ns", AddNamespace, changes=True)
+async def add(administration: Administration, params: AddNamespace) -> int:
+    """Add a namespace; its NSID, which is the lowest free one unless namespace has nsid."""
+    made = _namespace(params.namespace)
+    nsid = 0
+
+    def change(config: Config) -> Config:
+        nonlocal nsid
+        changed, nsid = edit.add_namespace(config, params.nqn, made)
+        return changed
+
+    await administration.change(change)
+    return nsid
+
+
+def _namespace(values: dict[str, Any]) -> NamespaceConfig:
+    if "bdev_name" in values:
+        raise EditError(
+            "there are no bdevs here: say what stands behind the namespace with store, path, size"
+        )
+    known = dict(values)
+    if known.pop("no_auto_visible", False):
+        known.setdefault("hosts", [])
+    made: NamespaceConfig = edit.model(NamespaceConfig, known)
+    return made
+
+
+@method("nvmf_subsystem_remove_ns", OneNamespace, changes=True)
+async def remove(administration: Administration, params: OneNamespace) -> bool:
+    """Remove a namespace."""
+    await administration.change(
+        lambda config: edit.remove_namespace(config, params.nqn, params.nsid)
+    )
+    return True
+
+
+@method("target_resize_ns", Resize, changes=True)
+async def resize(administration: Administration, params: Resize) -> int:
+    """Give a namespace another size, or that of its file again; bytes."""
+    nqn, nsid = params.nqn, params.nsid
+    try:
+        size = parse_size(params.size) if params.size is not None else None
+    except ValueError as error:
+        raise EditError(str(error)) from None
+
+    def change(config: Config) -> Config:
+        found = edit.find_namespace(config, nqn, nsid)
+        if size is None and found.path is None:
+            raise EditError(f"namespace {nsid} of {nqn} has no file to take its size from")
+        if not found.enabled:
+            raise EditError(f"namespace {nsid} of {nqn} is not enabled")
+        return edit.change_namespace(config, nqn, nsid, size=size)
+
+    await administration.change(change, follow=[(nqn, nsid)] if size is None else [])
+    return administration.server.core.subsystems[nqn].namespaces[nsid].store.size
+
+
+@method("target_replace_ns", Replace, changes=True)
+async def replace(administration: Administration, params: Replace) -> bool:
+    """Put another store behind a namespace, which keeps its number, identifiers and hosts.
+
+    Hosts see it go and another come.
+    """
+    nqn, nsid = params.nqn, params.nsid
+    made = _namespace({**params.namespace, "nsid": nsid})
+
+    def change(config: Config) -> Config:
+        old = edit.find_namespace(config, nqn, nsid)
+        kept = administration.identity(nqn, nsid, old)
+        return edit.change_namespace(
+            config,
+            nqn,
+            nsid,
+            store=made.store,
+            path=made.path,
+            size=made.size,
+            block_size=made.block_size if "block_size" in params.namespace else old.block_size,
+            direct=made.direct,
+            read_only=made.read_only,
+            **kept,
+        )
+
+    await administration.change(change)
+    return True
+
+
+@method("nvmf_ns_add_host", NamespaceHost, changes=True)
+async def add_host(administration: Administration, params: NamespaceHost) -> bool:
+    """Show a masked namespace to a host."""
+    await administration.change(
+        lambda config: edit.show_namespace(config, params.nqn, params.nsid, params.host)
+    )
+    return True
+
+
+@method("nvmf_ns_remove_host", NamespaceHost, changes=True)
+async def remove_host(administration: Administration, params: NamespaceHost) -> bool:
+    """Hide a masked namespace from a host."""
+    await administration.change(
+        lambda config: edit.hide_namespace(config, params.nqn, params.nsid, params.host)
+    )
+    return True
+
+
+@method("target_mask_ns", Mask, changes=True)
+async def mask(administration: Administration, params: Mask) -> bool:
+    """Show a namespace to these hosts and no others, or to all."""
+    hosts = tuple(params.hosts) if params.hosts is not None else None
+    await administration.change(
+        lambda config: edit.change_namespace(config, params.nqn, params.nsid, hosts=hosts)
+    )
+    return True

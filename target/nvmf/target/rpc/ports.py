@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Ports: where the target listens.  SPDK's listeners are a subsystem's; a port here serves all."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from nvmf.config.models import Config, PortConfig
+from nvmf.target import edit
+from nvmf.target.edit import EditError
+from nvmf.target.rpc.describe import address
+from nvmf.target.rpc.registry import Params, method
+from nvmf.target.rpc.subsystems import Named, find
+
+if TYPE_CHECKING:
+    from nvmf.target.administration import Administration
+
+DEFAULT_SERVICE = "4420"
+
+
+class ListenAddress(Params):
+    trtype: str = "RDMA"
+    adrfam: str | None = None
+    traddr: str
+    trsvcid: str = DEFAULT_SERVICE
+
+
+class Listener(Params):
+    nqn: str
+    listen_address: ListenAddress
+
+
+class AddPort(Params):
+    port: dict[str, Any]
+    """The keys of [[port]] in a configuration."""
+
+
+class RemovePort(Params):
+    traddr: str
+    trsvcid: int
+
+
+def _port(wanted: ListenAddress) -> PortConfig:
+    if wanted.trtype.upper() != "RDMA":
+        raise EditError(f"trtype {wanted.trtype}: RDMA is all there is")
+    if not wanted.trsvcid.isdecimal():
+        raise EditError(f"trsvcid {wanted.trsvcid}: a number is needed")
+    values = {"traddr": wanted.traddr, "trsvcid": int(wanted.trsvcid)}
+    made: PortConfig = edit.model(PortConfig, values)
+    return made
+
+
+@method("nvmf_subsystem_add_listener", Listener, changes=True)
+async def add_listener(administration: Administration, params: Listener) -> bool:
+    """Open a port; where it is open already, that is all that was asked for."""
+    find(administration, params.nqn)
+    made = _port(params.listen_address)
+
+    def change(config: Config) -> Config:
+        there = any((p.traddr, p.trsvcid) == (made.traddr, made.trsvcid) for p in config.ports)
+        return config if there else edit.add_port(config, made)
+
+    await administration.change(change)
+    return True
+
+
+@method("nvmf_subsystem_remove_listener", Listener, changes=True)
+async def remove_listener(administration: Administration, params: Listener) -> bool:
+    """Close a port that no other subsystem needs."""
+    find(administration, params.nqn)
+    gone = _port(params.listen_address)
+
+    def change(config: Config) -> Config:
+        edit.find_port(config, gone.traddr, gone.trsvcid)
+        others = [s.nqn for s in config.subsystems if s.nqn != params.nqn]
+        if others:
+            raise EditError(
+                f"port {gone.traddr}:{gone.trsvcid} serves every subsystem, {others[0]} too: "
+                "target_remove_port closes it for all"
+            )
+        return edit.remove_port(config, gone.traddr, gone.trsvcid)
+
+    await administration.change(change)
+    return True
+
+
+@method("nvmf_subsystem_get_listeners", Named)
+def get_listeners(administration: Administration, params: Named) -> list[dict[str, Any]]:
+    """Where a subsystem is reached."""
+    find(administration, params.nqn)
+    return [{"address": address(port.address)} for port in administration.server.ports]
+
+
+@method("target_add_port", AddPort, changes=True)
+async def add(administration: Administration, params: AddPort) -> dict[str, str]:
+    """Open a port; its address."""
+    made: PortConfig = edit.model(PortConfig, params.port)
+    await administration.change(lambda config: edit.add_port(config, made))
+    opened = [p for p in administration.server.open_ports if p.config == made]
+    return address(opened[-1].listening.address)
+
+
+@method("target_remove_port", RemovePort, changes=True)
+async def remove(administration: Administration, params: RemovePort) -> bool:
+    """Close a port, and disconnect the hosts that came by it."""
+    wanted = administration.configured_port(params.traddr, params.trsvcid)
+    await administration.change(
+        lambda config: edit.remove_port(config, wanted.traddr, wanted.trsvcid)
+    )
+    return True

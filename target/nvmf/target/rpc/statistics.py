@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Counters and limits."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from nvmf.target.cm import ADMIN_QUEUE_DEPTH
+from nvmf.target.rpc.registry import Params, method
+
+if TYPE_CHECKING:
+    from nvmf.target.administration import Administration
+
+
+@method("nvmf_get_stats", Params)
+def get_stats(administration: Administration, params: Params) -> dict[str, Any]:
+    """A poll group for each reactor, and the counters of namespaces since they were added."""
+    server = administration.server
+    groups = [
+        {"name": f"reactor_{index}", **counts, "transports": [{"trtype": "RDMA"}]}
+        for index, counts in enumerate(server.reactor_counts())
+    ]
+    namespaces = [
+        {"nqn": subsystem.nqn, "nsid": nsid, **namespace.stats()}
+        for subsystem in server.core.subsystems.values()
+        for nsid, namespace in sorted(subsystem.namespaces.items())
+    ]
+    return {"tick_rate": 1_000_000_000, "poll_groups": groups, "namespaces": namespaces}
+
+
+@method("nvmf_get_transports", Params)
+def get_transports(administration: Administration, params: Params) -> list[dict[str, Any]]:
+    """The one transport, and the largest of what its subsystems let hosts have."""
+    server = administration.server
+    target, limits = server.config.target, server.core.limits
+    return [
+        {
+            "trtype": "RDMA",
+            "max_queue_depth": limits.queue_size,
+            "max_io_qpairs_per_ctrlr": limits.max_io_queues,
+            "in_capsule_data_size": limits.in_capsule,
+            "max_io_size": limits.mdts,
+            "io_unit_size": target.buffer_size,
+            "max_aq_depth": ADMIN_QUEUE_DEPTH,
+            "num_shared_buffers": target.buffers * target.reactors,
+        }
+    ]

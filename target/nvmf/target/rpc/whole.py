@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The target as a whole: what it is, its configuration, and its file read again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from nvmf.target.identify import FIRMWARE
+from nvmf.target.rpc.connected import get_controllers
+from nvmf.target.rpc.describe import address, describe_subsystem
+from nvmf.target.rpc.registry import METHODS, Params, method
+from nvmf.target.rpc.subsystems import Named
+
+if TYPE_CHECKING:
+    from nvmf.target.administration import Administration
+
+
+class GetMethods(Params):
+    current: bool = False
+    """SPDK's: those alone that can be called now, which are all."""
+    include_aliases: bool = True
+
+
+@method("rpc_get_methods", GetMethods)
+def get_methods(administration: Administration, params: GetMethods) -> list[str]:
+    """The names of all methods."""
+    return sorted(METHODS)
+
+
+@method("spdk_get_version", Params)
+def get_version(administration: Administration, params: Params) -> dict[str, Any]:
+    """What answers here, where SPDK would say which SPDK it is."""
+    return {"version": f"nvmeof-rdma {FIRMWARE}", "fields": {"suffix": ""}}
+
+
+@method("target_get_tree", Params)
+def get_tree(administration: Administration, params: Params) -> dict[str, Any]:
+    """Ports, and subsystems with their hosts, namespaces and controllers."""
+    server = administration.server
+    return {
+        "ports": [{**address(port.address), "device": port.device} for port in server.ports],
+        "subsystems": [
+            {
+                **describe_subsystem(server, subsystem),
+                "controllers": get_controllers(administration, Named(nqn=subsystem.nqn)),
+            }
+            for subsystem in server.core.subsystems.values()
+        ],
+    }
+
+
+@method("target_get_config", Params)
+def get_config(administration: Administration, params: Params) -> dict[str, Any]:
+    """The configuration in force, the file it was read from, and what was in that file."""
+    return administration.described()
+
+
+@method("target_reload", Params, changes=True)
+async def reload(administration: Administration, params: Params) -> dict[str, Any]:
+    """Read the file again and serve what it says, by difference."""
+    done = await administration.reload()
+    return {"changed": done.sentence, "ignored": done.ignored, "warnings": done.warnings}
