@@ -65,7 +65,7 @@ def feature(bench: Bench, queue: Queue, sqe: bytes, data: bytes = b"") -> int:
 def test_supported_pages(bench: Bench) -> None:
     admin = bench.admin()
     pages = decode_supported_pages(log(bench, admin, LogId.SUPPORTED_PAGES, 1024))
-    assert set(pages) == {0, 1, 2, 3, 4, 5, 0x12, 0x13}
+    assert set(pages) == {0, 1, 2, 3, 4, 5, 0x12, 0x13, 0x80}
     for lid in pages:
         log(bench, admin, lid, 512)
     words = struct.unpack("<256I", log(bench, admin, LogId.FEATURES_EFFECTS, 1024))
@@ -78,7 +78,7 @@ def test_supported_pages(bench: Bench) -> None:
 def test_effects_name_what_is_served(bench: Bench) -> None:
     admin, io = decode_effects(log(bench, bench.admin(), LogId.COMMANDS_EFFECTS, 4096))
     assert set(admin) == {2, 6, 8, 9, 0xA, 0xC, 0x18}
-    assert set(io) == {0, 1, 2, 5, 8, 9, 0xC}
+    assert set(io) == {0, 1, 2, 5, 8, 9, 0xC, 0xD, 0xE, 0x11, 0x15}
     assert io[1].lbcc
     assert not io[2].lbcc
 

@@ -135,7 +135,7 @@ def test_identify_namespace_field_by_field() -> None:
     # nvmet's is a block device, whose limits are in the last line.
     assert differences(ours, theirs) <= {
         "nguid", "eui64", "anagrpid", "nvmcap", "dlfeat",
-        "nsfeat", "nawun", "nawupf", "nacwu", "npwg", "npwa", "npdg", "npda", "nows",
+        "nsfeat", "nawun", "nawupf", "nacwu", "npwg", "npwa", "npdg", "npda", "nows", "rescap",
     }  # fmt: skip
 
 

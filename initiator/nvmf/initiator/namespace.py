@@ -20,6 +20,7 @@ from nvmf.engine import HostMemory
 from nvmf.initiator.buffers import LARGEST, BufferPool
 from nvmf.initiator.pieces import WIDTH, Piece, groups, pipeline, split
 from nvmf.initiator.queue import Data
+from nvmf.initiator.reservations import Reservations
 from nvmf.spec import commands
 from nvmf.spec.commands import MAX_BLOCKS, MAX_DSM_RANGES
 from nvmf.spec.identify import IdentifyNamespace, NamespaceIds
@@ -134,6 +135,11 @@ class Namespace:
             lambda lba, blocks: commands.compare(self.nsid, lba, blocks), "Compare", lba, data
         )
 
+    @property
+    def reservations(self) -> Reservations:
+        """What is reserved of the namespace, and for whom."""
+        return Reservations(self)
+
     # ---- without data ----
 
     async def flush(self) -> None:
@@ -176,12 +182,23 @@ class Namespace:
         # Those behind the end go first, which the controller refuses before it did any other.
         pieces.sort(key=lambda piece: sum(piece) <= self.blocks)
         for group in groups(pieces, nvm.dmrl or MAX_DSM_RANGES):
-            content = commands.dsm_ranges(group)
-            with await self._pool.take(len(content)) as slot:
-                slot.view[: len(content)] = content
-                data = Data(slot.memory, slot.offset, len(content), True, slot)
-                sqe = commands.dataset_management(self.nsid, len(group))
-                await self._run(sqe, "Dataset Management (deallocate)", data)
+            sqe = commands.dataset_management(self.nsid, len(group))
+            await self.send(sqe, "Dataset Management (deallocate)", commands.dsm_ranges(group))
+
+    # ---- any other command ----
+
+    async def send(self, sqe: bytes, name: str, content: bytes) -> None:
+        """Run an I/O command that takes content (at most 256 KiB); name is for errors."""
+        with await self._pool.take(len(content)) as slot:
+            slot.view[: len(content)] = content
+            await self._run(sqe, name, Data(slot.memory, slot.offset, len(content), True, slot))
+
+    async def receive(self, sqe: bytes, name: str, length: int) -> bytes:
+        """Run an I/O command that gives length bytes (at most 256 KiB); name is for errors."""
+        with await self._pool.take(length) as slot:
+            slot.view[:length] = bytes(length)
+            await self._run(sqe, name, Data(slot.memory, slot.offset, length, False, slot))
+            return bytes(slot.view[:length])
 
     # ---- how ----
 

@@ -13,7 +13,18 @@ import os
 import sys
 from collections.abc import Sequence
 
-from nvmf.cli import bench, config, devices, discover, doctor, identify, keys, target, transfer
+from nvmf.cli import (
+    bench,
+    config,
+    devices,
+    discover,
+    doctor,
+    identify,
+    keys,
+    reserve,
+    target,
+    transfer,
+)
 from nvmf.cli.common import EXIT_FAILED, EXIT_USAGE, CliError, Formatter, UsageError
 from nvmf.engine import EngineError
 from nvmf.initiator import ConnectionLost
@@ -49,7 +60,18 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"nvmeof {version()}")
     parser.add_argument("-v", "--verbose", action="count", default=0, help="say more; twice: all")
     subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for module in (target, config, devices, discover, identify, transfer, bench, keys, doctor):
+    for module in (
+        target,
+        config,
+        devices,
+        discover,
+        identify,
+        transfer,
+        reserve,
+        bench,
+        keys,
+        doctor,
+    ):
         module.add_commands(subparsers)
     return parser
 

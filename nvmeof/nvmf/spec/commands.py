@@ -13,6 +13,16 @@ from collections.abc import Iterable
 from nvmf.spec.auth import AuthCommand
 from nvmf.spec.fabrics import ConnectDw10, ConnectDw11
 from nvmf.spec.opcodes import AdminOpcode, Cns, FabricsType, FeatureId, IoOpcode
+from nvmf.spec.reservations import (
+    AcquireAction,
+    AcquireDw10,
+    PersistenceChange,
+    RegisterAction,
+    RegisterDw10,
+    ReleaseAction,
+    ReleaseDw10,
+    ReservationType,
+)
 from nvmf.spec.sqe import (
     GetFeaturesDw10,
     IdentifyDw10,
@@ -221,3 +231,37 @@ def dataset_management(nsid: int, ranges: int, *, deallocate: bool = True) -> by
 def dsm_ranges(ranges: Iterable[tuple[int, int]]) -> bytes:
     """The data of Dataset Management: (first block, blocks) each, 16 bytes a range."""
     return b"".join(struct.pack("<IIQ", 0, blocks, slba) for slba, blocks in ranges)
+
+
+# ---- reservations (Base 2.0, 7.2 to 7.5) ----
+
+
+def reservation_register(
+    nsid: int,
+    action: RegisterAction,
+    *,
+    ignore_existing: bool = False,
+    persistence: PersistenceChange = PersistenceChange.NONE,
+) -> bytes:
+    """Reservation Register; its data is the current key and the new one."""
+    dw10 = RegisterDw10(action, int(ignore_existing), persistence).encode()
+    return Sqe(IoOpcode.RESERVATION_REGISTER, nsid, dw10).encode()
+
+
+def reservation_acquire(nsid: int, action: AcquireAction, rtype: ReservationType) -> bytes:
+    """Reservation Acquire; its data is the current key and the one to preempt."""
+    dw10 = AcquireDw10(action, rtype=rtype).encode()
+    return Sqe(IoOpcode.RESERVATION_ACQUIRE, nsid, dw10).encode()
+
+
+def reservation_release(nsid: int, action: ReleaseAction, rtype: int = 0) -> bytes:
+    """Reservation Release; its data is the current key."""
+    dw10 = ReleaseDw10(action, rtype=rtype).encode()
+    return Sqe(IoOpcode.RESERVATION_RELEASE, nsid, dw10).encode()
+
+
+def reservation_report(nsid: int, length: int) -> bytes:
+    """Reservation Report, extended: length bytes, a multiple of 4."""
+    if length <= 0 or length % 4:
+        raise ValueError(f"a reservation report of {length} bytes: a multiple of 4 is asked for")
+    return Sqe(IoOpcode.RESERVATION_REPORT, nsid, length // 4 - 1, 1).encode()

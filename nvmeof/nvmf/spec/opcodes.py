@@ -99,6 +99,7 @@ class LogId(IntEnum):
     FEATURES_EFFECTS = 0x12
     NVME_MI_EFFECTS = 0x13
     DISCOVERY = 0x70
+    RESERVATION_NOTIFICATION = 0x80
 
 
 class FeatureId(IntEnum):

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import AsyncExitStack
+from pathlib import Path
 from typing import Any
 
 from nvmf.auth import HostKeys
@@ -46,6 +47,7 @@ class Change:
         storage: Storage,
         ports: Ports,
         connections: Connections,
+        state: Path | None = None,
     ) -> None:
         self._difference = difference
         self._engine = engine
@@ -54,6 +56,7 @@ class Change:
         self._storage = storage
         self._ports = ports
         self._connections = connections
+        self._state = state
         self._opened: dict[Place, Namespace] = {}
         self._made: dict[str, Subsystem] = {}
         self._keys: dict[str, dict[str, HostKeys]] = {}
@@ -122,7 +125,7 @@ class Change:
     def _make(self, undo: AsyncExitStack) -> None:
         rebuilt = [change.new for change in self._difference.changed if change.rebuilt]
         for config in (*self._difference.added, *rebuilt):
-            subsystem = make_subsystem(self._engine, self._target, config)
+            subsystem = make_subsystem(self._engine, self._target, config, self._state)
             undo.callback(subsystem.close_tables)
             self._made[config.nqn] = subsystem
         for change in self._difference.changed:
@@ -226,6 +229,7 @@ class Change:
         come = {nsid: self._opened[nqn, nsid] for nsid in change.added}
         spaces = served(change.new)
         new.change({nsid: (n, mask(spaces[nsid])) for nsid, n in (kept | come).items()})
+        new.reservations.take_over(old.reservations, kept)
         old.change(dict.fromkeys(list(old.namespaces), (None, None)))
         for namespace in gone:
             self._storage.retire(namespace)

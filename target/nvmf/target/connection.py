@@ -87,11 +87,13 @@ class Dispatcher:
         self.flush(controller)
 
     def flush(self, controller: Controller) -> None:
-        """Complete the event requests that have something to say."""
-        for request, completion in controller.events.take():
+        """Complete what was left outstanding and has ended."""
+        for request, completion in controller.take():
             command: Any = request.token
-            command.qpair.cookie.outstanding.discard(command)
-            complete(command, completion)
+            connection: Connection | None = command.qpair.cookie
+            if connection is not None and command in connection.outstanding:
+                connection.outstanding.discard(command)
+                complete(command, completion)
 
     def flush_all(self) -> None:
         """The same for every controller, after a change that no command made."""

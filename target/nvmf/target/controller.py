@@ -14,17 +14,26 @@ from nvmf.spec.features import AsyncEvents
 from nvmf.spec.logs import ErrorEntry
 from nvmf.spec.opcodes import FeatureId
 from nvmf.spec.properties import NVME_2_0, Cap, Cc, Crto, Csts, Property
+from nvmf.spec.reservations import NotificationType
 from nvmf.spec.sqe import Sqe
 from nvmf.spec.status import Status, StatusError
-from nvmf.target.events import DISCOVERY_CHANGED, NAMESPACE_CHANGED, EventQueue
+from nvmf.target.events import (
+    DISCOVERY_CHANGED,
+    NAMESPACE_CHANGED,
+    RESERVATION_NOTICE,
+    EventQueue,
+)
 from nvmf.target.gates import ControllerGates
 from nvmf.target.namespace import Namespace
 from nvmf.target.queue import Queue
+from nvmf.target.request import Completion, Request
 from nvmf.target.subsystem import Subsystem, View
 
 ABORT_LIMIT = 3
 """ACL: Abort commands that may be outstanding, less one."""
 ERROR_LOG_ENTRIES = 16
+_RESERVATION_NOTICES = 256
+"""Unread ones beyond that push the oldest out."""
 READY_TIMEOUT = 15
 """CAP.TO and CRTO, in 500 ms."""
 KEEP_ALIVE_GRANULARITY_MS = 1000
@@ -64,6 +73,14 @@ class Controller:
         self.events = EventQueue()
         self.enabled_events = AsyncEvents(0)
         self.changed_namespaces: set[int] = set()
+        self.reservation_notices: deque[tuple[int, NotificationType, int]] = deque(
+            maxlen=_RESERVATION_NOTICES
+        )
+        """Number, type and NSID of the notifications that are not read yet; the oldest first."""
+        self.reservation_masks: dict[int, int] = {}
+        """By NSID, bit by type: what the host does not want to hear."""
+        self._noticed = 0
+        self._finished: list[tuple[Request, Completion]] = []
         self.features: dict[int, int] = {}
         """Current values of features that are only remembered."""
         self.host_behavior = bytes(512)
@@ -156,6 +173,8 @@ class Controller:
         self.events.clear()
         self.enabled_events = AsyncEvents(0)
         self.changed_namespaces.clear()
+        self.reservation_notices.clear()
+        self.reservation_masks.clear()
         self.features.clear()
         self.host_behavior = bytes(512)
         for queue in self.io_queues.values():
@@ -206,10 +225,26 @@ class Controller:
             if self.enabled_events & AsyncEvents.NAMESPACE_ATTRIBUTE:
                 self.events.post(NAMESPACE_CHANGED)
 
+    def reservation_changed(self, nsid: int, what: NotificationType) -> None:
+        """Another host changed a reservation: tell this one where it wants to know."""
+        if not self.reservation_masks.get(nsid, 0) & 1 << what:
+            self._noticed += 1
+            self.reservation_notices.append((self._noticed, what, nsid))
+            self.events.post(RESERVATION_NOTICE)
+
     def discovery_changed(self) -> None:
         """Tell the host where it wants to know."""
         if self.enabled_events & AsyncEvents.DISCOVERY_CHANGE:
             self.events.post(DISCOVERY_CHANGED)
+
+    def finish(self, request: Request, completion: Completion) -> None:
+        """A command that was left outstanding has ended: take() gives it to the connection."""
+        self._finished.append((request, completion))
+
+    def take(self) -> list[tuple[Request, Completion]]:
+        """Commands that have ended since the last call, event requests among them."""
+        finished, self._finished = self._finished, []
+        return finished + self.events.take()
 
     def record_error(self, queue: Queue, sqe: Sqe, status: int) -> None:
         """Remember a failed command for the error log page."""

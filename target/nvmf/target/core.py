@@ -24,6 +24,7 @@ from nvmf.target.discoverylog import discovery_handlers
 from nvmf.target.generation import Generation
 from nvmf.target.queue import Queue
 from nvmf.target.request import Completion, Request, check_flags
+from nvmf.target.reservecommands import IO_HANDLERS
 from nvmf.target.subsystem import Subsystem, serial_of
 
 log = logging.getLogger("nvmf.target")
@@ -131,6 +132,7 @@ class Core:
         """A host has connected."""
         self._controllers[controller.cntlid] = controller
         controller.subsystem.controllers[controller.cntlid] = controller
+        controller.subsystem.reservations.joined(controller)
 
     def allocate_cntlid(self) -> int:
         """An identifier that no controller has, the least recently used; Controller Busy if none.
@@ -215,9 +217,12 @@ class Core:
             handlers = self._discovery_handlers if discovering else admin.ADMIN_HANDLERS
             return admin.dispatch(handlers, controller, request)
         controller.require_ready()
-        raise StatusError(
-            Status.INVALID_OPCODE, f"I/O command {opcode:02x}h is not supported", io=True
-        )
+        handler = IO_HANDLERS.get(opcode)
+        if handler is None:
+            raise StatusError(
+                Status.INVALID_OPCODE, f"I/O command {opcode:02x}h is not supported", io=True
+            )
+        return handler(controller, request)
 
     def _failed(self, queue: Queue, command: Sqe, error: StatusError) -> None:
         count = self._logged[queue] = self._logged.get(queue, 0) + 1

@@ -11,6 +11,7 @@ from nvmf.spec.features import AsyncEvents, HostBehavior, NumberOfQueues, Timest
 from nvmf.spec.opcodes import FeatureId
 from nvmf.spec.sqe import GetFeaturesDw10, SetFeaturesDw10
 from nvmf.spec.status import Status, StatusError
+from nvmf.target import reservecommands as reserve
 from nvmf.target.controller import Controller
 from nvmf.target.identify import DISCOVERY_EVENTS, IO_EVENTS
 from nvmf.target.request import Completion, Request, expect_data, expect_length
@@ -167,6 +168,8 @@ FEATURES: dict[FeatureId, Feature] = {
         _get_host_id,
         _refuse(Status.COMMAND_SEQUENCE_ERROR, "Connect has set the host identifier"),
     ),
+    FeatureId.RESERVATION_NOTIFICATION_MASK: Feature(reserve.get_mask, reserve.set_mask),
+    FeatureId.RESERVATION_PERSISTENCE: Feature(reserve.get_persistence, reserve.set_persistence),
 }
 """What I/O controllers have."""
 DISCOVERY_FEATURES: dict[FeatureId, Feature] = {

@@ -109,6 +109,7 @@ def _io_controller(controller: Controller, common: IdentifyController) -> Identi
         oncs=Oncs.COMPARE
         | Oncs.DATASET_MANAGEMENT
         | Oncs.WRITE_ZEROES
+        | Oncs.RESERVATIONS
         | Oncs.TIMESTAMP
         | Oncs.VERIFY,
         # Bits 2:1 = 3: Flush of all namespaces at once is supported.
@@ -150,7 +151,8 @@ def _controller(controller: Controller, request: Request) -> bytes:
 def _namespace(controller: Controller, request: Request) -> bytes:
     nsid = _nsid(controller, request.sqe.nsid)
     namespace = controller.namespaces.get(nsid)
-    return namespace.identify() if namespace else _ZEROES
+    rescap = controller.subsystem.reservations.rescap
+    return namespace.identify(rescap) if namespace else _ZEROES
 
 
 def _active_namespaces(controller: Controller, request: Request) -> bytes:
@@ -174,7 +176,8 @@ def _csi_controller(controller: Controller, request: Request) -> bytes:
 
 def _independent_namespace(controller: Controller, request: Request) -> bytes:
     namespace = controller.namespaces.get(_nsid(controller, request.sqe.nsid))
-    return namespace.identify_independent() if namespace else _ZEROES
+    rescap = controller.subsystem.reservations.rescap
+    return namespace.identify_independent(rescap) if namespace else _ZEROES
 
 
 def _namespace_controllers(controller: Controller, request: Request) -> bytes:

@@ -22,9 +22,11 @@ from nvmf.spec.opcodes import AdminOpcode, Csi, IoOpcode, LogId
 from nvmf.spec.sqe import LogRequest
 from nvmf.spec.status import Status, StatusError
 from nvmf.target.controller import ERROR_LOG_ENTRIES, Controller
+from nvmf.target.events import RESERVATION_NOTICE
 from nvmf.target.featureset import FEATURES
 from nvmf.target.identify import ALL_NAMESPACES, FIRMWARE, find_namespace
 from nvmf.target.request import Completion, Request, expect_length
+from nvmf.target.reservecommands import notification_page
 
 _SUPPORTED = Effects(csupp=1, controller_scope=1)
 _IO_READ = Effects(csupp=1, namespace_scope=1)
@@ -50,6 +52,10 @@ IO_EFFECTS: dict[int, Effects] = {
     IoOpcode.WRITE_ZEROES: _IO_WRITE,
     IoOpcode.DATASET_MANAGEMENT: _IO_WRITE,
     IoOpcode.VERIFY: _IO_READ,
+    IoOpcode.RESERVATION_REGISTER: _IO_READ,
+    IoOpcode.RESERVATION_REPORT: _IO_READ,
+    IoOpcode.RESERVATION_ACQUIRE: _IO_READ,
+    IoOpcode.RESERVATION_RELEASE: _IO_READ,
 }
 
 _Page: TypeAlias = Callable[[Controller, Request, LogRequest], bytes]
@@ -110,6 +116,10 @@ def _nvme_mi(controller: Controller, request: Request, log: LogRequest) -> bytes
     return bytes(IDENTIFY_SIZE)
 
 
+def _reservation_notification(controller: Controller, request: Request, log: LogRequest) -> bytes:
+    return notification_page(controller, retain=bool(log.rae))
+
+
 PAGES: dict[LogId, _Page] = {
     LogId.SUPPORTED_PAGES: _supported_pages,
     LogId.ERROR: _errors,
@@ -119,6 +129,7 @@ PAGES: dict[LogId, _Page] = {
     LogId.COMMANDS_EFFECTS: _effects,
     LogId.FEATURES_EFFECTS: _features,
     LogId.NVME_MI_EFFECTS: _nvme_mi,
+    LogId.RESERVATION_NOTIFICATION: _reservation_notification,
 }
 """What I/O controllers have."""
 
@@ -160,4 +171,6 @@ def get_log_page(controller: Controller, request: Request) -> Completion:
     data = cut(PAGES[LogId(log.lid)](controller, request, log), log)
     if not log.rae:
         controller.events.log_read(log.lid)
+        if log.lid == LogId.RESERVATION_NOTIFICATION and controller.reservation_notices:
+            controller.events.post(RESERVATION_NOTICE)
     return Completion(data=data)

@@ -108,8 +108,8 @@ class Namespace:
         """Counters of the engine: reads, writes, read_bytes, write_bytes, errors, media_errors."""
         return dict(self.engine.stats)
 
-    def identify(self) -> bytes:
-        """Identify Namespace (CNS 00h)."""
+    def identify(self, rescap: int = 0) -> bytes:
+        """Identify Namespace (CNS 00h), with these Reservation Capabilities."""
         store = self.store
         granularity = max(store.physical_block_size // store.block_size, 1) - 1
         return IdentifyNamespace(
@@ -118,6 +118,7 @@ class Namespace:
             nuse=self.blocks,
             nsfeat=NSFEAT_OPTPERF,
             nmic=NMIC_SHARED,
+            rescap=rescap,
             dlfeat=DLFEAT_READS_ZERO | _DLFEAT_WRITE_ZEROES if store.deallocate else 0,
             nvmcap=store.size,
             npwg=granularity,
@@ -135,10 +136,11 @@ class Namespace:
         """Identify Namespace, NVM command set (CNS 05h): no protection information."""
         return IdentifyNvmNamespace().encode()
 
-    def identify_independent(self) -> bytes:
-        """I/O command set independent Identify Namespace (CNS 08h)."""
+    def identify_independent(self, rescap: int = 0) -> bytes:
+        """I/O command set independent Identify Namespace (CNS 08h), with the same."""
         return IdentifyIndependentNamespace(
             nmic=NMIC_SHARED,
+            rescap=rescap,
             nsattr=NSATTR_WRITE_PROTECTED if self.store.read_only else 0,
             nstat=1,
         ).encode()

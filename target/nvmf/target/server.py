@@ -65,6 +65,7 @@ class Server:
         self._announce = listening
         self._engine = engine if engine is not None else importlib.import_module("nvmf.engine")
         self._target: Any = None
+        self._state: Path | None = None
         self._stopping = False
         self._changing = asyncio.Lock()
 
@@ -132,6 +133,7 @@ class Server:
             raise ServerError(
                 f"the state folder {error.filename} cannot be made: {error.strerror}"
             ) from error
+        self._state = folder
         self.core.generation = await loop.run_in_executor(None, Generation, folder)
 
     # ---- changes while it runs ----
@@ -166,6 +168,7 @@ class Server:
             storage=self.storage,
             ports=self._ports,
             connections=self._connections,
+            state=self._state,
         )
         try:
             await change.run()

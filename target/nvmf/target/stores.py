@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+from pathlib import Path
 from typing import Any
 
 from nvmf.auth import HostKeys
@@ -43,8 +45,13 @@ def read_keys(config: SubsystemConfig) -> dict[str, HostKeys]:
         raise ServerError(str(error)) from None
 
 
-def make_subsystem(engine: Any, target: Any, config: SubsystemConfig) -> Subsystem:
-    """A subsystem without namespaces; ServerError where a key of its hosts cannot be read."""
+def make_subsystem(
+    engine: Any, target: Any, config: SubsystemConfig, state: Path | None = None
+) -> Subsystem:
+    """A subsystem without namespaces; ServerError where a key of its hosts cannot be read.
+
+    state is the folder for what outlives the target.
+    """
     return Subsystem(
         nqn=config.nqn,
         serial=config.serial or serial_of(config.nqn),
@@ -59,6 +66,8 @@ def make_subsystem(engine: Any, target: Any, config: SubsystemConfig) -> Subsyst
         queue_size=config.queue_size,
         make_gates=lambda: engine.Gates(target, config.max_namespaces),
         fence=target.fence,
+        call_later=asyncio.get_running_loop().call_later,
+        state=state,
         make_table=lambda: engine.NamespaceTable(target, config.max_namespaces),
     )
 

@@ -10,11 +10,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from nvmf.auth import HostKeys
 from nvmf.target.gates import EngineGates, NoGates
 from nvmf.target.namespace import Namespace
+from nvmf.target.reservekeeper import ReservationKeeper
 
 if TYPE_CHECKING:
     from nvmf.target.controller import Controller
@@ -77,8 +79,12 @@ class Subsystem:
     """Gates for the I/O queues of a controller (nvmf.engine.Gates)."""
     fence: Callable[[list[Any], int, Callable[[], None]], None] | None = None
     """nvmf.engine.Target.fence, whose cookie is called."""
+    call_later: Callable[[float, Callable[[], None]], object] | None = None
+    """asyncio's, in seconds."""
     make_table: Callable[[], Any] = lambda: None
     """A new table for a view (nvmf.engine.NamespaceTable)."""
+    state: Path | None = None
+    """Folder for what outlives the target."""
     controllers: dict[int, Controller] = field(default_factory=dict)
     """By controller identifier."""
     _all: View = field(init=False)
@@ -89,8 +95,12 @@ class Subsystem:
     _seen: dict[str, set[int]] = field(init=False, default_factory=dict)
     """Masked NSIDs that a host sees."""
 
+    reservations: ReservationKeeper = field(init=False)
+
     def __post_init__(self) -> None:
         self._all = View(self.make_table())
+        folder = self.state / "reservations" if self.state is not None else None
+        self.reservations = ReservationKeeper(self, folder)
 
     @property
     def namespaces(self) -> Mapping[int, Namespace]:
@@ -148,6 +158,9 @@ class Subsystem:
         before = [{nsid for nsid in changes if nsid in c.namespaces} for c in controllers]
         for nsid, (namespace, mask) in changes.items():
             if namespace is not None:
+                # Before hosts see it, so that none passes a reservation by.
+                if self.namespaces.get(nsid) is not namespace:
+                    self.reservations.come(namespace)
                 self._all.put(nsid, namespace)
             self._set_mask(nsid, mask)
         # First what has to be seen from now on, so that nothing is in no table for a moment.
@@ -158,6 +171,7 @@ class Subsystem:
                 view.put(nsid, namespace if mask is None or nsid in seen else None)
             if namespace is None:
                 self._all.put(nsid, None)
+                self.reservations.go(nsid)
         for controller, saw in zip(controllers, before, strict=True):
             sees = {nsid for nsid in changes if nsid in controller.namespaces}
             if saw != sees:

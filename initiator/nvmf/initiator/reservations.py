@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Reservations of a namespace: who may read and write it beside this host (Base 2.0, 8.19).
+
+A host registers a key, then acquires the reservation.  NvmeError (Reservation Conflict) where
+another host has it, or where the key given is not the one that this host is registered with.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from nvmf.spec import commands
+from nvmf.spec.reservations import (
+    AcquireAction,
+    PersistenceChange,
+    RegisterAction,
+    ReleaseAction,
+    ReservationStatus,
+    ReservationType,
+    encode_keys,
+)
+
+_FIRST_REPORT = 4096
+_LONGEST_REPORT = 256 << 10
+_HEAD, _ENTRY = 64, 64
+
+
+class Commands(Protocol):
+    """What runs commands on a namespace (nvmf.initiator.Namespace does)."""
+
+    nsid: int
+
+    async def send(self, sqe: bytes, name: str, content: bytes) -> None: ...
+    async def receive(self, sqe: bytes, name: str, length: int) -> bytes: ...
+
+
+class Reservations:
+    """The reservation commands of a namespace.  Keys are numbers of 64 bits, 0 is none."""
+
+    def __init__(self, namespace: Commands) -> None:
+        self._namespace = namespace
+
+    async def register(
+        self,
+        key: int,
+        *,
+        current: int | None = None,
+        ignore_existing: bool = False,
+        persist: bool | None = None,
+    ) -> None:
+        """Register this host with a key; with current (or ignore_existing), replace that one.
+
+        persist: whether registrations and reservation shall outlive a restart of the target; None
+        leaves that as it is.
+        """
+        replacing = current is not None or ignore_existing
+        action = RegisterAction.REPLACE if replacing else RegisterAction.REGISTER
+        await self._register(action, current or 0, key, ignore_existing, persist)
+
+    async def unregister(self, key: int = 0, *, ignore_existing: bool = False) -> None:
+        """End this host's registration, and a reservation that it alone holds."""
+        await self._register(RegisterAction.UNREGISTER, key, 0, ignore_existing, None)
+
+    async def _register(
+        self,
+        action: RegisterAction,
+        current: int,
+        new: int,
+        ignore_existing: bool,
+        persist: bool | None,
+    ) -> None:
+        change = PersistenceChange.NONE
+        if persist is not None:
+            change = PersistenceChange.SET if persist else PersistenceChange.CLEAR
+        sqe = commands.reservation_register(
+            self._namespace.nsid, action, ignore_existing=ignore_existing, persistence=change
+        )
+        await self._namespace.send(sqe, "Reservation Register", encode_keys((current, new)))
+
+    async def acquire(self, key: int, rtype: ReservationType) -> None:
+        """Reserve the namespace."""
+        await self._acquire(AcquireAction.ACQUIRE, key, rtype, 0)
+
+    async def preempt(
+        self, key: int, rtype: ReservationType, preempted: int, *, abort: bool = False
+    ) -> None:
+        """End the registrations with the key preempted, and take the reservation if it is theirs.
+
+        abort: return only when no command of those hosts is under way any more.
+        """
+        action = AcquireAction.PREEMPT_AND_ABORT if abort else AcquireAction.PREEMPT
+        await self._acquire(action, key, rtype, preempted)
+
+    async def _acquire(
+        self, action: AcquireAction, key: int, rtype: ReservationType, preempted: int
+    ) -> None:
+        sqe = commands.reservation_acquire(self._namespace.nsid, action, rtype)
+        await self._namespace.send(sqe, "Reservation Acquire", encode_keys((key, preempted)))
+
+    async def release(self, key: int, rtype: ReservationType) -> None:
+        """Give the reservation up; registrations stay."""
+        await self._release(ReleaseAction.RELEASE, key, rtype)
+
+    async def clear(self, key: int) -> None:
+        """End the reservation and every registration."""
+        await self._release(ReleaseAction.CLEAR, key, 0)
+
+    async def _release(self, action: ReleaseAction, key: int, rtype: int) -> None:
+        sqe = commands.reservation_release(self._namespace.nsid, action, rtype)
+        await self._namespace.send(sqe, "Reservation Release", encode_keys((key,)))
+
+    async def report(self) -> ReservationStatus:
+        """Who is registered, and what is reserved."""
+        length = _FIRST_REPORT
+        while True:
+            sqe = commands.reservation_report(self._namespace.nsid, length)
+            data = await self._namespace.receive(sqe, "Reservation Report", length)
+            found = ReservationStatus.decode(data)
+            needed = _HEAD + _ENTRY * int.from_bytes(data[5:7], "little")
+            if needed <= length or length >= _LONGEST_REPORT:
+                return found
+            length = min(needed, _LONGEST_REPORT)

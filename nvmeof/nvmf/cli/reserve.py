@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""`nvmeof resv-register`, `resv-acquire`, `resv-release`, `resv-report`: reservations."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Coroutine
+from typing import Any
+
+from nvmf.cli.common import (
+    EXIT_OK,
+    Subparsers,
+    UsageError,
+    add_command,
+    add_target_arguments,
+    number_argument,
+    options_of,
+    run_async,
+    where_of,
+)
+from nvmf.cli.identify import EXAMPLE, add_namespace_argument
+from nvmf.cli.output import print_json, print_table
+from nvmf.initiator import connect
+from nvmf.initiator.reservations import Reservations
+from nvmf.spec.reservations import ReservationType
+
+_DEFAULTS: dict[str, Any] = {"queues": 1, "ctrl_loss_tmo": 0}
+_TYPES = ", ".join(f"{int(kind)} {kind.name.replace('_', ' ').lower()}" for kind in ReservationType)
+_NOTE = """\
+The registration is this host's, by its host ID (-I): it stays when the command has ended.
+Flags are nvme-cli's long ones: the short ones say where the target is."""
+
+
+def add_commands(subparsers: Subparsers) -> None:
+    """resv-register, resv-acquire, resv-release, resv-report."""
+    parser = _add(subparsers, "resv-register", register, "register this host's reservation key")
+    _key(parser, "--crkey", "the key that this host is registered with")
+    _key(parser, "--nrkey", "the new key")
+    _number(parser, "--rrega", 2, "0 register (default), 1 unregister, 2 replace")
+    _number(parser, "--cptpl", 3, "2: lost with a restart of the target, 3: outlives it")
+    parser.add_argument(
+        "--iekey", action="store_true", help="whatever key this host is registered with"
+    )
+    _finish(parser)
+    parser = _add(subparsers, "resv-acquire", acquire, "reserve a namespace, or preempt a holder")
+    _key(parser, "--crkey", "the key that this host is registered with")
+    _key(parser, "--prkey", "the key whose registrants are preempted")
+    parser.add_argument("--rtype", metavar="TYPE", type=number_argument, required=True, help=_TYPES)
+    _number(parser, "--racqa", 2, "0 acquire (default), 1 preempt, 2 preempt and abort")
+    _finish(parser)
+    parser = _add(subparsers, "resv-release", release, "give a reservation up, or clear all")
+    _key(parser, "--crkey", "the key that this host is registered with")
+    parser.add_argument("--rtype", metavar="TYPE", type=number_argument, default=0, help=_TYPES)
+    _number(parser, "--rrela", 1, "0 release (default), 1 clear")
+    _finish(parser)
+    parser = _add(subparsers, "resv-report", report, "list who is registered and what is reserved")
+    _finish(parser)
+
+
+def _add(subparsers: Subparsers, name: str, run: Any, summary: str) -> argparse.ArgumentParser:
+    more = "" if name == "resv-report" else _NOTE
+    return add_command(subparsers, name, run, summary, f"{more}\n\n{EXAMPLE.format(name)}".lstrip())
+
+
+def _key(parser: argparse.ArgumentParser, flag: str, what: str) -> None:
+    parser.add_argument(
+        flag, metavar="KEY", type=number_argument, default=0, help=f"{what} (64 bits)"
+    )
+
+
+def _number(parser: argparse.ArgumentParser, flag: str, most: int, what: str) -> None:
+    parser.add_argument(flag, metavar="N", type=int, choices=range(most + 1), default=0, help=what)
+
+
+def _finish(parser: argparse.ArgumentParser) -> None:
+    add_namespace_argument(parser)
+    add_target_arguments(parser, **_DEFAULTS)
+
+
+def _type(value: int) -> ReservationType:
+    try:
+        return ReservationType(value)
+    except ValueError:
+        raise UsageError(f"--rtype is one of {_TYPES}, not {value}") from None
+
+
+def register(args: argparse.Namespace) -> int:
+    """Reservation Register."""
+    if args.cptpl == 1:
+        raise UsageError("--cptpl is 0 (as it is), 2 or 3")
+    persist = {0: None, 2: False, 3: True}[args.cptpl]
+
+    async def work(reservations: Reservations) -> None:
+        if args.rrega == 1:
+            await reservations.unregister(args.crkey, ignore_existing=args.iekey)
+            return
+        await reservations.register(
+            args.nrkey,
+            current=args.crkey if args.rrega == 2 else None,
+            ignore_existing=args.iekey and args.rrega == 2,
+            persist=persist,
+        )
+
+    return run_async(_with(args, work, "registered" if args.rrega != 1 else "unregistered"))
+
+
+def acquire(args: argparse.Namespace) -> int:
+    """Reservation Acquire."""
+    rtype = _type(args.rtype)
+
+    async def work(reservations: Reservations) -> None:
+        if args.racqa:
+            abort = args.racqa == 2
+            await reservations.preempt(args.crkey, rtype, args.prkey, abort=abort)
+        else:
+            await reservations.acquire(args.crkey, rtype)
+
+    return run_async(_with(args, work, "preempted" if args.racqa else "acquired"))
+
+
+def release(args: argparse.Namespace) -> int:
+    """Reservation Release."""
+    rtype = _type(args.rtype) if not args.rrela else None
+
+    async def work(reservations: Reservations) -> None:
+        if rtype is None:
+            await reservations.clear(args.crkey)
+        else:
+            await reservations.release(args.crkey, rtype)
+
+    return run_async(_with(args, work, "cleared" if args.rrela else "released"))
+
+
+def report(args: argparse.Namespace) -> int:
+    """Reservation Report."""
+
+    async def work(reservations: Reservations) -> None:
+        found = await reservations.report()
+        if args.output_format == "json":
+            entries = [
+                {
+                    "cntlid": entry.cntlid,
+                    "rcsts": entry.rcsts,
+                    "rkey": entry.rkey,
+                    "hostid": entry.hostid,
+                }
+                for entry in found.registrants
+            ]
+            head = {"gen": found.gen, "rtype": found.rtype, "ptpls": found.ptpls}
+            print_json({**head, "regctl": len(entries), "regctlext": entries})
+            return
+        kind = ReservationType(found.rtype).name if found.rtype else "none"
+        lasting = "outlives a restart" if found.ptpls else "ends with the target"
+        print(f"reservation: {kind.replace('_', ' ').lower()}, {lasting}; generation {found.gen}")
+        rows = [
+            (
+                "-" if entry.cntlid == 0xFFFF else str(entry.cntlid),
+                "holder" if entry.rcsts & 1 else "",
+                f"{entry.rkey:#x}",
+                entry.hostid.hex(),
+            )
+            for entry in found.registrants
+        ]
+        if rows:
+            print_table(("Controller", "", "Key", "Host ID"), rows)
+
+    return run_async(_with(args, work, ""))
+
+
+async def _with(args: argparse.Namespace, work: Any, done: str) -> int:
+    place = where_of(args)
+    async with connect(place, options_of(args, place, **_DEFAULTS)) as controller:
+        coroutine: Coroutine[Any, Any, None] = work(
+            controller.namespace(args.namespace_id).reservations
+        )
+        await coroutine
+    if done and args.output_format == "json":
+        print_json({"namespace_id": args.namespace_id, "result": done})
+    elif done:
+        print(f"namespace {args.namespace_id}: {done}")
+    return EXIT_OK

@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Reservation commands of I/O queues (Base 2.0, 7.2 to 7.5), and what else speaks of them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from enum import IntEnum
+from typing import TypeVar
+
+from nvmf.spec.opcodes import IoOpcode
+from nvmf.spec.reservations import (
+    AcquireAction,
+    AcquireDw10,
+    NotificationPage,
+    PersistenceChange,
+    RegisterAction,
+    RegisterDw10,
+    RegistrantEntry,
+    ReleaseAction,
+    ReleaseDw10,
+    ReservationStatus,
+    ReservationType,
+    keys,
+)
+from nvmf.spec.status import DecodeError, Status, StatusError
+from nvmf.target import reservations
+from nvmf.target.controller import Controller
+from nvmf.target.identify import ALL_NAMESPACES, find_namespace
+from nvmf.target.request import Completion, Handler, Request, expect_length
+from nvmf.target.reservations import Outcome, Reservation
+
+_Action = TypeVar("_Action", bound=IntEnum)
+_EXTENDED = 1
+ABORT_TIMEOUT = 5.0
+"""Seconds that Preempt and Abort waits for hosts that do not move their data; then they go."""
+_MASK = 0b1110
+"""Registration Preempted, Reservation Released, Reservation Preempted."""
+_MOST_AVAILABLE = 255
+
+
+def _invalid(sentence: str) -> StatusError:
+    return StatusError(Status.INVALID_FIELD, sentence)
+
+
+def _action(kind: type[_Action], value: int) -> _Action:
+    try:
+        return kind(value)
+    except ValueError:
+        raise _invalid(f"{kind.__name__} {value} is not known") from None
+
+
+def _keys(request: Request, count: int) -> tuple[int, ...]:
+    try:
+        return keys(request.data, count)
+    except DecodeError as error:
+        raise StatusError(Status.SGL_DATA_LENGTH_INVALID, str(error)) from None
+
+
+def _place(controller: Controller, request: Request) -> Reservation:
+    """What is reserved of the command's namespace, which must be one."""
+    find_namespace(controller, request.sqe.nsid)
+    return controller.subsystem.reservations.get(request.sqe.nsid)
+
+
+def register(controller: Controller, request: Request) -> Completion:
+    """Reservation Register."""
+    now = _place(controller, request)
+    dw10 = RegisterDw10.decode(request.sqe.cdw10)
+    change = _action(PersistenceChange, dw10.cptpl)
+    action = _action(RegisterAction, dw10.rrega)
+    current, new = _keys(request, 2)
+    outcome = reservations.register(
+        now, controller.hostid, action, current, new, ignore=bool(dw10.iekey)
+    )
+    if change is not PersistenceChange.NONE:
+        lasting = replace(outcome.reservation, ptpl=change is PersistenceChange.SET)
+        outcome = outcome._replace(reservation=lasting)
+    controller.subsystem.reservations.commit(request.sqe.nsid, outcome)
+    return Completion()
+
+
+def acquire(controller: Controller, request: Request) -> Completion | None:
+    """Reservation Acquire.
+
+    Preempt and Abort completes when no command of the hosts that lost their registration is under
+    way any more.
+    """
+    now = _place(controller, request)
+    dw10 = AcquireDw10.decode(request.sqe.cdw10)
+    if dw10.iekey:
+        raise _invalid("Ignore Existing Key is not for Acquire")
+    action = _action(AcquireAction, dw10.racqa)
+    rtype = _action(ReservationType, dw10.rtype)
+    current, preempted = _keys(request, 2)
+    outcome = reservations.acquire(now, controller.hostid, action, rtype, current, preempted)
+    controller.subsystem.reservations.commit(request.sqe.nsid, outcome)
+    if action is not AcquireAction.PREEMPT_AND_ABORT:
+        return Completion()
+    return _abort(controller, request, outcome)
+
+
+def _abort(controller: Controller, request: Request, outcome: Outcome) -> Completion | None:
+    subsystem = controller.subsystem
+    losers = [c for c in subsystem.controllers.values() if c.hostid in outcome.removed]
+    if not any(loser.io_queues for loser in losers):
+        return Completion()
+    ended = False
+
+    def end() -> None:
+        nonlocal ended
+        ended = True
+        controller.finish(request, Completion())
+
+    def evict() -> None:
+        for queue in [] if ended else [q for one in losers for q in one.io_queues.values()]:
+            queue.handle.disconnect()
+
+    subsystem.when_ended(losers, request.sqe.nsid, end)
+    if subsystem.call_later is not None and not ended:
+        subsystem.call_later(ABORT_TIMEOUT, evict)
+    return None
+
+
+def release(controller: Controller, request: Request) -> Completion:
+    """Reservation Release."""
+    now = _place(controller, request)
+    dw10 = ReleaseDw10.decode(request.sqe.cdw10)
+    if dw10.iekey:
+        raise _invalid("Ignore Existing Key is not for Release")
+    (current,) = _keys(request, 1)
+    if _action(ReleaseAction, dw10.rrela) is ReleaseAction.CLEAR:
+        outcome = reservations.clear(now, controller.hostid, current)
+    else:
+        outcome = reservations.release(now, controller.hostid, dw10.rtype, current)
+    controller.subsystem.reservations.commit(request.sqe.nsid, outcome)
+    return Completion()
+
+
+def report(controller: Controller, request: Request) -> Completion:
+    """Reservation Report, extended: host identifiers of fabrics have 128 bits."""
+    now = _place(controller, request)
+    if not request.sqe.cdw11 & _EXTENDED:
+        raise StatusError(
+            Status.HOST_IDENTIFIER_INCONSISTENT_FORMAT,
+            "host identifiers have 128 bits: ask for the extended data structure",
+        )
+    length = 4 * (request.sqe.cdw10 + 1)
+    if length > controller.subsystem.mdts:
+        raise _invalid(f"{length} bytes are more than MDTS allows")
+    expect_length(request, length)
+    entries: list[RegistrantEntry] = []
+    for host, key in now.registrants.items():
+        theirs = [c for c in controller.subsystem.controllers.values() if c.hostid == host]
+        entries += [
+            RegistrantEntry(cntlid, int(now.holds(host)), key, host)
+            for cntlid in [c.cntlid for c in theirs] or [0xFFFF]
+        ]
+    status = ReservationStatus(now.gen, int(now.rtype or 0), int(now.ptpl), tuple(entries))
+    return Completion(data=status.encode()[:length].ljust(length, b"\0"))
+
+
+IO_HANDLERS: dict[int, Handler] = {
+    IoOpcode.RESERVATION_REGISTER: register,
+    IoOpcode.RESERVATION_REPORT: report,
+    IoOpcode.RESERVATION_ACQUIRE: acquire,
+    IoOpcode.RESERVATION_RELEASE: release,
+}
+"""Commands of I/O queues that the engine does not run."""
+
+
+# ---- features, log page ----
+
+
+def _nsid(controller: Controller, request: Request) -> int:
+    return find_namespace(controller, request.sqe.nsid).nsid
+
+
+def get_mask(controller: Controller, request: Request) -> Completion:
+    """Reservation Notification Mask of a namespace."""
+    expect_length(request, 0)
+    return Completion(controller.reservation_masks.get(_nsid(controller, request), 0))
+
+
+def set_mask(controller: Controller, request: Request) -> Completion:
+    """The same, or of all namespaces."""
+    expect_length(request, 0)
+    nsid, mask = request.sqe.nsid, request.sqe.cdw11 & _MASK
+    every = list(controller.namespaces)
+    chosen = every if nsid == ALL_NAMESPACES else [_nsid(controller, request)]
+    controller.reservation_masks.update(dict.fromkeys(chosen, mask))
+    return Completion()
+
+
+def get_persistence(controller: Controller, request: Request) -> Completion:
+    """Reservation Persistence of a namespace."""
+    expect_length(request, 0)
+    nsid = _nsid(controller, request)
+    return Completion(int(controller.subsystem.reservations.get(nsid).ptpl))
+
+
+def set_persistence(controller: Controller, request: Request) -> Completion:
+    """The same, or of all namespaces; Invalid Field where nothing lasts."""
+    expect_length(request, 0)
+    keeper, nsid = controller.subsystem.reservations, request.sqe.nsid
+    every = list(controller.namespaces)
+    for one in every if nsid == ALL_NAMESPACES else [_nsid(controller, request)]:
+        after = replace(keeper.get(one), ptpl=bool(request.sqe.cdw11 & 1))
+        keeper.commit(one, Outcome(after))
+    return Completion()
+
+
+def notification_page(controller: Controller, *, retain: bool) -> bytes:
+    """The oldest notification that was not read yet, which this is unless it is to be retained."""
+    notices = controller.reservation_notices
+    if not notices:
+        return NotificationPage().encode()
+    count, kind, nsid = notices[0]
+    page = NotificationPage(count, kind, min(len(notices) - 1, _MOST_AVAILABLE), nsid)
+    if not retain:
+        notices.popleft()
+    return page.encode()

@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The reservations of a subsystem: in force for its controllers, and on disk where they last.
+
+One file for each namespace, by its UUID, in the folder ``reservations`` of the state folder.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import zlib
+from collections.abc import Iterable
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+from nvmf.spec.reservations import Rescap, ReservationType
+from nvmf.spec.status import DNR, Status, StatusError
+from nvmf.target.gates import Gate, GateReason
+from nvmf.target.reservations import Outcome, Reservation
+from nvmf.target.state import write_atomically
+
+if TYPE_CHECKING:
+    from nvmf.target.controller import Controller
+    from nvmf.target.namespace import Namespace
+    from nvmf.target.subsystem import Subsystem
+
+log = logging.getLogger("nvmf.target")
+
+_NONE = Reservation()
+_FORMAT = 1
+
+
+class DamagedState(ValueError):
+    """A file of the state folder is not what was written there; a sentence names it."""
+
+
+_UNKNOWN = Gate(*[Status.NAMESPACE_NOT_READY | DNR] * 3)
+"""Who may write is not known: nobody does."""
+
+
+class ReservationKeeper:
+    """What is reserved in a subsystem.
+
+    folder is where it lasts; without one nothing does, and hosts that ask for it are refused.
+    """
+
+    def __init__(self, subsystem: Subsystem, folder: Path | None = None) -> None:
+        self._subsystem = subsystem
+        self._folder = folder
+        self._now: dict[int, Reservation] = {}
+        self._unknown: dict[int, DamagedState] = {}
+        """Namespaces whose file is damaged: their hosts are refused until it is mended."""
+
+    @property
+    def rescap(self) -> Rescap:
+        """Reservation Capabilities of its namespaces."""
+        lasting = Rescap.PTPL if self._folder is not None else Rescap(0)
+        return Rescap.ALL_TYPES | Rescap.IEKEY | lasting
+
+    def get(self, nsid: int) -> Reservation:
+        """What is reserved of a namespace; Namespace Not Ready where that is not known."""
+        if nsid in self._unknown:
+            raise StatusError(Status.NAMESPACE_NOT_READY, str(self._unknown[nsid]))
+        return self._now.get(nsid, _NONE)
+
+    def come(self, namespace: Namespace) -> None:
+        """A namespace comes, before hosts see it: with what was reserved of it and lasts."""
+        nsid = namespace.nsid
+        self.go(nsid)
+        try:
+            if self._folder is not None and (found := load(self._path(namespace.identity.uuid))):
+                self._now[nsid] = found
+        except DamagedState as error:
+            log.error("namespace %d of %s is refused: %s", nsid, self._subsystem.nqn, error)
+            self._unknown[nsid] = error
+        self._enforce(nsid)
+
+    def go(self, nsid: int) -> None:
+        """A namespace goes; what lasts waits for its return."""
+        self._now.pop(nsid, None)
+        self._unknown.pop(nsid, None)
+        self._enforce(nsid)
+
+    def take_over(self, other: ReservationKeeper, nsids: Iterable[int]) -> None:
+        """What another keeper has of these namespaces, which go from there to here."""
+        for nsid in nsids:
+            if nsid in other._now:
+                self._now[nsid] = other._now[nsid]
+                self._enforce(nsid)
+
+    def joined(self, controller: Controller) -> None:
+        """A controller comes under what is reserved."""
+        for nsid in (*self._now, *self._unknown):
+            controller.gates.set(nsid, GateReason.RESERVATION, self._gate(nsid, controller))
+
+    def commit(self, nsid: int, outcome: Outcome) -> None:
+        """Put an outcome in force, after it is made to last where it has to, and tell the hosts.
+
+        Internal Error where it cannot be made to last: nothing has changed then.
+        """
+        before, after = self.get(nsid), outcome.reservation
+        if after != before:
+            self._save(nsid, before, after)
+            self._now[nsid] = after
+            self._enforce(nsid)
+            log.info(
+                "namespace %d of %s: %d registrants, reservation %s",
+                nsid,
+                self._subsystem.nqn,
+                len(after.registrants),
+                after.rtype.name.replace("_", " ").lower() if after.rtype else "none",
+            )
+        for controller in self._subsystem.controllers.values():
+            what = outcome.notifications.get(controller.hostid)
+            if what is not None:
+                controller.reservation_changed(nsid, what)
+
+    def _gate(self, nsid: int, controller: Controller) -> Gate:
+        if nsid in self._unknown:
+            return _UNKNOWN
+        return self._now.get(nsid, _NONE).gate(controller.hostid)
+
+    def _enforce(self, nsid: int) -> None:
+        for controller in self._subsystem.controllers.values():
+            controller.gates.set(nsid, GateReason.RESERVATION, self._gate(nsid, controller))
+
+    # ---- on disk ----
+
+    def _path(self, uuid: UUID) -> Path:
+        assert self._folder is not None
+        return self._folder / f"{uuid}.json"
+
+    def _save(self, nsid: int, before: Reservation, after: Reservation) -> None:
+        if not (before.ptpl or after.ptpl):
+            return
+        if self._folder is None:
+            raise StatusError(
+                Status.INVALID_FIELD,
+                "reservations do not outlast the target, which has no state_dir",
+            )
+        path = self._path(self._subsystem.namespaces[nsid].identity.uuid)
+        try:
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if after.ptpl:
+                write_atomically(path, encode(after))
+            else:
+                with contextlib.suppress(FileNotFoundError):
+                    path.unlink()
+        except OSError as error:
+            log.error("%s cannot be written: %s; the command is refused", path, error.strerror)
+            raise StatusError(
+                Status.INTERNAL_ERROR, f"{path} cannot be written: {error.strerror}"
+            ) from error
+
+
+def encode(reservation: Reservation) -> bytes:
+    """A reservation as its file has it: JSON with a CRC-32 of what is in it."""
+    body = {
+        "format": _FORMAT,
+        "rtype": int(reservation.rtype or 0),
+        "holder": reservation.holder.hex() if reservation.holder else None,
+        "registrants": [[host.hex(), key] for host, key in reservation.registrants.items()],
+    }
+    text = json.dumps(body, sort_keys=True)
+    return json.dumps({"crc32": zlib.crc32(text.encode()), "reservation": body}).encode() + b"\n"
+
+
+def load(path: Path) -> Reservation | None:
+    """The reservation of a file; None where there is no file; DamagedState where it is another.
+
+    The generation starts at 0 again with every start of the target (Base 2.0, 7.4).
+    """
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise DamagedState(f"{path} cannot be read: {error.strerror}") from error
+    try:
+        return _decode(json.loads(data))
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise DamagedState(
+            f"{path} is damaged ({error}): who has reserved the namespace is not known. Put back a "
+            "copy, or remove the file, which ends the reservation"
+        ) from error
+
+
+def _decode(whole: Any) -> Reservation:
+    body = whole["reservation"]
+    if zlib.crc32(json.dumps(body, sort_keys=True).encode()) != whole["crc32"]:
+        raise ValueError("its CRC is wrong")
+    if body["format"] != _FORMAT:
+        raise ValueError(f"its format is {body['format']}, and {_FORMAT} is known")
+    registrants = {bytes.fromhex(host): int(key) for host, key in body["registrants"]}
+    rtype = ReservationType(body["rtype"]) if body["rtype"] else None
+    holder = bytes.fromhex(body["holder"]) if body["holder"] else None
+    return Reservation(MappingProxyType(registrants), rtype, holder, ptpl=True)
