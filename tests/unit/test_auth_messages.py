@@ -16,18 +16,13 @@ from nvmf.spec.auth import (
     MAX_MESSAGE,
     AuthCommand,
     AuthId,
-    Challenge,
     DhGroup,
-    Failure,
     Hash,
     Header,
     MessageError,
-    Negotiate,
     Reason,
-    Reply,
-    Success1,
-    Success2,
 )
+from nvmf.spec.auth_messages import Challenge, Failure, Negotiate, Reply, Success1, Success2
 from nvmf.spec.fabrics import ConnectResult
 from nvmf.spec.sqe import Sqe
 from nvmf.spec.status import Status, StatusError

@@ -24,27 +24,21 @@ from nvmf.auth.response import (
     next_seqnum,
 )
 from nvmf.spec.auth import (
+    ALL_GROUPS,
+    ALL_HASHES,
     NO_SECURE_CHANNEL,
     AuthId,
-    Challenge,
     DhGroup,
-    Failure,
     Hash,
     Header,
     MessageError,
-    Negotiate,
     Reason,
-    Reply,
-    Success1,
-    Success2,
     reason_name,
 )
+from nvmf.spec.auth_messages import Challenge, Failure, Negotiate, Reply, Success1, Success2
 
 STEP_TIMEOUT = 60.0
 """Seconds from one message to the next."""
-ALL_HASHES = (Hash.SHA_256, Hash.SHA_384, Hash.SHA_512)
-ALL_GROUPS = (*(group for group in DhGroup if group), DhGroup.NULL)
-"""The quickest real group first, and none at all last."""
 
 
 @dataclass(frozen=True, slots=True)

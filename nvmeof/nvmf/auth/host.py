@@ -8,7 +8,6 @@ import secrets
 from collections.abc import Callable
 from enum import Enum
 
-from nvmf.auth.controller import ALL_GROUPS, ALL_HASHES
 from nvmf.auth.dh import DhError, DhExchange
 from nvmf.auth.key import Key
 from nvmf.auth.response import (
@@ -20,20 +19,17 @@ from nvmf.auth.response import (
     next_t_id,
 )
 from nvmf.spec.auth import (
+    ALL_GROUPS,
+    ALL_HASHES,
     AuthId,
-    Challenge,
     DhGroup,
-    Failure,
     Hash,
     Header,
     MessageError,
-    Negotiate,
     Reason,
-    Reply,
-    Success1,
-    Success2,
     reason_name,
 )
+from nvmf.spec.auth_messages import Challenge, Failure, Negotiate, Reply, Success1, Success2
 
 
 class AuthFailed(Exception):

@@ -1,0 +1,430 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""In-band authentication over real sockets, right and in every wrong way.
+
+The host is made by hand, with the second implementation of DH-HMAC-CHAP.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import struct
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from wire import dhchap, nvme
+from wire.errors import ConnectionEnded
+from wire.host import NvmeHost, Queue, Terminated, expect
+from wire.nvme import Cqe, Fctype, Io
+from wire.served import SUBNQN, Served
+
+HOST = "nqn.2014-08.org.nvmexpress:uuid:5f0c1c9e-0000-4000-8000-0000000000a1"
+KEY, CTRL_KEY = dhchap.key_text(b"h" * 32, 1), dhchap.key_text(b"c" * 64, 3)
+OTHER = dhchap.key_text(b"x" * 32)
+X = 0x1F2E3D4C << 190 | 5
+FAILED, CONCAT, HASH, GROUP, PAYLOAD, MESSAGE = 1, 3, 4, 5, 6, 7
+
+
+def config(folder: Path) -> str:
+    for name, key in (("host.key", KEY), ("ctrl.key", CTRL_KEY)):
+        (folder / name).write_text(key)
+        (folder / name).chmod(0o600)
+    return f"""
+[[port]]
+trsvcid = 0
+device = "iwarp"
+
+[[subsystem]]
+nqn = "{SUBNQN}"
+
+[[subsystem.host]]
+nqn = "{HOST}"
+dhchap_key_file = "{folder}/host.key"
+dhchap_ctrl_key_file = "{folder}/ctrl.key"
+dhchap_dhgroups = ["ffdhe2048", "null"]
+
+[[subsystem.namespace]]
+store = "ram"
+size = "8MiB"
+"""
+
+
+@pytest.fixture(scope="module")
+def keyed(tmp_path_factory: pytest.TempPathFactory, need_product: None) -> Iterator[Served]:
+    """A target that asks for keys."""
+    folder = tmp_path_factory.mktemp("keyed")
+    with Served(folder, config(folder)) as one:
+        yield one.wait_ready()
+        assert one.alive, one.log
+        assert one.end() == 0
+        one.check_log()
+        for key in (KEY, CTRL_KEY, OTHER):
+            assert key[10:30] not in one.log
+
+
+@pytest.fixture(scope="module")
+def friend(keyed: Served) -> Iterator[Host]:
+    """Another connection of the host, that must notice nothing."""
+    with Host(keyed).opened() as one:
+        yield one
+
+
+@pytest.fixture(autouse=True)
+def unharmed(keyed: Served, friend: Host) -> Iterator[None]:
+    """After a test the target lives and serves the other."""
+    yield
+    assert keyed.alive, keyed.log
+    friend.write(0, b"\x5a" * 512)
+    assert friend.read(0, 1) == b"\x5a" * 512
+
+
+def command(fctype: Fctype, length: int, sgl: bytes, cdw10: int = 0xE9010100) -> bytes:
+    return nvme.fabrics(fctype, struct.pack("<II", cdw10, length), sgl=sgl)
+
+
+def send(queue: Queue, message: bytes, tl: int | None = None, cdw10: int = 0xE9010100) -> Cqe:
+    """Authentication Send."""
+    region = queue.memory.register(message, writable=False)
+    sgl = nvme.keyed(region.base, len(message), region.stag)
+    length = len(message) if tl is None else tl
+    return queue.call(command(Fctype.AUTH_SEND, length, sgl, cdw10))
+
+
+def receive(queue: Queue, room: int = 4096, al: int | None = None) -> tuple[Cqe, bytes]:
+    """Authentication Receive."""
+    region = queue.memory.register(room, readable=False)
+    sgl = nvme.keyed(region.base, room, region.stag)
+    cqe = queue.call(command(Fctype.AUTH_RECEIVE, room if al is None else al, sgl))
+    return cqe, bytes(region.data)
+
+
+def message(queue: Queue) -> bytes:
+    cqe, data = receive(queue)
+    expect(cqe)
+    return data
+
+
+def challenge(queue: Queue, t_id: int = 9, groups: bytes = b"\0") -> dhchap.Challenge:
+    expect(send(queue, dhchap.negotiate(t_id, groups=groups)))
+    return dhchap.Challenge(message(queue))
+
+
+def reply(asked: dhchap.Challenge, key: str = KEY, c2: bytes | None = None, s2: int = 0) -> bytes:
+    session = dhchap.session_key(asked.group, X, asked.dh, asked.hash_id)
+    r1 = dhchap.response(
+        key, asked.hash_id, session, asked.c1, asked.s1, asked.t_id,
+        role="HostHost", mine=HOST, theirs=SUBNQN,
+    )  # fmt: skip
+    return dhchap.reply(asked.t_id, r1, c2, s2, dhchap.public(asked.group, X))
+
+
+def authenticate(queue: Queue, *, mutual: bool = False, group: int = 0) -> None:
+    asked = challenge(queue, groups=bytes([group]))
+    c2 = bytes(range(len(asked.c1))) if mutual else None
+    expect(send(queue, reply(asked, c2=c2, s2=77 if mutual else 0)))
+    data = message(queue)
+    assert data[:2] == b"\1\3"
+    if c2 is None:
+        return
+    session = dhchap.session_key(asked.group, X, asked.dh, asked.hash_id)
+    r2 = dhchap.response(
+        CTRL_KEY, asked.hash_id, session, c2, 77, asked.t_id,
+        role="Controller", mine=SUBNQN, theirs=HOST,
+    )  # fmt: skip
+    assert data[16 : 16 + len(r2)] == r2
+    expect(send(queue, dhchap.success2(asked.t_id)))
+
+
+class Host(NvmeHost):
+    """A host that has to authenticate on each queue."""
+
+    def __init__(self, target: Served) -> None:
+        super().__init__(target.address, SUBNQN, hostnqn=HOST)
+
+    def __enter__(self) -> Host:
+        return self
+
+    def admin_queue(self) -> Queue:
+        """Connected, and not authenticated."""
+        queue = Queue.open(self.address)
+        self.queues.append(queue)
+        done = expect(self.connect_command(queue))
+        assert done.dw0 >> 16 == 2, "AUTHREQ: ATR"
+        self.cntlid = done.dw0 & 0xFFFF
+        return queue
+
+    def io_queue(self, qid: int = 1) -> Queue:
+        """The same of an I/O queue."""
+        queue = Queue.open(self.address, qid, 32, self.cntlid)
+        self.queues.append(queue)
+        assert expect(self.connect_command(queue)).dw0 >> 16 == 2
+        return queue
+
+    def opened(self) -> Host:
+        """All of it: enabled, and an I/O queue."""
+        authenticate(self.admin_queue(), mutual=True)
+        self.enable()
+        authenticate(self.io_queue(), mutual=True)
+        return self
+
+
+@pytest.fixture
+def host(keyed: Served) -> Iterator[Host]:
+    with Host(keyed) as one:
+        yield one
+
+
+@pytest.fixture
+def admin(host: Host) -> Queue:
+    return host.admin_queue()
+
+
+def ends(queue: Queue) -> None:
+    """The connection ends, and nothing but that comes."""
+    with pytest.raises((ConnectionEnded, Terminated, ConnectionError)):
+        while True:
+            queue.peer.event(30)
+
+
+def fails(queue: Queue, reason: int) -> None:
+    """AUTH_Failure1, and the end of the connection."""
+    assert dhchap.failure1(message(queue)) == reason
+    ends(queue)
+
+
+# ---- right ----
+
+
+@pytest.mark.parametrize("group", [0, 1], ids=["null", "ffdhe2048"])
+@pytest.mark.parametrize("mutual", [False, True], ids=["one way", "both ways"])
+def test_right(host: Host, group: int, mutual: bool) -> None:
+    authenticate(host.admin_queue(), group=group, mutual=mutual)
+    host.enable()
+    authenticate(host.io_queue(), group=group, mutual=mutual)
+    host.write(8, b"\x77" * 512)
+    assert host.read(8, 1) == b"\x77" * 512
+    for queue in host.queues:  # and again
+        authenticate(queue, group=group, mutual=mutual)
+    assert host.read(8, 1) == b"\x77" * 512
+    host.shutdown()
+
+
+# ---- before ----
+
+BEFORE = {
+    "property get": nvme.property_get(0, 8),
+    "identify": nvme.sqe(nvme.Admin.IDENTIFY, cdw=(1,)),
+    "keep alive": nvme.sqe(nvme.Admin.KEEP_ALIVE),
+    "async event": nvme.sqe(nvme.Admin.ASYNC_EVENT),
+}
+
+
+@pytest.mark.parametrize("name", BEFORE)
+def test_before(admin: Queue, name: str) -> None:
+    cqe = admin.call(BEFORE[name])
+    assert nvme.status_name(cqe.status) == "AUTHENTICATION_REQUIRED"
+    assert cqe.dnr
+    expect(send(admin, dhchap.negotiate(9)))
+    cqe = admin.call(BEFORE[name])
+    assert nvme.status_name(cqe.status) == "AUTHENTICATION_REQUIRED"
+
+
+@pytest.mark.parametrize("opcode", [Io.READ, Io.WRITE, Io.FLUSH])
+def test_io_before(host: Host, opcode: int) -> None:
+    """Nothing moves on an I/O queue that has not authenticated, whatever the admin queue has."""
+    authenticate(host.admin_queue())
+    host.enable()
+    queue = host.io_queue()
+    size = 512 if opcode != Io.FLUSH else 0
+    region = queue.memory.register(size)
+    sgl = nvme.keyed(region.base, size, region.stag)
+    cqe = queue.call(nvme.sqe(opcode, nsid=1, sgl=sgl))
+    assert nvme.status_name(cqe.status) == "AUTHENTICATION_REQUIRED"
+    assert region.written == 0
+    asked = challenge(queue)
+    cqe = queue.call(nvme.sqe(Io.FLUSH, nsid=1))
+    assert nvme.status_name(cqe.status) == "AUTHENTICATION_REQUIRED"
+    expect(send(queue, reply(asked)))
+    message(queue)
+    expect(queue.call(nvme.sqe(Io.FLUSH, nsid=1)))
+
+
+# ---- wrong ----
+
+
+def test_wrong_key(keyed: Served, admin: Queue) -> None:
+    before = keyed.log.count("it has another key")
+    expect(send(admin, reply(challenge(admin), OTHER)))
+    fails(admin, FAILED)
+    assert keyed.log.count("it has another key") == before + 1
+
+
+BAD_FIRST: dict[str, tuple[bytes, int]] = {
+    "no hash": (dhchap.negotiate(9, b"\x09"), HASH),
+    "no group": (dhchap.negotiate(9, groups=b"\5"), GROUP),
+    "secure channel": (dhchap.negotiate(9, sc_c=1), CONCAT),
+    "truncated": (dhchap.negotiate(9)[:40], PAYLOAD),
+    "longer": (dhchap.negotiate(9) + bytes(8), PAYLOAD),
+    "lists too long": (dhchap.negotiate(9)[:10] + b"\xff" + dhchap.negotiate(9)[11:], PAYLOAD),
+    "one byte": (b"\0", PAYLOAD),
+    "reply": (dhchap.reply(9, bytes(32)), MESSAGE),
+    "success2": (dhchap.success2(9), MESSAGE),
+    "unknown": (b"\7" * 72, MESSAGE),
+    "4 KiB of nothing": (bytes(4096), PAYLOAD),
+}
+
+
+@pytest.mark.parametrize("name", BAD_FIRST)
+def test_bad_first_message(admin: Queue, name: str) -> None:
+    data, reason = BAD_FIRST[name]
+    expect(send(admin, data))
+    fails(admin, reason)
+
+
+BAD_REPLY: dict[str, tuple[Callable[[bytes], bytes], int]] = {
+    "truncated": (lambda data: data[:30], PAYLOAD),
+    "longer": (lambda data: data + b"\0", PAYLOAD),
+    "other transaction": (lambda data: data[:4] + b"\x0a\0" + data[6:], PAYLOAD),
+    "other hash length": (lambda data: data[:6] + b"\x40" + data[7:], PAYLOAD),
+    "DH value that was not asked for": (lambda data: data[:10] + b"\4" + data[11:], PAYLOAD),
+    "one bit": (lambda data: data[:16] + bytes([data[16] ^ 1]) + data[17:], FAILED),
+    "negotiate again": (lambda _: dhchap.negotiate(9), MESSAGE),
+    "success2": (lambda _: dhchap.success2(9), MESSAGE),
+}
+
+
+@pytest.mark.parametrize("name", BAD_REPLY)
+def test_bad_reply(admin: Queue, name: str) -> None:
+    spoil, reason = BAD_REPLY[name]
+    expect(send(admin, spoil(reply(challenge(admin)))))
+    fails(admin, reason)
+
+
+def test_dh_value_of_one(admin: Queue) -> None:
+    asked = challenge(admin, groups=b"\1")
+    expect(send(admin, dhchap.reply(9, bytes(32), dh=b"\0" * 255 + b"\1")))
+    assert asked.group == 1
+    fails(admin, PAYLOAD)
+
+
+def test_replay_on_another_connection(keyed: Served, host: Host) -> None:
+    """What proved it there proves nothing here."""
+    first = host.admin_queue()
+    right = reply(challenge(first))
+    expect(send(first, right))
+    message(first)
+    with Host(keyed) as thief:
+        queue = thief.admin_queue()
+        challenge(queue)
+        expect(send(queue, right))
+        fails(queue, FAILED)
+
+
+def test_replay_on_the_same_queue(admin: Queue) -> None:
+    right = reply(challenge(admin))
+    expect(send(admin, right))
+    message(admin)
+    challenge(admin)
+    expect(send(admin, right))
+    fails(admin, FAILED)
+
+
+def test_receive_out_of_turn(admin: Queue) -> None:
+    fails(admin, MESSAGE)
+
+
+def test_challenge_twice(admin: Queue) -> None:
+    challenge(admin)
+    fails(admin, MESSAGE)
+
+
+def test_host_refuses(admin: Queue) -> None:
+    asked = challenge(admin)
+    expect(send(admin, reply(asked, c2=b"c" * 32, s2=1)))
+    message(admin)
+    expect(send(admin, dhchap.failure2(9)))
+    ends(admin)
+
+
+def test_admin_queue_takes_its_controller_along(host: Host) -> None:
+    """Failing again ends the association, with its I/O queue."""
+    host.opened()
+    expect(send(host.admin, reply(challenge(host.admin), OTHER)))
+    assert dhchap.failure1(message(host.admin)) == FAILED
+    ends(host.admin)
+    ends(host.queues[1])
+
+
+def test_io_queue_goes_alone(host: Host) -> None:
+    host.opened()
+    expect(send(host.queues[1], reply(challenge(host.queues[1]), OTHER)))
+    fails(host.queues[1], FAILED)
+    expect(host.admin.call(nvme.property_get(0, 8)))
+
+
+# ---- commands that are wrong: no message, and no end ----
+
+
+@pytest.mark.parametrize("cdw10", [0, 0xE9000000, 0xE9020100, 0xE9010200, 0xEA010100])
+def test_another_protocol(admin: Queue, cdw10: int) -> None:
+    cqe = send(admin, dhchap.negotiate(9), cdw10=cdw10)
+    assert nvme.status_name(cqe.status) == "INVALID_FIELD"
+    authenticate(admin)
+
+
+@pytest.mark.parametrize(("size", "tl"), [(72, 0), (72, 71), (72, 73), (72, 1 << 31)])
+def test_transfer_length_that_is_another(admin: Queue, size: int, tl: int) -> None:
+    cqe = send(admin, bytes(size), tl=tl)
+    assert nvme.status_name(cqe.status) in ("INVALID_FIELD", "SGL_DATA_LENGTH_INVALID")
+    assert cqe.dnr
+    authenticate(admin)
+
+
+@pytest.mark.parametrize("size", [4097, 65536, 1 << 20])
+def test_oversized_message(admin: Queue, size: int) -> None:
+    cqe = send(admin, bytes(size))
+    assert nvme.status_name(cqe.status) == "INVALID_FIELD"
+    authenticate(admin)
+
+
+@pytest.mark.parametrize(("room", "al"), [(4096, 0), (4096, 4095), (4096, 1 << 30), (8, 8)])
+def test_allocation_length_that_is_wrong(admin: Queue, room: int, al: int) -> None:
+    expect(send(admin, dhchap.negotiate(9)))
+    cqe, data = receive(admin, room, al)
+    assert nvme.status_name(cqe.status) in ("INVALID_FIELD", "SGL_DATA_LENGTH_INVALID")
+    assert data == bytes(room)
+    asked = dhchap.Challenge(message(admin))
+    expect(send(admin, reply(asked)))
+    message(admin)
+    expect(admin.call(nvme.property_get(0, 8)))
+
+
+def test_large_allocation(admin: Queue) -> None:
+    """More room than any message needs is no fault."""
+    expect(send(admin, dhchap.negotiate(9)))
+    cqe, data = receive(admin, 1 << 20)
+    expect(cqe)
+    assert dhchap.Challenge(data).hash_id == 1
+    assert not any(data[48:])
+
+
+def test_connection_that_ends_in_the_middle(keyed: Served) -> None:
+    for step in range(3):
+        with Host(keyed) as one:
+            queue = one.admin_queue()
+            if step:
+                asked = challenge(queue, groups=b"\1")
+                if step == 2:
+                    with contextlib.suppress(OSError):
+                        queue.submit(command(Fctype.AUTH_SEND, 16, nvme.keyed(0, 16, 1)))
+                    assert asked.group == 1
+
+
+def test_nqn_without_a_key(keyed: Served) -> None:
+    """Who is not named is refused by Connect, key or no key."""
+    one = NvmeHost(keyed.address, SUBNQN)
+    queue = Queue.open(one.address)
+    cqe = one.connect_command(queue)
+    assert nvme.status_name(cqe.status) == "CONNECT_INVALID_HOST"
+    queue.close()
