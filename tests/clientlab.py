@@ -3,9 +3,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import random
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 from nvmf.config import loads
@@ -19,7 +22,7 @@ RAM_4K = 'store = "ram"\nsize = "8MiB"\nblock_size = 4096'
 
 def config(*namespaces: str, port: int = 0, extra: str = "") -> str:
     """One subsystem for anybody; extra goes into it."""
-    text = f'[[port]]\ntrsvcid = {port}\ndevice = "iwarp"\n'
+    text = f'[iwarp]\nhandshake_timeout_ms = 60000\n[[port]]\ntrsvcid = {port}\ndevice = "iwarp"\n'
     text += f'[[subsystem]]\nnqn = "{NQN}"\nallow_any_host = true\n{extra}\n'
     for namespace in namespaces:
         text += f"[[subsystem.namespace]]\n{namespace}\n"
@@ -43,11 +46,18 @@ def url(port: int, nqn: str = NQN) -> str:
 
 
 def free_port() -> int:
-    """A port that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """A port that nobody uses, for a target that goes and comes back.
+
+    None of those that the kernel gives to outgoing connections: while the target is away, one of
+    them may have it, even a client's own connection to it.
+    """
+    first = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    for port in random.sample(range(5000, first), 100):
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
+    raise AssertionError("no port of 100 is free")
 
 
-OPTIONS: dict[str, Any] = {"device": "iwarp", "queues": 1}
+OPTIONS: dict[str, Any] = {"device": "iwarp", "queues": 1, "connect_timeout": 60.0}
 """Of connections that need nothing special."""

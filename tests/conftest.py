@@ -6,15 +6,26 @@ pytest was started by hand and nothing says it.
 
 from __future__ import annotations
 
+import contextlib
 import os
 from pathlib import Path
 
+import hypothesis
 import pytest
 from hypothesis import settings
 
 # No test asserts a time: a machine that has other things to do is slow.
 settings.register_profile("any machine", deadline=None)
 settings.load_profile("any machine")
+
+# No example is too slow for a machine that stands still, and a run tries what the one before did.
+hypothesis.settings.register_profile(
+    "steady",
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[hypothesis.HealthCheck.too_slow],
+)
+hypothesis.settings.load_profile("steady")
 
 
 def _path(variable: str) -> Path:
@@ -25,6 +36,15 @@ def _path(variable: str) -> Path:
     if not path.exists():
         pytest.skip(f"{variable} names {path}, which does not exist: ./dev build makes it")
     return path
+
+
+@pytest.fixture(scope="session", autouse=True)
+def patient_device() -> None:
+    """The embedded device waits for its peers longer than a machine may stand still."""
+    with contextlib.suppress(ImportError):  # what needs the engine then skips
+        from nvmf.engine import set_iwarp_options
+
+        set_iwarp_options(handshake_timeout_ms=60_000)
 
 
 @pytest.fixture(scope="session")

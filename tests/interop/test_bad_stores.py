@@ -18,7 +18,7 @@ from wire import faulty, nvme
 from wire.errors import Rejected
 from wire.host import NvmeHost, lba_words
 from wire.nvme import Io, Status
-from wire.served import MEBIBYTE, SUBNQN, Served, config
+from wire.served import MEBIBYTE, SUBNQN, TIMEOUT, Served, config
 
 Serve = Callable[..., Served]
 SIZE = 8 * MEBIBYTE
@@ -263,7 +263,7 @@ def test_no_configuration(need_product: None, tmp_path: Path) -> None:
     """A file that is not there."""
     path = tmp_path / "nowhere.toml"
     command = [sys.executable, "-m", "nvmf.cli.main", "target", "serve", str(path)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT, check=False)
     assert done.returncode in (1, 2)
     assert str(path) in done.stderr
     assert "Traceback" not in done.stderr
@@ -278,7 +278,7 @@ def test_connections_beyond_the_limit(serve: Serve) -> None:
     assert refusal.value.private_data == nvme.cm_reject(nvme.Reject.RESOURCES)
     host.write(1, GOOD)
     host.close()
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + TIMEOUT
     while True:
         try:
             NvmeHost(one.address, SUBNQN).connect(io_queues=2).close()

@@ -113,7 +113,7 @@ async def controller(nvmet: Nvmet) -> AsyncIterator[Controller]:
 
     url = f"nvme+rdma://127.0.0.1:{nvmet.responder.port}/{SUBNQN}"
     async with connect(
-        url, device="iwarp", queues=1, hostnqn=FRIEND_NQN, ctrl_loss_tmo=0.0, io_timeout=5.0
+        url, device="iwarp", queues=1, hostnqn=FRIEND_NQN, ctrl_loss_tmo=0.0, io_timeout=60.0
     ) as one:
         yield one
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import contextlib
 import socket
-import time
 
 import pytest
 
@@ -38,10 +37,9 @@ def test_stops_reading(target: Served, bystander: Witness) -> None:
             submit_reads(queue, 31, LARGE)
         for _ in range(20):
             bystander.check()
-            time.sleep(0.05)
         assert host.identify(1)
         for cid in range(1, 32):
-            assert host.queues[1].response(cid, 30).status == 0
+            assert host.queues[1].response(cid).status == 0
 
 
 @pytest.mark.parametrize("how", ["fin", "rst"])
@@ -63,10 +61,10 @@ def test_stops_reading_for_ever(target: Served) -> None:
     host = NvmeHost(target.address, SUBNQN, kato=1000).connect()
     queue = host.queues[1]
     submit_reads(queue, 31, LARGE)
-    time.sleep(4)
+    host.admin.peer.ending()
     with pytest.raises(ConnectionEnded):
         while True:
-            queue.peer.event(8)
+            queue.peer.event()
     host.close()
 
 
@@ -85,7 +83,6 @@ def test_never_answers_reads(target: Served, bystander: Witness, count: int, ask
     try:
         for _ in range(10):
             bystander.check()
-            time.sleep(0.05)
     finally:
         for host in hosts:
             host.close()
@@ -100,7 +97,6 @@ def test_stops_within_a_frame(target: Served, bystander: Witness, sent: int) -> 
         fpdu = mpa.encode_fpdu(rdmap.encode_untagged(3, capsule, msn=queue.peer.msn[0]), False)
         queue.peer.send_raw(fpdu[:sent])
         bystander.check()
-        time.sleep(0.2)
         queue.peer.send_raw(fpdu[sent:])
         assert queue.response(6).status == 0
 
@@ -147,7 +143,21 @@ def test_hosts_come_and_go(target: Served, bystander: Witness) -> None:
     for _ in range(30):
         NvmeHost(target.address, SUBNQN).connect(io_queues=2).close()
     bystander.check()
-    resident, descriptors = target.resident, target.descriptors
+    descriptors = target.descriptors
+    grown = []
+    for _ in range(3):  # what leaks does so every time
+        resident = target.resident
+        hosts_come_and_go(target)
+        target.settle(descriptors)
+        bystander.check()
+        grown.append(target.resident - resident)
+        if grown[-1] < 3 << 20:
+            break
+    assert SANITIZED or grown[-1] < 3 << 20, f"{grown[-1] / 300:.0f} bytes a host"
+
+
+def hosts_come_and_go(target: Served) -> None:
+    """Three hundred of them, that end in three ways."""
     for round_ in range(300):
         host = NvmeHost(target.address, SUBNQN).connect(io_queues=2)
         queue = host.queues[1]
@@ -160,19 +170,26 @@ def test_hosts_come_and_go(target: Served, bystander: Witness) -> None:
         else:
             queue.peer.send_raw(b"\xff" * 100)
             host.close()
-    target.settle(descriptors)
-    bystander.check()
-    grown = target.resident - resident
-    assert SANITIZED or grown < 3 << 20, f"{grown / 300:.0f} bytes a host"
 
 
 def test_bad_handshakes_come_and_go(target: Served) -> None:
     """As for connections that never were."""
+    descriptors = target.descriptors
+    grown = []
+    for _ in range(4):  # the first warms up; what leaks does so every time
+        resident = target.resident
+        bad_handshakes(target)
+        target.settle(descriptors)
+        grown.append(target.resident - resident)
+        if len(grown) > 1 and grown[-1] < 2 << 20:
+            break
+    assert SANITIZED or grown[-1] < 2 << 20, grown
+
+
+def bad_handshakes(target: Served) -> None:
+    """Four hundred of them, cut at every length."""
     private = [b"", nvme.cm_request(0, 32, 31, recfmt=1), nvme.cm_request(0xFFFF, 32, 31)]
-    resident = 0
-    for round_ in range(600):
-        if round_ == 100:
-            resident = target.resident
+    for round_ in range(400):
         sock = socket.create_connection(target.address)
         data = mpa.enhanced_data(128, 0, private[round_ % 3])
         sock.sendall(mpa.StartFrame(False, 0x1002, data).encode()[: 20 + round_ % 60])
@@ -181,7 +198,6 @@ def test_bad_handshakes_come_and_go(target: Served) -> None:
             with contextlib.suppress(OSError):
                 sock.recv(100)
         sock.close()
-    assert SANITIZED or target.resident - resident < 2 << 20
 
 
 @pytest.mark.parametrize("queues", [4, 64])

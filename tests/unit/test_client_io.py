@@ -252,7 +252,7 @@ async def test_namespace_goes(served: tuple[Server, str], controller: Controller
     controller.on_event(event)
     server, _ = served
     await server.edit(lambda config: edit.remove_namespace(config, NQN, 2))
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         await came.wait()
     assert seen == [(EventType.NOTICE, Notice.NAMESPACE_ATTRIBUTE_CHANGED)]
     assert [n.nsid for n in controller.namespaces] == [1]

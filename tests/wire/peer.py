@@ -11,7 +11,8 @@ from wire.errors import ConnectionEnded, Rejected, WireViolation
 from wire.memory import Memory
 from wire.rdmap import Op, ReadRequest, Tagged, Terminate, Untagged
 
-TIMEOUT = 10.0
+TIMEOUT = 60.0
+"""Seconds until a wait is a hang: no test asserts a speed."""
 SEGMENT = 16384
 """Payload bytes in one segment of ours."""
 

@@ -20,6 +20,9 @@ SUBNQN = "nqn.2014-08.org.nvmexpress:uuid:5f0c1c9e-0000-4000-8000-000000000001"
 PRIVATE_NQN = "nqn.2014-08.org.nvmexpress:uuid:5f0c1c9e-0000-4000-8000-000000000002"
 FRIEND_NQN = "nqn.2014-08.org.nvmexpress:uuid:5f0c1c9e-0000-4000-8000-00000000000f"
 MEBIBYTE = 1 << 20
+HANDSHAKE_MS = 60_000
+TIMEOUT = 60.0
+"""Seconds until a wait is a hang."""
 SANITIZED = "libasan" in os.environ.get("LD_PRELOAD", "")
 """Whether the target runs under ASan, which keeps freed memory: how much it has says nothing."""
 _LISTENING = re.compile(r"listening on (\S+):(\d+) \(iwarp\)")
@@ -39,7 +42,8 @@ def config(
     for nsid, store in enumerate(stores, 1):
         text += f"\n[[subsystem.namespace]]\nnsid={nsid}\n{store}\n"
     text += f'\n[[subsystem]]\nnqn="{PRIVATE_NQN}"\nhosts=["{FRIEND_NQN}"]\n'
-    return text + '\n[[subsystem.namespace]]\nnsid=1\nstore="ram"\nsize="1MiB"\nblock_size=512\n'
+    text += '\n[[subsystem.namespace]]\nnsid=1\nstore="ram"\nsize="1MiB"\nblock_size=512\n'
+    return text + f"\n[iwarp]\nhandshake_timeout_ms={HANDSHAKE_MS}\n"
 
 
 class Served:
@@ -69,7 +73,7 @@ class Served:
         for line in self.process.stdout:
             self.output += line.decode(errors="replace")
 
-    def wait_ready(self, timeout: float = 20) -> "Served":
+    def wait_ready(self, timeout: float = TIMEOUT) -> "Served":
         """Wait until it listens."""
         deadline = time.monotonic() + timeout
         while not _LISTENING.search(self.output):
@@ -131,7 +135,7 @@ class Served:
         fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
-    def settle(self, descriptors: int, timeout: float = 8) -> None:
+    def settle(self, descriptors: int, timeout: float = TIMEOUT) -> None:
         """Wait until no more than so many descriptors are open."""
         deadline = time.monotonic() + timeout
         while self.descriptors > descriptors:
@@ -148,7 +152,7 @@ class Served:
             if sign in log:
                 raise AssertionError(f"{sign} in the target's log:\n{log[-6000:]}")
 
-    def end(self, timeout: float = 10) -> int:
+    def end(self, timeout: float = TIMEOUT) -> int:
         """SIGTERM, and its exit status."""
         if self.alive:
             self.process.send_signal(signal.SIGTERM)
@@ -174,7 +178,7 @@ class Served:
 
     def _finish(self) -> None:
         shutil.rmtree(self.runtime, ignore_errors=True)
-        self._reader.join(5)
+        self._reader.join(TIMEOUT)
         self._log.close()
         assert self.process.stdout is not None
         self.process.stdout.close()

@@ -6,6 +6,7 @@ import threading
 import time
 
 from wire.host import NvmeHost
+from wire.peer import TIMEOUT
 
 BLOCKS = 16
 FIRST_LBA = 100_000
@@ -22,7 +23,6 @@ class Witness:
 
     def _begin(self) -> None:
         self.rounds = 0
-        self.slowest = 0.0
         self.error: BaseException | None = None
         self.host = NvmeHost(self.address, self.subnqn).connect()
         self._stop = threading.Event()
@@ -33,17 +33,15 @@ class Witness:
         try:
             while not self._stop.is_set():
                 data = secrets.token_bytes(BLOCKS * 512)
-                start = time.monotonic()
                 self.host.write(self.lba, data)
                 if self.host.read(self.lba, BLOCKS) != data:
                     raise AssertionError("the witness does not read what it wrote")
-                self.slowest = max(self.slowest, time.monotonic() - start)
                 self.rounds += 1
                 self._stop.wait(0.01)
         except BaseException as error:
             self.error = error
 
-    def check(self, timeout: float = 10) -> None:
+    def check(self, timeout: float = TIMEOUT) -> None:
         """See two whole rounds from now on."""
         goal, deadline = self.rounds + 2, time.monotonic() + timeout
         while self.rounds < goal and self.error is None:
@@ -62,5 +60,5 @@ class Witness:
     def close(self) -> None:
         """Stop it."""
         self._stop.set()
-        self._thread.join(15)
+        self._thread.join(TIMEOUT)
         self.host.close()

@@ -43,7 +43,7 @@ class ConnectOptions:
     """Of an I/O command; then the connection is torn down and made anew."""
     admin_timeout: float = 60.0
     """Of an admin command; the same follows."""
-    connect_timeout: float = 3.0
+    connect_timeout: float = 10.0
     """Of the connection of one queue."""
     in_capsule: bool = True
     """Send small writes in the capsule where the controller takes them so."""

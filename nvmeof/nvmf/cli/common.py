@@ -82,7 +82,7 @@ URL_OPTIONS = {
     "ctrl_loss_tmo": "seconds after which a lost controller is given up (-l)",
     "io_timeout": "seconds for an I/O command (--io-timeout)",
     "admin_timeout": "seconds for an admin command (60)",
-    "connect_timeout": "seconds for the connection of a queue (3)",
+    "connect_timeout": "seconds for the connection of a queue (10)",
     "in_capsule": "small writes in their capsule, yes or no (yes)",
     "disable_sqflow": "no SQ flow control, yes or no (--disable-sqflow)",
     "dhchap_secret_file": "file with this host's key (--dhchap-secret-file)",

@@ -408,7 +408,7 @@ class HostQueue:
         size: int = 32,
         cntlid: int = 0,
         in_capsule: int = 0,
-        timeout_ms: int = 3000,
+        timeout_ms: int = 10000,
     ) -> None:
         """Connects.  Blocks for at most timeout_ms; raises ConnectError."""
     @property

@@ -176,7 +176,7 @@ class Server:
             self._dispatcher.flush_all()
 
     async def stop(self) -> None:
-        """Disconnect every host and close everything; takes less than 2 s."""
+        """Disconnect every host and close everything; bounded, 3 s where no thread is stuck."""
         if self._stopping:
             return
         self._stopping = True

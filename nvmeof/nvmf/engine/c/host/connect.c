@@ -18,7 +18,7 @@
 
 #define NO_DEVICE "no RDMA device routes to that address; the embedded one, iwarp, may reach it"
 
-enum { DEFAULT_TIMEOUT_MS = 3000 };	/* that of Linux */
+enum { DEFAULT_TIMEOUT_MS = 10000 };
 
 /* One attempt: what it needs, and the event that ended a step. */
 struct attempt {

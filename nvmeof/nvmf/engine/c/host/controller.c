@@ -185,7 +185,7 @@ struct host_controller *host_controller_connect(const struct host_controller_opt
 		errno = ENOMEM;
 		return NULL;
 	}
-	c->timeout_ms = options->timeout_ms ? options->timeout_ms : 3000;
+	c->timeout_ms = options->timeout_ms ? options->timeout_ms : 10000;
 	snprintf(c->traddr, sizeof(c->traddr), "%s", options->traddr);
 	snprintf(c->trsvcid, sizeof(c->trsvcid), "%s", options->trsvcid);
 

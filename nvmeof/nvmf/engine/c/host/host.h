@@ -52,7 +52,7 @@ struct host_queue_options {
 	uint16_t size;			/* entries: hrqsize = size, hsqsize = size - 1 (admin: 32) */
 	uint16_t cntlid;		/* in the CM REQ: that of the controller for I/O queues, 0 before */
 	uint32_t in_capsule;		/* bytes of data a capsule may carry: IOCCSZ * 16 - 64, 0 for none */
-	uint32_t timeout_ms;		/* for the connection; 0: 3000 */
+	uint32_t timeout_ms;		/* for the connection; 0: 10000 */
 	bool notify;			/* make a completion channel (host_queue_fd) */
 };
 

@@ -44,7 +44,7 @@ static char congestion[16];
 static struct iwarp_options options = {
 	.mpa_revision = 2,
 	.first_fpdu_delay_us = 2000,
-	.handshake_timeout_ms = 3000,
+	.handshake_timeout_ms = 10000,
 };
 
 void iwarp_set_options(const struct iwarp_options *o)

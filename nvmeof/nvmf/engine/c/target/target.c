@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #define DESTROY_DRAIN_NS 1500000000ull	/* for connections to end in order */
-#define DESTROY_STOP_NS 400000000ull	/* more, for the threads */
+#define DESTROY_STOP_NS 5000000000ull	/* more, for threads that wait for a processor */
 
 /* ---- upcalls ---- */
 

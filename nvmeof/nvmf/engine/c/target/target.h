@@ -36,7 +36,7 @@ struct target_options {
 
 struct target *target_create(const struct target_options *options, char *err, size_t len);
 /*
- * Disconnects everything, waits for the reactors to end (bounded: 2 s), frees all: queue pairs with
+ * Disconnects everything, waits for the reactors to end (bounded: 7 s), frees all: queue pairs with
  * their cm ids, requests, namespaces and tables too.  Nothing of it may be used after.
  */
 void target_destroy(struct target *target);

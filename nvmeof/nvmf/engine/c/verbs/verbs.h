@@ -99,7 +99,7 @@ struct iwarp_options {
 	const char *congestion;
 	uint16_t mpa_revision;		/* what the initiator speaks: 2 (default) or 1 */
 	uint32_t first_fpdu_delay_us;	/* pause between the MPA reply and ESTABLISHED: 2000 */
-	uint32_t handshake_timeout_ms;	/* for the TCP connect and each MPA frame: 3000 */
+	uint32_t handshake_timeout_ms;	/* for the TCP connect and each MPA frame: 10000 */
 };
 void iwarp_set_options(const struct iwarp_options *options);
 void iwarp_get_options(struct iwarp_options *options);
