@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Stores that are memory, or mapped, or nothing; faults, meant and not. */
+#ifndef TESTS_STORE_CASES_MEMORY_H
+#define TESTS_STORE_CASES_MEMORY_H
+
+#include "store/fault.h"
+#include "store_cases_file.h"
+
+static unsigned resident(const struct store *store)
+{
+	static unsigned char pages[64 * MIB / 4096];
+	unsigned count = 0;
+
+	mincore(store->map, store->map_length, pages);
+	for (size_t i = 0; i < store->map_length / 4096; i++)
+		count += pages[i] & 1;
+	return count;
+}
+
+static void test_ram(struct store_ring *ring)
+{
+	struct store *store = open_store("ram", NULL, 64 * MIB + 100, 512, 0, false);
+	static uint8_t data[MIB];
+	uint8_t byte = 9;
+	unsigned before;
+
+	check(store && store->map && store->size == 64 * MIB && store->memory_is_stable &&
+	      !store->volatile_write_cache, "ram opens: \"%s\"", store->guarantee);
+	check(resident(store) == 0, "ram: nothing is resident before it is written");
+	memset(data, 1, sizeof(data));
+	for (unsigned i = 0; i < 64; i++)
+		store_memory_write(store, i * MIB, data, sizeof(data), i & 1);
+	before = resident(store);
+	check(!run(ring, store, STORE_DEALLOCATE, 100, 64 * MIB - 200, NULL, 0) &&
+	      store->map[99] == 1 && store->map[100] == 0 && store->map[64 * MIB - 101] == 0 &&
+	      store->map[64 * MIB - 100] == 1, "ram: deallocate zeroes to the byte");
+	check(resident(store) <= 2 && before == 64 * MIB / 4096,
+	      "ram: and gives memory back (%u pages, then %u)", before, resident(store));
+	store->pinned = true;
+	store_memory_write(store, 0, data, sizeof(data), false);
+	before = resident(store);
+	check(!run(ring, store, STORE_WRITE_ZEROES, 0, 8 * MIB, NULL, STORE_IO_DEALLOCATE) &&
+	      !store->map[0] && resident(store) >= before, "ram: but not where it is pinned");
+	store->pinned = false;
+	check(!store_memory_write(store, 3, &byte, 1, true) && store->map[3] == 9 &&
+	      !store_memory_flush(store) && !store_memory_check(store, 0, 64 * MIB),
+	      "ram: in place");
+	check(store_resize(store, 128 * MIB, err, sizeof(err)) == -ENOTSUP,
+	      "ram: does not grow: \"%s\"", err);
+	check(!store_resize(store, MIB, err, sizeof(err)) && store->size == MIB &&
+	      !store_resize(store, 2 * MIB, err, sizeof(err)) && store->size == 2 * MIB,
+	      "ram: shrinks and grows back");
+	test_model(ring, store);
+	test_queue(ring, store);
+	test_chain(ring, store);
+	store_close(store);
+}
+
+static void test_null(struct store_ring *ring)
+{
+	struct store *store = open_store("null", NULL, MIB, 4096, 0, false);
+	uint8_t area[4096];
+
+	memset(area, 1, sizeof(area));
+	check(!run(ring, store, STORE_WRITE, 0, 4096, area, 0) &&
+	      !run(ring, store, STORE_READ, 0, 4096, area, 0) && !area[0] && !area[4095] &&
+	      !run(ring, store, STORE_FLUSH, 0, 0, NULL, 0) &&
+	      !run(ring, store, STORE_DEALLOCATE, 0, MIB, NULL, 0), "null reads zeroes");
+	check(!store_resize(store, 8192, err, sizeof(err)) && store->size == 8192, "null resizes");
+	store_close(store);
+}
+
+static void test_pmem(struct store_ring *ring)
+{
+	struct store *store = open_store("pmem", make_file(folder, "pmem", 2 * MIB), 0, 4096, 0, 0);
+	struct store *other = open_store("pmem", make_file(folder, "other", 2 * MIB), 0, 512, 0, 0);
+	static uint8_t area[8192];
+	struct stat st;
+
+	if (!check(store && other && store->map, "pmem opens: \"%s\"",
+		   store ? store->guarantee : ""))
+		return;
+	stat(store->path, &st);
+	check(st.st_blocks * 512 >= 2 * MIB, "pmem: its blocks are allocated");
+	check(store->volatile_write_cache == !store->memory_is_stable, "pmem: cache as stability");
+	test_model(ring, store);
+	test_queue(ring, store);
+	if (!store->memory_is_stable) {
+		test_sleep(ring, store);
+		store->memory_is_stable = true;	/* the other way of writing */
+		test_model(ring, store);
+		store->memory_is_stable = false;
+		store_memory_write(store, 4096, "synced", 6, true);
+		check(!store_memory_flush(store), "pmem: a flush that blocks");
+	}
+	store_memory_write(store, 8192, "seen", 4, false);
+	{
+		int fd = open(store->path, O_RDONLY);
+
+		check(pread(fd, area, 4, 8192) == 4 && !memcmp(area, "seen", 4),
+		      "pmem: the file has what the map has");
+		close(fd);
+	}
+	check(store_resize(store, 4 * MIB, err, sizeof(err)) < 0, "pmem: does not grow: \"%s\"", err);
+	check(!store_memory_check(store, 0, 2 * MIB), "pmem: all of it can be read");
+	if (truncate(store->path, MIB))
+		check(false, "truncate: %s", strerror(errno));
+	check(!store_memory_check(store, 0, MIB), "pmem: cut short, the rest can be read");
+	check(store_memory_check(store, MIB - 4096, 8192) == NVME_UNRECOVERED_READ_ERROR,
+	      "pmem: and what was cut is an error, not a fault");
+	check(store_memory_write(store, 2 * MIB - 4096, area, 4096, true) == NVME_WRITE_FAULT &&
+	      run(ring, store, STORE_READ, 0, 4096, area, 0) == NVME_UNRECOVERED_READ_ERROR &&
+	      run(ring, store, STORE_WRITE, 0, 4096, area, STORE_IO_FUA) == NVME_WRITE_FAULT &&
+	      run(ring, store, STORE_FLUSH, 0, 0, NULL, 0) == NVME_WRITE_FAULT &&
+	      run(ring, store, STORE_WRITE_ZEROES, 0, MIB, NULL, 0) == NVME_WRITE_FAULT,
+	      "pmem: from then on every request is");
+	check(!store_memory_check(other, 0, 2 * MIB), "pmem: other stores notice nothing");
+	if (truncate(store->path, 2 * MIB))
+		check(false, "truncate: %s", strerror(errno));
+	check(!store_resize(store, 0, err, sizeof(err)) && !store_memory_check(store, 0, 2 * MIB) &&
+	      !memcmp(store->map + 8192, "seen", 4), "pmem: resize brings it back with its data");
+	if (truncate(store->path, MIB))
+		check(false, "truncate: %s", strerror(errno));
+	check(store_memory_write(store, MIB + 8192, area, 8192, false) == NVME_WRITE_FAULT,
+	      "pmem: a write into what was cut is an error too");
+	store_close(store);
+	store_close(other);
+}
+
+static int unrelated_fault(void)
+{
+	const char *path = make_file(folder, "unrelated", 4096);
+	int fd = open(path, O_RDWR);
+	volatile char *map = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	struct store *store;
+
+	signal(SIGBUS, SIG_DFL);	/* ASan's would report it */
+	store = open_store("pmem", make_file(folder, "guarded", MIB), 0, 4096, 0, false);
+	if (!store || ftruncate(fd, 0))
+		return 2;
+	map[0] = 1;
+	return 3;
+}
+
+static void test_unrelated_fault(void)
+{
+	int status = 0;
+	pid_t pid = fork();
+
+	if (!pid)
+		_exit(unrelated_fault());
+	waitpid(pid, &status, 0);
+	check(WIFSIGNALED(status) && WTERMSIG(status) == SIGBUS,
+	      "a fault in somebody else's map ends the process (status %#x)", status);
+}
+
+static void test_persist_copy(void)
+{
+	static uint8_t to[1024], from[1024];
+	bool good = true;
+
+	for (size_t i = 0; i < sizeof(from); i++)
+		from[i] = (uint8_t)(i * 7 + 1);
+	for (size_t at = 0; at < 70; at++)
+		for (size_t length = 0; length < 300; length += 1 + length / 9) {
+			memset(to, 0, sizeof(to));
+			store_persist_copy(to + at, from + 3, length);
+			good &= !memcmp(to + at, from + 3, length) && !to[at + length] &&
+				(!at || !to[at - 1]);
+		}
+	check(good, "non-temporal copies of every alignment and length");
+}
+
+static void test_fault(struct store_ring *ring)
+{
+	struct store_fault_options eio = { .ops = 1 << STORE_READ, .offset = 8192, .length = 4096,
+					   .status = NVME_UNRECOVERED_READ_ERROR };
+	struct store_fault_options late = { .after = 1, .count = 1, .delay_us = 20000 };
+	struct store_fault_options both = { .ops = 1 << STORE_FLUSH, .delay_us = 1000,
+					    .status = NVME_WRITE_FAULT };
+	struct store *store = store_fault(open_store("ram", NULL, MIB, 4096, 0, false), &eio);
+	static uint8_t area[8192];
+	uint64_t before;
+
+	check(store && !store->map && store->size == MIB, "fault: a filter has no map");
+	check(run(ring, store, STORE_READ, 8192, 4096, area, 0) == NVME_UNRECOVERED_READ_ERROR &&
+	      run(ring, store, STORE_READ, 4096, 8192, area, 0) == NVME_UNRECOVERED_READ_ERROR &&
+	      !run(ring, store, STORE_READ, 4096, 4096, area, 0) &&
+	      !run(ring, store, STORE_WRITE, 8192, 4096, area, 0) && store_fault_hits(store) == 2,
+	      "fault: a range fails for one op");
+	store_fault_set(store, &late);
+	run(ring, store, STORE_READ, 0, 4096, area, 0);
+	before = store_now();
+	check(!run(ring, store, STORE_READ, 0, 4096, area, 0) && store_now() - before > 19000000,
+	      "fault: one is late, and done");
+	before = store_now();
+	check(!run(ring, store, STORE_READ, 0, 4096, area, 0) && store_fault_hits(store) == 1,
+	      "fault: and those after it are not");
+	store_fault_set(store, &both);
+	check(run(ring, store, STORE_FLUSH, 0, 0, NULL, 0) == NVME_WRITE_FAULT,
+	      "fault: a flush is late and fails");
+	store_fault_set(store, NULL);
+	test_model(ring, store);
+	store_close(store);
+	store = store_fault(open_store("file", make_file(folder, "f", MIB), 0, 4096, -1, false), NULL);
+	test_model(ring, store);
+	store_close(store);
+}
+
+#endif
