@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 from pathlib import Path
 
 import hypothesis
@@ -36,6 +37,10 @@ def _path(variable: str) -> Path:
     if not path.exists():
         pytest.skip(f"{variable} names {path}, which does not exist: ./dev build makes it")
     return path
+
+
+# A shell that starts the tests in the background has it ignored, and programs inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session", autouse=True)
