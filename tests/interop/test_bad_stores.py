@@ -37,7 +37,7 @@ RAM = 'store="ram"\nsize="64MiB"\nblock_size=512'
 def refused(serve: Serve, text: str, *words: str) -> str:
     """The target ends with status 1 or 2 and a sentence that has these words."""
     one = serve(text, ready=False)
-    status = one.process.wait(20)
+    status = one.process.wait(TIMEOUT)
     log = one.log + one.output
     assert status in (1, 2), log
     assert "Traceback" not in log, log
