@@ -27,6 +27,7 @@ from nvmf.spec.nqn import DISCOVERY_NQN
 MIB = 1 << 20
 PRINTABLE = r"^[\x20-\x7e]*$"
 CONGESTION = r"^[a-z0-9_]{1,15}$"
+LABEL = r"^([A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?)?$"
 SOCKET_PATH_MOST = 100
 """sun_path has 108 bytes, of which the socket's temporary name takes some."""
 CREDENTIAL = r"^[A-Za-z0-9_.-]{1,255}$"
@@ -132,6 +133,14 @@ class PortConfig(Model):
             return str(ipaddress.ip_address(value))
         except ValueError:
             raise ValueError(f"{value!r} is not a numeric IPv4 or IPv6 address") from None
+
+
+class MdnsConfig(Model):
+    """[mdns]: announcing the discovery service on the local network."""
+
+    enabled: StrictBool = False
+    name: str = Field("", max_length=40, pattern=LABEL)
+    """Of this target, for people; that of the machine where left out."""
 
 
 class ReferralConfig(Model):
@@ -339,6 +348,7 @@ class Config(Model):
 
     target: TargetConfig = TargetConfig()
     iwarp: IwarpConfig = IwarpConfig()
+    mdns: MdnsConfig = MdnsConfig()
     rpc: RpcConfig = RpcConfig()
     ports: tuple[PortConfig, ...] = Field((PortConfig(),), alias="port")
     subsystems: tuple[SubsystemConfig, ...] = Field((), alias="subsystem")

@@ -10,7 +10,7 @@ from typing import Any, get_args
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from nvmf.config.models import CONGESTION, CREDENTIAL, PRINTABLE, Config
+from nvmf.config.models import CONGESTION, CREDENTIAL, LABEL, PRINTABLE, Config
 
 Loc = tuple[int | str, ...]
 """Where a value is: keys, and numbers of tables that are repeated."""
@@ -28,6 +28,7 @@ _SECRETS = {"dhchap_key", "dhchap_ctrl_key"}
 _PATTERNS = {
     CREDENTIAL: "expected the name of a systemd credential",
     PRINTABLE: "expected printable ASCII characters",
+    LABEL: "expected letters, digits and hyphens",
     CONGESTION: 'expected the name of a TCP congestion control, such as "cubic"',
 }
 

@@ -15,26 +15,35 @@ from collections.abc import Generator
 from types import TracebackType
 from typing import Any
 
+from nvmf.initiator.connect_all import Outcome, connect_all
 from nvmf.initiator.controller import Controller, State
 from nvmf.initiator.discovery import discover, discovery_log
 from nvmf.initiator.errors import AuthenticationError, ConnectError, ConnectionLost, NvmeError
 from nvmf.initiator.namespace import Namespace
 from nvmf.initiator.options import ConnectOptions
+from nvmf.initiator.referrals import FoundLog, discover_all
 from nvmf.initiator.transport_id import TransportId
+from nvmf.initiator.watch import Change, watch
 
 __all__ = [
     "AuthenticationError",
+    "Change",
     "ConnectError",
     "ConnectOptions",
     "ConnectionLost",
     "Controller",
+    "FoundLog",
     "Namespace",
     "NvmeError",
+    "Outcome",
     "State",
     "TransportId",
     "connect",
+    "connect_all",
     "discover",
+    "discover_all",
     "discovery_log",
+    "watch",
 ]
 
 

@@ -1,25 +1,32 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Discovery: what subsystems a port offers (Base 2.0, 5.16.1.23)."""
+"""Discovery: what subsystems a port offers (Base 2.1, 5.1.12.3.1)."""
 
 from __future__ import annotations
 
+import ipaddress
 from dataclasses import replace
 from typing import Any
 
+from nvmf.initiator.admin import Admin
 from nvmf.initiator.attach import first_session
 from nvmf.initiator.errors import ConnectionLost
 from nvmf.initiator.options import ConnectOptions
-from nvmf.initiator.session import Session
 from nvmf.initiator.transport_id import TransportId
-from nvmf.spec.fabrics import DiscoveryEntry, DiscoveryHeader, decode_discovery_log
-from nvmf.spec.nqn import DISCOVERY_NQN
+from nvmf.spec.fabrics import (
+    DiscoveryEntry,
+    DiscoveryHeader,
+    SubsystemType,
+    TransportType,
+    decode_discovery_log,
+)
+from nvmf.spec.nqn import DISCOVERY_NQN, is_valid_nqn
 from nvmf.spec.opcodes import LogId
-from nvmf.spec.status import DecodeError
 
 TRIES = 10
 """How often a log that changes under the reader is read again."""
+MAX_RECORDS = 65536
+"""Of one log; a port that announces more is not believed."""
 _PAGE = 4096
-_MAX_RECORDS = 65536
 
 
 async def discover(
@@ -40,9 +47,14 @@ async def discovery_log(
     """The discovery log with its header: see discover()."""
     place = TransportId.of(where)
     wanted = (options or ConnectOptions(kato=0)).with_options({**place.options, **changes})
-    session = await first_session(replace(place, subnqn=DISCOVERY_NQN), wanted)
+    return decode_discovery_log(await raw_log(replace(place, subnqn=DISCOVERY_NQN), wanted))
+
+
+async def raw_log(place: TransportId, options: ConnectOptions) -> bytes:
+    """The bytes of the discovery log of a discovery subsystem, whose NQN may be a unique one."""
+    session = await first_session(place, options)
     try:
-        found = await session.guard(read_log(session))
+        found = await session.guard(read_log(session.admin))
         await session.shutdown()
         return found
     finally:
@@ -52,20 +64,58 @@ async def discovery_log(
             session.place.pool.close()
 
 
-async def read_log(session: Session) -> tuple[DiscoveryHeader, list[DiscoveryEntry]]:
-    """Header and entries that are of one generation: read again where GENCTR changes meanwhile."""
+async def read_log(admin: Admin) -> bytes:
+    """A log whose parts are of one generation: read again where GENCTR changes meanwhile.
+
+    Its event is retained until all has been read, so that a change under way is told of.
+    ConnectionLost where what comes is no discovery log.
+    """
     for _ in range(TRIES):
-        first = await session.admin.log_page(LogId.DISCOVERY, DiscoveryHeader.SIZE)
+        first = await admin.log_page(LogId.DISCOVERY, DiscoveryHeader.SIZE, nsid=0, rae=True)
         header = DiscoveryHeader.decode(first)
-        if header.numrec > _MAX_RECORDS:
-            raise DecodeError(f"the discovery log announces {header.numrec} entries")
-        rest = await session.admin.log_page(
+        if header.recfmt:
+            raise ConnectionLost(
+                f"the discovery log is of record format {header.recfmt}, which is unknown"
+            )
+        if header.numrec > MAX_RECORDS:
+            raise ConnectionLost(
+                f"the discovery log announces {header.numrec} records, more than a port can have"
+            )
+        rest = await admin.log_page(
             LogId.DISCOVERY,
             header.numrec * DiscoveryEntry.SIZE,
+            nsid=0,
             offset=DiscoveryHeader.SIZE,
+            rae=True,
             chunk=_PAGE,
         )
-        again = await session.admin.log_page(LogId.DISCOVERY, DiscoveryHeader.SIZE)
+        again = await admin.log_page(LogId.DISCOVERY, DiscoveryHeader.SIZE, nsid=0)
         if DiscoveryHeader.decode(again).genctr == header.genctr:
-            return decode_discovery_log(first + rest)
+            return first + rest
     raise ConnectionLost(f"the discovery log changed under each of {TRIES} readings; try again")
+
+
+def place_of(entry: DiscoveryEntry) -> TransportId:
+    """Where the controllers of a record are; ValueError says why this client cannot go there."""
+    if entry.trtype != TransportType.RDMA:
+        raise ValueError(f"its transport is {transport_name(entry.trtype)}, not rdma")
+    nqn = entry.subnqn
+    if entry.subtype != SubsystemType.NVME and not is_valid_nqn(nqn):
+        nqn = DISCOVERY_NQN
+    return TransportId(entry.traddr.strip(), entry.trsvcid.strip(), nqn)
+
+
+def transport_name(trtype: int) -> str:
+    """rdma, tcp, ...; the number where it has no name."""
+    try:
+        return TransportType(trtype).name.lower()
+    except ValueError:
+        return f"type {trtype}"
+
+
+def address_key(place: TransportId) -> tuple[str, str]:
+    """The same for the same address, however it is written."""
+    try:
+        return str(ipaddress.ip_address(place.traddr)), str(int(place.trsvcid))
+    except ValueError:
+        return place.traddr.lower(), str(int(place.trsvcid))

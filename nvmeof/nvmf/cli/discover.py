@@ -1,31 +1,42 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`nvmeof discover`: the discovery log of a port."""
+"""`nvmeof discover`: what a port, those that it refers to, or the network offers."""
 
 from __future__ import annotations
 
 import argparse
+import asyncio
+import json
+import sys
+from contextlib import aclosing
+from dataclasses import replace
+from pathlib import Path
 
 from nvmf.cli.common import (
+    EXIT_FAILED,
     EXIT_OK,
+    CliError,
     Subparsers,
+    UsageError,
     add_command,
     add_target_arguments,
+    number_argument,
     options_of,
     run_async,
+    seconds_argument,
     where_of,
 )
-from nvmf.cli.output import print_fields, print_json
-from nvmf.initiator import discovery_log
-from nvmf.spec.fabrics import (
-    AddressFamily,
-    DiscoveryEntry,
-    EntryFlags,
-    RdmaProvider,
-    SubsystemType,
-    TransportType,
-)
+from nvmf.cli.output import plain, print_fields, print_json, print_table
+from nvmf.cli.records import line, printable, record
+from nvmf.engine import EngineError
+from nvmf.initiator import ConnectionLost, ConnectOptions, TransportId
+from nvmf.initiator.hostfiles import FOLDER, HostFileError, configured
+from nvmf.initiator.referrals import MAX_DEPTH, FoundLog, discover_all
+from nvmf.initiator.watch import DISCOVERY_KATO, Change, watch
+from nvmf.spec.nqn import validate_nqn
+from nvmf.spec.status import StatusError
 
-_TREQ = {0: "not specified", 1: "required", 2: "not required"}
+Start = tuple[TransportId, ConnectOptions]
+_MDNS_SECONDS = 3.0
 
 
 def add_commands(subparsers: Subparsers) -> None:
@@ -35,87 +46,222 @@ def add_commands(subparsers: Subparsers) -> None:
         "discover",
         discover,
         "list the subsystems that a port offers to this host",
-        "One queue is connected, once: -i, -Q, -c, -l and their like are taken, as nvme-cli takes\n"
-        "them, and change nothing.\n\n"
+        "Referrals to other discovery services are followed. Without an address, the discovery\n"
+        f"controllers of the host files are asked: {FOLDER}/nvme-fabrics.conf and drop-ins, or\n"
+        "config.json and discovery.conf. One queue is connected: -i, -Q and their like are taken,\n"
+        "as nvme-cli takes them, and change nothing; -c and -l count with -p.\n\n"
         "example: nvmeof discover -t rdma -a 192.0.2.1 -s 4420",
     )
     add_target_arguments(parser, nqn=False, kato=0)
+    group = parser.add_argument_group("what to discover")
+    group.add_argument(
+        "-n",
+        "--nqn",
+        dest="discovery_nqn",
+        metavar="NQN",
+        help="NQN of the discovery subsystem (default: the well-known one)",
+    )
+    group.add_argument(
+        "-p",
+        "--persistent",
+        action="store_true",
+        help="stay connected, and print what changes as it does, until SIGINT or SIGTERM "
+        f"(keep-alive timeout: {DISCOVERY_KATO:g})",
+    )
+    group.add_argument(
+        "--depth",
+        metavar="N",
+        type=number_argument,
+        default=MAX_DEPTH,
+        help=f"referrals to follow, one behind the other (default: {MAX_DEPTH}; 0: none)",
+    )
+    group.add_argument(
+        "-J", "--config", metavar="FILE", type=Path, help="read FILE in the place of the host files"
+    )
+    group.add_argument(
+        "-r", "--raw", metavar="FILE", type=Path, help="write the log's bytes to FILE, too"
+    )
+    group.add_argument(
+        "--mdns", action="store_true", help="list the discovery services that announce themselves"
+    )
+    group.add_argument(
+        "--wait",
+        metavar="SECONDS",
+        type=seconds_argument,
+        default=_MDNS_SECONDS,
+        help=f"how long --mdns listens (default: {_MDNS_SECONDS:g})",
+    )
 
 
 def discover(args: argparse.Namespace) -> int:
-    """Read the log and print it."""
+    """Read the logs and print them."""
+    given = args.url is not None or args.traddr is not None
+    if args.mdns:
+        if given or args.persistent or args.raw:
+            raise UsageError("--mdns looks at the network: leave the address, -p and -r out")
+        return run_async(_announced(args))
+    starts = [_given(args)] if given else _configured(args)
+    if args.raw and (len(starts) > 1 or args.persistent):
+        raise UsageError("--raw writes one log: give an address, and leave -p out")
+    if args.persistent:
+        return run_async(_watch_all(args, starts))
+    return run_async(_read_all(args, starts, single=given))
+
+
+def _given(args: argparse.Namespace) -> Start:
     place = where_of(args, need_nqn=False)
-    options = options_of(args, place, kato=0)
-
-    async def run() -> int:
-        header, entries = await discovery_log(place, options)
-        if args.output_format == "json":
-            records = [_fields(entry) for entry in entries]
-            print_json({"genctr": header.genctr, "records": records})
-            return EXIT_OK
-        count = f"{len(entries)} record{'' if len(entries) == 1 else 's'}"
-        print(f"Discovery log of {place.endpoint}: {count}, generation counter {header.genctr}")
-        for index, entry in enumerate(entries):
-            print(f"===== Discovery Log Entry {index} =====")
-            print_fields(_fields(entry))
-        return EXIT_OK
-
-    return run_async(run())
+    if args.discovery_nqn is not None:
+        try:
+            place = replace(place, subnqn=validate_nqn(args.discovery_nqn))
+        except ValueError as error:
+            raise UsageError(f"--nqn: {error}") from None
+    options = options_of(args, place, kato=DISCOVERY_KATO if args.persistent else 0)
+    if args.persistent and not options.kato:
+        raise UsageError("-p keeps the connection alive: -k is more than 0 then")
+    return replace(place, options={}), options
 
 
-def _fields(entry: DiscoveryEntry) -> dict[str, object]:
-    """The fields and the names that nvme-cli prints."""
-    fields: dict[str, object] = {
-        "trtype": _name(TransportType, entry.trtype),
-        "adrfam": _name(AddressFamily, entry.adrfam),
-        "subtype": _SUBTYPES.get(entry.subtype, str(entry.subtype)),
-        "treq": _TREQ.get(entry.treq & 3, "reserved")
-        + (", sq flow control disable supported" if entry.treq & 4 else ""),
-        "portid": entry.portid,
-        "trsvcid": entry.trsvcid,
-        "subnqn": entry.subnqn,
-        "traddr": entry.traddr,
-        "cntlid": entry.cntlid,
-        "asqsz": entry.asqsz,
-        "eflags": _eflags(entry.eflags),
-    }
-    if entry.trtype == TransportType.RDMA:
-        fields |= {
-            "rdma_prtype": _PROVIDERS.get(entry.rdma_prtype, str(entry.rdma_prtype)),
-            "rdma_qptype": "connected" if entry.rdma_qptype == 1 else "datagram",
-            "rdma_cms": "rdma-cm" if entry.rdma_cms == 1 else str(entry.rdma_cms),
-            "rdma_pkey": f"{entry.rdma_pkey:#06x}",
-        }
-    return fields
-
-
-_EFLAGS = {
-    EntryFlags.PERSISTENT: "explicit discovery connections",
-    EntryFlags.DUPLICATE: "duplicate discovery information",
-    EntryFlags.NO_CDC: "no cdc connectivity",
-}
-
-
-def _eflags(value: int) -> str:
-    return ", ".join(text for flag, text in _EFLAGS.items() if value & flag) or "none"
-
-
-_SUBTYPES = {
-    int(SubsystemType.REFERRAL): "discovery subsystem referral",
-    int(SubsystemType.NVME): "nvme subsystem",
-    int(SubsystemType.CURRENT_DISCOVERY): "current discovery subsystem",
-}
-_PROVIDERS = {
-    int(RdmaProvider.NONE): "not specified",
-    int(RdmaProvider.INFINIBAND): "infiniband",
-    int(RdmaProvider.ROCE): "roce",
-    int(RdmaProvider.ROCEV2): "roce-v2",
-    int(RdmaProvider.IWARP): "iwarp",
-}
-
-
-def _name(kind: type[TransportType] | type[AddressFamily], value: int) -> str:
+def _configured(args: argparse.Namespace) -> list[Start]:
+    """The discovery controllers of the host files that RDMA reaches."""
     try:
-        return kind(value).name.lower()
-    except ValueError:
-        return str(value)
+        endpoints = [e for e in configured(args.config) if e.discovery and e.transport == "rdma"]
+        if not endpoints:
+            where = args.config or f"the host files in {FOLDER}"
+            raise UsageError(
+                f"give the target: a URL, or -a ADDRESS ({where}: no discovery controller on rdma)"
+            )
+        starts = []
+        for endpoint in endpoints:
+            place = endpoint.place()
+            base = endpoint.options(**({} if args.persistent else {"kato": 0}))
+            flags = {"hostnqn": args.hostnqn, "hostid": args.hostid, "device": args.device}
+            chosen = {name: value for name, value in flags.items() if value is not None}
+            starts.append((place, base.with_options(chosen)))
+    except HostFileError as error:
+        raise CliError(f"the host files cannot be used:\n{error}") from None
+    return starts
+
+
+# ---- logs ----
+
+
+async def _read_all(args: argparse.Namespace, starts: list[Start], *, single: bool) -> int:
+    logs: list[FoundLog] = []
+    for place, options in starts:
+        async with aclosing(discover_all(place, options, depth=args.depth)) as found:
+            async for log in found:
+                if single and log.depth == 0 and log.error is not None:
+                    raise log.error
+                logs.append(log)
+                if args.output_format != "json":
+                    _print_log(log)
+    if args.raw:
+        args.raw.write_bytes(logs[0].raw)
+    if args.output_format == "json":
+        shown = [_json_log(log) for log in logs]
+        if single:
+            first, *others = shown
+            print_json(
+                {"genctr": first["genctr"], "records": first["records"], "referrals": others}
+            )
+        else:
+            print_json({"logs": shown})
+    failed = any(log.error is not None and log.depth == 0 for log in logs)
+    return EXIT_FAILED if failed else EXIT_OK
+
+
+def _json_log(log: FoundLog) -> dict[str, object]:
+    place = log.place
+    fields: dict[str, object] = {
+        "traddr": place.traddr,
+        "trsvcid": place.trsvcid,
+        "subnqn": place.subnqn,
+        "depth": log.depth,
+    }
+    if log.error is not None:
+        return fields | {"error": str(log.error)}
+    return fields | {
+        "genctr": log.header.genctr,
+        "records": [record(entry) for entry in log.entries],
+    }
+
+
+def _print_log(log: FoundLog) -> None:
+    if log.error is not None:
+        print(f"{log.place.endpoint}: {printable(str(log.error))}", file=sys.stderr)
+        return
+    if log.depth:
+        print()
+    count = f"{len(log.entries)} record{'' if len(log.entries) == 1 else 's'}"
+    generation = f"generation counter {log.header.genctr}"
+    print(f"Discovery log of {log.place.endpoint}: {count}, {generation}")
+    for index, entry in enumerate(log.entries):
+        print(f"===== Discovery Log Entry {index} =====")
+        print_fields(record(entry))
+
+
+# ---- changes ----
+
+
+async def _watch_all(args: argparse.Namespace, starts: list[Start]) -> int:
+    ended = await asyncio.gather(*(_watch(args, *start) for start in starts))
+    return max(ended)
+
+
+async def _watch(args: argparse.Namespace, place: TransportId, options: ConnectOptions) -> int:
+    try:
+        async with watch(place, options, subnqn=place.subnqn) as changes:
+            first = True
+            async for change in changes:
+                _print_change(args, place, change, first=first)
+                first = False
+    except (EngineError, StatusError, ConnectionLost) as error:
+        print(f"{args.parser.prog}: {place.endpoint}: {error}", file=sys.stderr)
+    return EXIT_FAILED
+
+
+def _print_change(
+    args: argparse.Namespace, place: TransportId, change: Change, *, first: bool
+) -> None:
+    if args.output_format == "json":  # one document a line
+        fields = {
+            "traddr": place.traddr,
+            "trsvcid": place.trsvcid,
+            "genctr": change.header.genctr,
+            "records": len(change.entries),
+            "added": [record(entry) for entry in change.added],
+            "removed": [record(entry) for entry in change.removed],
+        }
+        print(json.dumps(plain(fields)), flush=True)
+        return
+    if first:
+        _print_log(FoundLog(place, 0, change.header, change.entries))
+    else:
+        print(f"Discovery log of {place.endpoint}: generation counter {change.header.genctr}")
+        for sign, entries in (("-", change.removed), ("+", change.added)):
+            for entry in entries:
+                print(f"{sign} {line(entry)}")
+    sys.stdout.flush()
+
+
+# ---- announcements ----
+
+
+async def _announced(args: argparse.Namespace) -> int:
+    from nvmf.initiator.mdns import MdnsError, browse
+
+    try:
+        found = await browse(args.wait)
+    except MdnsError as error:
+        raise CliError(str(error)) from None
+    if args.output_format == "json":
+        print_json({"services": found})
+        return EXIT_OK
+    if not found:
+        print(f"no discovery service announced itself within {args.wait:g} s", file=sys.stderr)
+        return EXIT_OK
+    print_table(
+        ("transport", "traddr", "trsvcid", "nqn", "name"),
+        [(s.transport, s.traddr, s.trsvcid, printable(s.nqn), printable(s.name)) for s in found],
+    )
+    return EXIT_OK

@@ -13,7 +13,7 @@ import importlib
 import logging
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nvmf.config.models import Config
 from nvmf.spec.nqn import DISCOVERY_NQN
@@ -28,6 +28,10 @@ from nvmf.target.ports import Listening, OpenPort, Ports
 from nvmf.target.state import state_folder
 from nvmf.target.storage import Storage
 from nvmf.target.stores import ServerError
+
+if TYPE_CHECKING:
+    from nvmf.spec.dnssd import Protocol
+    from nvmf.target.mdns import Announcer
 
 __all__ = ["Listening", "Server"]
 
@@ -66,6 +70,7 @@ class Server:
         self._engine = engine if engine is not None else importlib.import_module("nvmf.engine")
         self._target: Any = None
         self._state: Path | None = None
+        self._announcer: Announcer | None = None
         self._stopping = False
         self._changing = asyncio.Lock()
 
@@ -122,6 +127,8 @@ class Server:
         )
         self._ports = Ports(self._engine, self.core, self._connections.event, self._announce)
         loop.add_reader(self._target.fileno(), self._upcalls)
+        if self.config.mdns.enabled:
+            self._announcer = self._make_announcer()
         await self._apply(compare(Config.model_construct(ports=(), subsystems=()), self.config))
 
     async def _restore(self, configured: Path | None) -> None:
@@ -174,6 +181,16 @@ class Server:
             await change.run()
         finally:  # what was undone may have been seen by hosts, too
             self._dispatcher.flush_all()
+            if self._announcer is not None:
+                self._announcer.follow(self.core.ports)
+
+    def _make_announcer(self) -> Announcer:
+        from nvmf.target.mdns import Announcer, system_protocol
+
+        def system() -> Protocol | None:
+            return system_protocol(d["transport"] for d in self._engine.list_devices("system"))
+
+        return Announcer(self.config.mdns.name, self.core.discovery.nqn, system)
 
     async def stop(self) -> None:
         """Disconnect every host and close everything; bounded, 3 s where no thread is stuck."""
@@ -184,6 +201,7 @@ class Server:
             return
         self._ports.stop_listening()
         self._connections.stopping = True
+        goodbye = asyncio.create_task(self._announcer.close()) if self._announcer else None
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_CHANGE_TIMEOUT), self._changing:
                 pass
@@ -196,6 +214,8 @@ class Server:
         self._dispatcher.flush_all()
         if self.storage.retiring:
             await self._wait(self.storage.idle, _RETIRE_TIMEOUT, "namespaces")
+        if goodbye is not None:
+            await goodbye
         await self._close()
 
     async def _wait(self, event: asyncio.Event, seconds: float, what: str) -> None:

@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Discovery services that announce themselves on the local network (mDNS)."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ipaddress
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from zeroconf import ServiceStateChange, Zeroconf
+from zeroconf.asyncio import AsyncServiceBrowser, AsyncServiceInfo
+
+from nvmf.mdns import MdnsError, open_mdns
+from nvmf.spec.dnssd import TCP_TYPE, UDP_TYPE, parse_text_record
+
+__all__ = ["MdnsError", "Service", "browse", "services_of"]
+
+log = logging.getLogger(__name__)
+
+_RESOLVE_MS = 3000
+"""How long the details of one service are asked for."""
+_MAX_SERVICES = 1024
+"""Names that are looked into; a network that has more is not believed."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Service:
+    """One address of a discovery service."""
+
+    name: str
+    """Of the instance, for people."""
+    transport: str
+    """rdma or tcp."""
+    traddr: str
+    trsvcid: str
+    nqn: str
+    """Of the discovery subsystem."""
+
+
+async def browse(
+    seconds: float,
+    *,
+    until: Callable[[list[Service]], bool] | None = None,
+) -> list[Service]:
+    """The services that announce themselves within seconds, or until enough of them have.
+
+    Announcements that say nothing which a host could use are passed over.  MdnsError where the
+    network cannot be listened to.
+    """
+    browser = _Browser(until)
+    zeroconf = open_mdns()
+    try:
+        types = [TCP_TYPE, UDP_TYPE]
+        listening = AsyncServiceBrowser(zeroconf.zeroconf, types, handlers=[browser.changed])
+        try:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await browser.enough.wait()
+        finally:
+            await listening.async_cancel()
+            await browser.close()
+    finally:
+        await zeroconf.async_close()
+    return browser.services
+
+
+class _Browser:
+    """What has been announced so far."""
+
+    def __init__(self, until: Callable[[list[Service]], bool] | None) -> None:
+        self.enough = asyncio.Event()
+        self._until = until
+        self._found: dict[str, list[Service]] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+
+    @property
+    def services(self) -> list[Service]:
+        """All, in order."""
+        return sorted(service for found in self._found.values() for service in found)
+
+    def changed(
+        self,
+        zeroconf: Zeroconf,
+        service_type: str,
+        name: str,
+        state_change: ServiceStateChange,
+    ) -> None:
+        """A name came, changed or went."""
+        self._forget(name)
+        if state_change is ServiceStateChange.Removed:
+            return
+        if len(self._tasks) >= _MAX_SERVICES:
+            log.warning("more than %d discovery services announce themselves", _MAX_SERVICES)
+            return
+        info = AsyncServiceInfo(service_type, name)
+        self._tasks[name] = asyncio.create_task(self._resolve(zeroconf, info))
+
+    async def close(self) -> None:
+        """End what is under way."""
+        for task in self._tasks.values():
+            task.cancel()
+        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+
+    def _forget(self, name: str) -> None:
+        self._found.pop(name, None)
+        task = self._tasks.pop(name, None)
+        if task is not None:
+            task.cancel()
+
+    async def _resolve(self, zeroconf: Zeroconf, info: AsyncServiceInfo) -> None:
+        if not await info.async_request(zeroconf, _RESOLVE_MS):
+            log.info("%r: announced, but says nothing more", info.name)
+            return
+        try:
+            self._found[info.name] = services_of(
+                info.name.removesuffix(f".{info.type}"),
+                info.properties,
+                info.parsed_scoped_addresses(),
+                info.port,
+            )
+        except ValueError as error:
+            log.info("%r is passed over: %s", info.name, error)
+        if self._until is not None and self._until(self.services):
+            self.enough.set()
+
+
+def services_of(
+    name: str,
+    record: dict[bytes, bytes | None],
+    addresses: Iterable[str],
+    port: int | None,
+) -> list[Service]:
+    """What an announcement comes to, an item for each address; ValueError where it is rubbish."""
+    transport, nqn = parse_text_record(record)
+    if not port:
+        raise ValueError(f"its port is {port}")
+    usable = []
+    for text in addresses:
+        address = ipaddress.ip_address(text)
+        if not (address.is_unspecified or address.is_multicast):
+            usable.append(Service(name, transport, text, str(port), nqn))
+    if not usable:
+        raise ValueError("it has no address")
+    return usable

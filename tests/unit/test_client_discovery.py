@@ -1,0 +1,292 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Discovery from service to service, changes as they come, and connecting all: over real queues."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, aclosing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from clientlab import NQN, OPTIONS, RAM, free_port, serving, url
+from nvmf.initiator import ConnectionLost, Controller, TransportId, connect_all, discover_all, watch
+from nvmf.initiator.discovery import MAX_RECORDS, TRIES, address_key, place_of, read_log
+from nvmf.initiator.hostfiles import HostFileError
+from nvmf.initiator.referrals import MAX_DEPTH, FoundLog, referred
+from nvmf.spec.fabrics import (
+    DiscoveryEntry,
+    DiscoveryHeader,
+    SubsystemType,
+    TransportType,
+    encode_discovery_log,
+)
+from nvmf.spec.nqn import DISCOVERY_NQN
+from nvmf.target.discovery import Referral
+from nvmf.target.server import Server
+from nvmf.target.subsystem import Subsystem
+
+HANG = 60.0
+"""Seconds that end a test which hangs."""
+
+
+def port_of(server: Server) -> int:
+    return server.ports[0].address[1]
+
+
+def refer(server: Server, *ports: int, **fields: Any) -> None:
+    server.core.set_referrals(Referral("127.0.0.1", port, **fields) for port in ports)
+
+
+def offer(server: Server, nqn: str) -> None:
+    server.core.add_subsystem(Subsystem(nqn, "S", allow_any_host=True))
+
+
+def announce(server: Server) -> None:
+    """What the loop does after a change."""
+    server._dispatcher.flush_all()
+
+
+@pytest_asyncio.fixture
+async def servers() -> AsyncIterator[list[Server]]:
+    """Three targets with the same subsystem."""
+    async with AsyncExitStack() as stack:
+        yield [(await stack.enter_async_context(serving(RAM)))[0] for _ in range(3)]
+
+
+async def logs(*args: Any, **options: Any) -> list[FoundLog]:
+    async with asyncio.timeout(HANG), aclosing(discover_all(*args, device="iwarp", **options)) as d:
+        return [log async for log in d]
+
+
+# ---- referrals ----
+
+
+async def test_referrals_are_followed_once(servers: list[Server]) -> None:
+    """Two services that refer to each other and themselves, and one to nobody who listens."""
+    first, second, third = servers
+    nobody = free_port()
+    refer(first, port_of(first), port_of(second), nobody)
+    refer(second, port_of(first), port_of(third))
+    refer(third, port_of(second), nobody)
+    found = await logs(url(port_of(first), DISCOVERY_NQN))
+    assert [(log.place.trsvcid, log.depth, log.error is None) for log in found] == [
+        (str(port_of(first)), 0, True),
+        (str(port_of(second)), 1, True),
+        (str(nobody), 1, False),
+        (str(port_of(third)), 2, True),
+    ]
+    assert "refused: no target listens there" in str(found[2].error)
+    assert [e.subtype for e in found[0].entries] == [3, 2, 1, 1, 1]
+    near = await logs(url(port_of(first), DISCOVERY_NQN), depth=1)
+    assert [log.depth for log in near] == [0, 1, 1]
+    assert [log.depth for log in await logs(url(port_of(first), DISCOVERY_NQN), depth=0)] == [0]
+
+
+async def test_a_chain_ends_at_eight_referrals(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No end of services, of which each refers to the next."""
+    asked = []
+
+    async def raw(place: TransportId, options: object) -> bytes:
+        asked.append(place.trsvcid)
+        following = str(int(place.trsvcid) + 1)
+        entry = DiscoveryEntry(subtype=1, traddr="192.0.2.1", trsvcid=following, subnqn="x")
+        return encode_discovery_log(1, [entry])
+
+    monkeypatch.setattr("nvmf.initiator.referrals.raw_log", raw)
+    found = await logs("nvme+rdma://192.0.2.1:1000")
+    assert asked == [str(1000 + n) for n in range(MAX_DEPTH + 1)]
+    assert {log.place.subnqn for log in found} == {DISCOVERY_NQN}, "x is no NQN"
+
+
+async def test_a_flood_of_referrals_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    async def raw(place: TransportId, options: object) -> bytes:
+        asked.append(place.trsvcid)
+        base = int(place.trsvcid) * 20 % 60000
+        many = [
+            DiscoveryEntry(subtype=1, traddr="192.0.2.1", trsvcid=str(base + n + 1))
+            for n in range(20)
+        ]
+        return encode_discovery_log(1, many)
+
+    monkeypatch.setattr("nvmf.initiator.referrals.raw_log", raw)
+    await logs("nvme+rdma://192.0.2.1:1000")
+    assert len(asked) == len(set(asked)) == 256
+
+
+def test_where_a_record_leads() -> None:
+    good = DiscoveryEntry(traddr="192.0.2.1", trsvcid="4420", subnqn=NQN)
+    assert place_of(good) == TransportId("192.0.2.1", "4420", NQN)
+    referral = replace(good, subtype=SubsystemType.REFERRAL)
+    duplicate = replace(good, subtype=SubsystemType.CURRENT_DISCOVERY, eflags=3)
+    other_port = replace(duplicate, eflags=2, trsvcid="4421")
+    bad = [
+        replace(referral, trtype=TransportType.TCP),
+        replace(referral, trtype=77),
+        replace(referral, trsvcid="ftp"),
+        replace(referral, trsvcid="\x1b[2J"),
+        replace(referral, traddr=""),
+    ]
+    assert [p.trsvcid for p in referred([good, referral, duplicate, other_port, *bad])] == [
+        "4420",
+        "4421",
+    ]
+    with pytest.raises(ValueError, match="its transport is tcp, not rdma"):
+        place_of(bad[0])
+    with pytest.raises(ValueError, match="its transport is type 77"):
+        place_of(bad[1])
+    places = [TransportId("::1", "4420"), TransportId("0:0::1", "04420")]
+    assert len({address_key(place) for place in places}) == 1
+
+
+# ---- logs that are none ----
+
+
+class FakeAdmin:
+    """Answers Get Log Page from what a test makes of the offset."""
+
+    def __init__(self, *logs: bytes) -> None:
+        self.logs = list(logs)
+        self.reads = 0
+
+    async def log_page(self, lid: int, length: int, *, offset: int = 0, **_: Any) -> bytes:
+        if offset == 0:
+            self.reads += 1
+        log = self.logs[min(self.reads, len(self.logs)) - 1]
+        return log[offset : offset + length].ljust(length, b"\xff")
+
+
+def header(**fields: int) -> bytes:
+    return DiscoveryHeader(**fields).encode()
+
+
+async def test_absurd_logs() -> None:
+    for log, said in (
+        (header(genctr=1, numrec=1 << 63), "announces 9223372036854775808 records"),
+        (header(genctr=1, numrec=MAX_RECORDS + 1), "more than a port can have"),
+        (header(genctr=1, recfmt=1), "of record format 1, which is unknown"),
+        (b"\xff" * 1024, "of record format 65535"),
+    ):
+        with pytest.raises(ConnectionLost, match=said):
+            await read_log(FakeAdmin(log))  # type: ignore[arg-type]
+
+
+async def test_a_log_that_never_stays() -> None:
+    admin = FakeAdmin(*(header(genctr=n, numrec=n % 3) + bytes(4096) for n in range(100)))
+    with pytest.raises(ConnectionLost, match=f"changed under each of {TRIES} readings"):
+        await read_log(admin)  # type: ignore[arg-type]
+    assert admin.reads == 2 * TRIES
+
+
+async def test_a_log_that_changes_once() -> None:
+    entry = DiscoveryEntry(traddr="192.0.2.1", trsvcid="1", subnqn=NQN)
+    old, new = encode_discovery_log(1, [entry]), encode_discovery_log(2, [entry, entry])
+    assert await read_log(FakeAdmin(old, new, new)) == new  # type: ignore[arg-type]
+
+
+# ---- changes ----
+
+
+async def test_watch(servers: list[Server]) -> None:
+    server = servers[0]
+    where = url(port_of(server), DISCOVERY_NQN)
+    async with asyncio.timeout(HANG), watch(where, device="iwarp") as changes:
+        first = await anext(changes)
+        assert [e.subnqn for e in first.added] == [DISCOVERY_NQN, NQN]
+        assert first.removed == ()
+        (controller,) = server.core.discovery.controllers.values()
+        assert controller.kato_ms == 30_000
+        server.core.discovery_changed()  # nothing that this host can see
+        offer(server, NQN + "2")
+        announce(server)
+        second = await anext(changes)
+        assert ([e.subnqn for e in second.added], second.removed) == ([NQN + "2"], ())
+        assert second.header.genctr > first.header.genctr
+        server.core.remove_subsystem(NQN + "2")
+        announce(server)
+        third = await anext(changes)
+        assert ([e.subnqn for e in third.removed], third.added) == ([NQN + "2"], ())
+
+
+async def test_watch_over_a_lost_connection(servers: list[Server]) -> None:
+    """What changed while it was lost comes when it is back."""
+    server = servers[0]
+    where = url(port_of(server), DISCOVERY_NQN)
+    options: dict[str, Any] = {"device": "iwarp", "reconnect_delay": 0.05}
+    async with asyncio.timeout(HANG), watch(where, **options) as changes:
+        await anext(changes)
+        following = asyncio.ensure_future(anext(changes))
+        (controller,) = server.core.discovery.controllers.values()
+        controller.fail()
+        offer(server, NQN + "2")
+        assert [e.subnqn for e in (await following).added] == [NQN + "2"]
+
+
+async def test_watch_needs_a_keep_alive(servers: list[Server]) -> None:
+    with pytest.raises(ValueError, match="kato is more than 0"):
+        async with watch(url(port_of(servers[0])), device="iwarp", kato=0):
+            pass
+
+
+# ---- connecting all ----
+
+
+async def everything(*args: Any, **options: Any) -> tuple[list[str], list[Controller]]:
+    """What became of each record, and the controllers."""
+    said, controllers = [], []
+    async with asyncio.timeout(HANG), aclosing(connect_all(*args, **OPTIONS, **options)) as run:
+        async for outcome in run:
+            what = "skipped" if outcome.skipped else "failed" if outcome.error else "connected"
+            said.append(f"{outcome.place.trsvcid} {what}")
+            if outcome.controller is not None:
+                controllers.append(outcome.controller)
+    return said, controllers
+
+
+async def test_connect_all(servers: list[Server]) -> None:
+    first, second, _ = servers
+    one, two, nobody = port_of(first), port_of(second), free_port()
+    refer(first, two, nobody)
+    offer(second, NQN + "2")
+    second.core.subsystems[NQN + "2"].max_io_queues = 0  # it cannot be used
+    said, controllers = await everything(url(one))
+    assert said == [
+        f"{one} connected",
+        f"{two} connected",
+        f"{two} failed",
+        f"{nobody} failed",
+    ]
+    try:
+        assert [c.where.subnqn for c in controllers] == [NQN, NQN]
+        assert await controllers[1].namespace(1).read(0, 1) == bytes(512)
+        again, more = await everything(url(one), connected=controllers, depth=0)
+        assert (again, more) == ([f"{one} skipped"], [])
+    finally:
+        for controller in controllers:
+            await controller.close()
+
+
+async def test_connect_all_of_the_host_files(servers: list[Server], tmp_path: Path) -> None:
+    one, two = port_of(servers[0]), port_of(servers[1])
+    path = tmp_path / "fabrics.conf"
+    path.write_text(
+        "[I/O Controller Defaults]\nkeep-alive-tmo = 77\n"
+        f"[Discovery Controller]\ncontroller = transport=rdma;traddr=127.0.0.1;trsvcid={one}\n"
+        f"[Subsystem]\nnqn = {NQN}\n"
+        f"controller = transport=rdma;traddr=127.0.0.1;trsvcid={two};keep-alive-tmo=78\n"
+        "controller = transport=tcp;traddr=127.0.0.1\n"
+    )
+    said, controllers = await everything(config=path)
+    assert said == [f"{one} connected", f"{two} connected"]
+    assert [c.options.kato for c in controllers] == [77, 78]
+    for controller in controllers:
+        await controller.close()
+    path.write_text("rubbish\n")
+    with pytest.raises(HostFileError, match=r"fabrics.conf:1: 'rubbish' is neither"):
+        await everything(config=path)

@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Announcements of discovery services: what they say, and rubbish; then the real network's way."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clientlab import RAM, config
+from nvmf.initiator.mdns import Service, services_of
+from nvmf.spec.dnssd import TCP_TYPE, UDP_TYPE, parse_text_record, service_type, text_record
+from nvmf.spec.fabrics import RdmaProvider
+from nvmf.spec.nqn import DISCOVERY_NQN
+from nvmf.target.discovery import Port
+from nvmf.target.mdns import addresses_of, system_protocol
+from wire.served import Served
+
+NQN = "nqn.2014-08.org.example:discovery"
+ADDRESS = "10.77.99.1"
+
+
+def test_types_and_texts() -> None:
+    assert [service_type(kind) for kind in ("tcp", "iwarp", "roce")] == [
+        TCP_TYPE,
+        TCP_TYPE,
+        UDP_TYPE,
+    ]
+    assert text_record("iwarp", NQN) == {"p": "iwarp", "nqn": NQN}
+    for protocol, transport in (("tcp", "tcp"), ("iwarp", "rdma"), ("RoCE", "rdma")):
+        record: dict[bytes, bytes | None] = {b"P": protocol.encode(), b"NQN": NQN.encode()}
+        assert parse_text_record(record) == (transport, NQN)
+    assert parse_text_record({b"p": b"rdma", b"other": None}) == ("rdma", DISCOVERY_NQN)
+
+
+def test_an_announcement_of_two_addresses() -> None:
+    record: dict[bytes, bytes | None] = {b"p": b"iwarp"}
+    addresses = ["192.0.2.1", "0.0.0.0", "fe80::1%2", "ff02::1"]
+    assert services_of("n", record, addresses, 4420) == [
+        Service("n", "rdma", "192.0.2.1", "4420", DISCOVERY_NQN),
+        Service("n", "rdma", "fe80::1%2", "4420", DISCOVERY_NQN),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("record", "addresses", "port", "said"),
+    [
+        ({}, ["192.0.2.1"], 4420, r"its protocol is 'missing' \(p=\), not tcp, iwarp or roce"),
+        ({b"p": None}, ["192.0.2.1"], 4420, "its protocol is ''"),
+        ({b"p": b"\xff"}, ["192.0.2.1"], 4420, r"its protocol is '\\\\xff'"),
+        ({b"p": b"tcp", b"nqn": b"x"}, ["192.0.2.1"], 4420, "NQN 'x' is not of the form"),
+        ({b"p": b"tcp", b"nqn": b"nqn.\x1b"}, ["192.0.2.1"], 4420, "control character"),
+        ({b"p": b"tcp"}, [], 4420, "it has no address"),
+        ({b"p": b"tcp"}, ["::"], 4420, "it has no address"),
+        ({b"p": b"tcp"}, ["192.0.2.1"], 0, "its port is 0"),
+        ({b"p": b"tcp"}, ["192.0.2.1"], None, "its port is None"),
+    ],
+)
+def test_rubbish(record: dict[bytes, Any], addresses: list[str], port: Any, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        services_of("n", record, addresses, port)
+
+
+@given(st.dictionaries(st.binary(max_size=5) | st.just(b"p"), st.none() | st.binary(max_size=30)))
+def test_any_record(record: dict[bytes, bytes | None]) -> None:
+    """Invariant: a TXT record is understood, or refused with a sentence."""
+    try:
+        transport, nqn = parse_text_record(record)
+    except ValueError as error:
+        said = str(error)
+    else:
+        said = nqn
+        assert transport in ("tcp", "rdma")
+    assert said
+
+
+def test_what_is_announced() -> None:
+    assert addresses_of(Port(1, "127.0.0.1", 4420)) == []
+    assert addresses_of(Port(1, "192.0.2.1", 4420, RdmaProvider.IWARP)) == ["192.0.2.1"]
+    assert all(":" not in text for text in addresses_of(Port(1, "0.0.0.0", 4420)))
+    assert system_protocol(["iWARP", "iWARP"]) == "iwarp"
+    assert system_protocol(["InfiniBand"]) == "roce"
+    assert system_protocol(["iWARP", "InfiniBand"]) is None
+    assert system_protocol([]) is None
+
+
+# ---- over multicast, in a network of its own ----
+
+SET_UP = f"""
+ip link set lo up multicast on &&
+ip addr add {ADDRESS}/24 dev lo &&
+ip route add 224.0.0.0/4 dev lo src {ADDRESS} &&
+exec "$@"
+"""
+
+
+@pytest.fixture
+def network() -> list[str]:
+    """The command that runs another in a network of its own, whose loopback has multicast."""
+    wrapper = ["unshare", "--net", "--", "sh", "-c", SET_UP, "sh"]
+    try:
+        done = subprocess.run(
+            [*wrapper, "true"], capture_output=True, text=True, timeout=60, check=False
+        )
+    except FileNotFoundError:
+        pytest.skip("there is no unshare(1) to make a network with")
+    if done.returncode:
+        pytest.skip(f"no network of its own can be made here: {done.stderr.strip()}")
+    return wrapper
+
+
+def test_nothing_to_browse(network: list[str]) -> None:
+    argv = ["unshare", "--net", "--", sys.executable, "-m"]
+    argv += ["nvmf.cli.main", "discover", "--mdns", "--wait", "1"]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=120, check=False)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "mDNS: no network interface has an address that others can go to" in done.stderr
+
+
+def browse(served: Served, *args: str) -> list[dict[str, str]]:
+    """What `nvmeof discover --mdns` finds in the network of a target."""
+    argv = ["nsenter", "-t", str(served.process.pid), "--net", "--", sys.executable, "-m"]
+    argv += ["nvmf.cli.main", "discover", "--mdns", "-o", "json", *args]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=120, check=True)
+    found: list[dict[str, str]] = json.loads(done.stdout)["services"]
+    return found
+
+
+def test_announced_and_found(network: list[str], tmp_path: Path) -> None:
+    text = f'[mdns]\nenabled = true\nname = "lab"\n[target]\ndiscovery_nqn = "{NQN}"\n'
+    text += config(RAM) + f'[[port]]\ntraddr = "{ADDRESS}"\ntrsvcid = 4421\ndevice = "iwarp"\n'
+    served = Served(tmp_path, text, wrapper=network).wait_ready()
+    try:
+        end = time.monotonic() + 120
+        found = browse(served, "--wait", "2")
+        while not found and time.monotonic() < end:  # announcing takes a second, or more
+            found = browse(served, "--wait", "5")
+        assert found == [
+            {
+                "name": "lab-2",
+                "transport": "rdma",
+                "traddr": ADDRESS,
+                "trsvcid": "4421",
+                "nqn": NQN,
+            }
+        ], served.log
+        assert "port 127.0.0.1 is for this machine alone: not announced" in served.log
+    finally:
+        assert served.end() == 0
+    served.check_log()
+
+
+def test_no_network_to_announce_on(tmp_path: Path) -> None:
+    """A target without one serves all the same."""
+    wrapper = ["unshare", "--net", "--", "sh", "-c", 'ip link set lo up && exec "$@"', "sh"]
+    if os.geteuid() != 0:
+        pytest.skip("a network of its own takes root")
+    served = Served(tmp_path, "[mdns]\nenabled = true\n" + config(RAM), wrapper=wrapper)
+    served.wait_ready()
+    end = time.monotonic() + 60
+    while "no network interface has an address" not in served.log and time.monotonic() < end:
+        time.sleep(0.05)
+    assert served.end() == 0
+    assert "the discovery service cannot be announced: mDNS: no network interface" in served.log
