@@ -6,26 +6,36 @@
         await disk.write(0, bytes(4096))
         await disk.flush()
 
-nvmf.initiator.sync has the same for scripts without asyncio.
+nvmf.initiator.sync has the same for scripts without asyncio.  With backend="kernel" Linux's own
+nvme-rdma connects instead, and its block devices move the data: AnyController and AnyNamespace are
+what both have.
 """
 
 from __future__ import annotations
 
 from collections.abc import Generator
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
 
+from nvmf.initiator.backends import open_controller
 from nvmf.initiator.connect_all import Outcome, connect_all
 from nvmf.initiator.controller import Controller, State
 from nvmf.initiator.discovery import discover, discovery_log
 from nvmf.initiator.errors import AuthenticationError, ConnectError, ConnectionLost, NvmeError
+from nvmf.initiator.interface import AnyController, AnyNamespace
+from nvmf.initiator.kernel.errors import KernelError
 from nvmf.initiator.namespace import Namespace
-from nvmf.initiator.options import ConnectOptions
+from nvmf.initiator.options import Backend, ConnectOptions
 from nvmf.initiator.referrals import FoundLog, discover_all
 from nvmf.initiator.transport_id import TransportId
 from nvmf.initiator.watch import Change, watch
 
+if TYPE_CHECKING:
+    from nvmf.initiator.kernel.controller import KernelController
+
 __all__ = [
+    "AnyController",
+    "AnyNamespace",
     "AuthenticationError",
     "Change",
     "ConnectError",
@@ -33,6 +43,7 @@ __all__ = [
     "ConnectionLost",
     "Controller",
     "FoundLog",
+    "KernelError",
     "Namespace",
     "NvmeError",
     "Outcome",
@@ -47,18 +58,22 @@ __all__ = [
 ]
 
 
-class _Connecting:
+Opened = TypeVar("Opened", bound=AnyController)
+
+
+class _Connecting(Generic[Opened]):
     """What connect() gives: await it, or enter it."""
 
     def __init__(self, where: TransportId, options: ConnectOptions) -> None:
         self._where = where
         self._options = options
-        self._controller: Controller | None = None
+        self._controller: Opened | None = None
 
-    def __await__(self) -> Generator[Any, None, Controller]:
-        return Controller.open(self._where, self._options).__await__()
+    def __await__(self) -> Generator[Any, None, Opened]:
+        opening: Any = open_controller(self._where, self._options)
+        return opening.__await__()  # type: ignore[no-any-return]
 
-    async def __aenter__(self) -> Controller:
+    async def __aenter__(self) -> Opened:
         self._controller = await self
         return self._controller
 
@@ -72,15 +87,39 @@ class _Connecting:
             await self._controller.close()
 
 
+@overload
+def connect(
+    where: str | TransportId,
+    options: ConnectOptions | None = None,
+    /,
+    *,
+    backend: Literal["kernel"],
+    **changes: Any,
+) -> _Connecting[KernelController]: ...
+@overload
+def connect(
+    where: str | TransportId,
+    options: ConnectOptions | None = None,
+    /,
+    *,
+    backend: Backend,
+    **changes: Any,
+) -> _Connecting[AnyController]: ...
+@overload
 def connect(
     where: str | TransportId, options: ConnectOptions | None = None, /, **changes: Any
-) -> _Connecting:
+) -> _Connecting[Controller]: ...
+def connect(
+    where: str | TransportId, options: ConnectOptions | None = None, /, **changes: Any
+) -> Any:
     """Connect to a controller: `async with connect(...) as controller`, or await and close() it.
 
     where is a URL nvme+rdma://HOST:PORT/NQN?OPTION=VALUE, or a TransportId.  Options are those of
-    ConnectOptions; keyword arguments count before those of the URL.  Raises ValueError for what is
-    written wrongly, ConnectError where no connection comes about, NvmeError where the controller
-    refuses, ConnectionLost where it cannot be used.
+    ConnectOptions; keyword arguments count before those of the URL.  backend="kernel" connects
+    through Linux's nvme-rdma (for type checkers: name it here rather than in options or the URL).
+    Raises ValueError for what is written wrongly, ConnectError where no connection comes about,
+    NvmeError where the controller refuses, ConnectionLost where it cannot be used, and KernelError
+    for all of these where the kernel connects.
     """
     place = TransportId.of(where)
     return _Connecting(

@@ -8,12 +8,24 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, Literal, get_type_hints
+from types import NoneType, UnionType
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from nvmf.auth.key import Key, read_key
 
 DeviceKind = Literal["auto", "iwarp", "system"]
 SECRETS = ("dhchap_secret", "dhchap_ctrl_secret")
+Backend = Literal["client", "kernel"]
+CLIENT_ONLY = ("io_timeout", "admin_timeout", "connect_timeout", "in_capsule", "device")
+"""Options that the kernel has no equal of."""
+KERNEL_ONLY = (
+    "write_queues",
+    "poll_queues",
+    "fast_io_fail_tmo",
+    "tos",
+    "duplicate_connect",
+)
+"""Options that the client has no equal of."""
 _TRUE, _FALSE = {"1", "true", "yes", "on", ""}, {"0", "false", "no", "off"}
 
 
@@ -59,6 +71,18 @@ class ConnectOptions:
     """A file with the controller's key."""
     device: DeviceKind = "auto"
     """iwarp: the embedded device; system: libibverbs; auto: system where it reaches the address."""
+    backend: Backend = "client"
+    """client: this process moves the data; kernel: Linux's nvme-rdma does, which takes root."""
+    write_queues: int = 0
+    """Of the kernel alone, as all that follow: I/O queues for writes, beside queues for reads."""
+    poll_queues: int = 0
+    """I/O queues that are polled, for io_uring's IOPOLL."""
+    fast_io_fail_tmo: float | None = None
+    """From the loss of the connection until commands fail rather than wait; None: ctrl_loss_tmo."""
+    tos: int | None = None
+    """Type of service of the connections, 0 to 255."""
+    duplicate_connect: bool = False
+    """Connect although this host is connected there already."""
 
     def __post_init__(self) -> None:
         self._check("queues", 1 <= self.queues <= 65535, "1 to 65535")
@@ -70,6 +94,11 @@ class ConnectOptions:
             self._check(name, getattr(self, name) > 0, "more than 0 seconds")
         self._check_keys()
         self._check("device", self.device in ("auto", "iwarp", "system"), "auto, iwarp or system")
+        self._check("backend", self.backend in ("client", "kernel"), "client or kernel")
+        if self.backend == "client":
+            for one in fields(self):
+                if one.name in KERNEL_ONLY and getattr(self, one.name) != one.default:
+                    raise ValueError(f"{one.name} is an option of backend kernel only")
 
     def _check_keys(self) -> None:
         for name in SECRETS:
@@ -127,6 +156,8 @@ def parse_options(texts: Mapping[str, str]) -> dict[str, Any]:
                 f"option {name}: a URL ends up in logs and process lists: give {name}_file"
             )
         hint = hints.get(name)
+        if get_origin(hint) is UnionType:  # float | None
+            hint = next(part for part in get_args(hint) if part is not NoneType)
         try:
             if hint is bool:
                 values[name] = _boolean(text)

@@ -5,7 +5,7 @@
         data = controller.namespace(1).read(0, 8)
 
 One thread with an asyncio loop of its own serves a controller; its methods may be called from any
-other thread, and from several at once.
+other thread, and from several at once.  backend="kernel" has Linux's nvme-rdma connect.
 """
 
 from __future__ import annotations
@@ -17,12 +17,11 @@ from concurrent.futures import CancelledError
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from nvmf.engine import HostMemory
-from nvmf.initiator.controller import Controller as AsyncController
+from nvmf.initiator.backends import open_controller
 from nvmf.initiator.controller import State
 from nvmf.initiator.discovery import discover as async_discover
 from nvmf.initiator.errors import ConnectionLost
-from nvmf.initiator.namespace import Namespace as AsyncNamespace
+from nvmf.initiator.interface import AnyController, AnyMemory, AnyNamespace
 from nvmf.initiator.options import ConnectOptions
 from nvmf.initiator.transport_id import TransportId
 from nvmf.spec.fabrics import DiscoveryEntry
@@ -72,7 +71,7 @@ class _Loop:
 class Namespace:
     """An active namespace of a controller; see nvmf.initiator.namespace for what methods do."""
 
-    def __init__(self, loop: _Loop, namespace: AsyncNamespace) -> None:
+    def __init__(self, loop: _Loop, namespace: AnyNamespace) -> None:
         self._loop = loop
         self._namespace = namespace
 
@@ -113,15 +112,15 @@ class Namespace:
         """The bytes of blocks logical blocks from lba on."""
         return self._loop.call(self._namespace.read(lba, blocks, fua=fua))
 
-    def readinto(self, lba: int, buffer: Buffer | HostMemory, *, fua: bool = False) -> int:
+    def readinto(self, lba: int, buffer: Buffer, *, fua: bool = False) -> int:
         """Fill a writable buffer of whole blocks from lba on; its length in bytes."""
         return self._loop.call(self._namespace.readinto(lba, buffer, fua=fua))
 
-    def write(self, lba: int, data: Buffer | HostMemory, *, fua: bool = False) -> None:
+    def write(self, lba: int, data: Buffer, *, fua: bool = False) -> None:
         """Write whole blocks of data from lba on."""
         self._loop.call(self._namespace.write(lba, data, fua=fua))
 
-    def compare(self, lba: int, data: Buffer | HostMemory) -> None:
+    def compare(self, lba: int, data: Buffer) -> None:
         """Compare blocks with data: NvmeError (Compare Failure) where they differ."""
         self._loop.call(self._namespace.compare(lba, data))
 
@@ -148,7 +147,7 @@ class Namespace:
 class Controller:
     """A connected controller; make it with connect(), and close() it."""
 
-    def __init__(self, loop: _Loop, controller: AsyncController) -> None:
+    def __init__(self, loop: _Loop, controller: AnyController) -> None:
         self._loop = loop
         self._controller = controller
 
@@ -192,11 +191,11 @@ class Controller:
         """One namespace; NvmeError where it is not active."""
         return Namespace(self._loop, self._controller.namespace(nsid))
 
-    def alloc(self, length: int) -> HostMemory:
+    def alloc(self, length: int) -> AnyMemory:
         """Registered memory of length bytes, for transfers without a copy; close() it."""
         return self._controller.alloc(length)
 
-    def register(self, buffer: Buffer) -> HostMemory:
+    def register(self, buffer: Buffer) -> AnyMemory:
         """Register a writable buffer, for transfers without a copy."""
         return self._controller.register(buffer)
 
@@ -235,7 +234,7 @@ def connect(
     wanted = (options or ConnectOptions()).with_options({**place.options, **changes})
     loop = _Loop()
     try:
-        return Controller(loop, loop.call(AsyncController.open(place, wanted)))
+        return Controller(loop, loop.call(open_controller(place, wanted)))
     except BaseException:
         loop.close()
         raise

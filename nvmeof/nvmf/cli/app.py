@@ -20,6 +20,7 @@ from nvmf.cli import (
     discover,
     doctor,
     identify,
+    kernel,
     keys,
     reserve,
     target,
@@ -27,7 +28,7 @@ from nvmf.cli import (
 )
 from nvmf.cli.common import EXIT_FAILED, EXIT_USAGE, CliError, Formatter, UsageError
 from nvmf.engine import EngineError
-from nvmf.initiator import ConnectionLost
+from nvmf.initiator import ConnectionLost, KernelError
 from nvmf.spec.status import StatusError
 
 _DESCRIPTION = """\
@@ -69,6 +70,7 @@ def make_parser() -> argparse.ArgumentParser:
         transfer,
         reserve,
         bench,
+        kernel,
         keys,
         doctor,
     ):
@@ -94,7 +96,7 @@ def run(argv: Sequence[str] | None = None) -> int:
     except UsageError as error:
         command.print_usage(sys.stderr)
         return _complain(command, str(error), EXIT_USAGE)
-    except (CliError, EngineError, StatusError, ConnectionLost) as error:
+    except (CliError, EngineError, StatusError, ConnectionLost, KernelError) as error:
         return _complain(command, str(error), EXIT_FAILED)
     except BrokenPipeError:
         # Whoever read our output has gone; nothing more can be said there.

@@ -88,13 +88,19 @@ URL_OPTIONS = {
     "dhchap_secret_file": "file with this host's key (--dhchap-secret-file)",
     "dhchap_ctrl_secret_file": "file with the controller's key (--dhchap-ctrl-secret-file)",
     "device": "auto, iwarp or system (--device)",
+    "backend": "client, or kernel: Linux's nvme-rdma, for which are all that follow",
+    "write_queues": "I/O queues for writes alone (0)",
+    "poll_queues": "I/O queues that are polled (0)",
+    "fast_io_fail_tmo": "seconds after which I/O of a lost controller fails (never)",
+    "tos": "type of service of the connections",
+    "duplicate_connect": "connect a second time, yes or no (no)",
 }
 """What a URL may carry, for --help: all of ConnectOptions but the secrets."""
 
 
 def url_options_help(names: Iterable[str] = URL_OPTIONS) -> str:
     """The part of --help about the options of a URL."""
-    lines = [f"  {name:<17} {URL_OPTIONS[name]}" for name in names]
+    lines = [f"  {name:<25}{URL_OPTIONS[name]}" for name in names]
     return "\n".join(
         ["options of a URL, ...?NAME=VALUE&NAME=VALUE (a flag that is given comes first):", *lines]
     )

@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 RDMA = "infiniband"
 """Subsystem of RDMA devices."""
@@ -34,8 +34,13 @@ class DeviceEvent:
 class Hotplug:
     """A udev monitor.  fileno() is readable when events() has something; close() it."""
 
-    def __init__(self, subsystems: Iterable[str] = (RDMA,)) -> None:
-        """Raises HotplugError where pyudev is not there or the kernel refuses."""
+    def __init__(
+        self, subsystems: Iterable[str] = (RDMA,), source: Literal["udev", "kernel"] = "udev"
+    ) -> None:
+        """source kernel: the kernel's own events, which come where no udevd runs.
+
+        Raises HotplugError where pyudev is not there or the kernel refuses.
+        """
         try:
             import pyudev
         except ImportError as error:
@@ -43,7 +48,7 @@ class Hotplug:
                 f"pyudev cannot be imported ({error}): install it with pip or as python3-pyudev"
             ) from None
         try:
-            self._monitor: Any = pyudev.Monitor.from_netlink(pyudev.Context())
+            self._monitor: Any = pyudev.Monitor.from_netlink(pyudev.Context(), source)
             for subsystem in subsystems:
                 self._monitor.filter_by(subsystem)
             self._monitor.start()

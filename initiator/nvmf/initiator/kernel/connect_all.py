@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Connecting everything that discovery offers, referrals followed."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from enum import Enum
+
+from nvmf.initiator.kernel.errors import KernelError
+from nvmf.initiator.kernel.host import Connected, connect, connected_to
+from nvmf.initiator.kernel.options import FabricsOptions
+from nvmf.initiator.kernel.system import System
+from nvmf.spec.fabrics import DiscoveryEntry, SubsystemType, TransportType
+
+MAX_REFERRALS = 8
+"""From one port to another, one behind the other."""
+
+ReadLog = Callable[[FabricsOptions], list[DiscoveryEntry]]
+
+
+class Result(Enum):
+    """What became of a record."""
+
+    CONNECTED = "connected"
+    ALREADY = "already connected"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A record of a discovery log, and what became of it."""
+
+    options: FabricsOptions
+    result: Result
+    connected: Connected | None = None
+    device: str | None = None
+    """The controller: nvme0."""
+    error: KernelError | None = None
+
+
+@dataclass(slots=True)
+class ConnectAll:
+    """One run.  read_log gives the discovery log of a port, or raises KernelError."""
+
+    read_log: ReadLog
+    system: System
+    outcomes: list[Outcome] = field(default_factory=list)
+    _ports: set[tuple[str, str]] = field(default_factory=set)
+
+    def run(self, options: FabricsOptions, depth: int = 0) -> None:
+        """Connect what the port of options offers, and with these options.
+
+        Raises KernelError where the log of that port cannot be read; what comes after is an
+        outcome.
+        """
+        port = (options.traddr, options.trsvcid)
+        if port in self._ports:
+            return
+        self._ports.add(port)
+        referrals = []
+        for entry in self.read_log(options):
+            if entry.trtype != TransportType.RDMA:
+                continue
+            there = replace(options, traddr=entry.traddr.strip(), trsvcid=entry.trsvcid.strip())
+            if entry.subtype == SubsystemType.NVME:
+                self.one(replace(there, nqn=entry.subnqn))
+            elif entry.subtype == SubsystemType.REFERRAL and depth < MAX_REFERRALS:
+                referrals.append(there)
+        for there in referrals:
+            try:
+                self.run(there, depth + 1)
+            except KernelError as error:
+                self._add(Outcome(there, Result.FAILED, error=error))
+
+    def one(self, options: FabricsOptions) -> None:
+        """Connect one subsystem, if it is not connected."""
+        self._add(self._connect(options))
+
+    def _connect(self, options: FabricsOptions) -> Outcome:
+        already = connected_to(options, self.system)
+        if already and not options.duplicate_connect:
+            return Outcome(options, Result.ALREADY, device=already.name)
+        try:
+            found = connect(options, self.system)
+        except KernelError as error:
+            result = Result.ALREADY if error.errno == errno.EALREADY else Result.FAILED
+            return Outcome(options, result, error=None if result is Result.ALREADY else error)
+        return Outcome(options, Result.CONNECTED, found, found.controller.name)
+
+    def _add(self, outcome: Outcome) -> None:
+        self.outcomes.append(outcome)

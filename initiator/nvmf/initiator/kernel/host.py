@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Connecting through the kernel, to the end: until the block devices are there.
+
+Everything here blocks.  What goes wrong is a KernelError, whose text is a sentence.
+"""
+
+from __future__ import annotations
+
+import socket
+import threading
+from dataclasses import dataclass
+
+from nvmf.initiator.errors import ConnectionLost, NvmeError
+from nvmf.initiator.kernel import sysfs
+from nvmf.initiator.kernel.errors import KernelError
+from nvmf.initiator.kernel.fabrics import create
+from nvmf.initiator.kernel.ioctl import Device
+from nvmf.initiator.kernel.options import FabricsOptions
+from nvmf.initiator.kernel.sysfs import ControllerInfo, NamespaceInfo
+from nvmf.initiator.kernel.system import System
+from nvmf.initiator.kernel.wait import Waiter
+from nvmf.spec import commands
+from nvmf.spec.identify import (
+    IDENTIFY_SIZE,
+    IdentifyNamespace,
+    decode_descriptors,
+    decode_namespace_list,
+)
+from nvmf.spec.opcodes import Cns, Csi
+
+READY_SECONDS = 60.0
+"""For the controller to be live and its block devices to be there, once it is connected."""
+
+
+@dataclass(frozen=True, slots=True)
+class Connected:
+    """A controller of the kernel, and what came with it."""
+
+    controller: ControllerInfo
+    namespaces: list[NamespaceInfo]
+    missing: list[int]
+    """NSIDs of active namespaces for which no block device came in time."""
+
+
+def resolve(traddr: str, trsvcid: str) -> str:
+    """The address of a name, numeric; KernelError where it has none."""
+    try:
+        found = socket.getaddrinfo(traddr, int(trsvcid), type=socket.SOCK_STREAM)
+    except OSError as error:
+        raise KernelError(
+            f"there is no address of {traddr}: {error.strerror}; see that the name is right"
+        ) from None
+    return str(found[0][4][0])
+
+
+def connect(
+    options: FabricsOptions,
+    system: System,
+    *,
+    within: float = READY_SECONDS,
+    abandoned: threading.Event | None = None,
+) -> Connected:
+    """Connect and wait: at most within seconds after the kernel has connected.
+
+    Where the caller sets abandoned meanwhile, what was connected is disconnected again.
+    """
+    gone = abandoned or threading.Event()
+    with Waiter() as waiter:
+        name = create(options, system).name
+        try:
+            controller = _live(name, waiter, within, gone, system)
+            wanted = [] if options.is_discovery else _wanted(controller)
+            waiter.until(lambda: _complete(controller, wanted, system), within, give_up=gone.is_set)
+            if gone.is_set():
+                raise KernelError(f"connecting {name} was given up")
+        except BaseException:
+            left = sysfs.controller(name, system)
+            if left:
+                sysfs.delete(left)
+            raise
+    found = sysfs.namespaces(controller, system)
+    there = {block.nsid for block in found}
+    return Connected(controller, found, [nsid for nsid in wanted if nsid not in there])
+
+
+def _live(
+    name: str, waiter: Waiter, within: float, gone: threading.Event, system: System
+) -> ControllerInfo:
+    seen: list[str] = []
+
+    def look() -> ControllerInfo | None:
+        one = sysfs.controller(name, system)
+        seen[:] = [one.state if one else "gone"]
+        return one if one and one.is_live and (system.dev / name).exists() else None
+
+    found = waiter.until(look, within, give_up=lambda: gone.is_set() or seen == ["gone"])
+    if found is None:
+        raise KernelError(
+            f"{name} was connected, and then did not become live within {within:g} s (it is "
+            f"{seen[0]}): see that the target still runs, and dmesg"
+        )
+    return found
+
+
+def _complete(controller: ControllerInfo, wanted: list[int], system: System) -> bool | None:
+    there = {block.nsid for block in sysfs.namespaces(controller, system) if block.size}
+    return True if there.issuperset(wanted) else None
+
+
+def _wanted(controller: ControllerInfo) -> list[int]:
+    """NSIDs of the active namespaces of which the kernel makes block devices."""
+    with Device(controller.path) as device:
+        try:
+            return [nsid for nsid in active_namespaces(device) if _is_block(device, nsid)]
+        except (NvmeError, ConnectionLost, KernelError) as error:
+            raise KernelError(
+                f"{controller.name} was connected, but does not tell its namespaces: {error}"
+            ) from None
+
+
+def active_namespaces(device: Device) -> list[int]:
+    """NSIDs of the active namespaces, ascending, however many there are."""
+    found: list[int] = []
+    while True:
+        sqe = commands.identify(Cns.ACTIVE_NAMESPACES, found[-1] if found else 0)
+        data, _ = device.admin(sqe, "Identify (active namespaces)", IDENTIFY_SIZE)
+        part = decode_namespace_list(data)
+        found += part
+        if len(part) < IDENTIFY_SIZE // 4:
+            return found
+
+
+def _is_block(device: Device, nsid: int) -> bool:
+    sqe = commands.identify(Cns.NAMESPACE, nsid)
+    data, _ = device.admin(sqe, "Identify (namespace)", IDENTIFY_SIZE)
+    info = IdentifyNamespace.decode(data)
+    if not info.nsze or info.metadata_size:  # the kernel gives those with metadata no capacity
+        return False
+    try:
+        sqe = commands.identify(Cns.NAMESPACE_DESCRIPTORS, nsid)
+        data, _ = device.admin(sqe, "Identify (namespace descriptors)", IDENTIFY_SIZE)
+    except NvmeError:  # optional before NVMe 1.3
+        return True
+    return decode_descriptors(data).csi in (None, Csi.NVM)
+
+
+def connected_to(options: FabricsOptions, system: System) -> ControllerInfo | None:
+    """A controller that is connected where these options lead, if there is one."""
+    for one in sysfs.controllers(system):
+        place = one.place
+        same = (
+            one.transport == options.transport
+            and one.subsysnqn == options.nqn
+            and place.get("traddr") == options.traddr
+            and place.get("trsvcid") == options.trsvcid
+            and options.host_traddr in (None, place.get("host_traddr"))
+            and options.hostnqn in (None, one.hostnqn)
+        )
+        if same and not one.is_going:
+            return one
+    return None

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What the kernel's log said meanwhile: the driver puts there what an errno cannot carry.
+
+A record of /dev/kmsg is "priority,sequence,microseconds,flags;text", then lines of properties
+(Linux Documentation/ABI/testing/dev-kmsg).  Reading takes CAP_SYSLOG on most machines; without it
+there is nothing to tell, and the errno must do.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from collections.abc import Collection
+from pathlib import Path
+
+_OURS = re.compile(r"nvme (nvme\d+): |nvme[_-](?:fabrics|rdma|core): |rdma_cm: ")
+_RECORD = 8192
+
+
+class KernelLog:
+    """A place in the kernel's log."""
+
+    def __init__(self, path: Path = Path("/dev/kmsg")) -> None:
+        self._path = path
+        self._file: int | None = None
+
+    def mark(self) -> None:
+        """From here on; best effort."""
+        self.close()
+        with contextlib.suppress(OSError):
+            self._file = os.open(self._path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            os.lseek(self._file, 0, os.SEEK_END)
+
+    def since(self, *, passing_over: Collection[str] = ()) -> list[str]:
+        """Lines of the NVMe drivers since mark(), but not of the controllers passed over."""
+        lines: list[str] = []
+        while (record := self._next()) is not None:
+            text = record.partition(";")[2].partition("\n")[0]
+            ours = _OURS.match(text)
+            if ours and ours[1] not in passing_over:
+                lines.append(text)
+        self.close()
+        return lines
+
+    def _next(self) -> str | None:
+        if self._file is None:
+            return None
+        while True:
+            try:
+                return os.read(self._file, _RECORD).decode(errors="replace") or None
+            except BrokenPipeError:  # records were overwritten before they were read
+                continue
+            except OSError:
+                return None
+
+    def close(self) -> None:
+        """Forget the place."""
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None

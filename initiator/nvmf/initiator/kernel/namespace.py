@@ -1,0 +1,352 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Blocks of a namespace through its block device: direct I/O, on threads.
+
+The same methods as of the client's namespace (nvmf.initiator.namespace), and the same errors, as
+far as the kernel tells them: of reads and writes it passes on an errno, of other commands the
+status.  Commands that the block layer has no call for go to the controller as they are.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno as errnos
+import fcntl
+import os
+import struct
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from nvmf.initiator.errors import ConnectionLost, NvmeError
+from nvmf.initiator.kernel.errors import KernelError, errno_name
+from nvmf.initiator.kernel.ioctl import IO, pieces, submit
+from nvmf.initiator.kernel.memory import KernelMemory, bytes_of, is_aligned
+from nvmf.spec import commands
+from nvmf.spec.commands import MAX_BLOCKS
+from nvmf.spec.identify import IdentifyNamespace, NamespaceIds
+from nvmf.spec.status import DNR, Status
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+    from nvmf.initiator.kernel.controller import KernelController
+    from nvmf.initiator.kernel.sysfs import NamespaceInfo
+
+_BLKDISCARD, _BLKZEROOUT = 0x1277, 0x127F
+_RANGE = struct.Struct("=QQ")
+"""First byte and bytes."""
+_PIECE = 1 << 20
+"""Bytes of one system call: the block layer splits it, and has the parts in flight together."""
+_PASSTHRU_PIECE = 128 << 10
+_STATUS: dict[int, int] = {
+    errnos.ENOSPC: Status.CAPACITY_EXCEEDED,
+    errnos.ENODATA: Status.UNRECOVERED_READ_ERROR,
+    errnos.EILSEQ: Status.GUARD_CHECK_ERROR,
+    errnos.EBADE: Status.RESERVATION_CONFLICT,
+    errnos.EROFS: Status.NAMESPACE_WRITE_PROTECTED,
+    errnos.EBADF: Status.NAMESPACE_WRITE_PROTECTED,
+    errnos.EPERM: Status.NAMESPACE_WRITE_PROTECTED,
+    errnos.EOPNOTSUPP: Status.INVALID_OPCODE,
+}
+"""The status behind an errno of the block layer (Linux block/blk-core.c, nvme_error_status())."""
+
+
+class KernelNamespace:
+    """An active namespace of a controller that the kernel has: see KernelController.namespaces."""
+
+    def __init__(
+        self,
+        controller: KernelController,
+        block: NamespaceInfo,
+        info: IdentifyNamespace,
+        ids: NamespaceIds,
+        queue: Path,
+    ) -> None:
+        """queue: the block device's folder of that name in sysfs."""
+        self._controller = controller
+        self._queue = queue
+        self._limit = min(_PASSTHRU_PIECE, _passthru_bytes(queue))
+        self._file = _open(block.path)
+        self.block = block
+        """The block device."""
+        self.nsid = block.nsid
+        self.info = info
+        """Identify Namespace, as it was last read."""
+        self.ids = ids
+        """EUI64, NGUID, UUID and command set, as far as the controller gives them."""
+
+    def __repr__(self) -> str:
+        name = self.block.path
+        return f"<Namespace {self.nsid} of {self.blocks} blocks of {self.block_size} bytes, {name}>"
+
+    @property
+    def path(self) -> str:
+        """Of the block device."""
+        return self.block.path
+
+    @property
+    def block_size(self) -> int:
+        """Bytes of a logical block."""
+        return self.block.block_size
+
+    @property
+    def blocks(self) -> int:
+        """Logical blocks (NSZE)."""
+        return self.info.nsze
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        return self.blocks * self.block_size
+
+    # ---- data ----
+
+    async def read(self, lba: int, blocks: int, *, fua: bool = False) -> bytes:
+        """The bytes of blocks logical blocks from lba on."""
+        into = bytearray(self._length(lba, blocks))
+        await self.readinto(lba, into, fua=fua)
+        return bytes(into)
+
+    async def readinto(self, lba: int, buffer: Buffer, *, fua: bool = False) -> int:
+        """Fill a writable buffer of whole blocks from lba on; its length in bytes."""
+        with bytes_of(buffer) as view:
+            if view.readonly:
+                raise ValueError("a buffer to read into is writable")
+            blocks = self._blocks(lba, len(view))
+            await self._run("Read", lba, blocks, lambda: self._read(lba, view, fua))
+            return len(view)
+
+    async def write(self, lba: int, data: Buffer, *, fua: bool = False) -> None:
+        """Write whole blocks of data from lba on.  fua: each is stable before it completes."""
+        with bytes_of(data) as view:
+            blocks = self._blocks(lba, len(view))
+            await self._run("Write", lba, blocks, lambda: self._write(lba, view, fua))
+
+    async def compare(self, lba: int, data: Buffer) -> None:
+        """Compare blocks with data: NvmeError (Compare Failure) where they differ."""
+        with bytes_of(data) as view:
+            blocks = self._blocks(lba, len(view))
+            await self._run("Compare", lba, blocks, lambda: self._compare(lba, view))
+
+    # ---- without data ----
+
+    async def flush(self) -> None:
+        """Make stable what was completed before."""
+        await self._run("Flush", None, None, lambda: os.fsync(self._file))
+
+    async def write_zeroes(
+        self, lba: int, blocks: int, *, deallocate: bool = False, fua: bool = False
+    ) -> None:
+        """Set blocks to zeroes; deallocate: the controller may free them for it."""
+
+        def work() -> None:
+            if not deallocate:
+                self._ioctl(_BLKZEROOUT, lba, blocks)
+                if fua:
+                    os.fsync(self._file)
+                return
+            for first, count in pieces(lba, blocks, MAX_BLOCKS):
+                sqe = commands.write_zeroes(self.nsid, first, count, deallocate=True, fua=fua)
+                submit(self._file, IO, sqe, "Write Zeroes", lba=first, blocks=count)
+
+        self._length(lba, blocks)
+        await self._run("Write Zeroes", lba, blocks, work)
+
+    async def verify(self, lba: int, blocks: int) -> None:
+        """Have the controller read blocks without sending them: NvmeError where it cannot."""
+
+        def work() -> None:
+            most = min(MAX_BLOCKS, max(1, self._controller.max_transfer // self.block_size))
+            for first, count in pieces(lba, blocks, most):
+                sqe = commands.verify(self.nsid, first, count)
+                submit(self._file, IO, sqe, "Verify", lba=first, blocks=count)
+
+        self._length(lba, blocks)
+        await self._run("Verify", lba, blocks, work)
+
+    async def deallocate(self, ranges: Iterable[tuple[int, int]]) -> None:
+        """Tell that the data of (first block, blocks) ranges is needed no more."""
+        found = list(ranges)
+        for lba, blocks in found:
+            self._length(lba, blocks)
+        name = "Dataset Management (deallocate)"
+        end = max((lba + blocks for lba, blocks in found), default=0)
+
+        def work() -> None:
+            for lba, blocks in found:
+                self._ioctl(_BLKDISCARD, lba, blocks)
+
+        await self._run(name, None, None, work, end=end)
+
+    # ---- how ----
+
+    def _length(self, lba: int, blocks: int) -> int:
+        """Bytes of blocks; ValueError for a range that cannot be."""
+        if lba < 0 or blocks < 0 or lba + blocks > 1 << 64:
+            raise ValueError(f"there is no range of {blocks} blocks at LBA {lba}")
+        return blocks * self.block_size
+
+    def _blocks(self, lba: int, length: int) -> int:
+        """Blocks of a buffer; ValueError where it is not whole blocks."""
+        blocks, rest = divmod(length, self.block_size)
+        if rest:
+            raise ValueError(
+                f"{length} bytes are not whole blocks of {self.block_size} bytes of namespace "
+                f"{self.nsid}"
+            )
+        self._length(lba, blocks)
+        return blocks
+
+    async def _run(
+        self,
+        name: str,
+        lba: int | None,
+        blocks: int | None,
+        work: Callable[[], object],
+        *,
+        end: int | None = None,
+    ) -> None:
+        """Do work on a thread, within the namespace, and put its errors right."""
+        behind = (lba or 0) + (blocks or 0) if end is None else end
+
+        def guarded() -> None:
+            if behind > self.blocks and behind > self._grown():
+                raise NvmeError.of(
+                    name, Status.LBA_OUT_OF_RANGE | DNR,
+                    io=True, nsid=self.nsid, lba=lba, blocks=blocks,
+                )  # fmt: skip
+            try:
+                work()
+            except (NvmeError, KernelError, ConnectionLost):
+                raise
+            except OSError as error:
+                raise self._failed(error, name, lba, blocks) from None
+
+        await self._controller.on_thread(guarded)
+
+    def _grown(self) -> int:
+        """The blocks there are now: the kernel follows a namespace that is resized."""
+        with contextlib.suppress(OSError):
+            size = os.lseek(self._file, 0, os.SEEK_END)
+            self.info = replace(self.info, nsze=size // self.block_size)
+        return self.blocks
+
+    def _failed(
+        self, error: OSError, name: str, lba: int | None, blocks: int | None
+    ) -> NvmeError | ConnectionLost:
+        number = error.errno or 0
+        self._controller.check_usable()
+        status = _STATUS.get(number)
+        if number == errnos.ENODATA and name == "Write":
+            status = Status.WRITE_FAULT
+        if status is not None:
+            return NvmeError.of(name, status | DNR, io=True, nsid=self.nsid, lba=lba, blocks=blocks)
+        return ConnectionLost(
+            f"{name} in namespace {self.nsid} ({self.path}) failed: {error.strerror} "
+            f"({errno_name(number)}); dmesg has the kernel's reason"
+        )
+
+    def _read(self, lba: int, view: memoryview, fua: bool) -> None:
+        if fua:  # the block layer has no such read
+            self._passthru(lba, view, _reads_fua, "Read", into=True)
+            return
+        for offset, length in pieces(0, len(view), _PIECE):
+            at = lba * self.block_size + offset
+            with view[offset : offset + length] as part, self._direct(part) as (area, copied):
+                _whole(length, os.preadv(self._file, [area], at))
+                if copied:
+                    part[:] = area
+
+    def _write(self, lba: int, view: memoryview, fua: bool) -> None:
+        flags = os.RWF_DSYNC if fua else 0
+        for offset, length in pieces(0, len(view), _PIECE):
+            at = lba * self.block_size + offset
+            with view[offset : offset + length] as part, self._direct(part) as (area, copied):
+                if copied:
+                    area[:] = part
+                _whole(length, os.pwritev(self._file, [area], at, flags))
+
+    def _compare(self, lba: int, view: memoryview) -> None:
+        self._passthru(lba, view, commands.compare, "Compare", into=False)
+
+    def _passthru(
+        self,
+        lba: int,
+        view: memoryview,
+        build: Callable[[int, int, int], bytes],
+        name: str,
+        *,
+        into: bool,
+    ) -> None:
+        """Commands for the controller as they are, build(nsid, lba, blocks), a piece each."""
+        most = max(self._limit // self.block_size, 1) * self.block_size
+        for offset, length in pieces(0, len(view), most):
+            first, blocks = lba + offset // self.block_size, length // self.block_size
+            with KernelMemory(length) as memory:
+                if not into:
+                    memory[:] = view[offset : offset + length]
+                sqe = build(self.nsid, first, blocks)
+                submit(self._file, IO, sqe, name, memory, length, lba=first, blocks=blocks)
+                if into:
+                    view[offset : offset + length] = memory[:]
+
+    @contextlib.contextmanager
+    def _direct(self, part: memoryview) -> Iterator[tuple[memoryview, bool]]:
+        """A view that direct I/O takes: itself, or one of pages beside it that is to be copied."""
+        if is_aligned(part, self.block_size):
+            yield part, False
+            return
+        with KernelMemory(len(part)) as memory, memoryview(memory) as area:
+            yield area, True
+
+    def _ioctl(self, request: int, lba: int, blocks: int) -> None:
+        if blocks:
+            size = self.block_size
+            fcntl.ioctl(self._file, request, bytearray(_RANGE.pack(lba * size, blocks * size)))
+
+    def update(self, block: NamespaceInfo, info: IdentifyNamespace, ids: NamespaceIds) -> None:
+        """What was read anew."""
+        self.block, self.info, self.ids = block, info, ids
+
+    def close(self) -> None:
+        """Close the block device.  Idempotent."""
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+def _reads_fua(nsid: int, lba: int, blocks: int) -> bytes:
+    return commands.read(nsid, lba, blocks, fua=True)
+
+
+def _open(path: str) -> int:
+    """The block device, for direct I/O; for reading only where it cannot be written."""
+    flags = os.O_DIRECT | os.O_CLOEXEC
+    try:
+        try:
+            return os.open(path, os.O_RDWR | flags)
+        except OSError as error:
+            if error.errno not in (errnos.EROFS, errnos.EACCES, errnos.EPERM):
+                raise
+            return os.open(path, os.O_RDONLY | flags)
+    except OSError as error:
+        raise KernelError(f"cannot open {path}: {error.strerror}", errno=error.errno) from None
+
+
+def _whole(wanted: int, moved: int) -> None:
+    if moved != wanted:
+        raise OSError(errnos.EIO, f"{moved} of {wanted} bytes were moved")
+
+
+def _passthru_bytes(queue: Path) -> int:
+    """Bytes of a command that is passed on: the device's limit, each page a segment."""
+    limits = []
+    for name, unit in (("max_hw_sectors_kb", 1024), ("max_segments", 4096)):
+        with contextlib.suppress(OSError, ValueError):
+            limits.append(int((queue / name).read_text()) * unit)
+    return max(min(limits, default=_PASSTHRU_PIECE), 4096)

@@ -1,0 +1,262 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The kernel's NVMe devices, as sysfs shows them.
+
+A controller is class/nvme/nvme0.  Its namespaces are block devices: nvme0n1 in the controller's own
+folder, or, where the subsystem may have several controllers, a hidden path nvme0c0n1 there and one
+block device nvme0n1 for the subsystem (multipath).  Everything may vanish while it is read.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from nvmf.initiator.kernel.errors import KernelError
+from nvmf.initiator.kernel.system import System, names
+
+SECTOR = 512
+"""Bytes of a sector: the unit of size in sysfs, whatever the block size."""
+_CONTROLLER = re.compile(r"nvme\d+")
+_BLOCK = re.compile(r"nvme(\d+)(?:c\d+)?n(\d+)")
+_NOT_LIVE = ("dead", "deleting", "deleting (no IO)")
+
+
+@dataclass(frozen=True, slots=True)
+class NamespaceInfo:
+    """A block device of a namespace."""
+
+    name: str
+    """Of the block device: nvme0n1."""
+    path: str
+    """Of its node: /dev/nvme0n1."""
+    nsid: int
+    size: int
+    """Bytes."""
+    block_size: int
+    """Bytes of a logical block."""
+    metadata_size: int
+    used: int | None
+    """Bytes that are allocated, where the kernel tells (from Linux 6.8 on)."""
+    uuid: str | None
+    nguid: str | None
+    eui: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerInfo:
+    """A controller that the kernel has."""
+
+    name: str
+    """nvme0."""
+    path: str
+    folder: Path
+    """In sysfs."""
+    transport: str
+    """rdma, tcp, fc, loop, pcie."""
+    address: str
+    """As the kernel writes it: traddr=...,trsvcid=..."""
+    state: str
+    """new, connecting, live, resetting, deleting, dead."""
+    cntlid: int | None
+    subsysnqn: str
+    hostnqn: str | None
+    hostid: str | None
+    model: str
+    serial: str
+    firmware: str
+    numa_node: int | None
+    queue_count: int | None
+    """Queues, the admin queue among them."""
+    sqsize: int | None
+    kato: int | None
+    """Keep Alive Timeout: seconds."""
+    reconnect_delay: str | None
+    ctrl_loss_tmo: str | None
+    fast_io_fail_tmo: str | None
+    """Seconds, or off; as the kernel writes it, and so with the two above."""
+
+    @property
+    def place(self) -> dict[str, str]:
+        """The parts of the address."""
+        return dict(part.split("=", 1) for part in self.address.split(",") if "=" in part)
+
+    @property
+    def is_fabrics(self) -> bool:
+        """Whether it was connected, and can be disconnected."""
+        return self.transport != "pcie" and bool(self.transport)
+
+    @property
+    def is_live(self) -> bool:
+        """Whether it takes commands."""
+        return self.state == "live"
+
+    @property
+    def is_going(self) -> bool:
+        """Whether it is on its way out."""
+        return self.state in _NOT_LIVE
+
+
+@dataclass(frozen=True, slots=True)
+class SubsystemInfo:
+    """A subsystem, and the controllers through which the kernel reaches it."""
+
+    name: str
+    """nvme-subsys0."""
+    nqn: str
+    model: str
+    serial: str
+    firmware: str
+    policy: str | None
+    """How paths are chosen."""
+    controllers: tuple[ControllerInfo, ...]
+    namespaces: tuple[NamespaceInfo, ...]
+
+
+def controllers(system: System) -> list[ControllerInfo]:
+    """All controllers, by number."""
+    found = [controller(name, system) for name in _in_order(system.controllers())]
+    return [one for one in found if one]
+
+
+def controller(name: str, system: System) -> ControllerInfo | None:
+    """One controller by its name; None where it is not there."""
+    folder = system.sysfs / "class" / "nvme" / name
+    nqn = _text(folder / "subsysnqn")
+    if not _CONTROLLER.fullmatch(name) or nqn is None:
+        return None
+    return ControllerInfo(
+        name=name,
+        path=str(system.dev / name),
+        folder=folder,
+        transport=_text(folder / "transport") or "",
+        address=_text(folder / "address") or "",
+        state=_text(folder / "state") or "",
+        cntlid=_number(folder / "cntlid"),
+        subsysnqn=nqn,
+        hostnqn=_text(folder / "hostnqn"),
+        hostid=_text(folder / "hostid"),
+        model=_text(folder / "model") or "",
+        serial=_text(folder / "serial") or "",
+        firmware=_text(folder / "firmware_rev") or "",
+        numa_node=_number(folder / "numa_node"),
+        queue_count=_number(folder / "queue_count"),
+        sqsize=_number(folder / "sqsize"),
+        kato=_number(folder / "kato"),
+        reconnect_delay=_text(folder / "reconnect_delay"),
+        ctrl_loss_tmo=_text(folder / "ctrl_loss_tmo"),
+        fast_io_fail_tmo=_text(folder / "fast_io_fail_tmo"),
+    )
+
+
+def subsystems(system: System) -> list[SubsystemInfo]:
+    """All subsystems, by number."""
+    root = system.sysfs / "class" / "nvme-subsystem"
+    found = []
+    for name in _in_order(names(root)):
+        folder = root / name
+        nqn = _text(folder / "subsysnqn")
+        if nqn is None:
+            continue
+        within = [controller(one, system) for one in _in_order(names(folder))]
+        members = tuple(one for one in within if one)
+        blocks = {b.name: b for one in members for b in namespaces(one, system)}
+        found.append(
+            SubsystemInfo(
+                name=name,
+                nqn=nqn,
+                model=_text(folder / "model") or "",
+                serial=_text(folder / "serial") or "",
+                firmware=_text(folder / "firmware_rev") or "",
+                policy=_text(folder / "iopolicy"),
+                controllers=members,
+                namespaces=tuple(sorted(blocks.values(), key=lambda block: block.nsid)),
+            )
+        )
+    return found
+
+
+def namespaces(one: ControllerInfo, system: System) -> list[NamespaceInfo]:
+    """The block devices of a controller's namespaces, by NSID."""
+    found = []
+    for entry in names(one.folder):
+        match = _BLOCK.fullmatch(entry)
+        if not match:
+            continue
+        # A hidden path nvme0c1n2 belongs to the subsystem's block device nvme0n2.
+        block = _block(f"nvme{match[1]}n{match[2]}", one, entry, system)
+        if block:
+            found.append(block)
+    return sorted(found, key=lambda block: block.nsid)
+
+
+def _block(name: str, one: ControllerInfo, entry: str, system: System) -> NamespaceInfo | None:
+    """A block device that is there with all that it takes to be used."""
+    folder = system.sysfs / "class" / "block" / name
+    sectors, block_size = _number(folder / "size"), _number(folder / "queue/logical_block_size")
+    nsid = _number(folder / "nsid") or _number(one.folder / entry / "nsid")
+    node = system.dev / name
+    if sectors is None or block_size is None or nsid is None or not node.exists():
+        return None
+    used = _number(folder / "nuse")
+    return NamespaceInfo(
+        name=name,
+        path=str(node),
+        nsid=nsid,
+        size=sectors * SECTOR,
+        block_size=block_size,
+        metadata_size=_number(folder / "metadata_bytes") or 0,
+        used=None if used is None else used * block_size,
+        uuid=_identifier(folder / "uuid"),
+        nguid=_identifier(folder / "nguid"),
+        eui=_identifier(folder / "eui"),
+    )
+
+
+def delete(one: ControllerInfo) -> None:
+    """Disconnect; blocks until the controller is gone.  Idempotent."""
+    try:
+        file = os.open(one.folder / "delete_controller", os.O_WRONLY)
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    except PermissionError:
+        raise KernelError(
+            f"cannot disconnect {one.name} ({one.subsysnqn}): this takes root: try sudo"
+        ) from None
+    try:
+        os.write(file, b"1")
+    except OSError as error:
+        if one.folder.exists():
+            raise KernelError(
+                f"cannot disconnect {one.name} ({one.subsysnqn}): {error.strerror}; see dmesg",
+                errno=error.errno,
+            ) from None
+    finally:
+        os.close(file)
+
+
+def _in_order(found: frozenset[str] | list[str]) -> list[str]:
+    """By the number in the name: nvme2 before nvme10."""
+    return sorted(found, key=lambda name: [int(n) for n in re.findall(r"\d+", name)])
+
+
+def _text(path: Path) -> str | None:
+    try:
+        return path.read_text(errors="replace").strip()
+    except OSError:
+        return None
+
+
+def _number(path: Path) -> int | None:
+    text = _text(path)
+    try:
+        return None if text is None else int(text)
+    except ValueError:
+        return None
+
+
+def _identifier(path: Path) -> str | None:
+    """An identifier that is not all zeroes."""
+    text = (_text(path) or "").replace(" ", "")
+    return text if text.strip("0-") else None

@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Arguments of the commands that have the kernel connect: nvme-cli's, for RDMA."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import replace
+from typing import Any
+
+from nvmf.cli.common import (
+    UsageError,
+    add_identity_arguments,
+    add_secret_arguments,
+    number_argument,
+)
+from nvmf.initiator import TransportId
+from nvmf.initiator.hostfiles import Endpoint, HostFileError
+from nvmf.initiator.identity import host_identity
+from nvmf.initiator.kernel.host import resolve
+from nvmf.initiator.kernel.options import FabricsOptions, kernel_words
+
+_NUMBERS = (
+    ("-i", "--nr-io-queues", "N", "I/O queues (default: one a CPU)"),
+    ("-W", "--nr-write-queues", "N", "queues for writes alone, beside those (default: none)"),
+    ("-P", "--nr-poll-queues", "N", "queues that are polled (default: none)"),
+    ("-Q", "--queue-size", "N", "entries of an I/O queue (default: 128)"),
+    ("-k", "--keep-alive-tmo", "SECONDS", "keep-alive timeout (default: 5)"),
+    ("-c", "--reconnect-delay", "SECONDS", "between attempts to reconnect (default: 10)"),
+    (
+        "-l",
+        "--ctrl-loss-tmo",
+        "SECONDS",
+        "give a lost controller up after this time, -1 for never (default: 600)",
+    ),
+    (
+        "-F",
+        "--fast-io-fail-tmo",
+        "SECONDS",
+        "fail I/O of a lost controller after this time, -1 for never (default: -1)",
+    ),
+    ("-T", "--tos", "TOS", "type of service of the connections, 0 to 255"),
+)
+_WORDS = [long.removeprefix("--").replace("-", "_") for _, long, _, _ in _NUMBERS]
+_OTHERS = (
+    "hostnqn",
+    "hostid",
+    "host_traddr",
+    "duplicate_connect",
+    "disable_sqflow",
+    "dhchap_secret",
+    "dhchap_ctrl_secret",
+    "dhchap_secret_file",
+    "dhchap_ctrl_secret_file",
+)
+
+
+def add_connect_arguments(parser: argparse.ArgumentParser) -> None:
+    """How to connect; what is not given is left to the kernel."""
+    group = parser.add_argument_group("as whom, and how")
+    group.add_argument("-w", "--host-traddr", metavar="ADDRESS", help="source address")
+    add_identity_arguments(group)
+    group.add_argument(
+        "-I", "--hostid", metavar="UUID", help="identifier of this host (default: /etc/nvme/hostid)"
+    )
+    for short, long, metavar, what in _NUMBERS:
+        names = [short, long] + (["--fast_io_fail_tmo"] if short == "-F" else [])
+        group.add_argument(*names, metavar=metavar, type=_number, help=what)
+    group.add_argument(
+        "-D",
+        "--duplicate-connect",
+        action="store_true",
+        default=None,
+        help="connect although this host is connected there already",
+    )
+    group.add_argument(
+        "-d",
+        "--disable-sqflow",
+        action="store_true",
+        default=None,
+        help="no SQ flow control",
+    )
+    add_secret_arguments(parser)
+
+
+def _number(text: str) -> int:
+    """A whole number, -1 among them; for argparse."""
+    return -1 if text.strip() == "-1" else number_argument(text)
+
+
+def fabrics_options(args: argparse.Namespace, place: TransportId) -> FabricsOptions:
+    """What to write for these arguments; UsageError where one cannot be.
+
+    Flags count before the options of the URL.
+    """
+    given = _given(args)
+    try:
+        return _options(place, kernel_words({**place.options, **given}))
+    except ValueError as error:
+        said = str(error)
+        name = said.split(" ", 1)[0].rstrip(":")
+        if name in given:
+            said = f"--{name.replace('_', '-')}{said.removeprefix(name)}"
+        raise UsageError(said) from None
+
+
+def endpoint_options(args: argparse.Namespace, endpoint: Endpoint) -> FabricsOptions:
+    """What to write for a controller that a host file names, or for those in its discovery log.
+
+    Flags count before the file.  HostFileError where a value cannot be.
+    """
+    place = endpoint.place()
+    found = endpoint.found_subsystem if endpoint.discovery else endpoint.parameters
+    texts = {name: getattr(endpoint, name) for name in ("hostnqn", "hostid", "host_traddr")}
+    words = {name.replace("-", "_"): value for name, value in found.items()}
+    try:
+        known = {name: value for name, value in words.items() if name in (*_WORDS, *_OTHERS)}
+        return _options(place, kernel_words({**known, **texts, **_given(args)}))
+    except ValueError as error:
+        raise HostFileError(f"{endpoint.source}: {error}") from None
+
+
+def _given(args: argparse.Namespace) -> dict[str, Any]:
+    flags = {name: getattr(args, name) for name in (*_WORDS, *_OTHERS)}
+    return {name: value for name, value in flags.items() if value is not None}
+
+
+def _options(place: TransportId, values: dict[str, Any]) -> FabricsOptions:
+    identity = host_identity(values.get("hostnqn"), values.get("hostid"))
+    values = {**values, "hostnqn": identity.nqn, "hostid": str(identity.id)}
+    # Looked at before a name is looked up.
+    checked = FabricsOptions(traddr="::", trsvcid=place.trsvcid, nqn=place.subnqn, **values)
+    return replace(checked, traddr=resolve(place.traddr, place.trsvcid))

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""`nvmeof connect`: one subsystem, through the kernel."""
+
+from __future__ import annotations
+
+import argparse
+
+from nvmf.cli.common import (
+    EXIT_OK,
+    CliError,
+    Subparsers,
+    UsageError,
+    add_command,
+    where_of,
+)
+from nvmf.cli.kernel.arguments import add_connect_arguments, fabrics_options
+from nvmf.cli.kernel.words import connected_fields, print_blocks
+from nvmf.cli.output import print_json
+from nvmf.initiator.kernel.host import READY_SECONDS, Connected
+from nvmf.initiator.kernel.host import connect as connect_kernel
+from nvmf.initiator.kernel.system import System
+from nvmf.initiator.transport_id import DEFAULT_PORT
+
+
+def add_commands(subparsers: Subparsers) -> None:
+    """connect."""
+    parser = add_command(
+        subparsers,
+        "connect",
+        connect,
+        "connect the kernel to a subsystem, and wait for its block devices",
+        "Takes root, Linux's nvme-rdma, and an RDMA device that reaches the target.\n\n"
+        "example: nvmeof connect -t rdma -a 192.0.2.1 -s 4420 -n nqn.2026-01.example:disk",
+    )
+    add_where_arguments(parser)
+    parser.add_argument("-n", "--nqn", metavar="NQN", help="NQN of the subsystem")
+    add_connect_arguments(parser)
+
+
+def add_where_arguments(parser: argparse.ArgumentParser) -> None:
+    """The port of a target, as a URL or with flags."""
+    group = parser.add_argument_group("where the target is")
+    group.add_argument(
+        "url",
+        nargs="?",
+        metavar="URL",
+        help="nvme+rdma://HOST:PORT/NQN?OPTION=VALUE, in the place of the flags",
+    )
+    group.add_argument(
+        "-t", "--transport", choices=("rdma",), default="rdma", help="rdma is all there is"
+    )
+    group.add_argument("-a", "--traddr", metavar="HOST", help="address or name of the target")
+    group.add_argument(
+        "-s", "--trsvcid", metavar="PORT", help=f"port of the target (default: {DEFAULT_PORT})"
+    )
+
+
+def connect(args: argparse.Namespace) -> int:
+    """Connect, wait, print."""
+    if args.url is None and args.nqn is None:
+        raise UsageError("give the NQN of the subsystem with -n; nvmeof discover lists them")
+    place = where_of(args)
+    found = connect_kernel(fabrics_options(args, place), System())
+    if args.output_format == "json":
+        print_json(connected_fields(found))
+    else:
+        print(f"connected {found.controller.path} to {found.controller.subsysnqn}")
+        if found.namespaces:
+            print_blocks(found.namespaces)
+    complain_of_missing(found)
+    return EXIT_OK
+
+
+def complain_of_missing(found: Connected) -> None:
+    """CliError where a namespace got no block device."""
+    if found.missing:
+        listed = ", ".join(str(nsid) for nsid in found.missing)
+        raise CliError(
+            f"{found.controller.name} is connected, but no block device came within "
+            f"{READY_SECONDS:g} s for namespace {listed}; see dmesg"
+        )

@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""`nvmeof connect-all`: every subsystem that discovery offers, through the kernel."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from typing import Any
+
+from nvmf.cli.common import (
+    EXIT_FAILED,
+    EXIT_OK,
+    CliError,
+    Subparsers,
+    UsageError,
+    add_command,
+    where_of,
+)
+from nvmf.cli.kernel.arguments import (
+    add_connect_arguments,
+    endpoint_options,
+    fabrics_options,
+)
+from nvmf.cli.kernel.connect import add_where_arguments
+from nvmf.cli.kernel.words import connected_fields, print_blocks
+from nvmf.cli.output import print_json, print_table
+from nvmf.engine import EngineError
+from nvmf.initiator import (
+    ConnectionLost,
+    ConnectOptions,
+    KernelError,
+    NvmeError,
+    TransportId,
+    discover,
+)
+from nvmf.initiator.hostfiles import HostFileError, configured
+from nvmf.initiator.kernel.connect_all import ConnectAll, Outcome, ReadLog
+from nvmf.initiator.kernel.discovery import discovery_log
+from nvmf.initiator.kernel.options import FabricsOptions
+from nvmf.initiator.kernel.system import System
+from nvmf.spec.fabrics import DiscoveryEntry
+
+
+def add_commands(subparsers: Subparsers) -> None:
+    """connect-all."""
+    parser = add_command(
+        subparsers,
+        "connect-all",
+        connect_all,
+        "connect the kernel to all that a port offers to this host, referrals followed",
+        "Without an address it connects what /etc/nvme says: nvme-fabrics.conf, or config.json\n"
+        "and discovery.conf.  What is connected already is left as it is.  It takes root.\n\n"
+        "example: nvmeof connect-all -t rdma -a 192.0.2.1",
+    )
+    add_where_arguments(parser)
+    add_connect_arguments(parser)
+    parser.add_argument(
+        "--device",
+        choices=("kernel", "iwarp", "system", "auto"),
+        default="kernel",
+        help="who reads the discovery log: the kernel, or the client on one of its devices "
+        "(default: kernel)",
+    )
+
+
+def connect_all(args: argparse.Namespace) -> int:
+    """Discover, connect, print."""
+    system = System()
+    read_log: ReadLog = lambda options: discovery_log(options, system)  # noqa: E731
+    if args.device != "kernel":
+        read_log = lambda options: _by_client(options, args.device)  # noqa: E731
+    work = ConnectAll(read_log, system)
+    failed: list[KernelError] = []
+    for options, is_port in _wanted(args, system):
+        try:
+            if is_port:
+                work.run(options)
+            else:
+                work.one(options)
+        except KernelError as error:
+            failed.append(error)
+    if failed and not work.outcomes:
+        raise CliError("; ".join(str(error) for error in failed))
+    _print(work.outcomes, args.output_format == "json")
+    failed += [outcome.error for outcome in work.outcomes if outcome.error]
+    if failed:
+        raise CliError("; ".join(str(error) for error in failed))
+    missing = [o for o in work.outcomes if o.connected and o.connected.missing]
+    return EXIT_FAILED if missing else EXIT_OK
+
+
+def _wanted(args: argparse.Namespace, system: System) -> list[tuple[FabricsOptions, bool]]:
+    """What to connect, and whether it is a port to ask or a subsystem itself."""
+    if args.url is not None or args.traddr is not None:
+        return [(fabrics_options(args, where_of(args, need_nqn=False)), True)]
+    try:
+        endpoints = [one for one in configured(folder=system.etc) if one.transport == "rdma"]
+        if not endpoints:
+            raise UsageError(
+                f"give the target: a URL, or -a ADDRESS; {system.etc} names no controller on RDMA"
+            )
+        return [(endpoint_options(args, one), one.discovery) for one in endpoints]
+    except HostFileError as error:
+        raise CliError(str(error)) from None
+
+
+def _by_client(options: FabricsOptions, device: Any) -> list[DiscoveryEntry]:
+    """The discovery log, read by the client in this process."""
+    wanted = ConnectOptions(
+        kato=0,
+        device=device,
+        hostnqn=options.hostnqn,
+        hostid=options.hostid,
+        host_traddr=options.host_traddr,
+    )
+    place = TransportId(options.traddr, options.trsvcid)
+    try:
+        return asyncio.run(discover(place, wanted))
+    except (EngineError, NvmeError, ConnectionLost) as error:
+        raise KernelError(str(error)) from None
+
+
+def _print(outcomes: list[Outcome], as_json: bool) -> None:
+    if as_json:
+        print_json([_fields(outcome) for outcome in outcomes])
+        return
+    rows = [
+        (o.options.nqn, o.options.traddr, o.options.trsvcid, o.device or "-", o.result.value)
+        for o in outcomes
+    ]
+    print_table(("NQN", "Address", "Port", "Device", "Result"), rows)
+    blocks = [block for o in outcomes if o.connected for block in o.connected.namespaces]
+    if blocks:
+        print()
+        print_blocks(blocks)
+
+
+def _fields(outcome: Outcome) -> dict[str, Any]:
+    fields: dict[str, Any] = {
+        "subsysnqn": outcome.options.nqn,
+        "traddr": outcome.options.traddr,
+        "trsvcid": outcome.options.trsvcid,
+        "result": outcome.result.value,
+        "device": outcome.device,
+        "error": str(outcome.error) if outcome.error else None,
+    }
+    if outcome.connected:
+        fields |= connected_fields(outcome.connected)
+    return fields

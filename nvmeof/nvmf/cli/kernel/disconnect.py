@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""`nvmeof disconnect` and `disconnect-all`: have the kernel let go."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import PurePath
+
+from nvmf.cli.common import EXIT_OK, CliError, Subparsers, UsageError, add_command
+from nvmf.cli.output import print_json
+from nvmf.initiator.kernel import sysfs
+from nvmf.initiator.kernel.errors import KernelError
+from nvmf.initiator.kernel.sysfs import ControllerInfo
+from nvmf.initiator.kernel.system import System
+
+
+def add_commands(subparsers: Subparsers) -> None:
+    """disconnect, disconnect-all."""
+    parser = add_command(
+        subparsers,
+        "disconnect",
+        disconnect,
+        "disconnect the kernel from a subsystem",
+        "What is written to a mounted file system and not yet stored is lost: unmount it first.\n\n"
+        "example: nvmeof disconnect -n nqn.2026-01.example:disk",
+    )
+    parser.add_argument("-n", "--nqn", metavar="NQN", help="all controllers of this subsystem")
+    parser.add_argument(
+        "-d", "--device", metavar="DEVICE", help="controllers by their device: nvme0, or several"
+    )
+    parser = add_command(
+        subparsers,
+        "disconnect-all",
+        disconnect_all,
+        "disconnect the kernel from all that it is connected to over a fabric",
+    )
+    parser.add_argument(
+        "-t", "--transport", metavar="TRANSPORT", help="only those over this transport, as rdma"
+    )
+
+
+def disconnect(args: argparse.Namespace) -> int:
+    """By NQN or by device."""
+    if bool(args.nqn) == bool(args.device):
+        raise UsageError("give the subsystem with -n, or the controller with -d")
+    system = System()
+    there = sysfs.controllers(system)
+    if args.nqn:
+        found = [one for one in there if one.subsysnqn == args.nqn and one.is_fabrics]
+        if not found:
+            raise CliError(f"the kernel is not connected to {args.nqn}; see nvmeof list-subsys")
+    else:
+        found = [_by_name(name, there, system) for name in args.device.split(",")]
+    return _disconnect(found, args.output_format == "json")
+
+
+def _by_name(name: str, there: list[ControllerInfo], system: System) -> ControllerInfo:
+    short = PurePath(name.strip()).name
+    for one in there:
+        if one.name == short:
+            if not one.is_fabrics:
+                raise CliError(f"{one.path} is not connected over a fabric: {one.transport}")
+            return one
+    raise CliError(f"there is no controller {short!r}; see nvmeof list-subsys")
+
+
+def disconnect_all(args: argparse.Namespace) -> int:
+    """All of a fabric."""
+    found = [
+        one
+        for one in sysfs.controllers(System())
+        if one.is_fabrics and args.transport in (None, one.transport)
+    ]
+    return _disconnect(found, args.output_format == "json")
+
+
+def _disconnect(found: list[ControllerInfo], as_json: bool) -> int:
+    done, failed = [], []
+    for one in found:
+        try:
+            sysfs.delete(one)
+            done.append(one)
+        except KernelError as error:
+            failed.append(str(error))
+    if as_json:
+        print_json({"disconnected": [{"device": o.name, "subsysnqn": o.subsysnqn} for o in done]})
+    else:
+        for one in done:
+            print(f"disconnected {one.path} from {one.subsysnqn}")
+        if not found:
+            print("nothing is connected")
+    if failed:
+        raise CliError("; ".join(failed))
+    return EXIT_OK
