@@ -196,6 +196,7 @@ static int create_ibqp(struct target_qpair *qp, char *err, size_t len)
 	if (!qp->rcq)
 		return -EIO;
 	init.send_cq = init.recv_cq = qp->rcq->cq;
+	errno = 0;	/* some providers fail without it */
 	rc = qp->verbs->create_qp(qp->id, qp->dev->pd, &init);
 	if (rc) {	/* perhaps it has no inline data */
 		init.cap.max_inline_data = 0;
@@ -205,7 +206,8 @@ static int create_ibqp(struct target_qpair *qp, char *err, size_t len)
 	if (rc) {
 		rc = -errno;
 		snprintf(err, len, "queue %u: create_qp (%u receives, %u sends): %s",
-			 qp->options.qid, qp->options.recv_depth, qp->sq_count, strerror(-rc));
+			 qp->options.qid, qp->options.recv_depth, qp->sq_count,
+			 rc ? strerror(-rc) : "the device does not say why");
 		return rc ? rc : -EIO;
 	}
 	/*

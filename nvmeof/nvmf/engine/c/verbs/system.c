@@ -3,9 +3,10 @@
  * The verbs table of the libraries' devices.  Owns the two library handles and the table, made once on
  * whichever thread asks first and kept for the life of the process.
  */
-#include "verbs.h"
+#include "siw.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -19,12 +20,41 @@ static char reason[512];
 static bool usable;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-/* The calls that are macros over others in <infiniband/verbs.h>. */
+/* The calls that are macros over others in <infiniband/verbs.h>, or that need more done. */
 static struct ibv_mr *(*real_reg_mr)(struct ibv_pd *pd, void *addr, size_t length, int access);
 static struct ibv_mr *(*real_reg_mr_iova2)(struct ibv_pd *pd, void *addr, size_t length,
 					   uint64_t iova, unsigned int access);
 static int (*real_query_port)(struct ibv_context *context, uint8_t port,
 			      struct _compat_ibv_port_attr *attr);
+
+static struct ibv_pd *(*real_alloc_pd)(struct ibv_context *context);
+static int (*real_dealloc_pd)(struct ibv_pd *pd);
+
+/* A protection domain comes before all else that is made on a context, and goes after it. */
+static struct ibv_pd *alloc_pd(struct ibv_context *context)
+{
+	struct ibv_pd *pd;
+
+	siw_guard(&table, context);
+	pd = real_alloc_pd(context);
+	if (!pd) {
+		int saved = errno;
+
+		siw_unguard(&table, context);
+		errno = saved;
+	}
+	return pd;
+}
+
+static int dealloc_pd(struct ibv_pd *pd)
+{
+	struct ibv_context *context = pd->context;
+	int rc = real_dealloc_pd(pd);
+
+	if (!rc)
+		siw_unguard(&table, context);
+	return rc;
+}
 
 /* Flags of the optional range are for the newer call alone, which drops what the kernel lacks. */
 static struct ibv_mr *reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access)
@@ -61,8 +91,8 @@ static const struct symbol ibverbs[] = {
 	{ "ibv_query_device", &table.query_device },
 	{ "ibv_query_port", &real_query_port },
 	{ "ibv_query_gid", &table.query_gid },
-	{ "ibv_alloc_pd", &table.alloc_pd },
-	{ "ibv_dealloc_pd", &table.dealloc_pd },
+	{ "ibv_alloc_pd", &real_alloc_pd },
+	{ "ibv_dealloc_pd", &real_dealloc_pd },
 	{ "ibv_reg_mr", &real_reg_mr },
 	{ "ibv_dereg_mr", &table.dereg_mr },
 	{ "ibv_create_comp_channel", &table.create_comp_channel },
@@ -127,6 +157,8 @@ static void fill(void)
 		return;
 	f = dlsym(handle, "ibv_reg_mr_iova2");	/* rdma-core 28 and later */
 	memcpy(&real_reg_mr_iova2, &f, sizeof(f));
+	table.alloc_pd = alloc_pd;
+	table.dealloc_pd = dealloc_pd;
 	table.reg_mr = reg_mr;
 	table.query_port = query_port;
 	usable = true;
