@@ -20,6 +20,7 @@ from nvmf.spec.opcodes import FeatureId
 from nvmf.spec.properties import Property
 from nvmf.spec.status import DNR, Status
 from nvmf.target import connection as connection_module
+from nvmf.target import connections as connections_module
 from nvmf.target import edit
 from nvmf.target import server as server_module
 from nvmf.target.server import Listening, Server
@@ -223,6 +224,51 @@ async def test_a_lost_admin_queue_ends_its_others_only() -> None:
         assert done.result is not None
         assert done.result[0] == 0
         assert lab.server.connections == 1
+
+
+async def test_the_connection_manager_names_an_end(caplog: pytest.LogCaptureFixture) -> None:
+    """The device gives back a queue pair's work and no reason before the event that has one."""
+    caplog.set_level("INFO", "nvmf.target")
+    async with running() as lab:
+        admin = await lab.host()
+        lab.engine.target.put(lab.engine.Closed(admin, ""))
+        await settle()
+        assert "closed" not in caplog.text
+        admin.gone = True
+        lab.engine.channels["iwarp"].put(QpairEvent(admin, "DISCONNECTED"))
+        await settle()
+        assert "closed: the peer disconnected" in caplog.text
+        assert admin.destroyed
+        lab.engine.channels["iwarp"].put(QpairEvent(admin, "TIMEWAIT_EXIT"))
+        await settle()
+
+
+async def test_an_end_that_is_named_before_it_is_seen(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "nvmf.target")
+    async with running() as lab:
+        admin = await lab.host()
+        lab.engine.closing_works = False
+        lab.engine.channels["iwarp"].put(QpairEvent(admin, "DISCONNECTED"))
+        await settle()
+        lab.engine.target.put(lab.engine.Closed(admin, ""))
+        await settle()
+        assert "closed: the peer disconnected" in caplog.text
+        assert admin.destroyed
+        lab.engine.closing_works = True
+
+
+async def test_an_end_that_nobody_names(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections_module, "_NAMING_GRACE", 0.0)
+    caplog.set_level("INFO", "nvmf.target")
+    async with running() as lab:
+        admin = await lab.host()
+        admin.gone = True
+        lab.engine.target.put(lab.engine.Closed(admin, ""))
+        while not admin.destroyed:
+            await settle()
+        assert "closed: the connection was lost" in caplog.text
 
 
 async def test_harmless_events_do_nothing() -> None:

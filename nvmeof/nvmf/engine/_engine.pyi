@@ -236,7 +236,8 @@ class Closed:
     @property
     def qpair(self) -> Qpair: ...
     @property
-    def reason(self) -> str: ...
+    def reason(self) -> str:
+        """Why, or "" where the device does not know: the connection manager may."""
 
 @final
 class Retired:

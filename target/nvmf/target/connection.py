@@ -42,6 +42,8 @@ class Connection:
     auth_timer: asyncio.TimerHandle | None = None
     """Authentication that stalls."""
     closed: bool = False
+    peer_left: bool = False
+    """The connection manager has told that the host disconnected."""
 
     def cancel_timers(self) -> None:
         """Nothing more is to happen by itself."""
@@ -101,20 +103,15 @@ class Dispatcher:
             self.flush(controller)
 
     def closed(self, connection: Connection, reason: str) -> None:
-        """The connection has ended: nothing of it stays."""
-        queue, qpair = connection.queue, connection.qpair
+        """The connection has ended: nothing of it stays.
+
+        Where there is no reason yet, the queue pair does, until forget() is told one.
+        """
+        queue = connection.queue
         connection.closed = True
         connection.cancel_timers()
-        stats = qpair.stats
-        log.info(
-            "%s: closed: %s (%d commands, %d errors, %d malformed, %d bytes read, %d written)",
-            queue,
-            reason,
-            *(
-                stats.get(name, 0)
-                for name in ("commands", "errors", "malformed", "read_bytes", "write_bytes")
-            ),
-        )
+        if reason:
+            self._tell(connection, reason)
         for request, completion in self.core.closed(queue):
             command: Any = request.token
             connection.outstanding.discard(command)
@@ -123,8 +120,30 @@ class Dispatcher:
         if controller is not None and queue is controller.admin:
             log.info("%s: gone", controller)
         self.drop(connection)
-        qpair.cookie = None
-        qpair.destroy()
+        if reason:
+            self._destroy(connection)
+
+    def forget(self, connection: Connection, reason: str) -> None:
+        """Why a connection that closed without a reason has ended."""
+        self._tell(connection, reason)
+        self._destroy(connection)
+
+    def _tell(self, connection: Connection, reason: str) -> None:
+        stats = connection.qpair.stats
+        log.info(
+            "%s: closed: %s (%d commands, %d errors, %d malformed, %d bytes read, %d written)",
+            connection.queue,
+            reason,
+            *(
+                stats.get(name, 0)
+                for name in ("commands", "errors", "malformed", "read_bytes", "write_bytes")
+            ),
+        )
+
+    def _destroy(self, connection: Connection) -> None:
+        connection.qpair.cookie = None
+        connection.qpair.destroy()
+        controller = connection.queue.controller
         if controller is not None:
             self.core.tidy(controller.subsystem)
 

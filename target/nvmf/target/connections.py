@@ -18,6 +18,11 @@ from nvmf.target.queue import Queue
 log = logging.getLogger("nvmf.target")
 
 _HARMLESS = {"ESTABLISHED", "TIMEWAIT_EXIT", "CONNECT_RESPONSE"}
+_LEFT, _LOST = "the peer disconnected", "the connection was lost"
+_NAMING_GRACE = 30.0
+"""Seconds that the connection manager has to say how a connection ended, where its device did not:
+iWARP adapters give back the work of a queue pair before the event that says why.  Nothing but the
+queue pair waits for it."""
 
 
 class Connections:
@@ -41,6 +46,7 @@ class Connections:
         """Admin and I/O queues that a reactor has had."""
         self._commands = [0] * target.reactors
         """Of queue pairs that have gone."""
+        self._unnamed: dict[Connection, asyncio.TimerHandle] = {}
 
     def __len__(self) -> int:
         return len(self._connections)
@@ -72,17 +78,33 @@ class Connections:
         """An event of a device's channel."""
         if isinstance(event, self._engine.ConnectRequest):
             self._connect_request(event)
+        elif event.qpair.cookie in self._unnamed:
+            if event.name == "DISCONNECTED":
+                self._name(event.qpair.cookie, _LEFT)
         elif event.name not in _HARMLESS:
-            event.qpair.disconnect(peer_left=event.name == "DISCONNECTED")
+            left = event.name == "DISCONNECTED"
+            if event.qpair.cookie is not None:
+                event.qpair.cookie.peer_left |= left
+            event.qpair.disconnect(peer_left=left)
 
     def closed(self, connection: Connection, reason: str) -> None:
-        """The engine has ended it."""
+        """The engine has ended it; with no reason, the connection manager may still give one."""
         self._connections.discard(connection)
         self._load[connection.reactor] -= 1
         self._commands[connection.reactor] += connection.qpair.stats.get("commands", 0)
+        if not reason and (connection.peer_left or self.stopping):
+            reason = _LEFT if connection.peer_left else _LOST
         self._dispatcher.closed(connection, reason)
+        if not reason:
+            loop = asyncio.get_running_loop()
+            timer = loop.call_later(_NAMING_GRACE, self._name, connection, _LOST)
+            self._unnamed[connection] = timer
         if not self._connections:
             self.quiet.set()
+
+    def _name(self, connection: Connection, reason: str) -> None:
+        self._unnamed.pop(connection).cancel()
+        self._dispatcher.forget(connection, reason)
 
     def disconnect(self, port: OpenPort) -> None:
         """Begin the end of every connection that came by a port."""
@@ -92,6 +114,8 @@ class Connections:
 
     def disconnect_all(self) -> None:
         """Begin the end of every connection."""
+        for connection in list(self._unnamed):
+            self._name(connection, _LOST)
         for connection in self._connections:
             connection.qpair.disconnect()
 

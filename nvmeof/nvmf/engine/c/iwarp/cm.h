@@ -46,6 +46,7 @@ struct iw_id {
 	bool afonly, bound, polled;	/* polled: fd is in the helper's epoll */
 	int tos;			/* -1: not set */
 	uint64_t deadline;		/* ns, 0 for none */
+	uint32_t patience_ms;		/* that of resolve_route: a connect may take as long */
 	struct iw_id *next, **prev;	/* all ids */
 	struct iw_id *timed_next, **timed_prev;	/* those with a deadline, oldest first */
 	struct iw_id *listener;

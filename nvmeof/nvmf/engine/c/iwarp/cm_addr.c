@@ -176,9 +176,9 @@ int iw_resolve_route(struct rdma_cm_id *rid, int timeout_ms)
 	struct iw_id *id = (struct iw_id *)rid;
 	int rc = 0;
 
-	(void)timeout_ms;
 	pthread_mutex_lock(&iw_cm_lock);
 	if (id->state == IW_ID_ADDR) {
+		id->patience_ms = timeout_ms > 0 ? (uint32_t)timeout_ms : 0;
 		id->state = IW_ID_ROUTE;
 		iw_event_post(id, RDMA_CM_EVENT_ROUTE_RESOLVED, 0, NULL);
 	} else {

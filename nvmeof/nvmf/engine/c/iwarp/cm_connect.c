@@ -114,7 +114,9 @@ int iw_connect(struct rdma_cm_id *rid, struct rdma_conn_param *param)
 		goto out;
 	id->polled = !id->err;
 	id->state = IW_ID_CONNECTING;
-	iw_id_deadline(id, id->err ? 1 : o.handshake_timeout_ms * 1000000ull);
+	if (id->patience_ms < o.handshake_timeout_ms)
+		id->patience_ms = o.handshake_timeout_ms;
+	iw_id_deadline(id, id->err ? 1 : id->patience_ms * 1000000ull);
 	iw_helper_kick();
 	rc = 0;
 out:

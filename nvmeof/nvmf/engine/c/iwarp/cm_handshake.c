@@ -182,7 +182,7 @@ static void tcp_up(struct iw_id *id)
 	id->mpa_have = 0;
 	id->state = IW_ID_REPLY_WAIT;
 	iw_helper_poll(EPOLL_CTL_MOD, id->fd, EPOLLIN, id, IW_SRC_ID);
-	iw_id_deadline(id, timeout_ns());
+	iw_id_deadline(id, id->patience_ms * 1000000ull);
 }
 
 static void established(struct iw_id *id)

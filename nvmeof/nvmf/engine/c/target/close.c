@@ -139,8 +139,7 @@ static void complete_reason(struct target_qpair *qp)
 		return;
 	device = device_reason(qp);
 	if (!have)
-		snprintf(qp->reason, sizeof(qp->reason), "%s",
-			 *device ? device : "the connection was lost");
+		snprintf(qp->reason, sizeof(qp->reason), "%s", device);
 	else if (*device)
 		snprintf(qp->reason + have, sizeof(qp->reason) - have, " (%s)", device);
 }

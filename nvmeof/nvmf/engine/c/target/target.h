@@ -129,7 +129,8 @@ struct target_upcall {
 	struct target_fence *fence;
 	struct target_abort *abort;
 	bool aborted;
-	const char *reason;		/* a sentence; valid until the qpair is destroyed */
+	const char *reason;		/* a sentence, "" where nobody told the device why it
+					   ended; valid until the qpair is destroyed */
 };
 
 /*
