@@ -5,7 +5,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from lab import network
 from lab.guest import Guest
+from lab.prepare import SERIES
 
 NETDEV = "eth0"
 
@@ -15,13 +17,62 @@ class Cell:
     """One row with one device; its string is its name in pytest's output."""
 
     target: str
-    """``kernel`` is nvmet-rdma; ``ours`` in the guest; ``ours-outside`` on the embedded device."""
+    """``kernel`` is nvmet-rdma; ``ours`` in the guest; ``ours_outside`` on the embedded device."""
     device: str
-    """The guest's RDMA device: siw or rxe."""
+    """The guest's RDMA device: siw or rxe, with ``-ipv6`` where its addresses are such."""
     host: str = "kernel"
 
     def __str__(self) -> str:
         return f"{self.target}-{self.host}-{self.device}"
+
+    @property
+    def kind(self) -> str:
+        """The guest's RDMA device: siw or rxe."""
+        return self.device.removesuffix("-ipv6")
+
+    @property
+    def ipv6(self) -> bool:
+        """Whether the addresses are of IPv6."""
+        return self.device.endswith("-ipv6")
+
+    @property
+    def address(self) -> str:
+        """Where the target listens."""
+        if self.target == "ours_outside":
+            return network.HOST6 if self.ipv6 else network.HOST
+        return network.GUEST6 if self.ipv6 else network.GUEST
+
+    def thorough(self, series: str) -> bool:
+        """Whether every load runs here: where our code meets the newest kernel."""
+        return series == SERIES[0] and (self.target, self.host) != ("kernel", "kernel")
+
+
+KERNEL_HOST = (
+    Cell("kernel", "siw"),
+    Cell("kernel", "rxe"),
+    Cell("ours_outside", "siw"),
+    Cell("ours_outside", "siw-ipv6"),
+    Cell("ours", "siw"),
+    Cell("ours", "rxe"),
+    Cell("ours", "rxe-ipv6"),
+)
+"""nvme-rdma in the guest, against every target; nvmet-rdma is the control."""
+
+OUR_HOST = (
+    Cell("kernel", "siw", "ours_outside"),
+    Cell("kernel", "siw", "ours"),
+    Cell("kernel", "rxe", "ours"),
+    Cell("ours", "siw", "ours_outside"),
+    Cell("ours", "siw", "ours"),
+    Cell("ours", "rxe", "ours"),
+    Cell("ours", "rxe-ipv6", "ours"),
+)
+"""Our client, command and fio engine, against nvmet-rdma and our own target."""
+
+RAW_VERBS = (Cell("ours", "siw", "pyverbs"), Cell("ours", "rxe", "pyverbs"))
+"""Frames and CM messages of pyverbs against our target."""
+
+MATRIX = (*KERNEL_HOST, *OUR_HOST, *RAW_VERBS)
 
 
 def use_device(guest: Guest, kind: str) -> None:

@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """One guest for many tests, and its kernel's log for those that fail.
 
+A guest that died or stopped answering under a test is booted anew and the test run once more, with
+a loud note; a test whose assertion failed is not. What the tests of cells showed is kept in
+build/lab/results.json.
+
 ``NVMF_LAB`` unset: the tests are skipped, ``./dev lab`` runs them.  Set: they run, and are skipped
 with the reason where this machine cannot; where ``CI`` is set too, or ``NVMF_LAB`` is ``required``,
 that is a failure.  ``NVMF_LAB_KERNELS`` names the series, ``all`` is all of them.
@@ -11,19 +15,27 @@ from __future__ import annotations
 import importlib.util
 import os
 import re
+import time
 from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
+from _pytest.runner import runtestprotocol
 
+from lab import results
+from lab.cells import Cell
 from lab.guest import Guest
 from lab.network import CannotRun, Network
 from lab.prepare import ROOT, SERIES, prepared
+from lab.results import Outcome
+from lab.running import GuestError
 
 LOGS = ROOT / "build" / "lab"
-CELL_SECONDS = 300
-_MARK = pytest.StashKey[tuple[Guest, int]]()
+CELL_SECONDS = 900
+"""After which a test has hung: an emulated machine on a loaded one is slow."""
+_GUEST = pytest.StashKey[Guest]()
+_SINCE = pytest.StashKey[int]()
 _LOG = pytest.StashKey[str]()
 
 
@@ -38,7 +50,41 @@ def _cannot(reason: object) -> NoReturn:
     pytest.skip(f"THE LAB CANNOT RUN HERE: {reason}")
 
 
+class _Voice:
+    """The terminal, past what pytest captures."""
+
+    def __init__(self) -> None:
+        self._reporter: pytest.TerminalReporter | None = None
+        self._chapter = ""
+
+    def configure(self, config: pytest.Config) -> None:
+        self._reporter = config.pluginmanager.get_plugin("terminalreporter")
+
+    def say(self, sentence: str) -> None:
+        """A line of its own."""
+        if self._reporter:
+            self._reporter.ensure_newline()
+            self._reporter.write_line(sentence)
+
+    def shout(self, sentence: str) -> None:
+        """A line that nobody overlooks."""
+        self.say(f"{'!' * 79}\nLAB: {sentence}\n{'!' * 79}")
+
+    def chapter(self, item: pytest.Item) -> None:
+        """Say which cell it is now, with the time: somebody may wonder what takes so long."""
+        parameters: dict[str, object] = item.callspec.params if hasattr(item, "callspec") else {}
+        cell = next((f": {one}" for one in parameters.values() if isinstance(one, Cell)), "")
+        chapter = f"{item.path.stem}, kernel {parameters.get('kernel_series', '?')}{cell}"
+        if chapter != self._chapter and os.environ.get("NVMF_LAB"):
+            self._chapter = chapter
+            self.say(f"[{time.strftime('%H:%M:%S')}] {chapter}")
+
+
+_voice = _Voice()
+
+
 def pytest_configure(config: pytest.Config) -> None:
+    _voice.configure(config)
     config.addinivalue_line("markers", "unclean(pattern): kernel log lines that this test expects")
 
 
@@ -70,7 +116,12 @@ class Lab:
             kernel = prepared(self._series)
             if not kernel:
                 raise CannotRun(f"kernel {self._series} is not prepared: ./dev lab does that.")
-            self._guest = Guest(kernel, self._cable, nvdimm=nvdimm)
+            try:
+                self._guest = Guest(kernel, self._cable, nvdimm=nvdimm)
+            except GuestError as error:
+                _voice.shout(f"kernel {self._series} did not boot, trying once more: {error}")
+                self._guest = Guest(kernel, self._cable, nvdimm=nvdimm)
+            _voice.say(f"kernel {kernel.release} booted in {self._guest.boot_seconds:.0f} s")
         return self._guest
 
     def close(self) -> None:
@@ -114,10 +165,11 @@ def vm(lab: Lab) -> Guest:
 @pytest.fixture
 def guest(vm: Guest, request: pytest.FixtureRequest) -> Iterator[Guest]:
     """The guest, for a test: its kernel must have nothing to complain about at the end."""
+    request.node.stash[_GUEST] = vm
     if vm.dead:
-        pytest.fail(f"the guest {vm.dead} in an earlier test", pytrace=False)
+        raise GuestError(f"the guest {vm.dead} before this test")
     since = vm.mark(f"test {request.node.name}")
-    request.node.stash[_MARK] = (vm, since)
+    request.node.stash[_SINCE] = since
     yield vm
     if not vm.dead:
         vm.mark("test ends")
@@ -138,15 +190,77 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """A failed test shows what the guest's kernel said meanwhile, and keeps it in build/lab."""
     report = yield
-    if report.failed and (marked := item.stash.get(_MARK, None)):
-        vm, since = marked
-        log = item.stash.get(_LOG, "") or vm.kernel_log(since)
+    vm = item.stash.get(_GUEST, None)
+    if report.failed and vm:
+        log = item.stash.get(_LOG, "") or vm.kernel_log(item.stash.get(_SINCE, 0))
         LOGS.mkdir(parents=True, exist_ok=True)
         file = LOGS / (re.sub(r"[^\w.-]+", "_", item.name) + ".log")
         file.write_text(log)
         end = "\n".join(log.splitlines()[-60:])
         report.sections.append((f"the guest's kernel log ({file.relative_to(ROOT)})", end))
+    _note(item, report, vm)
     return report
+
+
+# ---- a second attempt where the guest died ------------------------------------------------------
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
+    """Run a test of the lab; once more in another guest where the first one died under it."""
+    if Path(__file__).parent not in item.path.parents:
+        return None
+    _voice.chapter(item)
+    item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+    reports = runtestprotocol(item, nextitem=nextitem, log=False)
+    vm = item.stash.get(_GUEST, None)
+    if any(report.failed for report in reports) and vm and not vm.healthy():
+        _voice.shout(f"the guest {vm.dead or 'has a broken kernel'}: once more, {item.nodeid}")
+        for report in reports:
+            _voice.say(report.longreprtext)
+        item.session._setupstate.teardown_exact(None)  # with the guest, as after the last test
+        item.stash = pytest.Stash()
+        item._initrequest()  # type: ignore[attr-defined]
+        reports = runtestprotocol(item, nextitem=nextitem, log=False)
+    for report in reports:
+        item.ihook.pytest_runtest_logreport(report=report)
+    item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
+    return True
+
+
+# ---- what the tests of cells showed -------------------------------------------------------------
+
+_outcomes: dict[str, Outcome] = {}
+
+
+def _note(item: pytest.Item, report: pytest.TestReport, vm: Guest | None) -> None:
+    """Keep the outcome of a phase, if it is a test of a cell."""
+    parameters: dict[str, object] = item.callspec.params if hasattr(item, "callspec") else {}
+    cell = next((one for one in parameters.values() if isinstance(one, Cell)), None)
+    if cell is None or vm is None or not isinstance(item, pytest.Function):
+        return
+    if report.passed and report.when != "call":
+        return
+    others = [
+        str(value)
+        for name, value in parameters.items()
+        if name != "kernel_series" and not isinstance(value, Cell)
+    ]
+    _outcomes[item.nodeid] = Outcome(
+        kernel=vm.kernel.series,
+        target=cell.target,
+        host=cell.host,
+        device=cell.device,
+        test=" ".join([item.originalname, *others]),
+        outcome=report.outcome,
+        release=vm.kernel.release,
+        date=time.strftime("%Y-%m-%d"),
+    )
+
+
+def pytest_sessionfinish() -> None:
+    if _outcomes:
+        results.merge(_outcomes.values())
 
 
 @pytest.fixture(scope="session")

@@ -27,7 +27,7 @@ from lab.network import CannotRun
 from lab.prepare import Kernel
 from lab.running import GuestError, Result, Running
 
-BOOT_SECONDS = 120.0
+BOOT_SECONDS = float(os.environ.get("NVMF_LAB_BOOT_SECONDS", "240"))
 QEMU = "qemu-system-x86_64"
 ACCELERATOR = os.environ.get("NVMF_LAB_ACCEL", "tcg,thread=multi,tb-size=512")
 COMMAND_LINE = (
@@ -59,7 +59,13 @@ class Guest:
         memory: str = "2G",
         nvdimm: str | None = None,
         systemd: bool = False,
+        more: str = "",
+        boot_seconds: float = BOOT_SECONDS,
     ) -> None:
+        """Boot it, with an NVDIMM of a size and more words for its kernel's command line.
+
+        GuestError where it does not come up within so many seconds, CannotRun where QEMU cannot.
+        """
         if not shutil.which(QEMU):
             raise CannotRun(f"there is no {QEMU}: ./dev lab installs it.")
         self.kernel = kernel
@@ -72,14 +78,8 @@ class Guest:
         self._ready = threading.Event()
         self._sending = threading.Lock()
         self._dead: str | None = None
-        initramfs.build(
-            kernel,
-            self._folder / "initrd",
-            address=network.GUEST,
-            mtu=network.MTU,
-            systemd=systemd,
-        )
-        command = cable.command(*self._command(cpus, memory, nvdimm))
+        initramfs.build(kernel, self._folder / "initrd", systemd=systemd)
+        command = cable.command(*self._command(cpus, memory, nvdimm, more))
         with (self._folder / "qemu").open("wb") as said:
             self._qemu = subprocess.Popen(
                 # It ends with us, however we end.
@@ -91,15 +91,15 @@ class Guest:
         started = time.monotonic()
         self._port = self._connect()
         threading.Thread(target=self._read, daemon=True, name="guest").start()
-        if not self._ready.wait(BOOT_SECONDS):
-            self._dead = f"did not boot within {BOOT_SECONDS:.0f} s"
+        if not self._ready.wait(boot_seconds):
+            self._dead = f"did not boot within {boot_seconds:.0f} s"
         if self.dead:
             message = f"the guest {self.dead}; {self._last_words()}"
             self.close()
             raise GuestError(message)
         self.boot_seconds = time.monotonic() - started
 
-    def _command(self, cpus: int, memory: str, nvdimm: str | None) -> list[str]:
+    def _command(self, cpus: int, memory: str, nvdimm: str | None, more: str) -> list[str]:
         machine = "q35,nvdimm=on,nvdimm-persistence=cpu" if nvdimm else "q35"
         memory += ",slots=2,maxmem=16G" if nvdimm else ""
         nic = f"tap,id=net,ifname={network.TAP},script=no,downscript=no"
@@ -120,7 +120,7 @@ class Guest:
             subprocess.run(["truncate", "-s", nvdimm, file], check=True)
             backing = f"memory-backend-file,id=nv,share=on,mem-path={file},size={nvdimm}"
             command += ["-object", backing, "-device", "nvdimm,memdev=nv,id=nv0"]
-        return [*command, "-kernel", str(self.kernel.image), "-append", COMMAND_LINE]
+        return [*command, "-kernel", str(self.kernel.image), "-append", f"{COMMAND_LINE} {more}"]
 
     def _connect(self) -> socket.socket:
         end = time.monotonic() + 20
@@ -141,6 +141,11 @@ class Guest:
     def dead(self) -> str | None:
         """Why the guest is of no use any more, if it is not."""
         return self._dead
+
+    @property
+    def pid(self) -> int:
+        """The emulator's process, or the one that became it."""
+        return self._qemu.pid
 
     # ---- what the agent says ----------------------------------------------------------------
 
@@ -201,7 +206,7 @@ class Guest:
         self,
         command: str | Sequence[str],
         *,
-        timeout: float = 60.0,
+        timeout: float = 120.0,
         check: bool = True,
         stdin: str | bytes | None = None,
         env: Mapping[str, str] | None = None,
@@ -222,7 +227,7 @@ class Guest:
         """Give the guest up: what a test left in it cannot be taken away."""
         self._dead = self._dead or f"is given up, because {why}"
 
-    def healthy(self, timeout: float = 20.0) -> bool:
+    def healthy(self, timeout: float = 60.0) -> bool:
         """Whether the guest still answers, and its kernel is whole."""
         if self.dead or FATAL.search(self.kernel_log()):
             return False

@@ -12,6 +12,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
+from lab import network
 from lab.network import CannotRun
 from lab.prepare import Kernel
 
@@ -40,7 +41,6 @@ exec $B switch_root /new /bin/sh /run/lab/second
 # On the root: the mounts that programs expect, the network, the agent.
 _SECOND = """\
 export PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8 TERM=dumb
-export PYTHONDONTWRITEBYTECODE=1
 mkdir -p /dev/pts /dev/shm /lib/modules/{release}
 mount -t devpts pts /dev/pts
 mount -t tmpfs shm /dev/shm
@@ -59,6 +59,7 @@ echo 8 > /proc/sys/kernel/printk
 ip link set lo up
 if [ -e /sys/class/net/eth0 ]; then
     ip addr add {address}/24 dev eth0
+    ip addr add {address6}/64 dev eth0 nodad
     ip link set eth0 mtu {mtu} up
 fi
 for port in /sys/class/virtio-ports/*; do
@@ -103,7 +104,7 @@ exec /lib/systemd/systemd --unit=lab.target --log-target=kmsg --show-status=0 < 
 """
 
 
-def build(kernel: Kernel, to: Path, *, address: str, mtu: int, systemd: bool = False) -> None:
+def build(kernel: Kernel, to: Path, *, systemd: bool = False) -> None:
     """Write the initramfs of a guest to a file; with systemd, that is its first process."""
     archive = _Archive()
     for folder in ("bin", "modules", "proc", "sys", "dev", "ro", "rw", "new"):
@@ -120,8 +121,9 @@ def build(kernel: Kernel, to: Path, *, address: str, mtu: int, systemd: bool = F
     second = (_SECOND + (_SYSTEMD if systemd else _ALONE)).format(
         release=kernel.release,
         modules=_quoted(kernel.modules),
-        address=address,
-        mtu=mtu,
+        address=network.GUEST,
+        address6=network.GUEST6,
+        mtu=network.MTU,
         port=PORT,
     )
     archive.file("second", second.encode())

@@ -83,7 +83,9 @@ class KernelHost:
     def try_connect(self, nqn: str, *options: str) -> Result:
         """nvme connect, to whatever end."""
         argv = ["nvme", "connect", *self._where(), *self._who(), "-n", nqn, *options]
-        return self.guest.run(argv, check=False)
+        if "-k" not in options:  # the guest may stand still for seconds, and its host outside too
+            argv += ["-k", "120"]
+        return self.guest.run(argv, check=False, timeout=120)
 
     @contextmanager
     def connected(self, nqn: str, *options: str, namespaces: int = 1) -> Iterator[Controller]:
@@ -115,7 +117,7 @@ class KernelHost:
         return sorted(devices, key=lambda device: device.nsid)
 
     def disconnect(self, nqn: str) -> Result:
-        return self.guest.run(["nvme", "disconnect", "-n", nqn], timeout=60).check()
+        return self.guest.run(["nvme", "disconnect", "-n", nqn], timeout=120).check()
 
     def disconnect_all(self) -> None:
         self.guest.run("nvme disconnect-all", quiet=True)

@@ -11,6 +11,8 @@ PREFIX = "nvmf-lab-"
 TAP = "labtap"
 HOST = "10.77.0.1"
 GUEST = "10.77.0.2"
+HOST6 = "fd00:77::1"
+GUEST6 = "fd00:77::2"
 MTU = 9000
 
 
@@ -32,7 +34,7 @@ def _environment() -> dict[str, str]:
 
 
 class Network:
-    """A network namespace with a tap: 10.77.0.1 here, 10.77.0.2 in the guest."""
+    """A network namespace with a tap: 10.77.0.1 and fd00:77::1 here, .2 and ::2 in the guest."""
 
     def __init__(self) -> None:
         if os.geteuid() != 0:
@@ -53,6 +55,7 @@ class Network:
             "link set lo up",
             f"tuntap add {TAP} mode tap",
             f"addr add {HOST}/24 dev {TAP}",
+            f"addr add {HOST6}/64 dev {TAP} nodad",
             f"link set {TAP} mtu {MTU} up",
         ):
             _ip("-n", self.name, *command.split())

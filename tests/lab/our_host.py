@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import subprocess
@@ -78,7 +79,10 @@ class Outside:
 
 
 class OurHost:
-    """Our command and fio engine, towards one target."""
+    """Our command, client and fio engine, towards one target.
+
+    Nothing of it is in a hurry: an emulated guest on a loaded machine stands still for seconds.
+    """
 
     def __init__(
         self, place: Guest | Outside, device: str, address: str, nqn: str, service: int = 4420
@@ -88,7 +92,13 @@ class OurHost:
         self.address = address
         self.nqn = nqn
         self.service = service
-        self.stray = place if isinstance(place, Guest) else None
+
+    def url(self, nqn: str = "") -> str:
+        """Where the target is, and how to connect to it."""
+        host = f"[{self.address}]" if ":" in self.address else self.address
+        path = f"/{nqn}" if nqn else ""
+        patience = "connect_timeout=60&io_timeout=120&kato=120&queues=2"
+        return f"nvme+rdma://{host}:{self.service}{path}?device={self._device}&{patience}"
 
     def nvmeof(
         self,
@@ -97,7 +107,7 @@ class OurHost:
         nqn: str | None = "",
         check: bool = True,
         stdin: bytes | None = None,
-        timeout: float = 60.0,
+        timeout: float = 120.0,
     ) -> Result:
         """``nvmeof COMMAND`` towards the target; nqn None is the discovery subsystem."""
         argv = [sys.executable, "-m", "nvmf.cli.main", *command.split()]
@@ -106,9 +116,20 @@ class OurHost:
             argv += ["-n", nqn or self.nqn]
         return self._place.run([*argv, *arguments], check=check, stdin=stdin, timeout=timeout)
 
-    def python(self, script: str, *, timeout: float = 60.0) -> Result:
+    def python(self, script: str, *arguments: str, timeout: float = 120.0) -> Result:
         """A script in the environment of this tree."""
-        return self._place.run([sys.executable, "-"], stdin=script, timeout=timeout)
+        return self._place.run([sys.executable, "-", *arguments], stdin=script, timeout=timeout)
+
+    def cases(self, timeout: float = 600.0) -> dict[str, Result]:
+        """Everything of `our_cases`, in one process, by name."""
+        argv = [sys.executable, str(ROOT / "tests" / "lab" / "our_cases.py")]
+        argv += [self.url(self.nqn), self.url(), self.url(self.nqn[:-4] + "dead")]
+        done = self._place.run(argv, timeout=timeout, check=False)
+        found = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+        cases = {one["name"]: Result(one["name"], one["status"], one["out"], one["err"])
+                 for one in found}  # fmt: skip
+        assert done.status == 0, f"our host ended with {done.status}:\n{done.output}"
+        return cases
 
     def fio_verify(self, nsid: int, loads: Sequence[Load], options: str = "") -> None:
         """Write and verify through our fio engine."""
@@ -116,7 +137,9 @@ class OurHost:
         assert Path(engine).exists(), f"there is no {engine}: ./dev build makes it"
         name = f"traddr={self.address} trsvcid={self.service} subnqn={self.nqn} nsid={nsid}"
         escaped = name.replace(":", "\\:")
+        # Threads that poll would take the guest's two processors from the target.
+        options = f"device={self._device}\nconnect_timeout=60000\nhipri=0\n{options}"
         jobs = VERIFY.format(engine=engine, options=options)
         jobs += "".join(load.section(escaped) for load in loads)
         fio = os.environ.get("NVMF_FIO", "/usr/bin/fio")
-        self._place.run([fio, "--output-format=normal", "-"], stdin=jobs, timeout=120)
+        self._place.run([fio, "--output-format=normal", "-"], stdin=jobs, timeout=480)

@@ -7,6 +7,7 @@ import contextlib
 import shlex
 import signal
 import sys
+import time
 from pathlib import Path
 
 from lab.guest import Guest
@@ -89,7 +90,7 @@ class OursOutside:
         folder = self._folder / str(self._runs)
         folder.mkdir()
         text = config(self.address, "iwarp", str(self._folder))
-        return Served(folder, text, wrapper=tuple(self._cable.command())).wait_ready()
+        return Served(folder, text, wrapper=tuple(self._cable.command())).wait_ready(120)
 
     def restart(self) -> None:
         """SIGKILL it, and start another on the same file."""
@@ -117,19 +118,23 @@ class OursInside:
     service = SERVICE
     block_sizes = (512, 4096, 4096)
 
-    def __init__(self, guest: Guest, address: str, device: str = "system") -> None:
+    def __init__(
+        self, guest: Guest, address: str, device: str = "system", *, text: str | None = None
+    ) -> None:
+        """Serve the lab's namespaces, or what another configuration says."""
         self.guest = guest
         self.address = address
         guest.run(
             f"mkdir -p /run/lab/target; truncate -s {DISK} /run/lab/target/disk.img", quiet=True
         )
-        guest.write("/run/lab/target.toml", config(address, device, "/run/lab/target"))
+        text = text or config(address, device, "/run/lab/target")
+        guest.write("/run/lab/target.toml", text)
         python = shlex.quote(sys.executable)
         self.running = guest.start(
             f"cd {shlex.quote(str(ROOT))} && PYTHONUNBUFFERED=1 exec {python} -m nvmf.cli.main"
             " target serve /run/lab/target.toml"
         )
-        self.running.wait_for("listening on", 60)
+        self.running.wait_for("listening on", 120)
 
     def check(self) -> None:
         assert self.running.alive, f"our target ended:\n{self.running.output}"
@@ -139,9 +144,16 @@ class OursInside:
     def log(self) -> str:
         return self.running.output
 
+    def wait_no_connections(self, timeout: float = 120.0) -> None:
+        """Wait until every connection that it told of has closed again."""
+        end = time.monotonic() + timeout
+        while (opened := self.log.count(": connected\n")) != self.log.count(": closed: "):
+            assert time.monotonic() < end, f"of {opened} connections some stay:\n{self.log}"
+            time.sleep(0.1)
+
     def close(self) -> None:
         with contextlib.suppress(GuestError):
             if self.running.alive:
                 self.running.signal(signal.SIGTERM)
-            result = self.running.wait(20)
+            result = self.running.wait(60)
             assert result.status == 0, f"our target ended badly:\n{result.output}"

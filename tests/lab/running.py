@@ -92,7 +92,7 @@ class Running:
         if self.alive:
             self._send_signal(number)
 
-    def wait_for(self, text: str, timeout: float = 30.0) -> None:
+    def wait_for(self, text: str, timeout: float = 120.0) -> None:
         """Wait until it has printed a text."""
         with self._changed:
             self._changed.wait_for(lambda: text in self.output or not self.alive, timeout)
@@ -102,7 +102,7 @@ class Running:
                 f"{self.output}{self._lost or ''}"
             )
 
-    def wait(self, timeout: float = 60.0) -> Result:
+    def wait(self, timeout: float = 120.0) -> Result:
         """Wait for its end; kill it if that takes longer."""
         with self._changed:
             in_time = self._changed.wait_for(lambda: not self.alive, timeout)

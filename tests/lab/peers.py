@@ -1,0 +1,106 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""The README's table of peers, from the results of the last runs of the lab.
+
+``./dev lab --readme`` runs it.  A cell that has no result says so: nothing is claimed that was not
+seen.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from lab import results
+from lab.cells import MATRIX, Cell
+from lab.prepare import ROOT, SERIES
+from lab.results import Outcome
+
+BEGIN = "<!-- peers: written by ./dev lab --readme -->"
+END = "<!-- peers end -->"
+NOT_RUN = "not run"
+WORD = re.compile(rf"all \d+|\d+ of \d+ FAILED|{NOT_RUN}")
+"""What a cell of the table holds."""
+
+TARGETS = {
+    "kernel": "Linux nvmet-rdma",
+    "ours": "ours, system verbs",
+    "ours_outside": "ours, embedded iWARP",
+}
+HOSTS = {
+    "kernel": "Linux nvme-rdma",
+    "ours": "ours, system verbs",
+    "ours_outside": "ours, embedded iWARP",
+    "pyverbs": "pyverbs, raw capsules and CM messages",
+}
+DEVICES = {
+    "siw": "siw",
+    "rxe": "rxe",
+    "siw-ipv6": "siw over IPv6",
+    "rxe-ipv6": "rxe over IPv6",
+}
+
+
+def word(cell: Cell, series: str, outcomes: Iterable[Outcome]) -> str:
+    """What a kernel's column says of a cell."""
+    ours = [
+        one.outcome
+        for one in outcomes
+        if (one.kernel, one.target, one.host, one.device)
+        == (series, cell.target, cell.host, cell.device)
+    ]
+    run = [outcome for outcome in ours if outcome != "skipped"]
+    if failed := run.count("failed"):
+        return f"{failed} of {len(run)} FAILED"
+    return f"all {len(run)}" if run else NOT_RUN
+
+
+def names(cell: Cell) -> tuple[str, str, str]:
+    """Target, host and device of a row, in words."""
+    return TARGETS[cell.target], HOSTS[cell.host], DEVICES[cell.device]
+
+
+def table(outcomes: Sequence[Outcome]) -> str:
+    """The rows, in Markdown."""
+    kernels = []
+    for series in SERIES:
+        releases = {one.date: one.release for one in outcomes if one.kernel == series}
+        kernels.append(f"Linux {releases[max(releases)] if releases else series}")
+    rows = [("target", "host", "device", *kernels), ("---",) * (3 + len(SERIES))]
+    for cell in MATRIX:
+        words = (word(cell, series, outcomes) for series in SERIES)
+        rows.append((*names(cell), *words))
+    return "".join(f"| {' | '.join(row)} |\n" for row in rows)
+
+
+def rewrite(readme: str, outcomes: Sequence[Outcome]) -> str:
+    """A README with its table made anew; ValueError where it has no place for one."""
+    before, begin, rest = readme.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise ValueError(f"it has no lines {BEGIN} and {END}")
+    return f"{before}{BEGIN}\n\n{table(outcomes)}\n{END}{after}"
+
+
+def main() -> int:
+    """Rewrite README.md; the exit status."""
+    readme = ROOT / "README.md"
+    outcomes = results.read()
+    if not outcomes:
+        print(f"peers: there is no {results.FILE}: run ./dev lab --kernel all", file=sys.stderr)
+        return 1
+    try:
+        readme.write_text(rewrite(readme.read_text(), outcomes))
+    except (OSError, ValueError) as error:
+        print(f"peers: {readme}: {error}", file=sys.stderr)
+        return 1
+    print(f"{readme}: {len(outcomes)} results")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

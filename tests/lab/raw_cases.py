@@ -1,0 +1,259 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What the pyverbs host does to our target; run in the guest, a line of JSON for each case.
+
+``raw_cases.py ADDRESS PORT SUBNQN iwarp|rocev2``
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import struct
+import sys
+import traceback
+from collections.abc import Callable
+from functools import partial
+
+import pyverbs.enums as e
+from pyverbs.mr import MW, MWBindInfo
+from pyverbs.wr import SendWR
+
+from lab.raw_verbs import ACCESS, Connection, Refused
+from wire import nvme
+from wire.nvme import Admin, Io, Reject
+
+Where = tuple[str, int]
+HOSTNQN = "nqn.2014-08.org.nvmexpress:uuid:5f0c1c9e-0000-4000-8000-0000000000aa"
+HOSTID = bytes(range(16))
+NSID = 2
+BLOCK = 4096
+CC, CC_ENABLE = 0x14, 0x00460001
+SECONDS = 600
+"""After which the whole run has hung."""
+
+
+def _ok(cqe: nvme.Cqe) -> nvme.Cqe:
+    assert cqe.status == 0, nvme.status_name(cqe.status)
+    return cqe
+
+
+class Host:
+    """A controller with an admin queue and one I/O queue."""
+
+    def __init__(self, where: Where, subnqn: str) -> None:
+        self.where, self.subnqn = where, subnqn
+        self.admin = Connection.open(where)
+        self.cntlid = self._connect(self.admin, 0xFFFF)
+        _ok(self.admin.call(nvme.property_set(CC, CC_ENABLE)))
+        while not self.admin.call(nvme.property_get(0x1C)).dw0 & 1:
+            pass
+        self.io = self.queue()
+
+    def queue(self) -> Connection:
+        """Another connection for I/O queue 1, once the last has ended."""
+        queue = Connection.open(self.where, 1, 32, self.cntlid)
+        self._connect(queue, self.cntlid)
+        return queue
+
+    def _connect(self, queue: Connection, cntlid: int) -> int:
+        data = nvme.connect_data(HOSTID, cntlid, self.subnqn, HOSTNQN)
+        if queue.qid:  # as Linux does: the data in the capsule
+            sgl = nvme.in_capsule(0, len(data))
+            return _ok(queue.call(nvme.connect(queue.qid, 31, sgl=sgl), data)).dw0 & 0xFFFF
+        region = queue.region(len(data))
+        region.write(data, len(data))
+        sgl = nvme.keyed(region.buf, len(data), region.rkey)
+        return _ok(queue.call(nvme.connect(queue.qid, 31, sgl=sgl))).dw0 & 0xFFFF
+
+    def rw(self, opcode: int, lba: int, blocks: int, sgl: bytes, data: bytes = b"") -> nvme.Cqe:
+        """A Read or Write of the namespace."""
+        cdw = (lba & 0xFFFFFFFF, lba >> 32, blocks - 1)
+        return self.io.call(nvme.sqe(opcode, nsid=NSID, sgl=sgl, cdw=cdw), data)
+
+    def close(self) -> None:
+        for queue in (self.io, self.admin):
+            queue.disconnect()
+            queue.close()
+
+
+# ---- the connection manager ----
+
+
+def rejected(where: Where, private_data: bytes, sts: Reject, reads: int = 8) -> None:
+    """The target says why, by number."""
+    sts_of_reject = None
+    try:
+        Connection(where, private_data, reads=reads).close()
+    except Refused as refused:
+        sts_of_reject = refused.sts
+    assert sts_of_reject == sts, f"reject {sts_of_reject}, not {int(sts)}"
+
+
+REJECTS: dict[str, tuple[bytes, Reject, int]] = {
+    "record format 1": (nvme.cm_request(0, 32, 31, recfmt=1), Reject.RECFMT, 8),
+    "queue 65535": (nvme.cm_request(0xFFFF, 32, 31), Reject.QID, 8),
+    "queue of one entry": (nvme.cm_request(0, 32, 0), Reject.HSQSIZE, 8),
+    "admin queue of 33 entries": (nvme.cm_request(0, 33, 32), Reject.HSQSIZE, 8),
+    "queue of 65536 entries": (nvme.cm_request(1, 32, 0xFFFF), Reject.HSQSIZE, 8),
+    "no responses": (nvme.cm_request(0, 0, 31), Reject.HRQSIZE, 8),
+    "no reads": (nvme.cm_request(0, 32, 31), Reject.IRD, 0),
+}
+SHORT: dict[str, tuple[bytes, Reject, int]] = {
+    f"private data of {size} bytes": (nvme.cm_request(0, 32, 31, size=size), Reject.LENGTH, 8)
+    for size in (1, 10, 31)
+}
+"""An InfiniBand CM message has no length of its private data: only iWARP's can be short."""
+
+
+# ---- capsules ----
+
+
+def connect_and_identify(host: Host) -> None:
+    """Accepted with a CRQSIZE, and Identify Controller comes by RDMA WRITE."""
+    recfmt, crqsize = struct.unpack_from("<HH", host.admin.reply)
+    assert (recfmt, crqsize) == (0, 32), (recfmt, crqsize)
+    capabilities = _ok(host.admin.call(nvme.property_get(0, 8)))
+    assert capabilities.dw0 & 0xFFFF >= 31, "CAP.MQES"
+    page = host.admin.region(4096)
+    sgl = nvme.keyed(page.buf, 4096, page.rkey)
+    _ok(host.admin.call(nvme.sqe(Admin.IDENTIFY, sgl=sgl, cdw=(1,))))
+    data = page.read(4096, 0)
+    assert data[768:1024].rstrip(b"\0").decode() == host.subnqn
+    assert int.from_bytes(data[78:80], "little") == host.cntlid
+
+
+def in_capsule_and_back(host: Host) -> None:
+    """Written from the capsule, read by RDMA WRITE."""
+    data = os.urandom(BLOCK)
+    _ok(host.rw(Io.WRITE, 5, 1, nvme.in_capsule(0, BLOCK), data))
+    back = host.io.region(BLOCK)
+    _ok(host.rw(Io.READ, 5, 1, nvme.keyed(back.buf, BLOCK, back.rkey)))
+    assert back.read(BLOCK, 0) == data
+
+
+def keyed_and_back(host: Host) -> None:
+    """Written by RDMA READ of 1 MiB, read by RDMA WRITE, from the middle of a region."""
+    size, offset = 1 << 20, 24
+    there = host.io.region(size + 4096)
+    data = os.urandom(size)
+    there.write(data, size, offset)
+    _ok(host.rw(Io.WRITE, 64, size // BLOCK, nvme.keyed(there.buf + offset, size, there.rkey)))
+    back = host.io.region(size + 4096)
+    _ok(host.rw(Io.READ, 64, size // BLOCK, nvme.keyed(back.buf + offset, size, back.rkey)))
+    assert back.read(size, offset) == data
+    assert back.read(offset, 0) == bytes(offset)
+    assert back.read(64, size + offset) == bytes(64)
+
+
+def invalidated(host: Host, iwarp: bool) -> None:
+    """A key that the command gives away is taken: the next use of it ends the connection."""
+    access = ACCESS if iwarp else ACCESS | e.IBV_ACCESS_MW_BIND
+    back = host.io.region(BLOCK, access)
+    key, window = back.rkey, None
+    if not iwarp:  # rxe invalidates windows only, of what a process has
+        window = MW(host.io.pd, e.IBV_MW_TYPE_2)
+        bind = SendWR(wr_id=1001, opcode=e.IBV_WR_BIND_MW, num_sge=0,
+                      send_flags=e.IBV_SEND_SIGNALED)  # fmt: skip
+        key = (window.rkey & 0xFFFFFF00) | ((window.rkey + 1) & 0xFF)
+        bind.set_bind_wr(window, MWBindInfo(back, back.buf, BLOCK, e.IBV_ACCESS_REMOTE_WRITE))
+        host.io.post(bind)
+    sgl = nvme.keyed(back.buf, BLOCK, key, kind=0x4F)
+    capsule = nvme.sqe(Io.READ, cid=77, nsid=NSID, sgl=sgl, cdw=(5, 0, 0))
+    host.io.send(capsule)
+    cqe, completion = host.io.response()
+    assert _ok(cqe).cid == 77
+    if not iwarp:
+        assert completion.wc_flags & e.IBV_WC_WITH_INV, "the response took no key"
+    sgl = nvme.keyed(back.buf, BLOCK, key)
+    host.io.ends(nvme.sqe(Io.READ, cid=78, nsid=NSID, sgl=sgl, cdw=(5, 0, 0)))
+    if window is not None:
+        window.close()
+
+
+# ---- what ends a connection: the host's I/O queue does it, and its admin queue lives on ----
+
+
+def truncated(host: Host) -> None:
+    host.io.ends(nvme.sqe(Io.FLUSH, nsid=NSID)[:63])
+
+
+def oversized(host: Host) -> None:
+    host.io.ends(nvme.sqe(Io.FLUSH, nsid=NSID) + bytes(8192))
+
+
+def _refused(host: Host, opcode: int, access: int, change: int = 0) -> None:
+    """The host's device refuses the target's RDMA, and nothing was moved."""
+    page = host.io.region(BLOCK, access)
+    sgl = nvme.keyed(page.buf, BLOCK, page.rkey ^ change)
+    host.io.ends(nvme.sqe(opcode, nsid=NSID, sgl=sgl, cdw=(5, 0, 0)))
+    assert page.read(BLOCK, 0) == bytes(BLOCK)
+
+
+GOOD: dict[str, Callable[[Host], None]] = {
+    "connect and identify": connect_and_identify,
+    "in-capsule write and read": in_capsule_and_back,
+    "keyed write and read": keyed_and_back,
+}
+BAD: dict[str, Callable[[Host], None]] = {
+    "truncated capsule": truncated,
+    "oversized send": oversized,
+    "unknown key of a read": partial(_refused, opcode=Io.READ, access=ACCESS, change=0x700),
+    "unknown key of a write": partial(_refused, opcode=Io.WRITE, access=ACCESS, change=0x700),
+    "memory that is read-only": partial(
+        _refused, opcode=Io.READ, access=e.IBV_ACCESS_LOCAL_WRITE | e.IBV_ACCESS_REMOTE_READ
+    ),
+}
+ROCE_ONLY = ("unknown key of a write",)
+"""siw never answers an RDMA READ of memory that there is not: not even by ending the connection."""
+INVALIDATE, DISCONNECT = "key given away", "disconnect"
+
+
+def names(iwarp: bool) -> list[str]:
+    """The cases, in their order."""
+    every = [*REJECTS, *SHORT, *GOOD, INVALIDATE, *BAD, DISCONNECT]
+    return [name for name in every if name not in (ROCE_ONLY if iwarp else SHORT)]
+
+
+def _run(name: str, case: Callable[[], None]) -> bool:
+    try:
+        case()
+        why = ""
+    except Exception:
+        why = traceback.format_exc()
+    print(json.dumps({"case": name, "why": why}), flush=True)
+    return not why
+
+
+def main(address: str, port: str, subnqn: str, kind: str) -> None:
+    """Run all of them."""
+    signal.alarm(SECONDS)
+    iwarp = kind == "iwarp"
+    where = (address, int(port))
+    for name, (private_data, sts, reads) in {**REJECTS, **SHORT}.items():
+        if name in names(iwarp):
+            _run(name, partial(rejected, where, private_data, sts, reads))
+    host = Host(where, subnqn)
+    for name, good in GOOD.items():
+        _run(name, partial(good, host))
+    breaking: dict[str, Callable[[Host], None]] = {INVALIDATE: partial(invalidated, iwarp=iwarp)}
+    breaking.update(BAD)
+    for name, bad in breaking.items():
+        if name not in names(iwarp):
+            continue
+        if _run(name, partial(_breaks, host, bad)):
+            host.io.close()
+            host.io = host.queue()
+        else:
+            host = Host(where, subnqn)  # nothing of the last is sure any more
+    _run(DISCONNECT, host.close)
+
+
+def _breaks(host: Host, case: Callable[[Host], None]) -> None:
+    """The I/O queue ends; the admin queue does not, and nor does the target."""
+    case(host)
+    _ok(host.admin.call(nvme.property_get(0x1C)))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

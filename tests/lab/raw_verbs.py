@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A host made of pyverbs: its CM messages, its queue pair, its work requests.
+
+It runs in the guest with the distribution's Python, and shares nothing with the product: the
+bytes of capsules and private data are those of `wire.nvme`.  pyverbs does all of it, the private
+data too; its queue pair is its own, so that any work request can be posted.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from typing import Any, Self
+
+import pyverbs.cm_enums as ce
+import pyverbs.enums as e
+from pyverbs.cmid import CMID, AddrInfo, CMEvent, CMEventChannel, ConnParam
+from pyverbs.cq import CQ
+from pyverbs.mr import MR
+from pyverbs.qp import QP, QPCap, QPInitAttr
+from pyverbs.wr import SGE, RecvWR, SendWR
+
+from wire import nvme
+
+PATIENCE = 60.0
+"""Seconds after which something that has to come never will; the guest is slow."""
+ACCESS = e.IBV_ACCESS_LOCAL_WRITE | e.IBV_ACCESS_REMOTE_READ | e.IBV_ACCESS_REMOTE_WRITE
+CAPSULES = 16
+LARGEST = 64 + 8192
+
+
+class Refused(Exception):
+    """The target rejected the connection; private data, where the reject had any."""
+
+    def __init__(self, event: str, private_data: bytes) -> None:
+        super().__init__(f"{event} with {private_data[:16].hex() or 'nothing'}")
+        self.private_data = private_data
+
+    @property
+    def sts(self) -> int:
+        """The reason that the NVMe-oF private data of the reject names."""
+        assert len(self.private_data) >= 4, str(self)
+        assert self.private_data[:2] == b"\0\0", f"record format {self.private_data[:2].hex()}"
+        return int.from_bytes(self.private_data[2:4], "little")
+
+
+class Ended(Exception):
+    """The connection ended: a completion in error."""
+
+
+class Connection:
+    """An established connection, ready for the target's sends."""
+
+    def __init__(
+        self, where: tuple[str, int], private_data: bytes, *, qid: int = 0, reads: int = 8
+    ) -> None:
+        self.qid = qid
+        self._cid = 0
+        self._regions: list[Any] = []
+        self._channel = CMEventChannel()
+        self.id = CMID(creator=self._channel, port_space=ce.RDMA_PS_TCP)
+        self.id.resolve_addr(AddrInfo(dst=where[0], dst_service=str(where[1]),
+                                      port_space=ce.RDMA_PS_TCP))  # fmt: skip
+        self.event(ce.RDMA_CM_EVENT_ADDR_RESOLVED)
+        self.id.resolve_route()
+        self.event(ce.RDMA_CM_EVENT_ROUTE_RESOLVED)
+        self.pd = self.id.pd
+        self.cq = CQ(self.id.context, 4 * CAPSULES)
+        cap = QPCap(max_send_wr=CAPSULES, max_recv_wr=CAPSULES, max_send_sge=2, max_recv_sge=1)
+        init = QPInitAttr(qp_type=e.IBV_QPT_RC, scq=self.cq, rcq=self.cq, cap=cap, sq_sig_all=1)
+        self.qp = QP(self.pd, init)
+        self._to(e.IBV_QPS_INIT)
+        self._receives = self.region(CAPSULES * nvme.CQE_SIZE)
+        self._sends = self.region(LARGEST)
+        for index in range(CAPSULES):
+            self._receive(index)
+        self._connect(private_data, reads)
+        self.completions: list[Any] = []
+
+    def _to(self, state: int) -> None:
+        attributes, mask = self.id.init_qp_attr(state)
+        self.qp.modify(attributes, mask)
+
+    def _connect(self, private_data: bytes, reads: int) -> None:
+        parameters = ConnParam(
+            resources=reads, depth=0, retry=7, rnr_retry=7, qp_num=self.qp.qp_num,
+            data_len=len(private_data),
+        )  # fmt: skip
+        parameters.set_private_data(private_data)
+        self.id.connect(parameters)
+        event = CMEvent(self._channel)
+        kind, name, self.reply = event.event_type, event.event_str(), event.private_data or b""
+        event.ack_cm_event()
+        if kind == ce.RDMA_CM_EVENT_CONNECT_RESPONSE:  # not iWARP: what is left is ours to do
+            for state in (e.IBV_QPS_INIT, e.IBV_QPS_RTR, e.IBV_QPS_RTS):
+                self._to(state)  # INIT again: only now it has the right of remote reads
+            self.id.establish()
+        elif kind != ce.RDMA_CM_EVENT_ESTABLISHED:
+            raise Refused(name, bytes(self.reply))
+
+    @classmethod
+    def open(cls, where: tuple[str, int], qid: int = 0, depth: int = 32, cntlid: int = 0) -> Self:
+        """Connected as it ought to be."""
+        return cls(where, nvme.cm_request(qid, depth, depth - 1, cntlid), qid=qid)
+
+    def event(self, wanted: int) -> None:
+        """The next CM event, which has to be this one."""
+        event = CMEvent(self._channel)
+        kind, name = event.event_type, event.event_str()
+        event.ack_cm_event()
+        assert kind == wanted, f"{name} came, event {wanted} was to"
+
+    # ---- memory ----
+
+    def region(self, size: int, access: int = ACCESS) -> Any:
+        """Registered memory, which lives as long as the connection."""
+        one = MR(self.pd, size, access)
+        self._regions.append(one)
+        return one
+
+    # ---- work requests ----
+
+    def _receive(self, index: int) -> None:
+        region = self._receives
+        sge = SGE(region.buf + index * nvme.CQE_SIZE, nvme.CQE_SIZE, region.lkey)
+        self.qp.post_recv(RecvWR(wr_id=index, num_sge=1, sg=[sge]))
+
+    def send(self, data: bytes) -> None:
+        """One Send of these bytes."""
+        self._sends.write(data, len(data))
+        sge = SGE(self._sends.buf, len(data), self._sends.lkey)
+        self.post(SendWR(wr_id=1000, num_sge=1, sg=[sge], opcode=e.IBV_WR_SEND,
+                         send_flags=e.IBV_SEND_SIGNALED))  # fmt: skip
+
+    def post(self, request: Any) -> None:
+        """A work request that is signalled, to its completion."""
+        self.qp.post_send(request)
+        while not (done := [c for c in self._poll() if c.wr_id >= 1000]):
+            pass
+        self.completions.remove(done[0])
+
+    def _poll(self) -> list[Any]:
+        """What has completed, after waiting for something new; Ended for an error."""
+        end = time.monotonic() + PATIENCE
+        while True:
+            count, found = self.cq.poll(CAPSULES)
+            self.completions += found
+            for completion in found:
+                if completion.status != e.IBV_WC_SUCCESS:
+                    raise Ended(f"work completion status {completion.status}")
+            if count:
+                return list(self.completions)
+            assert time.monotonic() < end, f"nothing completed within {PATIENCE:.0f} s"
+            time.sleep(0.001)
+
+    def response(self) -> tuple[nvme.Cqe, Any]:
+        """The next response, and its work completion."""
+        while not (mine := [c for c in self.completions if c.wr_id < 1000]):
+            self._poll()
+        self.completions.remove(mine[0])
+        index = mine[0].wr_id
+        data = self._receives.read(nvme.CQE_SIZE, index * nvme.CQE_SIZE)
+        assert mine[0].byte_len == nvme.CQE_SIZE, f"a response of {mine[0].byte_len} bytes"
+        self._receive(index)
+        return nvme.decode_cqe(data), mine[0]
+
+    def call(self, capsule: bytes, data: bytes = b"") -> nvme.Cqe:
+        """A command, and its response."""
+        self._cid += 1
+        self.send(capsule[:2] + self._cid.to_bytes(2, "little") + capsule[4:] + data)
+        cqe, _ = self.response()
+        assert cqe.cid == self._cid, f"response to {cqe.cid}, not {self._cid}"
+        return cqe
+
+    def ends(self, data: bytes) -> None:
+        """One Send of these bytes ends the connection, before or after its own completion."""
+        with contextlib.suppress(Ended):
+            self.send(data)
+        self.event(ce.RDMA_CM_EVENT_DISCONNECTED)
+
+    def disconnect(self) -> None:
+        """End it in order."""
+        self.id.disconnect()
+        self.event(ce.RDMA_CM_EVENT_DISCONNECTED)
+
+    def close(self) -> None:
+        """Give everything back."""
+        self.qp.close()
+        self.cq.close()
+        for region in self._regions:
+            region.close()
+        self.id.close()
+        self._channel.close()

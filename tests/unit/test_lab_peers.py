@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The README's table of peers: whole, and nothing in it that no run of the lab has shown."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lab import peers, results
+from lab.cells import MATRIX
+from lab.prepare import ROOT, SERIES
+from lab.results import Outcome
+
+README = ROOT / "README.md"
+
+
+def rows(readme: str) -> list[list[str]]:
+    """The cells of the table."""
+    assert readme.count(peers.BEGIN) == readme.count(peers.END) == 1
+    text = readme.partition(peers.BEGIN)[2].partition(peers.END)[0]
+    return [
+        [cell.strip() for cell in line.strip("|").split("|")] for line in text.split("\n")[2:-2]
+    ]
+
+
+def outcome(test: str, how: str, *, kernel: str = "6.12", date: str = "2026-11-21") -> Outcome:
+    cell = MATRIX[0]
+    release = f"{kernel}.1-amd64"
+    return Outcome(kernel, cell.target, cell.host, cell.device, test, how, release, date)
+
+
+def test_the_readme_has_a_row_for_every_cell() -> None:
+    head, rule, *body = rows(README.read_text())
+    assert head[:3] == ["target", "host", "device"]
+    for name, series in zip(head[3:], SERIES, strict=True):
+        assert name.startswith(f"Linux {series}")
+    assert set(rule) == {"---"}
+    assert [tuple(row[:3]) for row in body] == [peers.names(cell) for cell in MATRIX]
+    for row in body:
+        assert len(row) == 3 + len(SERIES)
+        assert all(peers.WORD.fullmatch(word) for word in row[3:]), row
+
+
+def test_words() -> None:
+    passed, failed = outcome("test_a", "passed"), outcome("test_b", "failed")
+    skipped = outcome("test_c", "skipped")
+    words = [
+        peers.word(MATRIX[0], "6.12", found)
+        for found in ([], [skipped], [passed, skipped], [passed, failed])
+    ]
+    assert words == ["not run", "not run", "all 1", "1 of 2 FAILED"]
+    assert peers.word(MATRIX[0], "6.1", [passed]) == "not run"
+    assert peers.word(MATRIX[1], "6.12", [passed]) == "not run"
+
+
+def test_rewriting_changes_the_table_alone() -> None:
+    before = f"# A\n\n{peers.BEGIN}\nold\n{peers.END}\n\nmore\n"
+    after = peers.rewrite(before, [outcome("test_a", "passed")])
+    assert after.startswith("# A\n\n")
+    assert after.endswith(f"{peers.END}\n\nmore\n")
+    head, _, first, *_ = rows(after)
+    assert head[3:] == ["Linux 6.12.1-amd64", "Linux 6.1"]
+    assert first[3:] == ["all 1", "not run"]
+    assert peers.rewrite(after, [outcome("test_a", "passed")]) == after
+    with pytest.raises(ValueError, match="no lines"):
+        peers.rewrite("# A\n", [])
+
+
+def test_results_are_merged(tmp_path: Path) -> None:
+    file = tmp_path / "lab" / "results.json"
+    assert results.read(file) == []
+    results.merge([outcome("test_a", "failed"), outcome("test_b", "passed")], file)
+    results.merge([outcome("test_a", "passed", date="2026-11-22")], file)
+    found = {one.test: (one.outcome, one.date) for one in results.read(file)}
+    assert found == {"test_a": ("passed", "2026-11-22"), "test_b": ("passed", "2026-11-21")}
+    file.write_text("[{")
+    assert results.read(file) == []
