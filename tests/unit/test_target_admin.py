@@ -65,7 +65,7 @@ def feature(bench: Bench, queue: Queue, sqe: bytes, data: bytes = b"") -> int:
 def test_supported_pages(bench: Bench) -> None:
     admin = bench.admin()
     pages = decode_supported_pages(log(bench, admin, LogId.SUPPORTED_PAGES, 1024))
-    assert set(pages) == {0, 1, 2, 3, 4, 5, 0x12, 0x13, 0x80}
+    assert set(pages) == {0, 1, 2, 3, 4, 5, 0xC, 0x12, 0x13, 0x80}
     for lid in pages:
         log(bench, admin, lid, 512)
     words = struct.unpack("<256I", log(bench, admin, LogId.FEATURES_EFFECTS, 1024))
@@ -131,7 +131,7 @@ def test_parts_of_a_page(bench: Bench) -> None:
         (commands.get_log_page(2, 1 << 30), 512, Status.SGL_DATA_LENGTH_INVALID | DNR),
         (commands.get_log_page(2, (1 << 20) + 4), (1 << 20) + 4, INVALID),
         (commands.get_log_page(0x70, 1024), 1024, Status.INVALID_LOG_PAGE | DNR),
-        (commands.get_log_page(0xC, 16), 16, Status.INVALID_LOG_PAGE | DNR),
+        (commands.get_log_page(0xD, 16), 16, Status.INVALID_LOG_PAGE | DNR),
         (commands.get_log_page(5, 4096, csi=2), 4096, Status.INVALID_LOG_PAGE | DNR),
     ],
 )

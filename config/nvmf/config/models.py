@@ -22,6 +22,7 @@ from pydantic import (
 )
 
 from nvmf.config.units import Eui64, Nguid, Nqn, Secret, Size, format_size
+from nvmf.spec.ana import MAX_GROUP
 from nvmf.spec.nqn import DISCOVERY_NQN
 
 MIB = 1 << 20
@@ -116,6 +117,14 @@ class IwarpConfig(Model):
     handshake_timeout_ms: StrictInt | None = Field(None, ge=100, le=600_000)
 
 
+class AnaGroupConfig(Model):
+    """[[port.ana_group]]: what a port does for a group of namespaces (ANA)."""
+
+    id: StrictInt = Field(ge=1, le=MAX_GROUP)
+    """The group, as namespaces name it (ana_group)."""
+    state: Literal["optimized", "non-optimized", "inaccessible", "persistent-loss", "change"]
+
+
 class PortConfig(Model):
     """[[port]]: where to listen."""
 
@@ -125,6 +134,15 @@ class PortConfig(Model):
     """Port; 0 takes a free one."""
     device: Literal["iwarp", "system", "auto"] = "auto"
     """The embedded device, the system's RDMA devices, or the latter where the address is theirs."""
+
+    ana_groups: tuple[AnaGroupConfig, ...] = Field((), alias="ana_group")
+    """Groups of which nothing is said are optimized."""
+
+    @field_validator("ana_groups")
+    @classmethod
+    def _ana_groups(cls, value: tuple[AnaGroupConfig, ...]) -> tuple[AnaGroupConfig, ...]:
+        _unique((group.id for group in value), "ana_group")
+        return value
 
     @field_validator("traddr")
     @classmethod
@@ -186,6 +204,8 @@ class NamespaceConfig(Model):
     direct: StrictBool | None = None
     """Bypass the page cache: yes, no, or where it can be."""
     read_only: StrictBool = False
+    ana_group: StrictInt = Field(1, ge=1, le=MAX_GROUP)
+    """Its group: see [[port.ana_group]]."""
     uuid: UUID | None = None
     """Identifiers: made from the subsystem, the NSID and the path where they are left out."""
     nguid: Nguid = None

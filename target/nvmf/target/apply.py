@@ -186,6 +186,8 @@ class Change:
                 continue  # closed before another took its address
             self._ports.close(opened)
             self._connections.disconnect(opened)
+        for old, new in difference.ports_changed:
+            self._ports.change(old, new)
         for opened in self._listening:
             self._ports.show(opened)
         if difference.referrals is not None:
@@ -215,6 +217,7 @@ class Change:
             | {nsid: (subsystem.namespaces[nsid], hosts) for nsid, hosts in change.masked.items()}
         )
         subsystem.changed(change.resized)
+        subsystem.regroup(change.regrouped)
         if change.keys:
             self._set_keys(subsystem, self._keys[nqn])
         if change.access:
@@ -230,6 +233,7 @@ class Change:
         spaces = served(change.new)
         new.change({nsid: (n, mask(spaces[nsid])) for nsid, n in (kept | come).items()})
         new.reservations.take_over(old.reservations, kept)
+        new.regroup({nsid: spaces[nsid].ana_group for nsid in kept})
         old.change(dict.fromkeys(list(old.namespaces), (None, None)))
         for namespace in gone:
             self._storage.retire(namespace)

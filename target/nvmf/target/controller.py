@@ -18,6 +18,7 @@ from nvmf.spec.reservations import NotificationType
 from nvmf.spec.sqe import Sqe
 from nvmf.spec.status import Status, StatusError
 from nvmf.target.events import (
+    ANA_CHANGED,
     DISCOVERY_CHANGED,
     NAMESPACE_CHANGED,
     RESERVATION_NOTICE,
@@ -63,6 +64,8 @@ class Controller:
         self.admin = admin
         self.hostnqn = hostnqn
         self.hostid = hostid
+        self.portid = 0
+        """The port that its host came by."""
         self.view = subsystem.view_of(hostnqn)
         self.io_queues: dict[int, Queue] = {}
         self.gates = ControllerGates(subsystem.make_gates)
@@ -109,6 +112,10 @@ class Controller:
     def namespaces(self) -> Mapping[int, Namespace]:
         """What its host sees."""
         return self.view.namespaces
+
+    def group_of(self, nsid: int) -> int:
+        """The ANA group of a namespace."""
+        return self.subsystem.group_of(nsid)
 
     def look_at(self, view: View) -> None:
         """See these from now on, on its I/O queues too."""
@@ -224,6 +231,11 @@ class Controller:
             self.changed_namespaces.update(nsids)
             if self.enabled_events & AsyncEvents.NAMESPACE_ATTRIBUTE:
                 self.events.post(NAMESPACE_CHANGED)
+
+    def ana_changed(self) -> None:
+        """Tell the host where it wants to know that a group is in another state."""
+        if self.enabled_events & AsyncEvents.ANA_CHANGE:
+            self.events.post(ANA_CHANGED)
 
     def reservation_changed(self, nsid: int, what: NotificationType) -> None:
         """Another host changed a reservation: tell this one where it wants to know."""

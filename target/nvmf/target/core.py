@@ -17,6 +17,7 @@ from nvmf.spec.opcodes import AdminOpcode, FabricsType, IoOpcode
 from nvmf.spec.sqe import Sqe
 from nvmf.spec.status import Status, StatusError
 from nvmf.target import admin, authentication, discovery, fabrics
+from nvmf.target.ana import Ana
 from nvmf.target.cm import CmLimits
 from nvmf.target.controller import Controller
 from nvmf.target.discovery import Port, Referral, View
@@ -50,6 +51,7 @@ class Core:
         self.discovery = discovery.discovery_subsystem(serial_of("discovery"), discovery_nqn)
         self.subsystems: dict[str, Subsystem] = {self.discovery.nqn: self.discovery}
         self.ports: list[Port] = []
+        self.ana = Ana()
         self.referrals: list[Referral] = []
         self.generation = Generation()
         """Of the discovery log."""
@@ -71,6 +73,7 @@ class Core:
         if subsystem.nqn in self.subsystems:
             raise ValueError(f"there is a subsystem {subsystem.nqn} already")
         self.subsystems[subsystem.nqn] = subsystem
+        subsystem.ana = self.ana
         self._find_limits()
         self.discovery_changed(subsystem)
 
@@ -133,6 +136,14 @@ class Core:
         self._controllers[controller.cntlid] = controller
         controller.subsystem.controllers[controller.cntlid] = controller
         controller.subsystem.reservations.joined(controller)
+        controller.portid = self._portid(controller.admin)
+        if any(state.status for state in self.ana.states(controller.portid).values()):
+            for nsid in controller.namespaces:
+                self.ana.enforce(controller, nsid)
+
+    def _portid(self, queue: Queue) -> int:
+        """The port that a connection came by; 0 where it is closed already."""
+        return next((port.portid for port in self.ports if port.takes(queue.local)), 0)
 
     def allocate_cntlid(self) -> int:
         """An identifier that no controller has, the least recently used; Controller Busy if none.

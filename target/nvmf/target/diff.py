@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -17,7 +16,7 @@ from nvmf.config.models import (
 
 SUBSYSTEM_LIVE = {"nqn", "namespaces", "allow_any_host", "hosts", "host_tables"}
 """Keys of a subsystem that change while its hosts are connected; others make it another one."""
-NAMESPACE_LIVE = {"nsid", "size", "hosts"}
+NAMESPACE_LIVE = {"nsid", "size", "hosts", "ana_group"}
 """Keys of a namespace that change while it is in use; others put another in its place."""
 AT_START = ("target", "iwarp", "mdns", "rpc")
 """Tables that are read when a target starts."""
@@ -36,6 +35,8 @@ class SubsystemChange:
     """NSID to bytes; 0: all that is there."""
     masked: dict[int, frozenset[str] | None] = field(default_factory=dict)
     """Namespaces that stay, and other hosts see."""
+    regrouped: dict[int, int] = field(default_factory=dict)
+    """Namespaces that stay, and go into another ANA group."""
     rebuilt: bool = False
     """It is made anew with the same namespaces: its hosts connect again."""
     access: bool = False
@@ -50,6 +51,8 @@ class Difference:
 
     ports_removed: list[PortConfig] = field(default_factory=list)
     ports_added: list[PortConfig] = field(default_factory=list)
+    ports_changed: list[tuple[PortConfig, PortConfig]] = field(default_factory=list)
+    """Before and after: ports that stay open, with other ANA states."""
     removed: list[SubsystemConfig] = field(default_factory=list)
     added: list[SubsystemConfig] = field(default_factory=list)
     changed: list[SubsystemChange] = field(default_factory=list)
@@ -57,8 +60,8 @@ class Difference:
     """All there are to be; None: they stay as they are."""
 
     def __bool__(self) -> bool:
-        parts = (self.ports_removed, self.ports_added, self.removed, self.added, self.changed)
-        return any(parts) or self.referrals is not None
+        ports = (self.ports_removed, self.ports_added, self.ports_changed)
+        return any((*ports, self.removed, self.added, self.changed)) or self.referrals is not None
 
     def sentence(self) -> str:
         """For logs: how much of what."""
@@ -66,6 +69,7 @@ class Difference:
         counts = (
             (len(self.ports_added), "port added", "ports added"),
             (len(self.ports_removed), "port removed", "ports removed"),
+            (len(self.ports_changed), "port with other ANA states", "ports with other ANA states"),
             (int(self.referrals is not None), "list of referrals changed", ""),
             (len(self.added), "subsystem added", "subsystems added"),
             (len(self.removed), "subsystem removed", "subsystems removed"),
@@ -76,6 +80,7 @@ class Difference:
             (sum(len(c.removed) for c in spaces), "namespace removed", "namespaces removed"),
             (sum(len(c.resized) for c in spaces), "namespace resized", "namespaces resized"),
             (sum(len(c.masked) for c in spaces), "namespace masked", "namespaces masked"),
+            (sum(len(c.regrouped) for c in spaces), "namespace regrouped", "namespaces regrouped"),
         )
         said = [f"{n} {one if n == 1 else many}" for n, one, many in counts if n]
         return ", ".join(said) or "nothing to do"
@@ -94,7 +99,7 @@ def mask(config: NamespaceConfig) -> frozenset[str] | None:
 def compare(old: Config, new: Config, follow: Iterable[tuple[str, int]] = ()) -> Difference:
     """From old to new.  follow: namespaces (NQN, NSID) that take the size of their file again."""
     found = Difference()
-    found.ports_removed, found.ports_added = _ports(old.ports, new.ports)
+    _ports(found, old.ports, new.ports)
     found.referrals = new.referrals if old.referrals != new.referrals else None
     before = {s.nqn: s for s in old.subsystems}
     after = {s.nqn: s for s in new.subsystems}
@@ -120,12 +125,26 @@ def fixed(old: Config, new: Config) -> list[str]:
     ]
 
 
-def _ports(
-    old: tuple[PortConfig, ...], new: tuple[PortConfig, ...]
-) -> tuple[list[PortConfig], list[PortConfig]]:
-    """Removed and added; counted, for a port that takes a free number may be there twice."""
-    gone, come = Counter(old), Counter(new)
-    return list((gone - come).elements()), list((come - gone).elements())
+def _ports(found: Difference, old: tuple[PortConfig, ...], new: tuple[PortConfig, ...]) -> None:
+    """Each by what it listens on, of which a port that takes a free number may be there twice."""
+    before, after = _by_listener(old), _by_listener(new)
+    for listener in {**before, **after}:
+        was, now = before.get(listener, []), after.get(listener, [])
+        for one in [port for port in was if port in now]:
+            if one in now:
+                was.remove(one)
+                now.remove(one)
+        stay = min(len(was), len(now))
+        found.ports_changed += zip(was[:stay], now[:stay], strict=True)
+        found.ports_removed += was[stay:]
+        found.ports_added += now[stay:]
+
+
+def _by_listener(ports: tuple[PortConfig, ...]) -> dict[PortConfig, list[PortConfig]]:
+    found: dict[PortConfig, list[PortConfig]] = {}
+    for port in ports:
+        found.setdefault(port.model_copy(update={"ana_groups": ()}), []).append(port)
+    return found
 
 
 def _subsystem(
@@ -145,7 +164,8 @@ def _subsystem(
             _namespace(change, nsid, was, now, follow)
     change.added.update({nsid: n for nsid, n in after.items() if nsid not in before})
     different = change.rebuilt or change.access or change.keys or change.removed or change.added
-    return change if different or change.resized or change.masked else None
+    live = change.resized or change.masked or change.regrouped
+    return change if different or live else None
 
 
 def _namespace(
@@ -164,6 +184,8 @@ def _namespace(
         change.resized[nsid] = now.size or 0
     if "hosts" in keys:
         change.masked[nsid] = mask(now)
+    if "ana_group" in keys:
+        change.regrouped[nsid] = now.ana_group
 
 
 def _differing(old: SubsystemConfig | NamespaceConfig, new: object) -> set[str]:

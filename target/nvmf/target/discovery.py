@@ -32,6 +32,13 @@ class Port:
     trsvcid: int
     provider: RdmaProvider = RdmaProvider.NONE
 
+    def takes(self, local: Address) -> bool:
+        """Whether a connection to this local address came by this port."""
+        if self.trsvcid != local[1]:
+            return False
+        here = plain_address(local[0])
+        return self.traddr == here or self.traddr == ("::" if ":" in here else "0.0.0.0")
+
 
 @dataclass(frozen=True, slots=True)
 class Referral:

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 from pydantic import ValidationError
 
 from nvmf.config.models import (
+    AnaGroupConfig,
     Config,
     NamespaceConfig,
     PortConfig,
@@ -244,6 +245,18 @@ def remove_port(config: Config, traddr: str, trsvcid: int) -> Config:
         raise EditError(f"{traddr}:{trsvcid} is the only port: a target needs one")
     changed: Config = _with(config, ports=tuple(p for p in config.ports if p is not port))
     return changed
+
+
+def set_ana(config: Config, traddr: str, trsvcid: int, group: int, state: str) -> Config:
+    """Another ANA state of a group on a port."""
+    port = find_port(config, traddr, trsvcid)
+    made = model(AnaGroupConfig, {"id": group, "state": state.replace("_", "-")})
+    groups = {one.id: one for one in port.ana_groups} | {group: made}
+    kept = tuple(groups[id] for id in sorted(groups))
+    changed = _with(port, ana_groups=kept)
+    ports = tuple(changed if one is port else one for one in config.ports)
+    whole: Config = _with(config, ports=ports)
+    return whole
 
 
 # ---- referrals ----

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeAlias
 
+from nvmf.spec.ana import ALL_STATES, MAX_GROUP, TRANSITION_SECONDS
 from nvmf.spec.fabrics import MAX_CNTLID
 from nvmf.spec.features import AsyncEvents
 from nvmf.spec.identify import (
@@ -94,9 +95,13 @@ def _io_controller(controller: Controller, common: IdentifyController) -> Identi
         common,
         cntrltype=1,
         rab=6,
-        cmic=Cmic.MULTI_PORT | Cmic.MULTI_CONTROLLER,
+        cmic=Cmic.MULTI_PORT | Cmic.MULTI_CONTROLLER | Cmic.ANA,
+        anatt=TRANSITION_SECONDS,
+        anacap=ALL_STATES,
+        anagrpmax=MAX_GROUP,
+        nanagrpid=MAX_GROUP,
         mdts=(subsystem.mdts >> 12).bit_length() - 1,
-        oaes=AsyncEvents.NAMESPACE_ATTRIBUTE,
+        oaes=AsyncEvents.NAMESPACE_ATTRIBUTE | AsyncEvents.ANA_CHANGE,
         acl=ABORT_LIMIT,
         # One firmware slot, which is read-only.
         frmw=1 << 0 | 1 << 1,
@@ -151,8 +156,10 @@ def _controller(controller: Controller, request: Request) -> bytes:
 def _namespace(controller: Controller, request: Request) -> bytes:
     nsid = _nsid(controller, request.sqe.nsid)
     namespace = controller.namespaces.get(nsid)
-    rescap = controller.subsystem.reservations.rescap
-    return namespace.identify(rescap) if namespace else _ZEROES
+    if namespace is None:
+        return _ZEROES
+    subsystem = controller.subsystem
+    return namespace.identify(subsystem.reservations.rescap, subsystem.group_of(nsid))
 
 
 def _active_namespaces(controller: Controller, request: Request) -> bytes:
@@ -176,8 +183,11 @@ def _csi_controller(controller: Controller, request: Request) -> bytes:
 
 def _independent_namespace(controller: Controller, request: Request) -> bytes:
     namespace = controller.namespaces.get(_nsid(controller, request.sqe.nsid))
-    rescap = controller.subsystem.reservations.rescap
-    return namespace.identify_independent(rescap) if namespace else _ZEROES
+    if namespace is None:
+        return _ZEROES
+    subsystem = controller.subsystem
+    group = subsystem.group_of(namespace.nsid)
+    return namespace.identify_independent(subsystem.reservations.rescap, group)
 
 
 def _namespace_controllers(controller: Controller, request: Request) -> bytes:

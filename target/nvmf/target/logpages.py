@@ -28,6 +28,8 @@ from nvmf.target.identify import ALL_NAMESPACES, FIRMWARE, find_namespace
 from nvmf.target.request import Completion, Request, expect_length
 from nvmf.target.reservecommands import notification_page
 
+_RGO = 1
+"""Return Groups Only, of LSP."""
 _SUPPORTED = Effects(csupp=1, controller_scope=1)
 _IO_READ = Effects(csupp=1, namespace_scope=1)
 _IO_WRITE = Effects(csupp=1, lbcc=1, namespace_scope=1)
@@ -116,6 +118,10 @@ def _nvme_mi(controller: Controller, request: Request, log: LogRequest) -> bytes
     return bytes(IDENTIFY_SIZE)
 
 
+def _ana(controller: Controller, request: Request, log: LogRequest) -> bytes:
+    return controller.subsystem.ana.log_page(controller, only_groups=bool(log.lsp & _RGO))
+
+
 def _reservation_notification(controller: Controller, request: Request, log: LogRequest) -> bytes:
     return notification_page(controller, retain=bool(log.rae))
 
@@ -127,6 +133,7 @@ PAGES: dict[LogId, _Page] = {
     LogId.FIRMWARE_SLOT: _firmware_slot,
     LogId.CHANGED_NAMESPACES: _changed_namespaces,
     LogId.COMMANDS_EFFECTS: _effects,
+    LogId.ANA: _ana,
     LogId.FEATURES_EFFECTS: _features,
     LogId.NVME_MI_EFFECTS: _nvme_mi,
     LogId.RESERVATION_NOTIFICATION: _reservation_notification,

@@ -98,6 +98,8 @@ class Namespace:
     identity: Identity
     engine: EngineNamespace
     """What moves its data."""
+    ana_group: int = 1
+    """The ANA group that it comes in."""
 
     @property
     def blocks(self) -> int:
@@ -108,8 +110,8 @@ class Namespace:
         """Counters of the engine: reads, writes, read_bytes, write_bytes, errors, media_errors."""
         return dict(self.engine.stats)
 
-    def identify(self, rescap: int = 0) -> bytes:
-        """Identify Namespace (CNS 00h), with these Reservation Capabilities."""
+    def identify(self, rescap: int = 0, ana_group: int = 1) -> bytes:
+        """Identify Namespace (CNS 00h), with these Reservation Capabilities, in this group."""
         store = self.store
         granularity = max(store.physical_block_size // store.block_size, 1) - 1
         return IdentifyNamespace(
@@ -119,6 +121,7 @@ class Namespace:
             nsfeat=NSFEAT_OPTPERF,
             nmic=NMIC_SHARED,
             rescap=rescap,
+            anagrpid=ana_group,
             dlfeat=DLFEAT_READS_ZERO | _DLFEAT_WRITE_ZEROES if store.deallocate else 0,
             nvmcap=store.size,
             npwg=granularity,
@@ -136,11 +139,12 @@ class Namespace:
         """Identify Namespace, NVM command set (CNS 05h): no protection information."""
         return IdentifyNvmNamespace().encode()
 
-    def identify_independent(self, rescap: int = 0) -> bytes:
+    def identify_independent(self, rescap: int = 0, ana_group: int = 1) -> bytes:
         """I/O command set independent Identify Namespace (CNS 08h), with the same."""
         return IdentifyIndependentNamespace(
             nmic=NMIC_SHARED,
             rescap=rescap,
+            anagrpid=ana_group,
             nsattr=NSATTR_WRITE_PROTECTED if self.store.read_only else 0,
             nstat=1,
         ).encode()

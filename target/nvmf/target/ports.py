@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from nvmf.config.models import PortConfig
+from nvmf.spec.ana import AnaState
 from nvmf.spec.fabrics import RdmaProvider
 from nvmf.target.core import Core
 from nvmf.target.discovery import Port, plain_address
@@ -46,10 +47,12 @@ class OpenPort:
 
     def takes(self, local: Address) -> bool:
         """Whether a connection to this local address came by this port."""
-        if self.port.trsvcid != local[1]:
-            return False
-        here, wanted = plain_address(local[0]), self.port.traddr
-        return wanted == here or wanted == ("::" if ":" in here else "0.0.0.0")
+        return self.port.takes(local)
+
+    @property
+    def ana(self) -> dict[int, AnaState]:
+        """What the configuration says of groups."""
+        return {group.id: AnaState.of(group.state) for group in self.config.ana_groups}
 
 
 class Ports:
@@ -84,6 +87,7 @@ class Ports:
     def show(self, opened: OpenPort) -> None:
         """Tell hosts of it."""
         self.open_ports.append(opened)
+        self._core.ana.put(opened.port.portid, opened.ana)
         self._core.add_port(opened.port)
         if self._announce is not None:
             self._announce(opened.listening)
@@ -97,6 +101,12 @@ class Ports:
                 return opened
         raise KeyError(config)
 
+    def change(self, config: PortConfig, new: PortConfig) -> None:
+        """A port stays open, with other ANA states."""
+        opened = self.find(config)
+        opened.config = new
+        self._core.ana.put(opened.port.portid, opened.ana, self._core.controllers())
+
     def close(self, opened: OpenPort) -> None:
         """Listen there no more; connections that came by it stay."""
         opened.listener.close()
@@ -104,6 +114,7 @@ class Ports:
         if opened in self.open_ports:
             self.open_ports.remove(opened)
             self._core.remove_port(opened.port)
+            self._core.ana.forget(opened.port.portid)
             log.info("no longer %s", opened.listening)
 
     def stop_listening(self) -> None:

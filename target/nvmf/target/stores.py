@@ -95,4 +95,5 @@ def make_namespace(
 ) -> Namespace:
     """A namespace of an open store."""
     identity = identity_of(nqn, nsid, config)
-    return Namespace(nsid, store, identity, engine.Namespace(target, nsid, store))
+    moves = engine.Namespace(target, nsid, store)
+    return Namespace(nsid, store, identity, moves, config.ana_group)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from nvmf.auth import HostKeys
+from nvmf.target.ana import Ana
 from nvmf.target.gates import EngineGates, NoGates
 from nvmf.target.namespace import Namespace
 from nvmf.target.reservekeeper import ReservationKeeper
@@ -96,6 +97,10 @@ class Subsystem:
     """Masked NSIDs that a host sees."""
 
     reservations: ReservationKeeper = field(init=False)
+    ana: Ana = field(init=False, default_factory=Ana)
+    """Of the whole target."""
+    _groups: dict[int, int] = field(init=False, default_factory=dict)
+    """By NSID."""
 
     def __post_init__(self) -> None:
         self._all = View(self.make_table())
@@ -161,22 +166,46 @@ class Subsystem:
                 # Before hosts see it, so that none passes a reservation by.
                 if self.namespaces.get(nsid) is not namespace:
                     self.reservations.come(namespace)
+                    self._groups[nsid] = namespace.ana_group
                 self._all.put(nsid, namespace)
             self._set_mask(nsid, mask)
         # First what has to be seen from now on, so that nothing is in no table for a moment.
         for controller in controllers:
             controller.look_at(self.view_of(controller.hostnqn))
+            for nsid, (namespace, _) in changes.items():
+                if namespace is not None:
+                    self.ana.enforce(controller, nsid)
         for nsid, (namespace, mask) in changes.items():
             for seen, view in self._views.items():
                 view.put(nsid, namespace if mask is None or nsid in seen else None)
             if namespace is None:
                 self._all.put(nsid, None)
                 self.reservations.go(nsid)
+                self._groups.pop(nsid, None)
         for controller, saw in zip(controllers, before, strict=True):
             sees = {nsid for nsid in changes if nsid in controller.namespaces}
             if saw != sees:
                 controller.namespaces_changed(saw ^ sees)
         self.drop_views()
+
+    def group_of(self, nsid: int) -> int:
+        """The ANA group of a namespace."""
+        return self._groups.get(nsid, 1)
+
+    def regroup(self, groups: Mapping[int, int]) -> None:
+        """Put namespaces into other ANA groups, and tell the hosts that see them."""
+        moved = {nsid: group for nsid, group in groups.items() if group != self.group_of(nsid)}
+        if not moved:
+            return
+        changed = {self.group_of(nsid) for nsid in moved} | set(moved.values())
+        self._groups.update(moved)
+        for portid in {controller.portid for controller in self.controllers.values()}:
+            self.ana.regrouped(portid, changed)
+        for controller in self.controllers.values():
+            for nsid in moved:
+                self.ana.enforce(controller, nsid)
+            controller.ana_changed()
+        self.changed(moved)
 
     def _set_mask(self, nsid: int, mask: Mask) -> None:
         for host in self._masks.pop(nsid, ()):

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from nvmf.cli.common import Formatter, Subparsers
 from nvmf.cli.target import (
+    ana,
     file_commands,
     hosts,
     ls,
@@ -15,7 +16,7 @@ from nvmf.cli.target import (
     subsystems,
 )
 
-_MODULES = (serve, ls, subsystems, namespaces, hosts, ports, file_commands, stats)
+_MODULES = (serve, ls, subsystems, namespaces, hosts, ports, ana, file_commands, stats)
 """Each adds its commands."""
 
 _DESCRIPTION = """\

@@ -24,7 +24,7 @@ def ls(args: argparse.Namespace) -> int:
     if args.output_format == "json":
         print_json(tree)
         return EXIT_OK
-    roots: list[Node] = [(f"port {_place(port)} ({port['device']})", []) for port in tree["ports"]]
+    roots: list[Node] = [_port(port) for port in tree["ports"]]
     roots += [_subsystem(one) for one in tree["subsystems"] if _shown(one)]
     print("\n".join(lines(roots)))
     return EXIT_OK
@@ -43,6 +43,13 @@ def lines(nodes: list[Node], indent: str = "", *, root: bool = True) -> list[str
         found.append(f"{indent}{mark}{text}")
         found += lines(under, indent + below, root=False)
     return found
+
+
+def _port(one: dict[str, Any]) -> Node:
+    groups: list[Node] = [
+        (f"ANA group {group}: {state}", []) for group, state in one["ana_states"].items()
+    ]
+    return f"port {_place(one)} ({one['device']})", groups
 
 
 def _shown(subsystem: dict[str, Any]) -> bool:
@@ -68,6 +75,8 @@ def _namespace(one: dict[str, Any]) -> Node:
     what = one["path"] or ""
     parts = [f"namespace {one['nsid']}:", one["store"], what, size_text(one["size"])]
     parts.append(f"in blocks of {one['block_size']}")
+    if one["anagrpid"] != 1:
+        parts.append(f"(ANA group {one['anagrpid']})")
     if one["read_only"]:
         parts.append("(read only)")
     masked: list[Node] = [(f"for {host}", []) for host in one.get("hosts", ())]

@@ -14,7 +14,7 @@ def add_commands(subparsers: Subparsers) -> None:
     """target port add, remove."""
     group = add_group(subparsers, "port", "open and close ports")
     parser = add_rpc_command(group, "add", add, "listen on an address too")
-    _address(parser)
+    add_address(parser)
     parser.add_argument(
         "--device",
         choices=("auto", "iwarp", "system"),
@@ -23,10 +23,11 @@ def add_commands(subparsers: Subparsers) -> None:
     parser = add_rpc_command(
         group, "remove", remove, "listen there no more, and disconnect who came by it"
     )
-    _address(parser)
+    add_address(parser)
 
 
-def _address(parser: argparse.ArgumentParser) -> None:
+def add_address(parser: argparse.ArgumentParser) -> None:
+    """Which port."""
     parser.add_argument(
         "-a", "--traddr", metavar="ADDRESS", required=True, help="a numeric IPv4 or IPv6 address"
     )

@@ -38,7 +38,14 @@ def get_tree(administration: Administration, params: Params) -> dict[str, Any]:
     """Ports, and subsystems with their hosts, namespaces and controllers."""
     server = administration.server
     return {
-        "ports": [{**address(port.address), "device": port.device} for port in server.ports],
+        "ports": [
+            {
+                **address(port.listening.address),
+                "device": port.listening.device,
+                "ana_states": {str(group): state.word for group, state in port.ana.items()},
+            }
+            for port in server.open_ports
+        ],
         "subsystems": [
             {
                 **describe_subsystem(server, subsystem),

@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""`nvmeof target ana`: what a port does for a group of namespaces."""
+
+from __future__ import annotations
+
+import argparse
+
+from nvmf.cli.common import EXIT_OK, Subparsers, number_argument
+from nvmf.cli.target.client import add_group, add_rpc_command, call
+from nvmf.cli.target.done import done
+from nvmf.cli.target.ports import add_address
+from nvmf.spec.ana import AnaState
+
+
+def add_commands(subparsers: Subparsers) -> None:
+    """target ana set."""
+    group = add_group(subparsers, "ana", "steer hosts to one port or another (ANA)")
+    parser = add_rpc_command(
+        group, "set", set_state, "set what a port does for a group of namespaces"
+    )
+    add_address(parser)
+    parser.add_argument(
+        "-g",
+        "--group",
+        metavar="GROUP",
+        type=number_argument,
+        default=1,
+        help="the namespaces' ana_group (default: 1, where all are unless they say otherwise)",
+    )
+    parser.add_argument("state", choices=[state.word for state in AnaState])
+
+
+def set_state(args: argparse.Namespace) -> int:
+    """Another state."""
+    facts = {"traddr": args.traddr, "trsvcid": args.trsvcid, "group": args.group}
+    call(args, "target_set_ana", **facts, state=args.state)
+    done(
+        args,
+        f"group {args.group} is {args.state} on {args.traddr} port {args.trsvcid}",
+        **facts,
+        state=args.state,
+    )
+    return EXIT_OK

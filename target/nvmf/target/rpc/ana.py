@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Asymmetric Namespace Access: what a port does for a group of namespaces."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from nvmf.config.models import Config
+from nvmf.target import edit
+from nvmf.target.edit import EditError
+from nvmf.target.rpc.ports import ListenAddress
+from nvmf.target.rpc.registry import Params, method
+from nvmf.target.rpc.subsystems import find
+
+if TYPE_CHECKING:
+    from nvmf.target.administration import Administration
+
+
+class SetAna(Params):
+    traddr: str
+    trsvcid: int
+    group: int = 1
+    state: str
+
+
+class ListenerState(Params):
+    nqn: str
+    listen_address: ListenAddress
+    ana_state: str
+    anagrpid: int | None = None
+    """Left out: every group that the subsystem's namespaces are in."""
+
+
+@method("target_set_ana", SetAna, changes=True)
+async def set_state(administration: Administration, params: SetAna) -> bool:
+    """Set the ANA state of a group on a port, and tell the hosts."""
+    port = administration.configured_port(params.traddr, params.trsvcid)
+    await administration.change(
+        lambda config: edit.set_ana(config, port.traddr, port.trsvcid, params.group, params.state)
+    )
+    return True
+
+
+@method("nvmf_subsystem_listener_set_ana_state", ListenerState, changes=True)
+async def set_listener(administration: Administration, params: ListenerState) -> bool:
+    """The same in SPDK's words.  A port's states are those of every subsystem's namespaces here."""
+    subsystem = find(administration, params.nqn)
+    if not params.listen_address.trsvcid.isdecimal():
+        raise EditError(f"trsvcid {params.listen_address.trsvcid}: a number is needed")
+    port = administration.configured_port(
+        params.listen_address.traddr, int(params.listen_address.trsvcid)
+    )
+    groups = {subsystem.group_of(nsid) for nsid in subsystem.namespaces}
+    wanted = sorted(groups) if params.anagrpid is None else [params.anagrpid]
+    await administration.change(
+        lambda config: _all(config, port.traddr, port.trsvcid, wanted, params.ana_state)
+    )
+    return True
+
+
+def _all(config: Config, traddr: str, trsvcid: int, groups: list[int], state: str) -> Config:
+    for group in groups:
+        config = edit.set_ana(config, traddr, trsvcid, group, state)
+    return config
