@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import pytest
 
 from lab import network
-from lab.cells import Cell, use_device
+from lab.cells import NETDEV, Cell, use_device
 from lab.guest import Guest
-from lab.kernel_initiator import HOSTID, HOSTNQN, Initiator
+from lab.kernel_initiator import HOSTID, HOSTNQN, SECONDS, Initiator
 from lab.network import Network
 from lab.nvmet import KernelTarget
 from lab.ours import FRIEND_NQN, PRIVATE_NQN, OursInside, OursOutside
@@ -66,7 +66,7 @@ def row(
     ours = Initiator(vm)
     yield Row(cell, target, ours)
     if not vm.dead:
-        vm.run("nvme disconnect-all", quiet=True)
+        vm.run("nvme disconnect-all", quiet=True, check=False)
     ours.close()
     target.close()
 
@@ -76,7 +76,8 @@ def unharmed(row: Row, guest: Guest) -> Iterator[None]:
     """Every test disconnects what it connected, and the target lives on."""
     yield
     left = row.ours.controllers()
-    guest.run("nvme disconnect-all", quiet=True)
+    if left:
+        guest.run("nvme disconnect-all", quiet=True)
     assert left == []
     if not isinstance(row.target, KernelTarget):
         row.target.check()
@@ -245,9 +246,38 @@ def test_target_on_tcp(row: Row, guest: Guest) -> None:
 
 
 def test_without_root(row: Row, guest: Guest) -> None:
-    where = [*row.where, "-n", row.target.nqn]
-    argv = row.ours.argv("connect", *where)
-    done = guest.run(["setpriv", "--reuid", "65534", "--clear-groups", *argv], check=False)
-    assert done.status == 1
-    assert "takes root: try sudo" in done.stderr
+    assert "takes root: try sudo" in _as_nobody(row, guest)
+
+
+def test_without_the_module(row: Row, guest: Guest) -> None:
+    """Root has it loaded, as nvme-cli does; others are told."""
+    guest.run("modprobe -r nvme-rdma nvme-fabrics && test ! -e /dev/nvme-fabrics")
+    said = _as_nobody(row, guest)
+    assert "driver is not loaded (/dev/nvme-fabrics is not there)" in said
+    assert "loading it takes root" in said
+    row.ours.run("disconnect", "-d", row.connect())
+
+
+@pytest.mark.unclean("nvme|siw|rdma")
+def test_without_a_device(row: Row, guest: Guest) -> None:
+    if row.cell.target != "ours_outside":
+        pytest.skip("the target in the guest is on the same device")
+    guest.run(f"rdma link del {row.cell.device}0")
+    try:
+        where = [*row.where, "-n", row.target.nqn]
+        said = row.ours.refused("connect", *where)
+        assert "this host has no RDMA device" in said
+        assert f"rdma link add siw0 type siw netdev {NETDEV}" in said
+    finally:
+        use_device(guest, row.cell.device)
+
+
+def _as_nobody(row: Row, guest: Guest) -> str:
+    """What `nvmeof connect` says to somebody who is not root."""
+    argv = row.ours.argv("connect", *row.where, "-n", row.target.nqn)
+    done = guest.run(
+        ["setpriv", "--reuid", "65534", "--clear-groups", *argv], check=False, timeout=SECONDS
+    )
+    assert (done.status, done.stdout) == (1, "")
     assert done.stderr.count("\n") == 1
+    return done.stderr
