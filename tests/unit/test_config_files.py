@@ -302,3 +302,9 @@ def test_schema_is_json() -> None:
     assert set(schema["properties"]) == {
         "target", "iwarp", "mdns", "rpc", "port", "subsystem", "referral"
     }  # fmt: skip
+
+
+def test_published_schema_is_up_to_date() -> None:
+    """Renew it: nvmeof config schema > config/schema/nvmeof.schema.json"""
+    path = Path(__file__).parents[2] / "config" / "schema" / "nvmeof.schema.json"
+    assert json.loads(path.read_text()) == json.loads(json.dumps(json_schema()))

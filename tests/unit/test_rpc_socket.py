@@ -89,7 +89,9 @@ class Lab:
     def __init__(self, folder: Path) -> None:
         self.engine = FakeEngine()
         self.server = Server(loads(TEXT), engine=self.engine, listening=lambda _: None)
-        self.rpc = RpcSocket(Administration(self.server), folder / "t.sock")
+        administration = Administration(self.server)
+        administration.ready.set()
+        self.rpc = RpcSocket(administration, folder / "t.sock")
 
 
 @pytest.fixture

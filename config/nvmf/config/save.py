@@ -89,6 +89,9 @@ def _models(value: Any) -> bool:
 
 def _update_list(table: Any, key: str, old: Sequence[Any], new: Sequence[Any]) -> None:
     """Tables that are repeated: those that are gone, those that stay, and those that come."""
+    if not new:
+        table.pop(key, None)
+        return
     there = table.get(key)
     if not isinstance(there, AoT):  # none, or one in brackets
         old = ()

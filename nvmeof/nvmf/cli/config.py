@@ -1,19 +1,20 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`nvmeof config check`: is a configuration one that a target would serve?"""
+"""`nvmeof config`: is a configuration one that a target would serve? And nvmetcli's files."""
 
 from __future__ import annotations
 
 import argparse
 import sys
+from pathlib import Path
 
-from nvmf.cli.common import EXIT_FAILED, EXIT_OK, Formatter, Subparsers, add_command
+from nvmf.cli.common import EXIT_FAILED, EXIT_OK, CliError, Formatter, Subparsers, add_command
 from nvmf.cli.output import print_json, size_text
 
 
 def add_commands(subparsers: Subparsers) -> None:
-    """config check, config schema."""
+    """config check, schema, import, export."""
     group = subparsers.add_parser(
-        "config", help="check a target's configuration", formatter_class=Formatter
+        "config", help="check a target's configuration, or convert it", formatter_class=Formatter
     )
     commands = group.add_subparsers(title="commands", metavar="COMMAND", required=True)
     parser = add_command(
@@ -26,6 +27,23 @@ def add_commands(subparsers: Subparsers) -> None:
     )
     parser.add_argument("config", metavar="CONFIG", help="a TOML file")
     add_command(commands, "schema", schema, "print the JSON schema of configurations")
+    parser = add_command(
+        commands,
+        "import",
+        import_,
+        "make a configuration of nvmetcli's file",
+        "What cannot be expressed is said on stderr; the exit status is 0 all the same.",
+    )
+    parser.add_argument("file", metavar="FILE", help="JSON of nvmetcli save, or - for stdin")
+    parser = add_command(
+        commands,
+        "export",
+        export,
+        "make nvmetcli's file of a configuration",
+        "What the kernel's target does not have is said on stderr; the exit status is 0 all the "
+        "same.",
+    )
+    parser.add_argument("config", metavar="CONFIG", help="a TOML file")
 
 
 def check(args: argparse.Namespace) -> int:
@@ -70,4 +88,40 @@ def schema(args: argparse.Namespace) -> int:
     from nvmf.config import json_schema
 
     print_json(json_schema())
+    return EXIT_OK
+
+
+def import_(args: argparse.Namespace) -> int:
+    """From nvmetcli."""
+    from nvmf.config import Config, ConfigError, nvmetcli, plain
+    from nvmf.config.save import merge
+
+    try:
+        text = sys.stdin.read() if args.file == "-" else Path(args.file).read_text()
+        config, lost = nvmetcli.load(text, args.file)
+        made = merge("", config) if config != Config() else ""
+    except UnicodeDecodeError as error:
+        raise CliError(f"{args.file}: is not UTF-8 text: {error}") from None
+    except ConfigError as error:
+        raise CliError(str(error)) from None
+    for sentence in lost:
+        print(f"{args.file}: warning: {sentence}", file=sys.stderr)
+    if args.output_format == "json":
+        print_json({"config": plain(config), "warnings": lost})
+    else:
+        print(made.lstrip("\n"), end="")
+    return EXIT_OK
+
+
+def export(args: argparse.Namespace) -> int:
+    """To nvmetcli: JSON, whatever -o says."""
+    from nvmf.config import ConfigError, load, nvmetcli
+
+    try:
+        made, lost = nvmetcli.dump(load(args.config))
+    except ConfigError as error:
+        raise CliError(str(error)) from None
+    for sentence in lost:
+        print(f"{args.config}: warning: {sentence}", file=sys.stderr)
+    print_json(made)
     return EXIT_OK

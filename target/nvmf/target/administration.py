@@ -21,6 +21,8 @@ from nvmf.target.stores import ServerError, identity_of
 
 log = logging.getLogger("nvmf.target")
 
+_EMPTY = hashlib.sha256().hexdigest()
+
 
 @dataclass(frozen=True, slots=True)
 class Reloaded:
@@ -58,6 +60,8 @@ class Administration:
         self.server = server
         self.source = source
         """What is in force came from it, but for the changes made since."""
+        self.ready = asyncio.Event()
+        """Whether the target has started: what is asked before has to wait."""
 
     async def change(self, edit: Edit, follow: Iterable[tuple[str, int]] = ()) -> Difference:
         """Make a change; EditError or ServerError where it cannot be, and nothing has changed."""
@@ -75,6 +79,9 @@ class Administration:
         try:
             path = self.source.path
             config, source = await loop.run_in_executor(None, Source.read, path)
+            if source.digest == _EMPTY:
+                said = f"{path}: is empty: somebody may be about to write it"
+                raise ConfigError(str(path), [said])
             ignored = fixed(self.server.config, config)
             difference = await self.change(lambda _: config)
         except (ConfigError, ServerError) as error:

@@ -166,6 +166,14 @@ class Server:
             self.config = config.model_copy(update=start)
         return difference
 
+    def pin_port(self, opened: OpenPort) -> None:
+        """A port that took a free number keeps it, so that it can be named and saved."""
+        made = opened.config.model_copy(update={"trsvcid": opened.port.trsvcid})
+        ports = list(self.config.ports)
+        last = len(ports) - 1 - ports[::-1].index(opened.config)
+        ports[last] = opened.config = made
+        self.config = self.config.model_copy(update={"ports": tuple(ports)})
+
     async def _apply(self, difference: Difference) -> None:
         change = Change(
             difference,

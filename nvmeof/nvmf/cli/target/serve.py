@@ -82,6 +82,8 @@ def serve(args: argparse.Namespace) -> int:
         rpc: RpcSocket | None = None
         reloading: asyncio.Task[None] | None = None
         try:
+            # Before the ports: who sees them open may ask at once.
+            rpc = await _listen(administration, args.rpc_socket)
             starting = asyncio.ensure_future(server.start())
             stopping = asyncio.ensure_future(stop.wait())
             await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)
@@ -91,7 +93,7 @@ def serve(args: argparse.Namespace) -> int:
             elif starting.exception() is not None:
                 stopping.cancel()
             await starting
-            rpc = await _listen(administration, args.rpc_socket)
+            administration.ready.set()
             reloading = asyncio.create_task(_reload(administration, again))
             await stopping
             log.info("stopping")

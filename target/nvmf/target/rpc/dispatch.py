@@ -74,6 +74,7 @@ async def _call(administration: Administration, name: str, params: Any, peer: st
         raise RpcError(
             Code.METHOD_NOT_FOUND, f"there is no method {name[:64]}: rpc_get_methods names them"
         )
+    await administration.ready.wait()
     try:
         result = await method.call(administration, params)
     except Exception as failure:

@@ -96,8 +96,9 @@ async def add(administration: Administration, params: AddPort) -> dict[str, str]
     """Open a port; its address."""
     made: PortConfig = edit.model(PortConfig, params.port)
     await administration.change(lambda config: edit.add_port(config, made))
-    opened = [p for p in administration.server.open_ports if p.config == made]
-    return address(opened[-1].listening.address)
+    opened = [p for p in administration.server.open_ports if p.config == made][-1]
+    administration.server.pin_port(opened)
+    return address(opened.listening.address)
 
 
 @method("target_remove_port", RemovePort, changes=True)

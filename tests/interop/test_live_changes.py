@@ -1,0 +1,292 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A served target is changed while hosts write and verify: by commands, by SIGHUP, by bad files."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clientlab import OPTIONS, url
+from nvmf.cli.main import main
+from nvmf.initiator import ConnectionLost, Controller, NvmeError, connect
+from nvmf.initiator.errors import ConnectError
+from wire.served import Served
+
+HANG = 60
+A, B = "nqn.2026-11.io.example:a", "nqn.2026-11.io.example:b"
+H1, H2 = "nqn.2026-11.io.example:h1", "nqn.2026-11.io.example:h2"
+
+
+def config(*, a: str = "", b: str = "", more: str = "") -> str:
+    """Two subsystems with a RAM namespace each, and what is added to them."""
+    space = '[[subsystem.namespace]]\nnsid = 1\nstore = "ram"\nsize = "4MiB"\n'
+    text = '[[port]]\ntrsvcid = 0\ndevice = "iwarp"\n'
+    text += f'[[subsystem]]\nnqn = "{A}"\nallow_any_host = true\n{space}{a}'
+    return text + f'[[subsystem]]\nnqn = "{B}"\nhosts = ["{H1}", "{H2}"]\n{space}{b}{more}'
+
+
+@pytest.fixture
+def served(tmp_path: Path, need_product: None) -> Iterator[Served]:
+    with Served(tmp_path, f"# mine\n{config()}") as one:
+        one.wait_ready()
+        yield one
+        assert one.end() == 0
+        one.check_log()
+
+
+def run(served: Served, *args: object, status: int = 0) -> Any:
+    """A `nvmeof target` command with -o json: what it prints, or the sentence of its failure."""
+    out, err = io.StringIO(), io.StringIO()
+    words = ["target", *(str(arg) for arg in args), "--rpc-socket", str(served.rpc_socket)]
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        found = main([*words, "-o", "json"])
+    assert found == status, err.getvalue()
+    return json.loads(out.getvalue()) if not status else err.getvalue()
+
+
+async def command(served: Served, *args: object, status: int = 0) -> Any:
+    return await asyncio.to_thread(run, served, *args, status=status)
+
+
+async def until(condition: Callable[[], object]) -> None:
+    async with asyncio.timeout(HANG):
+        while not condition():  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
+
+
+def rewrite(served: Served, text: str) -> None:
+    (served.folder / "target.toml").write_text(text)
+
+
+async def hang_up(served: Served, sign: str) -> None:
+    """SIGHUP, and wait until the log says what came of it."""
+    before = served.log.count(sign)
+    served.process.send_signal(signal.SIGHUP)
+    await until(lambda: served.log.count(sign) > before)
+
+
+@asynccontextmanager
+async def host(served: Served, nqn: str = A, **options: Any) -> AsyncIterator[Controller]:
+    async with connect(url(served.port, nqn), **{**OPTIONS, **options}) as controller:
+        yield controller
+
+
+@asynccontextmanager
+async def busy(controller: Controller) -> AsyncIterator[None]:
+    """Its first namespace is written and verified all the time, without an error."""
+    ended, rounds = asyncio.Event(), 0
+
+    async def load() -> None:
+        nonlocal rounds
+        disk = controller.namespace(1)
+        while not ended.is_set():
+            data = bytes([rounds % 251]) * 4096
+            await disk.write(8 * (rounds % 32), data)
+            assert await disk.read(8 * (rounds % 32), 8) == data
+            rounds += 1
+
+    task = asyncio.create_task(load())
+    try:
+        yield
+    finally:
+        ended.set()
+        await asyncio.wait_for(task, HANG)
+    assert rounds
+
+
+async def seen(controller: Controller, *nsids: int) -> None:
+    """The host follows the target's events by itself."""
+    await until(lambda: [space.nsid for space in controller.namespaces] == list(nsids))
+
+
+def identifiers(served: Served) -> list[str]:
+    """UUIDs of the first subsystem's namespaces."""
+    (found,) = [s for s in run(served, "ls")["subsystems"] if s["nqn"] == A]
+    return [space["uuid"] for space in found["namespaces"]]
+
+
+async def test_namespaces_by_command(served: Served, tmp_path: Path) -> None:
+    """Added, resized, replaced, masked, removed: the host sees each, and its I/O goes on."""
+    disk = tmp_path / "disk.img"
+    disk.write_bytes(bytes(1 << 20))
+    async with host(served, hostnqn=H1) as one, host(served, hostnqn=H2) as two, busy(one):
+        added = await command(
+            served, "namespace", "add", A, "--store", "file", "--path", disk, "--block-size", 512
+        )
+        assert added == {"nqn": A, "nsid": 2}
+        await seen(one, 1, 2)
+        await seen(two, 1, 2)
+        await one.namespace(2).write(0, b"x" * 512)
+        assert (await two.namespace(2).read(0, 1))[:1] == b"x"
+
+        os.truncate(disk, 2 << 20)
+        assert (await command(served, "namespace", "resize", A, 2))["size"] == 2 << 20
+        await until(lambda: one.namespace(2).blocks == 4096)
+
+        await command(served, "namespace", "mask", A, 2, "--host", H1)
+        await seen(two, 1)
+        assert (await one.namespace(2).read(0, 1))[:1] == b"x"
+        await command(served, "namespace", "mask", A, 2, "--all")
+        await seen(two, 1, 2)
+        assert (await two.namespace(2).read(0, 1))[:1] == b"x"
+
+        before = identifiers(served)
+        await command(served, "namespace", "replace", A, 2, "--store", "ram", "--size", "1MiB")
+        await until(lambda: one.namespace(2).blocks == 2048)
+        assert identifiers(served) == before
+        assert (await one.namespace(2).read(0, 1))[:1] == b"\0"
+
+        await command(served, "namespace", "remove", A, 2)
+        await seen(one, 1)
+        await seen(two, 1)
+
+
+async def test_conflicts_change_nothing(served: Served) -> None:
+    before = run(served, "ls")
+    ram = ("--store", "ram", "--size", "1MiB")
+    for args, said in (
+        (("namespace", "add", A, *ram, "-n", 1), f"there is a namespace 1 in {A} already"),
+        (("namespace", "add", A, *ram, "-n", 99), "above max_namespaces"),
+        (("namespace", "add", f"{A}x", *ram), f"there is no subsystem {A}x"),
+        (("namespace", "add", A, "--store", "file", "--path", "/nowhere"), "/nowhere"),
+        (("namespace", "remove", A, 5), "there is no namespace 5"),
+        (("namespace", "resize", A, 1, "1GiB"), "cannot grow"),
+        (("subsystem", "add", A), f"there is a subsystem {A} already"),
+        (("host", "allow", B, H1), "may connect"),
+        (("host", "remove", B, f"{H1}x"), "is not one of the hosts"),
+        (("port", "add", "-a", "192.0.2.1", "--device", "iwarp"), "192.0.2.1"),
+        (("port", "remove", "-a", "127.0.0.1", "-s", served.port), "a target needs one"),
+    ):
+        sentence = run(served, *args, status=1)
+        assert said in sentence
+        assert run(served, "ls") == before
+
+
+async def test_hosts_and_ports_by_command(served: Served) -> None:
+    """The host that may not connect any more is disconnected; another notices nothing."""
+    quick = {"reconnect_delay": 0.05, "ctrl_loss_tmo": 0.2}
+    async with host(served, A) as bystander, busy(bystander):
+        async with host(served, B, hostnqn=H1) as stays, busy(stays):
+            async with host(served, B, hostnqn=H2, **quick) as goes:
+                await command(served, "host", "remove", B, H2)
+                with pytest.raises((ConnectionLost, NvmeError, ConnectError)):
+                    async with asyncio.timeout(HANG):
+                        while True:
+                            await goes.namespace(1).read(0, 1)
+            await command(served, "host", "allow", B, H2)
+            async with host(served, B, hostnqn=H2) as again:
+                await again.namespace(1).read(0, 1)
+        opened = await command(
+            served, "port", "add", "-a", "127.0.0.1", "-s", 0, "--device", "iwarp"
+        )
+        place = url(int(opened["trsvcid"]), A)
+        async with connect(place, **OPTIONS, **quick) as by_port:
+            await by_port.namespace(1).read(0, 1)
+            await command(served, "port", "remove", "-a", "127.0.0.1", "-s", opened["trsvcid"])
+            with pytest.raises((ConnectionLost, NvmeError, ConnectError)):
+                async with asyncio.timeout(HANG):
+                    while True:
+                        await by_port.namespace(1).read(0, 1)
+
+
+async def test_reload_by_difference(served: Served) -> None:
+    """A file that adds, removes and changes: hosts that it does not concern are not touched."""
+    done = "was read again"
+    second = '[[subsystem.namespace]]\nnsid = 2\nstore = "ram"\nsize = "1MiB"\n'
+    async with host(served, A) as one, host(served, B, hostnqn=H1) as two, busy(one), busy(two):
+        rewrite(served, config(a=second, more=f'[[subsystem]]\nnqn = "{A}c"\n'))
+        await hang_up(served, done)
+        await seen(one, 1, 2)
+        rewrite(served, config(a=second.replace('"1MiB"', '"512KiB"')))
+        await hang_up(served, done)
+        await until(lambda: one.namespace(2).blocks == 1024)
+        rewrite(served, config(b=second))
+        await hang_up(served, done)
+        await seen(one, 1)
+        await seen(two, 1, 2)
+        rewrite(served, f"[target]\nreactors = 2\n{config()}")
+        await hang_up(served, "[target] is different and is only read at start")
+        await seen(two, 1)
+        (tree,) = [s for s in run(served, "ls")["subsystems"] if s["nqn"] == A]
+        assert len(tree["controllers"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (config()[: len(config()) // 2], "is not TOML"),
+        ("", "is empty"),
+        (config() + "[[subsystem]]\n", "nqn: is missing"),
+        (config() + f'[[subsystem]]\nnqn = "{A}"\n', "is there twice"),
+        (config() + '[[subsystem.namespace]]\nstore = "file"\npath = "none.img"\n', "none.img"),
+        (config() + '[[port]]\ntraddr = "192.0.2.1"\ndevice = "iwarp"\n', "192.0.2.1"),
+        ("\udcff", "is not UTF-8"),
+    ],
+)
+async def test_bad_files(served: Served, text: str, said: str) -> None:
+    """The configuration in force stays, and it says so."""
+    before = run(served, "ls")
+    path = served.folder / "target.toml"
+    path.write_bytes(text.encode(errors="surrogateescape"))
+    async with host(served) as one, busy(one):
+        await hang_up(served, "the configuration in force stays")
+        assert said in served.log.rpartition("the configuration in force stays")[2]
+        assert said in await command(served, "reload", status=1)
+    before_without = [{**s, "controllers": []} for s in before["subsystems"]]
+    after = run(served, "ls")
+    assert [{**s, "controllers": []} for s in after["subsystems"]] == before_without
+    assert after["ports"] == before["ports"]
+
+
+async def test_saved(served: Served) -> None:
+    """What was changed by command is in the file, with the comment; a changed file is not lost."""
+    path = served.folder / "target.toml"
+    run(served, "namespace", "add", A, "--store", "ram", "--size", "1MiB")
+    run(served, "save")
+    text = path.read_text()
+    assert text.startswith("# mine\n")
+    assert text.count("[[subsystem.namespace]]") == 3
+    assert run(served, "reload")["changed"] == "nothing to do"
+    path.write_text(text + "# theirs\n")
+    run(served, "namespace", "remove", A, 2)
+    assert "was changed after the target read it" in run(served, "save", status=1)
+    run(served, "save", "--force")
+    assert path.read_text().count("[[subsystem.namespace]]") == 2
+    assert path.read_text().endswith("# theirs\n")
+
+
+def test_nobody_there(tmp_path: Path, need_product: None) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "nvmf.cli.main", "target", "ls", "--rpc-socket", "none.sock"],
+        capture_output=True, timeout=HANG, check=False, cwd=tmp_path,
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert b"no target can be asked at none.sock" in done.stderr
+
+
+def test_slow_clients_cost_nobody(served: Served) -> None:
+    """Half a request for as long as it likes, while others are answered."""
+    import socket
+
+    with socket.socket(socket.AF_UNIX) as slow:
+        deadline = time.monotonic() + HANG
+        while not served.rpc_socket.exists():
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        slow.connect(str(served.rpc_socket))
+        slow.sendall(b'{"jsonrpc"')
+        for _ in range(3):
+            assert len(run(served, "ls")["subsystems"]) == 3

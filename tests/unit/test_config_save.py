@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A configuration written back into its text: comments, order and spelling stay."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from nvmf.config import Config, ConfigError, loads, plain
+from nvmf.config.models import NamespaceConfig, PortConfig, SubsystemConfig
+from nvmf.config.save import merge, write
+from nvmf.target import edit
+
+A, B = "nqn.2026-11.io.example:a", "nqn.2026-11.io.example:b"
+TEXT = f"""\
+# Everything about this target.
+
+[target]
+spin_us = 100   # the default, and meant
+
+[[port]]
+trsvcid = 4420
+device = "iwarp"   # no hardware here
+
+[[subsystem]]
+nqn = "{A}"   # the first
+hosts = [
+  "nqn.2026-11.io.example:h1",   # build machine
+]
+
+# its disk
+[[subsystem.namespace]]
+store = "ram"
+size = "1MiB"   # small
+
+[[subsystem.namespace]]
+nsid = 7
+store = "file"
+path = "disk.img"   # beside this file
+
+[[subsystem]]
+nqn = "{B}"
+allow_any_host = true
+"""
+BASE = Path("/srv")
+
+
+def saved(*edits: edit.Edit) -> str:
+    config = loads(TEXT, base=BASE)
+    for change in edits:
+        config = change(config)
+    text = merge(TEXT, config, base=BASE)
+    assert loads(text, base=BASE) == config
+    return text
+
+
+def removed(text: str) -> list[str]:
+    return [line for line in TEXT.splitlines() if line not in text.splitlines()]
+
+
+def test_the_same_is_written_the_same() -> None:
+    assert saved() == TEXT
+
+
+def test_one_value() -> None:
+    text = saved(lambda c: edit.change_namespace(c, A, 1, size=2 << 20))
+    assert 'size = "2MiB"' in text
+    assert removed(text) == ['size = "1MiB"   # small']
+
+
+def test_tables_come() -> None:
+    text = saved(
+        lambda c: edit.add_port(c, PortConfig(traddr="::1", trsvcid=4421)),
+        lambda c: edit.add_subsystem(c, SubsystemConfig(nqn=f"{A}2", serial="S")),
+        lambda c: edit.add_namespace(c, f"{A}2", NamespaceConfig(store="null", size=4096))[0],
+        lambda c: edit.add_namespace(c, B, NamespaceConfig(store="null", size=4096))[0],
+        lambda c: edit.allow_host(c, A, "nqn.2026-11.io.example:h2"),
+    )
+    assert [line for line in removed(text) if "#" in line and "build machine" not in line] == []
+
+
+def test_tables_go() -> None:
+    text = saved(lambda c: edit.remove_namespace(c, A, 7), lambda c: edit.remove_subsystem(c, B))
+    assert "disk.img" not in text
+    assert B not in text
+    assert "# its disk" in text
+    text = saved(lambda c: edit.remove_subsystem(c, A), lambda c: edit.remove_subsystem(c, B))
+    assert "# no hardware here" in text
+    assert "subsystem" not in text
+
+
+def test_a_text_that_has_nothing() -> None:
+    config = loads(TEXT, base=BASE)
+    assert loads(merge("", config)) == config
+
+
+def test_keys_in_brackets() -> None:
+    text = 'port = [{ trsvcid = 4420 }]\nsubsystem = [{ nqn = "nqn.2026-11.io.example:a" }]\n'
+    config = edit.add_port(loads(text), PortConfig(trsvcid=4421))
+    assert loads(merge(text, config)) == config
+
+
+def test_plain_is_short_and_complete() -> None:
+    config = loads(TEXT, base=BASE)
+    assert Config.model_validate(plain(config)) == config
+    assert plain(config)["subsystem"][1] == {"nqn": B, "allow_any_host": True}
+
+
+def test_not_a_configuration() -> None:
+    with pytest.raises(ConfigError):
+        merge("foo = 1\n", loads(TEXT))
+
+
+def test_written_as_a_whole(tmp_path: Path) -> None:
+    path = tmp_path / "target.toml"
+    path.write_text("old")
+    path.chmod(0o640)
+    (tmp_path / "link").symlink_to(path)
+    write(tmp_path / "link", "new")
+    assert path.read_text() == "new"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o640
+    with pytest.raises(OSError, match="No such file"):
+        write(tmp_path / "none" / "target.toml", "new")
+    assert sorted(os.listdir(tmp_path)) == ["link", "target.toml"]
