@@ -200,6 +200,16 @@ async def test_who_does_not_read(lab: Lab, client: Client, monkeypatch: pytest.M
         assert await client.result("rpc_get_methods")
 
 
+async def test_a_long_answer_to_who_says_no_more(lab: Lab) -> None:
+    """All of it comes, though the client has closed its side and takes its time."""
+    async with connected(lab.rpc.path) as client:
+        client.write(request("rpc_get_methods") * 3000)
+        client.writer.write_eof()
+        for _ in range(3000):
+            assert (await client.read())["result"] == sorted(METHODS)
+        assert await client.read() is None
+
+
 async def test_too_many(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     """The one that was silent longest goes."""
     monkeypatch.setattr(rpc_socket, "CLIENTS_MOST", 2)

@@ -117,6 +117,9 @@ class RpcSocket:
         self._clients[task] = asyncio.get_running_loop().time()
         try:
             await self._serve(reader, writer, peer, task)
+            writer.close()  # which sends what is not sent yet
+            async with asyncio.timeout(MESSAGE_TIMEOUT):
+                await writer.wait_closed()
         except (TimeoutError, OSError) as error:
             log.warning("%s: connection ended: %s", peer, str(error) or "it is too slow")
         except asyncio.CancelledError:
