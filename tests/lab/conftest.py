@@ -263,6 +263,23 @@ def pytest_sessionfinish() -> None:
         results.merge(_outcomes.values())
 
 
+# ---- what tests ask for -------------------------------------------------------------------------
+
+
+@pytest.fixture
+def doomed(lab: Lab) -> Iterator[Guest]:
+    """A guest that a test may kill, or leave in any state: who comes next boots another."""
+    yield lab.guest()
+    lab.close()
+
+
+@pytest.fixture(scope="session")
+def newest_kernel(kernel_series: str) -> None:
+    """Skip on other kernels: what takes long is tried on one."""
+    if kernel_series != SERIES[0]:
+        pytest.skip(f"tried on kernel {SERIES[0]}, once for all")
+
+
 @pytest.fixture(scope="session")
 def need_product() -> None:
     """Skip where the product is not built."""

@@ -93,6 +93,8 @@ class KernelTarget:
         try:
             self._script(_REMOVE)
         except GuestError:
+            # Into the kernel's log: what waits, and where.
+            self.guest.run("echo w > /proc/sysrq-trigger", check=False, quiet=True)
             self.guest.spoil("nvmet in it does not let go")
             raise
 

@@ -23,11 +23,14 @@ SERVICE = 4420
 DISK = 64 << 20
 
 
-def config(address: str, device: str, folder: str, *, reactors: int = 2) -> str:
+def config(
+    address: str, device: str, folder: str, *, reactors: int = 2, max_queues: int = 4096
+) -> str:
     """Two namespaces of memory and one of a file, for anybody; and a subsystem for a friend."""
     return f"""
 [target]
 reactors = {reactors}
+max_queues = {max_queues}
 
 [[port]]
 traddr = "{address}"

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""fio in the guest that writes and verifies, again and again, while something happens to it."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from types import TracebackType
+from typing import Self
+
+from lab.block import KIB, MIB
+from lab.guest import Guest
+from lab.kernel_host import BlockDevice
+from lab.running import GuestError
+from lab.waiting import PATIENCE, until
+
+AREA = 8 * MIB
+"""What a load writes of its device, from offset 0 on."""
+_NUMBERS = itertools.count(1)
+
+# A pass is short, so that one fits between two events, and reads as well as writes all the time.
+_JOB = f"""\
+[global]
+ioengine=libaio
+direct=1
+thread
+rw=randwrite
+bsrange=4k-64k
+iodepth=16
+size={AREA // 2}
+offset_increment={AREA // 2}
+numjobs=2
+verify=crc32c
+verify_backlog=32
+verify_fatal=1
+verify_dump=0
+randrepeat=0
+group_reporting
+"""
+
+# $1 job, $2 the file whose being ends it
+_SCRIPT = """
+while [ ! -e $2 ]; do
+    fio --output-format=normal $1 > $1.out 2>&1 || { cat $1.out; exit 1; }
+    echo passed
+done
+"""
+
+
+class VerifyingLoad:
+    """Passes of fio: each one writes its part of the device in random order, and verifies it."""
+
+    def __init__(self, guest: Guest, device: BlockDevice) -> None:
+        name = f"/run/lab/load{next(_NUMBERS)}"
+        self._guest = guest
+        self._stop = f"{name}.stop"
+        guest.write(f"{name}.fio", f"{_JOB}[load]\nfilename={device.path}\n")
+        self._running = guest.start(
+            ["bash", "-c", _SCRIPT, "load", f"{name}.fio", self._stop], quiet=True
+        )
+
+    @property
+    def passes(self) -> int:
+        """Complete ones."""
+        return self._running.output.count("passed")
+
+    def check(self) -> None:
+        """It goes on, or has ended well."""
+        if not self._running.alive:
+            self._running.wait(0).check()
+
+    def go_on(self, timeout: float = 2 * PATIENCE) -> None:
+        """Wait until a pass that begins after now is complete."""
+        wanted = self.passes + 2
+
+        def reached() -> bool:
+            self.check()
+            return self.passes >= wanted
+
+        until(reached, "fio has written and verified anew", timeout=timeout,
+              state=lambda: self._guest.kernel_log()[-4000:])  # fmt: skip
+
+    def end(self) -> None:
+        """Let the pass that runs be the last; it must have been well to the end."""
+        self._guest.run(["touch", self._stop], quiet=True)
+        self._running.wait(2 * PATIENCE).check()
+
+    def __enter__(self) -> Self:
+        self.go_on()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
+        if kind is None:
+            self.end()
+            return
+        with contextlib.suppress(GuestError):  # the first error is the one that counts
+            self._running.signal(9)
+
+
+def mark_offset(number: int) -> int:
+    """Where on a device a test puts its own data, which no load touches."""
+    return AREA + number * MARK
+
+
+MARK = 64 * KIB

@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The kernel's host on our target while targets, links, controllers and hosts fail under it.
+
+fio writes and verifies all the time: it may have to wait, and must never see an error.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from lab import block, network
+from lab.cells import use_device
+from lab.guest import Guest
+from lab.kernel_host import HOSTID, HOSTNQN, BlockDevice, Controller, KernelHost
+from lab.load import MARK, VerifyingLoad, mark_offset
+from lab.network import Network
+from lab.ours import OursOutside
+from lab.steered import NSID, Steered, file_namespace
+from lab.waiting import until
+from wire.served import SANITIZED
+
+pytestmark = [
+    pytest.mark.usefixtures("newest_kernel", "need_product"),
+    # What the driver says of losing a controller and of having it back; not what it says of I/O.
+    pytest.mark.unclean(r"nvme nvme\d+: "),
+    pytest.mark.timeout(1200),
+]
+
+PERSISTENT = ("-c", "1", "-l", "600", "-k", "4", "-i", "2")
+"""How the host connects: it comes back within a second, and does not give up."""
+KILLS = 10
+RESETS = 10
+WARM_UP = 20
+SPELLS, CYCLES = 5, 20
+"""A hundred hosts, in spells: a leak shows in each, a cache that grows in some."""
+GROWTH = 64 * 1024
+"""Bytes that may become resident in the spell in which the fewest do."""
+
+
+@pytest.fixture
+def host(vm: Guest, guest: Guest) -> Iterator[KernelHost]:
+    use_device(vm, "siw")
+    yield KernelHost(vm, network.HOST)
+    if not vm.dead:
+        vm.run("nvme disconnect-all", quiet=True, timeout=120)
+
+
+@pytest.fixture
+def target(cable: Network, tmp_path: Path) -> Iterator[Steered]:
+    disk = tmp_path / "disk.img"
+    with disk.open("wb") as file:
+        file.truncate(64 * block.MIB)
+    with Steered(cable, tmp_path, {NSID: file_namespace(disk)}) as one:
+        yield one
+        one.close()
+
+
+def _state(guest: Guest, controller: Controller) -> str:
+    return guest.run(f"cat /sys/class/nvme/{controller.name}/state", quiet=True).stdout.strip()
+
+
+def _only_device(host: KernelHost, nqn: str) -> BlockDevice:
+    (device,) = host.devices(nqn)
+    return device
+
+
+def test_target_killed(cable: Network, tmp_path: Path, host: KernelHost, guest: Guest) -> None:
+    """The target dies ten times: its host comes back each time, and what was flushed is there."""
+    ours = OursOutside(cable, tmp_path, network.HOST)
+    with host.connected(ours.nqn, *PERSISTENT, namespaces=3):
+        device = host.devices(ours.nqn)[2]
+        with VerifyingLoad(guest, device) as load:
+            for number in range(KILLS):
+                block.pattern(guest, device, 1 + number, mark_offset(number), MARK)
+                ours.check()
+                ours.restart()
+                load.go_on()
+                block.expect(guest, device, 1 + number, mark_offset(number), MARK)
+        for number in range(KILLS):
+            block.expect(guest, device, 1 + number, mark_offset(number), MARK)
+    ours.check()
+    ours.close()
+
+
+def test_link_down(target: Steered, cable: Network, host: KernelHost, guest: Guest) -> None:
+    """The cable is out for longer than the keep-alive timeout: both ends notice, and mend it."""
+    with host.connected(target.nqn, *PERSISTENT) as controller:
+        device = _only_device(host, target.nqn)
+        with VerifyingLoad(guest, device) as load:
+            before = target.state()
+            cable.link(up=False)
+            try:
+                until(
+                    lambda: _state(guest, controller) == "connecting",
+                    "the host notices that the link is down",
+                    state=guest.kernel_log,
+                )
+                gone = target.wait_alone()
+            finally:
+                cable.link(up=True)
+            load.go_on()
+            target.wait_same(before)
+    assert "nothing heard for 4000 ms" in target.log
+    assert gone.resources["mr"] < before.resources["mr"]
+
+
+def test_reset_under_load(target: Steered, host: KernelHost, guest: Guest) -> None:
+    with host.connected(target.nqn, *PERSISTENT) as controller:
+        device = _only_device(host, target.nqn)
+        with VerifyingLoad(guest, device) as load:
+            before = target.state()
+            for _ in range(RESETS):
+                guest.run(["nvme", "reset", controller.path], timeout=120)
+            load.go_on()
+            target.wait_same(before)
+    assert len(re.findall(r"created, keep-alive", target.log)) > RESETS
+
+
+@pytest.mark.unclean(r"rcu.*stall|soft lockup|Call Trace")
+def test_host_frozen(target: Steered, host: KernelHost, guest: Guest) -> None:
+    """A host that stands still is let go of; it comes back where it left off."""
+    with host.connected(target.nqn, *PERSISTENT) as controller:
+        device = _only_device(host, target.nqn)
+        with VerifyingLoad(guest, device) as load:
+            guest.freeze()
+            try:
+                target.wait_alone()
+            finally:
+                guest.thaw()
+            load.go_on()
+            assert _state(guest, controller) == "live"
+    assert "nothing heard for 4000 ms" in target.log
+
+
+def test_cycles_leave_nothing(target: Steered, host: KernelHost, guest: Guest) -> None:
+    """A hundred hosts come, read and go: no memory, socket, descriptor or verbs object stays."""
+    options = (
+        f"transport=rdma,traddr={network.HOST},trsvcid={target.service},nqn={target.nqn},"
+        f"hostnqn={HOSTNQN},hostid={HOSTID},nr_io_queues=2"
+    )
+    script = f"""
+        set -e
+        for cycle in $(seq $1); do
+            read answer < <(exec 3<>/dev/nvme-fabrics; echo {options} >&3; cat <&3)
+            name=nvme${{answer#*instance=}}
+            name=${{name%%,*}}
+            until [ -b /dev/${{name}}n1 ]; do sleep 0.02; done
+            dd if=/dev/${{name}}n1 of=/dev/null bs=64k count=1 iflag=direct status=none
+            echo 1 > /sys/class/nvme/$name/delete_controller
+        done
+    """
+
+    def cycles(count: int) -> None:
+        guest.run(["bash", "-c", script, "cycles", str(count)], timeout=600, quiet=True)
+
+    cycles(WARM_UP)
+    before = target.wait_alone()
+    states, resident = [before], [target.resident]
+    for _ in range(SPELLS):
+        cycles(CYCLES)
+        states.append(target.wait_same(before))
+        resident.append(target.resident)
+    if SANITIZED:
+        return
+    # Less than one allocation for each host, in the target and in the engine.
+    assert min(new.blocks - old.blocks for old, new in pairwise(states)) < CYCLES, states
+    assert min(new.heap - old.heap for old, new in pairwise(states)) < 16 * CYCLES, states
+    assert min(new - old for old, new in pairwise(resident)) < GROWTH, resident

@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What changes while the kernel's host is connected, and what it is refused."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from lab import block, network
+from lab.cells import use_device
+from lab.guest import Guest
+from lab.kernel_host import BlockDevice, KernelHost
+from lab.load import VerifyingLoad
+from lab.network import Network
+from lab.ours import PRIVATE_NQN, OursInside, config
+from lab.steered import NSID, Steered, file_namespace
+from lab.waiting import until
+
+pytestmark = [pytest.mark.usefixtures("newest_kernel", "need_product"), pytest.mark.timeout(900)]
+
+OTHER = 2
+"""The namespace that comes and goes."""
+UNKNOWN_NQN = "nqn.2014-08.org.nvmexpress:uuid:5f0c1c9e-0000-4000-8000-00000000dead"
+
+
+@pytest.fixture
+def host(vm: Guest, guest: Guest) -> Iterator[KernelHost]:
+    use_device(vm, "siw")
+    yield KernelHost(vm, network.HOST)
+    if not vm.dead:
+        vm.run("nvme disconnect-all", quiet=True, timeout=120)
+
+
+@pytest.fixture
+def disks(tmp_path: Path) -> dict[int, Path]:
+    """Files of 64 MiB."""
+    paths = {nsid: tmp_path / f"disk{nsid}.img" for nsid in (NSID, OTHER)}
+    for path in paths.values():
+        path.touch()
+        os.truncate(path, 64 * block.MIB)
+    return paths
+
+
+@pytest.fixture
+def target(cable: Network, tmp_path: Path, disks: dict[int, Path]) -> Iterator[Steered]:
+    with Steered(cable, tmp_path, {NSID: file_namespace(disks[NSID])}) as one:
+        yield one
+        one.close()
+
+
+def _wait_sizes(host: KernelHost, nqn: str, *sizes: int) -> list[BlockDevice]:
+    """Wait until the host shows namespaces of these sizes, in MiB."""
+    wanted = [size * block.MIB for size in sizes]
+    until(
+        lambda: [device.size for device in host.devices(nqn)] == wanted,
+        f"the host shows namespaces of {sizes} MiB",
+        state=lambda: host.devices(nqn),
+    )
+    return host.devices(nqn)
+
+
+def _events(guest: Guest) -> int:
+    return guest.kernel_log().count("rescanning namespaces")
+
+
+def test_namespaces_change(
+    target: Steered, disks: dict[int, Path], host: KernelHost, guest: Guest
+) -> None:
+    """One is added, grows, shrinks and is removed while another is in use."""
+    with host.connected(target.nqn, "-i", "2"):
+        (first,) = host.devices(target.nqn)
+        with VerifyingLoad(guest, first) as load:
+            events = _events(guest)
+            target.attach(OTHER, file_namespace(disks[OTHER]))
+            second = _wait_sizes(host, target.nqn, 64, 64)[1]
+            assert second.nsid == OTHER
+            block.fio_verify(guest, second, [block.Load("4k-64k", 16)])
+            block.pattern(guest, second, 0xC3, 63 * block.MIB, block.MIB)
+            for size in (96, 32, 64):
+                os.truncate(disks[OTHER], size * block.MIB)
+                assert target.resize(OTHER) == size * block.MIB
+                _wait_sizes(host, target.nqn, 64, size)
+            # It was cut off and came back: what is there now is what the file has.
+            block.expect(guest, second, 0, 63 * block.MIB, block.MIB)
+            target.detach(OTHER)
+            _wait_sizes(host, target.nqn, 64)
+            load.go_on()
+            assert _events(guest) >= events + 5, "an event for each change"
+
+
+# $1 device
+_FILL = """
+set -e
+mkfs.ext4 -q -E nodiscard "$1"
+mkdir -p /run/lab/mnt
+mount "$1" /run/lab/mnt
+cd /run/lab/mnt
+for folder in a b c; do
+    mkdir $folder
+    for size in 1 700 4096 5000 65536 300000 2000000; do
+        head -c $size /dev/urandom > $folder/$size
+    done
+done
+rm -r b
+cp -r c d
+find . -type f -print0 | sort -z | xargs -0 sha256sum > /run/lab/sums
+cd /
+umount /run/lab/mnt
+e2fsck -fn "$1"
+mount -o ro "$1" /run/lab/mnt
+cd /run/lab/mnt
+sha256sum --quiet -c /run/lab/sums
+cat /run/lab/sums | wc -l
+cd /
+umount /run/lab/mnt
+"""
+
+
+def test_ext4(target: Steered, disks: dict[int, Path], host: KernelHost, guest: Guest) -> None:
+    """Made, mounted, filled, unmounted, checked; and sound in the file that it lies in, too."""
+    with host.connected(target.nqn, "-i", "2"):
+        (device,) = host.devices(target.nqn)
+        guest.run("modprobe ext4", quiet=True)
+        filled = guest.run(["bash", "-c", _FILL, "fill", device.path], timeout=300)
+        assert filled.stdout.split()[-1] == "21"
+    target.close()
+    subprocess.run(["/usr/sbin/e2fsck", "-fn", disks[NSID]], check=True, timeout=120)
+
+
+def _log_of(guest: Guest, since: int, *words: str) -> None:
+    """The guest's kernel has said this."""
+    log = guest.kernel_log(since)
+    for word in words:
+        assert word in log, f"{word!r} is not in:\n{log}"
+
+
+@pytest.mark.unclean(r"nvme nvme\d+: ")
+def test_refused(target: Steered, host: KernelHost, guest: Guest) -> None:
+    """Who is not let in learns from its own kernel why."""
+    since = guest.mark("refusals")
+    assert host.try_connect(PRIVATE_NQN).status != 0
+    guest.mark("the first one")
+    _log_of(guest, since, f"Connect for subsystem {PRIVATE_NQN} is not allowed, hostnqn:")
+    since = guest.mark("the second one")
+    assert host.try_connect(UNKNOWN_NQN).status != 0
+    guest.mark("its end")
+    _log_of(guest, since, f'Connect Invalid Data Parameter, subsysnqn "{UNKNOWN_NQN}"')
+    target.wait_alone()
+
+
+def test_fewer_queues(
+    cable: Network, tmp_path: Path, disks: dict[int, Path], host: KernelHost, guest: Guest
+) -> None:
+    """A host that wants more I/O queues than a controller has takes what there are."""
+    namespaces = {NSID: file_namespace(disks[NSID])}
+    with Steered(cable, tmp_path, namespaces, max_io_queues=1) as target:
+        since = guest.mark("two queues of one")
+        with host.connected(target.nqn, "-i", "2"):
+            assert target.state().connections == 2
+            (device,) = host.devices(target.nqn)
+            block.fio_verify(guest, device, [block.Load("4k-64k", 16)])
+        _log_of(guest, since, "creating 1 I/O queues")
+        target.close()
+
+
+@pytest.mark.unclean(r"nvme nvme\d+: ")
+def test_too_many_queues(
+    cable: Network, tmp_path: Path, disks: dict[int, Path], host: KernelHost, guest: Guest
+) -> None:
+    """A target that is full refuses the queue that is one too many, and the host gives up."""
+    namespaces = {NSID: file_namespace(disks[NSID])}
+    with Steered(cable, tmp_path, namespaces, max_queues=2) as target:
+        since = guest.mark("three queues of two")
+        assert host.try_connect(target.nqn, "-i", "2").status != 0
+        guest.mark("refused")
+        # siw calls every MPA reject a reset, and so the kernel does not look for a reason in it.
+        _log_of(guest, since, "Connect rejected: status -104")
+        assert "all connections are in use" in target.log
+        target.wait_alone()
+        with host.connected(target.nqn, "-i", "1"):
+            (device,) = host.devices(target.nqn)
+            block.fio_verify(guest, device, [block.Load("4k-64k", 16)])
+        target.close()
+
+
+@pytest.mark.unclean(r"nvme nvme\d+: ")
+def test_too_many_queues_on_rxe(vm: Guest, guest: Guest) -> None:
+    """The same where the device passes the reason on: the kernel names it."""
+    use_device(vm, "rxe")
+    text = config(network.GUEST, "system", "/run/lab/target", max_queues=2)
+    target = OursInside(vm, network.GUEST, text=text)
+    host = KernelHost(vm, target.address, target.service)
+    try:
+        since = guest.mark("three queues of two")
+        assert host.try_connect(target.nqn, "-i", "2").status != 0
+        guest.mark("refused")
+        _log_of(guest, since, "Connect rejected: status 28", "nvme status 6")
+        assert "all connections are in use" in target.log
+        with host.connected(target.nqn, "-i", "1", namespaces=len(target.block_sizes)):
+            target.check()
+    finally:
+        target.close()
