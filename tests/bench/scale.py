@@ -28,7 +28,7 @@ NQN = "nqn.2026-11.io.example:scale"
 def config(namespaces: int, port: int) -> str:
     """One subsystem for anybody."""
     text = f'[[port]]\ntrsvcid = {port}\ndevice = "iwarp"\n[[subsystem]]\nnqn = "{NQN}"\n'
-    text += f"allow_any_host = true\nmax_namespaces = {namespaces + 100}\n"
+    text += "allow_any_host = true\nmax_namespaces = 2000\n"
     return text + "".join(
         f'[[subsystem.namespace]]\nnsid = {nsid}\nstore = "ram"\nsize = "1MiB"\n'
         for nsid in range(1, namespaces + 1)
