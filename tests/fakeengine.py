@@ -208,6 +208,9 @@ class FakeEngine:
                 self.rearmed = 0
                 engine.namespaces.append(self)
 
+            def limit(self, **limits: int) -> None:
+                self.limits = limits
+
             def resized(self) -> None:
                 self.blocks = self.store.size // self.store.block_size
 

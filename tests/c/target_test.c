@@ -10,6 +10,7 @@ static char lab_file[32];
 #include "target_cases_hostile.h"
 #include "target_cases_io.h"
 #include "target_cases_life.h"
+#include "target_cases_limits.h"
 #include "target_cases_pool.h"
 
 #include <sys/statvfs.h>
@@ -87,6 +88,8 @@ int main(int argc, char **argv)
 	test_hostile();
 	check_section("gates");
 	test_gates();
+	check_section("limits");
+	test_limits();
 	check_section("pool");
 	test_pool();
 	return check_report();

@@ -188,12 +188,25 @@ static void capsule(struct run *r)
 		r->capsules++;
 }
 
+static void unlimited(unsigned i)
+{
+	static const struct target_limits none;
+
+	target_namespace_limits(world.ns[i], &none);
+}
+
 /* What the control thread asks of what is under way. */
 static void control(struct run *r, uint8_t how)
 {
 	struct target_gate gate;
 	uint8_t nsid = take8(r) & 7;
 
+	if (how & 16) {
+		struct target_limits limits = { .iops = take8(r) & 1, .write_bandwidth = take8(r) };
+
+		target_namespace_limits(world.ns[nsid & 3], &limits);
+		return;
+	}
 	switch (how & 3) {
 	case 0:
 		target_abort_create(r->qp, take8(r) & 15, NULL);
@@ -272,6 +285,8 @@ static void settle(struct run *r)
 {
 	unsigned before = mock.responses;
 
+	for (unsigned i = 0; i < 4; i++)
+		unlimited(i);
 	for (unsigned i = 0; i < 2000; i++) {
 		poll(r, 64);
 		while (r->held_count)
@@ -328,7 +343,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	for (unsigned i = 0; i < 5; i++)
 		target_gates_set(world.gates, i + 1, &none);
 	for (unsigned i = 0; i < 4; i++)
-		target_namespace_gate(world.ns[i], &none);
+		target_namespace_gate(world.ns[i], &none), unlimited(i);
 	mock.responses = 0;
 	mock.io_fails = false;
 	r.qp = target_qpair_accept(world.target, &mock_verbs, id, &options, err, sizeof(err));

@@ -428,7 +428,9 @@ def test_namespace_life(target: engine.Target) -> None:
     namespace = engine.Namespace(target, 1, store)
     table = engine.NamespaceTable(target, 4)
     assert (namespace.nsid, namespace.store) == (1, store)
-    assert namespace.stats["reads"] == 0
+    assert namespace.stats["reads"] == namespace.stats["throttled"] == 0
+    namespace.limit(iops=1, write_bandwidth=1 << 40)
+    namespace.limit()
     with pytest.raises(engine.EngineError, match="in use by a namespace"):
         store.close()
     with pytest.raises(engine.EngineError):

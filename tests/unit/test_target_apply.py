@@ -210,6 +210,23 @@ async def test_a_port_on_another_device() -> None:
         assert [port.device for port in lab.server.ports] == ["system"]
 
 
+async def test_limits_change_under_load() -> None:
+    """They are no reason to put another namespace in its place, or to let a host go."""
+    async with running(PORT + subsystem(A, ram(1), ram(2, "limits = { iops = 5 }\n"))) as lab:
+        stays = await lab.host(A)
+        first, second = lab.engine.namespaces
+        assert not hasattr(first, "limits")
+        assert (second.limits["iops"], second.limits["bandwidth"]) == (5, 0)
+        limits = 'limits = { read_bandwidth = "1MiB", burst_ms = 20 }\n'
+        difference = await lab.server.apply(loads(PORT + subsystem(A, ram(1, limits), ram(2))))
+        assert difference.sentence() == "2 namespaces limited"
+        assert first.limits["read_bandwidth"] == 1 << 20
+        assert first.limits["burst_ms"] == 20
+        assert second.limits["iops"] == 0
+        assert len(lab.engine.namespaces) == 2
+        assert not stays.gone
+
+
 async def test_made_anew_with_its_namespaces() -> None:
     """Another serial number: its hosts connect again, and find the same namespaces."""
     async with running() as lab:

@@ -6,6 +6,7 @@ from nvmf.config.loader import ConfigError, json_schema, load, loads
 from nvmf.config.models import (
     Config,
     IwarpConfig,
+    LimitsConfig,
     NamespaceConfig,
     PortConfig,
     RpcConfig,
@@ -18,6 +19,7 @@ __all__ = [
     "Config",
     "ConfigError",
     "IwarpConfig",
+    "LimitsConfig",
     "NamespaceConfig",
     "PortConfig",
     "RpcConfig",

@@ -189,6 +189,23 @@ class ReferralConfig(Model):
         return self
 
 
+class LimitsConfig(Model):
+    """limits of a namespace: commands over one wait their turn; what is left out is not limited."""
+
+    read_iops: StrictInt | None = Field(None, ge=1)
+    """Commands a second: Read, Compare, Verify."""
+    write_iops: StrictInt | None = Field(None, ge=1)
+    """Write, Write Zeroes."""
+    iops: StrictInt | None = Field(None, ge=1)
+    """Both."""
+    read_bandwidth: Size | None = Field(None, ge=1)
+    """Bytes a second."""
+    write_bandwidth: Size | None = Field(None, ge=1)
+    bandwidth: Size | None = Field(None, ge=1)
+    burst_ms: StrictInt = Field(100, ge=10, le=60_000)
+    """So much of each limit, in milliseconds, may be used at once after a rest."""
+
+
 class NamespaceConfig(Model):
     """[[subsystem.namespace]]: a namespace and what stands behind it."""
 
@@ -214,6 +231,8 @@ class NamespaceConfig(Model):
     """NQNs of the hosts that see it; all that may connect where left out."""
     enabled: StrictBool = True
     """Whether it is served; its number stays taken where it is not."""
+    limits: LimitsConfig = LimitsConfig()
+    """How much of it all hosts together may use."""
 
     @model_validator(mode="after")
     def _together(self) -> Self:

@@ -79,10 +79,10 @@ def _unknown(loc: Loc) -> str:
     said = "unknown key"
     near = difflib.get_close_matches(key, keys, 1)
     owners = [_header(path) for path, other in _tables(Config, ()) if key in _keys(other)]
-    if near:
-        said += f": did you mean {near[0]}?"
-    elif owners:
+    if owners:  # what is right elsewhere is no misspelling
         said += f": it is one of {' and '.join(owners)}."
+    elif near:
+        said += f": did you mean {near[0]}?"
     else:
         said += "."
     table = _header(loc[:-1])

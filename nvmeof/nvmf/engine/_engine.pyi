@@ -136,8 +136,25 @@ class Namespace:
     def store(self) -> Store: ...
     @property
     def stats(self) -> dict[str, int]:
-        """reads, writes, read_bytes, write_bytes, errors, media_errors."""
+        """reads, writes, read_bytes, write_bytes, errors, media_errors, throttled."""
     def resized(self) -> None: ...
+    def limit(
+        self,
+        *,
+        read_iops: int = 0,
+        write_iops: int = 0,
+        iops: int = 0,
+        read_bandwidth: int = 0,
+        write_bandwidth: int = 0,
+        bandwidth: int = 0,
+        burst_ms: int = 100,
+    ) -> None:
+        """Commands and bytes a second, of reads, writes and both; 0: no limit.
+
+        Read, Compare and Verify, and Write and Write Zeroes (no bytes) wait while they are over
+        one, each queue pair in its turn.  burst_ms (10 at least): so much of each limit may be used
+        at once after a rest.  In force at once, and in the place of what was set before.
+        """
     def gate(self, *, read: int = 0, write: int = 0, flush: int | None = None) -> None:
         """End commands of every host with a status instead of running them: see Gates.set."""
     def rearm(self) -> None:

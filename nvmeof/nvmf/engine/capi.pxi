@@ -306,6 +306,7 @@ cdef extern from "target/target.h" nogil:
         uint64_t write_bytes
         uint64_t errors
         uint64_t media_errors
+        uint64_t throttled
     void namespace_stats "target_namespace_stats"(const target_namespace *ns,
                                                   c_namespace_stats *stats)
     struct target_fault:
@@ -319,6 +320,15 @@ cdef extern from "target/target.h" nogil:
     target_nstable *target_nstable_create(c_target *t, uint32_t max_nsid)
     void target_nstable_destroy(target_nstable *table)
     int target_nstable_set(target_nstable *table, uint32_t nsid, target_namespace *ns)
+    struct target_limits:
+        uint64_t read_iops
+        uint64_t write_iops
+        uint64_t iops
+        uint64_t read_bandwidth
+        uint64_t write_bandwidth
+        uint64_t bandwidth
+        uint32_t burst_ms
+    int target_namespace_limits(target_namespace *ns, const target_limits *limits)
     struct target_gate:
         uint16_t read
         uint16_t write

@@ -178,11 +178,25 @@ cdef class Namespace:
         namespace_stats(self.get(), &s)
         return {"reads": s.reads, "writes": s.writes, "read_bytes": s.read_bytes,
                 "write_bytes": s.write_bytes, "errors": s.errors,
-                "media_errors": s.media_errors}
+                "media_errors": s.media_errors, "throttled": s.throttled}
 
     def gate(self, *, uint16_t read=0, uint16_t write=0, flush=None):
         cdef target_gate gate = gate_of(read, write, flush)
         target_namespace_gate(self.get(), &gate)
+
+    def limit(self, *, uint64_t read_iops=0, uint64_t write_iops=0, uint64_t iops=0,
+              uint64_t read_bandwidth=0, uint64_t write_bandwidth=0, uint64_t bandwidth=0,
+              uint32_t burst_ms=100):
+        cdef target_limits limits
+        limits.read_iops = read_iops
+        limits.write_iops = write_iops
+        limits.iops = iops
+        limits.read_bandwidth = read_bandwidth
+        limits.write_bandwidth = write_bandwidth
+        limits.bandwidth = bandwidth
+        limits.burst_ms = burst_ms
+        if target_namespace_limits(self.get(), &limits) < 0:
+            raise MemoryError(f"limits of namespace {self.nsid}")
 
     def resized(self):
         target_namespace_resized(self.get())

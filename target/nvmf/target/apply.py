@@ -22,7 +22,7 @@ from nvmf.target.diff import Difference, SubsystemChange, mask, served
 from nvmf.target.namespace import Namespace
 from nvmf.target.ports import OpenPort, Ports
 from nvmf.target.storage import Storage
-from nvmf.target.stores import ServerError, make_referral, make_subsystem, read_keys
+from nvmf.target.stores import ServerError, make_referral, make_subsystem, read_keys, set_limits
 from nvmf.target.subsystem import Subsystem
 
 log = logging.getLogger("nvmf.target")
@@ -171,6 +171,8 @@ class Change:
         for gone in difference.removed:
             self._take_away(self._core.subsystems[gone.nqn])
         for change in difference.changed:
+            for nsid, limits in change.limited.items():
+                set_limits(self._core.subsystems[change.new.nqn].namespaces[nsid], limits)
             if change.rebuilt:
                 self._rebuild(change)
             else:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from nvmf.config.models import (
     Config,
+    LimitsConfig,
     NamespaceConfig,
     PortConfig,
     ReferralConfig,
@@ -16,7 +17,7 @@ from nvmf.config.models import (
 
 SUBSYSTEM_LIVE = {"nqn", "namespaces", "allow_any_host", "hosts", "host_tables"}
 """Keys of a subsystem that change while its hosts are connected; others make it another one."""
-NAMESPACE_LIVE = {"nsid", "size", "hosts", "ana_group"}
+NAMESPACE_LIVE = {"nsid", "size", "hosts", "ana_group", "limits"}
 """Keys of a namespace that change while it is in use; others put another in its place."""
 AT_START = ("target", "iwarp", "mdns", "rpc")
 """Tables that are read when a target starts."""
@@ -37,6 +38,8 @@ class SubsystemChange:
     """Namespaces that stay, and other hosts see."""
     regrouped: dict[int, int] = field(default_factory=dict)
     """Namespaces that stay, and go into another ANA group."""
+    limited: dict[int, LimitsConfig] = field(default_factory=dict)
+    """Namespaces that stay, with other limits."""
     rebuilt: bool = False
     """It is made anew with the same namespaces: its hosts connect again."""
     access: bool = False
@@ -81,6 +84,7 @@ class Difference:
             (sum(len(c.resized) for c in spaces), "namespace resized", "namespaces resized"),
             (sum(len(c.masked) for c in spaces), "namespace masked", "namespaces masked"),
             (sum(len(c.regrouped) for c in spaces), "namespace regrouped", "namespaces regrouped"),
+            (sum(len(c.limited) for c in spaces), "namespace limited", "namespaces limited"),
         )
         said = [f"{n} {one if n == 1 else many}" for n, one, many in counts if n]
         return ", ".join(said) or "nothing to do"
@@ -164,7 +168,7 @@ def _subsystem(
             _namespace(change, nsid, was, now, follow)
     change.added.update({nsid: n for nsid, n in after.items() if nsid not in before})
     different = change.rebuilt or change.access or change.keys or change.removed or change.added
-    live = change.resized or change.masked or change.regrouped
+    live = change.resized or change.masked or change.regrouped or change.limited
     return change if different or live else None
 
 
@@ -182,6 +186,8 @@ def _namespace(
         return
     if "size" in keys or nsid in follow:
         change.resized[nsid] = now.size or 0
+    if "limits" in keys:
+        change.limited[nsid] = now.limits
     if "hosts" in keys:
         change.masked[nsid] = mask(now)
     if "ana_group" in keys:

@@ -48,6 +48,7 @@ class EngineNamespace(Protocol):
     @property
     def stats(self) -> dict[str, int]: ...
     def resized(self) -> None: ...
+    def limit(self, **limits: int) -> None: ...
     def rearm(self) -> None: ...
     def close(self) -> None: ...
 
@@ -107,7 +108,7 @@ class Namespace:
         return self.store.size // self.store.block_size
 
     def stats(self) -> dict[str, int]:
-        """Counters of the engine: reads, writes, read_bytes, write_bytes, errors, media_errors."""
+        """Counters of the engine, by name: nvmf.engine.Namespace.stats."""
         return dict(self.engine.stats)
 
     def identify(self, rescap: int = 0, ana_group: int = 1) -> bytes:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from nvmf.auth import HostKeys
-from nvmf.config.models import NamespaceConfig, ReferralConfig, SubsystemConfig
+from nvmf.config.models import LimitsConfig, NamespaceConfig, ReferralConfig, SubsystemConfig
 from nvmf.spec.fabrics import TransportType
 from nvmf.target.access import host_keys
 from nvmf.target.discovery import Referral
@@ -96,4 +96,12 @@ def make_namespace(
     """A namespace of an open store."""
     identity = identity_of(nqn, nsid, config)
     moves = engine.Namespace(target, nsid, store)
-    return Namespace(nsid, store, identity, moves, config.ana_group)
+    made = Namespace(nsid, store, identity, moves, config.ana_group)
+    if config.limits != LimitsConfig():
+        set_limits(made, config.limits)
+    return made
+
+
+def set_limits(namespace: Namespace, limits: LimitsConfig) -> None:
+    """How much of it all hosts together may use, from now on."""
+    namespace.engine.limit(**{key: value or 0 for key, value in limits.model_dump().items()})

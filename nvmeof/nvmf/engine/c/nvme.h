@@ -68,6 +68,13 @@ struct nvme_cqe {
 } __attribute__((packed));
 static_assert(sizeof(struct nvme_cqe) == 16, "CQE is 16 bytes");
 
+struct nvme_dsm_range {
+	uint32_t attributes;
+	uint32_t blocks;
+	uint64_t slba;
+} __attribute__((packed));
+static_assert(sizeof(struct nvme_dsm_range) == 16, "a range is 16 bytes");
+
 enum nvme_io_opcode {
 	NVME_OPC_FLUSH = 0x00,
 	NVME_OPC_WRITE = 0x01,

@@ -85,6 +85,10 @@ void upcall_deliver(struct target_request *req);
 void io_command(struct target_request *req, const struct nvme_sqe *sqe);
 void io_ranges_arrived(struct target_request *req, const void *ranges);
 
+/* ---- steps.c ---- */
+void steps_start(struct target_request *req, uint32_t steps);
+void steps_end(struct target_request *req);
+
 /* ---- transfer.c ---- */
 void transfer_start(struct target_request *req, enum transfer mode, uint32_t length);
 void transfer_kick(struct target_qpair *qp);
@@ -108,6 +112,19 @@ enum gate_group { GATE_READ, GATE_WRITE, GATE_FLUSH };
 void gates_free_all(struct target *target);
 void fences_free_all(struct target *target);
 void fence_leave(struct target_request *req);
+
+/* ---- limits.c ---- */
+/* Whether it stands in line now: then io_command() begins with it again, later. */
+bool limits_wait(struct target_request *req, const struct nvme_sqe *sqe);
+void limits_serve(struct reactor *reactor);
+void limits_drop(struct target_qpair *qp);
+void limits_cancel(struct target_request *req, uint16_t status);
+
+static inline bool limited(struct target_request *req, const struct nvme_sqe *sqe)
+{
+	return atomic_load_explicit(&req->ns->limited, memory_order_acquire) &&
+	       limits_wait(req, sqe);
+}
 
 /* ---- abort.c ---- */
 void aborts_free_all(struct target *target);

@@ -105,6 +105,8 @@ static void drop_lines(struct target_qpair *qp)
 	struct fifo_link *link;
 
 	pool_leave_line(qp);
+	if (qp->throttled)
+		limits_drop(qp);
 	while ((link = fifo_pop(&qp->pending)))
 		;
 	while ((link = fifo_pop(&qp->repost)))

@@ -135,6 +135,7 @@ struct reactor {
 	_Alignas(CACHE_LINE) struct reactor_cq *cqs;
 	struct store_ring *ring;
 	struct target_qpair *marked;	/* with something to post or to end */
+	struct fifo limited;		/* ns_local: namespaces with commands over a limit */
 	struct fifo lingering;		/* queue pairs whose last responses are on their way */
 	uint64_t spin_ns;
 	bool stop;
@@ -224,13 +225,16 @@ struct target_request {
 	bool fua;
 	bool held;			/* it went up to the control thread */
 	bool fenced;			/* qp->fence waits for it */
+	bool throttled;			/* it stands in a namespace's line, see limits.c */
+	bool admitted;			/* it did */
 
 	/* cold: what only some commands need */
 	struct store_io io;
 	uint32_t step, steps;
 	struct mail mail;
 	struct target_upcall upcall;
-	struct nvme_sqe sqe;		/* of a command for the control thread */
+	struct nvme_sqe sqe;		/* of a command for the control thread, or over a limit */
+	struct fifo behind;		/* requests of its queue pair over the same limit */
 	uint8_t *data;			/* fetched for it, or what it answers with */
 	uint16_t answer;		/* its status */
 } __attribute__((aligned(CACHE_LINE)));
@@ -286,6 +290,7 @@ struct target_qpair {
 	uint64_t linger_until;
 	bool lingering;			/* takes no more capsules: to be disconnected */
 	bool linger_listed, disconnected, ended_here, destroying;
+	uint32_t throttled;		/* requests */
 	struct fifo fences;		/* the first is waiting for requests, the others for it */
 	char reason[256];
 	struct target_upcall closed_upcall, released_upcall;
@@ -313,6 +318,11 @@ struct ns_local {			/* one per reactor */
 	uint64_t inflight;
 	uint64_t reads, writes, read_bytes, write_bytes, errors, media_errors;
 	bool retiring;
+	/* limits */
+	_Alignas(CACHE_LINE) struct target_namespace *ns;
+	struct fifo over;		/* requests: the first of each queue pair that waits */
+	struct fifo_link limited_link;	/* in reactor->limited, while any do */
+	uint64_t throttled;
 } __attribute__((aligned(CACHE_LINE)));
 
 struct ns_barrier {
@@ -325,6 +335,7 @@ struct target_namespace {
 	uint32_t nsid;
 	uint8_t block_shift;
 	bool memory;			/* used in place */
+	_Atomic bool limited;		/* see limits.c */
 	_Atomic uint64_t blocks;
 	_Atomic uint64_t gate;		/* see gate_pack() */
 	_Atomic(struct ns_window *) window[TARGET_MAX_DEVICES];
@@ -334,6 +345,7 @@ struct target_namespace {
 	unsigned tables;		/* that it is in */
 	unsigned reactors;
 	struct ns_barrier *barrier;	/* per reactor */
+	struct ns_limits *limits;	/* once it had any, for good */
 	bool retiring;
 	struct target_upcall upcall;
 	/* the reactor's whose command failed first, until the control thread arms it again */

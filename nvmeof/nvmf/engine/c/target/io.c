@@ -20,12 +20,6 @@ enum {
 	DSM_DEALLOCATE = 1 << 2,
 };
 
-struct dsm_range {
-	uint32_t attributes;
-	uint32_t blocks;
-	uint64_t slba;
-} __attribute__((packed));
-
 static bool in_range(const struct target_namespace *ns, uint64_t slba, uint64_t blocks)
 {
 	uint64_t size = atomic_load_explicit(&ns->blocks, memory_order_relaxed);
@@ -78,153 +72,6 @@ static uint16_t check_no_data(const struct target_request *req)
 	return req->sgl_length ? NVME_SGL_DATA_LENGTH_INVALID | NVME_DNR : NVME_SUCCESS;
 }
 
-/* ---- steps: one store operation after the other, without recursion where one is done at once ---- */
-
-static void steps_run(struct target_request *req);
-
-static void step_done(struct store_io *io, uint16_t status)
-{
-	struct target_request *req = container_of(io, struct target_request, io);
-
-	if (status && !req->status)
-		req->status = status;
-	req->submitted = false;
-	if (!req->submitting)
-		steps_run(req);
-}
-
-static void step_submit(struct target_request *req, enum store_op op, uint32_t flags,
-			uint64_t offset, uint64_t length, void *buffer)
-{
-	req->io = (struct store_io){
-		.op = op,
-		.flags = flags | (req->fua ? STORE_IO_FUA : 0),
-		.offset = offset,
-		.length = length,
-		.buffer = buffer,
-		.done = step_done,
-		.store = req->ns->store,
-	};
-	req->submitted = true;
-	store_submit(req->qp->reactor->ring, req->ns->store, &req->io);
-}
-
-/* Flush of all namespaces: the next one that is there. */
-static bool flush_next(struct target_request *req, uint32_t last)
-{
-	if (req->ns)
-		namespace_put(req);
-	while (req->step < last) {
-		uint16_t status = namespace_use(req, ++req->step, GATE_FLUSH);
-
-		if (!status)
-			return true;
-		if (status != (NVME_INVALID_NAMESPACE | NVME_DNR)) {
-			req->status = status;
-			return false;
-		}
-		if (req->ns)
-			namespace_put(req);
-	}
-	return false;
-}
-
-static bool step_flush(struct target_request *req)
-{
-	if (req->steps) {
-		if (!flush_next(req, req->steps))
-			return false;
-	} else if (req->step++) {
-		return false;
-	}
-	step_submit(req, STORE_FLUSH, 0, 0, 0, NULL);
-	return true;
-}
-
-static bool step_write_zeroes(struct target_request *req)
-{
-	if (req->step++)
-		return false;
-	step_submit(req, STORE_WRITE_ZEROES, req->steps, req->offset, req->length, NULL);
-	return true;
-}
-
-static const void *dsm_ranges(const struct target_request *req)
-{
-	return req->chunk ? req->chunk->buffer : req->capsule;
-}
-
-static bool step_dsm(struct target_request *req)
-{
-	struct dsm_range range = { 0 };
-
-	while (req->step < req->steps && !range.blocks)
-		memcpy(&range, (const uint8_t *)dsm_ranges(req) + sizeof(range) * req->step++,
-		       sizeof(range));
-	if (!range.blocks)
-		return false;
-	step_submit(req, STORE_DEALLOCATE, 0, range.slba << req->ns->block_shift,
-		    (uint64_t)range.blocks << req->ns->block_shift, NULL);
-	return true;
-}
-
-static bool step_write(struct target_request *req)
-{
-	if (req->step++)
-		return false;
-	step_submit(req, STORE_WRITE, 0, req->offset, req->length, req->capsule);
-	return true;
-}
-
-/* Begin the next operation; false where there is none left. */
-static bool step_next(struct target_request *req)
-{
-	switch (req->opcode) {
-	case NVME_OPC_FLUSH:
-		return step_flush(req);
-	case NVME_OPC_WRITE_ZEROES:
-		return step_write_zeroes(req);
-	case NVME_OPC_DSM:
-		return step_dsm(req);
-	default:
-		return step_write(req);
-	}
-}
-
-static void steps_end(struct target_request *req)
-{
-	if (req->chunk) {
-		transfer_chunk_release(req->chunk);
-		req->chunk = NULL;
-	}
-	if (req->qp->dead)
-		request_free(req);
-	else
-		request_respond(req, req->status);
-}
-
-static void steps_run(struct target_request *req)
-{
-	for (;;) {
-		req->submitting = true;
-		if (req->qp->dead || req->status || !step_next(req)) {
-			req->submitting = false;
-			steps_end(req);
-			return;
-		}
-		req->submitting = false;
-		if (req->submitted)
-			return;		/* step_done() goes on */
-	}
-}
-
-static void steps_start(struct target_request *req, uint32_t steps)
-{
-	req->step = 0;
-	req->steps = steps;
-	steps_run(req);
-}
-
 /* ---- the commands ---- */
 
 static void io_read(struct target_request *req, const struct nvme_sqe *sqe)
@@ -237,6 +84,8 @@ static void io_read(struct target_request *req, const struct nvme_sqe *sqe)
 		request_respond(req, status);
 		return;
 	}
+	if (limited(req, sqe))
+		return;
 	window = atomic_load_explicit(&req->ns->window[req->qp->device], memory_order_acquire);
 	if (window) {
 		offset = req->offset & window->mask;
@@ -260,6 +109,8 @@ static void io_write(struct target_request *req, const struct nvme_sqe *sqe)
 		request_respond(req, status);
 		return;
 	}
+	if (limited(req, sqe))
+		return;
 	store = req->ns->store;
 	if (req->capsule && namespace_copies(req)) {
 		request_respond(req, store_memory_write(store, req->offset, req->capsule,
@@ -277,7 +128,7 @@ static void io_compare(struct target_request *req, const struct nvme_sqe *sqe)
 
 	if (status)
 		request_respond(req, status);
-	else
+	else if (!limited(req, sqe))
 		transfer_start(req, TRANSFER_COMPARE, req->length);
 }
 
@@ -287,6 +138,8 @@ static void io_verify(struct target_request *req, const struct nvme_sqe *sqe)
 
 	if (!status)
 		status = check_range(req, sqe, GATE_READ);
+	if (!status && limited(req, sqe))
+		return;
 	if (status || req->ns->memory || req->ns->store->kind == STORE_NULL)
 		request_respond(req, status);
 	else
@@ -314,7 +167,7 @@ static void io_write_zeroes(struct target_request *req, const struct nvme_sqe *s
 		status = check_range(req, sqe, GATE_WRITE);
 	if (status)
 		request_respond(req, status);
-	else
+	else if (!limited(req, sqe))
 		steps_start(req, sqe->cdw12 & CDW12_DEAC ? STORE_IO_DEALLOCATE : 0);
 }
 
@@ -332,7 +185,7 @@ static void dsm_fetch(struct target_request *req, uint32_t length)
 static void io_dsm(struct target_request *req, const struct nvme_sqe *sqe)
 {
 	uint32_t ranges = (sqe->cdw10 & DSM_NR) + 1;
-	uint32_t length = ranges * (uint32_t)sizeof(struct dsm_range);
+	uint32_t length = ranges * (uint32_t)sizeof(struct nvme_dsm_range);
 	uint16_t status = namespace_use(req, sqe->nsid, GATE_WRITE);
 
 	if (status)
@@ -350,10 +203,10 @@ static void io_dsm(struct target_request *req, const struct nvme_sqe *sqe)
 /* Nothing is done unless all of it can be. */
 void io_ranges_arrived(struct target_request *req, const void *ranges)
 {
-	uint32_t count = req->length / (uint32_t)sizeof(struct dsm_range);
+	uint32_t count = req->length / (uint32_t)sizeof(struct nvme_dsm_range);
 
 	for (uint32_t i = 0; i < count; i++) {
-		struct dsm_range range;
+		struct nvme_dsm_range range;
 
 		memcpy(&range, (const uint8_t *)ranges + sizeof(range) * i, sizeof(range));
 		if (!in_range(req->ns, range.slba, range.blocks)) {

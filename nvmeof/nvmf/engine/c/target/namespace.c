@@ -101,6 +101,10 @@ struct target_namespace *target_namespace_create(struct target *target, uint32_t
 	ns->memory = store->map != NULL;
 	ns->barrier = barrier;
 	atomic_store(&ns->blocks, store->size >> ns->block_shift);
+	for (unsigned i = 0; i < target->reactors; i++) {
+		ns->local[i].ns = ns;
+		fifo_init(&ns->local[i].over);
+	}
 	for (struct target_device *device = target->devices; device; device = device->next)
 		open_window(ns, device);
 	ns->next = target->namespaces;
@@ -118,6 +122,7 @@ void target_namespace_destroy(struct target_namespace *ns)
 		*p = ns->next;
 	close_windows(ns);
 	free(ns->barrier);
+	free(ns->limits);
 	free(ns);
 }
 
@@ -150,6 +155,7 @@ void target_namespace_stats(const struct target_namespace *ns, struct target_nam
 		stats->write_bytes += stat_read(&local->write_bytes);
 		stats->errors += stat_read(&local->errors);
 		stats->media_errors += stat_read(&local->media_errors);
+		stats->throttled += stat_read(&local->throttled);
 	}
 }
 

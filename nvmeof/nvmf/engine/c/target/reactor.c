@@ -17,7 +17,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-enum { STORE_DEPTH = 256, EVENTS = 32, LINGER_CHECK_MS = 5, PRESS_CHECK_MS = 250 };
+enum { STORE_DEPTH = 256, EVENTS = 32, LINGER_CHECK_MS = 5, LIMITS_CHECK_MS = 1, PRESS_CHECK_MS = 250 };
 
 /* ---- mailbox ---- */
 
@@ -89,6 +89,8 @@ bool reactor_poll(struct reactor *r)
 		work |= poll_cq(r, rcq) > 0;
 	if (r->pool.line.head)
 		pool_press(r);
+	if (r->limited.head)
+		limits_serve(r);
 	if (r->lingering.head)
 		qpair_linger(r);
 	flush(r);
@@ -125,11 +127,21 @@ static void take_cq_events(struct reactor_cq *rcq)
 	}
 }
 
+/* How long it may sleep for all that it has to look at by itself; -1: for ever. */
+static int wait_ms(const struct reactor *r)
+{
+	if (r->limited.head)
+		return LIMITS_CHECK_MS;
+	if (r->lingering.head)
+		return LINGER_CHECK_MS;
+	return r->pool.line.head ? PRESS_CHECK_MS : -1;
+}
+
 static bool sleep_now(struct reactor *r)
 {
 	struct epoll_event events[EVENTS];
 	uint64_t count;
-	int timeout = r->lingering.head ? LINGER_CHECK_MS : r->pool.line.head ? PRESS_CHECK_MS : -1;
+	int timeout = wait_ms(r);
 	int n = epoll_wait(r->epoll_fd, events, EVENTS, timeout);
 
 	for (int i = 0; i < n; i++) {
@@ -241,6 +253,7 @@ struct reactor *reactor_create(struct target *target, unsigned index, char *err,
 	r->cpu = o->cpus ? o->cpus[index] : -1;
 	r->spin_ns = o->spin_us * 1000ull;
 	fifo_init(&r->lingering);
+	fifo_init(&r->limited);
 	r->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	r->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	what = "epoll";

@@ -163,8 +163,22 @@ struct target_namespace_stats {
 	uint64_t reads, writes, read_bytes, write_bytes;
 	uint64_t errors;		/* commands that failed, for whatever reason */
 	uint64_t media_errors;		/* of them, those that the store failed */
+	uint64_t throttled;		/* commands that waited, being over a limit */
 };
 void target_namespace_stats(const struct target_namespace *ns, struct target_namespace_stats *stats);
+
+/* A second; 0: no limit.  burst_ms (10 at least): so much of each may be used at once after a rest. */
+struct target_limits {
+	uint64_t read_iops, write_iops, iops;
+	uint64_t read_bandwidth, write_bandwidth, bandwidth;	/* bytes */
+	uint32_t burst_ms;
+};
+/*
+ * Let Read, Compare and Verify (read), and Write and Write Zeroes (write) wait in line, each queue
+ * pair in its turn, where they are over a limit, on whatever queue they came.  In force at once.
+ * -ENOMEM.
+ */
+int target_namespace_limits(struct target_namespace *ns, const struct target_limits *limits);
 
 /*
  * The command whose failure a FAULTED upcall is about.  Another such upcall of the namespace

@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Limits of a namespace: commands and bytes a second, and the lines of commands over them.
+ *
+ * A limit is one word shared by the reactors: the time up to which what was admitted has used it up.
+ * A command is admitted while that is no more than the burst ahead of now, and moves it on by what
+ * the command costs; so a limit is kept without a timer to refill it, a large command runs into debt
+ * and never waits for ever, and a namespace that was idle has one burst and no more.  Two reactors
+ * that look at the same moment may both admit one: a command too many a reactor, paid for afterwards.
+ *
+ * Who is over it stands in its reactor's line, one place for each queue pair, whose other commands
+ * stand behind it there; places are served in turn, so a deep queue has no more of it than a shallow
+ * one.  Reactor's thread, but for the calls of target.h.
+ */
+#include "target/calls.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#define NS_PER_S 1000000000ull
+#define MIN_BURST_MS 10		/* a sleeping reactor looks once a millisecond */
+
+enum { DIR_READ, DIR_WRITE, DIR_BOTH, DIRS };
+enum { UNIT_COMMANDS, UNIT_BYTES, UNITS };
+
+struct limit {
+	_Atomic uint64_t rate;		/* a second; 0: none */
+	_Atomic uint64_t used_up_to;	/* ns */
+};
+
+struct ns_limits {
+	struct limit limit[DIRS][UNITS];
+	_Atomic uint64_t burst;		/* ns */
+};
+
+/* ---- what is admitted ---- */
+
+static int direction(const struct target_request *req)
+{
+	return req->opcode == NVME_OPC_WRITE || req->opcode == NVME_OPC_WRITE_ZEROES ? DIR_WRITE
+										     : DIR_READ;
+}
+
+/* A command without data costs no bandwidth. */
+static uint64_t units(const struct target_request *req, int unit)
+{
+	if (unit == UNIT_COMMANDS)
+		return 1;
+	return req->opcode == NVME_OPC_WRITE_ZEROES ? 0 : req->length;
+}
+
+static bool has_room(struct limit *limit, uint64_t now, uint64_t burst)
+{
+	return !atomic_load_explicit(&limit->rate, memory_order_relaxed) ||
+	       atomic_load_explicit(&limit->used_up_to, memory_order_relaxed) <= now + burst;
+}
+
+static void charge(struct limit *limit, uint64_t count, uint64_t now)
+{
+	uint64_t rate = atomic_load_explicit(&limit->rate, memory_order_relaxed);
+	uint64_t used = atomic_load_explicit(&limit->used_up_to, memory_order_relaxed), next;
+
+	if (!rate)
+		return;
+	do
+		next = (used > now ? used : now) + count * NS_PER_S / rate;
+	while (!atomic_compare_exchange_weak(&limit->used_up_to, &used, next));
+}
+
+static bool admit(const struct target_request *req, uint64_t now)
+{
+	struct ns_limits *limits = req->ns->limits;
+	uint64_t burst = atomic_load_explicit(&limits->burst, memory_order_relaxed);
+	int dirs[] = { direction(req), DIR_BOTH };
+
+	for (int d = 0; d < 2; d++)
+		for (int unit = 0; unit < UNITS; unit++)
+			if (!has_room(&limits->limit[dirs[d]][unit], now, burst))
+				return false;
+	for (int d = 0; d < 2; d++)
+		for (int unit = 0; unit < UNITS; unit++)
+			charge(&limits->limit[dirs[d]][unit], units(req, unit), now);
+	return true;
+}
+
+/* ---- the lines ---- */
+
+static void move(struct fifo *to, const struct fifo *from)
+{
+	fifo_init(to);
+	if (!from->head)
+		return;
+	to->head = from->head;
+	to->tail = from->tail;
+}
+
+static void stand_in_line(struct reactor *reactor, struct ns_local *local,
+			  struct target_request *req)
+{
+	req->throttled = true;
+	req->qp->throttled++;
+	stat_add(&local->throttled, 1);
+	for (struct fifo_link *link = local->over.head; link; link = link->next) {
+		struct target_request *first = container_of(link, struct target_request, tx.link);
+
+		if (first->qp == req->qp) {
+			fifo_push(&first->behind, &req->tx.link);
+			return;
+		}
+	}
+	fifo_init(&req->behind);
+	if (!local->over.head)
+		fifo_push(&reactor->limited, &local->limited_link);
+	fifo_push(&local->over, &req->tx.link);
+}
+
+/* The first in line, out of it; its queue pair's next takes the last place. */
+static struct target_request *leave_line(struct ns_local *local)
+{
+	struct target_request *req = container_of(fifo_pop(&local->over), struct target_request,
+						  tx.link);
+	struct fifo_link *next = fifo_pop(&req->behind);
+
+	if (next) {
+		move(&container_of(next, struct target_request, tx.link)->behind, &req->behind);
+		fifo_push(&local->over, next);
+	}
+	req->throttled = false;
+	req->qp->throttled--;
+	return req;
+}
+
+bool limits_wait(struct target_request *req, const struct nvme_sqe *sqe)
+{
+	struct ns_local *local = namespace_local(req);
+
+	if (req->admitted || (!local->over.head && admit(req, clock_ns())))
+		return false;
+	req->sqe = *sqe;
+	stand_in_line(req->qp->reactor, local, req);
+	return true;
+}
+
+/* Begin it anew: the gates, the namespace and its size may be others by now. */
+static void run(struct target_request *req)
+{
+	if (req->qp->dead) {
+		request_free(req);
+		return;
+	}
+	namespace_put(req);
+	req->admitted = true;
+	io_command(req, &req->sqe);
+	req->admitted = false;	/* it may be another command's already, which has not begun */
+}
+
+static void serve(struct ns_local *local, struct target_qpair *qp, uint64_t now)
+{
+	(void)qp;
+	while (local->over.head &&
+	       (local->retiring ||
+		admit(container_of(local->over.head, struct target_request, tx.link), now)))
+		run(leave_line(local));
+}
+
+/* All of one queue pair, whose connection has ended. */
+static void drop(struct ns_local *local, struct target_qpair *qp, uint64_t now)
+{
+	struct fifo kept;
+
+	(void)now;
+	fifo_init(&kept);
+	while (local->over.head) {
+		struct fifo_link *head = local->over.head;
+
+		if (container_of(head, struct target_request, tx.link)->qp == qp)
+			request_free(leave_line(local));
+		else
+			fifo_push(&kept, fifo_pop(&local->over));
+	}
+	move(&local->over, &kept);
+}
+
+/* Every namespace with a line: those whose line is empty after it leave the reactor's list. */
+static void each(struct reactor *reactor, struct target_qpair *qp, uint64_t now,
+		 void (*what)(struct ns_local *, struct target_qpair *, uint64_t))
+{
+	struct fifo_link *link;
+	struct fifo all;
+
+	move(&all, &reactor->limited);
+	fifo_init(&reactor->limited);
+	while ((link = fifo_pop(&all))) {
+		struct ns_local *local = container_of(link, struct ns_local, limited_link);
+
+		local->inflight++;	/* it may retire with the last of them, but not yet */
+		what(local, qp, now);
+		if (local->over.head)
+			fifo_push(&reactor->limited, link);
+		if (--local->inflight == 0 && local->retiring)
+			namespace_unused(local->ns, local);
+	}
+}
+
+void limits_serve(struct reactor *reactor)
+{
+	each(reactor, NULL, clock_ns(), serve);
+}
+
+void limits_drop(struct target_qpair *qp)
+{
+	each(qp->reactor, qp, 0, drop);
+}
+
+static void cut(struct fifo *line, const struct fifo_link *link)
+{
+	struct fifo kept;
+
+	fifo_init(&kept);
+	while (line->head) {
+		struct fifo_link *one = fifo_pop(line);
+
+		if (one != link)
+			fifo_push(&kept, one);
+	}
+	move(line, &kept);
+}
+
+void limits_cancel(struct target_request *req, uint16_t status)
+{
+	struct ns_local *local = namespace_local(req);
+	struct target_request *first = NULL;
+	struct fifo_link *link = local->over.head, *next;
+
+	for (; link; link = link->next) {
+		first = container_of(link, struct target_request, tx.link);
+		if (first->qp == req->qp)
+			break;
+	}
+	if (first != req) {
+		cut(&first->behind, &req->tx.link);
+	} else {
+		cut(&local->over, &req->tx.link);
+		next = fifo_pop(&req->behind);
+		if (next) {
+			move(&container_of(next, struct target_request, tx.link)->behind,
+			     &req->behind);
+			fifo_push(&local->over, next);
+		}
+	}
+	if (!local->over.head)
+		cut(&req->qp->reactor->limited, &local->limited_link);
+	req->throttled = false;
+	req->qp->throttled--;
+	request_respond(req, status);
+}
+
+/* ---- from the control thread ---- */
+
+static void set(struct limit *limit, uint64_t rate)
+{
+	atomic_store(&limit->rate, rate);
+	atomic_store(&limit->used_up_to, 0);
+}
+
+int target_namespace_limits(struct target_namespace *ns, const struct target_limits *wanted)
+{
+	const uint64_t rates[DIRS][UNITS] = {
+		{ wanted->read_iops, wanted->read_bandwidth },
+		{ wanted->write_iops, wanted->write_bandwidth },
+		{ wanted->iops, wanted->bandwidth },
+	};
+	uint64_t burst = wanted->burst_ms < MIN_BURST_MS ? MIN_BURST_MS : wanted->burst_ms;
+	struct ns_limits *limits = ns->limits;
+	bool any = false;
+
+	if (!limits)
+		limits = aligned_alloc(CACHE_LINE, (sizeof(*limits) + CACHE_LINE - 1) &
+							   ~(size_t)(CACHE_LINE - 1));
+	if (!limits)
+		return -ENOMEM;
+	ns->limits = limits;
+	atomic_store(&limits->burst, burst * (NS_PER_S / 1000));
+	for (int d = 0; d < DIRS; d++)
+		for (int unit = 0; unit < UNITS; unit++) {
+			set(&limits->limit[d][unit], rates[d][unit]);
+			any |= rates[d][unit] != 0;
+		}
+	/* Who stands in line is let go by the rates, whatever the pointer says. */
+	atomic_store(&ns->limited, any);
+	return 0;
+}

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Limits: who is over one waits, in turn, and goes on when he is not; nothing here is about time. */
+#ifndef TESTS_TARGET_CASES_LIMITS_H
+#define TESTS_TARGET_CASES_LIMITS_H
+
+#include "target_cases_gate.h"
+
+enum { LIMIT_DEPTH = 64 };
+
+static const struct target_limits limit_none, limit_still = { .bandwidth = 1 },
+					      limit_some = { .iops = 5000, .burst_ms = 10 };
+
+static uint64_t throttled(struct target_namespace *ns)
+{
+	struct target_namespace_stats stats;
+
+	target_namespace_stats(ns, &stats);
+	return stats.throttled;
+}
+
+/* Numbered writes of one block, of which the first runs and the others wait. */
+static void send_writes(struct queue *q, struct target_namespace *ns, struct nvme_sqe *sqe,
+			unsigned count)
+{
+	uint64_t before = throttled(ns);
+
+	for (unsigned i = 0; i < count; i++) {
+		memset(q->memory + 512 * i, (int)i + 1, 512);
+		sqe[i] = sqe_io(q, NVME_OPC_WRITE, 0, 1, 512 * i);
+		queue_send(q, &sqe[i], NULL, 0);
+	}
+	LAB_UNTIL(throttled(ns) >= before + count - 1);
+}
+
+static unsigned statuses(struct queue *q, const struct nvme_sqe *sqe, unsigned count, int status)
+{
+	unsigned found = 0;
+
+	for (unsigned i = 0; i < count; i++)
+		found += queue_wait(q, sqe[i].cid) == status;
+	return found;
+}
+
+static void case_limit_turns(struct queue *q, struct queue *modest, struct target_namespace *ns)
+{
+	struct nvme_sqe sqe[LIMIT_DEPTH], read = sqe_io(modest, NVME_OPC_READ, 0, 1, 0);
+
+	target_namespace_limits(ns, &limit_still);
+	send_writes(q, ns, sqe, LIMIT_DEPTH);
+	queue_send(modest, &read, NULL, 0);
+	CHECK(LAB_UNTIL(throttled(ns) >= LIMIT_DEPTH), "over the limit, %u commands wait",
+	      (unsigned)throttled(ns));
+	CHECK(!run_flush(modest, 1) && !run_io(modest, 2, NVME_OPC_READ, 0, 8, 4096),
+	      "Flush does not, nor does another namespace");
+	CHECK(run_abort(q->qp, sqe[10].cid) && queue_wait(q, sqe[10].cid) == NVME_ABORTED_BY_REQUEST,
+	      "what waits can be taken back");
+	target_namespace_limits(ns, &limit_some);
+	CHECK(!queue_wait(modest, read.cid) && modest->memory[0] && modest->memory[0] <= 2,
+	      "one host's %u commands go before the other's one: write %u was the last before it",
+	      (unsigned)LIMIT_DEPTH, modest->memory[0]);
+	CHECK(statuses(q, sqe, LIMIT_DEPTH, 0) == LIMIT_DEPTH - 1, "all run, in the end");
+	target_namespace_limits(ns, &limit_none);
+	CHECK(gated(q, 1, 0, 0, 0), "without limits nothing waits");
+}
+
+static void case_limit_gate(struct queue *q, struct target_namespace *ns)
+{
+	struct target_gate gate = { .write = GATE_W }, none = { 0 };
+	struct nvme_sqe sqe[8];
+
+	target_namespace_limits(ns, &limit_still);
+	send_writes(q, ns, sqe, 8);
+	target_namespace_gate(ns, &gate);
+	CHECK(fenced(target_fence_create(lab.target, &q->qp, 1, 1, 0, NULL)),
+	      "a fence does not wait for what waits");
+	target_namespace_limits(ns, &limit_none);
+	CHECK(statuses(q, sqe, 8, GATE_W) == 7, "which meets the gate when its turn comes");
+	target_namespace_gate(ns, &none);
+}
+
+static void case_limit_death(struct queue *q, struct target_namespace *ns)
+{
+	struct queue *other = queue_open(4, 32, 4096);
+	struct nvme_sqe sqe[8], more[8];
+
+	target_namespace_limits(ns, &limit_still);
+	send_writes(other, ns, sqe, 8);
+	send_writes(q, ns, more, 8);
+	queue_close(other);
+	target_namespace_limits(ns, &limit_none);
+	CHECK(statuses(q, more, 8, 0) == 8, "a host that dies in line takes nobody along");
+}
+
+static void case_limit_retire(struct queue *q, struct target_namespace *ns)
+{
+	struct nvme_sqe sqe[8];
+
+	target_namespace_limits(ns, &limit_still);
+	send_writes(q, ns, sqe, 8);
+	lab.retired_count = 0;
+	target_nstable_set(lab.table, 1, NULL);
+	CHECK(LAB_UNTIL(lab.retired_count) && statuses(q, sqe, 8, GATE_HIDDEN) >= 7,
+	      "a namespace that goes away does not wait for its limits");
+}
+
+static void test_limits(void)
+{
+	struct target_options options = { .reactors = 1, .spin_us = 50, .buffer_size = 16384,
+					  .buffers = 8 };
+	struct store_options ram = { .kind = "ram", .size = 32 << 20, .block_size = 512 };
+	struct store_options file = { .kind = "file", .path = lab_file, .block_size = 512 };
+	struct target_namespace *ns;
+	struct queue *q, *modest;
+	struct store *stores[2];
+
+	lab_start(&options);
+	ns = lab_namespace(1, &ram, &stores[0]);
+	lab_namespace(2, &file, &stores[1]);
+	q = queue_open(1, 128, 4096);
+	modest = queue_open(2, 32, 4096);
+	case_limit_turns(q, modest, ns);
+	case_limit_gate(q, ns);
+	case_limit_death(q, ns);
+	case_limit_retire(q, ns);
+	lab_stop();
+	for (unsigned i = 0; i < 2; i++)
+		store_close(stores[i]);
+}
+
+#endif
