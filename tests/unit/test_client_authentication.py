@@ -20,7 +20,7 @@ from nvmf.cli.main import main
 from nvmf.config import loads
 from nvmf.engine import EngineError
 from nvmf.engine import bench as engine_bench
-from nvmf.initiator import AuthenticationError, ConnectOptions, TransportId, connect
+from nvmf.initiator import AuthenticationError, ConnectOptions, TransportId, connect, sync
 from nvmf.initiator.options import parse_options
 from nvmf.spec.auth import DhGroup
 from nvmf.target.server import Server
@@ -201,6 +201,16 @@ async def test_the_native_host_says_that_it_cannot() -> None:
                 seconds=0.1,
                 hostnqn=HOST,
             )
+
+
+async def test_without_asyncio() -> None:
+    def script(where: str) -> str:
+        with sync.connect(where, dhchap_secret=KEY, **OPTIONS) as controller:
+            controller.reauthenticate()
+            return bytes(controller.namespace(1).read(0, 1)).hex()
+
+    async with serving(BOTH) as (_, where):
+        assert await asyncio.to_thread(script, where) == "00" * 512
 
 
 # ---- options and commands ----

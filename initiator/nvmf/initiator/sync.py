@@ -203,6 +203,10 @@ class Controller:
         """Read the list of namespaces and their sizes anew."""
         self._loop.call(self._controller.refresh())
 
+    def reauthenticate(self) -> None:
+        """Authenticate every queue anew; AuthenticationError where it fails."""
+        self._loop.call(self._controller.reauthenticate())
+
     def identify_data(self, cns: int, nsid: int = 0, *, csi: int = 0) -> bytes:
         """4096 bytes of Identify data."""
         return self._loop.call(self._controller.identify_data(cns, nsid, csi=csi))
