@@ -1,0 +1,315 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""In-band authentication with the kernel: its host and its target, over siw, ours outside."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from lab import block, network
+from lab.cells import use_device
+from lab.guest import Guest
+from lab.kernel_host import HOSTNQN, KernelHost
+from lab.network import Network
+from lab.nvmet import CONFIGFS, KernelTarget
+from lab.our_host import OurHost, Outside
+from lab.running import Result
+from wire import dhchap
+from wire.served import Served
+
+PREFIX = "nqn.2014-08.org.nvmexpress:uuid:5f0c1c9e-0000-4000-8000-0000000001"
+KEY, CTRL_KEY = dhchap.key_text(b"h" * 32), dhchap.key_text(b"c" * 48, 2)
+OTHER = dhchap.key_text(b"x" * 32)
+CASES = (
+    ("sha256", "null"),
+    ("sha384", "null"),
+    ("sha512", "null"),
+    ("sha256", "ffdhe2048"),
+    ("sha384", "ffdhe3072"),
+    ("sha512", "ffdhe8192"),
+)
+"""Hash and group: every hash, and the groups from the least to the largest."""
+SLOW = 280.0
+"""Seconds for what has a power of 8192 bits in it, in a guest without KVM, on a busy machine."""
+BOTH = ("--dhchap-secret", KEY, "--dhchap-ctrl-secret", CTRL_KEY)
+
+pytestmark = pytest.mark.timeout(600)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def kernel_can(vm: Guest) -> None:
+    """Skip where the kernel is built without it."""
+    (config,) = vm.kernel.folder.glob(f"boot/config-{vm.kernel.release}")
+    text = config.read_text()
+    for option in ("CONFIG_NVME_HOST_AUTH", "CONFIG_NVME_TARGET_AUTH"):
+        if f"{option}=y" not in text and f"{option.replace('HOST_', '')}=y" not in text:
+            pytest.skip(f"kernel {vm.kernel.release} is built without {option}")
+    use_device(vm, "siw")
+
+
+# ---- the kernel's host, our target ----
+
+
+def nqn_of(index: int) -> str:
+    return f"{PREFIX}{index:02x}"
+
+
+WRONG = len(CASES)
+"""The subsystem whose own key is not the one that the host has."""
+
+
+def target_config() -> str:
+    """A subsystem for each case, and one more."""
+    text = f'[[port]]\ntraddr = "{network.HOST}"\ntrsvcid = 4420\ndevice = "iwarp"\n'
+    for index, (hashed, group) in enumerate((*CASES, CASES[0])):
+        text += f"""
+[[subsystem]]
+nqn = "{nqn_of(index)}"
+
+[[subsystem.host]]
+nqn = "{HOSTNQN}"
+dhchap_key = "{KEY}"
+dhchap_ctrl_key = "{OTHER if index == WRONG else CTRL_KEY}"
+dhchap_hashes = ["{hashed}"]
+dhchap_dhgroups = ["{group}"]
+
+[[subsystem.namespace]]
+nsid = 1
+store = "ram"
+size = "16MiB"
+block_size = 4096
+"""
+    return text
+
+
+@pytest.fixture(scope="module")
+def ours(
+    kernel_can: None,
+    cable: Network,
+    tmp_path_factory: pytest.TempPathFactory,
+    need_product: None,
+) -> Iterator[Served]:
+    folder = tmp_path_factory.mktemp("target")
+    one = Served(folder, target_config(), wrapper=tuple(cable.command()))
+    yield one.wait_ready(60)
+    assert one.end(30) == 0
+    one.check_log()
+    for key in (KEY, CTRL_KEY, OTHER):
+        assert key[10:40] not in one.log
+
+
+def connect(guest: Guest, nqn: str, *options: str) -> Result:
+    """nvme connect, to whatever end."""
+    where = ["-t", "rdma", "-a", network.HOST, "-s", "4420", "-n", nqn, "--hostnqn", HOSTNQN]
+    return guest.run(
+        ["nvme", "connect", *where, "-i", "1", "-k", "60", *options], check=False, timeout=SLOW
+    )
+
+
+@contextmanager
+def connected(guest: Guest, index: int, *options: str) -> Iterator[str]:
+    """The kernel's host on one of our subsystems, and the name of its controller."""
+    host = KernelHost(guest, network.HOST)
+    connect(guest, nqn_of(index), *options).check()
+    try:
+        yield host.wait_live(nqn_of(index), timeout=60).name
+    finally:
+        if not guest.dead:
+            host.disconnect(nqn_of(index))
+
+
+def said(ours: Served, nqn: str, words: str) -> list[str]:
+    return [line for line in ours.log.splitlines() if nqn in line and words in line]
+
+
+@pytest.mark.parametrize("mutual", [False, True], ids=["one-way", "both-ways"])
+@pytest.mark.parametrize("index", range(len(CASES)), ids=["-".join(case) for case in CASES])
+def test_kernel_host(ours: Served, guest: Guest, index: int, mutual: bool) -> None:
+    hashed, group = CASES[index]
+    before = len(said(ours, nqn_of(index), ": authenticated ("))
+    with connected(guest, index, *(BOTH if mutual else BOTH[:2])):
+        (device,) = KernelHost(guest, network.HOST).devices(nqn_of(index))
+        block.pattern(guest, device, 0x5A, 0, block.MIB)
+        block.expect(guest, device, 0x5A, 0, block.MIB)
+    lines = said(ours, nqn_of(index), ": authenticated (")[before:]
+    shown = "no DH group" if group == "null" else group
+    ways = "both ways" if mutual else "one way"
+    assert len(lines) == 2, "each queue authenticates by itself"
+    assert all(f"(SHA-{hashed[3:]}, {shown}, {ways})" in line for line in lines)
+    log = guest.kernel_log()
+    assert f"authenticated with hash hmac({hashed}) dhgroup {group}" in log
+
+
+def test_kernel_host_again(ours: Served, guest: Guest) -> None:
+    """Re-authentication of every queue, under a load."""
+    with connected(guest, 3, *BOTH) as name:
+        (device,) = KernelHost(guest, network.HOST).devices(nqn_of(3))
+        guest.run(
+            f"dd if=/dev/zero of={device.path} bs=64k count=128 oflag=direct & "
+            f"echo '{KEY}' > /sys/class/nvme/{name}/dhchap_secret; wait",
+            timeout=SLOW,
+        )
+        guest.run(
+            "for i in $(seq 300); do "
+            "dmesg | grep -c 'qid 0: controller authenticated' | grep -qv '^[01]$' && exit 0; "
+            "sleep 0.2; done; exit 1",
+            timeout=SLOW,
+        )
+        block.pattern(guest, device, 0x5B, 0, block.MIB)
+        block.expect(guest, device, 0x5B, 0, block.MIB)
+    assert said(ours, nqn_of(3), "queue 0: authenticated again (SHA-256, ffdhe2048, both ways)")
+
+
+@pytest.mark.unclean("nvme")
+@pytest.mark.parametrize(
+    ("index", "options", "kernel_says", "we_say"),
+    [
+        (0, ("--dhchap-secret", OTHER), "authentication failed", "it has another key"),
+        (3, ("--dhchap-secret", OTHER), "authentication failed", "it has another key"),
+        (WRONG, BOTH, "controller authentication failed", "refused the controller (AUTH_Failure2)"),
+        (0, (), "qid 0", ""),
+    ],
+    ids=["wrong key", "wrong key with DH", "wrong controller key", "no key"],
+)
+def test_kernel_host_refused(
+    ours: Served,
+    guest: Guest,
+    index: int,
+    options: tuple[str, ...],
+    kernel_says: str,
+    we_say: str,
+) -> None:
+    since = guest.mark("refusal")
+    before = len(said(ours, nqn_of(index), "authentication failed"))
+    result = connect(guest, nqn_of(index), *options)
+    assert result.status != 0
+    assert kernel_says in guest.kernel_log(since)
+    lines = said(ours, nqn_of(index), "authentication failed")[before:]
+    assert len(lines) == bool(we_say), ours.log
+    assert all(we_say in line and HOSTNQN in line for line in lines)
+
+
+# ---- the kernel's target, our host ----
+
+# $1 host NQN, $2 subsystem NQN, $3 key, $4 controller key, $5 hash, $6 group
+_HOST = f"""
+set -eu
+cd {CONFIGFS}/nvmet
+mkdir -p hosts/$1
+echo "$3" > hosts/$1/dhchap_key
+echo "$4" > hosts/$1/dhchap_ctrl_key
+echo "hmac($5)" > hosts/$1/dhchap_hash
+echo "$6" > hosts/$1/dhchap_dhgroup
+echo 0 > subsystems/$2/attr_allow_any_host
+cd subsystems/$2/allowed_hosts
+[ -e $1 ] || ln -s {CONFIGFS}/nvmet/hosts/$1 $1
+"""
+_FORGET = f"""
+cd {CONFIGFS}/nvmet
+rm -f subsystems/*/allowed_hosts/*
+for host in hosts/*; do [ ! -d $host ] || rmdir $host; done
+"""
+
+
+@pytest.fixture(scope="module")
+def nvmet(vm: Guest, kernel_can: None) -> Iterator[KernelTarget]:
+    target = KernelTarget(vm, network.GUEST, block_sizes=(4096,))
+    yield target
+    if not vm.dead:
+        vm.run(["bash", "-s"], stdin=_FORGET, quiet=True)
+    target.close()
+
+
+@pytest.fixture
+def ask(nvmet: KernelTarget, guest: Guest) -> None:
+    """nvmet asks for the first case's authentication."""
+    allow(nvmet, *CASES[0])
+
+
+def allow(nvmet: KernelTarget, hashed: str, group: str) -> None:
+    words = [HOSTNQN, nvmet.nqn, KEY, CTRL_KEY, hashed, group]
+    nvmet.guest.run(["bash", "-s", "-", *words], stdin=_HOST, quiet=True)
+
+
+@pytest.fixture
+def host(nvmet: KernelTarget, cable: Network, need_product: None) -> OurHost:
+    return OurHost(Outside(cable), "iwarp", network.GUEST, nvmet.nqn)
+
+
+@pytest.mark.parametrize("case", CASES, ids="-".join)
+def test_kernel_target(
+    nvmet: KernelTarget, guest: Guest, host: OurHost, case: tuple[str, str], tmp_path: Path
+) -> None:
+    allow(nvmet, *case)
+    (tmp_path / "key").write_text(KEY)
+    shown = "no DH group" if case[1] == "null" else case[1]
+    for options, ways in (
+        (("--dhchap-secret-file", str(tmp_path / "key")), "one way"),
+        (BOTH, "both ways"),
+    ):
+        result = host.nvmeof("-v list-ns", "-q", HOSTNQN, *options, timeout=SLOW)
+        for queue in (0, 1):
+            line = f"queue {queue} authenticated (SHA-{case[0][3:]}, {shown}, {ways})"
+            assert line in result.stderr, result.stderr
+        assert "64.00 MiB" in result.stdout
+
+
+def test_kernel_target_data(ask: None, host: OurHost) -> None:
+    data = bytes(range(256)) * 4096
+    host.nvmeof("write", "-q", HOSTNQN, *BOTH, stdin=data)
+    read = host.nvmeof(f"read -z {len(data)}", "-q", HOSTNQN, *BOTH)
+    assert read.stdout == data.decode(errors="replace")
+
+
+CLIENT = """
+import asyncio
+from nvmf.initiator import connect
+
+async def main():
+    where = "nvme+rdma://{address}:{service}/{nqn}?device=iwarp&queues=2"
+    async with connect(where, hostnqn="{host}", dhchap_secret="{key}",
+                       dhchap_ctrl_secret="{ctrl}") as controller:
+        disk = controller.namespace(1)
+        for _ in range(3):
+            await asyncio.gather(controller.reauthenticate(), disk.write(0, bytes(65536)))
+        print(controller.reconnects, controller.session.authenticator.success)
+
+asyncio.run(main())
+"""
+
+
+def test_kernel_target_again(ask: None, host: OurHost) -> None:
+    script = CLIENT.format(
+        address=host.address, service=host.service, nqn=host.nqn,
+        host=HOSTNQN, key=KEY, ctrl=CTRL_KEY,
+    )  # fmt: skip
+    done = host.python(script, timeout=SLOW)
+    assert done.stdout == "0 SHA-256, no DH group, both ways\n"
+
+
+@pytest.mark.unclean("nvmet")
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (("--dhchap-secret", OTHER), "the controller refused: Authentication failed; check that"),
+        ((*BOTH[:3], OTHER), "may not be the controller it says it is"),
+        ((), "it asks for in-band authentication: give the key"),
+    ],
+    ids=["wrong key", "wrong controller key", "no key"],
+)
+def test_kernel_target_refuses(
+    ask: None, host: OurHost, guest: Guest, options: tuple[str, ...], says: str
+) -> None:
+    result = host.nvmeof("id-ctrl", "-q", HOSTNQN, *options, check=False)
+    assert result.status == 1
+    assert says in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_native_host_says_that_it_cannot(ask: None, host: OurHost, guest: Guest) -> None:
+    result = host.nvmeof("bench --runtime 1", "-q", HOSTNQN, check=False)
+    assert result.status == 1
+    assert "requires authentication, which the fio engine and bench do not do" in result.stderr
