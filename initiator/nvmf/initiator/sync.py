@@ -18,6 +18,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from nvmf.initiator.backends import open_controller
+from nvmf.initiator.controller import Controller as AsyncController
 from nvmf.initiator.controller import State
 from nvmf.initiator.discovery import discover as async_discover
 from nvmf.initiator.errors import ConnectionLost
@@ -204,7 +205,15 @@ class Controller:
         self._loop.call(self._controller.refresh())
 
     def reauthenticate(self) -> None:
-        """Authenticate every queue anew; AuthenticationError where it fails."""
+        """Authenticate every queue anew; AuthenticationError where it fails.
+
+        ValueError with the kernel's backend, which does that by its sysfs.
+        """
+        if not isinstance(self._controller, AsyncController):
+            raise ValueError(
+                "the kernel authenticates again when a key is written to dhchap_secret of the "
+                f"controller, in {self._controller.device}'s folder of /sys/class/nvme"
+            )
         self._loop.call(self._controller.reauthenticate())
 
     def identify_data(self, cns: int, nsid: int = 0, *, csi: int = 0) -> bytes:
