@@ -92,6 +92,47 @@ def test_namespaces_change(
             assert _events(guest) >= events + 5, "an event for each change"
 
 
+@pytest.mark.unclean(r"nvme\d+(?:c\d+)?n\d+|nvme nvme\d+: ")
+def test_namespace_removed_in_use(
+    target: Steered, disks: dict[int, Path], host: KernelHost, guest: Guest
+) -> None:
+    """Who uses it gets errors and does not hang; another with its NSID is another device."""
+    target.attach(OTHER, file_namespace(disks[OTHER]))
+    with host.connected(target.nqn, "-i", "2", namespaces=2):
+        first, second = host.devices(target.nqn)
+        with VerifyingLoad(guest, first) as load:
+            user = guest.start(
+                f"fio --name=user --filename={second.path} --rw=randwrite --bs=4k --iodepth=8"
+                " --ioengine=libaio --direct=1 --size=64m --time_based --runtime=600"
+                " --allow_file_create=0",
+                quiet=True,
+            )
+            until(lambda: disks[OTHER].stat().st_blocks > 0, "it is in use")
+            target.detach(OTHER)
+            assert user.wait(120).status != 0
+            _wait_sizes(host, target.nqn, 64)
+            target.attach(OTHER, file_namespace(disks[OTHER]))
+            again = _wait_sizes(host, target.nqn, 64, 64)[1]
+            block.fio_verify(guest, again, [block.Load("4k-64k", 16)])
+            load.go_on()
+    # The store of the first one was let go of.
+    open_files = Path(f"/proc/{target.process.pid}/fd")
+    until(
+        lambda: _open_on(open_files, disks[OTHER]) == _open_on(open_files, disks[NSID]),
+        "the target has the file open once",
+    )
+
+
+def _open_on(folder: Path, path: Path) -> int:
+    found = 0
+    for link in folder.iterdir():
+        try:
+            found += link.readlink() == path
+        except FileNotFoundError:
+            continue
+    return found
+
+
 # $1 device
 _FILL = """
 set -e
