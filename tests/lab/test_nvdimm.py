@@ -40,8 +40,8 @@ KINDS = (
     Kind("devdax", "true", "/dev/dax0.0", "persistent when it completes (devdax"),
     Kind(
         "fsdax",
-        "mkfs.ext4 -q /dev/pmem0 && mkdir -p /run/pmem && mount -o dax=always /dev/pmem0 /run/pmem"
-        " && truncate -s 128M /run/pmem/disk.img",
+        "mkfs.ext4 -q -b 4096 /dev/pmem0 && mkdir -p /run/pmem"
+        " && mount -o dax=always /dev/pmem0 /run/pmem && truncate -s 128M /run/pmem/disk.img",
         "/run/pmem/disk.img",
         "persistent when it completes (fsdax, MAP_SYNC",
     ),

@@ -56,7 +56,7 @@ NAMES = list(dict.fromkeys(raw_cases.names(iwarp=True) + raw_cases.names(iwarp=F
 @pytest.mark.parametrize("case", NAMES)
 def test_case(row: Row, guest: Guest, case: str) -> None:
     if case not in raw_cases.names(iwarp=row.cell.kind == "siw"):
-        pytest.skip("the device cannot do that: see raw_cases.SHORT and ROCE_ONLY")
+        pytest.skip("the device cannot do that: see raw_cases.IWARP_ONLY and ROCE_ONLY")
     assert case in row.cases, f"it was not reached:\n{row.output}"
     assert not row.cases[case], f"{row.cases[case]}\n{row.target.log}"
 
