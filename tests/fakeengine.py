@@ -269,6 +269,9 @@ class FakeEngine:
     def set_iwarp_options(self, **options: Any) -> None:
         self.iwarp_options = options
 
+    def resources(self) -> dict[str, int]:
+        return {"qp": 0}
+
     def verbs_available(self, kind: str) -> str | None:
         return None
 

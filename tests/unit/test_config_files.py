@@ -185,7 +185,7 @@ def test_errors_say_where_and_what(text: str, said: str) -> None:
             "[target]\nreactor = 2\n",
             "did you mean reactors? [target] takes reactors, cpus, spin_us",
         ),
-        ("foo = 2\n", "unknown key. The file takes target, iwarp, mdns, rpc, port, subsystem"),
+        ("foo = 2\n", "unknown key. The file takes target, iwarp, mdns, rpc, metrics, port"),
         (
             NAMESPACE + "mdts = 4\n",
             "it is one of [[subsystem]]. [[subsystem.namespace]] takes nsid",
@@ -300,7 +300,7 @@ def test_any_text_is_a_configuration_or_an_error(text: str) -> None:
 def test_schema_is_json() -> None:
     schema = json.loads(json.dumps(json_schema()))
     assert set(schema["properties"]) == {
-        "target", "iwarp", "mdns", "rpc", "port", "subsystem", "referral"
+        "target", "iwarp", "mdns", "rpc", "metrics", "port", "subsystem", "referral"
     }  # fmt: skip
 
 

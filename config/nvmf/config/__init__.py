@@ -9,17 +9,18 @@ from nvmf.config.models import (
     LimitsConfig,
     NamespaceConfig,
     PortConfig,
-    RpcConfig,
     SubsystemConfig,
     TargetConfig,
 )
 from nvmf.config.plain import plain
+from nvmf.config.services import MetricsConfig, RpcConfig
 
 __all__ = [
     "Config",
     "ConfigError",
     "IwarpConfig",
     "LimitsConfig",
+    "MetricsConfig",
     "NamespaceConfig",
     "PortConfig",
     "RpcConfig",

@@ -4,15 +4,12 @@
 from __future__ import annotations
 
 import ipaddress
-import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Literal, Self
 from uuid import UUID
 
 from pydantic import (
-    BaseModel,
-    ConfigDict,
     Field,
     StrictBool,
     StrictInt,
@@ -21,6 +18,8 @@ from pydantic import (
     model_validator,
 )
 
+from nvmf.config.base import Model
+from nvmf.config.services import MdnsConfig, MetricsConfig, RpcConfig
 from nvmf.config.units import Eui64, Nguid, Nqn, Secret, Size, format_size
 from nvmf.spec.ana import MAX_GROUP
 from nvmf.spec.nqn import DISCOVERY_NQN
@@ -28,21 +27,9 @@ from nvmf.spec.nqn import DISCOVERY_NQN
 MIB = 1 << 20
 PRINTABLE = r"^[\x20-\x7e]*$"
 CONGESTION = r"^[a-z0-9_]{1,15}$"
-LABEL = r"^([A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?)?$"
-SOCKET_PATH_MOST = 100
-"""sun_path has 108 bytes, of which the socket's temporary name takes some."""
 CREDENTIAL = r"^[A-Za-z0-9_.-]{1,255}$"
 DhchapHash = Literal["sha256", "sha384", "sha512"]
 DhchapGroup = Literal["null", "ffdhe2048", "ffdhe3072", "ffdhe4096", "ffdhe6144", "ffdhe8192"]
-
-
-class Model(BaseModel):
-    """Unknown keys are refused, and what was validated does not change.
-
-    Whole numbers and booleans are strict: "yes" in quotes may be meant as either answer.
-    """
-
-    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
 
 
 def _power_of_two(value: int, low: int, high: int) -> int:
@@ -91,21 +78,6 @@ class TargetConfig(Model):
         return self
 
 
-class RpcConfig(Model):
-    """[rpc]: the socket for administration while it runs; see nvmeof target ls."""
-
-    enabled: StrictBool = True
-    socket: Path | None = None
-    """Where left out: target.sock in $RUNTIME_DIRECTORY, or /run/nvmeof/target.sock for root."""
-
-    @field_validator("socket")
-    @classmethod
-    def _socket(cls, value: Path | None) -> Path | None:
-        if value is not None and len(os.fsencode(value)) > SOCKET_PATH_MOST:
-            raise ValueError(f"a path of a socket has at most {SOCKET_PATH_MOST} bytes")
-        return value
-
-
 class IwarpConfig(Model):
     """[iwarp]: the embedded device.  What is left out is the engine's default."""
 
@@ -151,14 +123,6 @@ class PortConfig(Model):
             return str(ipaddress.ip_address(value))
         except ValueError:
             raise ValueError(f"{value!r} is not a numeric IPv4 or IPv6 address") from None
-
-
-class MdnsConfig(Model):
-    """[mdns]: announcing the discovery service on the local network."""
-
-    enabled: StrictBool = False
-    name: str = Field("", max_length=40, pattern=LABEL)
-    """Of this target, for people; that of the machine where left out."""
 
 
 class ReferralConfig(Model):
@@ -389,6 +353,7 @@ class Config(Model):
     iwarp: IwarpConfig = IwarpConfig()
     mdns: MdnsConfig = MdnsConfig()
     rpc: RpcConfig = RpcConfig()
+    metrics: MetricsConfig = MetricsConfig()
     ports: tuple[PortConfig, ...] = Field((PortConfig(),), alias="port")
     subsystems: tuple[SubsystemConfig, ...] = Field((), alias="subsystem")
     referrals: tuple[ReferralConfig, ...] = Field((), alias="referral")

@@ -10,7 +10,8 @@ from typing import Any, get_args
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from nvmf.config.models import CONGESTION, CREDENTIAL, LABEL, PRINTABLE, Config
+from nvmf.config.models import CONGESTION, CREDENTIAL, PRINTABLE, Config
+from nvmf.config.services import LABEL
 
 Loc = tuple[int | str, ...]
 """Where a value is: keys, and numbers of tables that are repeated."""

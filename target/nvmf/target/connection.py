@@ -42,6 +42,8 @@ class Connection:
     auth_timer: asyncio.TimerHandle | None = None
     """Authentication that stalls."""
     closed: bool = False
+    host: str | None = None
+    """The name that it is counted under (metrics.tally.Hosts), once its host has joined."""
     peer_left: bool = False
     """The connection manager has told that the host disconnected."""
 
@@ -157,6 +159,7 @@ class Dispatcher:
 
     def _joined(self, connection: Connection, controller: Controller) -> None:
         queue = connection.queue
+        connection.host = self.core.tally.hosts.joined(controller.hostnqn)
         if connection.timer is not None:
             connection.timer.cancel()
             connection.timer = None
@@ -188,6 +191,7 @@ class Dispatcher:
             return
         auth = connection.queue.auth
         assert auth is not None
+        self.core.tally.events.authentication_failures += 1
         log.warning(
             "%s: authentication failed: nothing heard for %g s in the place of %s: disconnecting",
             connection.queue,
@@ -215,6 +219,7 @@ class Dispatcher:
             return
         log.warning("%s: nothing heard for %d ms: disconnecting", controller, controller.kato_ms)
         connection.timer = None
+        self.core.tally.events.keep_alive_timeouts += 1
         controller.fail()
 
 

@@ -44,8 +44,6 @@ class Connections:
         self._load: list[int] = [0] * target.reactors
         self._accepted = [[0, 0] for _ in self._load]
         """Admin and I/O queues that a reactor has had."""
-        self._commands = [0] * target.reactors
-        """Of queue pairs that have gone."""
         self._unnamed: dict[Connection, asyncio.TimerHandle] = {}
 
     def __len__(self) -> int:
@@ -63,9 +61,9 @@ class Connections:
                 "current_admin_qpairs": 0,
                 "current_io_qpairs": 0,
                 "pending_bdev_io": 0,
-                "completed_nvme_io": commands,
+                "completed_nvme_io": self._core.tally.ended_of(index).get("commands", 0),
             }
-            for (admin, io), commands in zip(self._accepted, self._commands, strict=True)
+            for index, (admin, io) in enumerate(self._accepted)
         ]
         for connection in self._connections:
             counts, stats = found[connection.reactor], connection.qpair.stats
@@ -91,7 +89,9 @@ class Connections:
         """The engine has ended it; with no reason, the connection manager may still give one."""
         self._connections.discard(connection)
         self._load[connection.reactor] -= 1
-        self._commands[connection.reactor] += connection.qpair.stats.get("commands", 0)
+        self._core.tally.connection_ended(
+            connection.reactor, connection.host, connection.qpair.stats
+        )
         if not reason and (connection.peer_left or self.stopping):
             reason = _LEFT if connection.peer_left else _LOST
         self._dispatcher.closed(connection, reason)
@@ -131,14 +131,17 @@ class Connections:
         try:
             connection = self._accept(event)
         except CmRejectError as error:
+            self._core.tally.connection_refused(error)
             log.warning("%s port %d: connection refused: %s", host, port, error)
             event.reject(error.encode())
         except Exception as error:
             refusal = CmRejectError(CmStatus.NO_RESOURCES, f"the engine cannot: {error}")
+            self._core.tally.connection_refused(refusal)
             log.warning("%s port %d: connection refused: %s", host, port, refusal)
             event.reject(refusal.encode())
         else:
             self._connections.add(connection)
+            self._core.tally.events.accepted += 1
             self._load[connection.reactor] += 1
             self._accepted[connection.reactor][connection.queue.qid > 0] += 1
             self.quiet.clear()

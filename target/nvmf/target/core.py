@@ -23,6 +23,7 @@ from nvmf.target.controller import Controller
 from nvmf.target.discovery import Port, Referral, View
 from nvmf.target.discoverylog import discovery_handlers
 from nvmf.target.generation import Generation
+from nvmf.target.metrics.tally import Tally
 from nvmf.target.queue import Queue
 from nvmf.target.request import Completion, Request, check_flags
 from nvmf.target.reservecommands import IO_HANDLERS
@@ -65,6 +66,7 @@ class Core:
             self._discovery_view, lambda: self.generation.value
         )
         self._logged: dict[Queue, int] = {}
+        self.tally = Tally()
 
     # ---- what there is ----
 
@@ -134,6 +136,7 @@ class Core:
     def add_controller(self, controller: Controller) -> None:
         """A host has connected."""
         self._controllers[controller.cntlid] = controller
+        self.tally.controller_made(controller)
         controller.subsystem.controllers[controller.cntlid] = controller
         controller.subsystem.reservations.joined(controller)
         controller.portid = self._portid(controller.admin)
@@ -201,6 +204,7 @@ class Core:
         """Run a command; None where it stays outstanding, with token as its name."""
         command = Sqe.decode(sqe)
         request = Request(command, now, data, token)
+        authenticated, failed = queue.authentications, queue.auth_failed
         try:
             completion = self._dispatch(queue, request)
         except StatusError as error:
@@ -209,6 +213,8 @@ class Core:
         except Exception:
             log.exception("%s: command %02xh failed inside the target", queue, command.opcode)
             completion = Completion(status=Status.INTERNAL_ERROR)
+        self.tally.events.authenticated += queue.authentications - authenticated
+        self.tally.events.authentication_failures += queue.auth_failed and not failed
         if completion is not None and completion.status and queue.controller is not None:
             queue.controller.record_error(queue, command, completion.status)
         return completion
@@ -236,6 +242,8 @@ class Core:
         return handler(controller, request)
 
     def _failed(self, queue: Queue, command: Sqe, error: StatusError) -> None:
+        if queue.controller is None:
+            self.tally.connect_refused(error.code)
         count = self._logged[queue] = self._logged.get(queue, 0) + 1
         if count > _LOGGED_ERRORS:
             return
@@ -259,6 +267,7 @@ class Core:
                 del controller.io_queues[queue.qid]
             return []
         controller.subsystem.controllers.pop(controller.cntlid, None)
+        self.tally.controller_gone(controller)
         if self._controllers.get(controller.cntlid) is controller:
             del self._controllers[controller.cntlid]
         for other in controller.io_queues.values():

@@ -19,7 +19,7 @@ SUBSYSTEM_LIVE = {"nqn", "namespaces", "allow_any_host", "hosts", "host_tables"}
 """Keys of a subsystem that change while its hosts are connected; others make it another one."""
 NAMESPACE_LIVE = {"nsid", "size", "hosts", "ana_group", "limits"}
 """Keys of a namespace that change while it is in use; others put another in its place."""
-AT_START = ("target", "iwarp", "mdns", "rpc")
+AT_START = ("target", "iwarp", "mdns", "rpc", "metrics")
 """Tables that are read when a target starts."""
 
 

@@ -18,12 +18,13 @@ from typing import TYPE_CHECKING, Any
 from nvmf.config.models import Config
 from nvmf.spec.nqn import DISCOVERY_NQN
 from nvmf.target.apply import Change
-from nvmf.target.connection import Dispatcher
+from nvmf.target.connection import Connection, Dispatcher
 from nvmf.target.connections import Connections
 from nvmf.target.core import Core
 from nvmf.target.diff import AT_START, Difference, compare
 from nvmf.target.edit import Edit
 from nvmf.target.generation import Generation
+from nvmf.target.metrics.tally import Tally
 from nvmf.target.ports import Listening, OpenPort, Ports
 from nvmf.target.state import state_folder
 from nvmf.target.storage import Storage
@@ -32,6 +33,7 @@ from nvmf.target.stores import ServerError
 if TYPE_CHECKING:
     from nvmf.spec.dnssd import Protocol
     from nvmf.target.mdns import Announcer
+    from nvmf.target.metrics.http import MetricsServer
 
 __all__ = ["Listening", "Server"]
 
@@ -71,6 +73,8 @@ class Server:
         self._target: Any = None
         self._state: Path | None = None
         self._announcer: Announcer | None = None
+        self.metrics: MetricsServer | None = None
+        """Where it is scraped."""
         self._stopping = False
         self._changing = asyncio.Lock()
 
@@ -78,6 +82,15 @@ class Server:
     def connections(self) -> int:
         """Queue pairs there are."""
         return len(self._connections) if self._target is not None else 0
+
+    @property
+    def reactors(self) -> int:
+        """Threads that move data."""
+        return int(self._target.reactors)
+
+    def open_connections(self) -> list[Connection]:
+        """The queue pairs that there are, with what is known of them."""
+        return list(self._connections)
 
     @property
     def open_ports(self) -> list[OpenPort]:
@@ -109,6 +122,7 @@ class Server:
     async def _start(self) -> None:
         loop = asyncio.get_running_loop()
         self._dispatcher = Dispatcher(self.core, loop)
+        self.core.tally = Tally(self.config.metrics.hosts)
         options = self.config.iwarp.model_dump(exclude_none=True)
         if options:
             self._engine.set_iwarp_options(**options)
@@ -130,6 +144,11 @@ class Server:
         if self.config.mdns.enabled:
             self._announcer = self._make_announcer()
         await self._apply(compare(Config.model_construct(ports=(), subsystems=()), self.config))
+        if self.config.metrics.enabled:
+            from nvmf.target.metrics.scrape import make_metrics
+
+            self.metrics = make_metrics(self, self._engine)
+            await self.metrics.start()
 
     async def _restore(self, configured: Path | None) -> None:
         """What earlier runs left in the state folder."""
@@ -207,6 +226,8 @@ class Server:
         self._stopping = True
         if self._target is None:
             return
+        if self.metrics is not None:
+            await self.metrics.close()
         self._ports.stop_listening()
         self._connections.stopping = True
         goodbye = asyncio.create_task(self._announcer.close()) if self._announcer else None

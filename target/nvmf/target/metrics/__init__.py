@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Counters of a target: what is counted, how it is read, and Prometheus' view of it."""

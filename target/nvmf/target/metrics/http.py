@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The HTTP that a scrape needs: GET /metrics, one request a connection.
+
+A client that is slow, talks nonsense or does not read costs itself: its time, its size and the
+number of its like are limited, and nobody waits for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable
+from http import HTTPStatus
+
+from nvmf.config.services import MetricsConfig
+from nvmf.target.ports import where
+from nvmf.target.stores import ServerError
+
+log = logging.getLogger("nvmf.target")
+
+CLIENTS_MOST = 16
+"""Connections at a time; beyond that the oldest goes."""
+REQUEST_MOST = 8192
+"""Bytes of a request."""
+REQUEST_TIMEOUT = 10.0
+"""Seconds that a request has to arrive."""
+RESPONSE_TIMEOUT = 30.0
+"""Seconds that a response has to be made and taken."""
+_BUFFER = 65536
+"""Bytes of a response that wait in the process while the client takes others."""
+
+Render = Callable[[str], tuple[bytes, str]]
+"""The text and its type for an Accept header, on any thread."""
+
+
+class _RefusedError(Exception):
+    """What is wrong with a request."""
+
+    def __init__(self, status: HTTPStatus, sentence: str) -> None:
+        super().__init__(sentence)
+        self.status = status
+
+
+class MetricsServer:
+    """Listens, and answers scrapes until it is closed.
+
+    prepare is called on the loop's thread for each scrape; what it returns runs on an executor.
+    """
+
+    def __init__(self, config: MetricsConfig, prepare: Callable[[], Render]) -> None:
+        self._config = config
+        self._prepare = prepare
+        self._server: asyncio.Server | None = None
+        self._clients: dict[asyncio.Task[None], None] = {}
+        """The oldest first."""
+        self._turn = asyncio.Lock()
+        """One scrape is made at a time, however many ask."""
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Where it listens."""
+        assert self._server is not None
+        name = self._server.sockets[0].getsockname()
+        return str(name[0]), int(name[1])
+
+    async def start(self) -> None:
+        """Listen; ServerError where that cannot be."""
+        config = self._config
+        try:
+            self._server = await asyncio.start_server(
+                self._client, config.address, config.port, limit=REQUEST_MOST
+            )
+        except OSError as error:
+            place = where((config.address, config.port))
+            raise ServerError(
+                f"no metrics at {place}: {error.strerror or error}; address and port in [metrics] "
+                "name another place"
+            ) from error
+        log.info("metrics at http://%s/metrics", where(self.address))
+
+    async def close(self) -> None:
+        """End it, with every client."""
+        if self._server is not None:
+            self._server.close()
+        for task in self._clients:
+            task.cancel()
+        if self._clients:
+            await asyncio.wait(self._clients)
+
+    async def _client(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        if len(self._clients) >= CLIENTS_MOST:
+            next(iter(self._clients)).cancel()
+        self._clients[task] = None
+        writer.transport.set_write_buffer_limits(_BUFFER)
+        try:
+            # Nothing of it is logged: whoever can connect could fill the log.
+            with contextlib.suppress(TimeoutError, OSError, asyncio.CancelledError):
+                await self._serve(reader, writer)
+        finally:
+            self._clients.pop(task, None)
+            writer.transport.abort()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            head_only, accept = await _request(reader)
+        except _RefusedError as refused:
+            body, kind, status = f"{refused}\n".encode(), "text/plain", refused.status
+            head_only = False
+        else:
+            status = HTTPStatus.OK
+            async with asyncio.timeout(RESPONSE_TIMEOUT), self._turn:
+                render = self._prepare()
+                loop = asyncio.get_running_loop()
+                body, kind = await loop.run_in_executor(None, render, accept)
+        lines = [
+            f"HTTP/1.1 {status.value} {status.phrase}",
+            f"Content-Type: {kind}",
+            f"Content-Length: {len(body)}",
+            "Connection: close",
+        ]
+        if status is HTTPStatus.METHOD_NOT_ALLOWED:
+            lines.append("Allow: GET, HEAD")
+        async with asyncio.timeout(RESPONSE_TIMEOUT):
+            writer.write("\r\n".join([*lines, "", ""]).encode())
+            if not head_only:
+                writer.write(body)
+            await writer.drain()
+            writer.write_eof()
+            # An end before the client has read makes the kernel throw away what it has not.
+            while await reader.read(REQUEST_MOST):
+                pass
+
+
+async def _request(reader: asyncio.StreamReader) -> tuple[bool, str]:
+    """Whether only the head is asked for, and the Accept header."""
+    try:
+        async with asyncio.timeout(REQUEST_TIMEOUT):
+            head = await reader.readuntil(b"\r\n\r\n")
+    except asyncio.LimitOverrunError:
+        status = HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE
+        raise _RefusedError(status, f"a request has at most {REQUEST_MOST} bytes") from None
+    except asyncio.IncompleteReadError:
+        raise OSError("the client has gone") from None
+    except TimeoutError:
+        status, seconds = HTTPStatus.REQUEST_TIMEOUT, REQUEST_TIMEOUT
+        raise _RefusedError(status, f"a request has {seconds:g} s to arrive") from None
+    lines = head.decode("latin-1").split("\r\n")
+    words = lines[0].split(" ")
+    if len(words) != 3 or not words[2].startswith("HTTP/1."):
+        raise _RefusedError(HTTPStatus.BAD_REQUEST, "this is no request of HTTP/1.1")
+    if words[0] not in ("GET", "HEAD"):
+        raise _RefusedError(HTTPStatus.METHOD_NOT_ALLOWED, "metrics are only read")
+    if words[1].partition("?")[0] != "/metrics":
+        raise _RefusedError(HTTPStatus.NOT_FOUND, "metrics are at /metrics")
+    headers = (line.partition(":") for line in lines[1:])
+    accept = ",".join(value for name, _, value in headers if name.strip().lower() == "accept")
+    return words[0] == "HEAD", accept

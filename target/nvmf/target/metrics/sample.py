@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""All counters of a target at one moment, read on the loop's thread while the engine goes on."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from nvmf.target.metrics.tally import Events, Totals
+
+if TYPE_CHECKING:
+    from nvmf.target.connection import Connection
+    from nvmf.target.server import Server
+
+
+@dataclass(slots=True)
+class ReactorSample:
+    """A reactor: what runs on it now, and what its queue pairs have done."""
+
+    totals: Totals
+    admin_queues: int = 0
+    io_queues: int = 0
+    outstanding: int = 0
+    """Commands."""
+
+
+@dataclass(slots=True)
+class HostSample:
+    """A host, or all those without a name of their own."""
+
+    totals: Totals
+    queues: int = 0
+    controllers: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class NamespaceSample:
+    """A namespace."""
+
+    nqn: str
+    nsid: int
+    size: int
+    """Bytes."""
+    stats: Mapping[str, int]
+    """nvmf.engine.Namespace.stats."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueueSample:
+    """A queue pair whose host has connected it."""
+
+    connection: Connection
+    stats: Mapping[str, int]
+    """nvmf.engine.Qpair.stats."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """Everything."""
+
+    seconds: float
+    """By a clock that only goes forward."""
+    reactors: list[ReactorSample]
+    hosts: dict[str, HostSample]
+    namespaces: list[NamespaceSample]
+    queues: list[QueueSample]
+    events: Events
+    controllers: dict[str, int]
+    """By the NQN of their subsystem."""
+
+
+def take(server: Server) -> Sample:
+    """Read them."""
+    core = server.core
+    tally = core.tally
+    reactors = [ReactorSample(tally.ended_of(index)) for index in range(server.reactors)]
+    hosts = {name: HostSample(totals) for name, totals in tally.hosts.totals().items()}
+    queues: list[QueueSample] = []
+    for connection in server.open_connections():
+        stats, queue = connection.qpair.stats, connection.queue
+        reactor = reactors[connection.reactor]
+        reactor.totals.add(stats)
+        reactor.outstanding += stats.get("outstanding", 0)
+        if queue.qid:
+            reactor.io_queues += 1
+        else:
+            reactor.admin_queues += 1
+        if connection.host is not None:
+            host = hosts[connection.host]
+            host.totals.add(stats)
+            host.queues += 1
+            host.controllers += not queue.qid
+            queues.append(QueueSample(connection, stats))
+    namespaces = [
+        NamespaceSample(subsystem.nqn, nsid, namespace.store.size, namespace.stats())
+        for subsystem in core.subsystems.values()
+        for nsid, namespace in sorted(subsystem.namespaces.items())
+    ]
+    controllers = {s.nqn: len(s.controllers) for s in core.subsystems.values()}
+    return Sample(
+        time.monotonic(), reactors, hosts, namespaces, queues, tally.events.copy(), controllers
+    )

@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A server's metrics by HTTP."""
+
+from __future__ import annotations
+
+from functools import partial
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING, Any
+
+from nvmf.target.metrics.exposition import render
+from nvmf.target.metrics.families import Facts, Source
+from nvmf.target.metrics.http import MetricsServer, Render
+from nvmf.target.metrics.sample import take
+
+if TYPE_CHECKING:
+    from nvmf.target.server import Server
+
+
+def _version() -> str:
+    try:
+        return version("nvmeof-rdma")
+    except PackageNotFoundError:
+        return "unknown"
+
+
+def make_metrics(server: Server, engine: Any) -> MetricsServer:
+    """As [metrics] of the server's configuration has it; not started yet."""
+    name, target = _version(), server.config.target
+    pool = target.buffers * target.buffer_size * server.reactors
+
+    def prepare() -> Render:
+        return partial(render, Source(take(server), Facts(name, pool, engine.resources())))
+
+    return MetricsServer(server.config.metrics, prepare)

@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Counters: what is counted under which name, what a scrape says, and the dashboard's queries."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as open_metrics
+from prometheus_client.parser import text_string_to_metric_families as plain_text
+
+from clientlab import NQN, OPTIONS, RAM, config
+from nvmf.config import loads
+from nvmf.initiator import NvmeError, connect
+from nvmf.target.metrics.exposition import render
+from nvmf.target.metrics.families import FAMILIES, Facts, Source
+from nvmf.target.metrics.sample import HostSample, NamespaceSample, ReactorSample, Sample, take
+from nvmf.target.metrics.tally import OTHER, Events, Hosts, Totals
+from nvmf.target.server import Server
+
+DASHBOARD = Path(__file__).parents[2] / "systemd" / "grafana" / "nvmeof-target.json"
+A, B, C = (f"nqn.2026-11.io.example:{name}" for name in "abc")
+STATS = {"commands": 5, "errors": 1, "read_bytes": 4096, "outstanding": 3}
+Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
+
+
+def parsed(text: bytes) -> Samples:
+    """Every sample of an exposition."""
+    return {
+        (sample.name, frozenset(sample.labels.items())): sample.value
+        for family in plain_text(text.decode())
+        for sample in family.samples
+    }
+
+
+def value(samples: Samples, name: str, **labels: str) -> float:
+    return samples[name, frozenset(labels.items())]
+
+
+def make_source() -> Source:
+    """A value for everything."""
+    rare = ("errors", "media_errors", "throttled", "reservation_conflicts")
+    stats = dict.fromkeys(("reads", "writes", "read_bytes", "write_bytes", *rare), 7)
+    events = Events()
+    events.refused["No Resources"] = 2
+    events.connects_refused["Connect Invalid Host"] = 3
+    totals = Totals(commands=11)
+    sample = Sample(
+        seconds=0,
+        reactors=[ReactorSample(totals)],
+        hosts={A: HostSample(totals, queues=2), 'odd "\\\n': HostSample(totals)},
+        namespaces=[NamespaceSample(NQN, 1, 1 << 20, stats)],
+        queues=[],
+        events=events,
+        controllers={NQN: 1},
+    )
+    return Source(sample, Facts("1.2", 1 << 24, {"qp": 3}))
+
+
+# ---- names of hosts ----
+
+
+def test_hosts_have_names_as_long_as_there_is_room() -> None:
+    hosts = Hosts(2)
+    assert [hosts.joined(nqn) for nqn in (A, B, C, A)] == [A, B, OTHER, A]
+    hosts.ended(OTHER, STATS)
+    hosts.ended(A, STATS)
+    # C has no name yet: A and B are connected.
+    assert hosts.joined(C) == OTHER
+    hosts.ended(A, STATS)
+    # A has gone altogether: its name goes to C, and what it counted to the others.
+    assert hosts.joined(C) == C
+    found = hosts.totals()
+    assert set(found) == {B, C, OTHER}
+    assert found[OTHER]["commands"] == 15
+    assert found[C] == {}
+
+
+def test_no_names_at_all() -> None:
+    hosts = Hosts(0)
+    assert hosts.joined(A) == OTHER
+    assert hosts.totals() == {OTHER: {}}
+    hosts.ended(OTHER, STATS)
+    assert hosts.totals()[OTHER]["read_bytes"] == 4096
+
+
+# ---- the exposition ----
+
+
+def test_every_family_is_rendered_in_both_formats() -> None:
+    source = make_source()
+    text, kind = render(source)
+    assert kind.startswith("text/plain; version=0.0.4")
+    found = {family.name: family.type for family in plain_text(text.decode())}
+    for family in FAMILIES:
+        assert found[family.name] == family.kind, family.name
+    assert value(parsed(text), "nvmeof_host_commands_total", host='odd "\\\n') == 11
+    again, kind = render(source, "application/openmetrics-text;version=1.0.0")
+    assert kind.startswith("application/openmetrics-text")
+    families = open_metrics(again.decode())  # type: ignore[no-untyped-call]
+    assert {family.name for family in families} >= {f.name for f in FAMILIES}
+
+
+@pytest.mark.parametrize(
+    "accept",
+    [
+        "",
+        "*/*",
+        # Prometheus 2 and 3.
+        "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.3,*/*;q=0.1",
+        "application/openmetrics-text; version=abc, text/plain",
+        "\x00;;,=,",
+    ],
+)
+def test_plain_text_unless_nothing_else_will_do(accept: str) -> None:
+    assert render(make_source(), accept)[1].startswith("text/plain")
+
+
+def test_names_follow_the_rules() -> None:
+    for family in FAMILIES:
+        assert re.fullmatch(r"nvmeof_[a-z_]+", family.name)
+        assert not family.name.endswith("_total")
+        assert family.help.endswith((".", "1."))
+        assert family.kind in ("counter", "gauge", "histogram")
+    assert len({family.name for family in FAMILIES}) == len(FAMILIES)
+
+
+def test_counters_that_the_engine_does_not_have_are_left_out() -> None:
+    source = make_source()
+    source.sample.namespaces[0] = NamespaceSample(NQN, 1, 512, {"reads": 1})
+    names = {name for name, _ in parsed(render(source)[0])}
+    assert "nvmeof_namespace_commands_total" in names
+    assert "nvmeof_namespace_throttled_total" not in names
+
+
+def queries(node: Any) -> set[str]:
+    """Every expression of a dashboard."""
+    if isinstance(node, list):
+        return {query for one in node for query in queries(one)}
+    if not isinstance(node, dict):
+        return set()
+    own = {node[key] for key in ("expr", "definition") if key in node}
+    return own | {query for one in node.values() for query in queries(one)}
+
+
+def test_the_dashboard_asks_for_what_there_is() -> None:
+    names = {name for name, _ in parsed(render(make_source())[0])}
+    every = queries(json.loads(DASHBOARD.read_text()))
+    asked = {name for query in every for name in re.findall(r"\b(?:nvmeof|process)_\w+", query)}
+    assert len(asked) > 20
+    assert asked <= names
+    panels = json.loads(DASHBOARD.read_text())["panels"]
+    assert len({panel["id"] for panel in panels}) == len(panels)
+
+
+# ---- a server and its hosts ----
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[Server]:
+    made = Server(loads(config(RAM)), listening=lambda _: None)
+    async with made:
+        yield made
+
+
+def url(server: Server, nqn: str = NQN) -> str:
+    return f"nvme+rdma://127.0.0.1:{server.ports[0].address[1]}/{nqn}"
+
+
+def scrape(server: Server) -> Samples:
+    return parsed(render(Source(take(server), Facts("", 0, {})))[0])
+
+
+async def test_what_a_host_does_is_counted_and_stays(server: Server) -> None:
+    async with connect(url(server), hostnqn=A, **OPTIONS) as controller:
+        disk = controller.namespace(1)
+        await disk.write(0, bytes(4096))
+        await disk.read(0, 8)
+        seen = scrape(server)
+        assert value(seen, "nvmeof_host_queues", host=A) == 2
+        assert value(seen, "nvmeof_host_controllers", host=A) == 1
+        assert value(seen, "nvmeof_connections") == 2
+        assert value(seen, "nvmeof_controllers", subsystem=NQN) == 1
+        assert (
+            value(seen, "nvmeof_namespace_bytes_total", op="read", subsystem=NQN, nsid="1") >= 4096
+        )
+    await server._connections.quiet.wait()
+    after = scrape(server)
+    assert value(after, "nvmeof_host_queues", host=A) == 0
+    assert value(after, "nvmeof_connections") == 0
+    assert value(after, "nvmeof_connections_accepted_total") == 2
+    assert value(after, "nvmeof_controllers_created_total") == 1
+    assert value(after, "nvmeof_reconnects_total") == 0
+    for (name, labels), count in seen.items():
+        if name.endswith("_total") and name.startswith("nvmeof_"):
+            assert after[name, labels] >= count, name
+
+
+async def test_refusals_have_their_status(server: Server) -> None:
+    for _ in range(2):
+        with pytest.raises(NvmeError):
+            await connect(url(server, f"{NQN}x"), **OPTIONS)
+    found = scrape(server)
+    status = "Connect Invalid Parameters"
+    assert value(found, "nvmeof_connects_refused_total", status=status) == 2
