@@ -5,6 +5,7 @@
  */
 static char lab_file[32];
 
+#include "target_cases_counters.h"
 #include "target_cases_errors.h"
 #include "target_cases_gate.h"
 #include "target_cases_hostile.h"
@@ -90,6 +91,8 @@ int main(int argc, char **argv)
 	test_gates();
 	check_section("limits");
 	test_limits();
+	check_section("counters");
+	test_counters();
 	check_section("pool");
 	test_pool();
 	return check_report();

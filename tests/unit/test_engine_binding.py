@@ -429,6 +429,13 @@ def test_namespace_life(target: engine.Target) -> None:
     table = engine.NamespaceTable(target, 4)
     assert (namespace.nsid, namespace.store) == (1, store)
     assert namespace.stats["reads"] == namespace.stats["throttled"] == 0
+    assert namespace.stats["flushes"] == 0
+    assert namespace.latency() == {
+        "read": [0] * 24,
+        "write": [0] * 24,
+        "read_ns": 0,
+        "write_ns": 0,
+    }
     namespace.limit(iops=1, write_bandwidth=1 << 40)
     namespace.limit()
     with pytest.raises(engine.EngineError, match="in use by a namespace"):

@@ -6,7 +6,7 @@ the blocking ones release the GIL.
 """
 
 from collections.abc import Iterable
-from typing import Any, Literal, final
+from typing import Any, Literal, TypedDict, final, type_check_only
 
 from typing_extensions import Buffer as SupportsBuffer
 
@@ -125,6 +125,17 @@ class Store:
     def close(self) -> None:
         """Close it; EngineError (EBUSY) while a namespace uses it."""
 
+@type_check_only
+class NamespaceLatency(TypedDict):
+    """Histograms with log2 buckets of microseconds, and the sums."""
+
+    read: list[int]
+    """24 counts: [0] under 1 us, [i] from 2**(i - 1) to under 2**i us, the last the rest."""
+    write: list[int]
+    read_ns: int
+    """The sum of all, in nanoseconds: what a mean or a Prometheus histogram needs."""
+    write_ns: int
+
 @final
 class Namespace:
     """A store with an NSID, on the reactors of one target."""
@@ -136,7 +147,16 @@ class Namespace:
     def store(self) -> Store: ...
     @property
     def stats(self) -> dict[str, int]:
-        """reads, writes, read_bytes, write_bytes, errors, media_errors, throttled."""
+        """Since it was made: reads, writes, read_bytes, write_bytes, compares, verifies,
+        write_zeroes, deallocates (Dataset Management) that succeeded; flushes that the store was
+        asked for; errors, media_errors, throttled.
+        """
+    def latency(self) -> NamespaceLatency:
+        """How long Reads and Writes that succeeded took, read while the reactors run.
+
+        From the capsule's being taken to the response's being posted, waits for a limit or a buffer
+        included.
+        """
     def resized(self) -> None: ...
     def limit(
         self,

@@ -307,8 +307,21 @@ cdef extern from "target/target.h" nogil:
         uint64_t errors
         uint64_t media_errors
         uint64_t throttled
+        uint64_t flushes
+        uint64_t compares
+        uint64_t verifies
+        uint64_t zeroes
+        uint64_t deallocates
     void namespace_stats "target_namespace_stats"(const target_namespace *ns,
                                                   c_namespace_stats *stats)
+    enum:
+        TARGET_LATENCY_BUCKETS
+    struct target_latency:
+        uint64_t read[24]
+        uint64_t write[24]
+        uint64_t read_ns
+        uint64_t write_ns
+    void target_namespace_latency(const target_namespace *ns, target_latency *latency)
     struct target_fault:
         uint64_t offset
         uint64_t length

@@ -178,7 +178,17 @@ cdef class Namespace:
         namespace_stats(self.get(), &s)
         return {"reads": s.reads, "writes": s.writes, "read_bytes": s.read_bytes,
                 "write_bytes": s.write_bytes, "errors": s.errors,
-                "media_errors": s.media_errors, "throttled": s.throttled}
+                "media_errors": s.media_errors, "throttled": s.throttled,
+                "flushes": s.flushes, "compares": s.compares, "verifies": s.verifies,
+                "write_zeroes": s.zeroes, "deallocates": s.deallocates}
+
+    def latency(self):
+        cdef target_latency latency
+        cdef int i
+        target_namespace_latency(self.get(), &latency)
+        return {"read": [latency.read[i] for i in range(TARGET_LATENCY_BUCKETS)],
+                "write": [latency.write[i] for i in range(TARGET_LATENCY_BUCKETS)],
+                "read_ns": latency.read_ns, "write_ns": latency.write_ns}
 
     def gate(self, *, uint16_t read=0, uint16_t write=0, flush=None):
         cdef target_gate gate = gate_of(read, write, flush)

@@ -32,6 +32,14 @@ bool reactor_poll(struct reactor *reactor);	/* one iteration: whether there was 
 bool reactor_deliver(struct reactor *reactor);
 void reactor_add_cq(struct reactor *reactor, struct reactor_cq *rcq);
 
+/* The time, to a half turn: while completions are taken, and while what they led to is posted. */
+static inline uint64_t reactor_now(struct reactor *reactor)
+{
+	if (!reactor->now)
+		reactor->now = clock_ns();
+	return reactor->now;
+}
+
 static inline void reactor_mark(struct target_qpair *qp)
 {
 	if (!qp->marked) {
@@ -77,6 +85,7 @@ void request_free(struct target_request *req);
 void request_free_data(struct target_request *req);
 void request_respond(struct target_request *req, uint16_t status);
 void request_response_done(struct target_request *req);
+void request_took(struct target_request *req);
 
 /* ---- capsule.c, upcall.c, io.c ---- */
 void capsule_received(struct target_qpair *qp, struct recv *recv);

@@ -171,6 +171,7 @@ void capsule_received(struct target_qpair *qp, struct recv *recv)
 		return;
 	}
 	req->opcode = sqe->opc;
+	req->began = reactor_now(qp->reactor);
 	from_host = data_from_host(sqe);
 	status = check(req, sqe, recv, from_host);
 	/* Without data in the capsule nothing of it is needed once the command has begun. */

@@ -138,6 +138,7 @@ struct reactor {
 	struct fifo limited;		/* ns_local: namespaces with commands over a limit */
 	struct fifo lingering;		/* queue pairs whose last responses are on their way */
 	uint64_t spin_ns;
+	uint64_t now;			/* ns, of this half of the turn; 0: nobody has asked */
 	bool stop;
 	struct pool pool;
 	struct ibv_wc wc[CQ_BATCH];
@@ -198,6 +199,7 @@ struct target_request {
 	uint64_t offset;		/* in the namespace, bytes */
 	uint32_t length;		/* to move, bytes */
 	uint32_t sgl_length;		/* what the SGL describes, bytes */
+	uint64_t began;			/* ns: when its capsule was taken */
 	uint16_t status;		/* the first failure */
 	uint8_t opcode;
 	uint8_t mode;			/* enum transfer */
@@ -318,6 +320,8 @@ struct ns_local {			/* one per reactor */
 	uint64_t inflight;
 	uint64_t reads, writes, read_bytes, write_bytes, errors, media_errors;
 	bool retiring;
+	uint64_t flushes, compares, verifies, zeroes, deallocates;
+	struct target_latency latency;
 	/* limits */
 	_Alignas(CACHE_LINE) struct target_namespace *ns;
 	struct fifo over;		/* requests: the first of each queue pair that waits */

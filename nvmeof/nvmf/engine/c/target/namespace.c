@@ -156,6 +156,26 @@ void target_namespace_stats(const struct target_namespace *ns, struct target_nam
 		stats->errors += stat_read(&local->errors);
 		stats->media_errors += stat_read(&local->media_errors);
 		stats->throttled += stat_read(&local->throttled);
+		stats->flushes += stat_read(&local->flushes);
+		stats->compares += stat_read(&local->compares);
+		stats->verifies += stat_read(&local->verifies);
+		stats->zeroes += stat_read(&local->zeroes);
+		stats->deallocates += stat_read(&local->deallocates);
+	}
+}
+
+void target_namespace_latency(const struct target_namespace *ns, struct target_latency *latency)
+{
+	*latency = (struct target_latency){ 0 };
+	for (unsigned i = 0; i < ns->reactors; i++) {
+		const struct target_latency *local = &ns->local[i].latency;
+
+		for (unsigned k = 0; k < TARGET_LATENCY_BUCKETS; k++) {
+			latency->read[k] += stat_read(&local->read[k]);
+			latency->write[k] += stat_read(&local->write[k]);
+		}
+		latency->read_ns += stat_read(&local->read_ns);
+		latency->write_ns += stat_read(&local->write_ns);
 	}
 }
 

@@ -111,6 +111,7 @@ static unsigned build_response(struct target_request *req, unsigned n)
 	else if (req->chunk)
 		n = build_writes(req, n, 0, req->length, req->chunk->buffer, chunk_lkey(req->chunk), 0);
 
+	request_took(req);
 	if (sq_size) {
 		if (++qp->sqhd == sq_size)
 			qp->sqhd = 0;

@@ -60,6 +60,7 @@ bool reactor_deliver(struct reactor *r)
 
 static void flush(struct reactor *r)
 {
+	r->now = 0;
 	do {
 		struct target_qpair *qp;
 
@@ -83,8 +84,10 @@ static int poll_cq(struct reactor *r, struct reactor_cq *rcq)
 
 bool reactor_poll(struct reactor *r)
 {
-	bool work = reactor_deliver(r);
+	bool work;
 
+	r->now = 0;
+	work = reactor_deliver(r);
 	for (struct reactor_cq *rcq = r->cqs; rcq; rcq = rcq->next)
 		work |= poll_cq(r, rcq) > 0;
 	if (r->pool.line.head)

@@ -107,6 +107,26 @@ static bool of_the_store(const struct target_request *req, uint16_t status)
 	       __atomic_load_n(&req->ns->store->last_error, __ATOMIC_RELAXED);
 }
 
+static void account_other(uint8_t opcode, struct ns_local *local)
+{
+	switch (opcode) {
+	case NVME_OPC_COMPARE:
+		stat_add(&local->compares, 1);
+		break;
+	case NVME_OPC_VERIFY:
+		stat_add(&local->verifies, 1);
+		break;
+	case NVME_OPC_WRITE_ZEROES:
+		stat_add(&local->zeroes, 1);
+		break;
+	case NVME_OPC_DSM:
+		stat_add(&local->deallocates, 1);
+		break;
+	default:	/* Flush: see steps.c */
+		break;
+	}
+}
+
 static void account(struct target_request *req, uint16_t status)
 {
 	struct target_qpair *qp = req->qp;
@@ -131,7 +151,34 @@ static void account(struct target_request *req, uint16_t status)
 		stat_add(&qp->write_bytes, req->length);
 		stat_add(&local->writes, 1);
 		stat_add(&local->write_bytes, req->length);
+	} else {
+		account_other(req->opcode, local);
 	}
+}
+
+static void latency_add(uint64_t *buckets, uint64_t *sum, uint64_t ns)
+{
+	uint64_t us = ns / 1000;
+	unsigned i = us ? 64u - (unsigned)__builtin_clzll(us) : 0;
+
+	stat_add(&buckets[i < TARGET_LATENCY_BUCKETS ? i : TARGET_LATENCY_BUCKETS - 1], 1);
+	stat_add(sum, ns);
+}
+
+/* Its response is about to be posted. */
+void request_took(struct target_request *req)
+{
+	struct target_latency *latency;
+	uint64_t ns;
+
+	if (!req->ns || req->cqe.status)
+		return;
+	latency = &namespace_local(req)->latency;
+	ns = reactor_now(req->qp->reactor) - req->began;
+	if (req->opcode == NVME_OPC_READ)
+		latency_add(latency->read, &latency->read_ns, ns);
+	else if (req->opcode == NVME_OPC_WRITE)
+		latency_add(latency->write, &latency->write_ns, ns);
 }
 
 /* Put the response in line: behind the data of it that is there already. */

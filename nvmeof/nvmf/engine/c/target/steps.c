@@ -65,6 +65,7 @@ static bool step_flush(struct target_request *req)
 	} else if (req->step++) {
 		return false;
 	}
+	stat_add(&namespace_local(req)->flushes, 1);
 	step_submit(req, STORE_FLUSH, 0, 0, 0, NULL);
 	return true;
 }

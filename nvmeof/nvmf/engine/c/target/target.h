@@ -164,8 +164,22 @@ struct target_namespace_stats {
 	uint64_t errors;		/* commands that failed, for whatever reason */
 	uint64_t media_errors;		/* of them, those that the store failed */
 	uint64_t throttled;		/* commands that waited, being over a limit */
+	uint64_t flushes;		/* that the store was asked for */
+	uint64_t compares, verifies, zeroes, deallocates;	/* Write Zeroes, Dataset Management */
 };
 void target_namespace_stats(const struct target_namespace *ns, struct target_namespace_stats *stats);
+
+/*
+ * How long Reads and Writes that succeeded took, from the capsule's being taken to the response's
+ * being posted: [0] counts those under 1 us, [i] those from 2^(i-1) to 2^i us, the last the rest.  The
+ * clock is read twice a turn of the reactor, not for each command.
+ */
+enum { TARGET_LATENCY_BUCKETS = 24 };
+struct target_latency {
+	uint64_t read[TARGET_LATENCY_BUCKETS], write[TARGET_LATENCY_BUCKETS];
+	uint64_t read_ns, write_ns;	/* sums */
+};
+void target_namespace_latency(const struct target_namespace *ns, struct target_latency *latency);
 
 /* A second; 0: no limit.  burst_ms (10 at least): so much of each may be used at once after a rest. */
 struct target_limits {
