@@ -24,6 +24,7 @@ from nvmf.cli import (
     keys,
     reserve,
     target,
+    top,
     transfer,
 )
 from nvmf.cli.common import EXIT_FAILED, EXIT_USAGE, CliError, Formatter, UsageError
@@ -63,6 +64,7 @@ def make_parser() -> argparse.ArgumentParser:
     subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for module in (
         target,
+        top,
         config,
         devices,
         discover,

@@ -9,7 +9,17 @@ from nvmf.target.rpc.registry import METHODS
 
 __all__ = ["METHODS", "MODULES"]
 
-MODULES = ("subsystems", "namespaces", "hosts", "ports", "ana", "connected", "statistics", "whole")
+MODULES = (
+    "subsystems",
+    "namespaces",
+    "hosts",
+    "ports",
+    "ana",
+    "connected",
+    "statistics",
+    "counters",
+    "whole",
+)
 """Modules of this package that have methods."""
 
 for _module in MODULES:

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Keys as they are pressed, without Enter; the terminal is as it was afterwards."""
+
+from __future__ import annotations
+
+import os
+import select
+import sys
+import termios
+import time
+import tty
+from types import TracebackType
+from typing import Any, Self
+
+
+class Keys:
+    """The terminal's keyboard; where stdin is none, no key is ever pressed."""
+
+    def __init__(self) -> None:
+        self._fd: int | None = sys.stdin.fileno() if sys.stdin and sys.stdin.isatty() else None
+        self._before: list[Any] = []
+
+    def __enter__(self) -> Self:
+        if self._fd is not None:
+            self._before = termios.tcgetattr(self._fd)
+            tty.setcbreak(self._fd)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._fd is not None:
+            termios.tcsetattr(self._fd, termios.TCSADRAIN, self._before)
+
+    def wait(self, seconds: float) -> str:
+        """The next key within so many seconds; "" where there was none."""
+        if self._fd is None:
+            time.sleep(seconds)
+            return ""
+        ready, _, _ = select.select([self._fd], [], [], seconds)
+        if not ready:
+            return ""
+        try:
+            return os.read(self._fd, 1).decode("ascii", "replace") or "q"
+        except OSError:  # the terminal has gone, as above
+            return "q"

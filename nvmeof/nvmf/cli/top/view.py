@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Rates as tables: on a terminal as many rows as it has room for, else as plain text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from nvmf.cli.output import print_table
+from nvmf.cli.records import printable
+from nvmf.cli.top.rates import Rate, Rates, ranked
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a table."""
+
+    title: str
+    cell: Callable[[Rate], str]
+    text: bool = False
+    """Words, to the left and cut where there is no room; else a number."""
+
+
+def _name(key: str, title: str, *, text: bool = False) -> Column:
+    return Column(title, lambda rate: printable(str(rate.names[key])), text)
+
+
+def number(value: float) -> str:
+    """A count a second: all digits while there are few."""
+    return f"{value:.1f}" if 0 < value < 10 else f"{value:.0f}"
+
+
+def megabytes(value: float) -> str:
+    """MB/s, in powers of 1000 as networks count."""
+    return f"{value / 1e6:.2f}" if value < 1e8 else f"{value / 1e6:.0f}"
+
+
+_IOPS = Column("IOPS", lambda rate: number(rate.iops))
+_BYTES = (
+    Column("read MB/s", lambda rate: megabytes(rate.read_bytes)),
+    Column("write MB/s", lambda rate: megabytes(rate.write_bytes)),
+)
+_ERRORS = Column("errors/s", lambda rate: number(rate.errors))
+_DEPTH = Column("depth", lambda rate: str(rate.outstanding or 0))
+
+TABLES: dict[str, tuple[Column, ...]] = {
+    "reactors": (_name("reactor", "reactor"), _DEPTH, _IOPS, *_BYTES, _ERRORS),
+    "namespaces": (
+        _name("nqn", "subsystem", text=True),
+        _name("nsid", "NSID"),
+        Column("reads/s", lambda rate: number(rate.read_iops or 0)),
+        Column("writes/s", lambda rate: number(rate.write_iops or 0)),
+        *_BYTES,
+        _ERRORS,
+    ),
+    "hosts": (
+        _name("hostnqn", "host", text=True),
+        _name("queues", "queues"),
+        _DEPTH,
+        _IOPS,
+        *_BYTES,
+        _ERRORS,
+    ),
+    "queues": (
+        _name("hostnqn", "queues of host", text=True),
+        _name("peer", "address", text=True),
+        _name("cntlid", "controller"),
+        _name("qid", "queue"),
+        _name("reactor", "reactor"),
+        _DEPTH,
+        _IOPS,
+        *_BYTES,
+    ),
+}
+"""In the order in which they are shown."""
+_FRAME = 2
+"""Lines of a table beside its rows."""
+
+
+def live(rates: Rates, by: str, height: int, header: str) -> RenderableType:
+    """What fits into so many lines: the busiest of each kind."""
+    shown: list[RenderableType] = [Text(header, style="bold", overflow="ellipsis", no_wrap=True)]
+    left = height - 1
+    kinds = list(TABLES)
+    for index, kind in enumerate(kinds):
+        every = ranked(getattr(rates, kind), by)
+        # What one table does not need, those after it may have.
+        room = max(left // (len(kinds) - index) - _FRAME, 1)
+        rows = every[:room]
+        shown.append(_table(kind, rows, len(every) - len(rows)))
+        left -= len(rows) + _FRAME
+    return Group(*shown)
+
+
+def _table(kind: str, rows: list[Rate], more: int) -> Table:
+    table = Table(box=None, expand=True, pad_edge=False, header_style="bold reverse")
+    for column in TABLES[kind]:
+        if column.text:
+            table.add_column(column.title, overflow="ellipsis", no_wrap=True, ratio=1, min_width=8)
+        else:
+            table.add_column(column.title, justify="right", no_wrap=True)
+    for row in rows:
+        table.add_row(*(Text(column.cell(row)) for column in TABLES[kind]))
+    if not rows:
+        table.add_row(Text("none", style="dim"))
+    table.caption = f"and {more} more" if more else ""
+    table.caption_justify = "left"
+    return table
+
+
+def plain(rates: Rates, by: str, header: str) -> None:
+    """All of it to stdout; reactors and queues as they come, namespaces and hosts sorted."""
+    print(header)
+    for kind, columns in TABLES.items():
+        every = ranked(getattr(rates, kind), by)
+        print()
+        if not every:
+            print(f"no {kind}")
+            continue
+        print_table(
+            [column.title for column in columns],
+            [[column.cell(rate) for column in columns] for rate in every],
+        )
+    print(flush=True)

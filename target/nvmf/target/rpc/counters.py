@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""All counters at one moment, for whoever makes rates of them."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+from nvmf.target.metrics.sample import QueueSample, take
+from nvmf.target.rpc.describe import address
+from nvmf.target.rpc.registry import Params, method
+
+if TYPE_CHECKING:
+    from nvmf.target.administration import Administration
+
+
+@method("target_get_counters", Params)
+def get_counters(administration: Administration, params: Params) -> dict[str, Any]:
+    """Of reactors, namespaces and connected queues, since each of them began; and of events."""
+    sample = take(administration.server)
+    return {
+        "seconds": sample.seconds,
+        "reactors": [
+            {
+                "reactor": index,
+                "admin_queues": one.admin_queues,
+                "io_queues": one.io_queues,
+                "outstanding": one.outstanding,
+                **one.totals,
+            }
+            for index, one in enumerate(sample.reactors)
+        ],
+        "namespaces": [
+            {"nqn": one.nqn, "nsid": one.nsid, "size": one.size, **one.stats}
+            for one in sample.namespaces
+        ],
+        "queues": [_queue(one) for one in sample.queues],
+        "events": dataclasses.asdict(sample.events),
+    }
+
+
+def _queue(one: QueueSample) -> dict[str, Any]:
+    queue = one.connection.queue
+    controller = queue.controller
+    assert controller is not None
+    return {
+        "hostnqn": controller.hostnqn,
+        "subnqn": controller.subsystem.nqn,
+        "cntlid": controller.cntlid,
+        "qid": queue.qid,
+        "reactor": one.connection.reactor,
+        "peer_address": address(queue.peer),
+        **one.stats,
+    }
