@@ -211,6 +211,9 @@ class FakeEngine:
             def limit(self, **limits: int) -> None:
                 self.limits = limits
 
+            def latency(self) -> dict[str, Any]:
+                return {"read": [0] * 24, "write": [0] * 24, "read_ns": 0, "write_ns": 0}
+
             def resized(self) -> None:
                 self.blocks = self.store.size // self.store.block_size
 

@@ -43,6 +43,9 @@ class FakeNamespace:
 
     stats: dict[str, int] = field(default_factory=dict)
 
+    def latency(self) -> dict[str, Any]:
+        return {"read": [0] * 24, "write": [0] * 24, "read_ns": 0, "write_ns": 0}
+
     def resized(self) -> None: ...
 
     def limit(self, **limits: int) -> None: ...

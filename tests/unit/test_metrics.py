@@ -17,13 +17,18 @@ from clientlab import NQN, OPTIONS, RAM, config
 from nvmf.config import loads
 from nvmf.initiator import NvmeError, connect
 from nvmf.target.metrics.exposition import render
-from nvmf.target.metrics.families import FAMILIES, Facts, Source
+from nvmf.target.metrics.families import FAMILIES, HISTOGRAM, Facts, Source
+from nvmf.target.metrics.latency import LatencyKeeper
 from nvmf.target.metrics.sample import HostSample, NamespaceSample, ReactorSample, Sample, take
 from nvmf.target.metrics.tally import OTHER, Events, Hosts, Totals
 from nvmf.target.server import Server
 
 DASHBOARD = Path(__file__).parents[2] / "systemd" / "grafana" / "nvmeof-target.json"
 A, B, C = (f"nqn.2026-11.io.example:{name}" for name in "abc")
+LATENCY = {
+    "read": [0, 2, 1] + [0] * 20 + [1], "write": [0] * 24,
+    "read_ns": 9_000_004_000, "write_ns": 0,
+}  # fmt: skip
 STATS = {"commands": 5, "errors": 1, "read_bytes": 4096, "outstanding": 3}
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
 
@@ -43,7 +48,7 @@ def value(samples: Samples, name: str, **labels: str) -> float:
 
 def make_source() -> Source:
     """A value for everything."""
-    rare = ("errors", "media_errors", "throttled", "reservation_conflicts")
+    rare = ("errors", "media_errors", "throttled", "reservation_conflicts", "flushes")
     stats = dict.fromkeys(("reads", "writes", "read_bytes", "write_bytes", *rare), 7)
     events = Events()
     events.refused["No Resources"] = 2
@@ -53,9 +58,10 @@ def make_source() -> Source:
         seconds=0,
         reactors=[ReactorSample(totals)],
         hosts={A: HostSample(totals, queues=2), 'odd "\\\n': HostSample(totals)},
-        namespaces=[NamespaceSample(NQN, 1, 1 << 20, stats)],
+        namespaces=[NamespaceSample(NQN, 1, 1 << 20, stats, LATENCY)],
         queues=[],
         events=events,
+        latencies=LatencyKeeper().totals([(NQN, LATENCY)]),
         controllers={NQN: 1},
     )
     return Source(sample, Facts("1.2", 1 << 24, {"qp": 3}))
@@ -96,6 +102,7 @@ def test_every_family_is_rendered_in_both_formats() -> None:
     text, kind = render(source)
     assert kind.startswith("text/plain; version=0.0.4")
     found = {family.name: family.type for family in plain_text(text.decode())}
+    assert found.pop(HISTOGRAM) == "histogram"
     for family in FAMILIES:
         assert found[family.name] == family.kind, family.name
     assert value(parsed(text), "nvmeof_host_commands_total", host='odd "\\\n') == 11
@@ -131,10 +138,31 @@ def test_names_follow_the_rules() -> None:
 
 def test_counters_that_the_engine_does_not_have_are_left_out() -> None:
     source = make_source()
-    source.sample.namespaces[0] = NamespaceSample(NQN, 1, 512, {"reads": 1})
+    source.sample.namespaces[0] = NamespaceSample(NQN, 1, 512, {"reads": 1}, LATENCY)
     names = {name for name, _ in parsed(render(source)[0])}
     assert "nvmeof_namespace_commands_total" in names
     assert "nvmeof_namespace_throttled_total" not in names
+
+
+def test_latency_is_a_histogram_in_seconds() -> None:
+    found = parsed(render(make_source())[0])
+
+    def bucket(le: str) -> float:
+        return value(found, f"{HISTOGRAM}_bucket", subsystem=NQN, op="read", le=le)
+
+    assert [bucket(le) for le in ("1e-06", "2e-06", "4e-06", "4.194304", "+Inf")] == [0, 2, 3, 3, 4]
+    assert value(found, f"{HISTOGRAM}_count", subsystem=NQN, op="read") == 4
+    assert value(found, f"{HISTOGRAM}_sum", subsystem=NQN, op="read") == 9.000004
+
+
+def test_a_namespace_that_has_gone_stays_in_the_histogram() -> None:
+    keeper = LatencyKeeper()
+    assert keeper.totals([(A, LATENCY), (A, LATENCY)])[A, "read"].counts[1] == 4
+    keeper.gone(A, LATENCY)
+    assert keeper.totals([(A, LATENCY)])[A, "read"].counts[1] == 4
+    many = keeper.totals((f"{B}{n}", LATENCY) for n in range(500))
+    assert len(many) < 200
+    assert many[OTHER, "read"].counts[1] > 2 * 400
 
 
 def queries(node: Any) -> set[str]:
@@ -195,6 +223,7 @@ async def test_what_a_host_does_is_counted_and_stays(server: Server) -> None:
     assert value(after, "nvmeof_connections_accepted_total") == 2
     assert value(after, "nvmeof_controllers_created_total") == 1
     assert value(after, "nvmeof_reconnects_total") == 0
+    assert value(seen, f"{HISTOGRAM}_count", subsystem=NQN, op="write") == 1
     for (name, labels), count in seen.items():
         if name.endswith("_total") and name.startswith("nvmeof_"):
             assert after[name, labels] >= count, name

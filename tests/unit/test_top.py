@@ -70,6 +70,20 @@ def test_rates_are_differences_by_time() -> None:
     assert json.loads(json.dumps(found.record()))["queues"][1]["iops"] == 4
 
 
+def test_latency_comes_from_histograms() -> None:
+    empty = [0] * 24
+    before = {"read": empty, "write": [5, *empty[1:]], "read_ns": 0, "write_ns": 5000}
+    after = {"read": [0, 0, 0, 98, 1, 0, 1, *empty[7:]], "write": before["write"],
+             "read_ns": 700_000, "write_ns": 5000}  # fmt: skip
+    found = rates(
+        reading(1, [], latency=before),  # type: ignore[arg-type]
+        reading(2, [], latency=after),  # type: ignore[arg-type]
+    )
+    (namespace,) = found.namespaces
+    assert (namespace.read_us, namespace.write_us, namespace.p99_us) == (7.0, None, 16.0)
+    assert namespace.record()["read_us"] == 7.0
+
+
 def test_counters_that_go_back_are_those_of_another() -> None:
     found = rates(reading(10, [queue(1, 100)], reads=7), reading(10, [queue(1, 50)], reads=1))
     assert (found.queues[0].iops, found.namespaces[0].iops) == (0, 0)
@@ -146,6 +160,7 @@ async def test_what_a_host_does_is_seen(served: Served) -> None:
         assert all(one["hosts"][0]["hostnqn"] == HOST for one in samples)
         assert sum(one["namespaces"][0]["read_bytes_per_second"] for one in samples) > 0
         assert {one["qid"] for one in samples[0]["queues"]} == {0, 1}
+        assert any(one["namespaces"][0].get("p99_us") for one in samples)
         status, out, _ = await asyncio.to_thread(run, served, "-n", "1", "-d", "0.1")
         assert status == 0
         assert HOST in out

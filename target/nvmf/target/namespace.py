@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 from uuid import UUID
 
 from nvmf.spec.identify_ns import (
@@ -47,6 +48,7 @@ class EngineNamespace(Protocol):
 
     @property
     def stats(self) -> dict[str, int]: ...
+    def latency(self) -> Mapping[str, Any]: ...
     def resized(self) -> None: ...
     def limit(self, **limits: int) -> None: ...
     def rearm(self) -> None: ...

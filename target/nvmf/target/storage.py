@@ -9,6 +9,7 @@ from typing import Any
 
 from nvmf.config.models import NamespaceConfig
 from nvmf.target.faults import FaultLog
+from nvmf.target.metrics.latency import Latencies, LatencyKeeper
 from nvmf.target.namespace import Namespace
 from nvmf.target.stores import make_namespace, open_store
 
@@ -24,6 +25,9 @@ class Storage:
         self._engine = engine
         self._target = target
         self._stores: dict[Namespace, Any] = {}
+        self._latencies = LatencyKeeper()
+        self._subsystems: dict[Namespace, str] = {}
+        """The NQN of each."""
         self._retiring: dict[int, tuple[Namespace, asyncio.Future[None]]] = {}
         self._faults = FaultLog()
         self._tasks: set[asyncio.Future[None]] = set()
@@ -44,6 +48,7 @@ class Storage:
             store.close()
             raise
         self._stores[namespace] = store
+        self._subsystems[namespace] = nqn
         self._faults.watch(namespace, where, store)
         blocks, size = namespace.blocks, store.block_size
         log.info("%s: %s, %d blocks of %d bytes", where, store.guarantee, blocks, size)
@@ -60,6 +65,7 @@ class Storage:
         """Close one that no host has seen."""
         self._faults.forget(namespace)
         store = self._stores.pop(namespace)
+        del self._subsystems[namespace]
         namespace.engine.close()
         await asyncio.get_running_loop().run_in_executor(None, store.close)
 
@@ -76,6 +82,7 @@ class Storage:
         if namespace is None or closed is None:
             return
         self._faults.forget(namespace)
+        self._latencies.gone(self._subsystems.pop(namespace), engine_namespace.latency())
         engine_namespace.close()
         store = self._stores.pop(namespace)
         loop = asyncio.get_running_loop()
@@ -90,6 +97,11 @@ class Storage:
         """A store failed a command (nvmf.engine.Faulted): say so."""
         self._faults.tell(fault)
 
+    def latencies(self) -> Latencies:
+        """How long commands took, of each subsystem since the target started."""
+        there = ((nqn, space.engine.latency()) for space, nqn in self._subsystems.items())
+        return self._latencies.totals(there)
+
     async def close(self) -> None:
         """Everything, when the reactors have ended."""
         if self._tasks:
@@ -100,6 +112,7 @@ class Storage:
             namespace.engine.close()
             await loop.run_in_executor(None, store.close)
         self._stores.clear()
+        self._subsystems.clear()
 
 
 def _done(future: asyncio.Future[None]) -> None:

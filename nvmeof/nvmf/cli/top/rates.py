@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Any
 
 Counters = Mapping[str, Any]
@@ -24,6 +25,11 @@ class Rate:
     """Commands; those of the admin queue too, where it has one."""
     read_bytes: float = 0.0
     write_bytes: float = 0.0
+    read_us: float | None = None
+    write_us: float | None = None
+    p99_us: float | None = None
+    """Of namespaces: how long reads and writes took on average; and how long 99 of 100 did at
+    most, of both.  None where there was none."""
     errors: float = 0.0
     outstanding: int | None = None
     """Commands now; namespaces do not know it."""
@@ -44,6 +50,10 @@ class Rate:
                 found[name] = round(value, 1)
         for name in ("read_bytes", "write_bytes", "errors"):
             found[f"{name}_per_second"] = round(getattr(self, name), 1)
+        for name in ("read_us", "write_us", "p99_us"):
+            value = getattr(self, name)
+            if value is not None:
+                found[name] = round(value, 1)
         return found
 
 
@@ -119,11 +129,29 @@ def _compare(
         if kind == "namespaces":
             made.read_iops, made.write_iops = rate("reads"), rate("writes")
             made.iops = made.read_iops + made.write_iops
+            _add_latency(made, was.get("latency"), one.get("latency"))
         else:
             made.iops = rate("commands")
             made.outstanding = one.get("outstanding", 0)
         found.append(made)
     return found
+
+
+def _add_latency(made: Rate, was: Counters | None, now: Counters | None) -> None:
+    """From histograms, whose buckets end at powers of two of a microsecond (1, 2, 4, ...)."""
+    if now is None:
+        return
+    grown: list[int] = []
+    for operation in ("read", "write"):
+        before = was[operation] if was is not None else [0] * len(now[operation])
+        counts = [max(b - a, 0) for a, b in zip(before, now[operation], strict=True)]
+        spent = now[f"{operation}_ns"] - (was[f"{operation}_ns"] if was is not None else 0)
+        if any(counts):
+            setattr(made, f"{operation}_us", max(spent, 0) / sum(counts) / 1000)
+        grown = [a + b for a, b in zip(grown, counts, strict=True)] if grown else counts
+    if total := sum(grown):
+        upto = enumerate(accumulate(grown))
+        made.p99_us = float(1 << next(index for index, seen in upto if seen >= 0.99 * total))
 
 
 def _key(one: Counters, names: tuple[str, ...]) -> tuple[str, ...]:

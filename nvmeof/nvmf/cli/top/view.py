@@ -39,6 +39,10 @@ def megabytes(value: float) -> str:
     return f"{value / 1e6:.2f}" if value < 1e8 else f"{value / 1e6:.0f}"
 
 
+def _latency(value: float | None) -> str:
+    return "-" if value is None else f"{value:.0f}"
+
+
 _IOPS = Column("IOPS", lambda rate: number(rate.iops))
 _BYTES = (
     Column("read MB/s", lambda rate: megabytes(rate.read_bytes)),
@@ -55,6 +59,9 @@ TABLES: dict[str, tuple[Column, ...]] = {
         Column("reads/s", lambda rate: number(rate.read_iops or 0)),
         Column("writes/s", lambda rate: number(rate.write_iops or 0)),
         *_BYTES,
+        Column("read µs", lambda rate: _latency(rate.read_us)),
+        Column("write µs", lambda rate: _latency(rate.write_us)),
+        Column("99 % <", lambda rate: _latency(rate.p99_us)),
         _ERRORS,
     ),
     "hosts": (

@@ -4,14 +4,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import accumulate
 
 from prometheus_client import CollectorRegistry, ProcessCollector
 from prometheus_client.exposition import choose_encoder
-from prometheus_client.metrics_core import Metric
+from prometheus_client.metrics_core import HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from nvmf.target.metrics.families import FAMILIES, Source
+from nvmf.target.metrics.families import FAMILIES, HISTOGRAM, HISTOGRAM_HELP, Source
+from nvmf.target.metrics.latency import BOUNDS
 
+_BOUNDS = tuple(str(bound) for bound in BOUNDS)
 _OPEN_METRICS = "application/openmetrics-text"
 
 
@@ -23,6 +26,13 @@ class _Metrics(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Those that have a value."""
+        histogram = HistogramMetricFamily(HISTOGRAM, HISTOGRAM_HELP, labels=("subsystem", "op"))
+        for (nqn, operation), latency in self._source.sample.latencies.items():
+            upto = list(accumulate(latency.counts))
+            buckets = list(zip((*_BOUNDS, "+Inf"), upto, strict=True))
+            histogram.add_metric((nqn, operation), buckets, latency.nanoseconds / 1e9)
+        if histogram.samples:
+            yield histogram
         for family in FAMILIES:
             metric = Metric(family.name, family.help, family.kind)
             name = f"{family.name}_total" if family.kind == "counter" else family.name

@@ -53,6 +53,7 @@ def _one(value: Callable[[Source], float]) -> Callable[[Source], Iterable[Point]
 
 def _namespaces(
     *parts: tuple[Labels, str],
+    rare: tuple[tuple[Labels, str], ...] = (),
 ) -> Callable[[Source], Iterable[Point]]:
     """A counter of each namespace, or several with a label that tells them apart."""
 
@@ -62,6 +63,9 @@ def _namespaces(
                 if key in one.stats:
                     labels = {"subsystem": one.nqn, "nsid": str(one.nsid), **label}
                     yield labels, one.stats[key]
+            for label, key in rare:
+                if one.stats.get(key):
+                    yield {"subsystem": one.nqn, "nsid": str(one.nsid), **label}, one.stats[key]
 
     return points
 
@@ -93,6 +97,15 @@ def _by(label: str, counts: Callable[[Source], Mapping[str, float]]) -> Any:
 
 
 _READ, _WRITE = {"op": "read"}, {"op": "write"}
+_RARE = (
+    ({"op": "flush"}, "flushes"),
+    ({"op": "compare"}, "compares"),
+    ({"op": "verify"}, "verifies"),
+    ({"op": "write_zeroes"}, "write_zeroes"),
+    ({"op": "deallocate"}, "deallocates"),
+)
+HISTOGRAM = "nvmeof_command_latency_seconds"
+HISTOGRAM_HELP = "How long reads and writes took, from the capsule to the response."
 
 FAMILIES = (
     Family(
@@ -105,14 +118,24 @@ FAMILIES = (
     Family(
         "nvmeof_namespace_commands",
         "counter",
-        "Reads and writes that a namespace has completed.",
-        _namespaces((_READ, "reads"), (_WRITE, "writes")),
+        "Commands that a namespace has completed; of the rare kinds once there was one.",
+        _namespaces((_READ, "reads"), (_WRITE, "writes"), rare=_RARE),
     ),
     Family(
         "nvmeof_namespace_bytes",
         "counter",
         "Bytes read from and written to a namespace.",
         _namespaces((_READ, "read_bytes"), (_WRITE, "write_bytes")),
+    ),
+    Family(
+        "nvmeof_namespace_command_seconds",
+        "counter",
+        "Time that the completed reads and writes of a namespace took, in sum.",
+        lambda source: [
+            ({"subsystem": one.nqn, "nsid": str(one.nsid), **label}, one.latency[name] / 1e9)
+            for one in source.sample.namespaces
+            for label, name in ((_READ, "read_ns"), (_WRITE, "write_ns"))
+        ],
     ),
     Family(
         "nvmeof_namespace_errors",

@@ -6,8 +6,9 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from nvmf.target.metrics.latency import Latencies
 from nvmf.target.metrics.tally import Events, Totals
 
 if TYPE_CHECKING:
@@ -45,6 +46,8 @@ class NamespaceSample:
     """Bytes."""
     stats: Mapping[str, int]
     """nvmf.engine.Namespace.stats."""
+    latency: Mapping[str, Any]
+    """nvmf.engine.NamespaceLatency."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +70,7 @@ class Sample:
     namespaces: list[NamespaceSample]
     queues: list[QueueSample]
     events: Events
+    latencies: Latencies
     controllers: dict[str, int]
     """By the NQN of their subsystem."""
 
@@ -94,11 +98,20 @@ def take(server: Server) -> Sample:
             host.controllers += not queue.qid
             queues.append(QueueSample(connection, stats))
     namespaces = [
-        NamespaceSample(subsystem.nqn, nsid, namespace.store.size, namespace.stats())
+        NamespaceSample(
+            subsystem.nqn, nsid, namespace.store.size, namespace.stats(), namespace.engine.latency()
+        )
         for subsystem in core.subsystems.values()
         for nsid, namespace in sorted(subsystem.namespaces.items())
     ]
     controllers = {s.nqn: len(s.controllers) for s in core.subsystems.values()}
     return Sample(
-        time.monotonic(), reactors, hosts, namespaces, queues, tally.events.copy(), controllers
+        time.monotonic(),
+        reactors,
+        hosts,
+        namespaces,
+        queues,
+        tally.events.copy(),
+        server.storage.latencies(),
+        controllers,
     )

@@ -31,7 +31,13 @@ def get_counters(administration: Administration, params: Params) -> dict[str, An
             for index, one in enumerate(sample.reactors)
         ],
         "namespaces": [
-            {"nqn": one.nqn, "nsid": one.nsid, "size": one.size, **one.stats}
+            {
+                "nqn": one.nqn,
+                "nsid": one.nsid,
+                "size": one.size,
+                **one.stats,
+                "latency": one.latency,
+            }
             for one in sample.namespaces
         ],
         "queues": [_queue(one) for one in sample.queues],
