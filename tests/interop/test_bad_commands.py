@@ -33,6 +33,7 @@ LENGTH, TYPE, OFFSET = (
     Status.SGL_TYPE_INVALID,
     Status.SGL_OFFSET_INVALID,
 )
+MISSING = Status.ABORTED_MISSING_FUSED
 RANGE = Status.LBA_OUT_OF_RANGE
 
 
@@ -85,8 +86,9 @@ IO_ROWS = [
     Row("PSDT 00", io(Io.READ, flags=0x00), (FIELD,), "Fabrics 1.1 2.1: PRP is prohibited"),
     Row("PSDT 10", io(Io.READ, flags=0x80), (FIELD,), "Base 4.2: not on fabrics"),
     Row("PSDT 11", io(Io.READ, flags=0xC0), (FIELD,), "Base 4.2: reserved"),
-    Row("first of a fused pair", io(Io.COMPARE, flags=0x41), (FIELD,), "Base 4.2: FUSES is 0"),
-    Row("second of a fused pair", io(Io.WRITE, flags=0x42), (FIELD,), "Base 4.2"),
+    Row("first of a fused pair, a Read", io(Io.READ, flags=0x41), (FIELD,), "Base 3.4.2"),
+    Row("FUSE 11", io(Io.COMPARE, flags=0x43), (FIELD,), "Base 4.2: reserved"),
+    Row("second of a fused pair, alone", io(Io.WRITE, flags=0x42), (MISSING,), "Base 3.4.2"),
     Row("SGL data block", kind(0x00), (TYPE,), "RDMA Transport 1.0: keyed or offset only"),
     Row("SGL bit bucket", kind(0x10), (TYPE,), "Base 4.1.2"),
     Row("SGL segment", kind(0x20), (TYPE,), "Base 4.1.2"),

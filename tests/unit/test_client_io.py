@@ -162,6 +162,52 @@ async def test_compare_failure(small: Namespace) -> None:
     assert (raised.value.nsid, raised.value.lba, raised.value.blocks) == (1, 5, 1)
 
 
+async def test_compare_and_write(small: Namespace) -> None:
+    old, new = bytes(512), b"n" * 512
+    await small.compare_and_write(7, old, new)
+    assert await small.read(6, 3) == old + new + old
+    with pytest.raises(NvmeError, match=r"Compare and Write .*Compare Failure") as raised:
+        await small.compare_and_write(7, old, b"x" * 512, fua=True)
+    assert raised.value.status == Status.COMPARE_FAILURE
+    assert await small.read(7, 1) == new
+    with pytest.raises(NvmeError, match="Invalid Field"):  # more than ACWU
+        await small.compare_and_write(7, new + old, old + new)
+    with pytest.raises(NvmeError, match="LBA Out of Range"):
+        await small.compare_and_write(1 << 40, old, new)
+    with pytest.raises(ValueError, match="512 bytes to compare with and 1024"):
+        await small.compare_and_write(7, old, new + new)
+    await asyncio.gather(*(small.compare_and_write(lba, old, new) for lba in range(100, 200)))
+    assert await small.read(100, 100) == new * 100
+
+
+async def test_two_hosts_lock_one_block(served: tuple[Server, str]) -> None:
+    """Each takes the lock, adds to a counter that only its holder writes, and gives it back."""
+    rounds, free = 50, bytes(512)
+
+    async def taken(namespace: Namespace, mine: bytes) -> bool:
+        try:
+            await namespace.compare_and_write(0, free, mine)
+        except NvmeError as error:
+            if error.status != Status.COMPARE_FAILURE:
+                raise
+            return False
+        return True
+
+    async def work(mine: bytes) -> None:
+        async with connect(served[1], **OPTIONS) as host:
+            namespace = host.namespace(1)
+            for _ in range(rounds):
+                while not await taken(namespace, mine):
+                    pass
+                count = int.from_bytes(await namespace.read(1, 1), "little")
+                await namespace.write(1, (count + 1).to_bytes(512, "little"))
+                await namespace.compare_and_write(0, mine, free)
+
+    await asyncio.gather(work(b"a" * 512), work(b"b" * 512))
+    async with connect(served[1], **OPTIONS) as host:
+        assert int.from_bytes(await host.namespace(1).read(1, 1), "little") == 2 * rounds
+
+
 @pytest.mark.parametrize(("lba", "blocks"), [(16384, 1), (16383, 2), (1 << 63, 1), (16000, 4000)])
 async def test_out_of_range(small: Namespace, lba: int, blocks: int) -> None:
     with pytest.raises(NvmeError, match=r"LBA Out of Range.*see id-ns") as raised:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, TypeVar
 
@@ -206,6 +206,29 @@ class Controller:
                 )
             await asyncio.sleep(0.01 * 2**retries)
             retries += 1
+
+    async def execute_pair(
+        self, pair: Sequence[tuple[bytes, Data]], name: str, *, nsid: int, lba: int, blocks: int
+    ) -> None:
+        """Run two fused commands, once; NvmeError with the status of the one that failed.
+
+        ConnectionLost where the connection ends under them: they may have been done.
+        """
+        session = self._session if self.state is State.LIVE else await self._live()
+        try:
+            done = await session.pick().execute_pair(
+                pair, within=self.options.io_timeout, what=name
+            )
+        except QueueLost as lost:
+            raise ConnectionLost(
+                f"{name}: the connection ended ({lost}), and whether it was done is not known: "
+                f"read LBA {lba} to see"
+            ) from None
+        for one in done:
+            if one.status:
+                raise NvmeError.of(
+                    name, one.status, dw0=one.dw0, io=True, nsid=nsid, lba=lba, blocks=blocks
+                )
 
     async def with_admin(self, work: Callable[[Admin], Awaitable[T]]) -> T:
         """The result of work, which is done again from the start where the connection is lost."""

@@ -79,6 +79,7 @@ class Queue:
         self._line: deque[asyncio.Future[None]] = deque()
         self._requests: dict[_Request, None] = {}
         self._progress: asyncio.Future[None] | None = None
+        self._pairing = asyncio.Lock()
         self._timer: asyncio.TimerHandle | None = None
         self._closing: asyncio.Task[None] | None = None
         self.lost: str | None = None
@@ -108,6 +109,36 @@ class Queue:
         command goes on, and holds its buffer until it is complete.
         """
         await self._take_turn()
+        return await (await self._start(sqe, data, within, what))
+
+    async def execute_pair(
+        self, pair: Sequence[tuple[bytes, Data]], *, within: float | None, what: str
+    ) -> list[Completion]:
+        """Submit two fused commands, one right behind the other; as execute()."""
+        async with self._pairing:  # or each of many pairs would wait for its second turn
+            await self._take_turn()
+            try:
+                await self._take_turn()
+            except BaseException:
+                self._pass_turn()
+                raise
+            (first, one), (second, other) = pair
+            try:
+                compared = await self._start(first, one, within, what)
+            except BaseException:
+                self._pass_turn()
+                raise
+            try:
+                written = await self._start(second, other, within, what)
+            except BaseException:
+                compared.cancel()
+                raise
+        return list(await asyncio.gather(compared, written))
+
+    async def _start(
+        self, sqe: bytes, data: Data | None, within: float | None, what: str
+    ) -> asyncio.Future[Completion]:
+        """Submit a command whose turn it is."""
         future: asyncio.Future[Completion] = self._loop.create_future()
         slot = None if data is None else data.slot
         deadline = float("inf") if within is None else self._loop.time() + within
@@ -122,7 +153,7 @@ class Queue:
             slot.hold()
         if within is not None:
             self._watch(deadline)
-        return await future
+        return future
 
     async def _submit(self, sqe: bytes, request: _Request, data: Data | None) -> None:
         while self.lost is None:

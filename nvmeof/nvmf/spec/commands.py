@@ -40,6 +40,7 @@ MAX_BLOCKS = 65536
 MAX_DSM_RANGES = 256
 
 _FUA = 1 << 30
+_FUSE_FIRST, _FUSE_SECOND = 1, 2
 _LIMITED_RETRY = 1 << 31
 _DEALLOCATE = 1 << 25
 _DSM_DEALLOCATE = 1 << 2
@@ -199,6 +200,19 @@ def write(
 def compare(nsid: int, slba: int, blocks: int, *, fua: bool = False) -> bytes:
     """Compare with blocks logical blocks of data."""
     return _blocks(IoOpcode.COMPARE, nsid, slba, blocks, _rw_flags(fua, False))
+
+
+def compare_and_write(
+    nsid: int, slba: int, blocks: int, *, fua: bool = False
+) -> tuple[bytes, bytes]:
+    """A fused Compare and Write, to be submitted one after the other (Base 2.0, 3.4.2)."""
+    first, second = (
+        bytearray(compare(nsid, slba, blocks)),
+        bytearray(write(nsid, slba, blocks, fua=fua)),
+    )
+    first[1] |= _FUSE_FIRST
+    second[1] |= _FUSE_SECOND
+    return bytes(first), bytes(second)
 
 
 def verify(nsid: int, slba: int, blocks: int, *, fua: bool = False) -> bytes:

@@ -117,6 +117,8 @@ def _io_controller(controller: Controller, common: IdentifyController) -> Identi
         | Oncs.RESERVATIONS
         | Oncs.TIMESTAMP
         | Oncs.VERIFY,
+        # Compare and Write, of one block (ACWU is 0's based): see c/target/fused.c.
+        fuses=1 << 0,
         # Bits 2:1 = 3: Flush of all namespaces at once is supported.
         vwc=3 << 1 | int(volatile),
         sgls=common.sgls | (Sgls.OFFSET if offset else 0),

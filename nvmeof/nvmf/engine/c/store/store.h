@@ -100,6 +100,7 @@ struct store_io {
 	uint16_t attempt;
 	uint16_t status;
 	uint8_t step;
+	uint8_t tag;			/* the caller's own */
 };
 
 struct store_ring;	/* one per reactor */

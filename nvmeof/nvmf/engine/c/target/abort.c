@@ -46,7 +46,7 @@ bool request_cancel(struct target_request *req, uint16_t status)
 		limits_cancel(req, status);
 		return true;
 	}
-	if (req->mode == TRANSFER_FETCH || req->mode == TRANSFER_PUSH)
+	if (req->mode == TRANSFER_FETCH || req->mode == TRANSFER_PUSH || req->mode == TRANSFER_FUSED)
 		return false;
 	if (req->mode != TRANSFER_NONE && req->moved)
 		return false;

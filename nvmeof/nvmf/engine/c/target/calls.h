@@ -92,6 +92,8 @@ void capsule_received(struct target_qpair *qp, struct recv *recv);
 void upcall_command(struct target_request *req, const struct nvme_sqe *sqe, bool from_host);
 void upcall_deliver(struct target_request *req);
 void io_command(struct target_request *req, const struct nvme_sqe *sqe);
+/* What is to be said against the one or the other of a fused pair. */
+uint16_t io_check_fused(struct target_request *req, const struct nvme_sqe *sqe, bool compare);
 void io_ranges_arrived(struct target_request *req, const void *ranges);
 
 /* ---- steps.c ---- */
@@ -121,6 +123,15 @@ enum gate_group { GATE_READ, GATE_WRITE, GATE_FLUSH };
 void gates_free_all(struct target *target);
 void fences_free_all(struct target *target);
 void fence_leave(struct target_request *req);
+
+/* ---- fused.c ---- */
+bool fused_capsule(struct target_request *req, const struct nvme_sqe *sqe, uint16_t *status);
+void fused_missing(struct target_qpair *qp);
+void fused_arrived(struct target_request *req, const uint8_t *data);
+void fused_gone(struct target_request *req);
+/* Every store operation that changes blocks begins and ends here. */
+void fused_store_write(struct target_request *req, struct store_io *io);
+void fused_store_written(struct target_request *req, const struct store_io *io);
 
 /* ---- limits.c ---- */
 /* Whether it stands in line now: then io_command() begins with it again, later. */
@@ -236,7 +247,8 @@ static inline uint16_t namespace_use(struct target_request *req, uint32_t nsid,
 /* Whether a write is a copy to memory, or has to go through the store's ring. */
 static inline bool namespace_copies(const struct target_request *req)
 {
-	return req->ns->memory && (!req->fua || req->ns->store->memory_is_stable);
+	return req->ns->memory && (!req->fua || req->ns->store->memory_is_stable) &&
+	       !atomic_load_explicit(&req->ns->fused, memory_order_acquire);
 }
 
 static inline void namespace_put(struct target_request *req)

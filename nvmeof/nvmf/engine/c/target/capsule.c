@@ -126,7 +126,7 @@ static uint16_t check(struct target_request *req, const struct nvme_sqe *sqe,
 
 	if (!take_cid(req, sqe->cid))
 		return NVME_COMMAND_ID_CONFLICT | NVME_DNR;
-	if ((sqe->flags & NVME_PSDT_MASK) != NVME_PSDT_SGL || sqe->flags & NVME_FUSE_MASK)
+	if ((sqe->flags & NVME_PSDT_MASK) != NVME_PSDT_SGL)
 		return NVME_INVALID_FIELD | NVME_DNR;
 	if (!atomic_load_explicit(&req->qp->connected, memory_order_acquire) && !is_connect(sqe))
 		return NVME_COMMAND_SEQUENCE_ERROR | NVME_DNR;
@@ -181,6 +181,9 @@ void capsule_received(struct target_qpair *qp, struct recv *recv)
 		fifo_push(&qp->repost, &recv->link);
 		reactor_mark(qp);
 	}
+	if ((sqe->flags & NVME_FUSE_MASK || qp->fused_expected) &&
+	    fused_capsule(req, sqe, &status))
+		return;
 	if (status) {
 		stat_add(&qp->malformed, 1);
 		request_respond(req, status);

@@ -175,6 +175,7 @@ enum transfer {
 	TRANSFER_RANGES,	/* host to a buffer that stays: Dataset Management */
 	TRANSFER_FETCH,		/* host to the control thread */
 	TRANSFER_PUSH,		/* control thread to host */
+	TRANSFER_FUSED,		/* host to a fused pair's memory */
 };
 
 struct sgl_entry {
@@ -223,6 +224,7 @@ struct target_request {
 	bool invalidate;		/* the first descriptor's key */
 	bool cid_taken;			/* its CID is in the bitmap */
 	bool orphan;			/* to be freed when its chunks are */
+	struct fused *fused;		/* that its data is fetched for */
 	bool submitting, submitted;	/* see steps in io.c */
 	bool fua;
 	bool held;			/* it went up to the control thread */
@@ -256,6 +258,7 @@ struct target_qpair {
 	bool in_pool_line;
 	bool inline_response, send_with_invalidate;
 	bool signal_all;		/* see qpair.c */
+	bool fused_expected;		/* the first of a pair came: the second is next */
 	uint8_t device;			/* index */
 	uint32_t lkey, pool_lkey, own_lkey;
 	uint32_t in_capsule, max_transfer;
@@ -280,6 +283,7 @@ struct target_qpair {
 	struct sgl_entry *sgls;		/* TARGET_MAX_SGL per request */
 	struct target_qpair *mark_next;
 	struct fifo_link pool_link;
+	struct target_request *fused_first;	/* of that pair; NULL where it was refused */
 	uint32_t upcall_bytes;		/* of data fetched for the control thread */
 	struct chunk own;
 
@@ -327,6 +331,11 @@ struct ns_local {			/* one per reactor */
 	struct fifo over;		/* requests: the first of each queue pair that waits */
 	struct fifo_link limited_link;	/* in reactor->limited, while any do */
 	uint64_t throttled;
+	/* fused pairs: store writes under way, of which those of the other phase are waited for */
+	uint32_t writing[2];
+	uint8_t phase;
+	struct fused *draining;		/* that waits for them */
+	struct store_io *parked, **parked_tail;
 } __attribute__((aligned(CACHE_LINE)));
 
 struct ns_barrier {
@@ -342,6 +351,7 @@ struct target_namespace {
 	_Atomic bool limited;		/* see limits.c */
 	_Atomic uint64_t blocks;
 	_Atomic uint64_t gate;		/* see gate_pack() */
+	_Atomic(struct fused *) fused;	/* whose turn it is: see fused.c */
 	_Atomic(struct ns_window *) window[TARGET_MAX_DEVICES];
 	/* control */
 	struct target *target;
@@ -355,6 +365,8 @@ struct target_namespace {
 	/* the reactor's whose command failed first, until the control thread arms it again */
 	_Atomic bool faulted;
 	struct target_fault fault;
+	struct fifo fused_line;		/* home reactor, as fused_turn */
+	bool fused_turn;
 	struct target_upcall fault_upcall;
 	_Alignas(CACHE_LINE) _Atomic unsigned barriers_left;
 	struct ns_local local[];

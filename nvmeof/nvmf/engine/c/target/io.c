@@ -67,6 +67,13 @@ static uint16_t check_transfer(struct target_request *req, const struct nvme_sqe
 	return NVME_SUCCESS;
 }
 
+uint16_t io_check_fused(struct target_request *req, const struct nvme_sqe *sqe, bool compare)
+{
+	uint16_t status = check_transfer(req, sqe, compare ? GATE_READ : GATE_WRITE);
+
+	return status || nlb(sqe) == 1 ? status : NVME_INVALID_FIELD | NVME_DNR;	/* ACWU is 0 */
+}
+
 static uint16_t check_no_data(const struct target_request *req)
 {
 	return req->sgl_length ? NVME_SGL_DATA_LENGTH_INVALID | NVME_DNR : NVME_SUCCESS;

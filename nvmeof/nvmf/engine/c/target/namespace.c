@@ -99,11 +99,13 @@ struct target_namespace *target_namespace_create(struct target *target, uint32_t
 	ns->store = store;
 	ns->block_shift = (uint8_t)__builtin_ctz(store->block_size);
 	ns->memory = store->map != NULL;
+	fifo_init(&ns->fused_line);
 	ns->barrier = barrier;
 	atomic_store(&ns->blocks, store->size >> ns->block_shift);
 	for (unsigned i = 0; i < target->reactors; i++) {
 		ns->local[i].ns = ns;
 		fifo_init(&ns->local[i].over);
+		ns->local[i].parked_tail = &ns->local[i].parked;
 	}
 	for (struct target_device *device = target->devices; device; device = device->next)
 		open_window(ns, device);

@@ -77,6 +77,8 @@ void request_free(struct target_request *req)
 	release_receive(req);
 	if (req->ns)
 		namespace_put(req);
+	if (req->fused)
+		fused_gone(req);
 	if (req->fenced)
 		fence_leave(req);
 	request_free_data(req);

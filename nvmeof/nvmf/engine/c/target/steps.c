@@ -16,6 +16,8 @@ static void step_done(struct store_io *io, uint16_t status)
 
 	if (status && !req->status)
 		req->status = status;
+	if (io->op != STORE_FLUSH)
+		fused_store_written(req, io);
 	req->submitted = false;
 	if (!req->submitting)
 		steps_run(req);
@@ -34,7 +36,10 @@ static void step_submit(struct target_request *req, enum store_op op, uint32_t f
 		.store = req->ns->store,
 	};
 	req->submitted = true;
-	store_submit(req->qp->reactor->ring, req->ns->store, &req->io);
+	if (op == STORE_FLUSH)
+		store_submit(req->qp->reactor->ring, req->ns->store, &req->io);
+	else
+		fused_store_write(req, &req->io);
 }
 
 /* Flush of all namespaces: the next one that is there. */

@@ -21,6 +21,7 @@ static bool fetches(const struct target_request *req)
 	case TRANSFER_COMPARE:
 	case TRANSFER_RANGES:
 	case TRANSFER_FETCH:
+	case TRANSFER_FUSED:
 		return !req->capsule;
 	default:
 		return false;
@@ -109,6 +110,8 @@ static void store_done(struct store_io *io, uint16_t status)
 	struct chunk *chunk = container_of(io, struct chunk, io);
 	struct target_request *req = chunk->req;
 
+	if (io->op == STORE_WRITE)
+		fused_store_written(req, io);
 	if (req->qp->dead || status) {
 		chunk_finish(chunk, status);
 		return;
@@ -141,7 +144,10 @@ static void store_begin(struct chunk *chunk, enum store_op op, uint8_t *buffer)
 		.done = store_done,
 		.store = req->ns->store,
 	};
-	store_submit(req->qp->reactor->ring, req->ns->store, &chunk->io);
+	if (op == STORE_WRITE)
+		fused_store_write(req, &chunk->io);
+	else
+		store_submit(req->qp->reactor->ring, req->ns->store, &chunk->io);
 }
 
 /* All of the slice has come from the host. */
@@ -168,6 +174,10 @@ static void chunk_arrived(struct chunk *chunk)
 	case TRANSFER_FETCH:
 		memcpy(req->data + chunk->offset, chunk->buffer, chunk->length);
 		chunk_finish(chunk, NVME_SUCCESS);
+		break;
+	case TRANSFER_FUSED:
+		fused_arrived(req, chunk->buffer);
+		transfer_chunk_release(chunk);
 		break;
 	case TRANSFER_RANGES:
 		req->chunk = chunk;
