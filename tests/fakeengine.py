@@ -45,6 +45,7 @@ class Qpair(FakeHandle):
         self.engine = engine
         self.options = options
         self.cookie: Any = None
+        self.device: str | None = None
         self.destroyed = False
         self.gone = False
         self.held = 0
@@ -106,6 +107,7 @@ class Aborted:
 class Listener:
     def __init__(self, address: tuple[str, int]) -> None:
         self.address, self.closed = address, False
+        self.device: str | None = None
 
     def close(self) -> None:
         self.closed = True
@@ -135,11 +137,17 @@ class QpairEvent:
         self.qpair, self.name, self.status = qpair, name, 0
 
 
+class ListenerEvent:
+    def __init__(self, listener: Listener, name: str) -> None:
+        self.listener, self.name, self.status = listener, name, 0
+
+
 class FakeEngine:
     """What the server uses of nvmf.engine."""
 
     Command, Closed, Retired, ConnectRequest = Command, Closed, Retired, ConnectRequest
     Fenced, Aborted = Fenced, Aborted
+    ListenerEvent = ListenerEvent
     Faulted = Faulted
 
     def __init__(self) -> None:
@@ -157,6 +165,8 @@ class FakeEngine:
         self.locking = False
         """A file is open once at a time."""
         self.system_devices: list[dict[str, Any]] = []
+        self.gone: list[str] = []
+        """RDMA devices that were removed."""
         self.listen_errors: dict[str, OSError] = {}
         self.closing_works = True
         engine = self
@@ -170,6 +180,9 @@ class FakeEngine:
 
             def upcalls(self) -> list[Any]:
                 return self.take()
+
+            def device_gone(self, name: str) -> None:
+                engine.gone.append(name)
 
             def fence(self, qpairs: Any, nsid: int = 0, cookie: Any = None) -> None:
                 self.put(Fenced(cookie))
@@ -255,6 +268,8 @@ class FakeEngine:
                 if self.kind in engine.listen_errors:
                     raise engine.listen_errors[self.kind]
                 self.listeners.append(Listener((host, port or 40000)))
+                if self.kind == "system":
+                    self.listeners[-1].device = engine.system_devices[0]["name"]
                 return self.listeners[-1]
 
             def get_event(self) -> Any:

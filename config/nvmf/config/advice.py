@@ -45,7 +45,7 @@ def advice(config: Config, source: str | Path | None = None) -> list[str]:
         found += [
             f"{namespace.path}, namespace {nsid} of {subsystem.nqn}, does not exist"
             for nsid, namespace in subsystem.numbered()
-            if namespace.path is not None and not namespace.path.exists()
+            if namespace.path is not None and not (namespace.hotplug or namespace.path.exists())
         ]
         for host in subsystem.host_tables:
             if not host.authenticates:

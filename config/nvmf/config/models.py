@@ -107,8 +107,19 @@ class PortConfig(Model):
     device: Literal["iwarp", "system", "auto"] = "auto"
     """The embedded device, the system's RDMA devices, or the latter where the address is theirs."""
 
+    hotplug: StrictBool = False
+    """It comes and goes with its device; an error where left out and the device is not there."""
     ana_groups: tuple[AnaGroupConfig, ...] = Field((), alias="ana_group")
     """Groups of which nothing is said are optimized."""
+
+    @model_validator(mode="after")
+    def _together(self) -> Self:
+        if self.hotplug and (self.device == "auto" or not self.trsvcid):
+            raise ValueError(
+                'hotplug goes with device = "system" or "iwarp" and a trsvcid that is not 0: '
+                "it says what to wait for"
+            )
+        return self
 
     @field_validator("ana_groups")
     @classmethod
@@ -197,6 +208,8 @@ class NamespaceConfig(Model):
     """Whether it is served; its number stays taken where it is not."""
     limits: LimitsConfig = LimitsConfig()
     """How much of it all hosts together may use."""
+    hotplug: StrictBool = False
+    """It comes and goes with its path; an error where left out and nothing is there."""
 
     @model_validator(mode="after")
     def _together(self) -> Self:
@@ -208,6 +221,8 @@ class NamespaceConfig(Model):
                 raise ValueError(f'store = "{self.store}" has no path')
         elif self.path is None:
             raise ValueError(f'store = "{self.store}" needs path')
+        if self.hotplug and self.path is None:
+            raise ValueError("hotplug goes with path: memory does not come and go")
         if self.direct is not None and self.store != "file":
             raise ValueError('direct goes with store = "file"')
         if self.size is not None and (self.size == 0 or self.size % self.block_size):

@@ -70,6 +70,8 @@ class Target:
     @property
     def reactors(self) -> int: ...
     def fileno(self) -> int: ...
+    def device_gone(self, name: str, kind: Literal["iwarp", "system"] = "system") -> None:
+        """A device was removed: free what is held of it when its last Qpair is destroyed."""
     def upcalls(self) -> list[Command | Closed | Retired | Fenced | Faulted | Aborted]: ...
     def fence(
         self, qpairs: Iterable[Qpair], nsid: int = 0, cookie: object = None, *, abort: int = 0
@@ -315,6 +317,9 @@ class Qpair:
     @property
     def peer(self) -> Address: ...
     @property
+    def device(self) -> str | None:
+        """The name of its device."""
+    @property
     def stats(self) -> dict[str, int]:
         """commands, errors, read_bytes, write_bytes, malformed, waited_for_buffer, outstanding."""
     def connected(self, sq_size: int, namespaces: NamespaceTable | None) -> None:
@@ -343,7 +348,7 @@ class EventChannel:
         """Raises EngineError (EADDRINUSE, EADDRNOTAVAIL, ...)."""
     @property
     def kind(self) -> str: ...
-    def get_event(self) -> ConnectRequest | QpairEvent | None:
+    def get_event(self) -> ConnectRequest | QpairEvent | ListenerEvent | None:
         """The next event, acknowledged; None where there is none."""
     def close(self) -> None:
         """Close its listeners and reject what waits; it ends itself with the last of its Qpairs."""
@@ -352,7 +357,21 @@ class EventChannel:
 class Listener:
     @property
     def address(self) -> Address: ...
+    @property
+    def device(self) -> str | None:
+        """The name of its device; None where it listens on every one."""
     def close(self) -> None: ...
+
+@final
+class ListenerEvent:
+    """What the connection manager says of a listener: DEVICE_REMOVAL."""
+
+    @property
+    def listener(self) -> Listener: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def status(self) -> int: ...
 
 @final
 class ConnectRequest:

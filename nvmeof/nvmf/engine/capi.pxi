@@ -63,7 +63,7 @@ cdef extern from "<infiniband/verbs.h>" nogil:
         int node_type
         int transport_type
     struct ibv_context:
-        pass
+        ibv_device *device
     union ibv_gid:
         uint8_t raw[16]
     struct ibv_device_attr:
@@ -98,6 +98,7 @@ cdef extern from "<rdma/rdma_cma.h>" nogil:
     struct rdma_route:
         rdma_addr addr
     struct rdma_cm_id:
+        ibv_context *verbs
         void *context
         rdma_route route
     struct rdma_conn_param:
@@ -299,6 +300,7 @@ cdef extern from "target/target.h" nogil:
                                               size_t len)
     void target_namespace_destroy(target_namespace *ns)
     void target_namespace_resized(target_namespace *ns)
+    void target_device_gone(c_target *target, const verbs *table, const char *name) nogil
     struct c_namespace_stats "target_namespace_stats":
         uint64_t reads
         uint64_t writes

@@ -99,6 +99,9 @@ cdef class EventChannel:
         qpair = self._qpairs.get(key)
         if qpair is not None:
             return qpair_event_from(qpair, event.event, event.status)
+        listener = self._listeners.get(key)
+        if listener is not None:
+            return listener_event_from(listener, event.event, event.status)
         request = self._requests.get(key)
         if request is not None:
             request.gone = True
@@ -154,6 +157,7 @@ cdef class Listener:
     cdef rdma_cm_id *_id
     cdef EventChannel _channel
     cdef readonly tuple address
+    cdef readonly str device
     cdef object __weakref__
 
     def __init__(self):
@@ -172,6 +176,13 @@ cdef class Listener:
 
     def __repr__(self):
         return f"<Listener {self.address[0]}:{self.address[1]}{'' if self._id else ' closed'}>"
+
+
+cdef str device_of(EventChannel channel, rdma_cm_id *id):
+    """The name of the device that an id is bound to; None where it is every one."""
+    if id.verbs == NULL or id.verbs.device == NULL:
+        return None
+    return channel._verbs.get_device_name(id.verbs.device).decode("utf-8", "replace")
 
 
 cdef object cannot_listen(str host, int port, EventChannel channel, int code, str words=None):
@@ -228,6 +239,7 @@ cdef Listener listener_on(EventChannel channel, rdma_event_channel *c, str host,
     listener._id = id
     listener._channel = channel
     listener.address = address_of(&id.route.addr.src_addr)
+    listener.device = device_of(channel, id)
     channel._listeners[<uintptr_t>id] = listener
     return listener
 
@@ -273,6 +285,7 @@ cdef class ConnectRequest:
         qpair.qid = qid
         qpair.reactor = reactor
         qpair.peer = self.peer
+        qpair.device = device_of(self._channel, id)
         qpair._id = id
         memset(&options, 0, sizeof(options))
         options.reactor = reactor
@@ -366,9 +379,36 @@ cdef class QpairEvent:
         return f"<QpairEvent {self.name} status {self.status} of {self.qpair!r}>"
 
 
+@cython.final
+cdef class ListenerEvent:
+    """An event of a listener: its device was removed."""
+
+    cdef readonly Listener listener
+    cdef readonly str name
+    cdef readonly int status
+
+    def __init__(self):
+        raise TypeError("a ListenerEvent comes from EventChannel.get_event()")
+
+    def __repr__(self):
+        return f"<ListenerEvent {self.name} status {self.status} of {self.listener!r}>"
+
+
+cdef str event_name(int event):
+    return CM_EVENTS[event] if 0 <= event < len(CM_EVENTS) else f"event {event}"
+
+
+cdef ListenerEvent listener_event_from(Listener listener, int event, int status):
+    cdef ListenerEvent out = ListenerEvent.__new__(ListenerEvent)
+    out.listener = listener
+    out.name = event_name(event)
+    out.status = status
+    return out
+
+
 cdef QpairEvent qpair_event_from(Qpair qpair, int event, int status):
     cdef QpairEvent out = QpairEvent.__new__(QpairEvent)
     out.qpair = qpair
-    out.name = CM_EVENTS[event] if 0 <= event < len(CM_EVENTS) else f"event {event}"
+    out.name = event_name(event)
     out.status = status
     return out

@@ -20,6 +20,7 @@ cdef class Qpair:
     cdef readonly uint16_t qid
     cdef readonly unsigned reactor
     cdef readonly tuple peer
+    cdef readonly str device
     cdef object __weakref__
 
     def __init__(self):

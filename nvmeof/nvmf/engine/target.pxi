@@ -90,6 +90,14 @@ cdef class Target:
     def fence(self, qpairs, uint32_t nsid=0, cookie=None, *, uint16_t abort=0):
         fence_begin(self, list(qpairs), nsid, cookie, abort)
 
+    def device_gone(self, str name not None, str kind not None="system"):
+        cdef c_target *t = self.get()
+        coded = os.fsencode(name)
+        cdef const char *name_c = PyBytes_AS_STRING(coded)
+        cdef const verbs *table = table_of(kind)
+        with nogil:
+            target_device_gone(t, table, name_c)
+
     def close(self):
         cdef c_target *t = self._target
         cdef Qpair qpair

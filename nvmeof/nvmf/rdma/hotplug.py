@@ -4,15 +4,31 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self
 
 RDMA = "infiniband"
 """Subsystem of RDMA devices."""
+RDMA_VERBS = "infiniband_verbs"
+"""Of what programs open of them: it goes first, and what it belongs to waits for the programs."""
 BLOCK = "block"
 NVME = "nvme"
+
+
+_VERBS_CLASS = Path("/sys/class/infiniband_verbs")
+
+
+def rdma_devices() -> frozenset[str]:
+    """The names of the RDMA devices that programs can open just now."""
+    found = set()
+    for entry in _VERBS_CLASS.glob("uverbs*/ibdev"):
+        with contextlib.suppress(OSError):  # it has gone since
+            found.add(entry.read_text().strip())
+    return frozenset(found)
 
 
 class HotplugError(Exception):

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 from nvmf.spec.cm import CmRejectError, CmStatus
@@ -110,6 +110,12 @@ class Connections:
         """Begin the end of every connection that came by a port."""
         for connection in self._connections:
             if port.takes(connection.queue.local):
+                connection.qpair.disconnect()
+
+    def disconnect_devices(self, names: Collection[str]) -> None:
+        """Begin the end of every connection on these RDMA devices."""
+        for connection in self._connections:
+            if connection.qpair.device in names:
                 connection.qpair.disconnect()
 
     def disconnect_all(self) -> None:

@@ -17,7 +17,7 @@ from nvmf.config.models import (
 
 SUBSYSTEM_LIVE = {"nqn", "namespaces", "allow_any_host", "hosts", "host_tables"}
 """Keys of a subsystem that change while its hosts are connected; others make it another one."""
-NAMESPACE_LIVE = {"nsid", "size", "hosts", "ana_group", "limits"}
+NAMESPACE_LIVE = {"nsid", "size", "hosts", "ana_group", "limits", "hotplug"}
 """Keys of a namespace that change while it is in use; others put another in its place."""
 AT_START = ("target", "iwarp", "mdns", "rpc", "metrics")
 """Tables that are read when a target starts."""
@@ -147,7 +147,9 @@ def _ports(found: Difference, old: tuple[PortConfig, ...], new: tuple[PortConfig
 def _by_listener(ports: tuple[PortConfig, ...]) -> dict[PortConfig, list[PortConfig]]:
     found: dict[PortConfig, list[PortConfig]] = {}
     for port in ports:
-        found.setdefault(port.model_copy(update={"ana_groups": ()}), []).append(port)
+        found.setdefault(port.model_copy(update={"ana_groups": (), "hotplug": False}), []).append(
+            port
+        )
     return found
 
 

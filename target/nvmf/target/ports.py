@@ -140,7 +140,8 @@ class Ports:
         refused: list[str] = []
         for device in ("system", "iwarp") if config.device == "auto" else (config.device,):
             why = self._engine.verbs_available(device)
-            if why is None and device == "system" and not self._engine.list_devices(device):
+            names = [d["name"] for d in self._engine.list_devices(device)] if why is None else []
+            if why is None and device == "system" and not names:
                 why = 'there is no RDMA device; the embedded one is device = "iwarp"'
             if why is None:
                 try:
@@ -148,6 +149,9 @@ class Ports:
                 except OSError as error:
                     refused.append(error.strerror or f"{place}: {error}")
                     continue
+                if listener.device is not None and listener.device not in names:
+                    listener.close()  # the connection manager is the last to let go of it
+                    why = f"its device {listener.device} is being removed"
                 else:
                     if refused:
                         log.info("port %s: not on %s", config.traddr, "; ".join(refused))

@@ -24,8 +24,10 @@ from nvmf.target.core import Core
 from nvmf.target.diff import AT_START, Difference, compare
 from nvmf.target.edit import Edit
 from nvmf.target.generation import Generation
+from nvmf.target.hotplug import Following, Surroundings, Watcher
 from nvmf.target.metrics.tally import Tally
 from nvmf.target.ports import Listening, OpenPort, Ports
+from nvmf.target.presence import Key, present
 from nvmf.target.state import state_folder
 from nvmf.target.storage import Storage
 from nvmf.target.stores import ServerError
@@ -51,7 +53,7 @@ class Server:
     """A target as its configuration describes it.
 
     listening is called for each port once it is open, on the loop's thread.  engine stands for
-    nvmf.engine in tests.
+    nvmf.engine in tests, surroundings for the machine's devices.
     """
 
     storage: Storage
@@ -65,8 +67,14 @@ class Server:
         *,
         listening: Callable[[Listening], None] | None = None,
         engine: Any = None,
+        surroundings: Surroundings | None = None,
     ) -> None:
         self.config = config
+        self._served: Config = Config.model_construct(ports=(), subsystems=())
+        """The part of it whose devices are there."""
+        self._surroundings = surroundings or Surroundings()
+        self._following = Following(self._surroundings)
+        self._watcher: Watcher | None = None
         self.core = Core(config.target.discovery_nqn or DISCOVERY_NQN)
         self._announce = listening
         self._engine = engine if engine is not None else importlib.import_module("nvmf.engine")
@@ -106,6 +114,11 @@ class Server:
         """The ports that are open."""
         return [one.listening for one in self._ports.open_ports]
 
+    @property
+    def away(self) -> dict[Key, str]:
+        """Paths and addresses that are waited for, and why they cannot be served."""
+        return self._following.away
+
     # ---- start and stop ----
 
     async def start(self) -> None:
@@ -139,11 +152,12 @@ class Server:
         self._connections = Connections(
             self._engine, self._target, self.core, self._dispatcher, limit=target.max_queues
         )
-        self._ports = Ports(self._engine, self.core, self._connections.event, self._announce)
+        self._ports = Ports(self._engine, self.core, self._event, self._announce)
         loop.add_reader(self._target.fileno(), self._upcalls)
         if self.config.mdns.enabled:
             self._announcer = self._make_announcer()
-        await self._apply(compare(Config.model_construct(ports=(), subsystems=()), self.config))
+        async with self._changing:
+            await self._serve(self.config)
         if self.config.metrics.enabled:
             from nvmf.target.metrics.scrape import make_metrics
 
@@ -179,11 +193,8 @@ class Server:
             if self._stopping or self._target is None:
                 raise ServerError("the target is stopping")
             config = change(self.config)
-            difference = compare(self.config, config, follow)
-            await self._apply(difference)
             start = {name: getattr(self.config, name) for name in AT_START}
-            self.config = config.model_copy(update=start)
-        return difference
+            return await self._serve(config.model_copy(update=start), follow)
 
     def pin_port(self, opened: OpenPort) -> None:
         """A port that took a free number keeps it, so that it can be named and saved."""
@@ -192,6 +203,67 @@ class Server:
         last = len(ports) - 1 - ports[::-1].index(opened.config)
         ports[last] = opened.config = made
         self.config = self.config.model_copy(update={"ports": tuple(ports)})
+        self._served = present(self.config, self.away)
+
+    async def _serve(self, config: Config, follow: Iterable[tuple[str, int]] = ()) -> Difference:
+        """Serve another configuration, all or nothing, but for what is away.
+
+        Then what has come, each by itself: what cannot be served keeps nothing else waiting.
+        """
+        following = self._following
+        sight = await following.look(config, self._ports.open_ports)
+        part = present(config, sight.away)
+        difference = compare(self._served, part, [*follow, *sight.grown])
+        await self._apply(difference)
+        self.config, self._served = config, part
+        for key in sight.come:
+            away = {other: why for other, why in sight.away.items() if other != key}
+            part = present(config, away)
+            try:
+                await self._apply(compare(self._served, part))
+            except ServerError as error:
+                sight.failed(key, error)
+            else:
+                self._served, sight.away = part, away
+        following.settle(config, sight, self._ports.open_ports)
+        if self._watcher is None and following.wanted(config):
+            self._watcher = Watcher(self._surroundings.monitor(), self.look)
+        return difference
+
+    async def look(self) -> bool:
+        """Serve what is there now; whether something is waited for that may soon be there."""
+        async with self._changing:
+            if self._stopping or self._target is None:
+                return False
+            gone = await self._following.removed_devices(self._ports.open_ports)
+            await self._serve(self.config)
+            self._connections.disconnect_devices(gone)
+            for name in gone:
+                log.warning("RDMA device %s was removed", name)
+                self._target.device_gone(name)
+            return bool(self.away)
+
+    def _event(self, event: Any) -> None:
+        """An event of a device's channel."""
+        if not isinstance(event, self._engine.ListenerEvent):
+            self._connections.event(event)
+        elif event.name == "DEVICE_REMOVAL":
+            self._device_removed(event.listener)
+
+    def _device_removed(self, listener: Any) -> None:
+        if listener.device is not None:
+            self._target.device_gone(listener.device)
+        for opened in self._ports.open_ports:
+            if opened.listener is not listener:
+                continue
+            if opened.config.hotplug and self._watcher is not None:
+                self._following.lost(opened)
+                self._watcher.wake()
+            else:
+                log.error(
+                    "its device was removed and hosts cannot reach it: %s; hotplug = true of a "
+                    "port brings it back with its device", opened.listening
+                )  # fmt: skip
 
     async def _apply(self, difference: Difference) -> None:
         change = Change(
@@ -226,6 +298,8 @@ class Server:
         self._stopping = True
         if self._target is None:
             return
+        if self._watcher is not None:
+            self._watcher.stop()
         if self.metrics is not None:
             await self.metrics.close()
         self._ports.stop_listening()

@@ -49,7 +49,8 @@ def _port(one: dict[str, Any]) -> Node:
     groups: list[Node] = [
         (f"ANA group {group}: {state}", []) for group, state in one["ana_states"].items()
     ]
-    return f"port {_place(one)} ({one['device']})", groups
+    absent = f", absent: {one['absent']}" if "absent" in one else ""
+    return f"port {_place(one)} ({one['device']}){absent}", groups
 
 
 def _shown(subsystem: dict[str, Any]) -> bool:
@@ -63,6 +64,9 @@ def _place(address: dict[str, str]) -> str:
 
 def _subsystem(one: dict[str, Any]) -> Node:
     under: list[Node] = [_namespace(namespace) for namespace in one.get("namespaces", ())]
+    for absent in one.get("absent_namespaces", ()):
+        what = f"namespace {absent['nsid']}: {absent['store']}"
+        under.append((f"{what}, absent: waiting for {absent['path']}: {absent['absent']}", []))
     if one["allow_any_host"]:
         under.append(("any host", []))
     else:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from nvmf.target.namespace import Namespace
+from nvmf.target.presence import coming_namespaces, coming_ports
 from nvmf.target.queue import Address, Queue
 
 if TYPE_CHECKING:
@@ -66,6 +67,25 @@ def describe_namespace(subsystem: Subsystem, namespace: Namespace) -> dict[str, 
     if mask is not None:
         found["hosts"] = sorted(mask)
     return found
+
+
+def absent_ports(server: Server) -> list[dict[str, Any]]:
+    """Ports that wait for their devices."""
+    return [
+        {**address(listen), "device": port.device, "ana_states": {}, "absent": server.away[listen]}
+        for listen, port in coming_ports(server.config).items()
+        if listen in server.away
+    ]
+
+
+def absent_namespaces(server: Server, nqn: str) -> list[dict[str, Any]]:
+    """Namespaces that wait for what is behind them."""
+    return [
+        {"nsid": nsid, "store": n.store, "path": str(path), "absent": server.away[path]}
+        for path, places in coming_namespaces(server.config).items()
+        for (where, nsid), n in places
+        if where == nqn and path in server.away
+    ]
 
 
 def describe_controller(controller: Controller) -> dict[str, Any]:

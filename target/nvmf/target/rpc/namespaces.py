@@ -102,7 +102,8 @@ async def resize(administration: Administration, params: Resize) -> int:
         return edit.change_namespace(config, nqn, nsid, size=size)
 
     await administration.change(change, follow=[(nqn, nsid)] if size is None else [])
-    return administration.server.core.subsystems[nqn].namespaces[nsid].store.size
+    served = administration.server.core.subsystems[nqn].namespaces.get(nsid)
+    return served.store.size if served is not None else size or 0
 
 
 @method("target_replace_ns", Replace, changes=True)

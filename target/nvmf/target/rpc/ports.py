@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from nvmf.config.models import Config, PortConfig
 from nvmf.target import edit
 from nvmf.target.edit import EditError
+from nvmf.target.presence import listen_of
 from nvmf.target.rpc.describe import address
 from nvmf.target.rpc.registry import Params, method
 from nvmf.target.rpc.subsystems import Named, find
@@ -96,9 +97,11 @@ async def add(administration: Administration, params: AddPort) -> dict[str, str]
     """Open a port; its address."""
     made: PortConfig = edit.model(PortConfig, params.port)
     await administration.change(lambda config: edit.add_port(config, made))
-    opened = [p for p in administration.server.open_ports if p.config == made][-1]
-    administration.server.pin_port(opened)
-    return address(opened.listening.address)
+    opened = [p for p in administration.server.open_ports if p.config == made]
+    if not opened:  # it waits for its device
+        return address(listen_of(made))
+    administration.server.pin_port(opened[-1])
+    return address(opened[-1].listening.address)
 
 
 @method("target_remove_port", RemovePort, changes=True)

@@ -7,7 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from nvmf.target.identify import FIRMWARE
 from nvmf.target.rpc.connected import get_controllers
-from nvmf.target.rpc.describe import address, describe_subsystem
+from nvmf.target.rpc.describe import (
+    absent_namespaces,
+    absent_ports,
+    address,
+    describe_subsystem,
+)
 from nvmf.target.rpc.registry import METHODS, Params, method
 from nvmf.target.rpc.subsystems import Named
 
@@ -45,10 +50,12 @@ def get_tree(administration: Administration, params: Params) -> dict[str, Any]:
                 "ana_states": {str(group): state.word for group, state in port.ana.items()},
             }
             for port in server.open_ports
-        ],
+        ]
+        + absent_ports(server),
         "subsystems": [
             {
                 **describe_subsystem(server, subsystem),
+                "absent_namespaces": absent_namespaces(server, subsystem.nqn),
                 "controllers": get_controllers(administration, Named(nqn=subsystem.nqn)),
             }
             for subsystem in server.core.subsystems.values()

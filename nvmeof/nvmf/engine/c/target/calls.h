@@ -12,7 +12,8 @@
 void target_post_upcall(struct target *target, struct target_upcall *upcall);	/* any thread */
 /* All but the threads: for tests, which then call reactor_poll() themselves. */
 struct target *target_make(const struct target_options *options, char *err, size_t len);
-enum { TARGET_UPCALL_RELEASED = 100 };	/* internal: the reactor has let go of a queue pair */
+/* Internal: the reactor has let go of a queue pair, or of a completion queue (in cookie). */
+enum { TARGET_UPCALL_RELEASED = 100, TARGET_UPCALL_CQ_GONE };
 
 /* ---- device.c (control) ---- */
 struct target_device *device_get(struct target *target, const struct verbs *verbs,
@@ -20,6 +21,8 @@ struct target_device *device_get(struct target *target, const struct verbs *verb
 struct reactor_cq *device_cq_get(struct reactor *reactor, struct target_device *device,
 				 uint32_t entries, char *err, size_t len);
 void device_free_all(struct target *target);
+void device_let_go(struct target *target);
+void device_cq_gone(struct reactor_cq *rcq);
 
 /* ---- reactor.c ---- */
 struct reactor *reactor_create(struct target *target, unsigned index, char *err, size_t len);
@@ -31,6 +34,7 @@ void reactor_mail(struct reactor *reactor, struct mail *mail,
 bool reactor_poll(struct reactor *reactor);	/* one iteration: whether there was work */
 bool reactor_deliver(struct reactor *reactor);
 void reactor_add_cq(struct reactor *reactor, struct reactor_cq *rcq);
+void reactor_remove_cq(struct reactor *reactor, struct reactor_cq *rcq);
 
 /* The time, to a half turn: while completions are taken, and while what they led to is posted. */
 static inline uint64_t reactor_now(struct reactor *reactor)
@@ -113,6 +117,7 @@ void transfer_chunk_release(struct chunk *chunk);
 
 /* ---- namespace.c ---- */
 void namespace_device_added(struct target *target, struct target_device *device);
+void namespace_device_gone(struct target *target, struct target_device *device);
 void namespace_free_all(struct target *target);
 void namespace_unused(struct target_namespace *ns, struct ns_local *local);
 void namespace_failed(const struct target_request *req, uint16_t status);

@@ -4,7 +4,8 @@
  *
  * Owns, per device, the protection domain and the registrations of the reactors' pools; per reactor
  * and device, completion queues with a channel each, as many as the queue pairs need.  All of it is
- * made by the control thread at first use and stays until the target ends.
+ * made by the control thread at first use and stays until the target ends, or until the device was
+ * removed and its last queue pair is gone: many a driver cannot let the device go before.
  */
 #include "target/calls.h"
 
@@ -77,13 +78,28 @@ static int device_open(struct target *target, struct target_device *device, char
 	return rc;
 }
 
+static unsigned free_index(const struct target *target)
+{
+	const struct target_device *device;
+	unsigned index = 0;
+
+	for (device = target->devices; device;)
+		if (device->index == index) {
+			index++;
+			device = target->devices;
+		} else {
+			device = device->next;
+		}
+	return index;
+}
+
 struct target_device *device_get(struct target *target, const struct verbs *verbs,
 				 struct ibv_context *context, char *err, size_t len)
 {
 	struct target_device *device;
 
 	for (device = target->devices; device; device = device->next)
-		if (device->context == context)
+		if (device->context == context && !device->gone)
 			return device;
 	if (!context || target->device_count == TARGET_MAX_DEVICES) {
 		snprintf(err, len, context ? "more than %d RDMA devices"
@@ -98,7 +114,7 @@ struct target_device *device_get(struct target *target, const struct verbs *verb
 	}
 	device->verbs = verbs;
 	device->context = context;
-	device->index = target->device_count;
+	device->index = free_index(target);
 	if (device_open(target, device, err, len)) {
 		device_free(target, device);
 		return NULL;
@@ -183,10 +199,97 @@ struct reactor_cq *device_cq_get(struct reactor *reactor, struct target_device *
 		}
 		rcq->sibling = reactor->control_cqs;
 		reactor->control_cqs = rcq;
+		device->cqs++;
 		reactor_mail(reactor, &rcq->mail, cq_deliver);
 	}
 	rcq->reserved += entries;
 	return rcq;
+}
+
+/* ---- devices that were removed ---- */
+
+static bool in_use(const struct target *target, const struct target_device *device)
+{
+	for (const struct target_qpair *qp = target->qpairs; qp; qp = qp->next)
+		if (qp->dev == device)
+			return true;
+	return false;
+}
+
+static void cq_let_go(struct reactor *reactor, struct mail *mail)
+{
+	struct reactor_cq *rcq = container_of(mail, struct reactor_cq, gone_mail);
+
+	reactor_remove_cq(reactor, rcq);
+	rcq->upcall = (struct target_upcall){
+		.type = (enum target_upcall_type)TARGET_UPCALL_CQ_GONE,
+		.cookie = rcq,
+	};
+	target_post_upcall(reactor->target, &rcq->upcall);
+}
+
+static void device_drop(struct target *target, struct target_device *device)
+{
+	struct target_device **p = &target->devices;
+	const struct verbs *verbs = device->verbs;
+
+	while (*p != device)
+		p = &(*p)->next;
+	*p = device->next;
+	target->device_count--;
+	namespace_device_gone(target, device);
+	device_free(target, device);
+	if (verbs->drop_unused)
+		verbs->drop_unused();
+}
+
+/* Begin, or end, to free the removed devices that no queue pair has any more. */
+void device_let_go(struct target *target)
+{
+	struct target_device *device, *next;
+
+	for (device = target->devices; device; device = next) {
+		next = device->next;
+		if (!device->gone || device->released || in_use(target, device))
+			continue;
+		device->released = true;
+		if (!device->cqs) {
+			device_drop(target, device);
+			continue;
+		}
+		for (unsigned i = 0; i < target->reactors; i++) {
+			struct reactor_cq *rcq = target->reactor[i]->control_cqs;
+
+			for (; rcq; rcq = rcq->sibling)
+				if (rcq->device == device)
+					reactor_mail(target->reactor[i], &rcq->gone_mail,
+						     cq_let_go);
+		}
+	}
+}
+
+void device_cq_gone(struct reactor_cq *rcq)
+{
+	struct target_device *device = rcq->device;
+	struct target *target = rcq->reactor->target;
+	struct reactor_cq **p = &rcq->reactor->control_cqs;
+
+	while (*p != rcq)
+		p = &(*p)->sibling;
+	*p = rcq->sibling;
+	cq_free(rcq);
+	if (!--device->cqs)
+		device_drop(target, device);
+}
+
+void target_device_gone(struct target *target, const struct verbs *verbs, const char *name)
+{
+	for (struct target_device *device = target->devices; device; device = device->next)
+		if (!strcmp(device->context->device->name, name))
+			device->gone = true;
+	device_let_go(target);
+	if (verbs->drop_unused)
+		verbs->drop_unused();
 }
 
 /* The reactors have ended and no queue pair is left. */

@@ -65,11 +65,16 @@ struct target_device {
 	struct ns_window zero;		/* base NULL where it could not be registered */
 	struct ibv_mr *zero_mr;
 	struct ibv_mr **pool_mr;	/* per reactor */
+	bool gone;			/* removed: for no new queue pair, and freed after the last */
+	bool released;			/* which has gone: the reactors are letting go */
+	unsigned cqs;			/* completion queues that are not freed yet */
 };
 
 /* A completion queue: made by control, polled by the reactor. */
 struct reactor_cq {
 	struct mail mail;
+	struct mail gone_mail;
+	struct target_upcall upcall;	/* the reactor polls it no more */
 	struct reactor_cq *next;	/* reactor */
 	struct reactor_cq *sibling;	/* control: of the same reactor */
 	struct reactor *reactor;

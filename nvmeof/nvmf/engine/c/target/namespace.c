@@ -69,6 +69,15 @@ void namespace_device_added(struct target *target, struct target_device *device)
 		open_window(ns, device);
 }
 
+/* No queue pair of the device is left, so nothing is sent from them. */
+void namespace_device_gone(struct target *target, struct target_device *device)
+{
+	struct target_namespace *ns;
+
+	for (ns = target->namespaces; ns; ns = ns->next)
+		window_free(device, atomic_exchange(&ns->window[device->index], NULL));
+}
+
 /* ---- namespaces ---- */
 
 struct target_namespace *target_namespace_create(struct target *target, uint32_t nsid,

@@ -206,6 +206,18 @@ void reactor_add_cq(struct reactor *r, struct reactor_cq *rcq)
 	epoll_ctl(r->epoll_fd, EPOLL_CTL_ADD, rcq->channel->fd, &event);
 }
 
+void reactor_remove_cq(struct reactor *r, struct reactor_cq *rcq)
+{
+	struct reactor_cq **p = &r->cqs;
+
+	while (*p && *p != rcq)
+		p = &(*p)->next;
+	if (*p)
+		*p = rcq->next;
+	epoll_ctl(r->epoll_fd, EPOLL_CTL_DEL, rcq->channel->fd, NULL);
+	take_cq_events(rcq);	/* each is acknowledged before the queue can go */
+}
+
 /* ---- from the control thread ---- */
 
 static int watch(struct reactor *r, int fd, void *what)

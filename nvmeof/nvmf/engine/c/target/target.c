@@ -35,11 +35,15 @@ void target_post_upcall(struct target *target, struct target_upcall *upcall)
 }
 
 /* What the control thread itself has to do about an upcall; false: it is not for the caller. */
-static bool take_upcall(struct target_upcall *upcall)
+static bool take_upcall(struct target *target, struct target_upcall *upcall)
 {
 	switch ((int)upcall->type) {
 	case TARGET_UPCALL_RELEASED:
 		qpair_unlink_and_free(upcall->qpair);
+		device_let_go(target);
+		return false;
+	case TARGET_UPCALL_CQ_GONE:
+		device_cq_gone(upcall->cookie);
 		return false;
 	case TARGET_UPCALL_CLOSED:
 		upcall->qpair->closed_seen = true;
@@ -65,7 +69,7 @@ struct target_upcall *target_upcalls(struct target *target)
 	}
 	for (upcall = oldest; upcall; upcall = next) {
 		next = upcall->next;
-		if (take_upcall(upcall)) {
+		if (take_upcall(target, upcall)) {
 			*last = upcall;
 			last = &upcall->next;
 		}

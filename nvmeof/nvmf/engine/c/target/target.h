@@ -94,6 +94,12 @@ void target_qpair_peer_left(struct target_qpair *qp);
  */
 void target_qpair_destroy(struct target_qpair *qp);
 
+/*
+ * The device of this name was removed.  What the target holds of it is freed when its last queue
+ * pair is gone (disconnect them); a device that comes back is another one, of the same name or not.
+ */
+void target_device_gone(struct target *target, const struct verbs *verbs, const char *name);
+
 struct target_qpair_stats {
 	uint64_t commands, errors, read_bytes, write_bytes, malformed, waited_for_buffer;
 	uint32_t outstanding;

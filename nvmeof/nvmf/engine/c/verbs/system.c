@@ -77,6 +77,21 @@ static int query_port(struct ibv_context *context, uint8_t port, struct ibv_port
 	return real_query_port(context, port, (struct _compat_ibv_port_attr *)attr);
 }
 
+static struct ibv_context **(*real_get_devices)(int *num_devices);
+static void (*real_free_devices)(struct ibv_context **list);
+
+/*
+ * librdmacm keeps the contexts that it has opened, and looks which devices there are still as it
+ * lists them (rdma-core 43 and later).  Many a driver cannot remove a device that has a context.
+ */
+static void drop_unused(void)
+{
+	struct ibv_context **list = real_get_devices(NULL);
+
+	if (list)
+		real_free_devices(list);
+}
+
 struct symbol {
 	const char *name;
 	void *to;		/* a function pointer, filled byte-wise: ISO C has no cast for it */
@@ -124,6 +139,8 @@ static const struct symbol rdmacm[] = {
 	{ "rdma_disconnect", &table.disconnect },
 	{ "rdma_get_cm_event", &table.get_cm_event },
 	{ "rdma_ack_cm_event", &table.ack_cm_event },
+	{ "rdma_get_devices", &real_get_devices },
+	{ "rdma_free_devices", &real_free_devices },
 	{ NULL, NULL },
 };
 
@@ -161,6 +178,7 @@ static void fill(void)
 	table.dealloc_pd = dealloc_pd;
 	table.reg_mr = reg_mr;
 	table.query_port = query_port;
+	table.drop_unused = drop_unused;
 	usable = true;
 }
 

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Which part of a configuration can be served while devices of it are away.
+
+The configuration in force stays as it is.  What of it has `hotplug = true` and is not there is left
+out of the part that is served, and the change engine brings hosts from one part to the next.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from nvmf.config.models import Config, NamespaceConfig, PortConfig, SubsystemConfig
+
+_BLOCK_DEVICES = Path("/sys/dev/block")
+
+Listen = tuple[str, int]
+"""traddr and trsvcid of a port."""
+Key = Path | Listen
+"""What may be away."""
+Away = Mapping[Key, str]
+"""What is away, and why."""
+Place = tuple[str, int]
+"""NQN and NSID."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """What a path leads to, so that another thing in its place is noticed."""
+
+    identity: tuple[int, int, int]
+    """Device and inode that it lies on, and the device that it is."""
+    size: int = 0
+    """Bytes of a block device."""
+
+    @classmethod
+    def of(cls, path: Path) -> Mark:
+        """OSError where nothing is there."""
+        found = path.stat()
+        identity = (found.st_dev, found.st_ino, found.st_rdev)
+        if not stat.S_ISBLK(found.st_mode) or not _BLOCK_DEVICES.exists():
+            return cls(identity)
+        # A node may outlive its device where /dev is no devtmpfs.
+        number = f"{os.major(found.st_rdev)}:{os.minor(found.st_rdev)}"
+        sectors = int((_BLOCK_DEVICES / number / "size").read_text())
+        if not sectors:
+            raise OSError(0, "it has no medium")
+        return cls(identity, sectors * 512)
+
+
+def marks(paths: Iterable[Path]) -> dict[Path, Mark | str]:
+    """What each path leads to, or why it leads nowhere; blocks on a disk."""
+    found: dict[Path, Mark | str] = {}
+    for path in paths:
+        try:
+            found[path] = Mark.of(path)
+        except OSError as error:
+            found[path] = error.strerror or str(error)
+    return found
+
+
+def listen_of(port: PortConfig) -> Listen:
+    """What names a port."""
+    return port.traddr, port.trsvcid
+
+
+def present(config: Config, away: Away) -> Config:
+    """The part of a configuration that can be served while so much is away."""
+    if not away:
+        return config
+    ports = tuple(p for p in config.ports if not (p.hotplug and listen_of(p) in away))
+    subsystems = tuple(_present(subsystem, away) for subsystem in config.subsystems)
+    return config.model_copy(update={"ports": ports, "subsystems": subsystems})
+
+
+def _present(config: SubsystemConfig, away: Away) -> SubsystemConfig:
+    if not any(n.hotplug and n.path in away for n in config.namespaces):
+        return config
+    off = {"enabled": False}  # its number stays taken
+    spaces = tuple(
+        n.model_copy(update=off) if n.hotplug and n.path in away else n for n in config.namespaces
+    )
+    return config.model_copy(update={"namespaces": spaces})
+
+
+def coming_namespaces(config: Config) -> dict[Path, list[tuple[Place, NamespaceConfig]]]:
+    """By path, the namespaces that are to come and go with what it leads to."""
+    found: dict[Path, list[tuple[Place, NamespaceConfig]]] = {}
+    for subsystem in config.subsystems:
+        if any(n.hotplug for n in subsystem.namespaces):
+            for nsid, n in subsystem.numbered():
+                if n.hotplug and n.enabled and n.path is not None:
+                    found.setdefault(n.path, []).append(((subsystem.nqn, nsid), n))
+    return found
+
+
+def coming_ports(config: Config) -> dict[Listen, PortConfig]:
+    """Ports that are to come and go with their devices."""
+    return {listen_of(port): port for port in config.ports if port.hotplug}
+
+
+def named(key: Key, config: Config) -> str:
+    """A port or a namespace, for sentences."""
+    if isinstance(key, tuple):
+        return f"port {key[1]} of {key[0]}"
+    places = [place for place, _ in coming_namespaces(config).get(key, ())]
+    return " and ".join(f"namespace {nsid} of {nqn}" for nqn, nsid in places) or str(key)
