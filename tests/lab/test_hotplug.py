@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""RDMA devices and disks that come and go under our target, which runs in the guest."""
+"""Disks that come and go under our target, which runs in the guest."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from lab import block, network
-from lab.cells import NETDEV, use_device
+from lab.cells import use_device
 from lab.guest import Guest
 from lab.kernel_host import KernelHost
 from lab.nvmet import CONFIGFS
@@ -68,7 +68,6 @@ def target(vm: Guest, guest: Guest) -> Iterator[OursInside]:
 
 
 LISTENS = rf"(?m)^listening on {re.escape(network.GUEST)}:{SERVICE} \(system\)$"
-CLOSED = f"no longer listening on {re.escape(network.GUEST)}:"
 
 
 def _until_said(target: OursInside, pattern: str, times: int = 1) -> None:
@@ -96,21 +95,3 @@ def test_a_disk_comes_and_goes(target: OursInside, vm: Guest) -> None:
             vm.run(f"echo 0 > {DISK}/power", quiet=True, timeout=300)
             until(lambda: _sizes(host) == [64], "it goes", state=lambda: target.log)
         block.fio_verify(vm, host.devices(SUBNQN)[0], [block.Load("4k-64k", 16)])
-
-
-def test_an_rdma_device_comes_and_goes(target: OursInside, vm: Guest) -> None:
-    """Under a connected host, twice: the target lets it go, stays up, and takes the next one."""
-    host = KernelHost(vm, network.GUEST)
-    for number in (1, 2):
-        _until_said(target, LISTENS, number)
-        host.try_connect(SUBNQN, "-i", "2").check()
-        host.wait_live(SUBNQN)
-        block.fio_verify(vm, host.devices(SUBNQN)[0], [block.Load("4k-64k", 16)])
-        # The driver waits until everybody has let go of it, our target too.
-        vm.run("rdma link del rxe0", timeout=300)
-        _until_said(target, CLOSED, number)
-        # nvme-rdma gives a controller up whose device is removed.
-        until(lambda: not host.devices(SUBNQN), "the host has let go")
-        target.check()
-        vm.run(f"rdma link add rxe0 type rxe netdev {NETDEV}")
-    _until_said(target, LISTENS, 3)
