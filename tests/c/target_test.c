@@ -7,6 +7,7 @@ static char lab_file[32];
 
 #include "target_cases_counters.h"
 #include "target_cases_errors.h"
+#include "target_cases_fair.h"
 #include "target_cases_fused.h"
 #include "target_cases_gate.h"
 #include "target_cases_hostile.h"
@@ -96,6 +97,8 @@ int main(int argc, char **argv)
 	test_counters();
 	check_section("fused");
 	test_fused();
+	check_section("fair");
+	test_fair();
 	check_section("pool");
 	test_pool();
 	return check_report();
