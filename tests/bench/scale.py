@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""How long a target with many namespaces and hosts takes to start, to reload and to be listed.
+"""How long a target with many namespaces and hosts takes to start, reload, be listed, be scraped.
 
     ./dev run python tests/bench/scale.py [NAMESPACES [HOSTS]]
 
@@ -10,10 +10,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
+import resource
 import socket
 import sys
 import tempfile
 import time
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
@@ -29,9 +32,14 @@ def config(namespaces: int, port: int) -> str:
     """One subsystem for anybody."""
     text = f'[[port]]\ntrsvcid = {port}\ndevice = "iwarp"\n[[subsystem]]\nnqn = "{NQN}"\n'
     text += "allow_any_host = true\nmax_namespaces = 2000\n"
-    return text + "".join(
-        f'[[subsystem.namespace]]\nnsid = {nsid}\nstore = "ram"\nsize = "1MiB"\n'
-        for nsid in range(1, namespaces + 1)
+    metrics = "[metrics]\nenabled = true\nport = 0\nhosts = 1000\n"
+    return (
+        metrics
+        + text
+        + "".join(
+            f'[[subsystem.namespace]]\nnsid = {nsid}\nstore = "ram"\nsize = "1MiB"\n'
+            for nsid in range(1, namespaces + 1)
+        )
     )
 
 
@@ -45,6 +53,18 @@ def ask(served: Served, method: str) -> tuple[Any, float]:
         sock.shutdown(socket.SHUT_WR)
         answer = b"".join(iter(lambda: sock.recv(1 << 20), b""))
     return json.loads(answer), time.monotonic() - began
+
+
+def scrape(served: Served) -> tuple[int, float]:
+    """Lines of the metrics, and the seconds that they took."""
+    found = re.search(r"metrics at http://([\d.]+):(\d+)/", served.log)
+    assert found is not None
+    began = time.monotonic()
+    client = HTTPConnection(found[1], int(found[2]), timeout=60)
+    client.request("GET", "/metrics")
+    text = client.getresponse().read()
+    client.close()
+    return text.count(b"\n"), time.monotonic() - began
 
 
 async def hosts(port: int, count: int) -> list[Controller]:
@@ -81,10 +101,14 @@ async def main(namespaces: int, count: int) -> None:
                 print(f"reload ({what}): {took:.3f} s")
                 _, took = await asyncio.to_thread(ask, served, "target_get_tree")
                 print(f"ls: {took:.3f} s")
+            for _ in range(3):
+                lines, took = await asyncio.to_thread(scrape, served)
+                print(f"scrape ({lines} lines): {took:.3f} s")
             for one in connected:
                 await one.close()
 
 
 if __name__ == "__main__":
     arguments = [int(word) for word in sys.argv[1:]]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
     asyncio.run(main(*(arguments + [1000, 500][len(arguments) :])))

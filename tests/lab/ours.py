@@ -150,7 +150,7 @@ class OursInside:
     def wait_no_connections(self, timeout: float = 120.0) -> None:
         """Wait until every connection that it told of has closed again."""
         end = time.monotonic() + timeout
-        while (opened := self.log.count(": connected\n")) != self.log.count(": closed: "):
+        while (opened := self.log.count(": connected, ")) != self.log.count(": closed: "):
             assert time.monotonic() < end, f"of {opened} connections some stay:\n{self.log}"
             time.sleep(0.1)
 

@@ -308,7 +308,8 @@ class Session:
     # ---- the end ----
 
     def _on_lost(self, queue: Queue, reason: str, timed_out: bool) -> None:
-        self.lose(f"queue {queue.qid}: {reason}", timed_out=timed_out)
+        about = "" if reason.startswith("queue ") else f"queue {queue.qid}: "
+        self.lose(f"{about}{reason}", timed_out=timed_out)
 
     def lose(self, reason: str, *, timed_out: bool = False) -> None:
         """The session is of no use any more: the first reason counts."""

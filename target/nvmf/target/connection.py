@@ -63,7 +63,7 @@ class Dispatcher:
 
     def opened(self, connection: Connection) -> None:
         """A connection was accepted: Connect has to follow."""
-        log.info("%s: connected", connection.queue)
+        log.debug("%s: accepted", connection.queue)
         connection.timer = self.loop.call_later(CONNECT_TIMEOUT, self._no_connect, connection)
 
     def command(self, connection: Connection, command: Any) -> None:
@@ -120,7 +120,7 @@ class Dispatcher:
             complete(command, completion)
         controller = queue.controller
         if controller is not None and queue is controller.admin:
-            log.info("%s: gone", controller)
+            log.debug("%s: gone", controller)
         self.drop(connection)
         if reason:
             self._destroy(connection)
@@ -133,8 +133,9 @@ class Dispatcher:
     def _tell(self, connection: Connection, reason: str) -> None:
         stats = connection.qpair.stats
         log.info(
-            "%s: closed: %s (%d commands, %d errors, %d malformed, %d bytes read, %d written)",
+            "%s: closed%s: %s (%d commands, %d errors, %d malformed, %d bytes read, %d written)",
             connection.queue,
+            "" if connection.queue.controller is not None else " before Connect",
             reason,
             *(
                 stats.get(name, 0)
@@ -164,9 +165,9 @@ class Dispatcher:
             connection.timer.cancel()
             connection.timer = None
         if queue.qid == 0:
-            log.info("%s: created, keep-alive %d ms", queue, controller.kato_ms)
+            log.info("%s: connected, keep-alive %d ms", queue, controller.kato_ms)
         else:
-            log.info("%s: %d entries", queue, queue.sq_size)
+            log.info("%s: connected, %d entries", queue, queue.sq_size)
 
     def _no_connect(self, connection: Connection) -> None:
         log.warning("%s: no Connect within %g s", connection.queue, CONNECT_TIMEOUT)

@@ -12,7 +12,7 @@ from nvmf.spec.cm import CmRejectError, CmStatus
 from nvmf.target.cm import decide
 from nvmf.target.connection import Connection, Dispatcher
 from nvmf.target.core import Core
-from nvmf.target.ports import OpenPort
+from nvmf.target.ports import OpenPort, where
 from nvmf.target.queue import Queue
 
 log = logging.getLogger("nvmf.target")
@@ -133,17 +133,16 @@ class Connections:
         self._connections.clear()
 
     def _connect_request(self, event: Any) -> None:
-        host, port = event.peer
         try:
             connection = self._accept(event)
         except CmRejectError as error:
             self._core.tally.connection_refused(error)
-            log.warning("%s port %d: connection refused: %s", host, port, error)
+            self._say_refused(event, error)
             event.reject(error.encode())
         except Exception as error:
             refusal = CmRejectError(CmStatus.NO_RESOURCES, f"the engine cannot: {error}")
             self._core.tally.connection_refused(refusal)
-            log.warning("%s port %d: connection refused: %s", host, port, refusal)
+            self._say_refused(event, refusal)
             event.reject(refusal.encode())
         else:
             self._connections.add(connection)
@@ -152,6 +151,10 @@ class Connections:
             self._accepted[connection.reactor][connection.queue.qid > 0] += 1
             self.quiet.clear()
             self._dispatcher.opened(connection)
+
+    def _say_refused(self, event: Any, error: CmRejectError) -> None:
+        peer = where(event.peer)
+        log.warning("%s: connection refused: %s", peer, error, extra={"peer": peer})
 
     def _accept(self, event: Any) -> Connection:
         if self.stopping:

@@ -62,7 +62,15 @@ class FaultLog:
         for one in self._watched.values():
             if one.namespace.engine is fault.namespace:
                 failed = one.namespace.stats()["errors"]
-                log.error("%s: %s", one.where, sentence(one.store, fault, failed))
+                log.error(
+                    "%s: %s",
+                    one.where,
+                    sentence(one.store, fault, failed),
+                    extra={
+                        "nsid": one.namespace.nsid,
+                        "status": status_name(fault.status, io=True),
+                    },
+                )
                 rearm = one.namespace.engine.rearm
                 one.timer = asyncio.get_running_loop().call_later(PAUSE, rearm)
 

@@ -16,6 +16,7 @@ from nvmf.cli.common import EXIT_OK, CliError, Subparsers, add_command
 
 if TYPE_CHECKING:
     from nvmf.target.administration import Administration
+    from nvmf.target.logs import LogOutput
     from nvmf.target.rpc.socket import RpcSocket
 
 log = logging.getLogger(__name__)
@@ -44,10 +45,24 @@ def add_commands(subparsers: Subparsers) -> None:
         default="info",
         help="how much goes to stderr (default: info)",
     )
+    parser.add_argument(
+        "--log-format",
+        choices=("text", "json", "journal"),
+        help="a sentence a line, or an object with the fields of the line (timestamp, level, peer, "
+        "hostnqn, subnqn, cntlid, qid, status), or the same as fields of systemd's journal "
+        "(default: text, or journal where stderr is connected to it)",
+    )
 
 
 def serve(args: argparse.Namespace) -> int:
     """Serve until a signal comes."""
+    from nvmf.target.logs import LogOutput
+
+    with LogOutput(args.log_format) as output:
+        return _serve(args, output)
+
+
+def _serve(args: argparse.Namespace, output: LogOutput) -> int:
     from nvmf.config import ConfigError, advice
     from nvmf.target.administration import Administration, Source
 
@@ -81,6 +96,7 @@ def serve(args: argparse.Namespace) -> int:
         administration = Administration(server, source)
         rpc: RpcSocket | None = None
         reloading: asyncio.Task[None] | None = None
+        telling = asyncio.create_task(_tell(output))
         try:
             # Before the ports: who sees them open may ask at once.
             rpc = await _listen(administration, args.rpc_socket)
@@ -100,6 +116,7 @@ def serve(args: argparse.Namespace) -> int:
         except asyncio.CancelledError:
             pass
         finally:
+            telling.cancel()
             if reloading is not None:
                 reloading.cancel()
             if rpc is not None:
@@ -135,6 +152,15 @@ async def _listen(administration: Administration, path: str | None) -> RpcSocket
         log.warning("%s", error)
         return None
     return rpc
+
+
+async def _tell(output: LogOutput) -> None:
+    """Say from time to time what the log has left out."""
+    from nvmf.target.logs import TELL_EVERY
+
+    while True:
+        await asyncio.sleep(TELL_EVERY)
+        output.tell()
 
 
 async def _reload(administration: Administration, again: asyncio.Event) -> None:

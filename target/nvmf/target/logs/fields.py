@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What a line of the log is about, beside its words: peer, host, subsystem, controller, queue.
+
+A line that names a queue, a controller or a refusal among its arguments has their fields by that;
+others say them with extra=.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from nvmf.spec.cm import CmRejectError
+from nvmf.spec.status import StatusError, status_name
+from nvmf.target.controller import Controller
+from nvmf.target.ports import where
+from nvmf.target.queue import Queue
+
+NAMES = ("peer", "hostnqn", "subnqn", "cntlid", "qid", "nsid", "status")
+"""In the order in which they are written."""
+
+
+def fields_of(record: logging.LogRecord) -> dict[str, Any]:
+    """Those that the line has."""
+    found: dict[str, Any] = {}
+    for argument in record.args if isinstance(record.args, tuple) else ():
+        match argument:
+            case Queue():
+                found |= _of_queue(argument)
+            case Controller():
+                found |= _of_queue(argument.admin)
+                del found["qid"]
+            case StatusError():
+                found["status"] = status_name(argument.code)
+            case CmRejectError():
+                found["status"] = argument.status.title
+    found |= {name: record.__dict__[name] for name in NAMES if name in record.__dict__}
+    return {name: found[name] for name in NAMES if name in found}
+
+
+def _of_queue(queue: Queue) -> dict[str, Any]:
+    found: dict[str, Any] = {"peer": where(queue.peer), "qid": queue.qid}
+    controller = queue.controller
+    if controller is not None:
+        found["hostnqn"] = controller.hostnqn
+        found["subnqn"] = controller.subsystem.nqn
+        found["cntlid"] = controller.cntlid
+    return found
