@@ -102,8 +102,10 @@ async def main(namespaces: int, count: int) -> None:
                 _, took = await asyncio.to_thread(ask, served, "target_get_tree")
                 print(f"ls: {took:.3f} s")
             for _ in range(3):
+                cpu = served.cpu_seconds
                 lines, took = await asyncio.to_thread(scrape, served)
-                print(f"scrape ({lines} lines): {took:.3f} s")
+                cpu = served.cpu_seconds - cpu
+                print(f"scrape ({lines} lines): {took:.3f} s, of the processor {cpu:.2f} s")
             for one in connected:
                 await one.close()
 

@@ -55,7 +55,10 @@ def _namespaces(
     *parts: tuple[Labels, str],
     rare: tuple[tuple[Labels, str], ...] = (),
 ) -> Callable[[Source], Iterable[Point]]:
-    """A counter of each namespace, or several with a label that tells them apart."""
+    """A counter of each namespace, or several with a label that tells them apart.
+
+    rare: those that are left out as long as they are zero; a scrape has a line for each.
+    """
 
     def points(source: Source) -> Iterator[Point]:
         for one in source.sample.namespaces:
@@ -152,14 +155,14 @@ FAMILIES = (
     Family(
         "nvmeof_namespace_throttled",
         "counter",
-        "Commands that waited because the namespace is limited.",
-        _namespaces(({}, "throttled")),
+        "Commands that waited because the namespace is limited, once there was one.",
+        _namespaces(rare=(({}, "throttled"),)),
     ),
     Family(
         "nvmeof_namespace_reservation_conflicts",
         "counter",
-        "Commands that a reservation kept from running.",
-        _namespaces(({}, "reservation_conflicts")),
+        "Commands that a reservation kept from running, once there was one.",
+        _namespaces(rare=(({}, "reservation_conflicts"),)),
     ),
     Family(
         "nvmeof_namespace_size_bytes",
