@@ -157,6 +157,13 @@ def test_event_and_counts() -> None:
     count, groups = decode_ana_log(page)
     assert count == 2
     assert groups == [AnaGroup(1, AnaState.INACCESSIBLE, 1, (1,))]
+    largest = ana_log_size(identify.nanagrpid, identify.mnan)
+    for offset in range(0, largest, 4096):  # in pieces, up to what it may be at most
+        length = min(4096, largest - offset)
+        sqe = commands.get_log_page(LogId.ANA, length, offset=offset)
+        piece = bench.do(admin, sqe, length=length)
+        assert piece.status == 0
+        assert piece.data == (page if not offset else b"").ljust(length, b"\0")
     only = bench.do(admin, commands.get_log_page(LogId.ANA, 64, lsp=1), length=64).data
     assert decode_ana_log(only)[1] == [AnaGroup(1, AnaState.INACCESSIBLE, 1)]
     assert controller.gates.get(1).write == Status.ANA_INACCESSIBLE

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
+from nvmf.spec.ana import MAX_GROUP, ana_log_size
 from nvmf.spec.identify import IDENTIFY_SIZE
 from nvmf.spec.logs import (
     ERROR_ENTRY_SIZE,
@@ -119,7 +120,9 @@ def _nvme_mi(controller: Controller, request: Request, log: LogRequest) -> bytes
 
 
 def _ana(controller: Controller, request: Request, log: LogRequest) -> bytes:
-    return controller.subsystem.ana.log_page(controller, only_groups=bool(log.lsp & _RGO))
+    page = controller.subsystem.ana.log_page(controller, only_groups=bool(log.lsp & _RGO))
+    # Hosts read as much as Identify says that it may be, in pieces (nvme-cli), whatever is there.
+    return page.ljust(ana_log_size(MAX_GROUP, controller.subsystem.max_namespaces), b"\0")
 
 
 def _reservation_notification(controller: Controller, request: Request, log: LogRequest) -> bytes:
