@@ -6,6 +6,7 @@
         await disk.write(0, bytes(4096))
         await disk.flush()
 
+connect_multipath() takes several ports of one subsystem, of which any may fail.
 nvmf.initiator.sync has the same for scripts without asyncio.  With backend="kernel" Linux's own
 nvme-rdma connects instead, and its block devices move the data: AnyController and AnyNamespace are
 what both have.
@@ -24,6 +25,7 @@ from nvmf.initiator.discovery import discover, discovery_log
 from nvmf.initiator.errors import AuthenticationError, ConnectError, ConnectionLost, NvmeError
 from nvmf.initiator.interface import AnyController, AnyNamespace
 from nvmf.initiator.kernel.errors import KernelError
+from nvmf.initiator.multipath import Subsystem, connect_multipath, find_paths
 from nvmf.initiator.namespace import Namespace
 from nvmf.initiator.options import Backend, ConnectOptions
 from nvmf.initiator.referrals import FoundLog, discover_all
@@ -48,12 +50,15 @@ __all__ = [
     "NvmeError",
     "Outcome",
     "State",
+    "Subsystem",
     "TransportId",
     "connect",
     "connect_all",
+    "connect_multipath",
     "discover",
     "discover_all",
     "discovery_log",
+    "find_paths",
     "watch",
 ]
 

@@ -9,11 +9,10 @@ again, as the kernel does.  After ctrl_loss_tmo all fail with ConnectionLost.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from enum import Enum
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Self, TypeVar
 
 from nvmf.engine import EngineError, HostMemory
 from nvmf.initiator.admin import Admin
@@ -22,13 +21,13 @@ from nvmf.initiator.errors import ConnectionLost, NvmeError, QueueLost
 from nvmf.initiator.namespace import Namespace
 from nvmf.initiator.options import ConnectOptions
 from nvmf.initiator.queue import Data
+from nvmf.initiator.retry import MAX_RETRIES, RETRIED
 from nvmf.initiator.session import Lost, Session
 from nvmf.initiator.transport_id import TransportId
 from nvmf.initiator.upkeep import async_events, keep_alive
 from nvmf.spec.features import AsyncEvent, EventType, Notice
-from nvmf.spec.identify import IdentifyController, IdentifyNamespace, decode_descriptors
-from nvmf.spec.identify_ns import NamespaceIds
-from nvmf.spec.opcodes import Cns, Csi, LogId
+from nvmf.spec.identify import IdentifyController
+from nvmf.spec.opcodes import LogId
 from nvmf.spec.properties import Version
 from nvmf.spec.status import CODE_MASK, DNR, Status, StatusError
 
@@ -38,24 +37,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-MAX_RETRIES = 5
-"""Of a command that the controller ended with a status that may pass (nvme_core.max_retries)."""
-RETRIED = frozenset(
-    {
-        Status.ABORT_REQUESTED,
-        Status.ABORTED_SQ_DELETION,
-        Status.COMMAND_INTERRUPTED,
-        Status.TRANSIENT_TRANSPORT_ERROR,
-        Status.ADMIN_MEDIA_NOT_READY,
-        Status.NAMESPACE_NOT_READY,
-        Status.INTERNAL_PATH_ERROR,
-        Status.ANA_TRANSITION,
-        Status.CONTROLLER_PATHING_ERROR,
-        Status.HOST_PATHING_ERROR,
-        Status.ABORTED_BY_HOST,
-    }
-)
-_LOG_LENGTH = {LogId.ERROR: 64, LogId.SMART: 512, LogId.CHANGED_NAMESPACES: 4096}
+_LOG_LENGTH = {LogId.ERROR: 64, LogId.SMART: 512, LogId.CHANGED_NAMESPACES: 4096, LogId.ANA: 16}
 
 
 class State(Enum):
@@ -70,6 +52,8 @@ class State(Enum):
 
 class Controller:
     """A connected controller: make it with connect()."""
+
+    _retried: frozenset[int] = RETRIED
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -87,7 +71,7 @@ class Controller:
         """How often the connection was made anew."""
 
     @classmethod
-    async def open(cls, where: TransportId, options: ConnectOptions) -> Controller:
+    async def open(cls, where: TransportId, options: ConnectOptions) -> Self:
         """Connect; raises as attach.first_session() does."""
         session = await first_session(where, options)
         controller = cls(session)
@@ -200,7 +184,7 @@ class Controller:
             if not done.status:
                 return
             code = done.status & CODE_MASK
-            if done.status & DNR or retries == MAX_RETRIES or code not in RETRIED:
+            if done.status & DNR or retries == MAX_RETRIES or code not in self._retried:
                 raise NvmeError.of(
                     name, done.status, dw0=done.dw0, io=True, nsid=nsid, lba=lba, blocks=blocks
                 )
@@ -268,6 +252,10 @@ class Controller:
         """
         await self.with_admin(lambda _: self._session.reauthenticate())
 
+    def _announce(self) -> None:
+        """Wake who waits for another state."""
+        self._changed.set()
+
     async def _live(self) -> Session:
         while self.state is not State.LIVE:
             if self._state in (State.LOST, State.CLOSED):
@@ -281,16 +269,7 @@ class Controller:
     async def _load_namespaces(self, session: Session) -> None:
         if session.is_discovery:
             return
-        found: dict[int, tuple[IdentifyNamespace, NamespaceIds]] = {}
-        for nsid in await session.admin.active_namespaces():
-            info = IdentifyNamespace.decode(await session.admin.identify(Cns.NAMESPACE, nsid))
-            ids = NamespaceIds()
-            with contextlib.suppress(StatusError):  # optional before NVMe 1.3
-                ids = decode_descriptors(
-                    await session.admin.identify(Cns.NAMESPACE_DESCRIPTORS, nsid)
-                )
-            if info.nsze and ids.csi in (None, Csi.NVM):
-                found[nsid] = info, ids
+        found = await session.admin.namespaces()
         for nsid in self._namespaces.keys() - found.keys():
             del self._namespaces[nsid]
         for nsid, (info, ids) in found.items():
@@ -299,12 +278,16 @@ class Controller:
             else:
                 self._namespaces[nsid] = Namespace(self, self._pool, nsid, info, ids)
 
+    async def _read_about(self, session: Session, event: AsyncEvent) -> None:
+        """Read the log page of an event, which allows the next one of its kind."""
+        if event.lid in _LOG_LENGTH:
+            await session.admin.log_page(event.lid, _LOG_LENGTH[LogId(event.lid)])
+
     async def _on_event(self, session: Session, event: AsyncEvent) -> None:
         log.info("%s: asynchronous event %s", self.where.subnqn, event)
         notice = event.type == EventType.NOTICE
         try:
-            if event.lid in _LOG_LENGTH:  # reading it allows the next event of its kind
-                await session.admin.log_page(event.lid, _LOG_LENGTH[LogId(event.lid)])
+            await self._read_about(session, event)
             if notice and event.info == Notice.NAMESPACE_ATTRIBUTE_CHANGED:
                 await self._load_namespaces(session)
         except NvmeError as error:
@@ -340,14 +323,14 @@ class Controller:
             if session is None:
                 log.error("%s", self._why)
                 self._state = State.LOST
-                self._changed.set()
+                self._announce()
                 return
             self._session = session
             self._since = asyncio.get_running_loop().time()
             self._state = State.LIVE
             self.reconnects += 1
             self._begin_upkeep()
-            self._changed.set()
+            self._announce()
             log.warning("%s: connected again", self.where.subnqn)
 
     async def _reconnect(self, lost: Lost) -> Session | None:
@@ -393,7 +376,7 @@ class Controller:
             live = self.state is State.LIVE
             self._state = State.CLOSED
             self._why = "the controller was closed"
-            self._changed.set()
+            self._announce()
             self._closing = asyncio.create_task(self._close(live))
         await asyncio.shield(self._closing)
 

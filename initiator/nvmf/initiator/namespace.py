@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING
 
 from nvmf.engine import HostMemory
 from nvmf.initiator.buffers import LARGEST, BufferPool
-from nvmf.initiator.pieces import WIDTH, Piece, groups, pipeline, split
+from nvmf.initiator.geometry import Geometry
+from nvmf.initiator.pieces import Piece, groups, split, transfer
 from nvmf.initiator.queue import Data
 from nvmf.initiator.reservations import Reservations
 from nvmf.spec import commands
@@ -30,12 +31,10 @@ if TYPE_CHECKING:
 
     from nvmf.initiator.controller import Controller
 
-_EXTENDED_LBA = 0x10
-"""FLBAS bit 4: metadata goes at the end of each block."""
 _MAX_RANGE = 0xFFFFFFFF
 
 
-class Namespace:
+class Namespace(Geometry):
     """An active namespace of a controller: see Controller.namespaces."""
 
     def __init__(
@@ -46,37 +45,9 @@ class Namespace:
         info: IdentifyNamespace,
         ids: NamespaceIds,
     ) -> None:
+        super().__init__(nsid, info, ids)
         self._controller = controller
         self._pool = pool
-        self.nsid = nsid
-        self.info = info
-        """Identify Namespace, as it was last read."""
-        self.ids = ids
-        """EUI64, NGUID, UUID and command set, as far as the controller gives them."""
-
-    def __repr__(self) -> str:
-        return f"<Namespace {self.nsid} of {self.blocks} blocks of {self.block_size} bytes>"
-
-    @property
-    def block_size(self) -> int:
-        """Bytes of a logical block; ValueError for a format that this client does not move."""
-        info = self.info
-        if not info.block_size or (info.flbas & _EXTENDED_LBA and info.metadata_size):
-            raise ValueError(
-                f"namespace {self.nsid} has a format that this client does not move: FLBAS "
-                f"{info.flbas:#x}, {info.metadata_size} bytes of metadata a block"
-            )
-        return info.block_size
-
-    @property
-    def blocks(self) -> int:
-        """Logical blocks (NSZE)."""
-        return self.info.nsze
-
-    @property
-    def size(self) -> int:
-        """Bytes."""
-        return self.blocks * self.block_size
 
     # ---- data ----
 
@@ -231,23 +202,6 @@ class Namespace:
 
     # ---- how ----
 
-    def _length(self, lba: int, blocks: int) -> int:
-        """Bytes of blocks; ValueError for a range that cannot be."""
-        if lba < 0 or blocks < 0 or lba + blocks > 1 << 64:
-            raise ValueError(f"there is no range of {blocks} blocks at LBA {lba}")
-        return blocks * self.block_size
-
-    def _blocks(self, lba: int, length: int) -> int:
-        """Blocks of a buffer; ValueError where it is not whole blocks."""
-        blocks, rest = divmod(length, self.block_size)
-        if rest:
-            raise ValueError(
-                f"{length} bytes are not whole blocks of {self.block_size} bytes of namespace "
-                f"{self.nsid}"
-            )
-        self._length(lba, blocks)
-        return blocks
-
     def _limit(self, most: int) -> int:
         """Blocks of one command that transfers at most most bytes."""
         limit = min(self._controller.max_transfer, most) // self.block_size
@@ -271,18 +225,7 @@ class Namespace:
         await self._controller.execute_io(sqe, name, data, nsid=self.nsid, lba=lba, blocks=blocks)
 
     async def _each(self, lba: int, blocks: int, limit: int, step: _Step) -> None:
-        if lba + blocks > self.blocks and blocks > limit:
-            # Behind the end, as far as is known: the controller refuses the last piece, and then
-            # nothing of the others was done.  Or it has grown, and takes it.
-            last = (blocks - 1) // limit * limit
-            await step(Piece(lba + last, blocks - last, last * self.block_size))
-            blocks = last
-        pieces = split(lba, blocks, limit, self.block_size)
-        count = -(-blocks // limit)
-        if count == 1:
-            await step(next(pieces))
-        elif count:
-            await pipeline(pieces, step, min(count, WIDTH))
+        await transfer(lba, blocks, limit, self.block_size, self.blocks, step)
 
     async def _send(self, build: _Build, name: str, lba: int, data: Buffer | HostMemory) -> None:
         registered = _registered(data)

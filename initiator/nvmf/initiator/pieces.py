@@ -59,3 +59,26 @@ async def pipeline(
         for worker in workers:
             worker.cancel()
         await asyncio.gather(*workers, return_exceptions=True)
+
+
+async def transfer(
+    lba: int,
+    blocks: int,
+    limit: int,
+    block_size: int,
+    end: int,
+    step: Callable[[Piece], Awaitable[None]],
+) -> None:
+    """Do step for pieces of at most limit blocks of a range of a namespace of end blocks."""
+    if lba + blocks > end and blocks > limit:
+        # Behind the end, as far as is known: the controller refuses the last piece, and then
+        # nothing of the others was done.  Or it has grown, and takes it.
+        last = (blocks - 1) // limit * limit
+        await step(Piece(lba + last, blocks - last, last * block_size))
+        blocks = last
+    pieces = split(lba, blocks, limit, block_size)
+    count = -(-blocks // limit)
+    if count == 1:
+        await step(next(pieces))
+    elif count:
+        await pipeline(pieces, step, min(count, WIDTH))

@@ -23,6 +23,9 @@ from nvmf.initiator.controller import State
 from nvmf.initiator.discovery import discover as async_discover
 from nvmf.initiator.errors import ConnectionLost
 from nvmf.initiator.interface import AnyController, AnyMemory, AnyNamespace
+from nvmf.initiator.multipath import Policy, Subsystem
+from nvmf.initiator.multipath import connect_multipath as async_connect_multipath
+from nvmf.initiator.multipath import find_paths as async_find_paths
 from nvmf.initiator.options import ConnectOptions
 from nvmf.initiator.transport_id import TransportId
 from nvmf.spec.fabrics import DiscoveryEntry
@@ -251,6 +254,35 @@ def connect(
     except BaseException:
         loop.close()
         raise
+
+
+def connect_multipath(
+    paths: Iterable[str | TransportId],
+    options: ConnectOptions | None = None,
+    /,
+    *,
+    policy: Policy = "numa",
+    **changes: Any,
+) -> Controller:
+    """Connect by several ports: see nvmf.initiator.multipath.connect_multipath."""
+    connecting = async_connect_multipath(paths, options, policy=policy, **changes)
+
+    async def connected() -> Subsystem:
+        return await connecting
+
+    loop = _Loop()
+    try:
+        return Controller(loop, loop.call(connected()))
+    except BaseException:
+        loop.close()
+        raise
+
+
+def find_paths(
+    where: str | TransportId, options: ConnectOptions | None = None, /, **changes: Any
+) -> list[TransportId]:
+    """The ports of a subsystem: see nvmf.initiator.multipath.find_paths."""
+    return asyncio.run(async_find_paths(where, options, **changes))
 
 
 def discover(

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Multipath: one subsystem by several ports, and a path that is lost is none of the caller's cares.
+
+    paths = await find_paths("nvme+rdma://host:4420/nqn.2026-01.example:disk")
+    async with connect_multipath(paths, policy="round-robin") as subsystem:
+        await subsystem.namespace(1).write(0, bytes(4096))
+
+What waits, what fails, and what a command that is sent again may mean: see paths.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable
+from types import TracebackType
+from typing import Any
+
+from nvmf.initiator.multipath.discovery import find_paths
+from nvmf.initiator.multipath.namespace import MultipathNamespace
+from nvmf.initiator.multipath.path import Path
+from nvmf.initiator.multipath.policy import Policy, chooser
+from nvmf.initiator.multipath.subsystem import Place, Subsystem, places_of
+from nvmf.initiator.options import ConnectOptions
+from nvmf.initiator.transport_id import TransportId
+
+__all__ = [
+    "MultipathNamespace",
+    "Path",
+    "Policy",
+    "Subsystem",
+    "connect_multipath",
+    "find_paths",
+]
+
+
+class _Connecting:
+    """What connect_multipath() gives: await it, or enter it."""
+
+    def __init__(self, places: list[Place], options: ConnectOptions, policy: str) -> None:
+        self._places = places
+        self._options = options
+        self._policy = policy
+        self._subsystem: Subsystem | None = None
+
+    def __await__(self) -> Generator[Any, None, Subsystem]:
+        return Subsystem.open(self._places, self._options, self._policy).__await__()
+
+    async def __aenter__(self) -> Subsystem:
+        self._subsystem = await self
+        return self._subsystem
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        where: TracebackType | None,
+    ) -> None:
+        if self._subsystem is not None:
+            await self._subsystem.close()
+
+
+def connect_multipath(
+    paths: Iterable[str | TransportId],
+    options: ConnectOptions | None = None,
+    /,
+    *,
+    policy: Policy = "numa",
+    **changes: Any,
+) -> _Connecting:
+    """Connect to a subsystem by several ports: enter it, or await and close() it.
+
+    paths are URLs or TransportIds of one NQN, the nearest first; find_paths() has those of a
+    discovery log.  Options are those of connect(), for every path.  A path that cannot be reached
+    now is tried again, as one that was lost is.
+
+    Raises ValueError for what is written wrongly; what connect() raises where no path can be
+    reached; ConnectionLost where the paths lead to different namespaces.
+    """
+    if isinstance(paths, str):
+        raise ValueError("paths is a list of URLs: find_paths() makes one of a single URL")
+    wanted = (options or ConnectOptions()).with_options(changes)
+    chooser(policy)
+    return _Connecting(places_of(paths, wanted, changes), wanted, policy)

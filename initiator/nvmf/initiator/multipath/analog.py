@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Reading the Asymmetric Namespace Access log page of a session (Base 2.0, 5.16.1.13)."""
+
+from __future__ import annotations
+
+from nvmf.initiator.buffers import LARGEST
+from nvmf.initiator.errors import ConnectionLost
+from nvmf.initiator.session import Session
+from nvmf.spec.ana import AnaGroup, AnaState, ana_log_size, decode_ana_log
+from nvmf.spec.opcodes import LogId
+
+TRIES = 10
+"""How often a log that changes under the reader is read again."""
+_MAX_NAMESPACES = 1 << 16
+"""Whose log is read; NN alone may be any number."""
+_HEAD = 16
+
+
+async def read_ana(session: Session) -> list[AnaGroup]:
+    """The groups, of one moment.  Its event may come again from then on.
+
+    Raises NvmeError, QueueLost, DecodeError, and ConnectionLost where the log never rests.
+    """
+    identify = session.identify
+    namespaces = min(identify.mnan or identify.nn, _MAX_NAMESPACES)
+    size = ana_log_size(identify.nanagrpid, namespaces)
+    chunk = min(LARGEST, session.max_transfer)
+    if size <= chunk:
+        return decode_ana_log(await session.admin.log_page(LogId.ANA, size, chunk=chunk))[1]
+    for _ in range(TRIES):
+        data = await session.admin.log_page(LogId.ANA, size, rae=True, chunk=chunk)
+        # The last reading lets the event come again: what changes behind it will be told.
+        head = await session.admin.log_page(LogId.ANA, _HEAD)
+        if head[:8] == data[:8]:  # the change count
+            return decode_ana_log(data)[1]
+    raise ConnectionLost(f"the ANA log page changed under each of {TRIES} readings")
+
+
+def states(groups: list[AnaGroup]) -> dict[int, AnaState]:
+    """NSID to state; what has a state that is none is left out, and so not used."""
+    known = set(AnaState)
+    return {nsid: AnaState(one.state) for one in groups for nsid in one.nsids if one.state in known}

@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The controller at the end of one path: it fails commands rather than keep them, and knows ANA.
+
+A command whose connection is lost ends with QueueLost once the queue is torn down and nothing can
+move into or out of its buffer any more; then it may go by another path.  The controller reconnects
+meanwhile as any other does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+
+from nvmf.initiator.controller import Controller
+from nvmf.initiator.errors import ConnectionLost, QueueLost
+from nvmf.initiator.multipath.analog import read_ana, states
+from nvmf.initiator.namespace import Namespace
+from nvmf.initiator.retry import RETRIED, is_path_error
+from nvmf.initiator.session import Session
+from nvmf.spec.ana import AnaState
+from nvmf.spec.features import AsyncEvent
+from nvmf.spec.identify import Cmic
+from nvmf.spec.opcodes import LogId
+from nvmf.spec.status import CODE_MASK, StatusError
+
+_ANA = frozenset(state.status for state in AnaState if state.status is not None)
+
+
+def is_ana_error(status: int) -> bool:
+    """Whether a status tells of an ANA state."""
+    return status & CODE_MASK in _ANA
+
+
+class PathController(Controller):
+    """A controller that is one of several paths."""
+
+    _retried = frozenset(code for code in RETRIED if not is_path_error(code))
+
+    def __init__(self, session: Session) -> None:
+        super().__init__(session)
+        self.on_change: Callable[[], None] = lambda: None
+        """Called after its state, its namespaces or their ANA states may have changed."""
+        self._states: dict[int, AnaState] | None = None
+        """None: it has no ANA, and all is optimized."""
+        self._doubted: set[int] = set()
+        self._reading: asyncio.Task[None] | None = None
+        self._transition: asyncio.TimerHandle | None = None
+
+    @property
+    def why(self) -> str:
+        """Why it is lost or closed; "" before."""
+        return self._why
+
+    def find(self, nsid: int) -> Namespace | None:
+        """A namespace, if there is one."""
+        return self._namespaces.get(nsid)
+
+    def ana(self, nsid: int) -> AnaState | None:
+        """The ANA state of a namespace; None while it is not known."""
+        if self._states is None:
+            return AnaState.OPTIMIZED
+        return None if nsid in self._doubted else self._states.get(nsid)
+
+    def doubt(self, nsid: int) -> bool:
+        """A command met another state than the one known: ask, and do not use it until then.
+
+        False where there is no ANA to ask.
+        """
+        if self._states is None:
+            return False
+        self._doubted.add(nsid)
+        if self._reading is None or self._reading.done():
+            self._reading = asyncio.create_task(self._read_again(self._session))
+        return True
+
+    # ---- what it does otherwise than a controller that is alone ----
+
+    async def _live(self) -> Session:
+        raise QueueLost(self._why or f"the connection to {self.where.endpoint} is being made anew")
+
+    def _announce(self) -> None:
+        super()._announce()
+        self.on_change()
+
+    async def _load_namespaces(self, session: Session) -> None:
+        await super()._load_namespaces(session)
+        await self._load_states(session)
+
+    async def _read_about(self, session: Session, event: AsyncEvent) -> None:
+        if event.lid == LogId.ANA:
+            await self._load_states(session)
+        else:
+            await super()._read_about(session, event)
+
+    async def _end_upkeep(self) -> None:
+        self._watch(self._session, changing=False)
+        if self._reading is not None:
+            self._reading.cancel()
+            await asyncio.gather(self._reading, return_exceptions=True)
+        await super()._end_upkeep()
+
+    # ---- ANA ----
+
+    async def _read_again(self, session: Session) -> None:
+        with contextlib.suppress(ConnectionLost):
+            await self._load_states(session)
+
+    async def _load_states(self, session: Session) -> None:
+        """Read the log page.  A controller that does not tell is connected anew."""
+        if session.identify.cmic & Cmic.ANA:
+            try:
+                groups = await read_ana(session)
+            except QueueLost:
+                raise
+            except (StatusError, ConnectionLost) as error:
+                reason = f"its ANA log page cannot be read: {error}"
+                session.lose(reason)
+                raise QueueLost(reason) from None
+            self._states = states(groups)
+            self._watch(session, changing=AnaState.CHANGE in {one.state for one in groups})
+        else:
+            self._states = None
+        self._doubted.clear()
+        self.on_change()
+
+    def _watch(self, session: Session, *, changing: bool) -> None:
+        """A state Change lasts for ANATT at most; twice that, as Linux has it, and it is lost."""
+        if self._transition is not None:
+            self._transition.cancel()
+            self._transition = None
+        if changing:
+            seconds = 2 * max(session.identify.anatt, 1)
+            reason = f"an ANA group was in the state Change for {seconds} s, twice its ANATT"
+            loop = asyncio.get_running_loop()
+            self._transition = loop.call_later(seconds, session.lose, reason)

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The other ports of a subsystem, by discovery."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from dataclasses import replace
+from typing import Any
+
+from nvmf.initiator.discovery import address_key, discover, place_of
+from nvmf.initiator.errors import ConnectionLost
+from nvmf.initiator.options import ConnectOptions
+from nvmf.initiator.transport_id import TransportId
+from nvmf.spec.fabrics import SubsystemType
+
+
+async def find_paths(
+    where: str | TransportId, options: ConnectOptions | None = None, /, **changes: Any
+) -> list[TransportId]:
+    """The ports that the discovery log of a port names for its subsystem, that port first.
+
+    Each has the options of the URL.  Raises as discover() does, ValueError where the URL names no
+    subsystem, and ConnectionLost where the log does not have it.
+    """
+    place = TransportId.of(where)
+    if place.is_discovery:
+        raise ValueError(f"{where}: the URL names the subsystem whose ports are looked for")
+    asking = (options or ConnectOptions()).with_options({**place.options, **changes, "kato": 0})
+    found = [place]
+    seen = {address_key(each) for each in await _resolved(place)} | {address_key(place)}
+    known = False
+    for entry in await discover(replace(place, options={}), asking):
+        if entry.subtype != SubsystemType.NVME or entry.subnqn != place.subnqn:
+            continue
+        known = True
+        try:
+            port = replace(place_of(entry), options=place.options)
+        except ValueError:
+            continue  # of another transport
+        if address_key(port) not in seen:
+            seen.add(address_key(port))
+            found.append(port)
+    if not known:
+        raise ConnectionLost(
+            f"the discovery log at {place.endpoint} has no {place.subnqn} for this host; see "
+            "discover for what it has"
+        )
+    return found
+
+
+async def _resolved(place: TransportId) -> list[TransportId]:
+    """The same port, by its numeric addresses."""
+    try:
+        found = await asyncio.get_running_loop().getaddrinfo(
+            place.traddr, int(place.trsvcid), type=socket.SOCK_STREAM
+        )
+    except OSError:
+        return []
+    return [replace(place, traddr=str(address[0])) for *_, address in found]

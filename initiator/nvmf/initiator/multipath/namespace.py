@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Blocks of one namespace, by whichever path is best at the moment.
+
+The methods are those of nvmf.initiator.Namespace, and so are the errors.  Long transfers are split
+before a path is chosen, so that a policy spreads their pieces, and only the pieces that met a path
+which was lost are sent again.  Data is copied through buffers of the path that it takes: what is
+registered belongs to one device, and two paths may lie on two.  What may not be sent twice,
+reservations and compare_and_write(), is done by one path: Path.namespace(nsid) has them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+from typing import TYPE_CHECKING
+
+from nvmf.engine import HostMemory
+from nvmf.initiator.buffers import LARGEST
+from nvmf.initiator.geometry import Geometry
+from nvmf.initiator.kernel.memory import bytes_of
+from nvmf.initiator.multipath.identity import Identity
+from nvmf.initiator.namespace import Namespace
+from nvmf.initiator.pieces import Piece, transfer
+from nvmf.spec.commands import MAX_BLOCKS
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+    from nvmf.initiator.multipath.paths import Paths
+
+
+class MultipathNamespace(Geometry):
+    """A namespace of a subsystem: see Subsystem.namespaces."""
+
+    def __init__(self, paths: Paths, first: Namespace) -> None:
+        super().__init__(first.nsid, first.info, first.ids)
+        self._paths = paths
+        self.identity = Identity.of(first)
+        """What every path has to lead to."""
+        self.last = -1
+        """The number of the path that was chosen last."""
+
+    # ---- data ----
+
+    async def read(self, lba: int, blocks: int, *, fua: bool = False) -> bytes:
+        """The bytes of blocks logical blocks from lba on."""
+        into = bytearray(self._length(lba, blocks))
+        await self.readinto(lba, into, fua=fua)
+        return bytes(into)
+
+    async def readinto(self, lba: int, buffer: Buffer, *, fua: bool = False) -> int:
+        """Fill a writable buffer of whole blocks from lba on; its length in bytes."""
+        with _plain(buffer) as view:
+            if view.readonly:
+                raise ValueError("a buffer to read into is writable")
+
+            async def piece(path: Namespace, first: int, part: memoryview) -> None:
+                await path.readinto(first, part, fua=fua)
+
+            await self._move(lba, view, piece)
+            return len(view)
+
+    async def write(self, lba: int, data: Buffer, *, fua: bool = False) -> None:
+        """Write whole blocks of data from lba on.  fua: each is stable before it completes."""
+
+        async def piece(path: Namespace, first: int, part: memoryview) -> None:
+            await path.write(first, part, fua=fua)
+
+        with _plain(data) as view:
+            await self._move(lba, view, piece)
+
+    async def compare(self, lba: int, data: Buffer) -> None:
+        """Compare blocks with data: NvmeError (Compare Failure) where they differ."""
+
+        async def piece(path: Namespace, first: int, part: memoryview) -> None:
+            await path.compare(first, part)
+
+        with _plain(data) as view:
+            await self._move(lba, view, piece)
+
+    # ---- without data ----
+
+    async def flush(self) -> None:
+        """Make stable what was completed before, by whatever path."""
+        await self._run(lambda path: path.flush())
+
+    async def write_zeroes(
+        self, lba: int, blocks: int, *, deallocate: bool = False, fua: bool = False
+    ) -> None:
+        """Set blocks to zeroes; deallocate: the controller may free them for it."""
+        await self._run(lambda path: path.write_zeroes(lba, blocks, deallocate=deallocate, fua=fua))
+
+    async def verify(self, lba: int, blocks: int) -> None:
+        """Have the controller read blocks without sending them: NvmeError where it cannot."""
+        await self._run(lambda path: path.verify(lba, blocks))
+
+    async def deallocate(self, ranges: Iterable[tuple[int, int]]) -> None:
+        """Tell that the data of (first block, blocks) ranges is needed no more."""
+        found = list(ranges)
+        await self._run(lambda path: path.deallocate(found))
+
+    # ---- how ----
+
+    async def _run(self, work: Callable[[Namespace], Awaitable[None]]) -> None:
+        await self._paths.run(self, work)
+
+    async def _move(self, lba: int, view: memoryview, piece: _Piecewise) -> None:
+        size = self.block_size
+        most = min(self._paths.max_transfer, LARGEST) // size
+
+        async def step(of: Piece) -> None:
+            with view[of.offset : of.offset + of.blocks * size] as part:
+                await self._run(lambda path: piece(path, of.lba, part))
+
+        limit = min(max(most, 1), MAX_BLOCKS)
+        await transfer(lba, self._blocks(lba, len(view)), limit, size, self.blocks, step)
+
+
+if TYPE_CHECKING:
+    _Piecewise = Callable[[Namespace, int, memoryview], Awaitable[None]]
+
+
+def _plain(buffer: Buffer) -> memoryview:
+    """A buffer as bytes; ValueError for one that is registered with the device of one path."""
+    view = bytes_of(buffer)
+    if isinstance(view.obj, HostMemory):
+        view.release()
+        raise ValueError(
+            "the buffer is registered memory of one path's controller, and the other paths cannot "
+            "reach it: give any other buffer, or one of Subsystem.alloc()"
+        )
+    return view

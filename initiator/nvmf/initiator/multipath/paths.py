@@ -1,0 +1,278 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The paths to a subsystem: which there are, to which namespaces, and which one a command takes.
+
+Owned by one asyncio loop.  A command goes by the path that the policy chooses among those whose ANA
+state is best.  Where that path is lost under it, or answers with a path related status (SCT 3h), it
+goes by another one, and the caller hears nothing of it.  While no path is usable but one is being
+connected anew, or is there in another ANA state, commands wait; once every path is past its
+ctrl_loss_tmo they fail with ConnectionLost.
+
+A command that is sent again may be executed twice: the target may have done it, or have it in its
+hands still, when the connection ended.  It goes elsewhere only after this end of the old connection
+is torn down, so that nothing moves into or out of its buffer any more.  But, as with Linux, a
+target that keeps the first copy for longer than that may apply it late, over what the caller has
+written there meanwhile: Command Quiesce Time (Base 2.1) says for how long, and no host waits yet.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeVar
+
+from nvmf.initiator.buffers import LARGEST
+from nvmf.initiator.controller import State
+from nvmf.initiator.errors import ConnectionLost, NvmeError
+from nvmf.initiator.multipath.controller import PathController, is_ana_error
+from nvmf.initiator.multipath.identity import Identity
+from nvmf.initiator.multipath.namespace import MultipathNamespace
+from nvmf.initiator.multipath.path import UNREACHED, Path
+from nvmf.initiator.multipath.policy import chooser, usable
+from nvmf.initiator.namespace import Namespace
+from nvmf.initiator.options import ConnectOptions
+from nvmf.initiator.retry import MAX_RETRIES, is_path_error
+from nvmf.initiator.transport_id import TransportId
+from nvmf.spec.identify import Cmic
+from nvmf.spec.status import DNR, Status
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+CLOSED = "the subsystem was closed"
+
+
+class Paths:
+    """The paths, the namespaces that they lead to, and the way of a command."""
+
+    def __init__(self, subnqn: str, policy: str) -> None:
+        self.subnqn = subnqn
+        self.policy = policy
+        self.paths: list[Path] = []
+        """In the order in which they were given."""
+        self._numbers = 0
+        self._heads: dict[int, MultipathNamespace] = {}
+        self._closed = False
+        self._changed = asyncio.Event()
+
+    @property
+    def policy(self) -> str:
+        """numa, round-robin or queue-depth; may be set at any time."""
+        return self._policy
+
+    @policy.setter
+    def policy(self, policy: str) -> None:
+        self._choose = chooser(policy)
+        self._policy = policy
+
+    # ---- paths ----
+
+    async def connect(self, places: Sequence[tuple[TransportId, ConnectOptions]]) -> None:
+        """Connect to all at once.
+
+        Where some cannot be reached they are tried again; where none can, the first error is
+        raised.  ConnectionLost where they do not lead to the same namespaces.
+        """
+        new = [
+            Path(number, where, options, self._survey)
+            for number, (where, options) in enumerate(places, self._numbers)
+        ]
+        self._numbers += len(new)
+        self.paths += new
+        try:
+            await self._connect(new)
+        except BaseException:
+            self.paths = [path for path in self.paths if path not in new]
+            self._survey()
+            await asyncio.gather(*(path.close() for path in new))
+            raise
+
+    async def _connect(self, new: list[Path]) -> None:
+        results = await asyncio.gather(*(path.open() for path in new), return_exceptions=True)
+        errors = [result for result in results if isinstance(result, BaseException)]
+        for error in errors:
+            if not isinstance(error, UNREACHED):
+                raise error
+        if errors and not any(path.controller for path in self.paths):
+            raise errors[0]
+        self._survey()
+        for path, result in zip(new, results, strict=True):
+            self._check(path)
+            if isinstance(result, Exception):
+                path.keep_trying(result)
+
+    def _check(self, path: Path) -> None:
+        for why in path.refused.values():
+            raise ConnectionLost(why)
+        if path.controller is None or len(self.paths) == 1:
+            return
+        if not path.controller.identify.cmic & Cmic.MULTI_CONTROLLER:
+            raise ConnectionLost(
+                f"{self.subnqn} at {path.where.endpoint} is no subsystem of several controllers "
+                "(CMIC): it has one path"
+            )
+
+    async def remove(self, path: Path) -> None:
+        """Disconnect a path; commands go by the others."""
+        self.paths.remove(path)
+        self._survey()
+        await path.close()
+        self._wake()
+
+    async def end(self) -> None:
+        """Disconnect all; what is in flight or waits fails."""
+        self._closed = True
+        self._wake()
+        await asyncio.gather(*(path.close() for path in self.paths))
+
+    # ---- namespaces ----
+
+    def _survey(self) -> None:
+        """Paths, namespaces or states may be others: look, and wake who waits."""
+        seen: dict[int, list[tuple[Path, Namespace]]] = {}
+        for path in self.paths:
+            for one in path.namespaces:
+                seen.setdefault(one.nsid, []).append((path, one))
+        for nsid in self._heads.keys() - seen.keys():
+            del self._heads[nsid]
+        for nsid, found in seen.items():
+            head = self._heads.get(nsid)
+            if head is None or not any(self._same(head, one) for _, one in found):
+                head = self._heads[nsid] = MultipathNamespace(self, found[0][1])
+            self._admit(head, found)
+        self._wake()
+
+    def _same(self, head: MultipathNamespace, one: Namespace) -> bool:
+        return head.identity == Identity.of(one)
+
+    def _admit(self, head: MultipathNamespace, found: list[tuple[Path, Namespace]]) -> None:
+        """Let the paths of the same namespace be used for it, and no others."""
+        first: Path | None = None
+        for path, one in found:
+            identity = Identity.of(one)
+            why = head.identity.difference(identity) if first or identity != head.identity else ""
+            before = path.refused.pop(head.nsid, "")
+            if why:
+                path.refused[head.nsid] = why = (
+                    f"namespace {head.nsid} of {self.subnqn} at {path.where.endpoint} is not the "
+                    f"one of the other paths: {why}"
+                )
+                if why != before:
+                    log.error("%s", why)
+            elif first is None:
+                first = path
+                head.info, head.ids = one.info, one.ids
+
+    def heads(self) -> list[MultipathNamespace]:
+        """Those that any path has, by NSID."""
+        return [self._heads[nsid] for nsid in sorted(self._heads)]
+
+    def head(self, nsid: int) -> MultipathNamespace:
+        """One namespace; NvmeError where no path has it."""
+        found = self._heads.get(nsid)
+        if found is None:
+            raise _no_namespace(nsid)
+        return found
+
+    # ---- the way of a command ----
+
+    @property
+    def max_transfer(self) -> int:
+        """Bytes that one command may transfer by any of the paths."""
+        limits = (path.controller.max_transfer for path in self.paths if path.controller)
+        return min(limits, default=LARGEST)
+
+    async def run(self, head: MultipathNamespace, work: Callable[[Namespace], Awaitable[T]]) -> T:
+        """The result of a command on a namespace, by one path or another."""
+        tried: set[Path] = set()
+        rounds = 0
+        while True:
+            path, namespace = await self._pick(head, tried)
+            path.outstanding += 1
+            path.commands += 1
+            head.last = path.number
+            try:
+                return await work(namespace)
+            except ConnectionLost:
+                path.failovers += 1
+            except NvmeError as error:
+                if error.dnr or not is_path_error(error.status):
+                    raise
+                path.failovers += 1
+                if self._doubt(path, head.nsid, error):
+                    continue
+                tried.add(path)
+                if tried.issuperset(self._usable(head)):
+                    if rounds == MAX_RETRIES:
+                        raise
+                    tried.clear()
+                    await asyncio.sleep(0.01 * 2**rounds)
+                    rounds += 1
+            finally:
+                path.outstanding -= 1
+
+    @staticmethod
+    def _doubt(path: Path, nsid: int, error: NvmeError) -> bool:
+        return (
+            is_ana_error(error.status)
+            and path.controller is not None
+            and path.controller.doubt(nsid)
+        )
+
+    def _usable(self, head: MultipathNamespace) -> list[Path]:
+        nsid = head.nsid
+        return usable(
+            (path, path.ana(nsid))
+            for path in self.paths
+            if path.state is State.LIVE and path.namespace(nsid) is not None
+        )
+
+    async def _pick(self, head: MultipathNamespace, but: set[Path]) -> tuple[Path, Namespace]:
+        """The path for a command, once there is one.  ConnectionLost where there will be none."""
+        while True:
+            if self._closed:
+                raise ConnectionLost(CLOSED)
+            if self._heads.get(head.nsid) is not head:
+                raise _no_namespace(head.nsid)
+            found = self._usable(head)
+            found = [path for path in found if path not in but] or found
+            if found:
+                path = self._choose(found, head.last)
+                namespace = path.namespace(head.nsid)
+                assert namespace is not None
+                return path, namespace
+            await self._wait(head.nsid)
+
+    async def live(self) -> PathController:
+        """A controller for admin commands: the first that lives, once one does."""
+        while True:
+            if self._closed:
+                raise ConnectionLost(CLOSED)
+            for path in self.paths:
+                if path.state is State.LIVE and path.controller is not None:
+                    return path.controller
+            await self._wait()
+
+    async def _wait(self, nsid: int | None = None) -> None:
+        """Until something may have changed; ConnectionLost where nothing will."""
+        if not any(self._hopeful(path, nsid) for path in self.paths):
+            reasons = [path.refused.get(nsid or 0) or path.why for path in self.paths]
+            why = "; ".join(dict.fromkeys(reason for reason in reasons if reason))
+            raise ConnectionLost(f"no path to {self.subnqn} is left: {why or 'all were removed'}")
+        await self._changed.wait()
+
+    @staticmethod
+    def _hopeful(path: Path, nsid: int | None) -> bool:
+        """Whether commands may go by a path later, though they may not now."""
+        if nsid in path.refused:
+            return False
+        if path.state is State.LIVE:
+            return nsid is None or path.namespace(nsid) is not None
+        return path.state is State.RECONNECTING
+
+    def _wake(self) -> None:
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+
+def _no_namespace(nsid: int) -> NvmeError:
+    return NvmeError.of("Identify", Status.INVALID_NAMESPACE_OR_FORMAT | DNR, nsid=nsid, io=True)

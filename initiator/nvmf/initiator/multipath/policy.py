@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Which path a command takes: ANA states first, then one of Linux's policies (nvme_core.iopolicy).
+
+Sans-IO.  Optimized paths go before non-optimized ones; no other state is used.  Among equals:
+
+- numa: always the first.  Linux takes the one nearest to the processor; here the caller's order
+  says what is near.
+- round-robin: one after the other.
+- queue-depth: the one with the fewest commands outstanding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Literal, Protocol, TypeVar, get_args
+
+from nvmf.spec.ana import AnaState
+
+Policy = Literal["numa", "round-robin", "queue-depth"]
+
+
+class Candidate(Protocol):
+    """What a policy sees of a path."""
+
+    @property
+    def number(self) -> int:
+        """Its place in the caller's order."""
+        ...
+
+    @property
+    def outstanding(self) -> int:
+        """Commands that it has not answered."""
+        ...
+
+
+P = TypeVar("P", bound=Candidate)
+
+
+def usable(paths: Iterable[tuple[P, AnaState | None]]) -> list[P]:
+    """The optimized paths; where there is none, the non-optimized ones.  None: not known."""
+    by_state: dict[AnaState | None, list[P]] = {}
+    for path, state in paths:
+        by_state.setdefault(state, []).append(path)
+    return by_state.get(AnaState.OPTIMIZED) or by_state.get(AnaState.NON_OPTIMIZED) or []
+
+
+def _numa(paths: Sequence[P], last: int) -> P:
+    return paths[0]
+
+
+def _round_robin(paths: Sequence[P], last: int) -> P:
+    return next((path for path in paths if path.number > last), paths[0])
+
+
+def _queue_depth(paths: Sequence[P], last: int) -> P:
+    return min(paths, key=lambda path: path.outstanding)
+
+
+def chooser(policy: str) -> Callable[[Sequence[P], int], P]:
+    """A function of usable paths in order, and of the number of the one that was chosen last.
+
+    ValueError names the policies that there are.
+    """
+    if policy == "numa":
+        return _numa
+    if policy == "round-robin":
+        return _round_robin
+    if policy == "queue-depth":
+        return _queue_depth
+    raise ValueError(f"there is no policy {policy!r}: there are {', '.join(get_args(Policy))}")

@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A subsystem that several paths lead to: what AnyController has, and the paths themselves."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from nvmf.initiator.controller import State
+from nvmf.initiator.discovery import address_key
+from nvmf.initiator.errors import ConnectionLost
+from nvmf.initiator.kernel.memory import BorrowedMemory, KernelMemory
+from nvmf.initiator.multipath.controller import PathController
+from nvmf.initiator.multipath.namespace import MultipathNamespace
+from nvmf.initiator.multipath.path import Path
+from nvmf.initiator.multipath.paths import Paths
+from nvmf.initiator.options import ConnectOptions
+from nvmf.initiator.transport_id import TransportId
+from nvmf.spec.identify import IdentifyController
+from nvmf.spec.properties import Version
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+T = TypeVar("T")
+Place = tuple[TransportId, ConnectOptions]
+
+
+def places_of(
+    where: Iterable[str | TransportId], options: ConnectOptions, changes: dict[str, Any]
+) -> list[Place]:
+    """Where the paths lead, each with its options; ValueError where they cannot be paths."""
+    places: list[Place] = []
+    seen: set[tuple[str, str]] = set()
+    for one in where:
+        place = TransportId.of(one)
+        wanted = options.with_options({**place.options, **changes})
+        if wanted.backend != "client":
+            raise ValueError(
+                "connect_multipath is the client's; with backend kernel connect each path, and "
+                "Linux's own multipath joins them"
+            )
+        if place.is_discovery:
+            raise ValueError(f"{one}: a path leads to a subsystem, and its URL names the NQN")
+        if places and place.subnqn != places[0][0].subnqn:
+            raise ValueError(
+                f"paths lead to one subsystem, not to {places[0][0].subnqn} and {place.subnqn}"
+            )
+        if address_key(place) in seen:
+            raise ValueError(f"{place.endpoint} is given twice: a path is there once")
+        seen.add(address_key(place))
+        places.append((place, wanted))
+    if not places:
+        raise ValueError("a subsystem needs one path at least")
+    return places
+
+
+class Subsystem:
+    """A connected subsystem: make it with connect_multipath()."""
+
+    def __init__(self, options: ConnectOptions, paths: Paths) -> None:
+        self._options = options
+        self._paths = paths
+        self._closing: asyncio.Task[None] | None = None
+
+    @classmethod
+    async def open(cls, places: Sequence[Place], options: ConnectOptions, policy: str) -> Subsystem:
+        """Connect: see connect_multipath()."""
+        paths = Paths(places[0][0].subnqn, policy)
+        await paths.connect(places)
+        return cls(options, paths)
+
+    # ---- paths ----
+
+    @property
+    def paths(self) -> Sequence[Path]:
+        """In the order in which they were given: state, ANA states, and what went by each."""
+        return tuple(self._paths.paths)
+
+    @property
+    def policy(self) -> str:
+        """numa, round-robin or queue-depth; it may be set at any time."""
+        return self._paths.policy
+
+    @policy.setter
+    def policy(self, policy: str) -> None:
+        self._paths.policy = policy
+
+    async def add_path(self, where: str | TransportId, **changes: Any) -> Path:
+        """One path more; raises as connect_multipath() does, and then nothing has changed."""
+        places = places_of([self.where, where], self._options, changes)
+        if any(address_key(path.where) == address_key(places[1][0]) for path in self.paths):
+            raise ValueError(f"{places[1][0].endpoint} is a path already")
+        await self._paths.connect(places[1:])
+        return self._paths.paths[-1]
+
+    async def remove_path(self, path: Path) -> None:
+        """One path less; ValueError where it is none of these, or the last."""
+        if path not in self._paths.paths or len(self._paths.paths) == 1:
+            raise ValueError(f"{path!r} is the last path of the subsystem, or none of it")
+        await self._paths.remove(path)
+
+    # ---- what a controller has ----
+
+    @property
+    def where(self) -> TransportId:
+        """The first path's address, and the NQN."""
+        return self._paths.paths[0].where
+
+    @property
+    def options(self) -> ConnectOptions:
+        """How it was connected, but for what URLs said of single paths."""
+        return self._options
+
+    @property
+    def state(self) -> State:
+        """The best that any of the paths is in."""
+        if self._closing is not None:
+            return State.CLOSED
+        states = {path.state for path in self.paths}
+        return next(state for state in State if state in states)
+
+    def _controller(self) -> PathController:
+        """One that tells what all have in common: one that lives, if there is any."""
+        made = [path.controller for path in self.paths if path.controller is not None]
+        if not made:
+            raise ConnectionLost(f"no path to {self._paths.subnqn} was ever connected")
+        return next((one for one in made if one.state is State.LIVE), made[0])
+
+    @property
+    def device(self) -> str:
+        """The kind of device of a path: iwarp or system."""
+        return self._controller().device
+
+    @property
+    def identify(self) -> IdentifyController:
+        """Identify Controller, as one of the controllers tells it."""
+        return self._controller().identify
+
+    @property
+    def version(self) -> Version:
+        """NVMe version (VS)."""
+        return self._controller().version
+
+    @property
+    def queues(self) -> int:
+        """I/O queues of all paths together."""
+        return sum(path.controller.queues for path in self.paths if path.controller is not None)
+
+    @property
+    def max_transfer(self) -> int:
+        """Bytes of one command at most, by any path; longer transfers are split."""
+        return self._paths.max_transfer
+
+    @property
+    def namespaces(self) -> list[MultipathNamespace]:
+        """The active namespaces of all paths, by NSID."""
+        return self._paths.heads()
+
+    def namespace(self, nsid: int) -> MultipathNamespace:
+        """One namespace; NvmeError (Invalid Namespace or Format) where no path has it."""
+        return self._paths.head(nsid)
+
+    def alloc(self, length: int) -> KernelMemory:
+        """Memory of length bytes, page aligned; close() it.  It saves no copy here."""
+        return KernelMemory(length)
+
+    def register(self, buffer: Buffer) -> BorrowedMemory:
+        """A writable buffer, borrowed until it is closed.  It saves no copy here."""
+        return BorrowedMemory(buffer)
+
+    # ---- admin commands, to the controller of one path ----
+
+    async def _ask(self, work: Callable[[PathController], Awaitable[T]]) -> T:
+        """What the first controller that lives answers; another one, where it is lost meanwhile."""
+        while True:
+            controller = await self._paths.live()
+            try:
+                return await work(controller)
+            except ConnectionLost:
+                if controller.state is State.LIVE:
+                    raise
+
+    async def identify_data(self, cns: int, nsid: int = 0, *, csi: int = 0) -> bytes:
+        """4096 bytes of Identify data of one controller."""
+        return await self._ask(lambda one: one.identify_data(cns, nsid, csi=csi))
+
+    async def log_page(self, lid: int, length: int, *, offset: int = 0, rae: bool = True) -> bytes:
+        """length bytes of a log page of one controller."""
+        return await self._ask(lambda one: one.log_page(lid, length, offset=offset, rae=rae))
+
+    async def get_features(self, fid: int, *, nsid: int = 0, sel: int = 0) -> int:
+        """Dword 0 of a feature's value, of one controller."""
+        return await self._ask(lambda one: one.get_features(fid, nsid=nsid, sel=sel))
+
+    async def set_features(self, fid: int, value: int, *, nsid: int = 0) -> int:
+        """Set a feature of one controller: those of the other paths keep theirs."""
+        return await self._ask(lambda one: one.set_features(fid, value, nsid=nsid))
+
+    async def refresh(self) -> None:
+        """Read namespaces, their sizes and their ANA states anew, by every path that lives."""
+        living = [path.controller for path in self.paths if path.state is State.LIVE]
+        work = [one.refresh() for one in living if one is not None]
+        for result in await asyncio.gather(*work, return_exceptions=True):
+            if isinstance(result, BaseException) and not isinstance(result, ConnectionLost):
+                raise result
+
+    async def close(self) -> None:
+        """Disconnect all paths; what is in flight fails.  Idempotent."""
+        if self._closing is None:
+            self._closing = asyncio.create_task(self._paths.end())
+        await asyncio.shield(self._closing)

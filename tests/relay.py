@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A TCP relay in front of a target's port: a path that a test can cut, even within a frame."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from clientlab import free_port
+
+
+def free_ports(count: int) -> list[int]:
+    """So many ports that nobody uses, no two the same."""
+    found: set[int] = set()
+    while len(found) < count:
+        found.add(free_port())
+    return list(found)
+
+
+class Relay:
+    """Listens on a port of its own, and passes bytes both ways to another."""
+
+    def __init__(self, port: int, service: int) -> None:
+        self.port = port
+        self._service = service
+        self._server: asyncio.Server | None = None
+        self._writers: set[asyncio.StreamWriter] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._left: int | None = None
+        self._flows = asyncio.Event()
+        self._flows.set()
+
+    async def open(self) -> None:
+        """Let connections through."""
+        self._left = None
+        self._flows.set()
+        self._server = await asyncio.start_server(self._connected, "127.0.0.1", self.port)
+
+    async def cut(self) -> None:
+        """Reset every connection, and refuse others, until open()."""
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+        self._flows.set()
+        for writer in self._writers:
+            writer.transport.abort()
+        while self._tasks:
+            await asyncio.wait(self._tasks)
+
+    def stall(self) -> None:
+        """Keep connections, and let no byte through until go_on()."""
+        self._flows.clear()
+
+    def go_on(self) -> None:
+        """Let bytes through again."""
+        self._flows.set()
+
+    def cut_after(self, size: int) -> None:
+        """Cut once size bytes more have gone to the target: what is under way arrives in part."""
+        self._left = size
+
+    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
+        self._writers.add(writer)
+        try:
+            there, away = await asyncio.open_connection("127.0.0.1", self._service)
+            self._writers.add(away)
+            try:
+                await asyncio.gather(
+                    self._pass(reader, away, counted=True), self._pass(there, writer)
+                )
+            finally:
+                self._writers.discard(away)
+                away.transport.abort()
+        except OSError:
+            pass
+        finally:
+            self._writers.discard(writer)
+            writer.transport.abort()
+            self._tasks.discard(task)
+
+    async def _pass(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, counted: bool = False
+    ) -> None:
+        with contextlib.suppress(OSError):
+            while data := await reader.read(1 << 16):
+                await self._flows.wait()
+                if counted and self._left is not None:
+                    data = data[: self._left]
+                    self._left -= len(data)
+                writer.write(data)
+                await writer.drain()
+                if counted and self._left == 0:
+                    self._stop()
+        writer.close()
+
+    def _stop(self) -> None:
+        """What cut() does, but for the wait."""
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+        for writer in self._writers:
+            writer.transport.abort()
+
+
+@asynccontextmanager
+async def relayed(service: int, count: int = 2) -> AsyncIterator[list[Relay]]:
+    """So many open relays to one port."""
+    relays = [Relay(port, service) for port in free_ports(count)]
+    try:
+        for relay in relays:
+            await relay.open()
+        yield relays
+    finally:
+        for relay in relays:
+            await relay.cut()
