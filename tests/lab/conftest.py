@@ -108,19 +108,21 @@ class Lab:
         self._cable = cable
         self._guest: Guest | None = None
 
-    def guest(self, *, nvdimm: str | None = None) -> Guest:
-        """A guest that answers, with an NVDIMM of that size if one is asked for."""
-        if self._guest and (not self._guest.healthy() or (nvdimm and self._guest.nvdimm != nvdimm)):
-            self.close()
+    def guest(self, *, nvdimm: str | None = None, systemd: bool = False) -> Guest:
+        """A guest that answers, with an NVDIMM of that size, or systemd, if that is asked for."""
+        if self._guest:
+            other = nvdimm and self._guest.nvdimm != nvdimm
+            if not self._guest.healthy() or other or self._guest.systemd != systemd:
+                self.close()
         if not self._guest:
             kernel = prepared(self._series)
             if not kernel:
                 raise CannotRun(f"kernel {self._series} is not prepared: ./dev lab does that.")
             try:
-                self._guest = Guest(kernel, self._cable, nvdimm=nvdimm)
+                self._guest = Guest(kernel, self._cable, nvdimm=nvdimm, systemd=systemd)
             except GuestError as error:
                 _voice.shout(f"kernel {self._series} did not boot, trying once more: {error}")
-                self._guest = Guest(kernel, self._cable, nvdimm=nvdimm)
+                self._guest = Guest(kernel, self._cable, nvdimm=nvdimm, systemd=systemd)
             _voice.say(f"kernel {kernel.release} booted in {self._guest.boot_seconds:.0f} s")
         return self._guest
 

@@ -70,6 +70,7 @@ class Guest:
             raise CannotRun(f"there is no {QEMU}: ./dev lab installs it.")
         self.kernel = kernel
         self.nvdimm = nvdimm
+        self.systemd = systemd
         self._folder = Path(tempfile.mkdtemp(prefix="nvmf-lab-"))
         self._console = self._folder / "console"
         self._console.touch()

@@ -74,12 +74,15 @@ busybox poweroff -f
 """
 
 # ... or a service of a systemd that starts nothing else but its own basics.  What the host has
-# enabled is for the host, and what looks for hardware would load every module there is.
+# enabled is for the host; what looks for hardware would load every module there is, and what cleans
+# up would take every file of the host's /tmp away, one by one.
 _SYSTEMD = """\
 rm -rf /.dockerenv /etc/systemd/system /etc/fstab /etc/systemd/network
 mkdir -p /run/systemd/system /etc/systemd/system /var/log/journal
 : > /etc/fstab
-for unit in systemd-udev-trigger systemd-modules-load systemd-hwdb-update ldconfig; do
+for unit in systemd-udev-trigger systemd-modules-load systemd-hwdb-update ldconfig \\
+    systemd-tmpfiles-setup systemd-tmpfiles-setup-dev systemd-update-utmp systemd-journal-flush \\
+    rdma-load-modules@ rdma-ndd systemd-binfmt systemd-random-seed; do
     ln -s /dev/null /run/systemd/system/$unit.service
 done
 cat > /run/systemd/system/lab-agent.service <<END

@@ -131,6 +131,7 @@ def test_identify_controller_field_by_field() -> None:
         "lpa",  # supported log pages
         "elpe",  # 16 entries against 128
         "oncs",  # Compare, Verify, Timestamp
+        "fuses",  # Compare and Write
         "vwc",  # says what Flush of all namespaces does
         "nwpc",  # no write protection by hosts
         "msdbd", "ofcs", "tnvmcap",

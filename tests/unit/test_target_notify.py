@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import socket
 import time
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from nvmf.target.notify import Notifier
+from wire.served import Served, config
 
 
 @pytest.fixture
@@ -107,3 +109,35 @@ def test_the_environment_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     assert Notifier().watchdog == 2.0
     assert "NOTIFY_SOCKET" not in os.environ
     assert "WATCHDOG_USEC" not in os.environ
+
+
+def test_a_target_tells_what_it_does(manager: tuple[str, socket.socket], tmp_path: Path) -> None:
+    """Ready when it serves, around a reload, and at the end: as Type=notify-reload has it."""
+    name, listening = manager
+    listening.settimeout(60)
+    environment = {"NOTIFY_SOCKET": name, "WATCHDOG_USEC": "600000000"}
+    with pytest.MonkeyPatch.context() as patch:
+        for key, value in environment.items():
+            patch.setenv(key, value)
+        served = Served(tmp_path, config())
+    try:
+
+        def told() -> list[str]:
+            while (lines := listening.recv(4096).decode().split("\n")) == ["WATCHDOG=1"]:
+                pass
+            return lines
+
+        ready, status = told()
+        assert ready == "READY=1"
+        assert status.startswith("STATUS=2 namespaces in 2 subsystems on 127.0.0.1:")
+        served.process.send_signal(signal.SIGHUP)
+        assert told()[0] == "RELOADING=1"
+        assert told()[0] == "READY=1"
+        (tmp_path / "target.toml").write_text("nonsense")
+        served.process.send_signal(signal.SIGHUP)
+        assert told()[0] == "RELOADING=1"
+        assert told()[0] == "READY=1"
+        served.process.send_signal(signal.SIGTERM)
+        assert told() == ["STOPPING=1"]
+    finally:
+        assert served.end() == 0

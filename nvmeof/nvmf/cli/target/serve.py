@@ -17,7 +17,9 @@ from nvmf.cli.common import EXIT_OK, CliError, Subparsers, add_command
 if TYPE_CHECKING:
     from nvmf.target.administration import Administration
     from nvmf.target.logs import LogOutput
+    from nvmf.target.notify import Notifier
     from nvmf.target.rpc.socket import RpcSocket
+    from nvmf.target.server import Server
 
 log = logging.getLogger(__name__)
 
@@ -74,6 +76,7 @@ def _serve(args: argparse.Namespace, output: LogOutput) -> int:
         raise CliError(f"the configuration cannot be used:\n{error}") from None
     for sentence in advice(config, args.config):
         log.warning("%s: %s", args.config, sentence)
+    from nvmf.target.notify import Notifier
     from nvmf.target.server import Listening, Server
     from nvmf.target.stores import ServerError
 
@@ -92,6 +95,7 @@ def _serve(args: argparse.Namespace, output: LogOutput) -> int:
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, stop.set)
         loop.add_signal_handler(signal.SIGHUP, again.set)
+        notifier = Notifier()
         server = Server(config, listening=announce)
         administration = Administration(server, source)
         rpc: RpcSocket | None = None
@@ -110,9 +114,11 @@ def _serve(args: argparse.Namespace, output: LogOutput) -> int:
                 stopping.cancel()
             await starting
             administration.ready.set()
-            reloading = asyncio.create_task(_reload(administration, again))
+            reloading = asyncio.create_task(_reload(administration, again, notifier))
+            notifier.feed().ready(_status(server))
             await stopping
             log.info("stopping")
+            notifier.stopping()
         except asyncio.CancelledError:
             pass
         finally:
@@ -122,6 +128,7 @@ def _serve(args: argparse.Namespace, output: LogOutput) -> int:
             if rpc is not None:
                 await rpc.close()
             await server.stop()
+            await notifier.close()
         return EXIT_OK
 
     try:
@@ -163,7 +170,15 @@ async def _tell(output: LogOutput) -> None:
         output.tell()
 
 
-async def _reload(administration: Administration, again: asyncio.Event) -> None:
+def _status(server: Server) -> str:
+    """For `systemctl status`."""
+    ports = ", ".join(str(port).removeprefix("listening on ") for port in server.ports)
+    subsystems = [s for s in server.core.subsystems.values() if not s.discovery]
+    namespaces = sum(len(subsystem.namespaces) for subsystem in subsystems)
+    return f"{namespaces} namespaces in {len(subsystems)} subsystems on {ports}"
+
+
+async def _reload(administration: Administration, again: asyncio.Event, notifier: Notifier) -> None:
     """Read the file each time that SIGHUP says so; what is wrong with it is in the log."""
     from nvmf.config import ConfigError
     from nvmf.target.stores import ServerError
@@ -171,5 +186,7 @@ async def _reload(administration: Administration, again: asyncio.Event) -> None:
     while True:
         await again.wait()
         again.clear()
+        notifier.reloading()
         with contextlib.suppress(ConfigError, ServerError):
             await administration.reload()
+        notifier.ready(_status(administration.server))

@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The units under a real systemd: start, reload, a watchdog that bites, stop, and autoconnect."""
+
+from __future__ import annotations
+
+import json
+import re
+import sysconfig
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from lab import network
+from lab.cells import use_device
+from lab.conftest import Lab
+from lab.guest import Guest
+from lab.kernel_host import HOSTID, HOSTNQN
+from lab.prepare import ROOT, SERIES
+
+# systemd's own words are in the kernel's log here, and what is tried is what makes it complain.
+pytestmark = pytest.mark.unclean(r"systemd\[1\]")
+
+NQN = "nqn.2014-08.org.nvmexpress:uuid:5f0c1c9e-0000-4000-8000-00000000005e"
+SECOND = NQN[:-1] + "f"
+UNIT = "nvmeof-target.service"
+SUBSYSTEM = """
+[[subsystem]]
+nqn = "{nqn}"
+allow_any_host = true
+
+[[subsystem.namespace]]
+store = "file"
+path = "/srv/nvmeof/{name}.img"
+"""
+CONFIG = f"""
+[[port]]
+traddr = "{network.GUEST}"
+device = "iwarp"
+{SUBSYSTEM.format(nqn=NQN, name="disk")}"""
+
+# As a package would: the program in the path, units and rules where systemd and udev look. The tree
+# is bound to /opt, since the unit's user sees neither /root nor /tmp. $1 the tree, $2 its packages
+_INSTALL = """
+set -eu
+mkdir -p /opt/nvmeof /etc/nvme
+mount --bind "$1" /opt/nvmeof
+cat > /usr/local/bin/nvmeof <<END
+#!/bin/sh
+p=/opt/nvmeof
+export PYTHONPATH=\\$p/nvmeof:\\$p/target:\\$p/initiator:\\$p/config:\\$p/$2
+export PYTHONDONTWRITEBYTECODE=1
+exec /usr/bin/python3 -m nvmf.cli.main "\\$@"
+END
+chmod 755 /usr/local/bin/nvmeof
+cd /opt/nvmeof/systemd
+cp nvmeof-target.service nvmeof-target@.service nvmeof-connect-all.service nvmeof-connect@.service \
+    /etc/systemd/system
+cp 70-nvmeof-autoconnect.rules /etc/udev/rules.d
+systemd-sysusers /opt/nvmeof/systemd/nvmeof.sysusers
+systemd-tmpfiles --create /opt/nvmeof/systemd/nvmeof.tmpfiles
+udevadm control --reload
+systemctl daemon-reload
+for name in disk second; do
+    truncate -s 16M /srv/nvmeof/$name.img
+    chown nvmeof: /srv/nvmeof/$name.img
+done
+"""
+
+
+@pytest.fixture(scope="module")
+def vm(lab: Lab, kernel_series: str, need_product: None) -> Iterator[Guest]:
+    if kernel_series != SERIES[0]:
+        pytest.skip("units are tried on one kernel")
+    guest = lab.guest(systemd=True)
+    packages = Path(sysconfig.get_paths()["purelib"]).relative_to(ROOT)
+    guest.run(["bash", "-s", "-", str(ROOT), str(packages)], stdin=_INSTALL, timeout=120)
+    guest.write("/etc/nvmeof/target.toml", CONFIG)
+    use_device(guest, "siw")
+    guest.run("modprobe nvme-rdma")
+    yield guest
+    if not guest.dead:
+        guest.run(f"systemctl stop {UNIT}; nvme disconnect-all", check=False, timeout=120)
+    lab.close()
+
+
+def show(guest: Guest, *names: str) -> dict[str, str]:
+    """Properties of the unit."""
+    said = guest.run(["systemctl", "show", UNIT, *(f"-p{name}" for name in names)], quiet=True)
+    return dict(line.split("=", 1) for line in said.stdout.splitlines())
+
+
+def journal(guest: Guest) -> str:
+    return guest.run(["journalctl", "-u", UNIT, "--no-pager", "-o", "cat"], quiet=True).stdout
+
+
+def wait_for(guest: Guest, unit_is: str, restarts: int) -> None:
+    end = time.monotonic() + 240
+    while True:
+        found = show(guest, "ActiveState", "NRestarts")
+        if found["ActiveState"] == unit_is and int(found["NRestarts"]) >= restarts:
+            return
+        assert time.monotonic() < end, f"{found}\n{journal(guest)}"
+        time.sleep(1)
+
+
+def subsystems(guest: Guest) -> set[str]:
+    """What a host is offered."""
+    argv = ["nvme", "discover", "-t", "rdma", "-a", network.GUEST, "-s", "4420"]
+    argv += ["--hostnqn", HOSTNQN, "--hostid", HOSTID, "-o", "json"]
+    records = guest.run(argv, timeout=120).json()["records"]
+    return {record["subnqn"] for record in records}
+
+
+def test_start(guest: Guest) -> None:
+    """systemctl returns when the target serves, and knows how it is."""
+    guest.run(f"systemctl start {UNIT}", timeout=240)
+    found = show(guest, "ActiveState", "StatusText", "NotifyAccess", "WatchdogUSec", "MainPID")
+    assert found["ActiveState"] == "active"
+    assert found["StatusText"] == f"1 namespaces in 1 subsystems on {network.GUEST}:4420 (iwarp)"
+    assert NQN in subsystems(guest)
+    user = guest.run(f"ps -o user= -p {found['MainPID']}").stdout.strip()
+    assert user == "nvmeof"
+    limit = guest.run(f"grep 'Max locked memory' /proc/{found['MainPID']}/limits").stdout
+    assert limit.split()[3] == "unlimited"
+    guest.run("test -S /run/nvmeof/target.sock && test -f /var/lib/nvmeof/discovery-generation")
+
+
+def test_hardening(guest: Guest) -> None:
+    """No relaxation has come unnoticed: what systemd thinks of it, where 10 is all exposed."""
+    said = guest.run(["systemd-analyze", "security", UNIT, "--no-pager"], timeout=120).stdout
+    found = re.search(r"Overall exposure level for \S+: ([\d.]+)", said)
+    assert found, said
+    assert float(found[1]) < 3.0, said
+
+
+def test_reload(guest: Guest) -> None:
+    guest.write("/etc/nvmeof/target.toml", CONFIG + SUBSYSTEM.format(nqn=SECOND, name="second"))
+    guest.run(f"systemctl reload {UNIT}", timeout=120)
+    assert {NQN, SECOND} <= subsystems(guest)
+    guest.write("/etc/nvmeof/target.toml", CONFIG + "nonsense")
+    assert guest.run(f"systemctl reload {UNIT}", check=False, timeout=120).status
+    assert {NQN, SECOND} <= subsystems(guest)
+    assert show(guest, "ActiveState")["ActiveState"] == "active"
+    assert "target.toml" in journal(guest)
+    guest.write("/etc/nvmeof/target.toml", CONFIG)
+    guest.run(f"systemctl reload {UNIT}", timeout=120)
+    assert SECOND not in subsystems(guest)
+
+
+@pytest.mark.unclean("nvme")
+def test_autoconnect(guest: Guest) -> None:
+    """A kernel host that keeps its discovery controller is connected to what comes up later."""
+    guest.write("/etc/nvme/hostnqn", HOSTNQN + "\n")
+    guest.write("/etc/nvme/hostid", HOSTID + "\n")
+    guest.run(
+        f"nvme connect -t rdma -a {network.GUEST} -s 4420 -k 30"
+        " -n nqn.2014-08.org.nvmexpress.discovery",
+        timeout=120,
+    )
+    guest.write("/etc/nvmeof/target.toml", CONFIG + SUBSYSTEM.format(nqn=SECOND, name="second"))
+    guest.run(f"systemctl reload {UNIT}", timeout=120)
+    end = time.monotonic() + 240
+    while SECOND not in guest.run("cat /sys/class/nvme/*/subsysnqn", quiet=True).stdout:
+        if time.monotonic() > end:
+            said = guest.run("journalctl --no-pager -b | tail -60", quiet=True).stdout
+            pytest.fail(f"not connected to {SECOND}:\n{said}")
+        time.sleep(1)
+    guest.run("nvme disconnect-all", timeout=120)
+
+
+def test_watchdog(guest: Guest) -> None:
+    """A target that stands still is killed, and another one serves."""
+    before = show(guest, "MainPID", "NRestarts")
+    guest.run(f"systemctl kill --kill-who=main -s STOP {UNIT}")
+    wait_for(guest, "active", int(before["NRestarts"]) + 1)
+    assert show(guest, "MainPID")["MainPID"] != before["MainPID"]
+    assert NQN in subsystems(guest)
+    assert f"{UNIT}: Watchdog timeout" in guest.kernel_log()
+
+
+def test_stop(guest: Guest) -> None:
+    guest.run(f"systemctl stop {UNIT}", timeout=120)
+    found = show(guest, "ActiveState", "Result", "ExecMainStatus")
+    assert found == {"ActiveState": "inactive", "Result": "success", "ExecMainStatus": "0"}
+
+
+def test_instance(guest: Guest) -> None:
+    """A second target beside the first, with folders of its own."""
+    guest.write("/etc/nvmeof/other.toml", CONFIG.replace('"iwarp"', '"iwarp"\ntrsvcid = 4421'))
+    guest.run("systemctl start nvmeof-target@other", timeout=240)
+    argv = [
+        "/usr/local/bin/nvmeof",
+        "target",
+        "ls",
+        "--rpc-socket",
+        "/run/nvmeof-other/target.sock",
+    ]
+    tree = json.loads(guest.run([*argv, "-o", "json"], timeout=120).stdout)
+    assert tree["ports"][0]["trsvcid"] == "4421"
+    guest.run("systemctl reload nvmeof-target@other", timeout=120)
+    guest.run("systemctl stop nvmeof-target@other", timeout=120)
