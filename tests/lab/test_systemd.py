@@ -170,6 +170,7 @@ def test_autoconnect(guest: Guest) -> None:
     guest.run("nvme disconnect-all", timeout=120)
 
 
+@pytest.mark.unclean("nvme")
 def test_watchdog(guest: Guest) -> None:
     """A target that stands still is killed, and another one serves."""
     before = show(guest, "MainPID", "NRestarts")
