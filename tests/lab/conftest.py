@@ -54,17 +54,19 @@ class _Voice:
     """The terminal, past what pytest captures."""
 
     def __init__(self) -> None:
-        self._reporter: pytest.TerminalReporter | None = None
+        self._config: pytest.Config | None = None
         self._chapter = ""
 
     def configure(self, config: pytest.Config) -> None:
-        self._reporter = config.pluginmanager.get_plugin("terminalreporter")
+        # Its reporter is not there yet where this conftest is among the first that are read.
+        self._config = config
 
     def say(self, sentence: str) -> None:
         """A line of its own."""
-        if self._reporter:
-            self._reporter.ensure_newline()
-            self._reporter.write_line(sentence)
+        plugins = self._config.pluginmanager if self._config else None
+        if reporter := plugins and plugins.get_plugin("terminalreporter"):
+            reporter.ensure_newline()
+            reporter.write_line(sentence)
 
     def shout(self, sentence: str) -> None:
         """A line that nobody overlooks."""
@@ -226,8 +228,16 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
         reports = runtestprotocol(item, nextitem=nextitem, log=False)
     for report in reports:
         item.ihook.pytest_runtest_logreport(report=report)
+        if report.failed:  # the whole report is half an hour away
+            _voice.say(f"{item.nodeid} failed ({report.when}): {_crash(report)}")
     item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
     return True
+
+
+def _crash(report: pytest.TestReport) -> str:
+    """What ended the test, in a line."""
+    crash = getattr(report.longrepr, "reprcrash", None)
+    return str(crash.message if crash else report.longreprtext).strip().partition("\n")[0]
 
 
 # ---- what the tests of cells showed -------------------------------------------------------------

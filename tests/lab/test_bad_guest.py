@@ -92,7 +92,8 @@ def test_a_command_that_hangs(kernel: Kernel, cable: Network) -> None:
         with pytest.raises(GuestError, match="did not end within 3 s") as caught:
             one.run("echo so far; sleep 3600 & sleep 3600", timeout=3)
         assert "so far" in str(caught.value) or one.healthy()
-        assert one.run("pgrep -c '^sleep$' || true").stdout.strip() == "0"
+        # It was sent SIGKILL; when a busy guest gets round to its end is another matter.
+        assert one.run("while pgrep '^sleep$' >/dev/null; do :; done; echo gone").stdout == "gone\n"
         assert one.run("exit 7", check=False).status == 7
 
 
