@@ -111,6 +111,16 @@ class Queue:
         await self._take_turn()
         return await (await self._start(sqe, data, within, what))
 
+    async def connect(self, sqe: bytes, data: Data, *, within: float) -> Completion:
+        """execute() a Connect: it is what a target may miss (HostQueue.nudge)."""
+        answer = asyncio.create_task(self.execute(sqe, data, within=within, what="Connect"))
+        try:
+            while self.lost is None and not answer.done() and (pause := self._host.nudge()):
+                await asyncio.wait([answer], timeout=pause)
+            return await answer
+        finally:
+            answer.cancel()
+
     async def execute_pair(
         self, pair: Sequence[tuple[bytes, Data]], *, within: float | None, what: str
     ) -> list[Completion]:

@@ -189,11 +189,10 @@ class Session:
         ).encode()
         with await place.pool.take(len(data)) as slot:
             slot.view[: len(data)] = data
-            done = await queue.execute(
+            done = await queue.connect(
                 sqe,
                 Data(slot.memory, slot.offset, len(data), True, slot),
                 within=place.options.admin_timeout,
-                what="Connect",
             )
         if done.status:
             error = NvmeError.of("Connect", done.status, dw0=done.dw0)

@@ -501,6 +501,12 @@ class HostQueue:
         """Make fileno() readable at the next completion; poll once more before waiting."""
     def drain(self) -> None:
         """Take the events of a readable fileno()."""
+    def nudge(self) -> float:
+        """Called by who waits for the answer to a Connect: at once, and after as many seconds as it
+        returned, until that is 0.
+
+        Some targets miss what comes first, until something else comes (nudge.c).
+        """
     def abandon(self) -> list[object]:
         """The users of commands that will never complete, once the connection is lost."""
     def close(self) -> None:

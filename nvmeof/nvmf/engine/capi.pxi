@@ -414,6 +414,7 @@ cdef extern from "host/host.h" nogil:
     int host_queue_fd(const host_queue *queue)
     int host_queue_arm(host_queue *queue)
     void host_queue_drain(host_queue *queue)
+    unsigned host_queue_nudge(host_queue *queue)
     struct host_bench_options:
         const char *traddr
         const char *trsvcid

@@ -320,6 +320,9 @@ cdef class HostQueue:
     def drain(self):
         host_queue_drain(self.get())
 
+    def nudge(self):
+        return host_queue_nudge(self.get()) / 1000
+
     def abandon(self):
         cdef host_queue *queue = self.get()
         cdef void *users[POLL_MAX]

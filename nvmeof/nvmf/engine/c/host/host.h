@@ -119,6 +119,12 @@ int host_queue_arm(struct host_queue *queue);
 /* Take the events of a readable fd. */
 void host_queue_drain(struct host_queue *queue);
 
+/*
+ * Whoever waits for the answer to a Connect calls this at once, and again after as many ms as it
+ * returned, until that is 0: siw as a target may miss what comes first (nudge.c).
+ */
+unsigned host_queue_nudge(struct host_queue *queue);
+
 /* One command, polled to its end (sleeping where notify): NVMe status, or a negative errno. */
 int host_queue_command(struct host_queue *queue, const struct nvme_sqe *sqe,
 		       const struct host_data *data, uint32_t timeout_ms, struct nvme_cqe *cqe);

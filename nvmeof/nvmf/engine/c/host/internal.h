@@ -43,9 +43,11 @@ enum {
 	HOST_CID_GENERATION = 0x1000,
 	HOST_RECV_SLACK = 16,		/* receives beyond the queue size, so that reposts come in batches */
 	HOST_WC_BATCH = 32,
+	HOST_NUDGES = 6,
 };
 
 #define HOST_RECV_BIT (1ull << 32)	/* in the wr_id of a receive; the rest is its index */
+#define HOST_NUDGE_BIT (1ull << 33)	/* in that of a nudge */
 
 /* What a command in flight still waits for. */
 enum { SLOT_FREE = 0, SLOT_SEND = 1, SLOT_RESPONSE = 2 };
@@ -87,6 +89,7 @@ struct host_queue {
 	struct ibv_wc wc[HOST_WC_BATCH];
 	unsigned wc_next, wc_count;
 	unsigned idle;			/* polls without a completion since the CM was asked */
+	unsigned nudges;	/* host_queue_nudge() calls so far */
 	bool lost;
 
 	struct host_memory *ring;	/* capsules and responses */

@@ -11,7 +11,6 @@
 
 #include <errno.h>
 #include <poll.h>
-#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -254,7 +253,7 @@ static int take_error(struct host_queue *q, const struct ibv_wc *wc, struct host
 					wc->wr_id & HOST_RECV_BIT ? "a receive" : "a send",
 					host_wc_status_name(wc->status));
 	}
-	if (wc->wr_id & HOST_RECV_BIT)
+	if (wc->wr_id & (HOST_RECV_BIT | HOST_NUDGE_BIT))
 		return 0;
 
 	/* its response had come: it is complete all the same */
@@ -342,51 +341,4 @@ void host_queue_drain(struct host_queue *queue)
 	while (!queue->verbs->get_cq_event(queue->comp, &cq, &context))
 		queue->verbs->ack_cq_events(cq, 1);
 	host_queue_cm_events(queue);
-}
-
-/* ---- one command ---- */
-
-static void sleep_until(struct host_queue *q, uint64_t deadline)
-{
-	const uint64_t now = host_now_ns();
-	struct pollfd p = { .fd = q->epfd, .events = POLLIN };
-
-	if (now < deadline && poll(&p, 1, (int)((deadline - now) / 1000000) + 1) > 0)
-		host_queue_drain(q);
-}
-
-int host_queue_command(struct host_queue *queue, const struct nvme_sqe *sqe,
-		       const struct host_data *data, uint32_t timeout_ms, struct nvme_cqe *cqe)
-{
-	const uint64_t deadline = host_now_ns() + timeout_ms * 1000000ull;
-	struct host_completion c;
-	bool armed = false;
-	int ret = host_queue_submit(queue, sqe, data, cqe, false);
-
-	for (unsigned spins = 0; ret >= 0; spins++) {
-		ret = host_queue_poll(queue, &c, 1);
-		if (ret == 1 && c.user == cqe) {
-			*cqe = c.cqe;
-			return c.cqe.status >> 1;
-		}
-		if (ret)
-			continue;
-		if (queue->epfd >= 0) {
-			if (armed)
-				sleep_until(queue, deadline);
-			else
-				host_queue_arm(queue);
-			armed = !armed;
-		} else if (spins % 64) {
-			continue;
-		} else {
-			sched_yield();	/* who answers may share the processor */
-		}
-		if (host_now_ns() >= deadline) {
-			host_queue_lose(queue, "no answer to a command within %u ms", timeout_ms);
-			end_connection(queue);
-			return -ETIMEDOUT;
-		}
-	}
-	return ret;
 }

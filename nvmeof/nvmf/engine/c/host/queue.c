@@ -143,7 +143,7 @@ static int build_qp(struct host_queue *q, struct host_error *error)
 		.recv_cq = q->cq,
 		.qp_type = IBV_QPT_RC,
 		.cap = {
-			.max_send_wr = q->size,
+			.max_send_wr = q->size + HOST_NUDGES,
 			.max_recv_wr = q->nrecv,
 			.max_send_sge = 2,
 			.max_recv_sge = 1,
@@ -158,7 +158,10 @@ static int build_qp(struct host_queue *q, struct host_error *error)
 int host_queue_build(struct host_queue *queue, bool notify, struct host_error *error)
 {
 	struct host_queue *q = queue;
-	int ret = host_device_bind(q->device, q->id->verbs, error->text, sizeof(error->text));
+	int ret;
+
+	q->nudges = 0;
+	ret = host_device_bind(q->device, q->id->verbs, error->text, sizeof(error->text));
 
 	if (ret)
 		return ret;
