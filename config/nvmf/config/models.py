@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Literal, Self
 from uuid import UUID
@@ -18,32 +17,22 @@ from pydantic import (
     model_validator,
 )
 
-from nvmf.config.base import Model
+from nvmf.config.base import Model, unique
+from nvmf.config.hosts import HostConfig
 from nvmf.config.services import MdnsConfig, MetricsConfig, RpcConfig
-from nvmf.config.units import Eui64, Nguid, Nqn, Secret, Size, format_size
+from nvmf.config.units import Eui64, Nguid, Nqn, Size, format_size
 from nvmf.spec.ana import MAX_GROUP
 from nvmf.spec.nqn import DISCOVERY_NQN
 
 MIB = 1 << 20
 PRINTABLE = r"^[\x20-\x7e]*$"
 CONGESTION = r"^[a-z0-9_]{1,15}$"
-CREDENTIAL = r"^[A-Za-z0-9_.-]{1,255}$"
-DhchapHash = Literal["sha256", "sha384", "sha512"]
-DhchapGroup = Literal["null", "ffdhe2048", "ffdhe3072", "ffdhe4096", "ffdhe6144", "ffdhe8192"]
 
 
 def _power_of_two(value: int, low: int, high: int) -> int:
     if value & (value - 1) or not low <= value <= high:
         raise ValueError(f"expected a power of two from {format_size(low)} to {format_size(high)}")
     return value
-
-
-def _unique(values: Iterable[object], what: str) -> None:
-    seen: set[object] = set()
-    for value in values:
-        if value in seen:
-            raise ValueError(f"{what} {value} is there twice")
-        seen.add(value)
 
 
 class TargetConfig(Model):
@@ -124,7 +113,7 @@ class PortConfig(Model):
     @field_validator("ana_groups")
     @classmethod
     def _ana_groups(cls, value: tuple[AnaGroupConfig, ...]) -> tuple[AnaGroupConfig, ...]:
-        _unique((group.id for group in value), "ana_group")
+        unique((group.id for group in value), "ana_group")
         return value
 
     @field_validator("traddr")
@@ -180,6 +169,11 @@ class LimitsConfig(Model):
     burst_ms: StrictInt = Field(100, ge=10, le=60_000)
     """So much of each limit, in milliseconds, may be used at once after a rest."""
 
+    @property
+    def limited(self) -> bool:
+        """Whether there is a limit."""
+        return any(value is not None for name, value in self if name != "burst_ms")
+
 
 class NamespaceConfig(Model):
     """[[subsystem.namespace]]: a namespace and what stands behind it."""
@@ -213,7 +207,7 @@ class NamespaceConfig(Model):
 
     @model_validator(mode="after")
     def _together(self) -> Self:
-        _unique(self.hosts or (), "host")
+        unique(self.hosts or (), "host")
         if self.store in ("ram", "null"):
             if self.size is None:
                 raise ValueError(f'store = "{self.store}" needs size')
@@ -233,51 +227,6 @@ class NamespaceConfig(Model):
 
 
 _Text = Annotated[str, StringConstraints(pattern=PRINTABLE)]
-
-
-class HostConfig(Model):
-    """[[subsystem.host]]: a host that may connect, and what it authenticates with.
-
-    A key is DHHC-1:HH:BASE64: as gen-dhchap-key prints it: in a file, in a systemd credential
-    (LoadCredential= of the service), or here.
-    """
-
-    nqn: Nqn
-    dhchap_key_file: Path | None = None
-    """The host's key: it has to authenticate."""
-    dhchap_key_credential: str | None = Field(None, pattern=CREDENTIAL)
-    dhchap_key: Secret = None
-    dhchap_ctrl_key_file: Path | None = None
-    """The subsystem's key: the host may ask it to authenticate too."""
-    dhchap_ctrl_key_credential: str | None = Field(None, pattern=CREDENTIAL)
-    dhchap_ctrl_key: Secret = None
-    dhchap_hashes: tuple[DhchapHash, ...] = Field(("sha256", "sha384", "sha512"), min_length=1)
-    """Allowed, in order of preference."""
-    dhchap_dhgroups: tuple[DhchapGroup, ...] = Field(
-        ("ffdhe2048", "ffdhe3072", "ffdhe4096", "ffdhe6144", "ffdhe8192", "null"), min_length=1
-    )
-    """Allowed, in order of preference; null is authentication without Diffie-Hellman."""
-
-    @model_validator(mode="after")
-    def _together(self) -> Self:
-        for name in ("dhchap_key", "dhchap_ctrl_key"):
-            if len(self.sources(name)) > 1:
-                raise ValueError(f"give one of {name}, {name}_file and {name}_credential")
-        if self.sources("dhchap_ctrl_key") and not self.authenticates:
-            raise ValueError("dhchap_ctrl_key goes with a dhchap_key: hosts authenticate first")
-        _unique(self.dhchap_hashes, "hash")
-        _unique(self.dhchap_dhgroups, "group")
-        return self
-
-    def sources(self, name: str) -> list[str]:
-        """The keys that say where dhchap_key or dhchap_ctrl_key is."""
-        names = (name, f"{name}_file", f"{name}_credential")
-        return [one for one in names if getattr(self, one) is not None]
-
-    @property
-    def authenticates(self) -> bool:
-        """Whether the host has to."""
-        return bool(self.sources("dhchap_key"))
 
 
 class SubsystemConfig(Model):
@@ -325,8 +274,8 @@ class SubsystemConfig(Model):
 
     @model_validator(mode="after")
     def _together(self) -> Self:
-        _unique((n.nsid for n in self.namespaces if n.nsid is not None), "nsid")
-        _unique(self.host_nqns, "host")
+        unique((n.nsid for n in self.namespaces if n.nsid is not None), "nsid")
+        unique(self.host_nqns, "host")
         if len(self.namespaces) > self.max_namespaces:
             raise ValueError(
                 f"{len(self.namespaces)} namespaces, but max_namespaces = {self.max_namespaces}: "
@@ -379,13 +328,13 @@ class Config(Model):
             raise ValueError("a target needs a port")
         if self.target.discovery_nqn in {s.nqn for s in self.subsystems}:
             raise ValueError("discovery_nqn is the NQN of a subsystem")
-        _unique((f"{r.trtype} {r.traddr}:{r.trsvcid}" for r in self.referrals), "referral")
-        _unique((s.nqn for s in self.subsystems), "subsystem nqn")
-        _unique((f"{p.traddr}:{p.trsvcid}" for p in self.ports if p.trsvcid), "port")
+        unique((f"{r.trtype} {r.traddr}:{r.trsvcid}" for r in self.referrals), "referral")
+        unique((s.nqn for s in self.subsystems), "subsystem nqn")
+        unique((f"{p.traddr}:{p.trsvcid}" for p in self.ports if p.trsvcid), "port")
         every = [n for s in self.subsystems for n in s.namespaces]
-        _unique((n.uuid for n in every if n.uuid is not None), "uuid")
-        _unique((n.nguid.hex() for n in every if n.nguid), "nguid")
-        _unique((n.eui64.hex() for n in every if n.eui64), "eui64")
+        unique((n.uuid for n in every if n.uuid is not None), "uuid")
+        unique((n.nguid.hex() for n in every if n.nguid), "nguid")
+        unique((n.eui64.hex() for n in every if n.eui64), "eui64")
         served = [n for n in every if n.path is not None and n.enabled]
-        _unique((str(n.path) for n in served if not n.read_only), "writable path")
+        unique((str(n.path) for n in served if not n.read_only), "writable path")
         return self

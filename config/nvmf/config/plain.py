@@ -9,28 +9,30 @@ from pydantic import BaseModel
 
 from nvmf.auth.key import Key
 
+HIDDEN = "[secret]"
 
-def plain(model: BaseModel) -> dict[str, Any]:
+
+def plain(model: BaseModel, *, secrets: bool = True) -> dict[str, Any]:
     """Tables, lists, text, whole numbers and booleans, as TOML and JSON have them.
 
-    A key that must be there is, and so is one whose value is not the default.  Secrets are among
-    them: it is for the file, and for the owner of the socket, and for no log.
+    A key that must be there is, and so is one whose value is not the default.  With secrets it is
+    for the file and for no log; without, HIDDEN stands in their place.
     """
     found: dict[str, Any] = {}
     for name, field in type(model).model_fields.items():
         value = getattr(model, name)
         if field.is_required() or value != field.get_default(call_default_factory=True):
-            found[field.alias or name] = _plain(value)
+            found[field.alias or name] = _plain(value, secrets)
     return {key: value for key, value in found.items() if value is not None}
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: Any, secrets: bool) -> Any:
     if isinstance(value, BaseModel):
-        return plain(value)
+        return plain(value, secrets=secrets)
     if isinstance(value, tuple | list):
-        return [_plain(item) for item in value]
+        return [_plain(item, secrets) for item in value]
     if isinstance(value, Key):
-        return value.text()
+        return value.text() if secrets else HIDDEN
     if isinstance(value, bytes):
         return value.hex()
     if value is None or isinstance(value, bool | int | str):

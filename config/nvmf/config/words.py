@@ -10,7 +10,8 @@ from typing import Any, get_args
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from nvmf.config.models import CONGESTION, CREDENTIAL, PRINTABLE, Config
+from nvmf.config.hosts import CREDENTIAL
+from nvmf.config.models import CONGESTION, PRINTABLE, Config
 from nvmf.config.services import LABEL
 
 Loc = tuple[int | str, ...]

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from nvmf.auth import HostKeys, Key
 from nvmf.auth.key import credential, protect_process, read_key
-from nvmf.config.models import HostConfig, SubsystemConfig
+from nvmf.config.hosts import HostConfig
+from nvmf.config.models import SubsystemConfig
 from nvmf.spec.auth import DhGroup, Hash
 
 log = logging.getLogger("nvmf.target")
@@ -21,7 +22,7 @@ def host_keys(config: SubsystemConfig) -> dict[str, HostKeys]:
     """
     keys = {host.nqn: _keys(config.nqn, host) for host in config.host_tables if host.authenticates}
     if keys:
-        _protect()
+        protect()
     return keys
 
 
@@ -61,7 +62,8 @@ def _key(nqn: str, host: HostConfig, name: str) -> Key | None:
     return key
 
 
-def _protect() -> None:
+def protect() -> None:
+    """Before this process holds a key; a warning where it cannot be."""
     try:
         protect_process()
     except OSError as error:

@@ -16,6 +16,7 @@ from nvmf.config.loader import loads, read_text
 from nvmf.config.models import Config, NamespaceConfig, PortConfig
 from nvmf.target.diff import Difference, fixed
 from nvmf.target.edit import Edit, find_port
+from nvmf.target.keyring import Keyring
 from nvmf.target.server import Server
 from nvmf.target.stores import ServerError, identity_of
 
@@ -60,6 +61,7 @@ class Administration:
         self.server = server
         self.source = source
         """What is in force came from it, but for the changes made since."""
+        self.keyring = Keyring()
         self.ready = asyncio.Event()
         """Whether the target has started: what is asked before has to wait."""
 
@@ -94,10 +96,10 @@ class Administration:
         log.info("%s was read again: %s", path, difference.sentence())
         return Reloaded(difference.sentence(), ignored, warnings)
 
-    def described(self) -> dict[str, Any]:
+    def described(self, *, secrets: bool) -> dict[str, Any]:
         """The configuration in force, and the file that it was read from."""
         return {
-            "config": plain(self.server.config),
+            "config": plain(self.server.config, secrets=secrets),
             "path": str(self.source.path) if self.source is not None else None,
             "sha256": self.source.digest if self.source is not None else None,
         }

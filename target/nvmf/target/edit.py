@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 
 from pydantic import ValidationError
 
+from nvmf.config.hosts import HostConfig
 from nvmf.config.models import (
     AnaGroupConfig,
     Config,
@@ -183,14 +184,36 @@ def hide_namespace(config: Config, nqn: str, nsid: int, host: str) -> Config:
 # ---- hosts ----
 
 
-def allow_host(config: Config, nqn: str, host: str) -> Config:
-    """One host more may connect."""
+def allow_host(config: Config, nqn: str, host: str, table: HostConfig | None = None) -> Config:
+    """One host more may connect; table: its keys, where it has to authenticate."""
     subsystem = find(config, nqn)
     if subsystem.allow_any_host:
         raise EditError(f"{nqn} lets every host connect: allow_any_host is true")
     if host in subsystem.host_nqns:
         raise EditError(f"{host} may connect to {nqn} already")
+    if table is not None:
+        return _put(config, nqn, host_tables=(*subsystem.host_tables, table))
     return _put(config, nqn, hosts=(*subsystem.hosts, host))
+
+
+def set_keys(config: Config, nqn: str, host: str, values: dict[str, Any]) -> Config:
+    """Other keys of a host that may connect, or none; hashes and groups stay as they are.
+
+    values: those keys of its table that say where they are, and what else is to be different.
+    """
+    subsystem = find(config, nqn)
+    if host not in subsystem.host_nqns:
+        raise EditError(f"{host} is not one of the hosts of {nqn}: allow it first")
+    old = next((t for t in subsystem.host_tables if t.nqn == host), None)
+    made = _with(old or HostConfig(nqn=host), **dict.fromkeys(HostConfig.KEYS) | values)
+    return _put(
+        config,
+        nqn,
+        hosts=tuple(h for h in subsystem.hosts if h != host),
+        host_tables=tuple(made if t is old else t for t in subsystem.host_tables)
+        if old is not None
+        else (*subsystem.host_tables, made),
+    )
 
 
 def remove_host(config: Config, nqn: str, host: str) -> Config:

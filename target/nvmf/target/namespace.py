@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 from uuid import UUID
 
@@ -103,6 +103,8 @@ class Namespace:
     """What moves its data."""
     ana_group: int = 1
     """The ANA group that it comes in."""
+    limits: dict[str, int] = field(default_factory=dict, compare=False)
+    """How much of it may be used, in the words of the configuration; empty: there is no limit."""
 
     @property
     def blocks(self) -> int:

@@ -105,3 +105,6 @@ def make_namespace(
 def set_limits(namespace: Namespace, limits: LimitsConfig) -> None:
     """How much of it all hosts together may use, from now on."""
     namespace.engine.limit(**{key: value or 0 for key, value in limits.model_dump().items()})
+    namespace.limits.clear()
+    if limits.limited:
+        namespace.limits.update(limits.model_dump(exclude_none=True))

@@ -53,7 +53,7 @@ def save(args: argparse.Namespace) -> int:
     from nvmf.config import Config, ConfigError
     from nvmf.config.save import merge, write
 
-    found = call(args, "target_get_config")
+    found = call(args, "target_get_config", secrets=True)
     if args.output is None and found["path"] is None:
         raise UsageError("the target has no configuration file: give one with --output")
     path = Path(args.output or found["path"])

@@ -9,6 +9,7 @@ from typing import Any
 from nvmf.cli.common import EXIT_OK, Subparsers
 from nvmf.cli.output import print_json, size_text
 from nvmf.cli.target.client import add_rpc_command, call
+from nvmf.cli.target.limits import limits_text
 
 
 def add_commands(subparsers: Subparsers) -> None:
@@ -70,9 +71,15 @@ def _subsystem(one: dict[str, Any]) -> Node:
     if one["allow_any_host"]:
         under.append(("any host", []))
     else:
-        under += [(f"host {host['nqn']}", []) for host in one["hosts"]] or [("no host", [])]
+        under += [_host(host) for host in one["hosts"]] or [("no host", [])]
     under += [_controller(controller) for controller in one["controllers"]]
     return f"subsystem {one['nqn']}", under
+
+
+def _host(one: dict[str, str]) -> Node:
+    both = " both ways" if "dhchap_ctrlr_key" in one else ""
+    proof = f" (authenticates{both})" if "dhchap_key" in one else ""
+    return f"host {one['nqn']}{proof}", []
 
 
 def _namespace(one: dict[str, Any]) -> Node:
@@ -83,6 +90,8 @@ def _namespace(one: dict[str, Any]) -> Node:
         parts.append(f"(ANA group {one['anagrpid']})")
     if one["read_only"]:
         parts.append("(read only)")
+    if "limits" in one:
+        parts.append(f"({limits_text(one['limits'])})")
     masked: list[Node] = [(f"for {host}", []) for host in one.get("hosts", ())]
     if "hosts" in one and not masked:
         parts.append("(no host sees it)")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`nvmeof target namespace`: add, remove, resize, replace, mask."""
+"""`nvmeof target namespace`: add, remove, resize, replace, mask; limit is in limits.py."""
 
 from __future__ import annotations
 
@@ -11,11 +11,14 @@ from nvmf.cli.common import EXIT_OK, Subparsers, UsageError, number_argument, si
 from nvmf.cli.output import size_text
 from nvmf.cli.target.client import add_group, add_rpc_command, call
 from nvmf.cli.target.done import done
+from nvmf.cli.target.limits import add_limit
 
 
 def add_commands(subparsers: Subparsers) -> None:
-    """target namespace add, remove, resize, replace, mask."""
-    group = add_group(subparsers, "namespace", "add, remove, resize, replace and mask namespaces")
+    """target namespace add, remove, resize, replace, mask, limit."""
+    group = add_group(
+        subparsers, "namespace", "add, remove, resize, replace, mask and limit namespaces"
+    )
     parser = add_rpc_command(group, "add", add, "add a namespace: connected hosts see it at once")
     parser.add_argument("nqn", metavar="NQN", help="the subsystem")
     parser.add_argument(
@@ -70,6 +73,8 @@ def add_commands(subparsers: Subparsers) -> None:
     who.add_argument(
         "--host", metavar="NQN", action="append", help="this host and no other; may be repeated"
     )
+
+    add_limit(group)
 
 
 def _which(parser: argparse.ArgumentParser) -> None:

@@ -28,7 +28,7 @@ def describe_subsystem(server: Server, subsystem: Subsystem) -> dict[str, Any]:
         "subtype": "Discovery" if subsystem.discovery else "NVMe",
         "listen_addresses": [address(port.address) for port in server.ports],
         "allow_any_host": subsystem.allow_any_host,
-        "hosts": [{"nqn": nqn} for nqn in sorted(subsystem.hosts)],
+        "hosts": _hosts(server, subsystem),
     }
     if not subsystem.discovery:
         found |= {
@@ -43,6 +43,22 @@ def describe_subsystem(server: Server, subsystem: Subsystem) -> dict[str, Any]:
             ],
         }
     return found
+
+
+def _hosts(server: Server, subsystem: Subsystem) -> list[dict[str, str]]:
+    """Hosts that may connect, and where the keys are of those that have to authenticate."""
+    found = {nqn: {"nqn": nqn} for nqn in sorted(subsystem.hosts)}
+    if subsystem.keys:
+        config = next((s for s in server.config.subsystems if s.nqn == subsystem.nqn), None)
+        for table in config.host_tables if config is not None else ():
+            for name, key in (
+                ("dhchap_key", "dhchap_key"),
+                ("dhchap_ctrlr_key", "dhchap_ctrl_key"),
+            ):
+                place = table.place(key)
+                if place is not None and table.nqn in found:
+                    found[table.nqn][name] = place
+    return list(found.values())
 
 
 def describe_namespace(subsystem: Subsystem, namespace: Namespace) -> dict[str, Any]:
@@ -66,6 +82,8 @@ def describe_namespace(subsystem: Subsystem, namespace: Namespace) -> dict[str, 
     }
     if mask is not None:
         found["hosts"] = sorted(mask)
+    if namespace.limits:
+        found["limits"] = dict(namespace.limits)
     return found
 
 

@@ -22,6 +22,8 @@ log = logging.getLogger("nvmf.target.rpc")
 _SAID_MOST = 300
 _SECRET = re.compile(r'("[^"]*(?:key|secret)[^"]*": *)"[^"]*"')
 """A parameter whose name says that it is not for others."""
+_KEY = re.compile(r'DHHC-1:[^"]*')
+"""A key where none is expected."""
 _KEYS = {"jsonrpc", "method", "params", "id"}
 
 
@@ -91,7 +93,7 @@ def _said(params: Any) -> str:
     """Parameters for the log, in short, and without what is secret."""
     if not params:
         return ""
-    text = _SECRET.sub(r"\1[secret]", json.dumps(params))
+    text = _KEY.sub("[secret]", _SECRET.sub(r'\1"[secret]"', json.dumps(params)))
     return f" {text}" if len(text) <= _SAID_MOST else f" {text[:_SAID_MOST]}..."
 
 

@@ -1,32 +1,21 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Hosts: who may connect to a subsystem."""
+"""Hosts: who may connect to a subsystem no more, and every host; rpc.keys lets one connect."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from nvmf.target import edit
+from nvmf.target.rpc.keys import SubsystemHost
 from nvmf.target.rpc.registry import Params, method
 
 if TYPE_CHECKING:
     from nvmf.target.administration import Administration
 
 
-class SubsystemHost(Params):
-    nqn: str
-    host: str
-
-
 class AllowAny(Params):
     nqn: str
     allow_any_host: bool
-
-
-@method("nvmf_subsystem_add_host", SubsystemHost, changes=True)
-async def add(administration: Administration, params: SubsystemHost) -> bool:
-    """Let a host connect."""
-    await administration.change(lambda config: edit.allow_host(config, params.nqn, params.host))
-    return True
 
 
 @method("nvmf_subsystem_remove_host", SubsystemHost, changes=True)

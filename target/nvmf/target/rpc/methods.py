@@ -12,7 +12,9 @@ __all__ = ["METHODS", "MODULES"]
 MODULES = (
     "subsystems",
     "namespaces",
+    "limits",
     "hosts",
+    "keys",
     "ports",
     "ana",
     "connected",

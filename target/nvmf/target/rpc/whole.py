@@ -26,6 +26,11 @@ class GetMethods(Params):
     include_aliases: bool = True
 
 
+class GetConfig(Params):
+    secrets: bool = False
+    """With the keys that stand in it, for who writes it to a file."""
+
+
 @method("rpc_get_methods", GetMethods)
 def get_methods(administration: Administration, params: GetMethods) -> list[str]:
     """The names of all methods."""
@@ -63,10 +68,10 @@ def get_tree(administration: Administration, params: Params) -> dict[str, Any]:
     }
 
 
-@method("target_get_config", Params)
-def get_config(administration: Administration, params: Params) -> dict[str, Any]:
+@method("target_get_config", GetConfig)
+def get_config(administration: Administration, params: GetConfig) -> dict[str, Any]:
     """The configuration in force, the file it was read from, and what was in that file."""
-    return administration.described()
+    return administration.described(secrets=params.secrets)
 
 
 @method("target_reload", Params, changes=True)

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""[[subsystem.host]]: a host that may connect, and what it authenticates with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import ClassVar, Literal, Self
+
+from pydantic import Field, model_validator
+
+from nvmf.config.base import Model, unique
+from nvmf.config.units import Nqn, Secret
+
+CREDENTIAL = r"^[A-Za-z0-9_.-]{1,255}$"
+DhchapHash = Literal["sha256", "sha384", "sha512"]
+DhchapGroup = Literal["null", "ffdhe2048", "ffdhe3072", "ffdhe4096", "ffdhe6144", "ffdhe8192"]
+
+
+class HostConfig(Model):
+    """[[subsystem.host]]: a host that may connect, and what it authenticates with.
+
+    A key is DHHC-1:HH:BASE64: as gen-dhchap-key prints it: in a file, in a systemd credential
+    (LoadCredential= of the service), or here.
+    """
+
+    KEYS: ClassVar = tuple(
+        f"{name}{place}"
+        for name in ("dhchap_key", "dhchap_ctrl_key")
+        for place in ("", "_file", "_credential")
+    )
+    """Those that say where a key is."""
+
+    nqn: Nqn
+    dhchap_key_file: Path | None = None
+    """The host's key: it has to authenticate."""
+    dhchap_key_credential: str | None = Field(None, pattern=CREDENTIAL)
+    dhchap_key: Secret = None
+    dhchap_ctrl_key_file: Path | None = None
+    """The subsystem's key: the host may ask it to authenticate too."""
+    dhchap_ctrl_key_credential: str | None = Field(None, pattern=CREDENTIAL)
+    dhchap_ctrl_key: Secret = None
+    dhchap_hashes: tuple[DhchapHash, ...] = Field(("sha256", "sha384", "sha512"), min_length=1)
+    """Allowed, in order of preference."""
+    dhchap_dhgroups: tuple[DhchapGroup, ...] = Field(
+        ("ffdhe2048", "ffdhe3072", "ffdhe4096", "ffdhe6144", "ffdhe8192", "null"), min_length=1
+    )
+    """Allowed, in order of preference; null is authentication without Diffie-Hellman."""
+
+    @model_validator(mode="after")
+    def _together(self) -> Self:
+        for name in ("dhchap_key", "dhchap_ctrl_key"):
+            if len(self.sources(name)) > 1:
+                raise ValueError(f"give one of {name}, {name}_file and {name}_credential")
+        if self.sources("dhchap_ctrl_key") and not self.authenticates:
+            raise ValueError("dhchap_ctrl_key goes with a dhchap_key: hosts authenticate first")
+        unique(self.dhchap_hashes, "hash")
+        unique(self.dhchap_dhgroups, "group")
+        return self
+
+    def sources(self, name: str) -> list[str]:
+        """The keys that say where dhchap_key or dhchap_ctrl_key is."""
+        names = (name, f"{name}_file", f"{name}_credential")
+        return [one for one in names if getattr(self, one) is not None]
+
+    def place(self, name: str) -> str | None:
+        """Where dhchap_key or dhchap_ctrl_key is, for people: a file, or what else it is in."""
+        for source in self.sources(name):
+            value = getattr(self, source)
+            kind = source.removeprefix(name)
+            return {"_file": f"{value}", "_credential": f"credential {value}"}.get(
+                kind, "configuration"
+            )
+        return None
+
+    @property
+    def authenticates(self) -> bool:
+        """Whether the host has to."""
+        return bool(self.sources("dhchap_key"))

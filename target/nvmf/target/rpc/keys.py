@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Keys of hosts (DH-HMAC-CHAP): by SPDK's keyring of files, or by what a configuration may say.
+
+No key goes through the socket, in either direction: a request says which file or systemd credential
+has it, the target reads it there, and a configuration that is saved names the same place.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from nvmf.config.hosts import HostConfig
+from nvmf.target import edit
+from nvmf.target.edit import EditError
+from nvmf.target.keyring import refuse_key
+from nvmf.target.rpc.registry import Params, method
+
+if TYPE_CHECKING:
+    from nvmf.target.administration import Administration
+
+
+class AddKey(Params):
+    name: str
+    path: str
+
+
+class OneKey(Params):
+    name: str
+
+
+class SubsystemHost(Params):
+    nqn: str
+    host: str
+
+
+class KeyedHost(SubsystemHost):
+    """SPDK's: names of the keyring."""
+
+    dhchap_key: str | None = None
+    dhchap_ctrlr_key: str | None = None
+
+
+class HostTable(Params):
+    nqn: str
+    host: dict[str, Any]
+    """The keys of [[subsystem.host]] in a configuration, but for a key itself."""
+
+
+@method("keyring_file_add_key", AddKey, changes=True)
+def add_key(administration: Administration, params: AddKey) -> bool:
+    """Give a file with a key a name, for as long as the target runs."""
+    administration.keyring.add(params.name, Path(params.path))
+    return True
+
+
+@method("keyring_file_remove_key", OneKey, changes=True)
+def remove_key(administration: Administration, params: OneKey) -> bool:
+    """Forget the name of a file; hosts that use it go on."""
+    administration.keyring.remove(params.name)
+    return True
+
+
+@method("keyring_get_keys", Params)
+def get_keys(administration: Administration, params: Params) -> list[dict[str, str]]:
+    """Names and files."""
+    return [
+        {"name": name, "path": str(path)} for name, path in administration.keyring.all().items()
+    ]
+
+
+@method("nvmf_subsystem_add_host", KeyedHost, changes=True)
+async def add_host(administration: Administration, params: KeyedHost) -> bool:
+    """Let a host connect; with a key it has to authenticate."""
+    values = _named(administration, params)
+    made = _host({"nqn": params.host, **values}) if values else None
+    await administration.change(
+        lambda config: edit.allow_host(config, params.nqn, params.host, made)
+    )
+    return True
+
+
+@method("nvmf_subsystem_set_keys", KeyedHost, changes=True)
+async def set_keys(administration: Administration, params: KeyedHost) -> bool:
+    """Give a host other keys, or (left out) none.
+
+    Connections that are authenticated stay; what connects or authenticates from now on needs the
+    new ones.
+    """
+    values = _named(administration, params)
+    await administration.change(
+        lambda config: edit.set_keys(config, params.nqn, params.host, values)
+    )
+    return True
+
+
+@method("target_add_host", HostTable, changes=True)
+async def add_table(administration: Administration, params: HostTable) -> bool:
+    """Let a host connect, as a configuration describes it."""
+    made = _host(params.host)
+    await administration.change(lambda config: edit.allow_host(config, params.nqn, made.nqn, made))
+    return True
+
+
+@method("target_set_host_keys", HostTable, changes=True)
+async def set_table(administration: Administration, params: HostTable) -> bool:
+    """Give a host other keys, as a configuration describes them; see nvmf_subsystem_set_keys."""
+    made = _host(params.host)
+    values = {key: value for key, value in params.host.items() if key != "nqn"}
+    await administration.change(lambda config: edit.set_keys(config, params.nqn, made.nqn, values))
+    return True
+
+
+def _named(administration: Administration, params: KeyedHost) -> dict[str, Any]:
+    """As keys of a configuration."""
+    found: dict[str, Any] = {}
+    for name, key, called in (
+        ("dhchap_key", "dhchap_key_file", params.dhchap_key),
+        ("dhchap_ctrlr_key", "dhchap_ctrl_key_file", params.dhchap_ctrlr_key),
+    ):
+        if called is not None:
+            found[key] = administration.keyring.find(name, called)
+    return found
+
+
+def _host(values: dict[str, Any]) -> HostConfig:
+    """A table of the configuration that has no key in it, and whose files can be found."""
+    for key in ("dhchap_key", "dhchap_ctrl_key"):
+        if key in values:
+            raise EditError(f"{key} has no place in a request: give {key}_file, {key}_credential")
+        path = values.get(f"{key}_file")
+        refuse_key(f"{key}_file", str(path))
+        refuse_key(f"{key}_credential", str(values.get(f"{key}_credential")))
+        if isinstance(path, str) and not path.startswith("/"):
+            raise EditError(f"{key}_file {path}: it does not start with /")
+    made: HostConfig = edit.model(HostConfig, values)
+    return made

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Limits of a namespace, set while it is in use: commands and bytes a second."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from nvmf.config.models import Config, LimitsConfig
+from nvmf.target import edit
+from nvmf.target.edit import EditError
+from nvmf.target.rpc.errors import Code, RpcError
+from nvmf.target.rpc.namespaces import OneNamespace
+from nvmf.target.rpc.registry import Params, method
+
+if TYPE_CHECKING:
+    from nvmf.target.administration import Administration
+
+MEGABYTE = 1 << 20
+"""Bytes of SPDK's megabyte."""
+
+
+class SetLimits(OneNamespace):
+    limits: dict[str, Any]
+    """The keys of limits in a configuration; 0: none.  What is left out stays as it is."""
+
+
+class SetQosLimit(Params):
+    """SPDK's; 0: no limit, left out: as it is."""
+
+    name: str
+    """Of the bdev, as nvmf_get_subsystems has it; or the UUID of a namespace."""
+    rw_ios_per_sec: int | None = None
+    rw_mbytes_per_sec: int | None = None
+    r_mbytes_per_sec: int | None = None
+    w_mbytes_per_sec: int | None = None
+
+
+@method("target_get_ns_limits", OneNamespace)
+def get_limits(administration: Administration, params: OneNamespace) -> dict[str, int]:
+    """The limits of a namespace, with the burst that goes with them; empty where there are none."""
+    config = administration.server.config
+    return _said(edit.find_namespace(config, params.nqn, params.nsid).limits)
+
+
+@method("target_set_ns_limits", SetLimits, changes=True)
+async def set_limits(administration: Administration, params: SetLimits) -> dict[str, int]:
+    """Limit what all hosts together may do with a namespace; the limits that it has then."""
+    return await _set(administration, params.nqn, params.nsid, params.limits)
+
+
+@method("target_clear_ns_limits", OneNamespace, changes=True)
+async def clear_limits(administration: Administration, params: OneNamespace) -> bool:
+    """Let a namespace be used without limits."""
+    await administration.change(
+        lambda config: edit.change_namespace(config, params.nqn, params.nsid, limits=LimitsConfig())
+    )
+    return True
+
+
+@method("bdev_set_qos_limit", SetQosLimit, changes=True)
+async def set_qos_limit(administration: Administration, params: SetQosLimit) -> bool:
+    """Limit a namespace in SPDK's words."""
+    nqn, nsid = _called(administration, params.name)
+    limits: dict[str, Any] = {}
+    for key, value, factor in (
+        ("iops", params.rw_ios_per_sec, 1),
+        ("bandwidth", params.rw_mbytes_per_sec, MEGABYTE),
+        ("read_bandwidth", params.r_mbytes_per_sec, MEGABYTE),
+        ("write_bandwidth", params.w_mbytes_per_sec, MEGABYTE),
+    ):
+        if value is not None:
+            limits[key] = value * factor
+    await _set(administration, nqn, nsid, limits)
+    return True
+
+
+async def _set(
+    administration: Administration, nqn: str, nsid: int, values: dict[str, Any]
+) -> dict[str, int]:
+    if not values:
+        raise EditError(f"limits: give at least one of {', '.join(LimitsConfig.model_fields)}")
+    made = LimitsConfig()
+
+    def change(config: Config) -> Config:
+        nonlocal made
+        before = edit.find_namespace(config, nqn, nsid).limits
+        merged = before.model_dump(exclude_none=True) | values
+        made = edit.model(
+            LimitsConfig, {k: v for k, v in merged.items() if v != 0 or k == "burst_ms"}
+        )
+        return edit.change_namespace(config, nqn, nsid, limits=made)
+
+    await administration.change(change)
+    return _said(made)
+
+
+def _said(limits: LimitsConfig) -> dict[str, int]:
+    return limits.model_dump(exclude_none=True) if limits.limited else {}
+
+
+def _called(administration: Administration, name: str) -> tuple[str, int]:
+    """The namespace whose path or UUID this is."""
+    found: list[tuple[str, int]] = []
+    for subsystem in administration.server.core.subsystems.values():
+        for nsid, namespace in subsystem.namespaces.items():
+            store: Any = namespace.store
+            if name in (store.path or store.kind, str(namespace.identity.uuid)):
+                found.append((subsystem.nqn, nsid))
+    if not found:
+        raise RpcError(Code.NO_SUCH_DEVICE, f"no namespace has {name} as its path or UUID")
+    if len(found) > 1:
+        places = " and ".join(f"namespace {nsid} of {nqn}" for nqn, nsid in found)
+        raise EditError(f"{name} is {places}: name one by its UUID")
+    return found[0]
