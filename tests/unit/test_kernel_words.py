@@ -219,6 +219,26 @@ def test_nobody(
 
 
 @pytest.mark.parametrize(
+    ("count", "line", "said"),
+    [
+        (
+            4,
+            "nvme nvme0: Connect rejected: status -104 (reset by remote host).",
+            "then one of 4 I/O queues was refused (reset by remote host, -104); the target may",
+        ),
+        (1, UNREACHED, "then the I/O queue was not connected (ECONNRESET); the target may"),
+    ],
+)
+def test_one_queue(kernel: FakeKernel, count: int, line: str, said: str) -> None:
+    """The target is there, for it took the admin queue: nobody is asked whether it is."""
+    error = explained(
+        kernel, errno.ECONNRESET, f"nvme nvme0: creating {count} I/O queues.", line, UNREACHED
+    )
+    assert f"the admin queue was connected, and {said}" in str(error), error
+    assert "ask for fewer with -i" in str(error)
+
+
+@pytest.mark.parametrize(
     ("route", "said"),
     [
         (

@@ -35,6 +35,8 @@ class _Case:
     errno: int
     options: FabricsOptions
     system: System
+    lines: list[str]
+    """Of the kernel's log, meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +51,9 @@ class _Verdict:
 
 def explain(errno: int, log: Iterable[str], options: FabricsOptions, system: System) -> KernelError:
     """The error of a failed write to /dev/nvme-fabrics."""
-    case = _Case(errno, options, system)
     lines = [_without_secrets(line, options) for line in log]
-    verdict = _by_log(lines, case) or _by_errno(case)
+    case = _Case(errno, options, system, lines)
+    verdict = _by_log(case) or _by_errno(case)
     place = TransportId(options.traddr, options.trsvcid, options.nqn)
     sentence = f"the kernel cannot connect to {options.nqn} at {place.endpoint}: {verdict.came}"
     if verdict.advice:
@@ -77,9 +79,9 @@ def explain_device(errno: int, system: System) -> KernelError:
 # ---- by what the kernel's log says -----------------------------------------------------------
 
 
-def _by_log(lines: list[str], case: _Case) -> _Verdict | None:
+def _by_log(case: _Case) -> _Verdict | None:
     for pattern, verdict in _RULES:
-        for line in lines:
+        for line in case.lines:
             found = pattern.search(line)
             if found:
                 return verdict(found, case)
@@ -144,9 +146,29 @@ _CM_HINTS: dict[int, str] = {
 
 
 def _cm_plain(found: _Found, case: _Case) -> _Verdict:
-    """The CM was refused without a reason of NVMe-oF: the port has nobody who speaks it."""
-    status, words = int(found["status"]), found["words"]
-    return _nobody(f"the RDMA connection was refused ({words}, {status})", case)
+    """The CM was refused without a reason of NVMe-oF: the port has nobody who speaks it.
+
+    Or there is one, on iWARP: siw passes every reject on without what the target said in it.
+    """
+    came = f"refused ({found['words']}, {int(found['status'])})"
+    return _one_queue(came, case) or _nobody(f"the RDMA connection was {came}", case)
+
+
+def _one_queue(came: str, case: _Case) -> _Verdict | None:
+    """The target is there, for its admin queue was connected, and has trouble with another."""
+    wanted = next(filter(None, map(_IO_QUEUES.search, case.lines)), None)
+    if wanted is None:
+        return None
+    count = int(wanted["count"])
+    which = "the I/O queue" if count == 1 else f"one of {count} I/O queues"
+    return _Verdict(
+        f"the admin queue was connected, and then {which} was {came}",
+        "the target may have no room for so many, its log has the reason: ask for fewer with -i "
+        "or smaller ones with -Q, or disconnect another host",
+    )
+
+
+_IO_QUEUES = re.compile(r"creating (?P<count>\d+) I/O queues")
 
 
 def _authentication(found: _Found, case: _Case) -> _Verdict:
@@ -158,7 +180,8 @@ def _authentication(found: _Found, case: _Case) -> _Verdict:
 
 def _establishment(found: _Found, case: _Case) -> _Verdict:
     number = abs(int(found["error"]))
-    return _unreachable(number, case)
+    came = f"not connected ({errno_name(number)})"
+    return _one_queue(came, case) or _unreachable(number, case)
 
 
 def _option(found: _Found, case: _Case) -> _Verdict:
