@@ -15,6 +15,9 @@ import hypothesis
 import pytest
 from hypothesis import settings
 
+import features
+import outcomes
+
 # No test asserts a time: a machine that has other things to do is slow.
 settings.register_profile("any machine", deadline=None)
 settings.load_profile("any machine")
@@ -27,6 +30,11 @@ hypothesis.settings.register_profile(
     suppress_health_check=[hypothesis.HealthCheck.too_slow],
 )
 hypothesis.settings.load_profile("steady")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Let tests say which features they show, and keep what they come to."""
+    config.pluginmanager.register(outcomes.Recorder(features.registry().names), "features")
 
 
 def _path(variable: str) -> Path:

@@ -125,6 +125,7 @@ def test_foreign_stag(target: Served, pending: Pending, verb: str) -> None:
     assert pending.queue.response(pending.cid).status == 0
 
 
+@pytest.mark.feature("invalidate")
 def test_invalidate(pending: Pending) -> None:
     """Send with Invalidate of the target's own STag (RFC 5040 7.1)."""
     capsule = nvme.sqe(Io.FLUSH, nsid=1)

@@ -90,6 +90,7 @@ def fails(queue: Queue, reason: int) -> None:
 # ---- right ----
 
 
+@pytest.mark.feature("dhchap", "dhchap-mutual")
 @pytest.mark.parametrize("group", [0, 1], ids=["null", "ffdhe2048"])
 @pytest.mark.parametrize("mutual", [False, True], ids=["one way", "both ways"])
 def test_right(host: Host, group: int, mutual: bool) -> None:
@@ -147,6 +148,7 @@ def test_io_before(host: Host, opcode: int) -> None:
 # ---- wrong ----
 
 
+@pytest.mark.feature("dhchap")
 def test_wrong_key(keyed: Served, admin: Queue) -> None:
     before = keyed.log.count("it has another key")
     expect(send(admin, reply(challenge(admin), OTHER)))

@@ -279,6 +279,7 @@ def test_admin(host: NvmeHost, row: Row) -> None:
     assert expect(host.admin.call(nvme.property_get(CSTS))).dw0 == 1
 
 
+@pytest.mark.feature("compare")
 def test_compare_failure(host: NvmeHost) -> None:
     host.write(41, b"a" * 512)
     words = lba_words(41, 1)

@@ -135,11 +135,13 @@ def test_hostnqn_without_end(admin: Queue) -> None:
     assert connect(admin, hostnqn="h" * 256).status in (INVALID, HOST)
 
 
+@pytest.mark.feature("allow-list")
 def test_host_not_allowed(admin: Queue) -> None:
     cqe = connect(admin, subnqn=PRIVATE_NQN, hostnqn=FRIEND_NQN + "e")
     check(cqe, HOST, HOSTNQN)
 
 
+@pytest.mark.feature("allow-list")
 def test_host_allowed(admin: Queue) -> None:
     expect(connect(admin, subnqn=PRIVATE_NQN, hostnqn=FRIEND_NQN))
 
@@ -311,6 +313,7 @@ def test_keep_alive_timeout(target: Served) -> None:
     host.close()
 
 
+@pytest.mark.feature("disconnect")
 def test_disconnect_command(host: NvmeHost) -> None:
     """The fabrics Disconnect of an I/O queue succeeds, then that queue ends."""
     queue = host.queues[1]

@@ -174,6 +174,7 @@ ROWS = [
 ]
 
 
+@pytest.mark.feature("embedded")
 @pytest.mark.parametrize("row", ROWS, ids=[row.name for row in ROWS])
 @pytest.mark.parametrize("crc", [False, True], ids=["plain", "crc"])
 def test_terminated(target: Served, row: Row, crc: bool) -> None:
@@ -280,6 +281,7 @@ def test_truncated_terminate(queue: Queue, size: int) -> None:
     queue.peer.ending()
 
 
+@pytest.mark.feature("embedded")
 @pytest.mark.parametrize("cut", [1, 2, 3, 19, 20, 40, 87])
 @pytest.mark.parametrize("how", ["fin", "rst"])
 def test_cut_within_a_frame(queue: Queue, cut: int, how: str) -> None:

@@ -77,6 +77,7 @@ def outcome(peer: IwarpPeer) -> mpa.StartFrame | None:
     return reply
 
 
+@pytest.mark.feature("embedded")
 @pytest.mark.parametrize("row", REFUSED, ids=names(REFUSED))
 def test_refused(target: Served, row: Row) -> None:
     """Never accepted: the connection ends, or a reject says no and then it ends."""
@@ -189,6 +190,7 @@ def test_longer_private_data(target: Served, size: int) -> None:
     peer.close()
 
 
+@pytest.mark.feature("embedded")
 def test_outbound_reads_of_a_host(target: Served) -> None:
     """A host that wants to RDMA READ is told that it may not, by its reply or by a reject."""
     refused: bytes | None = None
@@ -215,6 +217,7 @@ def test_reply_words(target: Served, ird: int, expected: int | None) -> None:
     peer.close()
 
 
+@pytest.mark.feature("embedded")
 def test_revision_1(target: Served) -> None:
     """RFC 5044 without RFC 6581: accepted in revision 1, or refused, never answered in another."""
     try:
@@ -242,6 +245,7 @@ def test_reply_is_not_early(target: Served) -> None:
     peer.close()
 
 
+@pytest.mark.feature("embedded")
 def test_crc_on_request(target: Served) -> None:
     """CRC runs both ways once the initiator asks for it (RFC 5044 7.1.1)."""
     queue = Queue.open(target.address, crc=True)

@@ -205,6 +205,7 @@ def test_truncated_under_the_target(serve: Serve, tmp_path: Path) -> None:
     assert one.alive
 
 
+@pytest.mark.feature("pmem")
 def test_truncated_pmem(serve: Serve, tmp_path: Path) -> None:
     """The mapped file shrinks: SIGBUS is the status of a command, not the end of the target."""
     path = tmp_path / "pmem.img"

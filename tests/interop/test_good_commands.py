@@ -34,6 +34,7 @@ def noise(size: int, seed: int) -> bytes:
     return random.Random(seed).randbytes(size)
 
 
+@pytest.mark.feature("keyed-sgl", "invalidate")
 @pytest.mark.parametrize("crc", [False, True], ids=["plain", "crc"])
 @pytest.mark.parametrize("kind", [0x40, 0x4F])
 def test_sizes(target: Served, crc: bool, kind: int) -> None:
@@ -51,6 +52,7 @@ def test_sizes(target: Served, crc: bool, kind: int) -> None:
             expect(queue.call_write(Io.COMPARE, data, nsid=1, cdw=words))
 
 
+@pytest.mark.feature("in-capsule")
 @pytest.mark.parametrize("size", [512, 2048, 4096])
 def test_in_capsule(host: NvmeHost, size: int) -> None:
     """Up to IOCCSZ, at offset 0 and where it fits at another."""
@@ -82,6 +84,7 @@ def pieces(host: NvmeHost, sizes: list[int], data: bytes = b"") -> tuple[list[Re
 LISTS = [[512], [256, 256], [512, 1024, 512], [100, 412], [4, 8188], [65536, 512, 66048], [512] * 8]
 
 
+@pytest.mark.feature("sgl-lists")
 @pytest.mark.parametrize("sizes", LISTS, ids=str)
 def test_lists(host: NvmeHost, sizes: list[int]) -> None:
     """A last segment descriptor in the capsule with keyed descriptors: as many as MSDBD says."""
@@ -102,6 +105,7 @@ def test_lists(host: NvmeHost, sizes: list[int]) -> None:
     assert b"".join(region.data for region in regions) == data
 
 
+@pytest.mark.feature("sgl-lists")
 @pytest.mark.parametrize("wrong", [-4, 4, -512, 512])
 def test_list_of_another_length(host: NvmeHost, wrong: int) -> None:
     """The descriptors together are as long as the command (SGLS bit 18 is 0)."""
@@ -113,6 +117,7 @@ def test_list_of_another_length(host: NvmeHost, wrong: int) -> None:
     assert not any(region.written for region in regions)
 
 
+@pytest.mark.feature("keyed-sgl", "invalidate")
 def test_depth(host: NvmeHost) -> None:
     """The whole queue at once, in several orders, each command answered once with its own data."""
     queue = host.queues[1]
@@ -154,6 +159,7 @@ def test_flush_of_every_namespace(host: NvmeHost) -> None:
     assert (cqe.status == 0) == (behaviour == 3) or behaviour == 0, (behaviour, cqe)
 
 
+@pytest.mark.feature("write-zeroes", "deallocate")
 def test_write_zeroes_and_deallocate(host: NvmeHost) -> None:
     """What is zeroed reads as zeroes; its neighbours stay."""
     host.write(500, b"\xff" * 512 * 24)
@@ -168,6 +174,7 @@ def test_write_zeroes_and_deallocate(host: NvmeHost) -> None:
     assert found[8192:-512] == b"\xff" * 3584
 
 
+@pytest.mark.feature("verify")
 def test_verify(host: NvmeHost) -> None:
     """Verify where ONCS bit 7 announces it."""
     oncs = struct.unpack_from("<H", host.identify(1), 520)[0]
@@ -183,6 +190,7 @@ def test_fua(host: NvmeHost) -> None:
     assert (cqe.status, found) == (0, b"f" * 512)
 
 
+@pytest.mark.feature("keep-alive", "tbkas")
 def test_keep_alive(target: Served) -> None:
     """Keep Alive keeps, and so does other traffic where TBKAS says so (Base 3.9)."""
     with NvmeHost(target.address, SUBNQN, kato=8000).connect() as host:
@@ -198,6 +206,7 @@ def test_keep_alive(target: Served) -> None:
                 call()
 
 
+@pytest.mark.feature("abort")
 def test_abort_of_an_async_event(host: NvmeHost) -> None:
     """Abort ends an outstanding command, or says that it did not."""
     host.admin.submit(nvme.sqe(Admin.ASYNC_EVENT, cid=0x5000))
@@ -206,6 +215,7 @@ def test_abort_of_an_async_event(host: NvmeHost) -> None:
         assert nvme.status_name(host.admin.response(0x5000).status) == "ABORTED_BY_REQUEST"
 
 
+@pytest.mark.feature("discovery-log")
 def test_discovery(target: Served) -> None:
     """A host that reads the log in pieces gets what it gets whole."""
     with NvmeHost(target.address, DISCOVERY).connect(io_queues=0) as host:
@@ -241,6 +251,7 @@ def test_discovery_has_no_io(target: Served) -> None:
         assert cqe.status
 
 
+@pytest.mark.feature("allow-list", "discovery-log")
 def test_hidden_from_strangers(target: Served) -> None:
     """A subsystem is not in the log of a host that may not connect to it."""
     from wire.served import FRIEND_NQN, PRIVATE_NQN
@@ -250,6 +261,7 @@ def test_hidden_from_strangers(target: Served) -> None:
             assert (PRIVATE_NQN.encode() in page(host.admin, 0, 4096)) == seen
 
 
+@pytest.mark.feature("ipv6")
 def test_ipv6(tmp_path_factory: pytest.TempPathFactory) -> None:
     """The same over IPv6, with its address in the discovery log."""
     text = config(traddr="::1")

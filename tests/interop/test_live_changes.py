@@ -118,6 +118,7 @@ def identifiers(served: Served) -> list[str]:
     return [space["uuid"] for space in found["namespaces"]]
 
 
+@pytest.mark.feature("live", "resize", "masks")
 async def test_namespaces_by_command(served: Served, tmp_path: Path) -> None:
     """Added, resized, replaced, masked, removed: the host sees each, and its I/O goes on."""
     disk = tmp_path / "disk.img"
@@ -154,6 +155,7 @@ async def test_namespaces_by_command(served: Served, tmp_path: Path) -> None:
         await seen(two, 1)
 
 
+@pytest.mark.feature("atomic")
 async def test_conflicts_change_nothing(served: Served) -> None:
     before = run(served, "ls")
     ram = ("--store", "ram", "--size", "1MiB")
@@ -175,6 +177,7 @@ async def test_conflicts_change_nothing(served: Served) -> None:
         assert run(served, "ls") == before
 
 
+@pytest.mark.feature("rpc", "allow-list")
 async def test_hosts_and_ports_by_command(served: Served) -> None:
     """The host that may not connect any more is disconnected; another notices nothing."""
     quick = {"reconnect_delay": 0.05, "ctrl_loss_tmo": 0.2}
@@ -202,6 +205,7 @@ async def test_hosts_and_ports_by_command(served: Served) -> None:
                         await by_port.namespace(1).read(0, 1)
 
 
+@pytest.mark.feature("reload")
 async def test_reload_by_difference(served: Served) -> None:
     """A file that adds, removes and changes: hosts that it does not concern are not touched."""
     done = "was read again"
@@ -224,6 +228,7 @@ async def test_reload_by_difference(served: Served) -> None:
         assert len(tree["controllers"]) == 1
 
 
+@pytest.mark.feature("reload", "atomic")
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -251,6 +256,7 @@ async def test_bad_files(served: Served, text: str, said: str) -> None:
     assert after["ports"] == before["ports"]
 
 
+@pytest.mark.feature("save")
 async def test_saved(served: Served) -> None:
     """What was changed by command is in the file, with the comment; a changed file is not lost."""
     path = served.folder / "target.toml"

@@ -74,6 +74,7 @@ def descriptors_kept(target: Served) -> int:
     return target.descriptors
 
 
+@pytest.mark.feature("connect")
 @pytest.mark.parametrize("reactors", [1, 3])
 def test_64_hosts_of_4_queues(serve: Serve, reactors: int) -> None:
     """Each verifies its own data while all the others write theirs."""

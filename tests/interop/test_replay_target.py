@@ -208,6 +208,7 @@ def test_blocks(replays: list[Replay]) -> None:
     assert count > 700_000
 
 
+@pytest.mark.feature("connect")
 def test_connect_and_properties(replays: list[Replay]) -> None:
     """What bring-up reads: CAP, VS and CSTS."""
     for replay in replays[:2]:
@@ -359,6 +360,7 @@ def test_namespace_descriptors(replays: list[Replay]) -> None:
     assert not any(first.data[offset:])
 
 
+@pytest.mark.feature("discovery-log")
 def test_discovery_log(replays: list[Replay]) -> None:
     """The header, then the subsystem's entry with its RDMA address."""
     header, _, first = replays[0].answer(Admin.GET_LOG_PAGE, 0x70)

@@ -218,6 +218,7 @@ def test_one_host_never_answers_reads(target: Served, bystander: Witness, queues
         host.close()
 
 
+@pytest.mark.feature("abort")
 def test_abort_of_what_waits(target: Served, bystander: Witness) -> None:
     """Writes whose data never comes: those that wait for a buffer can be aborted, the first not."""
     with NvmeHost(target.address, SUBNQN).connect() as host:

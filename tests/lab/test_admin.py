@@ -44,6 +44,7 @@ def follows(host: KernelHost, nqn: str, wanted: Callable[[list[BlockDevice]], bo
         time.sleep(0.2)
 
 
+@pytest.mark.feature("live", "resize", "reload")
 @pytest.mark.timeout(600)
 def test_block_devices_follow(target: OursOutside, guest: Guest, tmp_path: Path) -> None:
     """Added, resized, removed by command and by SIGHUP, while the first device is verified."""

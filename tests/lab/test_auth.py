@@ -125,6 +125,7 @@ def said(ours: Served, nqn: str, words: str) -> list[str]:
     return [line for line in ours.log.splitlines() if nqn in line and words in line]
 
 
+@pytest.mark.feature("dhchap", "dhchap-mutual")
 @pytest.mark.parametrize("mutual", [False, True], ids=["one-way", "both-ways"])
 @pytest.mark.parametrize("index", range(len(CASES)), ids=["-".join(case) for case in CASES])
 def test_kernel_host(ours: Served, guest: Guest, index: int, mutual: bool) -> None:
@@ -143,6 +144,7 @@ def test_kernel_host(ours: Served, guest: Guest, index: int, mutual: bool) -> No
     assert f"authenticated with hash hmac({hashed}) dhgroup {group}" in log
 
 
+@pytest.mark.feature("dhchap-again")
 def test_kernel_host_again(ours: Served, guest: Guest) -> None:
     """Re-authentication of every queue, under a load."""
     with connected(guest, 3, *BOTH) as name:
@@ -163,6 +165,7 @@ def test_kernel_host_again(ours: Served, guest: Guest) -> None:
     assert said(ours, nqn_of(3), "queue 0: authenticated again (SHA-256, ffdhe2048, both ways)")
 
 
+@pytest.mark.feature("dhchap")
 @pytest.mark.unclean("nvme")
 @pytest.mark.parametrize(
     ("index", "options", "kernel_says", "we_say"),

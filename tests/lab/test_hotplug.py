@@ -82,6 +82,7 @@ def _sizes(host: KernelHost) -> list[int]:
     return [device.size // block.MIB for device in host.devices(SUBNQN)]
 
 
+@pytest.mark.feature("hotplug-disk")
 def test_a_disk_comes_and_goes(target: OursInside, vm: Guest) -> None:
     """Hosts see it go and come, and go on with the others; each time it is another device."""
     _until_said(target, LISTENS)

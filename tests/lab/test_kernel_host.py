@@ -107,6 +107,7 @@ def unharmed(row: Row, guest: Guest) -> Iterator[None]:
         row.target.check()
 
 
+@pytest.mark.feature("discovery-log")
 def test_discover(row: Row, guest: Guest) -> None:
     records = row.host.discover()
     wanted = {
@@ -122,6 +123,7 @@ def test_discover(row: Row, guest: Guest) -> None:
     assert PRIVATE_NQN not in [record["subnqn"] for record in found]
 
 
+@pytest.mark.feature("connect", "formats")
 def test_connect_and_identify(row: Row, guest: Guest) -> None:
     controller, devices = row.controller(), row.devices()
     assert [device.nsid for device in devices] == list(range(1, len(devices) + 1))
@@ -145,6 +147,7 @@ def test_questions(row: Row, guest: Guest) -> None:
     assert not refused, "\n".join(refused)
 
 
+@pytest.mark.feature("keyed-sgl", "in-capsule", "formats")
 @pytest.mark.parametrize("nsid", [1, 2])
 def test_verify(row: Row, guest: Guest, nsid: int) -> None:
     device = row.devices()[nsid - 1]
@@ -161,6 +164,7 @@ def test_mixed(row: Row, guest: Guest) -> None:
     block.fio_mixed(guest, row.devices()[0])
 
 
+@pytest.mark.feature("write-zeroes", "deallocate")
 def test_write_zeroes_and_discard(row: Row, guest: Guest) -> None:
     for device in row.devices()[:2]:
         block.zeroing(guest, device)
@@ -188,6 +192,7 @@ def test_disconnect_leaves_nothing(row: Row, guest: Guest) -> None:
     assert guest.run("cat /sys/class/nvme/*/subsysnqn 2>/dev/null; true").stdout == ""
 
 
+@pytest.mark.feature("connect")
 def test_connect_options(row: Row, guest: Guest) -> None:
     """Queues of other sizes and numbers, polled ones too: a connection of its own for each."""
     row.disconnect()
@@ -198,6 +203,7 @@ def test_connect_options(row: Row, guest: Guest) -> None:
             block.fio_verify(guest, device, [block.Load("4k-64k", 64, 2, size=block.MIB)])
 
 
+@pytest.mark.feature("allow-list")
 @pytest.mark.unclean("nvme")
 def test_refused(row: Row, guest: Guest) -> None:
     """What is not there, or not for this host, is refused with the kernel's own right words."""

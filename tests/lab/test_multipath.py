@@ -166,6 +166,7 @@ def _not_live(port: int, paths: dict[int, PathState]) -> bool:
     return port not in paths or paths[port].controller != "live"
 
 
+@pytest.mark.feature("ana")
 def test_shown(rig: Rig, guest: Guest) -> None:
     """nvme-cli shows one subsystem with both paths, and what each does for the namespace."""
     rig.ana(PORTS[1], "non-optimized")
@@ -182,6 +183,7 @@ def test_shown(rig: Rig, guest: Guest) -> None:
         assert f": {state}" in said.replace("\t", " "), said
 
 
+@pytest.mark.feature("ana")
 def test_steered(rig: Rig, guest: Guest) -> None:
     """ANA states that change under fio verify: commands go where they may, or wait."""
     first, second = PORTS
@@ -204,6 +206,7 @@ def test_steered(rig: Rig, guest: Guest) -> None:
     block.expect(guest, rig.device, 0x5A, 0, block.MIB)
 
 
+@pytest.mark.feature("ana")
 @pytest.mark.unclean(UNCLEAN)
 def test_port_lost(rig: Rig, guest: Guest) -> None:
     """A port is closed under fio verify, and opened again: the other path carries on."""

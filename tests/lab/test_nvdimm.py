@@ -78,6 +78,7 @@ def vm(lab: Lab) -> Iterator[Guest]:
     lab.close()
 
 
+@pytest.mark.feature("pmem")
 @pytest.mark.parametrize("kind", KINDS, ids=str)
 def test_pmem_store(guest: Guest, need_product: None, kind: Kind) -> None:
     """The target says what a write means, and the kernel's host verifies what it wrote."""

@@ -69,6 +69,7 @@ def _only_device(host: KernelHost, nqn: str) -> BlockDevice:
     return device
 
 
+@pytest.mark.feature("embedded")
 def test_target_killed(cable: Network, tmp_path: Path, host: KernelHost, guest: Guest) -> None:
     """The target dies ten times: its host comes back each time, and what was flushed is there."""
     ours = OursOutside(cable, tmp_path, network.HOST)
@@ -87,6 +88,7 @@ def test_target_killed(cable: Network, tmp_path: Path, host: KernelHost, guest: 
     ours.close()
 
 
+@pytest.mark.feature("embedded", "keep-alive")
 def test_link_down(target: Steered, cable: Network, host: KernelHost, guest: Guest) -> None:
     """The cable is out for longer than the keep-alive timeout: both ends notice, and mend it."""
     with host.connected(target.nqn, *PERSISTENT) as controller:
@@ -109,6 +111,7 @@ def test_link_down(target: Steered, cable: Network, host: KernelHost, guest: Gue
     assert gone.resources["mr"] < before.resources["mr"]
 
 
+@pytest.mark.feature("connect")
 def test_reset_under_load(target: Steered, host: KernelHost, guest: Guest) -> None:
     with host.connected(target.nqn, *PERSISTENT) as controller:
         device = _only_device(host, target.nqn)
@@ -121,6 +124,7 @@ def test_reset_under_load(target: Steered, host: KernelHost, guest: Guest) -> No
     assert len(re.findall(r"connected, keep-alive", target.log)) > RESETS
 
 
+@pytest.mark.feature("embedded", "keep-alive")
 @pytest.mark.unclean(r"rcu.*stall|soft lockup|Call Trace")
 def test_host_frozen(target: Steered, host: KernelHost, guest: Guest) -> None:
     """A host that stands still is let go of; it comes back where it left off."""

@@ -67,6 +67,7 @@ def _events(guest: Guest) -> int:
     return guest.kernel_log().count("rescanning namespaces")
 
 
+@pytest.mark.feature("live", "resize")
 def test_namespaces_change(
     target: Steered, disks: dict[int, Path], host: KernelHost, guest: Guest
 ) -> None:
@@ -92,6 +93,7 @@ def test_namespaces_change(
             assert _events(guest) >= events + 5, "an event for each change"
 
 
+@pytest.mark.feature("live")
 @pytest.mark.unclean(r"nvme\d+(?:c\d+)?n\d+|nvme nvme\d+: ")
 def test_namespace_removed_in_use(
     target: Steered, disks: dict[int, Path], host: KernelHost, guest: Guest
@@ -179,6 +181,7 @@ def _log_of(guest: Guest, since: int, *words: str) -> None:
         assert word in log, f"{word!r} is not in:\n{log}"
 
 
+@pytest.mark.feature("allow-list")
 @pytest.mark.unclean(r"nvme nvme\d+: ")
 def test_refused(target: Steered, host: KernelHost, guest: Guest) -> None:
     """Who is not let in learns from its own kernel why."""

@@ -113,6 +113,7 @@ def subsystems(guest: Guest) -> set[str]:
     return {record["subnqn"] for record in records}
 
 
+@pytest.mark.feature("systemd")
 def test_start(guest: Guest) -> None:
     """systemctl returns when the target serves, and knows how it is."""
     guest.run(f"systemctl start {UNIT}", timeout=240)
@@ -127,6 +128,7 @@ def test_start(guest: Guest) -> None:
     guest.run("test -S /run/nvmeof/target.sock && test -f /var/lib/nvmeof/discovery-generation")
 
 
+@pytest.mark.feature("systemd")
 def test_hardening(guest: Guest) -> None:
     """No relaxation has come unnoticed: what systemd thinks of it, where 10 is all exposed."""
     said = guest.run(["systemd-analyze", "security", UNIT, "--no-pager"], timeout=120).stdout
@@ -135,6 +137,7 @@ def test_hardening(guest: Guest) -> None:
     assert float(found[1]) < 3.0, said
 
 
+@pytest.mark.feature("systemd", "reload")
 def test_reload(guest: Guest) -> None:
     guest.write("/etc/nvmeof/target.toml", CONFIG + SUBSYSTEM.format(nqn=SECOND, name="second"))
     guest.run(f"systemctl reload {UNIT}", timeout=120)
@@ -149,6 +152,7 @@ def test_reload(guest: Guest) -> None:
     assert SECOND not in subsystems(guest)
 
 
+@pytest.mark.feature("discovery-events")
 @pytest.mark.unclean("nvme")
 def test_autoconnect(guest: Guest) -> None:
     """A kernel host that keeps its discovery controller is connected to what comes up later."""
@@ -170,6 +174,7 @@ def test_autoconnect(guest: Guest) -> None:
     guest.run("nvme disconnect-all", timeout=120)
 
 
+@pytest.mark.feature("systemd")
 @pytest.mark.unclean("nvme")
 def test_watchdog(guest: Guest) -> None:
     """A target that stands still is killed, and another one serves."""
@@ -181,12 +186,14 @@ def test_watchdog(guest: Guest) -> None:
     assert f"{UNIT}: Watchdog timeout" in guest.kernel_log()
 
 
+@pytest.mark.feature("systemd")
 def test_stop(guest: Guest) -> None:
     guest.run(f"systemctl stop {UNIT}", timeout=120)
     found = show(guest, "ActiveState", "Result", "ExecMainStatus")
     assert found == {"ActiveState": "inactive", "Result": "success", "ExecMainStatus": "0"}
 
 
+@pytest.mark.feature("systemd")
 def test_instance(guest: Guest) -> None:
     """A second target beside the first, with folders of its own."""
     guest.write("/etc/nvmeof/other.toml", CONFIG.replace('"iwarp"', '"iwarp"\ntrsvcid = 4421'))

@@ -24,6 +24,8 @@ from nvmf.target.edit import EditError, set_ana
 from nvmf.target.rpc.methods import METHODS
 from nvmf.target.server import Server
 
+pytestmark = pytest.mark.feature("ana")
+
 TEXT = f"""
 [[port]]
 traddr = "127.0.0.1"

@@ -16,6 +16,7 @@ from nvmf.spec.auth import DhGroup, Hash, Reason
 from wire import dhchap
 
 
+@pytest.mark.feature("dhchap", "dhchap-mutual")
 @pytest.mark.parametrize("mutual", [False, True], ids=["one way", "both ways"])
 @pytest.mark.parametrize("group", list(DhGroup), ids=lambda group: group.title)
 @pytest.mark.parametrize("hashed", list(Hash), ids=lambda hashed: hashed.title)
@@ -32,6 +33,7 @@ def test_each_other(hashed: Hash, group: DhGroup, mutual: bool) -> None:
     assert host.success == controller.success == expected
 
 
+@pytest.mark.feature("dhchap", "dhchap-mutual")
 @pytest.mark.parametrize("group", [DhGroup.NULL, DhGroup.FFDHE_2048, DhGroup.FFDHE_3072])
 @pytest.mark.parametrize("hashed", list(Hash))
 def test_controller_against_the_second_implementation(hashed: Hash, group: DhGroup) -> None:
@@ -59,6 +61,7 @@ def test_controller_against_the_second_implementation(hashed: Hash, group: DhGro
 # ---- what a controller refuses ----
 
 
+@pytest.mark.feature("dhchap")
 def test_wrong_key() -> None:
     rig = Rig()
     rig.send(rig.reply(rig.challenge(), key=OTHER))
@@ -248,6 +251,7 @@ def test_time() -> None:
     assert rig.due() == 1000 + STEP_TIMEOUT
 
 
+@pytest.mark.feature("dhchap-again")
 def test_again() -> None:
     """The queue stays authenticated while it authenticates again, and not when that fails."""
     rig = Rig()

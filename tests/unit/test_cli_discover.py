@@ -61,6 +61,7 @@ def at(served: Served) -> tuple[str, ...]:
     return "-a", "127.0.0.1", "-s", str(served.port), "--device", "iwarp"
 
 
+@pytest.mark.feature("referrals")
 def test_referrals(run: Run, target: Served, other: Served) -> None:
     status, out, err = run(*at(target))
     assert status == 0
@@ -79,6 +80,7 @@ def test_referrals(run: Run, target: Served, other: Served) -> None:
     assert json.loads(out)["referrals"] == []
 
 
+@pytest.mark.feature("discovery-nqn")
 def test_unique_discovery_nqn(run: Run, other: Served, target: Served) -> None:
     assert run(*at(other), "-n", UNIQUE)[0] == 0
     status, _, err = run(*at(target), "-n", UNIQUE)
@@ -137,6 +139,7 @@ def test_usage(run: Run, args: list[str], words: str) -> None:
     assert words in err
 
 
+@pytest.mark.feature("discovery-events")
 @pytest.mark.parametrize("form", ["normal", "json"])
 def test_persistent(target: Served, form: str) -> None:
     """It prints the log, and ends by a signal."""

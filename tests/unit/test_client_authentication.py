@@ -61,6 +61,7 @@ async def serving(lines: str) -> AsyncIterator[tuple[Server, str]]:
 BOTH = f'dhchap_key = "{KEY}"\ndhchap_ctrl_key = "{CTRL_KEY}"\n'
 
 
+@pytest.mark.feature("dhchap", "dhchap-mutual")
 @pytest.mark.parametrize("hashed", ["sha256", "sha384", "sha512"])
 @pytest.mark.parametrize("group", ["null", "ffdhe2048"])
 async def test_one_way_and_both(hashed: str, group: str) -> None:
@@ -76,6 +77,7 @@ async def test_one_way_and_both(hashed: str, group: str) -> None:
                 assert hashed[3:] in controller.session.authenticator.success
 
 
+@pytest.mark.feature("dhchap")
 @pytest.mark.parametrize("group", [group.title for group in DhGroup if group > 1])
 async def test_larger_groups(group: str) -> None:
     async with serving(f'{BOTH}dhchap_dhgroups = ["{group}"]\n') as (_, where):
@@ -125,6 +127,7 @@ async def test_key_that_is_not_asked_for() -> None:
         assert controller.session.authenticator.success == ""
 
 
+@pytest.mark.feature("dhchap-again")
 async def test_again_under_load(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "nvmf.target")
     async with (
@@ -143,6 +146,7 @@ async def test_again_under_load(caplog: pytest.LogCaptureFixture) -> None:
     assert sum("authenticated again" in record.message for record in caplog.records) == 3
 
 
+@pytest.mark.feature("dhchap-again")
 async def test_again_with_a_key_that_has_changed(tmp_path: Path) -> None:
     """The next transaction takes the new key; who does not have it goes, and may come back."""
     path = tmp_path / "key"

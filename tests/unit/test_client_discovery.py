@@ -66,6 +66,7 @@ async def logs(*args: Any, **options: Any) -> list[FoundLog]:
 # ---- referrals ----
 
 
+@pytest.mark.feature("referrals")
 async def test_referrals_are_followed_once(servers: list[Server]) -> None:
     """Two services that refer to each other and themselves, and one to nobody who listens."""
     first, second, third = servers
@@ -193,6 +194,7 @@ async def test_a_log_that_changes_once() -> None:
 # ---- changes ----
 
 
+@pytest.mark.feature("discovery-events")
 async def test_watch(servers: list[Server]) -> None:
     server = servers[0]
     where = url(port_of(server), DISCOVERY_NQN)

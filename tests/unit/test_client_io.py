@@ -49,6 +49,7 @@ def small(controller: Controller) -> Namespace:
     return controller.namespace(1)
 
 
+@pytest.mark.feature("formats")
 async def test_what_it_is(controller: Controller) -> None:
     assert controller.state is State.LIVE
     assert controller.device == "iwarp"
@@ -62,6 +63,7 @@ async def test_what_it_is(controller: Controller) -> None:
     assert controller.namespace(1).ids.uuid
 
 
+@pytest.mark.feature("keyed-sgl", "in-capsule")
 @pytest.mark.parametrize("length", [512, 4096, 4608, LARGEST, LARGEST + 512, (3 << 20) + 512])
 async def test_round_trip(small: Namespace, length: int) -> None:
     """Through the pool; in the capsule, in one command, and in many."""
@@ -131,6 +133,7 @@ async def test_memory_in_flight_cannot_be_closed(controller: Controller, small: 
     memory.close()
 
 
+@pytest.mark.feature("write-zeroes", "deallocate", "compare", "verify")
 async def test_other_commands(small: Namespace) -> None:
     data = secrets.token_bytes(64 * 512)
     await small.write(0, data, fua=True)
@@ -155,6 +158,7 @@ async def test_nothing_to_do(small: Namespace) -> None:
     await small.deallocate([])
 
 
+@pytest.mark.feature("compare")
 async def test_compare_failure(small: Namespace) -> None:
     with pytest.raises(NvmeError, match=r"Compare of 1 block at LBA 5 .*Compare Failure") as raised:
         await small.compare(5, b"x" * 512)
@@ -162,6 +166,7 @@ async def test_compare_failure(small: Namespace) -> None:
     assert (raised.value.nsid, raised.value.lba, raised.value.blocks) == (1, 5, 1)
 
 
+@pytest.mark.feature("fused")
 async def test_compare_and_write(small: Namespace) -> None:
     old, new = bytes(512), b"n" * 512
     await small.compare_and_write(7, old, new)
@@ -180,6 +185,7 @@ async def test_compare_and_write(small: Namespace) -> None:
     assert await small.read(100, 100) == new * 100
 
 
+@pytest.mark.feature("fused")
 async def test_two_hosts_lock_one_block(served: tuple[Server, str]) -> None:
     """Each takes the lock, adds to a counter that only its holder writes, and gives it back."""
     rounds, free = 50, bytes(512)
@@ -286,6 +292,7 @@ async def test_admin(controller: Controller) -> None:
     await controller.refresh()
 
 
+@pytest.mark.feature("live", "events")
 async def test_namespace_goes(served: tuple[Server, str], controller: Controller) -> None:
     """The target takes a namespace away: an event, and the list follows."""
     seen: list[tuple[int, int]] = []

@@ -168,6 +168,7 @@ async def test_keep_alive_timeout(start: Start, port: int) -> None:
         assert await controller.namespace(1).read(0, 1) == bytes(4096)
 
 
+@pytest.mark.feature("keep-alive")
 async def test_keep_alive_keeps(start: Start, port: int) -> None:
     """With it, a controller outlives its KATO several times over.
 

@@ -53,6 +53,7 @@ def test_paths_start_at_the_file(tmp_path: Path) -> None:
     assert namespace.path == tmp_path / "disk.img"
 
 
+@pytest.mark.feature("identifiers")
 def test_identifiers() -> None:
     text = NAMESPACE + (
         'uuid = "f81d4fae-7dec-11d0-a765-00a0c91e6bf6"\n'

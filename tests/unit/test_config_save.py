@@ -65,12 +65,14 @@ def test_the_same_is_written_the_same() -> None:
     assert saved() == TEXT
 
 
+@pytest.mark.feature("save")
 def test_one_value() -> None:
     text = saved(lambda c: edit.change_namespace(c, A, 1, size=2 << 20))
     assert 'size = "2MiB"' in text
     assert removed(text) == ['size = "1MiB"   # small']
 
 
+@pytest.mark.feature("save")
 def test_tables_come() -> None:
     text = saved(
         lambda c: edit.add_port(c, PortConfig(traddr="::1", trsvcid=4421)),
@@ -82,6 +84,7 @@ def test_tables_come() -> None:
     assert [line for line in removed(text) if "#" in line and "build machine" not in line] == []
 
 
+@pytest.mark.feature("save")
 def test_tables_go() -> None:
     text = saved(lambda c: edit.remove_namespace(c, A, 7), lambda c: edit.remove_subsystem(c, B))
     assert "disk.img" not in text

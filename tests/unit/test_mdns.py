@@ -82,6 +82,7 @@ def test_any_record(record: dict[bytes, bytes | None]) -> None:
     assert said
 
 
+@pytest.mark.feature("mdns")
 def test_what_is_announced() -> None:
     assert addresses_of(Port(1, "127.0.0.1", 4420)) == []
     assert addresses_of(Port(1, "192.0.2.1", 4420, RdmaProvider.IWARP)) == ["192.0.2.1"]
@@ -134,6 +135,7 @@ def browse(served: Served, *args: str) -> list[dict[str, str]]:
     return found
 
 
+@pytest.mark.feature("mdns")
 def test_announced_and_found(network: list[str], tmp_path: Path) -> None:
     text = f'[mdns]\nenabled = true\nname = "lab"\n[target]\ndiscovery_nqn = "{NQN}"\n'
     text += config(RAM) + f'[[port]]\ntraddr = "{ADDRESS}"\ntrsvcid = 4421\ndevice = "iwarp"\n'

@@ -97,6 +97,7 @@ def test_no_names_at_all() -> None:
 # ---- the exposition ----
 
 
+@pytest.mark.feature("prometheus")
 def test_every_family_is_rendered_in_both_formats() -> None:
     source = make_source()
     text, kind = render(source)
@@ -203,6 +204,7 @@ def scrape(server: Server) -> Samples:
     return parsed(render(Source(take(server), Facts("", 0, {})))[0])
 
 
+@pytest.mark.feature("prometheus")
 async def test_what_a_host_does_is_counted_and_stays(server: Server) -> None:
     async with connect(url(server), hostnqn=A, **OPTIONS) as controller:
         disk = controller.namespace(1)
@@ -229,6 +231,7 @@ async def test_what_a_host_does_is_counted_and_stays(server: Server) -> None:
             assert after[name, labels] >= count, name
 
 
+@pytest.mark.feature("prometheus")
 async def test_refusals_have_their_status(server: Server) -> None:
     for _ in range(2):
         with pytest.raises(NvmeError):

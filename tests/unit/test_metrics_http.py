@@ -67,6 +67,7 @@ async def lab() -> AsyncIterator[Lab]:
     await soon(made.server.close())
 
 
+@pytest.mark.feature("prometheus")
 async def test_a_scrape(lab: Lab) -> None:
     for half_closed in (False, True):
         status, headers, body = await lab.ask(GET, end=half_closed)

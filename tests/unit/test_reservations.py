@@ -21,6 +21,8 @@ from nvmf.spec.status import DNR, Status, StatusError
 from nvmf.target.gates import OPEN, Gate
 from nvmf.target.reservations import Outcome, Reservation, acquire, clear, register, release
 
+pytestmark = pytest.mark.feature("reservations")
+
 A, B, C = (bytes([value]) * 16 for value in b"ABC")
 KEYS = {A: 0xA, B: 0xB, C: 0xC}
 WE, EA, WERO, EARO, WEAR, EAAR = ReservationType

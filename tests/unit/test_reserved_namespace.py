@@ -80,6 +80,7 @@ async def reserve(disk: Namespace, key: int, rtype: ReservationType) -> None:
     await disk.reservations.acquire(key, rtype)
 
 
+@pytest.mark.feature("reservations")
 async def test_exclusive_access() -> None:
     async with serving(None) as where, hosts(where, 3) as (a, b, c):
         one, two, three = (controller.namespace(1) for controller in (a, b, c))
@@ -101,6 +102,7 @@ async def test_exclusive_access() -> None:
         await three.write(0, BLOCK)
 
 
+@pytest.mark.feature("reservations")
 async def test_registrants_only() -> None:
     async with serving(None) as where, hosts(where, 3) as (a, b, c):
         one, two, three = (controller.namespace(1) for controller in (a, b, c))
@@ -129,6 +131,7 @@ async def notice(controller: Controller, *, rae: bool = False) -> NotificationPa
     return NotificationPage.decode(data)
 
 
+@pytest.mark.feature("reservations", "events")
 async def test_notifications() -> None:
     async with serving(None) as where, hosts(where, 3) as (a, b, c):
         one, two = a.namespace(1), b.namespace(1)
@@ -148,6 +151,7 @@ async def test_notifications() -> None:
         assert (await notice(c)).type == NotificationType.EMPTY
 
 
+@pytest.mark.feature("ptpl")
 async def test_persists_through_power_loss(tmp_path: Path) -> None:
     async with serving(tmp_path) as where, hosts(where) as (a, b):
         one = a.namespace(1)
@@ -168,6 +172,7 @@ async def test_persists_through_power_loss(tmp_path: Path) -> None:
     assert not list((tmp_path / "reservations").iterdir())
 
 
+@pytest.mark.feature("ptpl")
 async def test_nothing_lasts_without_a_state_folder() -> None:
     async with serving(None) as where, hosts(where, 1) as (a,):
         one = a.namespace(1)
@@ -176,6 +181,7 @@ async def test_nothing_lasts_without_a_state_folder() -> None:
         assert not (await one.reservations.report()).registrants
 
 
+@pytest.mark.feature("ptpl")
 async def test_a_disk_that_is_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What cannot be made to last is refused, and nothing has changed."""
     async with serving(tmp_path) as where, hosts(where) as (a, b):
@@ -195,6 +201,7 @@ async def test_a_disk_that_is_full(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         assert after == before
 
 
+@pytest.mark.feature("ptpl")
 @pytest.mark.parametrize(
     "damage",
     [
@@ -229,6 +236,7 @@ async def test_a_damaged_file(
         await a.namespace(1).write(0, BLOCK)
 
 
+@pytest.mark.feature("reservations")
 async def test_two_controllers_of_one_host() -> None:
     """A registration is a host's: both of its controllers have it."""
     async with serving(None) as where, hosts(where, 1) as (a,), hosts(where, 1) as (again,):
@@ -240,6 +248,7 @@ async def test_two_controllers_of_one_host() -> None:
         assert not (await a.namespace(1).reservations.report()).rtype
 
 
+@pytest.mark.feature("reservations", "abort")
 async def test_preempt_and_abort_under_load() -> None:
     """When it completes, nothing that the preempted host began is still to come."""
     async with serving(None) as where, hosts(where, io_timeout=60.0) as (a, b):
@@ -265,6 +274,7 @@ async def test_preempt_and_abort_under_load() -> None:
         assert not any(await one.read(0, 128))
 
 
+@pytest.mark.feature("reservations")
 async def test_the_commands(tmp_path: Path) -> None:
     async with serving(tmp_path) as where:
 

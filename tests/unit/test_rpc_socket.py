@@ -112,6 +112,7 @@ async def client(lab: Lab) -> AsyncIterator[Client]:
 # ---- the protocol ----
 
 
+@pytest.mark.feature("rpc")
 async def test_requests_back_to_back(client: Client) -> None:
     """As SPDK's clients send them: no separator is needed, and a newline is none."""
     one, two = request("rpc_get_methods", 1), request("spdk_get_version", "two")
@@ -124,6 +125,7 @@ async def test_requests_back_to_back(client: Client) -> None:
     assert [(await client.read())["id"] for _ in range(2)] == [1, "two"]
 
 
+@pytest.mark.feature("rpc")
 async def test_batches_and_notifications(client: Client, lab: Lab) -> None:
     silent = {"jsonrpc": "2.0", "method": "nvmf_subsystem_add_host",
               "params": {"nqn": NQN, "host": HOST}}  # fmt: skip
@@ -136,6 +138,7 @@ async def test_batches_and_notifications(client: Client, lab: Lab) -> None:
     assert answers[1]["error"]["code"] == -32600
 
 
+@pytest.mark.feature("rpc")
 @pytest.mark.parametrize(
     ("raw", "code"),
     [
@@ -236,6 +239,7 @@ async def test_gone_before_the_answer(lab: Lab, client: Client) -> None:
 # ---- the socket ----
 
 
+@pytest.mark.feature("rpc")
 async def test_only_the_owner(lab: Lab) -> None:
     assert stat.S_IMODE(lab.rpc.path.stat().st_mode) == 0o600
     other = RpcSocket(Administration(lab.server), lab.rpc.path)
@@ -263,6 +267,7 @@ def test_where_it_is() -> None:
 # ---- methods ----
 
 
+@pytest.mark.feature("rpc")
 async def test_subsystem_and_hosts(client: Client) -> None:
     assert await client.result("nvmf_create_subsystem", nqn=f"{NQN}2", serial_number="S1")
     found = await client.result("nvmf_get_subsystems", nqn=f"{NQN}2", tgt_name="any")
@@ -280,6 +285,7 @@ async def test_subsystem_and_hosts(client: Client) -> None:
     assert (await client.refused("nvmf_delete_subsystem", nqn=f"{NQN}2"))[0] == -32602
 
 
+@pytest.mark.feature("rpc", "live")
 async def test_namespaces(client: Client, lab: Lab) -> None:
     space = {"store": "ram", "size": "1MiB", "uuid": "11111111-2222-3333-4444-555555555555"}
     assert await client.result("nvmf_subsystem_add_ns", nqn=NQN, namespace=space) == 2
@@ -309,6 +315,7 @@ async def test_namespaces(client: Client, lab: Lab) -> None:
     assert await client.result("nvmf_subsystem_remove_ns", nqn=NQN, nsid=2)
 
 
+@pytest.mark.feature("rpc", "live", "identifiers")
 async def test_replaced_store_keeps_its_identifiers(client: Client, lab: Lab) -> None:
     before = lab.server.core.subsystems[NQN].namespaces[1]
     await client.result(
@@ -320,6 +327,7 @@ async def test_replaced_store_keeps_its_identifiers(client: Client, lab: Lab) ->
     assert after.store.size == 2 << 20
 
 
+@pytest.mark.feature("rpc")
 async def test_ports(client: Client) -> None:
     opened = await client.result(
         "target_add_port", port={"traddr": "127.0.0.1", "trsvcid": 4421, "device": "iwarp"}

@@ -62,6 +62,7 @@ def feature(bench: Bench, queue: Queue, sqe: bytes, data: bytes = b"") -> int:
 # ---- log pages ----
 
 
+@pytest.mark.feature("supported-logs")
 def test_supported_pages(bench: Bench) -> None:
     admin = bench.admin()
     pages = decode_supported_pages(log(bench, admin, LogId.SUPPORTED_PAGES, 1024))
@@ -83,6 +84,7 @@ def test_effects_name_what_is_served(bench: Bench) -> None:
     assert not io[2].lbcc
 
 
+@pytest.mark.feature("smart")
 def test_smart_counts(bench: Bench) -> None:
     for nsid, size in ((1, 512_000), (3, 1)):
         engine = bench.subsystem.namespaces[nsid].engine
@@ -97,6 +99,7 @@ def test_smart_counts(bench: Bench) -> None:
     assert done.status == NAMESPACE
 
 
+@pytest.mark.feature("error-log")
 def test_errors_are_remembered(bench: Bench) -> None:
     admin = bench.admin()
     for cid in range(20):
@@ -155,6 +158,7 @@ def test_number_of_queues(bench: Bench) -> None:
     assert done.status == Status.COMMAND_SEQUENCE_ERROR | DNR
 
 
+@pytest.mark.feature("keep-alive")
 def test_keep_alive_timeout(bench: Bench) -> None:
     admin = bench.admin(kato_ms=1)
     get = commands.get_features(FeatureId.KEEP_ALIVE_TIMER)
@@ -167,6 +171,7 @@ def test_keep_alive_timeout(bench: Bench) -> None:
     assert admin.controller.keep_alive_left(bench.now) is None
 
 
+@pytest.mark.feature("keep-alive", "tbkas")
 def test_keep_alive(bench: Bench) -> None:
     admin = bench.admin(kato_ms=5000)
     controller = admin.controller
@@ -196,6 +201,7 @@ def test_write_cache(bench: Bench) -> None:
     assert done.status == Status.FEATURE_NOT_CHANGEABLE | DNR
 
 
+@pytest.mark.feature("timestamp")
 def test_timestamp(bench: Bench) -> None:
     admin = bench.admin()
     bench.now += 2
@@ -259,6 +265,7 @@ def test_feature_that_cannot_be_had(bench: Bench, sqe: bytes, status: int) -> No
 # ---- events ----
 
 
+@pytest.mark.feature("events")
 def test_events(bench: Bench) -> None:
     admin = bench.admin()
     controller = admin.controller
@@ -290,6 +297,7 @@ def test_events(bench: Bench) -> None:
     assert [request.token for request, _ in controller.events.take()] == [1]
 
 
+@pytest.mark.feature("events")
 def test_an_event_waits_for_a_request(bench: Bench) -> None:
     admin = bench.admin()
     controller = admin.controller
@@ -300,6 +308,7 @@ def test_an_event_waits_for_a_request(bench: Bench) -> None:
     assert len(controller.events.take()) == 1
 
 
+@pytest.mark.feature("abort")
 def test_abort(bench: Bench) -> None:
     admin = bench.admin()
     controller = admin.controller
@@ -313,6 +322,7 @@ def test_abort(bench: Bench) -> None:
     assert bench.do(admin, commands.abort(1, sqid=5)).status == INVALID
 
 
+@pytest.mark.feature("abort")
 def test_abort_of_an_io_command(bench: Bench) -> None:
     """The engine says what became of it; no more than ACL + 1 ask at once."""
     admin = bench.admin()

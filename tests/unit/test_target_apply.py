@@ -112,6 +112,7 @@ async def running(text: str = BASE) -> AsyncIterator[Lab]:
         yield lab
 
 
+@pytest.mark.feature("reload")
 async def test_what_is_the_same_is_left_alone() -> None:
     async with running() as lab:
         before, opened = lab.facts(), len(lab.engine.stores)
@@ -121,6 +122,7 @@ async def test_what_is_the_same_is_left_alone() -> None:
         assert not qpair.gone
 
 
+@pytest.mark.feature("reload", "atomic")
 async def test_everything_at_once() -> None:
     """Ports, subsystems, namespaces and hosts come and go in one change; one host stays."""
     async with running(BASE + SECOND) as lab:
@@ -147,6 +149,7 @@ async def test_everything_at_once() -> None:
         assert B not in lab.server.core.subsystems
 
 
+@pytest.mark.feature("atomic")
 @pytest.mark.parametrize("fault", ["store", "port", "resize", "second store"])
 async def test_all_or_nothing(fault: str) -> None:
     """Whatever fails, everything is as it was, and hosts have seen nothing."""
@@ -210,6 +213,7 @@ async def test_a_port_on_another_device() -> None:
         assert [port.device for port in lab.server.ports] == ["system"]
 
 
+@pytest.mark.feature("limits")
 async def test_limits_change_under_load() -> None:
     """They are no reason to put another namespace in its place, or to let a host go."""
     async with running(PORT + subsystem(A, ram(1), ram(2, "limits = { iops = 5 }\n"))) as lab:
@@ -227,6 +231,7 @@ async def test_limits_change_under_load() -> None:
         assert not stays.gone
 
 
+@pytest.mark.feature("reload")
 async def test_made_anew_with_its_namespaces() -> None:
     """Another serial number: its hosts connect again, and find the same namespaces."""
     async with running() as lab:
@@ -241,6 +246,7 @@ async def test_made_anew_with_its_namespaces() -> None:
         await lab.host(A)
 
 
+@pytest.mark.feature("reload", "allow-list")
 async def test_a_host_that_may_not_any_more() -> None:
     one, two = f"{A}:host1", f"{A}:host2"
     both, none = f'hosts = ["{one}", "{two}"]', f'hosts = ["{two}"]'
@@ -274,6 +280,7 @@ def test_what_is_read_at_start() -> None:
     assert not compare(old, new)
 
 
+@pytest.mark.feature("identifiers")
 def test_identifiers_are_unique_in_the_whole_target() -> None:
     uuid = 'uuid = "11111111-2222-3333-4444-555555555555"'
     with pytest.raises(ConfigError, match=r"uuid .* is there twice"):

@@ -106,6 +106,7 @@ def find(bench: Bench, name: str, opcode: int, cdw10: int) -> tuple[bytes, bytes
     raise LookupError(cdw10)
 
 
+@pytest.mark.feature("ana")
 def test_ana_log() -> None:
     """The groups, their states and their namespaces are those of nvmet."""
     read = 0

@@ -71,6 +71,7 @@ def events(queue: Queue) -> list[AsyncEvent]:
 CHANGED = AsyncEvent(2, 0xF0, 0x70)
 
 
+@pytest.mark.feature("discovery-log")
 def test_a_host_sees_what_it_may_use(bench: Bench) -> None:
     bench.core.add_subsystem(Subsystem(NQN + "2", "2", hosts=frozenset({HOST})))
     bench.core.add_subsystem(Subsystem(NQN + "3", "3", hosts=frozenset({HOST + "x"})))
@@ -88,6 +89,7 @@ def test_a_host_sees_what_it_may_use(bench: Bench) -> None:
     assert [entry.subnqn for entry in others[1:]] == [NQN, NQN + "3"]
 
 
+@pytest.mark.feature("discovery-log")
 def test_all_subsystems_are_for_nobody(bench: Bench) -> None:
     """ALLSUBE would tell a host of what it may not use: it is not supported, and ignored."""
     bench.core.add_subsystem(Subsystem(NQN + "3", "3", hosts=frozenset({HOST + "x"})))
@@ -97,6 +99,7 @@ def test_all_subsystems_are_for_nobody(bench: Bench) -> None:
     )
 
 
+@pytest.mark.feature("discovery-log")
 def test_port_local_entries(bench: Bench) -> None:
     bench.core.add_port(Port(2, "10.0.0.1", 4421))
     bench.core.add_port(Port(3, "10.0.0.2", 4420))
@@ -133,6 +136,7 @@ def test_ports_with_the_same_log_say_so(bench: Bench) -> None:
     assert {e.eflags for e in read(bench, queue)[1] if e.subtype != 3} == {0}
 
 
+@pytest.mark.feature("referrals")
 def test_referrals(bench: Bench) -> None:
     queue = listen_for_changes(bench)
     bench.core.set_referrals(
@@ -150,6 +154,7 @@ def test_referrals(bench: Bench) -> None:
     assert second.encode()[768:] == bytes(256), "no RDMA address where there is no RDMA"
 
 
+@pytest.mark.feature("discovery-nqn")
 def test_a_unique_discovery_nqn() -> None:
     unique = "nqn.2014-08.org.example:discovery"
     bench = Bench(core=Core(unique))
@@ -161,6 +166,7 @@ def test_a_unique_discovery_nqn() -> None:
         assert [e.subnqn for e in read(bench, queue)[1]] == [unique, NQN]
 
 
+@pytest.mark.feature("generation")
 def test_a_log_read_in_pages_has_one_generation(bench: Bench) -> None:
     queue = bench.admin(subnqn=DISCOVERY_NQN)
     first, entries = read(bench, queue)
@@ -174,6 +180,7 @@ def test_a_log_read_in_pages_has_one_generation(bench: Bench) -> None:
     assert changed.genctr > first.genctr
 
 
+@pytest.mark.feature("generation")
 def test_a_change_under_a_reading_shows_at_its_end(bench: Bench) -> None:
     """The pages go together whatever happens meanwhile; the header that is read last tells."""
     queue = listen_for_changes(bench)
@@ -190,6 +197,7 @@ def test_a_change_under_a_reading_shows_at_its_end(bench: Bench) -> None:
     assert again.numrec == 6
 
 
+@pytest.mark.feature("discovery-events")
 def test_an_event_is_not_lost_to_a_reading_that_was_under_way(bench: Bench) -> None:
     queue = listen_for_changes(bench)
     part(bench, queue, 0, 1024)
@@ -206,6 +214,7 @@ def test_an_event_is_not_lost_to_a_reading_that_was_under_way(bench: Bench) -> N
     assert events(queue) == [CHANGED]
 
 
+@pytest.mark.feature("discovery-events")
 def test_whom_a_change_concerns(bench: Bench) -> None:
     mine, others = listen_for_changes(bench), listen_for_changes(bench, hostnqn=HOST + "x")
     bench.core.add_subsystem(Subsystem(NQN + "2", "2", hosts=frozenset({HOST})))

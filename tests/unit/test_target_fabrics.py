@@ -28,6 +28,7 @@ def handle(queue: Queue) -> FakeHandle:
     return queue.handle
 
 
+@pytest.mark.feature("connect")
 def test_connect_of_an_admin_queue() -> None:
     bench = Bench()
     queue = bench.queue()
@@ -38,6 +39,7 @@ def test_connect_of_an_admin_queue() -> None:
     assert handle(queue).calls == [("connected", 32, None)]
 
 
+@pytest.mark.feature("connect")
 def test_connect_without_flow_control() -> None:
     bench = Bench()
     queue = bench.queue()
@@ -45,6 +47,7 @@ def test_connect_without_flow_control() -> None:
     assert handle(queue).calls == [("connected", 0, None)]
 
 
+@pytest.mark.feature("connect")
 def test_connect_of_an_io_queue_shows_the_namespaces() -> None:
     bench = Bench()
     table = type("Table", (), {"set": lambda *_: None})()
@@ -79,6 +82,7 @@ def test_bad_admin_connect(fields: dict[str, Any], status: Status, invalid: Any)
     assert bench.connect(queue).status == 0
 
 
+@pytest.mark.feature("allow-list")
 def test_host_that_may_not() -> None:
     bench = Bench()
     bench.subsystem.allow_any_host = False
@@ -194,6 +198,7 @@ def read(bench: Bench, queue: Queue, offset: int, size: int = 4) -> int:
     return done.dw1 << 32 | done.dw0
 
 
+@pytest.mark.feature("connect")
 def test_capabilities() -> None:
     bench = Bench()
     queue = bench.queue()
@@ -251,6 +256,7 @@ def test_configuration_that_cannot_be_had(cc: Cc) -> None:
     assert Csts.decode(read(bench, queue, Property.CSTS)) == Csts(rdy=1)
 
 
+@pytest.mark.feature("connect")
 def test_reset_ends_the_io_queues() -> None:
     bench = Bench()
     admin = bench.admin()
@@ -261,6 +267,7 @@ def test_reset_ends_the_io_queues() -> None:
     assert bench.do(admin, commands.identify(), length=4096).status == SEQUENCE
 
 
+@pytest.mark.feature("connect")
 def test_shutdown() -> None:
     bench = Bench()
     admin = bench.admin()
@@ -277,6 +284,7 @@ def test_shutdown() -> None:
 # ---- other commands of queues ----
 
 
+@pytest.mark.feature("disconnect")
 def test_disconnect() -> None:
     bench = Bench()
     admin = bench.admin()

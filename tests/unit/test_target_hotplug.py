@@ -112,6 +112,7 @@ trsvcid = 4421
 """
 
 
+@pytest.mark.feature("hotplug-disk")
 async def test_a_namespace_comes_and_goes(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     first, second = tmp_path / "one", tmp_path / "two"
     second.touch()
@@ -145,6 +146,7 @@ async def test_without_hotplug_it_is_an_error(tmp_path: Path) -> None:
     lab.monitor.close()
 
 
+@pytest.mark.feature("hotplug-disk")
 async def test_another_in_its_place(tmp_path: Path) -> None:
     """It was away between two looks: hosts see the one go and the other come."""
     path = tmp_path / "disk"
@@ -171,6 +173,7 @@ async def test_one_that_cannot_be_opened_keeps_none_waiting(tmp_path: Path) -> N
         assert lab.server.away == {}
 
 
+@pytest.mark.feature("hotplug-disk", "resize")
 async def test_its_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A block device that grows takes its namespace along, unless that has a size of its own."""
     sizes = [1 << 20]
@@ -189,6 +192,7 @@ async def test_its_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
         await lab.until(lambda: asked == [0])
 
 
+@pytest.mark.feature("hotplug-disk")
 async def test_changes_while_it_is_away(tmp_path: Path) -> None:
     """They are made to the configuration, and show when it comes."""
     path = tmp_path / "disk"
@@ -215,6 +219,7 @@ async def test_changes_while_it_is_away(tmp_path: Path) -> None:
         assert lab.server.config == loads(wanted)
 
 
+@pytest.mark.feature("hotplug-rdma")
 async def test_a_port_comes_and_goes() -> None:
     """With its RDMA device: hosts on it are disconnected, and the device is let go of."""
     async with running(PORTS) as lab:
@@ -241,6 +246,7 @@ async def test_a_port_comes_and_goes() -> None:
         await lab.until(lambda: lab.listening == [4421, 4420])
 
 
+@pytest.mark.feature("hotplug-rdma")
 async def test_a_device_that_is_reset() -> None:
     """It is there again at once under its name: the connection manager tells of it."""
     async with running(PORTS, "rxe0") as lab:
@@ -261,6 +267,7 @@ async def test_a_port_that_does_not_follow(caplog: pytest.LogCaptureFixture) -> 
         await lab.until(lambda: "brings it back with its device" in caplog.text)
 
 
+@pytest.mark.feature("hotplug-rdma")
 async def test_an_address_that_comes() -> None:
     """Of a port on the embedded device."""
     text = '[[port]]\ntraddr = "192.0.2.1"\ndevice = "iwarp"\nhotplug = true\n'
@@ -290,6 +297,7 @@ def test_refused(text: str, said: str) -> None:
         loads(text)
 
 
+@pytest.mark.feature("hotplug-rdma")
 async def test_the_engine_lets_a_device_go() -> None:
     """Not before its last queue pair is gone, and then all that it held; then it can be another."""
     async with serving(RAM, 'store = "null"\nsize = "1MiB"') as (server, where):

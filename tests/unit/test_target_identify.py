@@ -92,6 +92,7 @@ def test_namespaces(bench: Bench) -> None:
     assert (independent.nstat, independent.nsattr) == (1, 1)
 
 
+@pytest.mark.feature("identifiers")
 def test_identifiers_stay_the_same() -> None:
     first, second = Bench(), Bench()
     assert first.add_namespace(1).identity == second.add_namespace(1).identity

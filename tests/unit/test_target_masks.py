@@ -5,12 +5,16 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from faketarget import HOST, Bench, FakeNamespace, FakeStore
 from nvmf.spec import commands
 from nvmf.spec.opcodes import Cns
 from nvmf.spec.status import Status
 from nvmf.target.namespace import Identity, Namespace
 from nvmf.target.queue import Queue
+
+pytestmark = pytest.mark.feature("masks")
 
 OTHER = "nqn.2014-08.org.example:other"
 

@@ -51,6 +51,7 @@ def test_abstract_socket() -> None:
         assert listening.recv(4096) == b"STATUS=well"
 
 
+@pytest.mark.feature("systemd")
 async def test_watchdog_is_fed_while_all_is_well(manager: tuple[str, socket.socket]) -> None:
     name, listening = manager
     listening.setblocking(False)
@@ -111,6 +112,7 @@ def test_the_environment_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "WATCHDOG_USEC" not in os.environ
 
 
+@pytest.mark.feature("systemd")
 def test_a_target_tells_what_it_does(manager: tuple[str, socket.socket], tmp_path: Path) -> None:
     """Ready when it serves, around a reload, and at the end: as Type=notify-reload has it."""
     name, listening = manager

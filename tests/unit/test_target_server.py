@@ -300,6 +300,7 @@ async def test_no_connect_no_connection(monkeypatch: pytest.MonkeyPatch) -> None
         await until(lambda: qpair.destroyed)
 
 
+@pytest.mark.feature("keep-alive")
 async def test_a_silent_host_is_disconnected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection_module, "_KEEP_ALIVE_STEP", 0.01)
     monkeypatch.setattr("nvmf.target.controller.KEEP_ALIVE_GRANULARITY_MS", 10)

@@ -22,6 +22,7 @@ def early() -> int:
     return 1000
 
 
+@pytest.mark.feature("generation")
 def test_never_back_over_restarts(tmp_path: Path) -> None:
     seen = [0]
     for clock in (early, lambda: 10**12, early, early):
@@ -34,17 +35,20 @@ def test_never_back_over_restarts(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == [FILE]
 
 
+@pytest.mark.feature("generation")
 def test_the_file_is_ahead_of_the_counter(tmp_path: Path) -> None:
     generation = Generation(tmp_path, early)
     for _ in range(RESERVE + 10):
         assert generation.advance() < int((tmp_path / FILE).read_text())
 
 
+@pytest.mark.feature("generation")
 def test_without_a_folder_the_clock_decides() -> None:
     assert Generation(clock=early).value == 1000
     assert Generation().value > 1_700_000_000_000_000
 
 
+@pytest.mark.feature("generation")
 def test_roll_over(tmp_path: Path) -> None:
     generation = Generation(None, lambda: (1 << 64) - 2)
     assert [generation.advance(), generation.advance()] == [(1 << 64) - 1, 1]

@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What the last run of each test that shows a feature came to: ``build/features.json``.
+
+Runs are merged: a test that was not run keeps what is known of it, and one that is no longer there
+is forgotten by the next run that looks into its file.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Generator, Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+FILE = ROOT / "build" / "features.json"
+MARKER = "feature"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a test went."""
+
+    test: str
+    """Its node identifier without the kernel that it ran on."""
+    kernel: str
+    """The series of the guest's kernel: 6.12; empty for a test that needs no guest."""
+    features: list[str]
+    outcome: str
+    """passed or failed: what was skipped was not run."""
+    peer: str
+    """Linux 6.12, where its host was at the other end."""
+    date: str
+    """Of the run: 2026-11-21."""
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """What a later run replaces."""
+        return self.test, self.kernel
+
+    @property
+    def file(self) -> str:
+        """Where the test is, from the root of the tree."""
+        return self.test.partition("::")[0]
+
+
+def read(file: Path = FILE) -> list[Outcome]:
+    """What there is; nothing where no run has been."""
+    try:
+        return [Outcome(**entry) for entry in json.loads(file.read_text())]
+    except (OSError, ValueError, TypeError):
+        return []
+
+
+def replace(file: Path, entries: Iterable[object]) -> None:
+    """Write a file of results as a whole; another run may do so too."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    draft = file.with_suffix(f".{os.getpid()}")
+    draft.write_text(json.dumps(list(entries), indent=1) + "\n")
+    draft.replace(file)
+
+
+@dataclass(frozen=True)
+class Collected:
+    """Which tests there are, as a run of pytest found them before it chose among them."""
+
+    tests: frozenset[str]
+    """Their identifiers, in whatever form the results have."""
+    files: frozenset[str]
+    """Those that it looked into as a whole, from the root of the tree."""
+
+    def lacks(self, test: str, file: str) -> bool:
+        """Whether that test is known to be no longer there."""
+        return test not in self.tests and (file in self.files or not (ROOT / file).is_file())
+
+
+def whole_files(config: pytest.Config, items: Iterable[pytest.Item]) -> frozenset[str]:
+    """The files that were asked for without naming tests in them."""
+    named = {str(Path(one.partition("::")[0]).resolve()) for one in config.args if "::" in one}
+    files = {item.path for item in items}
+    return frozenset(
+        one.relative_to(ROOT).as_posix()
+        for one in files
+        if one.is_relative_to(ROOT) and str(one) not in named
+    )
+
+
+def merge(new: Iterable[Outcome], there: Collected, file: Path = FILE) -> None:
+    """Put outcomes in the place of those that they repeat, and drop those of tests that went."""
+    before = read(file)
+    known = {one.key: one for one in before if not there.lacks(one.test, one.file)}
+    changed = len(known) < len(before)
+    for one in new:
+        known[one.key], changed = one, True
+    if changed:
+        replace(file, (asdict(known[key]) for key in sorted(known)))
+
+
+# ---- of a run -----------------------------------------------------------------------------------
+
+
+def features(item: pytest.Item) -> list[str]:
+    """What the item's markers say that it shows."""
+    return sorted({name for mark in item.iter_markers(MARKER) for name in mark.args})
+
+
+def _parameters(item: pytest.Item) -> dict[str, object]:
+    return dict(item.callspec.params) if hasattr(item, "callspec") else {}
+
+
+def identifier(item: pytest.Item) -> tuple[str, str]:
+    """The item's name without the kernel, and the kernel."""
+    kernel = str(_parameters(item).get("kernel_series", ""))
+    name, _, rest = item.nodeid.partition("[")
+    if not kernel:
+        return item.nodeid, ""
+    others = "-".join(part for part in rest.removesuffix("]").split("-") if part != kernel)
+    return f"{name}[{others}]" if others else name, kernel
+
+
+def peer(item: pytest.Item) -> str | None:
+    """Who is at the other end: Linux, nobody in particular (empty), or, None, nvmet itself."""
+    from lab.cells import Cell
+
+    kernel = identifier(item)[1]
+    cell = next((one for one in _parameters(item).values() if isinstance(one, Cell)), None)
+    if cell and cell.target == "kernel":
+        return None
+    return f"Linux {kernel}" if kernel and (cell is None or cell.host == "kernel") else ""
+
+
+class Recorder:
+    """The plugin: it keeps what marked tests come to, and knows which names a marker may say."""
+
+    def __init__(self, names: set[str]) -> None:
+        self._names = names
+        self._found: dict[str, Outcome] = {}
+        self._there = Collected(frozenset(), frozenset())
+
+    def pytest_configure(self, config: pytest.Config) -> None:
+        config.addinivalue_line(
+            "markers", f"{MARKER}(name, ...): what it shows, by its name in tests/features.toml"
+        )
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection_modifyitems(
+        self, config: pytest.Config, items: list[pytest.Item]
+    ) -> None:
+        """Before -k and -m take their choice."""
+        for item in items:
+            if unknown := set(features(item)) - self._names:
+                raise pytest.UsageError(
+                    f"{item.nodeid} is marked as of the feature {', '.join(sorted(unknown))}, "
+                    "which tests/features.toml has not: add a row there, or mend the name."
+                )
+        shown = frozenset(identifier(item)[0] for item in items if features(item))
+        self._there = Collected(shown, whole_files(config, items))
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(
+        self, item: pytest.Item, call: pytest.CallInfo[object]
+    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        report = yield
+        if report.failed or (report.passed and report.when == "call"):
+            self._note(item, report)
+        return report
+
+    def _note(self, item: pytest.Item, report: pytest.TestReport) -> None:
+        if not (shown := features(item)) or (other := peer(item)) is None:
+            return
+        test, kernel = identifier(item)
+        date = time.strftime("%Y-%m-%d")
+        self._found[item.nodeid] = Outcome(test, kernel, shown, report.outcome, other, date)
+
+    def pytest_sessionfinish(self) -> None:
+        merge(self._found.values(), self._there)
