@@ -30,6 +30,7 @@ from lab.network import CannotRun, Network
 from lab.prepare import ROOT, SERIES, prepared
 from lab.results import Outcome
 from lab.running import GuestError
+from outcomes import Collected, whole_files
 
 LOGS = ROOT / "build" / "lab"
 CELL_SECONDS = 900
@@ -95,7 +96,13 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("kernel_series", _kernels(), scope="session")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Before -k takes its choice: which tests of cells there are; and when a test has hung."""
+    global _there
+    cells = (found for item in items if (found := _of_a_cell(item)))
+    names = frozenset(results.name(cell, test) for cell, test in cells)
+    _there = Collected(names, whole_files(config, items))
     here = Path(__file__).parent
     for item in items:
         if here in item.path.parents and not item.get_closest_marker("timeout"):
@@ -243,36 +250,47 @@ def _crash(report: pytest.TestReport) -> str:
 # ---- what the tests of cells showed -------------------------------------------------------------
 
 _outcomes: dict[str, Outcome] = {}
+_there = Collected(frozenset(), frozenset())
 
 
-def _note(item: pytest.Item, report: pytest.TestReport, vm: Guest | None) -> None:
-    """Keep the outcome of a phase, if it is a test of a cell."""
-    parameters: dict[str, object] = item.callspec.params if hasattr(item, "callspec") else {}
+def _of_a_cell(item: pytest.Item) -> tuple[Cell, str] | None:
+    """The cell that a test is of, if any, and what results call the two, on whichever kernel."""
+    if not isinstance(item, pytest.Function) or not hasattr(item, "callspec"):
+        return None
+    parameters: dict[str, object] = item.callspec.params
     cell = next((one for one in parameters.values() if isinstance(one, Cell)), None)
-    if cell is None or vm is None or not isinstance(item, pytest.Function):
-        return
-    if report.passed and report.when != "call":
-        return
+    if cell is None:
+        return None
     others = [
         str(value)
         for name, value in parameters.items()
         if name != "kernel_series" and not isinstance(value, Cell)
     ]
+    return cell, " ".join([item.originalname, *others])
+
+
+def _note(item: pytest.Item, report: pytest.TestReport, vm: Guest | None) -> None:
+    """Keep the outcome of a phase, if it is a test of a cell."""
+    found = _of_a_cell(item)
+    if found is None or vm is None or (report.passed and report.when != "call"):
+        return
+    cell, test = found
     _outcomes[item.nodeid] = Outcome(
         kernel=vm.kernel.series,
         target=cell.target,
         host=cell.host,
         device=cell.device,
-        test=" ".join([item.originalname, *others]),
+        test=test,
         outcome=report.outcome,
         release=vm.kernel.release,
         date=time.strftime("%Y-%m-%d"),
+        file=item.path.relative_to(ROOT).as_posix(),
     )
 
 
 def pytest_sessionfinish() -> None:
     if _outcomes:
-        results.merge(_outcomes.values())
+        results.merge(_outcomes.values(), _there)
 
 
 # ---- what tests ask for -------------------------------------------------------------------------

@@ -2,20 +2,26 @@
 """What the last runs showed: ``build/lab/results.json``, merged over runs.
 
 One entry for every test of every cell on every kernel: its outcome, the kernel's release and the
-day.  ``./dev lab --readme`` writes the README's table of peers from it.
+day.  ``./dev lab --readme`` writes the README's table of peers from it.  A test that a run looked
+for and did not find is forgotten.
 """
 
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from lab.cells import Cell
 from lab.prepare import ROOT
+from outcomes import Collected, replace
 
 FILE = ROOT / "build" / "lab" / "results.json"
+FILES = frozenset(
+    file.relative_to(ROOT).as_posix() for file in Path(__file__).parent.glob("test_*.py")
+)
+"""In one of which a test is whose outcome does not say in which."""
 
 
 @dataclass(frozen=True)
@@ -35,11 +41,26 @@ class Outcome:
     """What the guest's uname says."""
     date: str
     """Of the run: 2026-11-21."""
+    file: str = ""
+    """Where the test is, from the root of the tree."""
 
     @property
     def key(self) -> tuple[str, ...]:
         """What a later run replaces."""
         return (self.kernel, self.target, self.host, self.device, self.test)
+
+
+def name(cell: Cell, test: str) -> str:
+    """A test of a cell, on whichever kernel."""
+    return f"{cell} {test}"
+
+
+def _went(one: Outcome, there: Collected) -> bool:
+    """Whether its test is known to be no longer there."""
+    test = name(Cell(one.target, one.device, one.host), one.test)
+    if one.file:
+        return there.lacks(test, one.file)
+    return test not in there.tests and there.files >= FILES
 
 
 def read(file: Path = FILE) -> list[Outcome]:
@@ -50,12 +71,8 @@ def read(file: Path = FILE) -> list[Outcome]:
         return []
 
 
-def merge(new: Iterable[Outcome], file: Path = FILE) -> None:
-    """Add outcomes to the file, in the place of those they repeat; another run may do so too."""
-    known = {outcome.key: outcome for outcome in read(file)}
+def merge(new: Iterable[Outcome], there: Collected, file: Path = FILE) -> None:
+    """Put outcomes in the place of those that they repeat, and drop those of tests that went."""
+    known = {one.key: one for one in read(file) if not _went(one, there)}
     known.update({outcome.key: outcome for outcome in new})
-    file.parent.mkdir(parents=True, exist_ok=True)
-    entries = [asdict(known[key]) for key in sorted(known)]
-    draft = file.with_suffix(f".{os.getpid()}")
-    draft.write_text(json.dumps(entries, indent=1) + "\n")
-    draft.replace(file)
+    replace(file, (asdict(known[key]) for key in sorted(known)))

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from lab import peers, results
 from lab.cells import MATRIX
 from lab.prepare import ROOT, SERIES
 from lab.results import Outcome
+from outcomes import Collected
 
 README = ROOT / "README.md"
 
@@ -69,10 +71,37 @@ def test_rewriting_changes_the_table_alone() -> None:
 
 def test_results_are_merged(tmp_path: Path) -> None:
     file = tmp_path / "lab" / "results.json"
+    nothing = Collected(frozenset(), frozenset())
     assert results.read(file) == []
-    results.merge([outcome("test_a", "failed"), outcome("test_b", "passed")], file)
-    results.merge([outcome("test_a", "passed", date="2026-11-22")], file)
+    results.merge([outcome("test_a", "failed"), outcome("test_b", "passed")], nothing, file)
+    results.merge([outcome("test_a", "passed", date="2026-11-22")], nothing, file)
     found = {one.test: (one.outcome, one.date) for one in results.read(file)}
     assert found == {"test_a": ("passed", "2026-11-22"), "test_b": ("passed", "2026-11-21")}
     file.write_text("[{")
     assert results.read(file) == []
+
+
+def test_results_of_tests_that_went_are_dropped(tmp_path: Path) -> None:
+    """By a run that looked where they were; on every kernel, whichever one it ran on."""
+    file = tmp_path / "results.json"
+    here, there = "tests/lab/test_kernel_host.py", "tests/lab/test_our_host.py"
+    first = [
+        replace(outcome("test_a", "passed"), file=here),
+        replace(outcome("test_a", "passed", kernel="6.1"), file=here),
+        replace(outcome("test_b", "passed", kernel="6.1"), file=here),
+        replace(outcome("test_c", "passed"), file=there),
+        replace(outcome("test_d", "passed"), file="tests/lab/test_that_was_removed.py"),
+        outcome("test_e", "passed"),
+    ]
+    nothing = Collected(frozenset(), frozenset())
+
+    def left(names: str, files: frozenset[str]) -> list[str]:
+        collected = frozenset(results.name(MATRIX[0], name) for name in names.split())
+        results.merge([], Collected(collected, files), file)
+        return sorted({one.test for one in results.read(file)})
+
+    results.merge(first, nothing, file)
+    assert left("test_a", frozenset()) == ["test_a", "test_b", "test_c", "test_e"]
+    assert left("test_a", frozenset({here})) == ["test_a", "test_c", "test_e"]
+    assert {one.kernel for one in results.read(file) if one.test == "test_a"} == {"6.12", "6.1"}
+    assert left("test_a test_c", results.FILES) == ["test_a", "test_c"]
