@@ -91,7 +91,8 @@ class Guest:
             )
         started = time.monotonic()
         self._port = self._connect()
-        threading.Thread(target=self._read, daemon=True, name="guest").start()
+        self._reader = threading.Thread(target=self._read, daemon=True, name="guest")
+        self._reader.start()
         if not self._ready.wait(boot_seconds):
             self._dead = f"did not boot within {boot_seconds:.0f} s"
         if self.dead:
@@ -300,6 +301,8 @@ class Guest:
         if self._qemu.poll() is None:
             self._qemu.kill()
         self._qemu.wait()
+        if hasattr(self, "_reader"):
+            self._reader.join()  # its port is at its end, and it reads what is removed next
         if hasattr(self, "_port"):
             self._port.close()
         shutil.rmtree(self._folder, ignore_errors=True)
