@@ -13,14 +13,9 @@ from pathlib import Path
 
 import hypothesis
 import pytest
-from hypothesis import settings
 
 import features
 import outcomes
-
-# No test asserts a time: a machine that has other things to do is slow.
-settings.register_profile("any machine", deadline=None)
-settings.load_profile("any machine")
 
 # No example is too slow for a machine that stands still, and a run tries what the one before did.
 hypothesis.settings.register_profile(

@@ -7,10 +7,12 @@ is forgotten by the next run that looks into its file.
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import json
 import os
 import time
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -56,9 +58,17 @@ def read(file: Path = FILE) -> list[Outcome]:
         return []
 
 
-def replace(file: Path, entries: Iterable[object]) -> None:
-    """Write a file of results as a whole; another run may do so too."""
+@contextlib.contextmanager
+def alone(file: Path) -> Iterator[None]:
+    """Nobody else reads a file of results, or replaces it, meanwhile."""
     file.parent.mkdir(parents=True, exist_ok=True)
+    with file.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def replace(file: Path, entries: Iterable[object]) -> None:
+    """Write a file of results as a whole."""
     draft = file.with_suffix(f".{os.getpid()}")
     draft.write_text(json.dumps(list(entries), indent=1) + "\n")
     draft.replace(file)
@@ -91,13 +101,14 @@ def whole_files(config: pytest.Config, items: Iterable[pytest.Item]) -> frozense
 
 def merge(new: Iterable[Outcome], there: Collected, file: Path = FILE) -> None:
     """Put outcomes in the place of those that they repeat, and drop those of tests that went."""
-    before = read(file)
-    known = {one.key: one for one in before if not there.lacks(one.test, one.file)}
-    changed = len(known) < len(before)
-    for one in new:
-        known[one.key], changed = one, True
-    if changed:
-        replace(file, (asdict(known[key]) for key in sorted(known)))
+    with alone(file):
+        before = read(file)
+        known = {one.key: one for one in before if not there.lacks(one.test, one.file)}
+        changed = len(known) < len(before)
+        for one in new:
+            known[one.key], changed = one, True
+        if changed:
+            replace(file, (asdict(known[key]) for key in sorted(known)))
 
 
 # ---- of a run -----------------------------------------------------------------------------------
@@ -115,9 +126,10 @@ def _parameters(item: pytest.Item) -> dict[str, object]:
 def identifier(item: pytest.Item) -> tuple[str, str]:
     """The item's name without the kernel, and the kernel."""
     kernel = str(_parameters(item).get("kernel_series", ""))
-    name, _, rest = item.nodeid.partition("[")
+    node = item.nodeid.split("@lab-")[0]  # and the group that processes share the tests by
+    name, _, rest = node.partition("[")
     if not kernel:
-        return item.nodeid, ""
+        return node, ""
     others = "-".join(part for part in rest.removesuffix("]").split("-") if part != kernel)
     return f"{name}[{others}]" if others else name, kernel
 

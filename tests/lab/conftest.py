@@ -7,11 +7,13 @@ build/lab/results.json.
 
 ``NVMF_LAB`` unset: the tests are skipped, ``./dev lab`` runs them.  Set: they run, and are skipped
 with the reason where this machine cannot; where ``CI`` is set too, or ``NVMF_LAB`` is ``required``,
-that is a failure.  ``NVMF_LAB_KERNELS`` names the series, ``all`` is all of them.
+that is a failure.  ``NVMF_LAB_KERNELS`` names the series, ``all`` is all of them: modules that say
+``EVERY_KERNEL = True`` run on each, the others on the first.
 """
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import os
 import re
@@ -64,8 +66,13 @@ class _Voice:
 
     def say(self, sentence: str) -> None:
         """A line of its own."""
-        plugins = self._config.pluginmanager if self._config else None
-        if reporter := plugins and plugins.get_plugin("terminalreporter"):
+        assert self._config is not None
+        plugins = self._config.pluginmanager
+        reporter, capture = map(plugins.get_plugin, ("terminalreporter", "capturemanager"))
+        if "PYTEST_XDIST_WORKER" in os.environ:  # what its reporter writes goes nowhere
+            with capture.global_and_fixture_disabled() if capture else contextlib.nullcontext():
+                os.write(2, f"\n{sentence}\n".encode())
+        elif reporter:
             reporter.ensure_newline()
             reporter.write_line(sentence)
 
@@ -93,7 +100,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "kernel_series" in metafunc.fixturenames:
-        metafunc.parametrize("kernel_series", _kernels(), scope="session")
+        kernels = _kernels() if getattr(metafunc.module, "EVERY_KERNEL", False) else _kernels()[:1]
+        metafunc.parametrize("kernel_series", kernels, scope="session")
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -105,8 +113,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     _there = Collected(names, whole_files(config, items))
     here = Path(__file__).parent
     for item in items:
-        if here in item.path.parents and not item.get_closest_marker("timeout"):
+        if here not in item.path.parents:
+            continue
+        if not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(CELL_SECONDS))
+        # Of two processes that share the tests, each has the guest of one kernel.
+        parameters = item.callspec.params if hasattr(item, "callspec") else {}
+        item.add_marker(
+            pytest.mark.xdist_group(f"lab-{parameters.get('kernel_series', SERIES[0])}")
+        )
 
 
 class Lab:
@@ -301,13 +316,6 @@ def doomed(lab: Lab) -> Iterator[Guest]:
     """A guest that a test may kill, or leave in any state: who comes next boots another."""
     yield lab.guest()
     lab.close()
-
-
-@pytest.fixture(scope="session")
-def newest_kernel(kernel_series: str) -> None:
-    """Skip on other kernels: what takes long is tried on one."""
-    if kernel_series != SERIES[0]:
-        pytest.skip(f"tried on kernel {SERIES[0]}, once for all")
 
 
 @pytest.fixture(scope="session")

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from lab.cells import Cell
 from lab.prepare import ROOT
-from outcomes import Collected, replace
+from outcomes import Collected, alone, replace
 
 FILE = ROOT / "build" / "lab" / "results.json"
 FILES = frozenset(
@@ -73,6 +73,7 @@ def read(file: Path = FILE) -> list[Outcome]:
 
 def merge(new: Iterable[Outcome], there: Collected, file: Path = FILE) -> None:
     """Put outcomes in the place of those that they repeat, and drop those of tests that went."""
-    known = {one.key: one for one in read(file) if not _went(one, there)}
-    known.update({outcome.key: outcome for outcome in new})
-    replace(file, (asdict(known[key]) for key in sorted(known)))
+    with alone(file):
+        known = {one.key: one for one in read(file) if not _went(one, there)}
+        known.update({outcome.key: outcome for outcome in new})
+        replace(file, (asdict(known[key]) for key in sorted(known)))

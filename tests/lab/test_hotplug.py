@@ -17,7 +17,7 @@ from lab.ours import SERVICE, SUBNQN, OursInside
 from lab.waiting import until
 
 pytestmark = [
-    pytest.mark.usefixtures("newest_kernel", "need_product"),
+    pytest.mark.usefixtures("need_product"),
     pytest.mark.timeout(900),
     pytest.mark.unclean(r"nvme\d+(?:c\d+)?n\d+|nvme nvme\d+: |nullb"),
 ]

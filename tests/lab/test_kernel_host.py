@@ -17,6 +17,7 @@ from lab.network import Network
 from lab.nvmet import KernelTarget
 from lab.ours import PRIVATE_NQN, OursInside, OursOutside
 
+EVERY_KERNEL = True
 # What a host administrator asks a controller: all of it is mandatory, or nvmet has it too.
 QUESTIONS = (
     "id-ctrl {c}",

@@ -25,7 +25,7 @@ from lab.waiting import until
 from wire.served import SANITIZED
 
 pytestmark = [
-    pytest.mark.usefixtures("newest_kernel", "need_product"),
+    pytest.mark.usefixtures("need_product"),
     # What the driver says of losing a controller and of having it back; not what it says of I/O.
     pytest.mark.unclean(r"nvme nvme\d+: "),
     pytest.mark.timeout(1200),

@@ -20,7 +20,7 @@ from lab.ours import PRIVATE_NQN, OursInside, config
 from lab.steered import NSID, Steered, file_namespace
 from lab.waiting import until
 
-pytestmark = [pytest.mark.usefixtures("newest_kernel", "need_product"), pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.usefixtures("need_product"), pytest.mark.timeout(900)]
 
 OTHER = 2
 """The namespace that comes and goes."""

@@ -21,7 +21,7 @@ from lab.nvmet import CONFIGFS, KernelTarget
 from lab.waiting import PATIENCE, until
 
 pytestmark = [
-    pytest.mark.usefixtures("newest_kernel", "need_product"),
+    pytest.mark.usefixtures("need_product"),
     pytest.mark.timeout(900),
 ]
 

@@ -19,7 +19,7 @@ from lab.running import Running
 from lab.steered import NSID, Steered, file_namespace
 from lab.waiting import until
 
-pytestmark = [pytest.mark.usefixtures("newest_kernel", "need_product"), pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.usefixtures("need_product"), pytest.mark.timeout(900)]
 
 RAM = 2
 BLOCK = 4096

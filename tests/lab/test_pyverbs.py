@@ -16,6 +16,7 @@ from lab.guest import Guest
 from lab.ours import OursInside
 from lab.prepare import ROOT
 
+EVERY_KERNEL = True
 PYTHON = "/usr/bin/python3"
 """The distribution's, whose pyverbs it is."""
 

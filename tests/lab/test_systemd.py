@@ -17,7 +17,7 @@ from lab.cells import use_device
 from lab.conftest import Lab
 from lab.guest import Guest
 from lab.kernel_host import HOSTID, HOSTNQN
-from lab.prepare import ROOT, SERIES
+from lab.prepare import ROOT
 
 # systemd's own words are in the kernel's log here, and what is tried is what makes it complain.
 pytestmark = pytest.mark.unclean(r"systemd\[1\]")
@@ -70,9 +70,7 @@ done
 
 
 @pytest.fixture(scope="module")
-def vm(lab: Lab, kernel_series: str, need_product: None) -> Iterator[Guest]:
-    if kernel_series != SERIES[0]:
-        pytest.skip("units are tried on one kernel")
+def vm(lab: Lab, need_product: None) -> Iterator[Guest]:
     guest = lab.guest(systemd=True)
     packages = Path(sysconfig.get_paths()["purelib"]).relative_to(ROOT)
     guest.run(["bash", "-s", "-", str(ROOT), str(packages)], stdin=_INSTALL, timeout=120)
