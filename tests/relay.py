@@ -30,12 +30,15 @@ class Relay:
         self._tasks: set[asyncio.Task[None]] = set()
         self._left: int | None = None
         self._flows = asyncio.Event()
+        self._answers = asyncio.Event()
         self._flows.set()
+        self._answers.set()
 
     async def open(self) -> None:
         """Let connections through."""
         self._left = None
         self._flows.set()
+        self._answers.set()
         self._server = await asyncio.start_server(self._connected, "127.0.0.1", self.port)
 
     async def cut(self) -> None:
@@ -44,6 +47,7 @@ class Relay:
             self._server.close()
             self._server = None
         self._flows.set()
+        self._answers.set()
         for writer in self._writers:
             writer.transport.abort()
         while self._tasks:
@@ -52,6 +56,10 @@ class Relay:
     def stall(self) -> None:
         """Keep connections, and let no byte through until go_on()."""
         self._flows.clear()
+
+    def hold_answers(self) -> None:
+        """Let bytes through to the target, and none back, until cut()."""
+        self._answers.clear()
 
     def go_on(self) -> None:
         """Let bytes through again."""
@@ -89,6 +97,8 @@ class Relay:
         with contextlib.suppress(OSError):
             while data := await reader.read(1 << 16):
                 await self._flows.wait()
+                if not counted:
+                    await self._answers.wait()
                 if counted and self._left is not None:
                     data = data[: self._left]
                     self._left -= len(data)

@@ -22,7 +22,13 @@ from nvmf.initiator.backends import open_controller
 from nvmf.initiator.connect_all import Outcome, connect_all
 from nvmf.initiator.controller import Controller, State
 from nvmf.initiator.discovery import discover, discovery_log
-from nvmf.initiator.errors import AuthenticationError, ConnectError, ConnectionLost, NvmeError
+from nvmf.initiator.errors import (
+    AuthenticationError,
+    ConnectError,
+    ConnectionLost,
+    NvmeError,
+    OutcomeUnknown,
+)
 from nvmf.initiator.interface import AnyController, AnyNamespace
 from nvmf.initiator.kernel.errors import KernelError
 from nvmf.initiator.multipath import Subsystem, connect_multipath, find_paths
@@ -49,6 +55,7 @@ __all__ = [
     "Namespace",
     "NvmeError",
     "Outcome",
+    "OutcomeUnknown",
     "State",
     "Subsystem",
     "TransportId",

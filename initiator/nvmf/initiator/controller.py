@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Self, TypeVar
 from nvmf.engine import EngineError, HostMemory
 from nvmf.initiator.admin import Admin
 from nvmf.initiator.attach import first_session
-from nvmf.initiator.errors import ConnectionLost, NvmeError, QueueLost
+from nvmf.initiator.errors import ConnectionLost, NvmeError, OutcomeUnknown, QueueLost
 from nvmf.initiator.namespace import Namespace
 from nvmf.initiator.options import ConnectOptions
 from nvmf.initiator.queue import Data
@@ -196,7 +196,7 @@ class Controller:
     ) -> None:
         """Run two fused commands, once; NvmeError with the status of the one that failed.
 
-        ConnectionLost where the connection ends under them: they may have been done.
+        OutcomeUnknown where the connection ends under them: they may have been done.
         """
         session = self._session if self.state is State.LIVE else await self._live()
         try:
@@ -204,15 +204,18 @@ class Controller:
                 pair, within=self.options.io_timeout, what=name
             )
         except QueueLost as lost:
-            raise ConnectionLost(
+            raise OutcomeUnknown(
                 f"{name}: the connection ended ({lost}), and whether it was done is not known: "
                 f"read LBA {lba} to see"
             ) from None
-        for one in done:
-            if one.status:
-                raise NvmeError.of(
-                    name, one.status, dw0=one.dw0, io=True, nsid=nsid, lba=lba, blocks=blocks
-                )
+        failed = [one for one in done if one.status]
+        # One half fails because the other does: that one has the reason.
+        failed.sort(key=lambda one: one.status & CODE_MASK == Status.ABORTED_FAILED_FUSED)
+        if failed:
+            raise NvmeError.of(
+                name, failed[0].status, dw0=failed[0].dw0, io=True, nsid=nsid, lba=lba,
+                blocks=blocks,
+            )  # fmt: skip
 
     async def with_admin(self, work: Callable[[Admin], Awaitable[T]]) -> T:
         """The result of work, which is done again from the start where the connection is lost."""

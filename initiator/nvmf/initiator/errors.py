@@ -12,7 +12,14 @@ from nvmf.engine import ConnectError
 from nvmf.spec.fabrics import ConnectInvalid
 from nvmf.spec.status import NvmStatus, Status, StatusError
 
-__all__ = ["AuthenticationError", "ConnectError", "ConnectionLost", "NvmeError", "QueueLost"]
+__all__ = [
+    "AuthenticationError",
+    "ConnectError",
+    "ConnectionLost",
+    "NvmeError",
+    "OutcomeUnknown",
+    "QueueLost",
+]
 
 _HINTS: dict[int, str] = {
     Status.LBA_OUT_OF_RANGE: "the range ends behind the namespace; see id-ns for its size",
@@ -98,6 +105,10 @@ class ConnectionLost(ConnectionError):
 
 class AuthenticationError(ConnectionLost):
     """The controller or this host did not prove who it is, or cannot."""
+
+
+class OutcomeUnknown(ConnectionLost):
+    """The connection ended under a command that must not be sent twice: it may have been done."""
 
 
 class QueueLost(ConnectionLost):

@@ -113,7 +113,7 @@ class Namespace(Geometry):
 
         NvmeError (Compare Failure) where they differ, and nothing is written.  Most controllers do
         this with one block (ACWU of Identify Controller).  It is not sent again where the
-        connection ends under it: ConnectionLost.  ValueError where the controller has no such
+        connection ends under it: OutcomeUnknown.  ValueError where the controller has no such
         command.
         """
         if not self._controller.identify.fuses & 1:

@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import Callable
 
 from nvmf.initiator.controller import Controller
-from nvmf.initiator.errors import ConnectionLost, QueueLost
+from nvmf.initiator.errors import ConnectionLost, NvmeError, QueueLost
 from nvmf.initiator.multipath.analog import read_ana, states
+from nvmf.initiator.multipath.features import Features
 from nvmf.initiator.namespace import Namespace
 from nvmf.initiator.retry import RETRIED, is_path_error
 from nvmf.initiator.session import Session
@@ -23,6 +25,8 @@ from nvmf.spec.features import AsyncEvent
 from nvmf.spec.identify import Cmic
 from nvmf.spec.opcodes import LogId
 from nvmf.spec.status import CODE_MASK, StatusError
+
+log = logging.getLogger(__name__)
 
 _ANA = frozenset(state.status for state in AnaState if state.status is not None)
 
@@ -41,6 +45,8 @@ class PathController(Controller):
         super().__init__(session)
         self.on_change: Callable[[], None] = lambda: None
         """Called after its state, its namespaces or their ANA states may have changed."""
+        self.features = Features()
+        """What a new connection is given before commands go by it."""
         self._states: dict[int, AnaState] | None = None
         """None: it has no ANA, and all is optimized."""
         self._doubted: set[int] = set()
@@ -99,6 +105,31 @@ class PathController(Controller):
             self._reading.cancel()
             await asyncio.gather(self._reading, return_exceptions=True)
         await super()._end_upkeep()
+
+    async def _attempt(self) -> Session:
+        session = await super()._attempt()
+        try:
+            await self.set_again(session)
+        except BaseException:
+            await session.close()
+            raise
+        return session
+
+    async def set_again(self, session: Session) -> None:
+        """Give a connection's controller, which is a new one, the features that others have."""
+        given: dict[int, int] = {}
+        while given != self.features.values:
+            wanted = dict(self.features.values)
+            for fid in [fid for fid in wanted if given.get(fid) != wanted[fid]]:
+                await session.guard(self._set_one(session, fid, wanted[fid]))
+            given = wanted
+
+    async def _set_one(self, session: Session, fid: int, value: int) -> None:
+        try:
+            await session.admin.set_features(fid, value)
+        except NvmeError as error:
+            # A path without the feature is better than none.
+            log.warning("%s at %s: %s", self.where.subnqn, self.where.endpoint, error)
 
     # ---- ANA ----
 

@@ -4,20 +4,21 @@
 The methods are those of nvmf.initiator.Namespace, and so are the errors.  Long transfers are split
 before a path is chosen, so that a policy spreads their pieces, and only the pieces that met a path
 which was lost are sent again.  Data is copied through buffers of the path that it takes: what is
-registered belongs to one device, and two paths may lie on two.  What may not be sent twice,
-reservations and compare_and_write(), is done by one path: Path.namespace(nsid) has them.
+registered belongs to one device, and two paths may lie on two.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from nvmf.engine import HostMemory
 from nvmf.initiator.buffers import LARGEST
+from nvmf.initiator.errors import ConnectionLost, NvmeError, OutcomeUnknown
 from nvmf.initiator.geometry import Geometry
 from nvmf.initiator.kernel.memory import bytes_of
 from nvmf.initiator.multipath.identity import Identity
+from nvmf.initiator.multipath.reservations import MultipathReservations
 from nvmf.initiator.namespace import Namespace
 from nvmf.initiator.pieces import Piece, transfer
 from nvmf.spec.commands import MAX_BLOCKS
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
     from nvmf.initiator.multipath.paths import Paths
+
+T = TypeVar("T")
 
 
 class MultipathNamespace(Geometry):
@@ -77,6 +80,39 @@ class MultipathNamespace(Geometry):
         with _plain(data) as view:
             await self._move(lba, view, piece)
 
+    async def compare_and_write(
+        self, lba: int, expected: Buffer, new: Buffer, *, fua: bool = False
+    ) -> None:
+        """Write new where the blocks are as expected, as one: see nvmf.initiator.Namespace.
+
+        A path that refuses it with a path related status has not done it, and another does.  One
+        that is lost under it may have, or may yet: OutcomeUnknown, which says what another path
+        reads there.  It is never sent a second time, nor taken for done because new is there:
+        another host may have written the same.
+        """
+        old, put = bytes(expected), bytes(new)
+        try:
+            await self._run(lambda path: path.compare_and_write(lba, old, put, fua=fua))
+        except OutcomeUnknown as lost:
+            raise OutcomeUnknown(f"{lost}; {await self._seen(lba, old, put)}") from None
+
+    async def _seen(self, lba: int, old: bytes, put: bytes) -> str:
+        """What is there, after a lost Compare and Write."""
+        try:
+            now = await self.read(lba, len(put) // self.block_size)
+        except (NvmeError, ConnectionLost) as error:
+            return f"it cannot be read now: {error}"
+        found = {put: "what was to be written", old: "what was expected"}
+        return f"by another path there is now {found.get(now, 'something else')}"
+
+    @property
+    def reservations(self) -> MultipathReservations:
+        """What is reserved of the namespace, and for whom.
+
+        ValueError where paths are connected with different host identifiers.
+        """
+        return MultipathReservations(self.nsid, self._run, self._paths.hostid)
+
     # ---- without data ----
 
     async def flush(self) -> None:
@@ -100,8 +136,8 @@ class MultipathNamespace(Geometry):
 
     # ---- how ----
 
-    async def _run(self, work: Callable[[Namespace], Awaitable[None]]) -> None:
-        await self._paths.run(self, work)
+    async def _run(self, work: Callable[[Namespace], Awaitable[T]]) -> T:
+        return await self._paths.run(self, work)
 
     async def _move(self, lba: int, view: memoryview, piece: _Piecewise) -> None:
         size = self.block_size

@@ -11,6 +11,7 @@ from nvmf.engine import EngineError
 from nvmf.initiator.controller import State
 from nvmf.initiator.errors import ConnectionLost
 from nvmf.initiator.multipath.controller import PathController
+from nvmf.initiator.multipath.features import Features
 from nvmf.initiator.namespace import Namespace
 from nvmf.initiator.options import ConnectOptions
 from nvmf.initiator.transport_id import TransportId
@@ -32,6 +33,7 @@ class Path:
         where: TransportId,
         options: ConnectOptions,
         on_change: Callable[[], None],
+        features: Features,
     ) -> None:
         self.number = number
         """Its place in the order in which paths were given."""
@@ -48,6 +50,7 @@ class Path:
         self.failovers = 0
         """How many of them it did not do, for a reason of its own, so that they went elsewhere."""
         self._on_change = on_change
+        self._features = features
         self._why = ""
         self._trying: asyncio.Task[None] | None = None
 
@@ -86,6 +89,12 @@ class Path:
     async def open(self) -> None:
         """Connect; raises as nvmf.initiator.connect does."""
         controller = await PathController.open(self.where, self.options)
+        controller.features = self._features
+        try:
+            await controller.set_again(controller.session)
+        except BaseException:
+            await controller.close()
+            raise
         controller.on_change = self._on_change
         self.controller = controller
 

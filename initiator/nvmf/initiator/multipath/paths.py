@@ -12,6 +12,7 @@ hands still, when the connection ended.  It goes elsewhere only after this end o
 is torn down, so that nothing moves into or out of its buffer any more.  But, as with Linux, a
 target that keeps the first copy for longer than that may apply it late, over what the caller has
 written there meanwhile: Command Quiesce Time (Base 2.1) says for how long, and no host waits yet.
+What must not be done twice (Compare and Write) ends with OutcomeUnknown instead.
 """
 
 from __future__ import annotations
@@ -23,8 +24,9 @@ from typing import TypeVar
 
 from nvmf.initiator.buffers import LARGEST
 from nvmf.initiator.controller import State
-from nvmf.initiator.errors import ConnectionLost, NvmeError
+from nvmf.initiator.errors import ConnectionLost, NvmeError, OutcomeUnknown
 from nvmf.initiator.multipath.controller import PathController, is_ana_error
+from nvmf.initiator.multipath.features import Features
 from nvmf.initiator.multipath.identity import Identity
 from nvmf.initiator.multipath.namespace import MultipathNamespace
 from nvmf.initiator.multipath.path import UNREACHED, Path
@@ -49,6 +51,8 @@ class Paths:
         self.policy = policy
         self.paths: list[Path] = []
         """In the order in which they were given."""
+        self.features = Features()
+        """What was set of the subsystem: every path has it, or gets it when it connects."""
         self._numbers = 0
         self._heads: dict[int, MultipathNamespace] = {}
         self._closed = False
@@ -73,7 +77,7 @@ class Paths:
         raised.  ConnectionLost where they do not lead to the same namespaces.
         """
         new = [
-            Path(number, where, options, self._survey)
+            Path(number, where, options, self._survey, self.features)
             for number, (where, options) in enumerate(places, self._numbers)
         ]
         self._numbers += len(new)
@@ -181,6 +185,51 @@ class Paths:
         limits = (path.controller.max_transfer for path in self.paths if path.controller)
         return min(limits, default=LARGEST)
 
+    @property
+    def hostid(self) -> bytes:
+        """Whom the subsystem sees behind all paths; ValueError where it sees several hosts."""
+        made = [path.controller for path in self.paths if path.controller is not None]
+        found = {one.session.place.identity.id.bytes for one in made}
+        if len(found) != 1:
+            raise ValueError(
+                f"the paths to {self.subnqn} are connected with {len(found)} host identifiers: "
+                "reservations are one host's, give all paths the same hostid"
+            )
+        return found.pop()
+
+    async def set_features(self, fid: int, value: int) -> int:
+        """Set a feature by every path; what the first answers.
+
+        The paths that are away get it when they are back.  NvmeError where a controller refuses:
+        it may be set by other paths.
+        """
+        before = self.features.put(fid, value)
+        answers: list[int] = []
+        try:
+            while not answers:
+                await self.live()
+                for path in list(self.paths):
+                    answers += await self._set_one(path, fid, value)
+        except (NvmeError, ConnectionLost) as error:
+            self.features.restore(fid, before)
+            if answers and isinstance(error, NvmeError):
+                error.detail += f" by {path.where.endpoint}, and other paths have it"
+            raise
+        return answers[0]
+
+    @staticmethod
+    async def _set_one(path: Path, fid: int, value: int) -> list[int]:
+        """The answer, or none where the path is away."""
+        controller = path.controller
+        if controller is None or path.state is not State.LIVE:
+            return []
+        try:
+            return [await controller.set_features(fid, value)]
+        except ConnectionLost:
+            if controller.state is State.LIVE:
+                raise
+            return []
+
     async def run(self, head: MultipathNamespace, work: Callable[[Namespace], Awaitable[T]]) -> T:
         """The result of a command on a namespace, by one path or another."""
         tried: set[Path] = set()
@@ -192,6 +241,8 @@ class Paths:
             head.last = path.number
             try:
                 return await work(namespace)
+            except OutcomeUnknown:
+                raise
             except ConnectionLost:
                 path.failovers += 1
             except NvmeError as error:

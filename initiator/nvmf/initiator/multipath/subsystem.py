@@ -195,8 +195,15 @@ class Subsystem:
         return await self._ask(lambda one: one.get_features(fid, nsid=nsid, sel=sel))
 
     async def set_features(self, fid: int, value: int, *, nsid: int = 0) -> int:
-        """Set a feature of one controller: those of the other paths keep theirs."""
-        return await self._ask(lambda one: one.set_features(fid, value, nsid=nsid))
+        """Set a feature (dword 11) of every path's controller; dword 0 of the first's completion.
+
+        A path that connects anew has another controller: it is given the same value before
+        commands go by it.  With nsid the feature is the namespace's, and is set once, by one path
+        or, where that is lost, by another.  NvmeError where a controller refuses.
+        """
+        if nsid:
+            return await self._ask(lambda one: one.set_features(fid, value, nsid=nsid))
+        return await self._paths.set_features(fid, value)
 
     async def refresh(self) -> None:
         """Read namespaces, their sizes and their ANA states anew, by every path that lives."""
