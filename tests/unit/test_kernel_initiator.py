@@ -4,10 +4,9 @@
 from __future__ import annotations
 
 import errno
-import os
 import socket
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,20 +15,17 @@ import pytest
 
 from fakekernel import HOSTID, HOSTNQN, NQN, FakeKernel
 from nvmf.auth.key import Key
-from nvmf.initiator import ConnectOptions, NvmeError, TransportId
+from nvmf.initiator import ConnectOptions, TransportId
 from nvmf.initiator.kernel import connect_all, sysfs
 from nvmf.initiator.kernel.connect_all import ConnectAll, Outcome, Result
 from nvmf.initiator.kernel.errors import KernelError
 from nvmf.initiator.kernel.fabrics import Created, create
 from nvmf.initiator.kernel.host import Connected, connected_to, resolve
-from nvmf.initiator.kernel.namespace import KernelNamespace
 from nvmf.initiator.kernel.options import FabricsOptions, from_client, kernel_words
 from nvmf.initiator.kernel.system import System
 from nvmf.initiator.kernel.wait import Waiter
 from nvmf.spec.fabrics import DiscoveryEntry, SubsystemType, TransportType
-from nvmf.spec.identify import IdentifyNamespace, NamespaceIds
 from nvmf.spec.nqn import DISCOVERY_NQN
-from nvmf.spec.status import Status
 
 WANTED = FabricsOptions(traddr="192.0.2.1", nqn=NQN)
 KEY = Key(b"k" * 32)
@@ -333,74 +329,3 @@ def test_connect_all(kernel: FakeKernel, monkeypatch: pytest.MonkeyPatch) -> Non
     assert connected == [replace(WANTED, nqn=other, tos=3)]
     failed: Sequence[Outcome] = [o for o in work.outcomes if o.error]
     assert [str(o.error) for o in failed] == ["refused", "nobody there"]
-
-
-# ---- a namespace, over a file ----
-
-
-class _Threadless:
-    """A controller of a namespace that is a file."""
-
-    max_transfer = 1 << 20
-
-    def check_usable(self) -> None: ...
-
-    async def on_thread(self, work: Callable[[], Any]) -> Any:
-        return work()
-
-
-@pytest.fixture
-def disk(kernel: FakeKernel, monkeypatch: pytest.MonkeyPatch) -> KernelNamespace:
-    monkeypatch.setattr("os.O_DIRECT", 0)  # the file system of the tests may not have it
-    kernel.controller(0)
-    (kernel.dev / kernel.namespace(1)).write_bytes(bytes(1 << 20))
-    (one,) = sysfs.controllers(kernel.system)
-    (block,) = sysfs.namespaces(one, kernel.system)
-    controller: Any = _Threadless()
-    info = IdentifyNamespace(nsze=2048)
-    return KernelNamespace(controller, block, info, NamespaceIds(), kernel.sysfs / "none")
-
-
-async def test_file_io(disk: KernelNamespace) -> None:
-    data = bytes(range(256)) * 4096
-    await disk.write(0, data, fua=True)
-    assert await disk.read(0, 2048) == data
-    await disk.write(3, b"\7" * 512)
-    await disk.flush()
-    into = bytearray(1536)
-    assert await disk.readinto(2, into) == 1536
-    assert into == data[1024:1536] + b"\7" * 512 + data[2048:2560]
-    assert (disk.blocks, disk.size, disk.block_size) == (2048, 1 << 20, 512)
-    disk.close()
-
-
-async def test_file_grows(disk: KernelNamespace) -> None:
-    """A read behind the known end looks whether there is more now."""
-    with pytest.raises(NvmeError, match=r"Read of 1 block at LBA 2048 .*LBA Out of Range"):
-        await disk.read(2048, 1)
-    os.truncate(disk.path, (1 << 20) + 512)
-    assert await disk.read(2048, 1) == bytes(512)
-    assert disk.blocks == 2049
-    disk.close()
-
-
-@pytest.mark.parametrize(
-    ("number", "status"),
-    [
-        (errno.ENOSPC, Status.CAPACITY_EXCEEDED),
-        (errno.ENODATA, Status.WRITE_FAULT),
-        (errno.EROFS, Status.NAMESPACE_WRITE_PROTECTED),
-        (errno.EBADE, Status.RESERVATION_CONFLICT),
-    ],
-)
-async def test_file_errors(
-    disk: KernelNamespace, monkeypatch: pytest.MonkeyPatch, number: int, status: Status
-) -> None:
-    def fail(*_: object) -> int:
-        raise OSError(number, "it fails")
-
-    monkeypatch.setattr("os.pwritev", fail)
-    with pytest.raises(NvmeError, match="Write of 1 block at LBA 7 in namespace 1") as raised:
-        await disk.write(7, bytes(512))
-    assert raised.value.status == status
-    disk.close()

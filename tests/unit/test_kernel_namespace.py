@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A namespace through the kernel, over a file for a block device: I/O, and its errors."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fakekernel import FakeKernel
+from nvmf.initiator import NvmeError
+from nvmf.initiator.kernel import sysfs
+from nvmf.initiator.kernel.namespace import KernelNamespace
+from nvmf.spec.identify import IdentifyNamespace, NamespaceIds
+from nvmf.spec.status import Status
+
+
+class _Threadless:
+    """A controller of a namespace that is a file."""
+
+    max_transfer = 1 << 20
+
+    def check_usable(self) -> None: ...
+
+    async def on_thread(self, work: Callable[[], Any]) -> Any:
+        return work()
+
+
+@pytest.fixture
+def disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> KernelNamespace:
+    kernel = FakeKernel(tmp_path)
+    monkeypatch.setattr("os.O_DIRECT", 0)  # the file system of the tests may not have it
+    kernel.controller(0)
+    (kernel.dev / kernel.namespace(1)).write_bytes(bytes(1 << 20))
+    (one,) = sysfs.controllers(kernel.system)
+    (block,) = sysfs.namespaces(one, kernel.system)
+    controller: Any = _Threadless()
+    info = IdentifyNamespace(nsze=2048)
+    return KernelNamespace(controller, block, info, NamespaceIds(), kernel.sysfs / "none")
+
+
+async def test_file_io(disk: KernelNamespace) -> None:
+    data = bytes(range(256)) * 4096
+    await disk.write(0, data, fua=True)
+    assert await disk.read(0, 2048) == data
+    await disk.write(3, b"\7" * 512)
+    await disk.flush()
+    into = bytearray(1536)
+    assert await disk.readinto(2, into) == 1536
+    assert into == data[1024:1536] + b"\7" * 512 + data[2048:2560]
+    assert (disk.blocks, disk.size, disk.block_size) == (2048, 1 << 20, 512)
+    disk.close()
+
+
+async def test_file_grows(disk: KernelNamespace) -> None:
+    """A read behind the known end looks whether there is more now."""
+    with pytest.raises(NvmeError, match=r"Read of 1 block at LBA 2048 .*LBA Out of Range"):
+        await disk.read(2048, 1)
+    os.truncate(disk.path, (1 << 20) + 512)
+    assert await disk.read(2048, 1) == bytes(512)
+    assert disk.blocks == 2049
+    disk.close()
+
+
+@pytest.mark.parametrize(
+    ("number", "status"),
+    [
+        (errno.ENOSPC, Status.CAPACITY_EXCEEDED),
+        (errno.ENODATA, Status.WRITE_FAULT),
+        (errno.EROFS, Status.NAMESPACE_WRITE_PROTECTED),
+        (errno.EBADE, Status.RESERVATION_CONFLICT),
+    ],
+)
+async def test_file_errors(
+    disk: KernelNamespace, monkeypatch: pytest.MonkeyPatch, number: int, status: Status
+) -> None:
+    def fail(*_: object) -> int:
+        raise OSError(number, "it fails")
+
+    monkeypatch.setattr("os.pwritev", fail)
+    with pytest.raises(NvmeError, match="Write of 1 block at LBA 7 in namespace 1") as raised:
+        await disk.write(7, bytes(512))
+    assert raised.value.status == status
+    disk.close()
