@@ -5,13 +5,16 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 import features
 import outcomes
 from features import ROOT, Feature, Registry
-from outcomes import Collected, Outcome
+from lab.cells import Cell
+from outcomes import Collected, Outcome, Recorder
 
 README = ROOT / "README.md"
 WORD = re.compile(r"yes \(\d+(; Linux [\d.]+: \d+)*\)(, .+)?|\d+ of \d+ FAILED|not run")
@@ -156,3 +159,46 @@ def test_outcomes_are_merged_and_forgotten(tmp_path: Path) -> None:
     ]
     file.write_text("[{")
     assert outcomes.read(file) == []
+
+
+class Item:
+    """What a recorder asks of a test of the lab."""
+
+    def __init__(self, nodeid: str, **parameters: object) -> None:
+        self.nodeid = nodeid
+        self.callspec = SimpleNamespace(params=parameters)
+
+
+def test_whose_outcome_it_is() -> None:
+    """A test is the same one on every kernel; nvmet's own outcomes are not ours."""
+    nvmet, ours = Cell("kernel", "siw"), Cell("ours_outside", "siw-ipv6")
+    pyverbs = Cell("ours", "rxe", "pyverbs")
+    found = []
+    for nodeid, parameters in (
+        ("f.py::test_a[6.12]", {"kernel_series": "6.12"}),
+        ("f.py::test_a[6.1-a-6]", {"kernel_series": "6.1", "x": "a-6"}),
+        ("f.py::test_a[x-6.1]", {"x": "x"}),
+        (f"f.py::test_a[6.1-{ours}-1]", {"kernel_series": "6.1", "row": ours, "nsid": 1}),
+        (f"f.py::test_a[6.1-{nvmet}]", {"kernel_series": "6.1", "row": nvmet}),
+        (f"f.py::test_a[6.1-{pyverbs}]", {"kernel_series": "6.1", "row": pyverbs}),
+    ):
+        item: Any = Item(nodeid, **parameters)
+        found.append((*outcomes.identifier(item), outcomes.peer(item)))
+    assert found == [
+        ("f.py::test_a", "6.12", "Linux 6.12"),
+        ("f.py::test_a[a-6]", "6.1", "Linux 6.1"),
+        ("f.py::test_a[x-6.1]", "", ""),
+        (f"f.py::test_a[{ours}-1]", "6.1", "Linux 6.1"),
+        (f"f.py::test_a[{nvmet}]", "6.1", None),
+        (f"f.py::test_a[{pyverbs}]", "6.1", ""),
+    ]
+
+
+def test_a_name_that_the_registry_has_not_stops_pytest(request: pytest.FixtureRequest) -> None:
+    node, mark = request.node, getattr(pytest.mark, outcomes.MARKER)
+    node.add_marker(mark("no-such-feature"))
+    try:
+        with pytest.raises(pytest.UsageError, match="no-such-feature, which"):
+            Recorder({"another"}).pytest_collection_modifyitems(request.config, [node])
+    finally:
+        node.own_markers.pop()
