@@ -60,11 +60,17 @@ def read(file: Path = FILE) -> list[Outcome]:
 
 @contextlib.contextmanager
 def alone(file: Path) -> Iterator[None]:
-    """Nobody else reads a file of results, or replaces it, meanwhile."""
+    """Nobody else reads a file of results, or replaces it, meanwhile.
+
+    Its folder is what is locked: a lock file of root's, who runs the lab, would be in others' way.
+    """
     file.parent.mkdir(parents=True, exist_ok=True)
-    with file.with_suffix(".lock").open("w") as lock:
+    lock = os.open(file.parent, os.O_RDONLY)
+    try:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
+    finally:
+        os.close(lock)
 
 
 def replace(file: Path, entries: Iterable[object]) -> None:

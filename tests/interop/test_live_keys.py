@@ -210,6 +210,7 @@ async def test_keys_in_the_configuration_are_for_saving_alone(
         assert secret[10:30] not in one.log
 
 
+@pytest.mark.feature("limits")
 async def test_limits_by_command(served: Served) -> None:
     """Set, shown, changed, cleared and saved while a host reads; a command over one waits."""
 
