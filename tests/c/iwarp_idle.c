@@ -2,6 +2,8 @@
 /* An application that does nothing is served, uses no processor, and can fork. */
 #include "iwarp_pair.h"
 
+#include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -76,6 +78,58 @@ static void idle(void)
 	pair_close(&p);
 }
 
+/* Whether a side that has armed its CQ may sleep: looks again and again, and then has nothing to see. */
+static int sleeps(struct side *s)
+{
+	enum { LOOKS = 64 };
+	struct pollfd pfd = { .fd = s->channel->fd, .events = POLLIN };
+
+	for (int i = 0; i < LOOKS; i++) {
+		struct ibv_cq *cq;
+		struct ibv_wc wc;
+		void *context;
+
+		while (!v->get_cq_event(s->channel, &cq, &context))
+			v->ack_cq_events(cq, 1);
+		while (ibv_poll_cq(s->cq, 1, &wc) == 1)
+			;
+		ibv_req_notify_cq(s->cq, 0);
+		if (poll(&pfd, 1, 0) == 0)
+			return 1;
+	}
+	return 0;
+}
+
+/*
+ * A sender that has sent much at once gives up its turn, and is not to come back for nothing: whatever
+ * the amount, when all is sent and answered both sides sleep.
+ */
+static void sent_all(void)
+{
+	enum { ROUNDS = 100, PIECE = 128 << 10 };
+	struct pair p;
+	int quiet = 0;
+
+	check(!pair_open(&p, NULL), "sent all: connects");
+	fcntl(p.a.channel->fd, F_SETFL, O_NONBLOCK);
+	fcntl(p.b.channel->fd, F_SETFL, O_NONBLOCK);
+	for (int i = 0; i < ROUNDS; i++) {
+		const uint32_t pieces = 15 + (uint32_t)i % 3;
+		struct ibv_wc wc = { 0 };
+		int done = 0;
+
+		for (uint32_t k = 0; k < pieces; k++)
+			post_send(&p.a, k, IBV_WR_RDMA_READ, IBV_SEND_SIGNALED, k * PIECE, PIECE,
+				  (uintptr_t)p.b.mem + k * PIECE, p.b.mr->rkey);
+		while (done < (int)pieces && next_wc(&p.a, &p.b, &wc) && !wc.status)
+			done++;
+		quiet += done == (int)pieces && sleeps(&p.a) && sleeps(&p.b);
+	}
+	check(quiet == ROUNDS, "sent all: nothing left to wake up for, %d times of %d", quiet, ROUNDS);
+	check(check_threads_sleep(""), "sent all: the helper sleeps");
+	pair_close(&p);
+}
+
 static void forks(void)
 {
 	struct pair p;
@@ -120,5 +174,6 @@ void test_idle(void)
 {
 	one_sided();
 	idle();
+	sent_all();
 	forks();
 }

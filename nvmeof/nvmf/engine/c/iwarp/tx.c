@@ -185,8 +185,11 @@ void iw_tx_run(struct iw_qp *qp)
 		commit(qp, &b, (size_t)n);
 		iw_sq_sweep(qp);
 		sent += (size_t)n;
-		/* a peer that takes all there is at once is sent the rest when its turn comes again */
-		if ((size_t)n < want || sent >= TX_TURN) {
+		/*
+		 * A peer that takes all there is at once is sent the rest when its turn comes again; without
+		 * a rest there is no such turn, and nothing would ever take the queue pair out of the epolls.
+		 */
+		if ((size_t)n < want || (sent >= TX_TURN && iw_tx_pending(qp))) {
 			blocked(qp);
 			return;
 		}
