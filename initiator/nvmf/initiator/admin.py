@@ -7,22 +7,13 @@ connection ends.  Data goes through the pool of registered buffers.
 
 from __future__ import annotations
 
-import contextlib
-
 from nvmf.initiator.buffers import LARGEST, BufferPool
 from nvmf.initiator.errors import NvmeError
 from nvmf.initiator.queue import Completion, Data, Queue
 from nvmf.spec import commands
-from nvmf.spec.identify import (
-    IDENTIFY_SIZE,
-    IdentifyNamespace,
-    decode_descriptors,
-    decode_namespace_list,
-)
-from nvmf.spec.identify_ns import NamespaceIds
-from nvmf.spec.opcodes import Cns, Csi, LogId
+from nvmf.spec.identify import IDENTIFY_SIZE, decode_namespace_list
+from nvmf.spec.opcodes import Cns, LogId
 from nvmf.spec.properties import Property
-from nvmf.spec.status import StatusError
 
 _MAX_NSID = 0xFFFFFFFE
 
@@ -102,18 +93,6 @@ class Admin:
             found += [nsid for nsid in part if nsid > above]
             if len(part) < IDENTIFY_SIZE // 4 or found[-1] >= _MAX_NSID:
                 return found
-
-    async def namespaces(self) -> dict[int, tuple[IdentifyNamespace, NamespaceIds]]:
-        """The active namespaces of the NVM command set, by NSID."""
-        found: dict[int, tuple[IdentifyNamespace, NamespaceIds]] = {}
-        for nsid in await self.active_namespaces():
-            info = IdentifyNamespace.decode(await self.identify(Cns.NAMESPACE, nsid))
-            ids = NamespaceIds()
-            with contextlib.suppress(StatusError):  # optional before NVMe 1.3
-                ids = decode_descriptors(await self.identify(Cns.NAMESPACE_DESCRIPTORS, nsid))
-            if info.nsze and ids.csi in (None, Csi.NVM):
-                found[nsid] = info, ids
-        return found
 
     async def log_page(
         self,

@@ -15,6 +15,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Self, TypeVar
 
 from nvmf.engine import EngineError, HostMemory
+from nvmf.initiator import inventory
 from nvmf.initiator.admin import Admin
 from nvmf.initiator.attach import first_session
 from nvmf.initiator.errors import ConnectionLost, NvmeError, OutcomeUnknown, QueueLost
@@ -25,9 +26,8 @@ from nvmf.initiator.retry import MAX_RETRIES, RETRIED
 from nvmf.initiator.session import Lost, Session
 from nvmf.initiator.transport_id import TransportId
 from nvmf.initiator.upkeep import async_events, keep_alive
-from nvmf.spec.features import AsyncEvent, EventType, Notice
+from nvmf.spec.features import AsyncEvent
 from nvmf.spec.identify import IdentifyController
-from nvmf.spec.opcodes import LogId
 from nvmf.spec.properties import Version
 from nvmf.spec.status import CODE_MASK, DNR, Status, StatusError
 
@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 T = TypeVar("T")
-
-_LOG_LENGTH = {LogId.ERROR: 64, LogId.SMART: 512, LogId.CHANGED_NAMESPACES: 4096, LogId.ANA: 16}
 
 
 class State(Enum):
@@ -62,6 +60,8 @@ class Controller:
         self._why: str = ""
         self._changed = asyncio.Event()
         self._namespaces: dict[int, Namespace] = {}
+        self._unread = False
+        """What the namespaces are was not read to the end."""
         self._callbacks: list[Callable[[AsyncEvent], object]] = []
         self._since = asyncio.get_running_loop().time()
         self._upkeep: list[asyncio.Task[None]] = []
@@ -269,10 +269,15 @@ class Controller:
 
     # ---- namespaces and events ----
 
-    async def _load_namespaces(self, session: Session) -> None:
+    async def _load_namespaces(self, session: Session, changed: set[int] | None = None) -> None:
+        """Read which namespaces there are, and what they are (changed: those of before only)."""
         if session.is_discovery:
             return
-        found = await session.admin.namespaces()
+        sure, self._unread = not self._unread, True
+        kept = self._namespaces.keys() - changed if changed is not None and sure else ()
+        known = {nsid: (self._namespaces[nsid].info, self._namespaces[nsid].ids) for nsid in kept}
+        found = await inventory.read(session.admin, known)
+        self._unread = False
         for nsid in self._namespaces.keys() - found.keys():
             del self._namespaces[nsid]
         for nsid, (info, ids) in found.items():
@@ -281,18 +286,16 @@ class Controller:
             else:
                 self._namespaces[nsid] = Namespace(self, self._pool, nsid, info, ids)
 
-    async def _read_about(self, session: Session, event: AsyncEvent) -> None:
+    async def _read_about(self, session: Session, event: AsyncEvent) -> bytes:
         """Read the log page of an event, which allows the next one of its kind."""
-        if event.lid in _LOG_LENGTH:
-            await session.admin.log_page(event.lid, _LOG_LENGTH[LogId(event.lid)])
+        return await inventory.read_about(session.admin, event)
 
     async def _on_event(self, session: Session, event: AsyncEvent) -> None:
         log.info("%s: asynchronous event %s", self.where.subnqn, event)
-        notice = event.type == EventType.NOTICE
         try:
-            await self._read_about(session, event)
-            if notice and event.info == Notice.NAMESPACE_ATTRIBUTE_CHANGED:
-                await self._load_namespaces(session)
+            page = await self._read_about(session, event)
+            if inventory.tells_of(event):
+                await self._load_namespaces(session, inventory.changed(event, page))
         except NvmeError as error:
             log.warning("%s: after an event: %s", self.where.subnqn, error)
         for callback in self._callbacks:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, Protocol
 from uuid import UUID
 
@@ -118,27 +119,17 @@ class Namespace:
     def identify(self, rescap: int = 0, ana_group: int = 1) -> bytes:
         """Identify Namespace (CNS 00h), with these Reservation Capabilities, in this group."""
         store = self.store
-        granularity = max(store.physical_block_size // store.block_size, 1) - 1
-        return IdentifyNamespace(
-            nsze=self.blocks,
-            ncap=self.blocks,
-            nuse=self.blocks,
-            nsfeat=NSFEAT_OPTPERF,
-            nmic=NMIC_SHARED,
-            rescap=rescap,
-            anagrpid=ana_group,
-            dlfeat=DLFEAT_READS_ZERO | _DLFEAT_WRITE_ZEROES if store.deallocate else 0,
-            nvmcap=store.size,
-            npwg=granularity,
-            npwa=granularity,
-            npdg=granularity,
-            npda=granularity,
-            nows=granularity,
-            nsattr=NSATTR_WRITE_PROTECTED if store.read_only else 0,
-            nguid=self.identity.nguid,
-            eui64=self.identity.eui64,
-            lbafs=lba_format(store.block_size),
-        ).encode()
+        data = _identify_data(
+            self.identity,
+            store.size,
+            store.block_size,
+            max(store.physical_block_size // store.block_size, 1) - 1,
+            store.deallocate,
+            store.read_only,
+            rescap,
+            ana_group,
+        )
+        return data.ljust(IdentifyNamespace.SIZE, b"\0")
 
     def identify_nvm(self) -> bytes:
         """Identify Namespace, NVM command set (CNS 05h): no protection information."""
@@ -158,3 +149,41 @@ class Namespace:
         """What its identification descriptors say (CNS 03h)."""
         identity = self.identity
         return NamespaceIds(identity.eui64, identity.nguid, identity.uuid, Csi.NVM)
+
+
+@lru_cache(maxsize=8192)
+def _identify_data(
+    identity: Identity,
+    size: int,
+    block_size: int,
+    granularity: int,
+    deallocate: bool,
+    read_only: bool,
+    rescap: int,
+    ana_group: int,
+) -> bytes:
+    """Identify Namespace (CNS 00h) without the zeroes at its end.
+
+    Every host asks for that of every namespace when it connects, all at once after a restart.
+    """
+    info = IdentifyNamespace(
+        nsze=size // block_size,
+        ncap=size // block_size,
+        nuse=size // block_size,
+        nsfeat=NSFEAT_OPTPERF,
+        nmic=NMIC_SHARED,
+        rescap=rescap,
+        anagrpid=ana_group,
+        dlfeat=DLFEAT_READS_ZERO | _DLFEAT_WRITE_ZEROES if deallocate else 0,
+        nvmcap=size,
+        npwg=granularity,
+        npwa=granularity,
+        npdg=granularity,
+        npda=granularity,
+        nows=granularity,
+        nsattr=NSATTR_WRITE_PROTECTED if read_only else 0,
+        nguid=identity.nguid,
+        eui64=identity.eui64,
+        lbafs=lba_format(block_size),
+    )
+    return info.encode().rstrip(b"\0")

@@ -50,15 +50,12 @@ class ReservationKeeper:
     def __init__(self, subsystem: Subsystem, folder: Path | None = None) -> None:
         self._subsystem = subsystem
         self._folder = folder
+        lasting = Rescap.PTPL if folder is not None else Rescap(0)
+        self.rescap = Rescap.ALL_TYPES | Rescap.IEKEY | lasting
+        """Reservation Capabilities of its namespaces."""
         self._now: dict[int, Reservation] = {}
         self._unknown: dict[int, DamagedState] = {}
         """Namespaces whose file is damaged: their hosts are refused until it is mended."""
-
-    @property
-    def rescap(self) -> Rescap:
-        """Reservation Capabilities of its namespaces."""
-        lasting = Rescap.PTPL if self._folder is not None else Rescap(0)
-        return Rescap.ALL_TYPES | Rescap.IEKEY | lasting
 
     def get(self, nsid: int) -> Reservation:
         """What is reserved of a namespace; Namespace Not Ready where that is not known."""

@@ -89,15 +89,15 @@ class PathController(Controller):
         super()._announce()
         self.on_change()
 
-    async def _load_namespaces(self, session: Session) -> None:
-        await super()._load_namespaces(session)
+    async def _load_namespaces(self, session: Session, changed: set[int] | None = None) -> None:
+        await super()._load_namespaces(session, changed)
         await self._load_states(session)
 
-    async def _read_about(self, session: Session, event: AsyncEvent) -> None:
+    async def _read_about(self, session: Session, event: AsyncEvent) -> bytes:
         if event.lid == LogId.ANA:
             await self._load_states(session)
-        else:
-            await super()._read_about(session, event)
+            return b""
+        return await super()._read_about(session, event)
 
     async def _end_upkeep(self) -> None:
         self._watch(self._session, changing=False)
