@@ -90,6 +90,7 @@ def hosts(served: Served) -> dict[str, dict[str, str]]:
     return {host["nqn"]: host for host in found["hosts"]}
 
 
+@pytest.mark.feature("keys-live")
 async def test_by_command(served: Served, keys: list[Path]) -> None:
     """Allowed with keys, rotated in other files and in the same, taken away, saved."""
     first, second, ctrl = keys
@@ -159,6 +160,7 @@ def test_wrong_commands(served: Served, keys: list[Path], tmp_path: Path) -> Non
         assert hosts(served) == before
 
 
+@pytest.mark.feature("keys-live", "rpc")
 async def test_in_the_words_of_spdk(served: Served, keys: list[Path]) -> None:
     """keyring_file_add_key, nvmf_subsystem_add_host, nvmf_subsystem_set_keys."""
     first, second, _ = keys

@@ -321,6 +321,7 @@ def keyed(path: Path, hostnqn: str = HOST) -> str:
     )
 
 
+@pytest.mark.feature("keys-live")
 async def test_keys_are_read_again(tmp_path: Path) -> None:
     """A file with another key in it counts from the next authentication on; nobody is cut off."""
     path = tmp_path / "key"
