@@ -31,7 +31,7 @@ BOOT_SECONDS = float(os.environ.get("NVMF_LAB_BOOT_SECONDS", "240"))
 QEMU = "qemu-system-x86_64"
 ACCELERATOR = os.environ.get("NVMF_LAB_ACCEL", "tcg,thread=multi,tb-size=512")
 CPU = "max,la57=off,-erms,-fsrm"
-"""In emulation `rep movsb` goes byte by byte: a processor that calls it fast makes every copy slow."""
+"""Emulation does `rep movsb` byte by byte: on a processor that calls it fast every copy is slow."""
 COMMAND_LINE = (
     "console=ttyS0 loglevel=8 panic=-1 mitigations=off nokaslr tsc=reliable audit=0 apparmor=0"
     " init_on_alloc=0"
