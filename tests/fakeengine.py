@@ -210,6 +210,9 @@ class FakeEngine:
                 self.size = size
                 return size
 
+            def flush(self) -> None:
+                assert not self.closed
+
             def close(self) -> None:
                 assert not self.closed
                 self.closed = True
@@ -223,6 +226,9 @@ class FakeEngine:
 
             def limit(self, **limits: int) -> None:
                 self.limits = limits
+
+            def gate(self, *, read: int = 0, write: int = 0, flush: int | None = None) -> None:
+                self.gates = (read, write, flush)
 
             def latency(self) -> dict[str, Any]:
                 return {"read": [0] * 24, "write": [0] * 24, "read_ns": 0, "write_ns": 0}

@@ -35,6 +35,7 @@ class FakeStore:
     volatile_write_cache: bool = True
     deallocate: bool = True
     read_only: bool = False
+    path: str | None = None
 
 
 @dataclass
@@ -49,6 +50,9 @@ class FakeNamespace:
     def resized(self) -> None: ...
 
     def limit(self, **limits: int) -> None: ...
+
+    def gate(self, *, read: int = 0, write: int = 0, flush: int | None = None) -> None:
+        self.gates = (read, write, flush)
 
     def rearm(self) -> None: ...
 

@@ -25,8 +25,9 @@ from nvmf.spec.reservations import (
     ReservationType,
 )
 from nvmf.spec.status import Status
-from nvmf.target.reservekeeper import DamagedState, load
+from nvmf.target.reservekeeper import load
 from nvmf.target.server import Server
+from nvmf.target.state import DamagedState
 
 DISK = 'store = "ram"\nsize = "8MiB"\nblock_size = 512\nuuid = "{}"'
 UUID = "1f0c1c9e-0000-4000-8000-000000000001"

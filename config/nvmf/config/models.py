@@ -251,6 +251,8 @@ class SubsystemConfig(Model):
     """I/O queues a controller."""
     queue_size: StrictInt = Field(1024, ge=16, le=4096)
     """Entries of an I/O queue at most; a host gets what it asks for, and only that costs memory."""
+    permanent_write_protect: StrictBool = False
+    """Hosts may write protect namespaces for good, too, or until the target is started again."""
     namespaces: tuple[NamespaceConfig, ...] = Field((), alias="namespace")
 
     @field_validator("nqn")

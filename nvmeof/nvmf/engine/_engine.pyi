@@ -124,6 +124,11 @@ class Store:
     def guarantee(self) -> str: ...
     def resize(self, size: int = 0) -> int:
         """Follow a backing file that has grown or shrunk, or resize RAM: the new size, bytes."""
+    def flush(self) -> None:
+        """Make stable what was written; blocks, and must not run beside close().
+
+        EngineError (EIO) where it cannot be.
+        """
     def close(self) -> None:
         """Close it; EngineError (EBUSY) while a namespace uses it."""
 

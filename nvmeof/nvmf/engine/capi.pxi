@@ -218,6 +218,7 @@ cdef extern from "store/store.h" nogil:
     c_store *store_open(const store_options *options, char *err, size_t len)
     void store_close(c_store *s)
     int store_resize(c_store *s, uint64_t size, char *err, size_t len)
+    uint16_t store_flush(c_store *s)
 
 cdef extern from "target/target.h" nogil:
     struct c_target "target":

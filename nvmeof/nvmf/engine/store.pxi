@@ -100,6 +100,14 @@ cdef class Store:
             raise failed(code, err)
         return s.size
 
+    def flush(self):
+        cdef c_store *s = self.get()
+        cdef uint16_t status
+        with nogil:
+            status = store_flush(s)
+        if status:
+            raise EngineError(EIO, f"what was written cannot be made stable (status {status:#x})")
+
     def close(self):
         cdef c_store *s = self._store
         if s == NULL:

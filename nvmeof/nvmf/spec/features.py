@@ -34,6 +34,15 @@ class AsyncEvents(IntFlag):
     DISCOVERY_CHANGE = 1 << 31
 
 
+class WriteProtection(IntEnum):
+    """Write Protection State of a namespace: dword 11, bits 2:0, and the result (5.27.1.30)."""
+
+    NONE = 0
+    PROTECTED = 1
+    UNTIL_POWER_CYCLE = 2
+    PERMANENT = 3
+
+
 class EventType(IntEnum):
     """Type of an asynchronous event."""
 

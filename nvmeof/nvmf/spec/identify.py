@@ -65,6 +65,14 @@ class Ctratt(IntFlag):
     EXTENDED_LBA_FORMATS = 1 << 15
 
 
+class Nwpc(IntFlag):
+    """Namespace Write Protection Capabilities: the states that there are."""
+
+    WRITE_PROTECT = 1 << 0
+    UNTIL_POWER_CYCLE = 1 << 1
+    PERMANENT = 1 << 2
+
+
 class Oncs(IntFlag):
     """Optional NVM Command Support."""
 

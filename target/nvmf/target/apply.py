@@ -125,7 +125,9 @@ class Change:
     def _make(self, undo: AsyncExitStack) -> None:
         rebuilt = [change.new for change in self._difference.changed if change.rebuilt]
         for config in (*self._difference.added, *rebuilt):
-            subsystem = make_subsystem(self._engine, self._target, config, self._state)
+            subsystem = make_subsystem(
+                self._engine, self._target, config, self._state, self._storage.flush
+            )
             undo.callback(subsystem.close_tables)
             self._made[config.nqn] = subsystem
         for change in self._difference.changed:
@@ -233,6 +235,7 @@ class Change:
         gone = [old.namespaces[nsid] for nsid in old.namespaces if nsid not in kept]
         come = {nsid: self._opened[nqn, nsid] for nsid in change.added}
         spaces = served(change.new)
+        new.lasting.take_over(old.lasting, kept)
         new.change({nsid: (n, mask(spaces[nsid])) for nsid, n in (kept | come).items()})
         new.reservations.take_over(old.reservations, kept)
         new.regroup({nsid: spaces[nsid].ana_group for nsid in kept})

@@ -11,6 +11,7 @@ from nvmf.spec.features import AsyncEvents, HostBehavior, NumberOfQueues, Timest
 from nvmf.spec.opcodes import FeatureId
 from nvmf.spec.sqe import GetFeaturesDw10, SetFeaturesDw10
 from nvmf.spec.status import Status, StatusError
+from nvmf.target import protection
 from nvmf.target import reservecommands as reserve
 from nvmf.target.controller import Controller
 from nvmf.target.identify import DISCOVERY_EVENTS, IO_EVENTS
@@ -20,6 +21,8 @@ _EXTENDED_HOST_ID = 1
 _HOST_ID_BYTES = 16
 
 _Function: TypeAlias = Callable[[Controller, Request], Completion]
+_Set: TypeAlias = Callable[[Controller, Request], Completion | None]
+"""None: it completes later."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +30,7 @@ class Feature:
     """How a feature is read and written."""
 
     get: _Function
-    set: _Function
+    set: _Set
 
 
 def _no_data(request: Request) -> None:
@@ -170,6 +173,7 @@ FEATURES: dict[FeatureId, Feature] = {
     ),
     FeatureId.RESERVATION_NOTIFICATION_MASK: Feature(reserve.get_mask, reserve.set_mask),
     FeatureId.RESERVATION_PERSISTENCE: Feature(reserve.get_persistence, reserve.set_persistence),
+    FeatureId.NAMESPACE_WRITE_PROTECTION: Feature(protection.get, protection.set_),
 }
 """What I/O controllers have."""
 DISCOVERY_FEATURES: dict[FeatureId, Feature] = {
@@ -194,8 +198,8 @@ def get_features(controller: Controller, request: Request) -> Completion:
     return feature.get(controller, request)
 
 
-def set_features(controller: Controller, request: Request) -> Completion:
-    """Set Features: until the next reset."""
+def set_features(controller: Controller, request: Request) -> Completion | None:
+    """Set Features: until the next reset, but for what lasts by itself."""
     dw10 = SetFeaturesDw10.decode(request.sqe.cdw10)
     feature = _find(controller, dw10.fid)
     if dw10.sv:

@@ -117,6 +117,7 @@ def _io_controller(controller: Controller, common: IdentifyController) -> Identi
         | Oncs.RESERVATIONS
         | Oncs.TIMESTAMP
         | Oncs.VERIFY,
+        nwpc=subsystem.lasting.nwpc,
         # Compare and Write, of one block (ACWU is 0's based): see c/target/fused.c.
         fuses=1 << 0,
         # Bits 2:1 = 3: Flush of all namespaces at once is supported.
@@ -161,7 +162,11 @@ def _namespace(controller: Controller, request: Request) -> bytes:
     if namespace is None:
         return _ZEROES
     subsystem = controller.subsystem
-    return namespace.identify(subsystem.reservations.rescap, subsystem.group_of(nsid))
+    return namespace.identify(
+        subsystem.reservations.rescap,
+        subsystem.group_of(nsid),
+        protected=subsystem.lasting.protected(nsid),
+    )
 
 
 def _active_namespaces(controller: Controller, request: Request) -> bytes:
@@ -188,8 +193,11 @@ def _independent_namespace(controller: Controller, request: Request) -> bytes:
     if namespace is None:
         return _ZEROES
     subsystem = controller.subsystem
-    group = subsystem.group_of(namespace.nsid)
-    return namespace.identify_independent(subsystem.reservations.rescap, group)
+    return namespace.identify_independent(
+        subsystem.reservations.rescap,
+        subsystem.group_of(namespace.nsid),
+        protected=subsystem.lasting.protected(namespace.nsid),
+    )
 
 
 def _namespace_controllers(controller: Controller, request: Request) -> bytes:

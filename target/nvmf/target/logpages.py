@@ -19,7 +19,7 @@ from nvmf.spec.logs import (
     encode_supported_features,
     encode_supported_pages,
 )
-from nvmf.spec.opcodes import AdminOpcode, Csi, IoOpcode, LogId
+from nvmf.spec.opcodes import AdminOpcode, Csi, FeatureId, IoOpcode, LogId
 from nvmf.spec.sqe import LogRequest
 from nvmf.spec.status import Status, StatusError
 from nvmf.target.controller import ERROR_LOG_ENTRIES, Controller
@@ -112,7 +112,10 @@ def _effects(controller: Controller, request: Request, log: LogRequest) -> bytes
 
 
 def _features(controller: Controller, request: Request, log: LogRequest) -> bytes:
-    return encode_supported_features(FEATURES)
+    there = set(FEATURES)
+    if not controller.subsystem.lasting.nwpc:
+        there.discard(FeatureId.NAMESPACE_WRITE_PROTECTION)
+    return encode_supported_features(there)
 
 
 def _nvme_mi(controller: Controller, request: Request, log: LogRequest) -> bytes:

@@ -42,6 +42,8 @@ class StoreFacts(Protocol):
     def deallocate(self) -> bool: ...
     @property
     def read_only(self) -> bool: ...
+    @property
+    def path(self) -> str | None: ...
 
 
 class EngineNamespace(Protocol):
@@ -52,6 +54,7 @@ class EngineNamespace(Protocol):
     def latency(self) -> Mapping[str, Any]: ...
     def resized(self) -> None: ...
     def limit(self, **limits: int) -> None: ...
+    def gate(self, *, read: int = 0, write: int = 0, flush: int | None = None) -> None: ...
     def rearm(self) -> None: ...
     def close(self) -> None: ...
 
@@ -116,8 +119,11 @@ class Namespace:
         """Counters of the engine, by name: nvmf.engine.Namespace.stats."""
         return dict(self.engine.stats)
 
-    def identify(self, rescap: int = 0, ana_group: int = 1) -> bytes:
-        """Identify Namespace (CNS 00h), with these Reservation Capabilities, in this group."""
+    def identify(self, rescap: int = 0, ana_group: int = 1, *, protected: bool = False) -> bytes:
+        """Identify Namespace (CNS 00h), with these Reservation Capabilities, in this group.
+
+        protected: whether a host has protected it from writes.
+        """
         store = self.store
         data = _identify_data(
             self.identity,
@@ -125,7 +131,7 @@ class Namespace:
             store.block_size,
             max(store.physical_block_size // store.block_size, 1) - 1,
             store.deallocate,
-            store.read_only,
+            protected or store.read_only,
             rescap,
             ana_group,
         )
@@ -135,13 +141,15 @@ class Namespace:
         """Identify Namespace, NVM command set (CNS 05h): no protection information."""
         return IdentifyNvmNamespace().encode()
 
-    def identify_independent(self, rescap: int = 0, ana_group: int = 1) -> bytes:
+    def identify_independent(
+        self, rescap: int = 0, ana_group: int = 1, *, protected: bool = False
+    ) -> bytes:
         """I/O command set independent Identify Namespace (CNS 08h), with the same."""
         return IdentifyIndependentNamespace(
             nmic=NMIC_SHARED,
             rescap=rescap,
             anagrpid=ana_group,
-            nsattr=NSATTR_WRITE_PROTECTED if self.store.read_only else 0,
+            nsattr=NSATTR_WRITE_PROTECTED if protected or self.store.read_only else 0,
             nstat=1,
         ).encode()
 

@@ -7,9 +7,7 @@ One file for each namespace, by its UUID, in the folder ``reservations`` of the 
 from __future__ import annotations
 
 import contextlib
-import json
 import logging
-import zlib
 from collections.abc import Iterable
 from pathlib import Path
 from types import MappingProxyType
@@ -20,7 +18,7 @@ from nvmf.spec.reservations import Rescap, ReservationType
 from nvmf.spec.status import DNR, Status, StatusError
 from nvmf.target.gates import Gate, GateReason
 from nvmf.target.reservations import Outcome, Reservation
-from nvmf.target.state import write_atomically
+from nvmf.target.state import DamagedState, seal, unseal, write_atomically
 
 if TYPE_CHECKING:
     from nvmf.target.controller import Controller
@@ -31,10 +29,6 @@ log = logging.getLogger("nvmf.target")
 
 _NONE = Reservation()
 _FORMAT = 1
-
-
-class DamagedState(ValueError):
-    """A file of the state folder is not what was written there; a sentence names it."""
 
 
 _UNKNOWN = Gate(*[Status.NAMESPACE_NOT_READY | DNR] * 3)
@@ -161,8 +155,7 @@ def encode(reservation: Reservation) -> bytes:
         "holder": reservation.holder.hex() if reservation.holder else None,
         "registrants": [[host.hex(), key] for host, key in reservation.registrants.items()],
     }
-    text = json.dumps(body, sort_keys=True)
-    return json.dumps({"crc32": zlib.crc32(text.encode()), "reservation": body}).encode() + b"\n"
+    return seal("reservation", body)
 
 
 def load(path: Path) -> Reservation | None:
@@ -170,25 +163,16 @@ def load(path: Path) -> Reservation | None:
 
     The generation starts at 0 again with every start of the target (Base 2.0, 7.4).
     """
-    try:
-        data = path.read_bytes()
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        raise DamagedState(f"{path} cannot be read: {error.strerror}") from error
-    try:
-        return _decode(json.loads(data))
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise DamagedState(
-            f"{path} is damaged ({error}): who has reserved the namespace is not known. Put back a "
-            "copy, or remove the file, which ends the reservation"
-        ) from error
+    return unseal(
+        path,
+        "reservation",
+        _decode,
+        "who has reserved the namespace is not known. Put back a copy, or remove the file, which "
+        "ends the reservation",
+    )
 
 
-def _decode(whole: Any) -> Reservation:
-    body = whole["reservation"]
-    if zlib.crc32(json.dumps(body, sort_keys=True).encode()) != whole["crc32"]:
-        raise ValueError("its CRC is wrong")
+def _decode(body: Any) -> Reservation:
     if body["format"] != _FORMAT:
         raise ValueError(f"its format is {body['format']}, and {_FORMAT} is known")
     registrants = {bytes.fromhex(host): int(key) for host, key in body["registrants"]}

@@ -331,6 +331,7 @@ class Server:
     async def _close(self) -> None:
         loop = asyncio.get_running_loop()
         self._connections.drop_all()
+        self.storage.forget_flushes()
         self._ports.stop_events()
         loop.remove_reader(self._target.fileno())
         await loop.run_in_executor(None, self._target.close)

@@ -8,10 +8,19 @@ Whatever kills the target or the machine, a file is the old one or the new one.
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import tempfile
-from collections.abc import Mapping
+import zlib
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+class DamagedState(ValueError):
+    """A file of the state folder is not what was written there; a sentence names it."""
 
 
 def state_folder(
@@ -49,3 +58,31 @@ def write_atomically(path: Path, data: bytes) -> None:
         os.fsync(folder)
     finally:
         os.close(folder)
+
+
+def seal(name: str, body: Mapping[str, Any]) -> bytes:
+    """A file's content: JSON of body under name, with a CRC-32 of it."""
+    text = json.dumps(body, sort_keys=True)
+    return json.dumps({"crc32": zlib.crc32(text.encode()), name: body}).encode() + b"\n"
+
+
+def unseal(path: Path, name: str, decode: Callable[[Any], T], lost: str) -> T | None:
+    """What decode makes of a sealed file; None where there is no file.
+
+    DamagedState where it is another, or decode raises: lost is what is not known then, and what
+    to do about it.
+    """
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise DamagedState(f"{path} cannot be read: {error.strerror}") from error
+    try:
+        whole = json.loads(data)
+        body = whole[name]
+        if zlib.crc32(json.dumps(body, sort_keys=True).encode()) != whole["crc32"]:
+            raise ValueError("its CRC is wrong")
+        return decode(body)
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise DamagedState(f"{path} is damaged ({error}): {lost}") from error

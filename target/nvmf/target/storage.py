@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from typing import Any
 
 from nvmf.config.models import NamespaceConfig
@@ -30,7 +31,9 @@ class Storage:
         """The NQN of each."""
         self._retiring: dict[int, tuple[Namespace, asyncio.Future[None]]] = {}
         self._faults = FaultLog()
+        self._flushing: dict[Namespace, set[asyncio.Future[None]]] = {}
         self._tasks: set[asyncio.Future[None]] = set()
+        self._closed = False
 
     @property
     def retiring(self) -> bool:
@@ -84,14 +87,43 @@ class Storage:
         self._faults.forget(namespace)
         self._latencies.gone(self._subsystems.pop(namespace), engine_namespace.latency())
         engine_namespace.close()
-        store = self._stores.pop(namespace)
-        loop = asyncio.get_running_loop()
-        task = asyncio.ensure_future(loop.run_in_executor(None, store.close))
+        task = asyncio.ensure_future(self._close(namespace, self._stores.pop(namespace)))
         task.add_done_callback(lambda _: _done(closed))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         if not self._retiring:
             self.idle.set()
+
+    def flush(self, namespace: Namespace, then: Callable[[OSError | None], None]) -> None:
+        """Make stable what was written to it, and call then, with what kept it from being so.
+
+        Not once forget_flushes() was called.
+        """
+        store = self._stores[namespace]
+        work = asyncio.get_running_loop().run_in_executor(None, store.flush)
+        flushing = self._flushing.setdefault(namespace, set())
+        flushing.add(work)
+
+        def done(work: asyncio.Future[None]) -> None:
+            flushing.discard(work)
+            error = work.exception()
+            if error is not None and not isinstance(error, OSError):
+                raise error
+            if not self._closed:
+                then(error)
+
+        work.add_done_callback(done)
+
+    def forget_flushes(self) -> None:
+        """The target ends: nobody is there to be told of them."""
+        self._closed = True
+
+    async def _close(self, namespace: Namespace, store: Any) -> None:
+        """Close a store that no reactor uses, nor a flush any more."""
+        flushing = self._flushing.pop(namespace, None)
+        if flushing:
+            await asyncio.wait(flushing)
+        await asyncio.get_running_loop().run_in_executor(None, store.close)
 
     def faulted(self, fault: Any) -> None:
         """A store failed a command (nvmf.engine.Faulted): say so."""
@@ -106,11 +138,10 @@ class Storage:
         """Everything, when the reactors have ended."""
         if self._tasks:
             await asyncio.wait(self._tasks)
-        loop = asyncio.get_running_loop()
         for namespace, store in self._stores.items():
             self._faults.forget(namespace)
             namespace.engine.close()
-            await loop.run_in_executor(None, store.close)
+            await self._close(namespace, store)
         self._stores.clear()
         self._subsystems.clear()
 

@@ -14,7 +14,7 @@ from nvmf.spec.fabrics import TransportType
 from nvmf.target.access import host_keys
 from nvmf.target.discovery import Referral
 from nvmf.target.namespace import Identity, Namespace
-from nvmf.target.subsystem import Subsystem, serial_of
+from nvmf.target.subsystem import Flush, Subsystem, serial_of
 
 
 class ServerError(Exception):
@@ -46,11 +46,15 @@ def read_keys(config: SubsystemConfig) -> dict[str, HostKeys]:
 
 
 def make_subsystem(
-    engine: Any, target: Any, config: SubsystemConfig, state: Path | None = None
+    engine: Any,
+    target: Any,
+    config: SubsystemConfig,
+    state: Path | None,
+    flush: Flush,
 ) -> Subsystem:
     """A subsystem without namespaces; ServerError where a key of its hosts cannot be read.
 
-    state is the folder for what outlives the target.
+    state is the folder for what outlives the target, flush is storage.Storage's.
     """
     return Subsystem(
         nqn=config.nqn,
@@ -67,6 +71,8 @@ def make_subsystem(
         make_gates=lambda: engine.Gates(target, config.max_namespaces),
         fence=target.fence,
         call_later=asyncio.get_running_loop().call_later,
+        flush=flush,
+        permanent_protection=config.permanent_write_protect,
         state=state,
         make_table=lambda: engine.NamespaceTable(target, config.max_namespaces),
     )

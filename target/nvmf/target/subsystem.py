@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from nvmf.auth import HostKeys
 from nvmf.target.ana import Ana
 from nvmf.target.gates import EngineGates, NoGates
+from nvmf.target.lastingkeeper import LastingKeeper
 from nvmf.target.namespace import Namespace
 from nvmf.target.reservekeeper import ReservationKeeper
 
@@ -30,6 +31,10 @@ def serial_of(nqn: str) -> str:
 
 Mask: TypeAlias = "frozenset[str] | None"
 """NQNs of the hosts that see a namespace; None: all that may connect."""
+
+
+Flush: TypeAlias = Callable[[Namespace, Callable[[OSError | None], None]], None]
+"""Make stable what was written to a namespace, and call with what kept it from being so."""
 
 
 @dataclass(eq=False, slots=True)
@@ -74,6 +79,8 @@ class Subsystem:
     """I/O queues a controller."""
     queue_size: int = 128
     """Entries of an I/O queue at most."""
+    permanent_protection: bool = False
+    """Whether hosts may write protect namespaces permanently, or until the target ends."""
     discovery: bool = False
     """Whether it is the discovery subsystem."""
     make_gates: Callable[[], EngineGates] = NoGates
@@ -82,6 +89,8 @@ class Subsystem:
     """nvmf.engine.Target.fence, whose cookie is called."""
     call_later: Callable[[float, Callable[[], None]], object] | None = None
     """asyncio's, in seconds."""
+    flush: Flush = lambda _, then: then(None)
+    """storage.Storage's."""
     make_table: Callable[[], Any] = lambda: None
     """A new table for a view (nvmf.engine.NamespaceTable)."""
     state: Path | None = None
@@ -97,6 +106,7 @@ class Subsystem:
     """Masked NSIDs that a host sees."""
 
     reservations: ReservationKeeper = field(init=False)
+    lasting: LastingKeeper = field(init=False)
     ana: Ana = field(init=False, default_factory=Ana)
     """Of the whole target."""
     _groups: dict[int, int] = field(init=False, default_factory=dict)
@@ -106,6 +116,8 @@ class Subsystem:
         self._all = View(self.make_table())
         folder = self.state / "reservations" if self.state is not None else None
         self.reservations = ReservationKeeper(self, folder)
+        folder = self.state / "namespaces" if self.state is not None else None
+        self.lasting = LastingKeeper(self, folder)
 
     @property
     def namespaces(self) -> Mapping[int, Namespace]:
@@ -149,6 +161,10 @@ class Subsystem:
         else:
             then()
 
+    def soon(self, then: Callable[[], None]) -> None:
+        """Call then, later, where completions and events that it leads to go out at once."""
+        self.when_ended((), 0, then)
+
     def mask_of(self, nsid: int) -> Mask:
         """The hosts that see a namespace."""
         return self._masks.get(nsid)
@@ -166,6 +182,7 @@ class Subsystem:
                 # Before hosts see it, so that none passes a reservation by.
                 if self.namespaces.get(nsid) is not namespace:
                     self.reservations.come(namespace)
+                    self.lasting.come(namespace)
                     self._groups[nsid] = namespace.ana_group
                 self._all.put(nsid, namespace)
             self._set_mask(nsid, mask)
@@ -181,6 +198,7 @@ class Subsystem:
             if namespace is None:
                 self._all.put(nsid, None)
                 self.reservations.go(nsid)
+                self.lasting.go(nsid)
                 self._groups.pop(nsid, None)
         for controller, saw in zip(controllers, before, strict=True):
             sees = {nsid for nsid in changes if nsid in controller.namespaces}

@@ -76,6 +76,9 @@ def _subsystem(one: dict[str, Any]) -> Node:
     return f"subsystem {one['nqn']}", under
 
 
+_PROTECTED = {"until-power-cycle": " until the target ends", "permanent": " for good"}
+
+
 def _host(one: dict[str, str]) -> Node:
     both = " both ways" if "dhchap_ctrlr_key" in one else ""
     proof = f" (authenticates{both})" if "dhchap_key" in one else ""
@@ -92,6 +95,8 @@ def _namespace(one: dict[str, Any]) -> Node:
         parts.append("(read only)")
     if "limits" in one:
         parts.append(f"({limits_text(one['limits'])})")
+    if one["write_protection"] != "none":
+        parts.append(f"(write protected{_PROTECTED.get(one['write_protection'], '')})")
     masked: list[Node] = [(f"for {host}", []) for host in one.get("hosts", ())]
     if "hosts" in one and not masked:
         parts.append("(no host sees it)")

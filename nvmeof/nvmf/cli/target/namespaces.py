@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`nvmeof target namespace`: add, remove, resize, replace, mask; limit is in limits.py."""
+"""`nvmeof target namespace`: add, remove, resize, replace, mask, protect; limit is in limits.py."""
 
 from __future__ import annotations
 
@@ -13,11 +13,13 @@ from nvmf.cli.target.client import add_group, add_rpc_command, call
 from nvmf.cli.target.done import done
 from nvmf.cli.target.limits import add_limit
 
+_STATES = ("none", "protected", "until-power-cycle", "permanent")
+
 
 def add_commands(subparsers: Subparsers) -> None:
-    """target namespace add, remove, resize, replace, mask, limit."""
+    """target namespace add, remove, resize, replace, mask, protect, limit."""
     group = add_group(
-        subparsers, "namespace", "add, remove, resize, replace, mask and limit namespaces"
+        subparsers, "namespace", "add, remove, resize, replace, mask, protect and limit namespaces"
     )
     parser = add_rpc_command(group, "add", add, "add a namespace: connected hosts see it at once")
     parser.add_argument("nqn", metavar="NQN", help="the subsystem")
@@ -72,6 +74,25 @@ def add_commands(subparsers: Subparsers) -> None:
     who.add_argument("--none", action="store_true", help="no host")
     who.add_argument(
         "--host", metavar="NQN", action="append", help="this host and no other; may be repeated"
+    )
+
+    parser = add_rpc_command(
+        group,
+        "protect",
+        protect,
+        "let nobody write to a namespace, or end that",
+        "What nvme set-feature -f 0x84 does from a host: it lasts through restarts. "
+        "until-power-cycle ends with the target, before that nothing ends it; permanent never "
+        "ends.",
+    )
+    _which(parser)
+    parser.add_argument(
+        "state",
+        metavar="STATE",
+        nargs="?",
+        choices=_STATES,
+        default=_STATES[1],
+        help=f"{', '.join(_STATES)} (default: {_STATES[1]})",
     )
 
     add_limit(group)
@@ -156,4 +177,12 @@ def mask(args: argparse.Namespace) -> int:
     seen = " and ".join(hosts) if hosts else "no host" if args.none else "every host"
     words = f"namespace {args.nsid} of {args.nqn} is there for {seen}"
     done(args, words, nqn=args.nqn, nsid=args.nsid, hosts=hosts)
+    return EXIT_OK
+
+
+def protect(args: argparse.Namespace) -> int:
+    """Whether hosts can write."""
+    call(args, "target_protect_ns", nqn=args.nqn, nsid=args.nsid, state=args.state)
+    words = f"namespace {args.nsid} of {args.nqn}: write protection {args.state}"
+    done(args, words, nqn=args.nqn, nsid=args.nsid, write_protection=args.state)
     return EXIT_OK

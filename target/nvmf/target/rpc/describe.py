@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from nvmf.spec.features import WriteProtection
 from nvmf.target.namespace import Namespace
 from nvmf.target.presence import coming_namespaces, coming_ports
 from nvmf.target.queue import Address, Queue
@@ -61,6 +62,11 @@ def _hosts(server: Server, subsystem: Subsystem) -> list[dict[str, str]]:
     return list(found.values())
 
 
+def protection_word(state: WriteProtection) -> str:
+    """A state as people write it."""
+    return state.name.lower().replace("_", "-")
+
+
 def describe_namespace(subsystem: Subsystem, namespace: Namespace) -> dict[str, Any]:
     """A namespace; what SPDK calls bdev_name is the path or the kind of its store."""
     store: Any = namespace.store
@@ -79,6 +85,7 @@ def describe_namespace(subsystem: Subsystem, namespace: Namespace) -> dict[str, 
         "size": store.size,
         "block_size": store.block_size,
         "read_only": store.read_only,
+        "write_protection": protection_word(subsystem.lasting.state(namespace.nsid).protection),
     }
     if mask is not None:
         found["hosts"] = sorted(mask)

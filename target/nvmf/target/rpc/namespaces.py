@@ -7,13 +7,20 @@ SPDK's namespaces name a bdev; ours say what stands behind them, with the keys o
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any
 
 from nvmf.config.models import Config, NamespaceConfig
 from nvmf.config.units import parse_size
+from nvmf.spec.features import WriteProtection
+from nvmf.spec.status import StatusError
 from nvmf.target import edit
 from nvmf.target.edit import EditError
+from nvmf.target.protection import check
+from nvmf.target.protection import protect as change
+from nvmf.target.rpc.describe import protection_word
 from nvmf.target.rpc.registry import Params, method
+from nvmf.target.rpc.subsystems import find
 
 if TYPE_CHECKING:
     from nvmf.target.administration import Administration
@@ -46,6 +53,11 @@ class Replace(OneNamespace):
 class Mask(OneNamespace):
     hosts: list[str] | None = None
     """Left out: every host sees it."""
+
+
+class Protect(OneNamespace):
+    state: str = "protected"
+    """none, protected, until-power-cycle or permanent."""
 
 
 @method("nvmf_subsystem_add_ns", AddNamespace, changes=True)
@@ -160,4 +172,39 @@ async def mask(administration: Administration, params: Mask) -> bool:
     await administration.change(
         lambda config: edit.change_namespace(config, params.nqn, params.nsid, hosts=hosts)
     )
+    return True
+
+
+@method("target_protect_ns", Protect, changes=True)
+async def protect(administration: Administration, params: Protect) -> bool:
+    """Write protect a namespace for every host, as hosts can do by a feature (84h)."""
+    words = {protection_word(state): state for state in WriteProtection}
+    if params.state not in words:
+        raise EditError(f"state {params.state!r}: one of {', '.join(words)} is needed")
+    wanted, subsystem = words[params.state], find(administration, params.nqn)
+    if params.nsid not in subsystem.namespaces:
+        raise EditError(f"there is no namespace {params.nsid} in {params.nqn} now")
+    if not subsystem.lasting.nwpc:
+        raise EditError(
+            "write protection has to last, and the target has no state_dir: set one, or use "
+            "read_only = true of the namespace"
+        )
+    ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def end(failure: StatusError | None) -> None:
+        if not ended.done():
+            if failure is not None:
+                ended.set_exception(EditError(str(failure)))
+            else:
+                ended.set_result(None)
+
+    def begin() -> None:
+        try:
+            check(subsystem, params.nsid, wanted)
+            change(subsystem, params.nsid, wanted, end)
+        except StatusError as failure:
+            end(failure)
+
+    subsystem.soon(begin)
+    await ended
     return True

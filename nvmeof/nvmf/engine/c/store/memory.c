@@ -33,11 +33,16 @@ uint16_t store_memory_write(struct store *store, uint64_t offset, const void *fr
 
 uint16_t store_memory_flush(struct store *store)
 {
-	struct store_io io = { .op = STORE_FLUSH, .store = store, .step = STORE_STEP_SYNC };
-
 	if (store_failed(store))
 		return NVME_WRITE_FAULT;
-	if (store->memory_is_stable)
+	return store->memory_is_stable ? NVME_SUCCESS : store_flush(store);
+}
+
+uint16_t store_flush(struct store *store)
+{
+	struct store_io io = { .op = STORE_FLUSH, .store = store, .step = STORE_STEP_SYNC };
+
+	if (store->fd < 0 || store->read_only || (store->map && store->memory_is_stable))
 		return NVME_SUCCESS;
 	while (store_call_result(&io, fdatasync(store->fd) ? -errno : 0))
 		;

@@ -114,6 +114,8 @@ void store_close(struct store *store);
  * registered.  0, or a negative errno with a sentence; store->size is then as it was.
  */
 int store_resize(struct store *store, uint64_t size, char *err, size_t len);
+/* What was written to any kind of store is stable when it returns: NVMe status.  Blocks. */
+uint16_t store_flush(struct store *store);
 
 /*
  * depth: how many go to the kernel at once.  Made by any thread; from its first submit or poll it

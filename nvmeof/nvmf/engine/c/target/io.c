@@ -193,14 +193,16 @@ static void io_dsm(struct target_request *req, const struct nvme_sqe *sqe)
 {
 	uint32_t ranges = (sqe->cdw10 & DSM_NR) + 1;
 	uint32_t length = ranges * (uint32_t)sizeof(struct nvme_dsm_range);
+	bool hints = !(sqe->cdw11 & DSM_DEALLOCATE);
 	uint16_t status = namespace_use(req, sqe->nsid, GATE_WRITE);
 
-	if (status)
+	/* Hints modify nothing, so that a write protected namespace takes them (Base 2.0, 8.12.2). */
+	if (status && !(hints && status == (NVME_NAMESPACE_WRITE_PROTECTED | NVME_DNR)))
 		request_respond(req, status);
 	else if (req->sgl_length < length)
 		request_respond(req, NVME_SGL_DATA_LENGTH_INVALID | NVME_DNR);
-	else if (!(sqe->cdw11 & DSM_DEALLOCATE))
-		request_respond(req, NVME_SUCCESS);	/* hints that are not taken */
+	else if (hints)
+		request_respond(req, NVME_SUCCESS);	/* which are not taken */
 	else if (req->ns->store->read_only)
 		request_respond(req, NVME_NAMESPACE_WRITE_PROTECTED | NVME_DNR);
 	else

@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Namespace Write Protection (Base 2.0, 8.12): the feature, and how a namespace gets there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from nvmf.spec.features import WriteProtection
+from nvmf.spec.identify import Nwpc
+from nvmf.spec.status import Status, StatusError
+from nvmf.target.controller import Controller
+from nvmf.target.identify import ALL_NAMESPACES, find_namespace
+from nvmf.target.request import Completion, Request, expect_length
+from nvmf.target.subsystem import Subsystem
+
+SETTLE_TIMEOUT = 10.0
+"""Seconds that writes have to end which had begun before."""
+_STATE = 0b111
+_NEEDED = {
+    WriteProtection.NONE: Nwpc.WRITE_PROTECT,
+    WriteProtection.PROTECTED: Nwpc.WRITE_PROTECT,
+    WriteProtection.UNTIL_POWER_CYCLE: Nwpc.UNTIL_POWER_CYCLE,
+    WriteProtection.PERMANENT: Nwpc.PERMANENT,
+}
+
+Done = Callable[[StatusError | None], None]
+
+
+def check(subsystem: Subsystem, nsid: int, wanted: WriteProtection) -> None:
+    """Feature Not Changeable or Namespace Not Ready where a namespace cannot get there now."""
+    if subsystem.lasting.closing(nsid):
+        raise StatusError(
+            Status.NAMESPACE_NOT_READY,
+            f"namespace {nsid} is about to be write protected: try again",
+            dnr=False,
+        )
+    subsystem.lasting.get(nsid).check(wanted)
+
+
+def protect(subsystem: Subsystem, nsid: int, wanted: WriteProtection, done: Done) -> None:
+    """Put a namespace, which check() lets, into a state; tell the hosts and call done.
+
+    done gets what kept it from being so.  It may be called at once.
+    """
+    now = subsystem.lasting.get(nsid)
+    was, becomes = now.protection is not WriteProtection.NONE, wanted is not WriteProtection.NONE
+    if becomes and not was:
+        _Closing(subsystem, nsid, wanted, done)
+        return
+    try:
+        subsystem.lasting.commit(nsid, replace(now, protection=wanted))
+    except StatusError as error:
+        done(error)
+        return
+    if was is not becomes:
+        subsystem.changed([nsid])
+    done(None)
+
+
+class _Closing:
+    """A namespace on its way: writes that have begun end, then they are flushed, then it lasts.
+
+    The specification has the controller commit its volatile write cache before it is there.
+    """
+
+    def __init__(
+        self, subsystem: Subsystem, nsid: int, wanted: WriteProtection, done: Done
+    ) -> None:
+        self._subsystem, self._nsid, self._wanted, self._done = subsystem, nsid, wanted, done
+        self._namespace = subsystem.namespaces[nsid]
+        self._over = False
+        subsystem.lasting.close(nsid)
+        subsystem.when_ended(list(subsystem.controllers.values()), nsid, self._ended)
+        if subsystem.call_later is not None and not self._over:
+            subsystem.call_later(SETTLE_TIMEOUT, self._time_is_up)
+
+    @property
+    def _there(self) -> bool:
+        return self._subsystem.namespaces.get(self._nsid) is self._namespace
+
+    def _ended(self) -> None:
+        if self._there and not self._over:
+            self._subsystem.flush(
+                self._namespace, lambda error: self._subsystem.soon(lambda: self._flushed(error))
+            )
+        else:
+            self._flushed(None)
+
+    def _flushed(self, error: OSError | None) -> None:
+        if self._over:
+            return
+        try:
+            if not self._there:
+                raise StatusError(
+                    Status.INVALID_NAMESPACE_OR_FORMAT, f"namespace {self._nsid} has gone"
+                )
+            if error is not None:
+                raise StatusError(
+                    Status.WRITE_FAULT,
+                    f"what was written to namespace {self._nsid} before cannot be made stable: "
+                    f"{error.strerror or error}",
+                )
+            now = self._subsystem.lasting.get(self._nsid)
+            self._subsystem.lasting.commit(self._nsid, replace(now, protection=self._wanted))
+        except StatusError as failure:
+            self._end(failure)
+        else:
+            self._end(None)
+
+    def _time_is_up(self) -> None:
+        if not self._over:
+            self._subsystem.soon(self._late)
+
+    def _late(self) -> None:
+        if not self._over:
+            self._end(
+                StatusError(
+                    Status.COMMAND_INTERRUPTED,
+                    f"commands that began on namespace {self._nsid} before have not ended within "
+                    f"{SETTLE_TIMEOUT:g} s: it is not write protected",
+                    dnr=False,
+                )
+            )
+
+    def _end(self, failure: StatusError | None) -> None:
+        self._over = True
+        if self._there:
+            self._subsystem.lasting.close(self._nsid, closing=False)
+            if failure is None:
+                self._subsystem.changed([self._nsid])
+        self._done(failure)
+
+
+# ---- the feature ----
+
+
+def _supported(controller: Controller) -> Nwpc:
+    nwpc = controller.subsystem.lasting.nwpc
+    if not nwpc:
+        raise StatusError(
+            Status.INVALID_FIELD,
+            "there is no write protection: it has to last, and the target has no state_dir",
+        )
+    return nwpc
+
+
+def get(controller: Controller, request: Request) -> Completion:
+    """The state of a namespace."""
+    _supported(controller)
+    expect_length(request, 0)
+    nsid = find_namespace(controller, request.sqe.nsid).nsid
+    return Completion(int(controller.subsystem.lasting.get(nsid).protection))
+
+
+def set_(controller: Controller, request: Request) -> Completion | None:
+    """Another state for a namespace, or for all; it completes when that is in force and lasts."""
+    nwpc = _supported(controller)
+    expect_length(request, 0)
+    state, nsid = request.sqe.cdw11 & _STATE, request.sqe.nsid
+    wanted = WriteProtection(state) if state <= WriteProtection.PERMANENT else None
+    if wanted is None or not nwpc & _NEEDED[wanted]:
+        raise StatusError(
+            Status.INVALID_FIELD,
+            f"write protection state {state} is not one that hosts can set here",
+        )
+    every = list(controller.namespaces)
+    chosen = every if nsid == ALL_NAMESPACES else [find_namespace(controller, nsid).nsid]
+    for one in chosen:
+        check(controller.subsystem, one, wanted)
+    left, failures, later = len(chosen), [Completion()], False
+
+    def ended(failure: StatusError | None) -> None:
+        nonlocal left
+        left -= 1
+        if failure is not None:
+            failures.append(Completion(status=failure.code))
+        if later and not left:
+            controller.finish(request, failures[-1])
+
+    for one in chosen:
+        protect(controller.subsystem, one, wanted, ended)
+    later = True
+    return None if left else failures[-1]
