@@ -170,6 +170,8 @@ async def test_conflicts_change_nothing(served: Served) -> None:
         (("host", "allow", B, H1), "may connect"),
         (("host", "remove", B, f"{H1}x"), "is not one of the hosts"),
         (("port", "add", "-a", "192.0.2.1", "--device", "iwarp"), "192.0.2.1"),
+        (("port", "add", "-a", "192.0.2.1", "--hotplug"), "what to wait for"),
+        (("namespace", "add", A, *ram, "--hotplug"), "memory does not come and go"),
         (("port", "remove", "-a", "127.0.0.1", "-s", served.port), "a target needs one"),
     ):
         sentence = run(served, *args, status=1)
@@ -203,6 +205,34 @@ async def test_hosts_and_ports_by_command(served: Served) -> None:
                 async with asyncio.timeout(HANG):
                     while True:
                         await by_port.namespace(1).read(0, 1)
+
+
+async def test_what_is_waited_for(served: Served, tmp_path: Path) -> None:
+    """With --hotplug what is not there is no error: it comes, and goes, by itself."""
+    disk, missing = tmp_path / "later.img", "No such file or directory"
+    place = ("-a", "192.0.2.1", "-s", 4420)
+    opened = await command(served, "port", "add", *place, "--device", "iwarp", "--hotplug")
+    assert (opened["traddr"], opened["trsvcid"]) == ("192.0.2.1", "4420")
+    assert "no interface of this machine has that address" in opened["absent"]
+    file = ("namespace", "add", A, "--store", "file", "--path", disk, "--hotplug")
+    assert await command(served, *file) == {"nqn": A, "nsid": 2, "absent": missing}
+    await command(served, "save")
+    text = (served.folder / "target.toml").read_text()
+    assert text.count("hotplug = true") == 2
+    async with host(served, A) as one, busy(one):
+        await seen(one, 1)
+        disk.write_bytes(bytes(1 << 20))
+        await seen(one, 1, 2)
+        assert await one.namespace(2).read(0, 1) == bytes(512)
+        disk.unlink()
+        await seen(one, 1)
+    # It waits for nothing more, and what replaces it need not come and go.
+    ram = ("--store", "ram", "--size", "1MiB")
+    await command(served, "namespace", "replace", A, 2, *ram)
+    await command(served, "port", "remove", *place)
+    tree = await command(served, "ls")
+    assert len(tree["ports"]) == 1
+    assert not any(one.get("absent_namespaces") for one in tree["subsystems"])
 
 
 @pytest.mark.feature("reload")

@@ -1,18 +1,21 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Disks that come and go under our target, which runs in the guest."""
+"""Disks and the RDMA device that come and go under our target, which runs in the guest."""
 
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
 from lab import block, network
-from lab.cells import use_device
+from lab.cells import NETDEV, use_device
 from lab.guest import Guest
 from lab.kernel_host import KernelHost
 from lab.nvmet import CONFIGFS
+from lab.our_host import OurHost
 from lab.ours import SERVICE, SUBNQN, OursInside
 from lab.waiting import until
 
@@ -52,22 +55,35 @@ hotplug = true
 """
 
 
+ADD = f"rdma link add rxe0 type rxe netdev {NETDEV}"
+REMOVE = "rdma link del rxe0"
+LISTENS = rf"(?m)^listening on {re.escape(network.GUEST)}:{SERVICE} \(system\)$"
+CLOSED = rf"no longer listening on {re.escape(network.GUEST)}:{SERVICE} "
+
+
 @pytest.fixture
-def target(vm: Guest, guest: Guest) -> Iterator[OursInside]:
-    use_device(vm, "rxe")
+def disk(vm: Guest, guest: Guest) -> Iterator[None]:
     vm.run(f"modprobe null_blk nr_devices=0; mkdir {DISK}", quiet=True)
     vm.run(f"echo 32 > {DISK}/size; echo 1 > {DISK}/memory_backed", quiet=True)
-    one = OursInside(vm, network.GUEST, text=CONFIG)
-    yield one
+    yield
     if not vm.dead:
-        vm.run("nvme disconnect-all", quiet=True, timeout=120)
-        one.check()
-        one.close()
         vm.run(f"rmdir {DISK}", quiet=True)
-        use_device(vm, "rxe")
 
 
-LISTENS = rf"(?m)^listening on {re.escape(network.GUEST)}:{SERVICE} \(system\)$"
+@contextmanager
+def _serving(vm: Guest) -> Iterator[OursInside]:
+    one = OursInside(vm, network.GUEST, text=CONFIG)
+    try:
+        yield one
+    finally:
+        if not vm.dead:
+            vm.run("nvme disconnect-all", quiet=True, timeout=120)
+            one.check()
+            one.close()
+            use_device(vm, "rxe")
+
+
+LOAD = [block.Load("4k-64k", 16)]
 
 
 def _until_said(target: OursInside, pattern: str, times: int = 1) -> None:
@@ -83,16 +99,50 @@ def _sizes(host: KernelHost) -> list[int]:
 
 
 @pytest.mark.feature("hotplug-disk")
-def test_a_disk_comes_and_goes(target: OursInside, vm: Guest) -> None:
+@pytest.mark.usefixtures("disk")
+def test_a_disk_comes_and_goes(vm: Guest) -> None:
     """Hosts see it go and come, and go on with the others; each time it is another device."""
-    _until_said(target, LISTENS)
+    use_device(vm, "rxe")
     host = KernelHost(vm, network.GUEST)
-    with host.connected(SUBNQN, "-i", "2"):
-        assert _sizes(host) == [64]
-        for _ in range(2):
-            vm.run(f"echo 1 > {DISK}/power", quiet=True)
-            until(lambda: _sizes(host) == [64, 32], "it comes", state=lambda: target.log)
-            block.fio_verify(vm, host.devices(SUBNQN)[1], [block.Load("4k-64k", 16)])
-            vm.run(f"echo 0 > {DISK}/power", quiet=True, timeout=300)
-            until(lambda: _sizes(host) == [64], "it goes", state=lambda: target.log)
-        block.fio_verify(vm, host.devices(SUBNQN)[0], [block.Load("4k-64k", 16)])
+    with _serving(vm) as target:
+        _until_said(target, LISTENS)
+        with host.connected(SUBNQN, "-i", "2"):
+            assert _sizes(host) == [64]
+            for _ in range(2):
+                vm.run(f"echo 1 > {DISK}/power", quiet=True)
+                until(lambda: _sizes(host) == [64, 32], "it comes", state=lambda: target.log)
+                block.fio_verify(vm, host.devices(SUBNQN)[1], LOAD)
+                vm.run(f"echo 0 > {DISK}/power", quiet=True, timeout=300)
+                until(lambda: _sizes(host) == [64], "it goes", state=lambda: target.log)
+            block.fio_verify(vm, host.devices(SUBNQN)[0], LOAD)
+
+
+@pytest.mark.feature("hotplug-rdma")
+def test_the_only_rdma_device_comes_and_goes(vm: Guest, guest: Guest) -> None:
+    """Under a connected host, twice, after a start without one; the embedded port goes on.
+
+    The kernel's removal ends only when our target has let go of all that it had of the device.
+    """
+    use_device(vm, "rxe")
+    host = KernelHost(vm, network.GUEST)
+    embedded = OurHost(vm, "iwarp", "127.0.0.1", SUBNQN, SERVICE + 1)
+    vm.run(REMOVE, timeout=300)
+    with _serving(vm) as target:
+        _until_said(target, "waiting for its device: .*there is no RDMA device")
+        for number in (1, 2):
+            vm.run(ADD)
+            _until_said(target, LISTENS, number)
+            host.try_connect(SUBNQN, "-i", "2").check()
+            host.wait_live(SUBNQN)
+            block.fio_verify(vm, host.devices(SUBNQN)[0], LOAD)
+            block.pattern(vm, host.devices(SUBNQN)[0], ord("Z"), 0, 4096)
+            vm.run(REMOVE, timeout=300)
+            _until_said(target, CLOSED, number)
+            # nvme-rdma gives a controller up whose device is removed.
+            until(lambda: not host.devices(SUBNQN), "the host has let go")
+            target.check()
+        tree = vm.run([sys.executable, "-m", "nvmf.cli.main", "target", "ls"], timeout=120).stdout
+        assert f"port {network.GUEST}:{SERVICE} (system), absent: " in tree
+        assert f"port 127.0.0.1:{SERVICE + 1} (iwarp)\n" in tree
+        done = embedded.nvmeof("read", "-z", "4KiB")
+        assert done.stdout == "Z" * 4096

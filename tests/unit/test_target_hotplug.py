@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from clientlab import OPTIONS, RAM, serving
-from fakeengine import ConnectRequest, FakeEngine, ListenerEvent, Qpair, Readable
+from fakeengine import ConnectRequest, FakeEngine, ListenerEvent, Qpair, QpairEvent, Readable
 from nvmf import engine
 from nvmf.config import ConfigError, loads
 from nvmf.initiator import connect
@@ -50,12 +50,17 @@ class Lab:
         self.engine = FakeEngine()
         self.monitor = Monitor()
         self.rdma: frozenset[str] = frozenset()
+        self.looked = False
         self.plug(*devices)
         self.server = Server(
             loads(text),
             engine=self.engine,
-            surroundings=Surroundings(lambda: self.monitor, lambda: self.rdma),
+            surroundings=Surroundings(lambda: self.monitor, self._look),
         )
+
+    def _look(self) -> frozenset[str]:
+        self.looked = True
+        return self.rdma
 
     def plug(self, *names: str) -> None:
         """These are the RDMA devices from now on."""
@@ -265,6 +270,26 @@ async def test_a_port_that_does_not_follow(caplog: pytest.LogCaptureFixture) -> 
         channel = lab.engine.channels["system"]
         channel.put(ListenerEvent(channel.listeners[0], "DEVICE_REMOVAL"))
         await lab.until(lambda: "brings it back with its device" in caplog.text)
+        # Who removes the device waits until all of it is let go of.
+        assert channel.listeners[0].closed
+        assert lab.engine.gone == ["rxe0"]
+
+
+async def test_a_port_of_every_device() -> None:
+    """No event is its own: what is gone is looked up, and each connection is told."""
+    text = PORTS.replace("hotplug = true", 'traddr = "0.0.0.0"')
+    async with running(text, "rxe0") as lab:
+        lab.engine.channels["system"].listeners[0].device = None
+        first = await lab.host()
+        lab.engine.channels["system"].put(QpairEvent(first, "DEVICE_REMOVAL"))
+        await lab.until(lambda: first.gone and lab.engine.gone == ["rxe0"])
+        lab.monitor.tell("change", "infiniband")
+        await lab.until(lambda: lab.looked)
+        second = await lab.host()
+        lab.plug()
+        lab.monitor.tell("remove", "infiniband_verbs")
+        await lab.until(lambda: second.gone and lab.engine.gone == ["rxe0", "rxe0"])
+        assert lab.listening == [4420, 4421]
 
 
 @pytest.mark.feature("hotplug-rdma")

@@ -111,6 +111,10 @@ class Following:
         """Whether anything in a configuration may come and go."""
         return bool(coming_ports(config)) or bool(coming_namespaces(config))
 
+    def needed(self, config: Config, open_ports: Iterable[OpenPort]) -> bool:
+        """Whether to look at all: what removes an RDMA device waits for us, whatever is wanted."""
+        return self.wanted(config) or any(p.listening.device == "system" for p in open_ports)
+
     def lost(self, opened: OpenPort) -> None:
         """The device of a port was removed, though one of its name may be there again."""
         self._lost.add(opened)

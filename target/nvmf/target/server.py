@@ -226,7 +226,7 @@ class Server:
             else:
                 self._served, sight.away = part, away
         following.settle(config, sight, self._ports.open_ports)
-        if self._watcher is None and following.wanted(config):
+        if self._watcher is None and following.needed(config, self._ports.open_ports):
             self._watcher = Watcher(self._surroundings.monitor(), self.look)
         return difference
 
@@ -236,7 +236,8 @@ class Server:
             if self._stopping or self._target is None:
                 return False
             gone = await self._following.removed_devices(self._ports.open_ports)
-            await self._serve(self.config)
+            if self._following.wanted(self.config):
+                await self._serve(self.config)
             self._connections.disconnect_devices(gone)
             for name in gone:
                 log.warning("RDMA device %s was removed", name)
@@ -245,10 +246,15 @@ class Server:
 
     def _event(self, event: Any) -> None:
         """An event of a device's channel."""
-        if not isinstance(event, self._engine.ListenerEvent):
+        engine = self._engine
+        if not isinstance(event, engine.ListenerEvent):
             self._connections.event(event)
-        elif event.name == "DEVICE_REMOVAL":
+        if isinstance(event, engine.ConnectRequest) or event.name != "DEVICE_REMOVAL":
+            return
+        if isinstance(event, engine.ListenerEvent):
             self._device_removed(event.listener)
+        elif event.qpair.device is not None:
+            self._target.device_gone(event.qpair.device)
 
     def _device_removed(self, listener: Any) -> None:
         if listener.device is not None:
@@ -260,6 +266,7 @@ class Server:
                 self._following.lost(opened)
                 self._watcher.wake()
             else:
+                listener.close()  # who removes the device waits for it
                 log.error(
                     "its device was removed and hosts cannot reach it: %s; hotplug = true of a "
                     "port brings it back with its device", opened.listening

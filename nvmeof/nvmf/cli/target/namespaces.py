@@ -31,6 +31,11 @@ def add_commands(subparsers: Subparsers) -> None:
         help="its number (default: the lowest free one)",
     )
     _store_arguments(parser)
+    parser.add_argument(
+        "--hotplug",
+        action="store_true",
+        help="it comes and goes with what is at its path, and is waited for where nothing is there",
+    )
     parser.add_argument("--uuid", metavar="UUID", help="identifiers; made where left out")
     parser.add_argument("--nguid", metavar="HEX", help="32 hexadecimal digits")
     parser.add_argument("--eui64", metavar="HEX", help="16 hexadecimal digits")
@@ -137,12 +142,27 @@ def add(args: argparse.Namespace) -> int:
         ("nguid", args.nguid),
         ("eui64", args.eui64),
         ("hosts", args.host),
+        ("hotplug", args.hotplug or None),
     ):
         if value is not None:
             values[key] = value
     nsid = call(args, "nvmf_subsystem_add_ns", nqn=args.nqn, namespace=values)
-    done(args, f"namespace {nsid} of {args.nqn} is there", nqn=args.nqn, nsid=nsid)
+    facts: dict[str, Any] = {"nqn": args.nqn, "nsid": nsid}
+    words = f"namespace {nsid} of {args.nqn} is there"
+    if args.hotplug and (absent := _absent(args, nsid)):
+        facts["absent"] = absent
+        words = f"namespace {nsid} of {args.nqn} waits for {values['path']}: {absent}"
+    done(args, words, **facts)
     return EXIT_OK
+
+
+def _absent(args: argparse.Namespace, nsid: int) -> str | None:
+    """Why a namespace is waited for; None where it is there."""
+    for subsystem in call(args, "target_get_tree")["subsystems"]:
+        for space in subsystem.get("absent_namespaces", ()):
+            if (subsystem["nqn"], space["nsid"]) == (args.nqn, nsid):
+                return str(space["absent"])
+    return None
 
 
 def remove(args: argparse.Namespace) -> int:

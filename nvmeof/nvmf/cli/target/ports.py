@@ -20,6 +20,12 @@ def add_commands(subparsers: Subparsers) -> None:
         choices=("auto", "iwarp", "system"),
         help="the embedded device (iwarp), the system's, or whichever has the address (auto)",
     )
+    parser.add_argument(
+        "--hotplug",
+        action="store_true",
+        help="it comes and goes with its device, and is waited for where that is not there; "
+        "with --device iwarp or system",
+    )
     parser = add_rpc_command(
         group, "remove", remove, "listen there no more, and disconnect who came by it"
     )
@@ -43,10 +49,19 @@ def add_address(parser: argparse.ArgumentParser) -> None:
 
 def add(args: argparse.Namespace) -> int:
     """One more."""
-    values = {"traddr": args.traddr, "trsvcid": args.trsvcid, "device": args.device}
+    values = {
+        "traddr": args.traddr,
+        "trsvcid": args.trsvcid,
+        "device": args.device,
+        "hotplug": args.hotplug or None,
+    }
     known = {key: value for key, value in values.items() if value is not None}
     opened = call(args, "target_add_port", port=known)
-    done(args, f"listening on {opened['traddr']} port {opened['trsvcid']}", **opened)
+    where = f"{opened['traddr']} port {opened['trsvcid']}"
+    words = f"listening on {where}"
+    if "absent" in opened:
+        words = f"will listen on {where} when its device is there: {opened['absent']}"
+    done(args, words, **opened)
     return EXIT_OK
 
 

@@ -140,11 +140,16 @@ async def replace(administration: Administration, params: Replace) -> bool:
             block_size=made.block_size if "block_size" in params.namespace else old.block_size,
             direct=made.direct,
             read_only=made.read_only,
+            hotplug=_comes_and_goes(params.namespace, made, old),
             **kept,
         )
 
     await administration.change(change)
     return True
+
+
+def _comes_and_goes(asked: dict[str, Any], made: NamespaceConfig, old: NamespaceConfig) -> bool:
+    return made.hotplug if "hotplug" in asked else old.hotplug and made.path is not None
 
 
 @method("nvmf_ns_add_host", NamespaceHost, changes=True)

@@ -94,12 +94,13 @@ def get_listeners(administration: Administration, params: Named) -> list[dict[st
 
 @method("target_add_port", AddPort, changes=True)
 async def add(administration: Administration, params: AddPort) -> dict[str, str]:
-    """Open a port; its address."""
+    """Open a port; its address, and absent with the reason where it waits for its device."""
     made: PortConfig = edit.model(PortConfig, params.port)
     await administration.change(lambda config: edit.add_port(config, made))
     opened = [p for p in administration.server.open_ports if p.config == made]
-    if not opened:  # it waits for its device
-        return address(listen_of(made))
+    if not opened:
+        listen = listen_of(made)
+        return {**address(listen), "absent": administration.server.away[listen]}
     administration.server.pin_port(opened[-1])
     return address(opened[-1].listening.address)
 

@@ -3,6 +3,7 @@
  * The verbs table of the libraries' devices.  Owns the two library handles and the table, made once on
  * whichever thread asks first and kept for the life of the process.
  */
+#include "contexts.h"
 #include "siw.h"
 
 #include <dlfcn.h>
@@ -42,17 +43,73 @@ static struct ibv_pd *alloc_pd(struct ibv_context *context)
 
 		siw_unguard(&table, context);
 		errno = saved;
+		return NULL;
 	}
+	contexts_tie(pd, context);
 	return pd;
 }
 
 static int dealloc_pd(struct ibv_pd *pd)
 {
 	struct ibv_context *context = pd->context;
+	struct context_use *use = contexts_untie(pd);
 	int rc = real_dealloc_pd(pd);
 
 	if (!rc)
 		siw_unguard(&table, context);
+	else
+		contexts_tie(pd, context);
+	contexts_untied(use);
+	return rc;
+}
+
+/* The calls by which an id comes to lie on a context, and goes from it. */
+static int (*real_bind_addr)(struct rdma_cm_id *id, struct sockaddr *addr);
+static int (*real_listen)(struct rdma_cm_id *id, int backlog);
+static int (*real_get_cm_event)(struct rdma_event_channel *channel, struct rdma_cm_event **event);
+static int (*real_destroy_id)(struct rdma_cm_id *id);
+
+static int bind_addr(struct rdma_cm_id *id, struct sockaddr *addr)
+{
+	int rc = real_bind_addr(id, addr);
+
+	contexts_tie(id, id->verbs);
+	return rc;
+}
+
+static int listen_on(struct rdma_cm_id *id, int backlog)
+{
+	int rc = real_listen(id, backlog);
+
+	contexts_tie(id, id->verbs);
+	return rc;
+}
+
+static int get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event **event)
+{
+	if (real_get_cm_event(channel, event))
+		return -1;
+	switch ((*event)->event) {
+	case RDMA_CM_EVENT_ADDR_RESOLVED:
+	case RDMA_CM_EVENT_ROUTE_RESOLVED:
+	case RDMA_CM_EVENT_CONNECT_REQUEST:
+		contexts_tie((*event)->id, (*event)->id->verbs);
+		break;
+	default:	/* it does not change, and may be about to be destroyed elsewhere */
+		break;
+	}
+	return 0;
+}
+
+static int destroy_id(struct rdma_cm_id *id)
+{
+	struct context_use *use = contexts_untie(id);
+	int rc = real_destroy_id(id), saved = errno;
+
+	if (rc)
+		contexts_tie(id, id->verbs);
+	contexts_untied(use);
+	errno = saved;
 	return rc;
 }
 
@@ -75,21 +132,6 @@ static int query_port(struct ibv_context *context, uint8_t port, struct ibv_port
 	if (vctx)
 		return vctx->query_port(context, port, attr, sizeof(*attr));
 	return real_query_port(context, port, (struct _compat_ibv_port_attr *)attr);
-}
-
-static struct ibv_context **(*real_get_devices)(int *num_devices);
-static void (*real_free_devices)(struct ibv_context **list);
-
-/*
- * librdmacm keeps the contexts that it has opened, and looks which devices there are still as it
- * lists them (rdma-core 43 and later).  Many a driver cannot remove a device that has a context.
- */
-static void drop_unused(void)
-{
-	struct ibv_context **list = real_get_devices(NULL);
-
-	if (list)
-		real_free_devices(list);
 }
 
 struct symbol {
@@ -125,22 +167,20 @@ static const struct symbol rdmacm[] = {
 	{ "rdma_create_event_channel", &table.create_event_channel },
 	{ "rdma_destroy_event_channel", &table.destroy_event_channel },
 	{ "rdma_create_id", &table.create_id },
-	{ "rdma_destroy_id", &table.destroy_id },
+	{ "rdma_destroy_id", &real_destroy_id },
 	{ "rdma_set_option", &table.set_option },
-	{ "rdma_bind_addr", &table.bind_addr },
+	{ "rdma_bind_addr", &real_bind_addr },
 	{ "rdma_resolve_addr", &table.resolve_addr },
 	{ "rdma_resolve_route", &table.resolve_route },
 	{ "rdma_create_qp", &table.create_qp },
 	{ "rdma_destroy_qp", &table.destroy_qp },
-	{ "rdma_listen", &table.listen },
+	{ "rdma_listen", &real_listen },
 	{ "rdma_connect", &table.connect },
 	{ "rdma_accept", &table.accept },
 	{ "rdma_reject", &table.reject },
 	{ "rdma_disconnect", &table.disconnect },
-	{ "rdma_get_cm_event", &table.get_cm_event },
+	{ "rdma_get_cm_event", &real_get_cm_event },
 	{ "rdma_ack_cm_event", &table.ack_cm_event },
-	{ "rdma_get_devices", &real_get_devices },
-	{ "rdma_free_devices", &real_free_devices },
 	{ NULL, NULL },
 };
 
@@ -178,7 +218,11 @@ static void fill(void)
 	table.dealloc_pd = dealloc_pd;
 	table.reg_mr = reg_mr;
 	table.query_port = query_port;
-	table.drop_unused = drop_unused;
+	table.bind_addr = bind_addr;
+	table.listen = listen_on;
+	table.get_cm_event = get_cm_event;
+	table.destroy_id = destroy_id;
+	table.drop_unused = contexts_sweep;
 	usable = true;
 }
 

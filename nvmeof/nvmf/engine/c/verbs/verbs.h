@@ -76,7 +76,7 @@ struct verbs {
 	int (*disconnect)(struct rdma_cm_id *id);
 	int (*get_cm_event)(struct rdma_event_channel *channel, struct rdma_cm_event **event);
 	int (*ack_cm_event)(struct rdma_cm_event *event);
-	/* Close contexts of removed devices that nothing uses any more; NULL where none are kept. */
+	/* Let go of removed devices that nothing lies on any more; NULL where none are kept. */
 	void (*drop_unused)(void);
 };
 
