@@ -16,6 +16,7 @@ import pytest
 
 import features
 import outcomes
+import sharing
 
 # No example is too slow for a machine that stands still, and a run tries what the one before did.
 hypothesis.settings.register_profile(
@@ -29,6 +30,7 @@ hypothesis.settings.load_profile("steady")
 
 def pytest_configure(config: pytest.Config) -> None:
     """Let tests say which features they show, and keep what they come to."""
+    config.pluginmanager.register(sharing, "sharing")
     config.pluginmanager.register(outcomes.Recorder(features.registry().names), "features")
 
 

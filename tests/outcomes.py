@@ -132,10 +132,9 @@ def _parameters(item: pytest.Item) -> dict[str, object]:
 def identifier(item: pytest.Item) -> tuple[str, str]:
     """The item's name without the kernel, and the kernel."""
     kernel = str(_parameters(item).get("kernel_series", ""))
-    node = item.nodeid.split("@lab-")[0]  # and the group that processes share the tests by
-    name, _, rest = node.partition("[")
+    name, _, rest = item.nodeid.partition("[")
     if not kernel:
-        return node, ""
+        return item.nodeid, ""
     others = "-".join(part for part in rest.removesuffix("]").split("-") if part != kernel)
     return f"{name}[{others}]" if others else name, kernel
 
