@@ -1,116 +1,218 @@
+#!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""How long a target with many namespaces and hosts takes to start, reload, be listed, be scraped.
+"""Measure a target with many namespaces and many connected hosts: ./dev bench --scale.
 
-    ./dev run python tests/bench/scale.py [NAMESPACES [HOSTS]]
-
-Prints what it measured; nothing depends on it.
+The target is one process; the hosts, each with an NQN of its own, an admin and an I/O queue, and
+every namespace identified, are clients in a few others.  What is printed stands beside what was
+aimed for; nothing fails where it is not reached.
 """
 
 from __future__ import annotations
 
-import asyncio
+import argparse
 import json
-import re
+import os
 import resource
-import socket
+import signal
+import statistics
+import subprocess
 import sys
 import tempfile
 import time
-from http.client import HTTPConnection
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from nvmf.initiator import Controller, connect
+from bench.harness import machine
+from bench.scale_ask import PATIENCE, ask, command, scrape
 from wire.served import Served
 
 NQN = "nqn.2026-11.io.example:scale"
+PROCESSES = 4
+TIMES = 5
+"""How often each thing is measured: the median is printed, and the longest."""
+IDLE_SECONDS = 10.0
 
 
-def config(namespaces: int, port: int) -> str:
-    """One subsystem for anybody."""
-    text = f'[[port]]\ntrsvcid = {port}\ndevice = "iwarp"\n[[subsystem]]\nnqn = "{NQN}"\n'
-    text += "allow_any_host = true\nmax_namespaces = 2000\n"
-    metrics = "[metrics]\nenabled = true\nport = 0\nhosts = 1000\n"
-    return (
-        metrics
-        + text
-        + "".join(
-            f'[[subsystem.namespace]]\nnsid = {nsid}\nstore = "ram"\nsize = "1MiB"\n'
-            for nsid in range(1, namespaces + 1)
+@dataclass(frozen=True)
+class Figure:
+    """A line of the table."""
+
+    what: str
+    value: float
+    unit: str
+    goal: float | None = None
+    worst: float | None = None
+
+    def line(self) -> str:
+        """In Markdown."""
+        worst = "" if self.worst is None else f" ({self.worst:,.3g})"
+        goal = "" if self.goal is None else f"{self.goal:,.3g} {self.unit}"
+        return f"| {self.what} | {self.value:,.3g}{worst} {self.unit} | {goal} |"
+
+
+def config(namespaces: int, *, odd: int = 0) -> str:
+    """A target for anybody.  odd: a namespace that is twice as large as the others."""
+    text = '[metrics]\nenabled = true\nport = 0\n[[port]]\ntrsvcid = 0\ntraddr = "127.0.0.1"\n'
+    text += f'device = "iwarp"\n[[subsystem]]\nnqn = "{NQN}"\nallow_any_host = true\n'
+    text += "max_namespaces = 2000\n"
+    for nsid in range(1, namespaces + 1):
+        size = "2MiB" if nsid == odd else "1MiB"
+        text += f'[[subsystem.namespace]]\nnsid = {nsid}\nstore = "null"\nsize = "{size}"\n'
+    return text
+
+
+class Hosts:
+    """Connected hosts in another process (scale_hosts.py)."""
+
+    def __init__(self, port: int, first: int, count: int) -> None:
+        program = Path(__file__).with_name("scale_hosts.py")
+        self._process = subprocess.Popen(
+            [sys.executable, str(program), str(port), NQN, str(first), str(count)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
         )
-    )
+
+    def say(self) -> dict[str, Any]:
+        """What it says next; SystemExit where it has ended."""
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            raise SystemExit("a process of hosts has ended; what it met is above")
+        return dict(json.loads(line))
+
+    def tell(self) -> dict[str, Any]:
+        """How its hosts are."""
+        assert self._process.stdin is not None
+        self._process.stdin.write("\n")
+        self._process.stdin.flush()
+        return self.say()
+
+    def end(self) -> None:
+        """Disconnect all."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.close()
+        try:
+            self._process.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._process.stdout.close()
 
 
-def ask(served: Served, method: str) -> tuple[Any, float]:
-    """The answer, and the seconds that it took."""
-    began = time.monotonic()
-    with socket.socket(socket.AF_UNIX) as sock:
-        sock.settimeout(60)
-        sock.connect(str(served.rpc_socket))
-        sock.sendall(json.dumps({"jsonrpc": "2.0", "id": 1, "method": method}).encode())
-        sock.shutdown(socket.SHUT_WR)
-        answer = b"".join(iter(lambda: sock.recv(1 << 20), b""))
-    return json.loads(answer), time.monotonic() - began
+@contextmanager
+def connected(port: int, count: int) -> Iterator[list[Hosts]]:
+    """Hosts that have all connected."""
+    share, more = divmod(count, PROCESSES)
+    made: list[Hosts] = []
+    first = 0
+    try:
+        for index in range(PROCESSES):
+            some = share + (index < more)
+            if some:
+                made.append(Hosts(port, first, some))
+            first += some
+        for hosts in made:
+            hosts.say()
+        yield made
+    finally:
+        for hosts in made:
+            hosts.end()
 
 
-def scrape(served: Served) -> tuple[int, float]:
-    """Lines of the metrics, and the seconds that they took."""
-    found = re.search(r"metrics at http://([\d.]+):(\d+)/", served.log)
-    assert found is not None
-    began = time.monotonic()
-    client = HTTPConnection(found[1], int(found[2]), timeout=60)
-    client.request("GET", "/metrics")
-    text = client.getresponse().read()
-    client.close()
-    return text.count(b"\n"), time.monotonic() - began
+def measured(what: str, goal: float | None, work: Callable[[], float], unit: str = "s") -> Figure:
+    """The median of some runs of work, which says what it took."""
+    took = [work() for _ in range(TIMES)]
+    return Figure(what, statistics.median(took), unit, goal, max(took))
 
 
-async def hosts(port: int, count: int) -> list[Controller]:
-    """Connected hosts with an I/O queue each, twenty at a time."""
-    made: list[Controller] = []
-    for first in range(0, count, 20):
-        made += await asyncio.gather(
-            *(
-                connect(
-                    f"nvme+rdma://127.0.0.1:{port}/{NQN}",
-                    hostnqn=f"nqn.2026-11.io.example:host{number}",
-                    device="iwarp", queues=1, queue_depth=32, connect_timeout=60,
-                )
-                for number in range(first, min(first + 20, count))
-            )
-        )  # fmt: skip
-    return made
+def reloading(served: Served, namespaces: int) -> Callable[[], float]:
+    """Seconds from SIGHUP until the target has served another file, with one namespace changed."""
+    path = served.folder / "target.toml"
+    log = served.folder / "stderr.txt"
+    times = 0
 
-
-async def main(namespaces: int, count: int) -> None:
-    with tempfile.TemporaryDirectory() as folder:
+    def reload() -> float:
+        nonlocal times
+        times += 1
+        path.write_text(config(namespaces, odd=times % 2))
+        seen = log.stat().st_size
         began = time.monotonic()
-        with Served(Path(folder), config(namespaces, 0)) as served:
-            served.wait_ready(120)
-            print(f"start with {namespaces} namespaces: {time.monotonic() - began:.2f} s")
-            began = time.monotonic()
-            connected = await hosts(served.port, count)
-            print(f"{count} hosts connected in {time.monotonic() - began:.2f} s")
-            for what, change in (("nothing to do", 0), ("10 namespaces more", 10), ("less", 0)):
-                text = config(namespaces + change, 0)
-                (served.folder / "target.toml").write_text(text)
-                answer, took = await asyncio.to_thread(ask, served, "target_reload")
-                assert "result" in answer, answer
-                print(f"reload ({what}): {took:.3f} s")
-                _, took = await asyncio.to_thread(ask, served, "target_get_tree")
-                print(f"ls: {took:.3f} s")
-            for _ in range(3):
-                cpu = served.cpu_seconds
-                lines, took = await asyncio.to_thread(scrape, served)
-                cpu = served.cpu_seconds - cpu
-                print(f"scrape ({lines} lines): {took:.3f} s, of the processor {cpu:.2f} s")
-            for one in connected:
-                await one.close()
+        served.process.send_signal(signal.SIGHUP)
+        while time.monotonic() < began + PATIENCE:
+            with log.open("rb") as file:
+                file.seek(seen)
+                text = file.read()
+            if b"was read again" in text:
+                return time.monotonic() - began
+            time.sleep(0.001)
+        raise SystemExit(f"the target does not say that it has read {path} again")
+
+    return reload
+
+
+def idle(served: Served) -> float:
+    """Percent of a processor that the target takes while nobody asks anything of it."""
+    before = served.cpu_seconds
+    time.sleep(IDLE_SECONDS)
+    return (served.cpu_seconds - before) / IDLE_SECONDS * 100
+
+
+def measure(folder: Path, namespaces: int, count: int) -> Iterator[Figure]:
+    """All of it."""
+    began = time.monotonic()
+    with Served(folder, config(namespaces)) as served:
+        served.wait_ready(PATIENCE)
+        yield Figure(f"start, with {namespaces:,} namespaces", time.monotonic() - began, "s", 5)
+        yield Figure("processor while idle, no host", idle(served), "%", 0)
+        alone = served.resident_all
+        yield Figure("memory, no host", alone / 2**20, "MiB")
+        cpu, began = served.cpu_seconds, time.monotonic()
+        with connected(served.port, count) as hosts:
+            yield Figure(f"until {count} hosts are connected", time.monotonic() - began, "s")
+            yield Figure(
+                "processor of the target for that, a host",
+                (served.cpu_seconds - cpu) / count * 1000,
+                "ms",
+            )
+            more = (served.resident_all - alone) / count / 1024
+            yield Figure("memory of the target, a host", more, "KiB")
+            yield measured("reload by SIGHUP", 1, reloading(served, namespaces))
+            yield measured("RPC `ls`", 0.2, lambda: ask(served, "target_get_tree"))
+            yield measured("`nvmeof target ls`, the whole command", None, lambda: command(served))
+            yield measured("scrape", 0.1, lambda: scrape(served))
+            yield Figure(f"processor while idle, {count} hosts", idle(served), "%")
+            told = [one.tell() for one in hosts]
+            yield Figure("hosts connected at the end", sum(t["live"] for t in told), "", count)
+            yield Figure("reconnects", sum(t["reconnects"] for t in told), "", 0)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="./dev bench --scale", description=__doc__)
+    parser.add_argument("--namespaces", type=int, default=1000)
+    parser.add_argument("--hosts", type=int, default=500)
+    parser.add_argument("--json", metavar="FILE", type=Path, help="the figures for programs")
+    args = parser.parse_args()
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    print(f"{machine()}, load {os.getloadavg()[0]:.1f}.\n", flush=True)
+    print("| what | median (worst) | goal |\n| --- | --- | --- |", flush=True)
+    figures: list[Figure] = []
+    with tempfile.TemporaryDirectory() as folder:
+        for figure in measure(Path(folder), args.namespaces, args.hosts):
+            figures.append(figure)
+            print(figure.line(), flush=True)
+    if args.json is not None:
+        found = {"machine": machine(), "figures": [asdict(figure) for figure in figures]}
+        args.json.write_text(json.dumps(found, indent=2) + "\n")
+    return 0
 
 
 if __name__ == "__main__":
-    arguments = [int(word) for word in sys.argv[1:]]
-    resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
-    asyncio.run(main(*(arguments + [1000, 500][len(arguments) :])))
+    sys.exit(main())

@@ -10,13 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as open_metrics
 from prometheus_client.parser import text_string_to_metric_families as plain_text
+from prometheus_client.registry import Collector
 
 from clientlab import NQN, OPTIONS, RAM, config
 from nvmf.config import loads
 from nvmf.initiator import NvmeError, connect
-from nvmf.target.metrics.exposition import render
+from nvmf.target.metrics.exposition import Families, plain, render
 from nvmf.target.metrics.families import FAMILIES, HISTOGRAM, Facts, Source
 from nvmf.target.metrics.latency import LatencyKeeper
 from nvmf.target.metrics.sample import HostSample, NamespaceSample, ReactorSample, Sample, take
@@ -97,6 +99,13 @@ def test_no_names_at_all() -> None:
 # ---- the exposition ----
 
 
+def by_library(collector: Collector) -> bytes:
+    """A collector's metrics as prometheus_client writes them."""
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(collector)
+    return generate_latest(registry)
+
+
 @pytest.mark.feature("prometheus")
 def test_every_family_is_rendered_in_both_formats() -> None:
     source = make_source()
@@ -107,6 +116,7 @@ def test_every_family_is_rendered_in_both_formats() -> None:
     for family in FAMILIES:
         assert found[family.name] == family.kind, family.name
     assert value(parsed(text), "nvmeof_host_commands_total", host='odd "\\\n') == 11
+    assert plain(source) == by_library(Families(source))
     again, kind = render(source, "application/openmetrics-text;version=1.0.0")
     assert kind.startswith("application/openmetrics-text")
     families = open_metrics(again.decode())  # type: ignore[no-untyped-call]

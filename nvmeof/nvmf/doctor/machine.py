@@ -95,9 +95,12 @@ class Machine:
         return done.stdout
 
     def limit(self, number: int) -> int | None:
-        """The soft limit of a resource (RLIMIT_...); None where there is none."""
-        soft, _ = resource.getrlimit(number)
-        return None if soft == resource.RLIM_INFINITY else soft
+        """The limit of a resource (RLIMIT_...) for a target; None where there is none.
+
+        The soft one, but of descriptors, of which a target takes as many as it may.
+        """
+        limit = resource.getrlimit(number)[number == resource.RLIMIT_NOFILE]
+        return None if limit == resource.RLIM_INFINITY else limit
 
     @property
     def cpus(self) -> set[int]:

@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import json
 import logging
+import resource
 import signal
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -88,6 +89,8 @@ def _serve(args: argparse.Namespace, output: LogOutput) -> int:
         else:
             print(port, flush=True)
 
+    _raise_descriptors()
+
     async def run() -> int:
         stop = asyncio.Event()
         loop = asyncio.get_running_loop()
@@ -135,6 +138,13 @@ def _serve(args: argparse.Namespace, output: LogOutput) -> int:
         return asyncio.run(run())
     except ServerError as error:
         raise CliError(str(error)) from None
+
+
+def _raise_descriptors() -> None:
+    """Allow as many as may be: the usual 1024 is for select(), and too few for 500 hosts."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 async def _listen(administration: Administration, path: str | None) -> RpcSocket | None:

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What an administrator and Prometheus ask of a target, and the seconds that each answer took."""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+import subprocess
+import sys
+import time
+from http.client import HTTPConnection
+
+from wire.served import Served
+
+PATIENCE = 600.0
+"""Seconds until a wait is a hang, on however slow a machine."""
+
+
+def ask(served: Served, method: str) -> float:
+    """A call of the target's RPC without parameters; SystemExit where it is refused."""
+    began = time.monotonic()
+    with socket.socket(socket.AF_UNIX) as sock:
+        sock.settimeout(PATIENCE)
+        sock.connect(str(served.rpc_socket))
+        sock.sendall(json.dumps({"jsonrpc": "2.0", "id": 1, "method": method}).encode())
+        sock.shutdown(socket.SHUT_WR)
+        answer = json.loads(b"".join(iter(lambda: sock.recv(1 << 20), b"")))
+    if "result" not in answer:
+        raise SystemExit(f"{method}: {answer}")
+    return time.monotonic() - began
+
+
+def command(served: Served) -> float:
+    """`nvmeof target ls`, from its start to its end."""
+    began = time.monotonic()
+    words = ["-m", "nvmf.cli.main", "target", "ls", "--rpc-socket", str(served.rpc_socket)]
+    subprocess.run([sys.executable, *words], check=True, stdout=subprocess.DEVNULL)
+    return time.monotonic() - began
+
+
+def scrape(served: Served) -> float:
+    """A scrape by HTTP."""
+    found = re.search(r"metrics at http://([\d.]+):(\d+)/", served.log)
+    assert found is not None
+    began = time.monotonic()
+    client = HTTPConnection(found[1], int(found[2]), timeout=PATIENCE)
+    client.request("GET", "/metrics")
+    response = client.getresponse()
+    text = response.read()
+    client.close()
+    if response.status != 200 or b"nvmeof_controllers" not in text:
+        raise SystemExit(f"the scrape was answered with status {response.status}")
+    return time.monotonic() - began

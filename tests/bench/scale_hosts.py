@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Connected hosts, for scale.py: scale_hosts.py PORT NQN FIRST COUNT.
+
+A line of JSON when all have connected, and another for each line that comes on stdin; at its end
+they disconnect.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import resource
+import sys
+
+from nvmf.initiator import Controller, State, connect
+
+AT_ONCE = 8
+
+
+async def hosts(port: int, nqn: str, first: int, count: int) -> list[Controller]:
+    """Some at a time, as many of them as it takes."""
+    turn = asyncio.Semaphore(AT_ONCE)
+
+    async def one(number: int) -> Controller:
+        async with turn:
+            return await connect(
+                f"nvme+rdma://127.0.0.1:{port}/{nqn}",
+                hostnqn=f"nqn.2026-11.io.example:host{number}",
+                device="iwarp",
+                queues=1,
+                queue_depth=32,
+                connect_timeout=120,
+            )
+
+    return await asyncio.gather(*(one(number) for number in range(first, first + count)))
+
+
+def say(controllers: list[Controller]) -> None:
+    """How they are."""
+    live = sum(one.state is State.LIVE for one in controllers)
+    reconnects = sum(one.reconnects for one in controllers)
+    print(json.dumps({"live": live, "reconnects": reconnects}), flush=True)
+
+
+async def main(port: int, nqn: str, first: int, count: int) -> None:
+    controllers = await hosts(port, nqn, first, count)
+    loop = asyncio.get_running_loop()
+    say(controllers)
+    while await loop.run_in_executor(None, sys.stdin.readline):
+        say(controllers)
+    await asyncio.gather(*(one.close() for one in controllers))
+
+
+if __name__ == "__main__":
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    asyncio.run(main(int(sys.argv[1]), sys.argv[2], int(sys.argv[3]), int(sys.argv[4])))
