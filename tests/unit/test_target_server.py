@@ -223,6 +223,28 @@ async def test_a_silent_host_is_disconnected(monkeypatch: pytest.MonkeyPatch) ->
         await until(lambda: busy.destroyed and io.destroyed)
 
 
+async def test_a_target_that_stood_still_does_not_blame_its_hosts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What they have sent meanwhile is not read yet: they get their time again."""
+    monkeypatch.setattr(connection_module, "_KEEP_ALIVE_STEP", 0.01)
+    monkeypatch.setattr("nvmf.target.controller.KEEP_ALIVE_GRANULARITY_MS", 10)
+    monkeypatch.setattr(connection_module, "_HELD_UP", -1.0)  # every look is late
+    async with running() as lab:
+        host = await lab.host(kato_ms=50)
+        [controller] = lab.server.core.controllers()
+        seen: set[float] = set()
+
+        def looked_at() -> bool:
+            seen.add(controller.last_seen)
+            return len(seen) > 3
+
+        await until(looked_at)
+        assert not host.gone
+        monkeypatch.setattr(connection_module, "_HELD_UP", 3600.0)
+        await until(lambda: host.destroyed)
+
+
 async def test_a_fault_while_completing_is_that_commands_own(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

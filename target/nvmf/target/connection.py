@@ -21,6 +21,9 @@ CONNECT_TIMEOUT = 30.0
 """Seconds that a host has for Connect after its connection was accepted."""
 DISCONNECT_GRACE = 1.0
 """Seconds that a host has to end a connection after its Disconnect was answered."""
+_HELD_UP = 1.0
+"""Seconds that a look at a controller may be late.  Beyond that this process or the whole machine
+stood still: what hosts have sent meanwhile is in their sockets, and none of them is to blame."""
 _KEEP_ALIVE_STEP = 1.0
 """Seconds between two looks at a controller, at least."""
 
@@ -216,6 +219,12 @@ class Dispatcher:
             return
         # A host that authenticates may reckon for longer than its keep-alive timeout.
         if controller.heard(self.loop.time()) or connection.queue.locked:
+            self._set_timer(connection, controller)
+            return
+        timer = connection.timer
+        if timer is not None and self.loop.time() - timer.when() > _HELD_UP:
+            log.debug("%s: nothing heard, but the target itself stood still", controller)
+            controller.last_seen = self.loop.time()
             self._set_timer(connection, controller)
             return
         log.warning("%s: nothing heard for %d ms: disconnecting", controller, controller.kato_ms)
