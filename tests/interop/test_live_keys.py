@@ -16,7 +16,7 @@ import pytest
 
 from clientlab import OPTIONS, url
 from nvmf.auth import Key
-from nvmf.cli.common import CliError
+from nvmf.cli.base import CliError
 from nvmf.cli.main import main
 from nvmf.cli.target.client import call
 from nvmf.initiator import AuthenticationError, NvmeError, connect

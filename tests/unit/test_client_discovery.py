@@ -14,7 +14,14 @@ import pytest
 import pytest_asyncio
 
 from clientlab import NQN, OPTIONS, RAM, free_port, serving, url
-from nvmf.initiator import ConnectionLost, Controller, TransportId, connect_all, discover_all, watch
+from nvmf.initiator import (
+    AnyController,
+    ConnectionLost,
+    TransportId,
+    connect_all,
+    discover_all,
+    watch,
+)
 from nvmf.initiator.discovery import MAX_RECORDS, TRIES, address_key, place_of, read_log
 from nvmf.initiator.hostfiles import HostFileError
 from nvmf.initiator.referrals import MAX_DEPTH, FoundLog, referred
@@ -239,9 +246,10 @@ async def test_watch_needs_a_keep_alive(servers: list[Server]) -> None:
 # ---- connecting all ----
 
 
-async def everything(*args: Any, **options: Any) -> tuple[list[str], list[Controller]]:
+async def everything(*args: Any, **options: Any) -> tuple[list[str], list[AnyController]]:
     """What became of each record, and the controllers."""
-    said, controllers = [], []
+    said: list[str] = []
+    controllers: list[AnyController] = []
     async with asyncio.timeout(HANG), aclosing(connect_all(*args, **OPTIONS, **options)) as run:
         async for outcome in run:
             what = "skipped" if outcome.skipped else "failed" if outcome.error else "connected"

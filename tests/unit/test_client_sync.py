@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import argparse
 import secrets
 import threading
 from collections.abc import Iterator
@@ -11,8 +12,9 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from clientlab import NQN, OPTIONS, RAM, config, url
+from nvmf.cli.target.client import call
 from nvmf.initiator import ConnectionLost, NvmeError, State
-from nvmf.initiator.sync import Controller, connect, discover
+from nvmf.initiator.sync import Controller, connect, connect_all, discover, watch
 from nvmf.spec.nqn import DISCOVERY_NQN
 from wire.served import Served
 
@@ -90,3 +92,35 @@ def test_refused(target: Served) -> None:
 def test_discover(target: Served) -> None:
     found = discover(url(target.port), device="iwarp")
     assert [entry.subnqn for entry in found] == [DISCOVERY_NQN, NQN]
+
+
+def test_connect_all(target: Served) -> None:
+    """All controllers on one thread, which ends with the last of them."""
+    before = threading.active_count()
+    (found,) = connect_all(url(target.port), **OPTIONS)
+    assert found.controller is not None
+    assert not found.skipped
+    assert len(found.controller.namespace(1).read(0, 1)) == 512
+    (again,) = connect_all(url(target.port), connected=[found.controller], **OPTIONS)
+    assert again.skipped
+    found.controller.close()
+    found.controller.close()
+    assert threading.active_count() == before
+    (lost,) = connect_all("nvme+rdma://127.0.0.1:1", connect_timeout=30, device="iwarp")
+    assert "127.0.0.1:1" in str(lost.error)
+    for outcome in connect_all(url(target.port), **OPTIONS):
+        assert outcome.controller is not None
+        outcome.controller.close()
+        break
+    assert threading.active_count() == before
+
+
+def test_watch(target: Served) -> None:
+    other = f"{NQN}.other"
+    rpc = argparse.Namespace(rpc_socket=str(target.rpc_socket))
+    with watch(url(target.port, DISCOVERY_NQN), device="iwarp") as changes:
+        assert NQN in {entry.subnqn for entry in next(changes).added}
+        call(rpc, "target_add_subsystem", subsystem={"nqn": other, "allow_any_host": True})
+        assert [entry.subnqn for entry in next(changes).added] == [other]
+        call(rpc, "nvmf_delete_subsystem", nqn=other)
+        assert [entry.subnqn for entry in next(changes).removed] == [other]

@@ -16,12 +16,12 @@ import pytest
 from fakekernel import HOSTID, HOSTNQN, NQN, FakeKernel
 from nvmf.auth.key import Key
 from nvmf.initiator import ConnectOptions, TransportId
-from nvmf.initiator.kernel import connect_all, sysfs
-from nvmf.initiator.kernel.connect_all import ConnectAll, Outcome, Result
+from nvmf.initiator.kernel import records, sysfs
 from nvmf.initiator.kernel.errors import KernelError
 from nvmf.initiator.kernel.fabrics import Created, create
 from nvmf.initiator.kernel.host import Connected, connected_to, resolve
 from nvmf.initiator.kernel.options import FabricsOptions, from_client, kernel_words
+from nvmf.initiator.kernel.records import ConnectRecords, RecordOutcome, Result
 from nvmf.initiator.kernel.system import System
 from nvmf.initiator.kernel.wait import Waiter
 from nvmf.spec.fabrics import DiscoveryEntry, SubsystemType, TransportType
@@ -316,8 +316,8 @@ def test_connect_all(kernel: FakeKernel, monkeypatch: pytest.MonkeyPatch) -> Non
         connected.append(options)
         return Connected(sysfs.controllers(system)[0], [], [])
 
-    monkeypatch.setattr(connect_all, "connect", connect)
-    work = ConnectAll(read_log, kernel.system)
+    monkeypatch.setattr(records, "connect", connect)
+    work = ConnectRecords(read_log, kernel.system)
     work.run(replace(WANTED, nqn=DISCOVERY_NQN, tos=3))
     shown = [(o.options.traddr, o.options.nqn, o.result) for o in work.outcomes]
     assert shown == [
@@ -327,5 +327,5 @@ def test_connect_all(kernel: FakeKernel, monkeypatch: pytest.MonkeyPatch) -> Non
         ("192.0.2.3", DISCOVERY_NQN, Result.FAILED),
     ]
     assert connected == [replace(WANTED, nqn=other, tos=3)]
-    failed: Sequence[Outcome] = [o for o in work.outcomes if o.error]
+    failed: Sequence[RecordOutcome] = [o for o in work.outcomes if o.error]
     assert [str(o.error) for o in failed] == ["refused", "nobody there"]

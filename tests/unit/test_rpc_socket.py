@@ -17,11 +17,12 @@ import pytest
 
 from fakeengine import FakeEngine
 from nvmf.config import loads
+from nvmf.paths import default_socket
 from nvmf.target.administration import Administration
 from nvmf.target.rpc import socket as rpc_socket
 from nvmf.target.rpc.framing import MESSAGE_MOST
 from nvmf.target.rpc.registry import METHODS
-from nvmf.target.rpc.socket import RpcSocket, default_path
+from nvmf.target.rpc.socket import RpcSocket
 from nvmf.target.server import Server
 from nvmf.target.stores import ServerError
 
@@ -259,9 +260,9 @@ async def test_left_behind(lab: Lab) -> None:
 
 
 def test_where_it_is() -> None:
-    assert default_path({"RUNTIME_DIRECTORY": "/run/a:/run/b"}) == Path("/run/a/target.sock")
+    assert default_socket({"RUNTIME_DIRECTORY": "/run/a:/run/b"}) == Path("/run/a/target.sock")
     if os.geteuid() == 0:
-        assert default_path({}) == Path("/run/nvmeof/target.sock")
+        assert default_socket({}) == Path("/run/nvmeof/target.sock")
 
 
 # ---- methods ----

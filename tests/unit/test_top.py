@@ -178,7 +178,8 @@ def test_a_target_that_goes(served: Served) -> None:
         assert served.end() == 0
         _, err = watching.communicate(timeout=HANG)
         assert watching.returncode == 1
-        assert b"nvmeof top: the target has gone while it was watched: no target can" in err
+        # Asked after it went, or cut off while it was asked.
+        assert b"nvmeof top: the target has gone while it was watched: " in err
 
 
 def test_no_target(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

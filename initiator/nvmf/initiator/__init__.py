@@ -14,32 +14,29 @@ what both have.
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
-
-from nvmf.initiator.backends import open_controller
-from nvmf.initiator.connect_all import Outcome, connect_all
-from nvmf.initiator.controller import Controller, State
-from nvmf.initiator.discovery import discover, discovery_log
-from nvmf.initiator.errors import (
-    AuthenticationError,
-    ConnectError,
-    ConnectionLost,
-    NvmeError,
-    OutcomeUnknown,
-)
-from nvmf.initiator.interface import AnyController, AnyNamespace
-from nvmf.initiator.kernel.errors import KernelError
-from nvmf.initiator.multipath import Subsystem, connect_multipath, find_paths
-from nvmf.initiator.namespace import Namespace
-from nvmf.initiator.options import Backend, ConnectOptions
-from nvmf.initiator.referrals import FoundLog, discover_all
-from nvmf.initiator.transport_id import TransportId
-from nvmf.initiator.watch import Change, watch
+import importlib
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from nvmf.initiator.kernel.controller import KernelController
+    from nvmf.initiator.connecting import connect
+    from nvmf.initiator.controller import Controller, State
+    from nvmf.initiator.discovery import discover, discovery_log
+    from nvmf.initiator.errors import (
+        AuthenticationError,
+        ConnectError,
+        ConnectionLost,
+        NvmeError,
+        OutcomeUnknown,
+    )
+    from nvmf.initiator.everything import Outcome, connect_all
+    from nvmf.initiator.interface import AnyController, AnyNamespace
+    from nvmf.initiator.kernel.errors import KernelError
+    from nvmf.initiator.multipath import Subsystem, connect_multipath, find_paths
+    from nvmf.initiator.namespace import Namespace
+    from nvmf.initiator.options import ConnectOptions
+    from nvmf.initiator.referrals import FoundLog, discover_all
+    from nvmf.initiator.transport_id import TransportId
+    from nvmf.initiator.watching import Change, watch
 
 __all__ = [
     "AnyController",
@@ -69,71 +66,60 @@ __all__ = [
     "watch",
 ]
 
+_PLACES = {
+    "connecting": ("connect",),
+    "controller": (
+        "Controller",
+        "State",
+    ),
+    "discovery": (
+        "discover",
+        "discovery_log",
+    ),
+    "errors": (
+        "AuthenticationError",
+        "ConnectError",
+        "ConnectionLost",
+        "NvmeError",
+        "OutcomeUnknown",
+    ),
+    "everything": (
+        "Outcome",
+        "connect_all",
+    ),
+    "interface": (
+        "AnyController",
+        "AnyNamespace",
+    ),
+    "kernel.errors": ("KernelError",),
+    "multipath": (
+        "Subsystem",
+        "connect_multipath",
+        "find_paths",
+    ),
+    "namespace": ("Namespace",),
+    "options": ("ConnectOptions",),
+    "referrals": (
+        "FoundLog",
+        "discover_all",
+    ),
+    "transport_id": ("TransportId",),
+    "watching": (
+        "Change",
+        "watch",
+    ),
+}
+"""Where each name is: loaded when somebody asks for one, because no command needs them all."""
 
-Opened = TypeVar("Opened", bound=AnyController)
+
+def __getattr__(name: str) -> Any:
+    for module, names in _PLACES.items():
+        if name in names:
+            found = getattr(importlib.import_module(f"nvmf.initiator.{module}"), name)
+            globals()[name] = found
+            return found
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-class _Connecting(Generic[Opened]):
-    """What connect() gives: await it, or enter it."""
-
-    def __init__(self, where: TransportId, options: ConnectOptions) -> None:
-        self._where = where
-        self._options = options
-        self._controller: Opened | None = None
-
-    def __await__(self) -> Generator[Any, None, Opened]:
-        opening: Any = open_controller(self._where, self._options)
-        return opening.__await__()  # type: ignore[no-any-return]
-
-    async def __aenter__(self) -> Opened:
-        self._controller = await self
-        return self._controller
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        where: TracebackType | None,
-    ) -> None:
-        if self._controller is not None:
-            await self._controller.close()
-
-
-@overload
-def connect(
-    where: str | TransportId,
-    options: ConnectOptions | None = None,
-    /,
-    *,
-    backend: Literal["kernel"],
-    **changes: Any,
-) -> _Connecting[KernelController]: ...
-@overload
-def connect(
-    where: str | TransportId,
-    options: ConnectOptions | None = None,
-    /,
-    *,
-    backend: Backend,
-    **changes: Any,
-) -> _Connecting[AnyController]: ...
-@overload
-def connect(
-    where: str | TransportId, options: ConnectOptions | None = None, /, **changes: Any
-) -> _Connecting[Controller]: ...
-def connect(
-    where: str | TransportId, options: ConnectOptions | None = None, /, **changes: Any
-) -> Any:
-    """Connect to a controller: `async with connect(...) as controller`, or await and close() it.
-
-    where is a URL nvme+rdma://HOST:PORT/NQN?OPTION=VALUE, or a TransportId.  Options are those of
-    ConnectOptions; keyword arguments count before those of the URL.  backend="kernel" connects
-    through Linux's nvme-rdma (for type checkers: name it here rather than in options or the URL).
-    Raises ValueError for what is written wrongly, ConnectError where no connection comes about,
-    NvmeError where the controller refuses, ConnectionLost where it cannot be used, and KernelError
-    for all of these where the kernel connects.
-    """
-    place = TransportId.of(where)
-    return _Connecting(
-        place, (options or ConnectOptions()).with_options({**place.options, **changes})
-    )
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

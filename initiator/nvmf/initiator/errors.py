@@ -8,7 +8,9 @@ as a sentence: what was tried, what came back by name, what to do.
 
 from __future__ import annotations
 
-from nvmf.engine import ConnectError
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from nvmf.spec.fabrics import ConnectInvalid
 from nvmf.spec.status import NvmStatus, Status, StatusError
 
@@ -20,6 +22,17 @@ __all__ = [
     "OutcomeUnknown",
     "QueueLost",
 ]
+
+if TYPE_CHECKING:
+    from nvmf.engine import ConnectError
+
+
+def __getattr__(name: str) -> Any:
+    """ConnectError is the engine's, which not all that raises these errors needs."""
+    if name != "ConnectError":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return importlib.import_module("nvmf.engine").ConnectError
+
 
 _HINTS: dict[int, str] = {
     Status.LBA_OUT_OF_RANGE: "the range ends behind the namespace; see id-ns for its size",

@@ -11,25 +11,31 @@ other thread, and from several at once.  backend="kernel" has Linux's nvme-rdma 
 from __future__ import annotations
 
 import asyncio
-import threading
-from collections.abc import Coroutine, Iterable
-from concurrent.futures import CancelledError
+from collections.abc import AsyncIterator, Generator, Iterable
+from contextlib import AbstractAsyncContextManager, contextmanager
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from nvmf.initiator.backends import open_controller
+from nvmf.initiator.blocking import Loop
 from nvmf.initiator.controller import Controller as AsyncController
 from nvmf.initiator.controller import State
 from nvmf.initiator.discovery import discover as async_discover
-from nvmf.initiator.errors import ConnectionLost
+from nvmf.initiator.everything import Outcome
+from nvmf.initiator.everything import connect_all as async_connect_all
 from nvmf.initiator.interface import AnyController, AnyMemory, AnyNamespace
 from nvmf.initiator.multipath import Policy, Subsystem
 from nvmf.initiator.multipath import connect_multipath as async_connect_multipath
 from nvmf.initiator.multipath import find_paths as async_find_paths
 from nvmf.initiator.options import ConnectOptions
+from nvmf.initiator.referrals import MAX_DEPTH
 from nvmf.initiator.transport_id import TransportId
+from nvmf.initiator.watching import Change
+from nvmf.initiator.watching import watch as async_watch
 from nvmf.spec.fabrics import DiscoveryEntry
 from nvmf.spec.identify import IdentifyController, IdentifyNamespace, NamespaceIds
+from nvmf.spec.nqn import DISCOVERY_NQN
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -37,45 +43,10 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class _Loop:
-    """A thread that runs an event loop."""
-
-    def __init__(self) -> None:
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._run, name="nvmf-client", daemon=True)
-        self._thread.start()
-
-    def _run(self) -> None:
-        asyncio.set_event_loop(self._loop)
-        self._loop.run_forever()
-
-    def call(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run work on the loop and wait for it; an interrupt cancels it."""
-        if not self._thread.is_alive():
-            work.close()
-            raise ConnectionLost("the controller was closed")
-        future = asyncio.run_coroutine_threadsafe(work, self._loop)
-        try:
-            return future.result()
-        except CancelledError:
-            raise ConnectionLost("the controller was closed") from None
-        except BaseException:
-            future.cancel()
-            raise
-
-    def close(self) -> None:
-        """End the loop and its thread."""
-        if self._thread.is_alive():
-            self.call(self._loop.shutdown_default_executor())
-            self._loop.call_soon_threadsafe(self._loop.stop)
-            self._thread.join()
-            self._loop.close()
-
-
 class Namespace:
     """An active namespace of a controller; see nvmf.initiator.namespace for what methods do."""
 
-    def __init__(self, loop: _Loop, namespace: AnyNamespace) -> None:
+    def __init__(self, loop: Loop, namespace: AnyNamespace) -> None:
         self._loop = loop
         self._namespace = namespace
 
@@ -151,9 +122,10 @@ class Namespace:
 class Controller:
     """A connected controller; make it with connect(), and close() it."""
 
-    def __init__(self, loop: _Loop, controller: AnyController) -> None:
+    def __init__(self, loop: Loop, controller: AnyController) -> None:
         self._loop = loop
         self._controller = controller
+        self._closed = False
 
     def __enter__(self) -> Self:
         return self
@@ -237,9 +209,14 @@ class Controller:
 
     def close(self) -> None:
         """Shut the controller down, disconnect, and end the thread.  Idempotent."""
-        if self._controller.state is not State.CLOSED:
-            self._loop.call(self._controller.close())
-        self._loop.close()
+        if self._closed:
+            return
+        try:
+            if self._controller.state is not State.CLOSED:
+                self._loop.call(self._controller.close())
+        finally:
+            self._closed = True
+            self._loop.close()
 
 
 def connect(
@@ -248,7 +225,7 @@ def connect(
     """Connect: see nvmf.initiator.connect."""
     place = TransportId.of(where)
     wanted = (options or ConnectOptions()).with_options({**place.options, **changes})
-    loop = _Loop()
+    loop = Loop()
     try:
         return Controller(loop, loop.call(open_controller(place, wanted)))
     except BaseException:
@@ -270,7 +247,7 @@ def connect_multipath(
     async def connected() -> Subsystem:
         return await connecting
 
-    loop = _Loop()
+    loop = Loop()
     try:
         return Controller(loop, loop.call(connected()))
     except BaseException:
@@ -283,6 +260,93 @@ def find_paths(
 ) -> list[TransportId]:
     """The ports of a subsystem: see nvmf.initiator.multipath.find_paths."""
     return asyncio.run(async_find_paths(where, options, **changes))
+
+
+def connect_all(
+    where: str | TransportId | None = None,
+    options: ConnectOptions | None = None,
+    /,
+    *,
+    connected: Iterable[Controller] = (),
+    depth: int = MAX_DEPTH,
+    subnqn: str = DISCOVERY_NQN,
+    config: Path | None = None,
+    **changes: Any,
+) -> Generator[Outcome[Controller], None, None]:
+    """Connect to everything, one after the other: see nvmf.initiator.connect_all.
+
+    One thread serves all the controllers.
+    """
+    outcomes = async_connect_all(
+        where,
+        options,
+        connected=[one._controller for one in connected],
+        depth=depth,
+        subnqn=subnqn,
+        config=config,
+        **changes,
+    )
+    loop = Loop()
+    try:
+        while True:
+            found = loop.call(_next(outcomes))
+            if found is None:
+                return
+            made = found.controller
+            yield Outcome(
+                found.place,
+                Controller(loop.share(), made) if made is not None else None,
+                found.error,
+                found.skipped,
+            )
+    finally:
+        loop.call(outcomes.aclose())
+        loop.close()
+
+
+@contextmanager
+def watch(
+    where: str | TransportId,
+    options: ConnectOptions | None = None,
+    /,
+    *,
+    subnqn: str = DISCOVERY_NQN,
+    **changes: Any,
+) -> Generator[Generator[Change, None, None], None, None]:
+    """A discovery log, and then its changes as they come: see nvmf.initiator.watch.
+
+    with watch("nvme+rdma://192.0.2.1") as changes:
+        for change in changes:      # waits for each; an interrupt ends the waiting
+            print(change.added, change.removed)
+    """
+    watching = async_watch(where, options, subnqn=subnqn, **changes)
+    loop = Loop()
+    try:
+        found = loop.call(_enter(watching))
+        try:
+            yield _iterate(loop, found)
+        finally:
+            loop.call(_leave(watching))
+    finally:
+        loop.close()
+
+
+async def _enter(context: AbstractAsyncContextManager[T]) -> T:
+    return await context.__aenter__()
+
+
+async def _leave(context: AbstractAsyncContextManager[object]) -> None:
+    await context.__aexit__(None, None, None)
+
+
+async def _next(iterator: AsyncIterator[T]) -> T | None:
+    """The next of them; None at the end."""
+    return await anext(iterator, None)
+
+
+def _iterate(loop: Loop, iterator: AsyncIterator[T]) -> Generator[T, None, None]:
+    while (found := loop.call(_next(iterator))) is not None:
+        yield found
 
 
 def discover(

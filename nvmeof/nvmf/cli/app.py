@@ -8,29 +8,64 @@ from __future__ import annotations
 
 import argparse
 import errno
+import importlib
 import logging
 import os
 import sys
 from collections.abc import Sequence
+from typing import NoReturn
 
-from nvmf.cli import (
-    bench,
-    config,
-    devices,
-    discover,
-    doctor,
-    identify,
-    kernel,
-    keys,
-    reserve,
-    target,
-    top,
-    transfer,
-)
-from nvmf.cli.common import EXIT_FAILED, EXIT_USAGE, CliError, Formatter, UsageError
-from nvmf.engine import EngineError
-from nvmf.initiator import ConnectionLost, KernelError
-from nvmf.spec.status import StatusError
+from nvmf.cli.base import EXIT_FAILED, EXIT_USAGE, CliError, Formatter, UsageError
+
+COMMANDS: dict[str, dict[str, str]] = {
+    "target": {"target": "run a target, administer one that runs"},
+    "top": {"top": "watch what hosts, queues and namespaces of a running target do"},
+    "config": {"config": "check a target's configuration, or convert it"},
+    "devices": {"devices": "list RDMA devices with their ports, GIDs and capabilities"},
+    "discover": {"discover": "list the subsystems that a port offers to this host"},
+    "identify": {
+        "id-ctrl": "show what the controller says of itself (Identify Controller)",
+        "id-ns": "show what the controller says of a namespace (Identify Namespace)",
+        "list-ns": "list the active namespaces",
+    },
+    "transfer": {
+        "read": "copy blocks of a namespace to a file or to stdout",
+        "write": "copy a file or stdin to blocks of a namespace, and flush",
+        "flush": "make what was written to a namespace stable",
+    },
+    "reserve": {
+        "resv-register": "register this host's reservation key",
+        "resv-acquire": "reserve a namespace, or preempt a holder",
+        "resv-release": "give a reservation up, or clear all",
+        "resv-report": "list who is registered and what is reserved",
+    },
+    "bench": {"bench": "measure a namespace: IOPS, bytes a second, latency"},
+    "kernel.connect": {
+        "connect": "connect the kernel to a subsystem, and wait for its block devices",
+    },
+    "kernel.connect_all": {
+        "connect-all": "connect the kernel to all that a port offers to this host, referrals "
+        "followed",
+    },
+    "kernel.disconnect": {
+        "disconnect": "disconnect the kernel from a subsystem",
+        "disconnect-all": "disconnect the kernel from all that it is connected to over a fabric",
+    },
+    "kernel.listing": {
+        "list": "list the NVMe block devices of this machine",
+        "list-subsys": "list the NVMe subsystems that the kernel is connected to, and their "
+        "controllers",
+    },
+    "keys": {
+        "gen-dhchap-key": "make a key for in-band authentication (DH-HMAC-CHAP)",
+        "check-dhchap-key": "check a key of in-band authentication",
+    },
+    "doctor": {
+        "doctor": "look at the machine for what keeps a target or a host from working, and say "
+        "the remedy",
+    },
+}
+"""Commands by the module that has them, which is loaded when one of them is called."""
 
 _DESCRIPTION = """\
 NVMe over Fabrics on RDMA in userspace: a target, and an initiator to drive it with.
@@ -54,36 +89,36 @@ def version() -> str:
         return "unknown"
 
 
-def make_parser() -> argparse.ArgumentParser:
-    """The whole command line."""
+class _Version(argparse.Action):
+    """--version: what is installed is looked up when somebody asks."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
+        print(f"nvmeof {version()}")
+        parser.exit()
+
+
+def make_parser(called: str = "") -> argparse.ArgumentParser:
+    """The command line, with the arguments of the command that is called."""
     parser = argparse.ArgumentParser(
         prog="nvmeof", description=_DESCRIPTION, formatter_class=Formatter, allow_abbrev=False
     )
-    parser.add_argument("--version", action="version", version=f"nvmeof {version()}")
+    parser.add_argument("--version", action=_Version, nargs=0, help="say which version this is")
     parser.add_argument("-v", "--verbose", action="count", default=0, help="say more; twice: all")
     subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for module in (
-        target,
-        top,
-        config,
-        devices,
-        discover,
-        identify,
-        transfer,
-        reserve,
-        bench,
-        kernel,
-        keys,
-        doctor,
-    ):
-        module.add_commands(subparsers)
+    for module, commands in COMMANDS.items():
+        if called in commands:
+            importlib.import_module(f"nvmf.cli.{module}").add_commands(subparsers)
+        else:
+            for name, summary in commands.items():
+                subparsers.add_parser(name, help=summary)
     return parser
 
 
 def run(argv: Sequence[str] | None = None) -> int:
     """Run one command; its exit status."""
-    parser = make_parser()
-    args, unknown = parser.parse_known_args(argv)
+    words = sys.argv[1:] if argv is None else argv
+    parser = make_parser(next((word for word in words if not word.startswith("-")), ""))
+    args, unknown = parser.parse_known_args(words)
     if unknown:  # with the usage of the command, not of all commands
         args.parser.error(f"unrecognized arguments: {' '.join(unknown)}; see --help")
     levels = (logging.WARNING, logging.INFO, logging.DEBUG)
@@ -95,10 +130,14 @@ def run(argv: Sequence[str] | None = None) -> int:
         status = int(args.run(args))
         sys.stdout.flush()
         return status
+    except KeyboardInterrupt:
+        return _complain(command, "interrupted", EXIT_FAILED)
     except UsageError as error:
         command.print_usage(sys.stderr)
         return _complain(command, str(error), EXIT_USAGE)
-    except (CliError, EngineError, StatusError, ConnectionLost, KernelError) as error:
+    except CliError as error:
+        return _complain(command, str(error), EXIT_FAILED)
+    except _failures() as error:
         return _complain(command, str(error), EXIT_FAILED)
     except BrokenPipeError:
         # Whoever read our output has gone; nothing more can be said there.
@@ -107,8 +146,16 @@ def run(argv: Sequence[str] | None = None) -> int:
     except OSError as error:
         words = f"{error.filename}: {error.strerror}" if error.filename else _output_failed(error)
         return _complain(command, words, EXIT_FAILED)
-    except KeyboardInterrupt:
-        return _complain(command, "interrupted", EXIT_FAILED)
+
+
+def _failures() -> tuple[type[Exception], ...]:
+    """What a command may end with; looked up where it does."""
+    from nvmf.engine import EngineError
+    from nvmf.initiator.errors import ConnectionLost
+    from nvmf.initiator.kernel.errors import KernelError
+    from nvmf.spec.status import StatusError
+
+    return EngineError, StatusError, ConnectionLost, KernelError
 
 
 def _complain(command: argparse.ArgumentParser, sentence: str, status: int) -> int:

@@ -10,21 +10,23 @@ import os
 import re
 from typing import Any
 
-from nvmf.cli.common import (
+from nvmf.cli.base import (
     EXIT_OK,
-    URL_OPTIONS,
     CliError,
     Subparsers,
     UsageError,
     add_command,
+    number_argument,
+    size_argument,
+)
+from nvmf.cli.common import (
+    URL_OPTIONS,
     add_identity_arguments,
     add_place_arguments,
     in_thread,
-    number_argument,
     options_of,
     run_async,
     seconds_argument,
-    size_argument,
     url_options_help,
     where_of,
 )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the subcommands share: arguments of nvme-cli, errors, where a controller is."""
+"""What commands about a controller share: arguments of nvme-cli, where it is, how to run."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ import contextlib
 import signal
 import threading
 from collections.abc import Callable, Coroutine, Iterable
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from nvmf.auth.key import protect_process
+from nvmf.cli.base import UsageError, number_argument
 from nvmf.initiator import ConnectOptions, TransportId
 from nvmf.initiator.identity import host_identity
 from nvmf.initiator.options import number
@@ -19,58 +20,6 @@ from nvmf.initiator.transport_id import DEFAULT_PORT
 from nvmf.spec.nqn import DISCOVERY_NQN
 
 T = TypeVar("T")
-EXIT_OK, EXIT_FAILED, EXIT_USAGE = 0, 1, 2
-
-
-class UsageError(Exception):
-    """The command was called wrongly: exit status 2."""
-
-
-class CliError(Exception):
-    """The command failed, for a reason that is a sentence: exit status 1."""
-
-
-class Subparsers(Protocol):
-    """What argparse gives for subcommands."""
-
-    def add_parser(self, name: str, **options: Any) -> argparse.ArgumentParser:
-        """A new subcommand."""
-
-
-class Formatter(argparse.RawDescriptionHelpFormatter):
-    """Paragraphs as they are written, and room for the flags."""
-
-    def __init__(self, prog: str) -> None:
-        super().__init__(prog, max_help_position=34, width=98)
-
-
-def add_command(
-    subparsers: Subparsers,
-    name: str,
-    run: Callable[[argparse.Namespace], int],
-    summary: str,
-    more: str = "",
-) -> argparse.ArgumentParser:
-    """A subcommand with -o, whose arguments the caller adds."""
-    text = summary[0].upper() + summary[1:] + "."
-    parser = subparsers.add_parser(
-        name,
-        help=summary,
-        description=f"{text}\n\n{more}".rstrip(),
-        formatter_class=Formatter,
-        allow_abbrev=False,
-    )
-    parser.set_defaults(run=run, parser=parser)
-    parser.add_argument(
-        "-o",
-        "--output-format",
-        choices=("normal", "json"),
-        default="normal",
-        help="how the result is printed (default: normal)",
-    )
-    return parser
-
-
 URL_OPTIONS = {
     "queues": "I/O queues to ask for (-i)",
     "queue_depth": "size of an I/O queue (-Q)",
@@ -319,16 +268,6 @@ async def in_thread(work: Callable[..., T], *args: Any) -> T:
     return await done
 
 
-def size_argument(text: str) -> int:
-    """Bytes from 4096, 4k or 1MiB; for argparse."""
-    from nvmf.config.units import parse_size
-
-    try:
-        return parse_size(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
-
-
 def seconds_argument(text: str) -> float:
     """Seconds, such as 5 or 0.5; for argparse."""
     try:
@@ -337,14 +276,3 @@ def seconds_argument(text: str) -> float:
         raise argparse.ArgumentTypeError(
             f"{text!r} is not a number of seconds such as 5 or 0.5"
         ) from None
-
-
-def number_argument(text: str) -> int:
-    """A whole number that is not negative, decimal or 0x hexadecimal; for argparse."""
-    try:
-        value = int(text, 0)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from None
-    if value < 0:
-        raise argparse.ArgumentTypeError(f"{text} is negative")
-    return value

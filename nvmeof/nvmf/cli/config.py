@@ -7,7 +7,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from nvmf.cli.common import EXIT_FAILED, EXIT_OK, CliError, Formatter, Subparsers, add_command
+from nvmf.cli.base import EXIT_FAILED, EXIT_OK, CliError, Formatter, Subparsers, add_command
 from nvmf.cli.output import print_json, size_text
 
 

@@ -8,7 +8,8 @@ import asyncio
 import json
 import sys
 
-from nvmf.cli.common import EXIT_OK, CliError, Subparsers, add_command, run_async
+from nvmf.cli.base import EXIT_OK, CliError, Subparsers, add_command
+from nvmf.cli.common import run_async
 from nvmf.cli.output import plain, print_fields, print_json
 from nvmf.rdma.inventory import Inventory, inventory
 

@@ -11,27 +11,23 @@ from contextlib import aclosing
 from dataclasses import replace
 from pathlib import Path
 
-from nvmf.cli.common import (
+from nvmf.cli.base import (
     EXIT_FAILED,
     EXIT_OK,
     CliError,
     Subparsers,
     UsageError,
     add_command,
-    add_target_arguments,
     number_argument,
-    options_of,
-    run_async,
-    seconds_argument,
-    where_of,
 )
+from nvmf.cli.common import add_target_arguments, options_of, run_async, seconds_argument, where_of
 from nvmf.cli.output import plain, print_fields, print_json, print_table
 from nvmf.cli.records import line, printable, record
 from nvmf.engine import EngineError
 from nvmf.initiator import ConnectionLost, ConnectOptions, TransportId
 from nvmf.initiator.hostfiles import FOLDER, HostFileError, configured
 from nvmf.initiator.referrals import MAX_DEPTH, FoundLog, discover_all
-from nvmf.initiator.watch import DISCOVERY_KATO, Change, watch
+from nvmf.initiator.watching import DISCOVERY_KATO, Change, watch
 from nvmf.spec.nqn import validate_nqn
 from nvmf.spec.status import StatusError
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import argparse
 
-from nvmf.cli.common import EXIT_FAILED, EXIT_OK, CliError, Subparsers, add_command
+from nvmf.cli.base import EXIT_FAILED, EXIT_OK, CliError, Subparsers, add_command
 from nvmf.cli.output import print_json
 
 

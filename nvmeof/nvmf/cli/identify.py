@@ -8,16 +8,8 @@ import dataclasses
 from collections.abc import Coroutine
 from typing import Any
 
-from nvmf.cli.common import (
-    EXIT_OK,
-    Subparsers,
-    add_command,
-    add_target_arguments,
-    number_argument,
-    options_of,
-    run_async,
-    where_of,
-)
+from nvmf.cli.base import EXIT_OK, Subparsers, add_command, number_argument
+from nvmf.cli.common import add_target_arguments, options_of, run_async, where_of
 from nvmf.cli.output import plain, print_fields, print_json, print_table, size_text
 from nvmf.initiator import Controller, Namespace, connect
 from nvmf.spec.identify import PowerState

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from nvmf.auth import Key
 from nvmf.auth.key import read_key
-from nvmf.cli.common import EXIT_OK, CliError, Subparsers, UsageError, add_command
+from nvmf.cli.base import EXIT_OK, CliError, Subparsers, UsageError, add_command
 from nvmf.cli.output import print_json
 from nvmf.initiator.identity import host_identity
 from nvmf.spec.auth import Hash

@@ -7,17 +7,8 @@ import argparse
 from collections.abc import Coroutine
 from typing import Any
 
-from nvmf.cli.common import (
-    EXIT_OK,
-    Subparsers,
-    UsageError,
-    add_command,
-    add_target_arguments,
-    number_argument,
-    options_of,
-    run_async,
-    where_of,
-)
+from nvmf.cli.base import EXIT_OK, Subparsers, UsageError, add_command, number_argument
+from nvmf.cli.common import add_target_arguments, options_of, run_async, where_of
 from nvmf.cli.identify import EXAMPLE, add_namespace_argument
 from nvmf.cli.output import print_json, print_table
 from nvmf.initiator import connect

@@ -12,20 +12,16 @@ import sys
 from collections.abc import AsyncIterator
 from typing import BinaryIO
 
-from nvmf.cli.common import (
+from nvmf.cli.base import (
     EXIT_OK,
     CliError,
     Subparsers,
     UsageError,
     add_command,
-    add_target_arguments,
-    in_thread,
     number_argument,
-    options_of,
-    run_async,
     size_argument,
-    where_of,
 )
+from nvmf.cli.common import add_target_arguments, in_thread, options_of, run_async, where_of
 from nvmf.cli.identify import EXAMPLE, add_namespace_argument
 from nvmf.cli.output import Progress, print_json
 from nvmf.engine import EngineError, HostMemory

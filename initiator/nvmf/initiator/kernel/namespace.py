@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nvmf.initiator.errors import ConnectionLost, NvmeError
+from nvmf.initiator.geometry import Geometry
 from nvmf.initiator.kernel.errors import KernelError, errno_name
 from nvmf.initiator.kernel.ioctl import IO, pieces, submit
 from nvmf.initiator.kernel.memory import KernelMemory, bytes_of, is_aligned
@@ -52,7 +53,7 @@ _STATUS: dict[int, int] = {
 """The status behind an errno of the block layer (Linux block/blk-core.c, nvme_error_status())."""
 
 
-class KernelNamespace:
+class KernelNamespace(Geometry):
     """An active namespace of a controller that the kernel has: see KernelController.namespaces."""
 
     def __init__(
@@ -64,21 +65,16 @@ class KernelNamespace:
         queue: Path,
     ) -> None:
         """queue: the block device's folder of that name in sysfs."""
+        super().__init__(block.nsid, info, ids)
         self._controller = controller
         self._queue = queue
         self._limit = min(_PASSTHRU_PIECE, _passthru_bytes(queue))
         self._file = _open(block.path)
         self.block = block
         """The block device."""
-        self.nsid = block.nsid
-        self.info = info
-        """Identify Namespace, as it was last read."""
-        self.ids = ids
-        """EUI64, NGUID, UUID and command set, as far as the controller gives them."""
 
     def __repr__(self) -> str:
-        name = self.block.path
-        return f"<Namespace {self.nsid} of {self.blocks} blocks of {self.block_size} bytes, {name}>"
+        return f"{super().__repr__()[:-1]}, {self.block.path}>"
 
     @property
     def path(self) -> str:
@@ -89,16 +85,6 @@ class KernelNamespace:
     def block_size(self) -> int:
         """Bytes of a logical block."""
         return self.block.block_size
-
-    @property
-    def blocks(self) -> int:
-        """Logical blocks (NSZE)."""
-        return self.info.nsze
-
-    @property
-    def size(self) -> int:
-        """Bytes."""
-        return self.blocks * self.block_size
 
     # ---- data ----
 
@@ -180,23 +166,6 @@ class KernelNamespace:
         await self._run(name, None, None, work, end=end)
 
     # ---- how ----
-
-    def _length(self, lba: int, blocks: int) -> int:
-        """Bytes of blocks; ValueError for a range that cannot be."""
-        if lba < 0 or blocks < 0 or lba + blocks > 1 << 64:
-            raise ValueError(f"there is no range of {blocks} blocks at LBA {lba}")
-        return blocks * self.block_size
-
-    def _blocks(self, lba: int, length: int) -> int:
-        """Blocks of a buffer; ValueError where it is not whole blocks."""
-        blocks, rest = divmod(length, self.block_size)
-        if rest:
-            raise ValueError(
-                f"{length} bytes are not whole blocks of {self.block_size} bytes of namespace "
-                f"{self.nsid}"
-            )
-        self._length(lba, blocks)
-        return blocks
 
     async def _run(
         self,

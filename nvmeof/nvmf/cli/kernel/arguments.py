@@ -7,12 +7,8 @@ import argparse
 from dataclasses import replace
 from typing import Any
 
-from nvmf.cli.common import (
-    UsageError,
-    add_identity_arguments,
-    add_secret_arguments,
-    number_argument,
-)
+from nvmf.cli.base import UsageError, number_argument
+from nvmf.cli.common import add_identity_arguments, add_secret_arguments
 from nvmf.initiator import TransportId
 from nvmf.initiator.hostfiles import Endpoint, HostFileError
 from nvmf.initiator.identity import host_identity

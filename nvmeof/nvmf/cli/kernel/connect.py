@@ -5,14 +5,8 @@ from __future__ import annotations
 
 import argparse
 
-from nvmf.cli.common import (
-    EXIT_OK,
-    CliError,
-    Subparsers,
-    UsageError,
-    add_command,
-    where_of,
-)
+from nvmf.cli.base import EXIT_OK, CliError, Subparsers, UsageError, add_command
+from nvmf.cli.common import where_of
 from nvmf.cli.kernel.arguments import add_connect_arguments, fabrics_options
 from nvmf.cli.kernel.words import connected_fields, print_blocks
 from nvmf.cli.output import print_json

@@ -7,15 +7,8 @@ import argparse
 import asyncio
 from typing import Any
 
-from nvmf.cli.common import (
-    EXIT_FAILED,
-    EXIT_OK,
-    CliError,
-    Subparsers,
-    UsageError,
-    add_command,
-    where_of,
-)
+from nvmf.cli.base import EXIT_FAILED, EXIT_OK, CliError, Subparsers, UsageError, add_command
+from nvmf.cli.common import where_of
 from nvmf.cli.kernel.arguments import (
     add_connect_arguments,
     endpoint_options,
@@ -34,9 +27,9 @@ from nvmf.initiator import (
     discover,
 )
 from nvmf.initiator.hostfiles import HostFileError, configured
-from nvmf.initiator.kernel.connect_all import ConnectAll, Outcome, ReadLog
 from nvmf.initiator.kernel.discovery import discovery_log
 from nvmf.initiator.kernel.options import FabricsOptions
+from nvmf.initiator.kernel.records import ConnectRecords, ReadLog, RecordOutcome
 from nvmf.initiator.kernel.system import System
 from nvmf.spec.fabrics import DiscoveryEntry
 
@@ -69,7 +62,7 @@ def connect_all(args: argparse.Namespace) -> int:
     read_log: ReadLog = lambda options: discovery_log(options, system)  # noqa: E731
     if args.device != "kernel":
         read_log = lambda options: _by_client(options, args.device)  # noqa: E731
-    work = ConnectAll(read_log, system)
+    work = ConnectRecords(read_log, system)
     failed: list[KernelError] = []
     for options, is_port in _wanted(args, system):
         try:
@@ -120,7 +113,7 @@ def _by_client(options: FabricsOptions, device: Any) -> list[DiscoveryEntry]:
         raise KernelError(str(error)) from None
 
 
-def _print(outcomes: list[Outcome], as_json: bool) -> None:
+def _print(outcomes: list[RecordOutcome], as_json: bool) -> None:
     if as_json:
         print_json([_fields(outcome) for outcome in outcomes])
         return
@@ -135,7 +128,7 @@ def _print(outcomes: list[Outcome], as_json: bool) -> None:
         print_blocks(blocks)
 
 
-def _fields(outcome: Outcome) -> dict[str, Any]:
+def _fields(outcome: RecordOutcome) -> dict[str, Any]:
     fields: dict[str, Any] = {
         "subsysnqn": outcome.options.nqn,
         "traddr": outcome.options.traddr,

@@ -6,7 +6,7 @@ from __future__ import annotations
 import argparse
 from pathlib import PurePath
 
-from nvmf.cli.common import EXIT_OK, CliError, Subparsers, UsageError, add_command
+from nvmf.cli.base import EXIT_OK, CliError, Subparsers, UsageError, add_command
 from nvmf.cli.output import print_json
 from nvmf.initiator.kernel import sysfs
 from nvmf.initiator.kernel.errors import KernelError

@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from nvmf.cli.common import EXIT_OK, Subparsers, add_command
+from nvmf.cli.base import EXIT_OK, Subparsers, add_command
 from nvmf.cli.kernel.words import format_text, path_fields
 from nvmf.cli.output import print_json, print_table, size_text
 from nvmf.initiator.errors import ConnectionLost, NvmeError

@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nvmf.cli.output import print_table, size_text
-from nvmf.initiator.kernel.host import Connected
-from nvmf.initiator.kernel.sysfs import ControllerInfo, NamespaceInfo
+
+if TYPE_CHECKING:
+    from nvmf.initiator.kernel.host import Connected
+    from nvmf.initiator.kernel.sysfs import ControllerInfo, NamespaceInfo
 
 
 def connected_fields(found: Connected) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from nvmf.cli.common import Formatter, Subparsers
+from nvmf.cli.base import Formatter, Subparsers
 from nvmf.cli.target import (
     ana,
     file_commands,

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import socket
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from nvmf.cli.common import CliError, Formatter, Subparsers, add_command
+from nvmf.cli.base import CliError, Formatter, Subparsers, add_command
+from nvmf.paths import default_socket
 
 ANSWER_TIMEOUT = 120.0
 """Seconds for an answer: stores may take their time to open."""
@@ -70,9 +70,7 @@ def call(args: argparse.Namespace, method: str, **params: Any) -> Any:
 
 def socket_path(args: argparse.Namespace) -> Path:
     """Where the target is asked."""
-    from nvmf.target.rpc.socket import default_path
-
-    path = Path(args.rpc_socket) if args.rpc_socket else default_path(os.environ)
+    path = Path(args.rpc_socket) if args.rpc_socket else default_socket()
     if path is None:
         raise CliError("where the target is administered is not known: give --rpc-socket PATH")
     return path

@@ -8,7 +8,7 @@ import hashlib
 import sys
 from pathlib import Path
 
-from nvmf.cli.common import EXIT_OK, CliError, Subparsers, UsageError
+from nvmf.cli.base import EXIT_OK, CliError, Subparsers, UsageError
 from nvmf.cli.output import print_json
 from nvmf.cli.target.client import add_rpc_command, call
 from nvmf.cli.target.done import done

@@ -6,7 +6,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from nvmf.cli.common import EXIT_OK, Subparsers, UsageError
+from nvmf.cli.base import EXIT_OK, Subparsers, UsageError
 from nvmf.cli.target.client import add_group, add_rpc_command, call
 from nvmf.cli.target.done import done
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import argparse
 
-from nvmf.cli.common import EXIT_OK, Subparsers, UsageError, number_argument, size_argument
+from nvmf.cli.base import EXIT_OK, Subparsers, UsageError, number_argument, size_argument
 from nvmf.cli.output import size_text
 from nvmf.cli.target.client import add_rpc_command, call
 from nvmf.cli.target.done import done

@@ -6,7 +6,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from nvmf.cli.common import EXIT_OK, Subparsers
+from nvmf.cli.base import EXIT_OK, Subparsers
 from nvmf.cli.output import print_json, size_text
 from nvmf.cli.target.client import add_rpc_command, call
 from nvmf.cli.target.limits import limits_text

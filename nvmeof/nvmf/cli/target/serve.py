@@ -1,28 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`nvmeof target serve`: run a target in the foreground."""
+"""`nvmeof target serve`: its arguments; what it does is in serving.py, loaded when it is called."""
 
 from __future__ import annotations
 
 import argparse
-import asyncio
-import contextlib
-import json
-import logging
-import resource
-import signal
-from pathlib import Path
-from typing import TYPE_CHECKING
 
-from nvmf.cli.common import EXIT_OK, CliError, Subparsers, add_command
-
-if TYPE_CHECKING:
-    from nvmf.target.administration import Administration
-    from nvmf.target.logs import LogOutput
-    from nvmf.target.notify import Notifier
-    from nvmf.target.rpc.socket import RpcSocket
-    from nvmf.target.server import Server
-
-log = logging.getLogger(__name__)
+from nvmf.cli.base import Subparsers, add_command
 
 
 def add_commands(subparsers: Subparsers) -> None:
@@ -59,144 +42,6 @@ def add_commands(subparsers: Subparsers) -> None:
 
 def serve(args: argparse.Namespace) -> int:
     """Serve until a signal comes."""
-    from nvmf.target.logs import LogOutput
+    from nvmf.cli.target.serving import run
 
-    with LogOutput(args.log_format) as output:
-        return _serve(args, output)
-
-
-def _serve(args: argparse.Namespace, output: LogOutput) -> int:
-    from nvmf.config import ConfigError, advice
-    from nvmf.target.administration import Administration, Source
-
-    level = getattr(logging, args.log_level.upper())
-    logging.getLogger().setLevel(min(level, logging.DEBUG) if args.verbose > 1 else level)
-    try:
-        config, source = Source.read(Path(args.config))
-    except ConfigError as error:
-        raise CliError(f"the configuration cannot be used:\n{error}") from None
-    for sentence in advice(config, args.config):
-        log.warning("%s: %s", args.config, sentence)
-    from nvmf.target.notify import Notifier
-    from nvmf.target.server import Listening, Server
-    from nvmf.target.stores import ServerError
-
-    def announce(port: Listening) -> None:
-        if args.output_format == "json":
-            host, number = port.address
-            record = {"traddr": host, "trsvcid": str(number), "device": port.device}
-            print(json.dumps(record), flush=True)
-        else:
-            print(port, flush=True)
-
-    _raise_descriptors()
-
-    async def run() -> int:
-        stop = asyncio.Event()
-        loop = asyncio.get_running_loop()
-        again = asyncio.Event()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, stop.set)
-        loop.add_signal_handler(signal.SIGHUP, again.set)
-        notifier = Notifier()
-        server = Server(config, listening=announce)
-        administration = Administration(server, source)
-        rpc: RpcSocket | None = None
-        reloading: asyncio.Task[None] | None = None
-        telling = asyncio.create_task(_tell(output))
-        try:
-            # Before the ports: who sees them open may ask at once.
-            rpc = await _listen(administration, args.rpc_socket)
-            starting = asyncio.ensure_future(server.start())
-            stopping = asyncio.ensure_future(stop.wait())
-            await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)
-            if not starting.done():
-                starting.cancel()
-                await asyncio.wait({starting})
-            elif starting.exception() is not None:
-                stopping.cancel()
-            await starting
-            administration.ready.set()
-            reloading = asyncio.create_task(_reload(administration, again, notifier))
-            notifier.feed().ready(_status(server))
-            await stopping
-            log.info("stopping")
-            notifier.stopping()
-        except asyncio.CancelledError:
-            pass
-        finally:
-            telling.cancel()
-            if reloading is not None:
-                reloading.cancel()
-            if rpc is not None:
-                await rpc.close()
-            await server.stop()
-            await notifier.close()
-        return EXIT_OK
-
-    try:
-        return asyncio.run(run())
-    except ServerError as error:
-        raise CliError(str(error)) from None
-
-
-def _raise_descriptors() -> None:
-    """Allow as many as may be: the usual 1024 is for select(), and too few for 500 hosts."""
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with contextlib.suppress(OSError, ValueError):
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-
-
-async def _listen(administration: Administration, path: str | None) -> RpcSocket | None:
-    """The socket for administration: ServerError where a path was given and cannot be had."""
-    from nvmf.target.rpc.socket import RpcSocket, default_path
-    from nvmf.target.stores import ServerError
-
-    config = administration.server.config.rpc
-    chosen = Path(path) if path else config.socket
-    if path is None and not config.enabled:
-        return None
-    place = chosen or default_path()
-    if place is None:
-        log.warning("no administration: there is no folder for its socket; --rpc-socket gives one")
-        return None
-    rpc = RpcSocket(administration, place)
-    try:
-        await rpc.start()
-    except ServerError as error:
-        if chosen is not None:
-            raise
-        log.warning("%s", error)
-        return None
-    return rpc
-
-
-async def _tell(output: LogOutput) -> None:
-    """Say from time to time what the log has left out."""
-    from nvmf.target.logs import TELL_EVERY
-
-    while True:
-        await asyncio.sleep(TELL_EVERY)
-        output.tell()
-
-
-def _status(server: Server) -> str:
-    """For `systemctl status`."""
-    ports = ", ".join(str(port).removeprefix("listening on ") for port in server.ports)
-    subsystems = [s for s in server.core.subsystems.values() if not s.discovery]
-    namespaces = sum(len(subsystem.namespaces) for subsystem in subsystems)
-    return f"{namespaces} namespaces in {len(subsystems)} subsystems on {ports}"
-
-
-async def _reload(administration: Administration, again: asyncio.Event, notifier: Notifier) -> None:
-    """Read the file each time that SIGHUP says so; what is wrong with it is in the log."""
-    from nvmf.config import ConfigError
-    from nvmf.target.stores import ServerError
-
-    while True:
-        await again.wait()
-        again.clear()
-        notifier.reloading()
-        with contextlib.suppress(ConfigError, ServerError):
-            await administration.reload()
-        notifier.ready(_status(administration.server))
+    return run(args)

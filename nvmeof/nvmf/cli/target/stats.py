@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import argparse
 
-from nvmf.cli.common import EXIT_OK, Subparsers
+from nvmf.cli.base import EXIT_OK, Subparsers
 from nvmf.cli.output import print_json, print_table
 from nvmf.cli.target.client import add_rpc_command, call
 

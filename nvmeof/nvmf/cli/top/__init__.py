@@ -11,14 +11,8 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from nvmf.cli.common import (
-    EXIT_OK,
-    CliError,
-    Subparsers,
-    UsageError,
-    number_argument,
-    seconds_argument,
-)
+from nvmf.cli.base import EXIT_OK, CliError, Subparsers, UsageError, number_argument
+from nvmf.cli.common import seconds_argument
 from nvmf.cli.target.client import add_rpc_command, call, socket_path
 from nvmf.cli.top.rates import SORTS, Counters, Rates, rates
 

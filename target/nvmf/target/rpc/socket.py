@@ -11,7 +11,6 @@ import logging
 import os
 import socket
 import struct
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,16 +29,6 @@ CLIENTS_MOST = 64
 MESSAGE_TIMEOUT = 30.0
 """Seconds that a message has to arrive once it has begun, and a response to be taken."""
 _READ_SIZE = 65536
-
-
-def default_path(environment: Mapping[str, str] = os.environ) -> Path | None:
-    """Where the socket is unless it is said otherwise: the service manager's folder, or /run."""
-    if folder := environment.get("RUNTIME_DIRECTORY"):
-        return Path(folder.split(":")[0]) / "target.sock"
-    if os.geteuid() == 0:
-        return Path("/run/nvmeof/target.sock")
-    folder = environment.get("XDG_RUNTIME_DIR")
-    return Path(folder) / "nvmeof" / "target.sock" if folder else None
 
 
 class RpcSocket:

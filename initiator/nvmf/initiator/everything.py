@@ -3,16 +3,19 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import AsyncGenerator, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from nvmf.engine import EngineError
-from nvmf.initiator.controller import Controller
+from nvmf.initiator.backends import open_controller
 from nvmf.initiator.discovery import address_key, place_of
 from nvmf.initiator.errors import ConnectionLost
 from nvmf.initiator.hostfiles import Endpoint, HostFileError, configured
+from nvmf.initiator.interface import AnyController
+from nvmf.initiator.kernel.errors import KernelError
 from nvmf.initiator.options import ConnectOptions
 from nvmf.initiator.referrals import MAX_DEPTH, discover_all
 from nvmf.initiator.transport_id import TransportId
@@ -23,12 +26,15 @@ from nvmf.spec.status import StatusError
 Key = tuple[str, str, str]
 
 
+C = TypeVar("C")
+
+
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(Generic[C]):
     """What became of one subsystem at one address, or of one discovery service."""
 
     place: TransportId
-    controller: Controller | None = None
+    controller: C | None = None
     """The caller closes it."""
     error: Exception | None = None
     """Why there is none: a sentence."""
@@ -41,12 +47,12 @@ async def connect_all(
     options: ConnectOptions | None = None,
     /,
     *,
-    connected: Iterable[Controller] = (),
+    connected: Iterable[AnyController] = (),
     depth: int = MAX_DEPTH,
     subnqn: str = DISCOVERY_NQN,
     config: Path | None = None,
     **changes: Any,
-) -> AsyncGenerator[Outcome, None]:
+) -> AsyncGenerator[Outcome[AnyController], None]:
     """Connect to the subsystems in the log of a port, and in those that it refers to.
 
     subnqn is that of the discovery subsystem, whatever the URL names.
@@ -54,7 +60,8 @@ async def connect_all(
     Without a port, the host files say what to connect (config: a file in their place).  What is
     among connected, or came before, is skipped; records of other transports are passed over.
     What cannot be connected is an outcome with an error, and the others go on.  Options are those
-    of ConnectOptions.  HostFileError where a host file cannot be used.
+    of ConnectOptions: with backend="kernel" the client reads the logs, the kernel connects, and
+    what it is connected to already is skipped.  HostFileError where a host file cannot be used.
     """
     run = _Run({_key(controller.where) for controller in connected}, depth)
     wanted = (options or ConnectOptions()).with_options(changes)
@@ -85,7 +92,7 @@ class _Run:
 
     async def configured(
         self, endpoint: Endpoint, changes: dict[str, Any]
-    ) -> AsyncGenerator[Outcome, None]:
+    ) -> AsyncGenerator[Outcome[AnyController], None]:
         """What one controller of a host file comes to."""
         place, how = endpoint.place(), endpoint.options(**changes)
         if not endpoint.discovery:
@@ -97,9 +104,9 @@ class _Run:
 
     async def discovered(
         self, start: TransportId, how: ConnectOptions, found: ConnectOptions
-    ) -> AsyncGenerator[Outcome, None]:
+    ) -> AsyncGenerator[Outcome[AnyController], None]:
         """What the log of a port comes to; how: to the port, found: to what it tells of."""
-        asking = how.with_options({"kato": 0})  # the log is read once
+        asking = how.with_options({"kato": 0, "backend": "client"})  # the log is read once
         async for log in discover_all(start, asking, depth=self._depth):
             if log.error is not None:
                 yield Outcome(log.place, error=log.error)
@@ -112,13 +119,15 @@ class _Run:
                     continue
                 yield await self._connect(place, found)
 
-    async def _connect(self, place: TransportId, options: ConnectOptions) -> Outcome:
+    async def _connect(self, place: TransportId, options: ConnectOptions) -> Outcome[AnyController]:
         if _key(place) in self._seen:
             return Outcome(place, skipped=True)
         self._seen.add(_key(place))
         try:
-            return Outcome(place, await Controller.open(place, options))
-        except (EngineError, StatusError, ConnectionLost) as error:
+            return Outcome(place, await open_controller(place, options))
+        except (EngineError, StatusError, ConnectionLost, KernelError) as error:
+            if isinstance(error, KernelError) and error.errno == errno.EALREADY:
+                return Outcome(place, skipped=True)
             return Outcome(place, error=error)
 
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Connecting everything that discovery offers, referrals followed."""
+"""The kernel connected to every record of a discovery log, referrals followed.
+
+The command line's, with the words of nvme-cli; from Python: nvmf.initiator.connect_all.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,7 @@ class Result(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class RecordOutcome:
     """A record of a discovery log, and what became of it."""
 
     options: FabricsOptions
@@ -41,12 +44,12 @@ class Outcome:
 
 
 @dataclass(slots=True)
-class ConnectAll:
+class ConnectRecords:
     """One run.  read_log gives the discovery log of a port, or raises KernelError."""
 
     read_log: ReadLog
     system: System
-    outcomes: list[Outcome] = field(default_factory=list)
+    outcomes: list[RecordOutcome] = field(default_factory=list)
     _ports: set[tuple[str, str]] = field(default_factory=set)
 
     def run(self, options: FabricsOptions, depth: int = 0) -> None:
@@ -72,22 +75,22 @@ class ConnectAll:
             try:
                 self.run(there, depth + 1)
             except KernelError as error:
-                self._add(Outcome(there, Result.FAILED, error=error))
+                self._add(RecordOutcome(there, Result.FAILED, error=error))
 
     def one(self, options: FabricsOptions) -> None:
         """Connect one subsystem, if it is not connected."""
         self._add(self._connect(options))
 
-    def _connect(self, options: FabricsOptions) -> Outcome:
+    def _connect(self, options: FabricsOptions) -> RecordOutcome:
         already = connected_to(options, self.system)
         if already and not options.duplicate_connect:
-            return Outcome(options, Result.ALREADY, device=already.name)
+            return RecordOutcome(options, Result.ALREADY, device=already.name)
         try:
             found = connect(options, self.system)
         except KernelError as error:
             result = Result.ALREADY if error.errno == errno.EALREADY else Result.FAILED
-            return Outcome(options, result, error=None if result is Result.ALREADY else error)
-        return Outcome(options, Result.CONNECTED, found, found.controller.name)
+            return RecordOutcome(options, result, error=None if result is Result.ALREADY else error)
+        return RecordOutcome(options, Result.CONNECTED, found, found.controller.name)
 
-    def _add(self, outcome: Outcome) -> None:
+    def _add(self, outcome: RecordOutcome) -> None:
         self.outcomes.append(outcome)

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A thread with an event loop, for callers that have none."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Coroutine
+from concurrent.futures import CancelledError
+from typing import Any, Self, TypeVar
+
+from nvmf.initiator.errors import ConnectionLost
+
+T = TypeVar("T")
+
+
+class Loop:
+    """A thread that runs an event loop, until the last of those that share it closes it."""
+
+    def __init__(self) -> None:
+        self._users = 1
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._run, name="nvmf-client", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        self._loop.run_forever()
+
+    def call(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run work on the loop and wait for it; an interrupt cancels it."""
+        if not self._thread.is_alive():
+            work.close()
+            raise ConnectionLost("the controller was closed")
+        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return future.result()
+        except CancelledError:
+            raise ConnectionLost("the controller was closed") from None
+        except BaseException:
+            future.cancel()
+            raise
+
+    def share(self) -> Self:
+        """For one user more, who closes it too."""
+        self._users += 1
+        return self
+
+    def close(self) -> None:
+        """Leave the loop; it and its thread end when nobody is left."""
+        self._users -= 1
+        if not self._users and self._thread.is_alive():
+            self.call(self._loop.shutdown_default_executor())
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join()
+            self._loop.close()

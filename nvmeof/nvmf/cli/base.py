@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What every subcommand needs to be one: it loads nothing but argparse."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from typing import Any, Protocol
+
+EXIT_OK, EXIT_FAILED, EXIT_USAGE = 0, 1, 2
+
+
+class UsageError(Exception):
+    """The command was called wrongly: exit status 2."""
+
+
+class CliError(Exception):
+    """The command failed, for a reason that is a sentence: exit status 1."""
+
+
+class Subparsers(Protocol):
+    """What argparse gives for subcommands."""
+
+    def add_parser(self, name: str, **options: Any) -> argparse.ArgumentParser:
+        """A new subcommand."""
+
+
+class Formatter(argparse.RawDescriptionHelpFormatter):
+    """Paragraphs as they are written, and room for the flags."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, max_help_position=34, width=98)
+
+
+def add_command(
+    subparsers: Subparsers,
+    name: str,
+    run: Callable[[argparse.Namespace], int],
+    summary: str,
+    more: str = "",
+) -> argparse.ArgumentParser:
+    """A subcommand with -o, whose arguments the caller adds."""
+    text = summary[0].upper() + summary[1:] + "."
+    parser = subparsers.add_parser(
+        name,
+        help=summary,
+        description=f"{text}\n\n{more}".rstrip(),
+        formatter_class=Formatter,
+        allow_abbrev=False,
+    )
+    parser.set_defaults(run=run, parser=parser)
+    parser.add_argument(
+        "-o",
+        "--output-format",
+        choices=("normal", "json"),
+        default="normal",
+        help="how the result is printed (default: normal)",
+    )
+    return parser
+
+
+def size_argument(text: str) -> int:
+    """Bytes from 4096, 4k or 1MiB; for argparse."""
+    from nvmf.config.units import parse_size
+
+    try:
+        return parse_size(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def number_argument(text: str) -> int:
+    """A whole number that is not negative, decimal or 0x hexadecimal; for argparse."""
+    try:
+        value = int(text, 0)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from None
+    if value < 0:
+        raise argparse.ArgumentTypeError(f"{text} is negative")
+    return value
