@@ -230,6 +230,9 @@ class FakeEngine:
             def gate(self, *, read: int = 0, write: int = 0, flush: int | None = None) -> None:
                 self.gates = (read, write, flush)
 
+            def busy(self) -> list[int]:
+                return [0]
+
             def latency(self) -> dict[str, Any]:
                 return {"read": [0] * 24, "write": [0] * 24, "read_ns": 0, "write_ns": 0}
 

@@ -44,6 +44,9 @@ class FakeNamespace:
 
     stats: dict[str, int] = field(default_factory=dict)
 
+    def busy(self) -> list[int]:
+        return [self.stats.get("busy", 0)]
+
     def latency(self) -> dict[str, Any]:
         return {"read": [0] * 24, "write": [0] * 24, "read_ns": 0, "write_ns": 0}
 
@@ -65,6 +68,12 @@ class FakeHandle:
 
     calls: list[tuple[Any, ...]] = field(default_factory=list)
     stats: dict[str, int] = field(default_factory=dict)
+    refused: list[dict[str, Any]] = field(default_factory=list)
+    """What the engine refused by itself (nvmf.engine.QpairError)."""
+
+    def errors(self, after: int) -> tuple[int, list[Any]]:
+        left = len(self.refused) - after
+        return len(self.refused), self.refused[after:] if left < 16 else self.refused[-16:]
 
     def connected(self, sq_size: int, namespaces: Any) -> None:
         self.calls.append(("connected", sq_size, namespaces))

@@ -43,6 +43,8 @@ static void case_counters(struct queue *q, struct queue *other, struct target_na
 	      "namespace %u: reads and writes, on both reactors", nsid);
 	CHECK(s.compares == 2 && s.verifies == 2 && s.zeroes == 2 && s.deallocates == 2,
 	      "Compare, Verify, Write Zeroes, Dataset Management");
+	CHECK(s.checked_bytes == 2 * 9 * 512, "bytes of Compare and Verify: %lu",
+	      (unsigned long)s.checked_bytes);
 	CHECK(s.flushes == 4, "Flush of it, and of all namespaces: %u", (unsigned)s.flushes);
 	target_namespace_latency(ns, &latency);
 	CHECK(total(latency.read) == 4 && total(latency.write) == 2,

@@ -184,12 +184,12 @@ static inline void queue_send(struct queue *q, const struct nvme_sqe *sqe, const
 	queue_send_raw(q, capsule, (uint32_t)sizeof(*sqe) + length);
 }
 
-/* The status of the command, or -1 where no response came. */
+/* The status of the command without More, or -1 where no response came. */
 static inline int queue_wait(struct queue *q, uint16_t cid)
 {
 	if (!LAB_UNTIL(q->done[cid] || q->lost) || !q->done[cid])
 		return -1;
-	return q->cqe[cid].status >> 1;
+	return q->cqe[cid].status >> 1 & ~NVME_MORE;
 }
 
 static inline int queue_run(struct queue *q, const struct nvme_sqe *sqe, const void *data,

@@ -14,6 +14,7 @@ static char lab_file[32];
 #include "target_cases_io.h"
 #include "target_cases_life.h"
 #include "target_cases_limits.h"
+#include "target_cases_log.h"
 #include "target_cases_pool.h"
 
 #include <sys/statvfs.h>
@@ -97,6 +98,8 @@ int main(int argc, char **argv)
 	test_counters();
 	check_section("fused");
 	test_fused();
+	check_section("log");
+	test_log();
 	check_section("fair");
 	test_fair();
 	check_section("pool");

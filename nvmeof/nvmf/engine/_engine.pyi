@@ -156,8 +156,10 @@ class Namespace:
     def stats(self) -> dict[str, int]:
         """Since it was made: reads, writes, read_bytes, write_bytes, compares, verifies,
         write_zeroes, deallocates (Dataset Management) that succeeded; flushes that the store was
-        asked for; errors, media_errors, throttled.
+        asked for; errors, media_errors, throttled; checked_bytes of Compare and Verify.
         """
+    def busy(self) -> list[int]:
+        """Nanoseconds that commands on it were under way, of each reactor."""
     def latency(self) -> NamespaceLatency:
         """How long Reads and Writes that succeeded took, read while the reactors run.
 
@@ -309,6 +311,22 @@ class Faulted:
     def length(self) -> int:
         """Bytes; 0 for a Flush."""
 
+@type_check_only
+class QpairError(TypedDict):
+    """A command that the engine itself ended with an error."""
+
+    when: float
+    """Seconds of the monotonic clock."""
+    lba: int
+    """The command's first; 0 where it has none."""
+    nsid: int
+    cid: int
+    status: int
+    """With DNR."""
+    location: int
+    """Byte of the parameter in the command, its bit in bits 10:8; 65535: of none."""
+    opcode: int
+
 @final
 class Qpair:
     """A queue pair of the target."""
@@ -327,6 +345,12 @@ class Qpair:
     @property
     def stats(self) -> dict[str, int]:
         """commands, errors, read_bytes, write_bytes, malformed, waited_for_buffer, outstanding."""
+    def errors(self, after: int = 0) -> tuple[int, list[QpairError]]:
+        """Commands that the engine itself ended with an error since Connect, but miscompares.
+
+        How many there were, and of those after so many the last 16 that there are, oldest first.
+        Destroyed: after, and none.
+        """
     def connected(self, sq_size: int, namespaces: NamespaceTable | None) -> None:
         """sq_size 0: flow control disabled."""
     def gate(self, gates: Gates) -> None:

@@ -274,6 +274,19 @@ cdef extern from "target/target.h" nogil:
         uint64_t waited_for_buffer
         uint32_t outstanding
     void qpair_stats "target_qpair_stats"(const target_qpair *qp, c_qpair_stats *stats)
+    enum:
+        TARGET_ERRORS
+    struct target_error:
+        uint64_t number
+        uint64_t when
+        uint64_t lba
+        uint32_t nsid
+        uint16_t cid
+        uint16_t status
+        uint16_t location
+        uint8_t opcode
+    unsigned target_qpair_errors(const target_qpair *qp, uint64_t after, uint64_t *last,
+                                 target_error *errors)
     enum target_upcall_type:
         TARGET_UPCALL_COMMAND
         TARGET_UPCALL_CLOSED
@@ -315,8 +328,10 @@ cdef extern from "target/target.h" nogil:
         uint64_t verifies
         uint64_t zeroes
         uint64_t deallocates
+        uint64_t checked_bytes
     void namespace_stats "target_namespace_stats"(const target_namespace *ns,
                                                   c_namespace_stats *stats)
+    uint64_t target_namespace_busy(const target_namespace *ns, unsigned reactor)
     enum:
         TARGET_LATENCY_BUCKETS
     struct target_latency:

@@ -37,6 +37,18 @@ cdef class Qpair:
             return dict(self._last) if self._last else stats_dict(NULL)
         return stats_dict(self._qp)
 
+    def errors(self, uint64_t after=0):
+        cdef target_error found[16]
+        cdef uint64_t last = 0
+        cdef unsigned count, i
+        if self._qp == NULL:
+            return after, []
+        count = target_qpair_errors(self._qp, after, &last, found)
+        return last, [{"when": found[i].when / 1e9, "lba": found[i].lba, "nsid": found[i].nsid,
+                       "cid": found[i].cid, "status": found[i].status,
+                       "location": found[i].location, "opcode": found[i].opcode}
+                      for i in range(count)]
+
     def connected(self, uint16_t sq_size, NamespaceTable namespaces):
         cdef target_qpair *qp = self.get()
         if self._table is not None:

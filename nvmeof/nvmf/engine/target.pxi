@@ -188,7 +188,13 @@ cdef class Namespace:
                 "write_bytes": s.write_bytes, "errors": s.errors,
                 "media_errors": s.media_errors, "throttled": s.throttled,
                 "flushes": s.flushes, "compares": s.compares, "verifies": s.verifies,
-                "write_zeroes": s.zeroes, "deallocates": s.deallocates}
+                "write_zeroes": s.zeroes, "deallocates": s.deallocates,
+                "checked_bytes": s.checked_bytes}
+
+    def busy(self):
+        cdef target_namespace *ns = self.get()
+        cdef unsigned i
+        return [target_namespace_busy(ns, i) for i in range(self._target.reactors)]
 
     def latency(self):
         cdef target_latency latency

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from nvmf.auth.controller import STEP_TIMEOUT
-from nvmf.spec.status import DNR, Status
+from nvmf.spec.status import DNR, MORE, Status
 from nvmf.target.controller import Controller
 from nvmf.target.core import Core
 from nvmf.target.queue import Queue
@@ -78,7 +78,8 @@ class Dispatcher:
         if completion is None:
             connection.outstanding.add(command)
         else:
-            complete(command, completion)
+            # Before Connect there is no error log that more could be read in.
+            complete(command, completion, more=queue.controller is not None)
         controller = queue.controller
         if controller is None:
             return
@@ -233,10 +234,14 @@ class Dispatcher:
         controller.fail()
 
 
-def complete(command: Any, completion: Completion) -> None:
-    """Give a completion to the engine; what it says against it concerns this command alone."""
+def complete(command: Any, completion: Completion, *, more: bool = False) -> None:
+    """Give a completion to the engine; what it says against it concerns this command alone.
+
+    more: the error log has an entry of it, if it failed.
+    """
+    status = completion.status | MORE if more and completion.status else completion.status
     try:
-        command.complete(completion.status, completion.dw0, completion.dw1, completion.data)
+        command.complete(status, completion.dw0, completion.dw1, completion.data)
     except Exception:
         log.exception("a command could not be completed")
 

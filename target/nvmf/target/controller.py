@@ -11,12 +11,12 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 
 from nvmf.spec.features import AsyncEvents
-from nvmf.spec.logs import ErrorEntry
 from nvmf.spec.opcodes import FeatureId
 from nvmf.spec.properties import NVME_2_0, Cap, Cc, Crto, Csts, Property
 from nvmf.spec.reservations import NotificationType
 from nvmf.spec.sqe import Sqe
 from nvmf.spec.status import Status, StatusError
+from nvmf.target.errorlog import ErrorLog
 from nvmf.target.events import (
     ANA_CHANGED,
     DISCOVERY_CHANGED,
@@ -32,7 +32,6 @@ from nvmf.target.subsystem import Subsystem, View
 
 ABORT_LIMIT = 3
 """ACL: Abort commands that may be outstanding, less one."""
-ERROR_LOG_ENTRIES = 16
 _RESERVATION_NOTICES = 256
 """Unread ones beyond that push the oldest out."""
 READY_TIMEOUT = 15
@@ -89,9 +88,7 @@ class Controller:
         self.host_behavior = bytes(512)
         self.timestamp: tuple[int, float, int] = (0, now, 0)
         """Milliseconds, when they were so, and origin (features.Timestamp)."""
-        self.errors: deque[ErrorEntry] = deque(maxlen=ERROR_LOG_ENTRIES)
-        """The newest first."""
-        self.error_count = 0
+        self.errors = ErrorLog()
         self.aborts = 0
         """Abort commands outstanding."""
         self.last_seen = now
@@ -259,18 +256,13 @@ class Controller:
         return finished + self.events.take()
 
     def record_error(self, queue: Queue, sqe: Sqe, status: int) -> None:
-        """Remember a failed command for the error log page."""
-        self.error_count += 1
-        self.errors.appendleft(
-            ErrorEntry(
-                error_count=self.error_count,
-                sqid=queue.qid,
-                cid=sqe.cid,
-                status_field=status << 1,
-                nsid=sqe.nsid,
-                opcode=sqe.opcode,
-            )
-        )
+        """Remember a command that was refused here for the error log page."""
+        self.errors.record(queue, sqe, status, self.queues())
+
+    def look_for_errors(self) -> ErrorLog:
+        """The error log, with what the engine has refused until now."""
+        self.errors.collect(self.queues())
+        return self.errors
 
     def require_ready(self) -> None:
         """Command Sequence Error where the controller is not enabled and ready."""

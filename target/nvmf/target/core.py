@@ -264,6 +264,7 @@ class Core:
         if queue is not controller.admin:
             if controller.io_queues.get(queue.qid) is queue:
                 controller.gates.remove(queue)
+                controller.errors.forget(queue)
                 del controller.io_queues[queue.qid]
             return []
         controller.subsystem.controllers.pop(controller.cntlid, None)

@@ -30,10 +30,10 @@ from nvmf.spec.sqe import IdentifyDw10, IdentifyDw11
 from nvmf.spec.status import Status, StatusError
 from nvmf.target.controller import (
     ABORT_LIMIT,
-    ERROR_LOG_ENTRIES,
     KEEP_ALIVE_GRANULARITY_MS,
     Controller,
 )
+from nvmf.target.errorlog import ERROR_LOG_ENTRIES
 from nvmf.target.events import AER_LIMIT
 from nvmf.target.namespace import Namespace
 from nvmf.target.request import Completion, Request, expect_length

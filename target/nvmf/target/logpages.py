@@ -22,7 +22,8 @@ from nvmf.spec.logs import (
 from nvmf.spec.opcodes import AdminOpcode, Csi, FeatureId, IoOpcode, LogId
 from nvmf.spec.sqe import LogRequest
 from nvmf.spec.status import Status, StatusError
-from nvmf.target.controller import ERROR_LOG_ENTRIES, Controller
+from nvmf.target.controller import Controller
+from nvmf.target.errorlog import ERROR_LOG_ENTRIES
 from nvmf.target.events import RESERVATION_NOTICE
 from nvmf.target.featureset import FEATURES
 from nvmf.target.identify import ALL_NAMESPACES, FIRMWARE, find_namespace
@@ -69,7 +70,7 @@ def _supported_pages(controller: Controller, request: Request, log: LogRequest) 
 
 
 def _errors(controller: Controller, request: Request, log: LogRequest) -> bytes:
-    entries = b"".join(entry.encode() for entry in controller.errors)
+    entries = b"".join(entry.encode() for entry in controller.look_for_errors().entries)
     return entries.ljust(ERROR_LOG_ENTRIES * ERROR_ENTRY_SIZE, b"\0")
 
 
@@ -90,7 +91,7 @@ def _smart(controller: Controller, request: Request, log: LogRequest) -> bytes:
         host_read_commands=total.get("reads", 0),
         host_write_commands=total.get("writes", 0),
         media_errors=total.get("media_errors", 0),
-        error_log_entries=controller.error_count,
+        error_log_entries=controller.look_for_errors().count,
     ).encode()
 
 

@@ -91,6 +91,10 @@ void request_respond(struct target_request *req, uint16_t status);
 void request_response_done(struct target_request *req);
 void request_took(struct target_request *req);
 
+/* ---- errors.c ---- */
+/* Remember what the engine ends with an error: whether the error log has an entry of it. */
+bool error_record(struct target_request *req, uint16_t status);
+
 /* ---- capsule.c, upcall.c, io.c ---- */
 void capsule_received(struct target_qpair *qp, struct recv *recv);
 void upcall_command(struct target_request *req, const struct nvme_sqe *sqe, bool from_host);
@@ -214,6 +218,23 @@ static inline struct ns_local *namespace_local(struct target_request *req)
 	return &req->ns->local[req->qp->reactor->index];
 }
 
+static inline void namespace_enter(struct ns_local *local, struct reactor *reactor)
+{
+	if (!local->inflight++)
+		__atomic_store_n(&local->busy_since, reactor_now(reactor), __ATOMIC_RELAXED);
+}
+
+static inline void namespace_leave(struct target_namespace *ns, struct ns_local *local,
+				   struct reactor *reactor)
+{
+	if (--local->inflight)
+		return;
+	stat_add(&local->busy_ns, reactor_now(reactor) - local->busy_since);
+	__atomic_store_n(&local->busy_since, 0, __ATOMIC_RELAXED);
+	if (local->retiring)
+		namespace_unused(ns, local);
+}
+
 static inline struct target_namespace *namespace_get(struct target_request *req, uint32_t nsid)
 {
 	struct target_nstable *table = atomic_load_explicit(&req->qp->table, memory_order_acquire);
@@ -222,7 +243,7 @@ static inline struct target_namespace *namespace_get(struct target_request *req,
 		return NULL;
 	req->ns = atomic_load_explicit(&table->ns[nsid], memory_order_acquire);
 	if (req->ns)
-		namespace_local(req)->inflight++;
+		namespace_enter(namespace_local(req), req->qp->reactor);
 	return req->ns;
 }
 
@@ -258,10 +279,7 @@ static inline bool namespace_copies(const struct target_request *req)
 
 static inline void namespace_put(struct target_request *req)
 {
-	struct ns_local *local = namespace_local(req);
-
-	if (--local->inflight == 0 && local->retiring)
-		namespace_unused(req->ns, local);
+	namespace_leave(req->ns, namespace_local(req), req->qp->reactor);
 	req->ns = NULL;
 }
 

@@ -171,6 +171,8 @@ void capsule_received(struct target_qpair *qp, struct recv *recv)
 		return;
 	}
 	req->opcode = sqe->opc;
+	req->nsid = sqe->nsid;
+	req->slba = sqe->cdw10 | (uint64_t)sqe->cdw11 << 32;
 	req->began = reactor_now(qp->reactor);
 	from_host = data_from_host(sqe);
 	status = check(req, sqe, recv, from_host);

@@ -226,6 +226,8 @@ struct target_request {
 	uint8_t *capsule;		/* in-capsule data */
 	uint32_t started, moved;	/* bytes */
 	uint32_t index;
+	uint32_t nsid;			/* as the command has it, as slba (or what stands there) */
+	uint64_t slba;
 	bool invalidate;		/* the first descriptor's key */
 	bool cid_taken;			/* its CID is in the bitmap */
 	bool orphan;			/* to be freed when its chunks are */
@@ -247,6 +249,12 @@ struct target_request {
 	uint8_t *data;			/* fetched for it, or what it answers with */
 	uint16_t answer;		/* its status */
 } __attribute__((aligned(CACHE_LINE)));
+
+enum { ERROR_WORDS = sizeof(struct target_error) / sizeof(uint64_t) };
+
+struct error_slot {			/* a target_error: its number last, and 0 while it changes */
+	uint64_t word[ERROR_WORDS];
+};
 
 struct target_qpair {
 	/* reactor: hot */
@@ -294,8 +302,10 @@ struct target_qpair {
 
 	/* reactor: counters */
 	uint64_t commands, errors, read_bytes, write_bytes, malformed, waited_for_buffer;
+	uint64_t refused;		/* errors that the engine itself found: see errors.c */
 
 	/* reactor: cold */
+	struct error_slot refusals[TARGET_ERRORS];
 	struct recv *recvs;
 	struct fifo_link linger_link;
 	uint64_t linger_until;
@@ -329,7 +339,8 @@ struct ns_local {			/* one per reactor */
 	uint64_t inflight;
 	uint64_t reads, writes, read_bytes, write_bytes, errors, media_errors;
 	bool retiring;
-	uint64_t flushes, compares, verifies, zeroes, deallocates;
+	uint64_t busy_since, busy_ns;	/* ns: some were in flight; 0: none are now */
+	uint64_t flushes, compares, verifies, zeroes, deallocates, checked_bytes;
 	struct target_latency latency;
 	/* limits */
 	_Alignas(CACHE_LINE) struct target_namespace *ns;

@@ -36,17 +36,16 @@ static uint64_t nlb(const struct nvme_sqe *sqe)
 static uint16_t check_range(struct target_request *req, const struct nvme_sqe *sqe,
 			    enum gate_group group)
 {
-	uint64_t slba = sqe->cdw10 | (uint64_t)sqe->cdw11 << 32;
 	uint16_t status = namespace_use(req, sqe->nsid, group);
 	struct target_namespace *ns = req->ns;
 
 	if (status)
 		return status;
-	if (!in_range(ns, slba, nlb(sqe)))
+	if (!in_range(ns, req->slba, nlb(sqe)))
 		return NVME_LBA_OUT_OF_RANGE | NVME_DNR;
 	if (group == GATE_WRITE && ns->store->read_only)
 		return NVME_NAMESPACE_WRITE_PROTECTED | NVME_DNR;
-	req->offset = slba << ns->block_shift;
+	req->offset = req->slba << ns->block_shift;
 	req->length = (uint32_t)(nlb(sqe) << ns->block_shift);	/* 64 Ki blocks of 4 KiB at most */
 	req->fua = sqe->cdw12 & CDW12_FUA;
 	return NVME_SUCCESS;

@@ -172,7 +172,17 @@ void target_namespace_stats(const struct target_namespace *ns, struct target_nam
 		stats->verifies += stat_read(&local->verifies);
 		stats->zeroes += stat_read(&local->zeroes);
 		stats->deallocates += stat_read(&local->deallocates);
+		stats->checked_bytes += stat_read(&local->checked_bytes);
 	}
+}
+
+uint64_t target_namespace_busy(const struct target_namespace *ns, unsigned reactor)
+{
+	const struct ns_local *local = &ns->local[reactor];
+	uint64_t since = __atomic_load_n(&local->busy_since, __ATOMIC_RELAXED);
+	uint64_t now = since ? clock_ns() : 0;
+
+	return stat_read(&local->busy_ns) + (now > since ? now - since : 0);
 }
 
 void target_namespace_latency(const struct target_namespace *ns, struct target_latency *latency)

@@ -109,14 +109,16 @@ static bool of_the_store(const struct target_request *req, uint16_t status)
 	       __atomic_load_n(&req->ns->store->last_error, __ATOMIC_RELAXED);
 }
 
-static void account_other(uint8_t opcode, struct ns_local *local)
+static void account_other(const struct target_request *req, struct ns_local *local)
 {
-	switch (opcode) {
+	switch (req->opcode) {
 	case NVME_OPC_COMPARE:
 		stat_add(&local->compares, 1);
+		stat_add(&local->checked_bytes, req->length);
 		break;
 	case NVME_OPC_VERIFY:
 		stat_add(&local->verifies, 1);
+		stat_add(&local->checked_bytes, req->length);
 		break;
 	case NVME_OPC_WRITE_ZEROES:
 		stat_add(&local->zeroes, 1);
@@ -154,7 +156,7 @@ static void account(struct target_request *req, uint16_t status)
 		stat_add(&local->writes, 1);
 		stat_add(&local->write_bytes, req->length);
 	} else {
-		account_other(req->opcode, local);
+		account_other(req, local);
 	}
 }
 
@@ -196,6 +198,8 @@ void request_respond(struct target_request *req, uint16_t status)
 		request_response_done(req);
 		return;
 	}
+	if (status && req->mode != TRANSFER_PUSH && error_record(req, status))
+		status |= NVME_MORE;
 	req->cqe.status = (uint16_t)(status << 1);
 	if (status) {
 		req->source = NULL;

@@ -107,6 +107,24 @@ struct target_qpair_stats {
 void target_qpair_stats(const struct target_qpair *qp, struct target_qpair_stats *stats);
 
 /*
+ * Commands that the engine itself ended with an error since Connect, counted from 1.  Those that
+ * the control thread answered are not among them, nor miscompares.
+ */
+enum { TARGET_ERRORS = 16 };		/* so many of a queue pair are remembered */
+struct target_error {
+	uint64_t number;
+	uint64_t when;			/* ns, CLOCK_MONOTONIC */
+	uint64_t lba;			/* the command's first; 0 where it has none */
+	uint32_t nsid;
+	uint16_t cid, status;
+	uint16_t location;		/* of the parameter: byte, and bit << 8; ffff: of none */
+	uint8_t opcode;
+};
+/* Those after a number, the oldest first: how many; last: the number of the last one there was. */
+unsigned target_qpair_errors(const struct target_qpair *qp, uint64_t after, uint64_t *last,
+			     struct target_error errors[TARGET_ERRORS]);
+
+/*
  * Take back the I/O command with this CID, if nothing of it was done yet: it then ends with Command
  * Abort Requested.  One ABORTED upcall follows, before or after the command's response has left.
  * NULL: out of memory.
@@ -172,8 +190,11 @@ struct target_namespace_stats {
 	uint64_t throttled;		/* commands that waited, being over a limit */
 	uint64_t flushes;		/* that the store was asked for */
 	uint64_t compares, verifies, zeroes, deallocates;	/* Write Zeroes, Dataset Management */
+	uint64_t checked_bytes;		/* of Compare and Verify */
 };
 void target_namespace_stats(const struct target_namespace *ns, struct target_namespace_stats *stats);
+/* How long commands on it were under way on a reactor (index), ns, those that are now included. */
+uint64_t target_namespace_busy(const struct target_namespace *ns, unsigned reactor);
 
 /*
  * How long Reads and Writes that succeeded took, from the capsule's being taken to the response's

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The error log of a controller (Base 2.0, 5.16.1.2): its own failed commands, and no other's.
+
+Commands that Python refuses are entered at once.  Those that the engine refuses by itself stay in
+a ring of their queue pair, and are fetched when somebody looks, or another entry comes.  The
+controllers here are dynamic ones: their log, and its count, begin with them.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from nvmf.spec.logs import ErrorEntry
+from nvmf.spec.opcodes import AdminOpcode
+from nvmf.spec.sqe import Sqe
+from nvmf.target.queue import Queue
+
+ERROR_LOG_ENTRIES = 16
+
+
+class ErrorLog:
+    """The last errors of a controller, and how many there were."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        """Number of Error Information Log Entries; the number of the newest entry."""
+        self.entries: deque[ErrorEntry] = deque(maxlen=ERROR_LOG_ENTRIES)
+        """The newest first."""
+        self._seen: dict[Queue, int] = {}
+        """How many errors of a queue's engine are in it."""
+
+    def record(self, queue: Queue, sqe: Sqe, status: int, queues: Iterable[Queue]) -> None:
+        """Python has refused a command; queues: all of the controller, whose errors come first."""
+        self.collect(queues)
+        self._enter(queue.qid, sqe.cid, status, sqe.nsid, sqe.opcode)
+
+    def collect(self, queues: Iterable[Queue]) -> None:
+        """Enter what the engine has refused since the last time, in the order of time.
+
+        What a ring has lost meanwhile is counted, as older than all of them.
+        """
+        found: list[tuple[float, int, Mapping[str, Any]]] = []
+        for queue in queues:
+            seen = self._seen.get(queue, 0)
+            last, errors = queue.handle.errors(seen)
+            if last != seen:
+                self._seen[queue] = last
+                self.count += last - seen - len(errors)
+                found += [(error["when"], queue.qid, error) for error in errors]
+        for _, qid, error in sorted(found, key=lambda one: one[0]):
+            self._enter(qid, error["cid"], error["status"], error["nsid"], error["opcode"],
+                        location=error["location"], lba=error["lba"])  # fmt: skip
+
+    def forget(self, queue: Queue) -> None:
+        """A queue has ended: its errors stay."""
+        self.collect([queue])
+        self._seen.pop(queue, None)
+
+    def _enter(
+        self, qid: int, cid: int, status: int, nsid: int, opcode: int, *,
+        location: int = 0xFFFF, lba: int = 0,
+    ) -> None:  # fmt: skip
+        self.count += 1
+        self.entries.appendleft(
+            ErrorEntry(
+                error_count=self.count,
+                sqid=qid,
+                cid=cid,
+                status_field=status << 1,
+                parameter_error_location=location,
+                lba=lba,
+                nsid=nsid if opcode != AdminOpcode.FABRICS else 0,
+                opcode=opcode,
+            )
+        )

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The error log: what Python and what the engine refused, in one order, of one controller."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from faketarget import Bench, FakeHandle
+from nvmf.spec import commands
+from nvmf.spec.logs import ErrorEntry, SmartLog
+from nvmf.spec.opcodes import LogId
+from nvmf.spec.status import DNR, Status
+from nvmf.target.queue import Queue
+
+
+def refused(queue: Queue, cid: int, when: float, **fields: Any) -> None:
+    """The engine refuses a Read of a queue."""
+    assert isinstance(queue.handle, FakeHandle)
+    error = {"when": when, "cid": cid, "status": Status.LBA_OUT_OF_RANGE | DNR, "nsid": 1,
+             "lba": 1 << 40, "location": 40, "opcode": 2}  # fmt: skip
+    queue.handle.refused.append(error | fields)
+
+
+def entries(bench: Bench, admin: Queue) -> list[ErrorEntry]:
+    """The log as a host reads it, and what SMART says of it."""
+    done = bench.do(admin, commands.get_log_page(LogId.ERROR, 1024), length=1024)
+    found = [ErrorEntry.decode(done.data[at : at + 64]) for at in range(0, 1024, 64)]
+    smart = bench.do(admin, commands.get_log_page(LogId.SMART, 512), length=512)
+    assert SmartLog.decode(smart.data).error_log_entries == found[0].error_count
+    return [entry for entry in found if entry.error_count]
+
+
+def test_the_order_is_that_of_time() -> None:
+    bench = Bench()
+    admin = bench.admin()
+    first, second = bench.io(admin), bench.io(admin, 2)
+    refused(second, 21, 3.0)
+    refused(first, 11, 1.0)
+    refused(second, 20, 2.0)
+    bench.do(admin, commands.identify(0xFF), length=4096, cid=5)
+    refused(first, 12, 9.0)
+    found = entries(bench, admin)
+    assert [entry.cid for entry in found] == [12, 5, 21, 20, 11]
+    assert [entry.error_count for entry in found] == [5, 4, 3, 2, 1]
+    assert [entry.sqid for entry in found] == [1, 0, 2, 2, 1]
+    newest = found[0]
+    assert newest.status_field >> 1 == Status.LBA_OUT_OF_RANGE | DNR
+    assert (newest.lba, newest.nsid, newest.opcode) == (1 << 40, 1, 2)
+    assert newest.parameter_error_location == 40
+    assert entries(bench, admin) == found, "read again, it is the same"
+
+
+def test_what_was_overwritten_is_counted() -> None:
+    bench = Bench()
+    admin = bench.admin()
+    io = bench.io(admin)
+    for number in range(40):
+        refused(io, number, float(number))
+    found = entries(bench, admin)
+    assert [entry.error_count for entry in found] == list(range(40, 24, -1))
+    assert [entry.cid for entry in found] == list(range(39, 23, -1))
+
+
+def test_each_controller_has_its_own() -> None:
+    bench = Bench()
+    one, other = bench.admin(), bench.admin()
+    refused(bench.io(one), 1, 1.0)
+    assert len(entries(bench, one)) == 1
+    done = bench.do(other, commands.get_log_page(LogId.ERROR, 1024), length=1024)
+    assert not any(done.data)
+
+
+def test_errors_of_a_queue_outlive_it() -> None:
+    bench = Bench()
+    admin = bench.admin()
+    io = bench.io(admin)
+    refused(io, 1, 1.0)
+    bench.core.closed(io)
+    again = bench.io(admin)
+    refused(again, 2, 2.0)
+    assert [entry.cid for entry in entries(bench, admin)] == [2, 1]
+
+
+def test_fabrics_commands_have_no_namespace() -> None:
+    bench = Bench()
+    admin = bench.admin()
+    bench.do(admin, commands.property_get(0x9999), cid=3)
+    assert [(entry.cid, entry.nsid, entry.opcode) for entry in entries(bench, admin)] == [
+        (3, 0, 0x7F)
+    ]
