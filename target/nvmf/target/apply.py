@@ -19,6 +19,7 @@ from nvmf.config.models import NamespaceConfig, PortConfig, SubsystemConfig
 from nvmf.target.connections import Connections
 from nvmf.target.core import Core
 from nvmf.target.diff import Difference, SubsystemChange, mask, served
+from nvmf.target.healthkeeper import HealthKeeper
 from nvmf.target.namespace import Namespace
 from nvmf.target.ports import OpenPort, Ports
 from nvmf.target.storage import Storage
@@ -47,6 +48,7 @@ class Change:
         storage: Storage,
         ports: Ports,
         connections: Connections,
+        health: HealthKeeper,
         state: Path | None = None,
     ) -> None:
         self._difference = difference
@@ -56,6 +58,7 @@ class Change:
         self._storage = storage
         self._ports = ports
         self._connections = connections
+        self._health = health
         self._state = state
         self._opened: dict[Place, Namespace] = {}
         self._made: dict[str, Subsystem] = {}
@@ -70,6 +73,7 @@ class Change:
             await self._open(undo)
             self._make(undo)
             await self._resize(undo)
+            await self._power_on(undo)
             self._listen(undo)
             undo.pop_all()
         self._show()
@@ -126,7 +130,12 @@ class Change:
         rebuilt = [change.new for change in self._difference.changed if change.rebuilt]
         for config in (*self._difference.added, *rebuilt):
             subsystem = make_subsystem(
-                self._engine, self._target, config, self._state, self._storage.flush
+                self._engine,
+                self._target,
+                config,
+                self._state,
+                self._storage.flush,
+                self._health.subsystem(config.nqn),
             )
             undo.callback(subsystem.close_tables)
             self._made[config.nqn] = subsystem
@@ -148,6 +157,14 @@ class Change:
                     ) from error
                 undo.push_async_callback(self._storage.resize, namespace, before)
                 log.info("namespace %d of %s: %d bytes", nsid, nqn, found)
+
+    async def _power_on(self, undo: AsyncExitStack) -> None:
+        """From before hosts can reach it, a crash is known for one."""
+        for config in self._difference.added:
+            self._health.power_on(config.nqn)
+            undo.callback(self._health.take_back, config.nqn)
+        if self._difference.added:
+            await self._health.save()
 
     def _listen(self, undo: AsyncExitStack) -> None:
         wanted = {port.trsvcid for port in self._difference.ports_added}
@@ -208,6 +225,7 @@ class Change:
         for namespace in gone.values():
             self._storage.retire(namespace)
         self._core.remove_subsystem(subsystem.nqn)
+        self._health.power_off(subsystem.nqn)
 
     def _change(self, subsystem: Subsystem, change: SubsystemChange) -> None:
         nqn = subsystem.nqn

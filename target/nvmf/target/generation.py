@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from nvmf.target.state import write_atomically
+from nvmf.target.state import set_aside, write_atomically
 
 log = logging.getLogger("nvmf.target")
 
@@ -36,6 +36,7 @@ class Generation:
         self._path = None if folder is None else folder / FILE
         self._ceiling = 0
         """Below it, no write is needed."""
+        self._failed = False
         self.value = max(clock(), self._stored())
         self._keep()
 
@@ -58,9 +59,14 @@ class Generation:
             number = -1
         if 0 <= number <= _LAST - RESERVE:
             return number
+        try:
+            now = f"it is now {set_aside(self._path).name}"
+        except OSError as error:
+            now = f"it cannot be set aside: {error.strerror}"
         log.error(
-            "%s is damaged or cannot be read: the discovery log counts on from the time of day",
+            "%s is damaged or cannot be read: the discovery log counts on from the time of day; %s",
             self._path,
+            now,
         )
         return 0
 
@@ -71,9 +77,16 @@ class Generation:
         try:
             write_atomically(self._path, b"%d\n" % self._ceiling)
         except OSError as error:
-            log.error(
-                "%s cannot be written (%s): after a restart with the clock set back, hosts may "
-                "take a new discovery log for an old one",
-                self._path,
-                error.strerror,
-            )
+            self._ceiling = self.value
+            if not self._failed:
+                log.error(
+                    "%s cannot be written (%s): after a restart with the clock set back, hosts may "
+                    "take a new discovery log for an old one; it is tried again with each change",
+                    self._path,
+                    error.strerror,
+                )
+            self._failed = True
+        else:
+            if self._failed:
+                log.info("%s is written again", self._path)
+            self._failed = False

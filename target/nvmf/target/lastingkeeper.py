@@ -7,7 +7,6 @@ folder.  They are the namespace's own, so that the engine enforces them for ever
 
 from __future__ import annotations
 
-import contextlib
 import logging
 from collections.abc import Iterable
 from pathlib import Path
@@ -19,7 +18,7 @@ from nvmf.spec.identify import Nwpc
 from nvmf.spec.status import DNR, Status, StatusError
 from nvmf.target.gates import OPEN, Gate
 from nvmf.target.lasting import Lasting, encode, load
-from nvmf.target.state import DamagedState, write_atomically
+from nvmf.target.state import DamagedState, make_folder, remove, write_atomically
 
 if TYPE_CHECKING:
     from nvmf.target.namespace import Namespace
@@ -155,12 +154,11 @@ class LastingKeeper:
             return
         path = self._path(namespace.identity.uuid)
         try:
-            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             if new != _NONE:
+                make_folder(self._folder)
                 write_atomically(path, encode(new))
             else:
-                with contextlib.suppress(FileNotFoundError):
-                    path.unlink()
+                remove(path)
         except OSError as error:
             log.error("%s cannot be written: %s; the command is refused", path, error.strerror)
             raise StatusError(

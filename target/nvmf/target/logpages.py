@@ -75,21 +75,22 @@ def _errors(controller: Controller, request: Request, log: LogRequest) -> bytes:
 
 
 def _smart(controller: Controller, request: Request, log: LogRequest) -> bytes:
-    nsid = request.sqe.nsid
+    nsid, health = request.sqe.nsid, controller.subsystem.health
+    health.look(request.now)
     if nsid in (0, ALL_NAMESPACES):
-        chosen = list(controller.namespaces.values())
+        total = health.totals({one.identity.uuid for one in controller.namespaces.values()})
     else:
-        chosen = [find_namespace(controller, nsid)]
-    total: dict[str, int] = {}
-    for namespace in chosen:
-        for name, count in namespace.stats().items():
-            total[name] = total.get(name, 0) + count
+        total = health.of(find_namespace(controller, nsid).identity.uuid)
     return SmartLog(
         available_spare=100,
         data_units_read=data_units(total.get("read_bytes", 0)),
         data_units_written=data_units(total.get("write_bytes", 0)),
         host_read_commands=total.get("reads", 0),
         host_write_commands=total.get("writes", 0),
+        controller_busy_time=int(health.busy_seconds / 60),
+        power_cycles=health.power_cycles,
+        power_on_hours=int(health.on_seconds / 3600),
+        unsafe_shutdowns=health.unsafe_shutdowns,
         media_errors=total.get("media_errors", 0),
         error_log_entries=controller.look_for_errors().count,
     ).encode()

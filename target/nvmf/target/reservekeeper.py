@@ -6,7 +6,6 @@ One file for each namespace, by its UUID, in the folder ``reservations`` of the 
 
 from __future__ import annotations
 
-import contextlib
 import logging
 from collections.abc import Iterable
 from pathlib import Path
@@ -18,7 +17,7 @@ from nvmf.spec.reservations import Rescap, ReservationType
 from nvmf.spec.status import DNR, Status, StatusError
 from nvmf.target.gates import Gate, GateReason
 from nvmf.target.reservations import Outcome, Reservation
-from nvmf.target.state import DamagedState, seal, unseal, write_atomically
+from nvmf.target.state import DamagedState, make_folder, remove, seal, unseal, write_atomically
 
 if TYPE_CHECKING:
     from nvmf.target.controller import Controller
@@ -134,12 +133,11 @@ class ReservationKeeper:
             )
         path = self._path(self._subsystem.namespaces[nsid].identity.uuid)
         try:
-            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             if after.ptpl:
+                make_folder(self._folder)
                 write_atomically(path, encode(after))
             else:
-                with contextlib.suppress(FileNotFoundError):
-                    path.unlink()
+                remove(path)
         except OSError as error:
             log.error("%s cannot be written: %s; the command is refused", path, error.strerror)
             raise StatusError(

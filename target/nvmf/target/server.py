@@ -24,6 +24,7 @@ from nvmf.target.core import Core
 from nvmf.target.diff import AT_START, Difference, compare
 from nvmf.target.edit import Edit
 from nvmf.target.generation import Generation
+from nvmf.target.healthkeeper import HealthKeeper
 from nvmf.target.hotplug import Following, Surroundings, Watcher
 from nvmf.target.metrics.tally import Tally
 from nvmf.target.ports import Listening, OpenPort, Ports
@@ -80,6 +81,7 @@ class Server:
         self._engine = engine if engine is not None else importlib.import_module("nvmf.engine")
         self._target: Any = None
         self._state: Path | None = None
+        self.health = HealthKeeper()
         self._announcer: Announcer | None = None
         self.metrics: MetricsServer | None = None
         """Where it is scraped."""
@@ -148,7 +150,7 @@ class Server:
             buffer_size=target.buffer_size,
             buffers=target.buffers,
         )
-        self.storage = Storage(self._engine, self._target)
+        self.storage = Storage(self._engine, self._target, self.health)
         self._connections = Connections(
             self._engine, self._target, self.core, self._dispatcher, limit=target.max_queues
         )
@@ -175,6 +177,7 @@ class Server:
             ) from error
         self._state = folder
         self.core.generation = await loop.run_in_executor(None, Generation, folder)
+        self.health = await loop.run_in_executor(None, HealthKeeper, folder)
 
     # ---- changes while it runs ----
 
@@ -281,6 +284,7 @@ class Server:
             storage=self.storage,
             ports=self._ports,
             connections=self._connections,
+            health=self.health,
             state=self._state,
         )
         try:
@@ -289,6 +293,9 @@ class Server:
             self._dispatcher.flush_all()
             if self._announcer is not None:
                 self._announcer.follow(self.core.ports)
+        self.health.stir()
+        if difference.removed:
+            await self.health.save()
 
     def _make_announcer(self) -> Announcer:
         from nvmf.target.mdns import Announcer, system_protocol
@@ -341,14 +348,17 @@ class Server:
         self.storage.forget_flushes()
         self._ports.stop_events()
         loop.remove_reader(self._target.fileno())
+        self.health.end()
         await loop.run_in_executor(None, self._target.close)
         self._target = None
         self._ports.close_channels()
         await self.storage.close()
+        await self.health.close()
 
     # ---- what the engine hands up ----
 
     def _upcalls(self) -> None:
+        self.health.stir()
         for upcall in self._target.upcalls():
             try:
                 self._upcall(upcall)

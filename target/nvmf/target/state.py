@@ -8,6 +8,7 @@ Whatever kills the target or the machine, a file is the old one or the new one.
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import tempfile
@@ -17,6 +18,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 T = TypeVar("T")
+
+_ASIDE_MOST = 100
+_LEFT = ".*.new"
+"""What a write that was killed leaves."""
 
 
 class DamagedState(ValueError):
@@ -34,7 +39,15 @@ def state_folder(
     folder = configured or (Path(named) if named else None)
     if folder is not None:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        sweep(folder)
     return folder
+
+
+def sweep(folder: Path) -> None:
+    """Remove what writes have left that were killed, here and in its folders."""
+    for left in (*folder.glob(_LEFT), *folder.glob(f"*/{_LEFT}")):
+        with contextlib.suppress(OSError):
+            left.unlink()
 
 
 def write_atomically(path: Path, data: bytes) -> None:
@@ -42,7 +55,7 @@ def write_atomically(path: Path, data: bytes) -> None:
 
     OSError where it cannot be done: the old content is still there then.
     """
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    handle, name = tempfile.mkstemp(".new", f".{path.name}.", path.parent)
     try:
         with open(handle, "wb") as file:
             file.write(data)
@@ -53,11 +66,42 @@ def write_atomically(path: Path, data: bytes) -> None:
         with contextlib.suppress(OSError):
             os.unlink(name)
         raise
-    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    _sync(path.parent)
+
+
+def remove(path: Path) -> None:
+    """Take a file away that may be there, so that it does not come back; may block.  OSError."""
+    with contextlib.suppress(FileNotFoundError):
+        path.unlink()
+        _sync(path.parent)
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder of the state folder where it is not there; may block.  OSError."""
+    if not folder.is_dir():
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _sync(folder.parent)
+
+
+def _sync(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        os.fsync(folder)
+        os.fsync(handle)
     finally:
-        os.close(folder)
+        os.close(handle)
+
+
+def set_aside(path: Path) -> Path:
+    """Give a file that is not understood another name, so that nothing of it is lost; its new one.
+
+    OSError where that cannot be.
+    """
+    for number in range(1, _ASIDE_MOST + 1):
+        other = path.with_name(f"{path.name}.damaged-{number}")
+        if not other.exists():
+            os.rename(path, other)
+            return other
+    raise FileExistsError(errno.EEXIST, f"there are {_ASIDE_MOST} that were set aside already")
 
 
 def seal(name: str, body: Mapping[str, Any]) -> bytes:
@@ -79,7 +123,7 @@ def unseal(path: Path, name: str, decode: Callable[[Any], T], lost: str) -> T | 
     except OSError as error:
         raise DamagedState(f"{path} cannot be read: {error.strerror}") from error
     try:
-        whole = json.loads(data)
+        whole = json.loads(data.decode())
         body = whole[name]
         if zlib.crc32(json.dumps(body, sort_keys=True).encode()) != whole["crc32"]:
             raise ValueError("its CRC is wrong")

@@ -10,6 +10,7 @@ from typing import Any
 
 from nvmf.config.models import NamespaceConfig
 from nvmf.target.faults import FaultLog
+from nvmf.target.healthkeeper import HealthKeeper
 from nvmf.target.metrics.latency import Latencies, LatencyKeeper
 from nvmf.target.namespace import Namespace
 from nvmf.target.stores import make_namespace, open_store
@@ -20,11 +21,12 @@ log = logging.getLogger("nvmf.target")
 class Storage:
     """The namespaces of a target, from the opening of their stores to the closing."""
 
-    def __init__(self, engine: Any, target: Any) -> None:
+    def __init__(self, engine: Any, target: Any, health: HealthKeeper) -> None:
         self.idle = asyncio.Event()
         """Set when the last namespace that was taken away is closed."""
         self._engine = engine
         self._target = target
+        self._health = health
         self._stores: dict[Namespace, Any] = {}
         self._latencies = LatencyKeeper()
         self._subsystems: dict[Namespace, str] = {}
@@ -85,7 +87,9 @@ class Storage:
         if namespace is None or closed is None:
             return
         self._faults.forget(namespace)
-        self._latencies.gone(self._subsystems.pop(namespace), engine_namespace.latency())
+        nqn = self._subsystems.pop(namespace)
+        self._latencies.gone(nqn, engine_namespace.latency())
+        self._health.look(nqn).went(namespace.identity.uuid, engine_namespace)
         engine_namespace.close()
         task = asyncio.ensure_future(self._close(namespace, self._stores.pop(namespace)))
         task.add_done_callback(lambda _: _done(closed))

@@ -13,6 +13,7 @@ from nvmf.config.models import LimitsConfig, NamespaceConfig, ReferralConfig, Su
 from nvmf.spec.fabrics import TransportType
 from nvmf.target.access import host_keys
 from nvmf.target.discovery import Referral
+from nvmf.target.health import SubsystemHealth
 from nvmf.target.namespace import Identity, Namespace
 from nvmf.target.subsystem import Flush, Subsystem, serial_of
 
@@ -51,10 +52,12 @@ def make_subsystem(
     config: SubsystemConfig,
     state: Path | None,
     flush: Flush,
+    health: SubsystemHealth,
 ) -> Subsystem:
     """A subsystem without namespaces; ServerError where a key of its hosts cannot be read.
 
-    state is the folder for what outlives the target, flush is storage.Storage's.
+    state is the folder for what outlives the target, flush is storage.Storage's, health what its
+    SMART log has counted.
     """
     return Subsystem(
         nqn=config.nqn,
@@ -74,6 +77,7 @@ def make_subsystem(
         flush=flush,
         permanent_protection=config.permanent_write_protect,
         state=state,
+        health=health,
         make_table=lambda: engine.NamespaceTable(target, config.max_namespaces),
     )
 

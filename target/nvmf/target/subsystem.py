@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from nvmf.auth import HostKeys
 from nvmf.target.ana import Ana
 from nvmf.target.gates import EngineGates, NoGates
+from nvmf.target.health import SubsystemHealth
 from nvmf.target.lastingkeeper import LastingKeeper
 from nvmf.target.namespace import Namespace
 from nvmf.target.reservekeeper import ReservationKeeper
@@ -95,6 +96,8 @@ class Subsystem:
     """A new table for a view (nvmf.engine.NamespaceTable)."""
     state: Path | None = None
     """Folder for what outlives the target."""
+    health: SubsystemHealth = field(default_factory=SubsystemHealth)
+    """What its SMART log counts."""
     controllers: dict[int, Controller] = field(default_factory=dict)
     """By controller identifier."""
     _all: View = field(init=False)
@@ -185,6 +188,7 @@ class Subsystem:
                     self.lasting.come(namespace)
                     self._groups[nsid] = namespace.ana_group
                 self._all.put(nsid, namespace)
+                self.health.come(namespace.identity.uuid, namespace.engine, masked=mask is not None)
             self._set_mask(nsid, mask)
         # First what has to be seen from now on, so that nothing is in no table for a moment.
         for controller in controllers:

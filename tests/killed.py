@@ -1,0 +1,247 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""killed.py SCENARIO FOLDER: change the state of a target, and be killed at each system call of it.
+
+The scenario runs once to its end, to learn which states there are.  Then again and again in a child
+of its own, that kills itself before and after the first call into the system, the second, and so
+on, as Python's profiler tells of them: nothing of the product knows.  What the child has
+acknowledged comes through a pipe.  After each death the state is read as a start of the target
+does: it is that of the last step that was acknowledged, or of the one after it.
+
+Prints how many places it was killed at; what is wrong ends it with an AssertionError.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import shutil
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from faketarget import HOSTID, Bench, FakeNamespace
+from nvmf.config import save
+from nvmf.spec import commands
+from nvmf.spec.reservations import (
+    AcquireAction,
+    PersistenceChange,
+    RegisterAction,
+    ReleaseAction,
+    ReservationType,
+)
+from nvmf.target import generation
+from nvmf.target.healthkeeper import HealthKeeper
+from nvmf.target.reservekeeper import encode, load
+from nvmf.target.state import state_folder
+from nvmf.target.subsystem import Subsystem
+
+NQN = "nqn.2014-08.org.example:killed"
+OTHER = bytes(range(2, 18))
+SYSTEM = {"posix", "_io", "_socket", "select"}
+
+Steps = Iterator[None]
+"""Each next() does a step, and comes back when it would be acknowledged."""
+
+
+# ---- what is done, and how it is read at a start ----
+
+
+def early() -> int:
+    """A clock that was set back."""
+    return 1000
+
+
+def count_generations(folder: Path) -> Steps:
+    """The discovery log changes more often than its counter's file is written."""
+    generation.RESERVE = 4
+    yield
+    counter = generation.Generation(folder, early)
+    for _ in range(12):
+        yield
+        counter.advance()
+
+
+def read_generation(folder: Path) -> int:
+    """Where the next run would count on."""
+    generation.RESERVE = 4
+    return generation.Generation(folder, early).value
+
+
+def reserve(folder: Path) -> Steps:
+    """Two hosts register and reserve a namespace, through power loss but at the very end."""
+    bench = Bench(subsystem=Subsystem(NQN, "SERIAL", allow_any_host=True, state=folder))
+    bench.add_namespace()
+    one, other = (bench.io(bench.admin(hostid=hostid)) for hostid in (HOSTID, OTHER))
+    lasting, volatile = PersistenceChange.SET, PersistenceChange.CLEAR
+    first, second = (1).to_bytes(8, "little"), (2).to_bytes(8, "little")
+    everything = (
+        (one, commands.reservation_register(1, RegisterAction.REGISTER, persistence=lasting),
+         bytes(8) + first),
+        (other, commands.reservation_register(1, RegisterAction.REGISTER), bytes(8) + second),
+        (one, commands.reservation_acquire(1, AcquireAction.ACQUIRE,
+                                           ReservationType.EXCLUSIVE_ACCESS), first + bytes(8)),
+        (other, commands.reservation_acquire(1, AcquireAction.PREEMPT,
+                                             ReservationType.WRITE_EXCLUSIVE), second + first),
+        (other, commands.reservation_release(1, ReleaseAction.RELEASE,
+                                             ReservationType.WRITE_EXCLUSIVE), second),
+        (other, commands.reservation_register(1, RegisterAction.REPLACE, persistence=volatile),
+         second + first),
+    )  # fmt: skip
+    for queue, sqe, data in everything:
+        yield
+        done = bench.do(queue, sqe, data)
+        assert done.status == 0, hex(done.status)
+
+
+def read_reservation(folder: Path) -> bytes | None:
+    """What the namespace would come back with."""
+    bench = Bench(subsystem=Subsystem(NQN, "SERIAL", state=folder))
+    uuid = bench.add_namespace().identity.uuid
+    found = load(folder / "reservations" / f"{uuid}.json")
+    assert bench.subsystem.reservations.get(1) is not None, "it is not refused"
+    return encode(found) if found is not None else None
+
+
+def live(folder: Path) -> Steps:
+    """A subsystem is served, its counters are written as they change, and it is shut down."""
+    now = 0.0
+    with asyncio.Runner() as runner:
+        keeper = HealthKeeper(folder, lambda: now)
+        namespace = Bench().add_namespace()
+        engine = namespace.engine
+        assert isinstance(engine, FakeNamespace)
+        yield
+        keeper.power_on(NQN)
+        keeper.subsystem(NQN).come(namespace.identity.uuid, engine, masked=False)
+        runner.run(keeper.save())
+        for _ in range(2):
+            yield
+            now += 7200
+            engine.stats = {name: count + 5 for name, count in engine.stats.items()} or {"reads": 1}
+            runner.run(keeper.save())
+        yield
+        keeper.end()
+        runner.run(keeper.close())
+
+
+def read_health(folder: Path) -> Any:
+    """What the log would count on from."""
+    one = HealthKeeper(folder, lambda: 0.0).subsystem(NQN)
+    return one.body()
+
+
+def configure(folder: Path) -> Steps:
+    """A configuration is saved (which is no state, but has to outlive a crash as much)."""
+    for number in range(2):
+        yield
+        save.write(folder / "target.toml", f"[target]\nreactors = {number + 1}\n" * 100)
+
+
+def read_configuration(folder: Path) -> str | None:
+    """The file."""
+    path = folder / "target.toml"
+    return path.read_text() if path.exists() else None
+
+
+SCENARIOS: dict[str, tuple[Callable[[Path], Steps], Callable[[Path], Any]]] = {
+    "generation": (count_generations, read_generation),
+    "reservations": (reserve, read_reservation),
+    "health": (live, read_health),
+    "configuration": (configure, read_configuration),
+}
+
+
+# ---- how it is killed ----
+
+
+class Killer:
+    """Kills this process at one of its calls into the system, before it or after."""
+
+    def __init__(self, number: int) -> None:
+        self.left = number
+
+    def __call__(self, frame: FrameType, event: str, function: Any) -> None:
+        if not event.startswith("c_"):
+            return
+        owner = getattr(function, "__self__", None)
+        module = getattr(function, "__module__", None) or type(owner).__module__
+        if module in SYSTEM:
+            self.left -= 1
+            if self.left == 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+
+def run_and_die(steps: Steps, number: int) -> tuple[bool, int]:
+    """Whether it was killed at that call, and how many steps it had acknowledged."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            os.close(reading)
+            killer = Killer(number)
+            threading.setprofile(killer)
+            sys.setprofile(killer)
+            next(steps)
+            while next(steps, "end") != "end":
+                os.write(writing, b".")
+            os.write(writing, b".")
+            status = 0
+        finally:
+            sys.setprofile(None)
+            os._exit(status)
+    os.close(writing)
+    _, status = os.waitpid(child, 0)
+    with open(reading, "rb") as pipe:
+        acknowledged = len(pipe.read())
+    assert status in (0, signal.SIGKILL), f"killed at {number}: status {status:#x}"
+    return status != 0, acknowledged
+
+
+def check(folder: Path, read: Callable[[Path], Any], states: list[Any], step: int) -> None:
+    """The state is the old one or the new one, and nothing else is there."""
+    state_folder(folder)
+    found = read(folder)
+    if isinstance(found, int):
+        assert found >= states[step], f"the counter is back at {found}"
+    else:
+        assert found in states[step : step + 2], f"after step {step}: {found}"
+    left = [path.name for path in folder.rglob("*") if path.is_file()]
+    assert not any(name.endswith(".new") or "damaged" in name for name in left), left
+
+
+def main(name: str, folder: Path) -> None:
+    """Every place of one scenario."""
+    logging.disable(logging.INFO)
+    scenario, read = SCENARIOS[name]
+
+    def fresh() -> Path:
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+        return folder
+
+    def copy_read() -> Any:
+        copy = folder.with_name("copy")
+        shutil.rmtree(copy, ignore_errors=True)
+        shutil.copytree(folder, copy)
+        return read(copy)
+
+    steps, states = scenario(fresh()), []
+    for _ in steps:
+        states.append(copy_read())
+    states.append(copy_read())
+    number, killed = 0, True
+    while killed:
+        number += 1
+        killed, acknowledged = run_and_die(scenario(fresh()), number)
+        check(folder, read, states, acknowledged)
+    print(number - 1)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], Path(sys.argv[2]))

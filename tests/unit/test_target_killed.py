@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The target is killed at every write of what outlives it: the state is the old one or the new."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).resolve().parent.parent
+HANG = 600
+"""Seconds."""
+
+
+@pytest.mark.parametrize("scenario", ["generation", "reservations", "health", "configuration"])
+def test_killed_at_every_call(scenario: str) -> None:
+    # In memory where there is a folder for it: the system calls are the same, and no disk waits.
+    memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+    with tempfile.TemporaryDirectory(dir=memory) as folder:
+        _kill(scenario, Path(folder) / "state")
+
+
+def _kill(scenario: str, folder: Path) -> None:
+    argv = [sys.executable, str(TESTS / "killed.py"), scenario, str(folder)]
+    # A child that dies has nothing to say about memory.
+    environment = {**os.environ, "PYTHONPATH": str(TESTS), "PYTHONWARNINGS": "ignore"}
+    done = subprocess.run(
+        argv, env=environment, capture_output=True, text=True, timeout=HANG, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) > 20, "it was killed at as many places"
