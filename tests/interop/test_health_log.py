@@ -55,6 +55,7 @@ def has_more(cqe: Cqe) -> bool:
 # ---- the error log ----
 
 
+@pytest.mark.feature("error-log")
 def test_what_the_engine_refused(serve: Serve) -> None:
     target = serve(config(reactors=2))
     with (
@@ -120,6 +121,7 @@ def units(log: SmartLog) -> tuple[int, ...]:
             log.host_read_commands)  # fmt: skip
 
 
+@pytest.mark.feature("smart", "smart-kept")
 def test_counters_outlive_the_target(serve: Serve, tmp_path: Path) -> None:
     text = with_state(tmp_path / "state")
     for run in (1, 2):
