@@ -27,6 +27,7 @@ from typing import Any
 from faketarget import HOSTID, Bench, FakeNamespace
 from nvmf.config import save
 from nvmf.spec import commands
+from nvmf.spec.features import WriteProtection
 from nvmf.spec.reservations import (
     AcquireAction,
     PersistenceChange,
@@ -36,6 +37,7 @@ from nvmf.spec.reservations import (
 )
 from nvmf.target import generation
 from nvmf.target.healthkeeper import HealthKeeper
+from nvmf.target.lasting import Lasting
 from nvmf.target.reservekeeper import encode, load
 from nvmf.target.state import state_folder
 from nvmf.target.subsystem import Subsystem
@@ -107,6 +109,23 @@ def read_reservation(folder: Path) -> bytes | None:
     return encode(found) if found is not None else None
 
 
+def protect(folder: Path) -> Steps:
+    """A namespace is write protected, and is not any more, and has blocks that are invalid."""
+    bench = Bench(subsystem=Subsystem(NQN, "SERIAL", state=folder))
+    bench.add_namespace()
+    protected, marked = Lasting(WriteProtection.PROTECTED), Lasting(invalid=((5, 2),))
+    for state in (protected, Lasting(), marked, protected):
+        yield
+        bench.subsystem.lasting.commit(1, state)
+
+
+def read_protection(folder: Path) -> Lasting:
+    """What the namespace would come back with."""
+    bench = Bench(subsystem=Subsystem(NQN, "SERIAL", state=folder))
+    bench.add_namespace()
+    return bench.subsystem.lasting.get(1)
+
+
 def live(folder: Path) -> Steps:
     """A subsystem is served, its counters are written as they change, and it is shut down."""
     now = 0.0
@@ -151,6 +170,7 @@ def read_configuration(folder: Path) -> str | None:
 SCENARIOS: dict[str, tuple[Callable[[Path], Steps], Callable[[Path], Any]]] = {
     "generation": (count_generations, read_generation),
     "reservations": (reserve, read_reservation),
+    "namespaces": (protect, read_protection),
     "health": (live, read_health),
     "configuration": (configure, read_configuration),
 }

@@ -12,11 +12,12 @@ from pathlib import Path
 import pytest
 
 TESTS = Path(__file__).resolve().parent.parent
+SCENARIOS = ("generation", "reservations", "namespaces", "health", "configuration")
 HANG = 600
 """Seconds."""
 
 
-@pytest.mark.parametrize("scenario", ["generation", "reservations", "health", "configuration"])
+@pytest.mark.parametrize("scenario", [*SCENARIOS])
 def test_killed_at_every_call(scenario: str) -> None:
     # In memory where there is a folder for it: the system calls are the same, and no disk waits.
     memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None

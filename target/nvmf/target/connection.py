@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from nvmf.auth.controller import STEP_TIMEOUT
+from nvmf.spec.opcodes import AdminOpcode
 from nvmf.spec.status import DNR, MORE, Status
 from nvmf.target.controller import Controller
 from nvmf.target.core import Core
@@ -101,7 +102,13 @@ class Dispatcher:
             connection: Connection | None = command.qpair.cookie
             if connection is not None and command in connection.outstanding:
                 connection.outstanding.discard(command)
-                complete(command, completion)
+                queue, failed = connection.queue, bool(completion.status)
+                # That an event request ends without an event is no error.
+                if queue.qid == 0 and request.sqe.opcode == AdminOpcode.ASYNC_EVENT_REQUEST:
+                    failed = False
+                if failed:
+                    controller.record_error(queue, request.sqe, completion.status)
+                complete(command, completion, more=failed)
 
     def flush_all(self) -> None:
         """The same for every controller, after a change that no command made."""
