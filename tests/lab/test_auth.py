@@ -21,7 +21,6 @@ from lab.running import Result
 from wire import dhchap
 from wire.served import Served
 
-EVERY_KERNEL = True
 PREFIX = "nqn.2014-08.org.nvmexpress:uuid:5f0c1c9e-0000-4000-8000-0000000001"
 KEY, CTRL_KEY = dhchap.key_text(b"h" * 32), dhchap.key_text(b"c" * 48, 2)
 OTHER = dhchap.key_text(b"x" * 32)
