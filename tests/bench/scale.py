@@ -170,9 +170,10 @@ def reloading(served: Served, namespaces: int) -> Callable[[], float]:
 
 def idle(served: Served) -> float:
     """Percent of a processor that the target takes while nobody asks anything of it."""
-    before = served.cpu_seconds
+    time.sleep(IDLE_SECONDS)  # until what was before has ended
+    before = processor(served)
     time.sleep(IDLE_SECONDS)
-    return (served.cpu_seconds - before) / IDLE_SECONDS * 100
+    return (processor(served) - before) / IDLE_SECONDS * 100
 
 
 def measure(folder: Path, namespaces: int, count: int) -> Iterator[Figure]:
@@ -184,12 +185,12 @@ def measure(folder: Path, namespaces: int, count: int) -> Iterator[Figure]:
         yield Figure("processor while idle, no host", idle(served), "%", 0)
         alone = served.resident_all
         yield Figure("memory, no host", alone / 2**20, "MiB")
-        cpu, began = served.cpu_seconds, time.monotonic()
+        cpu, began = processor(served), time.monotonic()
         with connected(served.port, count) as hosts:
             yield Figure(f"until {count} hosts are connected", time.monotonic() - began, "s")
             yield Figure(
                 "processor of the target for that, a host",
-                (served.cpu_seconds - cpu) / count * 1000,
+                (processor(served) - cpu) / count * 1000,
                 "ms",
             )
             more = (served.resident_all - alone) / count / 1024

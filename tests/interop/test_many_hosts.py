@@ -64,6 +64,15 @@ def run_all(hosts: list[NvmeHost]) -> list[str]:
     return errors
 
 
+def test_more_hosts_than_a_limit_for_select(serve: Serve) -> None:
+    """The soft limit of descriptors is raised as far as it may be."""
+    served = serve(wrapper=("prlimit", "--nofile=256:"))
+    limits = Path(f"/proc/{served.process.pid}/limits").read_text()
+    soft, hard = next(x for x in limits.splitlines() if x.startswith("Max open files")).split()[3:5]
+    assert soft == hard
+    assert soft != "256"
+
+
 def descriptors_kept(target: Served) -> int:
     """What a target keeps open once so many hosts have come and gone: completion queues."""
     hosts = [NvmeHost(target.address, SUBNQN).connect(QUEUES, depth=16) for _ in range(HOSTS)]
