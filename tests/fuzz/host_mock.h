@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A device that exists only in memory, for fuzzing the host's side of a queue: what is posted stays
+ * until the fuzzer, who plays the target, completes and answers it.
+ *
+ * Every promise that a host makes to a device is checked as it is used, and at the end nothing may be
+ * left of it (mock_nothing_left).
+ */
+#ifndef FUZZ_HOST_MOCK_H
+#define FUZZ_HOST_MOCK_H
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "host/internal.h"
+
+#define REQUIRE(cond)            \
+	do {                     \
+		if (!(cond))     \
+			abort(); \
+	} while (0)
+
+enum { MRS = 64, RING = 8192, EVENTS = 64 };
+
+/* A queue pair, with what was posted to it. */
+struct mock_qp {
+	struct ibv_qp qp;		/* first: what the host sees */
+	struct rdma_cm_id *id;
+	struct ibv_qp_init_attr init;
+	bool error;
+	struct ibv_recv_wr recv[RING];
+	struct ibv_sge recv_sge[RING];
+	unsigned recv_head, recv_tail;
+	uint64_t sent[RING];		/* wr_id of SENDs that are not complete yet */
+	unsigned sent_head, sent_tail;
+	unsigned unsignalled;
+	struct ibv_wc wc[RING];
+	unsigned wc_head, wc_tail;
+};
+
+struct mock_cq {
+	struct ibv_cq cq;		/* first */
+	struct mock_qp *qp;		/* whose completions it has */
+};
+
+struct mock_event {
+	struct rdma_cm_event event;	/* first */
+	uint8_t *data;
+};
+
+struct mock_channel {
+	struct rdma_event_channel channel;	/* first */
+	struct mock_event *events[EVENTS];
+	unsigned head, tail;
+};
+
+static struct mock {
+	struct ibv_context context;
+	struct ibv_device device;
+	struct ibv_mr *mrs[MRS];
+	struct mock_qp *qp;		/* the one that was made last */
+	unsigned give;			/* completions that poll_cq may still give */
+	unsigned objects;		/* made and not destroyed */
+	/* What the target does with a capsule, as it is sent. */
+	void (*capsule)(struct mock_qp *qp, const struct nvme_sqe *sqe);
+	/* And with a step of a connection: queues the event of it. */
+	void (*step)(struct rdma_cm_id *id, enum rdma_cm_event_type wanted);
+} mock;
+
+static struct ibv_mr *mock_mr(uint32_t key, uint64_t addr, uint64_t length)
+{
+	struct ibv_mr *mr = key - 1 < MRS ? mock.mrs[key - 1] : NULL;
+
+	REQUIRE(mr && addr >= (uintptr_t)mr->addr && length <= mr->length &&
+		addr - (uintptr_t)mr->addr <= mr->length - length);
+	return mr;
+}
+
+static void mock_wc(struct mock_qp *qp, uint64_t wr_id, enum ibv_wc_status status, uint32_t length)
+{
+	REQUIRE(qp->wc_head - qp->wc_tail < RING);
+	qp->wc[qp->wc_head++ % RING] = (struct ibv_wc){ .wr_id = wr_id, .status = status,
+							.byte_len = length };
+}
+
+/* So many of the SENDs that were posted first have left. */
+static void mock_complete(struct mock_qp *qp, unsigned count, enum ibv_wc_status status)
+{
+	for (; count && qp->sent_tail != qp->sent_head; count--)
+		mock_wc(qp, qp->sent[qp->sent_tail++ % RING], status, 0);
+}
+
+/* The queue pair goes into the error state: what is posted comes back. */
+static void mock_fail(struct mock_qp *qp)
+{
+	qp->error = true;
+	mock_complete(qp, RING, IBV_WC_WR_FLUSH_ERR);
+	for (; qp->recv_tail != qp->recv_head; qp->recv_tail++)
+		mock_wc(qp, qp->recv[qp->recv_tail % RING].wr_id, IBV_WC_WR_FLUSH_ERR, 0);
+}
+
+/* Bytes from the target, into the receive that was posted first; false where there is none. */
+static bool mock_message(struct mock_qp *qp, const void *bytes, uint32_t length)
+{
+	const unsigned i = qp->recv_tail % RING;
+
+	if (qp->error || qp->recv_tail == qp->recv_head)
+		return false;
+	qp->recv_tail++;
+	if (length > qp->recv_sge[i].length) {
+		mock_wc(qp, qp->recv[i].wr_id, IBV_WC_LOC_LEN_ERR, 0);
+		mock_fail(qp);
+		return true;
+	}
+	memcpy((void *)(uintptr_t)qp->recv_sge[i].addr, bytes, length);
+	mock_wc(qp, qp->recv[i].wr_id, IBV_WC_SUCCESS, length);
+	return true;
+}
+
+static int mock_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+{
+	struct mock_qp *qp = (struct mock_qp *)ibqp;
+
+	(void)bad;
+	for (; wr; wr = wr->next) {
+		struct nvme_sqe sqe;
+
+		REQUIRE(qp->sent_head - qp->sent_tail + qp->unsignalled < qp->init.cap.max_send_wr);
+		if (wr->opcode == IBV_WR_RDMA_WRITE) {	/* a nudge: it moves nothing */
+			REQUIRE(!wr->num_sge && !wr->send_flags);
+			qp->unsignalled++;
+			continue;
+		}
+		REQUIRE(wr->opcode == IBV_WR_SEND && wr->send_flags & IBV_SEND_SIGNALED &&
+			wr->num_sge >= 1 && wr->num_sge <= (int)qp->init.cap.max_send_sge);
+		for (int i = 0; i < wr->num_sge; i++)
+			mock_mr(wr->sg_list[i].lkey, wr->sg_list[i].addr, wr->sg_list[i].length);
+		REQUIRE(wr->sg_list->length == sizeof(sqe));
+		memcpy(&sqe, (void *)(uintptr_t)wr->sg_list->addr, sizeof(sqe));
+		qp->sent[qp->sent_head++ % RING] = wr->wr_id;
+		if (qp->error)
+			mock_complete(qp, 1, IBV_WC_WR_FLUSH_ERR);
+		else
+			mock.capsule(qp, &sqe);
+	}
+	return 0;
+}
+
+static int mock_post_recv(struct ibv_qp *ibqp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+{
+	struct mock_qp *qp = (struct mock_qp *)ibqp;
+
+	(void)bad;
+	for (; wr; wr = wr->next) {
+		const unsigned i = qp->recv_head++ % RING;
+
+		REQUIRE(qp->recv_head - qp->recv_tail <= qp->init.cap.max_recv_wr && wr->num_sge == 1);
+		mock_mr(wr->sg_list->lkey, wr->sg_list->addr, wr->sg_list->length);
+		qp->recv[i] = *wr;
+		qp->recv_sge[i] = *wr->sg_list;
+	}
+	if (qp->error)
+		mock_fail(qp);
+	return 0;
+}
+
+static int mock_poll_cq(struct ibv_cq *cq, int num, struct ibv_wc *wc)
+{
+	struct mock_qp *qp = ((struct mock_cq *)cq)->qp;
+	int n = 0;
+
+	for (; qp && n < num && mock.give && qp->wc_tail != qp->wc_head; n++, mock.give--)
+		wc[n] = qp->wc[qp->wc_tail++ % RING];
+	return n;
+}
+
+static int mock_notify(struct ibv_cq *cq, int solicited)
+{
+	(void)cq;
+	(void)solicited;
+	return 0;
+}
+
+/* ---- events of connections ---- */
+
+static void mock_event(struct rdma_cm_id *id, enum rdma_cm_event_type type, int status,
+		       const void *data, uint8_t length)
+{
+	struct mock_channel *channel = (struct mock_channel *)id->channel;
+	struct mock_event *e;
+
+	if (channel->head - channel->tail == EVENTS)
+		return;
+	e = calloc(1, sizeof(*e));
+	e->event = (struct rdma_cm_event){ .id = id, .event = type, .status = status };
+	if (length) {	/* exactly as long, so that reading behind it is seen */
+		e->data = malloc(length);
+		memcpy(e->data, data, length);
+		e->event.param.conn.private_data = e->data;
+		e->event.param.conn.private_data_len = length;
+	}
+	mock.objects++;
+	channel->events[channel->head++ % EVENTS] = e;
+	eventfd_write(channel->channel.fd, 1);
+}
+
+static int mock_get_cm_event(struct rdma_event_channel *from, struct rdma_cm_event **event)
+{
+	struct mock_channel *channel = (struct mock_channel *)from;
+	eventfd_t count;
+
+	if (channel->tail == channel->head) {
+		errno = EAGAIN;
+		return -1;
+	}
+	eventfd_read(from->fd, &count);
+	*event = &channel->events[channel->tail++ % EVENTS]->event;
+	return 0;
+}
+
+static int mock_ack_cm_event(struct rdma_cm_event *event)
+{
+	struct mock_event *e = (struct mock_event *)event;
+
+	free(e->data);
+	free(e);
+	mock.objects--;
+	return 0;
+}
+
+#include "host_mock_table.h"
+
+#endif

@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Invariant: whatever a target answers, and in whatever order sends, answers and the end of the
+ * connection are seen, each submitted command comes back exactly once, with the answer that was given
+ * to it; an answer that is nobody's ends the connection and says so; while it lives enough receives
+ * are posted for the commands that are out; and when it is over nothing is left.
+ *
+ * The input is a list of steps over a mock device (host_mock.h): commands of the host, answers and
+ * malformed messages of the target, completions, events, and what the polling thread does.
+ */
+#include "host_mock.h"
+
+enum { SIZE = 8, USERS = 64, DATA = 65536, IN_CAPSULE = 4096, RIGHT = 0x600d };
+
+struct run {
+	const uint8_t *p, *end;
+	struct host_queue *q;
+	bool out[USERS];		/* submitted, and not back */
+	struct { uint16_t cid; unsigned user; } asked[USERS];	/* seen by the target, in order */
+	unsigned asked_count;
+	uint16_t cids[USERS];		/* of each user's command */
+	bool abandoned;
+};
+
+static struct run *run;
+static uint8_t *data;
+
+static uint8_t take8(struct run *r)
+{
+	return r->p < r->end ? *r->p++ : 0;
+}
+
+/* The target sees a command: the user is in its dword 15. */
+static void seen(struct mock_qp *qp, const struct nvme_sqe *sqe)
+{
+	(void)qp;
+	/* what was answered under this CID is long over */
+	for (unsigned i = 0; i < run->asked_count; i++)
+		if (run->asked[i].cid == sqe->cid)
+			run->asked[i--] = run->asked[--run->asked_count];
+	REQUIRE(run->asked_count < USERS && sqe->cdw15 < USERS);
+	REQUIRE((sqe->flags & NVME_PSDT_MASK) == NVME_PSDT_SGL);
+	if (sqe->sgl.keyed.type == NVME_SGL_KEYED && nvme_sgl_keyed_length(&sqe->sgl)) {
+		uint32_t key;
+
+		memcpy(&key, sqe->sgl.keyed.key, sizeof(key));
+		mock_mr(key, sqe->sgl.addr, nvme_sgl_keyed_length(&sqe->sgl));
+	}
+	run->asked[run->asked_count].cid = sqe->cid;
+	run->asked[run->asked_count++].user = sqe->cdw15;
+}
+
+static void submit(struct run *r, const struct host_memory *memory, uint8_t how)
+{
+	struct nvme_sqe sqe = { .opc = take8(r), .flags = how };
+	struct host_data moving = { .addr = data, .length = take8(r) * 257u, .rkey = memory->rkey,
+				    .lkey = memory->lkey, .to_device = how & 1, .in_capsule = how & 2 };
+	const unsigned before = host_queue_outstanding(r->q);
+	unsigned user = 0;
+	int ret;
+
+	while (user < USERS && r->out[user])
+		user++;
+	REQUIRE(user < USERS);
+	sqe.cdw15 = user;
+	ret = host_queue_submit(r->q, &sqe, &moving, &r->out[user], how & 4);
+	if (ret < 0) {
+		REQUIRE(ret == -ENOTCONN ? r->q->lost : ret == -EAGAIN && before == SIZE - 1);
+		return;
+	}
+	REQUIRE(ret <= 0xffff && host_queue_outstanding(r->q) == before + 1);
+	r->cids[user] = (uint16_t)ret;
+	r->out[user] = true;
+}
+
+/* The answer to a command that the target has seen, as the input spoils it. */
+static void respond(struct run *r, uint8_t how)
+{
+	uint8_t bytes[32] = { 0 };
+	struct nvme_cqe cqe = { .sqhd = 1, .status = (uint16_t)(how & 4 ? take8(r) << 1 : 0) };
+	uint32_t length = sizeof(cqe);
+	unsigned which, user;
+
+	if (!r->asked_count || !mock.qp)
+		return;
+	which = take8(r) % r->asked_count;
+	user = r->asked[which].user;
+	cqe.cid = r->asked[which].cid;
+	cqe.dw0 = user;
+	cqe.dw1 = how & 1 ? 0xbad : RIGHT;
+	if (how & 1)
+		((uint8_t *)&cqe)[take8(r) & 15] ^= take8(r);
+	if (how & 2)
+		length = take8(r) & 31;
+	memcpy(bytes, &cqe, sizeof(cqe));
+	if (mock_message(mock.qp, bytes, length) && !(how & 11))	/* 8: the same again, later */
+		r->asked[which] = r->asked[--r->asked_count];
+}
+
+static void take_back(struct run *r, const struct host_completion *c)
+{
+	const bool *out = c->user;
+	const unsigned user = (unsigned)(out - r->out);
+
+	REQUIRE(user < USERS && r->out[user] && c->cqe.cid == r->cids[user]);
+	REQUIRE(c->cqe.dw1 != RIGHT || c->cqe.dw0 == user);
+	r->out[user] = false;
+}
+
+static void poll(struct run *r, unsigned completions, int max)
+{
+	struct host_completion found[USERS];
+	int n;
+
+	mock.give = completions;
+	n = host_queue_poll(r->q, found, max);
+	REQUIRE(n <= max && (n >= 0 || (n == -ENOTCONN && r->q->lost)));
+	for (int i = 0; i < n; i++)
+		take_back(r, &found[i]);
+	if (r->q->lost)
+		REQUIRE(*host_queue_reason(r->q));
+}
+
+static void abandon(struct run *r)
+{
+	void *users[3];
+	int n;
+
+	do {
+		n = host_queue_abandon(r->q, users, 3);
+		for (int i = 0; i < n; i++) {
+			bool *out = users[i];
+
+			REQUIRE(*out);
+			*out = false;
+		}
+	} while (n == 3);
+	REQUIRE(!host_queue_outstanding(r->q));
+	r->abandoned = true;
+}
+
+static void event(struct run *r, uint8_t how)
+{
+	mock_event(r->q->id, (enum rdma_cm_event_type)(how & 15), -(int)take8(r), NULL, 0);
+	if (how & 16)
+		mock_fail(mock.qp);
+}
+
+static void step(struct run *r, const struct host_memory *memory)
+{
+	const uint8_t op = take8(r);
+
+	switch (op & 7) {
+	case 0:
+	case 1:
+		submit(r, memory, op >> 3);
+		break;
+	case 2:
+		mock_complete(mock.qp, op >> 3, op & 128 ? IBV_WC_RETRY_EXC_ERR : IBV_WC_SUCCESS);
+		if (op & 128)
+			mock_fail(mock.qp);
+		break;
+	case 3:
+		respond(r, op & 8 ? op >> 4 : op >> 4 & 12);
+		break;
+	case 4:
+	case 5:
+		poll(r, op >> 3, 1 + (op >> 5));
+		break;
+	case 6:
+		event(r, op >> 3);
+		break;
+	default:
+		if (op & 8)
+			host_queue_drain(r->q);
+		else if (op & 16)
+			host_queue_nudge(r->q);
+		else if (op & 32)
+			mock_fail(mock.qp);
+		else if (r->q->lost && !r->abandoned && op & 64)
+			poll(r, RING, USERS), abandon(r);
+		else
+			host_queue_flush(r->q);
+		break;
+	}
+}
+
+/* With the connection up, all that is out is answered and comes back. */
+static void settle(struct run *r)
+{
+	mock_event(r->q->id, RDMA_CM_EVENT_CONNECT_REQUEST, 0, NULL, 0);	/* it concerns nobody */
+	for (unsigned i = 0; i < 4 && !r->q->lost; i++) {
+		host_queue_flush(r->q);
+		mock_complete(mock.qp, RING, IBV_WC_SUCCESS);
+		poll(r, RING, USERS);
+	}
+	for (unsigned user = 0; user < USERS; user++) {
+		const struct nvme_cqe cqe = { .cid = r->cids[user], .dw0 = user };
+
+		if (!r->q->lost && r->out[user])
+			REQUIRE(mock_message(mock.qp, &cqe, sizeof(cqe)) || mock.qp->error);
+		poll(r, RING, USERS);
+	}
+	if (!r->q->lost) {
+		REQUIRE(!host_queue_outstanding(r->q));
+		REQUIRE(mock.qp->recv_head - mock.qp->recv_tail >= SIZE - 1u);
+	}
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size);
+int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size)
+{
+	const struct host_queue_options options = {
+		.traddr = "192.0.2.1", .trsvcid = "4420", .qid = 1, .size = SIZE,
+		.in_capsule = IN_CAPSULE,
+	};
+	struct run r = { .p = input, .end = input + size };
+	struct host_device *device;
+	struct host_memory *memory;
+	struct host_error error = { 0 };
+
+	run = &r;
+	mock.capsule = seen;
+	if (!data)
+		data = malloc(DATA);
+	device = host_device_get(&mock_verbs, error.text, sizeof(error.text));
+	r.q = host_queue_new(device, &options, &error);
+	REQUIRE(device && r.q);
+	r.q->channel = mock_event_channel();
+	mock_create_id(r.q->channel, &r.q->id, r.q, RDMA_PS_TCP);
+	REQUIRE(!host_queue_build(r.q, take8(&r) & 1, &error));
+	memory = host_memory_register(device, data, DATA, error.text, sizeof(error.text));
+	REQUIRE(memory);
+	while (r.p < r.end && r.asked_count < USERS - SIZE)
+		step(&r, memory);
+	settle(&r);
+	if (r.q->lost) {
+		for (unsigned i = 0; i < 64; i++)
+			poll(&r, RING, USERS);
+		abandon(&r);
+	}
+	for (unsigned user = 0; user < USERS; user++)
+		REQUIRE(!r.out[user]);
+	host_queue_destroy(r.q);
+	host_memory_free(memory);
+	host_device_put(device);
+	mock_nothing_left();
+	return 0;
+}
