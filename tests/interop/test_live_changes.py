@@ -252,7 +252,7 @@ async def test_reload_by_difference(served: Served) -> None:
         await seen(one, 1)
         await seen(two, 1, 2)
         rewrite(served, f"[target]\nreactors = 2\n{config()}")
-        await hang_up(served, "[target] is different and is only read at start")
+        await hang_up(served, "[target] is different and is only read at start (reactors)")
         await seen(two, 1)
         (tree,) = [s for s in run(served, "ls")["subsystems"] if s["nqn"] == A]
         assert len(tree["controllers"]) == 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -135,12 +136,25 @@ def browse(served: Served, *args: str) -> list[dict[str, str]]:
     return found
 
 
+def reload(served: Served, text: str) -> None:
+    """Another configuration, read again."""
+    done = served.log.count("was read again: 1 announcement (mDNS) changed")
+    (served.folder / "target.toml").write_text(text)
+    served.process.send_signal(signal.SIGHUP)
+    end = time.monotonic() + 120
+    while served.log.count("was read again: 1 announcement (mDNS) changed") == done:
+        assert time.monotonic() < end, served.log
+        time.sleep(0.05)
+
+
 @pytest.mark.feature("mdns")
 def test_announced_and_found(network: list[str], tmp_path: Path) -> None:
-    text = f'[mdns]\nenabled = true\nname = "lab"\n[target]\ndiscovery_nqn = "{NQN}"\n'
+    """Not at first; then the configuration says so, and then it does not any more."""
+    text = f'[mdns]\nenabled = false\nname = "lab"\n[target]\ndiscovery_nqn = "{NQN}"\n'
     text += config(RAM) + f'[[port]]\ntraddr = "{ADDRESS}"\ntrsvcid = 4421\ndevice = "iwarp"\n'
     served = Served(tmp_path, text, wrapper=network).wait_ready()
     try:
+        reload(served, text := text.replace("enabled = false", "enabled = true"))
         end = time.monotonic() + 120
         found = browse(served, "--wait", "2")
         while not found and time.monotonic() < end:  # announcing takes a second, or more
@@ -155,6 +169,8 @@ def test_announced_and_found(network: list[str], tmp_path: Path) -> None:
             }
         ], served.log
         assert "port 127.0.0.1 is for this machine alone: not announced" in served.log
+        reload(served, text.replace("enabled = true", "enabled = false"))
+        assert browse(served, "--wait", "2") == []
     finally:
         assert served.end() == 0
     served.check_log()

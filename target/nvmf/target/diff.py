@@ -14,12 +14,13 @@ from nvmf.config.models import (
     ReferralConfig,
     SubsystemConfig,
 )
+from nvmf.config.services import MdnsConfig
 
 SUBSYSTEM_LIVE = {"nqn", "namespaces", "allow_any_host", "hosts", "host_tables"}
 """Keys of a subsystem that change while its hosts are connected; others make it another one."""
 NAMESPACE_LIVE = {"nsid", "size", "hosts", "ana_group", "limits", "hotplug"}
 """Keys of a namespace that change while it is in use; others put another in its place."""
-AT_START = ("target", "iwarp", "mdns", "rpc", "metrics")
+AT_START = ("target", "iwarp", "rpc", "metrics")
 """Tables that are read when a target starts."""
 
 
@@ -61,10 +62,13 @@ class Difference:
     changed: list[SubsystemChange] = field(default_factory=list)
     referrals: tuple[ReferralConfig, ...] | None = None
     """All there are to be; None: they stay as they are."""
+    mdns: MdnsConfig | None = None
+    """How the target is announced from now on; None: as before."""
 
     def __bool__(self) -> bool:
         ports = (self.ports_removed, self.ports_added, self.ports_changed)
-        return any((*ports, self.removed, self.added, self.changed)) or self.referrals is not None
+        tables = (self.referrals, self.mdns)
+        return any((*ports, self.removed, self.added, self.changed)) or tables != (None, None)
 
     def sentence(self) -> str:
         """For logs: how much of what."""
@@ -74,6 +78,7 @@ class Difference:
             (len(self.ports_removed), "port removed", "ports removed"),
             (len(self.ports_changed), "port with other ANA states", "ports with other ANA states"),
             (int(self.referrals is not None), "list of referrals changed", ""),
+            (int(self.mdns is not None), "announcement (mDNS) changed", ""),
             (len(self.added), "subsystem added", "subsystems added"),
             (len(self.removed), "subsystem removed", "subsystems removed"),
             (sum(c.rebuilt for c in spaces), "subsystem made anew", "subsystems made anew"),
@@ -105,6 +110,7 @@ def compare(old: Config, new: Config, follow: Iterable[tuple[str, int]] = ()) ->
     found = Difference()
     _ports(found, old.ports, new.ports)
     found.referrals = new.referrals if old.referrals != new.referrals else None
+    found.mdns = new.mdns if old.mdns != new.mdns else None
     before = {s.nqn: s for s in old.subsystems}
     after = {s.nqn: s for s in new.subsystems}
     found.removed = [s for nqn, s in before.items() if nqn not in after]
@@ -121,12 +127,17 @@ def compare(old: Config, new: Config, follow: Iterable[tuple[str, int]] = ()) ->
 
 
 def fixed(old: Config, new: Config) -> list[str]:
-    """A sentence for each table that is different, and is only read at start."""
-    return [
-        f"[{name}] is different and is only read at start: restart the target for it"
-        for name in AT_START
-        if getattr(old, name) != getattr(new, name)
-    ]
+    """A sentence for each table that is different, and is only read at start: it names the keys."""
+    found = []
+    for name in AT_START:
+        was, now = getattr(old, name), getattr(new, name)
+        if was != now:
+            keys = [key for key in type(was).model_fields if getattr(was, key) != getattr(now, key)]
+            found.append(
+                f"[{name}] is different and is only read at start ({', '.join(keys)}): restart the "
+                "target for it"
+            )
+    return found
 
 
 def _ports(found: Difference, old: tuple[PortConfig, ...], new: tuple[PortConfig, ...]) -> None:

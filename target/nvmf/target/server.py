@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from nvmf.config.models import Config
 from nvmf.spec.nqn import DISCOVERY_NQN
+from nvmf.target.announcing import Announcing
 from nvmf.target.apply import Change
 from nvmf.target.connection import Connection, Dispatcher
 from nvmf.target.connections import Connections
@@ -34,8 +35,6 @@ from nvmf.target.storage import Storage
 from nvmf.target.stores import ServerError
 
 if TYPE_CHECKING:
-    from nvmf.spec.dnssd import Protocol
-    from nvmf.target.mdns import Announcer
     from nvmf.target.metrics.http import MetricsServer
 
 __all__ = ["Listening", "Server"]
@@ -82,7 +81,7 @@ class Server:
         self._target: Any = None
         self._state: Path | None = None
         self.health = HealthKeeper()
-        self._announcer: Announcer | None = None
+        self._announcing = Announcing(self.core.discovery.nqn, self._transports)
         self.metrics: MetricsServer | None = None
         """Where it is scraped."""
         self._stopping = False
@@ -156,8 +155,6 @@ class Server:
         )
         self._ports = Ports(self._engine, self.core, self._event, self._announce)
         loop.add_reader(self._target.fileno(), self._upcalls)
-        if self.config.mdns.enabled:
-            self._announcer = self._make_announcer()
         async with self._changing:
             await self._serve(self.config)
         if self.config.metrics.enabled:
@@ -289,21 +286,17 @@ class Server:
         )
         try:
             await change.run()
+            if difference.mdns is not None:
+                await self._announcing.configure(difference.mdns)
         finally:  # what was undone may have been seen by hosts, too
             self._dispatcher.flush_all()
-            if self._announcer is not None:
-                self._announcer.follow(self.core.ports)
+            self._announcing.follow(self.core.ports)
         self.health.stir()
         if difference.removed:
             await self.health.save()
 
-    def _make_announcer(self) -> Announcer:
-        from nvmf.target.mdns import Announcer, system_protocol
-
-        def system() -> Protocol | None:
-            return system_protocol(d["transport"] for d in self._engine.list_devices("system"))
-
-        return Announcer(self.config.mdns.name, self.core.discovery.nqn, system)
+    def _transports(self) -> list[str]:
+        return [device["transport"] for device in self._engine.list_devices("system")]
 
     async def stop(self) -> None:
         """Disconnect every host and close everything; bounded, 3 s where no thread is stuck."""
@@ -318,7 +311,7 @@ class Server:
             await self.metrics.close()
         self._ports.stop_listening()
         self._connections.stopping = True
-        goodbye = asyncio.create_task(self._announcer.close()) if self._announcer else None
+        goodbye = asyncio.create_task(self._announcing.close())
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_CHANGE_TIMEOUT), self._changing:
                 pass
@@ -331,8 +324,7 @@ class Server:
         self._dispatcher.flush_all()
         if self.storage.retiring:
             await self._wait(self.storage.idle, _RETIRE_TIMEOUT, "namespaces")
-        if goodbye is not None:
-            await goodbye
+        await goodbye
         await self._close()
 
     async def _wait(self, event: asyncio.Event, seconds: float, what: str) -> None:
