@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """How processes share the tests of a run (pytest-xdist), and what is told of them at its end.
 
-The tests of a guest's kernel go to one process, in their order: it boots that guest once.
+The tests of a guest's kernel go to one process, in their order: it boots that guest once.  Those
+that take their time, on one kernel, go together too: whoever has done with the other's takes them.
 """
 
 from __future__ import annotations
@@ -13,13 +14,13 @@ from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
 FIRST_ATTEMPT = "what the first attempt came to"
 """A property of the report of a test that was run once more (lab/conftest.py)."""
-_KERNEL = re.compile(r"tests/lab/.*[\[-](\d+\.\d+)[\]-]")
+_KERNEL = re.compile(r"tests/lab/(test_over_time)?.*[\[-](\d+\.\d+)[\]-]")
 
 
 def group(test: str) -> str:
-    """What goes to one process as a whole: the tests of a kernel, or one of another kind."""
+    """What goes to one process as a whole: tests of a kernel, or one of another kind."""
     found = _KERNEL.match(test)
-    return f"kernel {found[1]}" if found else test
+    return f"kernel {found[2]} {found[1] or ''}" if found else test
 
 
 class _Scheduling(LoadScopeScheduling):  # type: ignore[misc]

@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""How processes share tests: a kernel's guest is booted by one of them."""
+
+from __future__ import annotations
+
+from sharing import group
+
+
+def test_a_kernel_goes_to_one_process() -> None:
+    row = "tests/lab/test_kernel_host.py::test_verify[ours-kernel-rxe-{}-2]"
+    assert group(row.format("6.12")) == group("tests/lab/test_admin.py::test_follow[6.12]")
+    assert group(row.format("6.12")) != group(row.format("6.1"))
+
+
+def test_what_takes_its_time_goes_together() -> None:
+    killed = group("tests/lab/test_over_time.py::test_target_killed[6.12]")
+    assert killed == group("tests/lab/test_over_time_power.py::test_host_killed[6.12]")
+    assert killed != group("tests/lab/test_admin.py::test_follow[6.12]")
+
+
+def test_others_go_where_there_is_room() -> None:
+    one = "tests/unit/test_key.py::test_size[6.12]"
+    assert group(one) == one
