@@ -184,7 +184,9 @@ class FakeEngine:
             def device_gone(self, name: str) -> None:
                 engine.gone.append(name)
 
-            def fence(self, qpairs: Any, nsid: int = 0, cookie: Any = None) -> None:
+            def fence(
+                self, qpairs: Any, nsid: int = 0, cookie: Any = None, *, abort: int = 0
+            ) -> None:
                 self.put(Fenced(cookie))
 
         class Store:

@@ -87,9 +87,17 @@ def test_controller_has_them_and_takes_them_along() -> None:
     bench.subsystem.when_ended([controller], 1, lambda: called.append("at once"))
     assert called == ["at once"]
     asked: list[Any] = []
-    bench.subsystem.fence = lambda qpairs, nsid, then: asked.append((qpairs, nsid, then))
+
+    def fence(qpairs: list[Any], nsid: int, then: Any, /, *, abort: int = 0) -> None:
+        asked.append((qpairs, nsid, then, abort))
+
+    bench.subsystem.fence = fence
     bench.subsystem.when_ended([controller], 1, called.clear)
-    assert asked == [([io.handle], 1, called.clear)]
+    bench.subsystem.when_ended([controller], 1, called.clear, Status.ABORTED_PREEMPT)
+    assert asked == [
+        ([io.handle], 1, called.clear, 0),
+        ([io.handle], 1, called.clear, 0x01B),
+    ]
     bench.core.closed(admin)
     assert made.closed
 

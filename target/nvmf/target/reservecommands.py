@@ -82,8 +82,8 @@ def register(controller: Controller, request: Request) -> Completion:
 def acquire(controller: Controller, request: Request) -> Completion | None:
     """Reservation Acquire.
 
-    Preempt and Abort completes when no command of the hosts that lost their registration is under
-    way any more.
+    Preempt and Abort takes back the commands, of the hosts that lost their registration, of which
+    nothing was done yet, and completes when none of the others is under way any more.
     """
     now = _place(controller, request)
     dw10 = AcquireDw10.decode(request.sqe.cdw10)
@@ -115,7 +115,7 @@ def _abort(controller: Controller, request: Request, outcome: Outcome) -> Comple
         for queue in [] if ended else [q for one in losers for q in one.io_queues.values()]:
             queue.handle.disconnect()
 
-    subsystem.when_ended(losers, request.sqe.nsid, end)
+    subsystem.when_ended(losers, request.sqe.nsid, end, Status.ABORTED_PREEMPT)
     if subsystem.call_later is not None and not ended:
         subsystem.call_later(ABORT_TIMEOUT, evict)
     return None

@@ -11,9 +11,10 @@ import hashlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from nvmf.auth import HostKeys
+from nvmf.spec.status import Status
 from nvmf.target.ana import Ana
 from nvmf.target.gates import EngineGates, NoGates
 from nvmf.target.health import SubsystemHealth
@@ -28,6 +29,14 @@ if TYPE_CHECKING:
 def serial_of(nqn: str) -> str:
     """A serial number that stays the same for the same NQN."""
     return hashlib.sha256(nqn.encode()).hexdigest()[:16].upper()
+
+
+class Fence(Protocol):
+    """nvmf.engine.Target.fence, whose cookie is called."""
+
+    def __call__(
+        self, qpairs: list[Any], nsid: int, then: Callable[[], None], /, *, abort: int = 0
+    ) -> None: ...
 
 
 Mask: TypeAlias = "frozenset[str] | None"
@@ -86,8 +95,8 @@ class Subsystem:
     """Whether it is the discovery subsystem."""
     make_gates: Callable[[], EngineGates] = NoGates
     """Gates for the I/O queues of a controller (nvmf.engine.Gates)."""
-    fence: Callable[[list[Any], int, Callable[[], None]], None] | None = None
-    """nvmf.engine.Target.fence, whose cookie is called."""
+    fence: Fence | None = None
+    """None: commands end at once."""
     call_later: Callable[[float, Callable[[], None]], object] | None = None
     """asyncio's, in seconds."""
     flush: Flush = lambda _, then: then(None)
@@ -150,17 +159,22 @@ class Subsystem:
         return namespace
 
     def when_ended(
-        self, controllers: Iterable[Controller], nsid: int, then: Callable[[], None]
+        self,
+        controllers: Iterable[Controller],
+        nsid: int,
+        then: Callable[[], None],
+        abort: Status = Status.SUCCESS,
     ) -> None:
         """Call then, later, once the I/O commands have ended that these controllers have begun.
 
         To be asked after a gate was set, about the namespace of that gate (0: about all): commands
-        that begin later meet the gate.  A host that does not move its data can hold this up until
-        it is disconnected.
+        that begin later meet the gate.  Where abort is a status, those of which nothing was done
+        yet are not waited for but end with it.  A host that does not move its data can hold this
+        up until it is disconnected.
         """
         qpairs = [q.handle for one in controllers for q in one.io_queues.values()]
         if self.fence is not None:
-            self.fence(qpairs, nsid, then)
+            self.fence(qpairs, nsid, then, abort=abort)
         else:
             then()
 
