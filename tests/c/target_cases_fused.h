@@ -250,6 +250,45 @@ static void case_fused_stalls(struct queue *q)
 	CHECK(!run_io(q, 1, NVME_OPC_WRITE, 33, 1, FUSED_AT), "and after it has gone");
 }
 
+/* A first that was taken back before its second came, which then fails with it. */
+static void case_fused_aborted(struct queue *q)
+{
+	struct fused_pair p = pair_new(q, 9, FUSED_AT, FUSED_AT);
+	struct target_qpair_stats stats;
+
+	queue_send(q, &p.first, NULL, 0);
+	CHECK(LAB_UNTIL((target_qpair_stats(q->qp, &stats), stats.outstanding == 1)),
+	      "a first has come");
+	CHECK(run_abort(q->qp, p.first.cid) && queue_wait(q, p.first.cid) == NVME_ABORTED_BY_REQUEST,
+	      "a first that stands alone is taken back");
+	CHECK(queue_run(q, &p.second, NULL, 0) == FUSED_FAILED, "and its second fails");
+	CHECK(queue_run(q, &p.second, NULL, 0) == FUSED_MISSING, "once");
+}
+
+/* A first that nothing follows, on a target that does not wait long for it. */
+static void test_fused_alone(void)
+{
+	struct target_options options = { .reactors = 1, .spin_us = 50, .fused_wait_ms = 1 };
+	struct store_options ram = { .kind = "ram", .size = 32 << 20, .block_size = 512 };
+	struct store *store;
+	struct fused_pair p;
+	struct queue *q;
+
+	lab_start(&options);
+	lab_namespace(1, &ram, &store);
+	q = queue_new(1, 32, 4096);
+	CHECK(queue_dial(q) && !queue_connect_command(q), "a queue");
+	p = pair_new(q, 9, FUSED_AT, FUSED_AT);
+	for (unsigned i = 0; i < 2; i++) {
+		CHECK(queue_run(q, &p.first, NULL, 0) == FUSED_MISSING, "a first that stands alone");
+		CHECK(queue_run(q, &p.second, NULL, 0) == FUSED_MISSING, "its second comes too late");
+	}
+	p.first.cid++;
+	queue_send(q, &p.first, NULL, 0);
+	lab_stop();
+	store_close(store);
+}
+
 static void test_fused(void)
 {
 	struct target_options options = { .reactors = 2, .spin_us = 50, .buffer_size = 16384,
@@ -271,6 +310,7 @@ static void test_fused(void)
 	case_fused(qs[1], 1, "ram, from the other reactor");
 	case_fused(qs[0], 2, "file");
 	case_fused_refused(qs[0]);
+	case_fused_aborted(qs[0]);
 	for (uint32_t nsid = 1; nsid <= 2; nsid++) {
 		const char *name = nsid == 1 ? "ram" : "file";
 
@@ -282,6 +322,7 @@ static void test_fused(void)
 	lab_stop();
 	for (unsigned i = 0; i < 2; i++)
 		store_close(stores[i]);
+	test_fused_alone();
 }
 
 #endif

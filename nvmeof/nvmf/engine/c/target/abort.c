@@ -2,8 +2,9 @@
 /*
  * Abort: commands that are taken back before anything of them was done.
  *
- * What can be: a command that waits for its namespace's limits, for a buffer or for an RDMA READ to fetch its data with,
- * one whose RDMA READs are in line and not posted, one whose store operation is in line behind others.
+ * What can be: a command that waits for its namespace's limits, for a buffer or for an RDMA READ to
+ * fetch its data with, one whose RDMA READs are in line and not posted, one whose store operation is
+ * in line behind others, the first of a fused pair before its second has come.
  * What cannot: a command that a store has, or whose data is on its way, which soon ends by itself,
  * and one that no request was free for.  Reactor's thread, but for the calls of target.h.
  */
@@ -46,6 +47,8 @@ bool request_cancel(struct target_request *req, uint16_t status)
 		limits_cancel(req, status);
 		return true;
 	}
+	if (fused_cancel(req, status))
+		return true;
 	if (req->mode == TRANSFER_FETCH || req->mode == TRANSFER_PUSH || req->mode == TRANSFER_FUSED)
 		return false;
 	if (req->mode != TRANSFER_NONE && req->moved)

@@ -133,9 +133,16 @@ void gates_free_all(struct target *target);
 void fences_free_all(struct target *target);
 void fence_leave(struct target_request *req);
 
-/* ---- fused.c ---- */
+/* ---- fused_capsule.c ---- */
 bool fused_capsule(struct target_request *req, const struct nvme_sqe *sqe, uint16_t *status);
 void fused_missing(struct target_qpair *qp);
+void fused_wait_no_more(struct target_qpair *qp);
+void fused_serve(struct reactor *reactor);	/* while reactor->halves has any */
+bool fused_cancel(struct target_request *req, uint16_t status);
+
+/* ---- fused.c ---- */
+void fused_begin(struct target_request *compare, struct target_request *write,
+		 const struct nvme_sqe *sqe);
 void fused_arrived(struct target_request *req, const uint8_t *data);
 void fused_gone(struct target_request *req);
 /* Every store operation that changes blocks begins and ends here. */

@@ -320,7 +320,7 @@ static void fetch(struct target_request *req, struct fused *f)
 		transfer_start(req, TRANSFER_FUSED, req->length);
 }
 
-static void pair(struct target_request *compare, struct target_request *write,
+void fused_begin(struct target_request *compare, struct target_request *write,
 		 const struct nvme_sqe *sqe)
 {
 	uint16_t status = io_check_fused(compare, &compare->sqe, true);
@@ -348,74 +348,4 @@ static void pair(struct target_request *compare, struct target_request *write,
 	}
 	fetch(compare, f);
 	fetch(write, f);
-}
-
-/* ---- what comes in ---- */
-
-/* The first of a pair, which stands alone: the second did not follow, or the connection ends. */
-void fused_missing(struct target_qpair *qp)
-{
-	struct target_request *first = qp->fused_first;
-
-	qp->fused_first = NULL;
-	if (!first)
-		return;
-	if (qp->dead)
-		request_free(first);
-	else
-		request_respond(first, NVME_ABORTED_MISSING_FUSED | NVME_DNR);
-}
-
-static uint16_t begin(struct target_request *req, const struct nvme_sqe *sqe, uint16_t status)
-{
-	struct target_qpair *qp = req->qp;
-
-	if (!status && sqe->opc != NVME_OPC_COMPARE)
-		status = NVME_INVALID_FIELD | NVME_DNR;
-	qp->fused_expected = true;
-	if (status)
-		return status;
-	req->sqe = *sqe;
-	qp->fused_first = req;
-	return NVME_SUCCESS;
-}
-
-/*
- * A command with FUSE, or the one behind the first of a pair; status: what was wrong with it by itself.
- * Whether it is taken care of, else it goes on with status.
- */
-bool fused_capsule(struct target_request *req, const struct nvme_sqe *sqe, uint16_t *status)
-{
-	struct target_qpair *qp = req->qp;
-	struct target_request *first = qp->fused_first;
-	unsigned fuse = sqe->flags & NVME_FUSE_MASK;
-	bool failed = qp->fused_expected && !first;
-
-	qp->fused_expected = false;
-	if (fuse != NVME_FUSE_SECOND)
-		fused_missing(qp);
-	if (!fuse)
-		return false;
-	if (!*status && (sqe->opc == NVME_OPC_FABRICS || !atomic_load(&qp->table) ||
-			 fuse == NVME_FUSE_MASK))
-		*status = NVME_INVALID_FIELD | NVME_DNR;
-	if (!*status && !atomic_load(&qp->enabled))
-		*status = NVME_COMMAND_SEQUENCE_ERROR | NVME_DNR;
-	if (fuse == NVME_FUSE_FIRST) {
-		*status = begin(req, sqe, *status);
-		return !*status;
-	}
-	if (!*status && sqe->opc != NVME_OPC_WRITE)
-		*status = NVME_INVALID_FIELD | NVME_DNR;
-	qp->fused_first = NULL;
-	if (first && *status) {
-		request_respond(first, NVME_ABORTED_FAILED_FUSED);
-	} else if (first) {
-		pair(first, req, sqe);
-		return true;
-	} else if (!*status) {
-		*status = failed ? NVME_ABORTED_FAILED_FUSED
-				 : NVME_ABORTED_MISSING_FUSED | NVME_DNR;
-	}
-	return false;
 }

@@ -141,6 +141,7 @@ struct reactor {
 	struct store_ring *ring;
 	struct target_qpair *marked;	/* with something to post or to end */
 	struct fifo limited;		/* ns_local: namespaces with commands over a limit */
+	struct fifo halves;		/* queue pairs with the first of a fused pair */
 	struct fifo lingering;		/* queue pairs whose last responses are on their way */
 	uint64_t spin_ns;
 	uint64_t now;			/* ns, of this half of the turn; 0: nobody has asked */
@@ -297,6 +298,9 @@ struct target_qpair {
 	struct target_qpair *mark_next;
 	struct fifo_link pool_link;
 	struct target_request *fused_first;	/* of that pair; NULL where it was refused */
+	struct fifo_link fused_link;	/* in reactor->halves, if fused_listed */
+	uint64_t fused_until;		/* ns: how long it waits */
+	bool fused_listed;
 	uint32_t upcall_bytes;		/* of data fetched for the control thread */
 	struct chunk own;
 

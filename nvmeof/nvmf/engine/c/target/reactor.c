@@ -17,7 +17,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-enum { STORE_DEPTH = 256, EVENTS = 32, LINGER_CHECK_MS = 5, LIMITS_CHECK_MS = 1, PRESS_CHECK_MS = 250 };
+enum { STORE_DEPTH = 256, EVENTS = 32, LINGER_CHECK_MS = 5, LIMITS_CHECK_MS = 1, SLOW_CHECK_MS = 250 };
 
 /* ---- mailbox ---- */
 
@@ -94,6 +94,8 @@ bool reactor_poll(struct reactor *r)
 		pool_press(r);
 	if (r->limited.head)
 		limits_serve(r);
+	if (r->halves.head)
+		fused_serve(r);
 	if (r->lingering.head)
 		qpair_linger(r);
 	flush(r);
@@ -137,7 +139,7 @@ static int wait_ms(const struct reactor *r)
 		return LIMITS_CHECK_MS;
 	if (r->lingering.head)
 		return LINGER_CHECK_MS;
-	return r->pool.line.head ? PRESS_CHECK_MS : -1;
+	return r->pool.line.head || r->halves.head ? SLOW_CHECK_MS : -1;
 }
 
 static bool sleep_now(struct reactor *r)
@@ -267,6 +269,7 @@ struct reactor *reactor_create(struct target *target, unsigned index, char *err,
 	r->index = index;
 	r->cpu = o->cpus ? o->cpus[index] : -1;
 	r->spin_ns = o->spin_us * 1000ull;
+	fifo_init(&r->halves);
 	fifo_init(&r->lingering);
 	fifo_init(&r->limited);
 	r->epoll_fd = epoll_create1(EPOLL_CLOEXEC);

@@ -89,6 +89,8 @@ static int check_options(struct target_options *o, char *err, size_t len)
 {
 	const char *why = NULL;
 
+	if (!o->fused_wait_ms)
+		o->fused_wait_ms = 10000;
 	if (!o->buffer_size)
 		o->buffer_size = 131072;
 	if (!o->buffers)

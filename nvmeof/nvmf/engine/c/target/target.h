@@ -31,6 +31,7 @@ struct target_options {
 	uint32_t spin_us;		/* how long a reactor polls after its last work: 100 */
 	uint32_t buffer_size;		/* bytes, a power of two from 4096: 131072 */
 	uint32_t buffers;		/* per reactor: 128 */
+	uint32_t fused_wait_ms;		/* for the second of a fused pair: 10000 */
 	uint32_t cq_entries;		/* per reactor and device: 4096 (grown by new CQs as needed) */
 };
 
