@@ -28,7 +28,7 @@ static struct mini *start(const char *file)
 	const struct store_options store = {
 		.kind = file ? "file" : "ram",
 		.path = file,
-		.size = file ? 0 : 1ull << 30,
+		.size = file ? 0 : 256ull << 20,	/* as the floor's */
 		.block_size = 512,
 		.direct = -1,
 	};

@@ -15,6 +15,7 @@
 enum {
 	PIECE_GIVEN_BACK = 16 << 20,	/* about 0.2 ms of madvise */
 	PIECE_WRITTEN = 1 << 20,	/* about 0.2 ms of stores */
+	STREAMED = 32 << 10,		/* copies from here on would only push others out of the caches */
 };
 
 uint16_t store_memory_write(struct store *store, uint64_t offset, const void *from, size_t length,
@@ -22,7 +23,7 @@ uint16_t store_memory_write(struct store *store, uint64_t offset, const void *fr
 {
 	if (store_failed(store))
 		return NVME_WRITE_FAULT;
-	if (store->fd >= 0 && store->memory_is_stable)
+	if (length >= STREAMED || (store->fd >= 0 && store->memory_is_stable))
 		store_persist_copy(store->map + offset, from, length);
 	else
 		memcpy(store->map + offset, from, length);
