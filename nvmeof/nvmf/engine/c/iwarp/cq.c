@@ -107,7 +107,8 @@ static void grow(struct iw_cq *cq)
 	cq->mask = size - 1;
 }
 
-void iw_cq_push(struct iw_cq *cq, const struct ibv_wc *wc, bool solicited)
+/* n completions, of which one that failed is alone. */
+void iw_cq_push(struct iw_cq *cq, const struct ibv_wc *wc, unsigned int n, bool solicited)
 {
 	bool notify = false;
 
@@ -115,10 +116,11 @@ void iw_cq_push(struct iw_cq *cq, const struct ibv_wc *wc, bool solicited)
 
 	uint32_t head = atomic_load_explicit(&cq->head, memory_order_relaxed);
 
-	if (head - atomic_load_explicit(&cq->tail, memory_order_relaxed) > cq->mask)
+	while (head + n - atomic_load_explicit(&cq->tail, memory_order_relaxed) > cq->mask + 1)
 		grow(cq);
-	cq->ring[head & cq->mask] = *wc;
-	atomic_store_explicit(&cq->head, head + 1, memory_order_release);
+	for (unsigned int i = 0; i < n; i++)
+		cq->ring[head++ & cq->mask] = wc[i];
+	atomic_store_explicit(&cq->head, head, memory_order_release);
 	if (cq->armed == IW_ARMED ||
 	    (cq->armed == IW_ARMED_SOLICITED && (solicited || wc->status != IBV_WC_SUCCESS))) {
 		cq->armed = IW_DISARMED;

@@ -109,6 +109,34 @@ enum iw_access {
  */
 enum iw_access iw_mr_check(const struct ibv_pd *pd, uint32_t stag, uint64_t to, uint64_t len,
 			   int access);
+
+enum { IW_MR_BUCKETS = 4096 };
+extern struct iw_mr *_Atomic iw_mr_buckets[IW_MR_BUCKETS];
+
+static inline struct iw_mr *iw_mr_find(uint32_t stag)
+{
+	struct iw_mr *mr = atomic_load_explicit(&iw_mr_buckets[stag % IW_MR_BUCKETS],
+						memory_order_acquire);
+
+	while (mr && mr->mr.rkey != stag)
+		mr = atomic_load_explicit(&mr->next, memory_order_acquire);
+	return mr;
+}
+
+/* The same in few instructions where the answer is IW_OK. */
+static inline enum iw_access iw_mr_look(const struct ibv_pd *pd, uint32_t stag, uint64_t to,
+					uint64_t len, int access)
+{
+	const struct iw_mr *mr = iw_mr_find(stag);
+	uint64_t at = mr ? to - (uintptr_t)mr->mr.addr : 0;
+
+	if (__builtin_expect(mr && atomic_load_explicit(&mr->valid, memory_order_relaxed) &&
+			     mr->mr.pd == pd && !(access & ~mr->access) && at <= mr->mr.length &&
+			     len <= mr->mr.length - at, 1))
+		return IW_OK;
+	return iw_mr_check(pd, stag, to, len, access);
+}
+
 enum iw_access iw_mr_invalidate(const struct ibv_pd *pd, uint32_t stag, bool remote);
 
 void iw_pd_ref(struct ibv_pd *pd, int n);
@@ -162,7 +190,7 @@ struct ibv_cq *iw_create_cq(struct ibv_context *context, int cqe, void *cq_conte
 int iw_destroy_cq(struct ibv_cq *cq);
 int iw_poll_cq(struct ibv_cq *cq, int num, struct ibv_wc *wc);
 int iw_req_notify_cq(struct ibv_cq *cq, int solicited_only);
-void iw_cq_push(struct iw_cq *cq, const struct ibv_wc *wc, bool solicited);
+void iw_cq_push(struct iw_cq *cq, const struct ibv_wc *wc, unsigned int n, bool solicited);
 bool iw_cq_armed(struct iw_cq *cq);
 /* Receive for the CQ's queue pairs; ask: also ask epoll, whatever the hot ones say. */
 int iw_cq_progress(struct iw_cq *cq, bool ask);
@@ -340,8 +368,8 @@ int iw_rx_header(struct iw_qp *qp, const uint8_t *hdr, uint32_t hdr_len);
 int iw_rx_place_iov(struct iw_qp *qp, uint32_t max, struct iovec *iov);
 void iw_rx_placed(struct iw_qp *qp, uint32_t n);
 int iw_rx_place(struct iw_qp *qp, const uint8_t *data, uint32_t len);
+int iw_rx_place_whole(struct iw_qp *qp, const uint8_t *data, uint32_t len);
 int iw_rx_segment_end(struct iw_qp *qp);
-uint32_t iw_hdr_len(uint16_t ctrl);
 
 uint32_t iw_term_build(uint8_t *buf, uint16_t code, const uint8_t *hdr, bool crc);
 void iw_term_text(uint16_t code, char *buf, size_t len);

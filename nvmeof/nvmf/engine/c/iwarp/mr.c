@@ -12,8 +12,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-enum { BUCKETS = 4096 };
-static struct iw_mr *_Atomic buckets[BUCKETS];
+struct iw_mr *_Atomic iw_mr_buckets[IW_MR_BUCKETS];
 
 struct iw_pd {
 	struct ibv_pd pd;
@@ -56,15 +55,6 @@ void iw_pd_ref(struct ibv_pd *ibpd, int n)
 	atomic_fetch_add(&((struct iw_pd *)ibpd)->users, (unsigned int)n);
 }
 
-static struct iw_mr *find(uint32_t stag)
-{
-	struct iw_mr *mr = atomic_load_explicit(&buckets[stag % BUCKETS], memory_order_acquire);
-
-	while (mr && mr->mr.rkey != stag)
-		mr = atomic_load_explicit(&mr->next, memory_order_acquire);
-	return mr;
-}
-
 struct ibv_mr *iw_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access)
 {
 	/* as the verbs have it: the remote may only write where the local side may */
@@ -91,10 +81,10 @@ struct ibv_mr *iw_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int acces
 	pthread_mutex_lock(&iw_dev.lock);
 	do
 		mr->mr.rkey = iw_random32();
-	while (mr->mr.rkey <= MPA_RTR_READ_STAG || find(mr->mr.rkey));
+	while (mr->mr.rkey <= MPA_RTR_READ_STAG || iw_mr_find(mr->mr.rkey));
 	mr->mr.lkey = mr->mr.handle = mr->mr.rkey;
 
-	struct iw_mr *_Atomic *head = &buckets[mr->mr.rkey % BUCKETS];
+	struct iw_mr *_Atomic *head = &iw_mr_buckets[mr->mr.rkey % IW_MR_BUCKETS];
 
 	atomic_init(&mr->next, atomic_load_explicit(head, memory_order_relaxed));
 	atomic_store_explicit(head, mr, memory_order_release);
@@ -110,7 +100,7 @@ int iw_dereg_mr(struct ibv_mr *ibmr)
 
 	pthread_mutex_lock(&iw_dev.lock);
 
-	struct iw_mr *_Atomic *at = &buckets[mr->mr.rkey % BUCKETS];
+	struct iw_mr *_Atomic *at = &iw_mr_buckets[mr->mr.rkey % IW_MR_BUCKETS];
 	struct iw_mr *m;
 
 	while ((m = atomic_load_explicit(at, memory_order_relaxed)) && m != mr)
@@ -135,7 +125,7 @@ int iw_dereg_mr(struct ibv_mr *ibmr)
 enum iw_access iw_mr_check(const struct ibv_pd *pd, uint32_t stag, uint64_t to, uint64_t len,
 			   int access)
 {
-	const struct iw_mr *mr = find(stag);
+	const struct iw_mr *mr = iw_mr_find(stag);
 
 	if (!mr || !atomic_load_explicit(&mr->valid, memory_order_relaxed))
 		return IW_BAD_STAG;
@@ -155,7 +145,7 @@ enum iw_access iw_mr_check(const struct ibv_pd *pd, uint32_t stag, uint64_t to, 
 
 enum iw_access iw_mr_invalidate(const struct ibv_pd *pd, uint32_t stag, bool remote)
 {
-	struct iw_mr *mr = find(stag);
+	struct iw_mr *mr = iw_mr_find(stag);
 
 	if (!mr)
 		return IW_BAD_STAG;

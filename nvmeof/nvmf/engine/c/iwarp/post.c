@@ -18,39 +18,57 @@ uint32_t iw_segment(uint32_t len)
 	return ((len + n - 1) / n + 4095) & ~4095u;
 }
 
-void iw_wc_send(struct iw_qp *qp, const struct iw_swr *wr, enum ibv_wc_status status)
+static struct ibv_wc wc_of(const struct iw_qp *qp, const struct iw_swr *wr,
+			   enum ibv_wc_status status)
 {
-	struct ibv_wc wc = {
+	return (struct ibv_wc){
 		.wr_id = wr->wr_id,
 		.status = status,
 		.opcode = wr->wc_opcode,
 		.byte_len = wr->len,
 		.qp_num = qp->qp.qp_num,
 	};
+}
 
-	iw_cq_push(iw_cq(qp->qp.send_cq), &wc, false);
+void iw_wc_send(struct iw_qp *qp, const struct iw_swr *wr, enum ibv_wc_status status)
+{
+	struct ibv_wc wc = wc_of(qp, wr, status);
+
+	iw_cq_push(iw_cq(qp->qp.send_cq), &wc, 1, false);
 }
 
 /* Complete what is done, in order: a READ without its data holds back what was posted after it. */
 void iw_sq_sweep(struct iw_qp *qp)
 {
+	struct ibv_wc wc[16];
+	unsigned int n = 0;
+
 	while (qp->sq_tail != qp->sq_tx) {
-		struct iw_swr *wr = iw_sq(qp, qp->sq_tail);
+		const struct iw_swr *wr = iw_sq(qp, qp->sq_tail);
 
 		if (!wr->done)
 			break;
 		if (wr->signaled)
-			iw_wc_send(qp, wr, IBV_WC_SUCCESS);
+			wc[n++] = wc_of(qp, wr, IBV_WC_SUCCESS);
 		qp->sq_tail++;
+		if (n == 16) {
+			iw_cq_push(iw_cq(qp->qp.send_cq), wc, n, false);
+			n = 0;
+		}
 	}
+	if (n)
+		iw_cq_push(iw_cq(qp->qp.send_cq), wc, n, false);
 }
 
-static int sum_sges(const struct ibv_sge *sge, int num, uint32_t *len)
+/* The list into the ring, and the sum of its lengths. */
+static int take_sges(struct ibv_sge *to, const struct ibv_sge *from, int num, uint32_t *len)
 {
 	uint64_t sum = 0;
 
-	for (int i = 0; i < num; i++)
-		sum += sge[i].length;
+	for (int i = 0; i < num; i++) {
+		to[i] = from[i];
+		sum += from[i].length;
+	}
 	if (sum > 0x80000000u)
 		return EINVAL;
 	*len = (uint32_t)sum;
@@ -96,12 +114,14 @@ static int set_opcode(struct iw_swr *w, const struct ibv_send_wr *wr)
 static int post_one(struct iw_qp *qp, const struct ibv_send_wr *wr)
 {
 	uint32_t i = qp->sq_head;
-	struct iw_swr *w = iw_sq(qp, i);
+	size_t slot = i & (qp->sq_size - 1);
+	struct iw_swr *w = &qp->sq[slot];
 
 	if (i - qp->sq_tail >= qp->cap.max_send_wr)
 		return ENOMEM;
 	if (wr->num_sge < 0 || (uint32_t)wr->num_sge > qp->cap.max_send_sge ||
-	    set_opcode(w, wr) || sum_sges(wr->sg_list, wr->num_sge, &w->len))
+	    set_opcode(w, wr) ||
+	    take_sges(qp->sq_sge + slot * qp->cap.max_send_sge, wr->sg_list, wr->num_sge, &w->len))
 		return EINVAL;
 	w->wr_id = wr->wr_id;
 	w->signaled = qp->sq_sig_all || (wr->send_flags & IBV_SEND_SIGNALED);
@@ -112,8 +132,7 @@ static int post_one(struct iw_qp *qp, const struct ibv_send_wr *wr)
 	w->seg = iw_segment(w->len);
 	w->num_sge = (uint16_t)wr->num_sge;
 	if (wr->send_flags & IBV_SEND_INLINE) {
-		uint8_t *to = qp->sq_inline +
-			      (size_t)(i & (qp->sq_size - 1)) * qp->cap.max_inline_data;
+		uint8_t *to = qp->sq_inline + slot * qp->cap.max_inline_data;
 
 		if (w->len > qp->cap.max_inline_data || w->rdmap == RDMAP_READ_REQ)
 			return EINVAL;
@@ -124,9 +143,6 @@ static int post_one(struct iw_qp *qp, const struct ibv_send_wr *wr)
 			to += wr->sg_list[k].length;
 		}
 		w->inline_data = true;
-	} else if (wr->num_sge) {
-		memcpy(qp->sq_sge + (size_t)(i & (qp->sq_size - 1)) * qp->cap.max_send_sge,
-		       wr->sg_list, (size_t)wr->num_sge * sizeof(struct ibv_sge));
 	}
 	if (w->wc_opcode == IBV_WC_SEND)
 		w->msn = ++qp->tx.send_msn;
@@ -170,13 +186,11 @@ static int post_recv_one(struct iw_qp *qp, const struct ibv_recv_wr *wr)
 	if (qp->rq_head - qp->rq_tail >= qp->cap.max_recv_wr)
 		return ENOMEM;
 	if (wr->num_sge < 0 || (uint32_t)wr->num_sge > qp->cap.max_recv_sge ||
-	    sum_sges(wr->sg_list, wr->num_sge, &w->len))
+	    take_sges(qp->rq_sge + (size_t)slot * qp->cap.max_recv_sge, wr->sg_list, wr->num_sge,
+		      &w->len))
 		return EINVAL;
 	w->wr_id = wr->wr_id;
 	w->num_sge = (uint32_t)wr->num_sge;
-	if (wr->num_sge)
-		memcpy(qp->rq_sge + (size_t)slot * qp->cap.max_recv_sge, wr->sg_list,
-		       (size_t)wr->num_sge * sizeof(struct ibv_sge));
 	qp->rq_head++;
 	return 0;
 }

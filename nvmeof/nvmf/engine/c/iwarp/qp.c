@@ -175,7 +175,7 @@ void iw_qp_flush(struct iw_qp *qp)
 			.qp_num = qp->qp.qp_num,
 		};
 
-		iw_cq_push(iw_cq(qp->qp.recv_cq), &wc, true);
+		iw_cq_push(iw_cq(qp->qp.recv_cq), &wc, 1, true);
 	}
 }
 

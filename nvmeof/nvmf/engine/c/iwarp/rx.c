@@ -39,7 +39,7 @@ static int whole_fpdu(struct iw_qp *qp, const uint8_t *p)
 	if (iw_rx_header(qp, p, hdr_len))
 		return -1;
 	note_size(&qp->rx, len - hdr_len);
-	if (len > hdr_len && iw_rx_place(qp, p + hdr_len, len - hdr_len))
+	if (len > hdr_len && iw_rx_place_whole(qp, p + hdr_len, len - hdr_len))
 		return -1;
 	return iw_rx_segment_end(qp);
 }

@@ -42,8 +42,8 @@ static int check_write(struct iw_qp *qp, const uint8_t *hdr, uint32_t payload)
 	if (!payload)
 		return 0;
 
-	enum iw_access a = iw_mr_check(qp->qp.pd, rx->stag, rx->to, payload,
-				       IBV_ACCESS_REMOTE_WRITE);
+	enum iw_access a = iw_mr_look(qp->qp.pd, rx->stag, rx->to, payload,
+				      IBV_ACCESS_REMOTE_WRITE);
 
 	return a == IW_OK ? 0 : bad(qp, tagged_codes[a], hdr, "a WRITE to STag", rx->stag);
 }
@@ -108,7 +108,7 @@ static int check_read_req(struct iw_qp *qp, const uint8_t *hdr, uint32_t payload
 			   qp->ird);
 	if (!size)
 		return 0;
-	a = iw_mr_check(qp->qp.pd, stag, src, size, IBV_ACCESS_REMOTE_READ);
+	a = iw_mr_look(qp->qp.pd, stag, src, size, IBV_ACCESS_REMOTE_READ);
 	return a == IW_OK ? 0 : bad(qp, rdmap_codes[a], hdr, "a READ of STag", stag);
 }
 
@@ -173,7 +173,7 @@ int iw_rx_place_iov(struct iw_qp *qp, uint32_t max, struct iovec *iov)
 
 	switch (rx->opcode) {
 	case RDMAP_WRITE:
-		a = iw_mr_check(qp->qp.pd, rx->stag, rx->to, max, IBV_ACCESS_REMOTE_WRITE);
+		a = iw_mr_look(qp->qp.pd, rx->stag, rx->to, max, IBV_ACCESS_REMOTE_WRITE);
 		if (a != IW_OK)
 			return bad(qp, tagged_codes[a], NULL, "a WRITE to STag", rx->stag);
 		iov[0] = (struct iovec){ (void *)(uintptr_t)rx->to, max };
@@ -240,6 +240,30 @@ int iw_rx_place(struct iw_qp *qp, const uint8_t *data, uint32_t len)
 	return 0;
 }
 
+/* The whole payload right behind its header's check, which is good for a WRITE: the lock was held. */
+int iw_rx_place_whole(struct iw_qp *qp, const uint8_t *data, uint32_t len)
+{
+	struct iw_rx *rx = &qp->rx;
+	const struct ibv_sge *sge;
+
+	switch (rx->opcode) {
+	case RDMAP_WRITE:
+		memcpy((void *)(uintptr_t)rx->to, data, len);
+		return 0;
+	case RDMAP_READ_RESP:
+	case RDMAP_TERMINATE:
+		return iw_rx_place(qp, data, len);
+	default:	/* a capsule or a response: all of it in the receive's first piece */
+		sge = qp->rq_sge + (size_t)(qp->rq_tail & (qp->rq_size - 1)) * qp->cap.max_recv_sge;
+		if (rx->mo || len > sge->length ||
+		    iw_mr_look(qp->qp.pd, sge->lkey, sge->addr, len, IBV_ACCESS_LOCAL_WRITE))
+			return iw_rx_place(qp, data, len);
+		memcpy((void *)(uintptr_t)sge->addr, data, len);
+		rx->mo = len;
+		return 0;
+	}
+}
+
 static int end_send(struct iw_qp *qp)
 {
 	struct iw_rx *rx = &qp->rx;
@@ -268,7 +292,7 @@ static int end_send(struct iw_qp *qp)
 	qp->rq_tail++;
 	rx->send_msn++;
 	rx->mo = 0;
-	iw_cq_push(iw_cq(qp->qp.recv_cq), &wc, se);
+	iw_cq_push(iw_cq(qp->qp.recv_cq), &wc, 1, se);
 	return 0;
 }
 

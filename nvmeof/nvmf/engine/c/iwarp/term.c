@@ -5,13 +5,6 @@
 
 #include <stdio.h>
 
-uint32_t iw_hdr_len(uint16_t ctrl)
-{
-	if (ctrl & DDP_TAGGED)
-		return FPDU_TAGGED;
-	return (ctrl & RDMAP_OPCODE_MASK) == RDMAP_READ_REQ ? FPDU_READ_REQ : FPDU_UNTAGGED;
-}
-
 /* hdr: the header complained of, copied from its length field on (that is the DDP segment length). */
 uint32_t iw_term_build(uint8_t *buf, uint16_t code, const uint8_t *hdr, bool crc)
 {

@@ -203,7 +203,7 @@ void iw_tx_run(struct iw_qp *qp)
 uint32_t iw_tx_rest(struct iw_qp *qp, uint8_t *buf)
 {
 	struct tx_batch b = { .copy = false };
-	uint8_t local[FPDU_HDR_MAX + TX_COPY_MAX + 8];
+	uint8_t local[TX_FPDU_MAX];
 	uint32_t n = 0;
 
 	if (qp->tx.bounce_len) {

@@ -11,7 +11,9 @@ enum {
 	TX_TURN = 2 << 20,		/* bytes sent for one queue pair, then the others' turn */
 	TX_BATCH_IOV = 192,
 	TX_COPY_MAX = 256,			/* payloads up to here are copied behind their header */
-	TX_SCRATCH = TX_BATCH * (FPDU_HDR_MAX + TX_COPY_MAX + 8),
+	TX_TAIL_MAX = 8,		/* padding and CRC, and a byte to make it a whole word */
+	TX_FPDU_MAX = FPDU_HDR_MAX + TX_COPY_MAX + TX_TAIL_MAX,	/* of it in buf, without copy */
+	TX_SCRATCH = TX_BATCH * TX_FPDU_MAX,
 	TX_BOUNCE = 256 * 1024,
 };
 
@@ -30,6 +32,7 @@ struct tx_batch {
 	struct tx_cursor at;
 	uint8_t *buf;
 	uint32_t len, cap;
+	uint32_t run;			/* from here on nothing of buf is in iov yet */
 	int niov, nrec;
 	size_t bytes;
 	bool copy;			/* everything into buf, with a CRC */

@@ -8,26 +8,13 @@
 #include "crc32c.h"
 #include "tx.h"
 
-static void add(struct tx_batch *b, const void *p, uint32_t n)
+/* The bytes written to buf since the last vector, as one more. */
+static void close_run(struct tx_batch *b)
 {
-	if (b->niov) {
-		struct iovec *last = &b->iov[b->niov - 1];
-
-		if ((const uint8_t *)last->iov_base + last->iov_len == p) {
-			last->iov_len += n;
-			return;
-		}
-	}
-	b->iov[b->niov++] = (struct iovec){ (void *)(uintptr_t)p, n };
-}
-
-static uint8_t *scratch(struct tx_batch *b, uint32_t n)
-{
-	uint8_t *p = b->buf + b->len;
-
-	b->len += n;
-	add(b, p, n);
-	return p;
+	if (b->run == b->len)
+		return;
+	b->iov[b->niov++] = (struct iovec){ b->buf + b->run, b->len - b->run };
+	b->run = b->len;
 }
 
 int iw_sge_iov(const struct iw_qp *qp, const struct ibv_sge *sge, uint32_t num_sge, uint64_t off,
@@ -45,7 +32,7 @@ int iw_sge_iov(const struct iw_qp *qp, const struct ibv_sge *sge, uint32_t num_s
 
 		if (part > len)
 			part = len;
-		*err = iw_mr_check(qp->qp.pd, sge[i].lkey, sge[i].addr + off, part, access);
+		*err = iw_mr_look(qp->qp.pd, sge[i].lkey, sge[i].addr + off, part, access);
 		if (*err != IW_OK)
 			return -1;
 		iov[n++] = (struct iovec){ (void *)(uintptr_t)(sge[i].addr + off), part };
@@ -55,45 +42,92 @@ int iw_sge_iov(const struct iw_qp *qp, const struct ibv_sge *sge, uint32_t num_s
 	return n;
 }
 
-/* The payload's pieces in memory. */
-static int payload_iov(struct iw_qp *qp, struct tx_batch *b, enum iw_kind kind, uint32_t len,
-		       struct iovec *iov)
+static void put_payload(struct tx_batch *b, const struct iovec *iov, int n, uint32_t len)
 {
+	bool copy = b->copy || len <= TX_COPY_MAX;
+
+	for (int i = 0; i < n; i++) {
+		if (copy) {
+			memcpy(b->buf + b->len, iov[i].iov_base, iov[i].iov_len);
+			b->len += (uint32_t)iov[i].iov_len;
+		} else {
+			close_run(b);
+			b->iov[b->niov++] = iov[i];
+		}
+	}
+}
+
+/* Behind its header, of hl bytes, and its payload: padding and CRC, and it is one more. */
+static void end_fpdu(struct tx_batch *b, uint32_t start, uint32_t hl, uint32_t payload,
+		     enum iw_kind kind, bool last)
+{
+	uint32_t tail = fpdu_pad(hl - FPDU_LEN + payload) + FPDU_CRC;
+	uint32_t bytes = hl + payload + tail;
+
+	memset(b->buf + b->len, 0, TX_TAIL_MAX);
+	b->len += tail;
+	if (b->copy) {
+		uint32_t crc = iw_crc32c(0, b->buf + start, b->len - start - FPDU_CRC);
+
+		memcpy(b->buf + b->len - FPDU_CRC, &crc, FPDU_CRC);
+	}
+	b->rec[b->nrec++] = (struct tx_rec){ bytes, payload, kind, last };
+	b->bytes += bytes;
+	b->at.kind = kind;
+}
+
+/* The next FPDU of an answer to the peer's READ; false if it cannot be built (b->err). */
+static bool put_answer(struct iw_qp *qp, struct tx_batch *b)
+{
+	const struct iw_irq *r = &qp->irq[b->at.irq % IW_MAX_IRD];
+	uint64_t src = r->src_to + b->at.rr_off;
+	uint32_t left = r->size - b->at.rr_off, start = b->len;
+	uint32_t len = left < r->seg ? left : r->seg;
+	struct iovec iov = { (void *)(uintptr_t)src, len };
+	bool last = len == left;
+
+	if (len) {
+		b->err = iw_mr_look(qp->qp.pd, r->src_stag, src, len, IBV_ACCESS_REMOTE_READ);
+		if (b->err != IW_OK)
+			return false;
+	}
+	fpdu_put_tagged(b->buf + start, RDMAP_READ_RESP, last, len, r->sink_stag,
+			r->sink_to + b->at.rr_off);
+	b->len += FPDU_TAGGED;
+	put_payload(b, &iov, len != 0, len);
+	end_fpdu(b, start, FPDU_TAGGED, len, IW_TX_READ_RESP, last);
+	b->at.rr_off = last ? 0 : b->at.rr_off + len;
+	b->at.irq += last;
+	return true;
+}
+
+/* Where the payload of a work request is. */
+static int work_iov(struct iw_qp *qp, struct tx_batch *b, const struct iw_swr *wr, uint32_t len,
+		    struct iovec *iov)
+{
+	size_t slot = b->at.sq & (qp->sq_size - 1);
+	const struct ibv_sge *sge = qp->sq_sge + slot * qp->cap.max_send_sge;
+	uint64_t addr;
+
 	if (!len)
 		return 0;
-	if (kind == IW_TX_READ_RESP) {
-		const struct iw_irq *r = &qp->irq[b->at.irq % IW_MAX_IRD];
-
-		b->err = iw_mr_check(qp->qp.pd, r->src_stag, r->src_to + b->at.rr_off, len,
-				     IBV_ACCESS_REMOTE_READ);
-		iov[0] = (struct iovec){ (void *)(uintptr_t)(r->src_to + b->at.rr_off), len };
-		return b->err == IW_OK ? 1 : -1;
-	}
-
-	const struct iw_swr *wr = iw_sq(qp, b->at.sq);
-	size_t slot = b->at.sq & (qp->sq_size - 1);
-
 	if (wr->inline_data) {
 		iov[0] = (struct iovec){ qp->sq_inline + slot * qp->cap.max_inline_data +
 					 b->at.off, len };
 		return 1;
 	}
-	return iw_sge_iov(qp, qp->sq_sge + slot * qp->cap.max_send_sge, wr->num_sge, b->at.off,
-			  len, 0, iov, &b->err);
+	if (wr->num_sge != 1)
+		return iw_sge_iov(qp, sge, wr->num_sge, b->at.off, len, 0, iov, &b->err);
+	addr = sge->addr + b->at.off;
+	b->err = iw_mr_look(qp->qp.pd, sge->lkey, addr, len, 0);
+	iov[0] = (struct iovec){ (void *)(uintptr_t)addr, len };
+	return b->err == IW_OK ? 1 : -1;
 }
 
-static uint32_t put_header(struct iw_qp *qp, struct tx_batch *b, enum iw_kind kind, uint32_t len,
-			   bool last, uint8_t *h)
+static uint32_t work_header(struct iw_qp *qp, struct tx_batch *b, const struct iw_swr *wr,
+			    uint32_t len, bool last)
 {
-	if (kind == IW_TX_READ_RESP) {
-		const struct iw_irq *r = &qp->irq[b->at.irq % IW_MAX_IRD];
-
-		fpdu_put_tagged(h, RDMAP_READ_RESP, last, len, r->sink_stag,
-				r->sink_to + b->at.rr_off);
-		return FPDU_TAGGED;
-	}
-
-	const struct iw_swr *wr = iw_sq(qp, b->at.sq);
+	uint8_t *h = b->buf + b->len;
 
 	switch (wr->rdmap) {
 	case RDMAP_WRITE:
@@ -110,54 +144,26 @@ static uint32_t put_header(struct iw_qp *qp, struct tx_batch *b, enum iw_kind ki
 	}
 }
 
-/* One FPDU of this kind behind the others; false if it cannot be built (b->err). */
-static bool put_fpdu(struct iw_qp *qp, struct tx_batch *b, enum iw_kind kind)
+/* The next FPDU of the next work request; false if it cannot be built (b->err). */
+static bool put_work(struct iw_qp *qp, struct tx_batch *b)
 {
-	struct iovec iov[IW_MAX_SGE];
 	const struct iw_swr *wr = iw_sq(qp, b->at.sq);
-	bool rr = kind == IW_TX_READ_RESP;
-	bool read = !rr && wr->rdmap == RDMAP_READ_REQ;
-	uint32_t total = rr ? qp->irq[b->at.irq % IW_MAX_IRD].size : read ? 0 : wr->len;
-	uint32_t seg = rr ? qp->irq[b->at.irq % IW_MAX_IRD].seg : wr->seg;
-	uint32_t left = total - (rr ? b->at.rr_off : b->at.off);
-	uint32_t len = left < seg ? left : seg;
+	bool read = wr->rdmap == RDMAP_READ_REQ;
+	uint32_t left = read ? 0 : wr->len - b->at.off, start = b->len, hl;
+	uint32_t len = left < wr->seg ? left : wr->seg;
 	bool last = len == left;
-	int n = payload_iov(qp, b, kind, len, iov);
-	uint8_t h[FPDU_HDR_MAX];
+	struct iovec iov[IW_MAX_SGE];
+	int n = work_iov(qp, b, wr, len, iov);
 
 	if (n < 0)
 		return false;
-
-	uint32_t start = b->len;
-	uint32_t hl = put_header(qp, b, kind, len, last, h);
-	uint32_t tail = fpdu_pad(hl - FPDU_LEN + len) + FPDU_CRC;
-
-	memcpy(scratch(b, hl), h, hl);
-	for (int i = 0; i < n; i++) {
-		uint32_t part = (uint32_t)iov[i].iov_len;
-
-		if (b->copy || len <= TX_COPY_MAX)
-			memcpy(scratch(b, part), iov[i].iov_base, part);
-		else
-			add(b, iov[i].iov_base, part);
-	}
-	memset(scratch(b, tail), 0, tail);
-	if (b->copy) {
-		uint32_t crc = iw_crc32c(0, b->buf + start, b->len - start - FPDU_CRC);
-
-		memcpy(b->buf + b->len - FPDU_CRC, &crc, FPDU_CRC);
-	}
-	b->rec[b->nrec++] = (struct tx_rec){ hl + len + tail, len, kind, last };
-	b->bytes += hl + len + tail;
-	if (rr) {
-		b->at.rr_off = last ? 0 : b->at.rr_off + len;
-		b->at.irq += last;
-	} else {
-		b->at.off = last ? 0 : b->at.off + len;
-		b->at.sq += last;
-		b->at.reads += read;
-	}
-	b->at.kind = kind;
+	hl = work_header(qp, b, wr, len, last);
+	b->len += hl;
+	put_payload(b, iov, n, len);
+	end_fpdu(b, start, hl, len, IW_TX_SQ, last);
+	b->at.off = last ? 0 : b->at.off + len;
+	b->at.sq += last;
+	b->at.reads += read;
 	return true;
 }
 
@@ -186,12 +192,12 @@ static bool sq_ready(struct iw_qp *qp, struct tx_batch *b)
 
 void iw_tx_build(struct iw_qp *qp, struct tx_batch *b)
 {
-	uint32_t margin = b->copy ? FPDU_MAX : FPDU_HDR_MAX + TX_COPY_MAX + 8;
+	uint32_t margin = b->copy ? FPDU_MAX : TX_FPDU_MAX;
 
 	b->at = (struct tx_cursor){ qp->sq_tx, qp->tx.off, qp->irq_head, qp->tx.rr_off, qp->reads_out,
 				 qp->tx.kind };
 	b->niov = b->nrec = 0;
-	b->len = 0;
+	b->len = b->run = 0;
 	b->bytes = 0;
 	b->err = IW_OK;
 	while (b->nrec < TX_BATCH && b->niov + IW_MAX_SGE + 3 <= TX_BATCH_IOV &&
@@ -209,9 +215,10 @@ void iw_tx_build(struct iw_qp *qp, struct tx_batch *b)
 			kind = b->at.kind == IW_TX_SQ ? IW_TX_READ_RESP : IW_TX_SQ;
 		else
 			kind = rr ? IW_TX_READ_RESP : IW_TX_SQ;
-		if (!put_fpdu(qp, b, kind)) {
+		if (!(kind == IW_TX_READ_RESP ? put_answer(qp, b) : put_work(qp, b))) {
 			b->at.kind = kind;	/* whose fault it is */
 			break;
 		}
 	}
+	close_run(b);
 }

@@ -135,6 +135,14 @@ enum {
 	OFF_TERM = 20,
 };
 
+/* Length of the header that a control word calls for, with the length field. */
+static inline uint32_t iw_hdr_len(uint16_t ctrl)
+{
+	if (ctrl & DDP_TAGGED)
+		return FPDU_TAGGED;
+	return (ctrl & RDMAP_OPCODE_MASK) == RDMAP_READ_REQ ? FPDU_READ_REQ : FPDU_UNTAGGED;
+}
+
 static inline uint32_t fpdu_pad(uint32_t ulpdu_len)
 {
 	return (0u - (ulpdu_len + FPDU_LEN)) & 3;
