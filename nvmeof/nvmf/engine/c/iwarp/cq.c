@@ -171,6 +171,10 @@ static int drain(struct iw_cq *cq, int num, struct ibv_wc *wc)
 
 	while (n < num && tail != head)
 		wc[n++] = cq->ring[tail++ & cq->mask];
+	if (tail == head) {	/* from its start again, which is in the cache */
+		tail = 0;
+		atomic_store_explicit(&cq->head, 0, memory_order_relaxed);
+	}
 	atomic_store_explicit(&cq->tail, tail, memory_order_relaxed);
 	iw_unlock(&cq->ring_lock);
 	return n;

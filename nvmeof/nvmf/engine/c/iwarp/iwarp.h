@@ -156,7 +156,7 @@ struct iw_cq {
 	struct ibv_cq cq;
 	iw_spin progress;
 	iw_spin ring_lock;
-	atomic_uint head, tail;		/* free running; written under ring_lock */
+	atomic_uint head, tail;		/* free running, 0 where empty; under ring_lock */
 	uint32_t mask;
 	struct ibv_wc *ring;
 	enum { IW_DISARMED, IW_ARMED, IW_ARMED_SOLICITED } armed;	/* ring_lock */
