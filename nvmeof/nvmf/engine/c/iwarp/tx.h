@@ -6,14 +6,14 @@
 #include "iwarp.h"
 
 enum {
-	TX_BATCH = 64,			/* FPDUs in one sendmsg */
+	TX_BATCH = 256,			/* FPDUs in one sendmsg: a turn's worth of 4 KiB READs */
 	TX_BATCH_BYTES = 1 << 20,
 	TX_TURN = 2 << 20,		/* bytes sent for one queue pair, then the others' turn */
-	TX_BATCH_IOV = 192,
+	TX_BATCH_IOV = 544,
 	TX_COPY_MAX = 256,			/* payloads up to here are copied behind their header */
 	TX_TAIL_MAX = 8,		/* padding and CRC, and a byte to make it a whole word */
 	TX_FPDU_MAX = FPDU_HDR_MAX + TX_COPY_MAX + TX_TAIL_MAX,	/* of it in buf, without copy */
-	TX_SCRATCH = TX_BATCH * TX_FPDU_MAX,
+	TX_SCRATCH = 20480,		/* a batch of the longest has fewer */
 	TX_BOUNCE = 256 * 1024,
 };
 

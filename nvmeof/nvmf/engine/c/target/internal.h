@@ -28,8 +28,8 @@ enum {
 	TARGET_UPCALL_BUDGET = 262144,	/* bytes of such data that one queue pair may have up */
 	TARGET_OWN_BUFFER = 32768,	/* of a queue pair, for when the pool has none for it */
 	TARGET_ZERO_BYTES = 2 << 20,	/* zeroes that reads of a null store are sent from */
-	CQ_BATCH = 64,
-	WR_BATCH = 128,
+	CQ_BATCH = 128,			/* completions of a turn: what they led to is sent at once */
+	WR_BATCH = 256,
 };
 
 /* ---- between threads ---- */
