@@ -137,7 +137,11 @@ class OursInside:
             f"cd {shlex.quote(str(ROOT))} && PYTHONUNBUFFERED=1 exec {python} -m nvmf.cli.main"
             " target serve /run/lab/target.toml"
         )
-        self.running.wait_for("listening on", 120)
+        try:
+            self.running.wait_for("listening on", 300)
+        except GuestError:
+            self.running.signal(signal.SIGKILL)  # the next one needs its address
+            raise
 
     def check(self) -> None:
         assert self.running.alive, f"our target ended:\n{self.running.output}"
