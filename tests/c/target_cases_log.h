@@ -3,6 +3,7 @@
 #ifndef TESTS_TARGET_CASES_LOG_H
 #define TESTS_TARGET_CASES_LOG_H
 
+#include "target_cases_errors.h"
 #include "target_cases_fused.h"
 
 static bool more(const struct queue *q, uint16_t cid)
