@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from nvmf.initiator.connecting import connect
-    from nvmf.initiator.controller import Controller, State
+    from nvmf.initiator.controller import Controller
     from nvmf.initiator.discovery import discover, discovery_log
     from nvmf.initiator.errors import (
         AuthenticationError,
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from nvmf.initiator.namespace import Namespace
     from nvmf.initiator.options import ConnectOptions
     from nvmf.initiator.referrals import FoundLog, discover_all
+    from nvmf.initiator.state import State
     from nvmf.initiator.transport_id import TransportId
     from nvmf.initiator.watching import Change, watch
 
@@ -68,10 +69,7 @@ __all__ = [
 
 _PLACES = {
     "connecting": ("connect",),
-    "controller": (
-        "Controller",
-        "State",
-    ),
+    "controller": ("Controller",),
     "discovery": (
         "discover",
         "discovery_log",
@@ -103,6 +101,7 @@ _PLACES = {
         "FoundLog",
         "discover_all",
     ),
+    "state": ("State",),
     "transport_id": ("TransportId",),
     "watching": (
         "Change",

@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from enum import Enum
 from typing import TYPE_CHECKING, Self, TypeVar
 
 from nvmf.engine import EngineError, HostMemory
@@ -24,6 +23,7 @@ from nvmf.initiator.options import ConnectOptions
 from nvmf.initiator.queue import Data
 from nvmf.initiator.retry import MAX_RETRIES, RETRIED
 from nvmf.initiator.session import Lost, Session
+from nvmf.initiator.state import State
 from nvmf.initiator.transport_id import TransportId
 from nvmf.initiator.upkeep import async_events, keep_alive
 from nvmf.spec.features import AsyncEvent
@@ -36,16 +36,6 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 T = TypeVar("T")
-
-
-class State(Enum):
-    """Where a controller is in its life."""
-
-    LIVE = "live"
-    RECONNECTING = "reconnecting"
-    LOST = "lost"
-    """Not back within ctrl_loss_tmo."""
-    CLOSED = "closed"
 
 
 class Controller:

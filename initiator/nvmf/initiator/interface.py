@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from nvmf.initiator.controller import State
 from nvmf.initiator.options import ConnectOptions
+from nvmf.initiator.state import State
 from nvmf.initiator.transport_id import TransportId
 from nvmf.spec.identify import IdentifyController, IdentifyNamespace, NamespaceIds
 from nvmf.spec.properties import Version

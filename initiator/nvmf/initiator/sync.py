@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from nvmf.initiator.backends import open_controller
 from nvmf.initiator.blocking import Loop
 from nvmf.initiator.controller import Controller as AsyncController
-from nvmf.initiator.controller import State
 from nvmf.initiator.discovery import discover as async_discover
 from nvmf.initiator.everything import Outcome
 from nvmf.initiator.everything import connect_all as async_connect_all
@@ -30,6 +29,7 @@ from nvmf.initiator.multipath import connect_multipath as async_connect_multipat
 from nvmf.initiator.multipath import find_paths as async_find_paths
 from nvmf.initiator.options import ConnectOptions
 from nvmf.initiator.referrals import MAX_DEPTH
+from nvmf.initiator.state import State
 from nvmf.initiator.transport_id import TransportId
 from nvmf.initiator.watching import Change
 from nvmf.initiator.watching import watch as async_watch

@@ -15,7 +15,6 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, TypeVar
 
-from nvmf.initiator.controller import State
 from nvmf.initiator.errors import ConnectionLost, NvmeError
 from nvmf.initiator.kernel import host, sysfs
 from nvmf.initiator.kernel.errors import KernelError
@@ -27,6 +26,7 @@ from nvmf.initiator.kernel.sysfs import ControllerInfo, NamespaceInfo
 from nvmf.initiator.kernel.system import System
 from nvmf.initiator.options import ConnectOptions
 from nvmf.initiator.session import MAX_TRANSFER
+from nvmf.initiator.state import State
 from nvmf.initiator.transport_id import TransportId
 from nvmf.rdma.hotplug import BLOCK, Hotplug, HotplugError
 from nvmf.spec import commands

@@ -23,7 +23,6 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
 from nvmf.initiator.buffers import LARGEST
-from nvmf.initiator.controller import State
 from nvmf.initiator.errors import ConnectionLost, NvmeError, OutcomeUnknown
 from nvmf.initiator.multipath.controller import PathController, is_ana_error
 from nvmf.initiator.multipath.features import Features
@@ -34,6 +33,7 @@ from nvmf.initiator.multipath.policy import chooser, usable
 from nvmf.initiator.namespace import Namespace
 from nvmf.initiator.options import ConnectOptions
 from nvmf.initiator.retry import MAX_RETRIES, is_path_error
+from nvmf.initiator.state import State
 from nvmf.initiator.transport_id import TransportId
 from nvmf.spec.identify import Cmic
 from nvmf.spec.status import DNR, Status

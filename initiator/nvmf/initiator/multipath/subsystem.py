@@ -7,7 +7,6 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from nvmf.initiator.controller import State
 from nvmf.initiator.discovery import address_key
 from nvmf.initiator.errors import ConnectionLost
 from nvmf.initiator.kernel.memory import BorrowedMemory, KernelMemory
@@ -16,6 +15,7 @@ from nvmf.initiator.multipath.namespace import MultipathNamespace
 from nvmf.initiator.multipath.path import Path
 from nvmf.initiator.multipath.paths import Paths
 from nvmf.initiator.options import ConnectOptions
+from nvmf.initiator.state import State
 from nvmf.initiator.transport_id import TransportId
 from nvmf.spec.identify import IdentifyController
 from nvmf.spec.properties import Version
