@@ -235,6 +235,9 @@ class FakeEngine:
             def busy(self) -> list[int]:
                 return [0]
 
+            def set_invalid(self, ranges: Any) -> None:
+                self.invalid = tuple(ranges)
+
             def latency(self) -> dict[str, Any]:
                 return {"read": [0] * 24, "write": [0] * 24, "read_ns": 0, "write_ns": 0}
 

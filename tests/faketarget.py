@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -56,6 +57,9 @@ class FakeNamespace:
 
     def gate(self, *, read: int = 0, write: int = 0, flush: int | None = None) -> None:
         self.gates = (read, write, flush)
+
+    def set_invalid(self, ranges: Iterable[tuple[int, int]]) -> None:
+        self.invalid = tuple(ranges)
 
     def rearm(self) -> None: ...
 

@@ -11,6 +11,7 @@ static char lab_file[32];
 #include "target_cases_fused.h"
 #include "target_cases_gate.h"
 #include "target_cases_hostile.h"
+#include "target_cases_invalid.h"
 #include "target_cases_io.h"
 #include "target_cases_life.h"
 #include "target_cases_limits.h"
@@ -100,6 +101,8 @@ int main(int argc, char **argv)
 	test_fused();
 	check_section("log");
 	test_log();
+	check_section("invalid");
+	test_invalid();
 	check_section("fair");
 	test_fair();
 	check_section("pool");

@@ -49,7 +49,7 @@ static void make_store(unsigned i, enum store_kind kind, bool in_place, uint32_t
 
 	memset(bytes, 0, STORE_BYTES);
 	*s = (struct store){ .kind = kind, .size = STORE_BYTES, .block_size = i & 1 ? 4096 : 512,
-			     .alignment = alignment, .map = in_place ? bytes : NULL,
+			     .alignment = alignment, .deallocate = !(i & 2), .map = in_place ? bytes : NULL,
 			     .map_length = STORE_BYTES, .memory_is_stable = !(i & 2), .fd = -1,
 			     .own = bytes };
 	world.ns[i] = target_namespace_create(world.target, i + 1, s, err, sizeof(err));
@@ -203,6 +203,15 @@ static void control(struct run *r, uint8_t how)
 	struct target_gate gate;
 	uint8_t nsid = take8(r) & 7;
 
+	if ((how & 24) == 24) {		/* up to 15 ranges of 3 blocks, 1 or more apart */
+		struct target_range ranges[15];
+		uint32_t count = take8(r) & 15;
+
+		for (uint32_t i = 0; i < count; i++)
+			ranges[i] = (struct target_range){ 4 * i + (take8(r) & 1), 3 };
+		REQUIRE(!target_namespace_invalid(world.ns[nsid & 3], ranges, count));
+		return;
+	}
 	if (how & 16) {
 		struct target_limits limits = { .iops = take8(r) & 1, .write_bandwidth = take8(r) };
 
@@ -357,7 +366,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	for (unsigned i = 0; i < 5; i++)
 		target_gates_set(world.gates, i + 1, &none);
 	for (unsigned i = 0; i < 4; i++)
-		target_namespace_gate(world.ns[i], &none), unlimited(i);
+		target_namespace_gate(world.ns[i], &none), unlimited(i),
+			target_namespace_invalid(world.ns[i], NULL, 0);
 	mock.responses = 0;
 	mock.io_fails = false;
 	r.qp = target_qpair_accept(world.target, &mock_verbs, id, &options, err, sizeof(err));

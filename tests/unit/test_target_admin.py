@@ -79,7 +79,7 @@ def test_supported_pages(bench: Bench) -> None:
 def test_effects_name_what_is_served(bench: Bench) -> None:
     admin, io = decode_effects(log(bench, bench.admin(), LogId.COMMANDS_EFFECTS, 4096))
     assert set(admin) == {2, 6, 8, 9, 0xA, 0xC, 0x18}
-    assert set(io) == {0, 1, 2, 5, 8, 9, 0xC, 0xD, 0xE, 0x11, 0x15}
+    assert set(io) == {0, 1, 2, 4, 5, 8, 9, 0xC, 0xD, 0xE, 0x11, 0x15}
     assert io[1].lbcc
     assert not io[2].lbcc
 

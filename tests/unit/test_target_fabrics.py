@@ -320,7 +320,7 @@ def test_properties_are_for_admin_queues() -> None:
     assert bench.do(io, commands.property_get(Property.CSTS)).status == OPCODE
 
 
-@pytest.mark.parametrize("opcode", [0x04, 0x06, 0x12, 0x90])
+@pytest.mark.parametrize("opcode", [0x03, 0x06, 0x12, 0x90])
 def test_unknown_io_command(opcode: int) -> None:
     bench = Bench()
     io = bench.io(bench.admin())

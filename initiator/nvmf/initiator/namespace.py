@@ -24,7 +24,7 @@ from nvmf.initiator.queue import Data
 from nvmf.initiator.reservations import Reservations
 from nvmf.spec import commands
 from nvmf.spec.commands import MAX_BLOCKS, MAX_DSM_RANGES
-from nvmf.spec.identify import IdentifyNamespace, NamespaceIds
+from nvmf.spec.identify import IdentifyNamespace, NamespaceIds, Oncs
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -160,6 +160,21 @@ class Namespace(Geometry):
         self._length(lba, blocks)
         limit = self._limit_of(self._controller.session.nvm.wzsl)
         await self._each(lba, blocks, limit, step)
+
+    async def write_uncorrectable(self, lba: int, blocks: int) -> None:
+        """Mark blocks as invalid: reads of them fail until they are written again.
+
+        Their data is lost.  ValueError where the controller has no such command.
+        """
+        if not self._controller.identify.oncs & Oncs.WRITE_UNCORRECTABLE:
+            raise ValueError(f"the controller of namespace {self.nsid} has no Write Uncorrectable")
+
+        async def step(piece: Piece) -> None:
+            sqe = commands.write_uncorrectable(self.nsid, piece.lba, piece.blocks)
+            await self._run(sqe, "Write Uncorrectable", None, piece.lba, piece.blocks)
+
+        self._length(lba, blocks)
+        await self._each(lba, blocks, self._limit_of(self._controller.session.nvm.wusl), step)
 
     async def verify(self, lba: int, blocks: int) -> None:
         """Have the controller read blocks without sending them: NvmeError where it cannot."""

@@ -99,6 +99,16 @@ class Namespace:
         """Compare blocks with data: NvmeError (Compare Failure) where they differ."""
         self._loop.call(self._namespace.compare(lba, data))
 
+    def compare_and_write(
+        self, lba: int, expected: Buffer, new: Buffer, *, fua: bool = False
+    ) -> None:
+        """Write new where the blocks are as expected, as one: NvmeError where they differ.
+
+        OutcomeUnknown where the connection ends under it.  ValueError where the controller has no
+        such command, and with the kernel's backend.
+        """
+        self._loop.call(self._namespace.compare_and_write(lba, expected, new, fua=fua))
+
     def flush(self) -> None:
         """Make stable what was completed before."""
         self._loop.call(self._namespace.flush())
@@ -109,6 +119,10 @@ class Namespace:
         """Set blocks to zeroes; deallocate: the controller may free them for it."""
         work = self._namespace.write_zeroes(lba, blocks, deallocate=deallocate, fua=fua)
         self._loop.call(work)
+
+    def write_uncorrectable(self, lba: int, blocks: int) -> None:
+        """Mark blocks as invalid: reads of them fail until they are written again."""
+        self._loop.call(self._namespace.write_uncorrectable(lba, blocks))
 
     def verify(self, lba: int, blocks: int) -> None:
         """Have the controller read blocks without sending them."""

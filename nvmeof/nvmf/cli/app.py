@@ -33,6 +33,10 @@ COMMANDS: dict[str, dict[str, str]] = {
         "write": "copy a file or stdin to blocks of a namespace, and flush",
         "flush": "make what was written to a namespace stable",
     },
+    "blocks": {
+        "write-uncor": "mark blocks as invalid, so that reading them fails",
+        "compare-and-write": "write a block if it is as expected, as one",
+    },
     "reserve": {
         "resv-register": "register this host's reservation key",
         "resv-acquire": "reserve a namespace, or preempt a holder",

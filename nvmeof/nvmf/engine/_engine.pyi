@@ -184,6 +184,12 @@ class Namespace:
         one, each queue pair in its turn.  burst_ms (10 at least): so much of each limit may be used
         at once after a rest.  In force at once, and in the place of what was set before.
         """
+    def set_invalid(self, ranges: Iterable[tuple[int, int]]) -> None:
+        """Let reads of these blocks fail: (first block, blocks), sorted and apart.
+
+        In place of those before.  A command that writes one of them comes as a Command when it is
+        done, to be completed once its blocks are no longer among them.
+        """
     def gate(self, *, read: int = 0, write: int = 0, flush: int | None = None) -> None:
         """End commands of every host with a status instead of running them: see Gates.set."""
     def rearm(self) -> None:

@@ -237,6 +237,9 @@ cdef extern from "target/target.h" nogil:
         pass
     struct target_abort:
         pass
+    struct target_range:
+        uint64_t slba
+        uint64_t blocks
     struct target_options:
         unsigned reactors
         const int *cpus
@@ -359,6 +362,7 @@ cdef extern from "target/target.h" nogil:
         uint64_t write_bandwidth
         uint64_t bandwidth
         uint32_t burst_ms
+    int target_namespace_invalid(target_namespace *ns, const target_range *ranges, uint32_t count)
     int target_namespace_limits(target_namespace *ns, const target_limits *limits)
     struct target_gate:
         uint16_t read

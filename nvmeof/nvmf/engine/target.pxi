@@ -204,6 +204,24 @@ cdef class Namespace:
                 "write": [latency.write[i] for i in range(TARGET_LATENCY_BUCKETS)],
                 "read_ns": latency.read_ns, "write_ns": latency.write_ns}
 
+    def set_invalid(self, ranges):
+        cdef target_namespace *ns = self.get()
+        cdef list given = list(ranges)
+        cdef Py_ssize_t count = len(given), i
+        cdef target_range *made
+        cdef int code
+        made = <target_range *>PyMem_Malloc((count + 1) * sizeof(target_range))
+        if made == NULL:
+            raise MemoryError(f"{count} ranges of blocks")
+        try:
+            for i in range(count):
+                made[i].slba, made[i].blocks = given[i]
+            code = target_namespace_invalid(ns, made, <uint32_t>count)
+        finally:
+            PyMem_Free(made)
+        if code < 0:
+            raise MemoryError(f"{count} ranges of blocks")
+
     def gate(self, *, uint16_t read=0, uint16_t write=0, flush=None):
         cdef target_gate gate = gate_of(read, write, flush)
         target_namespace_gate(self.get(), &gate)

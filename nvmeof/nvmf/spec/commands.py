@@ -228,6 +228,11 @@ def write_zeroes(
     return _blocks(IoOpcode.WRITE_ZEROES, nsid, slba, blocks, flags)
 
 
+def write_uncorrectable(nsid: int, slba: int, blocks: int) -> bytes:
+    """Write Uncorrectable; no data goes with it."""
+    return _blocks(IoOpcode.WRITE_UNCORRECTABLE, nsid, slba, blocks, 0)
+
+
 def flush(nsid: int) -> bytes:
     """Flush."""
     return Sqe(IoOpcode.FLUSH, nsid).encode()

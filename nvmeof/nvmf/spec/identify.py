@@ -258,6 +258,7 @@ class IdentifyNvmController(Structure):
     wzsl: Annotated[int, u8(1)] = 0
     """Write Zeroes Size Limit, like MDTS; 0 is no limit."""
     wusl: Annotated[int, u8(2)] = 0
+    """Write Uncorrectable Size Limit, like MDTS; 0 is no limit."""
     dmrl: Annotated[int, u8(3)] = 0
     """Dataset Management Ranges Limit; 0 is no limit."""
     dmrsl: Annotated[int, u32(4)] = 0

@@ -16,7 +16,7 @@ from nvmf.spec.nqn import DISCOVERY_NQN
 from nvmf.spec.opcodes import AdminOpcode, FabricsType, IoOpcode
 from nvmf.spec.sqe import Sqe
 from nvmf.spec.status import Status, StatusError
-from nvmf.target import admin, authentication, discovery, fabrics
+from nvmf.target import admin, authentication, discovery, fabrics, reservecommands, uncorrectable
 from nvmf.target.ana import Ana
 from nvmf.target.cm import CmLimits
 from nvmf.target.controller import Controller
@@ -26,11 +26,12 @@ from nvmf.target.generation import Generation
 from nvmf.target.metrics.tally import Tally
 from nvmf.target.queue import Queue
 from nvmf.target.request import Completion, Request, check_flags
-from nvmf.target.reservecommands import IO_HANDLERS
 from nvmf.target.subsystem import Subsystem, serial_of
 
 log = logging.getLogger("nvmf.target")
 
+IO_HANDLERS = reservecommands.IO_HANDLERS | uncorrectable.IO_HANDLERS
+"""Commands of I/O queues that the engine does not run, or not to their end."""
 _LOGGED_ERRORS = 16
 """Failed commands of one queue that are logged one by one."""
 

@@ -112,6 +112,7 @@ def _io_controller(controller: Controller, common: IdentifyController) -> Identi
         nn=subsystem.max_namespaces,
         mnan=subsystem.max_namespaces,
         oncs=Oncs.COMPARE
+        | Oncs.WRITE_UNCORRECTABLE
         | Oncs.DATASET_MANAGEMENT
         | Oncs.WRITE_ZEROES
         | Oncs.RESERVATIONS

@@ -96,6 +96,8 @@ class LastingKeeper:
             log.error("namespace %d of %s is refused: %s", nsid, self._subsystem.nqn, error)
             self._unknown[nsid] = error
         self._enforce(namespace)
+        if self.state(nsid).invalid:
+            namespace.engine.set_invalid(self.state(nsid).invalid)
 
     def go(self, nsid: int) -> None:
         """A namespace goes; what lasts waits for its return."""
@@ -129,6 +131,8 @@ class LastingKeeper:
         self._save(namespace, before, after)
         self._now[nsid] = after
         self._enforce(namespace)
+        if after.invalid != before.invalid:
+            namespace.engine.set_invalid(after.invalid)
         if after.protection is not before.protection:
             log.info(
                 "namespace %d of %s: write protection %s",

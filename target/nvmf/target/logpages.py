@@ -52,6 +52,7 @@ IO_EFFECTS: dict[int, Effects] = {
     IoOpcode.FLUSH: _IO_READ,
     IoOpcode.WRITE: _IO_WRITE,
     IoOpcode.READ: _IO_READ,
+    IoOpcode.WRITE_UNCORRECTABLE: _IO_WRITE,
     IoOpcode.COMPARE: _IO_READ,
     IoOpcode.WRITE_ZEROES: _IO_WRITE,
     IoOpcode.DATASET_MANAGEMENT: _IO_WRITE,

@@ -139,17 +139,35 @@ class KernelNamespace(Geometry):
         self._length(lba, blocks)
         await self._run("Write Zeroes", lba, blocks, work)
 
+    async def compare_and_write(
+        self, lba: int, expected: Buffer, new: Buffer, *, fua: bool = False
+    ) -> None:
+        """ValueError: Linux sends no fused commands."""
+        raise ValueError(
+            "Linux sends no fused commands, and so no Compare and Write: connect with the native "
+            "backend for it"
+        )
+
+    async def write_uncorrectable(self, lba: int, blocks: int) -> None:
+        """Mark blocks as invalid: reads of them fail until they are written again."""
+        await self._without_data("Write Uncorrectable", commands.write_uncorrectable, lba, blocks)
+
     async def verify(self, lba: int, blocks: int) -> None:
         """Have the controller read blocks without sending them: NvmeError where it cannot."""
+        await self._without_data("Verify", commands.verify, lba, blocks)
 
+    async def _without_data(
+        self, name: str, build: Callable[[int, int, int], bytes], lba: int, blocks: int
+    ) -> None:
         def work() -> None:
             most = min(MAX_BLOCKS, max(1, self._controller.max_transfer // self.block_size))
             for first, count in pieces(lba, blocks, most):
-                sqe = commands.verify(self.nsid, first, count)
-                submit(self._file, IO, sqe, "Verify", lba=first, blocks=count)
+                submit(
+                    self._file, IO, build(self.nsid, first, count), name, lba=first, blocks=count
+                )
 
         self._length(lba, blocks)
-        await self._run("Verify", lba, blocks, work)
+        await self._run(name, lba, blocks, work)
 
     async def deallocate(self, ranges: Iterable[tuple[int, int]]) -> None:
         """Tell that the data of (first block, blocks) ranges is needed no more."""

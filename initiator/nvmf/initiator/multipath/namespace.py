@@ -125,6 +125,10 @@ class MultipathNamespace(Geometry):
         """Set blocks to zeroes; deallocate: the controller may free them for it."""
         await self._run(lambda path: path.write_zeroes(lba, blocks, deallocate=deallocate, fua=fua))
 
+    async def write_uncorrectable(self, lba: int, blocks: int) -> None:
+        """Mark blocks as invalid: reads of them fail until they are written again."""
+        await self._run(lambda path: path.write_uncorrectable(lba, blocks))
+
     async def verify(self, lba: int, blocks: int) -> None:
         """Have the controller read blocks without sending them: NvmeError where it cannot."""
         await self._run(lambda path: path.verify(lba, blocks))

@@ -97,6 +97,8 @@ def _namespace(one: dict[str, Any]) -> Node:
         parts.append(f"({limits_text(one['limits'])})")
     if one["write_protection"] != "none":
         parts.append(f"(write protected{_PROTECTED.get(one['write_protection'], '')})")
+    if one["invalid_blocks"]:
+        parts.append(f"({one['invalid_blocks']} blocks invalid, by Write Uncorrectable)")
     masked: list[Node] = [(f"for {host}", []) for host in one.get("hosts", ())]
     if "hosts" in one and not masked:
         parts.append("(no host sees it)")

@@ -72,6 +72,7 @@ def describe_namespace(subsystem: Subsystem, namespace: Namespace) -> dict[str, 
     store: Any = namespace.store
     mask = subsystem.mask_of(namespace.nsid)
     name = store.path or store.kind
+    lasting = subsystem.lasting.state(namespace.nsid)
     found: dict[str, Any] = {
         "nsid": namespace.nsid,
         "bdev_name": name,
@@ -85,7 +86,8 @@ def describe_namespace(subsystem: Subsystem, namespace: Namespace) -> dict[str, 
         "size": store.size,
         "block_size": store.block_size,
         "read_only": store.read_only,
-        "write_protection": protection_word(subsystem.lasting.state(namespace.nsid).protection),
+        "write_protection": protection_word(lasting.protection),
+        "invalid_blocks": sum(blocks for _, blocks in lasting.invalid),
     }
     if mask is not None:
         found["hosts"] = sorted(mask)

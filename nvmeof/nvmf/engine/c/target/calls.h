@@ -149,6 +149,20 @@ void fused_gone(struct target_request *req);
 void fused_store_write(struct target_request *req, struct store_io *io);
 void fused_store_written(struct target_request *req, const struct store_io *io);
 
+/* ---- invalid.c ---- */
+bool invalid_find(const struct ns_invalid *invalid, uint64_t offset, uint64_t length);
+bool invalid_keep_ranges(struct target_request *req, const void *ranges);
+void invalid_forget(struct target_namespace *ns);
+void invalid_free_all(struct target *target);
+
+/* Whether some of these bytes cannot be read. */
+static inline bool invalid_overlaps(struct target_namespace *ns, uint64_t offset, uint64_t length)
+{
+	const struct ns_invalid *invalid = atomic_load_explicit(&ns->invalid, memory_order_acquire);
+
+	return invalid && invalid_find(invalid, offset, length);
+}
+
 /* ---- limits.c ---- */
 /* Whether it stands in line now: then io_command() begins with it again, later. */
 bool limits_wait(struct target_request *req, const struct nvme_sqe *sqe);

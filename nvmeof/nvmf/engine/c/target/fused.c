@@ -341,6 +341,7 @@ void fused_begin(struct target_request *compare, struct target_request *write,
 		fail(compare, status, write, status);
 		return;
 	}
+	write->validates = false;	/* the comparison saw that nothing is marked here */
 	f = fused_new(compare, write);
 	if (!f) {
 		fail(compare, NVME_INTERNAL_ERROR, write, NVME_INTERNAL_ERROR);

@@ -165,6 +165,7 @@ struct target {
 	struct target_gates *gates;
 	struct target_fence *fences;
 	struct target_abort *aborts;
+	struct ns_invalid *old_invalid;	/* see invalid.c */
 	uint8_t *zero;			/* TARGET_ZERO_BYTES that nobody writes */
 	int event_fd;
 	_Alignas(CACHE_LINE) _Atomic(struct target_upcall *) upcalls;
@@ -237,6 +238,7 @@ struct target_request {
 	bool fua;
 	bool held;			/* it went up to the control thread */
 	bool fenced;			/* qp->fence waits for it */
+	bool validates;			/* it writes marked blocks: goes up when done, see invalid.c */
 	bool throttled;			/* it stands in a namespace's line, see limits.c */
 	bool admitted;			/* it did */
 
@@ -358,6 +360,23 @@ struct ns_local {			/* one per reactor */
 	struct store_io *parked, **parked_tail;
 } __attribute__((aligned(CACHE_LINE)));
 
+struct invalid_mail {
+	struct mail mail;
+	struct ns_invalid *invalid;
+};
+
+struct invalid_range {
+	uint64_t start, end;		/* bytes */
+};
+
+struct ns_invalid {			/* never changes while reactors see it */
+	uint32_t count;
+	struct invalid_range *range;	/* sorted, and apart */
+	struct ns_invalid *next;	/* control: in target->old_invalid */
+	_Atomic unsigned left;		/* reactors that may still look at it, once it is old */
+	struct invalid_mail mail[];	/* per reactor */
+};
+
 struct ns_barrier {
 	struct mail mail;
 	struct target_namespace *ns;
@@ -372,6 +391,7 @@ struct target_namespace {
 	_Atomic uint64_t blocks;
 	_Atomic uint64_t gate;		/* see gate_pack() */
 	_Atomic(struct fused *) fused;	/* whose turn it is: see fused.c */
+	_Atomic(struct ns_invalid *) invalid;	/* NULL: every block can be read */
 	_Atomic(struct ns_window *) window[TARGET_MAX_DEVICES];
 	/* control */
 	struct target *target;

@@ -48,6 +48,12 @@ static uint16_t check_range(struct target_request *req, const struct nvme_sqe *s
 	req->offset = req->slba << ns->block_shift;
 	req->length = (uint32_t)(nlb(sqe) << ns->block_shift);	/* 64 Ki blocks of 4 KiB at most */
 	req->fua = sqe->cdw12 & CDW12_FUA;
+	if (!invalid_overlaps(ns, req->offset, req->length))
+		return NVME_SUCCESS;
+	if (group == GATE_READ)
+		return NVME_UNRECOVERED_READ_ERROR | NVME_DNR;
+	req->validates = true;
+	req->sqe = *sqe;
 	return NVME_SUCCESS;
 }
 
@@ -177,8 +183,13 @@ static void io_write_zeroes(struct target_request *req, const struct nvme_sqe *s
 		steps_start(req, sqe->cdw12 & CDW12_DEAC ? STORE_IO_DEALLOCATE : 0);
 }
 
-static void dsm_fetch(struct target_request *req, uint32_t length)
+static void dsm_fetch(struct target_request *req, const struct nvme_sqe *sqe, uint32_t length)
 {
+	/* Whether it does is not known before its ranges are. */
+	if (atomic_load_explicit(&req->ns->invalid, memory_order_acquire)) {
+		req->validates = req->ns->store->deallocate;
+		req->sqe = *sqe;
+	}
 	if (req->capsule) {
 		req->length = length;
 		io_ranges_arrived(req, req->capsule);
@@ -205,13 +216,15 @@ static void io_dsm(struct target_request *req, const struct nvme_sqe *sqe)
 	else if (req->ns->store->read_only)
 		request_respond(req, NVME_NAMESPACE_WRITE_PROTECTED | NVME_DNR);
 	else
-		dsm_fetch(req, length);
+		dsm_fetch(req, sqe, length);
 }
 
 /* Nothing is done unless all of it can be. */
 void io_ranges_arrived(struct target_request *req, const void *ranges)
 {
 	uint32_t count = req->length / (uint32_t)sizeof(struct nvme_dsm_range);
+	uint8_t shift = req->ns->block_shift;
+	bool marked = false;
 
 	for (uint32_t i = 0; i < count; i++) {
 		struct nvme_dsm_range range;
@@ -222,7 +235,11 @@ void io_ranges_arrived(struct target_request *req, const void *ranges)
 			steps_end(req);
 			return;
 		}
+		marked |= range.blocks &&
+			  invalid_overlaps(req->ns, range.slba << shift,
+					   (uint64_t)range.blocks << shift);
 	}
+	req->validates = req->validates && marked && invalid_keep_ranges(req, ranges);
 	steps_start(req, count);
 }
 

@@ -132,6 +132,7 @@ void target_namespace_destroy(struct target_namespace *ns)
 	if (*p)
 		*p = ns->next;
 	close_windows(ns);
+	invalid_forget(ns);
 	free(ns->barrier);
 	free(ns->limits);
 	free(ns);
@@ -143,6 +144,7 @@ void namespace_free_all(struct target *target)
 	gates_free_all(target);
 	fences_free_all(target);
 	aborts_free_all(target);
+	invalid_free_all(target);
 	while (target->tables)
 		target_nstable_destroy(target->tables);
 	while (target->namespaces)

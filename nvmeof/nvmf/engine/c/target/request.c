@@ -31,6 +31,7 @@ struct target_request *request_alloc(struct target_qpair *qp)
 	req->capsule = NULL;
 	req->invalidate = false;
 	req->fua = false;
+	req->validates = false;
 	req->sgl_count = 0;
 	req->sgl_length = 0;
 	req->length = 0;
@@ -92,8 +93,11 @@ void request_free(struct target_request *req)
 		reactor_mark(qp);
 }
 
+/* Not of a block that was marked as invalid, of which it is said that a retry will not help. */
 static bool of_the_media(uint16_t status)
 {
+	if (status == (NVME_UNRECOVERED_READ_ERROR | NVME_DNR))
+		return false;
 	status &= 0x7ff;
 	return status == NVME_UNRECOVERED_READ_ERROR || status == NVME_WRITE_FAULT;
 }
@@ -101,8 +105,10 @@ static bool of_the_media(uint16_t status)
 /* The host asked for nothing wrong: what stands behind the namespace could not do it. */
 static bool of_the_store(const struct target_request *req, uint16_t status)
 {
+	if (of_the_media(status))
+		return true;
 	status &= 0x7ff;
-	if (of_the_media(status) || status == NVME_CAPACITY_EXCEEDED)
+	if (status == NVME_CAPACITY_EXCEEDED)
 		return true;
 	/* these have other causes, too */
 	return (status == NVME_INTERNAL_ERROR || status == NVME_NAMESPACE_WRITE_PROTECTED) &&
@@ -190,6 +196,11 @@ void request_respond(struct target_request *req, uint16_t status)
 {
 	struct target_qpair *qp = req->qp;
 
+	if (req->validates && !status && !qp->dead) {
+		req->validates = false;
+		upcall_deliver(req);
+		return;
+	}
 	account(req, status);
 	req->responding = true;
 	if (req->fenced)

@@ -222,6 +222,19 @@ struct target_limits {
  */
 int target_namespace_limits(struct target_namespace *ns, const struct target_limits *limits);
 
+/* Logical blocks. */
+struct target_range {
+	uint64_t slba, blocks;
+};
+/*
+ * Blocks that cannot be read: sorted ranges that neither overlap nor touch, in place of those before.
+ * Read, Compare and Verify of one end with Unrecovered Read Error.  A Write, Write Zeroes or
+ * deallocation of one that begins from now on goes up as a COMMAND when all of it is done, with the ranges
+ * of a deallocation as its data: the control thread takes its blocks out, and completes it.  -ENOMEM.
+ */
+int target_namespace_invalid(struct target_namespace *ns, const struct target_range *ranges,
+			     uint32_t count);
+
 /*
  * The command whose failure a FAULTED upcall is about.  Another such upcall of the namespace
  * comes only after target_namespace_rearm(), however many commands fail.

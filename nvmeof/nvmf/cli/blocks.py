@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""`nvmeof write-uncor`, `compare-and-write`: commands on a few blocks."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+from nvmf.cli.base import (
+    EXIT_OK,
+    CliError,
+    Subparsers,
+    UsageError,
+    add_command,
+    number_argument,
+)
+from nvmf.cli.common import add_target_arguments, options_of, run_async, where_of
+from nvmf.cli.identify import EXAMPLE, add_namespace_argument
+from nvmf.cli.output import print_json
+from nvmf.initiator import Namespace, connect
+
+_DEFAULTS: dict[str, Any] = {"queues": 1, "ctrl_loss_tmo": 0}
+
+
+def add_commands(subparsers: Subparsers) -> None:
+    """write-uncor, compare-and-write."""
+    parser = add_command(
+        subparsers,
+        "write-uncor",
+        write_uncor,
+        "mark blocks as invalid, so that reading them fails",
+        "Write Uncorrectable: what the blocks had is lost. Writing them, zeroes too, or "
+        f"deallocating them makes them readable again.\n\n{EXAMPLE.format('write-uncor -b 8')}",
+    )
+    _add_start(parser)
+    parser.add_argument(
+        "--block-count",
+        metavar="N",
+        type=number_argument,
+        default=1,
+        help="how many logical blocks, not less one (default: 1)",
+    )
+    add_target_arguments(parser, **_DEFAULTS)
+    parser = add_command(
+        subparsers,
+        "compare-and-write",
+        compare_and_write,
+        "write a block if it is as expected, as one",
+        "Fused Compare and Write: exit status 1, and nothing was written, where the block is "
+        f"another.\n\n{EXAMPLE.format('compare-and-write --expected old.bin -d new.bin')}",
+    )
+    _add_start(parser)
+    parser.add_argument(
+        "--expected", metavar="FILE", type=Path, required=True, help="what the block has to be"
+    )
+    parser.add_argument(
+        "-d", "--data", metavar="FILE", type=Path, required=True, help="what to write"
+    )
+    add_target_arguments(parser, **_DEFAULTS)
+
+
+def _add_start(parser: argparse.ArgumentParser) -> None:
+    add_namespace_argument(parser)
+    parser.add_argument(
+        "-b",
+        "--start-block",
+        metavar="LBA",
+        type=number_argument,
+        default=0,
+        help="first logical block (default: 0)",
+    )
+
+
+def write_uncor(args: argparse.Namespace) -> int:
+    """Write Uncorrectable."""
+    if not args.block_count:
+        raise UsageError("--block-count is at least 1")
+
+    async def work(namespace: Namespace) -> str:
+        await namespace.write_uncorrectable(args.start_block, args.block_count)
+        return f"{args.block_count} blocks from {args.start_block} on are invalid"
+
+    return run_async(_with(args, work, block_count=args.block_count))
+
+
+def compare_and_write(args: argparse.Namespace) -> int:
+    """Fused Compare and Write."""
+    expected, new = args.expected.read_bytes(), args.data.read_bytes()
+
+    async def work(namespace: Namespace) -> str:
+        await namespace.compare_and_write(args.start_block, expected, new)
+        return f"block {args.start_block} was as expected, and is written"
+
+    return run_async(_with(args, work, bytes=len(new)))
+
+
+async def _with(
+    args: argparse.Namespace, work: Callable[[Namespace], Awaitable[str]], **facts: object
+) -> int:
+    place = where_of(args)
+    async with connect(place, options_of(args, place, **_DEFAULTS)) as controller:
+        try:
+            said = await work(controller.namespace(args.namespace_id))
+        except ValueError as error:
+            raise CliError(str(error)) from None
+    if args.output_format == "json":
+        print_json({"nsid": args.namespace_id, "slba": args.start_block, **facts})
+    else:
+        print(f"namespace {args.namespace_id}: {said}")
+    return EXIT_OK

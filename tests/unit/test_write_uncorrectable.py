@@ -1,0 +1,271 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Write Uncorrectable between real hosts, over real sockets, through restarts."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import random
+import sys
+from collections.abc import AsyncIterator, Awaitable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from clientlab import NQN, OPTIONS, RAM, RAM_4K, config, url
+from clientlab import serving as serving_config
+from nvmf.config import loads
+from nvmf.initiator import Namespace, NvmeError, connect
+from nvmf.initiator.sync import connect as connect_blocking
+from nvmf.spec.features import WriteProtection
+from nvmf.spec.identify import Oncs
+from nvmf.spec.opcodes import FeatureId
+from nvmf.spec.status import DNR, Status
+from nvmf.target import uncorrectable
+from nvmf.target.lasting import Range, with_range, without_range
+from nvmf.target.server import Server
+
+UUID = "1f0c1c9e-0000-4000-8000-000000000005"
+LOST = Status.UNRECOVERED_READ_ERROR | DNR
+
+
+@asynccontextmanager
+async def serving(state: Path | None, *disks: str) -> AsyncIterator[tuple[Server, str]]:
+    text = config(*disks)
+    if state is not None:
+        text = f"[target]\nstate_dir = {json.dumps(str(state))}\n{text}"
+    server = Server(loads(text))
+    await server.start()
+    try:
+        yield server, url(server.ports[0].address[1])
+    finally:
+        await server.stop()
+
+
+def file_of(folder: Path, store: str = "file") -> str:
+    path = folder / "disk"
+    if not path.exists():
+        path.write_bytes(bytes(8 << 20))
+    return f'store = "{store}"\npath = {json.dumps(str(path))}\nblock_size = 512\nuuid = "{UUID}"'
+
+
+async def status_of(action: Awaitable[object]) -> int:
+    with pytest.raises(NvmeError) as caught:
+        await action
+    return caught.value.status | (DNR if caught.value.dnr else 0)
+
+
+async def lost(disk: Namespace, lba: int, blocks: int = 1) -> None:
+    """They cannot be read, in any way."""
+    data = bytes(blocks * disk.block_size)
+    for one in (
+        disk.read(lba, blocks),
+        disk.compare(lba, data),
+        disk.verify(lba, blocks),
+    ):
+        assert await status_of(one) == LOST
+    if blocks == 1:
+        assert await status_of(disk.compare_and_write(lba, data, data)) == LOST
+
+
+@pytest.mark.feature("write-uncorrectable")
+@pytest.mark.parametrize("store", [RAM, RAM_4K, "file", "pmem"])
+async def test_until_they_are_written(tmp_path: Path, store: str) -> None:
+    disk_of = file_of(tmp_path, store) if store in ("file", "pmem") else store
+    async with (
+        serving(None, disk_of) as (server, where),
+        connect(where, **OPTIONS) as a,
+        connect(where, **OPTIONS) as b,
+    ):
+        assert a.identify.oncs & Oncs.WRITE_UNCORRECTABLE
+        disk, other, size = a.namespace(1), b.namespace(1), a.namespace(1).block_size
+        await disk.write(0, b"x" * 64 * size)
+        await disk.write_uncorrectable(8, 16)
+        await lost(disk, 8)
+        await lost(other, 23)
+        await lost(other, 0, 64)
+        assert await disk.read(0, 8) == b"x" * 8 * size
+        assert await disk.read(24, 40) == b"x" * 40 * size
+        await disk.write(8, b"y" * size)  # small: in its capsule
+        await other.write(9, b"z" * 4 * size)
+        assert await other.read(8, 5) == b"y" * size + b"z" * 4 * size
+        await lost(disk, 13)
+        await disk.write_zeroes(13, 2)
+        assert await disk.read(13, 2) == bytes(2 * size)
+        await lost(disk, 15)
+        await other.write(0, b"w" * 64 * size)
+        assert await disk.read(0, 64) == b"w" * 64 * size
+        subsystem = server.core.subsystems[NQN]
+        assert subsystem.lasting.state(1).invalid == ()
+
+
+async def test_deallocation() -> None:
+    """Deallocated blocks read as zeroes, whatever they were before."""
+    async with serving(None, RAM) as (_, where), connect(where, **OPTIONS) as a:
+        disk = a.namespace(1)
+        await disk.write_uncorrectable(0, 100)
+        await disk.deallocate([(10, 20), (60, 5), (200, 8)])
+        assert await disk.read(10, 20) == bytes(20 * 512)
+        assert await disk.read(60, 5) == bytes(5 * 512)
+        for lba in (9, 30, 59, 65):
+            await lost(disk, lba)
+
+
+@pytest.mark.feature("write-uncorrectable")
+async def test_they_outlive_the_target(tmp_path: Path) -> None:
+    """With a file's data; those of RAM end with it."""
+    disks, state = (file_of(tmp_path), RAM), tmp_path / "state"
+    async with serving(state, *disks) as (_, where), connect(where, **OPTIONS) as a:
+        for nsid in (1, 2):
+            await a.namespace(nsid).write_uncorrectable(5, 2)
+    assert [one.name for one in (state / "namespaces").iterdir()] == [f"{UUID}.json"]
+    async with serving(state, *disks) as (_, where), connect(where, **OPTIONS) as a:
+        await lost(a.namespace(1), 5)
+        assert await a.namespace(2).read(5, 2) == bytes(1024)
+        await a.namespace(1).write(5, b"x" * 512)
+    async with serving(state, *disks) as (_, where), connect(where, **OPTIONS) as a:
+        assert await a.namespace(1).read(5, 1) == b"x" * 512
+        await lost(a.namespace(1), 6)
+        await a.namespace(1).write_zeroes(0, 16)
+    assert not list((state / "namespaces").iterdir())
+
+
+async def test_what_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    disks = (file_of(tmp_path) + "\nread_only = true", RAM)
+    async with serving(tmp_path / "s", *disks) as (_, where), connect(where, **OPTIONS) as a:
+        status = await status_of(a.namespace(1).write_uncorrectable(0, 1))
+        assert status & 0x7FF == Status.NAMESPACE_WRITE_PROTECTED
+        disk = a.namespace(2)
+        with pytest.raises(NvmeError):
+            await disk.write_uncorrectable(disk.blocks - 1, 2)
+        await a.set_features(
+            FeatureId.NAMESPACE_WRITE_PROTECTION, WriteProtection.PROTECTED, nsid=2
+        )
+        status = await status_of(disk.write_uncorrectable(0, 1))
+        assert status & 0x7FF == Status.NAMESPACE_WRITE_PROTECTED
+        await a.set_features(FeatureId.NAMESPACE_WRITE_PROTECTION, 0, nsid=2)
+        monkeypatch.setattr(uncorrectable, "MOST_RANGES", 2)
+        await disk.write_uncorrectable(0, 1)
+        await disk.write_uncorrectable(2, 1)
+        status = await status_of(disk.write_uncorrectable(4, 1))
+        assert status & 0x7FF == Status.INTERNAL_ERROR
+        assert await disk.read(4, 1) == bytes(512)
+        await disk.write_uncorrectable(1, 1)  # which makes them one
+        await lost(disk, 0, 3)
+
+
+async def test_a_disk_that_is_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What cannot be made to last is refused: marks, and that they are no more."""
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    disk_of = file_of(tmp_path)
+    async with serving(tmp_path / "s", disk_of) as (_, where), connect(where, **OPTIONS) as a:
+        disk = a.namespace(1)
+        await disk.write_uncorrectable(0, 2)
+        with monkeypatch.context() as patch:
+            patch.setattr("nvmf.target.lastingkeeper.write_atomically", full)
+            for one in (disk.write_uncorrectable(8, 1), disk.write(1, bytes(512))):
+                assert await status_of(one) & 0x7FF == Status.INTERNAL_ERROR
+            await lost(disk, 0, 2)
+            assert await disk.read(8, 1) == bytes(512)
+        await disk.write(1, bytes(512))
+        assert await disk.read(1, 1) == bytes(512)
+
+
+async def test_many_writers() -> None:
+    """Marks come and go under load; what a write was answered for is readable."""
+    async with serving(None, RAM) as (_, where), connect(where, **OPTIONS) as a:
+        disk = a.namespace(1)
+
+        async def one(first: int) -> None:
+            chance = random.Random(first)
+            for turn in range(20):
+                await disk.write_uncorrectable(first, 16)
+                lba, count = first + chance.randrange(8), chance.choice((1, 4, 8))
+                data = bytes([turn]) * 512 * count
+                await disk.write(lba, data)
+                assert await disk.read(lba, count) == data
+                assert await status_of(disk.read(first, 16)) == LOST
+
+        await asyncio.gather(*(one(first) for first in range(0, 16 * 16, 16)))
+
+
+def test_by_a_script(tmp_path: Path) -> None:
+    """The blocking client."""
+
+    async def script() -> None:
+        async with serving_config(RAM) as (_, where):
+            await asyncio.to_thread(work, where)
+
+    def work(where: str) -> None:
+        with connect_blocking(where, **OPTIONS) as controller:
+            disk = controller.namespace(1)
+            old, new = bytes(512), b"n" * 512
+            disk.compare_and_write(7, old, new)
+            with pytest.raises(NvmeError) as caught:
+                disk.compare_and_write(7, old, new)
+            assert caught.value.status & 0x7FF == Status.COMPARE_FAILURE
+            assert disk.read(7, 1) == new
+            disk.write_uncorrectable(7, 1)
+            with pytest.raises(NvmeError):
+                disk.read(7, 1)
+            disk.write(7, old)
+            assert disk.read(7, 1) == old
+
+    asyncio.run(script())
+
+
+async def test_the_commands(tmp_path: Path) -> None:
+    old, new = tmp_path / "old", tmp_path / "new"
+    old.write_bytes(bytes(512))
+    new.write_bytes(b"n" * 512)
+    async with serving(None, RAM) as (_, where), connect(where, **OPTIONS) as a:
+
+        async def do(command: str, *flags: str) -> tuple[int, str]:
+            program = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-m", "nvmf.cli.main", command, where, "--device", "iwarp"),
+                *flags,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.STDOUT,
+            )
+            out, _ = await program.communicate()
+            assert program.returncode is not None
+            return program.returncode, out.decode()
+
+        said = await do("write-uncor", "-b", "8", "--block-count", "4")
+        assert said == (0, "namespace 1: 4 blocks from 8 on are invalid\n")
+        await lost(a.namespace(1), 8, 4)
+        status, text = await do("read", "-b", "11", "--block-count", "1")
+        assert status == 1
+        assert "Unrecovered Read Error" in text
+        status, text = await do("write-uncor", "-o", "json")
+        assert (status, json.loads(text)) == (0, {"nsid": 1, "slba": 0, "block_count": 1})
+        assert (await do("write-uncor", "--block-count", "0"))[0] == 2
+        files = ("--expected", str(old), "-d", str(new), "-b", "3")
+        said = await do("compare-and-write", *files)
+        assert said == (0, "namespace 1: block 3 was as expected, and is written\n")
+        status, text = await do("compare-and-write", *files)
+        assert status == 1
+        assert "Compare Failure" in text
+
+
+def test_ranges() -> None:
+    """Against a set of blocks."""
+    chance = random.Random(11)
+    for _ in range(200):
+        ranges: tuple[Range, ...] = ()
+        blocks: set[int] = set()
+        for _ in range(30):
+            lba, count = chance.randrange(60), chance.randrange(1, 12)
+            put = chance.random() < 0.6
+            ranges = (with_range if put else without_range)(ranges, lba, count)
+            chosen = set(range(lba, lba + count))
+            blocks = blocks | chosen if put else blocks - chosen
+            assert blocks == {lba + i for lba, count in ranges for i in range(count)}
+            assert list(ranges) == sorted(ranges)
+            assert all(a + count < b for (a, count), (b, _) in itertools.pairwise(ranges))
+            assert all(count > 0 for _, count in ranges)
