@@ -16,7 +16,7 @@ from lab.guest import Guest
 from lab.kernel_host import BlockDevice, KernelHost
 from lab.load import VerifyingLoad
 from lab.network import Network
-from lab.ours import PRIVATE_NQN, OursInside, config
+from lab.ours import PRIVATE_NQN
 from lab.steered import NSID, Steered, file_namespace
 from lab.waiting import until
 
@@ -194,57 +194,3 @@ def test_refused(target: Steered, host: KernelHost, guest: Guest) -> None:
     guest.mark("its end")
     _log_of(guest, since, f'Connect Invalid Data Parameter, subsysnqn "{UNKNOWN_NQN}"')
     target.wait_alone()
-
-
-def test_fewer_queues(
-    cable: Network, tmp_path: Path, disks: dict[int, Path], host: KernelHost, guest: Guest
-) -> None:
-    """A host that wants more I/O queues than a controller has takes what there are."""
-    namespaces = {NSID: file_namespace(disks[NSID])}
-    with Steered(cable, tmp_path, namespaces, max_io_queues=1) as target:
-        since = guest.mark("two queues of one")
-        with host.connected(target.nqn, "-i", "2"):
-            assert target.state().connections == 2
-            (device,) = host.devices(target.nqn)
-            block.fio_verify(guest, device, [block.Load("4k-64k", 16)])
-        _log_of(guest, since, "creating 1 I/O queues")
-        target.close()
-
-
-@pytest.mark.unclean(r"nvme nvme\d+: ")
-def test_too_many_queues(
-    cable: Network, tmp_path: Path, disks: dict[int, Path], host: KernelHost, guest: Guest
-) -> None:
-    """A target that is full refuses the queue that is one too many, and the host gives up."""
-    namespaces = {NSID: file_namespace(disks[NSID])}
-    with Steered(cable, tmp_path, namespaces, max_queues=2) as target:
-        since = guest.mark("three queues of two")
-        assert host.try_connect(target.nqn, "-i", "2").status != 0
-        guest.mark("refused")
-        # siw calls every MPA reject a reset, and so the kernel does not look for a reason in it.
-        _log_of(guest, since, "Connect rejected: status -104")
-        assert "all connections are in use" in target.log
-        target.wait_alone()
-        with host.connected(target.nqn, "-i", "1"):
-            (device,) = host.devices(target.nqn)
-            block.fio_verify(guest, device, [block.Load("4k-64k", 16)])
-        target.close()
-
-
-@pytest.mark.unclean(r"nvme nvme\d+: ")
-def test_too_many_queues_on_rxe(vm: Guest, guest: Guest) -> None:
-    """The same where the device passes the reason on: the kernel names it."""
-    use_device(vm, "rxe")
-    text = config(network.GUEST, "system", "/run/lab/target", max_queues=2)
-    target = OursInside(vm, network.GUEST, text=text)
-    host = KernelHost(vm, target.address, target.service)
-    try:
-        since = guest.mark("three queues of two")
-        assert host.try_connect(target.nqn, "-i", "2").status != 0
-        guest.mark("refused")
-        _log_of(guest, since, "Connect rejected: status 28", "nvme status 6")
-        assert "all connections are in use" in target.log
-        with host.connected(target.nqn, "-i", "1", namespaces=len(target.block_sizes)):
-            target.check()
-    finally:
-        target.close()
