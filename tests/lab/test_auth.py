@@ -11,31 +11,29 @@ from pathlib import Path
 import pytest
 
 from lab import block, network
+from lab.authentication import (
+    BOTH,
+    CASES,
+    CTRL_KEY,
+    KEY,
+    OTHER,
+    SLOW,
+    WRONG,
+    allow,
+    forget,
+    group_name,
+    need_kernel,
+    nqn_of,
+    target_config,
+)
 from lab.cells import use_device
 from lab.guest import Guest
 from lab.kernel_host import HOSTNQN, KernelHost
 from lab.network import Network
-from lab.nvmet import CONFIGFS, KernelTarget
+from lab.nvmet import KernelTarget
 from lab.our_host import OurHost, Outside
 from lab.running import Result
-from wire import dhchap
 from wire.served import Served
-
-PREFIX = "nqn.2014-08.org.nvmexpress:uuid:5f0c1c9e-0000-4000-8000-0000000001"
-KEY, CTRL_KEY = dhchap.key_text(b"h" * 32), dhchap.key_text(b"c" * 48, 2)
-OTHER = dhchap.key_text(b"x" * 32)
-CASES = (
-    ("sha256", "null"),
-    ("sha384", "null"),
-    ("sha512", "null"),
-    ("sha256", "ffdhe2048"),
-    ("sha384", "ffdhe3072"),
-    ("sha512", "ffdhe8192"),
-)
-"""Hash and group: every hash, and the groups from the least to the largest."""
-SLOW = 280.0
-"""Seconds for what has a power of 8192 bits in it, in a guest without KVM, on a busy machine."""
-BOTH = ("--dhchap-secret", KEY, "--dhchap-ctrl-secret", CTRL_KEY)
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -43,47 +41,11 @@ pytestmark = pytest.mark.timeout(600)
 @pytest.fixture(scope="module", autouse=True)
 def kernel_can(vm: Guest) -> None:
     """Skip where the kernel is built without it."""
-    (config,) = vm.kernel.folder.glob(f"boot/config-{vm.kernel.release}")
-    text = config.read_text()
-    for option in ("CONFIG_NVME_HOST_AUTH", "CONFIG_NVME_TARGET_AUTH"):
-        if f"{option}=y" not in text and f"{option.replace('HOST_', '')}=y" not in text:
-            pytest.skip(f"kernel {vm.kernel.release} is built without {option}")
+    need_kernel(vm)
     use_device(vm, "siw")
 
 
 # ---- the kernel's host, our target ----
-
-
-def nqn_of(index: int) -> str:
-    return f"{PREFIX}{index:02x}"
-
-
-WRONG = len(CASES)
-"""The subsystem whose own key is not the one that the host has."""
-
-
-def target_config() -> str:
-    """A subsystem for each case, and one more."""
-    text = f'[[port]]\ntraddr = "{network.HOST}"\ntrsvcid = 4420\ndevice = "iwarp"\n'
-    for index, (hashed, group) in enumerate((*CASES, CASES[0])):
-        text += f"""
-[[subsystem]]
-nqn = "{nqn_of(index)}"
-
-[[subsystem.host]]
-nqn = "{HOSTNQN}"
-dhchap_key = "{KEY}"
-dhchap_ctrl_key = "{OTHER if index == WRONG else CTRL_KEY}"
-dhchap_hashes = ["{hashed}"]
-dhchap_dhgroups = ["{group}"]
-
-[[subsystem.namespace]]
-nsid = 1
-store = "ram"
-size = "16MiB"
-block_size = 4096
-"""
-    return text
 
 
 @pytest.fixture(scope="module")
@@ -94,7 +56,7 @@ def ours(
     need_product: None,
 ) -> Iterator[Served]:
     folder = tmp_path_factory.mktemp("target")
-    one = Served(folder, target_config(), wrapper=tuple(cable.command()))
+    one = Served(folder, target_config(network.HOST, "iwarp"), wrapper=tuple(cable.command()))
     yield one.wait_ready(60)
     assert one.end(30) == 0
     one.check_log()
@@ -137,7 +99,7 @@ def test_kernel_host(ours: Served, guest: Guest, index: int, mutual: bool) -> No
         block.pattern(guest, device, 0x5A, 0, block.MIB)
         block.expect(guest, device, 0x5A, 0, block.MIB)
     lines = said(ours, nqn_of(index), ": authenticated (")[before:]
-    shown = "no DH group" if group == "null" else group
+    shown = group_name(group)
     ways = "both ways" if mutual else "one way"
     assert len(lines) == 2, "each queue authenticates by itself"
     assert all(f"(SHA-{hashed[3:]}, {shown}, {ways})" in line for line in lines)
@@ -198,44 +160,19 @@ def test_kernel_host_refused(
 
 # ---- the kernel's target, our host ----
 
-# $1 host NQN, $2 subsystem NQN, $3 key, $4 controller key, $5 hash, $6 group
-_HOST = f"""
-set -eu
-cd {CONFIGFS}/nvmet
-mkdir -p hosts/$1
-echo "$3" > hosts/$1/dhchap_key
-echo "$4" > hosts/$1/dhchap_ctrl_key
-echo "hmac($5)" > hosts/$1/dhchap_hash
-echo "$6" > hosts/$1/dhchap_dhgroup
-echo 0 > subsystems/$2/attr_allow_any_host
-cd subsystems/$2/allowed_hosts
-[ -e $1 ] || ln -s {CONFIGFS}/nvmet/hosts/$1 $1
-"""
-_FORGET = f"""
-cd {CONFIGFS}/nvmet
-rm -f subsystems/*/allowed_hosts/*
-for host in hosts/*; do [ ! -d $host ] || rmdir $host; done
-"""
-
 
 @pytest.fixture(scope="module")
 def nvmet(vm: Guest, kernel_can: None) -> Iterator[KernelTarget]:
     target = KernelTarget(vm, network.GUEST, block_sizes=(4096,))
     yield target
-    if not vm.dead:
-        vm.run(["bash", "-s"], stdin=_FORGET, quiet=True)
+    forget(target)
     target.close()
 
 
 @pytest.fixture
 def ask(nvmet: KernelTarget, guest: Guest) -> None:
     """nvmet asks for the first case's authentication."""
-    allow(nvmet, *CASES[0])
-
-
-def allow(nvmet: KernelTarget, hashed: str, group: str) -> None:
-    words = [HOSTNQN, nvmet.nqn, KEY, CTRL_KEY, hashed, group]
-    nvmet.guest.run(["bash", "-s", "-", *words], stdin=_HOST, quiet=True)
+    allow(nvmet, HOSTNQN, *CASES[0])
 
 
 @pytest.fixture
@@ -247,9 +184,9 @@ def host(nvmet: KernelTarget, cable: Network, need_product: None) -> OurHost:
 def test_kernel_target(
     nvmet: KernelTarget, guest: Guest, host: OurHost, case: tuple[str, str], tmp_path: Path
 ) -> None:
-    allow(nvmet, *case)
+    allow(nvmet, HOSTNQN, *case)
     (tmp_path / "key").write_text(KEY)
-    shown = "no DH group" if case[1] == "null" else case[1]
+    shown = group_name(case[1])
     for options, ways in (
         (("--dhchap-secret-file", str(tmp_path / "key")), "one way"),
         (BOTH, "both ways"),

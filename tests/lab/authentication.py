@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""In-band authentication: keys, the cases that are tried, and targets that ask for them."""
+
+from __future__ import annotations
+
+import pytest
+
+from lab.guest import Guest
+from lab.kernel_host import HOSTNQN
+from lab.nvmet import CONFIGFS, KernelTarget
+from wire import dhchap
+
+_PREFIX = "nqn.2014-08.org.nvmexpress:uuid:5f0c1c9e-0000-4000-8000-0000000001"
+KEY, CTRL_KEY = dhchap.key_text(b"h" * 32), dhchap.key_text(b"c" * 48, 2)
+OTHER = dhchap.key_text(b"x" * 32)
+CASES = (
+    ("sha256", "null"),
+    ("sha384", "null"),
+    ("sha512", "null"),
+    ("sha256", "ffdhe2048"),
+    ("sha384", "ffdhe3072"),
+    ("sha512", "ffdhe8192"),
+)
+"""Hash and group: every hash, and the groups from the least to the largest."""
+SLOW = 280.0
+"""Seconds for what has a power of 8192 bits in it, in a guest without KVM, on a busy machine."""
+BOTH = ("--dhchap-secret", KEY, "--dhchap-ctrl-secret", CTRL_KEY)
+WRONG = len(CASES)
+"""The subsystem whose own key is not the one that the host has."""
+
+
+def need_kernel(guest: Guest) -> None:
+    """Skip where the guest's kernel is built without it."""
+    (config,) = guest.kernel.folder.glob(f"boot/config-{guest.kernel.release}")
+    text = config.read_text()
+    for option in ("CONFIG_NVME_HOST_AUTH", "CONFIG_NVME_TARGET_AUTH"):
+        if f"{option}=y" not in text and f"{option.replace('HOST_', '')}=y" not in text:
+            pytest.skip(f"kernel {guest.kernel.release} is built without {option}")
+
+
+def group_name(group: str) -> str:
+    """As our log has it."""
+    return "no DH group" if group == "null" else group
+
+
+# ---- our target ----
+
+
+def nqn_of(index: int) -> str:
+    """The subsystem of a case, or of WRONG."""
+    return f"{_PREFIX}{index:02x}"
+
+
+def target_config(address: str, device: str, hostnqn: str = HOSTNQN) -> str:
+    """A subsystem for each case, and one more."""
+    text = f'[[port]]\ntraddr = "{address}"\ntrsvcid = 4420\ndevice = "{device}"\n'
+    for index, (hashed, group) in enumerate((*CASES, CASES[0])):
+        text += f"""
+[[subsystem]]
+nqn = "{nqn_of(index)}"
+
+[[subsystem.host]]
+nqn = "{hostnqn}"
+dhchap_key = "{KEY}"
+dhchap_ctrl_key = "{OTHER if index == WRONG else CTRL_KEY}"
+dhchap_hashes = ["{hashed}"]
+dhchap_dhgroups = ["{group}"]
+
+[[subsystem.namespace]]
+nsid = 1
+store = "ram"
+size = "16MiB"
+block_size = 4096
+"""
+    return text
+
+
+# ---- the kernel's target ----
+
+# $1 host NQN, $2 subsystem NQN, $3 key, $4 controller key, $5 hash, $6 group
+_HOST = f"""
+set -eu
+cd {CONFIGFS}/nvmet
+mkdir -p hosts/$1
+echo "$3" > hosts/$1/dhchap_key
+echo "$4" > hosts/$1/dhchap_ctrl_key
+echo "hmac($5)" > hosts/$1/dhchap_hash
+echo "$6" > hosts/$1/dhchap_dhgroup
+echo 0 > subsystems/$2/attr_allow_any_host
+cd subsystems/$2/allowed_hosts
+[ -e $1 ] || ln -s {CONFIGFS}/nvmet/hosts/$1 $1
+"""
+_FORGET = f"""
+cd {CONFIGFS}/nvmet
+rm -f subsystems/*/allowed_hosts/*
+for host in hosts/*; do [ ! -d $host ] || rmdir $host; done
+"""
+
+
+def allow(target: KernelTarget, hostnqn: str, hashed: str, group: str) -> None:
+    """Let a host in, which has to authenticate like this."""
+    words = [hostnqn, target.nqn, KEY, CTRL_KEY, hashed, group]
+    target.guest.run(["bash", "-s", "-", *words], stdin=_HOST, quiet=True)
+
+
+def forget(target: KernelTarget) -> None:
+    """Take every host away again."""
+    if not target.guest.dead:
+        target.guest.run(["bash", "-s"], stdin=_FORGET, quiet=True)
