@@ -18,6 +18,7 @@ from lab.ours import FRIEND_NQN, PRIVATE_NQN, OursInside, OursOutside
 
 CELLS = (
     Cell("kernel", "siw"),
+    Cell("kernel", "rxe"),
     Cell("ours_outside", "siw"),
     Cell("ours", "rxe"),
 )
