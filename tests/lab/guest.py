@@ -34,7 +34,7 @@ CPU = "max,la57=off,-erms,-fsrm"
 """Emulation does `rep movsb` byte by byte: on a processor that calls it fast every copy is slow."""
 COMMAND_LINE = (
     "console=ttyS0 loglevel=8 panic=-1 mitigations=off nokaslr tsc=reliable audit=0 apparmor=0"
-    " init_on_alloc=0"
+    " init_on_alloc=0 no_timer_check"
     " net.ifnames=0 hung_task_panic=0 rdinit=/init"
 )
 

@@ -237,7 +237,7 @@ def test_kernel_target_again(ask: None, host: OurHost) -> None:
     [
         (
             ("--dhchap-secret", OTHER),
-            "Authentication failed; check that|was authenticating: .* check that",
+            "Authentication failed; check|was being authenticated: .* check",
         ),
         ((*BOTH[:3], OTHER), "may not be the controller it says it is"),
         ((), "it asks for in-band authentication: give the key"),

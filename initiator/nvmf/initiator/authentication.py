@@ -59,8 +59,8 @@ class Authenticator:
             raise self._error(f"authentication of queue {qid} failed: {error}") from error
         except QueueLost as error:  # nvmet may be gone before its answer is
             raise QueueLost(
-                f"{error}, while queue {qid} was authenticated: if that repeats, check that the "
-                "key is the one that the target holds for this host"
+                f"{error}, while queue {qid} was being authenticated: if that repeats, check that "
+                "the key is the one that the target holds for this host"
             ) from error
         if auth.error is not None:
             raise self._error(f"authentication of queue {qid} failed: {auth.error}")
