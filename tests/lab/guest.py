@@ -132,7 +132,7 @@ class Guest:
         return [*command, "-kernel", str(self.kernel.image), "-append", f"{COMMAND_LINE} {more}"]
 
     def _connect(self) -> socket.socket:
-        end = time.monotonic() + 20
+        end = time.monotonic() + 120
         port = socket.socket(socket.AF_UNIX)
         while True:
             try:
@@ -140,6 +140,7 @@ class Guest:
                 return port
             except OSError:
                 if self._qemu.poll() is not None or time.monotonic() > end:
+                    port.close()
                     self._dead = "never started"
                     message = f"QEMU did not start; {self._last_words()}"
                     self.close()
