@@ -14,7 +14,14 @@ from pydantic import BaseModel
 from tomlkit.items import AoT, Table
 
 from nvmf.config.loader import ConfigError, loads
-from nvmf.config.models import Config, NamespaceConfig, PortConfig, ReferralConfig, SubsystemConfig
+from nvmf.config.models import (
+    AnaGroupConfig,
+    Config,
+    NamespaceConfig,
+    PortConfig,
+    ReferralConfig,
+    SubsystemConfig,
+)
 from nvmf.config.plain import plain
 from nvmf.config.units import format_size
 
@@ -32,11 +39,24 @@ def merge(text: str, wanted: Config, *, base: Path | None = None) -> str:
     document = tomlkit.parse(text)
     _update(document, old, wanted)
     merged = tomlkit.dumps(document)
-    if loads(merged, base=base) != wanted:
+    if _unordered(loads(merged, base=base)) != _unordered(wanted):
         raise ConfigError(
             "configuration", ["the file is laid out in a way that cannot be changed in place"]
         )
     return merged
+
+
+def _unordered(config: Config) -> Config:
+    """To compare: what has a number of its own may stand anywhere among its like."""
+    subsystems = tuple(
+        one.model_copy(update={"namespaces": tuple(sorted(one.numbered(), key=lambda n: n[0]))})
+        for one in config.subsystems
+    )
+    ports = tuple(
+        one.model_copy(update={"ana_groups": tuple(sorted(one.ana_groups, key=lambda g: g.id))})
+        for one in config.ports
+    )
+    return config.model_copy(update={"subsystems": subsystems, "ports": ports})
 
 
 def write(path: Path, text: str) -> None:
@@ -108,7 +128,15 @@ def _update_list(table: Any, key: str, old: Sequence[Any], new: Sequence[Any]) -
         _update(there[place], old[number], new[names.index(before[number])])
     for number, name in enumerate(names):
         if name not in before:
-            there.append(_table(new[number]))
+            _append(there, _table(new[number]))
+
+
+def _append(there: AoT, made: Table) -> None:
+    """One more table: the empty line behind the last one is behind this one then."""
+    if len(there) and there[-1].as_string().endswith("\n\n"):
+        made.trivia.indent = ""
+        made.add(tomlkit.nl())
+    there.append(made)
 
 
 def _names(items: Sequence[Any]) -> list[Hashable]:
@@ -126,6 +154,8 @@ def _name(item: Any) -> Hashable:
             return item.nqn
         case PortConfig():
             return item.traddr, item.trsvcid
+        case AnaGroupConfig():
+            return item.id
     return repr(item) if isinstance(item, ReferralConfig) else getattr(item, "nqn", repr(item))
 
 
