@@ -97,6 +97,38 @@ hosts = ["{HOST}"]
         assert any(word in sentence for sentence in lost), word
 
 
+def test_each_thing_that_is_lost_is_said_once() -> None:
+    text = f"""
+[target]
+state_dir = "/var/lib/nvmeof"
+discovery_nqn = "nqn.2026-11.io.example:discovery"
+[mdns]
+enabled = true
+[metrics]
+enabled = true
+[[port]]
+device = "system"
+hotplug = true
+[[port.ana_group]]
+id = 1
+state = "non-optimized"
+[[subsystem]]
+nqn = "{A}"
+permanent_write_protect = true
+[[subsystem.namespace]]
+store = "file"
+path = "/dev/sdb"
+hosts = []
+hotplug = true
+limits = {{ iops = 1 }}
+"""
+    _, lost = dump(loads(text))
+    words = ("state_dir", "discovery_nqn", "mDNS", "metrics", "4420: hotplug", "ANA groups",
+             "permanent_write_protect", ": hosts", f"{A}: hotplug", "limits")  # fmt: skip
+    assert [len([said for said in lost if word in said]) for word in words] == [1] * len(words)
+    assert len(lost) == len(words)
+
+
 @pytest.mark.parametrize(
     "text",
     ["{", "[]", "{}", '{"subsystems": [{}]}', '{"subsystems": [1]}',

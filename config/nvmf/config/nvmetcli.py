@@ -10,7 +10,7 @@ from uuid import UUID
 from pydantic import ValidationError
 
 from nvmf.config.loader import ConfigError
-from nvmf.config.models import Config, NamespaceConfig, SubsystemConfig
+from nvmf.config.models import Config, LimitsConfig, NamespaceConfig, SubsystemConfig
 from nvmf.config.words import expectation
 
 _ATTRIBUTES = {"allow_any_host", "serial", "model"}
@@ -152,8 +152,20 @@ def dump(config: Config) -> tuple[dict[str, Any], list[str]]:
     for port in config.ports:
         if port.device == "iwarp":
             lost.append(f"port {port.traddr}:{port.trsvcid}: the kernel has no embedded device")
+        if any(group.state != "optimized" for group in port.ana_groups):
+            lost.append(f"port {port.traddr}:{port.trsvcid}: the states of ANA groups are left out")
+        if port.hotplug:
+            lost.append(f"port {port.traddr}:{port.trsvcid}: hotplug is left out")
     if config.referrals:
         lost.append("referrals are left out")
+    if config.target.discovery_nqn is not None:
+        lost.append("discovery_nqn is left out")
+    if config.target.state_dir is not None:
+        lost.append("state_dir is left out: the kernel keeps nothing through a restart")
+    if config.mdns.enabled:
+        lost.append("the kernel does not announce itself by mDNS")
+    if config.metrics.enabled:
+        lost.append("the kernel has no metrics endpoint")
     return {
         "hosts": [{"nqn": nqn} for nqn in hosts],
         "ports": ports,
@@ -167,7 +179,7 @@ def _dump_subsystem(config: SubsystemConfig, lost: list[str]) -> dict[str, Any]:
         attributes["serial"] = config.serial
     if any(host.authenticates for host in config.host_tables):
         lost.append(f"subsystem {config.nqn}: the keys of its hosts are left out")
-    for name in ("mdts", "in_capsule", "max_io_queues", "queue_size"):
+    for name in ("mdts", "in_capsule", "max_io_queues", "queue_size", "permanent_write_protect"):
         if getattr(config, name) != type(config).model_fields[name].default:
             lost.append(f"subsystem {config.nqn}: {name} is left out")
     spaces = [_dump_namespace(config.nqn, nsid, one, lost) for nsid, one in config.numbered()]
@@ -190,9 +202,11 @@ def _dump_namespace(
         lost.append(f"{where}: size is left out: the kernel exports the whole file")
     if config.block_size != 512:
         lost.append(f"{where}: block_size is left out: the kernel takes the device's")
-    for name in ("hosts", "read_only", "eui64"):
-        if getattr(config, name):
+    for name in ("hosts", "read_only", "eui64", "hotplug"):
+        if getattr(config, name) not in (None, False):  # hosts = [] says something
             lost.append(f"{where}: {name} is left out")
+    if config.limits != LimitsConfig():
+        lost.append(f"{where}: limits are left out")
     device = {"path": str(config.path)}
     if config.uuid is not None:
         device["uuid"] = str(config.uuid)
