@@ -20,6 +20,12 @@ _TYPES = ", ".join(f"{int(kind)} {kind.name.replace('_', ' ').lower()}" for kind
 _NOTE = """\
 The registration is this host's, by its host ID (-I): it stays when the command has ended.
 Flags are nvme-cli's long ones: the short ones say where the target is."""
+_EXAMPLES = {
+    "resv-register": ("--nrkey 0x11",),
+    "resv-acquire": ("--crkey 0x11", "--rtype 1"),
+    "resv-release": ("--crkey 0x11", "--rtype 1"),
+}
+"""What each of them does not do without."""
 
 
 def add_commands(subparsers: Subparsers) -> None:
@@ -50,7 +56,8 @@ def add_commands(subparsers: Subparsers) -> None:
 
 def _add(subparsers: Subparsers, name: str, run: Any, summary: str) -> argparse.ArgumentParser:
     more = "" if name == "resv-report" else _NOTE
-    return add_command(subparsers, name, run, summary, f"{more}\n\n{EXAMPLE.format(name)}".lstrip())
+    example = EXAMPLE.format(" ".join((name, *_EXAMPLES.get(name, ()))))
+    return add_command(subparsers, name, run, summary, f"{more}\n\n{example}".lstrip())
 
 
 def _key(parser: argparse.ArgumentParser, flag: str, what: str) -> None:

@@ -43,6 +43,7 @@ class Announcer:
         self._services: dict[Port, AsyncServiceInfo] = {}
         self._wanted: list[Port] = []
         self._task: asyncio.Task[None] | None = None
+        self._said = ""
 
     def follow(self, ports: Iterable[Port]) -> None:
         """Announce these ports, and no others any more; it takes a while, and nobody waits."""
@@ -57,9 +58,12 @@ class Announcer:
             try:
                 await self._announce(done)
             except (MdnsError, OSError, ZeroconfError) as error:
-                log.warning(
-                    "the discovery service cannot be announced: %s", str(error) or repr(error)
-                )
+                sentence = str(error) or repr(error)
+                if sentence != self._said:  # each change of the configuration tries again
+                    log.warning("the discovery service cannot be announced: %s", sentence)
+                self._said = sentence
+            else:
+                self._said = ""
 
     async def _announce(self, wanted: list[Port]) -> None:
         if self._zeroconf is None:

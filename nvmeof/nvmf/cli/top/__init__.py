@@ -8,7 +8,7 @@ import contextlib
 import json
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sized
 from typing import TYPE_CHECKING
 
 from nvmf.cli.base import EXIT_OK, CliError, Subparsers, UsageError, number_argument
@@ -104,9 +104,13 @@ def _stamped(found: Rates) -> dict[str, object]:
 def _header(args: argparse.Namespace, found: Rates) -> str:
     return (
         f"{time.strftime('%H:%M:%S')}  target at {socket_path(args)}, {found.seconds:.1f} s, "
-        f"{len(found.hosts)} hosts with {len(found.queues)} queues, "
-        f"{len(found.namespaces)} namespaces"
+        f"{_count(found.hosts, 'host')} with {_count(found.queues, 'queue')}, "
+        f"{_count(found.namespaces, 'namespace')}"
     )
+
+
+def _count(found: Sized, what: str) -> str:
+    return f"{len(found)} {what}{'' if len(found) == 1 else 's'}"
 
 
 def _watch(args: argparse.Namespace, readings: Readings) -> None:
