@@ -177,7 +177,7 @@ def test_announced_and_found(network: list[str], tmp_path: Path) -> None:
 
 
 def test_no_network_to_announce_on(tmp_path: Path) -> None:
-    """A target without one serves all the same."""
+    """A target without one serves all the same, and uses it when it is there."""
     wrapper = ["unshare", "--net", "--", "sh", "-c", 'ip link set lo up && exec "$@"', "sh"]
     if os.geteuid() != 0:
         pytest.skip("a network of its own takes root")
@@ -186,5 +186,11 @@ def test_no_network_to_announce_on(tmp_path: Path) -> None:
     end = time.monotonic() + 60
     while "no network interface has an address" not in served.log and time.monotonic() < end:
         time.sleep(0.05)
+    enter = ["nsenter", "-t", str(served.process.pid), "--net", "--", "ip"]
+    subprocess.run([*enter, "addr", "add", f"{ADDRESS}/24", "dev", "lo"], check=True)
+    while "port 127.0.0.1 is for this machine alone" not in served.log and time.monotonic() < end:
+        time.sleep(0.05)
     assert served.end() == 0
-    assert "the discovery service cannot be announced: mDNS: no network interface" in served.log
+    said = "the discovery service cannot be announced: mDNS: no network interface"
+    assert served.log.count(said) == 1
+    assert "port 127.0.0.1 is for this machine alone: not announced" in served.log

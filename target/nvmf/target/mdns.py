@@ -24,6 +24,8 @@ log = logging.getLogger("nvmf.target")
 
 CLOSE_TIMEOUT = 0.8
 """Seconds to say goodbye."""
+_RETRY = 5.0
+"""Seconds until what failed is tried again."""
 _TTL = 120
 """Seconds that others remember an announcement (RFC 6762, 10)."""
 
@@ -59,9 +61,12 @@ class Announcer:
                 await self._announce(done)
             except (MdnsError, OSError, ZeroconfError) as error:
                 sentence = str(error) or repr(error)
-                if sentence != self._said:  # each change of the configuration tries again
+                if sentence != self._said:
                     log.warning("the discovery service cannot be announced: %s", sentence)
                 self._said = sentence
+                # A network may come up later.
+                await asyncio.sleep(_RETRY)
+                done = None
             else:
                 self._said = ""
 
