@@ -256,6 +256,7 @@ static void case_fused_aborted(struct queue *q)
 	struct fused_pair p = pair_new(q, 9, FUSED_AT, FUSED_AT);
 	struct target_qpair_stats stats;
 
+	CHECK(queue_idle(q), "nothing under way");
 	queue_send(q, &p.first, NULL, 0);
 	CHECK(LAB_UNTIL((target_qpair_stats(q->qp, &stats), stats.outstanding == 1)),
 	      "a first has come");

@@ -176,7 +176,7 @@ static bool three_writes(struct raw_host *h, uint16_t qid, struct nvme_sqe sqe[3
 {
 	struct target_qpair_stats stats;
 
-	if (!raw_open_reads(h, qid, 8, 1) || !raw_connect(h))
+	if (!raw_open_reads(h, qid, 8, 1) || !raw_connect(h) || !queue_idle(h->q))
 		return false;
 	for (unsigned i = 0; i < 3; i++) {
 		sqe[i] = raw_sqe(h, NVME_OPC_WRITE, 4096);

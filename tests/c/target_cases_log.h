@@ -105,20 +105,12 @@ static void case_reading(struct queue *q)
 	CHECK(right && seen == 400, "read while they come: %u", seen);
 }
 
-/* A response is here before the reactor has its send's completion. */
-static bool case_rests(struct queue *q)
-{
-	struct target_qpair_stats stats;
-
-	return LAB_UNTIL((target_qpair_stats(q->qp, &stats), !stats.outstanding));
-}
-
 static void case_busy(struct queue *q, struct target_namespace *ns)
 {
 	uint64_t before, from, until, busy;
 	struct nvme_sqe sqe[2];
 
-	CHECK(case_rests(q), "no command is under way");
+	CHECK(queue_idle(q), "no command is under way");
 	before = target_namespace_busy(ns, 0);
 	lab_turns(2);
 	CHECK(before && target_namespace_busy(ns, 0) == before, "it was busy, and is not");
@@ -130,7 +122,7 @@ static void case_busy(struct queue *q, struct target_namespace *ns)
 	busy = target_namespace_busy(ns, 0);
 	CHECK(busy - before >= until - from, "it is while a command waits");
 	target_namespace_limits(ns, &limit_none);
-	CHECK(statuses(q, sqe, 2, 0) == 2 && case_rests(q), "which ends");
+	CHECK(statuses(q, sqe, 2, 0) == 2 && queue_idle(q), "which ends");
 	before = target_namespace_busy(ns, 0);
 	lab_turns(2);
 	CHECK(before >= busy && target_namespace_busy(ns, 0) == before, "and then no more");

@@ -192,6 +192,14 @@ static inline int queue_wait(struct queue *q, uint16_t cid)
 	return q->cqe[cid].status >> 1 & ~NVME_MORE;
 }
 
+/* A response is here before the reactor has its SEND's completion, and counts until then. */
+static inline bool queue_idle(const struct queue *q)
+{
+	struct target_qpair_stats stats;
+
+	return LAB_UNTIL((target_qpair_stats(q->qp, &stats), !stats.outstanding));
+}
+
 static inline int queue_run(struct queue *q, const struct nvme_sqe *sqe, const void *data,
 			    uint32_t length)
 {
