@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,6 +23,7 @@ FILE = {
             "addr": {"adrfam": "ipv4", "traddr": "192.0.2.1", "treq": "not specified",
                      "trsvcid": "4420", "trtype": "rdma"},
             "ana_groups": [{"ana": {"state": "optimized"}, "grpid": 1}],
+            "param": {"inline_data_size": "4096", "max_queue_size": "-1", "pi_enable": "0"},
             "portid": 1, "referrals": [], "subsystems": [A],
         },
         {
@@ -109,9 +112,6 @@ enabled = true
 [[port]]
 device = "system"
 hotplug = true
-[[port.ana_group]]
-id = 1
-state = "non-optimized"
 [[subsystem]]
 nqn = "{A}"
 permanent_write_protect = true
@@ -123,15 +123,119 @@ hotplug = true
 limits = {{ iops = 1 }}
 """
     _, lost = dump(loads(text))
-    words = ("state_dir", "discovery_nqn", "mDNS", "metrics", "4420: hotplug", "ANA groups",
+    words = ("state_dir", "discovery_nqn", "mDNS", "metrics", "4420: hotplug",
              "permanent_write_protect", ": hosts", f"{A}: hotplug", "limits")  # fmt: skip
     assert [len([said for said in lost if word in said]) for word in words] == [1] * len(words)
     assert len(lost) == len(words)
 
 
+def referral(number: int, traddr: str, **more: object) -> dict[str, object]:
+    address = {"adrfam": "ipv4", "traddr": traddr, "treq": "not specified", "trsvcid": "8009",
+               "trtype": "tcp"}  # fmt: skip
+    return {"addr": {**address, **more}, "enable": 1, "name": str(number)}
+
+
+def two_ports() -> dict[str, Any]:
+    """A file with two ports on RDMA, and a namespace of group 3."""
+    data: dict[str, Any] = copy.deepcopy(FILE)
+    one, two = data["ports"]
+    two["addr"]["trtype"] = "rdma"
+    one["subsystems"] = [A, B]
+    data["subsystems"][0]["namespaces"][1]["ana_grpid"] = 3
+    return data
+
+
+def test_ana_states() -> None:
+    """A group that a port does not name is inaccessible there, and optimized here."""
+    data = two_ports()
+    data["ports"][0]["ana_groups"] += [{"ana": {"state": "non-optimized"}, "grpid": 2},
+                                       {"ana": {"state": "optimized"}, "grpid": 3}]  # fmt: skip
+    config, lost = load(json.dumps(data), "config.json")
+    assert lost == []
+    assert config.subsystems[0].namespaces[1].ana_group == 3
+    groups = [[(group.id, group.state) for group in port.ana_groups] for port in config.ports]
+    assert groups == [[(2, "non-optimized")], [(3, "inaccessible")]]
+    written, lost = dump(config)
+    assert lost == []
+    assert [{group["grpid"]: group["ana"]["state"] for group in port["ana_groups"]}
+            for port in written["ports"]] == [
+        {1: "optimized", 2: "non-optimized", 3: "optimized"},
+        {1: "optimized", 3: "inaccessible"},
+    ]  # fmt: skip
+    assert load(json.dumps(written), "config.json") == (config, [])
+
+
+def test_a_kernel_before_ana() -> None:
+    data = two_ports()
+    data["subsystems"][0]["namespaces"][1]["ana_grpid"] = 0
+    del data["ports"][0]["ana_groups"]
+    config, lost = load(json.dumps(data), "config.json")
+    assert ([port.ana_groups for port in config.ports], lost) == ([(), ()], [])
+
+
+def test_referrals() -> None:
+    data = two_ports()
+    data["ports"][0]["referrals"] = [
+        referral(1, "192.0.2.7"),
+        referral(2, "192.0.2.8") | {"enable": 0},
+        referral(3, "192.0.2.9", trtype="rdma", trsvcid=""),
+        referral(4, "0x0002030405060708", trtype="fc", trsvcid="none"),
+        referral(5, "somewhere"),
+    ]
+    data["ports"][1]["referrals"] = [referral(1, "192.0.2.7"), referral(2, "2001:db8::1")]
+    config, lost = load(json.dumps(data), "config.json")
+    assert [(r.trtype, r.traddr, r.trsvcid) for r in config.referrals] == [
+        ("tcp", "192.0.2.7", 8009), ("rdma", "192.0.2.9", 4420), ("tcp", "2001:db8::1", 8009)
+    ]  # fmt: skip
+    said = ("referral 2 is not enabled", "sent to fc", "sent to tcp somewhere",
+            "192.0.2.9:4420: every port tells of it here, and port 2 did not",
+            "2001:db8::1:8009: every port tells of it here, and port 1 did not")  # fmt: skip
+    assert [len([one for one in lost if words in one]) for words in said] == [1] * len(said)
+    assert len(lost) == len(said)
+    written, lost = dump(config)
+    assert lost == []
+    first = written["ports"][0]["referrals"]
+    assert first == written["ports"][1]["referrals"]
+    assert first[0] == referral(1, "192.0.2.7")
+    assert first[2]["addr"]["adrfam"] == "ipv6"
+    assert load(json.dumps(written), "config.json") == (config, [])
+
+
+def test_the_nqn_of_a_referral_is_lost() -> None:
+    text = f'[[referral]]\ntraddr = "192.0.2.7"\nnqn = "{A}"\n'
+    _, lost = dump(loads(text))
+    assert lost == ["referral 192.0.2.7:4420: nqn is left out: the kernel refers to the well-known "
+                    "one"]  # fmt: skip
+
+
+def test_more_that_is_lost() -> None:
+    """Of a port and of a subsystem; and what stands for nothing."""
+    data = two_ports()
+    data["ports"][0] |= {"param": {"inline_data_size": "16384", "pi_enable": "1"}}
+    data["ports"][0]["addr"] |= {"treq": "required", "tsas": "connected"}
+    data["subsystems"][1]["passthru"] = [{"device": {"path": "/dev/nvme0"}, "enable": 1}]
+    data["subsystems"][0]["namespaces"][0]["device"]["path"] = "(null)"
+    config, lost = load(json.dumps(data), "config.json")
+    assert [space.nsid for space in config.subsystems[0].namespaces] == [40]
+    said = ("inline_data_size = 16384", "pi_enable = 1", "treq = required", "passed through",
+            "no device path")  # fmt: skip
+    assert [len([one for one in lost if words in one]) for words in said] == [1] * len(said)
+    assert len(lost) == len(said)
+
+
+def test_no_port_on_rdma() -> None:
+    data = {**FILE, "ports": FILE["ports"][1:], "discovery": {"nqn": f"{A}-discovery"}}  # type: ignore[index]
+    config, lost = load(json.dumps(data), "config.json")
+    assert config.target.discovery_nqn == f"{A}-discovery"
+    assert "there is no port on RDMA: 127.0.0.1 port 4420 is what is served" in lost
+
+
 @pytest.mark.parametrize(
     "text",
-    ["{", "[]", "{}", '{"subsystems": [{}]}', '{"subsystems": [1]}',
+    ["[" * 100_000, '{"subsystems": [], "ports": [{"addr": {"trtype": "rdma"}}]}',
+     '{"subsystems": [], "ports": [{"addr": {"trtype": "rdma", "traddr": "::", "trsvcid": "x"}}]}',
+     '{"subsystems": [], "ports": 4}', '{"subsystems": [], "discovery": 4}',
+     "{", "[]", "{}", '{"subsystems": [{}]}', '{"subsystems": [1]}',
      '{"subsystems": [{"nqn": "bad name"}]}'],
 )  # fmt: skip
 def test_not_such_a_file(text: str) -> None:

@@ -1,0 +1,226 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""nvmetcli's file as a configuration.
+
+Every member of it may be missing, as the files of older versions and kernels have it.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+from uuid import UUID
+
+from pydantic import ValidationError
+
+from nvmf.config.loader import ConfigError
+from nvmf.config.models import Config, PortConfig, ReferralConfig
+from nvmf.config.words import expectation
+from nvmf.spec.nqn import DISCOVERY_NQN
+
+_ATTRIBUTES = {"allow_any_host", "serial", "model"}
+"""Of a subsystem, those that a configuration has."""
+_DEFAULTS = {
+    "version", "cntlid_min", "cntlid_max", "qid_max", "pi_enable", "ieee_oui", "firmware"
+}  # fmt: skip
+"""Those that are nvmet's own, or the same for every target: nothing is lost without them."""
+_WELL_KNOWN = {"rdma": 4420, "tcp": 8009}
+"""Where a referral says no port: IANA's nvme and nvme-disc."""
+_OF_A_PORT: dict[str, dict[str, set[str]]] = {
+    "addr": {"treq": {"not specified", "not required"}, "tsas": {"connected", "none"}},
+    "param": {
+        "inline_data_size": {"-1", "4096"},
+        "max_queue_size": {"-1", "128"},
+        "pi_enable": {"0"},
+    },
+}
+"""More of a port, in its groups, with the values without which nothing is lost."""
+
+
+def load(text: str, source: str) -> tuple[Config, list[str]]:
+    """The configuration in such a file, and a sentence for each thing that it cannot say.
+
+    ConfigError where it is no such file, or what is left of it is no configuration.
+    """
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(source, [f"{source}: is not JSON: {error}"]) from None
+    if not isinstance(data, dict) or not isinstance(data.get("subsystems"), list):
+        said = f"{source}: is no file of nvmetcli: it has no list of subsystems"
+        raise ConfigError(source, [said])
+    lost: list[str] = []
+    try:
+        values = _values(data, lost)
+    except KeyError as error:
+        raise ConfigError(
+            source, [f"{source}: is no file of nvmetcli: {error} is missing"]
+        ) from None
+    except (TypeError, AttributeError, ValueError) as error:
+        raise ConfigError(source, [f"{source}: is no file of nvmetcli: {error}"]) from None
+    try:
+        return Config.model_validate(values), lost
+    except ValidationError as error:
+        raise ConfigError(source, [_said(source, one) for one in error.errors()]) from None
+
+
+def _values(data: dict[str, Any], lost: list[str]) -> dict[str, Any]:
+    """The tables of the configuration."""
+    subsystems = [_subsystem(one, lost) for one in data["subsystems"]]
+    groups = {space.get("ana_group", 1) for one in subsystems for space in one.get("namespace", ())}
+    found = data.get("ports", [])
+    ports = [one for one in found if _is_rdma(one, lost)]
+    values: dict[str, Any] = {"subsystem": subsystems}
+    if ports:
+        values["port"] = [_port(one, groups, lost) for one in ports]
+        if referrals := _referrals(ports, lost):
+            values["referral"] = referrals
+    else:
+        own = PortConfig()
+        lost.append(f"there is no port on RDMA: {own.traddr} port {own.trsvcid} is what is served")
+    nqn = data.get("discovery", {}).get("nqn")
+    if nqn and nqn != DISCOVERY_NQN:
+        values["target"] = {"discovery_nqn": nqn}
+    _check_subsystems(ports, data["subsystems"], lost)
+    _check_hosts(data, lost)
+    return values
+
+
+def _said(source: str, detail: Any) -> str:
+    key = ".".join(str(part) for part in detail["loc"])
+    return f"{source}: {key}: {expectation(detail)}" if key else f"{source}: {expectation(detail)}"
+
+
+def _subsystem(one: dict[str, Any], lost: list[str]) -> dict[str, Any]:
+    nqn, attributes = one["nqn"], one.get("attr", {})
+    for name in sorted(attributes.keys() - _ATTRIBUTES - _DEFAULTS):
+        lost.append(f"subsystem {nqn}: attr {name} = {attributes[name]} has no counterpart")
+    if any(int(passed.get("enable", 0)) for passed in one.get("passthru", [])):
+        lost.append(f"subsystem {nqn}: commands are not passed through to a disk: left out")
+    spaces = [
+        _namespace(nqn, space, lost)
+        for space in one.get("namespaces", [])
+        if _has_path(nqn, space, lost)
+    ]
+    anybody = str(attributes.get("allow_any_host", "0")) == "1"
+    values: dict[str, Any] = {"nqn": nqn, "allow_any_host": anybody}
+    if not anybody:
+        values["hosts"] = one.get("allowed_hosts", [])
+    for name in ("serial", "model"):
+        if attributes.get(name):
+            values[name] = attributes[name]
+    if spaces:
+        values["max_namespaces"] = max(32, *(space["nsid"] for space in spaces))
+        values["namespace"] = spaces
+    return values
+
+
+def _has_path(nqn: str, one: dict[str, Any], lost: list[str]) -> bool:
+    """Not where it was made and never set up: the kernel prints a null pointer then."""
+    if one.get("device", {}).get("path") not in (None, "", "(null)"):
+        return True
+    lost.append(f"namespace {one['nsid']} of {nqn}: it has no device path: left out")
+    return False
+
+
+def _namespace(nqn: str, one: dict[str, Any], lost: list[str]) -> dict[str, Any]:
+    nsid, device = int(one["nsid"]), one["device"]
+    where = f"namespace {nsid} of {nqn}"
+    values: dict[str, Any] = {"nsid": nsid, "store": "file", "path": device["path"]}
+    for name in ("uuid", "nguid"):
+        if device.get(name) and UUID(device[name]).int:
+            values[name] = device[name]
+    if not int(one.get("enable", 1)):
+        values["enabled"] = False
+    # Kernels before ANA have no such attribute: 0 stands for it.
+    group = int(one.get("ana_grpid") or one.get("ana", {}).get("grpid") or 1)
+    if group != 1:
+        values["ana_group"] = group
+    for name in ("buffered_io", "p2pmem"):
+        if str(one.get(name, device.get(name, "0"))) not in ("0", "", "None"):
+            lost.append(f"{where}: {name} has no counterpart")
+    return values
+
+
+def _is_rdma(one: dict[str, Any], lost: list[str]) -> bool:
+    trtype = one["addr"].get("trtype")
+    if trtype == "rdma":
+        return True
+    lost.append(f"{_named(one)}: transport {trtype} has no counterpart: left out")
+    return False
+
+
+def _named(port: dict[str, Any]) -> str:
+    return f"port {port.get('portid', '?')}"
+
+
+def _port(one: dict[str, Any], groups: set[int], lost: list[str]) -> dict[str, Any]:
+    """A port; groups: those that have a namespace."""
+    for kind, known in _OF_A_PORT.items():
+        for name, harmless in known.items():
+            value = str(one.get(kind, {}).get(name) or "")
+            if value and value not in harmless:
+                lost.append(f"{_named(one)}: {kind} {name} = {value} has no counterpart")
+    address = one["addr"]
+    values = {"traddr": address["traddr"], "trsvcid": int(address.get("trsvcid") or 4420)}
+    states = {1: "optimized", **dict.fromkeys(groups - {1}, "inaccessible")}
+    for group in one.get("ana_groups", []):
+        states[int(group["grpid"])] = group.get("ana", {}).get("state", "optimized")
+    said = [
+        {"id": n, "state": state} for n, state in sorted(states.items()) if state != "optimized"
+    ]
+    if said:
+        values["ana_group"] = said
+    return values
+
+
+def _referrals(ports: list[dict[str, Any]], lost: list[str]) -> list[dict[str, Any]]:
+    """What any port refers hosts to; here every port tells of it."""
+    found: dict[tuple[str, ...], tuple[dict[str, Any], list[str]]] = {}
+    for port in ports:
+        for one in port.get("referrals", []):
+            where = f"{_named(port)}: referral {one.get('name', '?')}"
+            if not int(one.get("enable", 0)):
+                lost.append(f"{where} is not enabled: left out")
+                continue
+            address = one["addr"]
+            values = {name: address.get(name, "") for name in ("trtype", "traddr")}
+            try:
+                values["trsvcid"] = int(address.get("trsvcid") or _WELL_KNOWN[values["trtype"]])
+                ReferralConfig.model_validate(values)
+            except (KeyError, ValueError):
+                place = " ".join(str(address.get(name)) for name in ("trtype", "traddr", "trsvcid"))
+                lost.append(f"{where}: a host cannot be sent to {place}: left out")
+                continue
+            found.setdefault(tuple(map(str, values.values())), (values, []))[1].append(_named(port))
+    for values, there in found.values():
+        others = [name for name in map(_named, ports) if name not in there]
+        if others:
+            place = f"{values['traddr']}:{values['trsvcid']}"
+            lost.append(
+                f"referral to {place}: every port tells of it here, and {', '.join(others)} did not"
+            )
+    return [values for values, _ in found.values()]
+
+
+def _check_subsystems(
+    ports: list[dict[str, Any]], subsystems: list[dict[str, Any]], lost: list[str]
+) -> None:
+    """A port here serves every subsystem."""
+    every = {one["nqn"] for one in subsystems}
+    for port in ports:
+        missing = sorted(every - set(port.get("subsystems", [])))
+        if missing:
+            lost.append(
+                f"{_named(port)}: a port serves every subsystem here, and this one did not serve "
+                f"{', '.join(missing)}"
+            )
+
+
+def _check_hosts(data: dict[str, Any], lost: list[str]) -> None:
+    for host in data.get("hosts", []):
+        keys = sorted(name for name in host if name.startswith("dhchap") and host[name])
+        if keys:
+            lost.append(
+                f"host {host['nqn']}: {', '.join(keys)} left out: name its keys in "
+                "[[subsystem.host]]"
+            )

@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A configuration as nvmetcli's file."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from nvmf.config.models import (
+    Config,
+    LimitsConfig,
+    NamespaceConfig,
+    PortConfig,
+    ReferralConfig,
+    SubsystemConfig,
+)
+from nvmf.spec.nqn import DISCOVERY_NQN
+
+_MOST_NSID = 8192
+"""The highest number that nvmetcli takes."""
+
+
+def dump(config: Config) -> tuple[dict[str, Any], list[str]]:
+    """Such a file for a configuration, and a sentence for each thing that it cannot say."""
+    lost: list[str] = []
+    hosts = sorted({nqn for subsystem in config.subsystems for nqn in subsystem.host_nqns})
+    subsystems = [_subsystem(subsystem, lost) for subsystem in config.subsystems]
+    referrals = [_referral(n, one, lost) for n, one in enumerate(config.referrals, 1)]
+    groups = {space["ana_grpid"] for one in subsystems for space in one["namespaces"]}
+    ports = [
+        {
+            "addr": _address("rdma", port.traddr, port.trsvcid),
+            "ana_groups": _groups(port, groups),
+            "portid": number,
+            "referrals": referrals,
+            "subsystems": [subsystem.nqn for subsystem in config.subsystems],
+        }
+        for number, port in enumerate(config.ports, 1)
+    ]
+    for port in config.ports:
+        if port.device == "iwarp":
+            lost.append(f"port {port.traddr}:{port.trsvcid}: the kernel has no embedded device")
+        if port.hotplug:
+            lost.append(f"port {port.traddr}:{port.trsvcid}: hotplug is left out")
+        if not port.trsvcid:
+            lost.append(f"port {port.traddr}: the kernel takes no free number: write one there")
+    if config.target.discovery_nqn is not None:
+        lost.append("discovery_nqn is left out: nvmetcli does not set it")
+    if config.target.state_dir is not None:
+        lost.append("state_dir is left out: the kernel keeps nothing through a restart")
+    if config.mdns.enabled:
+        lost.append("the kernel does not announce itself by mDNS")
+    if config.metrics.enabled:
+        lost.append("the kernel has no metrics endpoint")
+    return {
+        "hosts": [{"nqn": nqn} for nqn in hosts],
+        "ports": ports,
+        "subsystems": subsystems,
+    }, lost
+
+
+def _address(trtype: str, traddr: str, trsvcid: int) -> dict[str, str]:
+    return {
+        "adrfam": "ipv6" if ":" in traddr else "ipv4",
+        "traddr": traddr,
+        "treq": "not specified",
+        "trsvcid": str(trsvcid),
+        "trtype": trtype,
+    }
+
+
+def _groups(port: PortConfig, used: set[int]) -> list[dict[str, Any]]:
+    """Every group that has a namespace, for what the kernel is not told of is inaccessible."""
+    states = {1: "optimized", **dict.fromkeys(used, "optimized")}
+    states.update((group.id, group.state) for group in port.ana_groups)
+    return [{"ana": {"state": state}, "grpid": group} for group, state in sorted(states.items())]
+
+
+def _referral(number: int, config: ReferralConfig, lost: list[str]) -> dict[str, Any]:
+    if config.nqn != DISCOVERY_NQN:
+        lost.append(
+            f"referral {config.traddr}:{config.trsvcid}: nqn is left out: the kernel refers to "
+            "the well-known one"
+        )
+    address = _address(config.trtype, config.traddr, config.trsvcid)
+    return {"addr": address, "enable": 1, "name": str(number)}
+
+
+def _subsystem(config: SubsystemConfig, lost: list[str]) -> dict[str, Any]:
+    attributes = {"allow_any_host": str(int(config.allow_any_host)), "model": config.model}
+    if config.serial is not None:
+        attributes["serial"] = config.serial
+    if any(host.authenticates for host in config.host_tables):
+        lost.append(f"subsystem {config.nqn}: the keys of its hosts are left out")
+    for name in ("mdts", "in_capsule", "max_io_queues", "queue_size", "permanent_write_protect"):
+        if getattr(config, name) != type(config).model_fields[name].default:
+            lost.append(f"subsystem {config.nqn}: {name} is left out")
+    spaces = [_namespace(config.nqn, nsid, one, lost) for nsid, one in config.numbered()]
+    return {
+        "allowed_hosts": list(config.host_nqns),
+        "attr": attributes,
+        "namespaces": [space for space in spaces if space],
+        "nqn": config.nqn,
+    }
+
+
+def _namespace(
+    nqn: str, nsid: int, config: NamespaceConfig, lost: list[str]
+) -> dict[str, Any] | None:
+    where = f"namespace {nsid} of {nqn}"
+    if config.store != "file":
+        lost.append(f"{where}: the kernel has no {config.store} store: left out")
+        return None
+    if nsid > _MOST_NSID:
+        lost.append(f"{where}: nvmetcli takes numbers up to {_MOST_NSID}: left out")
+        return None
+    if config.size is not None:
+        lost.append(f"{where}: size is left out: the kernel exports the whole file")
+    if config.block_size != 512:
+        lost.append(f"{where}: block_size is left out: the kernel takes the device's")
+    for name in ("hosts", "read_only", "eui64", "hotplug"):
+        if getattr(config, name) not in (None, False):  # hosts = [] says something
+            lost.append(f"{where}: {name} is left out")
+    if config.limits != LimitsConfig():
+        lost.append(f"{where}: limits are left out")
+    device = {"path": str(config.path)}
+    if config.uuid is not None:
+        device["uuid"] = str(config.uuid)
+    if config.nguid is not None:
+        device["nguid"] = str(UUID(bytes=config.nguid))
+    enable = int(config.enabled)
+    return {"ana_grpid": config.ana_group, "device": device, "enable": enable, "nsid": nsid}
