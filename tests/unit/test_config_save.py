@@ -129,6 +129,22 @@ def test_tables_go() -> None:
     assert "subsystem" not in text
 
 
+@pytest.mark.feature("save")
+def test_what_goes_leaves_no_empty_lines() -> None:
+    """As many in a row, at the start and at the end as there were."""
+    first = f'[[subsystem]]\nnqn = "{A}"\n'
+    second = f'[[subsystem]]\nnqn = "{B}"\n'
+    port = "[[port]]\ntrsvcid = 4421\n"
+    one, two = loads(first + port), loads(second + port)
+    assert merge(f"{port}\n{first}\n{second}", one) == f"{port}\n{first}"
+    assert merge(f"{port}\n{first}\n{second}", two) == f"{port}\n{second}"
+    assert merge(f"{first}\n{port}\n{second}", one) == f"{first}\n{port}"
+    assert merge(f"{first}\n{port}\n{second}\n\n", one) == f"{first}\n{port}\n"
+    assert merge(f"{port}\n{first}\n{second}", loads(port)) == port
+    assert merge(f"{port}\n\n\n{first}\n\n\n{second}", two) == f"{port}\n\n\n{second}"
+    assert merge(f"{first}{port}{second}", one) == f"{first}{port}"
+
+
 def test_a_text_that_has_nothing() -> None:
     config = loads(TEXT, base=BASE)
     assert loads(merge("", config)) == config

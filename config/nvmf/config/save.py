@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 from collections.abc import Hashable, Sequence
 from pathlib import Path
@@ -25,6 +26,7 @@ from nvmf.config.models import (
 from nvmf.config.plain import plain
 from nvmf.config.units import format_size
 
+_EMPTY_LINES = re.compile(r"\n{2,}")
 _SIZES = {"size", "mdts", "in_capsule", "buffer_size"}
 
 
@@ -38,12 +40,25 @@ def merge(text: str, wanted: Config, *, base: Path | None = None) -> str:
     old = loads(text, base=base)
     document = tomlkit.parse(text)
     _update(document, old, wanted)
-    merged = tomlkit.dumps(document)
+    merged = _tidied(tomlkit.dumps(document), text)
     if _unordered(loads(merged, base=base)) != _unordered(wanted):
         raise ConfigError(
             "configuration", ["the file is laid out in a way that cannot be changed in place"]
         )
     return merged
+
+
+def _tidied(merged: str, text: str) -> str:
+    """Without the empty lines that tables leave behind which are gone; text: before the change.
+
+    There are no more in a row, at the start and at the end than there were.
+    """
+    start, end = (len(text) - len(bare) for bare in (text.lstrip("\n"), text.rstrip("\n")))
+    most = max((len(run) for run in _EMPTY_LINES.findall(text)), default=0)
+    body = _EMPTY_LINES.sub(lambda run: run[0][: max(most, 2)], merged.strip("\n"))
+    first = len(merged) - len(merged.lstrip("\n"))
+    last = len(merged) - len(merged.rstrip("\n"))
+    return "\n" * min(first, start) + body + "\n" * min(last, max(end, 1))
 
 
 def _unordered(config: Config) -> Config:
