@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from clientlab import OPTIONS, config, url
+from nvmf.cli.app import run
 from nvmf.config import loads
 from nvmf.initiator import Controller, Namespace, NvmeError, connect
 from nvmf.spec import commands
@@ -307,3 +308,30 @@ async def test_the_commands(tmp_path: Path) -> None:
         assert (await do("resv-release", "--crkey", "10", "--rtype", "1"))[0] == 0
         assert (await do("resv-register", "--rrega", "1", "--crkey", "10"))[0] == 0
         assert (await do("resv-acquire", "--rtype", "9"))[0] == 2
+        assert (await do("resv-register", "--iekey", "--rrega", "2", "--nrkey", "0xb"))[0] == 0
+        assert (await do("resv-register", "--iekey", "--rrega", "1"))[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        ("register", "give --nrkey, the new key"),
+        ("register --rrega 2 --crkey 1", "give --nrkey, the new key"),
+        ("register --rrega 2 --nrkey 1", "is registered with; --iekey does without"),
+        ("register --rrega 1", "give --crkey, the key that this host is registered with; --iekey"),
+        ("register --nrkey 0", "0 is no key: one is from 1 to 0xffffffffffffffff"),
+        ("register --nrkey 0x10000000000000000", "is no key"),
+        ("register --nrkey x", "'x' is not a whole number"),
+        ("acquire --rtype 1", "give --crkey, the key that this host is registered with\n"),
+        ("release --rtype 1", "give --crkey, the key that this host is registered with\n"),
+        ("release --rrela 1", "give --crkey, the key that this host is registered with\n"),
+    ],
+)
+def test_a_key_that_is_missing(flags: str, words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Said before anybody is connected to."""
+    try:
+        status = run([*f"resv-{flags}".split(), "nvme+rdma://192.0.2.1/nqn.2026-11.io.example:a"])
+    except SystemExit as end:
+        status = int(str(end.code))
+    assert status == 2
+    assert words in capsys.readouterr().err

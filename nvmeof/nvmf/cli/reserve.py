@@ -20,6 +20,13 @@ _TYPES = ", ".join(f"{int(kind)} {kind.name.replace('_', ' ').lower()}" for kind
 _NOTE = """\
 The registration is this host's, by its host ID (-I): it stays when the command has ended.
 Flags are nvme-cli's long ones: the short ones say where the target is."""
+_KEYS = {
+    "crkey": "the key that this host is registered with",
+    "nrkey": "the new key",
+    "prkey": "the key whose registrants are preempted",
+}
+_REGISTER_KEYS = (("nrkey",), ("crkey",), ("crkey", "nrkey"))
+"""What register, unregister and replace do not do without."""
 _EXAMPLES = {
     "resv-register": ("--nrkey 0x11",),
     "resv-acquire": ("--crkey 0x11", "--rtype 1"),
@@ -31,8 +38,8 @@ _EXAMPLES = {
 def add_commands(subparsers: Subparsers) -> None:
     """resv-register, resv-acquire, resv-release, resv-report."""
     parser = _add(subparsers, "resv-register", register, "register this host's reservation key")
-    _key(parser, "--crkey", "the key that this host is registered with")
-    _key(parser, "--nrkey", "the new key")
+    _key(parser, "crkey")
+    _key(parser, "nrkey")
     _number(parser, "--rrega", 2, "0 register (default), 1 unregister, 2 replace")
     _number(parser, "--cptpl", 3, "2: lost with a restart of the target, 3: outlives it")
     parser.add_argument(
@@ -40,13 +47,13 @@ def add_commands(subparsers: Subparsers) -> None:
     )
     _finish(parser)
     parser = _add(subparsers, "resv-acquire", acquire, "reserve a namespace, or preempt a holder")
-    _key(parser, "--crkey", "the key that this host is registered with")
-    _key(parser, "--prkey", "the key whose registrants are preempted")
+    _key(parser, "crkey")
+    _key(parser, "prkey")
     parser.add_argument("--rtype", metavar="TYPE", type=number_argument, required=True, help=_TYPES)
     _number(parser, "--racqa", 2, "0 acquire (default), 1 preempt, 2 preempt and abort")
     _finish(parser)
     parser = _add(subparsers, "resv-release", release, "give a reservation up, or clear all")
-    _key(parser, "--crkey", "the key that this host is registered with")
+    _key(parser, "crkey")
     parser.add_argument("--rtype", metavar="TYPE", type=number_argument, default=0, help=_TYPES)
     _number(parser, "--rrela", 1, "0 release (default), 1 clear")
     _finish(parser)
@@ -60,10 +67,17 @@ def _add(subparsers: Subparsers, name: str, run: Any, summary: str) -> argparse.
     return add_command(subparsers, name, run, summary, f"{more}\n\n{example}".lstrip())
 
 
-def _key(parser: argparse.ArgumentParser, flag: str, what: str) -> None:
-    parser.add_argument(
-        flag, metavar="KEY", type=number_argument, default=0, help=f"{what} (64 bits)"
-    )
+def _key(parser: argparse.ArgumentParser, flag: str) -> None:
+    what = f"{_KEYS[flag]} (64 bits, not 0)"
+    parser.add_argument(f"--{flag}", metavar="KEY", type=_key_argument, help=what)
+
+
+def _key_argument(text: str) -> int:
+    """A reservation key, of which 0 is none (Base 2.0, 8.19); for argparse."""
+    value = number_argument(text)
+    if not 0 < value < 1 << 64:
+        raise argparse.ArgumentTypeError(f"{text} is no key: one is from 1 to 0xffffffffffffffff")
+    return value
 
 
 def _number(parser: argparse.ArgumentParser, flag: str, most: int, what: str) -> None:
@@ -82,19 +96,29 @@ def _type(value: int) -> ReservationType:
         raise UsageError(f"--rtype is one of {_TYPES}, not {value}") from None
 
 
+def _need(args: argparse.Namespace, *flags: str) -> None:
+    """UsageError where one of these keys is not given; --iekey stands for --crkey."""
+    known = {"crkey"} if getattr(args, "iekey", False) else set()
+    for flag in flags:
+        if getattr(args, flag) is None and flag not in known:
+            other = "; --iekey does without" if flag == "crkey" and "iekey" in args else ""
+            raise UsageError(f"give --{flag}, {_KEYS[flag]}{other}")
+
+
 def register(args: argparse.Namespace) -> int:
     """Reservation Register."""
     if args.cptpl == 1:
         raise UsageError("--cptpl is 0 (as it is), 2 or 3")
+    _need(args, *_REGISTER_KEYS[args.rrega])
     persist = {0: None, 2: False, 3: True}[args.cptpl]
 
     async def work(reservations: Reservations) -> None:
         if args.rrega == 1:
-            await reservations.unregister(args.crkey, ignore_existing=args.iekey)
+            await reservations.unregister(args.crkey or 0, ignore_existing=args.iekey)
             return
         await reservations.register(
             args.nrkey,
-            current=args.crkey if args.rrega == 2 else None,
+            current=(args.crkey or 0) if args.rrega == 2 else None,
             ignore_existing=args.iekey and args.rrega == 2,
             persist=persist,
         )
@@ -105,11 +129,12 @@ def register(args: argparse.Namespace) -> int:
 def acquire(args: argparse.Namespace) -> int:
     """Reservation Acquire."""
     rtype = _type(args.rtype)
+    _need(args, "crkey")
 
     async def work(reservations: Reservations) -> None:
         if args.racqa:
             abort = args.racqa == 2
-            await reservations.preempt(args.crkey, rtype, args.prkey, abort=abort)
+            await reservations.preempt(args.crkey, rtype, args.prkey or 0, abort=abort)
         else:
             await reservations.acquire(args.crkey, rtype)
 
@@ -119,6 +144,7 @@ def acquire(args: argparse.Namespace) -> int:
 def release(args: argparse.Namespace) -> int:
     """Reservation Release."""
     rtype = _type(args.rtype) if not args.rrela else None
+    _need(args, "crkey")
 
     async def work(reservations: Reservations) -> None:
         if rtype is None:
