@@ -125,7 +125,7 @@ async def test_by_command(served: Served, keys: list[Path]) -> None:
     assert text.startswith("# mine\n")
     assert f'dhchap_key_file = "{second}"' in text
     assert "DHHC" not in text
-    assert (await command(served, "reload"))["changed"] == "1 list of keys read"
+    assert (await command(served, "reload"))["changed"] == "nothing to do"
     await reads(served, KEYED, second)
 
     await command(served, "host", "set-keys", B, KEYED, "--none")

@@ -331,8 +331,13 @@ async def test_keys_are_read_again(tmp_path: Path) -> None:
         path.write_text(dhchap.key_text(b"b" * 32))
         difference = compare(loads(keyed(path)), loads(keyed(path)))
         assert difference.sentence() == "1 list of keys read"
-        await one.server.apply(loads(keyed(path)))
-        assert one.server.core.subsystems[A].keys != keys
+        difference = await one.server.apply(loads(keyed(path)))
+        assert difference.sentence() == "1 list of keys read"
+        read = one.server.core.subsystems[A].keys
+        assert read != keys
+        difference = await one.server.apply(loads(keyed(path)))
+        assert (bool(difference), difference.sentence()) == (False, "nothing to do")
+        assert one.server.core.subsystems[A].keys is read
 
 
 async def test_keys_that_cannot_be_read_change_nothing(tmp_path: Path) -> None:

@@ -140,8 +140,12 @@ class Change:
             undo.callback(subsystem.close_tables)
             self._made[config.nqn] = subsystem
         for change in self._difference.changed:
-            if change.keys and not change.rebuilt:
-                self._keys[change.new.nqn] = read_keys(change.new)
+            if not change.keys or change.rebuilt:
+                continue
+            keys = read_keys(change.new)
+            change.keys = keys != self._core.subsystems[change.new.nqn].keys
+            if change.keys:
+                self._keys[change.new.nqn] = keys
 
     async def _resize(self, undo: AsyncExitStack) -> None:
         for change in self._difference.changed:

@@ -46,7 +46,12 @@ class SubsystemChange:
     access: bool = False
     """Other hosts may connect."""
     keys: bool = False
-    """Keys of hosts are read again: they may be others in the same files."""
+    """Keys of hosts are read again: they may be others in the same files.  Who has read them takes
+    this back where they are not."""
+
+    def __bool__(self) -> bool:
+        tables = (self.removed, self.added, self.resized, self.masked, self.regrouped, self.limited)
+        return any(tables) or self.rebuilt or self.access or self.keys
 
 
 @dataclass(slots=True)
@@ -68,7 +73,8 @@ class Difference:
     def __bool__(self) -> bool:
         ports = (self.ports_removed, self.ports_added, self.ports_changed)
         tables = (self.referrals, self.mdns)
-        return any((*ports, self.removed, self.added, self.changed)) or tables != (None, None)
+        subsystems = (self.removed, self.added, any(self.changed))
+        return any((*ports, *subsystems)) or tables != (None, None)
 
     def sentence(self) -> str:
         """For logs: how much of what."""
@@ -180,9 +186,7 @@ def _subsystem(
         elif now != was or nsid in follow:
             _namespace(change, nsid, was, now, follow)
     change.added.update({nsid: n for nsid, n in after.items() if nsid not in before})
-    different = change.rebuilt or change.access or change.keys or change.removed or change.added
-    live = change.resized or change.masked or change.regrouped or change.limited
-    return change if different or live else None
+    return change or None
 
 
 def _namespace(
