@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ipaddress
 import logging
+from collections.abc import Iterable
 
 from ifaddr import get_adapters
 from zeroconf import Error as ZeroconfError
@@ -12,6 +13,9 @@ from zeroconf.asyncio import AsyncZeroconf
 
 # An interface that goes down is a warning with a traceback there, at every packet.
 logging.getLogger("zeroconf").setLevel(logging.ERROR)
+
+
+NO_NETWORK = "mDNS: no network interface has an address that others can go to"
 
 
 class MdnsError(Exception):
@@ -31,12 +35,15 @@ def outward_addresses(version: int | None = None) -> list[str]:
     return found
 
 
-def open_mdns() -> AsyncZeroconf:
-    """On the running loop; MdnsError where there is no network or no way to UDP port 5353."""
-    addresses = outward_addresses()
-    if not addresses:
-        raise MdnsError("mDNS: no network interface has an address that others can go to")
+def open_mdns(addresses: Iterable[str] | None = None) -> AsyncZeroconf:
+    """On the running loop, at these addresses of this machine, or at all that lead outward.
+
+    MdnsError where there is no network or no way to UDP port 5353.
+    """
+    interfaces = list(outward_addresses() if addresses is None else addresses)
+    if not interfaces:
+        raise MdnsError(NO_NETWORK)
     try:
-        return AsyncZeroconf(interfaces=addresses)
+        return AsyncZeroconf(interfaces=interfaces)
     except (OSError, ZeroconfError, RuntimeError) as error:
         raise MdnsError(f"mDNS: UDP port 5353 cannot be used: {error}") from None

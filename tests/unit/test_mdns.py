@@ -27,6 +27,7 @@ from wire.served import Served
 
 NQN = "nqn.2014-08.org.example:discovery"
 ADDRESS = "10.77.99.1"
+SECOND = "10.77.98.1"
 
 
 def test_types_and_texts() -> None:
@@ -171,6 +172,35 @@ def test_announced_and_found(network: list[str], tmp_path: Path) -> None:
         assert "port 127.0.0.1 is for this machine alone: not announced" in served.log
         reload(served, text.replace("enabled = true", "enabled = false"))
         assert browse(served, "--wait", "2") == []
+    finally:
+        assert served.end() == 0
+    served.check_log()
+
+
+def until_found(served: Served, *addresses: str) -> None:
+    """Until just these are announced of the port on every address."""
+    wanted = [
+        {"name": "lab-1", "transport": "rdma", "traddr": one, "trsvcid": "4421", "nqn": NQN}
+        for one in sorted(addresses)
+    ]
+    end = time.monotonic() + 120
+    while (found := browse(served, "--wait", "2")) != wanted:
+        assert time.monotonic() < end, (found, served.log)
+
+
+@pytest.mark.feature("mdns")
+def test_addresses_that_come_and_go(network: list[str], tmp_path: Path) -> None:
+    """A port on every address is announced with those that there are."""
+    port = '[[port]]\ntraddr = "0.0.0.0"\ntrsvcid = 4421\ndevice = "iwarp"\n'
+    text = f'[mdns]\nenabled = true\nname = "lab"\n[target]\ndiscovery_nqn = "{NQN}"\n{port}'
+    served = Served(tmp_path, text, wrapper=network).wait_ready()
+    enter = ["nsenter", "-t", str(served.process.pid), "--net", "--", "ip", "addr"]
+    try:
+        until_found(served, ADDRESS)
+        subprocess.run([*enter, "add", f"{SECOND}/24", "dev", "lo"], check=True, timeout=60)
+        until_found(served, ADDRESS, SECOND)
+        subprocess.run([*enter, "del", f"{SECOND}/24", "dev", "lo"], check=True, timeout=60)
+        until_found(served, ADDRESS)
     finally:
         assert served.end() == 0
     served.check_log()

@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Announces the target's discovery service on the local network (mDNS), a service for each port.
 
-Nothing here keeps a target from serving: what cannot be announced is logged.
+Nothing here keeps a target from serving: what cannot be announced is logged.  The addresses of the
+machine are looked at every few seconds: a network that comes up later is announced on, and a port
+on every address is announced with those that there are.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ipaddress
 import logging
 import socket
@@ -15,7 +18,7 @@ from collections.abc import Callable, Iterable
 from zeroconf import Error as ZeroconfError
 from zeroconf.asyncio import AsyncServiceInfo, AsyncZeroconf
 
-from nvmf.mdns import MdnsError, open_mdns, outward_addresses
+from nvmf.mdns import NO_NETWORK, MdnsError, open_mdns, outward_addresses
 from nvmf.spec.dnssd import Protocol, service_type, text_record
 from nvmf.spec.fabrics import RdmaProvider
 from nvmf.target.discovery import Port
@@ -24,14 +27,14 @@ log = logging.getLogger("nvmf.target")
 
 CLOSE_TIMEOUT = 0.8
 """Seconds to say goodbye."""
-_RETRY = 5.0
-"""Seconds until what failed is tried again."""
+LOOK_SECONDS = 5.0
+"""Between looks at the addresses, and until what failed is tried again."""
 _TTL = 120
 """Seconds that others remember an announcement (RFC 6762, 10)."""
 
 
 class Announcer:
-    """Announcements that follow the ports.
+    """Announcements that follow the ports, and the addresses of this machine.
 
     name: of this target, for people.  nqn: of its discovery subsystem.  system: the protocol of the
     system's devices, or None where they are of several kinds.
@@ -42,62 +45,85 @@ class Announcer:
         self._nqn = nqn
         self._system = system
         self._zeroconf: AsyncZeroconf | None = None
+        self._addresses: list[str] = []
+        """Where it is announced."""
         self._services: dict[Port, AsyncServiceInfo] = {}
         self._wanted: list[Port] = []
+        self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
-        self._said = ""
+        self._failed = ""
+        self._silent: dict[Port, str] = {}
+        """Ports that are not announced, and why: said already."""
 
     def follow(self, ports: Iterable[Port]) -> None:
         """Announce these ports, and no others any more; it takes a while, and nobody waits."""
         self._wanted = list(ports)
-        if self._task is None or self._task.done():
+        self._wake.set()
+        if self._task is None:
             self._task = asyncio.create_task(self._run())
 
     async def _run(self) -> None:
-        done: list[Port] | None = None
-        while done != self._wanted:
-            done = self._wanted
-            try:
-                await self._announce(done)
-            except (MdnsError, OSError, ZeroconfError) as error:
-                sentence = str(error) or repr(error)
-                if sentence != self._said:
-                    log.warning("the discovery service cannot be announced: %s", sentence)
-                self._said = sentence
-                # A network may come up later.
-                await asyncio.sleep(_RETRY)
-                done = None
-            else:
-                self._said = ""
+        while True:
+            addresses = outward_addresses()
+            if self._wake.is_set() or addresses != self._addresses:
+                self._wake.clear()
+                try:
+                    await self._announce(addresses, self._wanted)
+                except (MdnsError, OSError, ZeroconfError) as error:
+                    sentence = str(error) or repr(error)
+                    if sentence != self._failed:
+                        log.warning("the discovery service cannot be announced: %s", sentence)
+                    self._failed = sentence
+                    self._addresses = []
+                else:
+                    self._failed = ""
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(LOOK_SECONDS):
+                    await self._wake.wait()
 
-    async def _announce(self, wanted: list[Port]) -> None:
+    async def _announce(self, addresses: list[str], wanted: list[Port]) -> None:
         if self._zeroconf is None:
-            self._zeroconf = open_mdns()
-        for port in self._services.keys() - set(wanted):
-            await self._zeroconf.async_unregister_service(self._services.pop(port))
-        for port in wanted:
-            if port in self._services:
+            self._zeroconf = open_mdns(addresses)
+        elif addresses != self._addresses:
+            await self._zeroconf.async_update_interfaces(list(addresses))
+        self._addresses = addresses
+        if not addresses:  # nobody hears a goodbye
+            raise MdnsError(NO_NETWORK)
+        services = {port: info for port in wanted if (info := self._service(port)) is not None}
+        for port, old in list(self._services.items()):
+            if port not in services or services[port].type != old.type:
+                del self._services[port]
+                await self._zeroconf.async_unregister_service(old)
+        for port, info in services.items():
+            there = self._services.get(port)
+            if there is None:
+                await self._zeroconf.async_register_service(info, allow_name_change=True)
+            elif set(there.parsed_addresses()) != set(info.parsed_addresses()):
+                info.name = there.name  # which another may have been given for
+                await self._zeroconf.async_update_service(info)
+            else:
                 continue
-            info = self._service(port)
-            if info is None:
-                continue
-            await self._zeroconf.async_register_service(info, allow_name_change=True)
             self._services[port] = info
-            log.info("mDNS: %s announces port %d of %s", info.name, port.trsvcid, port.traddr)
+            listed = ", ".join(info.parsed_addresses())
+            log.info("mDNS: %s announces port %d of %s", info.name, port.trsvcid, listed)
 
     def _service(self, port: Port) -> AsyncServiceInfo | None:
-        protocol = self._system() if port.provider != RdmaProvider.IWARP else "iwarp"
-        if protocol is None:
-            log.warning(
-                "mDNS: port %s is not announced: the RDMA devices are of several kinds, and an "
-                "announcement is for one",
-                port.traddr,
-            )
-            return None
         addresses = addresses_of(port)
         if not addresses:
-            log.info("mDNS: port %s is for this machine alone: not announced", port.traddr)
+            alone = ipaddress.ip_address(port.traddr).is_loopback
+            why = "is for this machine alone" if alone else "has no address that others can go to"
+            self._say(port, f"mDNS: port %s {why}: not announced")
             return None
+        protocol = self._system() if port.provider != RdmaProvider.IWARP else "iwarp"
+        if protocol is None:
+            self._say(
+                port,
+                "mDNS: port %s is not announced: the RDMA devices are of several kinds, and an "
+                "announcement is for one",
+                logging.WARNING,
+            )
+            return None
+        self._silent.pop(port, None)
         kind = service_type(protocol)
         name = f"{self._name}-{port.portid}"
         return AsyncServiceInfo(
@@ -111,6 +137,12 @@ class Announcer:
             host_ttl=_TTL,
             other_ttl=_TTL,
         )
+
+    def _say(self, port: Port, why: str, level: int = logging.INFO) -> None:
+        """Once, until it is another one."""
+        if self._silent.get(port) != why:
+            log.log(level, why, port.traddr)
+        self._silent[port] = why
 
     async def close(self) -> None:
         """Say goodbye."""
@@ -128,7 +160,7 @@ class Announcer:
 
 
 def addresses_of(port: Port) -> list[str]:
-    """The addresses by which others reach a port; none where it is for this machine alone."""
+    """The addresses by which others reach a port now; none where it is for this machine alone."""
     address = ipaddress.ip_address(port.traddr)
     if address.is_loopback:
         return []
