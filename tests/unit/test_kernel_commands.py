@@ -98,6 +98,8 @@ def test_disconnect(kernel: FakeKernel, capfd: pytest.CaptureFixture[str]) -> No
             "--dhchap-secret: a DH-HMAC-CHAP key",
         ),
         (["connect", f"nvme+rdma://192.0.2.1/{NQN}?device=iwarp"], 2, "an option of the client"),
+        (["connect", f"nvme+rdma://192.0.2.1/{NQN}?backend=client"], 2, "backend=client in the"),
+        (["connect-all", "nvme+rdma://192.0.2.1/?backend=client"], 2, "backend=client in the URL"),
         (["connect", "-t", "tcp", "-a", "192.0.2.1", "-n", NQN], 2, "invalid choice: 'tcp'"),
         (["connect-all"], 2, "names no controller on RDMA"),
     ],

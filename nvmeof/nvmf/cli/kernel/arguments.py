@@ -37,6 +37,11 @@ _NUMBERS = (
     ("-T", "--tos", "TOS", "type of service of the connections, 0 to 255"),
 )
 _WORDS = [long.removeprefix("--").replace("-", "_") for _, long, _, _ in _NUMBERS]
+NO_BACKEND = (
+    "It is always the kernel that connects: a connection of the client in userspace ends with its\n"
+    "command (read, write, bench and the like) or its program (Python's connect, connect_all).\n\n"
+)
+"""For --help: why there is no backend to choose."""
 _OTHERS = (
     "hostnqn",
     "hostid",
@@ -88,6 +93,11 @@ def fabrics_options(args: argparse.Namespace, place: TransportId) -> FabricsOpti
 
     Flags count before the options of the URL.
     """
+    if place.options.get("backend", "kernel") != "kernel":
+        raise UsageError(
+            f"backend={place.options['backend']} in the URL: it is the kernel that connects here; "
+            "leave it out"
+        )
     given = _given(args)
     try:
         return _options(place, kernel_words({**place.options, **given}))

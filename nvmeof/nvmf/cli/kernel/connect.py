@@ -7,7 +7,7 @@ import argparse
 
 from nvmf.cli.base import EXIT_OK, CliError, Subparsers, UsageError, add_command
 from nvmf.cli.common import where_of
-from nvmf.cli.kernel.arguments import add_connect_arguments, fabrics_options
+from nvmf.cli.kernel.arguments import NO_BACKEND, add_connect_arguments, fabrics_options
 from nvmf.cli.kernel.words import connected_fields, print_blocks
 from nvmf.cli.output import print_json
 from nvmf.initiator.kernel.host import READY_SECONDS, Connected
@@ -23,7 +23,8 @@ def add_commands(subparsers: Subparsers) -> None:
         "connect",
         connect,
         "connect the kernel to a subsystem, and wait for its block devices",
-        "Takes root, Linux's nvme-rdma, and an RDMA device that reaches the target.\n\n"
+        "Takes root, Linux's nvme-rdma, and an RDMA device that reaches the target.\n"
+        f"{NO_BACKEND}"
         "example: nvmeof connect -t rdma -a 192.0.2.1 -s 4420 -n nqn.2026-01.example:disk",
     )
     add_where_arguments(parser)

@@ -10,6 +10,7 @@ from typing import Any
 from nvmf.cli.base import EXIT_FAILED, EXIT_OK, CliError, Subparsers, UsageError, add_command
 from nvmf.cli.common import where_of
 from nvmf.cli.kernel.arguments import (
+    NO_BACKEND,
     add_connect_arguments,
     endpoint_options,
     fabrics_options,
@@ -42,7 +43,8 @@ def add_commands(subparsers: Subparsers) -> None:
         connect_all,
         "connect the kernel to all that a port offers to this host, referrals followed",
         "Without an address it connects what /etc/nvme says: nvme-fabrics.conf, or config.json\n"
-        "and discovery.conf.  What is connected already is left as it is.  It takes root.\n\n"
+        "and discovery.conf.  What is connected already is left as it is.  It takes root.\n"
+        f"{NO_BACKEND}"
         "example: nvmeof connect-all -t rdma -a 192.0.2.1",
     )
     add_where_arguments(parser)
