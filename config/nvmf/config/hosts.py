@@ -3,13 +3,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
 from nvmf.config.base import Model, unique
-from nvmf.config.units import Nqn, Secret
+from nvmf.config.units import FilePath, Nqn, Secret
 
 CREDENTIAL = r"^[A-Za-z0-9_.-]{1,255}$"
 DhchapHash = Literal["sha256", "sha384", "sha512"]
@@ -31,11 +30,11 @@ class HostConfig(Model):
     """Those that say where a key is."""
 
     nqn: Nqn
-    dhchap_key_file: Path | None = None
+    dhchap_key_file: FilePath | None = None
     """The host's key: it has to authenticate."""
     dhchap_key_credential: str | None = Field(None, pattern=CREDENTIAL)
     dhchap_key: Secret = None
-    dhchap_ctrl_key_file: Path | None = None
+    dhchap_ctrl_key_file: FilePath | None = None
     """The subsystem's key: the host may ask it to authenticate too."""
     dhchap_ctrl_key_credential: str | None = Field(None, pattern=CREDENTIAL)
     dhchap_ctrl_key: Secret = None

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import ipaddress
-from pathlib import Path
 from typing import Annotated, Literal, Self
 from uuid import UUID
 
@@ -20,11 +19,12 @@ from pydantic import (
 from nvmf.config.base import Model, unique
 from nvmf.config.hosts import HostConfig
 from nvmf.config.services import MdnsConfig, MetricsConfig, RpcConfig
-from nvmf.config.units import Eui64, Nguid, Nqn, Size, format_size
+from nvmf.config.units import Eui64, FilePath, Nguid, Nqn, Size, format_size
 from nvmf.spec.ana import MAX_GROUP
 from nvmf.spec.nqn import DISCOVERY_NQN
 
 MIB = 1 << 20
+MAX_IOPS = 10**12
 PRINTABLE = r"^[\x20-\x7e]*$"
 CONGESTION = r"^[a-z0-9_]{1,15}$"
 
@@ -50,7 +50,7 @@ class TargetConfig(Model):
     """Transfer buffers a reactor."""
     max_queues: StrictInt = Field(4096, ge=1, le=65535)
     """Connections altogether."""
-    state_dir: Path | None = None
+    state_dir: FilePath | None = None
     """Folder for what outlives the target; $STATE_DIRECTORY of systemd where left out."""
     discovery_nqn: Nqn | None = None
     """NQN of the discovery subsystem beside the well-known one: hosts tell targets apart by it."""
@@ -156,11 +156,11 @@ class ReferralConfig(Model):
 class LimitsConfig(Model):
     """limits of a namespace: commands over one wait their turn; what is left out is not limited."""
 
-    read_iops: StrictInt | None = Field(None, ge=1)
+    read_iops: StrictInt | None = Field(None, ge=1, le=MAX_IOPS)
     """Commands a second: Read, Compare, Verify."""
-    write_iops: StrictInt | None = Field(None, ge=1)
+    write_iops: StrictInt | None = Field(None, ge=1, le=MAX_IOPS)
     """Write, Write Zeroes."""
-    iops: StrictInt | None = Field(None, ge=1)
+    iops: StrictInt | None = Field(None, ge=1, le=MAX_IOPS)
     """Both."""
     read_bandwidth: Size | None = Field(None, ge=1)
     """Bytes a second."""
@@ -183,7 +183,7 @@ class NamespaceConfig(Model):
     store: Literal["ram", "file", "pmem", "null"]
     size: Size | None = None
     """Bytes; ram and null need it, and of a file no more than it is used."""
-    path: Path | None = None
+    path: FilePath | None = None
     """The file or block device of file and pmem."""
     block_size: Literal[512, 4096] = 512
     """Bytes of a logical block."""

@@ -10,6 +10,7 @@ from pathlib import Path
 from pydantic import Field, StrictBool, StrictInt, field_validator
 
 from nvmf.config.base import Model
+from nvmf.config.units import FilePath
 
 LABEL = r"^([A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?)?$"
 SOCKET_PATH_MOST = 100
@@ -20,7 +21,7 @@ class RpcConfig(Model):
     """[rpc]: the socket for administration while it runs; see nvmeof target ls."""
 
     enabled: StrictBool = True
-    socket: Path | None = None
+    socket: FilePath | None = None
     """Where left out: target.sock in $RUNTIME_DIRECTORY, or /run/nvmeof/target.sock for root."""
 
     @field_validator("socket")

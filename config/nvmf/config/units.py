@@ -4,13 +4,22 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Annotated
 
-from pydantic import BeforeValidator, PlainSerializer, PlainValidator, WithJsonSchema
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    PlainSerializer,
+    PlainValidator,
+    WithJsonSchema,
+)
 
 from nvmf.auth import Key
 from nvmf.spec.nqn import validate_nqn
 
+SIZE_MOST = (1 << 63) - 1
+"""Bytes of the largest file."""
 _FACTORS: dict[str, int] = {
     "": 1,
     "b": 1,
@@ -25,23 +34,29 @@ def parse_size(value: object) -> int:
     """Bytes from an integer or from text such as 4096, "4KiB", "1.5 GiB", "64M", "1TB".
 
     K, M, G and T, alone or with iB, are powers of 1024; kB, MB, GB and TB are powers of 1000.
-    ValueError where it is neither, or is not a whole number of bytes.
+    ValueError where it is neither, is not a whole number of bytes, or more than any file has.
     """
     if isinstance(value, int) and not isinstance(value, bool):
         if value < 0:
             raise ValueError("a size is not negative")
-        return value
+        return _possible(value)
     if not isinstance(value, str):
         raise ValueError('expected a size: a whole number, or text such as "4KiB" or "1GiB"')
-    match = re.fullmatch(r"\s*(\d+)(?:\.(\d{1,6}))?\s*([A-Za-z]*)\s*", value)
+    match = re.fullmatch(r"\s*([0-9]{1,20})(?:\.([0-9]{1,6}))?\s*([A-Za-z]*)\s*", value)
     factor = _FACTORS.get(match[3].lower()) if match else None
     if match is None or factor is None:
-        raise ValueError(f'{value!r} is not a size such as "4KiB" or "1GiB"')
+        raise ValueError(f'{value[:64]!r} is not a size such as "4KiB" or "1GiB"')
     whole, fraction = match[1], match[2] or ""
     scaled = int(whole + fraction) * factor
     size, rest = divmod(scaled, int("1" + "0" * len(fraction)))
     if rest:
         raise ValueError(f"{value!r} is not a whole number of bytes")
+    return _possible(size)
+
+
+def _possible(size: int) -> int:
+    if size > SIZE_MOST:
+        raise ValueError("no size is 8 EiB or more")
     return size
 
 
@@ -90,6 +105,14 @@ def _secret(value: object) -> Key | None:
     return Key.parse(value)
 
 
+def _nameable(value: Path) -> Path:
+    if "\0" in str(value):
+        raise ValueError("a path has no NUL")
+    return value
+
+
+FilePath = Annotated[Path, AfterValidator(_nameable)]
+"""A path that the system can be asked for."""
 Size = Annotated[
     int,
     BeforeValidator(parse_size),

@@ -35,9 +35,12 @@ _PATTERNS = {
 }
 
 
-def expectation(detail: Any) -> str:
-    """What was expected, for one entry of ValidationError.errors(), and what is there instead."""
-    kind, loc, given = str(detail["type"]), detail["loc"], detail.get("input")
+def expectation(detail: Any, place: Loc = ()) -> str:
+    """What was expected, for one entry of ValidationError.errors(), and what is there instead.
+
+    place: where the table is that was validated, if it was not the whole.
+    """
+    kind, loc, given = str(detail["type"]), (*place, *detail["loc"]), detail.get("input")
     if kind == "extra_forbidden":
         return _unknown(loc)
     if kind == "missing":
@@ -49,6 +52,11 @@ def expectation(detail: Any) -> str:
     if not short or repr(given) in said:
         return said
     return f"{said} (it is {_toml(given)})"
+
+
+def place_of(model: type[BaseModel]) -> Loc:
+    """Where the tables of this model are in a configuration."""
+    return next((path for path, other in _tables(Config, ()) if other is model), ())
 
 
 def _said(kind: str, detail: Any, loc: Loc) -> str:

@@ -126,14 +126,19 @@ class Key:
         raise TypeError("a key is not pickled")
 
 
-def read_key(path: Path) -> tuple[Key, bool]:
+def read_key(path: Path, *, waits: bool = True) -> tuple[Key, bool]:
     """The key in a file of one line, and whether others than its owner and group can read it.
 
-    ValueError with a sentence where it cannot be read or is none.
+    waits: it may be a pipe, whose writer is waited for.  ValueError with a sentence where it cannot
+    be read or is none.
     """
+    flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY | (0 if waits else os.O_NONBLOCK)
     try:
-        with path.open("rb") as file:
-            exposed = bool(os.fstat(file.fileno()).st_mode & stat.S_IROTH)
+        with open(os.open(path, flags), "rb") as file:
+            mode = os.fstat(file.fileno()).st_mode
+            if not waits and not stat.S_ISREG(mode):
+                raise ValueError(f"the key file {path} is no regular file")
+            exposed = bool(mode & stat.S_IROTH)
             data = file.read(_MAX_TEXT + 1)
     except OSError as error:
         raise ValueError(f"the key file {path} cannot be read: {error.strerror}") from None

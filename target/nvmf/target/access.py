@@ -51,10 +51,10 @@ def _key(nqn: str, host: HostConfig, name: str) -> Key | None:
     where = f"host {host.nqn} of {nqn}: {name}"
     try:
         if called is not None:
-            return read_key(credential(called))[0]
+            return read_key(credential(called), waits=False)[0]
         if path is None:
             return inline
-        key, exposed = read_key(path)
+        key, exposed = read_key(path, waits=False)
     except ValueError as error:
         raise ValueError(f"{where}: {error}") from None
     if exposed:

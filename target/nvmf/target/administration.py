@@ -80,6 +80,8 @@ class Administration:
         loop = asyncio.get_running_loop()
         try:
             path = self.source.path
+            if path.exists() and not path.is_file():  # a pipe would be waited for
+                raise ConfigError(str(path), [f"{path}: is no file that can be read again"])
             config, source = await loop.run_in_executor(None, Source.read, path)
             if source.digest == _EMPTY:
                 said = f"{path}: is empty: somebody may be about to write it"

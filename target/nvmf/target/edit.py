@@ -20,8 +20,11 @@ from nvmf.config.models import (
     ReferralConfig,
     SubsystemConfig,
 )
-from nvmf.config.words import expectation
+from nvmf.config.words import Loc, expectation, place_of
 
+_FAULTS_MOST = 100
+"""Wrong values beyond which none is named: to describe each takes time, and hosts have to wait."""
+_TOLD_MOST = 8
 Edit: TypeAlias = Callable[[Config], Config]
 
 
@@ -34,14 +37,21 @@ def model(kind: type[Any], values: dict[str, Any]) -> Any:
     try:
         return kind.model_validate(values)
     except ValidationError as error:
-        raise EditError(_said(error)) from None
+        raise EditError(_said(error, place_of(kind))) from None
 
 
-def _said(error: ValidationError) -> str:
+def faults(error: ValidationError) -> list[Any]:
+    """The first that a person is told of; EditError where there are very many."""
+    if error.error_count() > _FAULTS_MOST:
+        raise EditError(f"{error.error_count()} values are wrong, too many to name")
+    return list(error.errors(include_url=False)[:_TOLD_MOST])
+
+
+def _said(error: ValidationError, place: Loc) -> str:
     said = []
-    for detail in error.errors(include_url=False):
+    for detail in faults(error):
         key = ".".join(str(part) for part in detail["loc"])
-        words = expectation(detail)
+        words = expectation(detail, place)
         said.append(f"{key}: {words}" if key else words)
     return "; ".join(said)
 

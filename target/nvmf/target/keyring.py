@@ -31,7 +31,7 @@ class Keyring:
             raise EditError(f"path {path}: it does not start with /, and where would it start?")
         protect()
         try:
-            read_key(path)
+            read_key(path, waits=False)
         except ValueError as error:
             raise EditError(str(error)) from None
         self._paths[name] = path

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import re
@@ -19,10 +20,12 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("nvmf.target.rpc")
 
+BATCH_MOST = 64
+"""Requests of a batch, whose answers are sent together."""
 _SAID_MOST = 300
-_SECRET = re.compile(r'("[^"]*(?:key|secret)[^"]*": *)"[^"]*"')
-"""A parameter whose name says that it is not for others."""
-_KEY = re.compile(r'DHHC-1:[^"]*')
+_SECRET = re.compile("key|secret")
+"""In the name of a parameter that is not for others."""
+_KEY = re.compile("DHHC-1:.*", re.DOTALL)
 """A key where none is expected."""
 _KEYS = {"jsonrpc", "method", "params", "id"}
 
@@ -33,6 +36,8 @@ async def answer(administration: Administration, message: Any, peer: str) -> Any
         return await _one(administration, message, peer)
     if not message:
         return error(Code.INVALID_REQUEST, "an empty batch asks for nothing")
+    if len(message) > BATCH_MOST:
+        return error(Code.INVALID_REQUEST, f"a batch has at most {BATCH_MOST} requests")
     answers = [await _one(administration, request, peer) for request in message]
     return [one for one in answers if one is not None] or None
 
@@ -43,6 +48,7 @@ def error(code: Code, message: str, ident: Any = None) -> dict[str, Any]:
 
 
 async def _one(administration: Administration, request: Any, peer: str) -> dict[str, Any] | None:
+    await asyncio.sleep(0)  # between two requests the hosts have their turn
     why = _malformed(request)
     if why is not None:
         return error(Code.INVALID_REQUEST, why)
@@ -93,8 +99,18 @@ def _said(params: Any) -> str:
     """Parameters for the log, in short, and without what is secret."""
     if not params:
         return ""
-    text = _KEY.sub("[secret]", _SECRET.sub(r'\1"[secret]"', json.dumps(params)))
+    text = json.dumps(_redacted(params))
     return f" {text}" if len(text) <= _SAID_MOST else f" {text[:_SAID_MOST]}..."
+
+
+def _redacted(value: Any, name: str = "") -> Any:
+    if isinstance(value, dict):
+        return {_KEY.sub("[secret]", key): _redacted(one, key) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_redacted(one, name) for one in value]
+    if not isinstance(value, str):
+        return value
+    return "[secret]" if _SECRET.search(name) else _KEY.sub("[secret]", value)
 
 
 def _translated(name: str, failure: Exception) -> RpcError:

@@ -21,11 +21,15 @@ class Code(IntEnum):
     """ENODEV: a subsystem that was asked for is not there."""
 
 
+_SAID_MOST = 1000
+"""Characters of a sentence: it may repeat what was asked, which may be long."""
+
+
 class RpcError(Exception):
     """A request failed: the sentence goes to the client, and nothing has changed."""
 
     code: Code
 
     def __init__(self, code: Code, message: str) -> None:
-        super().__init__(message)
+        super().__init__(message if len(message) <= _SAID_MOST else f"{message[:_SAID_MOST]} ...")
         self.code = code

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from nvmf.config.models import Config, PortConfig
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from nvmf.target.administration import Administration
 
 DEFAULT_SERVICE = "4420"
+_NUMBER = re.compile("[0-9]{1,5}")
 
 
 class ListenAddress(Params):
@@ -44,8 +46,8 @@ class RemovePort(Params):
 def _port(wanted: ListenAddress) -> PortConfig:
     if wanted.trtype.upper() != "RDMA":
         raise EditError(f"trtype {wanted.trtype}: RDMA is all there is")
-    if not wanted.trsvcid.isdecimal():
-        raise EditError(f"trsvcid {wanted.trsvcid}: a number is needed")
+    if not _NUMBER.fullmatch(wanted.trsvcid):
+        raise EditError(f"trsvcid {wanted.trsvcid[:32]}: a number from 0 to 65535 is needed")
     values = {"traddr": wanted.traddr, "trsvcid": int(wanted.trsvcid)}
     made: PortConfig = edit.model(PortConfig, values)
     return made

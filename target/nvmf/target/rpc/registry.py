@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from nvmf.target.edit import faults
 from nvmf.target.rpc.errors import Code, RpcError
 
 
@@ -51,7 +52,7 @@ class Method:
         try:
             return self.params.model_validate(values or {})
         except ValidationError as error:
-            said = "; ".join(_said(detail) for detail in error.errors(include_url=False))
+            said = "; ".join(_said(detail) for detail in faults(error))
             raise RpcError(Code.INVALID_PARAMS, f"{self.name}: {said}") from None
 
 
