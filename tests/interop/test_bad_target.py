@@ -8,12 +8,14 @@ import socket
 import struct
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 import pytest
 
 from wire import mpa, nvme, rdmap
-from wire.nvme import Io, Reject
+from wire.nvme import Fctype, Io, Reject
+from wire.peer import Placed
 from wire.rdmap import Op, Terminate
 from wire.responder import Connection, NvmeResponder
 from wire.served import FRIEND_NQN, SUBNQN
@@ -59,24 +61,56 @@ def responder() -> Iterator[NvmeResponder]:
         one.errors.clear()
 
 
-@pytest.fixture
-async def controller(responder: NvmeResponder) -> AsyncIterator[Controller]:
+@asynccontextmanager
+async def connected(
+    responder: NvmeResponder, *, io_timeout: float = 60.0
+) -> AsyncIterator[Controller]:
     """Our client, connected to it; it does not come back once lost."""
     from nvmf.initiator import connect
 
     url = f"nvme+rdma://127.0.0.1:{responder.port}/{SUBNQN}"
     async with connect(
-        url, device="iwarp", queues=1, hostnqn=FRIEND_NQN, ctrl_loss_tmo=0.0, io_timeout=60.0,
-        connect_timeout=60.0, kato=0.0,
+        url, device="iwarp", queues=1, hostnqn=FRIEND_NQN, ctrl_loss_tmo=0.0,
+        io_timeout=io_timeout, connect_timeout=60.0, kato=0.0,
     ) as one:  # fmt: skip
         yield one
 
 
-async def test_good(controller: Controller) -> None:
-    """The target works before it is spoilt."""
+@pytest.fixture
+async def controller(responder: NvmeResponder) -> AsyncIterator[Controller]:
+    """The client of a test."""
+    async with connected(responder) as one:
+        yield one
+
+
+async def good(controller: Controller) -> None:
     disk = controller.namespace(1)
     await disk.write(3, b"3" * 5120)
     assert await disk.read(3, 10) == b"3" * 5120
+
+
+async def test_good(controller: Controller) -> None:
+    """The target works before it is spoilt."""
+    await good(controller)
+
+
+async def test_slow(responder: NvmeResponder) -> None:
+    """A target that takes no Connect up before something follows it, as siw may: it is nudged."""
+    nudged: list[int] = []
+
+    def hook(connection: Connection, capsule: bytes) -> bool:
+        if capsule[0] == nvme.FABRICS and capsule[4] == Fctype.CONNECT:
+            event = connection.peer.event()
+            assert isinstance(event, Placed)
+            assert not event.size
+            nudged.append(connection.qid)
+        return False
+
+    responder.hook = hook
+    async with connected(responder) as one:
+        await good(one)
+    assert nudged == [0, 1]
+    assert not responder.errors
 
 
 Spoil = Callable[[Connection, bytes], None]
@@ -199,10 +233,6 @@ def short_response(connection: Connection, capsule: bytes) -> None:
     response(connection, int.from_bytes(capsule[2:4], "little"), size=8)
 
 
-def nothing(connection: Connection, capsule: bytes) -> None:
-    """No response at all: the I/O timeout ends it."""
-
-
 def closes(connection: Connection, capsule: bytes) -> None:
     """The target goes away."""
     connection.peer.sock.shutdown(socket.SHUT_RDWR)
@@ -213,7 +243,7 @@ def terminates(connection: Connection, capsule: bytes) -> None:
     connection.peer.terminate(0, 2, 7)
 
 
-@pytest.mark.parametrize("spoil", [unknown_cid, short_response, nothing, closes, terminates])
+@pytest.mark.parametrize("spoil", [unknown_cid, short_response, closes, terminates])
 async def test_lost(responder: NvmeResponder, controller: Controller, spoil: Spoil) -> None:
     """ConnectionLost, in time; never a hang and never data that did not come."""
     from nvmf.initiator import ConnectionLost
@@ -227,6 +257,16 @@ async def test_lost(responder: NvmeResponder, controller: Controller, spoil: Spo
     responder.hook = hook
     with pytest.raises(ConnectionLost):
         await controller.namespace(1).read(0, 1)
+
+
+async def test_unanswered(responder: NvmeResponder) -> None:
+    """No response at all: the I/O timeout ends it."""
+    from nvmf.initiator import ConnectionLost
+
+    responder.hook = lambda connection, capsule: bool(connection.qid and capsule[0] == Io.READ)
+    async with connected(responder, io_timeout=1.0) as one:
+        with pytest.raises(ConnectionLost):
+            await one.namespace(1).read(0, 1)
 
 
 async def test_response_twice(responder: NvmeResponder, controller: Controller) -> None:
