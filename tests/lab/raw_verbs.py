@@ -27,6 +27,10 @@ PATIENCE = 60.0
 ACCESS = e.IBV_ACCESS_LOCAL_WRITE | e.IBV_ACCESS_REMOTE_READ | e.IBV_ACCESS_REMOTE_WRITE
 CAPSULES = 16
 LARGEST = 64 + 8192
+SEND, NUDGE = 1000, 2000
+"""Work request IDs; those below are of receives."""
+NUDGES = tuple(0.025 * (2**number - 1) for number in range(1, 7))
+"""Seconds of silence after which a nudge follows what was sent first."""
 
 
 class Refused(Exception):
@@ -56,6 +60,7 @@ class Connection:
     ) -> None:
         self.qid = qid
         self._cid = 0
+        self._nudges: list[float] = []
         self._regions: list[Any] = []
         self._channel = CMEventChannel()
         self.id = CMID(creator=self._channel, port_space=ce.RDMA_PS_TCP)
@@ -95,7 +100,9 @@ class Connection:
             for state in (e.IBV_QPS_INIT, e.IBV_QPS_RTR, e.IBV_QPS_RTS):
                 self._to(state)  # INIT again: only now it has the right of remote reads
             self.id.establish()
-        elif kind != ce.RDMA_CM_EVENT_ESTABLISHED:
+        elif kind == ce.RDMA_CM_EVENT_ESTABLISHED:
+            self._nudges = list(NUDGES)
+        else:
             raise Refused(name, bytes(self.reply))
 
     @classmethod
@@ -129,34 +136,53 @@ class Connection:
         """One Send of these bytes."""
         self._sends.write(data, len(data))
         sge = SGE(self._sends.buf, len(data), self._sends.lkey)
-        self.post(SendWR(wr_id=1000, num_sge=1, sg=[sge], opcode=e.IBV_WR_SEND,
+        self.post(SendWR(wr_id=SEND, num_sge=1, sg=[sge], opcode=e.IBV_WR_SEND,
                          send_flags=e.IBV_SEND_SIGNALED))  # fmt: skip
 
     def post(self, request: Any) -> None:
         """A work request that is signalled, to its completion."""
         self.qp.post_send(request)
-        while not (done := [c for c in self._poll() if c.wr_id >= 1000]):
+        while not (done := [c for c in self._poll() if c.wr_id >= SEND]):
             pass
         self.completions.remove(done[0])
 
+    def _nudge(self) -> None:
+        """An RDMA WRITE of no bytes, to no memory.
+
+        siw, as responder, may let what comes before it has taken its socket over lie there until
+        something else comes (host/nudge.c does this for our host).
+        """
+        sge = SGE(self._sends.buf, 0, self._sends.lkey)
+        nothing = SendWR(wr_id=NUDGE, num_sge=1, sg=[sge], opcode=e.IBV_WR_RDMA_WRITE,
+                         send_flags=e.IBV_SEND_SIGNALED)  # fmt: skip
+        nothing.num_sge = 0  # which SendWR() does not take
+        nothing.set_wr_rdma(0, 0)
+        self.qp.post_send(nothing)
+
     def _poll(self) -> list[Any]:
         """What has completed, after waiting for something new; Ended for an error."""
-        end = time.monotonic() + PATIENCE
+        begin = time.monotonic()
         while True:
-            count, found = self.cq.poll(CAPSULES)
-            self.completions += found
+            _, found = self.cq.poll(CAPSULES)
             for completion in found:
                 if completion.status != e.IBV_WC_SUCCESS:
                     raise Ended(f"work completion status {completion.status}")
-            if count:
+            new = [completion for completion in found if completion.wr_id != NUDGE]
+            self.completions += new
+            if new:
                 return list(self.completions)
-            assert time.monotonic() < end, f"nothing completed within {PATIENCE:.0f} s"
+            waited = time.monotonic() - begin
+            assert waited < PATIENCE, f"nothing completed within {PATIENCE:.0f} s"
+            if self._nudges and waited > self._nudges[0]:
+                del self._nudges[0]
+                self._nudge()
             time.sleep(0.001)
 
     def response(self) -> tuple[nvme.Cqe, Any]:
         """The next response, and its work completion."""
-        while not (mine := [c for c in self.completions if c.wr_id < 1000]):
+        while not (mine := [c for c in self.completions if c.wr_id < SEND]):
             self._poll()
+        self._nudges.clear()
         self.completions.remove(mine[0])
         index = mine[0].wr_id
         data = self._receives.read(nvme.CQE_SIZE, index * nvme.CQE_SIZE)
