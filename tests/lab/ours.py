@@ -95,9 +95,12 @@ class OursOutside:
         text = config(self.address, "iwarp", str(self._folder))
         return Served(folder, text, wrapper=tuple(self._cable.command())).wait_ready(120)
 
-    def restart(self) -> None:
-        """SIGKILL it, and start another on the same file."""
-        self.served.kill()
+    def restart(self, *, kill: bool = True) -> None:
+        """SIGKILL it, or end it in order, and start another on the same file."""
+        if kill:
+            self.served.kill()
+        else:
+            self.close()
         self.served = self._serve()
 
     def check(self) -> None:
