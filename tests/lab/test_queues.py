@@ -32,17 +32,18 @@ def ours(vm: Guest) -> Iterator[Initiator]:
     one.close()
 
 
-def refused(ours: Initiator, address: str, nqn: str) -> str:
-    """The sentence of a host that wants two I/O queues."""
+def refused(ours: Initiator, address: str, nqn: str) -> tuple[str, str]:
+    """The sentence of a host that wants two I/O queues, and what its kernel says."""
     where = ["-t", "rdma", "-a", address, "-s", "4420", "-n", nqn]
     since = ours.guest.mark("two I/O queues")
     said = ours.refused("connect", *where, *WHO, "-i", "2")
     ours.guest.mark("refused")
-    assert "creating 2 I/O queues" in ours.guest.kernel_log(since)
+    log = ours.guest.kernel_log(since)
+    assert "creating 2 I/O queues" in log
     assert f"the kernel cannot connect to {nqn} at {address}:4420: " in said
     assert "ask for fewer with -i" in said
     assert ours.controllers() == []
-    return said
+    return said, log
 
 
 def queues(ours: Initiator, address: str, nqn: str, wanted: int) -> int:
@@ -67,7 +68,8 @@ def test_full_on_siw(
     """siw passes the reject on without the target's reason: the sentence goes by the order."""
     use_device(vm, "siw")
     with Steered(cable, tmp_path, {NSID: MEMORY}, max_queues=2) as target:
-        said = refused(ours, network.HOST, target.nqn)
+        said, log = refused(ours, network.HOST, target.nqn)
+        assert "Connect rejected: status " in log
         assert "the admin queue was connected, and then one of 2 I/O queues was refused" in said
         assert "the target may have no room for so many" in said
         assert "all connections are in use" in target.log
@@ -83,7 +85,8 @@ def test_full_on_rxe(vm: Guest, ours: Initiator, guest: Guest) -> None:
     text = config(network.GUEST, "system", "/run/lab/target", max_queues=2)
     target = OursInside(vm, network.GUEST, text=text)
     try:
-        said = refused(ours, network.GUEST, target.nqn)
+        said, log = refused(ours, network.GUEST, target.nqn)
+        assert "nvme status 6 (resource not found)" in log
         assert "the target refused the RDMA connection of a queue: " in said
         assert "(0x6); it has no room for more queues" in said
         until(lambda: "all connections are in use" in target.log, "the target says so")
