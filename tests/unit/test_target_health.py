@@ -128,6 +128,17 @@ def test_busy_time() -> None:
     assert life.on_seconds == 301.0
 
 
+def test_busy_until_the_end(clock: Clock) -> None:
+    """Of a namespace that its hosts use until the engine ends, the time since the last look."""
+    keeper, engine = HealthKeeper(None, clock), traffic(busy=0)
+    keeper.power_on("nqn")
+    keeper.subsystem("nqn").come(ONE, engine, masked=False)
+    clock.now += 100
+    engine.stats["busy"] = 50 * 10**9
+    keeper.end()
+    assert keeper.look("nqn").busy_seconds == pytest.approx(50.0)
+
+
 def test_the_log_of_a_host() -> None:
     bench = Bench()
     space = bench.add_namespace()

@@ -197,6 +197,22 @@ async def test_its_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
         await lab.until(lambda: asked == [0])
 
 
+async def test_who_removes_a_device_waits_for_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its queue pairs are let go though what has come or gone besides cannot be followed."""
+    sizes = [1 << 20]
+    monkeypatch.setattr(presence.Mark, "of", lambda path: presence.Mark((1, 2, 3), sizes[0]))
+    async with running(disks(tmp_path / "a"), "rxe0") as lab:
+        await lab.server.look()
+        lab.engine.resize_error = OSError(errno.EIO, "it does not say how large it is")
+        sizes[0] = 2 << 20
+        lab.plug()
+        with pytest.raises(ServerError):
+            await lab.server.look()
+        assert lab.engine.gone == ["rxe0"]
+
+
 @pytest.mark.feature("hotplug-disk")
 async def test_changes_while_it_is_away(tmp_path: Path) -> None:
     """They are made to the configuration, and show when it comes."""

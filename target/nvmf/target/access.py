@@ -20,10 +20,10 @@ def host_keys(config: SubsystemConfig) -> dict[str, HostKeys]:
 
     ValueError with a sentence where a key cannot be read, or is none.
     """
-    keys = {host.nqn: _keys(config.nqn, host) for host in config.host_tables if host.authenticates}
-    if keys:
+    hosts = [host for host in config.host_tables if host.authenticates]
+    if hosts:
         protect()
-    return keys
+    return {host.nqn: _keys(config.nqn, host) for host in hosts}
 
 
 def _keys(nqn: str, host: HostConfig) -> HostKeys:

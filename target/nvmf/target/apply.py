@@ -20,8 +20,10 @@ from nvmf.target.connections import Connections
 from nvmf.target.core import Core
 from nvmf.target.diff import Difference, SubsystemChange, mask, served
 from nvmf.target.healthkeeper import HealthKeeper
+from nvmf.target.lasting import Lasting
 from nvmf.target.namespace import Namespace
 from nvmf.target.ports import OpenPort, Ports
+from nvmf.target.reservations import Reservation
 from nvmf.target.storage import Storage
 from nvmf.target.stores import ServerError, make_referral, make_subsystem, read_keys, set_limits
 from nvmf.target.subsystem import Subsystem
@@ -65,6 +67,8 @@ class Change:
         self._keys: dict[str, dict[str, HostKeys]] = {}
         self._listening: list[OpenPort] = []
         self._released: set[Place] = set()
+        self.lost: list[PortConfig | Place] = []
+        """What was served and could not be put back; the next change tries to serve it."""
 
     async def run(self) -> None:
         """Apply it; ServerError where it cannot be, with everything as it was."""
@@ -100,7 +104,8 @@ class Change:
             if config.path not in wanted:
                 continue
             subsystem = self._core.subsystems[nqn]
-            undo.push_async_callback(self._put_back, subsystem, nsid, config)
+            kept = subsystem.lasting.state(nsid), subsystem.reservations.state(nsid)
+            undo.push_async_callback(self._put_back, subsystem, nsid, config, *kept)
             self._released.add((nqn, nsid))
             closed = self._storage.retire(subsystem.detach(nsid))
             try:
@@ -112,12 +117,22 @@ class Change:
                     f"{RELEASE_TIMEOUT:g} s"
                 ) from None
 
-    async def _put_back(self, subsystem: Subsystem, nsid: int, config: NamespaceConfig) -> None:
+    async def _put_back(
+        self,
+        subsystem: Subsystem,
+        nsid: int,
+        config: NamespaceConfig,
+        lasting: Lasting,
+        reservation: Reservation,
+    ) -> None:
         try:
             namespace = await self._storage.open(subsystem.nqn, nsid, config)
         except ServerError as error:
             log.error("%s, and its hosts are without it", error)
+            self.lost.append((subsystem.nqn, nsid))
         else:
+            subsystem.lasting.expect(nsid, lasting)
+            subsystem.reservations.expect(nsid, reservation)
             subsystem.attach(namespace, mask(config))
 
     async def _open(self, undo: AsyncExitStack) -> None:
@@ -186,6 +201,7 @@ class Change:
             self._ports.show(self._ports.listen(config))
         except ServerError as error:
             log.error("%s, and hosts cannot reach it", error)
+            self.lost.append(config)
 
     # ---- what hosts see ----
 
@@ -257,9 +273,10 @@ class Change:
         gone = [old.namespaces[nsid] for nsid in old.namespaces if nsid not in kept]
         come = {nsid: self._opened[nqn, nsid] for nsid in change.added}
         spaces = served(change.new)
-        new.lasting.take_over(old.lasting, kept)
+        for nsid in kept:
+            new.lasting.expect(nsid, old.lasting.state(nsid))
+            new.reservations.expect(nsid, old.reservations.state(nsid))
         new.change({nsid: (n, mask(spaces[nsid])) for nsid, n in (kept | come).items()})
-        new.reservations.take_over(old.reservations, kept)
         new.regroup({nsid: spaces[nsid].ana_group for nsid in kept})
         old.change(dict.fromkeys(list(old.namespaces), (None, None)))
         for namespace in gone:

@@ -77,9 +77,9 @@ class HealthKeeper:
     def end(self) -> None:
         """The engine is about to end, in order: no more is counted."""
         for nqn, one in self._subsystems.items():
-            one.all_went()
             if one.on:
-                self.power_off(nqn)
+                self.power_off(nqn)  # which still sees how busy its namespaces were
+            one.all_went()
 
     # ---- on disk ----
 

@@ -214,7 +214,7 @@ class Watcher:
             except ServerError as error:
                 log.error("what has come or gone cannot be followed yet: %s", error)
                 again = True
-            except Exception:
+            except Exception:  # whatever it is: who removes a device later waits for a look
                 log.exception("what has come or gone cannot be followed")
                 again = False
             finally:

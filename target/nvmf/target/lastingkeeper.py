@@ -8,7 +8,6 @@ folder.  They are the namespace's own, so that the engine enforces them for ever
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import UUID
@@ -44,6 +43,7 @@ class LastingKeeper:
         self._now: dict[int, Lasting] = {}
         self._closing: set[int] = set()
         """On their way to be write protected."""
+        self._expected: dict[int, Lasting] = {}
         self._unknown: dict[int, DamagedState] = {}
 
     @property
@@ -81,13 +81,13 @@ class LastingKeeper:
         return nsid in self._closing
 
     def come(self, namespace: Namespace) -> None:
-        """A namespace comes, before hosts see it: with what was taken over for it, or lasts."""
+        """A namespace comes, before hosts see it: with what was expected of it, or lasts."""
         nsid = namespace.nsid
-        taken = self._now.get(nsid)
+        expected = self._expected.pop(nsid, None)
         self.go(nsid)
         try:
-            if taken is not None:
-                self._now[nsid] = taken
+            if expected is not None:
+                self._now[nsid] = expected
             elif self._folder is not None:
                 found = load(self._path(namespace.identity.uuid))
                 if found is not None:
@@ -105,9 +105,10 @@ class LastingKeeper:
         self._unknown.pop(nsid, None)
         self._closing.discard(nsid)
 
-    def take_over(self, other: LastingKeeper, nsids: Iterable[int]) -> None:
-        """What another keeper has of these namespaces, which come from there to here next."""
-        self._now.update({nsid: other._now[nsid] for nsid in nsids if nsid in other._now})
+    def expect(self, nsid: int, lasting: Lasting) -> None:
+        """What a namespace comes with next in the place of what lasts: it was there until now."""
+        if lasting != _NONE:  # which a damaged file is, too
+            self._expected[nsid] = lasting
 
     def close(self, nsid: int, closing: bool = True) -> None:
         """Refuse writes that begin from now on, or (closing False) no more for that alone."""

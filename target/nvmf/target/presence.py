@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -84,6 +84,32 @@ def _present(config: SubsystemConfig, away: Away) -> SubsystemConfig:
         n.model_copy(update=off) if n.hotplug and n.path in away else n for n in config.namespaces
     )
     return config.model_copy(update={"namespaces": spaces})
+
+
+def without(config: Config, lost: Collection[PortConfig | Place]) -> Config:
+    """The part that is served where these ports and namespaces of it could not be put back."""
+    if not lost:
+        return config
+
+    def left(subsystem: SubsystemConfig) -> SubsystemConfig:
+        off = {"enabled": False}  # its number stays taken
+        spaces = tuple(
+            n.model_copy(update=off) if (subsystem.nqn, nsid) in lost else n
+            for nsid, n in subsystem.numbered()
+        )
+        return subsystem.model_copy(update={"namespaces": spaces})
+
+    ports = tuple(port for port in config.ports if port not in lost)
+    subsystems = tuple(left(subsystem) for subsystem in config.subsystems)
+    return config.model_copy(update={"ports": ports, "subsystems": subsystems})
+
+
+def exchange_port(config: Config, old: PortConfig, new: PortConfig) -> Config:
+    """With another port in the place of the last that is like old, if there is one."""
+    ports = list(config.ports)
+    if old in ports:
+        ports[len(ports) - 1 - ports[::-1].index(old)] = new
+    return config.model_copy(update={"ports": tuple(ports)})
 
 
 def coming_namespaces(config: Config) -> dict[Path, list[tuple[Place, NamespaceConfig]]]:

@@ -28,7 +28,14 @@ Done = Callable[[StatusError | None], None]
 
 
 def check(subsystem: Subsystem, nsid: int, wanted: WriteProtection) -> None:
-    """Feature Not Changeable or Namespace Not Ready where a namespace cannot get there now."""
+    """Feature Not Changeable or Namespace Not Ready where a namespace cannot get there now.
+
+    Invalid Namespace or Format where it has gone.
+    """
+    if nsid not in subsystem.namespaces:
+        raise StatusError(
+            Status.INVALID_NAMESPACE_OR_FORMAT, f"there is no namespace {nsid} any more"
+        )
     if subsystem.lasting.closing(nsid):
         raise StatusError(
             Status.NAMESPACE_NOT_READY,

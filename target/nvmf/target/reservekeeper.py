@@ -7,7 +7,6 @@ One file for each namespace, by its UUID, in the folder ``reservations`` of the 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -47,6 +46,7 @@ class ReservationKeeper:
         self.rescap = Rescap.ALL_TYPES | Rescap.IEKEY | lasting
         """Reservation Capabilities of its namespaces."""
         self._now: dict[int, Reservation] = {}
+        self._expected: dict[int, Reservation] = {}
         self._unknown: dict[int, DamagedState] = {}
         """Namespaces whose file is damaged: their hosts are refused until it is mended."""
 
@@ -54,14 +54,21 @@ class ReservationKeeper:
         """What is reserved of a namespace; Namespace Not Ready where that is not known."""
         if nsid in self._unknown:
             raise StatusError(Status.NAMESPACE_NOT_READY, str(self._unknown[nsid]))
+        return self.state(nsid)
+
+    def state(self, nsid: int) -> Reservation:
+        """The same, as far as it is known."""
         return self._now.get(nsid, _NONE)
 
     def come(self, namespace: Namespace) -> None:
-        """A namespace comes, before hosts see it: with what was reserved of it and lasts."""
+        """A namespace comes, before hosts see it: with what was expected of it, or lasts."""
         nsid = namespace.nsid
+        expected = self._expected.pop(nsid, None)
         self.go(nsid)
         try:
-            if self._folder is not None and (found := load(self._path(namespace.identity.uuid))):
+            if expected is not None:
+                self._now[nsid] = expected
+            elif self._folder is not None and (found := load(self._path(namespace.identity.uuid))):
                 self._now[nsid] = found
         except DamagedState as error:
             log.error("namespace %d of %s is refused: %s", nsid, self._subsystem.nqn, error)
@@ -74,12 +81,10 @@ class ReservationKeeper:
         self._unknown.pop(nsid, None)
         self._enforce(nsid)
 
-    def take_over(self, other: ReservationKeeper, nsids: Iterable[int]) -> None:
-        """What another keeper has of these namespaces, which go from there to here."""
-        for nsid in nsids:
-            if nsid in other._now:
-                self._now[nsid] = other._now[nsid]
-                self._enforce(nsid)
+    def expect(self, nsid: int, reservation: Reservation) -> None:
+        """What a namespace comes with next in the place of what lasts: it was there until now."""
+        if reservation != _NONE:  # which a damaged file is, too
+            self._expected[nsid] = reservation
 
     def joined(self, controller: Controller) -> None:
         """A controller comes under what is reserved."""
@@ -111,7 +116,7 @@ class ReservationKeeper:
     def _gate(self, nsid: int, controller: Controller) -> Gate:
         if nsid in self._unknown:
             return _UNKNOWN
-        return self._now.get(nsid, _NONE).gate(controller.hostid)
+        return self.state(nsid).gate(controller.hostid)
 
     def _enforce(self, nsid: int) -> None:
         for controller in self._subsystem.controllers.values():

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nvmf.config.models import Config
+from nvmf.config.models import Config, PortConfig
 from nvmf.spec.nqn import DISCOVERY_NQN
 from nvmf.target.announcing import Announcing
 from nvmf.target.apply import Change
@@ -29,7 +29,7 @@ from nvmf.target.healthkeeper import HealthKeeper
 from nvmf.target.hotplug import Following, Surroundings, Watcher
 from nvmf.target.metrics.tally import Tally
 from nvmf.target.ports import Listening, OpenPort, Ports
-from nvmf.target.presence import Key, present
+from nvmf.target.presence import Key, exchange_port, present, without
 from nvmf.target.state import state_folder
 from nvmf.target.storage import Storage
 from nvmf.target.stores import ServerError
@@ -196,14 +196,19 @@ class Server:
             start = {name: getattr(self.config, name) for name in AT_START}
             return await self._serve(config.model_copy(update=start), follow)
 
-    def pin_port(self, opened: OpenPort) -> None:
-        """A port that took a free number keeps it, so that it can be named and saved."""
-        made = opened.config.model_copy(update={"trsvcid": opened.port.trsvcid})
-        ports = list(self.config.ports)
-        last = len(ports) - 1 - ports[::-1].index(opened.config)
-        ports[last] = opened.config = made
-        self.config = self.config.model_copy(update={"ports": tuple(ports)})
-        self._served = present(self.config, self.away)
+    async def pin_port(self, config: PortConfig) -> OpenPort | None:
+        """What was opened last for this; where it took a free number, it keeps it from now on.
+
+        So it can be named, and saved.  None where nothing is open for it.
+        """
+        async with self._changing:
+            opened = next((p for p in reversed(self.open_ports) if p.config == config), None)
+            if opened is not None:
+                made = config.model_copy(update={"trsvcid": opened.port.trsvcid})
+                self.config = exchange_port(self.config, config, made)
+                self._served = exchange_port(self._served, config, made)
+                opened.config = made
+            return opened
 
     async def _serve(self, config: Config, follow: Iterable[tuple[str, int]] = ()) -> Difference:
         """Serve another configuration, all or nothing, but for what is away.
@@ -236,12 +241,14 @@ class Server:
             if self._stopping or self._target is None:
                 return False
             gone = await self._following.removed_devices(self._ports.open_ports)
-            if self._following.wanted(self.config):
-                await self._serve(self.config)
-            self._connections.disconnect_devices(gone)
-            for name in gone:
-                log.warning("RDMA device %s was removed", name)
-                self._target.device_gone(name)
+            try:
+                if self._following.wanted(self.config):
+                    await self._serve(self.config)
+            finally:  # who removes them waits for it, whatever else cannot be followed
+                self._connections.disconnect_devices(gone)
+                for name in gone:
+                    log.warning("RDMA device %s was removed", name)
+                    self._target.device_gone(name)
             return bool(self.away)
 
     def _event(self, event: Any) -> None:
@@ -289,6 +296,7 @@ class Server:
             if difference.mdns is not None:
                 await self._announcing.configure(difference.mdns)
         finally:  # what was undone may have been seen by hosts, too
+            self._served = without(self._served, change.lost)
             self._dispatcher.flush_all()
             self._announcing.follow(self.core.ports)
         self.health.stir()

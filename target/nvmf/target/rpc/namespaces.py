@@ -114,7 +114,8 @@ async def resize(administration: Administration, params: Resize) -> int:
         return edit.change_namespace(config, nqn, nsid, size=size)
 
     await administration.change(change, follow=[(nqn, nsid)] if size is None else [])
-    served = administration.server.core.subsystems[nqn].namespaces.get(nsid)
+    subsystem = administration.server.core.subsystems.get(nqn)  # another change may have come
+    served = subsystem.namespaces.get(nsid) if subsystem is not None else None
     return served.store.size if served is not None else size or 0
 
 

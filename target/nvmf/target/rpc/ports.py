@@ -99,12 +99,12 @@ async def add(administration: Administration, params: AddPort) -> dict[str, str]
     """Open a port; its address, and absent with the reason where it waits for its device."""
     made: PortConfig = edit.model(PortConfig, params.port)
     await administration.change(lambda config: edit.add_port(config, made))
-    opened = [p for p in administration.server.open_ports if p.config == made]
-    if not opened:
-        listen = listen_of(made)
-        return {**address(listen), "absent": administration.server.away[listen]}
-    administration.server.pin_port(opened[-1])
-    return address(opened[-1].listening.address)
+    opened = await administration.server.pin_port(made)
+    if opened is not None:
+        return address(opened.listening.address)
+    listen = listen_of(made)
+    absent = administration.server.away.get(listen, "it was removed again")
+    return {**address(listen), "absent": absent}
 
 
 @method("target_remove_port", RemovePort, changes=True)
