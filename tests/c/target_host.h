@@ -289,7 +289,9 @@ static inline void lab_start(const struct target_options *options)
 	char err[256];
 
 	memset(&lab, 0, sizeof(lab));
-	lab.v = verbs_iwarp();
+	lab_verbs = *verbs_iwarp();
+	lab_verbs.sends_complete_inline = !lab_sends_apart;
+	lab.v = &lab_verbs;
 	lab.address = (struct sockaddr_in){ .sin_family = AF_INET,
 					    .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
 	lab.server = lab.v->create_event_channel();

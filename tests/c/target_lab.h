@@ -59,6 +59,9 @@ struct queue {
 
 #define LAB_CAPSULE (64 + 16384)
 
+static bool lab_sends_apart;	/* a completion queue of their own for what is sent */
+static struct verbs lab_verbs;
+
 static struct lab {
 	const struct verbs *v;
 	struct rdma_event_channel *server, *client;

@@ -53,6 +53,29 @@ static void test_io(uint32_t buffer_size, uint32_t buffers)
 			store_close(stores[i]);
 }
 
+/* Commands one by one, with a sleep between each two, and what they hold is free soon after. */
+static void test_sleepy(void)
+{
+	struct target_options options = { .reactors = 1 };
+	struct store_options ram = { .kind = "ram", .size = 32 << 20, .block_size = 512 };
+	struct store *store;
+	struct queue *q;
+	unsigned wrong = 0;
+
+	lab_start(&options);
+	lab_namespace(1, &ram, &store);
+	q = queue_open(1, 32, 8192);
+	for (unsigned i = 0; i < 50; i++) {
+		wrong += run_io(q, 1, NVME_OPC_WRITE, 8 * i, 8, 0) != 0;
+		wrong += run_io(q, 1, NVME_OPC_WRITE, 8 * i, 128, 0) != 0;
+		wrong += run_io(q, 1, NVME_OPC_READ, 8 * i, 128, 0) != 0;
+		wrong += i % 10 == 9 && !queue_idle(q);
+	}
+	CHECK(!wrong, "%u of 155 went wrong", wrong);
+	lab_stop();
+	store_close(store);
+}
+
 /*
  * The name of a file of 32 MiB that no other name leads to: nothing is left behind however the test
  * ends.  In memory where the folder has no room.
@@ -107,5 +130,14 @@ int main(int argc, char **argv)
 	test_fair();
 	check_section("pool");
 	test_pool();
+	/* as with the kernel's devices, where a response has left long after it was sent */
+	lab_sends_apart = true;
+	test_io(8192, 2);
+	check_section("limits, sends with a completion queue of their own");
+	test_limits();
+	check_section("fused, sends with a completion queue of their own");
+	test_fused();
+	check_section("a reactor that does not spin, sends with a completion queue of their own");
+	test_sleepy();
 	return check_report();
 }

@@ -18,8 +18,9 @@ enum { TARGET_UPCALL_RELEASED = 100, TARGET_UPCALL_CQ_GONE };
 /* ---- device.c (control) ---- */
 struct target_device *device_get(struct target *target, const struct verbs *verbs,
 				 struct ibv_context *context, char *err, size_t len);
-struct reactor_cq *device_cq_get(struct reactor *reactor, struct target_device *device,
-				 uint32_t entries, char *err, size_t len);
+/* The completion queues for qp->recv_share and qp->send_share entries, and given back. */
+int device_cqs_get(struct target_qpair *qp, char *err, size_t len);
+void device_cqs_put(struct target_qpair *qp);
 void device_free_all(struct target *target);
 void device_let_go(struct target *target);
 void device_cq_gone(struct reactor_cq *rcq);
@@ -80,7 +81,7 @@ bool qpair_linger(struct reactor *reactor);
 /* ---- post.c ---- */
 void qpair_flush(struct target_qpair *qp);
 int qpair_post_receives(struct target_qpair *qp, struct recv_chain *chain);
-void post_completion(struct reactor *reactor, uint64_t wr_id, enum ibv_wc_status status,
+int post_completion(struct reactor *reactor, uint64_t wr_id, enum ibv_wc_status status,
 		     uint32_t byte_len);
 
 /* ---- request.c ---- */
@@ -239,21 +240,24 @@ static inline struct ns_local *namespace_local(struct target_request *req)
 	return &req->ns->local[req->qp->reactor->index];
 }
 
-static inline void namespace_enter(struct ns_local *local, struct reactor *reactor)
+static inline void namespace_leave(struct target_namespace *ns, struct ns_local *local)
 {
-	if (!local->inflight++)
-		__atomic_store_n(&local->busy_since, reactor_now(reactor), __ATOMIC_RELAXED);
+	if (!--local->inflight && local->retiring)
+		namespace_unused(ns, local);
 }
 
-static inline void namespace_leave(struct target_namespace *ns, struct ns_local *local,
-				   struct reactor *reactor)
+/* Its response is on the way, or will never be. */
+static inline void namespace_served(struct target_request *req)
 {
-	if (--local->inflight)
+	struct ns_local *local = namespace_local(req);
+
+	if (!req->serving)
 		return;
-	stat_add(&local->busy_ns, reactor_now(reactor) - local->busy_since);
+	req->serving = false;
+	if (--local->serving)
+		return;
+	stat_add(&local->busy_ns, reactor_now(req->qp->reactor) - local->busy_since);
 	__atomic_store_n(&local->busy_since, 0, __ATOMIC_RELAXED);
-	if (local->retiring)
-		namespace_unused(ns, local);
 }
 
 static inline struct target_namespace *namespace_get(struct target_request *req, uint32_t nsid)
@@ -263,8 +267,15 @@ static inline struct target_namespace *namespace_get(struct target_request *req,
 	if (nsid > table->max_nsid)
 		return NULL;
 	req->ns = atomic_load_explicit(&table->ns[nsid], memory_order_acquire);
-	if (req->ns)
-		namespace_enter(namespace_local(req), req->qp->reactor);
+	if (req->ns) {
+		struct ns_local *local = namespace_local(req);
+
+		local->inflight++;
+		req->serving = true;
+		if (!local->serving++)
+			__atomic_store_n(&local->busy_since, reactor_now(req->qp->reactor),
+					 __ATOMIC_RELAXED);
+	}
 	return req->ns;
 }
 
@@ -300,7 +311,8 @@ static inline bool namespace_copies(const struct target_request *req)
 
 static inline void namespace_put(struct target_request *req)
 {
-	namespace_leave(req->ns, namespace_local(req), req->qp->reactor);
+	namespace_served(req);
+	namespace_leave(req->ns, namespace_local(req));
 	req->ns = NULL;
 }
 

@@ -145,7 +145,7 @@ static void cq_deliver(struct reactor *reactor, struct mail *mail)
 }
 
 static struct reactor_cq *cq_create(struct reactor *reactor, struct target_device *device,
-				    uint32_t entries)
+				    uint32_t entries, bool sends)
 {
 	const struct verbs *verbs = device->verbs;
 	struct reactor_cq *rcq = calloc(1, sizeof(*rcq));
@@ -155,6 +155,7 @@ static struct reactor_cq *cq_create(struct reactor *reactor, struct target_devic
 		return NULL;
 	rcq->reactor = reactor;
 	rcq->device = device;
+	rcq->sends = sends;
 	rcq->entries = entries;
 	rcq->channel = verbs->create_comp_channel(device->context);
 	if (rcq->channel) {
@@ -173,16 +174,17 @@ static struct reactor_cq *cq_create(struct reactor *reactor, struct target_devic
 	return rcq;
 }
 
-/* A completion queue with room for so many more; queue pairs give it back as they go. */
-struct reactor_cq *device_cq_get(struct reactor *reactor, struct target_device *device,
-				 uint32_t entries, char *err, size_t len)
+/* A completion queue with room for so many more. */
+static struct reactor_cq *cq_get(struct reactor *reactor, struct target_device *device,
+				 uint32_t entries, bool sends, char *err, size_t len)
 {
 	uint32_t size = reactor->target->options.cq_entries;
 	uint32_t limit = device->attr.max_cqe > 0 ? (uint32_t)device->attr.max_cqe : UINT32_MAX;
 	struct reactor_cq *rcq;
 
 	for (rcq = reactor->control_cqs; rcq; rcq = rcq->sibling)
-		if (rcq->device == device && rcq->entries - rcq->reserved >= entries)
+		if (rcq->device == device && rcq->sends == sends &&
+		    rcq->entries - rcq->reserved >= entries)
 			break;
 	if (!rcq) {
 		size = size > limit ? limit : size;
@@ -191,7 +193,7 @@ struct reactor_cq *device_cq_get(struct reactor *reactor, struct target_device *
 				 entries, limit);
 			return NULL;
 		}
-		rcq = cq_create(reactor, device, size < entries ? entries : size);
+		rcq = cq_create(reactor, device, size < entries ? entries : size, sends);
 		if (!rcq) {
 			snprintf(err, len, "cannot make a completion queue of %u entries: %s",
 				 size < entries ? entries : size, strerror(errno));
@@ -204,6 +206,31 @@ struct reactor_cq *device_cq_get(struct reactor *reactor, struct target_device *
 	}
 	rcq->reserved += entries;
 	return rcq;
+}
+
+int device_cqs_get(struct target_qpair *qp, char *err, size_t len)
+{
+	struct reactor *reactor = qp->reactor;
+	uint32_t receives = qp->recv_share, sends = qp->send_share;
+
+	if (qp->verbs->sends_complete_inline) {	/* one is polled in less time than two */
+		qp->recv_cq = cq_get(reactor, qp->dev, receives + sends, false, err, len);
+		qp->send_cq = qp->recv_cq;
+	} else {
+		qp->recv_cq = cq_get(reactor, qp->dev, receives, false, err, len);
+		if (qp->recv_cq)
+			qp->send_cq = cq_get(reactor, qp->dev, sends, true, err, len);
+	}
+	return qp->send_cq ? 0 : -EIO;
+}
+
+void device_cqs_put(struct target_qpair *qp)
+{
+	if (qp->recv_cq)
+		qp->recv_cq->reserved -= qp->recv_share;
+	if (qp->send_cq)
+		qp->send_cq->reserved -= qp->send_share;
+	qp->recv_cq = qp->send_cq = NULL;
 }
 
 /* ---- devices that were removed ---- */

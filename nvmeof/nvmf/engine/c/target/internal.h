@@ -81,6 +81,7 @@ struct reactor_cq {
 	struct target_device *device;
 	struct ibv_comp_channel *channel;
 	struct ibv_cq *cq;
+	bool sends;			/* has their completions only: see reactor.c */
 	uint32_t entries, reserved;	/* control */
 	bool armed;			/* reactor */
 };
@@ -144,6 +145,10 @@ struct reactor {
 	struct fifo halves;		/* queue pairs with the first of a fused pair */
 	struct fifo lingering;		/* queue pairs whose last responses are on their way */
 	uint64_t spin_ns;
+	uint32_t short_waits;		/* of late, not much longer than that: see reactor.c */
+	uint32_t responses;		/* posted, and not completed */
+	uint32_t awaited;		/* other sends, and queue pairs that wait for any to complete */
+	bool waited;			/* in vain, SENDS_CHECK_MS long, for the responses */
 	uint64_t now;			/* ns, of this half of the turn; 0: nobody has asked */
 	bool stop;
 	struct pool pool;
@@ -239,6 +244,7 @@ struct target_request {
 	bool held;			/* it went up to the control thread */
 	bool fenced;			/* qp->fence waits for it */
 	bool validates;			/* it writes marked blocks: goes up when done, see invalid.c */
+	bool serving;			/* its namespace is busy with it: no response was posted */
 	bool throttled;			/* it stands in a namespace's line, see limits.c */
 	bool admitted;			/* it did */
 
@@ -274,6 +280,7 @@ struct target_qpair {
 	bool in_pool_line;
 	bool inline_response, send_with_invalidate;
 	bool signal_all;		/* see qpair.c */
+	bool blocked;			/* something waits for sends to complete */
 	bool fused_expected;		/* the first of a pair came: the second is next */
 	uint8_t device;			/* index */
 	uint32_t lkey, pool_lkey, own_lkey;
@@ -327,13 +334,13 @@ struct target_qpair {
 	const struct verbs *verbs;
 	struct rdma_cm_id *id;
 	struct target_device *dev;
-	struct reactor_cq *rcq;
+	struct reactor_cq *recv_cq, *send_cq;	/* the same, or two */
 	struct target_qpair *next;
 	struct target_qpair_options options;
 	struct mail up_mail, disconnect_mail, destroy_mail;
 	bool disconnect_sent, destroy_sent, closed_seen, abandoned;
 	bool peer_left;			/* written before the disconnect mail, read after it */
-	uint32_t cq_share;
+	uint32_t recv_share, send_share;	/* of their entries */
 	uint8_t *region;
 	size_t region_bytes;
 	struct ibv_mr *mr, *own_mr;
@@ -342,10 +349,11 @@ struct target_qpair {
 /* ---- namespaces ---- */
 
 struct ns_local {			/* one per reactor */
-	uint64_t inflight;
+	uint64_t inflight;		/* until their requests are free again */
+	uint64_t serving;		/* those of them without a response */
 	uint64_t reads, writes, read_bytes, write_bytes, errors, media_errors;
 	bool retiring;
-	uint64_t busy_since, busy_ns;	/* ns: some were in flight; 0: none are now */
+	uint64_t busy_since, busy_ns;	/* ns: some were being served; 0: none are now */
 	uint64_t flushes, compares, verifies, zeroes, deallocates, checked_bytes;
 	struct target_latency latency;
 	/* limits */

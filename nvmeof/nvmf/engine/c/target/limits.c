@@ -193,11 +193,11 @@ static void each(struct reactor *reactor, struct target_qpair *qp, uint64_t now,
 	while ((link = fifo_pop(&all))) {
 		struct ns_local *local = container_of(link, struct ns_local, limited_link);
 
-		namespace_enter(local, reactor);	/* it may retire with the last of them, but not yet */
+		local->inflight++;	/* it may retire with the last of them, but not yet */
 		what(local, qp, now);
 		if (local->over.head)
 			fifo_push(&reactor->limited, link);
-		namespace_leave(local->ns, local, reactor);
+		namespace_leave(local->ns, local);
 	}
 }
 

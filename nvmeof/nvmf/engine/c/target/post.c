@@ -121,6 +121,7 @@ static unsigned build_response(struct target_request *req, unsigned n)
 		qp->cids[req->cqe.cid >> 6] &= ~(1ull << (req->cqe.cid & 63));
 		req->cid_taken = false;
 	}
+	qp->reactor->responses++;
 	wr = next_wr(qp->reactor, n++, (uintptr_t)&req->cqe, sizeof(req->cqe), qp->lkey);
 	wr->wr_id = wr_id(req, WR_RESPONSE);
 	wr->send_flags = IBV_SEND_SIGNALED | (qp->inline_response ? IBV_SEND_INLINE : 0);
@@ -151,6 +152,7 @@ static unsigned build_reads(struct target_qpair *qp, unsigned n)
 		wr->send_flags = IBV_SEND_SIGNALED;
 		wr->wr.rdma.remote_addr = addr;
 		wr->wr.rdma.rkey = key;
+		qp->reactor->awaited++;
 		qp->read_free--;
 		qp->sq_free--;
 		chunk->reads++;
@@ -189,6 +191,7 @@ static unsigned build_line(struct target_qpair *qp, unsigned n)
 			struct chunk *chunk = container_of(tx, struct chunk, tx);
 
 			chunk->slots = (uint16_t)slots;
+			qp->reactor->awaited++;
 			chunk->with_host = qp->reactor->pool.tick;
 			n = build_writes(chunk->req, n, chunk->offset, chunk->length, chunk->buffer,
 					 chunk_lkey(chunk), wr_id(chunk, WR_CHUNK));
@@ -220,6 +223,17 @@ static bool post_chain(struct target_qpair *qp, unsigned n)
 	return false;
 }
 
+/* Whether it stands still until sends complete: else nobody need be woken for them. */
+static void note_blocked(struct target_qpair *qp)
+{
+	bool blocked = !qp->dead && (qp->tx.head || qp->reads.head || qp->pending.head);
+
+	if (blocked == qp->blocked)
+		return;
+	qp->blocked = blocked;
+	qp->reactor->awaited += blocked ? 1 : -1u;
+}
+
 void qpair_flush(struct target_qpair *qp)
 {
 	int rc;
@@ -241,6 +255,7 @@ void qpair_flush(struct target_qpair *qp)
 		if (!n || !post_chain(qp, n))
 			break;
 	}
+	note_blocked(qp);
 	if (qp->dead)
 		qpair_drain(qp);
 }
@@ -273,14 +288,14 @@ static inline void slots_freed(struct target_qpair *qp, uint32_t slots)
 		reactor_mark(qp);
 }
 
-void post_completion(struct reactor *reactor, uint64_t id, enum ibv_wc_status status,
-		     uint32_t byte_len)
+/* Returns 1 for a response that has left, else 0. */
+int post_completion(struct reactor *reactor, uint64_t id, enum ibv_wc_status status,
+		    uint32_t byte_len)
 {
 	void *p = (void *)(uintptr_t)(id & ~(uint64_t)WR_KIND_MASK);
 	struct target_request *req = p;
 	struct chunk *chunk = p;
 
-	(void)reactor;
 	switch ((enum wr_kind)(id & WR_KIND_MASK)) {
 	case WR_RECV:
 		received(p, status, byte_len);
@@ -288,18 +303,21 @@ void post_completion(struct reactor *reactor, uint64_t id, enum ibv_wc_status st
 	case WR_RESPONSE:
 		if (status != IBV_WC_SUCCESS)
 			qpair_fail_wc(req->qp, "response", status);
+		reactor->responses--;
 		slots_freed(req->qp, req->slots);
 		request_response_done(req);
-		break;
+		return status == IBV_WC_SUCCESS;
 	case WR_CHUNK:
 		if (status != IBV_WC_SUCCESS)
 			qpair_fail_wc(chunk->req->qp, "RDMA WRITE", status);
+		reactor->awaited--;
 		slots_freed(chunk->req->qp, chunk->slots);
 		transfer_chunk_written(chunk);
 		break;
 	case WR_READ:
 		if (status != IBV_WC_SUCCESS)
 			qpair_fail_wc(chunk->req->qp, "RDMA READ", status);
+		reactor->awaited--;
 		chunk->req->qp->read_free++;
 		slots_freed(chunk->req->qp, 1);
 		transfer_chunk_read(chunk);
@@ -311,4 +329,5 @@ void post_completion(struct reactor *reactor, uint64_t id, enum ibv_wc_status st
 	default:
 		break;
 	}
+	return 0;
 }

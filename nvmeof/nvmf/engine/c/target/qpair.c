@@ -117,9 +117,7 @@ void qpair_release_rdma(struct target_qpair *qp)
 	if (qp->own_mr)
 		qp->verbs->dereg_mr(qp->own_mr);
 	qp->mr = qp->own_mr = NULL;
-	if (qp->rcq)
-		qp->rcq->reserved -= qp->cq_share;
-	qp->rcq = NULL;
+	device_cqs_put(qp);
 }
 
 /* With all that its requests hold; the reactor has ended, or has let go. */
@@ -191,11 +189,13 @@ static int create_ibqp(struct target_qpair *qp, char *err, size_t len)
 	}
 	qp->sq_count = qp->sq_free = least(limit, wanted < MIN_SEND_WR ? MIN_SEND_WR : wanted);
 	init.cap.max_send_wr = qp->sq_count;
-	qp->cq_share = qp->options.recv_depth + qp->sq_count;
-	qp->rcq = device_cq_get(qp->reactor, qp->dev, qp->cq_share, err, len);
-	if (!qp->rcq)
-		return -EIO;
-	init.send_cq = init.recv_cq = qp->rcq->cq;
+	qp->recv_share = qp->options.recv_depth;
+	qp->send_share = qp->sq_count;
+	rc = device_cqs_get(qp, err, len);
+	if (rc)
+		return rc;
+	init.recv_cq = qp->recv_cq->cq;
+	init.send_cq = qp->send_cq->cq;
 	errno = 0;	/* some providers fail without it */
 	rc = qp->verbs->create_qp(qp->id, qp->dev->pd, &init);
 	if (rc) {	/* perhaps it has no inline data */

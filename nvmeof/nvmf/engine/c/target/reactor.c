@@ -2,9 +2,14 @@
 /*
  * A reactor: one thread that polls the completion queues, the store ring and the mailbox given to it.
  *
- * It spins while there is work and for spin_us after, then arms the completion channels, looks once
- * more and sleeps in one epoll: an idle reactor uses no processor.  Other threads reach it by its
- * mailbox only, and write the eventfd only while it sleeps.
+ * It spins while there is work and for spin_us after (longer where that pays), then arms the
+ * completion channels, looks once more and sleeps in one epoll: an idle reactor uses no processor.
+ * Other threads reach it by its mailbox only, and write the eventfd only while it sleeps.
+ *
+ * That a response has left is news which nobody waits for, and with most devices comes after the
+ * reactor has gone to sleep: one wake a command more, just when its host has its answer.  So sends
+ * have completion queues of their own there, which are armed only if something needs their
+ * completions, or if nothing else woke the reactor for SENDS_CHECK_MS.
  */
 #include "target/calls.h"
 
@@ -17,7 +22,8 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-enum { STORE_DEPTH = 256, EVENTS = 32, LINGER_CHECK_MS = 5, LIMITS_CHECK_MS = 1, SLOW_CHECK_MS = 250 };
+enum { STORE_DEPTH = 256, EVENTS = 32, LINGER_CHECK_MS = 5, LIMITS_CHECK_MS = 1, SLOW_CHECK_MS = 250,
+       SENDS_CHECK_MS = 2, LONG_SPIN = 10, SHORT_WAITS_MAX = 16 };
 
 /* ---- mailbox ---- */
 
@@ -73,13 +79,15 @@ static void flush(struct reactor *r)
 	} while (r->marked);
 }
 
-static int poll_cq(struct reactor *r, struct reactor_cq *rcq)
+/* Whether there was more than word of responses that have left: by that, nothing begins. */
+static bool poll_cq(struct reactor *r, struct reactor_cq *rcq)
 {
 	int n = ibv_poll_cq(rcq->cq, CQ_BATCH, r->wc);
+	int news = n;
 
 	for (int i = 0; i < n; i++)
-		post_completion(r, r->wc[i].wr_id, r->wc[i].status, r->wc[i].byte_len);
-	return n;
+		news -= post_completion(r, r->wc[i].wr_id, r->wc[i].status, r->wc[i].byte_len);
+	return news > 0 || n == CQ_BATCH;
 }
 
 bool reactor_poll(struct reactor *r)
@@ -89,7 +97,7 @@ bool reactor_poll(struct reactor *r)
 	r->now = 0;
 	work = reactor_deliver(r);
 	for (struct reactor_cq *rcq = r->cqs; rcq; rcq = rcq->next)
-		work |= poll_cq(r, rcq) > 0;
+		work |= poll_cq(r, rcq);
 	if (r->pool.line.head)
 		pool_press(r);
 	if (r->limited.head)
@@ -110,23 +118,29 @@ bool reactor_poll(struct reactor *r)
 
 /* ---- sleeping ---- */
 
-static void arm(struct reactor *r)
+static bool sends_can_wait(const struct reactor *r)
+{
+	return !r->awaited && !r->waited && !r->pool.line.head;
+}
+
+static void arm(struct reactor *r, bool receives_only)
 {
 	for (struct reactor_cq *rcq = r->cqs; rcq; rcq = rcq->next) {
-		if (rcq->armed)
+		if (rcq->armed || (rcq->sends && receives_only))
 			continue;
 		rcq->armed = true;
 		ibv_req_notify_cq(rcq->cq, 0);
 	}
 }
 
-static void take_cq_events(struct reactor_cq *rcq)
+static void take_cq_event(struct reactor_cq *rcq)
 {
 	const struct verbs *verbs = rcq->device->verbs;
 	struct ibv_cq *cq;
 	void *context;
 
-	while (!verbs->get_cq_event(rcq->channel, &cq, &context)) {
+	/* one: a queue that is armed once has no second */
+	if (!verbs->get_cq_event(rcq->channel, &cq, &context)) {
 		verbs->ack_cq_events(cq, 1);
 		rcq->armed = false;
 	}
@@ -139,10 +153,12 @@ static int wait_ms(const struct reactor *r)
 		return LIMITS_CHECK_MS;
 	if (r->lingering.head)
 		return LINGER_CHECK_MS;
+	if (r->responses && sends_can_wait(r))
+		return SENDS_CHECK_MS;
 	return r->pool.line.head || r->halves.head ? SLOW_CHECK_MS : -1;
 }
 
-static bool sleep_now(struct reactor *r)
+static void sleep_now(struct reactor *r)
 {
 	struct epoll_event events[EVENTS];
 	uint64_t count;
@@ -155,45 +171,69 @@ static bool sleep_now(struct reactor *r)
 		else if (events[i].data.ptr == r->ring)
 			store_ring_poll(r->ring);
 		else
-			take_cq_events(events[i].data.ptr);
+			take_cq_event(events[i].data.ptr);
 	}
-	return n > 0;
+	r->waited = !n && timeout == SENDS_CHECK_MS;
 }
 
-/* Sleep unless something is there to be done; whether there is something now. */
+/* Sleep unless something is there to be done: whether there was. */
 static bool doze(struct reactor *r)
 {
-	bool woken = true;
+	bool work = true;
 
 	atomic_store(&r->sleeping, 1);
 	if (!atomic_load(&r->mailbox)) {
-		arm(r);
-		if (!reactor_poll(r) && !r->stop)
-			woken = sleep_now(r);
+		bool receives_only = sends_can_wait(r);
+
+		arm(r, receives_only);
+		/* what stood over a limit may have been begun, and is waited for */
+		work = reactor_poll(r);
+		if (!work && !r->stop && (!receives_only || sends_can_wait(r)))
+			sleep_now(r);
 	}
 	atomic_store(&r->sleeping, 0);
-	return woken;
+	return work;
+}
+
+/*
+ * To fall asleep and wake takes longer than a short wait.  So where work has mostly come a little
+ * after spin_ns of late, as it does from hosts with one command at a time, the reactor spins longer.
+ */
+static void note_wait(struct reactor *r, uint64_t waited)
+{
+	if (waited > r->spin_ns && waited < LONG_SPIN * r->spin_ns)
+		r->short_waits += r->short_waits < SHORT_WAITS_MAX ? 2 : 0;
+	else if (r->short_waits)
+		r->short_waits--;
+}
+
+static uint64_t patience(const struct reactor *r)
+{
+	return r->short_waits < SHORT_WAITS_MAX / 2 ? r->spin_ns : LONG_SPIN * r->spin_ns;
 }
 
 static void *reactor_main(void *arg)
 {
 	struct reactor *r = arg;
-	uint64_t last = clock_ns();
-	bool spinning = true;	/* last is not the time of the last work: that was just now */
+	uint64_t last = clock_ns(), now;	/* when it was last found without work after some */
+	bool work, waiting = true;
 
 	while (!r->stop) {
-		if (reactor_poll(r)) {
-			spinning = false;
-			continue;
-		}
-		if (!spinning) {
+		work = reactor_poll(r);
+		if (!work && waiting) {
+			now = clock_ns();
+			if (now - last >= patience(r))
+				work = doze(r);
+			else
+				__builtin_ia32_pause();
+		} else if (!work) {
 			last = clock_ns();
-			spinning = true;
+			waiting = true;
 		}
-		if (clock_ns() - last >= r->spin_ns)
-			spinning = !doze(r);
-		else
-			__builtin_ia32_pause();
+		if (work && waiting) {
+			note_wait(r, clock_ns() - last);
+			waiting = false;
+		}
 	}
 	atomic_store(&r->ended, true);
 	return NULL;
@@ -217,7 +257,7 @@ void reactor_remove_cq(struct reactor *r, struct reactor_cq *rcq)
 	if (*p)
 		*p = rcq->next;
 	epoll_ctl(r->epoll_fd, EPOLL_CTL_DEL, rcq->channel->fd, NULL);
-	take_cq_events(rcq);	/* each is acknowledged before the queue can go */
+	take_cq_event(rcq);	/* it is acknowledged before the queue can go */
 }
 
 /* ---- from the control thread ---- */

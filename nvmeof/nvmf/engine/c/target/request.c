@@ -181,7 +181,10 @@ void request_took(struct target_request *req)
 	struct target_latency *latency;
 	uint64_t ns;
 
-	if (!req->ns || req->cqe.status)
+	if (!req->ns)
+		return;
+	namespace_served(req);
+	if (req->cqe.status)
 		return;
 	latency = &namespace_local(req)->latency;
 	ns = reactor_now(req->qp->reactor) - req->began;

@@ -28,7 +28,7 @@ struct target_abort;
 struct target_options {
 	unsigned reactors;		/* 1..64 */
 	const int *cpus;		/* one per reactor, -1 = not pinned; or NULL */
-	uint32_t spin_us;		/* how long a reactor polls after its last work: 100 */
+	uint32_t spin_us;		/* how long a reactor polls after its last work: 100; see reactor.c */
 	uint32_t buffer_size;		/* bytes, a power of two from 4096: 131072 */
 	uint32_t buffers;		/* per reactor: 128 */
 	uint32_t fused_wait_ms;		/* for the second of a fused pair: 10000 */

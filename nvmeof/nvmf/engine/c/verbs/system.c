@@ -16,6 +16,7 @@ static struct verbs table = {
 	.name = "system",
 	/* InfiniBand and RoCE do not need the sink's remote access right, iWARP adapters do */
 	.read_sink_is_local = false,
+	.sends_complete_inline = false,
 };
 static char reason[512];
 static bool usable;

@@ -31,6 +31,11 @@ struct verbs {
 	 * siw need the access right, InfiniBand and RoCE do not.
 	 */
 	bool read_sink_is_local;
+	/*
+	 * A SEND completes as it is posted, or when the poller comes round, and never by what a
+	 * peer or another thread does later.  True of the embedded device.
+	 */
+	bool sends_complete_inline;
 
 	/* libibverbs */
 	struct ibv_device **(*get_device_list)(int *num);
