@@ -117,7 +117,11 @@ def test_port_local_entries(bench: Bench) -> None:
     ]
     page = bench.do(queue, commands.get_log_page(LogId.SUPPORTED_PAGES, 1024), length=1024).data
     words = struct.unpack("<256I", page)
-    assert {lid: word for lid, word in enumerate(words) if word} == {0: 1, 0x70: 1 | 2 << 16}
+    assert {lid: word for lid, word in enumerate(words) if word} == {
+        0: 1,
+        1: 1,
+        0x70: 1 | 2 << 16,
+    }
 
 
 def test_ports_with_the_same_log_say_so(bench: Bench) -> None:

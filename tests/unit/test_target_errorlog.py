@@ -3,12 +3,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
+
+import pytest
 
 from faketarget import Bench, FakeHandle
 from nvmf.spec import commands
 from nvmf.spec.logs import ErrorEntry, SmartLog
-from nvmf.spec.opcodes import LogId
+from nvmf.spec.nqn import DISCOVERY_NQN
+from nvmf.spec.opcodes import AdminOpcode, LogId
+from nvmf.spec.sqe import PSDT_SGL, Sqe
 from nvmf.spec.status import DNR, Status
 from nvmf.target.queue import Queue
 
@@ -88,3 +93,56 @@ def test_fabrics_commands_have_no_namespace() -> None:
     assert [(entry.cid, entry.nsid, entry.opcode) for entry in entries(bench, admin)] == [
         (3, 0, 0x7F)
     ]
+
+
+@pytest.mark.parametrize(
+    ("sqe", "place"),
+    [
+        (Sqe(0xC5), 0),
+        (Sqe(AdminOpcode.FABRICS, nsid=0x70), 4),
+        (Sqe(AdminOpcode.IDENTIFY, flags=1), 1),
+        (Sqe(AdminOpcode.IDENTIFY, flags=PSDT_SGL), 1 | 6 << 8),
+        (Sqe(AdminOpcode.IDENTIFY, cdw10=0xFF), 40),
+        (Sqe(AdminOpcode.IDENTIFY, cdw10=5, cdw11=7 << 24), 47),
+        (Sqe(AdminOpcode.IDENTIFY, nsid=0xFFFF0000, cdw10=0), 4),
+        (Sqe(AdminOpcode.GET_LOG_PAGE, cdw10=0xC0 | 1023 << 16), 40),
+        (Sqe(AdminOpcode.GET_LOG_PAGE, cdw10=1 | 1023 << 16, cdw12=2), 48),
+        (Sqe(AdminOpcode.GET_LOG_PAGE, cdw10=1 | 1023 << 16, cdw14=1 << 23), 58 | 7 << 8),
+        (Sqe(AdminOpcode.GET_LOG_PAGE, cdw10=5 | 1023 << 16, cdw14=9 << 24), 59),
+        (Sqe(AdminOpcode.GET_FEATURES, cdw10=0xC0), 40),
+        (Sqe(AdminOpcode.GET_FEATURES, cdw10=0x0F | 3 << 8), 41),
+        (Sqe(AdminOpcode.SET_FEATURES, cdw10=0x0F | 1 << 31), 43 | 7 << 8),
+        (Sqe(AdminOpcode.SET_FEATURES, cdw10=0x0B, cdw11=1 << 30), 44),
+        (Sqe(AdminOpcode.ABORT, cdw10=77), 40),
+        (Sqe(AdminOpcode.KEEP_ALIVE, sgl1=bytes(8) + b"\x08\0\0\0" + bytes(3) + b"\x01"), 24),
+    ],
+)
+def test_where_the_fault_is(sqe: Sqe, place: int) -> None:
+    """Byte and bit of the parameter (figure 206): what the target knows, the host is told."""
+    bench = Bench()
+    admin = bench.admin()
+    sqe = replace(sqe, flags=sqe.flags ^ PSDT_SGL)
+    completion = bench.core.handle(admin, sqe.encode(), b"", bench.now)
+    assert completion is not None
+    assert completion.status
+    assert entries(bench, admin)[0].parameter_error_location == place
+
+
+def test_what_is_about_no_parameter_says_so() -> None:
+    bench = Bench()
+    admin = bench.admin()
+    for _ in range(5):
+        bench.run(admin, commands.async_event_request())
+    assert entries(bench, admin)[0].parameter_error_location == 0xFFFF
+
+
+def test_of_a_discovery_controller() -> None:
+    """Its completions say More, and Identify how many entries there are."""
+    bench = Bench()
+    admin = bench.admin(subnqn=DISCOVERY_NQN)
+    bench.do(admin, commands.identify(0x05), length=4096, cid=9)
+    done = bench.do(admin, commands.get_log_page(LogId.ERROR, 64, nsid=0), length=64)
+    entry = ErrorEntry.decode(done.data)
+    assert (entry.cid, entry.parameter_error_location) == (9, 40)
+    done = bench.do(admin, commands.get_log_page(LogId.SUPPORTED_PAGES, 1024), length=1024)
+    assert done.data[4 * LogId.ERROR] & 1

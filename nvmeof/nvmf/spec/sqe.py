@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
+from enum import IntEnum
 from typing import Annotated, Self
 
 from nvmf.spec.layout import Register, bits
@@ -105,6 +106,32 @@ class Sqe:
             )
         except struct.error as error:
             raise ValueError(f"{self}: {error}") from None
+
+
+class At(IntEnum):
+    """Where in a command a parameter begins: byte, and bit << 8 (Base 2.0, figure 206)."""
+
+    OPCODE = 0
+    FUSE = 1
+    PSDT = 1 | 6 << 8
+    NSID = 4
+    """Of fabrics commands: FCTYPE."""
+    DPTR = 24
+    DW10 = 40
+    """CNS, LID, FID; SQID of Abort, ATTRIB of Property Get and Set, SLBA of I/O commands."""
+    IEKEY = 40 | 3 << 8
+    SEL = 41
+    RTYPE = 41
+    CNTID = 42
+    NUMDL = 42
+    CPTPL = 43 | 6 << 8
+    SV = 43 | 7 << 8
+    DW11 = 44
+    """What a feature is set to; OFST of Property Get and Set, TL and AL of authentication."""
+    IDENTIFY_CSI = 47
+    LPO = 48
+    OT = 58 | 7 << 8
+    LOG_CSI = 59
 
 
 @dataclass(frozen=True, slots=True)

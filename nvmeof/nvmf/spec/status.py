@@ -176,9 +176,18 @@ class StatusError(Exception):
     """A sentence for people; never on the wire."""
     io: bool
     """It is about an I/O command."""
+    location: int | None
+    """The parameter of the command that it is about (sqe.At), where one is known."""
 
     def __init__(
-        self, status: int, detail: str = "", *, dnr: bool = True, dw0: int = 0, io: bool = False
+        self,
+        status: int,
+        detail: str = "",
+        *,
+        dnr: bool = True,
+        dw0: int = 0,
+        io: bool = False,
+        location: int | None = None,
     ) -> None:
         super().__init__(status, detail)
         self.status = status & CODE_MASK
@@ -186,6 +195,7 @@ class StatusError(Exception):
         self.dw0 = dw0
         self.detail = detail
         self.io = io
+        self.location = location
 
     @property
     def name(self) -> str:

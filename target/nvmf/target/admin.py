@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from nvmf.spec.opcodes import AdminOpcode
+from nvmf.spec.sqe import At
 from nvmf.spec.status import Status, StatusError
 from nvmf.target.controller import ABORT_LIMIT, Controller
 from nvmf.target.featureset import get_features, set_features
@@ -35,7 +36,7 @@ def abort(controller: Controller, request: Request) -> Completion | None:
         return Completion(0 if controller.events.abort(cid) else _NOT_ABORTED)
     queue = controller.io_queues.get(sqid)
     if queue is None:
-        raise StatusError(Status.INVALID_FIELD, f"there is no queue {sqid}")
+        raise StatusError(Status.INVALID_FIELD, f"there is no queue {sqid}", location=At.DW10)
     if controller.aborts > ABORT_LIMIT:
         raise StatusError(
             Status.ABORT_COMMAND_LIMIT_EXCEEDED, f"{controller.aborts} are outstanding already"

@@ -14,7 +14,7 @@ from nvmf.auth import ControllerAuth
 from nvmf.auth.response import Parties
 from nvmf.spec.auth import MAX_MESSAGE, AuthCommand
 from nvmf.spec.opcodes import AdminOpcode, FabricsType
-from nvmf.spec.sqe import Sqe
+from nvmf.spec.sqe import At, Sqe
 from nvmf.spec.status import Status, StatusError
 from nvmf.target.controller import Controller
 from nvmf.target.queue import Queue
@@ -51,7 +51,9 @@ def send(controller: Controller, queue: Queue, request: Request) -> Completion:
     auth = _of(queue)
     length = AuthCommand.of(request.sqe.cdw10, request.sqe.cdw11).length
     if length > MAX_MESSAGE:
-        raise StatusError(Status.INVALID_FIELD, f"TL is {length}, no message is so long")
+        raise StatusError(
+            Status.INVALID_FIELD, f"TL is {length}, no message is so long", location=At.DW11
+        )
     auth.send(expect_data(request, length), request.now)
     _follow(controller, queue, auth)
     return Completion()
@@ -65,7 +67,9 @@ def receive(controller: Controller, queue: Queue, request: Request) -> Completio
     try:
         message = auth.receive(length, request.now)
     except ValueError as error:
-        raise StatusError(Status.INVALID_FIELD, f"AL is too small: {error}") from None
+        raise StatusError(
+            Status.INVALID_FIELD, f"AL is too small: {error}", location=At.DW11
+        ) from None
     _follow(controller, queue, auth)
     return Completion(data=message)
 

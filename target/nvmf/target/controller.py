@@ -255,9 +255,11 @@ class Controller:
         finished, self._finished = self._finished, []
         return finished + self.events.take()
 
-    def record_error(self, queue: Queue, sqe: Sqe, status: int) -> None:
+    def record_error(
+        self, queue: Queue, sqe: Sqe, status: int, location: int | None = None
+    ) -> None:
         """Remember a command that was refused here for the error log page."""
-        self.errors.record(queue, sqe, status, self.queues())
+        self.errors.record(queue, sqe, status, self.queues(), location)
 
     def look_for_errors(self) -> ErrorLog:
         """The error log, with what the engine has refused until now."""

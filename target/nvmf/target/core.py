@@ -206,10 +206,11 @@ class Core:
         command = Sqe.decode(sqe)
         request = Request(command, now, data, token)
         authenticated, failed = queue.authentications, queue.auth_failed
+        location: int | None = None
         try:
             completion = self._dispatch(queue, request)
         except StatusError as error:
-            completion = Completion(error.dw0, status=error.code)
+            completion, location = Completion(error.dw0, status=error.code), error.location
             self._failed(queue, command, error)
         except Exception:
             log.exception("%s: command %02xh failed inside the target", queue, command.opcode)
@@ -217,7 +218,7 @@ class Core:
         self.tally.events.authenticated += queue.authentications - authenticated
         self.tally.events.authentication_failures += queue.auth_failed and not failed
         if completion is not None and completion.status and queue.controller is not None:
-            queue.controller.record_error(queue, command, completion.status)
+            queue.controller.record_error(queue, command, completion.status, location)
         return completion
 
     def _dispatch(self, queue: Queue, request: Request) -> Completion | None:

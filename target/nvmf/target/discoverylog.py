@@ -22,13 +22,13 @@ from nvmf.spec.status import Status, StatusError
 from nvmf.target.admin import ADMIN_HANDLERS
 from nvmf.target.controller import Controller
 from nvmf.target.discovery import View
-from nvmf.target.logpages import check_offset, cut, parse
+from nvmf.target.logpages import check_offset, cut, errors, parse
 from nvmf.target.request import Completion, Handler, Request
 
 MAX_LOG_TRANSFER = 1 << 20
 """Bytes of the discovery log that one command reads at most."""
 
-_PAGES = (LogId.SUPPORTED_PAGES, LogId.DISCOVERY)
+_PAGES = (LogId.SUPPORTED_PAGES, LogId.ERROR, LogId.DISCOVERY)
 _SUPPORTED = LogOptions.PORT_LOCAL
 """Not all subsystems: a host is told of those that it may use."""
 
@@ -95,6 +95,8 @@ def discovery_handlers(
         if log.lid == LogId.SUPPORTED_PAGES:
             page = encode_supported_pages(_PAGES, {LogId.DISCOVERY: int(_SUPPORTED)})
             return Completion(data=cut(page, log))
+        if log.lid == LogId.ERROR:
+            return Completion(data=cut(errors(controller, request, log), log))
         raise StatusError(Status.INVALID_LOG_PAGE, f"there is no log page {log.lid:02x}h")
 
     handlers = dict(ADMIN_HANDLERS)

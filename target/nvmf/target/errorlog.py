@@ -14,10 +14,20 @@ from typing import Any
 
 from nvmf.spec.logs import ErrorEntry
 from nvmf.spec.opcodes import AdminOpcode
-from nvmf.spec.sqe import Sqe
+from nvmf.spec.sqe import At, Sqe
+from nvmf.spec.status import CODE_MASK, Status
 from nvmf.target.queue import Queue
 
 ERROR_LOG_ENTRIES = 16
+_NOWHERE = 0xFFFF
+_LOCATIONS = {
+    Status.INVALID_NAMESPACE_OR_FORMAT: At.NSID,
+    Status.SGL_DATA_LENGTH_INVALID: At.DPTR,
+    Status.INVALID_LOG_PAGE: At.DW10,
+    Status.LBA_OUT_OF_RANGE: At.DW10,
+    Status.FEATURE_NOT_SAVEABLE: At.SV,
+}
+"""Parameters that these are about, whoever finds it; see also c/target/errors.c."""
 
 
 class ErrorLog:
@@ -31,10 +41,22 @@ class ErrorLog:
         self._seen: dict[Queue, int] = {}
         """How many errors of a queue's engine are in it."""
 
-    def record(self, queue: Queue, sqe: Sqe, status: int, queues: Iterable[Queue]) -> None:
-        """Python has refused a command; queues: all of the controller, whose errors come first."""
+    def record(
+        self,
+        queue: Queue,
+        sqe: Sqe,
+        status: int,
+        queues: Iterable[Queue],
+        location: int | None = None,
+    ) -> None:
+        """Python has refused a command; queues: all of the controller, whose errors come first.
+
+        location: of the parameter that it is about, where whoever refused it knows.
+        """
         self.collect(queues)
-        self._enter(queue.qid, sqe.cid, status, sqe.nsid, sqe.opcode)
+        if location is None:
+            location = _location(sqe, status & CODE_MASK)
+        self._enter(queue.qid, sqe.cid, status, sqe.nsid, sqe.opcode, location=location)
 
     def collect(self, queues: Iterable[Queue]) -> None:
         """Enter what the engine has refused since the last time, in the order of time.
@@ -60,7 +82,7 @@ class ErrorLog:
 
     def _enter(
         self, qid: int, cid: int, status: int, nsid: int, opcode: int, *,
-        location: int = 0xFFFF, lba: int = 0,
+        location: int, lba: int = 0,
     ) -> None:  # fmt: skip
         self.count += 1
         self.entries.appendleft(
@@ -75,3 +97,10 @@ class ErrorLog:
                 opcode=opcode,
             )
         )
+
+
+def _location(sqe: Sqe, code: int) -> int:
+    """Where in a command the parameter is that a status is about; FFFFh where it says no more."""
+    if code == Status.INVALID_OPCODE:
+        return At.NSID if sqe.opcode == AdminOpcode.FABRICS else At.OPCODE
+    return _LOCATIONS.get(Status(code), _NOWHERE) if code in set(Status) else _NOWHERE

@@ -16,6 +16,7 @@ from nvmf.spec.fabrics import (
 )
 from nvmf.spec.opcodes import FabricsType
 from nvmf.spec.properties import PROPERTY_SIZE, Property
+from nvmf.spec.sqe import At
 from nvmf.spec.status import Status, StatusError
 from nvmf.target import authentication
 from nvmf.target.controller import Controller
@@ -146,7 +147,7 @@ def property_get(controller: Controller, request: Request) -> Completion:
     try:
         value = controller.read_property(command.offset)
     except KeyError:
-        raise StatusError(Status.INVALID_FIELD, f"property {command.offset:#x}") from None
+        raise _bad_offset(f"property {command.offset:#x}") from None
     return Completion(value & 0xFFFFFFFF, value >> 32)
 
 
@@ -156,18 +157,22 @@ def property_set(controller: Controller, request: Request) -> Completion:
     command = PropertyCommand.of(request.sqe)
     _check_property(command)
     if command.offset != Property.CC:
-        raise StatusError(Status.INVALID_FIELD, f"property {command.offset:#x} is read-only")
+        raise _bad_offset(f"property {command.offset:#x} is read-only")
     controller.write_cc(command.value & 0xFFFFFFFF)
     return Completion()
 
 
 def _check_property(command: PropertyCommand) -> None:
     """Invalid Field where there is no such property, or it has another size."""
-    known = command.offset in PROPERTY_SIZE
-    if not known or PROPERTY_SIZE[Property(command.offset)] != command.size:
-        raise StatusError(
-            Status.INVALID_FIELD, f"property {command.offset:#x} of {command.size} bytes"
-        )
+    said = f"property {command.offset:#x} of {command.size} bytes"
+    if command.offset not in PROPERTY_SIZE:
+        raise _bad_offset(said)
+    if PROPERTY_SIZE[Property(command.offset)] != command.size:
+        raise StatusError(Status.INVALID_FIELD, said, location=At.DW10)
+
+
+def _bad_offset(why: str) -> StatusError:
+    return StatusError(Status.INVALID_FIELD, why, location=At.DW11)
 
 
 def disconnect(queue: Queue, request: Request) -> Completion:

@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from nvmf.spec.features import AsyncEvents, HostBehavior, NumberOfQueues, Timestamp
 from nvmf.spec.opcodes import FeatureId
-from nvmf.spec.sqe import GetFeaturesDw10, SetFeaturesDw10
+from nvmf.spec.sqe import At, GetFeaturesDw10, SetFeaturesDw10
 from nvmf.spec.status import Status, StatusError
 from nvmf.target import protection
 from nvmf.target import reservecommands as reserve
@@ -31,6 +31,14 @@ class Feature:
 
     get: _Function
     set: _Set
+
+
+def _no_feature(why: str) -> StatusError:
+    return StatusError(Status.INVALID_FIELD, why, location=At.DW10)
+
+
+def _bad_value(why: str) -> StatusError:
+    return StatusError(Status.INVALID_FIELD, why, location=At.DW11)
 
 
 def _no_data(request: Request) -> None:
@@ -68,7 +76,7 @@ def _get_queues(controller: Controller, request: Request) -> Completion:
 def _set_queues(controller: Controller, request: Request) -> Completion:
     asked = NumberOfQueues.decode(request.sqe.cdw11)
     if 0xFFFF in (asked.nsq, asked.ncq):
-        raise StatusError(Status.INVALID_FIELD, "65536 queues are not a number of queues")
+        raise _bad_value("65536 queues are not a number of queues")
     if controller.io_queues:
         raise StatusError(Status.COMMAND_SEQUENCE_ERROR, "there are I/O queues already")
     return _get_queues(controller, request)
@@ -94,10 +102,7 @@ def _set_events(controller: Controller, request: Request) -> Completion:
     _no_data(request)
     known = DISCOVERY_EVENTS if controller.subsystem.discovery else IO_EVENTS
     if request.sqe.cdw11 & ~int(known):
-        raise StatusError(
-            Status.INVALID_FIELD,
-            f"events {request.sqe.cdw11:#x}, of which only {int(known):#x} are known",
-        )
+        raise _bad_value(f"events {request.sqe.cdw11:#x}, of which only {int(known):#x} are known")
     controller.enabled_events = AsyncEvents(request.sqe.cdw11)
     return Completion()
 
@@ -110,7 +115,7 @@ def _has_cache(controller: Controller) -> bool:
 def _get_write_cache(controller: Controller, request: Request) -> Completion:
     _no_data(request)
     if not _has_cache(controller):
-        raise StatusError(Status.INVALID_FIELD, "there is no volatile write cache")
+        raise _no_feature("there is no volatile write cache")
     return Completion(1)
 
 
@@ -150,7 +155,7 @@ def _set_behavior(controller: Controller, request: Request) -> Completion:
 
 def _get_host_id(controller: Controller, request: Request) -> Completion:
     if not request.sqe.cdw11 & _EXTENDED_HOST_ID:
-        raise StatusError(Status.INVALID_FIELD, "only 128-bit host identifiers are in use")
+        raise _bad_value("only 128-bit host identifiers are in use")
     expect_length(request, _HOST_ID_BYTES)
     return Completion(data=controller.hostid)
 
@@ -185,7 +190,7 @@ DISCOVERY_FEATURES: dict[FeatureId, Feature] = {
 def _find(controller: Controller, fid: int) -> Feature:
     features = DISCOVERY_FEATURES if controller.subsystem.discovery else FEATURES
     if fid not in features:
-        raise StatusError(Status.INVALID_FIELD, f"feature {fid:02x}h is not supported")
+        raise _no_feature(f"feature {fid:02x}h is not supported")
     return features[FeatureId(fid)]
 
 
@@ -194,7 +199,11 @@ def get_features(controller: Controller, request: Request) -> Completion:
     dw10 = GetFeaturesDw10.decode(request.sqe.cdw10)
     feature = _find(controller, dw10.fid)
     if dw10.sel:
-        raise StatusError(Status.INVALID_FIELD, f"value {dw10.sel} of a feature is not selectable")
+        raise StatusError(
+            Status.INVALID_FIELD,
+            f"value {dw10.sel} of a feature is not selectable",
+            location=At.SEL,
+        )
     return feature.get(controller, request)
 
 

@@ -26,7 +26,7 @@ from nvmf.spec.identify import (
 )
 from nvmf.spec.opcodes import Cns, Csi
 from nvmf.spec.properties import NVME_2_0
-from nvmf.spec.sqe import IdentifyDw10, IdentifyDw11
+from nvmf.spec.sqe import At, IdentifyDw10, IdentifyDw11
 from nvmf.spec.status import Status, StatusError
 from nvmf.target.controller import (
     ABORT_LIMIT,
@@ -217,7 +217,7 @@ def _controllers(controller: Controller, request: Request) -> bytes:
 def _io_command_sets(controller: Controller, request: Request) -> bytes:
     cntid = IdentifyDw10.decode(request.sqe.cdw10).cntid
     if cntid not in (0xFFFF, controller.cntlid) and not 0 <= cntid <= MAX_CNTLID:
-        raise StatusError(Status.INVALID_FIELD, f"CNTID {cntid:#x}")
+        raise StatusError(Status.INVALID_FIELD, f"CNTID {cntid:#x}", location=At.CNTID)
     return encode_command_sets([1 << Csi.NVM])
 
 
@@ -256,9 +256,13 @@ def identify(controller: Controller, request: Request) -> Completion:
     cns = IdentifyDw10.decode(request.sqe.cdw10).cns
     structures = DISCOVERY_STRUCTURES if controller.subsystem.discovery else STRUCTURES
     if cns not in structures:
-        raise StatusError(Status.INVALID_FIELD, f"Identify of CNS {cns:02x}h is not supported")
+        raise StatusError(
+            Status.INVALID_FIELD, f"Identify of CNS {cns:02x}h is not supported", location=At.DW10
+        )
     kind = Cns(cns)
     csi = IdentifyDw11.decode(request.sqe.cdw11).csi
     if kind in _WITH_CSI and csi != Csi.NVM:
-        raise StatusError(Status.INVALID_FIELD, f"command set {csi} is not supported")
+        raise StatusError(
+            Status.INVALID_FIELD, f"command set {csi} is not supported", location=At.IDENTIFY_CSI
+        )
     return Completion(data=structures[kind](controller, request))

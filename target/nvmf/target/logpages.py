@@ -20,7 +20,7 @@ from nvmf.spec.logs import (
     encode_supported_pages,
 )
 from nvmf.spec.opcodes import AdminOpcode, Csi, FeatureId, IoOpcode, LogId
-from nvmf.spec.sqe import LogRequest
+from nvmf.spec.sqe import At, LogRequest
 from nvmf.spec.status import Status, StatusError
 from nvmf.target.controller import Controller
 from nvmf.target.errorlog import ERROR_LOG_ENTRIES
@@ -70,7 +70,8 @@ def _supported_pages(controller: Controller, request: Request, log: LogRequest) 
     return encode_supported_pages(PAGES)
 
 
-def _errors(controller: Controller, request: Request, log: LogRequest) -> bytes:
+def errors(controller: Controller, request: Request, log: LogRequest) -> bytes:
+    """Error Information: the newest first."""
     entries = b"".join(entry.encode() for entry in controller.look_for_errors().entries)
     return entries.ljust(ERROR_LOG_ENTRIES * ERROR_ENTRY_SIZE, b"\0")
 
@@ -110,7 +111,9 @@ def _changed_namespaces(controller: Controller, request: Request, log: LogReques
 
 def _effects(controller: Controller, request: Request, log: LogRequest) -> bytes:
     if log.csi != Csi.NVM:
-        raise StatusError(Status.INVALID_LOG_PAGE, f"command set {log.csi} is not supported")
+        raise StatusError(
+            Status.INVALID_LOG_PAGE, f"command set {log.csi} is not supported", location=At.LOG_CSI
+        )
     return encode_effects(ADMIN_EFFECTS, IO_EFFECTS)
 
 
@@ -137,7 +140,7 @@ def _reservation_notification(controller: Controller, request: Request, log: Log
 
 PAGES: dict[LogId, _Page] = {
     LogId.SUPPORTED_PAGES: _supported_pages,
-    LogId.ERROR: _errors,
+    LogId.ERROR: errors,
     LogId.SMART: _smart,
     LogId.FIRMWARE_SLOT: _firmware_slot,
     LogId.CHANGED_NAMESPACES: _changed_namespaces,
@@ -155,7 +158,9 @@ def check_offset(log: LogRequest, size: int) -> None:
     if log.offset_is_index or log.offset % 4 or log.offset > size:
         kind = "index" if log.offset_is_index else "byte"
         raise StatusError(
-            Status.INVALID_FIELD, f"log page {log.lid:02x}h of {size} at {kind} {log.offset}"
+            Status.INVALID_FIELD,
+            f"log page {log.lid:02x}h of {size} at {kind} {log.offset}",
+            location=At.OT if log.offset_is_index else At.LPO,
         )
 
 
@@ -174,7 +179,9 @@ def parse(request: Request, max_transfer: int) -> LogRequest:
     expect_length(request, log.length)
     if log.length > max_transfer:
         raise StatusError(
-            Status.INVALID_FIELD, f"{log.length} bytes of a log page, {max_transfer} at most"
+            Status.INVALID_FIELD,
+            f"{log.length} bytes of a log page, {max_transfer} at most",
+            location=At.NUMDL,
         )
     return log
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from nvmf.spec.features import WriteProtection
 from nvmf.spec.identify import Nwpc
+from nvmf.spec.sqe import At
 from nvmf.spec.status import Status, StatusError
 from nvmf.target.controller import Controller
 from nvmf.target.identify import ALL_NAMESPACES, find_namespace
@@ -148,6 +149,7 @@ def _supported(controller: Controller) -> Nwpc:
         raise StatusError(
             Status.INVALID_FIELD,
             "there is no write protection: it has to last, and the target has no state_dir",
+            location=At.DW10,
         )
     return nwpc
 
@@ -170,6 +172,7 @@ def set_(controller: Controller, request: Request) -> Completion | None:
         raise StatusError(
             Status.INVALID_FIELD,
             f"write protection state {state} is not one that hosts can set here",
+            location=At.DW11,
         )
     every = list(controller.namespaces)
     chosen = every if nsid == ALL_NAMESPACES else [find_namespace(controller, nsid).nsid]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from nvmf.spec.sgl import SglType
-from nvmf.spec.sqe import Sqe
+from nvmf.spec.sqe import At, Sqe
 from nvmf.spec.status import Status, StatusError
 
 if TYPE_CHECKING:
@@ -76,6 +76,10 @@ def expect_data(request: Request, length: int) -> bytes:
 def check_flags(sqe: Sqe) -> None:
     """Invalid Field where the command is fused, or does not say that it uses SGLs."""
     if sqe.fuse:
-        raise StatusError(Status.INVALID_FIELD, f"fused operation {sqe.fuse} is not supported")
+        raise StatusError(
+            Status.INVALID_FIELD, f"fused operation {sqe.fuse} is not supported", location=At.FUSE
+        )
     if sqe.psdt != PSDT_SGL:
-        raise StatusError(Status.INVALID_FIELD, f"PSDT {sqe.psdt} where fabrics need 1")
+        raise StatusError(
+            Status.INVALID_FIELD, f"PSDT {sqe.psdt} where fabrics need 1", location=At.PSDT
+        )

@@ -18,6 +18,7 @@ from nvmf.spec.reservations import (
     RegisterAction,
     ReservationType,
 )
+from nvmf.spec.sqe import At
 from nvmf.spec.status import DNR, Status, StatusError
 from nvmf.target.gates import OPEN, Gate
 
@@ -204,7 +205,9 @@ def release(now: Reservation, host: HostId, rtype: int, current: int) -> Outcome
     assert now.rtype is not None
     if now.rtype != rtype:
         raise StatusError(
-            Status.INVALID_FIELD, f"the reservation is of type {now.rtype:d}, not {rtype}"
+            Status.INVALID_FIELD,
+            f"the reservation is of type {now.rtype:d}, not {rtype}",
+            location=At.RTYPE,
         )
     after = replace(now, rtype=None, holder=None)
     if not now.rtype.for_registrants:

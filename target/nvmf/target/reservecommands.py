@@ -22,6 +22,7 @@ from nvmf.spec.reservations import (
     ReservationType,
     keys,
 )
+from nvmf.spec.sqe import At
 from nvmf.spec.status import DecodeError, Status, StatusError
 from nvmf.target import reservations
 from nvmf.target.controller import Controller
@@ -38,15 +39,15 @@ _MASK = 0b1110
 _MOST_AVAILABLE = 255
 
 
-def _invalid(sentence: str) -> StatusError:
-    return StatusError(Status.INVALID_FIELD, sentence)
+def _invalid(sentence: str, location: At = At.DW10) -> StatusError:
+    return StatusError(Status.INVALID_FIELD, sentence, location=location)
 
 
-def _action(kind: type[_Action], value: int) -> _Action:
+def _action(kind: type[_Action], value: int, location: At = At.DW10) -> _Action:
     try:
         return kind(value)
     except ValueError:
-        raise _invalid(f"{kind.__name__} {value} is not known") from None
+        raise _invalid(f"{kind.__name__} {value} is not known", location) from None
 
 
 def _keys(request: Request, count: int) -> tuple[int, ...]:
@@ -66,7 +67,7 @@ def register(controller: Controller, request: Request) -> Completion:
     """Reservation Register."""
     now = _place(controller, request)
     dw10 = RegisterDw10.decode(request.sqe.cdw10)
-    change = _action(PersistenceChange, dw10.cptpl)
+    change = _action(PersistenceChange, dw10.cptpl, At.CPTPL)
     action = _action(RegisterAction, dw10.rrega)
     current, new = _keys(request, 2)
     outcome = reservations.register(
@@ -88,9 +89,9 @@ def acquire(controller: Controller, request: Request) -> Completion | None:
     now = _place(controller, request)
     dw10 = AcquireDw10.decode(request.sqe.cdw10)
     if dw10.iekey:
-        raise _invalid("Ignore Existing Key is not for Acquire")
+        raise _invalid("Ignore Existing Key is not for Acquire", At.IEKEY)
     action = _action(AcquireAction, dw10.racqa)
-    rtype = _action(ReservationType, dw10.rtype)
+    rtype = _action(ReservationType, dw10.rtype, At.RTYPE)
     current, preempted = _keys(request, 2)
     outcome = reservations.acquire(now, controller.hostid, action, rtype, current, preempted)
     controller.subsystem.reservations.commit(request.sqe.nsid, outcome)
@@ -126,7 +127,7 @@ def release(controller: Controller, request: Request) -> Completion:
     now = _place(controller, request)
     dw10 = ReleaseDw10.decode(request.sqe.cdw10)
     if dw10.iekey:
-        raise _invalid("Ignore Existing Key is not for Release")
+        raise _invalid("Ignore Existing Key is not for Release", At.IEKEY)
     (current,) = _keys(request, 1)
     if _action(ReleaseAction, dw10.rrela) is ReleaseAction.CLEAR:
         outcome = reservations.clear(now, controller.hostid, current)
