@@ -4,14 +4,16 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import random
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 from nvmf.config import loads
+from nvmf.initiator import NvmeError
 from nvmf.target.server import Server
 
 NQN = "nqn.2014-08.org.example:client"
@@ -38,6 +40,31 @@ async def serving(*namespaces: str, extra: str = "") -> AsyncIterator[tuple[Serv
         yield server, url(server.ports[0].address[1])
     finally:
         await server.stop()
+
+
+@asynccontextmanager
+async def serving_at(
+    state: Path | None, *namespaces: str, extra: str = ""
+) -> AsyncIterator[tuple[Server, str]]:
+    """The same with a state folder, perhaps that of an earlier target."""
+    text = config(*namespaces, extra=extra)
+    if state is not None:
+        text = f"[target]\nstate_dir = {json.dumps(str(state))}\n{text}"
+    server = Server(loads(text))
+    await server.start()
+    try:
+        yield server, url(server.ports[0].address[1])
+    finally:
+        await server.stop()
+
+
+async def status_of(action: Awaitable[object]) -> int:
+    """What a command fails with, without DNR."""
+    try:
+        await action
+    except NvmeError as error:
+        return error.status
+    raise AssertionError("it has not failed")
 
 
 def url(port: int, nqn: str = NQN) -> str:

@@ -38,6 +38,8 @@ class FakeStore:
     read_only: bool = False
     path: str | None = None
 
+    def flush(self) -> None: ...
+
 
 @dataclass
 class FakeNamespace:

@@ -20,6 +20,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -35,6 +36,7 @@ from nvmf.spec.reservations import (
     ReleaseAction,
     ReservationType,
 )
+from nvmf.spec.status import StatusError
 from nvmf.target import generation
 from nvmf.target.healthkeeper import HealthKeeper
 from nvmf.target.lasting import Lasting
@@ -116,7 +118,13 @@ def protect(folder: Path) -> Steps:
     protected, marked = Lasting(WriteProtection.PROTECTED), Lasting(invalid=((5, 2),))
     for state in (protected, Lasting(), marked, protected):
         yield
-        bench.subsystem.lasting.commit(1, state)
+        ended: list[StatusError | None] = []
+        bench.subsystem.lasting.commit(1, partial(_exactly, state), ended.append)
+        assert ended == [None]
+
+
+def _exactly(state: Lasting, _: Lasting) -> Lasting:
+    return state
 
 
 def read_protection(folder: Path) -> Lasting:

@@ -5,14 +5,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
 
 import pytest
 
-from clientlab import NQN, OPTIONS, url
+from clientlab import NQN, OPTIONS, status_of, url
 from faketarget import Bench
 from nvmf.config import loads
-from nvmf.initiator import Controller, NvmeError, connect
+from nvmf.initiator import Controller, connect
 from nvmf.spec import commands
 from nvmf.spec.ana import AnaGroup, AnaState, ana_log_size, decode_ana_log, encode_ana_log
 from nvmf.spec.features import AsyncEvent, AsyncEvents
@@ -66,13 +65,6 @@ async def states(controller: Controller) -> dict[int, tuple[AnaState, tuple[int,
     sqe = commands.get_log_page(LogId.ANA, size)
     data, _ = await controller.session.admin.receive(sqe, "Get Log Page", size)
     return {one.group: (AnaState(one.state), one.nsids) for one in decode_ana_log(data)[1]}
-
-
-async def status_of(action: Any) -> int:
-    with pytest.raises(NvmeError) as caught:
-        await action
-    status: int = caught.value.status
-    return status
 
 
 async def test_two_ports() -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from clientlab import OPTIONS, config, url
+from clientlab import OPTIONS, config, status_of, url
 from nvmf.cli.app import run
 from nvmf.config import loads
 from nvmf.initiator import Controller, Namespace, NvmeError, connect
@@ -65,12 +65,6 @@ async def hosts(where: str, count: int = 2, **options: Any) -> AsyncIterator[lis
             )
             for host in HOSTS[:count]
         ]
-
-
-async def status_of(action: Any) -> int:
-    with pytest.raises(NvmeError) as caught:
-        await action
-    return caught.value.status
 
 
 def conflict(status: int) -> bool:
@@ -194,7 +188,7 @@ async def test_a_disk_that_is_full(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         def full(*_: object) -> None:
             raise OSError(28, "No space left on device")
 
-        monkeypatch.setattr("nvmf.target.reservekeeper.write_atomically", full)
+        monkeypatch.setattr("nvmf.target.namespacefiles.write_atomically", full)
         status = await status_of(one.reservations.acquire(0xA, EA))
         assert status & 0x7FF == Status.INTERNAL_ERROR
         await two.write(0, BLOCK)

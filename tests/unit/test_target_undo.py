@@ -40,12 +40,14 @@ async def test_what_a_namespace_had_is_there_again(tmp_path: Path) -> None:
     old, new = of_file(tmp_path / "disk"), of_file(tmp_path / "disk", 4096)
     async with running(old, tmp_path / "state") as lab:
         one = lab.server.core.subsystems[A]
+        ended: asyncio.Future[object] = asyncio.get_running_loop().create_future()
         reserved = Reservation(
             MappingProxyType({HOST_A: 1}), ReservationType.WRITE_EXCLUSIVE, HOST_A
         )
         protected = Lasting(WriteProtection.UNTIL_POWER_CYCLE, ((8, 8),))
         one.reservations.commit(1, Outcome(reserved))
-        one.lasting.commit(1, protected)
+        one.lasting.commit(1, lambda _: protected, ended.set_result)
+        assert await ended is None
         lab.engine.locking = True
         lab.engine.store_error_at = 2
         with pytest.raises(ServerError):

@@ -8,15 +8,12 @@ import itertools
 import json
 import random
 import sys
-from collections.abc import AsyncIterator, Awaitable
-from contextlib import asynccontextmanager
+import threading
 from pathlib import Path
 
 import pytest
 
-from clientlab import NQN, OPTIONS, RAM, RAM_4K, config, url
-from clientlab import serving as serving_config
-from nvmf.config import loads
+from clientlab import NQN, OPTIONS, RAM, RAM_4K, serving, serving_at, status_of
 from nvmf.initiator import Namespace, NvmeError, connect
 from nvmf.initiator.sync import connect as connect_blocking
 from nvmf.spec.features import WriteProtection
@@ -25,23 +22,10 @@ from nvmf.spec.opcodes import FeatureId
 from nvmf.spec.status import DNR, Status
 from nvmf.target import uncorrectable
 from nvmf.target.lasting import Range, with_range, without_range
-from nvmf.target.server import Server
+from nvmf.target.state import write_atomically
 
 UUID = "1f0c1c9e-0000-4000-8000-000000000005"
 LOST = Status.UNRECOVERED_READ_ERROR | DNR
-
-
-@asynccontextmanager
-async def serving(state: Path | None, *disks: str) -> AsyncIterator[tuple[Server, str]]:
-    text = config(*disks)
-    if state is not None:
-        text = f"[target]\nstate_dir = {json.dumps(str(state))}\n{text}"
-    server = Server(loads(text))
-    await server.start()
-    try:
-        yield server, url(server.ports[0].address[1])
-    finally:
-        await server.stop()
 
 
 def file_of(folder: Path, store: str = "file") -> str:
@@ -49,12 +33,6 @@ def file_of(folder: Path, store: str = "file") -> str:
     if not path.exists():
         path.write_bytes(bytes(8 << 20))
     return f'store = "{store}"\npath = {json.dumps(str(path))}\nblock_size = 512\nuuid = "{UUID}"'
-
-
-async def status_of(action: Awaitable[object]) -> int:
-    with pytest.raises(NvmeError) as caught:
-        await action
-    return caught.value.status | (DNR if caught.value.dnr else 0)
 
 
 async def lost(disk: Namespace, lba: int, blocks: int = 1) -> None:
@@ -65,9 +43,11 @@ async def lost(disk: Namespace, lba: int, blocks: int = 1) -> None:
         disk.compare(lba, data),
         disk.verify(lba, blocks),
     ):
-        assert await status_of(one) == LOST
+        with pytest.raises(NvmeError) as caught:
+            await one
+        assert caught.value.code == LOST
     if blocks == 1:
-        assert await status_of(disk.compare_and_write(lba, data, data)) == LOST
+        assert await status_of(disk.compare_and_write(lba, data, data)) == LOST & ~DNR
 
 
 @pytest.mark.feature("write-uncorrectable")
@@ -75,7 +55,7 @@ async def lost(disk: Namespace, lba: int, blocks: int = 1) -> None:
 async def test_until_they_are_written(tmp_path: Path, store: str) -> None:
     disk_of = file_of(tmp_path, store) if store in ("file", "pmem") else store
     async with (
-        serving(None, disk_of) as (server, where),
+        serving_at(None, disk_of) as (server, where),
         connect(where, **OPTIONS) as a,
         connect(where, **OPTIONS) as b,
     ):
@@ -103,7 +83,7 @@ async def test_until_they_are_written(tmp_path: Path, store: str) -> None:
 
 async def test_deallocation() -> None:
     """Deallocated blocks read as zeroes, whatever they were before."""
-    async with serving(None, RAM) as (_, where), connect(where, **OPTIONS) as a:
+    async with serving_at(None, RAM) as (_, where), connect(where, **OPTIONS) as a:
         disk = a.namespace(1)
         await disk.write_uncorrectable(0, 100)
         await disk.deallocate([(10, 20), (60, 5), (200, 8)])
@@ -117,15 +97,15 @@ async def test_deallocation() -> None:
 async def test_they_outlive_the_target(tmp_path: Path) -> None:
     """With a file's data; those of RAM end with it."""
     disks, state = (file_of(tmp_path), RAM), tmp_path / "state"
-    async with serving(state, *disks) as (_, where), connect(where, **OPTIONS) as a:
+    async with serving_at(state, *disks) as (_, where), connect(where, **OPTIONS) as a:
         for nsid in (1, 2):
             await a.namespace(nsid).write_uncorrectable(5, 2)
     assert [one.name for one in (state / "namespaces").iterdir()] == [f"{UUID}.json"]
-    async with serving(state, *disks) as (_, where), connect(where, **OPTIONS) as a:
+    async with serving_at(state, *disks) as (_, where), connect(where, **OPTIONS) as a:
         await lost(a.namespace(1), 5)
         assert await a.namespace(2).read(5, 2) == bytes(1024)
         await a.namespace(1).write(5, b"x" * 512)
-    async with serving(state, *disks) as (_, where), connect(where, **OPTIONS) as a:
+    async with serving_at(state, *disks) as (_, where), connect(where, **OPTIONS) as a:
         assert await a.namespace(1).read(5, 1) == b"x" * 512
         await lost(a.namespace(1), 6)
         await a.namespace(1).write_zeroes(0, 16)
@@ -134,9 +114,9 @@ async def test_they_outlive_the_target(tmp_path: Path) -> None:
 
 async def test_what_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     disks = (file_of(tmp_path) + "\nread_only = true", RAM)
-    async with serving(tmp_path / "s", *disks) as (_, where), connect(where, **OPTIONS) as a:
+    async with serving_at(tmp_path / "s", *disks) as (_, where), connect(where, **OPTIONS) as a:
         status = await status_of(a.namespace(1).write_uncorrectable(0, 1))
-        assert status & 0x7FF == Status.NAMESPACE_WRITE_PROTECTED
+        assert status == Status.NAMESPACE_WRITE_PROTECTED
         disk = a.namespace(2)
         with pytest.raises(NvmeError):
             await disk.write_uncorrectable(disk.blocks - 1, 2)
@@ -144,13 +124,13 @@ async def test_what_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
             FeatureId.NAMESPACE_WRITE_PROTECTION, WriteProtection.PROTECTED, nsid=2
         )
         status = await status_of(disk.write_uncorrectable(0, 1))
-        assert status & 0x7FF == Status.NAMESPACE_WRITE_PROTECTED
+        assert status == Status.NAMESPACE_WRITE_PROTECTED
         await a.set_features(FeatureId.NAMESPACE_WRITE_PROTECTION, 0, nsid=2)
         monkeypatch.setattr(uncorrectable, "MOST_RANGES", 2)
         await disk.write_uncorrectable(0, 1)
         await disk.write_uncorrectable(2, 1)
         status = await status_of(disk.write_uncorrectable(4, 1))
-        assert status & 0x7FF == Status.INTERNAL_ERROR
+        assert status == Status.INTERNAL_ERROR
         assert await disk.read(4, 1) == bytes(512)
         await disk.write_uncorrectable(1, 1)  # which makes them one
         await lost(disk, 0, 3)
@@ -163,22 +143,95 @@ async def test_a_disk_that_is_full(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         raise OSError(28, "No space left on device")
 
     disk_of = file_of(tmp_path)
-    async with serving(tmp_path / "s", disk_of) as (_, where), connect(where, **OPTIONS) as a:
+    async with serving_at(tmp_path / "s", disk_of) as (_, where), connect(where, **OPTIONS) as a:
         disk = a.namespace(1)
         await disk.write_uncorrectable(0, 2)
         with monkeypatch.context() as patch:
-            patch.setattr("nvmf.target.lastingkeeper.write_atomically", full)
+            patch.setattr("nvmf.target.namespacefiles.write_atomically", full)
             for one in (disk.write_uncorrectable(8, 1), disk.write(1, bytes(512))):
-                assert await status_of(one) & 0x7FF == Status.INTERNAL_ERROR
+                assert await status_of(one) == Status.INTERNAL_ERROR
             await lost(disk, 0, 2)
             assert await disk.read(8, 1) == bytes(512)
         await disk.write(1, bytes(512))
         assert await disk.read(1, 1) == bytes(512)
 
 
+class SlowDisk:
+    """Under the state folder: nothing is written to it until go is set."""
+
+    def __init__(self) -> None:
+        self.began, self.go = threading.Event(), threading.Event()
+
+    def __call__(self, path: Path, data: bytes) -> None:
+        self.began.set()
+        assert self.go.wait(60)
+        write_atomically(path, data)
+
+    async def reached(self) -> None:
+        assert await asyncio.to_thread(self.began.wait, 60)
+
+
+@pytest.fixture
+def slow(monkeypatch: pytest.MonkeyPatch) -> SlowDisk:
+    disk = SlowDisk()
+    monkeypatch.setattr("nvmf.target.namespacefiles.write_atomically", disk)
+    return disk
+
+
+async def test_a_slow_disk_holds_up_nobody_else(tmp_path: Path, slow: SlowDisk) -> None:
+    """While marks are made to last other hosts are answered, and one change follows the other."""
+    async with (
+        serving_at(tmp_path / "s", file_of(tmp_path)) as (_, where),
+        connect(where, **OPTIONS) as a,
+        connect(where, **OPTIONS) as b,
+    ):
+        disk = a.namespace(1)
+        marking = asyncio.create_task(disk.write_uncorrectable(8, 4))
+        await slow.reached()
+        protection = FeatureId.NAMESPACE_WRITE_PROTECTION
+        assert await b.get_features(protection, nsid=1) == WriteProtection.NONE
+        assert await b.namespace(1).read(8, 4) == bytes(2048)
+        more = [
+            asyncio.create_task(disk.write_uncorrectable(lba, 4)) for lba in range(100, 200, 10)
+        ]
+        protecting = asyncio.create_task(
+            b.set_features(protection, WriteProtection.PROTECTED, nsid=1)
+        )
+        await b.get_features(FeatureId.KEEP_ALIVE_TIMER)
+        assert not marking.done()
+        assert not protecting.done()
+        slow.go.set()
+        await asyncio.gather(marking, protecting)
+        done = await asyncio.gather(*more, return_exceptions=True)
+        await lost(b.namespace(1), 8, 4)
+        for lba, one in zip(range(100, 200, 10), done, strict=True):
+            if one is None:
+                await lost(disk, lba, 4)
+            else:  # it came when the namespace was about to be protected
+                assert isinstance(one, NvmeError)
+                assert one.status == Status.NAMESPACE_WRITE_PROTECTED
+
+
+async def test_what_is_being_written_goes_along(tmp_path: Path, slow: SlowDisk) -> None:
+    """To the subsystem that is made anew: what lasts and what is in force are the same."""
+    async with serving_at(tmp_path / "s", file_of(tmp_path)) as (server, where):
+        async with connect(where, **OPTIONS, ctrl_loss_tmo=0) as a:
+            marking = asyncio.create_task(a.namespace(1).write_uncorrectable(8, 4))
+            await slow.reached()
+            anew = server.config.subsystems[0].model_copy(update={"serial": "NEW"})
+            await server.apply(server.config.model_copy(update={"subsystems": (anew,)}))
+            slow.go.set()
+            await asyncio.gather(marking, return_exceptions=True)
+        async with connect(where, **OPTIONS) as a:
+            assert a.identify.sn == "NEW"
+            await lost(a.namespace(1), 8, 4)
+            await a.namespace(1).write(8, bytes(2048))
+            assert await a.namespace(1).read(8, 4) == bytes(2048)
+
+
 async def test_many_writers() -> None:
     """Marks come and go under load; what a write was answered for is readable."""
-    async with serving(None, RAM) as (_, where), connect(where, **OPTIONS) as a:
+    async with serving_at(None, RAM) as (_, where), connect(where, **OPTIONS) as a:
         disk = a.namespace(1)
 
         async def one(first: int) -> None:
@@ -189,7 +242,7 @@ async def test_many_writers() -> None:
                 data = bytes([turn]) * 512 * count
                 await disk.write(lba, data)
                 assert await disk.read(lba, count) == data
-                assert await status_of(disk.read(first, 16)) == LOST
+                assert await status_of(disk.read(first, 16)) == LOST & ~DNR
 
         await asyncio.gather(*(one(first) for first in range(0, 16 * 16, 16)))
 
@@ -198,7 +251,7 @@ def test_by_a_script(tmp_path: Path) -> None:
     """The blocking client."""
 
     async def script() -> None:
-        async with serving_config(RAM) as (_, where):
+        async with serving(RAM) as (_, where):
             await asyncio.to_thread(work, where)
 
     def work(where: str) -> None:
@@ -208,7 +261,7 @@ def test_by_a_script(tmp_path: Path) -> None:
             disk.compare_and_write(7, old, new)
             with pytest.raises(NvmeError) as caught:
                 disk.compare_and_write(7, old, new)
-            assert caught.value.status & 0x7FF == Status.COMPARE_FAILURE
+            assert caught.value.status == Status.COMPARE_FAILURE
             assert disk.read(7, 1) == new
             disk.write_uncorrectable(7, 1)
             with pytest.raises(NvmeError):
@@ -223,7 +276,7 @@ async def test_the_commands(tmp_path: Path) -> None:
     old, new = tmp_path / "old", tmp_path / "new"
     old.write_bytes(bytes(512))
     new.write_bytes(b"n" * 512)
-    async with serving(None, RAM) as (_, where), connect(where, **OPTIONS) as a:
+    async with serving_at(None, RAM) as (_, where), connect(where, **OPTIONS) as a:
 
         async def do(command: str, *flags: str) -> tuple[int, str]:
             program = await asyncio.create_subprocess_exec(

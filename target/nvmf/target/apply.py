@@ -104,7 +104,7 @@ class Change:
             if config.path not in wanted:
                 continue
             subsystem = self._core.subsystems[nqn]
-            kept = subsystem.lasting.state(nsid), subsystem.reservations.state(nsid)
+            kept = subsystem.lasting.leaving(nsid), subsystem.reservations.state(nsid)
             undo.push_async_callback(self._put_back, subsystem, nsid, config, *kept)
             self._released.add((nqn, nsid))
             closed = self._storage.retire(subsystem.detach(nsid))
@@ -149,7 +149,7 @@ class Change:
                 self._target,
                 config,
                 self._state,
-                self._storage.flush,
+                self._storage.work,
                 self._health.subsystem(config.nqn),
             )
             undo.callback(subsystem.close_tables)
@@ -274,7 +274,7 @@ class Change:
         come = {nsid: self._opened[nqn, nsid] for nsid in change.added}
         spaces = served(change.new)
         for nsid in kept:
-            new.lasting.expect(nsid, old.lasting.state(nsid))
+            new.lasting.expect(nsid, old.lasting.leaving(nsid))
             new.reservations.expect(nsid, old.reservations.state(nsid))
         new.change({nsid: (n, mask(spaces[nsid])) for nsid, n in (kept | come).items()})
         new.regroup({nsid: spaces[nsid].ana_group for nsid in kept})

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Protocol
 
+from nvmf.spec.status import DNR, Status
 from nvmf.target.queue import Queue
 
 
@@ -37,6 +38,8 @@ class Gate:
 
 
 OPEN = Gate()
+UNKNOWN = Gate(*[Status.NAMESPACE_NOT_READY | DNR] * 3)
+"""What holds for the namespace is not known, because its file is damaged: nothing runs."""
 
 
 class EngineGates(Protocol):

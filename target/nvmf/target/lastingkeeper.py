@@ -8,16 +8,20 @@ folder.  They are the namespace's own, so that the engine enforces them for ever
 from __future__ import annotations
 
 import logging
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
-from uuid import UUID
+from typing import TYPE_CHECKING, TypeAlias
 
 from nvmf.spec.features import WriteProtection
 from nvmf.spec.identify import Nwpc
 from nvmf.spec.status import DNR, Status, StatusError
-from nvmf.target.gates import OPEN, Gate
+from nvmf.target.gates import OPEN, UNKNOWN, Gate
 from nvmf.target.lasting import Lasting, encode, load
-from nvmf.target.state import DamagedState, make_folder, remove, write_atomically
+from nvmf.target.later import Done
+from nvmf.target.namespacefiles import NamespaceFiles
+from nvmf.target.state import DamagedState
 
 if TYPE_CHECKING:
     from nvmf.target.namespace import Namespace
@@ -27,7 +31,18 @@ log = logging.getLogger("nvmf.target")
 
 _NONE = Lasting()
 _PROTECTED = Gate(write=Status.NAMESPACE_WRITE_PROTECTED | DNR)
-_UNKNOWN = Gate(*[Status.NAMESPACE_NOT_READY | DNR] * 3)
+
+Change: TypeAlias = Callable[[Lasting], Lasting]
+"""From the state that there is to another; StatusError where it cannot be."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Commit:
+    """A change, and who asked for it of what."""
+
+    namespace: Namespace | None
+    change: Change
+    done: Done
 
 
 class LastingKeeper:
@@ -39,17 +54,21 @@ class LastingKeeper:
 
     def __init__(self, subsystem: Subsystem, folder: Path | None = None) -> None:
         self._subsystem = subsystem
-        self._folder = folder
+        self._files = NamespaceFiles(folder) if folder is not None else None
         self._now: dict[int, Lasting] = {}
         self._closing: set[int] = set()
         """On their way to be write protected."""
         self._expected: dict[int, Lasting] = {}
         self._unknown: dict[int, DamagedState] = {}
+        self._lines: dict[int, deque[_Commit]] = {}
+        """Changes that are being made, the first, or that wait for it."""
+        self._saving: dict[int, Lasting] = {}
+        """What is being made to last."""
 
     @property
     def nwpc(self) -> Nwpc:
         """Namespace Write Protection Capabilities."""
-        if self._folder is None:
+        if self._files is None:
             return Nwpc(0)
         if self._subsystem.permanent_protection:
             return Nwpc.WRITE_PROTECT | Nwpc.UNTIL_POWER_CYCLE | Nwpc.PERMANENT
@@ -68,7 +87,7 @@ class LastingKeeper:
     def gate(self, nsid: int) -> Gate:
         """What commands of every host meet."""
         if nsid in self._unknown:
-            return _UNKNOWN
+            return UNKNOWN
         return _PROTECTED if self.protected(nsid) else OPEN
 
     def protected(self, nsid: int) -> bool:
@@ -88,8 +107,8 @@ class LastingKeeper:
         try:
             if expected is not None:
                 self._now[nsid] = expected
-            elif self._folder is not None:
-                found = load(self._path(namespace.identity.uuid))
+            elif self._files is not None:
+                found = load(self._files.path(namespace))
                 if found is not None:
                     self._now[nsid] = found.outliving(data=_data_lasts(namespace))
         except DamagedState as error:
@@ -104,6 +123,10 @@ class LastingKeeper:
         self._now.pop(nsid, None)
         self._unknown.pop(nsid, None)
         self._closing.discard(nsid)
+
+    def leaving(self, nsid: int) -> Lasting:
+        """What a namespace takes along that goes now: what is in its file soon, too."""
+        return self._saving.get(nsid, self.state(nsid))
 
     def expect(self, nsid: int, lasting: Lasting) -> None:
         """What a namespace comes with next in the place of what lasts: it was there until now."""
@@ -120,24 +143,87 @@ class LastingKeeper:
         if namespace is not None:
             self._enforce(namespace)
 
-    def commit(self, nsid: int, after: Lasting) -> None:
-        """Put a state in force, after it is made to last.
+    def commit(self, nsid: int, change: Change, done: Done) -> None:
+        """Put what change makes of a namespace's state in force, after it is made to last.
 
-        Internal Error where that cannot be: nothing has changed then.
+        One at a time of a namespace, in the order of the calls.  done, which may be called at once,
+        gets what kept it from being so; nothing has changed then: what change raises, Internal
+        Error where it cannot be made to last, Invalid Namespace or Format where that has gone.
         """
+        line = self._lines.setdefault(nsid, deque())
+        line.append(_Commit(self._subsystem.namespaces.get(nsid), change, done))
+        if len(line) == 1:
+            self._next(nsid)
+
+    def _next(self, nsid: int) -> None:
+        line = self._lines[nsid]
+        while line:
+            try:
+                waits = self._begin(nsid, line[0])
+            except StatusError as failure:
+                line[0].done(failure)
+            else:
+                if waits:
+                    return
+                line[0].done(None)
+            line.popleft()
+        del self._lines[nsid]
+
+    def _begin(self, nsid: int, one: _Commit) -> bool:
+        """Whether it has to be made to last first."""
+        namespace = self._there(nsid, one)
         before = self.get(nsid)
+        after = one.change(before)
+        data = _data_lasts(namespace)
+        lasts, files = after.outliving(data=data), self._files
+        if files is None or lasts == before.outliving(data=data):
+            self._put(namespace, before, after)
+            return False
+        content = encode(lasts) if lasts != _NONE else None
+        self._saving[nsid] = after
+        # On a thread: a disk that takes its time holds up nobody else.
+        self._subsystem.work(
+            namespace,
+            lambda: files.put(namespace, content),
+            lambda error: self._subsystem.soon(
+                lambda: self._saved(nsid, before, after, files.was_put(namespace, error))
+            ),
+        )
+        return True
+
+    def _saved(
+        self, nsid: int, before: Lasting, after: Lasting, failure: StatusError | None
+    ) -> None:
+        del self._saving[nsid]
+        one = self._lines[nsid][0]
+        try:
+            namespace = self._there(nsid, one)
+            if failure is None:
+                self._put(namespace, before, after)
+        except StatusError as gone:
+            failure = gone
+        one.done(failure)
+        self._lines[nsid].popleft()
+        self._next(nsid)
+
+    def _there(self, nsid: int, one: _Commit) -> Namespace:
+        """The namespace that it was asked for."""
+        if one.namespace is None or self._subsystem.namespaces.get(nsid) is not one.namespace:
+            raise StatusError(Status.INVALID_NAMESPACE_OR_FORMAT, f"namespace {nsid} has gone")
+        return one.namespace
+
+    def _put(self, namespace: Namespace, before: Lasting, after: Lasting) -> None:
+        """In force."""
         if after == before:
             return
-        namespace = self._subsystem.namespaces[nsid]
-        self._save(namespace, before, after)
-        self._now[nsid] = after
+        self._now[namespace.nsid] = after
         self._enforce(namespace)
         if after.invalid != before.invalid:
             namespace.engine.set_invalid(after.invalid)
         if after.protection is not before.protection:
             log.info(
                 "namespace %d of %s: write protection %s",
-                nsid,
+                namespace.nsid,
                 self._subsystem.nqn,
                 after.protection.name.replace("_", " ").lower(),
             )
@@ -145,30 +231,6 @@ class LastingKeeper:
     def _enforce(self, namespace: Namespace) -> None:
         gate = self.gate(namespace.nsid)
         namespace.engine.gate(read=gate.read, write=gate.write, flush=gate.flush)
-
-    # ---- on disk ----
-
-    def _path(self, uuid: UUID) -> Path:
-        assert self._folder is not None
-        return self._folder / f"{uuid}.json"
-
-    def _save(self, namespace: Namespace, before: Lasting, after: Lasting) -> None:
-        data = _data_lasts(namespace)
-        old, new = before.outliving(data=data), after.outliving(data=data)
-        if self._folder is None or old == new:
-            return
-        path = self._path(namespace.identity.uuid)
-        try:
-            if new != _NONE:
-                make_folder(self._folder)
-                write_atomically(path, encode(new))
-            else:
-                remove(path)
-        except OSError as error:
-            log.error("%s cannot be written: %s; the command is refused", path, error.strerror)
-            raise StatusError(
-                Status.INTERNAL_ERROR, f"{path} cannot be written: {error.strerror}"
-            ) from error
 
 
 def _data_lasts(namespace: Namespace) -> bool:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 from nvmf.spec.features import WriteProtection
@@ -12,6 +11,9 @@ from nvmf.spec.sqe import At
 from nvmf.spec.status import Status, StatusError
 from nvmf.target.controller import Controller
 from nvmf.target.identify import ALL_NAMESPACES, find_namespace
+from nvmf.target.lasting import Lasting
+from nvmf.target.lastingkeeper import Change
+from nvmf.target.later import Done, answer
 from nvmf.target.request import Completion, Request, expect_length
 from nvmf.target.subsystem import Subsystem
 
@@ -24,8 +26,6 @@ _NEEDED = {
     WriteProtection.UNTIL_POWER_CYCLE: Nwpc.UNTIL_POWER_CYCLE,
     WriteProtection.PERMANENT: Nwpc.PERMANENT,
 }
-
-Done = Callable[[StatusError | None], None]
 
 
 def check(subsystem: Subsystem, nsid: int, wanted: WriteProtection) -> None:
@@ -51,19 +51,26 @@ def protect(subsystem: Subsystem, nsid: int, wanted: WriteProtection, done: Done
 
     done gets what kept it from being so.  It may be called at once.
     """
-    now = subsystem.lasting.get(nsid)
-    was, becomes = now.protection is not WriteProtection.NONE, wanted is not WriteProtection.NONE
+    was = subsystem.lasting.get(nsid).protection is not WriteProtection.NONE
+    becomes = wanted is not WriteProtection.NONE
     if becomes and not was:
         _Closing(subsystem, nsid, wanted, done)
         return
-    try:
-        subsystem.lasting.commit(nsid, replace(now, protection=wanted))
-    except StatusError as error:
-        done(error)
-        return
-    if was is not becomes:
-        subsystem.changed([nsid])
-    done(None)
+
+    def committed(failure: StatusError | None) -> None:
+        if failure is None and was is not becomes:
+            subsystem.changed([nsid])
+        done(failure)
+
+    subsystem.lasting.commit(nsid, _to(wanted), committed)
+
+
+def _to(wanted: WriteProtection) -> Change:
+    def change(now: Lasting) -> Lasting:
+        now.check(wanted)
+        return replace(now, protection=wanted)
+
+    return change
 
 
 class _Closing:
@@ -89,8 +96,10 @@ class _Closing:
 
     def _ended(self) -> None:
         if self._there and not self._over:
-            self._subsystem.flush(
-                self._namespace, lambda error: self._subsystem.soon(lambda: self._flushed(error))
+            self._subsystem.work(
+                self._namespace,
+                self._namespace.store.flush,
+                lambda error: self._subsystem.soon(lambda: self._flushed(error)),
             )
         else:
             self._flushed(None)
@@ -98,23 +107,17 @@ class _Closing:
     def _flushed(self, error: OSError | None) -> None:
         if self._over:
             return
-        try:
-            if not self._there:
-                raise StatusError(
-                    Status.INVALID_NAMESPACE_OR_FORMAT, f"namespace {self._nsid} has gone"
-                )
-            if error is not None:
-                raise StatusError(
-                    Status.WRITE_FAULT,
-                    f"what was written to namespace {self._nsid} before cannot be made stable: "
-                    f"{error.strerror or error}",
-                )
-            now = self._subsystem.lasting.get(self._nsid)
-            self._subsystem.lasting.commit(self._nsid, replace(now, protection=self._wanted))
-        except StatusError as failure:
-            self._end(failure)
-        else:
-            self._end(None)
+        self._over = True  # what is left takes as long as a file does to be written
+        if error is None or not self._there:
+            self._subsystem.lasting.commit(self._nsid, _to(self._wanted), self._end)
+            return
+        self._end(
+            StatusError(
+                Status.WRITE_FAULT,
+                f"what was written to namespace {self._nsid} before cannot be made stable: "
+                f"{error.strerror or error}",
+            )
+        )
 
     def _time_is_up(self) -> None:
         if not self._over:
@@ -122,6 +125,7 @@ class _Closing:
 
     def _late(self) -> None:
         if not self._over:
+            self._over = True
             self._end(
                 StatusError(
                     Status.COMMAND_INTERRUPTED,
@@ -132,7 +136,6 @@ class _Closing:
             )
 
     def _end(self, failure: StatusError | None) -> None:
-        self._over = True
         if self._there:
             self._subsystem.lasting.close(self._nsid, closing=False)
             if failure is None:
@@ -178,17 +181,19 @@ def set_(controller: Controller, request: Request) -> Completion | None:
     chosen = every if nsid == ALL_NAMESPACES else [find_namespace(controller, nsid).nsid]
     for one in chosen:
         check(controller.subsystem, one, wanted)
-    left, failures, later = len(chosen), [Completion()], False
 
-    def ended(failure: StatusError | None) -> None:
-        nonlocal left
-        left -= 1
-        if failure is not None:
-            failures.append(Completion(status=failure.code))
-        if later and not left:
-            controller.finish(request, failures[-1])
+    def begin(done: Done) -> None:
+        left, why = len(chosen), None
 
-    for one in chosen:
-        protect(controller.subsystem, one, wanted, ended)
-    later = True
-    return None if left else failures[-1]
+        def ended(failure: StatusError | None) -> None:
+            nonlocal left, why
+            left, why = left - 1, failure or why
+            if not left:
+                done(why)
+
+        for one in chosen:
+            protect(controller.subsystem, one, wanted, ended)
+        if not chosen:
+            done(None)
+
+    return answer(controller, request, begin)

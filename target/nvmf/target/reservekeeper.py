@@ -10,13 +10,13 @@ import logging
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
-from uuid import UUID
 
 from nvmf.spec.reservations import Rescap, ReservationType
-from nvmf.spec.status import DNR, Status, StatusError
-from nvmf.target.gates import Gate, GateReason
+from nvmf.spec.status import Status, StatusError
+from nvmf.target.gates import UNKNOWN, Gate, GateReason
+from nvmf.target.namespacefiles import NamespaceFiles
 from nvmf.target.reservations import Outcome, Reservation
-from nvmf.target.state import DamagedState, make_folder, remove, seal, unseal, write_atomically
+from nvmf.target.state import DamagedState, seal, unseal
 
 if TYPE_CHECKING:
     from nvmf.target.controller import Controller
@@ -29,10 +29,6 @@ _NONE = Reservation()
 _FORMAT = 1
 
 
-_UNKNOWN = Gate(*[Status.NAMESPACE_NOT_READY | DNR] * 3)
-"""Who may write is not known: nobody does."""
-
-
 class ReservationKeeper:
     """What is reserved in a subsystem.
 
@@ -41,7 +37,7 @@ class ReservationKeeper:
 
     def __init__(self, subsystem: Subsystem, folder: Path | None = None) -> None:
         self._subsystem = subsystem
-        self._folder = folder
+        self._files = NamespaceFiles(folder) if folder is not None else None
         lasting = Rescap.PTPL if folder is not None else Rescap(0)
         self.rescap = Rescap.ALL_TYPES | Rescap.IEKEY | lasting
         """Reservation Capabilities of its namespaces."""
@@ -68,7 +64,7 @@ class ReservationKeeper:
         try:
             if expected is not None:
                 self._now[nsid] = expected
-            elif self._folder is not None and (found := load(self._path(namespace.identity.uuid))):
+            elif self._files is not None and (found := load(self._files.path(namespace))):
                 self._now[nsid] = found
         except DamagedState as error:
             log.error("namespace %d of %s is refused: %s", nsid, self._subsystem.nqn, error)
@@ -115,7 +111,7 @@ class ReservationKeeper:
 
     def _gate(self, nsid: int, controller: Controller) -> Gate:
         if nsid in self._unknown:
-            return _UNKNOWN
+            return UNKNOWN
         return self.state(nsid).gate(controller.hostid)
 
     def _enforce(self, nsid: int) -> None:
@@ -124,30 +120,21 @@ class ReservationKeeper:
 
     # ---- on disk ----
 
-    def _path(self, uuid: UUID) -> Path:
-        assert self._folder is not None
-        return self._folder / f"{uuid}.json"
-
     def _save(self, nsid: int, before: Reservation, after: Reservation) -> None:
         if not (before.ptpl or after.ptpl):
             return
-        if self._folder is None:
+        if self._files is None:
             raise StatusError(
                 Status.INVALID_FIELD,
                 "reservations do not outlast the target, which has no state_dir",
             )
-        path = self._path(self._subsystem.namespaces[nsid].identity.uuid)
+        namespace, failed = self._subsystem.namespaces[nsid], None
         try:
-            if after.ptpl:
-                make_folder(self._folder)
-                write_atomically(path, encode(after))
-            else:
-                remove(path)
+            self._files.put(namespace, encode(after) if after.ptpl else None)
         except OSError as error:
-            log.error("%s cannot be written: %s; the command is refused", path, error.strerror)
-            raise StatusError(
-                Status.INTERNAL_ERROR, f"{path} cannot be written: {error.strerror}"
-            ) from error
+            failed = error
+        if (refusal := self._files.was_put(namespace, failed)) is not None:
+            raise refusal
 
 
 def encode(reservation: Reservation) -> bytes:

@@ -345,7 +345,7 @@ class Server:
     async def _close(self) -> None:
         loop = asyncio.get_running_loop()
         self._connections.drop_all()
-        self.storage.forget_flushes()
+        self.storage.forget_work()
         self._ports.stop_events()
         loop.remove_reader(self._target.fileno())
         self.health.end()

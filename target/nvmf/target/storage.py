@@ -33,7 +33,7 @@ class Storage:
         """The NQN of each."""
         self._retiring: dict[int, tuple[Namespace, asyncio.Future[None]]] = {}
         self._faults = FaultLog()
-        self._flushing: dict[Namespace, set[asyncio.Future[None]]] = {}
+        self._working: dict[Namespace, set[asyncio.Future[None]]] = {}
         self._tasks: set[asyncio.Future[None]] = set()
         self._closed = False
 
@@ -98,35 +98,40 @@ class Storage:
         if not self._retiring:
             self.idle.set()
 
-    def flush(self, namespace: Namespace, then: Callable[[OSError | None], None]) -> None:
-        """Make stable what was written to it, and call then, with what kept it from being so.
+    def work(
+        self,
+        namespace: Namespace,
+        work: Callable[[], None],
+        then: Callable[[OSError | None], None],
+    ) -> None:
+        """Do on a thread what blocks, and call then, with the OSError that kept it from being done.
 
-        Not once forget_flushes() was called.
+        The namespace's store stays open until it is done.  then is called no more once
+        forget_work() was.
         """
-        store = self._stores[namespace]
-        work = asyncio.get_running_loop().run_in_executor(None, store.flush)
-        flushing = self._flushing.setdefault(namespace, set())
-        flushing.add(work)
+        future = asyncio.get_running_loop().run_in_executor(None, work)
+        working = self._working.setdefault(namespace, set())
+        working.add(future)
 
-        def done(work: asyncio.Future[None]) -> None:
-            flushing.discard(work)
-            error = work.exception()
+        def done(future: asyncio.Future[None]) -> None:
+            working.discard(future)
+            error = future.exception()
             if error is not None and not isinstance(error, OSError):
                 raise error
             if not self._closed:
                 then(error)
 
-        work.add_done_callback(done)
+        future.add_done_callback(done)
 
-    def forget_flushes(self) -> None:
-        """The target ends: nobody is there to be told of them."""
+    def forget_work(self) -> None:
+        """The target ends: nobody is there to be told of it."""
         self._closed = True
 
     async def _close(self, namespace: Namespace, store: Any) -> None:
-        """Close a store that no reactor uses, nor a flush any more."""
-        flushing = self._flushing.pop(namespace, None)
-        if flushing:
-            await asyncio.wait(flushing)
+        """Close a store that no reactor uses, nor work() any more."""
+        working = self._working.pop(namespace, None)
+        if working:
+            await asyncio.wait(working)
         await asyncio.get_running_loop().run_in_executor(None, store.close)
 
     def faulted(self, fault: Any) -> None:

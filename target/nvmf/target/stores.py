@@ -15,7 +15,7 @@ from nvmf.target.access import host_keys
 from nvmf.target.discovery import Referral
 from nvmf.target.health import SubsystemHealth
 from nvmf.target.namespace import Identity, Namespace
-from nvmf.target.subsystem import Flush, Subsystem, serial_of
+from nvmf.target.subsystem import Subsystem, Work, serial_of
 
 
 class ServerError(Exception):
@@ -51,12 +51,12 @@ def make_subsystem(
     target: Any,
     config: SubsystemConfig,
     state: Path | None,
-    flush: Flush,
+    work: Work,
     health: SubsystemHealth,
 ) -> Subsystem:
     """A subsystem without namespaces; ServerError where a key of its hosts cannot be read.
 
-    state is the folder for what outlives the target, flush is storage.Storage's, health what its
+    state is the folder for what outlives the target, work is storage.Storage's, health what its
     SMART log has counted.
     """
     return Subsystem(
@@ -74,7 +74,7 @@ def make_subsystem(
         make_gates=lambda: engine.Gates(target, config.max_namespaces),
         fence=target.fence,
         call_later=asyncio.get_running_loop().call_later,
-        flush=flush,
+        work=work,
         permanent_protection=config.permanent_write_protect,
         state=state,
         health=health,

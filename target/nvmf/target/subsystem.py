@@ -43,8 +43,19 @@ Mask: TypeAlias = "frozenset[str] | None"
 """NQNs of the hosts that see a namespace; None: all that may connect."""
 
 
-Flush: TypeAlias = Callable[[Namespace, Callable[[OSError | None], None]], None]
-"""Make stable what was written to a namespace, and call with what kept it from being so."""
+Work: TypeAlias = Callable[[Namespace, Callable[[], None], Callable[[OSError | None], None]], None]
+"""Do for a namespace what may block, and call, later, with the OSError that it raised."""
+
+
+def _at_once(
+    namespace: Namespace, work: Callable[[], None], then: Callable[[OSError | None], None]
+) -> None:
+    try:
+        work()
+    except OSError as error:
+        then(error)
+    else:
+        then(None)
 
 
 @dataclass(eq=False, slots=True)
@@ -99,7 +110,7 @@ class Subsystem:
     """None: commands end at once."""
     call_later: Callable[[float, Callable[[], None]], object] | None = None
     """asyncio's, in seconds."""
-    flush: Flush = lambda _, then: then(None)
+    work: Work = _at_once
     """storage.Storage's."""
     make_table: Callable[[], Any] = lambda: None
     """A new table for a view (nvmf.engine.NamespaceTable)."""

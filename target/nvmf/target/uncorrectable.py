@@ -2,7 +2,7 @@
 """Write Uncorrectable (NVM 1.0, 3.2.7), and the writes that end what it did.
 
 The engine refuses to read marked blocks.  It runs the commands that write some, and sends them
-here when all of it is done: they are answered when their blocks are marked no more.
+here when all of it is done: they are answered when their blocks are marked no more, and that lasts.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from nvmf.spec.sqe import Sqe
 from nvmf.spec.status import Status, StatusError
 from nvmf.target.controller import Controller
 from nvmf.target.identify import find_namespace
-from nvmf.target.lasting import Range, with_range, without_range
+from nvmf.target.lasting import Lasting, Range, with_range, without_range
+from nvmf.target.later import answer
 from nvmf.target.request import Completion, Handler, Request, expect_length
 
 MOST_RANGES = 4096
@@ -28,7 +29,7 @@ def _range(sqe: Sqe) -> Range:
     return sqe.cdw10 | sqe.cdw11 << 32, (sqe.cdw12 & 0xFFFF) + 1
 
 
-def write_uncorrectable(controller: Controller, request: Request) -> Completion:
+def write_uncorrectable(controller: Controller, request: Request) -> Completion | None:
     """Write Uncorrectable: reads of these blocks fail from now on."""
     namespace = find_namespace(controller, request.sqe.nsid)
     expect_length(request, 0)
@@ -41,37 +42,44 @@ def write_uncorrectable(controller: Controller, request: Request) -> Completion:
         raise StatusError(Status.LBA_OUT_OF_RANGE, f"block {lba} and {blocks - 1} more", io=True)
     if namespace.store.read_only:
         raise StatusError(Status.NAMESPACE_WRITE_PROTECTED, "it is read only", io=True)
-    now = keeper.get(nsid)
-    invalid = with_range(now.invalid, lba, blocks)
-    if len(invalid) > MOST_RANGES:
-        raise StatusError(
-            Status.INTERNAL_ERROR, f"namespace {nsid} has {MOST_RANGES} ranges of invalid blocks"
-        )
-    keeper.commit(nsid, replace(now, invalid=invalid))
-    return Completion()
+
+    def mark(now: Lasting) -> Lasting:
+        invalid = with_range(now.invalid, lba, blocks)
+        if len(invalid) > MOST_RANGES:
+            raise StatusError(
+                Status.INTERNAL_ERROR,
+                f"namespace {nsid} has {MOST_RANGES} ranges of invalid blocks",
+            )
+        return replace(now, invalid=invalid)
+
+    return answer(controller, request, lambda done: keeper.commit(nsid, mark, done))
 
 
-def _written(controller: Controller, request: Request, ranges: Iterable[Range]) -> Completion:
-    keeper, nsid = controller.subsystem.lasting, request.sqe.nsid
-    if nsid in controller.subsystem.namespaces:  # it may have gone meanwhile
-        now = keeper.get(nsid)
+def _written(
+    controller: Controller, request: Request, ranges: Iterable[Range]
+) -> Completion | None:
+    """Invalid Namespace or Format where that has gone: its blocks are still marked."""
+
+    def unmark(now: Lasting) -> Lasting:
         invalid = now.invalid
         for lba, blocks in ranges:
             invalid = without_range(invalid, lba, blocks)
-        keeper.commit(nsid, replace(now, invalid=invalid))
-    return Completion()
+        return replace(now, invalid=invalid)
+
+    keeper, nsid = controller.subsystem.lasting, request.sqe.nsid
+    return answer(controller, request, lambda done: keeper.commit(nsid, unmark, done))
 
 
-def written(controller: Controller, request: Request) -> Completion:
+def written(controller: Controller, request: Request) -> Completion | None:
     """A Write or Write Zeroes that the engine has done."""
     return _written(controller, request, [_range(request.sqe)])
 
 
-def deallocated(controller: Controller, request: Request) -> Completion:
+def deallocated(controller: Controller, request: Request) -> Completion | None:
     """A deallocation that the engine has done: such blocks read as zeroes (DLFEAT)."""
     length = ((request.sqe.cdw10 & 0xFF) + 1) * _DSM_RANGE.size
     ranges = _DSM_RANGE.iter_unpack(request.data[:length])
-    return _written(controller, request, ((lba, blocks) for _, blocks, lba in ranges))
+    return _written(controller, request, [(lba, blocks) for _, blocks, lba in ranges])
 
 
 IO_HANDLERS: dict[int, Handler] = {
