@@ -269,6 +269,8 @@ async def test_reload_by_difference(served: Served) -> None:
         (config() + '[[subsystem.namespace]]\nstore = "file"\npath = "none.img"\n', "none.img"),
         (config() + '[[port]]\ntraddr = "192.0.2.1"\ndevice = "iwarp"\n', "192.0.2.1"),
         ("\udcff", "is not UTF-8"),
+        ("a = " + "[" * 100_000, "cannot be read as TOML"),
+        ("a = " + "9" * 5000, "cannot be read as TOML"),
     ],
 )
 async def test_bad_files(served: Served, text: str, said: str) -> None:

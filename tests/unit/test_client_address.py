@@ -56,7 +56,7 @@ def test_url_options() -> None:
         ("nvme+tcp://h/x", "is not of the form"),
         ("192.0.2.1", "is not of the form"),
         ("nvme+rdma:///x", "has no host"),
-        ("nvme+rdma://h:99999/x", "Port out of range"),
+        ("nvme+rdma://h:99999/x", "a port is 1 to 65535"),
         ("nvme+rdma://h:0/" + NQN, "1 to 65535"),
         ("nvme+rdma://h/bad", "is not of the form nqn"),
         ("nvme+rdma://u:p@h/" + NQN, "means nothing"),

@@ -156,6 +156,10 @@ def test_identifiers() -> None:
             "t.toml:6: subsystem[0].namespace[0].eui64: an identifier is not all zero",
         ),
         ("[target\n", "t.toml:1: is not TOML"),
+        ("a = " + "[" * 100_000, "t.toml: cannot be read as TOML"),
+        ("a = " + "9" * 5000, "t.toml: cannot be read as TOML"),
+        ('[target]\nstate_dir = "/a\\u0000b"\n', "t.toml:2: target.state_dir: a path has no NUL"),
+        (SUBSYSTEM + 'mdts = "9999999TiB"\n', "t.toml:3: subsystem[0].mdts: no size is 8 EiB"),
         (
             SUBSYSTEM + 'allow_any_host = "yes"\n',
             "t.toml:3: subsystem[0].allow_any_host: expected true or false, without quotes",

@@ -113,6 +113,7 @@ def test_faults_of_config_json(tmp_path: Path) -> None:
         ("{}", "config.json:1: is a list of hosts"),
         ("3", "config.json:1: is a list of hosts"),
         ("[" * 100_000, "config.json: is nested too deeply"),
+        ("9" * 5000, "config.json: is not JSON"),
     ],
 )
 def test_broken_json(tmp_path: Path, text: str, said: str) -> None:

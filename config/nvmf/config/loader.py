@@ -57,6 +57,8 @@ def loads(text: str, source: str = "configuration", *, base: Path | None = None)
         where = f"{source}:{line[1]}" if line else source
         hint = "; text, and a size with its unit, is written in quotes" if _bare(text, line) else ""
         raise ConfigError(source, [f"{where}: is not TOML: {error}{hint}"]) from error
+    except (ValueError, RecursionError) as error:  # a number without end, brackets without end
+        raise ConfigError(source, [f"{source}: cannot be read as TOML: {error}"]) from None
     if base is not None:
         _anchor(data, base)
     try:

@@ -93,6 +93,8 @@ class ConnectOptions:
         for name in ("io_timeout", "admin_timeout", "connect_timeout"):
             self._check(name, getattr(self, name) > 0, "more than 0 seconds")
         self._check_keys()
+        source = self.host_traddr or ""
+        self._check("host_traddr", source.isprintable() and " " not in source, "an address")
         self._check("device", self.device in ("auto", "iwarp", "system"), "auto, iwarp or system")
         self._check("backend", self.backend in ("client", "kernel"), "client or kernel")
         if self.backend == "client":

@@ -9,6 +9,7 @@ the discovery subsystem.  Options are those of ConnectOptions.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
@@ -19,6 +20,7 @@ from nvmf.spec.nqn import DISCOVERY_NQN, validate_nqn
 
 SCHEME = "nvme+rdma"
 DEFAULT_PORT = "4420"
+_PORT = re.compile("[0-9]{1,5}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +38,9 @@ class TransportId:
     def __post_init__(self) -> None:
         if not self.traddr:
             raise ValueError("a transport id needs a host address")
-        if not self.trsvcid.isdecimal() or not 0 < int(self.trsvcid) < 65536:
+        if not self.traddr.isprintable() or " " in self.traddr:
+            raise ValueError(f"{self.traddr[:64]!a} is no name or address of a host")
+        if not _PORT.fullmatch(self.trsvcid) or not 0 < int(self.trsvcid) < 65536:
             raise ValueError(f"a port is 1 to 65535, not {self.trsvcid!r}")
         validate_nqn(self.subnqn)
 
@@ -53,8 +57,8 @@ class TransportId:
             raise ValueError(f"{url!r}: a user, a password or a fragment means nothing here")
         try:
             host, port = split.hostname, split.port
-        except ValueError as error:
-            raise ValueError(f"{url!r}: {error}") from None
+        except ValueError:
+            raise ValueError(f"{url!r}: a port is 1 to 65535") from None
         if not host:
             raise ValueError(f"{url!r} has no host")
         try:

@@ -186,7 +186,9 @@ def where_of(args: argparse.Namespace, *, need_nqn: bool = True) -> TransportId:
             if args.traddr is None:
                 raise UsageError("give the target: a URL, or -a ADDRESS")
             place = TransportId(
-                args.traddr.strip("[]"), args.trsvcid or DEFAULT_PORT, nqn or DISCOVERY_NQN
+                args.traddr.strip("[]"),
+                args.trsvcid or DEFAULT_PORT,
+                DISCOVERY_NQN if nqn is None else nqn,
             )
         else:
             given = [flag for flag in ("traddr", "trsvcid", "nqn") if getattr(args, flag, None)]
@@ -218,7 +220,7 @@ def options_of(args: argparse.Namespace, place: TransportId, **defaults: Any) ->
         options.keys()
     except ValueError as error:
         said = str(error)
-        name = said.split(" ", 1)[0]
+        name = said.split(" ", 1)[0].rstrip(":")
         if flags.get(name) is not None:  # a person knows the flag, not the option behind it
             said = f"--{_FLAGS[name].replace('_', '-')}{said.removeprefix(name)}"
         raise UsageError(said) from None

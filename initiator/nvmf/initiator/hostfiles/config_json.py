@@ -43,6 +43,8 @@ class _Json:
             raise HostFileError(f"{path}:{error.lineno}: is not JSON: {error.msg}") from None
         except RecursionError:
             raise HostFileError(f"{path}: is nested too deeply") from None
+        except ValueError as error:  # a number that is too long
+            raise HostFileError(f"{path}: is not JSON: {error}") from None
         self._lines = _lines_of(text)
         self.problems: list[str] = []
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from nvmf.cli.base import CliError, Formatter, Subparsers, add_command
+from nvmf.cli.base import CliError, Formatter, Subparsers, UsageError, add_command
 from nvmf.paths import default_socket
 
 ANSWER_TIMEOUT = 120.0
@@ -59,18 +59,25 @@ def call(args: argparse.Namespace, method: str, **params: Any) -> Any:
             "what was asked: target ls shows it"
         ) from None
     except OSError as error:
+        hint = "start one with target serve, or give its socket with --rpc-socket"
+        if isinstance(error, PermissionError):
+            hint = "it answers to the user that it runs as, and to root"
         raise CliError(
-            f"no target can be asked at {path}: {error.strerror or error}; start one with target "
-            "serve, or give its socket with --rpc-socket"
+            f"no target can be asked at {path}: {error.strerror or error}; {hint}"
         ) from None
-    if failure := answer.get("error"):
-        raise CliError(str(failure["message"]))
-    return answer["result"]
+    match answer:
+        case {"error": {"message": str(sentence)}}:
+            raise CliError(sentence)
+        case {"result": result}:
+            return result
+    raise CliError(f"what answers at {path} is no target")
 
 
 def socket_path(args: argparse.Namespace) -> Path:
     """Where the target is asked."""
-    path = Path(args.rpc_socket) if args.rpc_socket else default_socket()
+    if args.rpc_socket == "":  # as of a variable of the shell that is not set
+        raise UsageError("--rpc-socket is empty")
+    path = Path(args.rpc_socket) if args.rpc_socket is not None else default_socket()
     if path is None:
         raise CliError("where the target is administered is not known: give --rpc-socket PATH")
     return path
@@ -87,7 +94,7 @@ def _exchange(path: Path, request: bytes) -> dict[str, Any]:
             answer += piece
     try:
         found = json.loads(answer)
-    except ValueError:
+    except (ValueError, RecursionError):
         found = None
     if not isinstance(found, dict):
         raise CliError(f"what answers at {path} is no target, or it has ended meanwhile")

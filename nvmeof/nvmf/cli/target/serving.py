@@ -149,6 +149,10 @@ async def _reload(administration: Administration, again: asyncio.Event, notifier
         await again.wait()
         again.clear()
         notifier.reloading()
-        with contextlib.suppress(ConfigError, ServerError):
+        try:
             await administration.reload()
+        except (ConfigError, ServerError):
+            pass
+        except Exception:
+            log.exception("the configuration file could not be read again")
         notifier.ready(_status(administration.server))
