@@ -120,7 +120,7 @@ bool reactor_poll(struct reactor *r)
 
 static bool sends_can_wait(const struct reactor *r)
 {
-	return !r->awaited && !r->waited && !r->pool.line.head;
+	return !r->awaited && !r->waited && !r->pool.line.head && !r->lingering.head;
 }
 
 static void arm(struct reactor *r, bool receives_only)
