@@ -183,6 +183,63 @@ def test_a_full_disk_is_named(capfd: pytest.CaptureFixture[str], where: str) -> 
     assert "cannot write to /dev/full: No space left on device" in err
 
 
+def closed(streams: str, *args: object) -> subprocess.CompletedProcess[bytes]:
+    """A command some of whose standard streams are closed, as a shell does it."""
+    words = [*PROGRAM, *map(str, args)]
+    return subprocess.run(
+        ["sh", "-c", f'exec "$@" {streams}', "sh", *words],
+        stdin=subprocess.DEVNULL, capture_output=True, timeout=300, check=False,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("args", [["list-ns"], ["list-ns", "-o", "json"], ["read"]])
+def test_stdout_is_closed(where: str, args: list[str]) -> None:
+    done = closed(">&-", args[0], where, *args[1:])
+    assert done.returncode == 1
+    assert b"stdout: Bad file descriptor" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_other_streams_are_closed(where: str, tmp_path: Path) -> None:
+    """What needs none of them works; no socket has the number of one."""
+    assert closed("<&- 2>&-", "list-ns", where).returncode == 0
+    assert closed("<&- >&- 2>&-", "read", where, "-d", tmp_path / "read").returncode == 0
+    assert (tmp_path / "read").stat().st_size == 8 << 20
+    done = closed("<&-", "write", where)
+    assert done.returncode == 1
+    assert b"cannot read stdin: Bad file descriptor" in done.stderr
+
+
+@pytest.mark.parametrize("streams", [">/dev/full", ">&-", "| true"])
+def test_help_that_cannot_be_written(streams: str) -> None:
+    for args in (["--help"], ["target", "serve", "--help"]):
+        done = closed(streams, *args)
+        assert b"Exception" not in done.stderr
+        assert done.returncode == (0 if "|" in streams else 1)
+
+
+def test_serve_goes_on_without_a_reader(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Whoever read where it listens has gone when a port is added."""
+    text = config(RAM)
+    (tmp_path / "t.toml").write_text(text)
+    sock = tmp_path_factory.mktemp("s") / "s"
+    words = [*PROGRAM, "target", "serve", str(tmp_path / "t.toml"), "--rpc-socket", str(sock)]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
+        assert running.stdout is not None
+        assert b"listening on" in running.stdout.readline()
+        running.stdout.close()
+        for _ in range(2):
+            assert main(["target", "port", "add", "-a", "127.0.0.1", "-s", "0",
+                         "--rpc-socket", str(sock)]) == 0  # fmt: skip
+        running.terminate()
+        assert running.stderr is not None
+        log = running.stderr.read()
+        assert running.wait(120) == 0, log
+    assert b"Traceback" not in log
+
+
 # ---- interrupts ----
 
 

@@ -12,10 +12,18 @@ import importlib
 import logging
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NoReturn
 
-from nvmf.cli.base import EXIT_FAILED, EXIT_USAGE, CliError, Formatter, UsageError
+from nvmf.cli.base import (
+    EXIT_FAILED,
+    EXIT_OK,
+    EXIT_USAGE,
+    CliError,
+    Formatter,
+    UsageError,
+    drop_stdout,
+)
 
 COMMANDS: dict[str, dict[str, str]] = {
     "target": {"target": "run a target, administer one that runs"},
@@ -120,18 +128,28 @@ def make_parser(called: str = "") -> argparse.ArgumentParser:
 
 def run(argv: Sequence[str] | None = None) -> int:
     """Run one command; its exit status."""
+    _open_missing()
     words = sys.argv[1:] if argv is None else argv
     parser = make_parser(next((word for word in words if not word.startswith("-")), ""))
-    args, unknown = parser.parse_known_args(words)
-    if unknown:  # with the usage of the command, not of all commands
-        args.parser.error(f"unrecognized arguments: {' '.join(unknown)}; see --help")
+    try:
+        args, unknown = parser.parse_known_args(words)
+        if unknown:  # with the usage of the command, not of all commands
+            args.parser.error(f"unrecognized arguments: {' '.join(unknown)}; see --help")
+    except SystemExit:
+        if status := _reported(parser, lambda: EXIT_OK):  # the help could not be written
+            return status
+        raise
     levels = (logging.WARNING, logging.INFO, logging.DEBUG)
     logging.basicConfig(
         level=levels[min(args.verbose, 2)], format="%(levelname)s: %(message)s", stream=sys.stderr
     )
-    command: argparse.ArgumentParser = args.parser
+    return _reported(args.parser, lambda: int(args.run(args)))
+
+
+def _reported(command: argparse.ArgumentParser, work: Callable[[], int]) -> int:
+    """The status of work, all of whose output is written; of an expected error, a sentence."""
     try:
-        status = int(args.run(args))
+        status = work()
         sys.stdout.flush()
         return status
     except KeyboardInterrupt:
@@ -145,11 +163,25 @@ def run(argv: Sequence[str] | None = None) -> int:
         return _complain(command, str(error), EXIT_FAILED)
     except BrokenPipeError:
         # Whoever read our output has gone; nothing more can be said there.
-        _drop_stdout()
+        drop_stdout()
         return EXIT_FAILED
     except OSError as error:
         words = f"{error.filename}: {error.strerror}" if error.filename else _output_failed(error)
         return _complain(command, words, EXIT_FAILED)
+
+
+def _open_missing() -> None:
+    """In the place of a standard stream that is closed, one that fails: no socket has its number.
+
+    What is lost on stderr alone is nothing that a program waits for.
+    """
+    for name, flags, mode in (
+        ("stdin", os.O_WRONLY, "r"),
+        ("stdout", os.O_RDONLY, "w"),
+        ("stderr", os.O_WRONLY, "w"),
+    ):
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(os.open(os.devnull, flags), mode))
 
 
 def _failures() -> tuple[type[Exception], ...]:
@@ -167,15 +199,10 @@ def _complain(command: argparse.ArgumentParser, sentence: str, status: int) -> i
     return status
 
 
-def _drop_stdout() -> None:
-    """Python writes what is left when it ends, and must not fail again then."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
 def _output_failed(error: OSError) -> str:
     """A full disk where no file is named is that of the output; Python must not try it again."""
     words = error.strerror or str(error)
-    if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO):
+    if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF):
         return words
-    _drop_stdout()
+    drop_stdout()
     return f"cannot write the result to stdout: {words}"

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import argparse
+import os
+import sys
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -16,6 +18,11 @@ class UsageError(Exception):
 
 class CliError(Exception):
     """The command failed, for a reason that is a sentence: exit status 1."""
+
+
+def drop_stdout() -> None:
+    """After it failed: Python writes what is left when it ends, and must not fail again then."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 class Subparsers(Protocol):

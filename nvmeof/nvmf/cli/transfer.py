@@ -329,8 +329,12 @@ def _get(source: BinaryIO, view: memoryview, most: int) -> int:
     """Fill the first most bytes of the view as far as the source goes."""
     done = 0
     while done < most:
-        with view[done:most] as part:
-            count = source.readinto(part)  # type: ignore[attr-defined]
+        try:
+            with view[done:most] as part:
+                count = source.readinto(part)  # type: ignore[attr-defined]
+        except OSError as error:
+            name = source.name if isinstance(source.name, str) else "stdin"
+            raise CliError(f"cannot read {name}: {error.strerror}") from None
         if not count:
             break
         done += int(count)

@@ -12,7 +12,7 @@ import resource
 import signal
 from pathlib import Path
 
-from nvmf.cli.base import EXIT_OK, CliError
+from nvmf.cli.base import EXIT_OK, CliError, drop_stdout
 from nvmf.config import ConfigError, advice
 from nvmf.paths import default_socket
 from nvmf.target.administration import Administration, Source
@@ -42,12 +42,15 @@ def _serve(args: argparse.Namespace, output: LogOutput) -> int:
         log.warning("%s: %s", args.config, sentence)
 
     def announce(port: Listening) -> None:
+        text = str(port)
         if args.output_format == "json":
             host, number = port.address
-            record = {"traddr": host, "trsvcid": str(number), "device": port.device}
-            print(json.dumps(record), flush=True)
-        else:
-            print(port, flush=True)
+            text = json.dumps({"traddr": host, "trsvcid": str(number), "device": port.device})
+        try:
+            print(text, flush=True)
+        except OSError as error:  # who read it has gone, and hosts have not
+            log.info("%s (stdout: %s)", port, error.strerror)
+            drop_stdout()
 
     _raise_descriptors()
 

@@ -6,9 +6,11 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import signal
 import sys
+import threading
 import time
-from collections.abc import Callable, Sized
+from collections.abc import Callable, Iterator, Sized
 from typing import TYPE_CHECKING
 
 from nvmf.cli.base import EXIT_OK, CliError, Subparsers, UsageError, number_argument
@@ -77,7 +79,7 @@ def top(args: argparse.Namespace) -> int:
     if args.iterations == 0:
         raise UsageError("--iterations is at least 1")
     readings = Readings(args)
-    with contextlib.suppress(KeyboardInterrupt):
+    with contextlib.suppress(KeyboardInterrupt), _terminated():
         if args.output_format == "json":
             _each(args, readings, lambda found: print(json.dumps(_stamped(found)), flush=True))
         elif sys.stdout.isatty():
@@ -87,6 +89,19 @@ def top(args: argparse.Namespace) -> int:
 
             _each(args, readings, lambda found: view.plain(found, args.sort, _header(args, found)))
     return EXIT_OK
+
+
+@contextlib.contextmanager
+def _terminated() -> Iterator[None]:
+    """SIGTERM ends it as an interrupt does: the terminal is to be as it was."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _each(args: argparse.Namespace, readings: Readings, show: Callable[[Rates], None]) -> None:
