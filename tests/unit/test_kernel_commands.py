@@ -98,6 +98,13 @@ def test_disconnect(kernel: FakeKernel, capfd: pytest.CaptureFixture[str]) -> No
             "--dhchap-secret: a DH-HMAC-CHAP key",
         ),
         (["connect", f"nvme+rdma://192.0.2.1/{NQN}?device=iwarp"], 2, "an option of the client"),
+        (
+            ["connect", f"nvme+rdma://192.0.2.1/{NQN}?nr_io_queues=4"],
+            2,
+            "there is no option 'nr_io",
+        ),
+        (["connect", f"nvme+rdma://192.0.2.1/{NQN}?traddr=x"], 2, "there is no option 'traddr'"),
+        (["connect", "-a", "a" * 300, "-n", NQN], 1, "no name is like that; see that the name"),
         (["connect", f"nvme+rdma://192.0.2.1/{NQN}?backend=client"], 2, "backend=client in the"),
         (["connect-all", "nvme+rdma://192.0.2.1/?backend=client"], 2, "backend=client in the URL"),
         (["connect", "-t", "tcp", "-a", "192.0.2.1", "-n", NQN], 2, "invalid choice: 'tcp'"),

@@ -46,9 +46,10 @@ def resolve(traddr: str, trsvcid: str) -> str:
     """The address of a name, numeric; KernelError where it has none."""
     try:
         found = socket.getaddrinfo(traddr, int(trsvcid), type=socket.SOCK_STREAM)
-    except OSError as error:
+    except (OSError, UnicodeError) as error:
+        why = getattr(error, "strerror", "no name is like that")
         raise KernelError(
-            f"there is no address of {traddr}: {error.strerror}; see that the name is right"
+            f"there is no address of {traddr}: {why}; see that the name is right"
         ) from None
     return str(found[0][4][0])
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from nvmf.cli.base import UsageError, number_argument
 from nvmf.cli.common import add_identity_arguments, add_secret_arguments
-from nvmf.initiator import TransportId
+from nvmf.initiator import ConnectOptions, TransportId
 from nvmf.initiator.hostfiles import Endpoint, HostFileError
 from nvmf.initiator.identity import host_identity
 from nvmf.initiator.kernel.host import resolve
@@ -100,6 +100,7 @@ def fabrics_options(args: argparse.Namespace, place: TransportId) -> FabricsOpti
         )
     given = _given(args)
     try:
+        ConnectOptions().with_options({**place.options, "backend": "kernel"})
         return _options(place, kernel_words({**place.options, **given}))
     except ValueError as error:
         said = str(error)
