@@ -79,6 +79,7 @@ static void case_fused_refused(struct queue *q)
 {
 	struct fused_pair p = pair_new(q, 9, FUSED_AT, FUSED_AT), other;
 	struct nvme_sqe read = sqe_io(q, NVME_OPC_READ, 0, 1, 0);
+	struct target_qpair_stats before, after;
 
 	CHECK(queue_run(q, &p.second, NULL, 0) == FUSED_MISSING, "a second without a first");
 	queue_send(q, &p.first, NULL, 0);
@@ -111,8 +112,13 @@ static void case_fused_refused(struct queue *q)
 	p = pair_new(q, 1ull << 40, FUSED_AT, FUSED_AT);
 	CHECK(pair_run(q, &p, NVME_LBA_OUT_OF_RANGE | NVME_DNR, FUSED_FAILED), "out of range");
 	p = pair_new(q, 9, FUSED_AT, FUSED_AT);
-	p.first.flags |= NVME_FUSE_MASK;
-	CHECK(queue_run(q, &p.first, NULL, 0) == FUSED_FIELD, "a FUSE of 11b");
+	p.second.flags |= NVME_FUSE_MASK;
+	CHECK(queue_run(q, &p.second, NULL, 0) == FUSED_FIELD, "a FUSE of 11b");
+	target_qpair_stats(q->qp, &before);
+	CHECK(pair_run(q, &p, FUSED_MISSING, FUSED_FIELD), "which is no second");
+	target_qpair_stats(q->qp, &after);
+	CHECK(after.commands == before.commands + 2 && after.errors == before.errors + 2,
+	      "and ends no first twice");
 }
 
 static uint32_t block_value(const struct queue *q, uint32_t at)

@@ -10,20 +10,12 @@
 #define FUZZ_HOST_MOCK_H
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
 #include "host/internal.h"
+#include "mock_objects.h"
 
-#define REQUIRE(cond)            \
-	do {                     \
-		if (!(cond))     \
-			abort(); \
-	} while (0)
-
-enum { MRS = 64, RING = 8192, EVENTS = 64 };
+enum { RING = 8192, EVENTS = 64 };
 
 /* A queue pair, with what was posted to it. */
 struct mock_qp {
@@ -60,24 +52,13 @@ struct mock_channel {
 static struct mock {
 	struct ibv_context context;
 	struct ibv_device device;
-	struct ibv_mr *mrs[MRS];
 	struct mock_qp *qp;		/* the one that was made last */
 	unsigned give;			/* completions that poll_cq may still give */
-	unsigned objects;		/* made and not destroyed */
 	/* What the target does with a capsule, as it is sent. */
 	void (*capsule)(struct mock_qp *qp, const struct nvme_sqe *sqe);
 	/* And with a step of a connection: queues the event of it. */
 	void (*step)(struct rdma_cm_id *id, enum rdma_cm_event_type wanted);
 } mock;
-
-static struct ibv_mr *mock_mr(uint32_t key, uint64_t addr, uint64_t length)
-{
-	struct ibv_mr *mr = key - 1 < MRS ? mock.mrs[key - 1] : NULL;
-
-	REQUIRE(mr && addr >= (uintptr_t)mr->addr && length <= mr->length &&
-		addr - (uintptr_t)mr->addr <= mr->length - length);
-	return mr;
-}
 
 static void mock_wc(struct mock_qp *qp, uint64_t wr_id, enum ibv_wc_status status, uint32_t length)
 {
@@ -177,13 +158,6 @@ static int mock_poll_cq(struct ibv_cq *cq, int num, struct ibv_wc *wc)
 	return n;
 }
 
-static int mock_notify(struct ibv_cq *cq, int solicited)
-{
-	(void)cq;
-	(void)solicited;
-	return 0;
-}
-
 /* ---- events of connections ---- */
 
 static void mock_event(struct rdma_cm_id *id, enum rdma_cm_event_type type, int status,
@@ -202,7 +176,7 @@ static void mock_event(struct rdma_cm_id *id, enum rdma_cm_event_type type, int 
 		e->event.param.conn.private_data = e->data;
 		e->event.param.conn.private_data_len = length;
 	}
-	mock.objects++;
+	mock_objects.count++;
 	channel->events[channel->head++ % EVENTS] = e;
 	eventfd_write(channel->channel.fd, 1);
 }
@@ -227,7 +201,7 @@ static int mock_ack_cm_event(struct rdma_cm_event *event)
 
 	free(e->data);
 	free(e);
-	mock.objects--;
+	mock_objects.count--;
 	return 0;
 }
 

@@ -1,23 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Invariant: whatever capsules a host sends, each of 64 bytes or more has exactly one response while
- * the connection lives, nothing but registered memory is touched, and when it is over every buffer,
- * request, namespace count and byte is back.
+ * the connection lives, and is counted once; of one that was taken back nothing was done; nothing but
+ * registered memory is touched, and when it is over every buffer, request, namespace count and byte is
+ * back.
  *
  * The input is a list of steps over a mock device and mock stores (target_mock.h): capsules, how far
  * completions and stores come, what the control thread answers, the end of the connection.
  */
-#include "target_mock.h"
+#include "target_world.h"
 
 enum { DEPTH = 8, HELD = 64, IN_CAPSULE = 4096 };
-
-static struct world {
-	struct target *target;
-	struct target_nstable *table;
-	struct target_gates *gates;
-	struct store stores[4];
-	struct target_namespace *ns[4];
-} world;
 
 struct run {
 	const uint8_t *p, *end;
@@ -26,6 +19,21 @@ struct run {
 	unsigned held_count, capsules, fences;
 	bool closed, ended;
 };
+
+static struct target_qpair *current;
+static bool changed[65536];		/* by CID: a store was changed for the last command that had it */
+
+/* For a chunk of a request, or a step of it; or for a fused pair, which cannot be taken back. */
+static void note_change(const struct store_io *io)
+{
+	const struct target_request *req = transfer_io_of(io);
+	const uint8_t *at = (const uint8_t *)io, *first = (const uint8_t *)current->requests;
+
+	if (!req && at >= first && at < first + sizeof(*req) * current->request_count)
+		req = container_of(io, struct target_request, io);
+	if (req && io->op != STORE_READ && io->op != STORE_FLUSH)
+		changed[req->cqe.cid] = true;
+}
 
 static uint8_t take8(struct run *r)
 {
@@ -41,38 +49,6 @@ static uint32_t take32(struct run *r)
 	return v | (uint32_t)take8(r) << 24;
 }
 
-static void make_store(unsigned i, enum store_kind kind, bool in_place, uint32_t alignment)
-{
-	struct store *s = &world.stores[i];
-	uint8_t *bytes = aligned_alloc(4096, STORE_BYTES);
-	char err[200];
-
-	memset(bytes, 0, STORE_BYTES);
-	*s = (struct store){ .kind = kind, .size = STORE_BYTES, .block_size = i & 1 ? 4096 : 512,
-			     .alignment = alignment, .deallocate = !(i & 2), .map = in_place ? bytes : NULL,
-			     .map_length = STORE_BYTES, .memory_is_stable = !(i & 2), .fd = -1,
-			     .own = bytes };
-	world.ns[i] = target_namespace_create(world.target, i + 1, s, err, sizeof(err));
-	REQUIRE(world.ns[i] && !target_nstable_set(world.table, i + 1, world.ns[i]));
-}
-
-static void make_world(void)
-{
-	struct target_options options = { .reactors = 1, .buffer_size = 4096, .buffers = 6 };
-	char err[200];
-
-	world.target = target_make(&options, err, sizeof(err));
-	REQUIRE(world.target);
-	world.table = target_nstable_create(world.target, 5);
-	world.gates = target_gates_create(world.target, 5);
-	make_store(0, STORE_RAM, true, 1);
-	make_store(1, STORE_FILE, false, 512);
-	make_store(2, STORE_PMEM, true, 1);
-	make_store(3, STORE_NULL, false, 1);
-	mock.host = malloc(HOST_MEMORY);
-	memset(mock.host, 0x5a, HOST_MEMORY);
-}
-
 static void upcalls(struct run *r)
 {
 	struct target_upcall *up = target_upcalls(world.target), *next;
@@ -84,6 +60,7 @@ static void upcalls(struct run *r)
 			continue;
 		}
 		if (up->type == TARGET_UPCALL_ABORTED) {
+			REQUIRE(!up->aborted || !changed[(uintptr_t)up->cookie]);
 			target_abort_destroy(world.target, up->abort);
 			continue;
 		}
@@ -183,25 +160,22 @@ static void capsule(struct run *r)
 	if (shape & 64 && shape & 1)
 		length = take8(r);
 	memcpy(bytes, &sqe, sizeof(sqe));
+	changed[sqe.cid] = false;
 	/* what lies in the capsule may be ranges, or a list that the input spoils */
-	for (uint32_t i = take8(r) & 15; i; i--)
-		bytes[sizeof(sqe) + take32(r) % IN_CAPSULE] ^= take8(r);
+	for (uint32_t i = take8(r) & 15; i; i--) {
+		uint32_t at = take32(r) % IN_CAPSULE;	/* first, whatever the compiler */
+
+		bytes[sizeof(sqe) + at] ^= take8(r);
+	}
 	if (mock_capsule(bytes, length) && length >= sizeof(sqe))
 		r->capsules++;
-}
-
-static void unlimited(unsigned i)
-{
-	static const struct target_limits none;
-
-	target_namespace_limits(world.ns[i], &none);
 }
 
 /* What the control thread asks of what is under way. */
 static void control(struct run *r, uint8_t how)
 {
 	struct target_gate gate;
-	uint8_t nsid = take8(r) & 7;
+	uint8_t nsid = take8(r) & 7, cid;
 
 	if ((how & 24) == 24) {		/* up to 15 ranges of 3 blocks, 1 or more apart */
 		struct target_range ranges[15];
@@ -220,7 +194,8 @@ static void control(struct run *r, uint8_t how)
 	}
 	switch (how & 3) {
 	case 0:
-		target_abort_create(r->qp, take8(r) & 15, NULL);
+		cid = take8(r) & 15;
+		target_abort_create(r->qp, cid, (void *)(uintptr_t)cid);
 		break;
 	case 1:
 		r->fences++;
@@ -323,6 +298,7 @@ static void settle(struct run *r)
 	REQUIRE(r->closed || all_back(r->qp));
 	if (!mock.error) {
 		REQUIRE(mock.responses + waits(r->qp) == r->capsules);
+		REQUIRE(r->qp->commands == mock.responses);
 		REQUIRE(mock.recv_head - mock.recv_tail == DEPTH - holds(r->qp));
 		REQUIRE(!mock.sq_used && !mock.reads);
 	}
@@ -370,8 +346,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			target_namespace_invalid(world.ns[i], NULL, 0);
 	mock.responses = 0;
 	mock.io_fails = false;
+	mock.done = note_change;
 	r.qp = target_qpair_accept(world.target, &mock_verbs, id, &options, err, sizeof(err));
 	REQUIRE(r.qp);
+	current = r.qp;
 	if (take8(&r) & 3) {	/* mostly begin where commands run */
 		target_qpair_connected(r.qp, DEPTH, world.table);
 		target_qpair_enable(r.qp, true);

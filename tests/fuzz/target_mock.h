@@ -10,25 +10,16 @@
 #ifndef FUZZ_TARGET_MOCK_H
 #define FUZZ_TARGET_MOCK_H
 
-#include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
+#include "mock_objects.h"
 #include "target/calls.h"
 
-#define REQUIRE(cond)            \
-	do {                     \
-		if (!(cond))     \
-			abort(); \
-	} while (0)
-
-enum { HOST_MEMORY = 1 << 18, HOST_KEY = 0x4711, MRS = 64, QUEUE = 8192, STORE_BYTES = 1 << 18 };
+enum { HOST_MEMORY = 1 << 18, HOST_KEY = 0x4711, QUEUE = 8192, STORE_BYTES = 1 << 18 };
 
 static struct mock {
 	struct ibv_context context;
 	struct ibv_device device;
-	struct ibv_mr *mrs[MRS];
 	uint8_t *host;
 	struct ibv_wc wc[QUEUE];
 	unsigned wc_head, wc_tail;
@@ -48,16 +39,8 @@ static struct mock {
 	struct store_io *io_head, *io_tail;
 	unsigned ios;
 	bool io_fails;
+	void (*done)(const struct store_io *io);	/* told of all that is not failed */
 } mock;
-
-static struct ibv_mr *mock_mr(uint32_t lkey, uint64_t addr, uint32_t length)
-{
-	struct ibv_mr *mr = lkey - 1 < MRS ? mock.mrs[lkey - 1] : NULL;
-
-	REQUIRE(mr && addr >= (uintptr_t)mr->addr && length <= mr->length &&
-		addr - (uintptr_t)mr->addr <= mr->length - length);
-	return mr;
-}
 
 static void mock_wc(uint64_t wr_id, enum ibv_wc_status status, uint32_t length)
 {
@@ -166,13 +149,6 @@ static int mock_poll_cq(struct ibv_cq *cq, int num, struct ibv_wc *wc)
 	return n;
 }
 
-static int mock_notify(struct ibv_cq *cq, int solicited)
-{
-	(void)cq;
-	(void)solicited;
-	return 0;
-}
-
 /* A capsule from the host; false where no receive was posted. */
 static bool mock_capsule(const uint8_t *capsule, uint32_t length)
 {
@@ -204,74 +180,15 @@ static int mock_query_device(struct ibv_context *c, struct ibv_device_attr *attr
 	return 0;
 }
 
-static struct ibv_pd *mock_alloc_pd(struct ibv_context *c)
-{
-	struct ibv_pd *pd = calloc(1, sizeof(*pd));
-
-	pd->context = c;
-	return pd;
-}
-
-static int mock_dealloc_pd(struct ibv_pd *pd)
-{
-	free(pd);
-	return 0;
-}
-
-static struct ibv_mr *mock_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access)
-{
-	struct ibv_mr *mr = calloc(1, sizeof(*mr));
-
-	(void)access;
-	*mr = (struct ibv_mr){ .pd = pd, .addr = addr, .length = length };
-	for (uint32_t i = 0; i < MRS; i++) {
-		if (mock.mrs[i])
-			continue;
-		mock.mrs[i] = mr;
-		mr->lkey = i + 1;
-		return mr;
-	}
-	abort();
-}
-
-static int mock_dereg_mr(struct ibv_mr *mr)
-{
-	mock.mrs[mr->lkey - 1] = NULL;
-	free(mr);
-	return 0;
-}
-
-static struct ibv_comp_channel *mock_channel(struct ibv_context *c)
-{
-	struct ibv_comp_channel *channel = calloc(1, sizeof(*channel));
-
-	channel->context = c;
-	channel->fd = eventfd(0, EFD_NONBLOCK);
-	return channel;
-}
-
-static int mock_destroy_channel(struct ibv_comp_channel *channel)
-{
-	close(channel->fd);
-	free(channel);
-	return 0;
-}
-
 static struct ibv_cq *mock_create_cq(struct ibv_context *c, int cqe, void *cq_context,
 				     struct ibv_comp_channel *channel, int vector)
 {
-	struct ibv_cq *cq = calloc(1, sizeof(*cq));
+	struct ibv_cq *cq = mock_new(sizeof(*cq));
 
 	(void)vector;
 	*cq = (struct ibv_cq){ .context = c, .channel = channel, .cq_context = cq_context,
 			       .cqe = cqe };
 	return cq;
-}
-
-static int mock_destroy_cq(struct ibv_cq *cq)
-{
-	free(cq);
-	return 0;
 }
 
 static int mock_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
@@ -303,8 +220,7 @@ static void mock_destroy_qp(struct rdma_cm_id *id)
 static int mock_destroy_id(struct rdma_cm_id *id)
 {
 	REQUIRE(!id->qp);
-	free(id);
-	return 0;
+	return mock_free(id);
 }
 
 static int mock_accept(struct rdma_cm_id *id, struct rdma_conn_param *param)
@@ -328,8 +244,8 @@ static const struct verbs mock_verbs = {
 	.dealloc_pd = mock_dealloc_pd,
 	.reg_mr = mock_reg_mr,
 	.dereg_mr = mock_dereg_mr,
-	.create_comp_channel = mock_channel,
-	.destroy_comp_channel = mock_destroy_channel,
+	.create_comp_channel = mock_comp_channel,
+	.destroy_comp_channel = mock_destroy_comp_channel,
 	.create_cq = mock_create_cq,
 	.destroy_cq = mock_destroy_cq,
 	.modify_qp = mock_modify_qp,
@@ -342,7 +258,7 @@ static const struct verbs mock_verbs = {
 
 static struct rdma_cm_id *mock_id(void)
 {
-	struct rdma_cm_id *id = calloc(1, sizeof(*id));
+	struct rdma_cm_id *id = mock_new(sizeof(*id));
 
 	mock.device.transport_type = IBV_TRANSPORT_IWARP;
 	mock.context.device = &mock.device;

@@ -29,6 +29,8 @@ static uint16_t mock_store_do(struct store_io *io)
 	REQUIRE(io->offset <= store->size && io->length <= store->size - io->offset);
 	if (mock.io_fails && store->kind == STORE_FILE)
 		return NVME_WRITE_FAULT;
+	if (mock.done)
+		mock.done(io);
 	if (io->op == STORE_READ)
 		memcpy(io->buffer, bytes + io->offset, io->length);
 	else if (io->op == STORE_WRITE)

@@ -27,6 +27,51 @@ static bool is_of(const struct store_io *io, const void *arg)
 	return io == &req->io || transfer_io_of(io) == req;
 }
 
+/* The first chunk of it in line for an RDMA READ, and how many there are untouched. */
+static struct chunk *in_line(const struct target_request *req, unsigned *count)
+{
+	struct chunk *first = NULL;
+
+	*count = 0;
+	for (struct fifo_link *link = req->qp->reads.head; link; link = link->next) {
+		struct chunk *chunk = container_of(link, struct chunk, tx.link);
+
+		if (chunk->req != req || chunk->posted)
+			continue;
+		if (!(*count)++)
+			first = chunk;
+	}
+	return first;
+}
+
+/*
+ * End it with its status, if all that is under way of it is in line here: whether it was so.  Its
+ * chunks are dropped as those of a dead connection are, and their data is not looked at.
+ */
+static bool take_transfer(struct target_request *req)
+{
+	struct target_qpair *qp = req->qp;
+	struct chunk *chunk;
+	unsigned count;
+
+	chunk = in_line(req, &count);
+	if (count != req->outstanding)
+		return false;
+	req->pumping = true;	/* until all of it is taken back */
+	if (req->waiting)
+		fifo_remove(&qp->waiting[transfer_fetches(req)], &req->tx.link);
+	req->waiting = false;
+	for (; chunk; chunk = in_line(req, &count)) {
+		fifo_remove(&qp->reads, &chunk->tx.link);
+		qp->fetching--;
+		transfer_chunk_release(chunk);
+	}
+	req->pumping = false;
+	reactor_mark(qp);
+	transfer_check(req);
+	return true;
+}
+
 /* With the store's line: all that is under way of it waits there, or nothing is done. */
 static bool take_from_store(struct target_request *req)
 {
@@ -53,10 +98,10 @@ bool request_cancel(struct target_request *req, uint16_t status)
 		return false;
 	if (req->mode != TRANSFER_NONE && req->moved)
 		return false;
-	if (req->mode == TRANSFER_NONE && req->step > 1)
+	if ((req->mode == TRANSFER_NONE || req->mode == TRANSFER_RANGES) && req->step > 1)
 		return false;	/* a step of it is done */
 	req->status = status;
-	if ((req->mode != TRANSFER_NONE && transfer_take_back(req)) || take_from_store(req))
+	if ((req->mode != TRANSFER_NONE && take_transfer(req)) || take_from_store(req))
 		return true;
 	req->status = 0;
 	return false;

@@ -113,7 +113,7 @@ void steps_end(struct target_request *req);
 void transfer_start(struct target_request *req, enum transfer mode, uint32_t length);
 void transfer_kick(struct target_qpair *qp);
 void transfer_check(struct target_request *req);
-bool transfer_take_back(struct target_request *req);
+bool transfer_fetches(const struct target_request *req);	/* whether its data comes by RDMA READ */
 struct target_request *transfer_io_of(const struct store_io *io);
 void transfer_chunk_read(struct chunk *chunk);
 void transfer_chunk_written(struct chunk *chunk);

@@ -29,18 +29,10 @@ static void wait_begin(struct target_qpair *qp)
 /* The connection ends. */
 void fused_wait_no_more(struct target_qpair *qp)
 {
-	struct fifo rest;
-	struct fifo_link *link;
-
 	if (!qp->fused_listed)
 		return;
 	qp->fused_listed = false;
-	fifo_init(&rest);
-	while ((link = fifo_pop(&qp->reactor->halves)))
-		if (link != &qp->fused_link)
-			fifo_push(&rest, link);
-	while ((link = fifo_pop(&rest)))
-		fifo_push(&qp->reactor->halves, link);
+	fifo_remove(&qp->reactor->halves, &qp->fused_link);
 }
 
 /* Queues whose first has got its second by now leave the list here, too. */
@@ -117,9 +109,9 @@ static uint16_t begin(struct target_request *req, const struct nvme_sqe *sqe, ui
 bool fused_capsule(struct target_request *req, const struct nvme_sqe *sqe, uint16_t *status)
 {
 	struct target_qpair *qp = req->qp;
-	struct target_request *first = qp->fused_first;
+	struct target_request *first;
 	unsigned fuse = sqe->flags & NVME_FUSE_MASK;
-	bool failed = qp->fused_expected && !first;
+	bool failed = qp->fused_expected && !qp->fused_first;
 
 	qp->fused_expected = false;
 	if (fuse != NVME_FUSE_SECOND)
@@ -137,6 +129,7 @@ bool fused_capsule(struct target_request *req, const struct nvme_sqe *sqe, uint1
 	}
 	if (!*status && sqe->opc != NVME_OPC_WRITE)
 		*status = NVME_INVALID_FIELD | NVME_DNR;
+	first = qp->fused_first;
 	qp->fused_first = NULL;
 	if (first && *status) {
 		request_respond(first, NVME_ABORTED_FAILED_FUSED);

@@ -194,6 +194,7 @@ static void dsm_fetch(struct target_request *req, const struct nvme_sqe *sqe, ui
 		req->length = length;
 		io_ranges_arrived(req, req->capsule);
 	} else {
+		req->step = 0;	/* of which none is done while they are fetched */
 		transfer_start(req, TRANSFER_RANGES, length);
 	}
 }

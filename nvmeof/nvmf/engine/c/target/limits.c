@@ -149,6 +149,7 @@ static void run(struct target_request *req)
 		return;
 	}
 	namespace_put(req);
+	req->validates = false;
 	req->admitted = true;
 	io_command(req, &req->sqe);
 	req->admitted = false;	/* it may be another command's already, which has not begun */
@@ -211,20 +212,6 @@ void limits_drop(struct target_qpair *qp)
 	each(qp->reactor, qp, 0, drop);
 }
 
-static void cut(struct fifo *line, const struct fifo_link *link)
-{
-	struct fifo kept;
-
-	fifo_init(&kept);
-	while (line->head) {
-		struct fifo_link *one = fifo_pop(line);
-
-		if (one != link)
-			fifo_push(&kept, one);
-	}
-	move(line, &kept);
-}
-
 void limits_cancel(struct target_request *req, uint16_t status)
 {
 	struct ns_local *local = namespace_local(req);
@@ -237,9 +224,9 @@ void limits_cancel(struct target_request *req, uint16_t status)
 			break;
 	}
 	if (first != req) {
-		cut(&first->behind, &req->tx.link);
+		fifo_remove(&first->behind, &req->tx.link);
 	} else {
-		cut(&local->over, &req->tx.link);
+		fifo_remove(&local->over, &req->tx.link);
 		next = fifo_pop(&req->behind);
 		if (next) {
 			move(&container_of(next, struct target_request, tx.link)->behind,
@@ -248,7 +235,7 @@ void limits_cancel(struct target_request *req, uint16_t status)
 		}
 	}
 	if (!local->over.head)
-		cut(&req->qp->reactor->limited, &local->limited_link);
+		fifo_remove(&req->qp->reactor->limited, &local->limited_link);
 	req->throttled = false;
 	req->qp->throttled--;
 	request_respond(req, status);

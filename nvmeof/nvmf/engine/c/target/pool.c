@@ -143,19 +143,10 @@ void pool_put(struct target_qpair *qp, struct chunk *chunk)
 /* A dead one wants nothing any more. */
 void pool_leave_line(struct target_qpair *qp)
 {
-	struct pool *pool = &qp->reactor->pool;
-	struct fifo rest;
-	struct fifo_link *link;
-
 	if (!qp->in_pool_line)
 		return;
 	qp->in_pool_line = false;
-	fifo_init(&rest);
-	while ((link = fifo_pop(&pool->line)))
-		if (link != &qp->pool_link)
-			fifo_push(&rest, link);
-	while ((link = fifo_pop(&rest)))
-		fifo_push(&pool->line, link);
+	fifo_remove(&qp->reactor->pool.line, &qp->pool_link);
 }
 
 void pool_serve(struct reactor *reactor)

@@ -14,7 +14,7 @@
 
 static void pump(struct target_request *req);
 
-static bool fetches(const struct target_request *req)
+bool transfer_fetches(const struct target_request *req)
 {
 	switch ((enum transfer)req->mode) {
 	case TRANSFER_WRITE:
@@ -129,6 +129,12 @@ static void store_done(struct store_io *io, uint16_t status)
 		chunk_finish(chunk, status);
 		break;
 	}
+}
+
+/* Whose chunk it is for, if it is for one. */
+struct target_request *transfer_io_of(const struct store_io *io)
+{
+	return io->done == store_done ? container_of(io, struct chunk, io)->req : NULL;
 }
 
 static void store_begin(struct chunk *chunk, enum store_op op, uint8_t *buffer)
@@ -258,7 +264,7 @@ static bool start_next(struct target_request *req, struct fifo *line, bool fetch
 static void pump(struct target_request *req)
 {
 	struct target_qpair *qp = req->qp;
-	bool fetch = fetches(req), blocked = false;
+	bool fetch = transfer_fetches(req), blocked = false;
 	struct fifo *line = &qp->waiting[fetch];
 
 	if (req->pumping)
@@ -337,70 +343,4 @@ void transfer_chunk_written(struct chunk *chunk)
 	transfer_chunk_release(chunk);
 	if (more)
 		pump(req);
-}
-
-/* ---- taken back ---- */
-
-/* Whose chunk it is for, if it is for one. */
-struct target_request *transfer_io_of(const struct store_io *io)
-{
-	return io->done == store_done ? container_of(io, struct chunk, io)->req : NULL;
-}
-
-static void fifo_remove(struct fifo *f, const struct fifo_link *link)
-{
-	struct fifo kept;
-	struct fifo_link *one;
-
-	fifo_init(&kept);
-	while ((one = fifo_pop(f)))
-		if (one != link)
-			fifo_push(&kept, one);
-	while ((one = fifo_pop(&kept)))
-		fifo_push(f, one);
-}
-
-/* The first chunk of it in line for an RDMA READ, and how many there are untouched. */
-static struct chunk *in_line(const struct target_request *req, unsigned *count)
-{
-	struct chunk *first = NULL;
-
-	*count = 0;
-	for (struct fifo_link *link = req->qp->reads.head; link; link = link->next) {
-		struct chunk *chunk = container_of(link, struct chunk, tx.link);
-
-		if (chunk->req != req || chunk->posted)
-			continue;
-		if (!(*count)++)
-			first = chunk;
-	}
-	return first;
-}
-
-/*
- * End it with its status, if all that is under way of it is in line here: whether it was so.  Its
- * chunks are dropped as those of a dead connection are, and their data is not looked at.
- */
-bool transfer_take_back(struct target_request *req)
-{
-	struct target_qpair *qp = req->qp;
-	struct chunk *chunk;
-	unsigned count;
-
-	chunk = in_line(req, &count);
-	if (count != req->outstanding)
-		return false;
-	req->pumping = true;	/* until all of it is taken back */
-	if (req->waiting)
-		fifo_remove(&qp->waiting[fetches(req)], &req->tx.link);
-	req->waiting = false;
-	for (; chunk; chunk = in_line(req, &count)) {
-		fifo_remove(&qp->reads, &chunk->tx.link);
-		qp->fetching--;
-		transfer_chunk_release(chunk);
-	}
-	req->pumping = false;
-	reactor_mark(qp);
-	transfer_check(req);
-	return true;
 }

@@ -44,6 +44,20 @@ static inline struct fifo_link *fifo_pop(struct fifo *f)
 	return link;
 }
 
+/* Wherever it stands; nothing where it does not. */
+static inline void fifo_remove(struct fifo *f, const struct fifo_link *link)
+{
+	struct fifo_link **at = &f->head;
+
+	while (*at && *at != link)
+		at = &(*at)->next;
+	if (!*at)
+		return;
+	*at = link->next;
+	if (!*at)
+		f->tail = at;
+}
+
 static inline struct fifo_link *stack_pop(struct fifo_link **stack)
 {
 	struct fifo_link *link = *stack;

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the mock devices of the target's and of the host's fuzzers have in common: objects that are
+ * made, counted and destroyed, and memory that is looked at only where it is registered.
+ */
+#ifndef FUZZ_MOCK_OBJECTS_H
+#define FUZZ_MOCK_OBJECTS_H
+
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <infiniband/verbs.h>
+
+#define REQUIRE(cond)            \
+	do {                     \
+		if (!(cond))     \
+			abort(); \
+	} while (0)
+
+enum { MRS = 64 };
+
+static struct {
+	struct ibv_mr *mrs[MRS];
+	unsigned count;			/* made and not destroyed */
+} mock_objects;
+
+static void *mock_new(size_t size)
+{
+	void *p = calloc(1, size);
+
+	REQUIRE(p);
+	mock_objects.count++;
+	return p;
+}
+
+static int mock_free(void *p)
+{
+	free(p);
+	mock_objects.count--;
+	return 0;
+}
+
+static struct ibv_mr *mock_mr(uint32_t key, uint64_t addr, uint64_t length)
+{
+	struct ibv_mr *mr = key - 1 < MRS ? mock_objects.mrs[key - 1] : NULL;
+
+	REQUIRE(mr && addr >= (uintptr_t)mr->addr && length <= mr->length &&
+		addr - (uintptr_t)mr->addr <= mr->length - length);
+	return mr;
+}
+
+static struct ibv_pd *mock_alloc_pd(struct ibv_context *c)
+{
+	struct ibv_pd *pd = mock_new(sizeof(*pd));
+
+	pd->context = c;
+	return pd;
+}
+
+static int mock_dealloc_pd(struct ibv_pd *pd)
+{
+	return mock_free(pd);
+}
+
+static struct ibv_mr *mock_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access)
+{
+	struct ibv_mr *mr = mock_new(sizeof(*mr));
+
+	(void)access;
+	*mr = (struct ibv_mr){ .pd = pd, .addr = addr, .length = length };
+	for (uint32_t i = 0; i < MRS; i++) {
+		if (mock_objects.mrs[i])
+			continue;
+		mock_objects.mrs[i] = mr;
+		mr->lkey = mr->rkey = i + 1;
+		return mr;
+	}
+	abort();
+}
+
+static int mock_dereg_mr(struct ibv_mr *mr)
+{
+	mock_objects.mrs[mr->lkey - 1] = NULL;
+	return mock_free(mr);
+}
+
+static struct ibv_comp_channel *mock_comp_channel(struct ibv_context *c)
+{
+	struct ibv_comp_channel *channel = mock_new(sizeof(*channel));
+
+	channel->context = c;
+	channel->fd = eventfd(0, EFD_NONBLOCK);
+	return channel;
+}
+
+static int mock_destroy_comp_channel(struct ibv_comp_channel *channel)
+{
+	close(channel->fd);
+	return mock_free(channel);
+}
+
+static int mock_destroy_cq(struct ibv_cq *cq)
+{
+	return mock_free(cq);
+}
+
+static int mock_notify(struct ibv_cq *cq, int solicited)
+{
+	(void)cq;
+	(void)solicited;
+	return 0;
+}
+
+#endif
