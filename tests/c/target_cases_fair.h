@@ -63,7 +63,7 @@ static void test_fair(void)
 	struct queue *greedy, *modest;
 	struct store *stores[2];
 	struct raw_host trickle;
-	unsigned right, before;
+	unsigned right = 0, before = GREEDY_DEPTH;
 
 	lab_start(&options);
 	lab_namespace(1, &ram, &stores[0]);
@@ -73,9 +73,13 @@ static void test_fair(void)
 	CHECK(raw_open(&trickle, 1, TRICKLE_DEPTH + 1) && raw_connect(&trickle),
 	      "a host that will not move its data");
 	trickle_send(&trickle);
-	greedy_send(greedy, sqe);
-	right = modest_run(modest, 1, 1) + modest_run(modest, 2, 1);
-	before = answered(greedy, sqe);
+	/* where this thread stood still in between, all are answered however fair that was: once more */
+	for (unsigned i = 0; i < 20 && before == GREEDY_DEPTH; i++) {
+		statuses(greedy, sqe, i ? GREEDY_DEPTH : 0, 0);
+		greedy_send(greedy, sqe);
+		right = modest_run(modest, 1, 1) + modest_run(modest, 2, 1);
+		before = right == 2 ? answered(greedy, sqe) : 0;
+	}
 	CHECK(right == 2 && before < GREEDY_DEPTH,
 	      "a modest host's first commands end before %u of 1 MiB that were there first: after %u",
 	      (unsigned)GREEDY_DEPTH, before);

@@ -5,6 +5,7 @@
 
 #include <poll.h>
 
+#include "target/calls.h"
 #include "target_cases_io.h"
 
 static bool still_works(struct queue *q)
@@ -60,6 +61,27 @@ static void case_last_words(void)
 	CHECK(queue_wait(q, sqe.cid) == NVME_ACCESS_DENIED && LAB_UNTIL(q->closed),
 	      "a response completed just before the disconnect arrives");
 	queue_close(q);
+}
+
+/* However late the reactor comes to it, what is in line is posted once more before the end. */
+static void case_late_reactor(void)
+{
+	const struct timespec late = { .tv_nsec = 250000000 };	/* a response has 100 ms to leave */
+	struct reactor *r = aligned_alloc(CACHE_LINE, (sizeof(*r) + 63) & ~63ul);
+	struct target_qpair *qp = aligned_alloc(CACHE_LINE, sizeof(*qp));
+
+	memset(r, 0, sizeof(*r));
+	memset(qp, 0, sizeof(*qp));
+	fifo_init(&r->lingering);
+	qp->reactor = r;
+	qp->sq_count = 1;	/* and none of it free */
+	qpair_disconnect_deliver(r, &qp->disconnect_mail);
+	nanosleep(&late, NULL);
+	CHECK(qpair_linger(r) && !qp->dead, "a late look at a queue pair that was to be disconnected");
+	nanosleep(&late, NULL);
+	CHECK(!qpair_linger(r) && qp->dead, "the next one ends it");
+	free(qp);
+	free(r);
 }
 
 /* Hosts that go away with everything under way, several times, while another works. */
@@ -343,6 +365,7 @@ static void test_life(void)
 	q = queue_open(1, 64, 4096);
 	cases_bad_connections(q);
 	case_last_words();
+	case_late_reactor();
 	case_dies_in_transfer(q);
 	case_held_over_close();
 	case_small_pool(q);

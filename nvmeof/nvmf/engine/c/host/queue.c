@@ -176,7 +176,9 @@ int host_queue_build(struct host_queue *queue, bool notify, struct host_error *e
 		ret = build_notify(q, error);
 	if (ret)
 		return ret;
-	q->cq = q->verbs->create_cq(q->device->context, (int)(q->depth + q->nrecv + 1), q, q->comp, 0);
+	/* nudges complete only where they fail, and then with everything else */
+	q->cq = q->verbs->create_cq(q->device->context, (int)(q->depth + q->nrecv + HOST_NUDGES + 1), q,
+				    q->comp, 0);
 	if (!q->cq)
 		return no_memory(q, error, "completion queue");
 	ret = build_qp(q, error);

@@ -209,7 +209,6 @@ void qpair_disconnect_deliver(struct reactor *reactor, struct mail *mail)
 		return;
 	}
 	qp->lingering = qp->linger_listed = true;
-	qp->linger_until = clock_ns() + LINGER_NS;
 	fifo_push(&reactor->lingering, &qp->linger_link);
 }
 
@@ -227,6 +226,8 @@ bool qpair_linger(struct reactor *reactor)
 		struct target_qpair *qp = container_of(link, struct target_qpair, linger_link);
 
 		now = now ? now : clock_ns();
+		if (!qp->linger_until)	/* what is in line is posted before the next look, however late */
+			qp->linger_until = now + LINGER_NS;
 		if (!qp->dead && responses_under_way(qp) && now < qp->linger_until) {
 			fifo_push(&still, link);
 			continue;

@@ -239,6 +239,10 @@ struct target_nstable *target_nstable_create(struct target *target, uint32_t max
 {
 	struct target_nstable *table;
 
+	if (!max_nsid) {
+		errno = EINVAL;
+		return NULL;
+	}
 	table = calloc(1, sizeof(*table) + ((size_t)max_nsid + 1) * sizeof(table->ns[0]));
 	if (!table)
 		return NULL;

@@ -165,6 +165,7 @@ static void sleep_now(struct reactor *r)
 	int timeout = wait_ms(r);
 	int n = epoll_wait(r->epoll_fd, events, EVENTS, timeout);
 
+	r->now = 0;	/* it may have slept for long */
 	for (int i = 0; i < n; i++) {
 		if (events[i].data.ptr == r)
 			(void)!read(r->event_fd, &count, sizeof(count));

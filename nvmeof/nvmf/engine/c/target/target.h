@@ -250,7 +250,8 @@ void target_namespace_rearm(struct target_namespace *ns);
 
 /*
  * What some hosts of a subsystem see: NSID to namespace, for 1..max_nsid.  A namespace may be in
- * several tables, as those have that differ by what is masked.
+ * several tables, as those have that differ by what is masked.  NULL with errno: EINVAL where
+ * max_nsid is 0.
  */
 struct target_nstable *target_nstable_create(struct target *target, uint32_t max_nsid);
 void target_nstable_destroy(struct target_nstable *table);	/* when no queue pair uses it */
