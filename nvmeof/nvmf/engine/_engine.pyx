@@ -26,6 +26,8 @@ from cpython.mem cimport PyMem_Free, PyMem_Malloc
 from cpython.ref cimport PyObject
 
 include "capi.pxi"
+include "capi_target.pxi"
+include "capi_host.pxi"
 
 cdef enum:
     ERR = 400  # bytes for a sentence of C
@@ -36,5 +38,6 @@ include "target.pxi"
 include "qpair.pxi"
 include "gate.pxi"
 include "cm.pxi"
+include "cm_event.pxi"
 include "host.pxi"
 include "bench.pxi"

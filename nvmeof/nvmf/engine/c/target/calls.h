@@ -6,7 +6,7 @@
 #ifndef NVMF_TARGET_CALLS_H
 #define NVMF_TARGET_CALLS_H
 
-#include "target/internal.h"
+#include "target/namespace.h"
 
 /* ---- target.c (control) ---- */
 void target_post_upcall(struct target *target, struct target_upcall *upcall);	/* any thread */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the files of the target share: its structures, by owner.
+ * What the files of the target share: its structures, by owner.  Those of namespaces are in
+ * namespace.h.
  *
  * "control" fields belong to the control thread, "reactor" fields to the thread of the reactor that
  * the thing belongs to.  Nothing has two writers but the atomics and the two queues between threads
@@ -344,114 +345,6 @@ struct target_qpair {
 	uint8_t *region;
 	size_t region_bytes;
 	struct ibv_mr *mr, *own_mr;
-};
-
-/* ---- namespaces ---- */
-
-struct ns_local {			/* one per reactor */
-	uint64_t inflight;		/* until their requests are free again */
-	uint64_t serving;		/* those of them without a response */
-	uint64_t reads, writes, read_bytes, write_bytes, errors, media_errors;
-	bool retiring;
-	uint64_t busy_since, busy_ns;	/* ns: some were being served; 0: none are now */
-	uint64_t flushes, compares, verifies, zeroes, deallocates, checked_bytes;
-	struct target_latency latency;
-	/* limits */
-	_Alignas(CACHE_LINE) struct target_namespace *ns;
-	struct fifo over;		/* requests: the first of each queue pair that waits */
-	struct fifo_link limited_link;	/* in reactor->limited, while any do */
-	uint64_t throttled;
-	/* fused pairs: store writes under way, of which those of the other phase are waited for */
-	uint32_t writing[2];
-	uint8_t phase;
-	struct fused *draining;		/* that waits for them */
-	struct store_io *parked, **parked_tail;
-} __attribute__((aligned(CACHE_LINE)));
-
-struct invalid_mail {
-	struct mail mail;
-	struct ns_invalid *invalid;
-};
-
-struct invalid_range {
-	uint64_t start, end;		/* bytes */
-};
-
-struct ns_invalid {			/* never changes while reactors see it */
-	uint32_t count;
-	struct invalid_range *range;	/* sorted, and apart */
-	struct ns_invalid *next;	/* control: in target->old_invalid */
-	_Atomic unsigned left;		/* reactors that may still look at it, once it is old */
-	struct invalid_mail mail[];	/* per reactor */
-};
-
-struct ns_barrier {
-	struct mail mail;
-	struct target_namespace *ns;
-};
-
-struct target_namespace {
-	struct store *store;
-	uint32_t nsid;
-	uint8_t block_shift;
-	bool memory;			/* used in place */
-	_Atomic bool limited;		/* see limits.c */
-	_Atomic uint64_t blocks;
-	_Atomic uint64_t gate;		/* see gate_pack() */
-	_Atomic(struct fused *) fused;	/* whose turn it is: see fused.c */
-	_Atomic(struct ns_invalid *) invalid;	/* NULL: every block can be read */
-	_Atomic(struct ns_window *) window[TARGET_MAX_DEVICES];
-	/* control */
-	struct target *target;
-	struct target_namespace *next;
-	unsigned tables;		/* that it is in */
-	unsigned reactors;
-	struct ns_barrier *barrier;	/* per reactor */
-	struct ns_limits *limits;	/* once it had any, for good */
-	bool retiring;
-	struct target_upcall upcall;
-	/* the reactor's whose command failed first, until the control thread arms it again */
-	_Atomic bool faulted;
-	struct target_fault fault;
-	struct fifo fused_line;		/* home reactor, as fused_turn */
-	bool fused_turn;
-	struct target_upcall fault_upcall;
-	_Alignas(CACHE_LINE) _Atomic unsigned barriers_left;
-	struct ns_local local[];
-};
-
-struct target_nstable {
-	struct target_nstable *next;	/* control, as what follows */
-	struct target *target;
-	uint32_t max_nsid;
-	_Atomic(struct target_namespace *) ns[];	/* by NSID; 0 stays NULL */
-};
-
-/* ---- gates and fences ---- */
-
-struct target_gates {
-	struct target_gates *next;	/* control */
-	struct target *target;
-	uint32_t max_nsid;
-	_Atomic uint64_t gate[];	/* by NSID; see gate_pack() */
-};
-
-struct fence_entry {			/* one per queue pair */
-	struct mail mail;
-	struct fifo_link link;		/* in qp->fences */
-	struct target_fence *fence;
-	struct target_qpair *qp;
-	uint32_t left;			/* requests */
-};
-
-struct target_fence {
-	struct target_fence *next;	/* control */
-	struct target *target;
-	uint32_t nsid;
-	uint16_t abort;			/* status for what can be taken back, or 0 */
-	_Atomic unsigned left;		/* entries */
-	struct target_upcall upcall;
-	struct fence_entry entry[];
 };
 
 #endif

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# The host side, as declared in c/host/host.h.
+
+cdef extern from "host/host.h" nogil:
+    struct host_device:
+        pass
+    struct host_queue:
+        pass
+    host_device *host_device_get(const verbs *v, char *err, size_t len)
+    void host_device_put(host_device *device)
+    struct host_memory:
+        void *addr
+        size_t length
+        uint32_t rkey
+        uint32_t lkey
+    host_memory *host_memory_alloc(host_device *device, size_t length, char *err, size_t len)
+    host_memory *host_memory_register(host_device *device, void *addr, size_t length, char *err,
+                                      size_t len)
+    void host_memory_free(host_memory *memory)
+    struct host_queue_options:
+        const char *traddr
+        const char *trsvcid
+        const char *host_traddr
+        uint16_t qid
+        uint16_t size
+        uint16_t cntlid
+        uint32_t in_capsule
+        uint32_t timeout_ms
+        bint notify
+    struct host_error:
+        int cm_event
+        int cm_status
+        int reject_sts
+        int nvme_status
+        char text[400]
+    host_queue *host_queue_connect(host_device *device, const host_queue_options *options,
+                                   host_error *error)
+    void host_queue_destroy(host_queue *queue)
+    struct host_data:
+        void *addr
+        uint32_t length
+        uint32_t rkey
+        uint32_t lkey
+        bint to_device
+        bint in_capsule
+    int host_queue_submit(host_queue *queue, const nvme_sqe *sqe, const host_data *data,
+                          void *user, bint more)
+    struct host_completion:
+        void *user
+        nvme_cqe cqe
+    int host_queue_poll(host_queue *queue, host_completion *completions, int max)
+    int host_queue_abandon(host_queue *queue, void **users, int max)
+    const char *host_queue_reason(const host_queue *queue)
+    unsigned host_queue_outstanding(const host_queue *queue)
+    unsigned host_queue_size(const host_queue *queue)
+    int host_queue_fd(const host_queue *queue)
+    int host_queue_arm(host_queue *queue)
+    void host_queue_drain(host_queue *queue)
+    unsigned host_queue_nudge(host_queue *queue)
+    struct host_bench_options:
+        const char *traddr
+        const char *trsvcid
+        const char *subnqn
+        const char *hostnqn
+        uint32_t nsid
+        bint random
+        int read_percent
+        uint32_t block_size
+        uint16_t queue_depth
+        uint16_t queues
+        double seconds
+        int cpu
+        const verbs *table "verbs"
+    struct host_bench_result:
+        uint64_t ios
+        uint64_t bytes
+        double seconds
+        double cpu_seconds
+        double mean_us
+        double p50_us
+        double p99_us
+        double p999_us
+    void host_bench_cancel()
+    int host_bench(const host_bench_options *options, host_bench_result *result,
+                   host_error *error)
