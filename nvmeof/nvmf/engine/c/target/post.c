@@ -226,7 +226,8 @@ static bool post_chain(struct target_qpair *qp, unsigned n)
 /* Whether it stands still until sends complete: else nobody need be woken for them. */
 static void note_blocked(struct target_qpair *qp)
 {
-	bool blocked = !qp->dead && (qp->tx.head || qp->reads.head || qp->pending.head);
+	bool blocked = !qp->dead && (qp->tx.head || qp->reads.head || qp->pending.head ||
+				     qp->waiting[0].head || qp->waiting[1].head);
 
 	if (blocked == qp->blocked)
 		return;
