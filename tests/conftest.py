@@ -14,6 +14,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 
+import again
 import features
 import outcomes
 import sharing
@@ -31,6 +32,7 @@ hypothesis.settings.load_profile("steady")
 def pytest_configure(config: pytest.Config) -> None:
     """Let tests say which features they show, and keep what they come to."""
     config.pluginmanager.register(sharing, "sharing")
+    config.pluginmanager.register(again, "again")
     config.pluginmanager.register(outcomes.Recorder(features.registry().names), "features")
 
 

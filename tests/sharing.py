@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""How processes share the tests of a run (pytest-xdist), and what is told of them at its end.
+"""How processes share the tests of a run (pytest-xdist).
 
 The tests of a guest's kernel go to one process, in their order: it boots that guest once.  Those
 that take their time, on one kernel, go together too: whoever has done with the other's takes them.
@@ -12,8 +12,6 @@ import re
 import pytest
 from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
-FIRST_ATTEMPT = "what the first attempt came to"
-"""A property of the report of a test that was run once more (lab/conftest.py)."""
 _KERNEL = re.compile(r"tests/lab/(test_over_time)?.*[\[-](\d+\.\d+)[\]-]")
 
 
@@ -32,13 +30,3 @@ class _Scheduling(LoadScopeScheduling):  # type: ignore[misc]
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> _Scheduling:
     """Ours, whatever --dist says."""
     return _Scheduling(config, log)
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Tell of tests that passed at the second attempt only."""
-    reports = [one for group in terminalreporter.stats.values() for one in group]
-    for report in reports:
-        first = dict(getattr(report, "user_properties", ())).get(FIRST_ATTEMPT)
-        if first and not report.failed:
-            terminalreporter.section(f"{report.nodeid} at its first attempt", sep="-")
-            terminalreporter.write_line(first)

@@ -24,8 +24,8 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
-from _pytest.runner import runtestprotocol
 
+import again
 from lab import results
 from lab.cells import Cell
 from lab.guest import Guest
@@ -34,7 +34,6 @@ from lab.prepare import ROOT, SERIES, prepared
 from lab.results import Outcome
 from lab.running import GuestError
 from outcomes import Collected, whole_files
-from sharing import FIRST_ATTEMPT
 
 LOGS = ROOT / "build" / "lab"
 CELL_SECONDS = 900
@@ -228,19 +227,19 @@ def pytest_runtest_makereport(
 
 # ---- a second attempt ---------------------------------------------------------------------------
 
-_spare = 3
-"""Second attempts of tests whose guest was well: of more than a few, something is broken."""
 
-
-def _may_try_again(reports: list[pytest.TestReport], vm: Guest | None) -> bool:
-    global _spare
+def _may_try_again(item: pytest.Item, reports: list[pytest.TestReport]) -> bool:
     failed = [report for report in reports if report.failed]
-    if not failed or not os.environ.get("NVMF_LAB") or CANNOT in failed[0].longreprtext:
+    if not os.environ.get("NVMF_LAB") or CANNOT in failed[0].longreprtext:
         return False
-    if vm and not vm.healthy():
-        return True
-    _spare -= 1
-    return _spare >= 0
+    vm = item.stash.get(_GUEST, None)
+    well = vm is None or vm.healthy()
+    if well and not again.spare():
+        return False
+    why = (vm.dead or "" if well else "has a broken kernel") if vm else ""
+    _voice.shout(f"the {f'guest {why}' if why else 'test failed'}: once more, {item.nodeid}")
+    _voice.say(again.words(reports))
+    return True
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -249,24 +248,9 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
     if Path(__file__).parent not in item.path.parents:
         return None
     _voice.chapter(item)
-    item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
-    reports = runtestprotocol(item, nextitem=nextitem, log=False)
-    vm = item.stash.get(_GUEST, None)
-    if _may_try_again(reports, vm):
-        why = (vm.dead or ("" if vm.healthy() else "has a broken kernel")) if vm else ""
-        _voice.shout(f"the {f'guest {why}' if why else 'test failed'}: once more, {item.nodeid}")
-        first = "\n".join(report.longreprtext for report in reports if report.failed)
-        _voice.say(first)
-        item.session._setupstate.teardown_exact(None)  # with the guest, as after the last test
-        item.stash = pytest.Stash()
-        item._initrequest()  # type: ignore[attr-defined]
-        reports = runtestprotocol(item, nextitem=nextitem, log=False)
-        reports[-1].user_properties.append((FIRST_ATTEMPT, first))
-    for report in reports:
-        item.ihook.pytest_runtest_logreport(report=report)
+    for report in again.run(item, nextitem, lambda reports: _may_try_again(item, reports)):
         if report.failed:  # the whole report is half an hour away
             _voice.say(f"{item.nodeid} failed ({report.when}): {_crash(report)}")
-    item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
     return True
 
 
