@@ -277,7 +277,10 @@ class Guest:
     def _last_words(self) -> str:
         qemu = self._folder / "qemu"
         said = qemu.read_text(errors="replace").strip() if qemu.exists() else ""
-        end = "\n".join(f"  | {line}" for line in self.kernel_log().splitlines()[-40:])
+        log = self.kernel_log().splitlines()
+        panics = [at for at, line in enumerate(log) if "Kernel panic" in line]
+        last = log[min([len(log) - 40, *panics[-1:]]) :] if len(log) > 40 else log
+        end = "\n".join(f"  | {line}" for line in last)
         return f"QEMU said {said!r}, and the end of its kernel's log is\n{end}"
 
     # ---- accidents --------------------------------------------------------------------------
