@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import json
 import os
 import stat
@@ -354,6 +355,28 @@ async def test_what_is_asked_without_a_change(client: Client) -> None:
     config = await client.result("target_get_config")
     assert config["config"]["subsystem"][0]["nqn"] == NQN
     assert "no configuration file" in (await client.refused("target_reload"))[1]
+
+
+async def test_an_answer_that_cannot_be_written(
+    client: Client, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A fault of ours: it is said, and the connection goes on."""
+    odd = dataclasses.replace(METHODS["spdk_get_version"], function=lambda *_: {(1, 2): 3})
+    monkeypatch.setitem(METHODS, "spdk_get_version", odd)
+    code, said = await client.refused("spdk_get_version")
+    assert (code, said) == (-32603, "its answer cannot be written")
+    assert "an answer cannot be written" in caplog.text
+    assert await client.result("rpc_get_methods")
+
+
+async def test_counters_after_refusals(client: Client, lab: Lab) -> None:
+    events = lab.server.core.tally.events
+    events.refused["No more queue pairs"] += 2
+    events.connects_refused["Connect Invalid Host"] += 1
+    found = (await client.result("target_get_counters"))["events"]
+    assert found["refused"] == {"No more queue pairs": 2}
+    assert found["connects_refused"] == {"Connect Invalid Host": 1}
+    assert found["accepted"] == 0
 
 
 async def test_who_changed_what_is_logged(client: Client, caplog: pytest.LogCaptureFixture) -> None:

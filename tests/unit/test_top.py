@@ -193,8 +193,9 @@ def test_called_wrongly(words: list[str], capsys: pytest.CaptureFixture[str]) ->
     assert "is at least" in capsys.readouterr().err
 
 
-def test_on_a_terminal(served: Served) -> None:
-    """It draws, sorts by another column with s, and ends with q."""
+@pytest.mark.parametrize("end", ["q", "SIGTERM"])
+def test_on_a_terminal(served: Served, end: str) -> None:
+    """It draws, sorts by another column with s, and ends with q; the terminal is as it was."""
     ours, theirs = pty.openpty()
     words = ("-m", "nvmf.cli.main", "top", "-d", "0.1")
     try:
@@ -209,7 +210,10 @@ def test_on_a_terminal(served: Served) -> None:
                 read_until(ours, "by iops")
                 os.write(ours, b"xs")
                 read_until(ours, "by bytes")
-                os.write(ours, b"q")
+                if end == "q":
+                    os.write(ours, b"q")
+                else:
+                    watching.terminate()
                 read_until(ours, "\x1b[?1049l")
                 assert watching.wait(HANG) == 0
             finally:

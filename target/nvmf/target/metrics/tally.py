@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter, OrderedDict
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING
 
 from nvmf.spec.cm import CmRejectError
@@ -108,6 +108,11 @@ class Events:
     authenticated: int = 0
     """Queues, each time that they have."""
     authentication_failures: int = 0
+
+    def record(self) -> dict[str, int | dict[str, int]]:
+        """By name, as JSON has it; dataclasses.asdict() counts the items of a Counter."""
+        found = {one.name: getattr(self, one.name) for one in fields(self)}
+        return {name: dict(v) if isinstance(v, Counter) else v for name, v in found.items()}
 
     def copy(self) -> Events:
         """What another thread may look at."""

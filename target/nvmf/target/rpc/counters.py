@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import TYPE_CHECKING, Any
 
 from nvmf.target.metrics.sample import QueueSample, take
@@ -41,7 +40,7 @@ def get_counters(administration: Administration, params: Params) -> dict[str, An
             for one in sample.namespaces
         ],
         "queues": [_queue(one) for one in sample.queues],
-        "events": dataclasses.asdict(sample.events),
+        "events": sample.events.record(),
     }
 
 

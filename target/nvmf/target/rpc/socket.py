@@ -153,7 +153,12 @@ async def _send(writer: asyncio.StreamWriter, response: object) -> None:
     """A response in one line, taken before the next request is looked at."""
     if response is None:
         return
-    writer.write(json.dumps(response).encode() + b"\n")
+    try:
+        line = json.dumps(response)
+    except (TypeError, ValueError):
+        log.exception("an answer cannot be written")
+        line = json.dumps(dispatch.error(Code.INTERNAL_ERROR, "its answer cannot be written"))
+    writer.write(line.encode() + b"\n")
     async with asyncio.timeout(MESSAGE_TIMEOUT):
         await writer.drain()
 
