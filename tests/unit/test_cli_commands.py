@@ -330,11 +330,13 @@ def test_serve_ends(tmp_path: Path, number: signal.Signals) -> None:
 
 def test_serve_errors(tmp_path: Path, target: Served) -> None:
     path = tmp_path / "a.toml"
-    path.write_text(config(RAM, port=target.port))
+    # The socket is opened first, and would be that of the machine's own target.
+    alone = "[rpc]\nenabled = false\n"
+    path.write_text(config(RAM, port=target.port) + alone)
     done = program("target", "serve", path)
     assert done.returncode == 1
     assert b"Address already in use" in done.stderr
-    path.write_text(config(f'store = "file"\npath = "{tmp_path}/none"'))
+    path.write_text(config(f'store = "file"\npath = "{tmp_path}/none"') + alone)
     done = program("target", "serve", path)
     assert done.returncode == 1
     assert b"does not exist" in done.stderr
