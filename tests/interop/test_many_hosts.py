@@ -114,7 +114,9 @@ async def test_64_clients_of_4_queues(serve: Serve) -> None:
     url = f"nvme+rdma://127.0.0.1:{target.port}/{SUBNQN}"
 
     async def one(number: int) -> None:
-        async with connect(url, device="iwarp", queues=QUEUES, queue_depth=16) as controller:
+        async with connect(
+            url, device="iwarp", queues=QUEUES, queue_depth=16, connect_timeout=TIMEOUT, kato=0
+        ) as controller:  # its process is so busy that a Keep Alive may have to wait
             disk = controller.namespace(1)
 
             async def part(index: int) -> None:

@@ -113,8 +113,9 @@ async def controller(nvmet: Nvmet) -> AsyncIterator[Controller]:
 
     url = f"nvme+rdma://127.0.0.1:{nvmet.responder.port}/{SUBNQN}"
     async with connect(
-        url, device="iwarp", queues=1, hostnqn=FRIEND_NQN, ctrl_loss_tmo=0.0, io_timeout=60.0
-    ) as one:
+        url, device="iwarp", queues=1, hostnqn=FRIEND_NQN, ctrl_loss_tmo=0.0, io_timeout=60.0,
+        connect_timeout=60.0,
+    ) as one:  # fmt: skip
         yield one
 
 
@@ -218,7 +219,7 @@ async def test_shutdown(recorded: list[Dialogue]) -> None:
     one = Nvmet(recorded[1], recorded[2], SUBNQN)
     with one.responder:
         url = f"nvme+rdma://127.0.0.1:{one.responder.port}/{SUBNQN}"
-        async with connect(url, device="iwarp", queues=1):
+        async with connect(url, device="iwarp", queues=1, connect_timeout=60.0):
             pass
         assert one.responder.properties[0x14] == 0x464061
         assert one.responder.properties[0x1C] & 0xC == 8

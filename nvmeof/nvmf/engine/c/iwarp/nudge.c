@@ -17,17 +17,17 @@
 
 enum { FIRST_MS = 25, TRIES = 6 };
 
-/* Who has not spoken after FIRST_MS speaks to a responder that is long there. */
-static bool silent(const struct iw_qp *qp, bool first)
+/* Who has not spoken when the last of TRIES is over speaks to a responder that is long there. */
+static bool silent(const struct iw_qp *qp)
 {
 	return qp->initiator && !atomic_load(&qp->rx_count) &&
-	       atomic_load(&qp->state) == IBV_QPS_RTS && (first || qp->tx.send_msn);
+	       atomic_load(&qp->state) == IBV_QPS_RTS;
 }
 
-/* Whether the sending side is between two FPDUs, with nothing waiting. */
-static bool between(const struct iw_qp *qp)
+/* Whether we have spoken, and the sending side is between two FPDUs, with nothing waiting. */
+static bool spoken(const struct iw_qp *qp)
 {
-	return !qp->tx.blocked && !qp->tx.part && !iw_tx_pending(qp);
+	return qp->tx.send_msn && !qp->tx.blocked && !qp->tx.part && !iw_tx_pending(qp);
 }
 
 static void send_nothing(struct iw_qp *qp)
@@ -56,8 +56,8 @@ void iw_nudge(struct iw_id *id, bool first)
 	id->nudges = first ? 0 : id->nudges + 1;
 	if (qp && id->nudges <= TRIES) {
 		iw_lock(&qp->lock);
-		more = qp->fd >= 0 && silent(qp, first);
-		if (more && !first && between(qp))
+		more = qp->fd >= 0 && silent(qp);
+		if (more && !first && spoken(qp))
 			send_nothing(qp);
 		iw_unlock(&qp->lock);
 	}
