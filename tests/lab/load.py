@@ -34,6 +34,7 @@ verify=crc32c
 verify_backlog=32
 verify_fatal=1
 verify_dump=0
+verify_state_save=0
 randrepeat=0
 group_reporting
 """

@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Self
 
@@ -60,6 +61,10 @@ for disk in {CONFIGFS}/nullb/nullb*; do [ ! -d $disk ] || rmdir $disk; done
 """
 
 
+# Queue pairs of the kernel's, whose maker is rdma_cm; those of processes have the process's name.
+_QUEUE_PAIRS = r"rdma resource show qp | grep -c '\[rdma_cm\]' || true"
+
+
 class KernelTarget:
     """One subsystem of nvmet, with a namespace for each block size."""
 
@@ -85,6 +90,23 @@ class KernelTarget:
     def _script(self, text: str, *arguments: object) -> None:
         words = [str(argument) for argument in arguments]
         self.guest.run(["bash", "-s", "-", *words], stdin=text, quiet=True)
+
+    @property
+    def queue_pairs(self) -> int:
+        """How many connections there are."""
+        return int(self.guest.run(_QUEUE_PAIRS, quiet=True).stdout)
+
+    @contextmanager
+    def counting(self) -> Iterator[list[int]]:
+        """How many connections there were every now and then: a list, complete in the end."""
+        counts: list[int] = []
+        running = self.guest.start(f"while {_QUEUE_PAIRS}; do sleep 0.2; done", quiet=True)
+        try:
+            yield counts
+        finally:
+            running.signal()
+            running.wait()
+            counts += map(int, running.output.split())
 
     def close(self) -> None:
         """Take away every target of the kernel."""

@@ -26,6 +26,7 @@ rw=randwrite
 verify=crc32c
 verify_fatal=1
 verify_dump=0
+verify_state_save=0
 randrepeat=0
 group_reporting
 {options}
