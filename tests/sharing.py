@@ -3,6 +3,7 @@
 
 The tests of a guest's kernel go to one process, in their order: it boots that guest once.  Those
 that take their time, on one kernel, go together too: whoever has done with the other's takes them.
+So do those of a file of tests/interop, most of which have a served target in common.
 """
 
 from __future__ import annotations
@@ -13,12 +14,15 @@ import pytest
 from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
 _KERNEL = re.compile(r"tests/lab/(test_over_time)?.*[\[-](\d+\.\d+)[\]-]")
+_SERVED = re.compile(r"tests/interop/\w+\.py")
 
 
 def group(test: str) -> str:
     """What goes to one process as a whole: tests of a kernel, or one of another kind."""
-    found = _KERNEL.match(test)
-    return f"kernel {found[2]} {found[1] or ''}" if found else test
+    if found := _KERNEL.match(test):
+        return f"kernel {found[2]} {found[1] or ''}"
+    served = _SERVED.match(test)
+    return served[0] if served else test
 
 
 class _Scheduling(LoadScopeScheduling):  # type: ignore[misc]

@@ -18,6 +18,12 @@ def test_what_takes_its_time_goes_together() -> None:
     assert killed != group("tests/lab/test_admin.py::test_follow[6.12]")
 
 
+def test_a_served_target_is_one_process_s() -> None:
+    one = "tests/interop/test_bad_mpa.py::test_refused[an HTTP request]"
+    assert group(one) == group("tests/interop/test_bad_mpa.py::test_silent")
+    assert group(one) != group("tests/interop/test_random.py::test_commands[io-0]")
+
+
 def test_others_go_where_there_is_room() -> None:
     one = "tests/unit/test_key.py::test_size[6.12]"
     assert group(one) == one
