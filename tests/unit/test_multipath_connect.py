@@ -112,6 +112,41 @@ async def test_found_by_discovery() -> None:
             await find_paths(lab.urls[0] + "-absent", device="iwarp")
 
 
+async def test_paths_are_added_at_once() -> None:
+    """Each call has the path that it asked for, however long the others take."""
+    async with (
+        serving(RAM_4K) as (server, where),
+        relayed(server.ports[0].address[1]) as relays,
+        connect_multipath([where], **STEADY) as subsystem,
+    ):
+        relays[0].stall()
+        first = asyncio.create_task(subsystem.add_path(url(relays[0].port)))
+        await until(lambda: len(subsystem.paths) == 2)
+        second = await subsystem.add_path(url(relays[1].port))
+        relays[0].go_on()
+        assert (await first).where.trsvcid == str(relays[0].port)
+        assert second.where.trsvcid == str(relays[1].port)
+
+
+async def test_closed_while_a_path_is_added() -> None:
+    """Nothing of it stays connected."""
+    async with (
+        serving(RAM_4K) as (server, where),
+        relayed(server.ports[0].address[1]) as (relay, _),
+    ):
+        subsystem = await connect_multipath([where], **STEADY)
+        relay.stall()
+        adding = asyncio.create_task(subsystem.add_path(url(relay.port)))
+        await until(lambda: len(subsystem.paths) == 2)
+        await subsystem.close()
+        relay.go_on()
+        with pytest.raises(ConnectionLost, match="closed"):
+            await adding
+        with pytest.raises(ConnectionLost, match="closed"):
+            await subsystem.add_path(url(relay.port))
+        await until(lambda: server.connections == 0)
+
+
 async def test_without_asyncio() -> None:
     """The synchronous face."""
 

@@ -3,46 +3,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from nvmf.initiator.backends import open_controller
 from nvmf.initiator.controller import Controller
 from nvmf.initiator.interface import AnyController
+from nvmf.initiator.opening import Opening
 from nvmf.initiator.options import Backend, ConnectOptions
 from nvmf.initiator.transport_id import TransportId
 
 if TYPE_CHECKING:
     from nvmf.initiator.kernel.controller import KernelController
-
-Opened = TypeVar("Opened", bound=AnyController)
-
-
-class _Connecting(Generic[Opened]):
-    """What connect() gives: await it, or enter it."""
-
-    def __init__(self, where: TransportId, options: ConnectOptions) -> None:
-        self._where = where
-        self._options = options
-        self._controller: Opened | None = None
-
-    def __await__(self) -> Generator[Any, None, Opened]:
-        opening: Any = open_controller(self._where, self._options)
-        return opening.__await__()  # type: ignore[no-any-return]
-
-    async def __aenter__(self) -> Opened:
-        self._controller = await self
-        return self._controller
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        where: TracebackType | None,
-    ) -> None:
-        if self._controller is not None:
-            await self._controller.close()
 
 
 @overload
@@ -53,7 +24,7 @@ def connect(
     *,
     backend: Literal["kernel"],
     **changes: Any,
-) -> _Connecting[KernelController]: ...
+) -> Opening[KernelController]: ...
 @overload
 def connect(
     where: str | TransportId,
@@ -62,11 +33,11 @@ def connect(
     *,
     backend: Backend,
     **changes: Any,
-) -> _Connecting[AnyController]: ...
+) -> Opening[AnyController]: ...
 @overload
 def connect(
     where: str | TransportId, options: ConnectOptions | None = None, /, **changes: Any
-) -> _Connecting[Controller]: ...
+) -> Opening[Controller]: ...
 def connect(
     where: str | TransportId, options: ConnectOptions | None = None, /, **changes: Any
 ) -> Any:
@@ -80,6 +51,5 @@ def connect(
     for all of these where the kernel connects.
     """
     place = TransportId.of(where)
-    return _Connecting(
-        place, (options or ConnectOptions()).with_options({**place.options, **changes})
-    )
+    wanted = (options or ConnectOptions()).with_options({**place.options, **changes})
+    return Opening(lambda: open_controller(place, wanted))

@@ -10,15 +10,15 @@ What waits, what fails, and what a command that is sent again may mean: see path
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable
-from types import TracebackType
+from collections.abc import Iterable
 from typing import Any
 
 from nvmf.initiator.multipath.discovery import find_paths
 from nvmf.initiator.multipath.namespace import MultipathNamespace
 from nvmf.initiator.multipath.path import Path
 from nvmf.initiator.multipath.policy import Policy, chooser
-from nvmf.initiator.multipath.subsystem import Place, Subsystem, places_of
+from nvmf.initiator.multipath.subsystem import Subsystem, places_of
+from nvmf.initiator.opening import Opening
 from nvmf.initiator.options import ConnectOptions
 from nvmf.initiator.transport_id import TransportId
 
@@ -32,32 +32,6 @@ __all__ = [
 ]
 
 
-class _Connecting:
-    """What connect_multipath() gives: await it, or enter it."""
-
-    def __init__(self, places: list[Place], options: ConnectOptions, policy: str) -> None:
-        self._places = places
-        self._options = options
-        self._policy = policy
-        self._subsystem: Subsystem | None = None
-
-    def __await__(self) -> Generator[Any, None, Subsystem]:
-        return Subsystem.open(self._places, self._options, self._policy).__await__()
-
-    async def __aenter__(self) -> Subsystem:
-        self._subsystem = await self
-        return self._subsystem
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        where: TracebackType | None,
-    ) -> None:
-        if self._subsystem is not None:
-            await self._subsystem.close()
-
-
 def connect_multipath(
     paths: Iterable[str | TransportId],
     options: ConnectOptions | None = None,
@@ -65,7 +39,7 @@ def connect_multipath(
     *,
     policy: Policy = "numa",
     **changes: Any,
-) -> _Connecting:
+) -> Opening[Subsystem]:
     """Connect to a subsystem by several ports: enter it, or await and close() it.
 
     paths are URLs or TransportIds of one NQN, the nearest first; find_paths() has those of a
@@ -79,4 +53,5 @@ def connect_multipath(
         raise ValueError("paths is a list of URLs: find_paths() makes one of a single URL")
     wanted = (options or ConnectOptions()).with_options(changes)
     chooser(policy)
-    return _Connecting(places_of(paths, wanted, changes), wanted, policy)
+    places = places_of(paths, wanted, changes)
+    return Opening(lambda: Subsystem.open(places, wanted, policy))

@@ -70,12 +70,15 @@ class Paths:
 
     # ---- paths ----
 
-    async def connect(self, places: Sequence[tuple[TransportId, ConnectOptions]]) -> None:
-        """Connect to all at once.
+    async def connect(self, places: Sequence[tuple[TransportId, ConnectOptions]]) -> list[Path]:
+        """Connect to all at once; the paths.
 
         Where some cannot be reached they are tried again; where none can, the first error is
-        raised.  ConnectionLost where they do not lead to the same namespaces.
+        raised.  ConnectionLost where they do not lead to the same namespaces, and where the
+        subsystem is closed before they are connected.
         """
+        if self._closed:
+            raise ConnectionLost(CLOSED)
         new = [
             Path(number, where, options, self._survey, self.features)
             for number, (where, options) in enumerate(places, self._numbers)
@@ -89,9 +92,12 @@ class Paths:
             self._survey()
             await asyncio.gather(*(path.close() for path in new))
             raise
+        return new
 
     async def _connect(self, new: list[Path]) -> None:
         results = await asyncio.gather(*(path.open() for path in new), return_exceptions=True)
+        if self._closed:
+            raise ConnectionLost(CLOSED)
         errors = [result for result in results if isinstance(result, BaseException)]
         for error in errors:
             if not isinstance(error, UNREACHED):

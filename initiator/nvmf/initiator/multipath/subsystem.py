@@ -92,8 +92,8 @@ class Subsystem:
         places = places_of([self.where, where], self._options, changes)
         if any(address_key(path.where) == address_key(places[1][0]) for path in self.paths):
             raise ValueError(f"{places[1][0].endpoint} is a path already")
-        await self._paths.connect(places[1:])
-        return self._paths.paths[-1]
+        (path,) = await self._paths.connect(places[1:])
+        return path
 
     async def remove_path(self, path: Path) -> None:
         """One path less; ValueError where it is none of these, or the last."""
