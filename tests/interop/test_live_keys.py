@@ -5,9 +5,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import contextlib
-import io
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,25 +12,14 @@ from typing import Any
 import pytest
 
 from clientlab import OPTIONS, url
+from livelab import H1, H2, HANG, B, command, config, run
 from nvmf.auth import Key
 from nvmf.cli.base import CliError
-from nvmf.cli.main import main
 from nvmf.cli.target.client import call
 from nvmf.initiator import AuthenticationError, NvmeError, connect
 from wire.served import Served
 
-HANG = 60
-B = "nqn.2026-11.io.example:b"
-H1, H2 = "nqn.2026-11.io.example:h1", "nqn.2026-11.io.example:h2"
 KEYED = "nqn.2026-11.io.example:keyed"
-
-
-def config(b: str = "") -> str:
-    """Two subsystems with a RAM namespace each, and what is added to the second."""
-    space = '[[subsystem.namespace]]\nnsid = 1\nstore = "ram"\nsize = "4MiB"\n'
-    text = '[[port]]\ntrsvcid = 0\ndevice = "iwarp"\n'
-    text += f'[[subsystem]]\nnqn = "nqn.2026-11.io.example:a"\nallow_any_host = true\n{space}'
-    return text + f'[[subsystem]]\nnqn = "{B}"\nhosts = ["{H1}", "{H2}"]\n{space}{b}'
 
 
 @pytest.fixture
@@ -55,20 +41,6 @@ def keys(tmp_path: Path) -> list[Path]:
         path.touch(0o600)
         path.write_text(Key.generate().text())
     return paths
-
-
-def run(served: Served, *args: object, status: int = 0) -> Any:
-    """A `nvmeof target` command with -o json: what it prints, or the sentence of its failure."""
-    out, err = io.StringIO(), io.StringIO()
-    words = ["target", *(str(arg) for arg in args), "--rpc-socket", str(served.rpc_socket)]
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        found = main([*words, "-o", "json"])
-    assert found == status, err.getvalue()
-    return json.loads(out.getvalue()) if not status else err.getvalue()
-
-
-async def command(served: Served, *args: object) -> Any:
-    return await asyncio.to_thread(run, served, *args)
 
 
 def rpc(served: Served, method: str, **params: Any) -> Any:

@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from etclab import HOST, HOSTID, NQN, OTHER, faults, with_identity
 from nvmf.initiator.hostfiles import (
     Endpoint,
     HostFileError,
@@ -20,11 +20,6 @@ from nvmf.initiator.hostfiles import (
     system_identity,
 )
 from nvmf.spec.nqn import DISCOVERY_NQN
-
-NQN = "nqn.2014-08.org.example:disk"
-HOST = "nqn.2014-08.org.nvmexpress:uuid:46ba5037-7ce5-41fa-9452-48477bf00080"
-HOSTID = "46ba5037-7ce5-41fa-9452-48477bf00080"
-OTHER = "nqn.2014-08.org.example:other-host"
 
 # The shape of nvme-fabrics.conf(5), with all that the manual page says of it.
 FABRICS = f"""\
@@ -51,15 +46,7 @@ controller = transport=tcp; traddr=fd00::2 ;trsvcid=4421;queue-size=0x20;ctrl-lo
 @pytest.fixture
 def etc(tmp_path: Path) -> Path:
     """A folder like /etc/nvme, with an identity."""
-    (tmp_path / "hostnqn").write_text(HOST + "\n")
-    (tmp_path / "hostid").write_text(HOSTID + "\n")
-    return tmp_path
-
-
-def faults(read: Callable[[], object]) -> list[str]:
-    with pytest.raises(HostFileError) as raised:
-        read()
-    return [problem.rpartition("/")[2] for problem in raised.value.problems]
+    return with_identity(tmp_path)
 
 
 # ---- nvme-fabrics.conf ----

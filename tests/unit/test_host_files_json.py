@@ -4,35 +4,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nvmf.initiator.hostfiles import HostFileError, configured, read_config_json
+from etclab import HOST, HOSTID, NQN, OTHER, faults, with_identity
+from nvmf.initiator.hostfiles import configured, read_config_json
 from nvmf.initiator.hostfiles.config_json import _lines_of
 from nvmf.spec.nqn import DISCOVERY_NQN
-
-NQN = "nqn.2014-08.org.example:disk"
-HOST = "nqn.2014-08.org.nvmexpress:uuid:46ba5037-7ce5-41fa-9452-48477bf00080"
-HOSTID = "46ba5037-7ce5-41fa-9452-48477bf00080"
-OTHER = "nqn.2014-08.org.example:other-host"
 
 
 @pytest.fixture
 def etc(tmp_path: Path) -> Path:
     """A folder like /etc/nvme, with an identity."""
-    (tmp_path / "hostnqn").write_text(HOST + "\n")
-    (tmp_path / "hostid").write_text(HOSTID + "\n")
-    return tmp_path
-
-
-def faults(read: Callable[[], object]) -> list[str]:
-    with pytest.raises(HostFileError) as raised:
-        read()
-    return [problem.rpartition("/")[2] for problem in raised.value.problems]
+    return with_identity(tmp_path)
 
 
 PORT = {"transport": "rdma", "traddr": "192.0.2.1", "trsvcid": "4420"}

@@ -17,7 +17,7 @@ from nvmf.cli.base import (
     number_argument,
 )
 from nvmf.cli.common import add_target_arguments, options_of, run_async, where_of
-from nvmf.cli.identify import EXAMPLE, add_namespace_argument
+from nvmf.cli.identify import EXAMPLE, add_namespace_argument, add_start_argument
 from nvmf.cli.output import print_json
 from nvmf.initiator import Namespace, connect
 
@@ -34,7 +34,8 @@ def add_commands(subparsers: Subparsers) -> None:
         "Write Uncorrectable: what the blocks had is lost. Writing them, zeroes too, or "
         f"deallocating them makes them readable again.\n\n{EXAMPLE.format('write-uncor -b 8')}",
     )
-    _add_start(parser)
+    add_namespace_argument(parser)
+    add_start_argument(parser)
     parser.add_argument(
         "--block-count",
         metavar="N",
@@ -51,7 +52,8 @@ def add_commands(subparsers: Subparsers) -> None:
         "Fused Compare and Write: exit status 1, and nothing was written, where the block is "
         f"another.\n\n{EXAMPLE.format('compare-and-write --expected old.bin -d new.bin')}",
     )
-    _add_start(parser)
+    add_namespace_argument(parser)
+    add_start_argument(parser)
     parser.add_argument(
         "--expected", metavar="FILE", type=Path, required=True, help="what the block has to be"
     )
@@ -59,18 +61,6 @@ def add_commands(subparsers: Subparsers) -> None:
         "-d", "--data", metavar="FILE", type=Path, required=True, help="what to write"
     )
     add_target_arguments(parser, **_DEFAULTS)
-
-
-def _add_start(parser: argparse.ArgumentParser) -> None:
-    add_namespace_argument(parser)
-    parser.add_argument(
-        "-b",
-        "--start-block",
-        metavar="LBA",
-        type=number_argument,
-        default=0,
-        help="first logical block (default: 0)",
-    )
 
 
 def write_uncor(args: argparse.Namespace) -> int:

@@ -67,6 +67,18 @@ def add_namespace_argument(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_start_argument(parser: argparse.ArgumentParser) -> None:
+    """-b, where a range of blocks begins."""
+    parser.add_argument(
+        "-b",
+        "--start-block",
+        metavar="LBA",
+        type=number_argument,
+        default=0,
+        help="first logical block (default: 0)",
+    )
+
+
 def id_ctrl(args: argparse.Namespace) -> int:
     """Identify Controller."""
 

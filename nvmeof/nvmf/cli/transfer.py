@@ -22,7 +22,7 @@ from nvmf.cli.base import (
     size_argument,
 )
 from nvmf.cli.common import add_target_arguments, in_thread, options_of, run_async, where_of
-from nvmf.cli.identify import EXAMPLE, add_namespace_argument
+from nvmf.cli.identify import EXAMPLE, add_namespace_argument, add_start_argument
 from nvmf.cli.output import Progress, print_json
 from nvmf.engine import EngineError, HostMemory
 from nvmf.initiator import Controller, Namespace, connect
@@ -77,14 +77,7 @@ def add_commands(subparsers: Subparsers) -> None:
 
 def _add_range(parser: argparse.ArgumentParser, default: str) -> None:
     add_namespace_argument(parser)
-    parser.add_argument(
-        "-b",
-        "--start-block",
-        metavar="LBA",
-        type=number_argument,
-        default=0,
-        help="first logical block (default: 0)",
-    )
+    add_start_argument(parser)
     parser.add_argument(
         "-z",
         "--data-size",

@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A served target that commands change: its configuration, and `nvmeof target` in this process."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import io
+import json
+from typing import Any
+
+from nvmf.cli.main import main
+from wire.served import Served
+
+HANG = 60
+"""Seconds until a wait is a hang."""
+A, B = "nqn.2026-11.io.example:a", "nqn.2026-11.io.example:b"
+H1, H2 = "nqn.2026-11.io.example:h1", "nqn.2026-11.io.example:h2"
+
+
+def config(*, a: str = "", b: str = "", more: str = "") -> str:
+    """Two subsystems with a RAM namespace each, and what is added to them."""
+    space = '[[subsystem.namespace]]\nnsid = 1\nstore = "ram"\nsize = "4MiB"\n'
+    text = '[[port]]\ntrsvcid = 0\ndevice = "iwarp"\n'
+    text += f'[[subsystem]]\nnqn = "{A}"\nallow_any_host = true\n{space}{a}'
+    return text + f'[[subsystem]]\nnqn = "{B}"\nhosts = ["{H1}", "{H2}"]\n{space}{b}{more}'
+
+
+def run(served: Served, *args: object, status: int = 0) -> Any:
+    """A `nvmeof target` command with -o json: what it prints, or the sentence of its failure."""
+    out, err = io.StringIO(), io.StringIO()
+    words = ["target", *(str(arg) for arg in args), "--rpc-socket", str(served.rpc_socket)]
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        found = main([*words, "-o", "json"])
+    assert found == status, err.getvalue()
+    return json.loads(out.getvalue()) if not status else err.getvalue()
+
+
+async def command(served: Served, *args: object, status: int = 0) -> Any:
+    return await asyncio.to_thread(run, served, *args, status=status)
