@@ -186,6 +186,22 @@ async def test_compare_and_write(small: Namespace) -> None:
 
 
 @pytest.mark.feature("fused")
+async def test_halves_stay_together(served: tuple[Server, str]) -> None:
+    """No command of a full queue comes between the two of a pair."""
+    old, new = bytes(512), b"n" * 512
+    async with connect(served[1], **OPTIONS, queue_depth=32) as host:
+        disk = host.namespace(1)
+
+        async def verify() -> None:
+            for _ in range(20):
+                await disk.verify(0, 1)
+
+        pairs = (disk.compare_and_write(lba, old, new) for lba in range(100, 200))
+        await asyncio.gather(*pairs, *(verify() for _ in range(200)))
+        assert await disk.read(100, 100) == new * 100
+
+
+@pytest.mark.feature("fused")
 async def test_two_hosts_lock_one_block(served: tuple[Server, str]) -> None:
     """Each takes the lock, adds to a counter that only its holder writes, and gives it back."""
     rounds, free = 50, bytes(512)
@@ -258,14 +274,17 @@ async def test_wrong_arguments(controller: Controller, small: Namespace) -> None
         connect(url(1), speed=3)
 
 
-async def test_cancel(small: Namespace) -> None:
-    """A cancelled transfer leaves the queue, the pool and the data in order."""
+async def test_cancel(controller: Controller, small: Namespace) -> None:
+    """A cancelled transfer leaves the queue and the pool in order, and its commands end."""
     for delay in range(40):
         moving = asyncio.create_task(small.write(0, bytes(2 << 20)))
         for _ in range(delay):
             await asyncio.sleep(0)
         moving.cancel()
         await asyncio.wait({moving})
+    async with asyncio.timeout(60):  # what is written meanwhile may be overwritten by them
+        while any(queue.outstanding for queue in controller.session.queues):  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
     data = secrets.token_bytes(2 << 20)
     await asyncio.gather(*(small.write(4096 * i, data) for i in range(4)))
     assert await small.read(0, 16384) == data * 4

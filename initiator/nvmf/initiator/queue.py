@@ -80,6 +80,8 @@ class Queue:
         self._requests: dict[_Request, None] = {}
         self._progress: asyncio.Future[None] | None = None
         self._pairing = asyncio.Lock()
+        self._half: asyncio.Future[None] | None = None
+        """Until the second of a pair is submitted, whose first is."""
         self._timer: asyncio.TimerHandle | None = None
         self._closing: asyncio.Task[None] | None = None
         self.lost: str | None = None
@@ -138,23 +140,33 @@ class Queue:
             except BaseException:
                 self._pass_turn()
                 raise
+            half = self._half = self._loop.create_future()
             try:
-                written = await self._start(second, other, within, what)
+                written = await self._start(second, other, within, what, behind=half)
             except BaseException:
                 compared.cancel()
                 raise
+            finally:
+                self._half = None
+                half.set_result(None)
         return list(await asyncio.gather(compared, written))
 
     async def _start(
-        self, sqe: bytes, data: Data | None, within: float | None, what: str
+        self,
+        sqe: bytes,
+        data: Data | None,
+        within: float | None,
+        what: str,
+        *,
+        behind: asyncio.Future[None] | None = None,
     ) -> asyncio.Future[Completion]:
-        """Submit a command whose turn it is."""
+        """Submit a command whose turn it is; behind the first of its pair, if it is the second."""
         future: asyncio.Future[Completion] = self._loop.create_future()
         slot = None if data is None else data.slot
         deadline = float("inf") if within is None else self._loop.time() + within
         request = _Request(future, slot, deadline, what)
         try:
-            await self._submit(sqe, request, data)
+            await self._submit(sqe, request, data, behind)
         except BaseException:
             self._pass_turn()
             raise
@@ -165,8 +177,17 @@ class Queue:
             self._watch(deadline)
         return future
 
-    async def _submit(self, sqe: bytes, request: _Request, data: Data | None) -> None:
+    async def _submit(
+        self,
+        sqe: bytes,
+        request: _Request,
+        data: Data | None,
+        behind: asyncio.Future[None] | None,
+    ) -> None:
         while self.lost is None:
+            if self._half is not None and self._half is not behind:
+                await asyncio.shield(self._half)  # no command comes between the two
+                continue
             try:
                 if data is None:
                     self._host.submit(sqe, request)
