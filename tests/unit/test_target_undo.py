@@ -16,10 +16,12 @@ from nvmf.config import loads
 from nvmf.config.models import Config, NamespaceConfig
 from nvmf.spec.features import WriteProtection
 from nvmf.spec.reservations import ReservationType
+from nvmf.spec.status import Status, StatusError
 from nvmf.target import edit
 from nvmf.target.administration import Administration
 from nvmf.target.lasting import Lasting
 from nvmf.target.namespace import Namespace
+from nvmf.target.protection import protect
 from nvmf.target.reservations import Outcome, Reservation
 from nvmf.target.rpc.dispatch import answer
 from nvmf.target.rpc.ports import AddPort, RemovePort, add, remove
@@ -152,3 +154,24 @@ async def test_protecting_what_goes_meanwhile(tmp_path: Path) -> None:
         async with asyncio.timeout(PATIENCE):
             found = await asked
         assert "there is no namespace 1 any more" in found["error"]["message"]
+
+
+async def test_protecting_what_another_takes_the_place_of(tmp_path: Path) -> None:
+    """The other one is not protected by that."""
+    async with running(BASE, tmp_path / "state") as lab:
+        one = lab.server.core.subsystems[A]
+        held: list[Callable[[], None]] = []
+        fence = one.fence
+        one.fence = lambda qpairs, nsid, then, *, abort=0: held.append(then)
+        ended: asyncio.Future[StatusError | None] = asyncio.get_running_loop().create_future()
+        protect(one, 1, WriteProtection.PROTECTED, ended.set_result)
+        await lab.server.edit(lambda config: edit.remove_namespace(config, A, 1))
+        await lab.server.edit(lambda config: with_space(config, ram(1)))
+        one.fence = fence
+        held[0]()
+        async with asyncio.timeout(PATIENCE):
+            failure = await ended
+        assert failure is not None
+        assert failure.status == Status.INVALID_NAMESPACE_OR_FORMAT
+        assert one.lasting.get(1).protection is WriteProtection.NONE
+        assert not lab.engine.namespaces[-1].gates[1]

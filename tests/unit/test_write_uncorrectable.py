@@ -229,6 +229,26 @@ async def test_what_is_being_written_goes_along(tmp_path: Path, slow: SlowDisk) 
             assert await a.namespace(1).read(8, 4) == bytes(2048)
 
 
+async def test_a_fault_inside_holds_up_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The command has an answer, and so have those behind it."""
+    async with (
+        serving_at(tmp_path, file_of(tmp_path)) as (_, where),
+        connect(where, **OPTIONS) as a,
+    ):
+        disk = a.namespace(1)
+        with monkeypatch.context() as patch:
+            patch.setattr("nvmf.target.lastingkeeper.encode", lambda _: 1 // 0)
+            done = await asyncio.gather(
+                *(status_of(disk.write_uncorrectable(lba, 1)) for lba in (1, 3, 5))
+            )
+        assert done == [Status.INTERNAL_ERROR] * 3
+        await disk.write_uncorrectable(7, 1)
+        await lost(disk, 7)
+        assert await disk.read(1, 1) == bytes(512)
+
+
 async def test_many_writers() -> None:
     """Marks come and go under load; what a write was answered for is readable."""
     async with serving_at(None, RAM) as (_, where), connect(where, **OPTIONS) as a:

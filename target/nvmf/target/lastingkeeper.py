@@ -11,6 +11,7 @@ import logging
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -158,16 +159,25 @@ class LastingKeeper:
     def _next(self, nsid: int) -> None:
         line = self._lines[nsid]
         while line:
-            try:
-                waits = self._begin(nsid, line[0])
-            except StatusError as failure:
-                line[0].done(failure)
-            else:
-                if waits:
-                    return
-                line[0].done(None)
+            if self._waits(line[0], partial(self._begin, nsid, line[0])):
+                return
             line.popleft()
         del self._lines[nsid]
+
+    @staticmethod
+    def _waits(one: _Commit, step: Callable[[], bool]) -> bool:
+        """Whether a step of a change leads to another; else who asked for it hears what it did."""
+        failure: StatusError | None = None
+        try:
+            if step():
+                return True
+        except StatusError as refusal:
+            failure = refusal
+        except Exception:  # whatever it is: those behind it in the line must have their turn
+            log.exception("what lasts of a namespace could not be changed")
+            failure = StatusError(Status.INTERNAL_ERROR, "it failed inside the target")
+        one.done(failure)
+        return False
 
     def _begin(self, nsid: int, one: _Commit) -> bool:
         """Whether it has to be made to last first."""
@@ -196,13 +206,15 @@ class LastingKeeper:
     ) -> None:
         del self._saving[nsid]
         one = self._lines[nsid][0]
-        try:
+
+        def enter() -> bool:
             namespace = self._there(nsid, one)
-            if failure is None:
-                self._put(namespace, before, after)
-        except StatusError as gone:
-            failure = gone
-        one.done(failure)
+            if failure is not None:
+                raise failure
+            self._put(namespace, before, after)
+            return False
+
+        self._waits(one, enter)
         self._lines[nsid].popleft()
         self._next(nsid)
 
@@ -216,10 +228,10 @@ class LastingKeeper:
         """In force."""
         if after == before:
             return
-        self._now[namespace.nsid] = after
-        self._enforce(namespace)
         if after.invalid != before.invalid:
             namespace.engine.set_invalid(after.invalid)
+        self._now[namespace.nsid] = after
+        self._enforce(namespace)
         if after.protection is not before.protection:
             log.info(
                 "namespace %d of %s: write protection %s",

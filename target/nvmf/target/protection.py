@@ -108,16 +108,20 @@ class _Closing:
         if self._over:
             return
         self._over = True  # what is left takes as long as a file does to be written
-        if error is None or not self._there:
-            self._subsystem.lasting.commit(self._nsid, _to(self._wanted), self._end)
-            return
-        self._end(
-            StatusError(
-                Status.WRITE_FAULT,
-                f"what was written to namespace {self._nsid} before cannot be made stable: "
-                f"{error.strerror or error}",
+        if not self._there:
+            self._end(
+                StatusError(Status.INVALID_NAMESPACE_OR_FORMAT, f"namespace {self._nsid} has gone")
             )
-        )
+        elif error is not None:
+            self._end(
+                StatusError(
+                    Status.WRITE_FAULT,
+                    f"what was written to namespace {self._nsid} before cannot be made stable: "
+                    f"{error.strerror or error}",
+                )
+            )
+        else:
+            self._subsystem.lasting.commit(self._nsid, _to(self._wanted), self._end)
 
     def _time_is_up(self) -> None:
         if not self._over:

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Keys of hosts (DH-HMAC-CHAP): by SPDK's keyring of files, or by what a configuration may say.
 
-No key goes through the socket, in either direction: a request says which file or systemd credential
-has it, the target reads it there, and a configuration that is saved names the same place.
+No key goes through the socket to the target: a request says which file or systemd credential has
+it, the target reads it there, and a configuration that is saved names the same place.  Back go only
+those that stand in the configuration itself, to who saves it (target_get_config with secrets).
 """
 
 from __future__ import annotations
