@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A served target that commands change: its configuration, and `nvmeof target` in this process."""
+"""A served target that commands change: its configuration, its hosts, `nvmeof target` in here."""
 
 from __future__ import annotations
 
@@ -7,12 +7,15 @@ import asyncio
 import contextlib
 import io
 import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 from nvmf.cli.main import main
+from nvmf.initiator import Controller
 from wire.served import Served
 
-HANG = 60
+HANG = 120
 """Seconds until a wait is a hang."""
 A, B = "nqn.2026-11.io.example:a", "nqn.2026-11.io.example:b"
 H1, H2 = "nqn.2026-11.io.example:h1", "nqn.2026-11.io.example:h2"
@@ -38,3 +41,26 @@ def run(served: Served, *args: object, status: int = 0) -> Any:
 
 async def command(served: Served, *args: object, status: int = 0) -> Any:
     return await asyncio.to_thread(run, served, *args, status=status)
+
+
+@asynccontextmanager
+async def busy(controller: Controller) -> AsyncIterator[None]:
+    """Its first namespace is written and verified all the time, without an error."""
+    ended, rounds = asyncio.Event(), 0
+
+    async def load() -> None:
+        nonlocal rounds
+        disk = controller.namespace(1)
+        while not ended.is_set():
+            data = bytes([rounds % 251]) * 4096
+            await disk.write(8 * (rounds % 32), data)
+            assert await disk.read(8 * (rounds % 32), 8) == data
+            rounds += 1
+
+    task = asyncio.create_task(load())
+    try:
+        yield
+    finally:
+        ended.set()
+        await asyncio.wait_for(task, HANG)
+    assert rounds

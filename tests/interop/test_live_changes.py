@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from clientlab import OPTIONS, url
-from livelab import H1, H2, HANG, A, B, command, config, run
+from livelab import H1, H2, HANG, A, B, busy, command, config, run
 from nvmf.initiator import ConnectionLost, Controller, NvmeError, connect
 from nvmf.initiator.errors import ConnectError
 from wire.served import Served
@@ -53,29 +53,6 @@ async def hang_up(served: Served, sign: str) -> None:
 async def host(served: Served, nqn: str = A, **options: Any) -> AsyncIterator[Controller]:
     async with connect(url(served.port, nqn), **{**OPTIONS, **options}) as controller:
         yield controller
-
-
-@asynccontextmanager
-async def busy(controller: Controller) -> AsyncIterator[None]:
-    """Its first namespace is written and verified all the time, without an error."""
-    ended, rounds = asyncio.Event(), 0
-
-    async def load() -> None:
-        nonlocal rounds
-        disk = controller.namespace(1)
-        while not ended.is_set():
-            data = bytes([rounds % 251]) * 4096
-            await disk.write(8 * (rounds % 32), data)
-            assert await disk.read(8 * (rounds % 32), 8) == data
-            rounds += 1
-
-    task = asyncio.create_task(load())
-    try:
-        yield
-    finally:
-        ended.set()
-        await asyncio.wait_for(task, HANG)
-    assert rounds
 
 
 async def seen(controller: Controller, *nsids: int) -> None:
