@@ -17,6 +17,7 @@ import pytest
 from clientlab import NQN, OPTIONS, RAM_4K, serving, url
 from nvmf.initiator import ConnectionLost, NvmeError, OutcomeUnknown, State, connect
 from nvmf.initiator.multipath import MultipathNamespace, Subsystem, connect_multipath
+from nvmf.initiator.multipath.features import Features
 from nvmf.spec.opcodes import FeatureId
 from nvmf.spec.reservations import ReservationType
 from nvmf.spec.status import Status
@@ -252,6 +253,17 @@ async def test_a_feature_that_is_refused() -> None:
         await lab.relays[0].cut()
         await until(lambda: lab.subsystem.paths[0].state is not State.LIVE)
         await lab.first()
+
+
+def test_a_feature_that_is_set_twice_at_once() -> None:
+    """What was refused is not remembered, and takes nothing away that came after it."""
+    features = Features()
+    refused = features.put(1, 10)
+    features.put(1, 20)
+    features.restore(1, 10, refused)
+    assert features.values == {1: 20}
+    features.restore(1, 20, None)
+    assert features.values == {}
 
 
 async def test_no_path_is_left() -> None:

@@ -20,8 +20,10 @@ class Features:
         self.values[fid] = value
         return before
 
-    def restore(self, fid: int, before: int | None) -> None:
-        """Take put() back."""
+    def restore(self, fid: int, value: int, before: int | None) -> None:
+        """Take put() back, unless another value came after it."""
+        if self.values.get(fid) != value:
+            return
         if before is None:
             self.values.pop(fid, None)
         else:

@@ -217,7 +217,7 @@ class Paths:
                 for path in list(self.paths):
                     answers += await self._set_one(path, fid, value)
         except (NvmeError, ConnectionLost) as error:
-            self.features.restore(fid, before)
+            self.features.restore(fid, value, before)
             if answers and isinstance(error, NvmeError):
                 error.detail += f" by {path.where.endpoint}, and other paths have it"
             raise
