@@ -93,6 +93,8 @@ async def test_referrals_are_followed_once(servers: list[Server]) -> None:
     near = await logs(url(port_of(first), DISCOVERY_NQN), depth=1)
     assert [log.depth for log in near] == [0, 1, 1]
     assert [log.depth for log in await logs(url(port_of(first), DISCOVERY_NQN), depth=0)] == [0]
+    endless = await logs(url(port_of(first), DISCOVERY_NQN), depth=10**30)
+    assert [log.depth for log in endless] == [log.depth for log in found]
 
 
 async def test_a_chain_ends_at_eight_referrals(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -79,6 +79,8 @@ async def discover_all(
             for found, (_, how) in zip(await asyncio.gather(*reading), part, strict=True):
                 yield found
                 level += [(place, how) for place in referred(found.entries)]
+        if not level:
+            return
 
 
 def referred(entries: Iterable[DiscoveryEntry]) -> list[TransportId]:
