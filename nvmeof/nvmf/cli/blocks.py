@@ -21,6 +21,8 @@ from nvmf.cli.identify import EXAMPLE, add_namespace_argument, add_start_argumen
 from nvmf.cli.output import print_json
 from nvmf.initiator import Namespace, connect
 
+_LARGEST = 1 << 20
+"""Bytes; no namespace has blocks so large."""
 _DEFAULTS: dict[str, Any] = {"queues": 1, "ctrl_loss_tmo": 0}
 
 
@@ -70,6 +72,8 @@ def write_uncor(args: argparse.Namespace) -> int:
 
     async def work(namespace: Namespace) -> str:
         await namespace.write_uncorrectable(args.start_block, args.block_count)
+        if args.block_count == 1:
+            return f"block {args.start_block} is invalid"
         return f"{args.block_count} blocks from {args.start_block} on are invalid"
 
     return run_async(_with(args, work, block_count=args.block_count))
@@ -77,13 +81,22 @@ def write_uncor(args: argparse.Namespace) -> int:
 
 def compare_and_write(args: argparse.Namespace) -> int:
     """Fused Compare and Write."""
-    expected, new = args.expected.read_bytes(), args.data.read_bytes()
+    expected, new = _block(args.expected), _block(args.data)
 
     async def work(namespace: Namespace) -> str:
         await namespace.compare_and_write(args.start_block, expected, new)
         return f"block {args.start_block} was as expected, and is written"
 
     return run_async(_with(args, work, bytes=len(new)))
+
+
+def _block(path: Path) -> bytes:
+    """What is in a file; CliError where that is no block, as what a device gives without end."""
+    with path.open("rb") as file:
+        data = file.read(_LARGEST + 1)
+    if len(data) > _LARGEST:
+        raise CliError(f"{path}: more than {_LARGEST} bytes are no block")
+    return data
 
 
 async def _with(

@@ -98,7 +98,8 @@ def _namespace(one: dict[str, Any]) -> Node:
     if one["write_protection"] != "none":
         parts.append(f"(write protected{_PROTECTED.get(one['write_protection'], '')})")
     if one["invalid_blocks"]:
-        parts.append(f"({one['invalid_blocks']} blocks invalid, by Write Uncorrectable)")
+        blocks = "1 block" if one["invalid_blocks"] == 1 else f"{one['invalid_blocks']} blocks"
+        parts.append(f"({blocks} invalid, by Write Uncorrectable)")
     masked: list[Node] = [(f"for {host}", []) for host in one.get("hosts", ())]
     if "hosts" in one and not masked:
         parts.append("(no host sees it)")
