@@ -119,6 +119,8 @@ def test_help(run: Run, args: list[str]) -> None:
         (["read", url(1), "-b", "-1"], "negative"),
         (["bench", url(1), "--rw", "sideways"], "invalid choice"),
         (["bench", url(1), "--runtime", "0"], "more than 0"),
+        (["bench", url(1), "-z", "100G"], "less than 4GiB"),
+        (["bench", url(1), "-z", "0"], "--data-size is more than 0"),
     ],
 )
 def test_usage(run: Run, args: list[str], words: str) -> None:

@@ -72,6 +72,13 @@ def test_the_same_is_written_the_same() -> None:
     assert saved() == TEXT
 
 
+def test_the_file_asked_for_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "none" / "x.toml"
+    with pytest.raises(FileNotFoundError) as refused:
+        write(path, TEXT)
+    assert refused.value.filename == str(path)
+
+
 @pytest.mark.feature("save")
 def test_one_value() -> None:
     text = saved(lambda c: edit.change_namespace(c, A, 1, size=2 << 20))

@@ -77,7 +77,11 @@ def _unordered(config: Config) -> Config:
 def write(path: Path, text: str) -> None:
     """Put text into a file, all or nothing, with the mode and the owner that it has; OSError."""
     path = path.resolve()
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    except OSError as error:
+        error.filename = str(path)  # the one that was asked for
+        raise
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as file:
             if path.exists():

@@ -38,6 +38,7 @@ _HINTS: dict[int, str] = {
     Status.LBA_OUT_OF_RANGE: "the range ends behind the namespace; see id-ns for its size",
     Status.INVALID_NAMESPACE_OR_FORMAT: "see list-ns for the namespaces there are",
     Status.CAPACITY_EXCEEDED: "the storage behind the namespace is full",
+    Status.RESERVATION_CONFLICT: "a reservation, or its keys, are against it: see resv-report",
     Status.NAMESPACE_WRITE_PROTECTED: "on the target it is read-only or write protected",
     Status.CONNECT_INVALID_HOST: "the target does not admit this host NQN to the subsystem",
     Status.AUTHENTICATION_REQUIRED: (

@@ -113,6 +113,8 @@ def bench(args: argparse.Namespace) -> int:
         raise UsageError(f"--queue-size is 1 to 65534 commands outstanding, not {depth}")
     args.queue_size = depth + 1  # entries of a queue that so many fit into
     options = options_of(args, place, queues=1)
+    if not 0 < args.data_size < 1 << 32:
+        raise UsageError(f"--data-size is more than 0 and less than 4GiB, not {args.data_size}")
     if args.runtime <= 0:
         raise UsageError(f"--runtime is more than 0 seconds, not {args.runtime:g}")
     if args.read_percent is not None and not 0 <= args.read_percent <= 100:
