@@ -2,7 +2,8 @@
 """How processes share the tests of a run (pytest-xdist).
 
 The tests of a guest's kernel go to one process, in their order: it boots that guest once.  Those
-that take their time, on one kernel, go together too: whoever has done with the other's takes them.
+that take their time, on one kernel, go together too, and those of a guest with systemd: whoever
+has done with the other kernel's takes them.
 So do those of a file of tests/interop, most of which have a served target in common.
 """
 
@@ -13,7 +14,7 @@ import re
 import pytest
 from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
-_KERNEL = re.compile(r"tests/lab/(test_over_time)?.*[\[-](\d+\.\d+)[\]-]")
+_KERNEL = re.compile(r"tests/lab/(test_over_time|test_systemd)?.*[\[-](\d+\.\d+)[\]-]")
 _SERVED = re.compile(r"tests/interop/\w+\.py")
 
 

@@ -16,6 +16,7 @@ def test_what_takes_its_time_goes_together() -> None:
     killed = group("tests/lab/test_over_time.py::test_target_killed[6.12]")
     assert killed == group("tests/lab/test_over_time_power.py::test_host_killed[6.12]")
     assert killed != group("tests/lab/test_admin.py::test_follow[6.12]")
+    assert killed != group("tests/lab/test_systemd.py::test_reload[6.12]")
 
 
 def test_a_served_target_is_one_process_s() -> None:
