@@ -43,7 +43,7 @@ class TargetConfig(Model):
     cpus: tuple[Annotated[StrictInt, Field(ge=-1, le=4095)], ...] | None = None
     """One CPU a reactor, -1 for any; not pinned where left out."""
     spin_us: StrictInt = Field(100, ge=0, le=1_000_000)
-    """Microseconds a reactor polls after its last work before it sleeps; up to ten times as long
+    """Microseconds a reactor polls after its last work before it sleeps; up to twenty times as long
     where the next command has mostly come a little later than that, and 0 is never."""
     buffer_size: Size = 131072
     """Bytes of a transfer buffer: a power of two."""

@@ -23,7 +23,7 @@
 #include <unistd.h>
 
 enum { STORE_DEPTH = 256, EVENTS = 32, LINGER_CHECK_MS = 5, LIMITS_CHECK_MS = 1, SLOW_CHECK_MS = 250,
-       SENDS_CHECK_MS = 2, LONG_SPIN = 10, SHORT_WAITS_MAX = 16 };
+       SENDS_CHECK_MS = 2, LONG_SPIN = 20, SHORT_WAITS_MAX = 16 };
 
 /* ---- mailbox ---- */
 
@@ -198,7 +198,8 @@ static bool doze(struct reactor *r)
 
 /*
  * To fall asleep and wake takes longer than a short wait.  So where work has mostly come a little
- * after spin_ns of late, as it does from hosts with one command at a time, the reactor spins longer.
+ * after spin_ns of late, as it does from hosts with one command at a time, the reactor spins longer,
+ * and lets others have the processor meanwhile: what it waits for may be done on this one.
  */
 static void note_wait(struct reactor *r, uint64_t waited)
 {
@@ -225,6 +226,8 @@ static void *reactor_main(void *arg)
 			now = clock_ns();
 			if (now - last >= patience(r))
 				work = doze(r);
+			else if (now - last >= r->spin_ns)
+				sched_yield();
 			else
 				__builtin_ia32_pause();
 		} else if (!work) {
