@@ -204,9 +204,9 @@ static bool doze(struct reactor *r)
 static void note_wait(struct reactor *r, uint64_t waited)
 {
 	if (waited > r->spin_ns && waited < LONG_SPIN * r->spin_ns)
-		r->short_waits += r->short_waits < SHORT_WAITS_MAX ? 2 : 0;
-	else if (r->short_waits)
-		r->short_waits--;
+		r->short_waits += r->short_waits < SHORT_WAITS_MAX;
+	else
+		r->short_waits -= r->short_waits < 2 ? r->short_waits : 2;
 }
 
 static uint64_t patience(const struct reactor *r)
