@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The units under a real systemd: start, reload, a watchdog that bites, stop, and autoconnect."""
+"""The units under a real systemd, installed as README.md says, until the watchdog bites them."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+import readme
 from lab import network
 from lab.cells import use_device
 from lab.conftest import Lab
@@ -40,12 +41,14 @@ traddr = "{network.GUEST}"
 device = "iwarp"
 {SUBSYSTEM.format(nqn=NQN, name="disk")}"""
 
-# As a package would: the program in the path, units and rules where systemd and udev look. The tree
-# is bound to /opt, since the unit's user sees neither /root nor /tmp. $1 the tree, $2 its packages
-_INSTALL = """
+# The program in the path, as README.md asks, and a folder as it takes for granted: the tree's, with
+# a configuration. The tree is bound to /opt, since the unit's user sees neither /root nor /tmp.
+# $1 the tree, $2 its packages
+_PROGRAM = """
 set -eu
-mkdir -p /opt/nvmeof /etc/nvme
+mkdir -p /opt/nvmeof /etc/nvme /run/tree
 mount --bind "$1" /opt/nvmeof
+ln -s /opt/nvmeof/systemd /run/tree/systemd
 cat > /usr/local/bin/nvmeof <<END
 #!/bin/sh
 p=/opt/nvmeof
@@ -54,27 +57,25 @@ export PYTHONDONTWRITEBYTECODE=1
 exec /usr/bin/python3 -m nvmf.cli.main "\\$@"
 END
 chmod 755 /usr/local/bin/nvmeof
-cd /opt/nvmeof/systemd
-cp nvmeof-target.service nvmeof-target@.service nvmeof-connect-all.service nvmeof-connect@.service \
-    /etc/systemd/system
-cp 70-nvmeof-autoconnect.rules /etc/udev/rules.d
-systemd-sysusers /opt/nvmeof/systemd/nvmeof.sysusers
-systemd-tmpfiles --create /opt/nvmeof/systemd/nvmeof.tmpfiles
-udevadm control --reload
-systemctl daemon-reload
+"""
+_DISKS = """
 for name in disk second; do
     truncate -s 16M /srv/nvmeof/$name.img
     chown nvmeof: /srv/nvmeof/$name.img
 done
 """
+# Installs, and in its last line starts.
+(_README,) = readme.blocks("As a service", "sh")
+_INSTALL, _, _START = _README.strip().rpartition("\n")
 
 
 @pytest.fixture(scope="module")
 def vm(lab: Lab, need_product: None) -> Iterator[Guest]:
     guest = lab.guest(systemd=True)
     packages = Path(sysconfig.get_paths()["purelib"]).relative_to(ROOT)
-    guest.run(["bash", "-s", "-", str(ROOT), str(packages)], stdin=_INSTALL, timeout=120)
-    guest.write("/etc/nvmeof/target.toml", CONFIG)
+    guest.run(["bash", "-s", "-", str(ROOT), str(packages)], stdin=_PROGRAM, timeout=120)
+    guest.write("/run/tree/disk.toml", CONFIG)
+    guest.run(["bash", "-es"], stdin=f"cd /run/tree\n{_INSTALL}\n{_DISKS}", timeout=120)
     use_device(guest, "siw")
     guest.run("modprobe nvme-rdma")
     yield guest
@@ -114,7 +115,7 @@ def subsystems(guest: Guest) -> set[str]:
 @pytest.mark.feature("systemd")
 def test_start(guest: Guest) -> None:
     """systemctl returns when the target serves, and knows how it is."""
-    guest.run(f"systemctl start {UNIT}", timeout=240)
+    guest.run(_START, timeout=240)
     found = show(guest, "ActiveState", "StatusText", "NotifyAccess", "WatchdogUSec", "MainPID")
     assert found["ActiveState"] == "active"
     assert found["StatusText"] == f"1 namespaces in 1 subsystems on {network.GUEST}:4420 (iwarp)"

@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""README.md does what it says: its blocks, as they are written, in a machine of their own.
+
+That machine is this one with other folders in /srv and /run and a network of its own, so that the
+ports and the socket which the README names belong to the test.  What is changed in a block is only
+what a reader would change: a target that shall stay is put in the background and waited for, and
+addresses and names that the README makes up are those of the target.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import readme
+from nvmf.cli.main import main
+
+NQN = "nqn.2026-11.io.example:disk"
+HOST = "nqn.2014-08.org.nvmexpress:uuid:8d4f1b1e-6a0a-4f53-9d55-3a1f2d1c7b10"
+MACHINE = """
+ip link set lo up && mount -t tmpfs tmpfs /srv && mount -t tmpfs tmpfs /run && exec "$@"
+"""
+SERVE = "nvmeof target serve disk.toml"
+# Ends with the script, and by its number: the script's shell is not interactive.
+WAIT = """
+target=$!
+trap 'kill $target; wait $target' EXIT
+until nvmeof target ls > ls.txt 2>&1; do kill -0 $target; sleep 0.2; done
+"""
+
+pytestmark = pytest.mark.usefixtures("need_product", "need_client")
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> str:
+    """The start of a script: fails with its first command, and shows each."""
+    wrapper = ["unshare", "--mount", "--net", "--", "sh", "-c", MACHINE, "sh"]
+    try:
+        done = subprocess.run([*wrapper, "true"], capture_output=True, timeout=60, check=False)
+    except FileNotFoundError:
+        pytest.skip("there is no unshare(1) to make a machine with")
+    if done.returncode:
+        pytest.skip(f"no machine of its own can be made here: {done.stderr.decode().strip()}")
+    (tmp_path / "disk.toml").write_text(readme.blocks("Serve something", "toml")[0])
+    return shlex.join(wrapper)
+
+
+def shell(run: str, folder: Path, *parts: str) -> str:
+    """Run a script in that machine: what it prints."""
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    done = subprocess.run(
+        [*shlex.split(run), "bash", "-eux", "-o", "pipefail", "-c", "\n".join(parts)],
+        cwd=folder,
+        env={**os.environ, "PATH": path, "NO_COLOR": "1"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def serving(block: str) -> str:
+    """A block, whose target goes to the background and is waited for."""
+    lines = block.replace("./dev run ", "").splitlines()
+    (index,) = (n for n, line in enumerate(lines) if line.startswith(SERVE))
+    lines[index] = f"{SERVE} > log.txt 2>&1 &" + WAIT
+    return "\n".join(lines)
+
+
+def test_serve_something(run: str, tmp_path: Path, fio: Path, fio_engine: Path) -> None:
+    """The quick tour: serve, look, write, measure, by command and from Python and fio."""
+    start, look = readme.blocks("Serve something", "sh")
+    picture = os.urandom(300_001)
+    (tmp_path / "picture.iso").write_bytes(picture)
+    programs = readme.blocks("Serve something", "python")
+    assert len(programs) == 3
+    paths = "async def several():\n" + "".join(
+        f"    {line}\n" for line in programs[2].replace("192.0.2.1", "127.0.0.1").splitlines()
+    )
+    (tmp_path / "first.py").write_text(programs[0])
+    (tmp_path / "second.py").write_text(programs[1])
+    (tmp_path / "third.py").write_text(f"import asyncio\n{paths}\nasyncio.run(several())\n")
+    (load,) = readme.blocks("fio", "sh")
+    load = load.replace("./dev run fio", shlex.quote(str(fio)))
+    load = load.replace("build/dev/nvmeof-fio.so", str(fio_engine))
+    said = shell(
+        run,
+        tmp_path,
+        serving(start),
+        look,
+        "head -c 300001 /srv/disk.img > back",
+        "python first.py",
+        "python second.py",
+        "python third.py",
+        "cmp -n 4096 /srv/disk.img /dev/zero",
+        load,
+    )
+    assert (tmp_path / "back").read_bytes() == picture
+    assert said.count("b'hello'") == 2
+    assert NQN in said
+    assert "err= 0" in said
+
+
+def test_authentication(run: str, tmp_path: Path) -> None:
+    """Keys made and asked for; without them there is no way in."""
+    generate, use = readme.blocks("Authentication", "sh")
+    config = (tmp_path / "disk.toml").read_text().replace("allow_any_host = true\n", "")
+    (tmp_path / "disk.toml").write_text(config + readme.blocks("Authentication", "toml")[0])
+    ours = next(line for line in use.splitlines() if line.startswith("nvmeof "))
+    ours = ours.replace("192.0.2.1", "127.0.0.1").replace("NQN", NQN) + f" -q {HOST}"
+    keyless = ours.partition(" --dhchap")[0] + f" -q {HOST}"
+    said = shell(
+        run,
+        tmp_path,
+        generate,
+        serving(readme.blocks("Serve something", "sh")[0]),
+        ours,
+        f"! {keyless} 2> refused.txt",
+    )
+    assert said.splitlines()[-1].split()[0] == "1"
+    assert "key" in (tmp_path / "refused.txt").read_text()
+
+
+@pytest.mark.feature("save")
+def test_administration(run: str, tmp_path: Path) -> None:
+    """The chapter for administrators changes what runs, and save keeps it."""
+    (block,) = readme.blocks("Administration", "sh")
+    shell(run, tmp_path, "truncate -s 1G /srv/disk.img", serving(block))
+    text = (tmp_path / "disk.toml").read_text()
+    assert text.startswith("# disk.toml\n")
+    saved = tomllib.loads(text)
+    assert [port["trsvcid"] for port in saved["port"]] == [4420, 4421]
+    disk, lab = saved["subsystem"]
+    assert disk["namespace"][1]["path"] == "/srv/disk2.img"
+    assert disk["namespace"][1]["limits"] == {"read_iops": 20000, "bandwidth": 500 << 20}
+    assert lab["nqn"] == "nqn.2026-11.io.example:lab"
+
+
+def test_commands_are_there(capsys: pytest.CaptureFixture[str]) -> None:
+    """Every command of ours that the README names."""
+    named = [words for words in readme.commands() if not words[-1].endswith("-")]
+    assert ["target", "namespace", "protect"] in named
+    for words in named:
+        with pytest.raises(SystemExit) as ended:
+            main([*words, "--help"])
+        assert ended.value.code == 0, words
+        assert f"usage: nvmeof {' '.join(words)} " in capsys.readouterr().out
