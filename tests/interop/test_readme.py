@@ -140,7 +140,7 @@ def test_administration(run: str, tmp_path: Path) -> None:
     assert [port["trsvcid"] for port in saved["port"]] == [4420, 4421]
     disk, lab = saved["subsystem"]
     assert disk["namespace"][1]["path"] == "/srv/disk2.img"
-    assert disk["namespace"][1]["limits"] == {"read_iops": 20000, "bandwidth": 500 << 20}
+    assert disk["namespace"][1]["limits"] == {"read_iops": 20000, "bandwidth": "500MiB"}
     assert lab["nqn"] == "nqn.2026-11.io.example:lab"
 
 

@@ -28,6 +28,7 @@ from nvmf.config.units import format_size
 
 _EMPTY_LINES = re.compile(r"\n{2,}")
 _SIZES = {"size", "mdts", "in_capsule", "buffer_size"}
+_SIZES |= {"bandwidth", "read_bandwidth", "write_bandwidth"}
 
 
 def merge(text: str, wanted: Config, *, base: Path | None = None) -> str:
@@ -180,6 +181,8 @@ def _name(item: Any) -> Hashable:
 
 def _written(key: str, value: Any) -> Any:
     """A value as people write it."""
+    if isinstance(value, dict):
+        return {inner: _written(inner, each) for inner, each in value.items()}
     return format_size(value).replace(" ", "") if key in _SIZES and value % 1024 == 0 else value
 
 
