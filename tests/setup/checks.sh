@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# shellcheck shell=sh disable=SC2015,SC2154
+# The commands of ./dev that try things: test, lab, fuzz.
+
+# In CI what failed is run once more, as with pytest (tests/again.py).
+run_ctest() {
+    ctest --test-dir "build/$1" --output-on-failure --no-tests=error -j "$JOBS" && return
+    [ -n "${CI-}" ] || return 1
+    say "C tests: what failed is run once more, alone"
+    ctest --test-dir "build/$1" --output-on-failure --rerun-failed
+}
+
+# pytest with the engine under the sanitizers: a copy of nvmf.engine ahead of the source tree's.
+run_asan() {
+    lock
+    build_asan || build_failed
+    unlock
+    overlay=build/asan/overlay/nvmf
+    rm -rf build/asan/overlay
+    mkdir -p "$overlay/engine"
+    cp -s "$ROOT"/nvmeof/nvmf/engine/*.py "$overlay/engine" &&
+        cp -s "$ROOT"/build/asan/_engine.*.so "$overlay/engine" ||
+        die "build/asan has no binding to test: remove build/asan and run this again."
+    # Python itself frees little at its end, so leaks are looked for in the C tests.
+    exec env PYTHONPATH="$ROOT/build/asan/overlay" PYTHONMALLOC=malloc \
+        LD_PRELOAD="$(gcc -print-file-name=libasan.so):$(gcc -print-file-name=libubsan.so)" \
+        ASAN_OPTIONS=detect_leaks=0:verify_asan_link_order=0 UBSAN_OPTIONS=print_stacktrace=1 \
+        "$BIN/python" -m pytest "$@"
+}
+
+cmd_test() {
+    export_environment
+    if [ $# -gt 0 ]; then
+        for argument in "$@"; do
+            case $argument in tests/lab | tests/lab/*)
+                cmd_lab "$@"
+                exit
+                ;;
+            esac
+        done
+        ready
+        if [ "$1" = --asan ]; then
+            shift
+            run_asan "$@"
+        fi
+        exec "$BIN/python" -m pytest "$@"
+    fi
+    lock
+    do_setup
+    unlock
+    lint
+    lock
+    stage "build" build_dev
+    stage "build under ASan and UBSan" build_asan
+    unlock
+    case $failed in *build*) die "failed: $failed. The rest waits for the build." ;; esac
+    stage "C tests" run_ctest dev
+    stage "C tests under ASan and UBSan" run_ctest asan
+    kernels="6.12 6.1"
+    say "== lab"
+    prepare_lab
+    [ -z "$failed" ] || say "FAILED before pytest: $failed"
+    say "== pytest"
+    say "tests/lab boots kernels $kernels in emulation, and is most of what follows: it says which" \
+        "cell of the matrix it is at. Two processes share the tests, with a kernel's guest each."
+    if [ "$(id -u)" -eq 0 ]; then
+        # shellcheck disable=SC2086
+        lab_python -m pytest $SHARED
+        status=$?
+    else
+        say "Only the lab needs root: everything else first, then the lab by sudo."
+        "$BIN/python" -m pytest --ignore=tests/lab || failed="$failed${failed:+, }pytest"
+        # shellcheck disable=SC2086
+        lab_python -m pytest -p no:cacheprovider $SHARED tests/lab
+        status=$?
+        [ -z "$failed" ] || say "FAILED before the lab: $failed"
+    fi
+    [ -z "$failed" ] || [ "$status" -ne 0 ] || status=1
+    exit "$status"
+}
+
+# The kernels are prepared once. Where that cannot be, the lab's tests say so: they are skipped, and
+# with CI set they fail.
+prepare_lab() {
+    lock
+    # shellcheck disable=SC2086
+    (install_packages lab_packages) &&
+        step lab-kernel "Kernels $kernels for the lab" "$PYTHON" tests/lab/prepare.py $kernels
+    lab_status=$?
+    unlock
+    [ $lab_status -eq 0 ] || say "THE LAB CANNOT RUN (above, and in build/log): see that apt reaches" \
+        "a Debian mirror and run this again; what was fetched is in .cache/lab."
+    return $lab_status
+}
+
+# lab_python ARGS...: python with the lab switched on. Root is for the network namespace, its tap
+# and the guest, which starts Python often: what it would compile each time is compiled now.
+lab_python() {
+    mkdir -p build/lab
+    "$BIN/python" -m compileall -q nvmeof target initiator config tests/lab tests/wire
+    as_root env PATH="$PATH" VIRTUAL_ENV="$VENV" NVMF_FIO="$NVMF_FIO" \
+        NVMF_FIO_ENGINE="$NVMF_FIO_ENGINE" NVMF_BUILD_DIR="$NVMF_BUILD_DIR" CI="${CI-}" \
+        NVMF_LAB=1 NVMF_LAB_KERNELS="$kernels" PYTHONDONTWRITEBYTECODE=1 "$BIN/python" "$@"
+}
+
+# Two processes, of which each has the guest of one kernel: a guest waits as often as it works.
+SHARED="-n 2"
+
+cmd_lab() {
+    kernels=6.12
+    if [ "${1-}" = --kernel ]; then
+        [ $# -gt 1 ] || die "--kernel takes 6.12, 6.1 or all."
+        kernels=$2
+        shift 2
+    fi
+    [ "$kernels" != all ] || kernels="6.12 6.1"
+    program="-m pytest -p no:cacheprovider"
+    case $kernels in *\ *) program="$program $SHARED" ;; esac
+    where=tests/lab
+    for argument in "$@"; do
+        case $argument in tests/*) where= ;; esac
+    done
+    ready
+    export_environment
+    case ${1-} in
+        --readme) exec "$BIN/python" tests/lab/peers.py ;;
+        --bench)
+            shift
+            program=tests/lab/bench.py where=
+            ;;
+    esac
+    prepare_lab || exit 1
+    # shellcheck disable=SC2086
+    lab_python $program $where "$@"
+}
+
+cmd_fuzz() {
+    seconds=${1-60}
+    case $seconds in
+        '' | *[!0-9]* | 0*) die "fuzz takes a number of seconds for each fuzzer, not '$seconds'." ;;
+    esac
+    lock
+    install_packages base_packages
+    install_packages fuzz_packages
+    make_venv
+    cmake_build fuzz "the fuzzers" -DCMAKE_C_COMPILER=clang -DNVMF_FUZZ=ON -DNVMF_PYTHON=OFF ||
+        build_failed
+    unlock
+    fuzzers=0
+    for fuzzer in build/fuzz/fuzz/*; do
+        [ -x "$fuzzer" ] || continue
+        fuzzers=$((fuzzers + 1))
+        name=$(basename "$fuzzer")
+        mkdir -p "tests/fuzz/corpus/$name" ".cache/fuzz/$name" build/fuzz/found
+        stage "fuzz $name for $seconds s" env UBSAN_OPTIONS=print_stacktrace=1 \
+            "$fuzzer" -max_total_time="$seconds" -timeout=10 -print_final_stats=1 -verbosity=1 \
+            -artifact_prefix="build/fuzz/found/$name-" ".cache/fuzz/$name" "tests/fuzz/corpus/$name"
+    done
+    [ "$fuzzers" -gt 0 ] || die "there is no fuzzer: tests/fuzz has no C file."
+    [ -z "$failed" ] || die "found something: $failed. The inputs are in build/fuzz/found, and" \
+        "'build/fuzz/fuzz/NAME FILE' shows each again; mended, it goes to tests/fuzz/corpus/NAME."
+    say "$fuzzers fuzzers found nothing in $seconds s each."
+}
