@@ -38,8 +38,8 @@ pytestmark = pytest.mark.usefixtures("need_product", "need_client")
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> str:
-    """The start of a script: fails with its first command, and shows each."""
+def machine(tmp_path: Path) -> list[str]:
+    """The command that runs another in that machine."""
     wrapper = ["unshare", "--mount", "--net", "--", "sh", "-c", MACHINE, "sh"]
     try:
         done = subprocess.run([*wrapper, "true"], capture_output=True, timeout=60, check=False)
@@ -48,14 +48,14 @@ def run(tmp_path: Path) -> str:
     if done.returncode:
         pytest.skip(f"no machine of its own can be made here: {done.stderr.decode().strip()}")
     (tmp_path / "disk.toml").write_text(readme.blocks("Serve something", "toml")[0])
-    return shlex.join(wrapper)
+    return wrapper
 
 
-def shell(run: str, folder: Path, *parts: str) -> str:
-    """Run a script in that machine: what it prints."""
+def shell(machine: list[str], folder: Path, *parts: str) -> str:
+    """Run a script in that machine, which ends where a command of it fails: what it prints."""
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     done = subprocess.run(
-        [*shlex.split(run), "bash", "-eux", "-o", "pipefail", "-c", "\n".join(parts)],
+        [*machine, "bash", "-eux", "-o", "pipefail", "-c", "\n".join(parts)],
         cwd=folder,
         env={**os.environ, "PATH": path, "NO_COLOR": "1"},
         capture_output=True,
@@ -75,7 +75,7 @@ def serving(block: str) -> str:
     return "\n".join(lines)
 
 
-def test_serve_something(run: str, tmp_path: Path, fio: Path, fio_engine: Path) -> None:
+def test_serve_something(machine: list[str], tmp_path: Path, fio: Path, fio_engine: Path) -> None:
     """The quick tour: serve, look, write, measure, by command and from Python and fio."""
     start, look = readme.blocks("Serve something", "sh")
     picture = os.urandom(300_001)
@@ -92,7 +92,7 @@ def test_serve_something(run: str, tmp_path: Path, fio: Path, fio_engine: Path) 
     load = load.replace("./dev run fio", shlex.quote(str(fio)))
     load = load.replace("build/dev/nvmeof-fio.so", str(fio_engine))
     said = shell(
-        run,
+        machine,
         tmp_path,
         serving(start),
         look,
@@ -109,7 +109,7 @@ def test_serve_something(run: str, tmp_path: Path, fio: Path, fio_engine: Path) 
     assert "err= 0" in said
 
 
-def test_authentication(run: str, tmp_path: Path) -> None:
+def test_authentication(machine: list[str], tmp_path: Path) -> None:
     """Keys made and asked for; without them there is no way in."""
     generate, use = readme.blocks("Authentication", "sh")
     config = (tmp_path / "disk.toml").read_text().replace("allow_any_host = true\n", "")
@@ -118,7 +118,7 @@ def test_authentication(run: str, tmp_path: Path) -> None:
     ours = ours.replace("192.0.2.1", "127.0.0.1").replace("NQN", NQN) + f" -q {HOST}"
     keyless = ours.partition(" --dhchap")[0] + f" -q {HOST}"
     said = shell(
-        run,
+        machine,
         tmp_path,
         generate,
         serving(readme.blocks("Serve something", "sh")[0]),
@@ -130,10 +130,10 @@ def test_authentication(run: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.feature("save")
-def test_administration(run: str, tmp_path: Path) -> None:
+def test_administration(machine: list[str], tmp_path: Path) -> None:
     """The chapter for administrators changes what runs, and save keeps it."""
     (block,) = readme.blocks("Administration", "sh")
-    shell(run, tmp_path, "truncate -s 1G /srv/disk.img", serving(block))
+    shell(machine, tmp_path, "truncate -s 1G /srv/disk.img", serving(block))
     text = (tmp_path / "disk.toml").read_text()
     assert text.startswith("# disk.toml\n")
     saved = tomllib.loads(text)
