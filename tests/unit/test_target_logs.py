@@ -182,6 +182,19 @@ def test_a_peer_that_floods(monkeypatch: pytest.MonkeyPatch) -> None:
     assert limited.kept.lines[-2] == "hello"
 
 
+def test_a_namespace_that_is_changed_in_a_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reservations and write protection are changed by hosts, and their lines name no peer."""
+    monkeypatch.setattr(limit, "PEER_BURST", 10)
+    limited = Limited()
+    for nsid in (1, 2):
+        for _ in range(25):
+            limited.handler.handle(line("reserved", subnqn="nqn.x", nsid=nsid))
+    assert len(limited.kept.lines) == 20
+    limited.handler.tell()
+    words = "namespace 1 of nqn.x: 15 lines about it were left out: more than 2 a second"
+    assert limited.kept.lines[-2] == words
+
+
 def test_peers_without_number(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limit, "PEERS_MOST", 4)
     monkeypatch.setattr(limit, "ALL_BURST", 20)

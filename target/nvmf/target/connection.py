@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,6 +16,7 @@ from nvmf.target.controller import Controller
 from nvmf.target.core import Core
 from nvmf.target.queue import Queue
 from nvmf.target.request import Completion
+from nvmf.target.turns import Turns
 
 log = logging.getLogger("nvmf.target")
 
@@ -39,6 +41,8 @@ class Connection:
     reactor: int
     outstanding: set[Any] = field(default_factory=set)
     """Commands (nvmf.engine.Command) whose completion comes later."""
+    waiting: deque[Any] = field(default_factory=deque)
+    """Those that have not been begun (turns.Turns)."""
     timer: asyncio.TimerHandle | None = None
     """Connect timeout, then keep-alive."""
     kato_ms: int = 0
@@ -64,6 +68,7 @@ class Dispatcher:
     def __init__(self, core: Core, loop: asyncio.AbstractEventLoop) -> None:
         self.core = core
         self.loop = loop
+        self._turns = Turns(loop, self._run)
 
     def opened(self, connection: Connection) -> None:
         """A connection was accepted: Connect has to follow."""
@@ -71,7 +76,10 @@ class Dispatcher:
         connection.timer = self.loop.call_later(CONNECT_TIMEOUT, self._no_connect, connection)
 
     def command(self, connection: Connection, command: Any) -> None:
-        """A capsule came up from the engine."""
+        """A capsule came up from the engine: run now, or in its turn."""
+        self._turns.command(connection, command)
+
+    def _run(self, connection: Connection, command: Any) -> None:
         queue = connection.queue
         before = queue.controller
         state = before.csts if before is not None else None
@@ -162,10 +170,11 @@ class Dispatcher:
             self.core.tidy(controller.subsystem)
 
     def drop(self, connection: Connection) -> None:
-        """End what is outstanding; nobody hears of it."""
-        for command in connection.outstanding:
+        """End what is outstanding, and what was not begun; nobody hears of it."""
+        for command in (*connection.outstanding, *connection.waiting):
             complete(command, Completion(status=Status.ABORTED_SQ_DELETION | DNR))
         connection.outstanding.clear()
+        connection.waiting.clear()
 
     # ---- after Connect ----
 

@@ -238,6 +238,7 @@ class LastingKeeper:
                 namespace.nsid,
                 self._subsystem.nqn,
                 after.protection.name.replace("_", " ").lower(),
+                extra={"subnqn": self._subsystem.nqn, "nsid": namespace.nsid},
             )
 
     def _enforce(self, namespace: Namespace) -> None:

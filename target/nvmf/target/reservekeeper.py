@@ -103,6 +103,7 @@ class ReservationKeeper:
                 self._subsystem.nqn,
                 len(after.registrants),
                 after.rtype.name.replace("_", " ").lower() if after.rtype else "none",
+                extra={"subnqn": self._subsystem.nqn, "nsid": nsid},
             )
         for controller in self._subsystem.controllers.values():
             what = outcome.notifications.get(controller.hostid)

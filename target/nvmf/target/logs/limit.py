@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """How many lines a peer may cause: whoever connects in a loop fills neither disk nor journal.
 
+The same goes for lines about a namespace without a peer: what hosts do to it in a loop.
+
 What goes wrong is counted apart from the rest, so that nobody hides a refusal behind a flood.
 """
 
@@ -12,11 +14,12 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from nvmf.target.logs.fields import fields_of
 
 PEER_BURST, PEER_RATE = 1000, 2.0
-"""Lines about a peer, and how many more each second."""
+"""Lines about a peer or a namespace, and how many more each second."""
 ALL_BURST, ALL_RATE = 20_000, 100.0
 """The same of all peers together, however many addresses somebody has."""
 PEERS_MOST = 1024
@@ -52,18 +55,18 @@ class LimitedHandler(logging.Handler):
         self.inner = inner
         self._clock = clock
         self._peers: OrderedDict[tuple[str, bool], _Bucket] = OrderedDict()
-        """By peer, and whether it is about what went wrong; who was spoken of last is last."""
+        """By whom it is about, and whether that went wrong; who was spoken of last is last."""
         self._all = _Bucket(ALL_BURST, clock())
         self._forgotten = 0
         """Lines that were left out about peers that are not remembered."""
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write it, or count it."""
-        peer = fields_of(record).get("peer")
-        if peer is None:
+        about = _about(fields_of(record))
+        if about is None:
             self.inner.handle(record)
             return
-        key = (source(str(peer)), record.levelno >= logging.WARNING)
+        key = (about, record.levelno >= logging.WARNING)
         now = self._clock()
         bucket = self._peers.get(key)
         if bucket is None:
@@ -110,6 +113,15 @@ class LimitedHandler(logging.Handler):
     def _write(self, level: int, words: str, *args: object) -> None:
         record = logging.LogRecord("nvmf.target", level, __file__, 0, words, args, None)
         self.inner.handle(record)
+
+
+def _about(fields: dict[str, Any]) -> str | None:
+    """Whom or what a line is counted for; None where nobody outside causes it."""
+    if "peer" in fields:
+        return source(str(fields["peer"]))
+    if "nsid" in fields:
+        return f"namespace {fields['nsid']} of {fields.get('subnqn')}"
+    return None
 
 
 def source(peer: str) -> str:

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Hosts that ask for more than the target's one thread for it can do at once.
+
+Each is served in its turn (nvmf.target.turns), in the order of its commands, and whoever goes while
+its commands are in line leaves nothing behind.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+
+import pytest
+
+from wire import dhchap, nvme
+from wire.host import NvmeHost, Queue, expect
+from wire.keyed import Host, config, send
+from wire.keyed import command as authentication
+from wire.nvme import Admin, Fctype, Io
+from wire.peer import Received
+from wire.rdmap import Terminate
+from wire.served import SUBNQN, Served
+from wire.witness import Witness
+
+FFDHE8192 = 5
+REPLACE, IGNORE_KEY = 2, 1 << 3
+"""RREGA and IEKEY of Reservation Register."""
+
+
+@pytest.fixture(scope="module")
+def keyed(tmp_path_factory: pytest.TempPathFactory, need_product: None) -> Iterator[Served]:
+    """A target that asks for keys, and takes the largest group."""
+    folder = tmp_path_factory.mktemp("keyed")
+    text = config(folder).replace('"ffdhe2048"', '"ffdhe8192"')
+    with Served(folder, text) as one:
+        yield one.wait_ready()
+        assert one.end() == 0
+        one.check_log()
+
+
+def ask_for_challenge(queue: Queue) -> None:
+    """The receive for which the target makes a key, without waiting for it."""
+    region = queue.memory.register(4096, readable=False)
+    sgl = nvme.keyed(region.base, 4096, region.stag)
+    queue.submit(authentication(Fctype.AUTH_RECEIVE, 4096, sgl))
+
+
+def test_diffie_hellman_for_many(keyed: Served) -> None:
+    """Sixty connections without a proof each make the target reckon; a third of them goes."""
+    with Host(keyed).opened() as friend:
+        strangers = [Host(keyed) for _ in range(60)]
+        queues = [stranger.admin_queue() for stranger in strangers]
+        # Completion queues are kept.
+        descriptors = keyed.descriptors - len(queues)
+        for queue in queues:
+            expect(send(queue, dhchap.negotiate(9, groups=bytes([FFDHE8192]))))
+        for queue in queues:
+            ask_for_challenge(queue)
+        for queue in queues[::3]:
+            queue.peer.reset()
+        for _ in range(8):
+            expect(friend.admin.call(nvme.sqe(Admin.KEEP_ALIVE)))
+        for index, queue in enumerate(queues):
+            if index % 3:
+                while not isinstance(event := queue.peer.event(), Received):
+                    assert not isinstance(event, Terminate)
+                assert nvme.decode_cqe(event.payload).status == 0
+        for stranger in strangers:
+            stranger.close()
+        friend.write(0, b"\x5a" * 512)
+        keyed.settle(descriptors)
+
+
+@pytest.mark.usefixtures("unharmed")
+def test_many_slow_commands(target: Served, bystander: Witness) -> None:
+    """Reservation commands of eight full queues: each queue's are answered in their order."""
+    with NvmeHost(target.address, SUBNQN).connect(io_queues=8, depth=128) as host:
+        for queue in host.queues[1:]:
+            for cid in range(1, 120):
+                keys = struct.pack("<QQ", 0, cid)
+                command = nvme.sqe(
+                    Io.RESERVATION_REGISTER, nsid=1, cid=cid,
+                    sgl=nvme.in_capsule(0, len(keys)), cdw=(REPLACE | IGNORE_KEY,),
+                )  # fmt: skip
+                queue.submit(command, keys)
+        for queue in host.queues[2:]:
+            for cid in range(1, 120):
+                event = queue.peer.event()
+                assert isinstance(event, Received)
+                cqe = queue.take(event)
+                assert (cqe.cid, cqe.status) == (cid, 0)
+        for _ in range(3):
+            bystander.check()
+        # They go while answers are still to come.
+        for queue in host.queues[2:]:
+            for cid in range(120, 127):
+                queue.submit(nvme.sqe(Io.RESERVATION_REGISTER, nsid=1, cid=cid))
