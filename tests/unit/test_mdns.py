@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -105,10 +104,9 @@ exec "$@"
 """
 
 
-@pytest.fixture
-def network() -> list[str]:
-    """The command that runs another in a network of its own, whose loopback has multicast."""
-    wrapper = ["unshare", "--net", "--", "sh", "-c", SET_UP, "sh"]
+def in_a_network(set_up: str) -> list[str]:
+    """The command that runs another in a network of its own."""
+    wrapper = ["unshare", "--net", "--", "sh", "-c", set_up, "sh"]
     try:
         done = subprocess.run(
             [*wrapper, "true"], capture_output=True, text=True, timeout=60, check=False
@@ -118,6 +116,12 @@ def network() -> list[str]:
     if done.returncode:
         pytest.skip(f"no network of its own can be made here: {done.stderr.strip()}")
     return wrapper
+
+
+@pytest.fixture
+def network() -> list[str]:
+    """One whose loopback has multicast."""
+    return in_a_network(SET_UP)
 
 
 def test_nothing_to_browse(network: list[str]) -> None:
@@ -208,9 +212,7 @@ def test_addresses_that_come_and_go(network: list[str], tmp_path: Path) -> None:
 
 def test_no_network_to_announce_on(tmp_path: Path) -> None:
     """A target without one serves all the same, and uses it when it is there."""
-    wrapper = ["unshare", "--net", "--", "sh", "-c", 'ip link set lo up && exec "$@"', "sh"]
-    if os.geteuid() != 0:
-        pytest.skip("a network of its own takes root")
+    wrapper = in_a_network('ip link set lo up && exec "$@"')
     served = Served(tmp_path, "[mdns]\nenabled = true\n" + config(RAM), wrapper=wrapper)
     served.wait_ready()
     end = time.monotonic() + 60
