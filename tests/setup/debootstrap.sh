@@ -57,7 +57,10 @@ git -c safe.directory="$checkout" ls-files -z --cached --others --exclude-standa
 exec unshare --mount --pid --fork --kill-child sh -euc '
     system=$1 user=$2
     shift 2
+    mount --bind "$system" "$system" # else unshare(1) finds no mount to begin with
     mount -t proc proc "$system/proc"
+    mount -t devpts -o newinstance,ptmxmode=0666 devpts "$system/dev/pts"
+    ln -sf pts/ptmx "$system/dev/ptmx"
     mount -t sysfs -o ro sysfs "$system/sys"
     mount -t tmpfs -o mode=1777 tmpfs "$system/dev/shm"
     in_system() {
