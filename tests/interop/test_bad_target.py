@@ -9,6 +9,7 @@ import struct
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,40 +18,13 @@ from wire import mpa, nvme, rdmap
 from wire.nvme import Fctype, Io, Reject
 from wire.peer import Placed
 from wire.rdmap import Op, Terminate
-from wire.responder import Connection, NvmeResponder
+from wire.responder import Connection, NvmeResponder, identify
 from wire.served import FRIEND_NQN, SUBNQN
 
 if TYPE_CHECKING:
     from nvmf.initiator import Controller
 
 pytestmark = pytest.mark.usefixtures("need_client")
-
-
-def identify(capsule: bytes) -> bytes:
-    """Just enough of Identify for a host: RDMA Transport and Base 5.17."""
-    cns, data = capsule[40], bytearray(4096)
-    if cns == 1:
-        data[4:72] = b"S".ljust(20) + b"independent".ljust(40) + b"1".ljust(8)
-        data[77] = 5
-        struct.pack_into("<H", data, 78, 1)
-        struct.pack_into("<I", data, 80, 0x10300)
-        data[111] = 1
-        struct.pack_into("<H", data, 320, 10)
-        data[512:514] = b"\x66\x44"
-        struct.pack_into("<HI", data, 514, 128, 1)
-        struct.pack_into("<I", data, 536, 0x100005)
-        data[768 : 768 + len(SUBNQN)] = SUBNQN.encode()
-        struct.pack_into("<II", data, 1792, (64 + 4096) // 16, 1)
-        data[1803] = 1
-    elif cns == 0:
-        struct.pack_into("<QQQ", data, 0, 2048, 2048, 2048)
-        data[130] = 9
-    elif cns == 2:
-        data[0] = 1 if int.from_bytes(capsule[4:8], "little") < 1 else 0
-    elif cns == 3:
-        data[:4] = b"\x03\x10\0\0"
-        data[4:20] = b"independent uuid"
-    return bytes(data)
 
 
 @pytest.fixture
@@ -264,6 +238,54 @@ async def test_lost(responder: NvmeResponder, controller: Controller, spoil: Spo
     responder.hook = hook
     with pytest.raises(ConnectionLost):
         await controller.namespace(1).read(0, 1)
+
+
+Lie = Callable[[int, int, bytearray], None]
+"""Given CNS, NSID and right Identify data: what the target says instead."""
+
+
+def same_list(cns: int, nsid: int, data: bytearray) -> None:
+    """A full list of namespaces, the same whatever it is to begin after."""
+    if cns == 2:
+        data[:] = struct.pack("<1024I", *range(1, 1025))
+
+
+def endless_list(cns: int, nsid: int, data: bytearray) -> None:
+    """More namespaces after each."""
+    if cns == 2:
+        data[:] = struct.pack("<1024I", *range(nsid + 1, nsid + 1025))
+
+
+@pytest.mark.parametrize("lie", [same_list, endless_list])
+async def test_lists_without_end(responder: NvmeResponder, lie: Lie) -> None:
+    """A sentence, instead of reading for ever."""
+    from nvmf.initiator import ConnectionLost
+
+    responder.identify = partial(telling, lie)
+    with pytest.raises(ConnectionLost, match="active namespaces does not end"):
+        async with connected(responder):
+            pass
+
+
+def telling(lie: Lie, capsule: bytes) -> bytes:
+    data = bytearray(identify(capsule))
+    lie(capsule[40], int.from_bytes(capsule[4:8], "little"), data)
+    return bytes(data)
+
+
+def boundless(cns: int, nsid: int, data: bytearray) -> None:
+    """MDTS and IOCCSZ of more than any command can have."""
+    if cns == 1:
+        data[77] = 255
+        struct.pack_into("<I", data, 1792, 0xFFFFFFFF)
+
+
+async def test_limits_beyond_all_measure(responder: NvmeResponder) -> None:
+    """No command is longer than its descriptor can say (Base 2.0, 4.1.2.1: 24 bits)."""
+    responder.identify = partial(telling, boundless)
+    async with connected(responder) as one:
+        assert one.max_transfer == (1 << 24) - 1
+        await good(one)
 
 
 async def test_unanswered(responder: NvmeResponder) -> None:

@@ -16,6 +16,7 @@ from wire.mpa import StartFrame
 from wire.nvme import Admin, Fctype, Io, Status
 from wire.peer import IwarpPeer, Placed, ReadAsked, ReadDone, Received
 from wire.rdmap import Op, ReadRequest, Terminate
+from wire.served import SUBNQN
 
 
 class Connection:
@@ -77,6 +78,33 @@ class Connection:
             self.peer.send(cqe, op=Op.SEND_INVALIDATE, invalidate=self.keyed(capsule)[2])
         else:
             self.peer.send(cqe)
+
+
+def identify(capsule: bytes) -> bytes:
+    """Just enough of Identify for a host: RDMA Transport and Base 5.17."""
+    cns, data = capsule[40], bytearray(4096)
+    if cns == 1:
+        data[4:72] = b"S".ljust(20) + b"independent".ljust(40) + b"1".ljust(8)
+        data[77] = 5
+        struct.pack_into("<H", data, 78, 1)
+        struct.pack_into("<I", data, 80, 0x10300)
+        data[111] = 1
+        struct.pack_into("<H", data, 320, 10)
+        data[512:514] = b"\x66\x44"
+        struct.pack_into("<HI", data, 514, 128, 1)
+        struct.pack_into("<I", data, 536, 0x100005)
+        data[768 : 768 + len(SUBNQN)] = SUBNQN.encode()
+        struct.pack_into("<II", data, 1792, (64 + 4096) // 16, 1)
+        data[1803] = 1
+    elif cns == 0:
+        struct.pack_into("<QQQ", data, 0, 2048, 2048, 2048)
+        data[130] = 9
+    elif cns == 2:
+        data[0] = 1 if int.from_bytes(capsule[4:8], "little") < 1 else 0
+    elif cns == 3:
+        data[:4] = b"\x03\x10\0\0"
+        data[4:20] = b"independent uuid"
+    return bytes(data)
 
 
 Hook = Callable[[Connection, bytes], bool]

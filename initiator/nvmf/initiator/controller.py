@@ -288,6 +288,11 @@ class Controller:
                 await self._load_namespaces(session, inventory.changed(event, page))
         except NvmeError as error:
             log.warning("%s: after an event: %s", self.where.subnqn, error)
+        except QueueLost:
+            raise
+        except (StatusError, ConnectionLost) as error:  # what it tells cannot be
+            session.lose(f"after an event: {error}")
+            return
         for callback in self._callbacks:
             try:
                 callback(event)

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, TypeVar
 from nvmf.engine import HostQueue
 from nvmf.initiator.admin import Admin
 from nvmf.initiator.authentication import Authenticator
-from nvmf.initiator.buffers import BufferPool
+from nvmf.initiator.buffers import LARGEST, BufferPool
 from nvmf.initiator.errors import ConnectionLost, NvmeError
 from nvmf.initiator.identity import HostIdentity
 from nvmf.initiator.options import ConnectOptions
@@ -39,6 +39,8 @@ SHUTDOWN_SECONDS = 1.0
 """How long a controller may take to shut down before it is left."""
 MAX_TRANSFER = 4 << 20
 """Bytes of a command where the controller has no limit."""
+_MOST_TRANSFER = (1 << 24) - 1
+"""Bytes that a keyed SGL descriptor can say, whatever MDTS does."""
 T = TypeVar("T")
 
 WANTED_EVENTS = (
@@ -133,7 +135,8 @@ class Session:
     @property
     def max_transfer(self) -> int:
         """Bytes that one command may transfer."""
-        return self.identify.max_transfer_bytes(self.cap.mpsmin) or MAX_TRANSFER
+        found = self.identify.max_transfer_bytes(self.cap.mpsmin) or MAX_TRANSFER
+        return min(found, _MOST_TRANSFER)
 
     @property
     def completed(self) -> int:
@@ -287,7 +290,7 @@ class Session:
             size = min(size, identify.maxcmd)
         in_capsule = 0
         if options.in_capsule and identify.sgls & Sgls.OFFSET and not identify.icdoff:
-            in_capsule = identify.in_capsule_bytes
+            in_capsule = min(identify.in_capsule_bytes, LARGEST)
         for qid in range(1, count + 1):
             queue = await self._connect(qid, max(size, 2), in_capsule)
             result = await self._fabrics_connect(queue, max(size, 2))

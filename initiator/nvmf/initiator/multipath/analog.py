@@ -11,8 +11,8 @@ from nvmf.spec.opcodes import LogId
 
 TRIES = 10
 """How often a log that changes under the reader is read again."""
-_MAX_NAMESPACES = 1 << 16
-"""Whose log is read; NN alone may be any number."""
+_MOST = 1 << 16
+"""Groups, and namespaces, whose log is read; NANAGRPID and NN alone may be any number."""
 _HEAD = 16
 
 
@@ -22,8 +22,8 @@ async def read_ana(session: Session) -> list[AnaGroup]:
     Raises NvmeError, QueueLost, DecodeError, and ConnectionLost where the log never rests.
     """
     identify = session.identify
-    namespaces = min(identify.mnan or identify.nn, _MAX_NAMESPACES)
-    size = ana_log_size(identify.nanagrpid, namespaces)
+    namespaces = min(identify.mnan or identify.nn, _MOST)
+    size = ana_log_size(min(identify.nanagrpid, _MOST), namespaces)
     chunk = min(LARGEST, session.max_transfer)
     if size <= chunk:
         return decode_ana_log(await session.admin.log_page(LogId.ANA, size, chunk=chunk))[1]
