@@ -31,6 +31,8 @@ class Connection:
         self.connected = False
         self.capsules: list[bytes] = []
         """Every command capsule so far."""
+        self.later: list[bytes] = []
+        """Those that came while the data of another was awaited."""
         self.ended: Terminate | None = None
 
     def fetch(self, capsule: bytes) -> bytes:
@@ -51,7 +53,7 @@ class Connection:
                 return event.data
             if isinstance(event, Received):
                 self.capsules.append(event.payload)
-                self.responder.later.append((self, event.payload))
+                self.later.append(event.payload)
             elif isinstance(event, Terminate):
                 raise WireViolation(f"{event} in answer to an RDMA READ")
 
@@ -127,7 +129,6 @@ class NvmeResponder:
         self.refuse: Callable[[StartFrame], bytes | None] = lambda start: None
         """Private data to reject a connection with."""
         self.connections: list[Connection] = []
-        self.later: list[tuple[Connection, bytes]] = []
         self.errors: list[BaseException] = []
         """What the host did wrong."""
         self.socket = socket.create_server(("127.0.0.1", 0))
@@ -188,8 +189,8 @@ class NvmeResponder:
             elif isinstance(event, ReadAsked) or (isinstance(event, Placed) and event.size):
                 # A WRITE of nothing is a nudge of the embedded device's, whose peer was slow.
                 raise WireViolation(f"a host may not send {event}")
-            while self.later:
-                self.command(*self.later.pop(0))
+            while connection.later:
+                self.command(connection, connection.later.pop(0))
 
     def _capsule(self, connection: Connection, event: Received) -> None:
         capsule = event.payload
