@@ -212,6 +212,7 @@ async def test_reload_by_difference(served: Served) -> None:
     [
         (config()[: len(config()) // 2], "is not TOML"),
         ("", "is empty"),
+        ("\n# mine\n\n", "is empty"),
         (config() + "[[subsystem]]\n", "nqn: is missing"),
         (config() + f'[[subsystem]]\nnqn = "{A}"\n', "is there twice"),
         (config() + '[[subsystem.namespace]]\nstore = "file"\npath = "none.img"\n', "none.img"),

@@ -22,8 +22,6 @@ from nvmf.target.stores import ServerError, identity_of
 
 log = logging.getLogger("nvmf.target")
 
-_EMPTY = hashlib.sha256().hexdigest()
-
 
 @dataclass(frozen=True, slots=True)
 class Reloaded:
@@ -44,6 +42,8 @@ class Source:
     path: Path
     digest: str
     """SHA-256 of its bytes, hexadecimal."""
+    blank: bool
+    """Whether there is no key and no table in it."""
 
     @classmethod
     def read(cls, path: Path) -> tuple[Config, Source]:
@@ -51,7 +51,8 @@ class Source:
         path = path.absolute()
         text = read_text(path)
         config = loads(text, str(path), base=path.parent)
-        return config, cls(path, hashlib.sha256(text.encode()).hexdigest())
+        blank = not any(line.partition("#")[0].strip() for line in text.splitlines())
+        return config, cls(path, hashlib.sha256(text.encode()).hexdigest(), blank)
 
 
 class Administration:
@@ -83,7 +84,7 @@ class Administration:
             if path.exists() and not path.is_file():  # a pipe would be waited for
                 raise ConfigError(str(path), [f"{path}: is no file that can be read again"])
             config, source = await loop.run_in_executor(None, Source.read, path)
-            if source.digest == _EMPTY:
+            if source.blank:
                 said = f"{path}: is empty: somebody may be about to write it"
                 raise ConfigError(str(path), [said])
             ignored = fixed(self.server.config, config)
