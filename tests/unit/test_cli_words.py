@@ -210,11 +210,16 @@ def test_other_streams_are_closed(where: str, tmp_path: Path) -> None:
     assert b"cannot read stdin: Bad file descriptor" in done.stderr
 
 
+@pytest.mark.parametrize("unbuffered", ["", "1"])
 @pytest.mark.parametrize("streams", [">/dev/full", ">&-", "| true"])
-def test_help_that_cannot_be_written(streams: str) -> None:
+def test_help_that_cannot_be_written(
+    monkeypatch: pytest.MonkeyPatch, streams: str, unbuffered: str
+) -> None:
+    monkeypatch.setenv("PYTHONUNBUFFERED", unbuffered)
     for args in (["--help"], ["target", "serve", "--help"]):
         done = closed(streams, *args)
         assert b"Exception" not in done.stderr
+        assert b"Traceback" not in done.stderr
         assert done.returncode == (0 if "|" in streams else 1)
 
 

@@ -132,13 +132,18 @@ def run(argv: Sequence[str] | None = None) -> int:
     words = sys.argv[1:] if argv is None else argv
     parser = make_parser(next((word for word in words if not word.startswith("-")), ""))
     try:
-        args, unknown = parser.parse_known_args(words)
-        if unknown:  # with the usage of the command, not of all commands
-            args.parser.error(f"unrecognized arguments: {' '.join(unknown)}; see --help")
+        return _reported(parser, lambda: _called(parser, words))
     except SystemExit:
         if status := _reported(parser, lambda: EXIT_OK):  # the help could not be written
             return status
         raise
+
+
+def _called(parser: argparse.ArgumentParser, words: Sequence[str]) -> int:
+    """The status of the command that the words are of."""
+    args, unknown = parser.parse_known_args(words)
+    if unknown:  # with the usage of the command, not of all commands
+        args.parser.error(f"unrecognized arguments: {' '.join(unknown)}; see --help")
     levels = (logging.WARNING, logging.INFO, logging.DEBUG)
     logging.basicConfig(
         level=levels[min(args.verbose, 2)], format="%(levelname)s: %(message)s", stream=sys.stderr
@@ -152,6 +157,8 @@ def _reported(command: argparse.ArgumentParser, work: Callable[[], int]) -> int:
         status = work()
         sys.stdout.flush()
         return status
+    except SystemExit:  # help, or usage: nothing is loaded for it
+        raise
     except KeyboardInterrupt:
         return _complain(command, "interrupted", EXIT_FAILED)
     except UsageError as error:
