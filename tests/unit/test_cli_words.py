@@ -154,6 +154,12 @@ def test_no_system_device(capfd: pytest.CaptureFixture[str], where: str) -> None
     assert "the embedded one, iwarp" in err
 
 
+def test_link_local_without_its_link(capfd: pytest.CaptureFixture[str]) -> None:
+    status, _, err = call(capfd, "discover", "-a", "fe80::1")
+    assert status == 1
+    assert "as in fe80::1%eth0" in err
+
+
 def test_bench_errors(capfd: pytest.CaptureFixture[str], where: str) -> None:
     _, _, err = call(capfd, "bench", where + "x")
     assert "Connect Invalid Parameters (SCT 1h, SC 82h, do not retry)" in err

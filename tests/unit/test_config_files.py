@@ -74,6 +74,7 @@ def test_identifiers() -> None:
         ("[target]\ncpus = [0, 1]\n", "t.toml:1: target: cpus names 2 CPUs for 1 reactors"),
         ("port = []\n", "t.toml: a target needs a port"),
         ('[[port]]\ntraddr = "localhost"\n', "t.toml:2: port[0].traddr: 'localhost' is not a num"),
+        ('[[port]]\ntraddr = "fe80::1"\n', "t.toml:2: port[0].traddr: fe80::1 is of one link: say"),
         ("[[port]]\n[[port]]\n", "t.toml: port 127.0.0.1:4420 is there twice"),
         ("[[port]]\ntrsvcid = 70000\n", "t.toml:2: port[0].trsvcid: expected a number from 0 to"),
         ('[[port]]\ndevice = "roce"\n', 't.toml:2: port[0].device: expected "iwarp", "system" or'),
@@ -97,7 +98,7 @@ def test_identifiers() -> None:
             '[[referral]]\ntraddr = "::1"\nadrfam = "ipv4"\n',
             "t.toml:1: referral[0]: traddr ::1 is not of adrfam ipv4",
         ),
-        ('[[referral]]\ntraddr = "::1"\n' * 2, "t.toml: referral rdma ::1:4420 is there twice"),
+        ('[[referral]]\ntraddr = "::1"\n' * 2, "t.toml: referral rdma [::1]:4420 is there twice"),
         (SUBSYSTEM * 2, f"t.toml: subsystem nqn {NQN} is there twice"),
         (SUBSYSTEM + "mdts = 12345\n", "t.toml:3: subsystem[0].mdts: expected a power of two"),
         (
@@ -219,7 +220,11 @@ def test_a_value_is_not_told_twice() -> None:
         (
             NAMESPACE.replace("1MiB", "900TiB")
             + f'[[subsystem]]\nnqn = "{NQN}y"\nhosts = ["{NQN}"]',
-            ["no host may connect", "y has no [[subsystem.namespace]]", "have 900 TiB altogether"],
+            [
+                "no host may connect",
+                "y has no [[subsystem.namespace]]",
+                "have 900.0 TiB altogether",
+            ],
         ),
     ],
 )

@@ -8,7 +8,6 @@ import stat
 from pathlib import Path
 
 from nvmf.config.models import Config
-from nvmf.config.units import format_size
 
 
 def advice(config: Config, source: str | Path | None = None) -> list[str]:
@@ -81,6 +80,11 @@ def _memory(config: Config) -> list[str]:
     if asked <= there:
         return []
     return [
-        f"the ram namespaces have {format_size(asked)} altogether, and this machine "
-        f"{there / (1 << 30):.1f} GiB of memory: hosts that fill them bring the target down"
+        f"the ram namespaces have {_rounded(asked)} altogether, and this machine "
+        f"{_rounded(there)} of memory: hosts that fill them bring the target down"
     ]
+
+
+def _rounded(size: int) -> str:
+    shift, unit = (40, "TiB") if size >= 1 << 40 else (30, "GiB")
+    return f"{size / (1 << shift):.1f} {unit}"

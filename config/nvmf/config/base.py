@@ -17,6 +17,11 @@ class Model(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
 
 
+def endpoint(traddr: str, trsvcid: int) -> str:
+    """HOST:PORT, as URLs have it."""
+    return f"[{traddr}]:{trsvcid}" if ":" in traddr else f"{traddr}:{trsvcid}"
+
+
 def unique(values: Iterable[object], what: str) -> None:
     """ValueError where a value is there twice."""
     seen: set[object] = set()

@@ -16,7 +16,7 @@ from pydantic import (
     model_validator,
 )
 
-from nvmf.config.base import Model, unique
+from nvmf.config.base import Model, endpoint, unique
 from nvmf.config.hosts import HostConfig
 from nvmf.config.services import MdnsConfig, MetricsConfig, RpcConfig
 from nvmf.config.units import Eui64, FilePath, Nguid, Nqn, Size, format_size
@@ -121,9 +121,12 @@ class PortConfig(Model):
     @classmethod
     def _traddr(cls, value: str) -> str:
         try:
-            return str(ipaddress.ip_address(value))
+            address = ipaddress.ip_address(value)
         except ValueError:
             raise ValueError(f"{value!r} is not a numeric IPv4 or IPv6 address") from None
+        if address.version == 6 and address.is_link_local and not address.scope_id:
+            raise ValueError(f"{value} is of one link: say of which, as in {value}%eth0")
+        return str(address)
 
 
 class ReferralConfig(Model):
@@ -331,9 +334,9 @@ class Config(Model):
             raise ValueError("a target needs a port")
         if self.target.discovery_nqn in {s.nqn for s in self.subsystems}:
             raise ValueError("discovery_nqn is the NQN of a subsystem")
-        unique((f"{r.trtype} {r.traddr}:{r.trsvcid}" for r in self.referrals), "referral")
+        unique((f"{r.trtype} {endpoint(r.traddr, r.trsvcid)}" for r in self.referrals), "referral")
         unique((s.nqn for s in self.subsystems), "subsystem nqn")
-        unique((f"{p.traddr}:{p.trsvcid}" for p in self.ports if p.trsvcid), "port")
+        unique((endpoint(p.traddr, p.trsvcid) for p in self.ports if p.trsvcid), "port")
         every = [n for s in self.subsystems for n in s.namespaces]
         unique((n.uuid for n in every if n.uuid is not None), "uuid")
         unique((n.nguid.hex() for n in every if n.nguid), "nguid")

@@ -49,6 +49,7 @@ def add_commands(subparsers: Subparsers) -> None:
 def check(args: argparse.Namespace) -> int:
     """Load and judge."""
     from nvmf.config import ConfigError, advice, load
+    from nvmf.config.base import endpoint
 
     try:
         config = load(args.config)
@@ -71,7 +72,7 @@ def check(args: argparse.Namespace) -> int:
     for sentence in warnings:
         print(f"{args.config}: warning: {sentence}", file=sys.stderr)
     for port in config.ports:
-        print(f"port {port.traddr}:{port.trsvcid} ({port.device})")
+        print(f"port {endpoint(port.traddr, port.trsvcid)} ({port.device})")
     for subsystem in config.subsystems:
         print(f"subsystem {subsystem.nqn}")
         for host in subsystem.host_tables:
@@ -96,16 +97,17 @@ def import_(args: argparse.Namespace) -> int:
     from nvmf.config import Config, ConfigError, nvmetcli, plain
     from nvmf.config.save import merge
 
+    name = "stdin" if args.file == "-" else args.file
     try:
         text = sys.stdin.read() if args.file == "-" else Path(args.file).read_text()
-        config, lost = nvmetcli.load(text, args.file)
+        config, lost = nvmetcli.load(text, name)
         made = merge("", config) if config != Config() else ""
     except UnicodeDecodeError as error:
-        raise CliError(f"{args.file}: is not UTF-8 text: {error}") from None
+        raise CliError(f"{name}: is not UTF-8 text: {error}") from None
     except ConfigError as error:
         raise CliError(str(error)) from None
     for sentence in lost:
-        print(f"{args.file}: warning: {sentence}", file=sys.stderr)
+        print(f"{name}: warning: {sentence}", file=sys.stderr)
     if args.output_format == "json":
         print_json({"config": plain(config), "warnings": lost})
     else:

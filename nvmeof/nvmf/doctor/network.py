@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from nvmf.config.base import endpoint
 from nvmf.config.models import Config, PortConfig
 from nvmf.doctor.machine import Finding, Level, Machine
 
@@ -22,8 +23,7 @@ _ROCE_MTU = 4200
 
 
 def _where(port: PortConfig) -> str:
-    host = f"[{port.traddr}]" if ":" in port.traddr else port.traddr
-    return f"{host}:{port.trsvcid}"
+    return endpoint(port.traddr, port.trsvcid)
 
 
 def addresses(machine: Machine, config: Config | None) -> Iterator[Finding]:

@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 
 from pydantic import ValidationError
 
+from nvmf.config.base import endpoint
 from nvmf.config.hosts import HostConfig
 from nvmf.config.models import (
     AnaGroupConfig,
@@ -259,14 +260,14 @@ def find_port(config: Config, traddr: str, trsvcid: int) -> PortConfig:
     for port in config.ports:
         if (port.traddr, port.trsvcid) == (traddr, trsvcid):
             return port
-    raise EditError(f"there is no port {traddr}:{trsvcid}")
+    raise EditError(f"there is no port {endpoint(traddr, trsvcid)}")
 
 
 def add_port(config: Config, port: PortConfig) -> Config:
     """A port more."""
     same = (p for p in config.ports if (p.traddr, p.trsvcid) == (port.traddr, port.trsvcid))
     if port.trsvcid and any(same):
-        raise EditError(f"there is a port {port.traddr}:{port.trsvcid} already")
+        raise EditError(f"there is a port {endpoint(port.traddr, port.trsvcid)} already")
     changed: Config = _with(config, ports=(*config.ports, port))
     return changed
 
@@ -275,7 +276,7 @@ def remove_port(config: Config, traddr: str, trsvcid: int) -> Config:
     """A port less."""
     port = find_port(config, traddr, trsvcid)
     if len(config.ports) == 1:
-        raise EditError(f"{traddr}:{trsvcid} is the only port: a target needs one")
+        raise EditError(f"{endpoint(traddr, trsvcid)} is the only port: a target needs one")
     changed: Config = _with(config, ports=tuple(p for p in config.ports if p is not port))
     return changed
 
@@ -306,6 +307,6 @@ def remove_referral(config: Config, traddr: str, trsvcid: int, trtype: str = "rd
     place = (trtype, traddr, trsvcid)
     kept = tuple(r for r in config.referrals if (r.trtype, r.traddr, r.trsvcid) != place)
     if len(kept) == len(config.referrals):
-        raise EditError(f"there is no referral to {trtype} {traddr}:{trsvcid}")
+        raise EditError(f"there is no referral to {trtype} {endpoint(traddr, trsvcid)}")
     changed: Config = _with(config, referrals=kept)
     return changed

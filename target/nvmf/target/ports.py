@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from nvmf.config.base import endpoint
 from nvmf.config.models import PortConfig
 from nvmf.spec.ana import AnaState
 from nvmf.spec.fabrics import RdmaProvider
@@ -136,7 +137,7 @@ class Ports:
 
     def _listen(self, config: PortConfig) -> tuple[str, Any]:
         """The device and the listener of a port; ServerError where there is none."""
-        place = f"cannot listen on {config.traddr} port {config.trsvcid}"
+        tried = f"cannot listen on {endpoint(config.traddr, config.trsvcid)}"
         refused: list[str] = []
         for device in ("system", "iwarp") if config.device == "auto" else (config.device,):
             why = self._engine.verbs_available(device)
@@ -147,16 +148,16 @@ class Ports:
                 try:
                     listener = self._channel(device).listen(config.traddr, config.trsvcid)
                 except OSError as error:
-                    refused.append(error.strerror or f"{place}: {error}")
+                    refused.append(error.strerror or f"{tried}: {error}")
                     continue
                 if listener.device is not None and listener.device not in names:
                     listener.close()  # the connection manager is the last to let go of it
                     why = f"its device {listener.device} is being removed"
                 else:
                     if refused:
-                        log.info("port %s: not on %s", config.traddr, "; ".join(refused))
+                        log.info("%s; the %s device has it", "; ".join(refused), device)
                     return device, listener
-            refused.append(f"{place} with the {device} device: {why}")
+            refused.append(f"{tried} with the {device} device: {why}")
         # With device = "auto" the last is the embedded one: that there are no others is no fault.
         raise ServerError(refused[-1])
 
@@ -180,5 +181,4 @@ class Ports:
 
 def where(address: tuple[str, int]) -> str:
     """HOST:PORT, as URLs have it."""
-    host, port = address
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    return endpoint(*address)

@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
+from nvmf.config.base import endpoint
 from nvmf.config.models import (
     Config,
     LimitsConfig,
@@ -39,9 +40,11 @@ def dump(config: Config) -> tuple[dict[str, Any], list[str]]:
     ]
     for port in config.ports:
         if port.device == "iwarp":
-            lost.append(f"port {port.traddr}:{port.trsvcid}: the kernel has no embedded device")
+            lost.append(
+                f"port {endpoint(port.traddr, port.trsvcid)}: the kernel has no embedded device"
+            )
         if port.hotplug:
-            lost.append(f"port {port.traddr}:{port.trsvcid}: hotplug is left out")
+            lost.append(f"port {endpoint(port.traddr, port.trsvcid)}: hotplug is left out")
         if not port.trsvcid:
             lost.append(f"port {port.traddr}: the kernel takes no free number: write one there")
     if config.target.discovery_nqn is not None:
@@ -78,10 +81,8 @@ def _groups(port: PortConfig, used: set[int]) -> list[dict[str, Any]]:
 
 def _referral(number: int, config: ReferralConfig, lost: list[str]) -> dict[str, Any]:
     if config.nqn != DISCOVERY_NQN:
-        lost.append(
-            f"referral {config.traddr}:{config.trsvcid}: nqn is left out: the kernel refers to "
-            "the well-known one"
-        )
+        where = endpoint(config.traddr, config.trsvcid)
+        lost.append(f"referral {where}: nqn is left out: the kernel refers to the well-known one")
     address = _address(config.trtype, config.traddr, config.trsvcid)
     return {"addr": address, "enable": 1, "name": str(number)}
 

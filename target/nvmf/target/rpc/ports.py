@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
+from nvmf.config.base import endpoint
 from nvmf.config.models import Config, PortConfig
 from nvmf.target import edit
 from nvmf.target.edit import EditError
@@ -78,8 +79,8 @@ async def remove_listener(administration: Administration, params: Listener) -> b
         others = [s.nqn for s in config.subsystems if s.nqn != params.nqn]
         if others:
             raise EditError(
-                f"port {gone.traddr}:{gone.trsvcid} serves every subsystem, {others[0]} too: "
-                "target_remove_port closes it for all"
+                f"port {endpoint(gone.traddr, gone.trsvcid)} serves every subsystem, {others[0]} "
+                "too: target_remove_port closes it for all"
             )
         return edit.remove_port(config, gone.traddr, gone.trsvcid)
 

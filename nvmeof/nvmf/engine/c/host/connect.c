@@ -8,6 +8,7 @@
  */
 #include "internal.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <netdb.h>
@@ -17,6 +18,7 @@
 #include <string.h>
 
 #define NO_DEVICE "no RDMA device routes to that address; the embedded one, iwarp, may reach it"
+#define SCOPE_MISSING "a link-local address needs its interface, as in fe80::1%eth0"
 
 enum { DEFAULT_TIMEOUT_MS = 10000 };
 
@@ -65,6 +67,14 @@ static int channel_failed(const struct attempt *a)
 			   "this machine has no RDMA device; use the embedded one, iwarp" : "");
 }
 
+/* fe80::/10 is on every link: without a scope nobody can tell which is meant (RFC 4007 section 6). */
+static bool scope_missing(const struct attempt *a)
+{
+	struct in6_addr address;
+
+	return inet_pton(AF_INET6, a->options->traddr, &address) == 1 && IN6_IS_ADDR_LINKLOCAL(&address);
+}
+
 static int address_failed(const struct attempt *a)
 {
 	switch (errno) {
@@ -79,7 +89,7 @@ static int address_failed(const struct attempt *a)
 	case ENODEV:
 		return call_failed(a, "rdma_resolve_addr", NO_DEVICE);
 	default:
-		return call_failed(a, "rdma_resolve_addr", "");
+		return call_failed(a, "rdma_resolve_addr", scope_missing(a) ? SCOPE_MISSING : "");
 	}
 }
 
@@ -99,6 +109,8 @@ static const char *event_hint(const struct attempt *a)
 	switch (a->event) {
 	case RDMA_CM_EVENT_ADDR_ERROR:
 	case RDMA_CM_EVENT_ROUTE_ERROR:
+		if (scope_missing(a))
+			return SCOPE_MISSING;
 		return strcmp(a->queue->verbs->name, "system") ?
 		       "no route leads there: check the address and the network" : NO_DEVICE;
 	case RDMA_CM_EVENT_UNREACHABLE:
