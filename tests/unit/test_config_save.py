@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import stat
 from pathlib import Path
 
@@ -77,6 +78,27 @@ def test_the_file_asked_for_is_named(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError) as refused:
         write(path, TEXT)
     assert refused.value.filename == str(path)
+
+
+def test_a_full_disk_names_it_too(tmp_path: Path) -> None:
+    """What is there stays as it is."""
+    path = tmp_path / "x.toml"
+    path.write_text("old")
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1, hard))
+    try:
+        with pytest.raises(OSError, match="too large") as refused:
+            write(path, TEXT)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert refused.value.filename == str(path)
+    assert [one.name for one in tmp_path.iterdir()] == ["x.toml"]
+    assert path.read_text() == "old"
+
+
+def test_a_port_has_its_address() -> None:
+    text = saved(lambda c: edit.add_port(c, PortConfig(trsvcid=4421)))
+    assert '[[port]]\ntraddr = "127.0.0.1"\ntrsvcid = 4421\n' in text
 
 
 @pytest.mark.feature("save")

@@ -8,8 +8,12 @@ from typing import Any
 from pydantic import BaseModel
 
 from nvmf.auth.key import Key
+from nvmf.config.models import PortConfig
 
 HIDDEN = "[secret]"
+
+_ALWAYS = {(PortConfig, "traddr")}
+"""What is there though it is the default: without it a port seems to be everywhere."""
 
 
 def plain(model: BaseModel, *, secrets: bool = True) -> dict[str, Any]:
@@ -21,7 +25,8 @@ def plain(model: BaseModel, *, secrets: bool = True) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, field in type(model).model_fields.items():
         value = getattr(model, name)
-        if field.is_required() or value != field.get_default(call_default_factory=True):
+        told = field.is_required() or (type(model), name) in _ALWAYS
+        if told or value != field.get_default(call_default_factory=True):
             found[field.alias or name] = _plain(value, secrets)
     return {key: value for key, value in found.items() if value is not None}
 

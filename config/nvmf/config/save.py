@@ -79,10 +79,15 @@ def write(path: Path, text: str) -> None:
     """Put text into a file, all or nothing, with the mode and the owner that it has; OSError."""
     path = path.resolve()
     try:
-        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        _replace(path, text)
     except OSError as error:
-        error.filename = str(path)  # the one that was asked for
+        error.filename, error.filename2 = str(path), None  # the one that was asked for
         raise
+
+
+def _replace(path: Path, text: str) -> None:
+    """Another file in its place, once it is on the disk."""
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as file:
             if path.exists():
