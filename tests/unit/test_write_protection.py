@@ -275,7 +275,7 @@ async def test_by_the_administrator(tmp_path: Path) -> None:
         await rpc.start()
         try:
             words = ("namespace", "protect", NQN)
-            said = f"namespace 1 of {NQN}: write protection protected\n"
+            said = f"namespace 1 of {NQN} is write protected\n"
             assert await do(*words, "1") == (0, said)
             await refused(a.namespace(1))
             assert "blocks of 512 (write protected)" in (await do("ls"))[1]

@@ -37,6 +37,14 @@ def __getattr__(name: str) -> Any:
 _HINTS: dict[int, str] = {
     Status.LBA_OUT_OF_RANGE: "the range ends behind the namespace; see id-ns for its size",
     Status.INVALID_NAMESPACE_OR_FORMAT: "see list-ns for the namespaces there are",
+    Status.INTERNAL_ERROR: "the target's log tells why",
+    Status.INVALID_LOG_PAGE: (
+        "the controller has no such log page; a discovery log is a discovery subsystem's"
+    ),
+    Status.UNRECOVERED_READ_ERROR: (
+        "blocks among them are marked invalid (write-uncor), or the storage behind the namespace "
+        "has lost them: what writes them makes them readable"
+    ),
     Status.CAPACITY_EXCEEDED: "the storage behind the namespace is full",
     Status.RESERVATION_CONFLICT: "a reservation, or its keys, are against it: see resv-report",
     Status.NAMESPACE_WRITE_PROTECTED: "on the target it is read-only or write protected",

@@ -13,7 +13,12 @@ from nvmf.cli.target.client import add_group, add_rpc_command, call
 from nvmf.cli.target.done import done
 from nvmf.cli.target.limits import add_limit
 
-_STATES = ("none", "protected", "until-power-cycle", "permanent")
+_STATES = {
+    "none": "is not write protected",
+    "protected": "is write protected",
+    "until-power-cycle": "is write protected until the target ends",
+    "permanent": "is write protected for good",
+}
 
 
 def add_commands(subparsers: Subparsers) -> None:
@@ -86,8 +91,8 @@ def add_commands(subparsers: Subparsers) -> None:
         "protect",
         protect,
         "let nobody write to a namespace, or end that",
-        "What nvme set-feature -f 0x84 does from a host: it lasts through restarts. "
-        "until-power-cycle ends with the target, before that nothing ends it; permanent never "
+        "What nvme set-feature -f 0x84 does from a host: it lasts through restarts.\n"
+        "until-power-cycle ends with the target, before that nothing ends it; permanent never\n"
         "ends.",
     )
     _which(parser)
@@ -96,8 +101,8 @@ def add_commands(subparsers: Subparsers) -> None:
         metavar="STATE",
         nargs="?",
         choices=_STATES,
-        default=_STATES[1],
-        help=f"{', '.join(_STATES)} (default: {_STATES[1]})",
+        default="protected",
+        help=f"{', '.join(_STATES)} (default: protected)",
     )
 
     add_limit(group)
@@ -203,6 +208,6 @@ def mask(args: argparse.Namespace) -> int:
 def protect(args: argparse.Namespace) -> int:
     """Whether hosts can write."""
     call(args, "target_protect_ns", nqn=args.nqn, nsid=args.nsid, state=args.state)
-    words = f"namespace {args.nsid} of {args.nqn}: write protection {args.state}"
+    words = f"namespace {args.nsid} of {args.nqn} {_STATES[args.state]}"
     done(args, words, nqn=args.nqn, nsid=args.nsid, write_protection=args.state)
     return EXIT_OK

@@ -95,12 +95,14 @@ static int submit(struct load *l, struct io *io, bool more)
 
 static int failed(struct load *l, int ret, uint16_t status)
 {
+	const char *reason = host_queue_reason(l->queue);
+
 	if (status) {
 		l->error.nvme_status = status;
 		return host_error_set(&l->error, -EIO, "a command of the load failed: %s (status 0x%x)",
 				      host_nvme_status_name(status, false), status);
 	}
-	return host_error_set(&l->error, ret, "%s: %s", strerror(-ret), host_queue_reason(l->queue));
+	return host_error_set(&l->error, ret, "the load ended early: %s", *reason ? reason : strerror(-ret));
 }
 
 /* Account for what has completed and, unless stopping, send as many again. */
