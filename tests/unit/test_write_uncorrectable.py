@@ -324,6 +324,13 @@ async def test_the_commands(tmp_path: Path) -> None:
         status, text = await do("compare-and-write", *files)
         assert status == 1
         assert "Compare Failure" in text
+        assert "not what was expected" in text
+        for file in (old, new):
+            file.write_bytes(file.read_bytes() * 2)
+        status, text = await do("compare-and-write", *files)
+        assert status == 1
+        assert "2 blocks at LBA 3" in text
+        assert "acwu of id-ctrl" in text
 
 
 def test_ranges() -> None:

@@ -45,6 +45,7 @@ _HINTS: dict[int, str] = {
         "blocks among them are marked invalid (write-uncor), or the storage behind the namespace "
         "has lost them: what writes them makes them readable"
     ),
+    Status.COMPARE_FAILURE: "what is there is not what was expected",
     Status.CAPACITY_EXCEEDED: "the storage behind the namespace is full",
     Status.RESERVATION_CONFLICT: "a reservation, or its keys, are against it: see resv-report",
     Status.NAMESPACE_WRITE_PROTECTED: "on the target it is read-only or write protected",

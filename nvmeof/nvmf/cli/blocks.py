@@ -19,7 +19,8 @@ from nvmf.cli.base import (
 from nvmf.cli.common import add_target_arguments, options_of, run_async, where_of
 from nvmf.cli.identify import EXAMPLE, add_namespace_argument, add_start_argument
 from nvmf.cli.output import print_json
-from nvmf.initiator import Namespace, connect
+from nvmf.initiator import Namespace, NvmeError, connect
+from nvmf.spec.status import Status
 
 _LARGEST = 1 << 20
 """Bytes; no namespace has blocks so large."""
@@ -84,7 +85,12 @@ def compare_and_write(args: argparse.Namespace) -> int:
     expected, new = _block(args.expected), _block(args.data)
 
     async def work(namespace: Namespace) -> str:
-        await namespace.compare_and_write(args.start_block, expected, new)
+        try:
+            await namespace.compare_and_write(args.start_block, expected, new)
+        except NvmeError as error:
+            if error.status == Status.INVALID_FIELD and (error.blocks or 0) > 1:
+                raise CliError(f"{error}; acwu of id-ctrl says how many can be as one") from None
+            raise
         return f"block {args.start_block} was as expected, and is written"
 
     return run_async(_with(args, work, bytes=len(new)))
