@@ -76,6 +76,8 @@ struct state {
 
 /* ---- session.c ---- */
 
+/* What may be wrong with names that fio took for several; "" where nothing speaks for it. */
+const char *session_split(const struct thread_data *td, const struct trid *trid);
 /* Where a file is, from its name and the job's options; 0, or -1 and an error was logged. */
 int session_trid(struct thread_data *td, const struct fio_file *f, struct trid *trid);
 /* What it is: connects, asks and disconnects; 0, or a negative errno with a sentence in text. */

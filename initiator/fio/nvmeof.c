@@ -148,7 +148,7 @@ static int nvmeof_setup(struct thread_data *td)
 		if (session_trid(td, f, &trid))
 			return 1;
 		if (size_learn(&trid, td->eo, &info, text, sizeof(text))) {
-			log_err("nvmeof: %s\n", text);
+			log_err("nvmeof: %s%s\n", text, session_split(td, &trid));
 			return 1;
 		}
 		if (td_trim(td) && !info.deallocate) {

@@ -11,11 +11,15 @@ static void take_option(char *to, size_t size, const char *option)
 		snprintf(to, size, "%s", option);
 }
 
+const char *session_split(const struct thread_data *td, const struct trid *trid)
+{
+	return td->o.nr_files > 1 && !strchr(trid->subnqn, ':') ?
+	       " (fio splits file names at ':', write the ':' of an NQN as '\\:')" : "";
+}
+
 int session_trid(struct thread_data *td, const struct fio_file *f, struct trid *trid)
 {
 	const struct nvmeof_options *o = td->eo;
-	const char *split = td->o.nr_files > 1 ?
-			    " (fio splits file names at ':', write the ':' of an NQN as '\\:')" : "";
 	char err[300];
 
 	memset(trid, 0, sizeof(*trid));
@@ -31,7 +35,8 @@ int session_trid(struct thread_data *td, const struct fio_file *f, struct trid *
 
 	if (!by_options || trid_looks_like(f->file_name)) {
 		if (trid_parse(trid, f->file_name, err, sizeof(err))) {
-			log_err("nvmeof: filename \"%s\": %s%s\n", f->file_name, err, split);
+			log_err("nvmeof: filename \"%s\": %s%s\n", f->file_name, err,
+				session_split(td, trid));
 			return -1;
 		}
 	}
