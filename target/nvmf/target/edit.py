@@ -194,12 +194,17 @@ def hide_namespace(config: Config, nqn: str, nsid: int, host: str) -> Config:
 
 # ---- hosts ----
 
+_ANY_HOST = (
+    "{nqn} lets every host connect: allow_any_host is true. A file with hosts in its place, and "
+    "target reload, spares the hosts that it names; target host remove --any disconnects all"
+)
+
 
 def allow_host(config: Config, nqn: str, host: str, table: HostConfig | None = None) -> Config:
     """One host more may connect; table: its keys, where it has to authenticate."""
     subsystem = find(config, nqn)
     if subsystem.allow_any_host:
-        raise EditError(f"{nqn} lets every host connect: allow_any_host is true")
+        raise EditError(_ANY_HOST.format(nqn=nqn))
     if host in subsystem.host_nqns:
         raise EditError(f"{host} may connect to {nqn} already")
     if table is not None:
@@ -231,7 +236,7 @@ def remove_host(config: Config, nqn: str, host: str) -> Config:
     """One host less may connect."""
     subsystem = find(config, nqn)
     if subsystem.allow_any_host:
-        raise EditError(f"{nqn} lets every host connect: allow_any_host is true")
+        raise EditError(_ANY_HOST.format(nqn=nqn))
     if host not in subsystem.host_nqns:
         raise EditError(f"{host} is not one of the hosts of {nqn}")
     return _put(

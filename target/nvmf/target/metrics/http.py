@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 from collections.abc import Callable
 from http import HTTPStatus
 
@@ -73,9 +74,11 @@ class MetricsServer:
             )
         except OSError as error:
             place = where((config.address, config.port))
+            # asyncio's own words name the place once more, as a tuple.
+            code = error.errno or 0
+            why = os.strerror(code) if code > 0 else str(error)
             raise ServerError(
-                f"no metrics at {place}: {error.strerror or error}; address and port in [metrics] "
-                "name another place"
+                f"no metrics at {place}: {why}; address and port in [metrics] name another place"
             ) from error
         log.info("metrics at http://%s/metrics", where(self.address))
 
