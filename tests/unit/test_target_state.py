@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ import pytest
 from nvmf.config import loads
 from nvmf.target.generation import FILE, RESERVE, Generation
 from nvmf.target.server import Server
-from nvmf.target.state import state_folder, write_atomically
+from nvmf.target.state import DamagedState, state_folder, unseal, write_atomically
 from nvmf.target.stores import ServerError
 
 
@@ -62,6 +63,41 @@ def test_a_damaged_file_is_named(
     assert Generation(tmp_path, early).value == 1000
     assert f"{tmp_path / FILE} is damaged" in caplog.text
     assert int((tmp_path / FILE).read_text()) == 1000 + RESERVE
+
+
+def pipe(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def device(path: Path) -> None:
+    path.symlink_to("/dev/zero")
+
+
+def folder(path: Path) -> None:
+    path.mkdir()
+
+
+def huge(path: Path) -> None:
+    with path.open("wb") as file:
+        file.truncate(1 << 40)
+
+
+def nested(path: Path) -> None:
+    path.write_text("[" * 200_000)
+
+
+@pytest.mark.parametrize("make", [pipe, device, folder, huge, nested])
+def test_what_is_no_file_of_ours(
+    tmp_path: Path, make: Callable[[Path], None], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Something put in the place of a file keeps nobody waiting, and is named."""
+    make(tmp_path / "name.json")
+    with pytest.raises(DamagedState, match=r"name\.json (cannot be read|is damaged)"):
+        unseal(tmp_path / "name.json", "name", dict, "what it said is not known")
+    make(tmp_path / FILE)
+    assert Generation(tmp_path, early).value == 1000
+    assert f"{FILE} is damaged or cannot be read" in caplog.text
+    assert (tmp_path / f"{FILE}.damaged-1").exists()
 
 
 def test_a_folder_that_cannot_be_written(

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from nvmf.target.state import set_aside, write_atomically
+from nvmf.target.state import read, set_aside, write_atomically
 
 log = logging.getLogger("nvmf.target")
 
@@ -51,7 +51,7 @@ class Generation:
         if self._path is None:
             return 0
         try:
-            text = self._path.read_bytes().decode("ascii").strip()
+            text = read(self._path).decode("ascii").strip()
             number = int(text) if text.isdecimal() else -1
         except FileNotFoundError:
             return 0

@@ -11,6 +11,7 @@ import contextlib
 import errno
 import json
 import os
+import stat
 import tempfile
 import zlib
 from collections.abc import Callable, Mapping
@@ -20,6 +21,8 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 _ASIDE_MOST = 100
+_MOST = 64 << 20
+"""Bytes of a file that are read; the target writes none of a tenth of it."""
 _LEFT = ".*.new"
 """What a write that was killed leaves."""
 
@@ -48,6 +51,21 @@ def sweep(folder: Path) -> None:
     for left in (*folder.glob(_LEFT), *folder.glob(f"*/{_LEFT}")):
         with contextlib.suppress(OSError):
             left.unlink()
+
+
+def read(path: Path) -> bytes:
+    """The content of a file.
+
+    OSError, also where it is a pipe or a device, which could keep its reader for ever, or is larger
+    than any that was written here.
+    """
+    with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
+        found = os.fstat(file.fileno())
+        if not stat.S_ISREG(found.st_mode):
+            raise OSError(errno.EINVAL, "it is no regular file")
+        if found.st_size > _MOST:
+            raise OSError(errno.EFBIG, f"it has {found.st_size} bytes")
+        return file.read(_MOST)
 
 
 def write_atomically(path: Path, data: bytes) -> None:
@@ -117,7 +135,7 @@ def unseal(path: Path, name: str, decode: Callable[[Any], T], lost: str) -> T | 
     to do about it.
     """
     try:
-        data = path.read_bytes()
+        data = read(path)
     except FileNotFoundError:
         return None
     except OSError as error:
@@ -128,5 +146,5 @@ def unseal(path: Path, name: str, decode: Callable[[Any], T], lost: str) -> T | 
         if zlib.crc32(json.dumps(body, sort_keys=True).encode()) != whole["crc32"]:
             raise ValueError("its CRC is wrong")
         return decode(body)
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise DamagedState(f"{path} is damaged ({error}): {lost}") from error
