@@ -318,6 +318,11 @@ async def test_the_commands(tmp_path: Path) -> None:
         status, text = await do("write-uncor", "-o", "json")
         assert (status, json.loads(text)) == (0, {"nsid": 1, "slba": 0, "block_count": 1})
         assert (await do("write-uncor", "--block-count", "0"))[0] == 2
+        last = a.namespace(1).blocks - 1
+        status, text = await do("write-uncor", "-b", str(last), "--block-count", "70000")
+        assert status == 1
+        assert f"there are 512 bytes from block {last} on" in text
+        assert await a.namespace(1).read(last, 1) == bytes(512)
         files = ("--expected", str(old), "-d", str(new), "-b", "3")
         said = await do("compare-and-write", *files)
         assert said == (0, "namespace 1: block 3 was as expected, and is written\n")

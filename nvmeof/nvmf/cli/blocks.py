@@ -17,7 +17,7 @@ from nvmf.cli.base import (
     number_argument,
 )
 from nvmf.cli.common import add_target_arguments, options_of, run_async, where_of
-from nvmf.cli.identify import EXAMPLE, add_namespace_argument, add_start_argument
+from nvmf.cli.identify import EXAMPLE, add_namespace_argument, add_start_argument, room_from
 from nvmf.cli.output import print_json
 from nvmf.initiator import Namespace, NvmeError, connect
 from nvmf.spec.status import Status
@@ -72,6 +72,8 @@ def write_uncor(args: argparse.Namespace) -> int:
         raise UsageError("--block-count is at least 1")
 
     async def work(namespace: Namespace) -> str:
+        # Several commands may be needed: none is sent where the last of them must fail.
+        room_from(namespace, args.start_block, args.block_count * namespace.block_size)
         await namespace.write_uncorrectable(args.start_block, args.block_count)
         if args.block_count == 1:
             return f"block {args.start_block} is invalid"

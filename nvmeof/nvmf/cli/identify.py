@@ -8,7 +8,7 @@ import dataclasses
 from collections.abc import Coroutine
 from typing import Any
 
-from nvmf.cli.base import EXIT_OK, Subparsers, add_command, number_argument
+from nvmf.cli.base import EXIT_OK, CliError, Subparsers, add_command, number_argument
 from nvmf.cli.common import add_target_arguments, options_of, run_async, where_of
 from nvmf.cli.output import plain, print_fields, print_json, print_table, size_text
 from nvmf.initiator import Controller, Namespace, connect
@@ -77,6 +77,17 @@ def add_start_argument(parser: argparse.ArgumentParser) -> None:
         default=0,
         help="first logical block (default: 0)",
     )
+
+
+def room_from(namespace: Namespace, lba: int, size: int | None = None) -> int:
+    """Bytes from a block on; CliError where there are none, or fewer than size."""
+    room = (namespace.blocks - lba) * namespace.block_size
+    if room < 0 or (size is not None and size > room):
+        raise CliError(
+            f"namespace {namespace.nsid} has {namespace.blocks} blocks of {namespace.block_size} "
+            f"bytes: there are {max(room, 0)} bytes from block {lba} on"
+        )
+    return room
 
 
 def id_ctrl(args: argparse.Namespace) -> int:

@@ -22,7 +22,7 @@ from nvmf.cli.base import (
     size_argument,
 )
 from nvmf.cli.common import add_target_arguments, in_thread, options_of, run_async, where_of
-from nvmf.cli.identify import EXAMPLE, add_namespace_argument, add_start_argument
+from nvmf.cli.identify import EXAMPLE, add_namespace_argument, add_start_argument, room_from
 from nvmf.cli.output import Progress, print_json
 from nvmf.engine import EngineError, HostMemory
 from nvmf.initiator import Controller, Namespace, connect
@@ -136,12 +136,7 @@ def _wanted(args: argparse.Namespace, namespace: Namespace) -> int | None:
         if size is not None:
             raise UsageError("give --data-size or --block-count, not both")
         size = args.block_count * namespace.block_size
-    room = (namespace.blocks - args.start_block) * namespace.block_size
-    if room < 0 or (size is not None and size > room):
-        raise CliError(
-            f"namespace {namespace.nsid} has {namespace.blocks} blocks of {namespace.block_size} "
-            f"bytes: there are {max(room, 0)} bytes from block {args.start_block} on"
-        )
+    room_from(namespace, args.start_block, size)
     return size
 
 
@@ -150,7 +145,7 @@ async def _read(args: argparse.Namespace) -> int:
         namespace = controller.namespace(args.namespace_id)
         size = _wanted(args, namespace)
         if size is None:
-            size = (namespace.blocks - args.start_block) * namespace.block_size
+            size = room_from(namespace, args.start_block)
         with open_data(args.data, "wb") as out, _Chunks(controller, namespace, size) as chunks:
             progress = Progress("read", size, show=_show(args))
             lba, left = args.start_block, size
@@ -183,7 +178,7 @@ async def _write(args: argparse.Namespace) -> int:
         limit = _wanted(args, namespace)
         with open_data(args.data, "rb") as source:
             total = limit if limit is not None else _length(source)
-            room = (namespace.blocks - args.start_block) * namespace.block_size
+            room = room_from(namespace, args.start_block)
             if total is not None and total > room:
                 raise CliError(
                     f"{args.data} has {total} bytes, and there are {room} in namespace "
