@@ -3,18 +3,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import random
 import socket
-from collections.abc import AsyncIterator, Awaitable
+import threading
+from collections.abc import AsyncIterator, Awaitable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 from nvmf.config import loads
 from nvmf.initiator import NvmeError
 from nvmf.target.server import Server
+from nvmf.target.state import write_atomically
 
 NQN = "nqn.2014-08.org.example:client"
 
@@ -84,6 +88,30 @@ def free_port() -> int:
             probe.bind(("127.0.0.1", port))
             return port
     raise AssertionError("no port of 100 is free")
+
+
+class SlowDisk:
+    """Under the state folder: nothing about a namespace is written to it until go is set."""
+
+    def __init__(self) -> None:
+        self.began, self.go = threading.Event(), threading.Event()
+
+    def __call__(self, path: Path, data: bytes) -> None:
+        self.began.set()
+        assert self.go.wait(60)
+        write_atomically(path, data)
+
+    async def reached(self) -> None:
+        """A write has begun."""
+        assert await asyncio.to_thread(self.began.wait, 60)
+
+
+@contextlib.contextmanager
+def slow_disk() -> Iterator[SlowDisk]:
+    """Targets in this process have one."""
+    disk = SlowDisk()
+    with mock.patch("nvmf.target.namespacefiles.write_atomically", disk):
+        yield disk
 
 
 OPTIONS: dict[str, Any] = {"device": "iwarp", "queues": 1, "connect_timeout": 60.0}

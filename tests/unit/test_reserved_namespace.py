@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from clientlab import OPTIONS, config, status_of, url
+from clientlab import OPTIONS, config, serving_at, slow_disk, status_of, url
 from nvmf.cli.app import run
 from nvmf.config import loads
 from nvmf.initiator import Controller, Namespace, NvmeError, connect
@@ -166,6 +166,51 @@ async def test_persists_through_power_loss(tmp_path: Path) -> None:
         await one.reservations.unregister(0xA)
         await two.reservations.register(0xB, persist=False)
     assert not list((tmp_path / "reservations").iterdir())
+
+
+@pytest.mark.feature("ptpl")
+async def test_a_slow_disk_holds_up_nobody_else(tmp_path: Path) -> None:
+    """Nothing of a change is in force before it lasts, and the next one comes after it."""
+    async with serving(tmp_path) as where, hosts(where) as (a, b):
+        one, two = a.namespace(1), b.namespace(1)
+        await one.reservations.register(0xA, persist=True)
+        await two.reservations.register(0xB)
+        with slow_disk() as slow:
+            acquiring = asyncio.create_task(one.reservations.acquire(0xA, EA))
+            await slow.reached()
+            await two.write(0, BLOCK)
+            assert not (await two.reservations.report()).rtype
+            await b.namespace(2).reservations.register(0xB)
+            stale = asyncio.create_task(two.reservations.acquire(0xB, WE))
+            taking = asyncio.create_task(two.reservations.preempt(0xB, WE, 0xA, abort=True))
+            await b.get_features(FeatureId.KEEP_ALIVE_TIMER)
+            assert not any(task.done() for task in (acquiring, stale, taking))
+            slow.go.set()
+            await acquiring
+            assert conflict(await status_of(stale))
+            await taking
+        report = await two.reservations.report()
+        assert (report.rtype, len(report.registrants)) == (WE, 1)
+        assert conflict(await status_of(one.write(0, BLOCK)))
+
+
+@pytest.mark.feature("ptpl")
+async def test_what_is_being_written_goes_along(tmp_path: Path) -> None:
+    """To the subsystem that is made anew: what lasts and what is in force are the same."""
+    async with serving_at(tmp_path, DISK.format(UUID)) as (server, where):
+        with slow_disk() as slow:
+            async with hosts(where, 1, ctrl_loss_tmo=0) as (a,):
+                one = a.namespace(1)
+                registering = asyncio.create_task(one.reservations.register(0xA, persist=True))
+                await slow.reached()
+                anew = server.config.subsystems[0].model_copy(update={"serial": "NEW"})
+                await server.apply(server.config.model_copy(update={"subsystems": (anew,)}))
+                slow.go.set()
+                await asyncio.gather(registering, return_exceptions=True)
+        async with hosts(where, 1) as (a,):
+            assert a.identify.sn == "NEW"
+            report = await a.namespace(1).reservations.report()
+            assert (report.ptpls, len(report.registrants)) == (1, 1)
 
 
 @pytest.mark.feature("ptpl")

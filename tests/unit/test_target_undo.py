@@ -47,7 +47,7 @@ async def test_what_a_namespace_had_is_there_again(tmp_path: Path) -> None:
             MappingProxyType({HOST_A: 1}), ReservationType.WRITE_EXCLUSIVE, HOST_A
         )
         protected = Lasting(WriteProtection.UNTIL_POWER_CYCLE, ((8, 8),))
-        one.reservations.commit(1, Outcome(reserved))
+        one.reservations.commit(1, lambda _: Outcome(reserved), lambda _: None)
         one.lasting.commit(1, lambda _: protected, ended.set_result)
         assert await ended is None
         lab.engine.locking = True

@@ -8,12 +8,22 @@ import itertools
 import json
 import random
 import sys
-import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from clientlab import NQN, OPTIONS, RAM, RAM_4K, serving, serving_at, status_of
+from clientlab import (
+    NQN,
+    OPTIONS,
+    RAM,
+    RAM_4K,
+    SlowDisk,
+    serving,
+    serving_at,
+    slow_disk,
+    status_of,
+)
 from nvmf.initiator import Namespace, NvmeError, connect
 from nvmf.initiator.sync import connect as connect_blocking
 from nvmf.spec.features import WriteProtection
@@ -22,7 +32,6 @@ from nvmf.spec.opcodes import FeatureId
 from nvmf.spec.status import DNR, Status
 from nvmf.target import uncorrectable
 from nvmf.target.lasting import Range, with_range, without_range
-from nvmf.target.state import write_atomically
 
 UUID = "1f0c1c9e-0000-4000-8000-000000000005"
 LOST = Status.UNRECOVERED_READ_ERROR | DNR
@@ -156,26 +165,10 @@ async def test_a_disk_that_is_full(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         assert await disk.read(1, 1) == bytes(512)
 
 
-class SlowDisk:
-    """Under the state folder: nothing is written to it until go is set."""
-
-    def __init__(self) -> None:
-        self.began, self.go = threading.Event(), threading.Event()
-
-    def __call__(self, path: Path, data: bytes) -> None:
-        self.began.set()
-        assert self.go.wait(60)
-        write_atomically(path, data)
-
-    async def reached(self) -> None:
-        assert await asyncio.to_thread(self.began.wait, 60)
-
-
 @pytest.fixture
-def slow(monkeypatch: pytest.MonkeyPatch) -> SlowDisk:
-    disk = SlowDisk()
-    monkeypatch.setattr("nvmf.target.namespacefiles.write_atomically", disk)
-    return disk
+def slow() -> Iterator[SlowDisk]:
+    with slow_disk() as disk:
+        yield disk
 
 
 async def test_a_slow_disk_holds_up_nobody_else(tmp_path: Path, slow: SlowDisk) -> None:

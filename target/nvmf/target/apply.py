@@ -104,7 +104,7 @@ class Change:
             if config.path not in wanted:
                 continue
             subsystem = self._core.subsystems[nqn]
-            kept = subsystem.lasting.leaving(nsid), subsystem.reservations.state(nsid)
+            kept = subsystem.lasting.leaving(nsid), subsystem.reservations.leaving(nsid)
             undo.push_async_callback(self._put_back, subsystem, nsid, config, *kept)
             self._released.add((nqn, nsid))
             closed = self._storage.retire(subsystem.detach(nsid))
@@ -275,7 +275,7 @@ class Change:
         spaces = served(change.new)
         for nsid in kept:
             new.lasting.expect(nsid, old.lasting.leaving(nsid))
-            new.reservations.expect(nsid, old.reservations.state(nsid))
+            new.reservations.expect(nsid, old.reservations.leaving(nsid))
         new.change({nsid: (n, mask(spaces[nsid])) for nsid, n in (kept | come).items()})
         new.regroup({nsid: spaces[nsid].ana_group for nsid in kept})
         old.change(dict.fromkeys(list(old.namespaces), (None, None)))

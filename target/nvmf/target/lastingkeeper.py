@@ -8,9 +8,7 @@ folder.  They are the namespace's own, so that the engine enforces them for ever
 from __future__ import annotations
 
 import logging
-from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
@@ -18,6 +16,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from nvmf.spec.features import WriteProtection
 from nvmf.spec.identify import Nwpc
 from nvmf.spec.status import DNR, Status, StatusError
+from nvmf.target.commits import Commits, Plan
 from nvmf.target.gates import OPEN, UNKNOWN, Gate
 from nvmf.target.lasting import Lasting, encode, load
 from nvmf.target.later import Done
@@ -37,15 +36,6 @@ Change: TypeAlias = Callable[[Lasting], Lasting]
 """From the state that there is to another; StatusError where it cannot be."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Commit:
-    """A change, and who asked for it of what."""
-
-    namespace: Namespace | None
-    change: Change
-    done: Done
-
-
 class LastingKeeper:
     """What namespaces of a subsystem have besides their data.
 
@@ -61,10 +51,7 @@ class LastingKeeper:
         """On their way to be write protected."""
         self._expected: dict[int, Lasting] = {}
         self._unknown: dict[int, DamagedState] = {}
-        self._lines: dict[int, deque[_Commit]] = {}
-        """Changes that are being made, the first, or that wait for it."""
-        self._saving: dict[int, Lasting] = {}
-        """What is being made to last."""
+        self._commits: Commits[Lasting] = Commits(subsystem)
 
     @property
     def nwpc(self) -> Nwpc:
@@ -127,7 +114,7 @@ class LastingKeeper:
 
     def leaving(self, nsid: int) -> Lasting:
         """What a namespace takes along that goes now: what is in its file soon, too."""
-        return self._saving.get(nsid, self.state(nsid))
+        return self._commits.leaving(nsid, self.state(nsid))
 
     def expect(self, nsid: int, lasting: Lasting) -> None:
         """What a namespace comes with next in the place of what lasts: it was there until now."""
@@ -147,82 +134,20 @@ class LastingKeeper:
     def commit(self, nsid: int, change: Change, done: Done) -> None:
         """Put what change makes of a namespace's state in force, after it is made to last.
 
-        One at a time of a namespace, in the order of the calls.  done, which may be called at once,
-        gets what kept it from being so; nothing has changed then: what change raises, Internal
-        Error where it cannot be made to last, Invalid Namespace or Format where that has gone.
+        Commits.add's, in all else.
         """
-        line = self._lines.setdefault(nsid, deque())
-        line.append(_Commit(self._subsystem.namespaces.get(nsid), change, done))
-        if len(line) == 1:
-            self._next(nsid)
 
-    def _next(self, nsid: int) -> None:
-        line = self._lines[nsid]
-        while line:
-            if self._waits(line[0], partial(self._begin, nsid, line[0])):
-                return
-            line.popleft()
-        del self._lines[nsid]
+        def begin(namespace: Namespace) -> Plan[Lasting]:
+            before = self.get(nsid)
+            after = change(before)
+            enter = partial(self._put, namespace, before, after)
+            data = _data_lasts(namespace)
+            lasts = after.outliving(data=data)
+            if self._files is None or lasts == before.outliving(data=data):
+                return Plan(after, enter)
+            return Plan(after, enter, self._files, encode(lasts) if lasts != _NONE else None)
 
-    @staticmethod
-    def _waits(one: _Commit, step: Callable[[], bool]) -> bool:
-        """Whether a step of a change leads to another; else who asked for it hears what it did."""
-        failure: StatusError | None = None
-        try:
-            if step():
-                return True
-        except StatusError as refusal:
-            failure = refusal
-        except Exception:  # whatever it is: those behind it in the line must have their turn
-            log.exception("what lasts of a namespace could not be changed")
-            failure = StatusError(Status.INTERNAL_ERROR, "it failed inside the target")
-        one.done(failure)
-        return False
-
-    def _begin(self, nsid: int, one: _Commit) -> bool:
-        """Whether it has to be made to last first."""
-        namespace = self._there(nsid, one)
-        before = self.get(nsid)
-        after = one.change(before)
-        data = _data_lasts(namespace)
-        lasts, files = after.outliving(data=data), self._files
-        if files is None or lasts == before.outliving(data=data):
-            self._put(namespace, before, after)
-            return False
-        content = encode(lasts) if lasts != _NONE else None
-        self._saving[nsid] = after
-        # On a thread: a disk that takes its time holds up nobody else.
-        self._subsystem.work(
-            namespace,
-            lambda: files.put(namespace, content),
-            lambda error: self._subsystem.soon(
-                lambda: self._saved(nsid, before, after, files.was_put(namespace, error))
-            ),
-        )
-        return True
-
-    def _saved(
-        self, nsid: int, before: Lasting, after: Lasting, failure: StatusError | None
-    ) -> None:
-        del self._saving[nsid]
-        one = self._lines[nsid][0]
-
-        def enter() -> bool:
-            namespace = self._there(nsid, one)
-            if failure is not None:
-                raise failure
-            self._put(namespace, before, after)
-            return False
-
-        self._waits(one, enter)
-        self._lines[nsid].popleft()
-        self._next(nsid)
-
-    def _there(self, nsid: int, one: _Commit) -> Namespace:
-        """The namespace that it was asked for."""
-        if one.namespace is None or self._subsystem.namespaces.get(nsid) is not one.namespace:
-            raise StatusError(Status.INVALID_NAMESPACE_OR_FORMAT, f"namespace {nsid} has gone")
-        return one.namespace
+        self._commits.add(nsid, begin, done)
 
     def _put(self, namespace: Namespace, before: Lasting, after: Lasting) -> None:
         """In force."""

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 from nvmf.spec.status import StatusError
@@ -45,3 +45,19 @@ def answer(
     if result[0] is not None:
         raise result[0]
     return Completion()
+
+
+def each(nsids: Sequence[int], begin: Callable[[int, Done], None], done: Done) -> None:
+    """Begin the same of each namespace; done is called when all are, with the last failure."""
+    left, why = len(nsids), None
+
+    def ended(failure: StatusError | None) -> None:
+        nonlocal left, why
+        left, why = left - 1, failure or why
+        if not left:
+            done(why)
+
+    for nsid in nsids:
+        begin(nsid, ended)
+    if not nsids:
+        done(None)

@@ -13,7 +13,7 @@ from nvmf.target.controller import Controller
 from nvmf.target.identify import ALL_NAMESPACES, find_namespace
 from nvmf.target.lasting import Lasting
 from nvmf.target.lastingkeeper import Change
-from nvmf.target.later import Done, answer
+from nvmf.target.later import Done, answer, each
 from nvmf.target.request import Completion, Request, expect_length
 from nvmf.target.subsystem import Subsystem
 
@@ -187,17 +187,6 @@ def set_(controller: Controller, request: Request) -> Completion | None:
         check(controller.subsystem, one, wanted)
 
     def begin(done: Done) -> None:
-        left, why = len(chosen), None
-
-        def ended(failure: StatusError | None) -> None:
-            nonlocal left, why
-            left, why = left - 1, failure or why
-            if not left:
-                done(why)
-
-        for one in chosen:
-            protect(controller.subsystem, one, wanted, ended)
-        if not chosen:
-            done(None)
+        each(chosen, lambda one, ended: protect(controller.subsystem, one, wanted, ended), done)
 
     return answer(controller, request, begin)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import replace
 from enum import IntEnum
 from typing import TypeVar
@@ -27,8 +28,10 @@ from nvmf.spec.status import DecodeError, Status, StatusError
 from nvmf.target import reservations
 from nvmf.target.controller import Controller
 from nvmf.target.identify import ALL_NAMESPACES, find_namespace
+from nvmf.target.later import Done, answer, each
 from nvmf.target.request import Completion, Handler, Request, expect_length
 from nvmf.target.reservations import Outcome, Reservation
+from nvmf.target.reservekeeper import Action
 
 _Action = TypeVar("_Action", bound=IntEnum)
 _EXTENDED = 1
@@ -63,21 +66,29 @@ def _place(controller: Controller, request: Request) -> Reservation:
     return controller.subsystem.reservations.get(request.sqe.nsid)
 
 
-def register(controller: Controller, request: Request) -> Completion:
+def _commit(controller: Controller, request: Request, act: Action) -> Completion | None:
+    keeper, nsid = controller.subsystem.reservations, request.sqe.nsid
+    return answer(controller, request, lambda done: keeper.commit(nsid, act, done))
+
+
+def register(controller: Controller, request: Request) -> Completion | None:
     """Reservation Register."""
-    now = _place(controller, request)
+    _place(controller, request)
     dw10 = RegisterDw10.decode(request.sqe.cdw10)
     change = _action(PersistenceChange, dw10.cptpl, At.CPTPL)
     action = _action(RegisterAction, dw10.rrega)
     current, new = _keys(request, 2)
-    outcome = reservations.register(
-        now, controller.hostid, action, current, new, ignore=bool(dw10.iekey)
-    )
-    if change is not PersistenceChange.NONE:
+
+    def act(now: Reservation) -> Outcome:
+        outcome = reservations.register(
+            now, controller.hostid, action, current, new, ignore=bool(dw10.iekey)
+        )
+        if change is PersistenceChange.NONE:
+            return outcome
         lasting = replace(outcome.reservation, ptpl=change is PersistenceChange.SET)
-        outcome = outcome._replace(reservation=lasting)
-    controller.subsystem.reservations.commit(request.sqe.nsid, outcome)
-    return Completion()
+        return outcome._replace(reservation=lasting)
+
+    return _commit(controller, request, act)
 
 
 def acquire(controller: Controller, request: Request) -> Completion | None:
@@ -86,55 +97,70 @@ def acquire(controller: Controller, request: Request) -> Completion | None:
     Preempt and Abort takes back the commands, of the hosts that lost their registration, of which
     nothing was done yet, and completes when none of the others is under way any more.
     """
-    now = _place(controller, request)
+    _place(controller, request)
     dw10 = AcquireDw10.decode(request.sqe.cdw10)
     if dw10.iekey:
         raise _invalid("Ignore Existing Key is not for Acquire", At.IEKEY)
     action = _action(AcquireAction, dw10.racqa)
     rtype = _action(ReservationType, dw10.rtype, At.RTYPE)
     current, preempted = _keys(request, 2)
-    outcome = reservations.acquire(now, controller.hostid, action, rtype, current, preempted)
-    controller.subsystem.reservations.commit(request.sqe.nsid, outcome)
-    if action is not AcquireAction.PREEMPT_AND_ABORT:
-        return Completion()
-    return _abort(controller, request, outcome)
+    host, removed = controller.hostid, frozenset[bytes]()
+
+    def act(now: Reservation) -> Outcome:
+        nonlocal removed
+        outcome = reservations.acquire(now, host, action, rtype, current, preempted)
+        removed = outcome.removed
+        return outcome
+
+    def begin(done: Done) -> None:
+        def committed(failure: StatusError | None) -> None:
+            if failure is None and action is AcquireAction.PREEMPT_AND_ABORT:
+                _abort(controller, request.sqe.nsid, removed, done)
+            else:
+                done(failure)
+
+        controller.subsystem.reservations.commit(request.sqe.nsid, act, committed)
+
+    return answer(controller, request, begin)
 
 
-def _abort(controller: Controller, request: Request, outcome: Outcome) -> Completion | None:
+def _abort(controller: Controller, nsid: int, hosts: Set[bytes], done: Done) -> None:
     subsystem = controller.subsystem
-    losers = [c for c in subsystem.controllers.values() if c.hostid in outcome.removed]
+    losers = [c for c in subsystem.controllers.values() if c.hostid in hosts]
     if not any(loser.io_queues for loser in losers):
-        return Completion()
+        done(None)
+        return
     ended = False
 
     def end() -> None:
         nonlocal ended
         ended = True
-        controller.finish(request, Completion())
+        done(None)
 
     def evict() -> None:
         for queue in [] if ended else [q for one in losers for q in one.io_queues.values()]:
             queue.handle.disconnect()
 
-    subsystem.when_ended(losers, request.sqe.nsid, end, Status.ABORTED_PREEMPT)
+    subsystem.when_ended(losers, nsid, end, Status.ABORTED_PREEMPT)
     if subsystem.call_later is not None and not ended:
         subsystem.call_later(ABORT_TIMEOUT, evict)
-    return None
 
 
-def release(controller: Controller, request: Request) -> Completion:
+def release(controller: Controller, request: Request) -> Completion | None:
     """Reservation Release."""
-    now = _place(controller, request)
+    _place(controller, request)
     dw10 = ReleaseDw10.decode(request.sqe.cdw10)
     if dw10.iekey:
         raise _invalid("Ignore Existing Key is not for Release", At.IEKEY)
     (current,) = _keys(request, 1)
-    if _action(ReleaseAction, dw10.rrela) is ReleaseAction.CLEAR:
-        outcome = reservations.clear(now, controller.hostid, current)
-    else:
-        outcome = reservations.release(now, controller.hostid, dw10.rtype, current)
-    controller.subsystem.reservations.commit(request.sqe.nsid, outcome)
-    return Completion()
+    action = _action(ReleaseAction, dw10.rrela)
+
+    def act(now: Reservation) -> Outcome:
+        if action is ReleaseAction.CLEAR:
+            return reservations.clear(now, controller.hostid, current)
+        return reservations.release(now, controller.hostid, dw10.rtype, current)
+
+    return _commit(controller, request, act)
 
 
 def report(controller: Controller, request: Request) -> Completion:
@@ -199,15 +225,21 @@ def get_persistence(controller: Controller, request: Request) -> Completion:
     return Completion(int(controller.subsystem.reservations.get(nsid).ptpl))
 
 
-def set_persistence(controller: Controller, request: Request) -> Completion:
+def set_persistence(controller: Controller, request: Request) -> Completion | None:
     """The same, or of all namespaces; Invalid Field where nothing lasts."""
     expect_length(request, 0)
     keeper, nsid = controller.subsystem.reservations, request.sqe.nsid
+    ptpl = bool(request.sqe.cdw11 & 1)
     every = list(controller.namespaces)
-    for one in every if nsid == ALL_NAMESPACES else [_nsid(controller, request)]:
-        after = replace(keeper.get(one), ptpl=bool(request.sqe.cdw11 & 1))
-        keeper.commit(one, Outcome(after))
-    return Completion()
+    chosen = every if nsid == ALL_NAMESPACES else [_nsid(controller, request)]
+
+    def act(now: Reservation) -> Outcome:
+        return Outcome(replace(now, ptpl=ptpl))
+
+    def begin(done: Done) -> None:
+        each(chosen, lambda one, ended: keeper.commit(one, act, ended), done)
+
+    return answer(controller, request, begin)
 
 
 def notification_page(controller: Controller, *, retain: bool) -> bytes:

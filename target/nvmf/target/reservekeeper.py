@@ -7,13 +7,17 @@ One file for each namespace, by its UUID, in the folder ``reservations`` of the 
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from nvmf.spec.reservations import Rescap, ReservationType
 from nvmf.spec.status import Status, StatusError
+from nvmf.target.commits import Commits, Plan
 from nvmf.target.gates import UNKNOWN, Gate, GateReason
+from nvmf.target.later import Done
 from nvmf.target.namespacefiles import NamespaceFiles
 from nvmf.target.reservations import Outcome, Reservation
 from nvmf.target.state import DamagedState, seal, unseal
@@ -27,6 +31,9 @@ log = logging.getLogger("nvmf.target")
 
 _NONE = Reservation()
 _FORMAT = 1
+
+Action: TypeAlias = Callable[[Reservation], Outcome]
+"""Given what is reserved, what it leads to; StatusError where it may not be."""
 
 
 class ReservationKeeper:
@@ -42,6 +49,7 @@ class ReservationKeeper:
         self.rescap = Rescap.ALL_TYPES | Rescap.IEKEY | lasting
         """Reservation Capabilities of its namespaces."""
         self._now: dict[int, Reservation] = {}
+        self._commits: Commits[Reservation] = Commits(subsystem)
         self._expected: dict[int, Reservation] = {}
         self._unknown: dict[int, DamagedState] = {}
         """Namespaces whose file is damaged: their hosts are refused until it is mended."""
@@ -87,14 +95,36 @@ class ReservationKeeper:
         for nsid in (*self._now, *self._unknown):
             controller.gates.set(nsid, GateReason.RESERVATION, self._gate(nsid, controller))
 
-    def commit(self, nsid: int, outcome: Outcome) -> None:
-        """Put an outcome in force, after it is made to last where it has to, and tell the hosts.
+    def leaving(self, nsid: int) -> Reservation:
+        """What a namespace takes along that goes now: what is in its file soon, too."""
+        return self._commits.leaving(nsid, self.state(nsid))
 
-        Internal Error where it cannot be made to last: nothing has changed then.
+    def commit(self, nsid: int, action: Action, done: Done) -> None:
+        """Put what an action leads to in force, after it is made to last where it has to.
+
+        The hosts that it concerns are told, then done is called: Commits.add's, as all else is.
         """
-        before, after = self.get(nsid), outcome.reservation
+
+        def begin(namespace: Namespace) -> Plan[Reservation]:
+            before = self.get(nsid)
+            outcome = action(before)
+            after = outcome.reservation
+            enter = partial(self._put, nsid, before, outcome)
+            if after == before or not (before.ptpl or after.ptpl):
+                return Plan(after, enter)
+            if self._files is None:
+                raise StatusError(
+                    Status.INVALID_FIELD,
+                    "reservations do not outlast the target, which has no state_dir",
+                )
+            return Plan(after, enter, self._files, encode(after) if after.ptpl else None)
+
+        self._commits.add(nsid, begin, done)
+
+    def _put(self, nsid: int, before: Reservation, outcome: Outcome) -> None:
+        """In force, and told."""
+        after = outcome.reservation
         if after != before:
-            self._save(nsid, before, after)
             self._now[nsid] = after
             self._enforce(nsid)
             log.info(
@@ -118,24 +148,6 @@ class ReservationKeeper:
     def _enforce(self, nsid: int) -> None:
         for controller in self._subsystem.controllers.values():
             controller.gates.set(nsid, GateReason.RESERVATION, self._gate(nsid, controller))
-
-    # ---- on disk ----
-
-    def _save(self, nsid: int, before: Reservation, after: Reservation) -> None:
-        if not (before.ptpl or after.ptpl):
-            return
-        if self._files is None:
-            raise StatusError(
-                Status.INVALID_FIELD,
-                "reservations do not outlast the target, which has no state_dir",
-            )
-        namespace, failed = self._subsystem.namespaces[nsid], None
-        try:
-            self._files.put(namespace, encode(after) if after.ptpl else None)
-        except OSError as error:
-            failed = error
-        if (refusal := self._files.was_put(namespace, failed)) is not None:
-            raise refusal
 
 
 def encode(reservation: Reservation) -> bytes:
