@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from nvmf import initiator
 from nvmf.initiator import ConnectionLost, NvmeError
 from nvmf.initiator.sync import connect
 from nvmf.spec.cm import CmRequest
@@ -87,16 +88,41 @@ def test_a_connection_has_a_line_at_each_end(target: Json) -> None:
 def test_refusals(target: Json) -> None:
     with pytest.raises(NvmeError):
         connect(target.url("nqn.2026-11.io.example:none"), **OPTIONS)
-    target.line("Connect refused", level="warning", qid=0, status="Connect Invalid Parameters")
+    asked = {"hostnqn": HOST, "subnqn": "nqn.2026-11.io.example:none", "qid": 0}
+    line = target.line("Connect refused", status="Connect Invalid Parameters", **asked)
+    assert line["level"] == "warning"
+    assert f"{line['peer']} host {HOST} queue 0: " in line["message"]
     with pytest.raises(NvmeError):
         connect(target.url(PRIVATE_NQN), **OPTIONS)
-    line = target.line("Connect refused", status="Connect Invalid Host")
+    line = target.line("Connect refused", status="Connect Invalid Host", hostnqn=HOST)
     assert HOST in line["message"]
-    target.line(": closed before Connect: ", peer=line["peer"])
+    target.line(": closed before Connect: ", peer=line["peer"], hostnqn=HOST, subnqn=PRIVATE_NQN)
     with pytest.raises(Rejected):
         IwarpPeer.connect(target.address, CmRequest(qid=0x7FFF).encode()).close()
     line = target.line("connection refused", level="warning", status="Invalid Queue ID")
     assert line["peer"].startswith("127.0.0.1:")
+    assert line["qid"] == 0x7FFF
+
+
+def test_errors_and_states(target: Json) -> None:
+    """What the engine refuses by itself has a line, at the latest when the queue ends."""
+    ids = {"hostnqn": HOST, "subnqn": SUBNQN, "level": "info"}
+    with connect(target.url(), **OPTIONS) as controller, pytest.raises(NvmeError):
+        controller.namespace(1).verify(1 << 40, 1)
+    line = target.line(f"Verify of namespace 1 at block {1 << 40} refused", qid=1, nsid=1, **ids)
+    assert line["status"] == "LBA Out of Range"
+    assert {"peer", "cntlid"} <= line.keys()
+    for state in ("ready", "shut down"):
+        line = target.line(f": CSTS is now {state}", qid=0, cntlid=line["cntlid"], **ids)
+        assert line["message"].startswith(line["peer"])
+
+
+async def test_a_reservation(target: Json) -> None:
+    async with initiator.connect(target.url(), **OPTIONS) as controller:
+        await controller.namespace(1).reservations.register(5)
+        await controller.namespace(1).reservations.unregister(5)
+    line = target.line("namespace 1: 1 registrants, reservation none", hostnqn=HOST, nsid=1)
+    assert {"peer", "subnqn", "cntlid"} <= line.keys()
 
 
 def test_authentication(target: Json) -> None:

@@ -122,3 +122,12 @@ class FeatureId(IntEnum):
     RESERVATION_NOTIFICATION_MASK = 0x82
     RESERVATION_PERSISTENCE = 0x83
     NAMESPACE_WRITE_PROTECTION = 0x84
+
+
+def command_title(opcode: int, *, io: bool) -> str:
+    """The name of a command, for people."""
+    kinds = IoOpcode if io else AdminOpcode
+    try:
+        return kinds(opcode).name.replace("_", " ").title()
+    except ValueError:
+        return f"command {opcode:02x}h"

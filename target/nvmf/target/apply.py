@@ -289,7 +289,7 @@ class Change:
         subsystem.keys = keys
         for controller in list(subsystem.controllers.values()):
             if controller.hostnqn in keys and controller.admin.auth is None:
-                log.info("%s: its host has to authenticate now: disconnecting", controller)
+                log.info("%s: its host has to authenticate now: disconnecting", controller.admin)
                 controller.fail()
 
     def _set_access(self, subsystem: Subsystem, config: SubsystemConfig) -> None:
@@ -297,6 +297,6 @@ class Change:
         subsystem.hosts = frozenset(config.host_nqns)
         for controller in list(subsystem.controllers.values()):
             if not subsystem.allows(controller.hostnqn):
-                log.info("%s: its host may not connect any more: disconnecting", controller)
+                log.info("%s: its host may not connect any more: disconnecting", controller.admin)
                 controller.fail()
         self._core.discovery_changed()

@@ -95,7 +95,7 @@ class Dispatcher:
         if before is None:
             self._joined(connection, controller)
         elif controller.csts != state:
-            log.info("%s: CSTS is now %s", controller, _state(controller))
+            log.info("%s: CSTS is now %s", queue, _state(controller))
         if queue is controller.admin and controller.kato_ms != connection.kato_ms:
             self._set_timer(connection, controller)
         self._watch_authentication(connection)
@@ -131,6 +131,8 @@ class Dispatcher:
         queue = connection.queue
         connection.closed = True
         connection.cancel_timers()
+        if queue.controller is not None:
+            queue.controller.look_for_errors()
         if reason:
             self._tell(connection, reason)
         for request, completion in self.core.closed(queue):
@@ -234,6 +236,7 @@ class Dispatcher:
     def _look(self, connection: Connection, controller: Controller) -> None:
         if connection.closed:
             return
+        controller.look_for_errors()  # the engine does not wake Python for each
         # A host that authenticates may reckon for longer than its keep-alive timeout.
         if controller.heard(self.loop.time()) or connection.queue.locked:
             self._set_timer(connection, controller)
@@ -244,7 +247,9 @@ class Dispatcher:
             controller.last_seen = self.loop.time()
             self._set_timer(connection, controller)
             return
-        log.warning("%s: nothing heard for %d ms: disconnecting", controller, controller.kato_ms)
+        log.warning(
+            "%s: nothing heard for %d ms: disconnecting", connection.queue, controller.kato_ms
+        )
         connection.timer = None
         self.core.tally.events.keep_alive_timeouts += 1
         controller.fail()

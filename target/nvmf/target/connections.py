@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Collection, Iterator
 from typing import Any
 
-from nvmf.spec.cm import CmRejectError, CmStatus
+from nvmf.spec.cm import CmRejectError, CmRequest, CmStatus
+from nvmf.spec.status import StatusError
 from nvmf.target.cm import decide
 from nvmf.target.connection import Connection, Dispatcher
 from nvmf.target.core import Core
@@ -154,7 +156,11 @@ class Connections:
 
     def _say_refused(self, event: Any, error: CmRejectError) -> None:
         peer = where(event.peer)
-        log.warning("%s: connection refused: %s", peer, error, extra={"peer": peer})
+        known: dict[str, object] = {"peer": peer}
+        with contextlib.suppress(StatusError):
+            known["qid"] = CmRequest.decode(event.private_data).qid
+        queue = f" queue {known['qid']}" if "qid" in known else ""
+        log.warning("%s%s: connection refused: %s", peer, queue, error, extra=known)
 
     def _accept(self, event: Any) -> Connection:
         if self.stopping:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from nvmf.spec.fabrics import MAX_CNTLID
 from nvmf.spec.nqn import DISCOVERY_NQN
-from nvmf.spec.opcodes import AdminOpcode, FabricsType, IoOpcode
+from nvmf.spec.opcodes import AdminOpcode, FabricsType, command_title
 from nvmf.spec.sqe import Sqe
 from nvmf.spec.status import Status, StatusError
 from nvmf.target import admin, authentication, discovery, fabrics, reservecommands, uncorrectable
@@ -283,10 +283,9 @@ class Core:
 
 def command_name(queue: Queue, command: Sqe) -> str:
     """The name of a command, for people."""
-    opcode, kinds = command.opcode, IoOpcode if queue.qid else AdminOpcode
+    if command.opcode != AdminOpcode.FABRICS:
+        return command_title(command.opcode, io=queue.qid > 0)
     try:
-        if opcode == AdminOpcode.FABRICS:
-            return FabricsType(command.fctype).name.replace("_", " ").title()
-        return kinds(opcode).name.replace("_", " ").title()
+        return FabricsType(command.fctype).name.replace("_", " ").title()
     except ValueError:
-        return f"command {opcode:02x}h" if opcode != 0x7F else f"type {command.fctype:02x}h"
+        return f"type {command.fctype:02x}h"

@@ -2,23 +2,29 @@
 """The error log of a controller (Base 2.0, 5.16.1.2): its own failed commands, and no other's.
 
 Commands that Python refuses are entered at once.  Those that the engine refuses by itself stay in
-a ring of their queue pair, and are fetched when somebody looks, or another entry comes.  The
+a ring of their queue pair, and are fetched when somebody looks, or another entry comes, or the
+queue ends, or a keep-alive is due; then the log of the target has a line for each, too.  The
 controllers here are dynamic ones: their log, and its count, begin with them.
 """
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from nvmf.spec.logs import ErrorEntry
-from nvmf.spec.opcodes import AdminOpcode
+from nvmf.spec.opcodes import AdminOpcode, command_title
 from nvmf.spec.sqe import At, Sqe
-from nvmf.spec.status import CODE_MASK, Status
+from nvmf.spec.status import CODE_MASK, Status, StatusError
 from nvmf.target.queue import Queue
 
+log = logging.getLogger("nvmf.target")
+
 ERROR_LOG_ENTRIES = 16
+_LOGGED = 16
+"""Lines of the target's log about what the engine refused of a queue; then there are counters."""
 _NOWHERE = 0xFFFF
 _LOCATIONS = {
     Status.INVALID_NAMESPACE_OR_FORMAT: At.NSID,
@@ -63,16 +69,19 @@ class ErrorLog:
 
         What a ring has lost meanwhile is counted, as older than all of them.
         """
-        found: list[tuple[float, int, Mapping[str, Any]]] = []
+        found: list[tuple[float, Queue, Mapping[str, Any]]] = []
         for queue in queues:
             seen = self._seen.get(queue, 0)
             last, errors = queue.handle.errors(seen)
             if last != seen:
                 self._seen[queue] = last
                 self.count += last - seen - len(errors)
-                found += [(error["when"], queue.qid, error) for error in errors]
-        for _, qid, error in sorted(found, key=lambda one: one[0]):
-            self._enter(qid, error["cid"], error["status"], error["nsid"], error["opcode"],
+                for number, error in enumerate(errors, last - len(errors) + 1):
+                    found.append((error["when"], queue, error))
+                    if number <= _LOGGED:
+                        _tell(queue, error, last=number == _LOGGED)
+        for _, queue, error in sorted(found, key=lambda one: one[0]):
+            self._enter(queue.qid, error["cid"], error["status"], error["nsid"], error["opcode"],
                         location=error["location"], lba=error["lba"])  # fmt: skip
 
     def forget(self, queue: Queue) -> None:
@@ -97,6 +106,21 @@ class ErrorLog:
                 opcode=opcode,
             )
         )
+
+
+def _tell(queue: Queue, error: Mapping[str, Any], *, last: bool) -> None:
+    nsid, lba = error["nsid"], error["lba"]
+    name = command_title(error["opcode"], io=queue.qid > 0)
+    where = f" of namespace {nsid}" + (f" at block {lba}" if lba else "") if queue.qid else ""
+    log.info(
+        "%s: %s%s refused: %s%s",
+        queue,
+        name,
+        where,
+        StatusError.from_wire(error["status"], io=queue.qid > 0),
+        " (further ones are only counted)" if last else "",
+        extra={"nsid": nsid} if queue.qid else None,
+    )
 
 
 def _location(sqe: Sqe, code: int) -> int:

@@ -52,7 +52,7 @@ def connect(registry: Registry, queue: Queue, request: Request) -> Completion:
     data = expect_data(request, ConnectData.SIZE)
     if command.recfmt != 0:
         raise StatusError(Status.INCOMPATIBLE_FORMAT, f"Connect of format {command.recfmt}")
-    wanted = ConnectData.parse(data)
+    wanted = queue.asked = ConnectData.parse(data)
     if command.qid != queue.qid:
         raise _bad_command(
             ConnectOffset.QID, f"queue {command.qid} on a connection made for queue {queue.qid}"

@@ -10,7 +10,7 @@ import os
 from dataclasses import dataclass
 from typing import Any
 
-from nvmf.spec.opcodes import IoOpcode
+from nvmf.spec.opcodes import command_title
 from nvmf.spec.status import status_name
 from nvmf.target.namespace import Namespace
 
@@ -77,7 +77,7 @@ class FaultLog:
 
 def sentence(store: Any, fault: Any, errors: int) -> str:
     """What failed, with what, and what to do about it."""
-    name = IoOpcode(fault.opcode).name.replace("_", " ").title()
+    name = command_title(fault.opcode, io=True)
     if fault.length:
         name += f" of {fault.length} bytes at byte {fault.offset}"
     status = status_name(fault.status, io=True)

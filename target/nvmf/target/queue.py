@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from nvmf.auth import ControllerAuth
+from nvmf.spec.fabrics import ConnectData
 
 if TYPE_CHECKING:
     from nvmf.target.controller import Controller
@@ -39,6 +40,8 @@ class Queue:
     peer: Address = ("", 0)
     local: Address = ("", 0)
     """The address that the host connected to."""
+    asked: ConnectData | None = None
+    """What its Connect asks for, in the words of a host that nothing is known of yet."""
     controller: Controller | None = None
     """Whose queue it is, after Connect."""
     sq_size: int = 0
@@ -65,5 +68,6 @@ class Queue:
         host, port = self.peer
         where = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         if self.controller is None:
-            return f"{where} queue {self.qid}"
+            host = f" host {self.asked.hostnqn}" if self.asked is not None else ""
+            return f"{where}{host} queue {self.qid}"
         return f"{where} {self.controller} queue {self.qid}"

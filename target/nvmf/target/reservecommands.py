@@ -68,7 +68,7 @@ def _place(controller: Controller, request: Request) -> Reservation:
 
 def _commit(controller: Controller, request: Request, act: Action) -> Completion | None:
     keeper, nsid = controller.subsystem.reservations, request.sqe.nsid
-    return answer(controller, request, lambda done: keeper.commit(nsid, act, done))
+    return answer(controller, request, lambda done: keeper.commit(nsid, act, done, controller))
 
 
 def register(controller: Controller, request: Request) -> Completion | None:
@@ -119,7 +119,7 @@ def acquire(controller: Controller, request: Request) -> Completion | None:
             else:
                 done(failure)
 
-        controller.subsystem.reservations.commit(request.sqe.nsid, act, committed)
+        controller.subsystem.reservations.commit(request.sqe.nsid, act, committed, controller)
 
     return answer(controller, request, begin)
 
@@ -237,7 +237,7 @@ def set_persistence(controller: Controller, request: Request) -> Completion | No
         return Outcome(replace(now, ptpl=ptpl))
 
     def begin(done: Done) -> None:
-        each(chosen, lambda one, ended: keeper.commit(one, act, ended), done)
+        each(chosen, lambda one, ended: keeper.commit(one, act, ended, controller), done)
 
     return answer(controller, request, begin)
 

@@ -99,17 +99,18 @@ class ReservationKeeper:
         """What a namespace takes along that goes now: what is in its file soon, too."""
         return self._commits.leaving(nsid, self.state(nsid))
 
-    def commit(self, nsid: int, action: Action, done: Done) -> None:
+    def commit(self, nsid: int, action: Action, done: Done, by: Controller | None = None) -> None:
         """Put what an action leads to in force, after it is made to last where it has to.
 
         The hosts that it concerns are told, then done is called: Commits.add's, as all else is.
+        by: whose action it is.
         """
 
         def begin(namespace: Namespace) -> Plan[Reservation]:
             before = self.get(nsid)
             outcome = action(before)
             after = outcome.reservation
-            enter = partial(self._put, nsid, before, outcome)
+            enter = partial(self._put, nsid, before, outcome, by)
             if after == before or not (before.ptpl or after.ptpl):
                 return Plan(after, enter)
             if self._files is None:
@@ -121,16 +122,16 @@ class ReservationKeeper:
 
         self._commits.add(nsid, begin, done)
 
-    def _put(self, nsid: int, before: Reservation, outcome: Outcome) -> None:
+    def _put(self, nsid: int, before: Reservation, outcome: Outcome, by: Controller | None) -> None:
         """In force, and told."""
         after = outcome.reservation
         if after != before:
             self._now[nsid] = after
             self._enforce(nsid)
             log.info(
-                "namespace %d of %s: %d registrants, reservation %s",
+                "%s: namespace %d: %d registrants, reservation %s",
+                by if by is not None else self._subsystem.nqn,
                 nsid,
-                self._subsystem.nqn,
                 len(after.registrants),
                 after.rtype.name.replace("_", " ").lower() if after.rtype else "none",
                 extra={"subnqn": self._subsystem.nqn, "nsid": nsid},

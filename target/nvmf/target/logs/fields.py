@@ -40,7 +40,11 @@ def fields_of(record: logging.LogRecord) -> dict[str, Any]:
 
 def _of_queue(queue: Queue) -> dict[str, Any]:
     found: dict[str, Any] = {"peer": where(queue.peer), "qid": queue.qid}
-    controller = queue.controller
+    controller, asked = queue.controller, queue.asked
+    if controller is None and asked is not None:
+        found |= {"hostnqn": asked.hostnqn, "subnqn": asked.subnqn}
+        if queue.qid:
+            found["cntlid"] = asked.cntlid
     if controller is not None:
         found["hostnqn"] = controller.hostnqn
         found["subnqn"] = controller.subsystem.nqn
