@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 
 from clientlab import NQN, RAM, config, free_port
+from nvmf.cli.base import printable
 from nvmf.cli.main import main
-from nvmf.cli.records import line, printable, record
+from nvmf.cli.records import line, record
 from nvmf.spec.fabrics import DiscoveryEntry, decode_discovery_log
 from nvmf.spec.nqn import DISCOVERY_NQN
 from wire.served import Served

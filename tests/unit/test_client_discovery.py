@@ -101,7 +101,7 @@ async def test_a_chain_ends_at_eight_referrals(monkeypatch: pytest.MonkeyPatch) 
     """No end of services, of which each refers to the next."""
     asked = []
 
-    async def raw(place: TransportId, options: object) -> bytes:
+    async def raw(place: TransportId, options: object, most: int) -> bytes:
         asked.append(place.trsvcid)
         following = str(int(place.trsvcid) + 1)
         entry = DiscoveryEntry(subtype=1, traddr="192.0.2.1", trsvcid=following, subnqn="x")
@@ -116,7 +116,7 @@ async def test_a_chain_ends_at_eight_referrals(monkeypatch: pytest.MonkeyPatch) 
 async def test_a_flood_of_referrals_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
 
-    async def raw(place: TransportId, options: object) -> bytes:
+    async def raw(place: TransportId, options: object, most: int) -> bytes:
         asked.append(place.trsvcid)
         base = int(place.trsvcid) * 20 % 60000
         many = [
@@ -128,6 +128,27 @@ async def test_a_flood_of_referrals_ends(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr("nvmf.initiator.referrals.raw_log", raw)
     await logs("nvme+rdma://192.0.2.1:1000")
     assert len(asked) == len(set(asked)) == 256
+
+
+async def test_a_flood_of_records_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every log refers to hundreds more, each as long as may be: memory has an end."""
+    asked = []
+
+    async def raw(place: TransportId, options: object, most: int) -> bytes:
+        asked.append(most)
+        number = len(asked) * 8
+        some = [
+            DiscoveryEntry(subtype=1, traddr="192.0.2.1", trsvcid=str(number + n)) for n in range(8)
+        ]
+        return encode_discovery_log(1, some * (most // 8))
+
+    monkeypatch.setattr("nvmf.initiator.referrals.raw_log", raw)
+    monkeypatch.setattr("nvmf.initiator.referrals.MAX_RECORDS", 64)
+    monkeypatch.setattr("nvmf.initiator.referrals._MAX_REFERRED", 8)
+    found = await logs("nvme+rdma://192.0.2.1:1000")
+    assert asked == [64] + [8] * 8
+    assert "not followed: 128 records came already" in str(found[-1].error)
+    assert all(log.error is None for log in found[:-1])
 
 
 def test_where_a_record_leads() -> None:

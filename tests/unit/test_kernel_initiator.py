@@ -300,6 +300,8 @@ def test_connect_all(kernel: FakeKernel, monkeypatch: pytest.MonkeyPatch) -> Non
         ],
         "192.0.2.2": [
             _entry("192.0.2.2", bad),
+            _entry("192.0.2.2", f"{bad},hostnqn=nqn.2014-08.org.example:somebody"),
+            _entry("192.0.2.2", "no NQN"),
             _entry("192.0.2.1", DISCOVERY_NQN, subtype=SubsystemType.REFERRAL),
         ],
     }
@@ -324,8 +326,13 @@ def test_connect_all(kernel: FakeKernel, monkeypatch: pytest.MonkeyPatch) -> Non
         ("192.0.2.1", NQN, Result.ALREADY),
         ("192.0.2.1", other, Result.CONNECTED),
         ("192.0.2.2", bad, Result.FAILED),
+        ("192.0.2.2", DISCOVERY_NQN, Result.FAILED),
+        ("192.0.2.2", DISCOVERY_NQN, Result.FAILED),
         ("192.0.2.3", DISCOVERY_NQN, Result.FAILED),
     ]
     assert connected == [replace(WANTED, nqn=other, tos=3)]
     failed: Sequence[RecordOutcome] = [o for o in work.outcomes if o.error]
-    assert [str(o.error) for o in failed] == ["refused", "nobody there"]
+    said = [str(o.error) for o in failed]
+    assert (said[0], said[-1]) == ("refused", "nobody there")
+    assert "the kernel can take no" in said[1]
+    assert "'no NQN' is not of the form" in said[2]

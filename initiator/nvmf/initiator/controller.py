@@ -21,7 +21,8 @@ from nvmf.initiator.errors import ConnectionLost, NvmeError, OutcomeUnknown, Que
 from nvmf.initiator.namespace import Namespace
 from nvmf.initiator.options import ConnectOptions
 from nvmf.initiator.queue import Data
-from nvmf.initiator.retry import MAX_RETRIES, RETRIED
+from nvmf.initiator.retry import MAX_RETRIES, RETRIED, Losses
+from nvmf.initiator.roster import Roster
 from nvmf.initiator.session import Lost, Session
 from nvmf.initiator.state import State
 from nvmf.initiator.transport_id import TransportId
@@ -49,9 +50,9 @@ class Controller:
         self._state = State.LIVE
         self._why: str = ""
         self._changed = asyncio.Event()
-        self._namespaces: dict[int, Namespace] = {}
-        self._unread = False
-        """What the namespaces are was not read to the end."""
+        self._roster = Roster(
+            self.where.subnqn, lambda nsid, *told: Namespace(self, self._pool, nsid, *told)
+        )
         self._callbacks: list[Callable[[AsyncEvent], object]] = []
         self._since = asyncio.get_running_loop().time()
         self._upkeep: list[asyncio.Task[None]] = []
@@ -127,11 +128,11 @@ class Controller:
     @property
     def namespaces(self) -> list[Namespace]:
         """The active namespaces, by NSID."""
-        return [self._namespaces[nsid] for nsid in sorted(self._namespaces)]
+        return [found for _, found in sorted(self._roster.active.items())]
 
     def namespace(self, nsid: int) -> Namespace:
         """One namespace; NvmeError (Invalid Namespace or Format) where it is not active."""
-        found = self._namespaces.get(nsid)
+        found = self._roster.active.get(nsid)
         if found is None:
             raise NvmeError.of(
                 "Identify", Status.INVALID_NAMESPACE_OR_FORMAT | DNR, nsid=nsid, io=True
@@ -158,37 +159,41 @@ class Controller:
         name: str,
         data: Data | None = None,
         *,
-        nsid: int,
+        of: Namespace,
         lba: int | None = None,
         blocks: int | None = None,
     ) -> None:
         """Run an I/O command to its end, over reconnections; NvmeError where it fails."""
         within = self.options.io_timeout
-        retries = 0
+        retries, losses = 0, Losses(name)
         while True:
             session = self._session if self.state is State.LIVE else await self._live()
+            of.require(name, lba, blocks)
             try:
                 done = await session.pick().execute(sqe, data, within=within, what=name)
-            except QueueLost:
+            except QueueLost as lost:
+                self._passed_on(lost)
+                losses.add(lost)
                 continue
             if not done.status:
                 return
             code = done.status & CODE_MASK
             if done.status & DNR or retries == MAX_RETRIES or code not in self._retried:
                 raise NvmeError.of(
-                    name, done.status, dw0=done.dw0, io=True, nsid=nsid, lba=lba, blocks=blocks
+                    name, done.status, dw0=done.dw0, io=True, nsid=of.nsid, lba=lba, blocks=blocks
                 )
             await asyncio.sleep(0.01 * 2**retries)
             retries += 1
 
     async def execute_pair(
-        self, pair: Sequence[tuple[bytes, Data]], name: str, *, nsid: int, lba: int, blocks: int
+        self, pair: Sequence[tuple[bytes, Data]], name: str, *, of: Namespace, lba: int, blocks: int
     ) -> None:
         """Run two fused commands, once; NvmeError with the status of the one that failed.
 
         OutcomeUnknown where the connection ends under them: they may have been done.
         """
         session = self._session if self.state is State.LIVE else await self._live()
+        of.require(name, lba, blocks)
         try:
             done = await session.pick().execute_pair(
                 pair, within=self.options.io_timeout, what=name
@@ -203,18 +208,19 @@ class Controller:
         failed.sort(key=lambda one: one.status & CODE_MASK == Status.ABORTED_FAILED_FUSED)
         if failed:
             raise NvmeError.of(
-                name, failed[0].status, dw0=failed[0].dw0, io=True, nsid=nsid, lba=lba,
+                name, failed[0].status, dw0=failed[0].dw0, io=True, nsid=of.nsid, lba=lba,
                 blocks=blocks,
             )  # fmt: skip
 
     async def with_admin(self, work: Callable[[Admin], Awaitable[T]]) -> T:
         """The result of work, which is done again from the start where the connection is lost."""
+        losses = Losses("an admin command")
         while True:
             session = self._session if self.state is State.LIVE else await self._live()
             try:
                 return await work(session.admin)
-            except QueueLost:
-                continue
+            except QueueLost as lost:
+                losses.add(lost)
 
     async def identify_data(self, cns: int, nsid: int = 0, *, csi: int = 0) -> bytes:
         """4096 bytes of Identify data."""
@@ -249,6 +255,9 @@ class Controller:
         """Wake who waits for another state."""
         self._changed.set()
 
+    def _passed_on(self, lost: QueueLost) -> None:
+        """Raise what is not for this controller to try again."""
+
     async def _live(self) -> Session:
         while self.state is not State.LIVE:
             if self._state in (State.LOST, State.CLOSED):
@@ -261,20 +270,8 @@ class Controller:
 
     async def _load_namespaces(self, session: Session, changed: set[int] | None = None) -> None:
         """Read which namespaces there are, and what they are (changed: those of before only)."""
-        if session.is_discovery:
-            return
-        sure, self._unread = not self._unread, True
-        kept = self._namespaces.keys() - changed if changed is not None and sure else ()
-        known = {nsid: (self._namespaces[nsid].info, self._namespaces[nsid].ids) for nsid in kept}
-        found = await inventory.read(session.admin, known)
-        self._unread = False
-        for nsid in self._namespaces.keys() - found.keys():
-            del self._namespaces[nsid]
-        for nsid, (info, ids) in found.items():
-            if nsid in self._namespaces:
-                self._namespaces[nsid].info, self._namespaces[nsid].ids = info, ids
-            else:
-                self._namespaces[nsid] = Namespace(self, self._pool, nsid, info, ids)
+        if not session.is_discovery:
+            await self._roster.load(session.admin, session.identify.sn, changed)
 
     async def _read_about(self, session: Session, event: AsyncEvent) -> bytes:
         """Read the log page of an event, which allows the next one of its kind."""

@@ -50,11 +50,11 @@ async def discovery_log(
     return decode_discovery_log(await raw_log(replace(place, subnqn=DISCOVERY_NQN), wanted))
 
 
-async def raw_log(place: TransportId, options: ConnectOptions) -> bytes:
+async def raw_log(place: TransportId, options: ConnectOptions, most: int = MAX_RECORDS) -> bytes:
     """The bytes of the discovery log of a discovery subsystem, whose NQN may be a unique one."""
     session = await first_session(place, options)
     try:
-        found = await session.guard(read_log(session.admin))
+        found = await session.guard(read_log(session.admin, most))
         await session.shutdown()
         return found
     finally:
@@ -64,11 +64,11 @@ async def raw_log(place: TransportId, options: ConnectOptions) -> bytes:
             session.place.pool.close()
 
 
-async def read_log(admin: Admin) -> bytes:
+async def read_log(admin: Admin, most: int = MAX_RECORDS) -> bytes:
     """A log whose parts are of one generation: read again where GENCTR changes meanwhile.
 
     Its event is retained until all has been read, so that a change under way is told of.
-    ConnectionLost where what comes is no discovery log.
+    ConnectionLost where what comes is no discovery log, or one of more than most records.
     """
     for _ in range(TRIES):
         first = await admin.log_page(LogId.DISCOVERY, DiscoveryHeader.SIZE, nsid=0, rae=True)
@@ -77,9 +77,10 @@ async def read_log(admin: Admin) -> bytes:
             raise ConnectionLost(
                 f"the discovery log is of record format {header.recfmt}, which is unknown"
             )
-        if header.numrec > MAX_RECORDS:
+        if header.numrec > most:
             raise ConnectionLost(
-                f"the discovery log announces {header.numrec} records, more than a port can have"
+                f"the discovery log announces {header.numrec} records, more than a port can have "
+                f"({most} are read)"
             )
         rest = await admin.log_page(
             LogId.DISCOVERY,

@@ -136,3 +136,6 @@ class OutcomeUnknown(ConnectionLost):
 
 class QueueLost(ConnectionLost):
     """The queue's connection ended under the command; it may be tried again on another."""
+
+    sent = False
+    """The command had been sent."""

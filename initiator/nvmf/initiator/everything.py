@@ -117,6 +117,10 @@ class _Run:
                     place = place_of(entry)
                 except ValueError:
                     continue
+                if found.backend == "kernel" and "," in f"{place.traddr}{place.subnqn}":
+                    why = f"the kernel can take no comma in {place.subnqn!a} at {place.traddr!a}"
+                    yield Outcome(place, error=KernelError(why))
+                    continue
                 yield await self._connect(place, found)
 
     async def _connect(self, place: TransportId, options: ConnectOptions) -> Outcome[AnyController]:

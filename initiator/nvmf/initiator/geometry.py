@@ -3,10 +3,26 @@
 
 from __future__ import annotations
 
+from nvmf.initiator.buffers import LARGEST
+from nvmf.initiator.errors import NvmeError
 from nvmf.spec.identify import IdentifyNamespace, NamespaceIds
+from nvmf.spec.status import DNR, Status
 
 _EXTENDED_LBA = 0x10
 """FLBAS bit 4: metadata goes at the end of each block."""
+
+
+def identifiers(info: IdentifyNamespace, ids: NamespaceIds) -> dict[str, str]:
+    """What a namespace is known by, in hexadecimal digits; what is all zeroes is none."""
+    return {
+        "nguid": _hex(ids.nguid or info.nguid),
+        "eui64": _hex(ids.eui64 or info.eui64),
+        "uuid": str(ids.uuid) if ids.uuid is not None and ids.uuid.int else "",
+    }
+
+
+def _hex(identifier: bytes) -> str:
+    return identifier.hex() if any(identifier) else ""
 
 
 class Geometry:
@@ -18,6 +34,8 @@ class Geometry:
         """Identify Namespace, as it was last read."""
         self.ids = ids
         """EUI64, NGUID, UUID and command set, as far as the controller gives them."""
+        self.replaced = ""
+        """Why what has its NSID now is another namespace; empty where it is this one."""
 
     def __repr__(self) -> str:
         return f"<Namespace {self.nsid} of {self.blocks} blocks of {self.block_size} bytes>"
@@ -26,10 +44,12 @@ class Geometry:
     def block_size(self) -> int:
         """Bytes of a logical block; ValueError for a format that this client does not move."""
         info = self.info
-        if not info.block_size or (info.flbas & _EXTENDED_LBA and info.metadata_size):
+        extended = info.flbas & _EXTENDED_LBA and info.metadata_size
+        if not info.block_size or info.block_size > LARGEST or extended:
             raise ValueError(
                 f"namespace {self.nsid} has a format that this client does not move: FLBAS "
-                f"{info.flbas:#x}, {info.metadata_size} bytes of metadata a block"
+                f"{info.flbas:#x}, blocks of 2^{info.lbads} bytes, and {info.metadata_size} of "
+                "metadata each"
             )
         return info.block_size
 
@@ -42,6 +62,33 @@ class Geometry:
     def size(self) -> int:
         """Bytes."""
         return self.blocks * self.block_size
+
+    @property
+    def identified(self) -> bool:
+        """Whether it has an NGUID, EUI64 or UUID to know it by."""
+        return any(identifiers(self.info, self.ids).values())
+
+    def difference(self, info: IdentifyNamespace, ids: NamespaceIds) -> str:
+        """Why what is told of its NSID now is another namespace; empty where it may be this one.
+
+        What was written to the one must not go to the other, and a block of another size is
+        another block: as in Linux, that is the end of it.
+        """
+        old = {**identifiers(self.info, self.ids), "block size": str(self.info.block_size)}
+        new = {**identifiers(info, ids), "block size": str(info.block_size)}
+        for name in old:
+            if old[name] != new[name]:
+                title = name if " " in name else name.upper()
+                return f"its {title} is {new[name] or 'none'}, and was {old[name] or 'none'}"
+        return ""
+
+    def require(self, name: str, lba: int | None = None, blocks: int | None = None) -> None:
+        """NvmeError (Invalid Namespace or Format), for a command by name, where it is replaced."""
+        if self.replaced:
+            status = Status.INVALID_NAMESPACE_OR_FORMAT | DNR
+            error = NvmeError.of(name, status, io=True, nsid=self.nsid, lba=lba, blocks=blocks)
+            error.detail = f"{name} was not sent: {self.replaced}"
+            raise error
 
     def _length(self, lba: int, blocks: int) -> int:
         """Bytes of blocks; ValueError for a range that cannot be."""

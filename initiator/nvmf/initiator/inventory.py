@@ -7,7 +7,6 @@ event only those are read again that its log page names.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Mapping
 from typing import TypeAlias
 
@@ -18,8 +17,9 @@ from nvmf.spec.identify import IdentifyNamespace, decode_descriptors
 from nvmf.spec.identify_ns import NamespaceIds
 from nvmf.spec.logs import CHANGED_NAMESPACES_OVERFLOW, decode_changed_namespaces
 from nvmf.spec.opcodes import Cns, Csi, LogId
-from nvmf.spec.status import StatusError
+from nvmf.spec.status import Status, StatusError
 
+_UNKNOWN = (Status.INVALID_FIELD, Status.INVALID_OPCODE)
 _AT_ONCE = 16
 """Namespaces that are asked about at a time: half of the admin queue, the rest is for others."""
 _LOG_LENGTH = {LogId.ERROR: 64, LogId.SMART: 512, LogId.CHANGED_NAMESPACES: 4096, LogId.ANA: 16}
@@ -40,8 +40,11 @@ async def read(admin: Admin, known: Mapping[int, Described]) -> dict[int, Descri
     async def describe(nsid: int) -> None:
         info = IdentifyNamespace.decode(await admin.identify(Cns.NAMESPACE, nsid))
         ids = NamespaceIds()
-        with contextlib.suppress(StatusError):  # optional before NVMe 1.3
+        try:
             ids = decode_descriptors(await admin.identify(Cns.NAMESPACE_DESCRIPTORS, nsid))
+        except StatusError as error:  # optional before NVMe 1.3
+            if not error.dnr and error.status not in _UNKNOWN:
+                raise  # another time it may tell them, and is the same namespace
         if info.nsze and ids.csi in (None, Csi.NVM):
             found[nsid] = info, ids
 

@@ -8,7 +8,9 @@ passes registered memory (Controller.alloc or register, or a memoryview of it), 
 to the command until it ends; else it is copied through the controller's pool.
 
 Every method raises NvmeError where the controller answers with an error status, ConnectionLost
-where the controller is out of reach for good, and ValueError for arguments that cannot be.
+where the controller is out of reach for good, and ValueError for arguments that cannot be.  A
+namespace whose NSID comes to be another one's (another NGUID, EUI64 or UUID, or blocks of another
+size) is of no use any more: nothing is sent, and the controller has another object for the new one.
 """
 
 from __future__ import annotations
@@ -130,7 +132,7 @@ class Namespace(Geometry):
             await self._controller.execute_pair(
                 [(first, compared), (second, written)],
                 "Compare and Write",
-                nsid=self.nsid,
+                of=self,
                 lba=lba,
                 blocks=blocks,
             )
@@ -237,7 +239,7 @@ class Namespace(Geometry):
         lba: int | None = None,
         blocks: int | None = None,
     ) -> None:
-        await self._controller.execute_io(sqe, name, data, nsid=self.nsid, lba=lba, blocks=blocks)
+        await self._controller.execute_io(sqe, name, data, of=self, lba=lba, blocks=blocks)
 
     async def _each(self, lba: int, blocks: int, limit: int, step: _Step) -> None:
         await transfer(lba, blocks, limit, self.block_size, self.blocks, step)

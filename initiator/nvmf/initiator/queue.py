@@ -334,7 +334,7 @@ class Queue:
         for request in requests:
             if request.slot is not None:
                 request.slot.drop()
-            _refuse(request.future, self.lost)
+            _refuse(request.future, self.lost, sent=True)
         if self._progress is not None:
             self._progress.set_result(None)
             self._progress = None
@@ -353,6 +353,10 @@ async def finished(work: Sequence[asyncio.Future[None]]) -> bool:
     return cancelled
 
 
-def _refuse(future: asyncio.Future[Completion] | asyncio.Future[None], reason: str) -> None:
+def _refuse(
+    future: asyncio.Future[Completion] | asyncio.Future[None], reason: str, *, sent: bool = False
+) -> None:
     if not future.done():
-        future.set_exception(QueueLost(reason))
+        error = QueueLost(reason)
+        error.sent = sent
+        future.set_exception(error)

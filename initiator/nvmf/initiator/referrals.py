@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from nvmf.engine import EngineError
-from nvmf.initiator.discovery import address_key, place_of, raw_log
+from nvmf.initiator.discovery import MAX_RECORDS, address_key, place_of, raw_log
 from nvmf.initiator.errors import ConnectionLost
 from nvmf.initiator.options import ConnectOptions
 from nvmf.initiator.transport_id import TransportId
@@ -32,6 +32,8 @@ MAX_LOGS = 256
 """Logs that one start may lead to."""
 _AT_ONCE = 8
 """Logs that are read at the same time."""
+_MAX_REFERRED = MAX_RECORDS // _AT_ONCE
+"""Records of a log that a referral led to: what one host says, others must not be able to swell."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,13 +61,16 @@ async def discover_all(
     """The logs of discovery services, and of those that they refer to, nearest first.
 
     depth 0 follows no referral.  A service that cannot be asked gives a log with an error, and
-    others go on.  Options are those of ConnectOptions; a start's own come after them.
+    others go on.  Where the logs come to more than MAX_RECORDS records together, no referral of
+    them is followed any more, which is such an error too.  Options are those of ConnectOptions; a
+    start's own come after them.
     """
     if isinstance(starts, str | TransportId):
         starts = [TransportId.of(starts)]
     base = (options or ConnectOptions(kato=0)).with_options(changes)
     level = [(place, base.with_options({**place.options, **changes})) for place in starts]
     seen: set[tuple[str, str]] = set()
+    records = 0
     for now in range(depth + 1):
         wanted = []
         for place, how in level:
@@ -75,9 +80,17 @@ async def discover_all(
         level = []
         for first in range(0, len(wanted), _AT_ONCE):
             part = wanted[first : first + _AT_ONCE]
+            if now and records > MAX_RECORDS:
+                error = ConnectionLost(
+                    f"this referral and those after it are not followed: {records} records came "
+                    "already"
+                )
+                yield FoundLog(part[0][0], now, error=error)
+                return
             reading = (_read(place, how, now) for place, how in part)
             for found, (_, how) in zip(await asyncio.gather(*reading), part, strict=True):
                 yield found
+                records += len(found.entries)
                 level += [(place, how) for place in referred(found.entries)]
         if not level:
             return
@@ -103,7 +116,7 @@ def referred(entries: Iterable[DiscoveryEntry]) -> list[TransportId]:
 async def _read(place: TransportId, options: ConnectOptions, depth: int) -> FoundLog:
     place = replace(place, options={})
     try:
-        raw = await raw_log(place, options)
+        raw = await raw_log(place, options, _MAX_REFERRED if depth else MAX_RECORDS)
         header, entries = decode_discovery_log(raw)
     except (EngineError, StatusError, ConnectionLost) as error:
         return FoundLog(place, depth, error=error)

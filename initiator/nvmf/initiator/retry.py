@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from nvmf.initiator.errors import ConnectionLost, QueueLost
 from nvmf.spec.status import Status
 
 MAX_RETRIES = 5
@@ -23,6 +24,25 @@ RETRIED = frozenset(
     }
 )
 _PATH_RELATED = 0x300
+
+
+class Losses:
+    """How often the connection ended under a command: a target that always ends it would have it
+    sent for ever, each time with a connection that is made anew in time."""
+
+    def __init__(self, name: str, most: int = MAX_RETRIES) -> None:
+        self._name = name
+        self._most = most
+        self._count = 0
+
+    def add(self, lost: ConnectionLost) -> None:
+        """One more; ConnectionLost where that is too often."""
+        self._count += isinstance(lost, QueueLost) and lost.sent
+        if self._count > self._most:
+            raise ConnectionLost(
+                f"{self._name}: the connection ended {self._count} times under it, so it is not "
+                f"sent again; the last time: {lost}"
+            ) from None
 
 
 def is_path_error(status: int) -> bool:

@@ -35,6 +35,8 @@ ADMIN_QUEUE_SIZE = 32
 """Entries of the admin queue: what Linux uses, and nvmet takes at most."""
 MIN_QUEUE = 32
 """Entries of an I/O queue at least: nvmet never answers large Reads on smaller ones."""
+MAX_READY_SECONDS = 600.0
+"""How long a controller may take to become ready, whatever it says: CRTO can say nine hours."""
 SHUTDOWN_SECONDS = 1.0
 """How long a controller may take to shut down before it is left."""
 MAX_TRANSFER = 4 << 20
@@ -227,7 +229,7 @@ class Session:
             css = _CSS_NVM  # older discovery controllers name no command set
         self._cc = Cc(en=1, css=css, iosqes=6, iocqes=4)
         await self.admin.property_set(Property.CC, self._cc.encode())
-        seconds = ready_timeout_seconds(cap, crto)
+        seconds = min(ready_timeout_seconds(cap, crto), MAX_READY_SECONDS)
         try:
             async with asyncio.timeout(seconds):
                 await self._until(lambda csts: bool(csts.rdy))

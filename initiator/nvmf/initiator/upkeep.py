@@ -14,6 +14,10 @@ from nvmf.spec.features import AsyncEvent
 from nvmf.spec.identify import Ctratt
 
 log = logging.getLogger(__name__)
+_EVENT_SECONDS = 0.1
+"""Between events, where they keep coming ..."""
+_BURST_SECONDS = 3.2
+"""... and how much of that may be saved up: events that come together are handled at once."""
 
 
 async def keep_alive(session: Session) -> None:
@@ -44,13 +48,22 @@ async def keep_alive(session: Session) -> None:
 async def async_events(
     session: Session, handle: Callable[[Session, AsyncEvent], Awaitable[None]]
 ) -> None:
-    """Ask for events and give each to handle, until the session is lost."""
+    """Ask for events and give each to handle, until the session is lost.
+
+    A controller that always has another one is not asked as fast as it can answer: half of the
+    time at least is for other things.
+    """
+    loop = asyncio.get_running_loop()
+    due = loop.time()
     try:
         while True:
             done = await session.admin.run(
                 commands.async_event_request(), "Asynchronous Event Request", within=None
             )
+            began = loop.time()
             await handle(session, AsyncEvent.decode(done.dw0))
+            due = max(due, began) + max(_EVENT_SECONDS, 2 * (loop.time() - began))
+            await asyncio.sleep(max(0.0, due - _BURST_SECONDS - loop.time()))
     except QueueLost:
         return
     except NvmeError as error:

@@ -90,11 +90,12 @@ async def _changes(controller: Controller) -> AsyncGenerator[Change, None]:
         entries = tuple(found)
         if entries != before:
             old = before or ()
+            added, removed = set(entries).difference(old), set(old).difference(entries)
             yield Change(
                 header,
                 entries,
-                tuple(entry for entry in entries if entry not in old),
-                tuple(entry for entry in old if entry not in entries),
+                tuple(entry for entry in entries if entry in added),
+                tuple(entry for entry in old if entry in removed),
             )
             before = entries
         waiting = asyncio.ensure_future(changed.wait())

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import errno
 import importlib
+import io
 import logging
 import os
 import sys
@@ -23,6 +24,7 @@ from nvmf.cli.base import (
     Formatter,
     UsageError,
     drop_stdout,
+    printable,
 )
 
 COMMANDS: dict[str, dict[str, str]] = {
@@ -129,6 +131,9 @@ def make_parser(called: str = "") -> argparse.ArgumentParser:
 def run(argv: Sequence[str] | None = None) -> int:
     """Run one command; its exit status."""
     _open_missing()
+    for stream in (sys.stdout, sys.stderr):  # what a peer says may be in no charset of ours
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     words = sys.argv[1:] if argv is None else argv
     parser = make_parser(next((word for word in words if not word.startswith("-")), ""))
     try:
@@ -202,7 +207,8 @@ def _failures() -> tuple[type[Exception], ...]:
 
 
 def _complain(command: argparse.ArgumentParser, sentence: str, status: int) -> int:
-    print(f"{command.prog}: {sentence}", file=sys.stderr)
+    lines = "\n".join(printable(line) for line in sentence.split("\n"))
+    print(f"{command.prog}: {lines}", file=sys.stderr)
     return status
 
 

@@ -25,6 +25,11 @@ def drop_stdout() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
+def printable(text: str) -> str:
+    """A peer's text, whose control characters a terminal must not see."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
 class Subparsers(Protocol):
     """What argparse gives for subcommands."""
 

@@ -19,10 +19,11 @@ from nvmf.cli.base import (
     UsageError,
     add_command,
     number_argument,
+    printable,
 )
 from nvmf.cli.common import add_target_arguments, options_of, run_async, seconds_argument, where_of
 from nvmf.cli.output import plain, print_fields, print_json, print_table
-from nvmf.cli.records import line, printable, record
+from nvmf.cli.records import line, record
 from nvmf.engine import EngineError
 from nvmf.initiator import ConnectionLost, ConnectOptions, TransportId
 from nvmf.initiator.hostfiles import FOLDER, HostFileError, configured
@@ -212,7 +213,7 @@ async def _watch(args: argparse.Namespace, place: TransportId, options: ConnectO
                 _print_change(args, place, change, first=first)
                 first = False
     except (EngineError, StatusError, ConnectionLost) as error:
-        print(f"{args.parser.prog}: {place.endpoint}: {error}", file=sys.stderr)
+        print(f"{args.parser.prog}: {place.endpoint}: {printable(str(error))}", file=sys.stderr)
     return EXIT_FAILED
 
 
@@ -258,6 +259,6 @@ async def _announced(args: argparse.Namespace) -> int:
         return EXIT_OK
     print_table(
         ("transport", "traddr", "trsvcid", "nqn", "name"),
-        [(s.transport, s.traddr, s.trsvcid, printable(s.nqn), printable(s.name)) for s in found],
+        [(s.transport, s.traddr, s.trsvcid, s.nqn, s.name) for s in found],
     )
     return EXIT_OK

@@ -79,6 +79,16 @@ def add_start_argument(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def to_move(controller: Controller, nsid: int) -> Namespace:
+    """A namespace for blocks to be read or written; CliError where this client moves none of it."""
+    namespace = controller.namespace(nsid)
+    try:
+        namespace.block_size  # noqa: B018
+    except ValueError as error:
+        raise CliError(str(error)) from None
+    return namespace
+
+
 def room_from(namespace: Namespace, lba: int, size: int | None = None) -> int:
     """Bytes from a block on; CliError where there are none, or fewer than size."""
     room = (namespace.blocks - lba) * namespace.block_size
@@ -120,7 +130,7 @@ def id_ns(args: argparse.Namespace) -> int:
         if args.output_format == "json":
             print_json(fields)
             return EXIT_OK
-        print(f"namespace {namespace.nsid}: {size_text(namespace.size)}")
+        print(f"namespace {namespace.nsid}: {size_text(namespace.info.size)}")
         formats = fields.pop("lbafs")
         print_fields(_hexed(fields, _NS_HEX))
         for index, one in enumerate(formats):
@@ -141,8 +151,8 @@ def list_ns(args: argparse.Namespace) -> int:
                 {
                     "nsid": n.nsid,
                     "blocks": n.blocks,
-                    "block_size": n.block_size,
-                    "size": n.size,
+                    "block_size": n.info.block_size,
+                    "size": n.info.size,
                     "uuid": n.ids.uuid,
                 }
                 for n in namespaces
@@ -150,7 +160,7 @@ def list_ns(args: argparse.Namespace) -> int:
             print_json({"nsid_list": entries})
         else:
             rows = [
-                (n.nsid, n.blocks, n.block_size, size_text(n.size), n.ids.uuid or "-")
+                (n.nsid, n.blocks, n.info.block_size, size_text(n.info.size), n.ids.uuid or "-")
                 for n in namespaces
             ]
             print_table(("NSID", "Blocks", "Block", "Size", "UUID"), rows)

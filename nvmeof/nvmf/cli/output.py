@@ -12,6 +12,8 @@ from enum import IntEnum
 from typing import Any, TextIO
 from uuid import UUID
 
+from nvmf.cli.base import printable
+
 
 def plain(value: Any) -> Any:
     """Values as JSON has them: bytes as hexadecimal digits, structures as objects."""
@@ -43,12 +45,12 @@ def print_fields(fields: Mapping[str, Any], indent: str = "") -> None:
     width = max((len(name) for name in fields), default=0)
     for name, value in fields.items():
         text = bytes(value).hex() if isinstance(value, bytes) else str(value)
-        print(f"{indent}{name:<{width}} : {text}")
+        print(f"{indent}{name:<{width}} : {printable(text)}")
 
 
 def print_table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
     """Columns as wide as what is in them; numbers to the right."""
-    texts = [[str(cell) for cell in row] for row in rows]
+    texts = [[printable(str(cell)) for cell in row] for row in rows]
     widths = [max(len(row[i]) for row in [list(header), *texts]) for i in range(len(header))]
     numeric = [
         bool(rows) and all(isinstance(row[i], int) for row in rows) for i in range(len(header))

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from nvmf.cli.base import printable
 from nvmf.initiator.discovery import transport_name
 from nvmf.spec.fabrics import (
     AddressFamily,
@@ -31,11 +32,6 @@ _PROVIDERS = {
     int(RdmaProvider.ROCEV2): "roce-v2",
     int(RdmaProvider.IWARP): "iwarp",
 }
-
-
-def printable(text: str) -> str:
-    """A peer's text, whose control characters a terminal must not see."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def record(entry: DiscoveryEntry) -> dict[str, object]:

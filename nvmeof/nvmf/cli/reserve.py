@@ -173,7 +173,7 @@ def report(args: argparse.Namespace) -> int:
             head = {"gen": found.gen, "rtype": found.rtype, "ptpls": found.ptpls}
             print_json({**head, "regctl": len(entries), "regctlext": entries})
             return
-        kind = ReservationType(found.rtype).name if found.rtype else "none"
+        kind = _type_name(found.rtype)
         lasting = "outlives a restart" if found.ptpls else "ends with the target"
         print(f"reservation: {kind.replace('_', ' ').lower()}, {lasting}; generation {found.gen}")
         rows = [
@@ -189,6 +189,14 @@ def report(args: argparse.Namespace) -> int:
             print_table(("Controller", "", "Key", "Host ID"), rows)
 
     return run_async(_with(args, work, ""))
+
+
+def _type_name(rtype: int) -> str:
+    """Of a reservation; its number where it has no name."""
+    try:
+        return ReservationType(rtype).name if rtype else "none"
+    except ValueError:
+        return f"type {rtype}"
 
 
 async def _with(args: argparse.Namespace, work: Any, done: str) -> int:

@@ -22,7 +22,13 @@ from nvmf.cli.base import (
     size_argument,
 )
 from nvmf.cli.common import add_target_arguments, in_thread, options_of, run_async, where_of
-from nvmf.cli.identify import EXAMPLE, add_namespace_argument, add_start_argument, room_from
+from nvmf.cli.identify import (
+    EXAMPLE,
+    add_namespace_argument,
+    add_start_argument,
+    room_from,
+    to_move,
+)
 from nvmf.cli.output import Progress, print_json
 from nvmf.engine import EngineError, HostMemory
 from nvmf.initiator import Controller, Namespace, connect
@@ -142,7 +148,7 @@ def _wanted(args: argparse.Namespace, namespace: Namespace) -> int | None:
 
 async def _read(args: argparse.Namespace) -> int:
     async with _controller(args) as controller:
-        namespace = controller.namespace(args.namespace_id)
+        namespace = to_move(controller, args.namespace_id)
         size = _wanted(args, namespace)
         if size is None:
             size = room_from(namespace, args.start_block)
@@ -174,7 +180,7 @@ async def _read(args: argparse.Namespace) -> int:
 
 async def _write(args: argparse.Namespace) -> int:
     async with _controller(args) as controller:
-        namespace = controller.namespace(args.namespace_id)
+        namespace = to_move(controller, args.namespace_id)
         limit = _wanted(args, namespace)
         with open_data(args.data, "rb") as source:
             total = limit if limit is not None else _length(source)

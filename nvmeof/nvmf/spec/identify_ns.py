@@ -104,8 +104,12 @@ class IdentifyNamespace(Structure):
     @property
     def block_size(self) -> int:
         """Bytes of a logical block in the format in use; 0 where LBADS is not one."""
-        shift = self.lbafs[4 * self.format_index + 2]
-        return 1 << shift if 9 <= shift < 32 else 0
+        return 1 << self.lbads if 9 <= self.lbads < 32 else 0
+
+    @property
+    def lbads(self) -> int:
+        """log2 of the bytes of a logical block in the format in use."""
+        return self.lbafs[4 * self.format_index + 2]
 
     @property
     def metadata_size(self) -> int:

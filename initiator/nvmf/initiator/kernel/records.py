@@ -19,6 +19,8 @@ from nvmf.spec.fabrics import DiscoveryEntry, SubsystemType, TransportType
 
 MAX_REFERRALS = 8
 """From one port to another, one behind the other."""
+MAX_LOGS = 256
+"""Ports that one may lead to."""
 
 ReadLog = Callable[[FabricsOptions], list[DiscoveryEntry]]
 
@@ -59,16 +61,27 @@ class ConnectRecords:
         outcome.
         """
         port = (options.traddr, options.trsvcid)
-        if port in self._ports:
+        if port in self._ports or len(self._ports) == MAX_LOGS:
             return
         self._ports.add(port)
         referrals = []
         for entry in self.read_log(options):
             if entry.trtype != TransportType.RDMA:
                 continue
-            there = replace(options, traddr=entry.traddr.strip(), trsvcid=entry.trsvcid.strip())
-            if entry.subtype == SubsystemType.NVME:
-                self.one(replace(there, nqn=entry.subnqn))
+            nvme = entry.subtype == SubsystemType.NVME
+            try:
+                there = replace(
+                    options,
+                    traddr=entry.traddr.strip(),
+                    trsvcid=entry.trsvcid.strip(),
+                    nqn=entry.subnqn if nvme else options.nqn,
+                )
+            except ValueError as error:  # what the kernel must not see, or no NQN
+                why = KernelError(f"a record of the discovery log is none: {error}")
+                self._add(RecordOutcome(options, Result.FAILED, error=why))
+                continue
+            if nvme:
+                self.one(there)
             elif entry.subtype == SubsystemType.REFERRAL and depth < MAX_REFERRALS:
                 referrals.append(there)
         for there in referrals:

@@ -60,7 +60,7 @@ class PathController(Controller):
 
     def find(self, nsid: int) -> Namespace | None:
         """A namespace, if there is one."""
-        return self._namespaces.get(nsid)
+        return self._roster.active.get(nsid)
 
     def ana(self, nsid: int) -> AnaState | None:
         """The ANA state of a namespace; None while it is not known."""
@@ -81,6 +81,9 @@ class PathController(Controller):
         return True
 
     # ---- what it does otherwise than a controller that is alone ----
+
+    def _passed_on(self, lost: QueueLost) -> None:
+        raise lost
 
     async def _live(self) -> Session:
         raise QueueLost(self._why or f"the connection to {self.where.endpoint} is being made anew")

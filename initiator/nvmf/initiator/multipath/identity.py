@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Self
 
+from nvmf.initiator.geometry import identifiers
 from nvmf.initiator.namespace import Namespace
 from nvmf.spec.identify_ns import NMIC_SHARED
 
@@ -28,13 +29,11 @@ class Identity:
     @classmethod
     def of(cls, namespace: Namespace) -> Self:
         """From what a controller says; identifiers of zeroes are none."""
-        ids, info = namespace.ids, namespace.info
+        info = namespace.info
         return cls(
-            _hex(ids.nguid or info.nguid),
-            _hex(ids.eui64 or info.eui64),
-            str(ids.uuid) if ids.uuid is not None and ids.uuid.int else "",
-            bool(info.nmic & NMIC_SHARED),
-            info.block_size,
+            **identifiers(info, namespace.ids),
+            shared=bool(info.nmic & NMIC_SHARED),
+            block_size=info.block_size,
         )
 
     def difference(self, other: Identity) -> str:
@@ -50,7 +49,3 @@ class Identity:
         if self.block_size != other.block_size:
             return f"its blocks have {other.block_size} bytes, and elsewhere {self.block_size}"
         return ""
-
-
-def _hex(identifier: bytes) -> str:
-    return identifier.hex() if any(identifier) else ""

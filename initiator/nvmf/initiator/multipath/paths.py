@@ -32,7 +32,7 @@ from nvmf.initiator.multipath.path import UNREACHED, Path
 from nvmf.initiator.multipath.policy import chooser, usable
 from nvmf.initiator.namespace import Namespace
 from nvmf.initiator.options import ConnectOptions
-from nvmf.initiator.retry import MAX_RETRIES, is_path_error
+from nvmf.initiator.retry import MAX_RETRIES, Losses, is_path_error
 from nvmf.initiator.state import State
 from nvmf.initiator.transport_id import TransportId
 from nvmf.spec.identify import Cmic
@@ -240,6 +240,7 @@ class Paths:
         """The result of a command on a namespace, by one path or another."""
         tried: set[Path] = set()
         rounds = 0
+        losses = Losses("a command", MAX_RETRIES * max(len(self.paths), 1))
         while True:
             path, namespace = await self._pick(head, tried)
             path.outstanding += 1
@@ -249,8 +250,9 @@ class Paths:
                 return await work(namespace)
             except OutcomeUnknown:
                 raise
-            except ConnectionLost:
+            except ConnectionLost as lost:
                 path.failovers += 1
+                losses.add(lost)
             except NvmeError as error:
                 if error.dnr or not is_path_error(error.status):
                     raise

@@ -10,8 +10,8 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from nvmf.cli.base import printable
 from nvmf.cli.output import print_table
-from nvmf.cli.records import printable
 from nvmf.cli.top.rates import Rate, Rates, ranked
 
 

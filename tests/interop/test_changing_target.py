@@ -1,0 +1,287 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Targets that work, and mean harm: another namespace after a reconnection, a connection that ends
+under every command, events without end."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import struct
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from wire.nvme import Admin, Io
+from wire.responder import Connection, NvmeResponder, identify
+from wire.served import FRIEND_NQN, SUBNQN
+
+if TYPE_CHECKING:
+    from nvmf.initiator import Controller
+    from nvmf.initiator.multipath import Subsystem
+    from nvmf.initiator.opening import Opening
+
+pytestmark = pytest.mark.usefixtures("need_client")
+OPTIONS: dict[str, Any] = {
+    "device": "iwarp", "queues": 1, "hostnqn": FRIEND_NQN, "ctrl_loss_tmo": -1.0,
+    "reconnect_delay": 0.01, "io_timeout": 60.0, "connect_timeout": 60.0, "kato": 0.0,
+}  # fmt: skip
+
+
+@pytest.fixture
+def responder() -> Iterator[NvmeResponder]:
+    with NvmeResponder(SUBNQN, identify, cap=0x0000_0020_0F01_007F) as one:
+        yield one
+        one.errors.clear()
+
+
+def client(responder: NvmeResponder) -> Opening[Controller]:
+    from nvmf.initiator import connect
+
+    return connect(f"nvme+rdma://127.0.0.1:{responder.port}/{SUBNQN}", **OPTIONS)
+
+
+def multipath(responder: NvmeResponder) -> Opening[Subsystem]:
+    from nvmf.initiator.multipath import connect_multipath
+
+    return connect_multipath([f"nvme+rdma://127.0.0.1:{responder.port}/{SUBNQN}"], **OPTIONS)
+
+
+def hang_up(connection: Connection) -> None:
+    connection.peer.sock.shutdown(socket.SHUT_RDWR)
+
+
+# ---- is it the same namespace? ----
+
+Change = Callable[[int, bytearray], None]
+"""Given CNS and right Identify data: what the target says after it was away."""
+
+
+def uuid(cns: int, data: bytearray) -> None:
+    if cns == 3:
+        data[4:20] = b"dependent   uuid"
+
+
+def no_uuid(cns: int, data: bytearray) -> None:
+    if cns == 3:
+        data[:] = bytes(4096)
+
+
+def nguid(cns: int, data: bytearray) -> None:
+    if cns == 0:
+        data[104:120] = b"an NGUID, and so"
+
+
+def bad_descriptors(cns: int, data: bytearray) -> None:
+    if cns == 3:
+        data[1] = 15
+
+
+def blocks_of_4k(cns: int, data: bytearray) -> None:
+    if cns == 0:
+        data[130] = 12
+
+
+def serial(cns: int, data: bytearray) -> None:
+    if cns == 1:
+        data[4:24] = b"another".ljust(20)
+
+
+def shrunk(cns: int, data: bytearray) -> None:
+    if cns == 0:
+        struct.pack_into("<QQQ", data, 0, 1024, 1024, 1024)
+    elif cns == 1:
+        data[525] ^= 1  # VWC
+
+
+def anonymous(change: Change) -> Change:
+    """The same without any identifier, before and after."""
+
+    def changed(cns: int, data: bytearray) -> None:
+        change(cns, data)
+        no_uuid(cns, data)
+
+    return changed
+
+
+def as_ever(cns: int, data: bytearray) -> None:
+    """No change."""
+
+
+OTHERS: list[tuple[str, Change, Change, str]] = [
+    ("uuid", as_ever, uuid, "its UUID is 6465"),
+    ("no uuid", as_ever, no_uuid, "its UUID is none, and was 696e"),
+    ("nguid", as_ever, nguid, "its NGUID is 616e"),
+    ("bad descriptors", as_ever, bad_descriptors, "its UUID is none"),
+    ("blocks", as_ever, blocks_of_4k, "its block size is 4096, and was 512"),
+    ("serial", anonymous(as_ever), anonymous(serial), "the serial number is another, not S"),
+]
+SAME: list[tuple[str, Change, Change]] = [
+    ("serial", as_ever, serial),
+    ("smaller", as_ever, shrunk),
+    ("anonymous", anonymous(as_ever), anonymous(as_ever)),
+]
+
+
+def changing(responder: NvmeResponder, before: Change, after: Change) -> list[int]:
+    """The target hangs up at the first Write, and is another one then; Writes so far."""
+    writes: list[int] = []
+
+    def told(capsule: bytes) -> bytes:
+        data = bytearray(identify(capsule))
+        (after if writes else before)(capsule[40], data)
+        return bytes(data)
+
+    def hook(connection: Connection, capsule: bytes) -> bool:
+        if not connection.qid or capsule[0] != Io.WRITE:
+            return False
+        writes.append(len(responder.connections))
+        if len(writes) == 1:
+            hang_up(connection)
+        return len(writes) == 1
+
+    responder.identify, responder.hook = told, hook
+    return writes
+
+
+@pytest.mark.parametrize(("before", "after", "said"), [o[1:] for o in OTHERS],
+                         ids=[o[0] for o in OTHERS])  # fmt: skip
+async def test_another_namespace(
+    responder: NvmeResponder, before: Change, after: Change, said: str
+) -> None:
+    """Nothing of the old one is written to the new one, which has an object of its own."""
+    from nvmf.initiator import NvmeError
+
+    writes = changing(responder, before, after)
+    async with client(responder) as one:
+        old = one.namespace(1)
+        with pytest.raises(NvmeError, match=f"Write was not sent: .*another one.*: .*{said}"):
+            await old.write(0, b"x" * 4096)
+        with pytest.raises(NvmeError, match=r"Flush was not sent: .*Invalid Namespace"):
+            await old.flush()
+        assert len(writes) == 1
+        assert responder.store == bytes(len(responder.store))
+        new = one.namespace(1)
+        assert new is not old
+        await new.flush()
+
+
+@pytest.mark.parametrize(("before", "after"), [s[1:] for s in SAME], ids=[s[0] for s in SAME])
+async def test_the_same_namespace(responder: NvmeResponder, before: Change, after: Change) -> None:
+    """A size, a write cache or a serial number that changes makes no other namespace of it."""
+    writes = changing(responder, before, after)
+    async with client(responder) as one:
+        disk = one.namespace(1)
+        await disk.write(1, b"x" * 512)
+        assert one.namespace(1) is disk
+        assert writes == [2, 4]
+        assert await disk.read(1, 1) == b"x" * 512
+
+
+async def test_another_namespace_by_the_only_path(responder: NvmeResponder) -> None:
+    from nvmf.initiator import NvmeError
+
+    writes = changing(responder, as_ever, uuid)
+    async with multipath(responder) as one:
+        with pytest.raises(NvmeError, match="Invalid Namespace"):
+            await one.namespace(1).write(0, b"x" * 512)
+        assert len(writes) == 1
+        await one.namespace(1).write(0, b"y" * 512)
+
+
+async def test_away_and_back(responder: NvmeResponder) -> None:
+    """A namespace that was not active for a while is the same, or another, when it is back."""
+    from nvmf.initiator import NvmeError
+
+    there, change = True, as_ever
+
+    def told(capsule: bytes) -> bytes:
+        data = bytearray(identify(capsule))
+        change(capsule[40], data)
+        return bytes(4096) if capsule[40] == 2 and not there else bytes(data)
+
+    responder.identify = told
+    async with client(responder) as one:
+        disk = one.namespace(1)
+        for change in (as_ever, uuid):
+            there = False
+            await one.refresh()
+            assert one.namespaces == []
+            there = True
+            await one.refresh()
+            assert (one.namespace(1) is disk) == (change is as_ever)
+        with pytest.raises(NvmeError, match="another one"):
+            await disk.read(0, 1)
+        await one.namespace(1).flush()
+
+
+# ---- the connection ends under every command ----
+
+
+@pytest.mark.parametrize("connected", [client, multipath])
+async def test_a_command_that_always_ends_the_connection(
+    responder: NvmeResponder, connected: Callable[[NvmeResponder], Opening[Any]]
+) -> None:
+    """Each reconnection succeeds: it is the command that has an end, after as many tries as Linux
+    makes."""
+    from nvmf.initiator import ConnectionLost
+
+    reads: list[int] = []
+
+    def hook(connection: Connection, capsule: bytes) -> bool:
+        if connection.qid and capsule[0] == Io.READ:
+            reads.append(connection.qid)
+            hang_up(connection)
+            return True
+        return False
+
+    responder.hook = hook
+    async with connected(responder) as one:
+        disk = one.namespace(1)
+        with pytest.raises(ConnectionLost, match=r"ended 6 times under it.*; the last time: queue"):
+            await disk.read(0, 1)
+        assert len(reads) == 6
+        await disk.write(0, b"1" * 512)
+
+
+async def test_an_admin_command_that_always_ends_the_connection(responder: NvmeResponder) -> None:
+    from nvmf.initiator import ConnectionLost
+
+    def hook(connection: Connection, capsule: bytes) -> bool:
+        if not connection.qid and capsule[0] == Admin.GET_FEATURES:
+            hang_up(connection)
+            return True
+        return False
+
+    responder.hook = hook
+    async with client(responder) as one:
+        with pytest.raises(ConnectionLost, match="an admin command: the connection ended 6 times"):
+            await one.get_features(7)
+        await one.namespace(1).flush()
+
+
+# ---- events ----
+
+
+@pytest.mark.parametrize(
+    "event", [0x04_00_02, 0x00_FF_07, 0x01_00_00], ids=["namespaces", "vendor", "errors"]
+)
+async def test_events_without_end(responder: NvmeResponder, event: int) -> None:
+    """Each request is answered at once: this end does not do as it is told with all its might."""
+    asked: list[float] = []
+    loop = asyncio.get_running_loop()
+
+    def hook(connection: Connection, capsule: bytes) -> bool:
+        if connection.qid or capsule[0] != Admin.ASYNC_EVENT:
+            return False
+        asked.append(loop.time())
+        connection.complete(capsule, 0, event)
+        return True
+
+    responder.hook = hook
+    async with client(responder) as one, asyncio.timeout(60):
+        while len(asked) < 40:  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
+        assert len(asked) <= 34 + 10 * (loop.time() - asked[0])
+        await one.namespace(1).write(0, b"1" * 512)
+        assert await one.namespace(1).read(0, 1) == b"1" * 512
