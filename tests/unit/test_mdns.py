@@ -166,7 +166,7 @@ def test_announced_and_found(network: list[str], tmp_path: Path) -> None:
             found = browse(served, "--wait", "5")
         assert found == [
             {
-                "name": "lab-2",
+                "name": "lab-4421-6c48",
                 "transport": "rdma",
                 "traddr": ADDRESS,
                 "trsvcid": "4421",
@@ -184,7 +184,7 @@ def test_announced_and_found(network: list[str], tmp_path: Path) -> None:
 def until_found(served: Served, *addresses: str) -> None:
     """Until just these are announced of the port on every address."""
     wanted = [
-        {"name": "lab-1", "transport": "rdma", "traddr": one, "trsvcid": "4421", "nqn": NQN}
+        {"name": "lab-4421-a2f1", "transport": "rdma", "traddr": one, "trsvcid": "4421", "nqn": NQN}
         for one in sorted(addresses)
     ]
     end = time.monotonic() + 120
@@ -208,6 +208,34 @@ def test_addresses_that_come_and_go(network: list[str], tmp_path: Path) -> None:
     finally:
         assert served.end() == 0
     served.check_log()
+
+
+@pytest.mark.feature("mdns")
+def test_two_of_one_name(network: list[str], tmp_path: Path) -> None:
+    """Each is found with its own addresses."""
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+
+    def text(traddr: str) -> str:
+        port = f'[[port]]\ntraddr = "{traddr}"\ntrsvcid = 4421\ndevice = "iwarp"\n'
+        return f'[mdns]\nenabled = true\nname = "lab"\n{port}'
+
+    with Served(tmp_path / "a", text(ADDRESS), wrapper=network) as one:
+        one.wait_ready()
+        enter = ["nsenter", "-t", str(one.process.pid), "--net", "--"]
+        add = [*enter, "ip", "addr", "add", f"{SECOND}/24", "dev", "lo"]
+        subprocess.run(add, check=True, timeout=60)
+        end = time.monotonic() + 120
+        while not browse(one, "--wait", "2"):
+            assert time.monotonic() < end, one.log
+        with Served(tmp_path / "b", text(SECOND), wrapper=enter) as other:
+            other.wait_ready()
+            while len(found := browse(one, "--wait", "2")) < 2:
+                assert time.monotonic() < end, (found, other.log)
+    assert {(service["name"], service["traddr"]) for service in found} == {
+        ("lab-4421-6c48", ADDRESS),
+        ("lab-4421-067f", SECOND),
+    }
 
 
 def test_no_network_to_announce_on(tmp_path: Path) -> None:

@@ -12,7 +12,9 @@ import asyncio
 import contextlib
 import ipaddress
 import logging
+import secrets
 import socket
+import zlib
 from collections.abc import Callable, Iterable
 
 from zeroconf import Error as ZeroconfError
@@ -43,6 +45,8 @@ class Announcer:
     def __init__(self, name: str, nqn: str, system: Callable[[], Protocol | None]) -> None:
         self._name = name or socket.gethostname().split(".")[0] or "target"
         self._nqn = nqn
+        self._own = secrets.token_hex(4)
+        """What host names of this target alone have."""
         self._system = system
         self._zeroconf: AsyncZeroconf | None = None
         self._addresses: list[str] = []
@@ -125,14 +129,16 @@ class Announcer:
             return None
         self._silent.pop(port, None)
         kind = service_type(protocol)
-        name = f"{self._name}-{port.portid}"
+        # No other target on this machine has it: zeroconf may not see there that a name is taken,
+        # whose answer goes to one of the sockets that share a port.
+        name = f"{self._name}-{port.trsvcid}-{zlib.crc32(port.traddr.encode()) & 0xFFFF:04x}"
         return AsyncServiceInfo(
             kind,
             f"{name}.{kind}",
             port=port.trsvcid,
             properties=dict(text_record(protocol, self._nqn)),
-            # A name of its own: that of the machine may have other addresses, too.
-            server=f"nvmeof-{name}.local.",
+            # That of the machine may have other addresses, and another target this target's name.
+            server=f"nvmeof-{name}-{self._own}.local.",
             parsed_addresses=addresses,
             host_ttl=_TTL,
             other_ttl=_TTL,
