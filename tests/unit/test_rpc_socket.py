@@ -275,12 +275,12 @@ async def test_subsystem_and_hosts(client: Client) -> None:
     found = await client.result("nvmf_get_subsystems", nqn=f"{NQN}2", tgt_name="any")
     assert (found[0]["serial_number"], found[0]["subtype"]) == ("S1", "NVMe")
     assert await client.refused("nvmf_create_subsystem", nqn=NQN) == (
-        -32602, f"there is a subsystem {NQN} already"
+        -32603, f"there is a subsystem {NQN} already"
     )  # fmt: skip
     assert (await client.refused("nvmf_get_subsystems", nqn="nqn.2026-11.io.example:x"))[0] == -19
     assert await client.result("nvmf_subsystem_add_host", nqn=NQN, host=HOST)
     code, said = await client.refused("nvmf_subsystem_add_host", nqn=NQN, host=HOST)
-    assert (code, said) == (-32602, f"{HOST} may connect to {NQN} already")
+    assert (code, said) == (-32603, f"{HOST} may connect to {NQN} already")
     assert await client.result("nvmf_subsystem_remove_host", nqn=NQN, host=HOST)
     assert await client.result("nvmf_subsystem_allow_any_host", nqn=NQN, allow_any_host=True)
     assert await client.result("nvmf_delete_subsystem", nqn=f"{NQN}2")

@@ -141,7 +141,7 @@ def read_key(path: Path, *, waits: bool = True) -> tuple[Key, bool]:
             exposed = bool(mode & stat.S_IROTH)
             data = file.read(_MAX_TEXT + 1)
     except OSError as error:
-        raise ValueError(f"the key file {path} cannot be read: {error.strerror}") from None
+        raise ValueError(f"the key file {path} cannot be read: {error.strerror}") from error
     try:
         if len(data) > _MAX_TEXT:
             raise ValueError(f"it is longer than {_MAX_TEXT} bytes")

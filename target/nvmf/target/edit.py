@@ -33,6 +33,10 @@ class EditError(Exception):
     """A change cannot be made: a sentence names what it conflicts with, or what is not there."""
 
 
+class NoSuchSubsystem(EditError):
+    """What it is about is not there."""
+
+
 def model(kind: type[Any], values: dict[str, Any]) -> Any:
     """A table of the configuration from values; EditError says which key is wrong, and why."""
     try:
@@ -68,7 +72,7 @@ def find(config: Config, nqn: str) -> SubsystemConfig:
     for subsystem in config.subsystems:
         if subsystem.nqn == nqn:
             return subsystem
-    raise EditError(f"there is no subsystem {nqn}")
+    raise NoSuchSubsystem(f"there is no subsystem {nqn}")
 
 
 def find_namespace(config: Config, nqn: str, nsid: int) -> NamespaceConfig:

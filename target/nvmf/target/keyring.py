@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 
 from nvmf.auth.key import PREFIX, read_key
@@ -11,6 +12,16 @@ from nvmf.target.edit import EditError
 
 NAME_MOST = 255
 """Characters of a name."""
+
+
+class KeyringError(EditError):
+    """It cannot be so; errno is what SPDK would call it."""
+
+    errno: int
+
+    def __init__(self, number: int, message: str) -> None:
+        super().__init__(message)
+        self.errno = number
 
 
 class Keyring:
@@ -26,14 +37,18 @@ class Keyring:
         if not 0 < len(name) <= NAME_MOST:
             raise EditError(f"name: expected 1 to {NAME_MOST} characters")
         if name in self._paths:
-            raise EditError(f"there is a key {name} already: {self._paths[name]}")
+            raise KeyringError(errno.EEXIST, f"there is a key {name} already: {self._paths[name]}")
         if not path.is_absolute():
-            raise EditError(f"path {path}: it does not start with /, and where would it start?")
+            raise KeyringError(
+                errno.EPERM, f"path {path}: it does not start with /, and where would it start?"
+            )
         protect()
         try:
             read_key(path, waits=False)
         except ValueError as error:
-            raise EditError(str(error)) from None
+            why = error.__cause__
+            number = why.errno if isinstance(why, OSError) and why.errno else errno.EINVAL
+            raise KeyringError(number, str(error)) from None
         self._paths[name] = path
 
     def remove(self, name: str) -> None:
@@ -45,8 +60,9 @@ class Keyring:
         """The file of this name, which the parameter gives; EditError where there is none."""
         refuse_key(parameter, name)
         if name not in self._paths:
-            raise EditError(
-                f"{parameter}: there is no key {name}: keyring_file_add_key gives a file a name"
+            raise KeyringError(
+                errno.ENOKEY,
+                f"{parameter}: there is no key {name}: keyring_file_add_key gives a file a name",
             )
         return self._paths[name]
 

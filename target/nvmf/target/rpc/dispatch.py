@@ -42,7 +42,7 @@ async def answer(administration: Administration, message: Any, peer: str) -> Any
     return [one for one in answers if one is not None] or None
 
 
-def error(code: Code, message: str, ident: Any = None) -> dict[str, Any]:
+def error(code: int, message: str, ident: Any = None) -> dict[str, Any]:
     """A response that says what went wrong."""
     return {"jsonrpc": "2.0", "id": ident, "error": {"code": int(code), "message": message}}
 

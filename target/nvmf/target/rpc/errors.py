@@ -3,7 +3,12 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from enum import IntEnum
+
+from nvmf.target.edit import EditError, NoSuchSubsystem
+from nvmf.target.stores import ServerError
 
 
 class Code(IntEnum):
@@ -18,7 +23,7 @@ class Code(IntEnum):
     """Of a change too: the machine cannot do it."""
     INVALID_STATE = -1
     NO_SUCH_DEVICE = -19
-    """ENODEV: a subsystem that was asked for is not there."""
+    """ENODEV: a subsystem, transport or bdev that was asked for is not there."""
 
 
 _SAID_MOST = 1000
@@ -28,8 +33,23 @@ _SAID_MOST = 1000
 class RpcError(Exception):
     """A request failed: the sentence goes to the client, and nothing has changed."""
 
-    code: Code
+    code: int
+    """A Code, or what SPDK makes of errno: the negative number."""
 
-    def __init__(self, code: Code, message: str) -> None:
+    def __init__(self, code: int, message: str) -> None:
         super().__init__(message if len(message) <= _SAID_MOST else f"{message[:_SAID_MOST]} ...")
         self.code = code
+
+
+@contextlib.contextmanager
+def spdk_says(code: int) -> Iterator[None]:
+    """What a method of SPDK's refuses in here has the code that SPDK gives to it.
+
+    Where it is the subsystem that is not there, that is a wrong parameter of them all.
+    """
+    try:
+        yield
+    except NoSuchSubsystem:
+        raise
+    except (EditError, ServerError) as error:
+        raise RpcError(code, str(error)) from None

@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from nvmf.target import edit
+from nvmf.target.rpc.errors import Code, spdk_says
 from nvmf.target.rpc.keys import SubsystemHost
 from nvmf.target.rpc.registry import Params, method
 
@@ -21,14 +22,18 @@ class AllowAny(Params):
 @method("nvmf_subsystem_remove_host", SubsystemHost, changes=True)
 async def remove(administration: Administration, params: SubsystemHost) -> bool:
     """Let a host connect no more, and disconnect it."""
-    await administration.change(lambda config: edit.remove_host(config, params.nqn, params.host))
+    with spdk_says(Code.INTERNAL_ERROR):
+        await administration.change(
+            lambda config: edit.remove_host(config, params.nqn, params.host)
+        )
     return True
 
 
 @method("nvmf_subsystem_allow_any_host", AllowAny, changes=True)
 async def allow_any(administration: Administration, params: AllowAny) -> bool:
     """Let every host connect; or those alone that are named, which are none at first."""
-    await administration.change(
-        lambda config: edit.allow_any_host(config, params.nqn, params.allow_any_host)
-    )
+    with spdk_says(Code.INTERNAL_ERROR):
+        await administration.change(
+            lambda config: edit.allow_any_host(config, params.nqn, params.allow_any_host)
+        )
     return True

@@ -8,13 +8,15 @@ those that stand in the configuration itself, to who saves it (target_get_config
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nvmf.config.hosts import HostConfig
 from nvmf.target import edit
 from nvmf.target.edit import EditError
-from nvmf.target.keyring import refuse_key
+from nvmf.target.keyring import KeyringError, refuse_key
+from nvmf.target.rpc.errors import Code, RpcError, spdk_says
 from nvmf.target.rpc.registry import Params, method
 
 if TYPE_CHECKING:
@@ -51,14 +53,20 @@ class HostTable(Params):
 @method("keyring_file_add_key", AddKey, changes=True)
 def add_key(administration: Administration, params: AddKey) -> bool:
     """Give a file with a key a name, for as long as the target runs."""
-    administration.keyring.add(params.name, Path(params.path))
+    try:
+        administration.keyring.add(params.name, Path(params.path))
+    except KeyringError as error:
+        raise RpcError(-error.errno, str(error)) from None
     return True
 
 
 @method("keyring_file_remove_key", OneKey, changes=True)
 def remove_key(administration: Administration, params: OneKey) -> bool:
     """Forget the name of a file; hosts that use it go on."""
-    administration.keyring.remove(params.name)
+    try:
+        administration.keyring.remove(params.name)
+    except KeyringError as error:
+        raise RpcError(-error.errno, str(error)) from None
     return True
 
 
@@ -75,9 +83,10 @@ async def add_host(administration: Administration, params: KeyedHost) -> bool:
     """Let a host connect; with a key it has to authenticate."""
     values = _named(administration, params)
     made = _host({"nqn": params.host, **values}) if values else None
-    await administration.change(
-        lambda config: edit.allow_host(config, params.nqn, params.host, made)
-    )
+    with spdk_says(Code.INTERNAL_ERROR):
+        await administration.change(
+            lambda config: edit.allow_host(config, params.nqn, params.host, made)
+        )
     return True
 
 
@@ -89,9 +98,10 @@ async def set_keys(administration: Administration, params: KeyedHost) -> bool:
     new ones.
     """
     values = _named(administration, params)
-    await administration.change(
-        lambda config: edit.set_keys(config, params.nqn, params.host, values)
-    )
+    with spdk_says(-errno.EINVAL):
+        await administration.change(
+            lambda config: edit.set_keys(config, params.nqn, params.host, values)
+        )
     return True
 
 

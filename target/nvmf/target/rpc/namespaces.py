@@ -19,6 +19,7 @@ from nvmf.target.edit import EditError
 from nvmf.target.protection import check
 from nvmf.target.protection import protect as change
 from nvmf.target.rpc.describe import protection_word
+from nvmf.target.rpc.errors import Code, spdk_says
 from nvmf.target.rpc.registry import Params, method
 from nvmf.target.rpc.subsystems import find
 
@@ -71,7 +72,8 @@ async def add(administration: Administration, params: AddNamespace) -> int:
         changed, nsid = edit.add_namespace(config, params.nqn, made)
         return changed
 
-    await administration.change(change)
+    with spdk_says(Code.INVALID_PARAMS):
+        await administration.change(change)
     return nsid
 
 

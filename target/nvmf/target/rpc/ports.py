@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from nvmf.config.base import endpoint
 from nvmf.config.models import Config, PortConfig
@@ -12,6 +12,7 @@ from nvmf.target import edit
 from nvmf.target.edit import EditError
 from nvmf.target.presence import listen_of
 from nvmf.target.rpc.describe import address
+from nvmf.target.rpc.errors import Code, spdk_says
 from nvmf.target.rpc.registry import Params, method
 from nvmf.target.rpc.subsystems import Named, find
 
@@ -34,6 +35,11 @@ class Listener(Params):
     listen_address: ListenAddress
 
 
+class AddListener(Listener):
+    secure_channel: Literal[False] = False
+    """TLS, which RDMA has not; SPDK's clients say so unasked."""
+
+
 class AddPort(Params):
     port: dict[str, Any]
     """The keys of [[port]] in a configuration."""
@@ -54,8 +60,8 @@ def _port(wanted: ListenAddress) -> PortConfig:
     return made
 
 
-@method("nvmf_subsystem_add_listener", Listener, changes=True)
-async def add_listener(administration: Administration, params: Listener) -> bool:
+@method("nvmf_subsystem_add_listener", AddListener, changes=True)
+async def add_listener(administration: Administration, params: AddListener) -> bool:
     """Open a port; where it is open already, that is all that was asked for."""
     find(administration, params.nqn)
     made = _port(params.listen_address)
@@ -64,7 +70,8 @@ async def add_listener(administration: Administration, params: Listener) -> bool
         there = any((p.traddr, p.trsvcid) == (made.traddr, made.trsvcid) for p in config.ports)
         return config if there else edit.add_port(config, made)
 
-    await administration.change(change)
+    with spdk_says(Code.INVALID_PARAMS):
+        await administration.change(change)
     return True
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from nvmf.target.cm import ADMIN_QUEUE_DEPTH
+from nvmf.target.rpc.errors import Code, RpcError
 from nvmf.target.rpc.registry import Params, method
 
 if TYPE_CHECKING:
@@ -28,9 +29,17 @@ def get_stats(administration: Administration, params: Params) -> dict[str, Any]:
     return {"tick_rate": 1_000_000_000, "poll_groups": groups, "namespaces": namespaces}
 
 
-@method("nvmf_get_transports", Params)
-def get_transports(administration: Administration, params: Params) -> list[dict[str, Any]]:
+class OneTransport(Params):
+    trtype: str | None = None
+
+
+@method("nvmf_get_transports", OneTransport)
+def get_transports(administration: Administration, params: OneTransport) -> list[dict[str, Any]]:
     """The one transport, and the largest of what its subsystems let hosts have."""
+    if params.trtype is not None and params.trtype.upper() != "RDMA":
+        raise RpcError(
+            Code.NO_SUCH_DEVICE, f"there is no transport {params.trtype[:32]}: RDMA is all there is"
+        )
     server = administration.server
     target, limits = server.config.target, server.core.limits
     return [

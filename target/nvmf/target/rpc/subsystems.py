@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from nvmf.config.models import SubsystemConfig
 from nvmf.target import edit
+from nvmf.target.edit import NoSuchSubsystem
 from nvmf.target.rpc.describe import describe_subsystem
-from nvmf.target.rpc.errors import Code, RpcError
+from nvmf.target.rpc.errors import Code, RpcError, spdk_says
 from nvmf.target.rpc.registry import Params, method
 
 if TYPE_CHECKING:
@@ -25,13 +26,23 @@ class Named(Params):
 
 
 class CreateSubsystem(Params):
-    """SPDK's; what it cannot have here is not among them."""
+    """SPDK's.  What there is no choice of here is taken as its clients send it unasked."""
 
     nqn: str
     serial_number: str | None = None
     model_number: str | None = None
     max_namespaces: int | None = None
     allow_any_host: bool = False
+    ana_reporting: bool = True
+    """Every subsystem here reports ANA states: optimized, until one is set."""
+    min_cntlid: Literal[1] = 1
+    max_cntlid: Literal[0xFFEF] = 0xFFEF
+    passthrough: Literal[False] = False
+    enable_nssr: Literal[False] = False
+    max_discard_size_kib: Literal[0] = 0
+    max_write_zeroes_size_kib: Literal[0] = 0
+    dmrsl: Literal[0] = 0
+    wzsl: Literal[0] = 0
 
 
 class AddSubsystem(Params):
@@ -43,7 +54,7 @@ def find(administration: Administration, nqn: str) -> Subsystem:
     """The subsystem of this name, the discovery subsystem too."""
     subsystem = administration.server.core.subsystems.get(nqn)
     if subsystem is None:
-        raise RpcError(Code.NO_SUCH_DEVICE, f"there is no subsystem {nqn}")
+        raise NoSuchSubsystem(f"there is no subsystem {nqn}")
     return subsystem
 
 
@@ -51,7 +62,11 @@ def find(administration: Administration, nqn: str) -> Subsystem:
 def get_subsystems(administration: Administration, params: OneOrAll) -> list[dict[str, Any]]:
     """Subsystems, the discovery subsystem first."""
     core = administration.server.core
-    chosen = [find(administration, params.nqn)] if params.nqn else list(core.subsystems.values())
+    try:
+        every = list(core.subsystems.values())
+        chosen = [find(administration, params.nqn)] if params.nqn else every
+    except NoSuchSubsystem as error:
+        raise RpcError(Code.NO_SUCH_DEVICE, str(error)) from None
     return [describe_subsystem(administration.server, subsystem) for subsystem in chosen]
 
 
@@ -66,7 +81,8 @@ async def create_subsystem(administration: Administration, params: CreateSubsyst
         "allow_any_host": params.allow_any_host,
     }
     known = {key: value for key, value in values.items() if value is not None}
-    await _add(administration, known)
+    with spdk_says(Code.INTERNAL_ERROR):
+        await _add(administration, known)
     return True
 
 

@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""SPDK's own RPC client administers the target, and gets the codes that SPDK's target answers.
+
+Codes: SPDK's lib/nvmf/nvmf_rpc.c, module/keyring/file and lib/keyring, as of 26.09.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clientlab import OPTIONS, url
+from livelab import H1, HANG, A, B, config
+from nvmf.auth import Key
+from nvmf.initiator import connect
+from wire.served import Served
+
+CLIENT = Path(sys.executable).parent / "spdk-rpc"
+MADE, NONE = "nqn.2026-11.io.example:made", "nqn.2026-11.io.example:none"
+KEYED = "nqn.2026-11.io.example:keyed"
+PARAMS, INTERNAL = -32602, -32603
+LISTENER = ("-t", "rdma", "-f", "ipv4", "-a", "127.0.0.2")
+
+
+@pytest.fixture
+def served(tmp_path: Path, need_product: None) -> Iterator[Served]:
+    with Served(tmp_path, config()) as one:
+        one.wait_ready()
+        yield one
+        assert one.end() == 0
+        one.check_log()
+
+
+def ask(served: Served, *args: object) -> subprocess.CompletedProcess[str]:
+    """What spdk-rpc says."""
+    argv = [str(arg) for arg in (CLIENT, "-s", served.rpc_socket, *args)]
+    return subprocess.run(argv, capture_output=True, text=True, timeout=HANG, check=False)
+
+
+def rpc(served: Served, *args: object) -> Any:
+    """The result of a method, where it has one that is printed."""
+    done = ask(served, *args)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return json.loads(done.stdout) if done.stdout.strip() else None
+
+
+def code(served: Served, *args: object) -> int:
+    """The code that a method is refused with."""
+    done = ask(served, *args)
+    assert done.returncode != 0, done.stdout
+    found = re.search(r'"code": (-?\d+)', done.stdout + done.stderr)
+    assert found is not None, done.stdout + done.stderr
+    return int(found[1])
+
+
+@pytest.mark.feature("rpc")
+async def test_a_session(served: Served, tmp_path: Path) -> None:
+    rpc(served, "nvmf_create_subsystem", MADE, "-s", "SPDK00000000000001", "-m", 8, "-r")
+    rpc(served, "nvmf_create_subsystem", f"{MADE}2")
+    (made,) = rpc(served, "nvmf_get_subsystems", MADE)
+    assert (made["serial_number"], made["max_namespaces"]) == ("SPDK00000000000001", 8)
+    rpc(served, "nvmf_subsystem_allow_any_host", MADE, "--allow-any-host")
+    rpc(served, "nvmf_subsystem_add_listener", MADE, *LISTENER, "-s", 0)
+    _, place = rpc(served, "nvmf_subsystem_get_listeners", MADE)
+    port = int(place["address"]["trsvcid"])
+    where = f"nvme+rdma://127.0.0.2:{port}/{MADE}"
+    async with connect(where, **OPTIONS, hostnqn=H1):
+        (controller,) = rpc(served, "nvmf_subsystem_get_controllers", MADE)
+        assert controller["hostnqn"] == H1
+        assert {one["qid"] for one in rpc(served, "nvmf_subsystem_get_qpairs", MADE)} >= {0, 1}
+    rpc(served, "nvmf_subsystem_listener_set_ana_state", MADE, *LISTENER, "-s", port, "-n",
+        "inaccessible")  # fmt: skip
+
+    path = tmp_path / "one.key"
+    path.touch(0o600)
+    path.write_text(Key.generate().text())
+    rpc(served, "keyring_file_add_key", "one", path)
+    rpc(served, "nvmf_subsystem_add_host", B, KEYED, "--dhchap-key", "one")
+    async with connect(
+        url(served.port, B), **OPTIONS, hostnqn=KEYED, dhchap_secret_file=str(path)
+    ) as host:
+        assert await host.namespace(1).read(0, 1)
+    rpc(served, "nvmf_subsystem_remove_host", B, KEYED)
+    rpc(served, "keyring_file_remove_key", "one")
+    (transport,) = rpc(served, "nvmf_get_transports", "--trtype", "RDMA")
+    assert transport["trtype"] == "RDMA"
+    assert rpc(served, "nvmf_get_stats")["poll_groups"]
+    rpc(served, "nvmf_subsystem_remove_ns", A, 1)
+    rpc(served, "nvmf_delete_subsystem", MADE)
+
+
+@pytest.mark.feature("rpc")
+def test_codes(served: Served, tmp_path: Path) -> None:
+    """Of a subsystem that is not there, of what is there already, of what is not ours to give."""
+    place = (*LISTENER, "-s", 4499)
+    for method, *args in (
+        ("nvmf_delete_subsystem",),
+        ("nvmf_subsystem_add_listener", *place),
+        ("nvmf_subsystem_remove_listener", *place),
+        ("nvmf_subsystem_listener_set_ana_state", *place, "-n", "optimized"),
+        ("nvmf_subsystem_get_listeners",),
+        ("nvmf_subsystem_get_controllers",),
+        ("nvmf_subsystem_get_qpairs",),
+        ("nvmf_subsystem_add_ns", "Malloc0"),
+        ("nvmf_subsystem_remove_ns", 1),
+        ("nvmf_ns_add_host", 1, H1),
+        ("nvmf_ns_remove_host", 1, H1),
+        ("nvmf_subsystem_add_host", H1),
+        ("nvmf_subsystem_remove_host", H1),
+        ("nvmf_subsystem_set_keys", H1),
+        ("nvmf_subsystem_allow_any_host", "--allow-any-host"),
+    ):
+        assert code(served, method, NONE, *args) == PARAMS, method
+    assert code(served, "nvmf_get_subsystems", NONE) == -errno.ENODEV
+    assert code(served, "nvmf_get_transports", "--trtype", "TCP") == -errno.ENODEV
+    assert code(served, "bdev_set_qos_limit", "None0", "--rw-ios-per-sec", 1000) == -errno.ENODEV
+
+    assert code(served, "nvmf_create_subsystem", A) == INTERNAL
+    assert code(served, "nvmf_create_subsystem", MADE, "-p") == PARAMS
+    assert code(served, "nvmf_create_subsystem", MADE, "-i", 5) == PARAMS
+    assert code(served, "nvmf_subsystem_remove_ns", A, 9) == PARAMS
+    assert code(served, "nvmf_ns_add_host", A, 1, H1) == PARAMS
+    assert code(served, "nvmf_subsystem_add_host", B, H1) == INTERNAL
+    assert code(served, "nvmf_subsystem_remove_host", B, KEYED) == INTERNAL
+    assert code(served, "nvmf_subsystem_add_host", B, KEYED, "--dhchap-key", "none") == PARAMS
+    assert code(served, "nvmf_subsystem_set_keys", B, KEYED) == -errno.EINVAL
+    # An address of documentation (RFC 5737): no machine has it.
+    outside = ("-t", "rdma", "-f", "ipv4", "-a", "192.0.2.77", "-s", 4499)
+    assert code(served, "nvmf_subsystem_add_listener", A, *outside) == PARAMS
+
+    path = tmp_path / "one.key"
+    path.touch(0o600)
+    path.write_text(Key.generate().text())
+    rpc(served, "keyring_file_add_key", "one", path)
+    assert code(served, "keyring_file_add_key", "one", path) == -errno.EEXIST
+    assert code(served, "keyring_file_add_key", "two", tmp_path / "none.key") == -errno.ENOENT
+    assert code(served, "keyring_file_add_key", "two", "one.key") == -errno.EPERM
+    assert code(served, "keyring_file_remove_key", "two") == -errno.ENOKEY
