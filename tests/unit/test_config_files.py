@@ -71,11 +71,11 @@ def test_identifiers() -> None:
         ("[target]\n\nreactors = 0\n", "t.toml:3: target.reactors: expected a number from 1 to 64"),
         ('[target]\nreactors = "x"\n', "t.toml:2: target.reactors: expected a whole number"),
         ("[target]\nbuffer_size = 5000\n", "t.toml:2: target.buffer_size: expected a power of two"),
-        ("[target]\ncpus = [0, 1]\n", "t.toml:1: target: cpus names 2 CPUs for 1 reactors"),
+        ("[target]\ncpus = [0, 1]\n", "t.toml:2: target.cpus: cpus names 2 CPUs for 1 reactors"),
         ("port = []\n", "t.toml: a target needs a port"),
         ('[[port]]\ntraddr = "localhost"\n', "t.toml:2: port[0].traddr: 'localhost' is not a num"),
         ('[[port]]\ntraddr = "fe80::1"\n', "t.toml:2: port[0].traddr: fe80::1 is of one link: say"),
-        ("[[port]]\n[[port]]\n", "t.toml: port 127.0.0.1:4420 is there twice"),
+        ("[[port]]\n[[port]]\n", "t.toml:2: port[1]: port 127.0.0.1:4420 is there twice"),
         ("[[port]]\ntrsvcid = 70000\n", "t.toml:2: port[0].trsvcid: expected a number from 0 to"),
         ('[[port]]\ndevice = "roce"\n', 't.toml:2: port[0].device: expected "iwarp", "system" or'),
         ("[[subsystem]]\n", "t.toml:1: subsystem[0].nqn: is missing"),
@@ -86,20 +86,26 @@ def test_identifiers() -> None:
         ),
         (
             f'[target]\ndiscovery_nqn = "{NQN}"\n{SUBSYSTEM}',
-            "t.toml: discovery_nqn is the NQN of a subsystem",
+            "t.toml:2: target.discovery_nqn: discovery_nqn is the NQN of a subsystem",
         ),
         ("[[referral]]\n", "t.toml:1: referral[0].traddr: is missing"),
         (
             '[[referral]]\ntraddr = "there"\n',
-            "t.toml:1: referral[0]: traddr 'there' is not a numeric",
+            "t.toml:2: referral[0].traddr: traddr 'there' is not a numeric",
         ),
-        ('[[referral]]\ntraddr = "::"\n', "t.toml:1: referral[0]: traddr :: is no address that"),
+        (
+            '[[referral]]\ntraddr = "::"\n',
+            "t.toml:2: referral[0].traddr: traddr :: is no",
+        ),
         (
             '[[referral]]\ntraddr = "::1"\nadrfam = "ipv4"\n',
-            "t.toml:1: referral[0]: traddr ::1 is not of adrfam ipv4",
+            "t.toml:2: referral[0].traddr: traddr ::1 is not of adrfam ipv4",
         ),
-        ('[[referral]]\ntraddr = "::1"\n' * 2, "t.toml: referral rdma [::1]:4420 is there twice"),
-        (SUBSYSTEM * 2, f"t.toml: subsystem nqn {NQN} is there twice"),
+        (
+            '[[referral]]\ntraddr = "::1"\n' * 2,
+            "t.toml:3: referral[1]: referral rdma [::1]:4420",
+        ),
+        (SUBSYSTEM * 2, f"t.toml:4: subsystem[1].nqn: subsystem nqn {NQN} is there twice"),
         (SUBSYSTEM + "mdts = 12345\n", "t.toml:3: subsystem[0].mdts: expected a power of two"),
         (
             SUBSYSTEM + "in_capsule = 100\n",
@@ -108,7 +114,7 @@ def test_identifiers() -> None:
         (SUBSYSTEM + 'hosts = ["me"]\n', "t.toml:3: subsystem[0].hosts[0]: NQN 'me' is not of"),
         (
             SUBSYSTEM + f'allow_any_host = true\nhosts = ["{NQN}"]\n',
-            "t.toml:1: subsystem[0]: hosts has no meaning beside allow_any_host",
+            "t.toml:4: subsystem[0].hosts: hosts has no meaning beside allow_any_host",
         ),
         (
             SUBSYSTEM + f'serial = "{"x" * 21}"\n',
@@ -128,11 +134,11 @@ def test_identifiers() -> None:
         ),
         (
             NAMESPACE + 'path = "/x"\n',
-            't.toml:3: subsystem[0].namespace[0]: store = "ram" has no path',
+            't.toml:6: subsystem[0].namespace[0].path: store = "ram" has no path',
         ),
         (
             NAMESPACE + "direct = true\n",
-            't.toml:3: subsystem[0].namespace[0]: direct goes with store = "file"',
+            't.toml:6: subsystem[0].namespace[0].direct: direct goes with store = "file"',
         ),
         (
             NAMESPACE + "block_size = 520\n",
@@ -140,14 +146,17 @@ def test_identifiers() -> None:
         ),
         (
             NAMESPACE.replace("1MiB", "1MB") + "block_size = 4096\n",
-            "t.toml:3: subsystem[0].namespace[0]: size 1000000 is not a multiple of block_size",
+            "t.toml:5: subsystem[0].namespace[0].size: size 1000000 is not a multiple",
         ),
         (
             NAMESPACE.replace("1MiB", "a lot"),
             "t.toml:5: subsystem[0].namespace[0].size: 'a lot' is not a size such as",
         ),
         (NAMESPACE + "nsid = 0\n", "t.toml:6: subsystem[0].namespace[0].nsid: expected a number"),
-        (NAMESPACE + "nsid = 33\n", "t.toml:1: subsystem[0]: nsid 33 is above max_namespaces"),
+        (
+            NAMESPACE + "nsid = 33\n",
+            "t.toml:6: subsystem[0].namespace[0].nsid: nsid 33 is above",
+        ),
         (
             NAMESPACE + 'nguid = "12"\n',
             "t.toml:6: subsystem[0].namespace[0].nguid: expected 32 hex",
@@ -155,6 +164,14 @@ def test_identifiers() -> None:
         (
             NAMESPACE + 'eui64 = "0000000000000000"\n',
             "t.toml:6: subsystem[0].namespace[0].eui64: an identifier is not all zero",
+        ),
+        (
+            SUBSYSTEM + f'[[subsystem.host]]\nnqn = "{NQN}"\ndhchap_hashes = []\n',
+            "t.toml:5: subsystem[0].host[0].dhchap_hashes: expected a list of at least one",
+        ),
+        (
+            SUBSYSTEM + f'[[subsystem.host]]\nnqn = "{NQN}"\ndhchap_hashes = ["md5"]\n',
+            't.toml:5: subsystem[0].host[0].dhchap_hashes[0]: expected "sha256", "sha384" or',
         ),
         ("[target\n", "t.toml:1: is not TOML"),
         ("a = " + "[" * 100_000, "t.toml: cannot be read as TOML"),
@@ -236,13 +253,13 @@ def test_advice(text: str, words: list[str]) -> None:
 
 def test_a_number_that_is_there_twice() -> None:
     part = '[[subsystem.namespace]]\nnsid = 1\nstore = "null"\nsize = 4096\n'
-    with pytest.raises(ConfigError, match=r"subsystem\[0\]: nsid 1 is there twice"):
+    with pytest.raises(ConfigError, match=r":8: .*namespace\[1\].nsid: nsid 1 is there twice"):
         loads(SUBSYSTEM + part * 2)
 
 
 def test_a_file_that_is_written_by_two_namespaces() -> None:
     part = '[[subsystem.namespace]]\nstore = "file"\npath = "/x"\n'
-    with pytest.raises(ConfigError, match="writable path /x is there twice"):
+    with pytest.raises(ConfigError, match=r".namespace\[.\].path: writable path /x is there twice"):
         loads(SUBSYSTEM + part * 2)
     loads(SUBSYSTEM + (part + "read_only = true\n") * 2)
 

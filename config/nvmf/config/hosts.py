@@ -7,7 +7,7 @@ from typing import ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from nvmf.config.base import Model, unique
+from nvmf.config.base import Model, listed, unique
 from nvmf.config.units import FilePath, Nqn, Secret
 
 CREDENTIAL = r"^[A-Za-z0-9_.-]{1,255}$"
@@ -52,8 +52,8 @@ class HostConfig(Model):
                 raise ValueError(f"give one of {name}, {name}_file and {name}_credential")
         if self.sources("dhchap_ctrl_key") and not self.authenticates:
             raise ValueError("dhchap_ctrl_key goes with a dhchap_key: hosts authenticate first")
-        unique(self.dhchap_hashes, "hash")
-        unique(self.dhchap_dhgroups, "group")
+        unique(listed("dhchap_hashes", self.dhchap_hashes), "hash")
+        unique(listed("dhchap_dhgroups", self.dhchap_dhgroups), "group")
         return self
 
     def sources(self, name: str) -> list[str]:

@@ -11,8 +11,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from nvmf.config.base import Loc
 from nvmf.config.models import Config
-from nvmf.config.words import Loc, expectation
+from nvmf.config.words import expectation, placed
 
 
 class ConfigError(Exception):
@@ -65,9 +66,13 @@ def loads(text: str, source: str = "configuration", *, base: Path | None = None)
         return Config.model_validate(data)
     except ValidationError as error:
         lines = _key_lines(text)
+        details = [placed(detail) for detail in error.errors(include_url=False)]
+        # A list is too short, too, where nothing in it is right.
+        inside = {detail["loc"][:-1] for detail in details}
+        details = [one for one in details if one["type"] != "too_short" or one["loc"] not in inside]
         found = sorted(
             (_line_of(detail["loc"], lines) or 0, _sentence(source, detail, lines))
-            for detail in error.errors(include_url=False)
+            for detail in details
         )
         raise ConfigError(source, [sentence for _, sentence in found]) from None
 

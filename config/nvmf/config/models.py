@@ -16,7 +16,7 @@ from pydantic import (
     model_validator,
 )
 
-from nvmf.config.base import Model, endpoint, unique
+from nvmf.config.base import FaultError, Model, endpoint, listed, unique
 from nvmf.config.hosts import HostConfig
 from nvmf.config.services import MdnsConfig, MetricsConfig, RpcConfig
 from nvmf.config.units import Eui64, FilePath, Nguid, Nqn, Size, format_size
@@ -64,7 +64,9 @@ class TargetConfig(Model):
     @model_validator(mode="after")
     def _together(self) -> Self:
         if self.cpus is not None and len(self.cpus) != self.reactors:
-            raise ValueError(f"cpus names {len(self.cpus)} CPUs for {self.reactors} reactors")
+            raise FaultError(
+                f"cpus names {len(self.cpus)} CPUs for {self.reactors} reactors", "cpus"
+            )
         return self
 
 
@@ -105,16 +107,17 @@ class PortConfig(Model):
     @model_validator(mode="after")
     def _together(self) -> Self:
         if self.hotplug and (self.device == "auto" or not self.trsvcid):
-            raise ValueError(
+            raise FaultError(
                 'hotplug goes with device = "system" or "iwarp" and a trsvcid that is not 0: '
-                "it says what to wait for"
+                "it says what to wait for",
+                "hotplug",
             )
         return self
 
     @field_validator("ana_groups")
     @classmethod
     def _ana_groups(cls, value: tuple[AnaGroupConfig, ...]) -> tuple[AnaGroupConfig, ...]:
-        unique((group.id for group in value), "ana_group")
+        unique((((n, "id"), group.id) for n, group in enumerate(value)), "ana_group")
         return value
 
     @field_validator("traddr")
@@ -147,13 +150,13 @@ class ReferralConfig(Model):
         try:
             address = ipaddress.ip_address(self.traddr)
         except ValueError:
-            raise ValueError(
-                f"traddr {self.traddr!r} is not a numeric IPv4 or IPv6 address"
+            raise FaultError(
+                f"traddr {self.traddr!r} is not a numeric IPv4 or IPv6 address", "traddr"
             ) from None
         if address.is_unspecified:
-            raise ValueError(f"traddr {self.traddr} is no address that a host can go to")
+            raise FaultError(f"traddr {self.traddr} is no address that a host can go to", "traddr")
         if self.adrfam is not None and self.adrfam != f"ipv{address.version}":
-            raise ValueError(f"traddr {self.traddr} is not of adrfam {self.adrfam}")
+            raise FaultError(f"traddr {self.traddr} is not of adrfam {self.adrfam}", "traddr")
         return self
 
 
@@ -211,22 +214,24 @@ class NamespaceConfig(Model):
 
     @model_validator(mode="after")
     def _together(self) -> Self:
-        unique(self.hosts or (), "host")
+        unique(listed("hosts", self.hosts or ()), "host")
         if self.store in ("ram", "null"):
             if self.size is None:
                 raise ValueError(f'store = "{self.store}" needs size')
             if self.path is not None:
-                raise ValueError(f'store = "{self.store}" has no path')
+                raise FaultError(f'store = "{self.store}" has no path', "path")
         elif self.path is None:
             raise ValueError(f'store = "{self.store}" needs path')
         if self.hotplug and self.path is None:
-            raise ValueError("hotplug goes with path: memory does not come and go")
+            raise FaultError("hotplug goes with path: memory does not come and go", "hotplug")
         if self.direct is not None and self.store != "file":
-            raise ValueError('direct goes with store = "file"')
+            raise FaultError('direct goes with store = "file"', "direct")
         if self.size is not None and (self.size == 0 or self.size % self.block_size):
-            raise ValueError(f"size {self.size} is not a multiple of block_size {self.block_size}")
+            raise FaultError(
+                f"size {self.size} is not a multiple of block_size {self.block_size}", "size"
+            )
         if self.uuid is not None and self.uuid.int == 0:
-            raise ValueError("uuid is not all zero")
+            raise FaultError("uuid is not all zero", "uuid")
         return self
 
 
@@ -280,23 +285,27 @@ class SubsystemConfig(Model):
 
     @model_validator(mode="after")
     def _together(self) -> Self:
-        unique((n.nsid for n in self.namespaces if n.nsid is not None), "nsid")
-        unique(self.host_nqns, "host")
+        places = [(("namespace", n, "nsid"), one.nsid) for n, one in enumerate(self.namespaces)]
+        unique((one for one in places if one[1] is not None), "nsid")
+        tables = ((("host", n, "nqn"), host.nqn) for n, host in enumerate(self.host_tables))
+        unique((*listed("hosts", self.hosts), *tables), "host")
         if len(self.namespaces) > self.max_namespaces:
             raise ValueError(
                 f"{len(self.namespaces)} namespaces, but max_namespaces = {self.max_namespaces}: "
                 f"set max_namespaces = {len(self.namespaces)}"
             )
-        for namespace in self.namespaces:
-            if namespace.nsid is not None and namespace.nsid > self.max_namespaces:
-                raise ValueError(
-                    f"nsid {namespace.nsid} is above max_namespaces = {self.max_namespaces}: "
-                    f"set max_namespaces = {namespace.nsid}"
+        for at, nsid in places:
+            if nsid is not None and nsid > self.max_namespaces:
+                raise FaultError(
+                    f"nsid {nsid} is above max_namespaces = {self.max_namespaces}: "
+                    f"set max_namespaces = {nsid}",
+                    *at,
                 )
         if self.allow_any_host and self.host_nqns:
-            raise ValueError(
-                f"{'hosts' if self.hosts else '[[subsystem.host]]'} has no meaning beside "
-                "allow_any_host = true"
+            said = "hosts" if self.hosts else "[[subsystem.host]]"
+            raise FaultError(
+                f"{said} has no meaning beside allow_any_host = true",
+                *(("hosts",) if self.hosts else ("host", 0)),
             )
         return self
 
@@ -333,14 +342,29 @@ class Config(Model):
         if not self.ports:
             raise ValueError("a target needs a port")
         if self.target.discovery_nqn in {s.nqn for s in self.subsystems}:
-            raise ValueError("discovery_nqn is the NQN of a subsystem")
-        unique((f"{r.trtype} {endpoint(r.traddr, r.trsvcid)}" for r in self.referrals), "referral")
-        unique((s.nqn for s in self.subsystems), "subsystem nqn")
-        unique((endpoint(p.traddr, p.trsvcid) for p in self.ports if p.trsvcid), "port")
-        every = [n for s in self.subsystems for n in s.namespaces]
-        unique((n.uuid for n in every if n.uuid is not None), "uuid")
-        unique((n.nguid.hex() for n in every if n.nguid), "nguid")
-        unique((n.eui64.hex() for n in every if n.eui64), "eui64")
-        served = [n for n in every if n.path is not None and n.enabled]
-        unique((str(n.path) for n in served if not n.read_only), "writable path")
+            raise FaultError("discovery_nqn is the NQN of a subsystem", "target", "discovery_nqn")
+        self._unique()
         return self
+
+    def _unique(self) -> None:
+        """FaultError where two tables are the same, or take the same."""
+        referrals = (f"{r.trtype} {endpoint(r.traddr, r.trsvcid)}" for r in self.referrals)
+        unique(listed("referral", referrals), "referral")
+        nqns = (
+            ((*at, "nqn"), nqn) for at, nqn in listed("subsystem", (s.nqn for s in self.subsystems))
+        )
+        unique(nqns, "subsystem nqn")
+        ports = enumerate(self.ports)
+        unique(
+            ((("port", n), endpoint(p.traddr, p.trsvcid)) for n, p in ports if p.trsvcid), "port"
+        )
+        every = [
+            (("subsystem", number, "namespace", inner), one)
+            for number, subsystem in enumerate(self.subsystems)
+            for inner, one in enumerate(subsystem.namespaces)
+        ]
+        unique((((*at, "uuid"), n.uuid) for at, n in every if n.uuid is not None), "uuid")
+        unique((((*at, "nguid"), n.nguid.hex()) for at, n in every if n.nguid), "nguid")
+        unique((((*at, "eui64"), n.eui64.hex()) for at, n in every if n.eui64), "eui64")
+        written = ((at, n) for at, n in every if n.path and n.enabled and not n.read_only)
+        unique((((*at, "path"), str(n.path)) for at, n in written), "writable path")

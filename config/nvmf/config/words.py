@@ -11,12 +11,10 @@ from typing import Any, get_args
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from nvmf.config.base import FaultError, Loc
 from nvmf.config.hosts import CREDENTIAL
 from nvmf.config.models import CONGESTION, PRINTABLE, Config
 from nvmf.config.services import LABEL
-
-Loc = tuple[int | str, ...]
-"""Where a value is: keys, and numbers of tables that are repeated."""
 
 _FIXED = {
     "bool_type": "expected true or false, without quotes",
@@ -55,6 +53,14 @@ def expectation(detail: Any, place: Loc = ()) -> str:
     return f"{said} (it is {_toml(given)})"
 
 
+def placed(detail: Any) -> Any:
+    """An entry of ValidationError.errors(), at the key that a check of several found wrong."""
+    error = detail.get("ctx", {}).get("error")
+    return (
+        {**detail, "loc": (*detail["loc"], *error.at)} if isinstance(error, FaultError) else detail
+    )
+
+
 def place_of(model: type[BaseModel]) -> Loc:
     """Where the tables of this model are in a configuration."""
     return next((path for path, other in _tables(Config, ()) if other is model), ())
@@ -76,6 +82,8 @@ def _said(kind: str, detail: Any, loc: Loc) -> str:
         return _PATTERNS.get(limits["pattern"], f"expected text like {limits['pattern']}")
     if kind == "literal_error":
         return f"expected {str(limits['expected']).replace(chr(39), chr(34))}"
+    if kind == "too_short":
+        return "expected a list of at least one"
     if kind == "tuple_type":
         return f"expected {_header((*loc, 0)) if _model(loc) else 'a list in [ ]'}"
     if kind.startswith(("model_", "dict_")):

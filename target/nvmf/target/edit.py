@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 from pydantic import ValidationError
 
-from nvmf.config.base import endpoint
+from nvmf.config.base import Loc, endpoint
 from nvmf.config.hosts import HostConfig
 from nvmf.config.models import (
     AnaGroupConfig,
@@ -21,7 +21,7 @@ from nvmf.config.models import (
     ReferralConfig,
     SubsystemConfig,
 )
-from nvmf.config.words import Loc, expectation, place_of
+from nvmf.config.words import expectation, place_of
 
 _FAULTS_MOST = 100
 """Wrong values beyond which none is named: to describe each takes time, and hosts have to wait."""
