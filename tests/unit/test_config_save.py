@@ -108,6 +108,40 @@ def test_one_value() -> None:
     assert removed(text) == ['size = "1MiB"   # small']
 
 
+LABELLED = f"""\
+# The file's own.
+[[port]]
+trsvcid = 4420
+
+# What this subsystem is for,
+# in two lines.
+[[subsystem]]   # the only one
+nqn = "{A}"
+allow_any_host = true
+
+# one
+[[subsystem.namespace]]
+nsid = 1
+store = "ram"
+size = "1MiB"
+# two
+[[subsystem.namespace]]
+nsid = 2
+store = "ram"
+size = "1MiB"
+"""
+
+
+@pytest.mark.feature("save")
+def test_a_comment_stays_above_its_table() -> None:
+    """Whatever comes before it, or is gone from there."""
+    config = edit.add_port(loads(LABELLED), PortConfig(trsvcid=4421))
+    text = merge(LABELLED, edit.remove_namespace(config, A, 1))
+    assert text == LABELLED.replace(
+        "\n# What", '\n[[port]]\ntraddr = "127.0.0.1"\ntrsvcid = 4421\n\n# What'
+    ).replace('# one\n[[subsystem.namespace]]\nnsid = 1\nstore = "ram"\nsize = "1MiB"\n', "")
+
+
 @pytest.mark.feature("save")
 def test_tables_come() -> None:
     text = saved(

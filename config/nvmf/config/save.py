@@ -26,6 +26,10 @@ from nvmf.config.models import (
 from nvmf.config.plain import plain
 from nvmf.config.units import format_size
 
+_HEADER = re.compile(r"\s*\[\[?[^\[\]=]+\]\]?\s*(#.*)?$")
+_COMMENT = re.compile(r"\s*#")
+_MARK = "#@above "
+"""Of a comment on its way."""
 _EMPTY_LINES = re.compile(r"\n{2,}")
 _SIZES = {"size", "mdts", "in_capsule", "buffer_size"}
 _SIZES |= {"bandwidth", "read_bandwidth", "write_bandwidth"}
@@ -39,14 +43,50 @@ def merge(text: str, wanted: Config, *, base: Path | None = None) -> str:
     laid out in a way that cannot be changed in place.
     """
     old = loads(text, base=base)
-    document = tomlkit.parse(text)
+    labels = _MARK not in text
+    document = tomlkit.parse(_inside(text) if labels else text)
     _update(document, old, wanted)
-    merged = _tidied(tomlkit.dumps(document), text)
+    merged = tomlkit.dumps(document)
+    merged = _tidied(_above(merged) if labels else merged, text)
     if _unordered(loads(merged, base=base)) != _unordered(wanted):
         raise ConfigError(
             "configuration", ["the file is laid out in a way that cannot be changed in place"]
         )
     return merged
+
+
+def _inside(text: str) -> str:
+    """With the comments right above a table's header below it: there they go where it goes.
+
+    For the parser they are the end of the table before.  What is above the first is the file's.
+    """
+    lines: list[str] = []
+    first = True
+    for line in text.splitlines(keepends=True):
+        if not _HEADER.match(line):
+            lines.append(line)
+            continue
+        start = len(lines)
+        while not first and start and _COMMENT.match(lines[start - 1]):
+            start -= 1
+        above, lines[start:] = lines[start:], [line]
+        lines += [_MARK + comment for comment in above]
+        first = False
+    return "".join(lines)
+
+
+def _above(text: str) -> str:
+    """With those comments back above the header."""
+    lines: list[str] = []
+    at = 0
+    for line in text.splitlines(keepends=True):
+        if line.startswith(_MARK):
+            lines.insert(at, line.removeprefix(_MARK))
+            at += 1
+            continue
+        at = len(lines)
+        lines.append(line)
+    return "".join(lines)
 
 
 def _tidied(merged: str, text: str) -> str:
