@@ -31,7 +31,6 @@ class Geometry:
     def __init__(self, nsid: int, info: IdentifyNamespace, ids: NamespaceIds) -> None:
         self.nsid = nsid
         self.info = info
-        """Identify Namespace, as it was last read."""
         self.ids = ids
         """EUI64, NGUID, UUID and command set, as far as the controller gives them."""
         self.replaced = ""
@@ -41,17 +40,28 @@ class Geometry:
         return f"<Namespace {self.nsid} of {self.blocks} blocks of {self.block_size} bytes>"
 
     @property
+    def info(self) -> IdentifyNamespace:
+        """Identify Namespace, as it was last read."""
+        return self._info
+
+    @info.setter
+    def info(self, info: IdentifyNamespace) -> None:
+        self._info = info
+        extended = info.flbas & _EXTENDED_LBA and info.metadata_size
+        # Kept, since every command asks for it.
+        self._block_size = 0 if extended or info.block_size > LARGEST else info.block_size
+
+    @property
     def block_size(self) -> int:
         """Bytes of a logical block; ValueError for a format that this client does not move."""
-        info = self.info
-        extended = info.flbas & _EXTENDED_LBA and info.metadata_size
-        if not info.block_size or info.block_size > LARGEST or extended:
+        if not self._block_size:
+            info = self._info
             raise ValueError(
                 f"namespace {self.nsid} has a format that this client does not move: FLBAS "
                 f"{info.flbas:#x}, blocks of 2^{info.lbads} bytes, and {info.metadata_size} of "
                 "metadata each"
             )
-        return info.block_size
+        return self._block_size
 
     @property
     def blocks(self) -> int:
