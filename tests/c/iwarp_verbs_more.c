@@ -75,7 +75,8 @@ static void invalidate(void)
 	check(!pair_open(&p, NULL), "inv: connects");
 
 	struct ibv_mr *mr = v->reg_mr(p.b.pd, p.b.mem, 4096, IBV_ACCESS_LOCAL_WRITE |
-				      IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE);
+				      IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE |
+				      IBV_ACCESS_MW_BIND);
 	uint32_t stag = mr->rkey;
 
 	post_recv(&p.b, 1, 8192, 64);

@@ -159,7 +159,7 @@ static void cases_invalidate(struct queue *q)
 	int status;
 
 	mr = lab.v->reg_mr(lab.pd, q->memory, 4096, IBV_ACCESS_LOCAL_WRITE |
-			   IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE);
+			   IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_MW_BIND);
 	nvme_sgl_set_keyed(&sqe.sgl, (uintptr_t)q->memory, 4096, mr->rkey,
 			   NVME_SGL_KEYED_INVALIDATE);
 	sqe.nsid = 9;

@@ -195,7 +195,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	/* anew for each run, since a run may invalidate it */
 	shared = iw_reg_mr(pd, mem + GUARD, MEM, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ |
-			   IBV_ACCESS_REMOTE_WRITE);
+			   IBV_ACCESS_REMOTE_WRITE | (flags & 4 ? IBV_ACCESS_MW_BIND : 0));
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fd))
 		abort();
 	r.qp = iw_qp_create(pd, &attr);

@@ -17,7 +17,7 @@ import pytest
 from wire import mpa, nvme, rdmap
 from wire.nvme import Fctype, Io, Reject
 from wire.peer import Placed
-from wire.rdmap import Op, Terminate
+from wire.rdmap import Op, ReadRequest, Terminate
 from wire.responder import Connection, NvmeResponder, identify
 from wire.served import FRIEND_NQN, SUBNQN
 
@@ -122,12 +122,31 @@ def unknown(connection: Connection, capsule: bytes) -> None:
     connection.peer.write(key ^ 0x100, address, bytes(8))
 
 
+def reads_unknown(connection: Connection, capsule: bytes) -> None:
+    """RDMA READ of a key that differs by one bit."""
+    address, length, key = connection.keyed(capsule)
+    connection.peer.read_request(ReadRequest(0x77, 0, length, key ^ 0x100, address))
+
+
+def reads_beyond(connection: Connection, capsule: bytes) -> None:
+    """RDMA READ of what lies behind all that is registered."""
+    address, length, key = connection.keyed(capsule)
+    connection.peer.read_request(ReadRequest(0x77, 0, length, key, address + (64 << 20)))
+
+
 def wrong_invalidate(connection: Connection, capsule: bytes) -> None:
     """A response that invalidates a key that the command did not give."""
     cid = capsule[2:4]
     cqe = bytes(8) + struct.pack("<HH", 0, connection.qid) + cid + bytes(2)
     key = connection.keyed(capsule)[2] ^ 0x100
     connection.peer.send(cqe, op=Op.SEND_INVALIDATE, invalidate=key)
+
+
+def own_invalidate(connection: Connection, capsule: bytes) -> None:
+    """A response that invalidates the command's own key, which it did not ask for."""
+    cid = capsule[2:4]
+    cqe = bytes(8) + struct.pack("<HH", 0, connection.qid) + cid + bytes(2)
+    connection.peer.send(cqe, op=Op.SEND_INVALIDATE, invalidate=connection.keyed(capsule)[2])
 
 
 def bad_msn(connection: Connection, capsule: bytes) -> None:
@@ -157,7 +176,10 @@ SPOILERS: list[tuple[Spoil, set[tuple[int, int, int]]]] = [
     (before, PROTECTION),
     (wrapped, PROTECTION),
     (unknown, PROTECTION),
+    (reads_unknown, PROTECTION),
+    (reads_beyond, PROTECTION),
     (wrong_invalidate, NO_INVALIDATE),
+    (own_invalidate, NO_INVALIDATE),
     (bad_msn, {(1, 2, 3), (1, 2, 2)}),
     (bad_opcode, {(0, 2, 6)}),
     (long_response, {(1, 2, 5)}),

@@ -210,6 +210,14 @@ def test_absurd_logs(responder: NvmeResponder, run: Run, log: bytes, said: str) 
     assert said in err
 
 
+def test_a_load_that_is_not_answered(responder: NvmeResponder, run: Run) -> None:
+    """No figures of commands that never came to an end."""
+    responder.hook = lambda connection, capsule: bool(connection.qid and capsule[0] == Io.READ)
+    status, out, err = run("bench", "--runtime", "0.1", "-Q", 4)
+    assert (status, out, err.count("\n")) == (1, "", 1)
+    assert "the target left 4 commands of the load unanswered, 10 s after its end" in err
+
+
 def test_a_read_that_ends_in_garbage(responder: NvmeResponder, run: Run) -> None:
     """A status that is none of the specification's."""
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from wire.nvme import Admin, Io
+from wire.rdmap import Op
 from wire.responder import Connection, NvmeResponder, identify
 from wire.served import FRIEND_NQN, SUBNQN
 
@@ -258,6 +259,25 @@ async def test_an_admin_command_that_always_ends_the_connection(responder: NvmeR
         with pytest.raises(ConnectionLost, match="an admin command: the connection ended 6 times"):
             await one.get_features(7)
         await one.namespace(1).flush()
+
+
+async def test_a_key_that_is_taken_away(responder: NvmeResponder) -> None:
+    """Send with Invalidate that nobody asked for: the registration lives on, with the next
+    connection."""
+    taken: list[int] = []
+
+    def hook(connection: Connection, capsule: bytes) -> bool:
+        if not connection.qid or capsule[0] != Io.READ or taken:
+            return False
+        taken.append(connection.keyed(capsule)[2])
+        cqe = struct.pack("<QHH2sH", 0, 0, connection.qid, capsule[2:4], 0)
+        connection.peer.send(cqe, op=Op.SEND_INVALIDATE, invalidate=taken[0])
+        return True
+
+    responder.hook = hook
+    async with client(responder) as one:
+        assert await one.namespace(1).read(0, 1) == bytes(512)
+        assert one.reconnects == 1
 
 
 # ---- events ----

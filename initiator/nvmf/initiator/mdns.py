@@ -73,6 +73,7 @@ class _Browser:
     def __init__(self, until: Callable[[list[Service]], bool] | None) -> None:
         self.enough = asyncio.Event()
         self._until = until
+        self._overflowed = False
         self._found: dict[str, list[Service]] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
@@ -93,7 +94,9 @@ class _Browser:
         if state_change is ServiceStateChange.Removed:
             return
         if len(self._tasks) >= _MAX_SERVICES:
-            log.warning("more than %d discovery services announce themselves", _MAX_SERVICES)
+            if not self._overflowed:
+                log.warning("more than %d discovery services announce themselves", _MAX_SERVICES)
+            self._overflowed = True
             return
         info = AsyncServiceInfo(service_type, name)
         self._tasks[name] = asyncio.create_task(self._resolve(zeroconf, info))

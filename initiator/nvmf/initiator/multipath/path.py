@@ -111,7 +111,7 @@ class Path:
             await asyncio.sleep(options.reconnect_delay)
             try:
                 await self.open()
-            except UNREACHED as error:
+            except (*UNREACHED, ValueError) as error:  # a key file that cannot be used, too
                 self._why = str(error)
                 log.warning("%s: %s", self.where.subnqn, error)
             else:

@@ -15,7 +15,9 @@
 #include <string.h>
 #include <time.h>
 
-enum { BATCH = 64, YIELD_EVERY = 64 };
+enum { BATCH = 64, YIELD_EVERY = 64, LAST_SECONDS = 10 };
+
+static atomic_bool cancelled;
 
 struct io {
 	uint64_t start;		/* ticks */
@@ -168,10 +170,17 @@ static void *run(void *arg)
 	l->cpu_seconds = thread_cpu() - cpu;
 
 	const uint64_t counted = l->done, sum = l->ticks_sum;
-	const uint64_t limit = host_now_ns() + 3000000000ull;
+	const uint64_t limit = host_now_ns() + LAST_SECONDS * 1000000000ull;
+	unsigned left = host_queue_outstanding(l->queue);
 
-	while (ret >= 0 && host_queue_outstanding(l->queue) && host_now_ns() < limit)
+	for (bool late = false; ret >= 0 && left && !late && !atomic_load(&cancelled);) {
+		late = host_now_ns() >= limit;
 		ret = turn(l, true);
+		left = host_queue_outstanding(l->queue);
+	}
+	if (ret >= 0 && left && !atomic_load(&cancelled))
+		ret = host_error_set(&l->error, -ETIMEDOUT, "the target left %u commands of the load "
+				     "unanswered, %d s after its end", left, LAST_SECONDS);
 	l->done = counted;
 	l->ticks_sum = sum;
 	l->ret = ret < 0 ? ret : 0;
@@ -229,8 +238,6 @@ static int check(const struct host_bench_options *o, const struct host_namespace
 		return host_error_set(error, -EINVAL, "the namespace is smaller than one block");
 	return 0;
 }
-
-static atomic_bool cancelled;
 
 void host_bench_cancel(void)
 {

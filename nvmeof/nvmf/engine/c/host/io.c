@@ -201,6 +201,8 @@ static int take_send(struct host_queue *q, const struct ibv_wc *wc, struct host_
 {
 	struct host_slot *s = &q->slots[wc->wr_id];
 
+	if (__builtin_expect(!(s->waits & SLOT_SEND), 0))
+		return 0;	/* abandoned before */
 	s->waits &= (uint8_t)~SLOT_SEND;
 	if (s->waits)
 		return 0;
@@ -216,6 +218,14 @@ static int take_response(struct host_queue *q, const struct ibv_wc *wc, struct h
 	if (__builtin_expect(wc->byte_len != sizeof(*cqe), 0)) {
 		host_queue_lose(q, "the target sent a response of %u bytes instead of %zu",
 				wc->byte_len, sizeof(*cqe));
+		end_connection(q);
+		return 0;
+	}
+
+	/* no SGL descriptor of ours asks for it */
+	if (__builtin_expect(wc->wc_flags & IBV_WC_WITH_INV, 0)) {
+		host_queue_lose(q, "the target invalidated key 0x%08x, which is not its to take",
+				wc->invalidated_rkey);
 		end_connection(q);
 		return 0;
 	}

@@ -151,8 +151,8 @@ enum iw_access iw_mr_invalidate(const struct ibv_pd *pd, uint32_t stag, bool rem
 		return IW_BAD_STAG;
 	if (mr->mr.pd != pd)
 		return IW_BAD_PD;
-	/* what was never shown to a peer is not the peer's to take away */
-	if (remote && !(mr->access & (IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE)))
+	/* a registration outlives the connection: as with other devices, a peer cannot take it away */
+	if (remote && !(mr->access & IBV_ACCESS_MW_BIND))
 		return IW_BAD_ACCESS;
 	atomic_store_explicit(&mr->valid, false, memory_order_relaxed);
 	return IW_OK;
