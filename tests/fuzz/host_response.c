@@ -10,7 +10,7 @@
  */
 #include "host_mock.h"
 
-enum { SIZE = 8, USERS = 64, DATA = 65536, IN_CAPSULE = 4096, RIGHT = 0x600d };
+enum { SIZE = 8, USERS = 64, DATA = 65536, IN_CAPSULE = 4096, RIGHT = 0x600d, TAKEN = 0xdead };
 
 struct run {
 	const uint8_t *p, *end;
@@ -97,13 +97,25 @@ static void respond(struct run *r, uint8_t how)
 		r->asked[which] = r->asked[--r->asked_count];
 }
 
+/* The answer to a command, and its key is taken away with it: nobody asked for that. */
+static void invalidating(struct run *r)
+{
+	struct nvme_cqe cqe = { .dw1 = TAKEN };
+
+	if (!r->asked_count || !mock.qp)
+		return;
+	cqe.cid = r->asked[0].cid;
+	if (mock_message(mock.qp, &cqe, sizeof(cqe)) && !mock.qp->error)
+		mock.qp->wc[(mock.qp->wc_head - 1) % RING].wc_flags = IBV_WC_WITH_INV;
+}
+
 static void take_back(struct run *r, const struct host_completion *c)
 {
 	const bool *out = c->user;
 	const unsigned user = (unsigned)(out - r->out);
 
 	REQUIRE(user < USERS && r->out[user] && c->cqe.cid == r->cids[user]);
-	REQUIRE(c->cqe.dw1 != RIGHT || c->cqe.dw0 == user);
+	REQUIRE(c->cqe.dw1 != TAKEN && (c->cqe.dw1 != RIGHT || c->cqe.dw0 == user));
 	r->out[user] = false;
 }
 
@@ -177,6 +189,8 @@ static void step(struct run *r, const struct host_memory *memory)
 			host_queue_nudge(r->q);
 		else if (op & 32)
 			mock_fail(mock.qp);
+		else if (op & 128)
+			invalidating(r);
 		else if (r->q->lost && !r->abandoned && op & 64)
 			poll(r, RING, USERS), abandon(r);
 		else

@@ -210,6 +210,37 @@ def test_absurd_logs(responder: NvmeResponder, run: Run, log: bytes, said: str) 
     assert said in err
 
 
+@pytest.mark.parametrize(
+    ("command", "silent", "limit", "said"),
+    [
+        ("discover", Admin.GET_LOG_PAGE, "discovery", "was not read within 0.2 s"),
+        ("list-ns", None, "inventory", "did not tell what its namespaces are within 0.2 s"),
+    ],
+)
+def test_what_takes_for_ever(
+    responder: NvmeResponder,
+    run: Run,
+    monkeypatch: pytest.MonkeyPatch,
+    command: str,
+    silent: Admin | None,
+    limit: str,
+    said: str,
+) -> None:
+    """Each answer may be in time, and all of them not: the whole has a limit too."""
+    monkeypatch.setattr(f"nvmf.initiator.{limit}._MOST_SECONDS", 0.2)
+
+    def hook(connection: Connection, capsule: bytes) -> bool:
+        listing = capsule[0] == Admin.IDENTIFY and capsule[40] == 2
+        return not connection.qid and (capsule[0] == silent if silent else listing)
+
+    if silent:
+        serving(responder, log_of())
+    responder.hook = hook
+    status, _, err = run(command)
+    assert (status, err.count("\n")) == (1, 1)
+    assert said in err
+
+
 def test_a_load_that_is_not_answered(responder: NvmeResponder, run: Run) -> None:
     """No figures of commands that never came to an end."""
     responder.hook = lambda connection, capsule: bool(connection.qid and capsule[0] == Io.READ)

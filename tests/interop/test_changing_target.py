@@ -36,10 +36,10 @@ def responder() -> Iterator[NvmeResponder]:
         one.errors.clear()
 
 
-def client(responder: NvmeResponder) -> Opening[Controller]:
+def client(responder: NvmeResponder, **changes: Any) -> Opening[Controller]:
     from nvmf.initiator import connect
 
-    return connect(f"nvme+rdma://127.0.0.1:{responder.port}/{SUBNQN}", **OPTIONS)
+    return connect(f"nvme+rdma://127.0.0.1:{responder.port}/{SUBNQN}", **{**OPTIONS, **changes})
 
 
 def multipath(responder: NvmeResponder) -> Opening[Subsystem]:
@@ -278,6 +278,57 @@ async def test_a_key_that_is_taken_away(responder: NvmeResponder) -> None:
     async with client(responder) as one:
         assert await one.namespace(1).read(0, 1) == bytes(512)
         assert one.reconnects == 1
+
+
+async def test_a_state_that_is_not_the_one_told(
+    responder: NvmeResponder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each Read meets ANA Inaccessible, and the log page says Optimized all the time."""
+    from nvmf.initiator import NvmeError
+    from nvmf.spec.ana import AnaGroup, encode_ana_log
+
+    monkeypatch.setattr("nvmf.initiator.multipath.paths._MAX_DOUBTS", 5)
+    page = encode_ana_log(1, [AnaGroup(1, 1, 1, (1,))], only_groups=False)
+    reads: list[int] = []
+
+    def told(capsule: bytes) -> bytes:
+        data = bytearray(identify(capsule))
+        if capsule[40] == 1:
+            data[76] = 0xA  # CMIC: ANA, several controllers
+            struct.pack_into("<BBII", data, 342, 1, 0x1F, 1, 1)
+        return bytes(data)
+
+    def hook(connection: Connection, capsule: bytes) -> bool:
+        if not connection.qid and capsule[0] == Admin.GET_LOG_PAGE:
+            connection.give(capsule, page[: connection.keyed(capsule)[1]])
+            connection.complete(capsule)
+        elif connection.qid and capsule[0] == Io.READ:
+            reads.append(connection.qid)
+            connection.complete(capsule, 0x302)
+        else:
+            return False
+        return True
+
+    responder.identify, responder.hook = told, hook
+    async with multipath(responder) as one:
+        with pytest.raises(NvmeError, match="Asymmetric Access Inaccessible"):
+            await one.namespace(1).read(0, 1)
+        assert len(reads) == 6
+
+
+async def test_a_discovery_controller_in_its_place(responder: NvmeResponder) -> None:
+    """It has no I/O queues, and is not taken for the controller that was there."""
+    from nvmf.initiator import ConnectionLost, State
+
+    def discovery(cns: int, data: bytearray) -> None:
+        if cns == 1:
+            data[111] = 2
+
+    changing(responder, as_ever, discovery)
+    async with client(responder, ctrl_loss_tmo=0.3) as one:
+        with pytest.raises(ConnectionLost, match="is a discovery subsystem now"):
+            await one.namespace(1).write(0, bytes(512))
+        assert one.state is State.LOST
 
 
 # ---- events ----

@@ -270,6 +270,8 @@ class Controller:
 
     async def _load_namespaces(self, session: Session, changed: set[int] | None = None) -> None:
         """Read which namespaces there are, and what they are (changed: those of before only)."""
+        if session.is_discovery and self._roster.active:
+            raise ConnectionLost(f"{self.where.subnqn} is a discovery subsystem now")
         if not session.is_discovery:
             await self._roster.load(session.admin, session.identify.sn, changed)
 

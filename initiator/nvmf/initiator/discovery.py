@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
 from dataclasses import replace
 from typing import Any
@@ -26,6 +27,8 @@ TRIES = 10
 """How often a log that changes under the reader is read again."""
 MAX_RECORDS = 65536
 """Of one log; a port that announces more is not believed."""
+_MOST_SECONDS = 600.0
+"""How long the reading of a log may take, however many its pages, and slow."""
 _PAGE = 4096
 
 
@@ -54,9 +57,14 @@ async def raw_log(place: TransportId, options: ConnectOptions, most: int = MAX_R
     """The bytes of the discovery log of a discovery subsystem, whose NQN may be a unique one."""
     session = await first_session(place, options)
     try:
-        found = await session.guard(read_log(session.admin, most))
+        async with asyncio.timeout(_MOST_SECONDS):
+            found = await session.guard(read_log(session.admin, most))
         await session.shutdown()
         return found
+    except TimeoutError:
+        raise ConnectionLost(
+            f"the discovery log of {place.endpoint} was not read within {_MOST_SECONDS:g} s"
+        ) from None
     finally:
         try:
             await session.close()

@@ -7,10 +7,12 @@ event only those are read again that its log page names.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from typing import TypeAlias
 
 from nvmf.initiator.admin import Admin
+from nvmf.initiator.errors import ConnectionLost
 from nvmf.initiator.pieces import pipeline
 from nvmf.spec.features import AsyncEvent, EventType, Notice
 from nvmf.spec.identify import IdentifyNamespace, decode_descriptors
@@ -19,6 +21,8 @@ from nvmf.spec.logs import CHANGED_NAMESPACES_OVERFLOW, decode_changed_namespace
 from nvmf.spec.opcodes import Cns, Csi, LogId
 from nvmf.spec.status import Status, StatusError
 
+_MOST_SECONDS = 600.0
+"""How long the reading may take, however many they are, and slow."""
 _UNKNOWN = (Status.INVALID_FIELD, Status.INVALID_OPCODE)
 _AT_ONCE = 16
 """Namespaces that are asked about at a time: half of the admin queue, the rest is for others."""
@@ -31,8 +35,19 @@ Described: TypeAlias = tuple[IdentifyNamespace, NamespaceIds]
 async def read(admin: Admin, known: Mapping[int, Described]) -> dict[int, Described]:
     """The active namespaces of the NVM command set, by NSID, ascending.
 
-    Those of known are not read again, but for whether they are still active.
+    Those of known are not read again, but for whether they are still active.  ConnectionLost where
+    that takes too long.
     """
+    try:
+        async with asyncio.timeout(_MOST_SECONDS):
+            return await _read(admin, known)
+    except TimeoutError:
+        raise ConnectionLost(
+            f"the controller did not tell what its namespaces are within {_MOST_SECONDS:g} s"
+        ) from None
+
+
+async def _read(admin: Admin, known: Mapping[int, Described]) -> dict[int, Described]:
     nsids = await admin.active_namespaces()
     found = {nsid: known[nsid] for nsid in nsids if nsid in known}
     missing = [nsid for nsid in nsids if nsid not in found]

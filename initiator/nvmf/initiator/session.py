@@ -147,6 +147,8 @@ class Session:
 
     def pick(self) -> Queue:
         """The next I/O queue in turn, unless another has less to do."""
+        if not self.queues:
+            raise ConnectionLost(f"{self.place.where.subnqn} is a discovery subsystem now")
         self._next = (self._next + 1) % len(self.queues)
         queue = self.queues[self._next]
         return queue if queue.outstanding == 0 else min(self.queues, key=_outstanding)

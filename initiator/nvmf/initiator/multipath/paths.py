@@ -40,6 +40,8 @@ from nvmf.spec.status import DNR, Status
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
+_MAX_DOUBTS = 20
+"""Times that a command met another ANA state than the log page told, which it did again then."""
 CLOSED = "the subsystem was closed"
 
 
@@ -239,7 +241,7 @@ class Paths:
     async def run(self, head: MultipathNamespace, work: Callable[[Namespace], Awaitable[T]]) -> T:
         """The result of a command on a namespace, by one path or another."""
         tried: set[Path] = set()
-        rounds = 0
+        rounds = doubts = 0
         losses = Losses("a command", MAX_RETRIES * max(len(self.paths), 1))
         while True:
             path, namespace = await self._pick(head, tried)
@@ -258,6 +260,10 @@ class Paths:
                     raise
                 path.failovers += 1
                 if self._doubt(path, head.nsid, error):
+                    doubts += 1
+                    if doubts > _MAX_DOUBTS:
+                        raise
+                    await asyncio.sleep(0.01 * 2 ** min(doubts, 6))
                     continue
                 tried.add(path)
                 if tried.issuperset(self._usable(head)):
