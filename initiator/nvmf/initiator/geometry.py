@@ -37,7 +37,7 @@ class Geometry:
         """Why what has its NSID now is another namespace; empty where it is this one."""
 
     def __repr__(self) -> str:
-        return f"<Namespace {self.nsid} of {self.blocks} blocks of {self.block_size} bytes>"
+        return f"<Namespace {self.nsid} of {self.blocks} blocks of {self.info.block_size} bytes>"
 
     @property
     def info(self) -> IdentifyNamespace:
