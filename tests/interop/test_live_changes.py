@@ -237,6 +237,26 @@ async def test_bad_files(served: Served, text: str, said: str) -> None:
     assert after["ports"] == before["ports"]
 
 
+@pytest.mark.feature("reload", "atomic", "resize")
+async def test_memory_is_not_cut_for_a_change_that_fails(served: Served) -> None:
+    """What is behind a smaller end is lost, so that this comes after all that can fail."""
+    smaller = config().replace('size = "4MiB"', 'size = "1MiB"')
+    async with host(served) as one:
+        disk = one.namespace(1)
+        last = disk.blocks - 1
+        await disk.write(last, b"x" * disk.block_size)
+        rewrite(served, smaller + '[[port]]\ntraddr = "192.0.2.1"\ndevice = "iwarp"\n')
+        assert "192.0.2.1" in await command(served, "reload", status=1)
+        assert await disk.read(last, 1) == b"x" * disk.block_size
+        rewrite(served, smaller)
+        await command(served, "reload")
+        await until(lambda: one.namespace(1).size == 1 << 20)
+        rewrite(served, config())
+        await command(served, "reload")
+        await until(lambda: one.namespace(1).size == 4 << 20)
+        assert await one.namespace(1).read(last, 1) == bytes(disk.block_size)
+
+
 @pytest.mark.feature("save")
 async def test_saved(served: Served) -> None:
     """What was changed by command is in the file, with the comment; a changed file is not lost."""

@@ -65,6 +65,8 @@ class Change:
         self._opened: dict[Place, Namespace] = {}
         self._made: dict[str, Subsystem] = {}
         self._keys: dict[str, dict[str, HostKeys]] = {}
+        self._cuts: dict[Place, int] = {}
+        """Memory that becomes smaller, and how large: nothing brings its end back."""
         self._listening: list[OpenPort] = []
         self._released: set[Place] = set()
         self.lost: list[PortConfig | Place] = []
@@ -81,6 +83,7 @@ class Change:
             self._listen(undo)
             undo.pop_all()
         self._show()
+        await self._cut()
 
     # ---- what can fail ----
 
@@ -168,6 +171,9 @@ class Change:
             for nsid, size in change.resized.items():
                 namespace = self._core.subsystems[nqn].namespaces[nsid]
                 before = namespace.store.size
+                if size < before and served(change.new)[nsid].store == "ram":
+                    self._cuts[nqn, nsid] = size
+                    continue
                 try:
                     found = await self._storage.resize(namespace, size)
                 except OSError as error:
@@ -175,6 +181,7 @@ class Change:
                         f"namespace {nsid} of {nqn} cannot be resized: {error.strerror or error}"
                     ) from error
                 undo.push_async_callback(self._storage.resize, namespace, before)
+                undo.callback(log.info, "namespace %d of %s: %d bytes again", nsid, nqn, before)
                 log.info("namespace %d of %s: %d bytes", nsid, nqn, found)
 
     async def _power_on(self, undo: AsyncExitStack) -> None:
@@ -258,7 +265,7 @@ class Change:
             {nsid: (self._opened[nqn, nsid], mask(n)) for nsid, n in change.added.items()}
             | {nsid: (subsystem.namespaces[nsid], hosts) for nsid, hosts in change.masked.items()}
         )
-        subsystem.changed(change.resized)
+        subsystem.changed([nsid for nsid in change.resized if (nqn, nsid) not in self._cuts])
         subsystem.regroup(change.regrouped)
         if change.keys:
             self._set_keys(subsystem, self._keys[nqn])
@@ -283,6 +290,21 @@ class Change:
             self._storage.retire(namespace)
         self._core.remove_subsystem(nqn)
         self._core.add_subsystem(new)
+
+    async def _cut(self) -> None:
+        """Make memory smaller, when nothing that could undo it can fail any more."""
+        for (nqn, nsid), size in self._cuts.items():
+            subsystem = self._core.subsystems[nqn]
+            try:
+                found = await self._storage.resize(subsystem.namespaces[nsid], size)
+            except OSError as error:
+                log.error(
+                    "namespace %d of %s stays as large as it was: %s",
+                    nsid, nqn, error.strerror or error
+                )  # fmt: skip
+                continue
+            log.info("namespace %d of %s: %d bytes", nsid, nqn, found)
+            subsystem.changed([nsid])
 
     def _set_keys(self, subsystem: Subsystem, keys: dict[str, HostKeys]) -> None:
         """Those that are authenticated stay so until they authenticate again."""
