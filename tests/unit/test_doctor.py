@@ -12,9 +12,20 @@ from typing import Any
 
 import pytest
 
+from nvmf.auth import Key
 from nvmf.cli.app import run
 from nvmf.config.models import Config
-from nvmf.doctor import Finding, Level, Machine, examine, limits, network, rdma, storage
+from nvmf.doctor import (
+    Finding,
+    Level,
+    Machine,
+    examine,
+    limits,
+    network,
+    rdma,
+    service,
+    storage,
+)
 from nvmf.doctor.machine import Interface
 
 
@@ -220,6 +231,51 @@ def test_storage(tmp_path: Path) -> None:
     assert "truncate -s 1073741824" in missing.remedy
     assert found(path=str(tmp_path)).level is Level.PROBLEM
     assert "Capacity Exceeded" in found(path=str(there), size="4096TiB").text
+
+
+def test_the_state_folder(tmp_path: Path) -> None:
+    def found(folder: Path) -> Finding:
+        return only(service.state(Machine(), config(target={"state_dir": str(folder)})))
+
+    assert list(service.state(Machine(), config())) == []
+    assert found(tmp_path).level is Level.OK
+    assert found(tmp_path / "to" / "be" / "made").level is Level.OK
+    assert not (tmp_path / "to").exists()
+    (tmp_path / "file").touch()
+    for wrong in (tmp_path / "file", tmp_path / "file" / "below"):
+        assert found(wrong).level is Level.PROBLEM
+        assert "file is no folder" in found(wrong).text
+
+
+def test_keys(tmp_path: Path) -> None:
+    path = tmp_path / "host.key"
+    host = {"nqn": "nqn.2026-11.io.example:h", "dhchap_key_file": str(path)}
+    wanted = config(subsystem=[{"nqn": "nqn.2026-11.io.example:a", "host": [host]}])
+
+    def found() -> Finding:
+        return only(service.keys(Machine(), wanted))
+
+    assert found().level is Level.PROBLEM
+    assert "gen-dhchap-key" in found().remedy
+    path.touch(0o600)
+    path.write_text(Key.generate().text())
+    assert found().level is Level.OK
+    path.chmod(0o644)
+    assert found().remedy == f"chmod 0600 {path}"
+    path.write_text("DHHC-1:00:x")
+    assert found().level is Level.PROBLEM
+
+
+def test_the_place_of_the_metrics() -> None:
+    def found(port: int, **more: Any) -> Finding:
+        wanted = config(metrics={"enabled": True, "port": port}, **more)
+        return only(service.metrics(Machine(), wanted))
+
+    assert list(service.metrics(Machine(), config())) == []
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert found(port).level is Level.WARNING
+    assert found(0).level is Level.OK
 
 
 def test_this_machine(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from nvmf.config.models import Config
-from nvmf.doctor import limits, network, rdma, storage
+from nvmf.doctor import limits, network, rdma, service, storage
 from nvmf.doctor.machine import Finding, Level, Machine
 
 __all__ = ["Finding", "Level", "Machine", "examine"]
@@ -24,6 +24,9 @@ _CHECKS = (
     network.names,
     network.clock,
     storage.stores,
+    service.state,
+    service.keys,
+    service.metrics,
 )
 
 

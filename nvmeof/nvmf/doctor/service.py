@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What a target needs beside devices and data: its state folder, keys, and the metrics' address."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+from nvmf.auth.key import read_key
+from nvmf.config.base import endpoint
+from nvmf.config.models import Config
+from nvmf.doctor.machine import Finding, Level, Machine
+
+_ROOM = 1 << 20
+"""Bytes that the files of the state folder need at most, but for very many namespaces."""
+
+
+def state(machine: Machine, config: Config | None) -> Iterator[Finding]:
+    """Whether what has to outlive the target can be written."""
+    folder = config.target.state_dir if config else None
+    if folder is None:
+        return
+    there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    if not there.is_dir():
+        yield _state(f"{there} is no folder", "Correct state_dir.")
+    elif not os.access(there, os.W_OK | os.X_OK):
+        verb = "written" if there == folder else f"made in {there}"
+        yield _state(f"{folder} cannot be {verb}", "Give it to the target's user: chown, mount.")
+    elif (room := os.statvfs(there)).f_bavail * room.f_frsize < _ROOM:
+        yield Finding(
+            "state",
+            Level.WARNING,
+            f"the file system of {folder} is full: reservations and write protection that have to"
+            " last would be refused",
+            "Make room.",
+        )
+    else:
+        yield Finding("state", Level.OK, f"{folder} can be written")
+
+
+def _state(text: str, remedy: str) -> Finding:
+    return Finding("state", Level.PROBLEM, text, remedy)
+
+
+def keys(machine: Machine, config: Config | None) -> Iterator[Finding]:
+    """Whether the keys of hosts are where the configuration says; credentials are systemd's."""
+    for subsystem in config.subsystems if config else ():
+        for host in subsystem.host_tables:
+            for name in ("dhchap_key", "dhchap_ctrl_key"):
+                path = getattr(host, f"{name}_file")
+                if path is not None:
+                    yield _key(f"{name}_file of {host.nqn} ({subsystem.nqn})", path)
+
+
+def _key(where: str, path: Path) -> Finding:
+    try:
+        _, exposed = read_key(path, waits=False)
+    except ValueError as error:
+        remedy = f"(umask 077; nvmeof gen-dhchap-key > {path}), or correct the path."
+        return Finding("keys", Level.PROBLEM, f"{where}: {error}", remedy)
+    if exposed:
+        text = f"{where}: everybody can read {path}"
+        return Finding("keys", Level.WARNING, text, f"chmod 0600 {path}")
+    return Finding("keys", Level.OK, f"{where} can be used")
+
+
+def metrics(machine: Machine, config: Config | None) -> Iterator[Finding]:
+    """Whether the address of the metrics is this machine's, and free."""
+    if config is None or not config.metrics.enabled:
+        return
+    address, port = str(config.metrics.address), config.metrics.port
+    where = endpoint(address, port)
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    try:
+        with socket.socket(family, socket.SOCK_STREAM) as trial:
+            trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            trial.bind((address, port))
+            trial.listen()
+    except OSError as error:
+        text = f"no metrics at {where}: {error.strerror or error}"
+        remedy = "A target that runs? Else name another place with address and port in [metrics]."
+        yield Finding("metrics", Level.WARNING, text, remedy)
+        return
+    ours = {one.trsvcid for one in config.ports if one.traddr in (address, "0.0.0.0", "::")}
+    if port and port in ours:
+        text = f"port {port} is that of [[port]] and of [metrics]"
+        yield Finding("metrics", Level.PROBLEM, text, "Give one of them another number.")
+    else:
+        yield Finding("metrics", Level.OK, f"{where} is free")
