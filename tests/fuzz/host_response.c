@@ -10,7 +10,7 @@
  */
 #include "host_mock.h"
 
-enum { SIZE = 8, USERS = 64, DATA = 65536, IN_CAPSULE = 4096, RIGHT = 0x600d, TAKEN = 0xdead };
+enum { SIZE = 8, USERS = 64, DATA = 65536, IN_CAPSULE = 4096, RIGHT = 0x600d, TAKEN = 0x11223344 };
 
 struct run {
 	const uint8_t *p, *end;

@@ -209,7 +209,7 @@ async def test_queue_timeout() -> None:
     late = asyncio.create_task(queue.execute(b"", within=0.05, what="Read"))
     while not seen:  # noqa: ASYNC110
         await asyncio.sleep(0.01)
-    assert seen == [("the controller did not answer Read in time", True)]
+    assert seen == [("the controller did not answer Read within 0.05 s", True)]
     await queue.close()
     await asyncio.gather(slow, late, return_exceptions=True)
 

@@ -50,14 +50,20 @@ class Completion(NamedTuple):
 class _Request:
     """A command in flight."""
 
-    __slots__ = ("deadline", "future", "slot", "what")
+    __slots__ = ("deadline", "future", "slot", "what", "within")
 
     def __init__(
-        self, future: asyncio.Future[Completion], slot: Slot | None, deadline: float, what: str
+        self,
+        future: asyncio.Future[Completion],
+        slot: Slot | None,
+        deadline: float,
+        within: float | None,
+        what: str,
     ) -> None:
         self.future = future
         self.slot = slot
         self.deadline = deadline
+        self.within = within
         self.what = what
 
 
@@ -164,7 +170,7 @@ class Queue:
         future: asyncio.Future[Completion] = self._loop.create_future()
         slot = None if data is None else data.slot
         deadline = float("inf") if within is None else self._loop.time() + within
-        request = _Request(future, slot, deadline, what)
+        request = _Request(future, slot, deadline, within, what)
         try:
             await self._submit(sqe, request, data, behind)
         except BaseException:
@@ -292,7 +298,8 @@ class Queue:
         if first.deadline > self._loop.time():
             self._watch(first.deadline)
             return
-        self._fail(f"the controller did not answer {first.what} in time", timed_out=True)
+        reason = f"the controller did not answer {first.what} within {first.within:g} s"
+        self._fail(reason, timed_out=True)
 
     # ---- the end ----
 
