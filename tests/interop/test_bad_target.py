@@ -363,6 +363,21 @@ async def test_strange_rejects(responder: NvmeResponder, data: bytes) -> None:
         await connect(f"nvme+rdma://127.0.0.1:{responder.port}/{SUBNQN}", device="iwarp")
 
 
+async def test_room_for_one_command(responder: NvmeResponder) -> None:
+    """On the admin queue a request for events would take it; an I/O queue can do with one."""
+    from nvmf.initiator import ConnectError
+
+    responder.accept = lambda depth: nvme.cm_accept(1)
+    with pytest.raises(ConnectError, match="takes one admin command at a time"):
+        async with connected(responder):
+            pass
+    responder.accept = lambda depth: nvme.cm_accept(2 if depth == 32 else 1)
+    async with connected(responder) as one:
+        await asyncio.gather(*(one.namespace(1).write(lba, b"1" * 512) for lba in range(20)))
+        await asyncio.gather(*(one.identify_data(1) for _ in range(20)))
+        await good(one)
+
+
 GOOD = mpa.enhanced_data(128, 128, nvme.cm_accept(32))
 
 

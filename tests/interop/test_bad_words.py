@@ -262,3 +262,15 @@ def test_a_read_that_ends_in_garbage(responder: NvmeResponder, run: Run) -> None
     status, _, err = run("read", "-z", "512", "-d", "/dev/null")
     assert (status, err.count("\n")) == (1, 1)
     assert "Read of 1 block at LBA 0 in namespace 1 failed: Status 7h/ffh" in err
+
+
+async def test_ports_without_end(responder: NvmeResponder) -> None:
+    """connect_multipath() would go to all of them at once."""
+    from nvmf.initiator import ConnectionLost
+    from nvmf.initiator.multipath import find_paths
+    from nvmf.spec.fabrics import DiscoveryEntry
+
+    one = DiscoveryEntry(traddr="192.0.2.1", subnqn=SUBNQN)
+    serving(responder, log_of(*(replace(one, trsvcid=str(n + 1)).encode() for n in range(300))))
+    with pytest.raises(ConnectionLost, match="names more than 256 ports"):
+        await find_paths(f"nvme+rdma://127.0.0.1:{responder.port}/{SUBNQN}", device="iwarp")

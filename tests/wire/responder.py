@@ -128,6 +128,8 @@ class NvmeResponder:
         self.hook: Hook = lambda connection, capsule: False
         self.refuse: Callable[[StartFrame], bytes | None] = lambda start: None
         """Private data to reject a connection with."""
+        self.accept: Callable[[int], bytes] = nvme.cm_accept
+        """Given the depth of a queue: private data to accept its connection with."""
         self.connections: list[Connection] = []
         self.errors: list[BaseException] = []
         """What the host did wrong."""
@@ -179,7 +181,7 @@ class NvmeResponder:
             raise WireViolation(f"cntlid {cntlid} in CM private data, not {self.cntlid}")
         connection.depth = hsqsize + 1
         self.connections.append(connection)
-        peer.reply(private_data=nvme.cm_accept(connection.depth))
+        peer.reply(private_data=self.accept(connection.depth))
         while True:
             event = peer.event(3600)
             if isinstance(event, Received):

@@ -352,6 +352,9 @@ class Controller:
             except (EngineError, StatusError, ConnectionLost, ValueError) as error:
                 last = str(error)
                 log.warning("%s: cannot reconnect: %s", self.where.subnqn, last)
+            except Exception as error:  # or those who wait would do so for ever
+                last = f"{type(error).__name__}: {error}"
+                log.exception("%s: cannot reconnect", self.where.subnqn)
         self._why = (
             f"the connection to {self.where} was lost ({lost.reason}) and not made again within "
             f"{options.ctrl_loss_tmo:g} s (ctrl_loss_tmo): {last}"

@@ -14,6 +14,9 @@ from nvmf.initiator.options import ConnectOptions
 from nvmf.initiator.transport_id import TransportId
 from nvmf.spec.fabrics import SubsystemType
 
+_MOST = 256
+"""Ports of a subsystem; a log that names more is not believed."""
+
 
 async def find_paths(
     where: str | TransportId, options: ConnectOptions | None = None, /, **changes: Any
@@ -41,6 +44,11 @@ async def find_paths(
         if address_key(port) not in seen:
             seen.add(address_key(port))
             found.append(port)
+        if len(found) > _MOST:
+            raise ConnectionLost(
+                f"the discovery log at {place.endpoint} names more than {_MOST} ports for "
+                f"{place.subnqn}: give those that are to be paths"
+            )
     if not known:
         raise ConnectionLost(
             f"the discovery log at {place.endpoint} has no {place.subnqn} for this host; see "

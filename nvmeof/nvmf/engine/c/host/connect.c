@@ -218,18 +218,24 @@ static int send_request(struct attempt *a)
 }
 
 /* The target may take fewer commands than asked for. */
-static void read_reply(struct attempt *a)
+static int read_reply(struct attempt *a)
 {
 	struct host_queue *q = a->queue;
 	struct nvme_rdma_cm_rep rep;
 
 	if (a->data_len < sizeof(rep))
-		return;
+		return 0;
 	memcpy(&rep, a->data, sizeof(rep));
 	if (rep.recfmt || !rep.crqsize || rep.crqsize >= q->depth)
-		return;
+		return 0;
+	/* an Asynchronous Event Request would hold it for ever */
+	if (!q->qid && rep.crqsize < 2)
+		return host_error_set(a->error, -EPROTO,
+				      "connecting queue 0 to %s: the target takes one admin command at a time "
+				      "(CRQSIZE), and needs two for one to wait for events", q->where);
 	while (q->nfree > rep.crqsize)
 		q->nfree--;
+	return 0;
 }
 
 static int try_address(struct attempt *a, struct sockaddr *source, struct sockaddr *address)
@@ -257,7 +263,7 @@ static int try_address(struct attempt *a, struct sockaddr *source, struct sockad
 	if (!ret)
 		ret = expect(a, RDMA_CM_EVENT_ESTABLISHED, "waiting for the target to accept");
 	if (!ret)
-		read_reply(a);
+		ret = read_reply(a);
 	return ret;
 }
 
