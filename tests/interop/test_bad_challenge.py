@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Targets that ask for DH-HMAC-CHAP and do it wrongly: no queue of the client's is let in by them,
+and a sentence says why."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from wire import dhchap
+from wire.nvme import FABRICS, Fctype
+from wire.responder import Connection, NvmeResponder, identify
+from wire.served import FRIEND_NQN, SUBNQN
+
+pytestmark = pytest.mark.usefixtures("need_client")
+KEY = dhchap.key_text(bytes(range(32)))
+CTRL_KEY = dhchap.key_text(bytes(range(32, 64)))
+Answer = Callable[[bytes, int], bytes]
+"""Given the last message of the host and how many it has sent: what it receives."""
+ATR = 1 << 17
+
+
+@pytest.fixture
+def responder() -> Iterator[NvmeResponder]:
+    with NvmeResponder(SUBNQN, identify, cap=0x0000_0020_0F01_007F) as one:
+        yield one
+        one.errors.clear()
+
+
+def t_id(message: bytes) -> int:
+    return int.from_bytes(message[4:6], "little")
+
+
+def challenge(
+    message: bytes,
+    *,
+    transaction: int | None = None,
+    hl: int = 32,
+    hashid: int = 1,
+    group: int = 0,
+    dhvlen: int | None = None,
+    seqnum: int = 1,
+    value: bytes = b"",
+) -> bytes:
+    """DH-HMAC-CHAP_Challenge, right but for what is given."""
+    number = t_id(message) if transaction is None else transaction
+    length = len(value) if dhvlen is None else dhvlen
+    head = struct.pack("<BB2xHBxBBHI", 1, 1, number, hl, hashid, group, length, seqnum)
+    return head + bytes(range(hl)) + value
+
+
+def first(**wrong: int | bytes) -> Answer:
+    """A challenge with something wrong."""
+    return lambda message, sent: challenge(message, **wrong)  # type: ignore[arg-type]
+
+
+def dh(value: int) -> Answer:
+    """A challenge of ffdhe2048 with a value of the controller's that is none."""
+    return first(group=1, value=value.to_bytes(256, "big"))
+
+
+def reflected(message: bytes, sent: int) -> bytes:
+    """What the host sent itself."""
+    return message
+
+
+def again(message: bytes, sent: int) -> bytes:
+    """A challenge after each message."""
+    return challenge(message)
+
+
+def success(message: bytes, sent: int) -> bytes:
+    """Success for nothing."""
+    return struct.pack("<BB2xHBxB7x", 1, 3, t_id(message), 32, 0)
+
+
+def success_unproved(message: bytes, sent: int) -> bytes:
+    """Success, and the host's own response in the place of the controller's."""
+    if sent == 1:
+        return challenge(message)
+    return struct.pack("<BB2xHBxB7x", 1, 3, t_id(message), 32, 1) + message[16:48]
+
+
+def success_unanswered(message: bytes, sent: int) -> bytes:
+    """Success, and no response of the controller's."""
+    return challenge(message) if sent == 1 else success(message, sent)
+
+
+BAD: dict[str, tuple[Answer, str]] = {
+    "zeroes": (lambda message, sent: bytes(4096), "is wrong"),
+    "ones": (lambda message, sent: b"\xff" * 4096, "is wrong"),
+    "nothing": (lambda message, sent: b"", "is wrong"),
+    "reflected": (reflected, "is wrong"),
+    "again": (again, "DH-HMAC-CHAP_Challenge came in the place of DH-HMAC-CHAP_Success1"),
+    "success": (success, "DH-HMAC-CHAP_Success1 came in the place of DH-HMAC-CHAP_Challenge"),
+    "another transaction": (first(transaction=0xFFFF), "transaction 65535 in transaction"),
+    "hash length": (first(hl=255), "a hash length of 255"),
+    "hash": (first(hashid=200), "HashID c8h"),
+    "group": (first(group=200), "DHgID c8h"),
+    "sequence number": (first(seqnum=0), "a sequence number of 0"),
+    "no value": (first(group=1), "a DH value of 0 bytes"),
+    "long value": (first(group=1, dhvlen=65535), "a DH value of 65535 bytes"),
+    "value without a group": (first(value=b"12"), "a DH value of 2 bytes"),
+    "0": (dh(0), "Diffie-Hellman failed"),
+    "1": (dh(1), "Diffie-Hellman failed"),
+    "p - 1": (dh(dhchap.prime(1) - 1), "Diffie-Hellman failed"),
+    "p": (dh(dhchap.prime(1)), "Diffie-Hellman failed"),
+    "unproved": (success_unproved, "the controller's response is wrong"),
+    "unanswered": (success_unanswered, "the controller's response is wrong"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+async def test_bad_challenge(responder: NvmeResponder, name: str) -> None:
+    from nvmf.initiator import AuthenticationError, connect
+
+    answer, said = BAD[name]
+    sent: list[bytes] = []
+
+    def hook(connection: Connection, capsule: bytes) -> bool:
+        if capsule[0] != FABRICS or capsule[4] not in (
+            Fctype.CONNECT, Fctype.AUTH_SEND, Fctype.AUTH_RECEIVE
+        ):  # fmt: skip
+            return False
+        if capsule[4] == Fctype.CONNECT:
+            connection.fetch(capsule)
+            connection.connected = True
+            connection.complete(capsule, 0, responder.cntlid | ATR)
+        elif capsule[4] == Fctype.AUTH_SEND:
+            sent.append(connection.fetch(capsule))
+            connection.complete(capsule)
+        else:
+            length = connection.keyed(capsule)[1]
+            connection.give(capsule, answer(sent[-1], len(sent))[:length])
+            connection.complete(capsule)
+        return True
+
+    responder.hook = hook
+    with pytest.raises(AuthenticationError, match="authentication of queue 0 failed") as error:
+        await connect(
+            f"nvme+rdma://127.0.0.1:{responder.port}/{SUBNQN}", device="iwarp", queues=1,
+            hostnqn=FRIEND_NQN, kato=0.0, dhchap_secret=KEY, dhchap_ctrl_secret=CTRL_KEY,
+        )  # fmt: skip
+    assert said in str(error.value)
+    assert len(responder.connections) == 1
+    assert sent[-1][:2] == b"\0\xf0", "AUTH_Failure2"
+
+
+@pytest.mark.parametrize("result", [1 << 18, 0])
+async def test_another_demand(responder: NvmeResponder, result: int) -> None:
+    """A secure channel, or none: whom the host asks to prove itself does not get around it."""
+    from nvmf.initiator import AuthenticationError, connect
+
+    def hook(connection: Connection, capsule: bytes) -> bool:
+        if capsule[0] != FABRICS or capsule[4] != Fctype.CONNECT:
+            return False
+        connection.fetch(capsule)
+        connection.connected = True
+        connection.complete(capsule, 0, responder.cntlid | result)
+        return True
+
+    responder.hook = hook
+    with pytest.raises(AuthenticationError, match="secure channel|would not prove who it is"):
+        await connect(
+            f"nvme+rdma://127.0.0.1:{responder.port}/{SUBNQN}", device="iwarp", queues=1,
+            hostnqn=FRIEND_NQN, kato=0.0, dhchap_secret=KEY, dhchap_ctrl_secret=CTRL_KEY,
+        )  # fmt: skip
