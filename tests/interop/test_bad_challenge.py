@@ -162,7 +162,7 @@ async def test_another_demand(responder: NvmeResponder, result: int) -> None:
         return True
 
     responder.hook = hook
-    with pytest.raises(AuthenticationError, match="secure channel|would not prove who it is"):
+    with pytest.raises(AuthenticationError, match=r"secure channel|would not prove who it is"):
         await connect(
             f"nvme+rdma://127.0.0.1:{responder.port}/{SUBNQN}", device="iwarp", queues=1,
             hostnqn=FRIEND_NQN, kato=0.0, dhchap_secret=KEY, dhchap_ctrl_secret=CTRL_KEY,
