@@ -41,6 +41,20 @@ traddr = "{network.GUEST}"
 device = "iwarp"
 {SUBSYSTEM.format(nqn=NQN, name="disk")}"""
 
+KEYED = f"""
+[[subsystem]]
+nqn = "{SECOND}"
+
+[[subsystem.host]]
+nqn = "{HOSTNQN}"
+dhchap_key_credential = "host"
+dhchap_dhgroups = ["null"]
+
+[[subsystem.namespace]]
+store = "ram"
+size = "1MiB"
+"""
+
 # The program in the path, as README.md asks, and a folder as it takes for granted: the tree's, with
 # a configuration. The tree is bound to /opt, since the unit's user sees neither /root nor /tmp.
 # $1 the tree, $2 its packages
@@ -149,6 +163,29 @@ def test_reload(guest: Guest) -> None:
     guest.write("/etc/nvmeof/target.toml", CONFIG)
     guest.run(f"systemctl reload {UNIT}", timeout=120)
     assert SECOND not in subsystems(guest)
+
+
+@pytest.mark.feature("systemd", "dhchap")
+def test_credential(guest: Guest) -> None:
+    """A key that only systemd can read is the target's as a credential, as the unit says."""
+    drop_in = f"/etc/systemd/system/{UNIT}.d"
+    guest.run(f"mkdir -p /etc/nvmeof/keys {drop_in}; chmod 0700 /etc/nvmeof/keys")
+    guest.run(
+        "umask 077; /usr/local/bin/nvmeof gen-dhchap-key > /etc/nvmeof/keys/host", timeout=120
+    )
+    guest.write(f"{drop_in}/keys.conf", "[Service]\nLoadCredential=host:/etc/nvmeof/keys/host\n")
+    guest.write("/etc/nvmeof/target.toml", CONFIG + KEYED)
+    guest.run(f"systemctl daemon-reload && systemctl restart {UNIT}", timeout=120)
+    asked = "/usr/local/bin/nvmeof list-ns --device iwarp -o json"
+    asked += f" -a {network.GUEST} -n {SECOND} -q {HOSTNQN}"
+    key = "--dhchap-secret-file /etc/nvmeof/keys/host"
+    assert guest.run(f"{asked} {key}", timeout=120).json()
+    refused = guest.run(asked, check=False, timeout=120)
+    assert refused.status == 1
+    assert "asks for in-band authentication" in refused.output
+    guest.run(f"rm -r {drop_in}")
+    guest.write("/etc/nvmeof/target.toml", CONFIG)
+    guest.run(f"systemctl daemon-reload && systemctl restart {UNIT}", timeout=120)
 
 
 @pytest.mark.feature("discovery-events")
