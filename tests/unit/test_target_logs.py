@@ -183,7 +183,7 @@ def test_a_peer_that_floods(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_namespace_that_is_changed_in_a_loop(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Reservations and write protection are changed by hosts, and their lines name no peer."""
+    """Lines that name no peer are counted for what they are about."""
     monkeypatch.setattr(limit, "PEER_BURST", 10)
     limited = Limited()
     for nsid in (1, 2):

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import sys
 from collections.abc import Callable, Iterable
 from contextlib import AbstractAsyncContextManager
@@ -73,8 +74,9 @@ async def attributes(controller: Controller) -> int:
 
 
 @pytest.mark.feature("write-protect")
-async def test_a_protected_namespace(tmp_path: Path) -> None:
+async def test_a_protected_namespace(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """It is so for all hosts, says so, and others hear of it."""
+    caplog.set_level("INFO")
     async with (
         serving(tmp_path) as (_, where),
         connect(where, **OPTIONS) as a,
@@ -82,6 +84,8 @@ async def test_a_protected_namespace(tmp_path: Path) -> None:
     ):
         assert (a.identify.nwpc, await state_of(a), await attributes(a)) == (1, NONE, 0)
         await protect(a, PROTECTED)
+        said = r"controller 1 of \S+ for \S+: namespace 1: write protection protected"
+        assert re.search(said, caplog.text), caplog.text
         for controller in (a, b):
             assert await state_of(controller) == PROTECTED
             assert await attributes(controller) == 1

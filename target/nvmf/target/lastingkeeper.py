@@ -24,6 +24,7 @@ from nvmf.target.namespacefiles import NamespaceFiles
 from nvmf.target.state import DamagedState
 
 if TYPE_CHECKING:
+    from nvmf.target.controller import Controller
     from nvmf.target.namespace import Namespace
     from nvmf.target.subsystem import Subsystem
 
@@ -131,16 +132,16 @@ class LastingKeeper:
         if namespace is not None:
             self._enforce(namespace)
 
-    def commit(self, nsid: int, change: Change, done: Done) -> None:
+    def commit(self, nsid: int, change: Change, done: Done, by: Controller | None = None) -> None:
         """Put what change makes of a namespace's state in force, after it is made to last.
 
-        Commits.add's, in all else.
+        Commits.add's, in all else.  by: whose host asks.
         """
 
         def begin(namespace: Namespace) -> Plan[Lasting]:
             before = self.get(nsid)
             after = change(before)
-            enter = partial(self._put, namespace, before, after)
+            enter = partial(self._put, namespace, before, after, by)
             data = _data_lasts(namespace)
             lasts = after.outliving(data=data)
             if self._files is None or lasts == before.outliving(data=data):
@@ -149,7 +150,9 @@ class LastingKeeper:
 
         self._commits.add(nsid, begin, done)
 
-    def _put(self, namespace: Namespace, before: Lasting, after: Lasting) -> None:
+    def _put(
+        self, namespace: Namespace, before: Lasting, after: Lasting, by: Controller | None
+    ) -> None:
         """In force."""
         if after == before:
             return
@@ -159,9 +162,9 @@ class LastingKeeper:
         self._enforce(namespace)
         if after.protection is not before.protection:
             log.info(
-                "namespace %d of %s: write protection %s",
+                "%s: namespace %d: write protection %s",
+                by if by is not None else self._subsystem.nqn,
                 namespace.nsid,
-                self._subsystem.nqn,
                 after.protection.name.replace("_", " ").lower(),
                 extra={"subnqn": self._subsystem.nqn, "nsid": namespace.nsid},
             )

@@ -46,15 +46,21 @@ def check(subsystem: Subsystem, nsid: int, wanted: WriteProtection) -> None:
     subsystem.lasting.get(nsid).check(wanted)
 
 
-def protect(subsystem: Subsystem, nsid: int, wanted: WriteProtection, done: Done) -> None:
+def protect(
+    subsystem: Subsystem,
+    nsid: int,
+    wanted: WriteProtection,
+    done: Done,
+    by: Controller | None = None,
+) -> None:
     """Put a namespace, which check() lets, into a state; tell the hosts and call done.
 
-    done gets what kept it from being so.  It may be called at once.
+    done gets what kept it from being so.  It may be called at once.  by: whose host asks.
     """
     was = subsystem.lasting.get(nsid).protection is not WriteProtection.NONE
     becomes = wanted is not WriteProtection.NONE
     if becomes and not was:
-        _Closing(subsystem, nsid, wanted, done)
+        _Closing(subsystem, nsid, wanted, done, by)
         return
 
     def committed(failure: StatusError | None) -> None:
@@ -62,7 +68,7 @@ def protect(subsystem: Subsystem, nsid: int, wanted: WriteProtection, done: Done
             subsystem.changed([nsid])
         done(failure)
 
-    subsystem.lasting.commit(nsid, _to(wanted), committed)
+    subsystem.lasting.commit(nsid, _to(wanted), committed, by)
 
 
 def _to(wanted: WriteProtection) -> Change:
@@ -80,8 +86,14 @@ class _Closing:
     """
 
     def __init__(
-        self, subsystem: Subsystem, nsid: int, wanted: WriteProtection, done: Done
+        self,
+        subsystem: Subsystem,
+        nsid: int,
+        wanted: WriteProtection,
+        done: Done,
+        by: Controller | None,
     ) -> None:
+        self._by = by
         self._subsystem, self._nsid, self._wanted, self._done = subsystem, nsid, wanted, done
         self._namespace = subsystem.namespaces[nsid]
         self._over = False
@@ -121,7 +133,7 @@ class _Closing:
                 )
             )
         else:
-            self._subsystem.lasting.commit(self._nsid, _to(self._wanted), self._end)
+            self._subsystem.lasting.commit(self._nsid, _to(self._wanted), self._end, self._by)
 
     def _time_is_up(self) -> None:
         if not self._over:
@@ -187,6 +199,10 @@ def set_(controller: Controller, request: Request) -> Completion | None:
         check(controller.subsystem, one, wanted)
 
     def begin(done: Done) -> None:
-        each(chosen, lambda one, ended: protect(controller.subsystem, one, wanted, ended), done)
+        each(
+            chosen,
+            lambda one, ended: protect(controller.subsystem, one, wanted, ended, controller),
+            done,
+        )
 
     return answer(controller, request, begin)
