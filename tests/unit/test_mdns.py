@@ -14,9 +14,10 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from zeroconf import ServiceStateChange
 
 from clientlab import RAM, config
-from nvmf.initiator.mdns import Service, services_of
+from nvmf.initiator.mdns import Service, _Browser, services_of
 from nvmf.spec.dnssd import TCP_TYPE, UDP_TYPE, parse_text_record, service_type, text_record
 from nvmf.spec.fabrics import RdmaProvider
 from nvmf.spec.nqn import DISCOVERY_NQN
@@ -92,6 +93,23 @@ def test_what_is_announced() -> None:
     assert system_protocol(["InfiniBand"]) == "roce"
     assert system_protocol(["iWARP", "InfiniBand"]) is None
     assert system_protocol([]) is None
+
+
+async def test_pointers_to_rubbish(caplog: pytest.LogCaptureFixture) -> None:
+    """A PTR record may name what is no instance of the type, and more of them than there can be."""
+    browser = _Browser(None)
+    zeroconf: Any = None
+    names = ["evil.other._tcp.local.", "", ".", f"\x1b[2J.{TCP_TYPE}", f"{'a' * 300}.{TCP_TYPE}"]
+    for name in names:
+        browser.changed(zeroconf, TCP_TYPE, name, ServiceStateChange.Added)
+    for number in range(3000):
+        name = f"{number}.{TCP_TYPE}"
+        browser.changed(zeroconf, TCP_TYPE, name, ServiceStateChange.Added)
+        browser.changed(zeroconf, TCP_TYPE, f"x{name}", ServiceStateChange.Removed)
+    said = [record.message for record in caplog.records if record.levelname == "WARNING"]
+    assert said == ["more than 1024 discovery services announce themselves"]
+    await browser.close()
+    assert browser.services == []
 
 
 # ---- over multicast, in a network of its own ----

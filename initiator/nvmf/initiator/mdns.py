@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from zeroconf import Error as ZeroconfError
 from zeroconf import ServiceStateChange, Zeroconf
 from zeroconf.asyncio import AsyncServiceBrowser, AsyncServiceInfo
 
@@ -98,7 +99,11 @@ class _Browser:
                 log.warning("more than %d discovery services announce themselves", _MAX_SERVICES)
             self._overflowed = True
             return
-        info = AsyncServiceInfo(service_type, name)
+        try:
+            info = AsyncServiceInfo(service_type, name)
+        except ZeroconfError as error:  # a pointer may say anything; the others of its packet count
+            log.info("%r is passed over: %s", name, error)
+            return
         self._tasks[name] = asyncio.create_task(self._resolve(zeroconf, info))
 
     async def close(self) -> None:
@@ -124,7 +129,7 @@ class _Browser:
                 info.parsed_scoped_addresses(),
                 info.port,
             )
-        except ValueError as error:
+        except (ValueError, ZeroconfError) as error:
             log.info("%r is passed over: %s", info.name, error)
         if self._until is not None and self._until(self.services):
             self.enough.set()
