@@ -179,10 +179,17 @@ async def test_the_same_namespace(responder: NvmeResponder, before: Change, afte
         assert await disk.read(1, 1) == b"x" * 512
 
 
-async def test_another_namespace_by_the_only_path(responder: NvmeResponder) -> None:
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [(as_ever, uuid), (as_ever, no_uuid), (anonymous(as_ever), anonymous(serial))],
+    ids=["uuid", "no uuid", "serial"],
+)
+async def test_another_namespace_by_the_only_path(
+    responder: NvmeResponder, before: Change, after: Change
+) -> None:
     from nvmf.initiator import NvmeError
 
-    writes = changing(responder, as_ever, uuid)
+    writes = changing(responder, before, after)
     async with multipath(responder) as one:
         with pytest.raises(NvmeError, match="Invalid Namespace"):
             await one.namespace(1).write(0, b"x" * 512)

@@ -51,6 +51,11 @@ class Namespace(Geometry):
         self._controller = controller
         self._pool = pool
 
+    @property
+    def serial(self) -> str:
+        """Serial number of its controller."""
+        return self._controller.identify.sn
+
     # ---- data ----
 
     async def read(self, lba: int, blocks: int, *, fua: bool = False) -> bytes:

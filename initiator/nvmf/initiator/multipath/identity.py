@@ -25,6 +25,8 @@ class Identity:
     shared: bool
     block_size: int
     """Bytes."""
+    serial: str
+    """Serial number of the controller, where no identifier tells it; else none."""
 
     @classmethod
     def of(cls, namespace: Namespace) -> Self:
@@ -34,6 +36,7 @@ class Identity:
             **identifiers(info, namespace.ids),
             shared=bool(info.nmic & NMIC_SHARED),
             block_size=info.block_size,
+            serial="" if namespace.identified else namespace.serial,
         )
 
     def difference(self, other: Identity) -> str:
