@@ -25,6 +25,7 @@ from nvmf.initiator import (
 )
 from nvmf.initiator.options import Backend
 from nvmf.spec.opcodes import Cns, FeatureId, LogId
+from nvmf.spec.reservations import ReservationType
 from nvmf.spec.status import Status
 
 Check = Callable[[AnyController], Awaitable[None]]
@@ -120,6 +121,26 @@ async def zeroes(controller: AnyController) -> None:
         await namespace.deallocate([(8, 8), (64, 64)])
 
 
+async def reserving(controller: AnyController) -> None:
+    namespace = controller.namespace(1)
+    if not namespace.info.rescap:
+        return
+    mine = namespace.reservations
+    await mine.register(0xA)
+    await mine.acquire(0xA, ReservationType.WRITE_EXCLUSIVE)
+    found = await mine.report()
+    assert found.rtype == ReservationType.WRITE_EXCLUSIVE
+    assert {one.rkey for one in found.registrants} == {0xA}
+    error = await _refused(mine.release(0xB, ReservationType.WRITE_EXCLUSIVE))
+    assert error.status == Status.RESERVATION_CONFLICT
+    await mine.preempt(0xA, ReservationType.EXCLUSIVE_ACCESS, 0xA, abort=True)
+    await mine.release(0xA, ReservationType.EXCLUSIVE_ACCESS)
+    await mine.unregister(0xA)
+    await mine.register(0xC, persist=False)
+    await mine.clear(0xC)
+    assert not (await mine.report()).registrants
+
+
 async def nothing_to_do(controller: AnyController) -> None:
     namespace = controller.namespace(1)
     assert await namespace.read(0, 0) == b""
@@ -206,6 +227,7 @@ CHECKS: tuple[Check, ...] = (
     stable_writes,
     comparing,
     zeroes,
+    reserving,
     nothing_to_do,
     behind_the_end,
     wrong_arguments,

@@ -16,6 +16,7 @@ from nvmf.cli.target.client import call
 from nvmf.initiator import ConnectionLost, NvmeError, State
 from nvmf.initiator.sync import Controller, connect, connect_all, discover, watch
 from nvmf.spec.nqn import DISCOVERY_NQN
+from nvmf.spec.reservations import ReservationType
 from wire.served import Served
 
 
@@ -52,6 +53,24 @@ def test_script(controller: Controller) -> None:
     assert controller.identify.subnqn == NQN
     with pytest.raises(NvmeError, match="LBA Out of Range"):
         namespace.read(16384, 1)
+
+
+def test_reservations(controller: Controller) -> None:
+    mine = controller.namespace(1).reservations
+    mine.register(1)
+    mine.register(2, current=1)
+    mine.acquire(2, ReservationType.WRITE_EXCLUSIVE)
+    with pytest.raises(NvmeError, match="Reservation Conflict"):
+        mine.release(1, ReservationType.WRITE_EXCLUSIVE)
+    mine.preempt(2, ReservationType.EXCLUSIVE_ACCESS, 2, abort=True)
+    found = mine.report()
+    assert found.rtype == ReservationType.EXCLUSIVE_ACCESS
+    assert [one.rkey for one in found.registrants] == [2]
+    mine.release(2, ReservationType.EXCLUSIVE_ACCESS)
+    mine.unregister(2)
+    mine.register(3)
+    mine.clear(3)
+    assert not mine.report().registrants
 
 
 def test_threads(controller: Controller) -> None:

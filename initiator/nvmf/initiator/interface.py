@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from nvmf.initiator.options import ConnectOptions
+from nvmf.initiator.reservations import Reservations
 from nvmf.initiator.state import State
 from nvmf.initiator.transport_id import TransportId
 from nvmf.spec.identify import IdentifyController, IdentifyNamespace, NamespaceIds
@@ -43,6 +44,8 @@ class AnyNamespace(Protocol):
     def blocks(self) -> int: ...
     @property
     def size(self) -> int: ...
+    @property
+    def reservations(self) -> Reservations: ...
 
     async def read(self, lba: int, blocks: int, *, fua: bool = False) -> bytes: ...
     async def readinto(self, lba: int, buffer: Buffer, *, fua: bool = False) -> int: ...

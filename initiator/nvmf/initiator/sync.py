@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from nvmf.initiator.backends import open_controller
-from nvmf.initiator.blocking import Loop
+from nvmf.initiator.blocking import BlockingReservations, Loop
 from nvmf.initiator.controller import Controller as AsyncController
 from nvmf.initiator.discovery import discover as async_discover
 from nvmf.initiator.everything import Outcome
@@ -131,6 +131,11 @@ class Namespace:
     def deallocate(self, ranges: Iterable[tuple[int, int]]) -> None:
         """Tell that the data of (first block, blocks) ranges is needed no more."""
         self._loop.call(self._namespace.deallocate(ranges))
+
+    @property
+    def reservations(self) -> BlockingReservations:
+        """What is reserved of the namespace, and for whom."""
+        return BlockingReservations(self._loop, self._namespace.reservations)
 
 
 class Controller:

@@ -23,6 +23,7 @@ from nvmf.initiator.geometry import Geometry
 from nvmf.initiator.kernel.errors import KernelError, errno_name
 from nvmf.initiator.kernel.ioctl import IO, pieces, submit
 from nvmf.initiator.kernel.memory import KernelMemory, bytes_of, is_aligned
+from nvmf.initiator.reservations import Reservations
 from nvmf.spec import commands
 from nvmf.spec.commands import MAX_BLOCKS
 from nvmf.spec.identify import IdentifyNamespace, NamespaceIds
@@ -182,6 +183,36 @@ class KernelNamespace(Geometry):
                 self._ioctl(_BLKDISCARD, lba, blocks)
 
         await self._run(name, None, None, work, end=end)
+
+    # ---- reservations ----
+
+    @property
+    def reservations(self) -> Reservations:
+        """What is reserved of the namespace, and for whom."""
+        return Reservations(self)
+
+    async def send(self, sqe: bytes, name: str, content: bytes) -> None:
+        """Run an I/O command that takes content; name is for errors."""
+
+        def work() -> None:
+            with KernelMemory(len(content)) as memory:
+                memory[:] = content
+                submit(self._file, IO, sqe, name, memory, len(content))
+
+        await self._run(name, None, None, work)
+
+    async def receive(self, sqe: bytes, name: str, length: int) -> bytes:
+        """Run an I/O command that gives length bytes; name is for errors."""
+        found = b""
+
+        def work() -> None:
+            nonlocal found
+            with KernelMemory(length) as memory:
+                submit(self._file, IO, sqe, name, memory, length)
+                found = bytes(memory)
+
+        await self._run(name, None, None, work)
+        return found
 
     # ---- how ----
 
