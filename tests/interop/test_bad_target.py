@@ -6,7 +6,6 @@ from __future__ import annotations
 import asyncio
 import socket
 import struct
-import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
 from functools import partial
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from wire import mpa, nvme, rdmap
+from wire import nvme, rdmap
 from wire.nvme import Fctype, Io, Reject
 from wire.peer import Placed
 from wire.rdmap import Op, ReadRequest, Terminate
@@ -376,52 +375,3 @@ async def test_room_for_one_command(responder: NvmeResponder) -> None:
         await asyncio.gather(*(one.namespace(1).write(lba, b"1" * 512) for lba in range(20)))
         await asyncio.gather(*(one.identify_data(1) for _ in range(20)))
         await good(one)
-
-
-GOOD = mpa.enhanced_data(128, 128, nvme.cm_accept(32))
-
-
-def reply(bits: int = 0x1002, data: bytes = GOOD, key: bytes = mpa.REPLY_KEY) -> bytes:
-    """An MPA reply with something wrong about it."""
-    return key + struct.pack(">HH", bits, len(data)) + data
-
-
-REPLIES = {
-    "a wrong key": reply(key=b"MPA ID Rep Fram\0"),
-    "a request": reply(key=mpa.REQUEST_KEY),
-    "revision 3": reply(0x1003),
-    "revision 1": reply(0x0001, nvme.cm_accept(32)),
-    "markers": reply(0x9002),
-    "not enhanced": reply(0x0002, nvme.cm_accept(32)),
-    "513 bytes": reply(data=GOOD.ljust(513, b"\0")),
-    "no words": reply(data=b"\0"),
-    "HTTP": b"HTTP/1.1 400 Bad Request\r\n\r\n",
-    "half a reply": reply()[:30],
-    "nothing": b"",
-}
-
-
-@pytest.mark.parametrize("name", REPLIES)
-@pytest.mark.parametrize("hang_up", [True, False], ids=["closes", "stays"])
-async def test_bad_reply(name: str, hang_up: bool) -> None:
-    """A ConnectError in time, whatever answers on the port."""
-    from nvmf.initiator import ConnectError, connect
-
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        stop = threading.Event()
-
-        def serve() -> None:
-            sock = server.accept()[0]
-            with sock:
-                sock.recv(4096)
-                sock.sendall(REPLIES[name])
-                if not hang_up:
-                    stop.wait()
-
-        thread = threading.Thread(target=serve, daemon=True)
-        thread.start()
-        url = f"nvme+rdma://127.0.0.1:{server.getsockname()[1]}/{SUBNQN}"
-        with pytest.raises(ConnectError):
-            await connect(url, device="iwarp", connect_timeout=1.0)
-        stop.set()
-        await asyncio.to_thread(thread.join)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
@@ -157,6 +158,7 @@ class Session:
 
     async def _connect(self, qid: int, size: int, in_capsule: int) -> Queue:
         place = self.place
+        cancel = os.eventfd(0)
         connecting = asyncio.ensure_future(
             asyncio.to_thread(
                 HostQueue,
@@ -169,11 +171,15 @@ class Session:
                 cntlid=self.cntlid if qid else 0,
                 in_capsule=in_capsule,
                 timeout_ms=round(place.options.connect_timeout * 1000),
+                cancel=cancel,
             )
         )
+        connecting.add_done_callback(lambda _: os.close(cancel))
         try:
             host = await asyncio.shield(connecting)
         except asyncio.CancelledError:
+            if not connecting.done():  # whose thread is waited for where the loop ends
+                os.eventfd_write(cancel, 1)
             connecting.add_done_callback(_close_when_done)
             raise
         queue = Queue(host, self._on_lost, in_capsule=in_capsule > 0)

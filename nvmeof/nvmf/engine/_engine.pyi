@@ -501,8 +501,12 @@ class HostQueue:
         cntlid: int = 0,
         in_capsule: int = 0,
         timeout_ms: int = 10000,
+        cancel: int = -1,
     ) -> None:
-        """Connects.  Blocks for at most timeout_ms; raises ConnectError."""
+        """Connects.  Blocks for at most timeout_ms; raises ConnectError.
+
+        cancel: a descriptor that becomes readable to have it given up (ECANCELED).
+        """
     @property
     def qid(self) -> int: ...
     @property

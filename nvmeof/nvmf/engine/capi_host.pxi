@@ -26,6 +26,7 @@ cdef extern from "host/host.h" nogil:
         uint16_t cntlid
         uint32_t in_capsule
         uint32_t timeout_ms
+        const int *cancel
         bint notify
     struct host_error:
         int cm_event

@@ -176,7 +176,7 @@ cdef class HostQueue:
 
     def __cinit__(self, HostDevice device not None, *, str traddr not None, trsvcid="4420",
                   host_traddr=None, uint16_t qid=0, uint16_t size=32, uint16_t cntlid=0,
-                  uint32_t in_capsule=0, uint32_t timeout_ms=10000):
+                  uint32_t in_capsule=0, uint32_t timeout_ms=10000, int cancel=-1):
         cdef host_queue_options options
         cdef host_error error
         cdef host_queue *queue
@@ -193,6 +193,7 @@ cdef class HostQueue:
         options.in_capsule = in_capsule
         options.timeout_ms = timeout_ms
         options.notify = True
+        options.cancel = &cancel
         memset(&error, 0, sizeof(error))
         error.cm_event = -1
         with nogil:

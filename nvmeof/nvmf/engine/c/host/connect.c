@@ -161,15 +161,21 @@ static int event_failed(const struct attempt *a)
 static int next_event(struct attempt *a, const char *step)
 {
 	struct host_queue *q = a->queue;
-	struct pollfd p = { .fd = q->channel->fd, .events = POLLIN };
+	struct pollfd p[] = {
+		{ .fd = q->channel->fd, .events = POLLIN },
+		{ .fd = a->options->cancel ? *a->options->cancel : -1, .events = POLLIN },
+	};
 	struct rdma_cm_event *ev;
 	int n;
 
 	do
-		n = poll(&p, 1, remaining_ms(a));
+		n = poll(p, 2, remaining_ms(a));
 	while (n < 0 && errno == EINTR && remaining_ms(a));
 	if (n <= 0)
 		return timed_out(a, step);
+	if (p[1].revents)
+		return host_error_set(a->error, -ECANCELED, "connecting queue %u to %s was given up (%s)",
+				      q->qid, q->where, step);
 	if (q->verbs->get_cm_event(q->channel, &ev))
 		return call_failed(a, "rdma_get_cm_event", "");
 	a->event = ev->event;
@@ -297,7 +303,7 @@ static int try_all(struct attempt *a, struct addrinfo *source, struct addrinfo *
 		if (source && source->ai_family != t->ai_family)
 			continue;
 		ret = try_address(a, source ? source->ai_addr : NULL, t->ai_addr);
-		if (!ret || a->error->reject_sts || !remaining_ms(a))
+		if (!ret || ret == -ECANCELED || a->error->reject_sts || !remaining_ms(a))
 			return ret;
 		host_queue_unbuild(q);
 	}

@@ -54,6 +54,7 @@ struct host_queue_options {
 	uint32_t in_capsule;		/* bytes of data a capsule may carry: IOCCSZ * 16 - 64, 0 for none */
 	uint32_t timeout_ms;		/* for the connection; 0: 10000 */
 	bool notify;			/* make a completion channel (host_queue_fd) */
+	const int *cancel;		/* a descriptor that becomes readable to have it given up, or NULL */
 };
 
 struct host_error {
