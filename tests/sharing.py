@@ -2,8 +2,8 @@
 """How processes share the tests of a run (pytest-xdist).
 
 The tests of a guest's kernel go to one process, in their order: it boots that guest once.  Those
-that take their time, on one kernel, go together too, and those of a guest with systemd: whoever
-has done with the other kernel's takes them.
+that take their time, on one kernel, go together too, those of a guest with systemd, and those of
+two hosts: whoever has done with the other kernel's takes them.
 So do those of a file of tests/interop, most of which have a served target in common.
 """
 
@@ -14,7 +14,9 @@ import re
 import pytest
 from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
-_KERNEL = re.compile(r"tests/lab/(test_over_time|test_systemd)?.*[\[-](\d+\.\d+)[\]-]")
+_KERNEL = re.compile(
+    r"tests/lab/(test_over_time|test_systemd|test_two_hosts)?.*[\[-](\d+\.\d+)[\]-]"
+)
 _SERVED = re.compile(r"tests/interop/\w+\.py")
 
 
