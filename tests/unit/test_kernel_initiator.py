@@ -336,3 +336,26 @@ def test_connect_all(kernel: FakeKernel, monkeypatch: pytest.MonkeyPatch) -> Non
     assert (said[0], said[-1]) == ("refused", "nobody there")
     assert "the kernel can take no" in said[1]
     assert "'no NQN' is not of the form" in said[2]
+
+
+def test_referrals_without_end(kernel: FakeKernel, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are followed so far, which is said; a port that somebody names himself is asked."""
+    monkeypatch.setattr(records, "MAX_LOGS", 3)
+    asked: list[str] = []
+
+    def read_log(options: FabricsOptions) -> list[DiscoveryEntry]:
+        asked.append(options.traddr)
+        return [
+            _entry(f"192.0.2.{10 * len(asked) + n}", DISCOVERY_NQN, subtype=SubsystemType.REFERRAL)
+            for n in range(4)
+        ]
+
+    work = ConnectRecords(read_log, kernel.system)
+    work.run(replace(WANTED, nqn=DISCOVERY_NQN))
+    assert asked == [WANTED.traddr, "192.0.2.10", "192.0.2.20"]
+    assert [o.options.traddr for o in work.outcomes] == ["192.0.2.30", "192.0.2.21", "192.0.2.11"]
+    assert {str(o.error) for o in work.outcomes} == {
+        "this referral and those after it are not followed: the logs of 3 ports were read already"
+    }
+    work.run(replace(WANTED, nqn=DISCOVERY_NQN, traddr="192.0.2.200"))
+    assert asked[-1] == "192.0.2.200"

@@ -20,7 +20,7 @@ from nvmf.spec.fabrics import DiscoveryEntry, SubsystemType, TransportType
 MAX_REFERRALS = 8
 """From one port to another, one behind the other."""
 MAX_LOGS = 256
-"""Ports that one may lead to."""
+"""Ports whose logs are read before no referral is followed any more."""
 
 ReadLog = Callable[[FabricsOptions], list[DiscoveryEntry]]
 
@@ -61,7 +61,7 @@ class ConnectRecords:
         outcome.
         """
         port = (options.traddr, options.trsvcid)
-        if port in self._ports or len(self._ports) == MAX_LOGS:
+        if port in self._ports:
             return
         self._ports.add(port)
         referrals = []
@@ -85,6 +85,13 @@ class ConnectRecords:
             elif entry.subtype == SubsystemType.REFERRAL and depth < MAX_REFERRALS:
                 referrals.append(there)
         for there in referrals:
+            if len(self._ports) >= MAX_LOGS:
+                why = KernelError(
+                    "this referral and those after it are not followed: the logs of "
+                    f"{len(self._ports)} ports were read already"
+                )
+                self._add(RecordOutcome(there, Result.FAILED, error=why))
+                return
             try:
                 self.run(there, depth + 1)
             except KernelError as error:
