@@ -3,7 +3,7 @@
 #include "iwarp_pair.h"
 
 #include "cm.h"
-#include "crc32c.h"
+#include "util/crc32c.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -67,7 +67,7 @@ static uint32_t finish(uint8_t *f, bool crc)
 	uint32_t size = fpdu_size(iw_get16(f)), sum = 0;
 
 	if (crc)
-		sum = iw_crc32c(0, f, size - 4);
+		sum = crc32c(0, f, size - 4);
 	memcpy(f + size - 4, &sum, 4);
 	return size;
 }
@@ -142,7 +142,7 @@ static void bad_frame(const struct bad *t, bool crc)
 	      (t->copied == 48 ? 0xe0 : t->copied ? 0xc0 : 0) && !memcmp(got + 24, f, (size_t)t->copied),
 	      "%s: code %04x flags %02x", t->name, iw_get16(got + 20), got[22]);
 	if (crc && len < 256) {
-		uint32_t sum = iw_crc32c(0, got, len - 4);
+		uint32_t sum = crc32c(0, got, len - 4);
 
 		check(!memcmp(&sum, got + len - 4, 4), "%s: with its own CRC", t->name);
 	}

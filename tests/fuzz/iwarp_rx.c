@@ -6,7 +6,7 @@
  * The input is a list of steps: frames that are right but for what the input spoils, raw bytes, and what
  * the application does meanwhile.  The queue pair's socket is one end of a socketpair.
  */
-#include "crc32c.h"
+#include "util/crc32c.h"
 #include "iwarp.h"
 
 #include <errno.h>
@@ -124,7 +124,7 @@ static void frame(struct run *r, struct input *in)
 		iw_put32(f + OFF_STAG, private_mr->rkey);
 
 	uint32_t size = fpdu_size(iw_get16(f));
-	uint32_t crc = r->qp->crc ? iw_crc32c(0, f, size - FPDU_CRC) : 0;
+	uint32_t crc = r->qp->crc ? crc32c(0, f, size - FPDU_CRC) : 0;
 
 	if (!(spoil & 16))
 		memcpy(f + size - FPDU_CRC, &crc, FPDU_CRC);

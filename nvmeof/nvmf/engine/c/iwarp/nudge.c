@@ -11,7 +11,7 @@
  * Runs on the helper, under iw_cm_lock; the looks at a queue pair under its lock.
  */
 #include "cm.h"
-#include "crc32c.h"
+#include "util/crc32c.h"
 
 #include <sys/socket.h>
 
@@ -36,7 +36,7 @@ static void send_nothing(struct iw_qp *qp)
 
 	fpdu_put_tagged(fpdu, RDMAP_WRITE, true, 0, 0, 0);
 	if (qp->crc) {
-		uint32_t crc = iw_crc32c(0, fpdu, FPDU_TAGGED);
+		uint32_t crc = crc32c(0, fpdu, FPDU_TAGGED);
 
 		memcpy(fpdu + FPDU_TAGGED, &crc, FPDU_CRC);
 	}

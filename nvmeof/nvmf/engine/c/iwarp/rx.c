@@ -6,7 +6,7 @@
  * is for.  With CRC on, an FPDU is assembled and verified before anything of it is looked at.
  * Runs under qp->lock, on whichever thread polls.
  */
-#include "crc32c.h"
+#include "util/crc32c.h"
 #include "iwarp.h"
 
 #include <errno.h>
@@ -143,7 +143,7 @@ static int crc_fpdu(struct iw_qp *qp, uint8_t *p, uint32_t size)
 	uint32_t sum;
 
 	memcpy(&sum, p + size - FPDU_CRC, FPDU_CRC);
-	if (iw_crc32c(0, p, size - FPDU_CRC) != sum) {
+	if (crc32c(0, p, size - FPDU_CRC) != sum) {
 		iw_qp_fail(qp, TERM_LLP_CRC, NULL, NULL);
 		return -1;
 	}

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* TERMINATE: the frame, and its code in words.  Pure functions, any thread. */
-#include "crc32c.h"
+#include "util/crc32c.h"
 #include "iwarp.h"
 
 #include <stdio.h>
@@ -25,7 +25,7 @@ uint32_t iw_term_build(uint8_t *buf, uint16_t code, const uint8_t *hdr, bool crc
 	memset(buf + len, 0, pad);
 	len += pad;
 	if (crc)
-		sum = iw_crc32c(0, buf, len);
+		sum = crc32c(0, buf, len);
 	memcpy(buf + len, &sum, FPDU_CRC);
 	return len + FPDU_CRC;
 }

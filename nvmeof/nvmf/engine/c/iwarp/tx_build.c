@@ -5,7 +5,7 @@
  * request, so that an FPDU cut by a full socket is built again to the same bytes.
  * Runs under qp->lock, on whichever thread posts or polls.
  */
-#include "crc32c.h"
+#include "util/crc32c.h"
 #include "tx.h"
 
 /* The bytes written to buf since the last vector, as one more. */
@@ -67,7 +67,7 @@ static void end_fpdu(struct tx_batch *b, uint32_t start, uint32_t hl, uint32_t p
 	memset(b->buf + b->len, 0, TX_TAIL_MAX);
 	b->len += tail;
 	if (b->copy) {
-		uint32_t crc = iw_crc32c(0, b->buf + start, b->len - start - FPDU_CRC);
+		uint32_t crc = crc32c(0, b->buf + start, b->len - start - FPDU_CRC);
 
 		memcpy(b->buf + b->len - FPDU_CRC, &crc, FPDU_CRC);
 	}

@@ -8,7 +8,7 @@
  * The constants are computed at start from the polynomial rather than written down, so that there is
  * nothing to mistype: x^n mod P for the distances folded over.
  */
-#include "crc32c.h"
+#include "util/crc32c.h"
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -192,19 +192,19 @@ static void pick(void)
 	pick_x86();
 }
 
-uint32_t iw_crc32c(uint32_t crc, const void *data, size_t len)
+uint32_t crc32c(uint32_t crc, const void *data, size_t len)
 {
 	pthread_once(&once, pick);
 	return ~crc_fn(~crc, data, len);
 }
 
-uint32_t iw_crc32c_table(uint32_t crc, const void *data, size_t len)
+uint32_t crc32c_table(uint32_t crc, const void *data, size_t len)
 {
 	pthread_once(&once, pick);
 	return ~crc_table(~crc, data, len);
 }
 
-const char *iw_crc32c_name(void)
+const char *crc32c_name(void)
 {
 	pthread_once(&once, pick);
 	return crc_name;
