@@ -8,6 +8,7 @@ static char lab_file[32];
 #include "target_cases_counters.h"
 #include "target_cases_errors.h"
 #include "target_cases_fair.h"
+#include "target_cases_fua.h"
 #include "target_cases_fused.h"
 #include "target_cases_gate.h"
 #include "target_cases_hostile.h"
@@ -122,6 +123,8 @@ int main(int argc, char **argv)
 	test_counters();
 	check_section("fused");
 	test_fused();
+	check_section("FUA");
+	test_fua();
 	check_section("log");
 	test_log();
 	check_section("invalid");

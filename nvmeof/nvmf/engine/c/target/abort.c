@@ -2,8 +2,8 @@
 /*
  * Abort: commands that are taken back before anything of them was done.
  *
- * What can be: a command that waits for its namespace's limits, for a buffer or for an RDMA READ to
- * fetch its data with, one whose RDMA READs are in line and not posted, one whose store operation is
+ * What can be: a command that waits for its namespace's limits, for a latch, for a buffer or for an RDMA
+ * READ to fetch its data with, one whose RDMA READs are in line and not posted, one whose store operation is
  * in line behind others, the first of a fused pair before its second has come.
  * What cannot: a command that a store has, or whose data is on its way, which soon ends by itself,
  * and one that no request was free for.  Reactor's thread, but for the calls of target.h.
@@ -27,56 +27,10 @@ static bool is_of(const struct store_io *io, const void *arg)
 	return io == &req->io || transfer_io_of(io) == req;
 }
 
-/* The first chunk of it in line for an RDMA READ, and how many there are untouched. */
-static struct chunk *in_line(const struct target_request *req, unsigned *count)
-{
-	struct chunk *first = NULL;
-
-	*count = 0;
-	for (struct fifo_link *link = req->qp->reads.head; link; link = link->next) {
-		struct chunk *chunk = container_of(link, struct chunk, tx.link);
-
-		if (chunk->req != req || chunk->posted)
-			continue;
-		if (!(*count)++)
-			first = chunk;
-	}
-	return first;
-}
-
-/*
- * End it with its status, if all that is under way of it is in line here: whether it was so.  Its
- * chunks are dropped as those of a dead connection are, and their data is not looked at.
- */
-static bool take_transfer(struct target_request *req)
-{
-	struct target_qpair *qp = req->qp;
-	struct chunk *chunk;
-	unsigned count;
-
-	chunk = in_line(req, &count);
-	if (count != req->outstanding)
-		return false;
-	req->pumping = true;	/* until all of it is taken back */
-	if (req->waiting)
-		fifo_remove(&qp->waiting[transfer_fetches(req)], &req->tx.link);
-	req->waiting = false;
-	for (; chunk; chunk = in_line(req, &count)) {
-		fifo_remove(&qp->reads, &chunk->tx.link);
-		qp->fetching--;
-		transfer_chunk_release(chunk);
-	}
-	req->pumping = false;
-	reactor_mark(qp);
-	transfer_check(req);
-	return true;
-}
-
-/* With the store's line: all that is under way of it waits there, or nothing is done. */
-static bool take_from_store(struct target_request *req)
+/* All that is under way of it waits in the store's line, or nothing is done. */
+static bool cancel_in_store(struct target_request *req, unsigned under_way)
 {
 	struct store_ring *ring = req->qp->reactor->ring;
-	unsigned under_way = req->mode == TRANSFER_NONE ? req->submitted : req->outstanding;
 
 	if (!under_way || store_ring_waiting(ring, is_of, req) != under_way)
 		return false;
@@ -84,27 +38,51 @@ static bool take_from_store(struct target_request *req)
 	return true;
 }
 
-bool request_cancel(struct target_request *req, uint16_t status)
+static bool cancel_moving(struct target_request *req)
 {
-	if (req->responding || req->held || req->qp->dead || req->status)
-		return false;
-	if (req->throttled) {
-		limits_cancel(req, status);
-		return true;
-	}
-	if (fused_cancel(req, status))
-		return true;
 	if (req->mode == TRANSFER_FETCH || req->mode == TRANSFER_PUSH || req->mode == TRANSFER_FUSED)
 		return false;
-	if (req->mode != TRANSFER_NONE && req->moved)
+	return !req->moved && (transfer_cancel(req) || cancel_in_store(req, req->outstanding));
+}
+
+/* The first step, none of whose bytes were touched. */
+static bool cancel_stepping(struct target_request *req)
+{
+	return req->step <= 1 && !req->step_done &&
+	       cancel_in_store(req, req->stepping == STEP_UNDER_WAY);
+}
+
+bool request_cancel(struct target_request *req, uint16_t status)
+{
+	bool cancelled = false;
+
+	if (req->qp->dead || req->status)
 		return false;
-	if ((req->mode == TRANSFER_NONE || req->mode == TRANSFER_RANGES) && req->step > 1)
-		return false;	/* a step of it is done */
-	req->status = status;
-	if ((req->mode != TRANSFER_NONE && take_transfer(req)) || take_from_store(req))
+	switch ((enum request_state)req->state) {
+	case REQUEST_LIMITED:
+		limits_cancel(req, status);
 		return true;
-	req->status = 0;
-	return false;
+	case REQUEST_HALF:
+		return fused_cancel(req, status);
+	case REQUEST_LATCHING:
+		if (!latch_cancel(req->qp->reactor, &req->latch))
+			return false;
+		request_respond(req, status);
+		return true;
+	case REQUEST_MOVING:
+		req->status = status;
+		cancelled = cancel_moving(req);
+		break;
+	case REQUEST_STEPPING:
+		req->status = status;
+		cancelled = cancel_stepping(req);
+		break;
+	default:
+		return false;
+	}
+	if (!cancelled)
+		req->status = 0;
+	return cancelled;
 }
 
 static void abort_deliver(struct reactor *reactor, struct mail *mail)

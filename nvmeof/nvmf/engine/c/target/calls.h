@@ -32,6 +32,7 @@ int reactor_stop(struct reactor *reactor, uint64_t deadline);
 void reactor_free(struct reactor *reactor);
 void reactor_mail(struct reactor *reactor, struct mail *mail,
 		  void (*deliver)(struct reactor *, struct mail *));	/* any thread */
+void reactor_wake(struct reactor *reactor);	/* any thread */
 bool reactor_poll(struct reactor *reactor);	/* one iteration: whether there was work */
 bool reactor_deliver(struct reactor *reactor);
 void reactor_add_cq(struct reactor *reactor, struct reactor_cq *rcq);
@@ -112,7 +113,9 @@ void steps_end(struct target_request *req);
 /* ---- transfer.c ---- */
 void transfer_start(struct target_request *req, enum transfer mode, uint32_t length);
 void transfer_kick(struct target_qpair *qp);
-void transfer_check(struct target_request *req);
+void transfer_drop_lines(struct target_qpair *qp);
+/* Whether nothing of it had begun, and nothing will: then it ends with its status. */
+bool transfer_cancel(struct target_request *req);
 bool transfer_fetches(const struct target_request *req);	/* whether its data comes by RDMA READ */
 struct target_request *transfer_io_of(const struct store_io *io);
 void transfer_chunk_read(struct chunk *chunk);
@@ -146,9 +149,6 @@ void fused_begin(struct target_request *compare, struct target_request *write,
 		 const struct nvme_sqe *sqe);
 void fused_arrived(struct target_request *req, const uint8_t *data);
 void fused_gone(struct target_request *req);
-/* Every store operation that changes blocks begins and ends here. */
-void fused_store_write(struct target_request *req, struct store_io *io);
-void fused_store_written(struct target_request *req, const struct store_io *io);
 
 /* ---- invalid.c ---- */
 bool invalid_find(const struct ns_invalid *invalid, uint64_t offset, uint64_t length);
@@ -305,8 +305,7 @@ static inline uint16_t namespace_use(struct target_request *req, uint32_t nsid,
 /* Whether a write is a copy to memory, or has to go through the store's ring. */
 static inline bool namespace_copies(const struct target_request *req)
 {
-	return req->ns->memory && (!req->fua || req->ns->store->memory_is_stable) &&
-	       !atomic_load_explicit(&req->ns->fused, memory_order_acquire);
+	return req->ns->memory && (!req->fua || req->ns->store->memory_is_stable);
 }
 
 static inline void namespace_put(struct target_request *req)

@@ -113,17 +113,7 @@ static void drop_lines(struct target_qpair *qp)
 		;
 	while ((link = fifo_pop(&qp->repost)))
 		;
-	for (int i = 0; i < 2; i++) {
-		while ((link = fifo_pop(&qp->waiting[i]))) {
-			struct target_request *req = container_of(link, struct target_request,
-								  tx.link);
-
-			req->waiting = false;
-			transfer_check(req);
-		}
-	}
-	while ((link = fifo_pop(&qp->reads)))
-		transfer_chunk_drop(container_of(link, struct chunk, tx.link));
+	transfer_drop_lines(qp);
 	while ((link = fifo_pop(&qp->tx))) {
 		struct tx *tx = container_of(link, struct tx, link);
 
@@ -155,6 +145,7 @@ void qpair_drain(struct target_qpair *qp)
 	    qp->active == qp->held && !qp->linger_listed) {
 		complete_reason(qp);
 		qp->closed = true;
+		list_remove(&qp->reactor_link);
 		if (!qp->destroying) {
 			qp->closed_upcall = (struct target_upcall){
 				.type = TARGET_UPCALL_CLOSED,
@@ -191,8 +182,8 @@ void qpair_up_deliver(struct reactor *reactor, struct mail *mail)
 {
 	struct target_qpair *qp = container_of(mail, struct target_qpair, up_mail);
 
-	(void)reactor;
 	qp->up = true;
+	list_push(&reactor->qpairs, &qp->reactor_link);
 	if (qp->dead)
 		end_connection(qp);
 	reactor_mark(qp);

@@ -21,7 +21,8 @@ static void entry_done(struct fence_entry *entry)
 
 static bool concerns(const struct target_fence *fence, const struct target_request *req)
 {
-	return req->ns && !req->responding && !req->throttled && (!fence->nsid || req->ns->nsid == fence->nsid);
+	return req->ns && req->state != REQUEST_RESPONDING && req->state != REQUEST_LIMITED &&
+	       (!fence->nsid || req->ns->nsid == fence->nsid);
 }
 
 static void mark(struct fence_entry *entry)

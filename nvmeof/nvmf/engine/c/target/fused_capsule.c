@@ -97,6 +97,7 @@ static uint16_t begin(struct target_request *req, const struct nvme_sqe *sqe, ui
 	if (status)
 		return status;
 	req->sqe = *sqe;
+	req->state = REQUEST_HALF;
 	qp->fused_first = req;
 	wait_begin(qp);
 	return NVME_SUCCESS;

@@ -13,8 +13,11 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "target/latch.h"
+#include "target/mail.h"
 #include "target/target.h"
 #include "util/fifo.h"
+#include "util/list.h"
 #include "util/stat.h"
 
 #define CACHE_LINE 64
@@ -34,13 +37,6 @@ enum {
 };
 
 /* ---- between threads ---- */
-
-struct reactor;
-
-struct mail {
-	struct mail *next;
-	void (*deliver)(struct reactor *reactor, struct mail *mail);
-};
 
 /* ---- devices and memory ---- */
 
@@ -102,7 +98,8 @@ struct chunk {
 	uint32_t posted;		/* bytes of it whose RDMA READ was posted */
 	uint16_t reads;			/* RDMA READs of it outstanding */
 	uint16_t slots;			/* of the send queue, until its RDMA WRITE completes */
-	uint32_t with_host;		/* the pool's tick when its transfer was posted, or 0 */
+	uint64_t with_host;		/* ns: when its transfer was posted; 0: it is not with the host */
+	struct latch latch;		/* of its slice, while the store reads or writes it */
 	struct store_io io;
 } __attribute__((aligned(CACHE_LINE)));
 
@@ -113,8 +110,7 @@ struct pool {
 	uint32_t count, free_count;
 	struct fifo_link *free;		/* the last used first: it is in the cache */
 	struct fifo line;		/* queue pairs that wait for a buffer */
-	uint32_t tick;			/* counts time, only while some wait; never 0 */
-	uint64_t next_tick;		/* ns */
+	uint64_t next_press;		/* ns: when to look for hosts that sit on buffers */
 	struct chunk *chunks;
 };
 
@@ -143,6 +139,10 @@ struct reactor {
 	struct store_ring *ring;
 	struct target_qpair *marked;	/* with something to post or to end */
 	struct fifo limited;		/* ns_local: namespaces with commands over a limit */
+	struct fifo latching;		/* ns_local: namespaces with somebody in line for a latch */
+	uint32_t latch_pass;		/* never 0, once there was one */
+	struct latch_press press;
+	struct list qpairs;		/* accepted, and not closed */
 	struct fifo halves;		/* queue pairs with the first of a fused pair */
 	struct fifo lingering;		/* queue pairs whose last responses are on their way */
 	uint64_t spin_ns;
@@ -172,6 +172,7 @@ struct target {
 	struct target_fence *fences;
 	struct target_abort *aborts;
 	struct ns_invalid *old_invalid;	/* see invalid.c */
+	_Atomic unsigned pressing;	/* reactors that still have to deliver their latch_press */
 	uint8_t *zero;			/* TARGET_ZERO_BYTES that nobody writes */
 	int event_fd;
 	_Alignas(CACHE_LINE) _Atomic(struct target_upcall *) upcalls;
@@ -191,6 +192,21 @@ enum transfer {
 	TRANSFER_FUSED,		/* host to a fused pair's memory */
 };
 
+/* How far a transfer is; transfer.c has the table. */
+enum transfer_state {
+	TRANSFER_QUIET,		/* what is under way goes on by itself */
+	TRANSFER_STARTING,	/* chunks are being started: what ends meanwhile is only counted */
+	TRANSFER_IN_LINE,	/* for a buffer or an RDMA READ */
+	TRANSFER_ENDED,
+};
+
+/* The same of a command of steps; see steps.c. */
+enum step_state {
+	STEP_NONE,		/* between two operations */
+	STEP_STARTING,		/* one is being begun */
+	STEP_UNDER_WAY,
+};
+
 struct sgl_entry {
 	uint64_t addr;
 	uint32_t length;
@@ -206,6 +222,34 @@ struct recv {
 	uint16_t index;
 };
 
+/*
+ * Where a command is on its way from its capsule to its response.
+ *
+ *	BEGUN		its checks run; the next state is set within the same turn
+ *	HALF		the first of a fused pair, whose second has not come
+ *	LIMITED		in the line of a namespace's limits (limits.c)
+ *	LATCHING	in the line of a latch, with nothing else under way
+ *	MOVING		its data goes through buffers (transfer.c)
+ *	STEPPING	one store operation after the other (steps.c)
+ *	PAIRED		half of a fused pair whose data has come (fused.c)
+ *	UP		the control thread has it (upcall.c)
+ *	RESPONDING	its response is in line or posted
+ *	GONE		its connection ended; chunks of it are still with a store or the device
+ */
+enum request_state {
+	REQUEST_FREE,
+	REQUEST_BEGUN,
+	REQUEST_HALF,
+	REQUEST_LIMITED,
+	REQUEST_LATCHING,
+	REQUEST_MOVING,
+	REQUEST_STEPPING,
+	REQUEST_PAIRED,
+	REQUEST_UP,
+	REQUEST_RESPONDING,
+	REQUEST_GONE,
+};
+
 struct target_request {
 	struct tx tx;			/* its place in whatever line it stands in */
 	struct target_qpair *qp;
@@ -216,11 +260,11 @@ struct target_request {
 	uint64_t began;			/* ns: when its capsule was taken */
 	uint16_t status;		/* the first failure */
 	uint8_t opcode;
+	uint8_t state;			/* enum request_state */
 	uint8_t mode;			/* enum transfer */
+	uint8_t moving;			/* enum transfer_state */
+	uint8_t stepping;		/* enum step_state */
 	uint8_t sgl_count;		/* keyed descriptors; 0: none or in the capsule */
-	bool responding;		/* the response is in line or posted */
-	bool waiting;			/* in qp->waiting */
-	bool pumping;
 
 	struct sgl_entry sgl;		/* the first descriptor */
 	const uint8_t *source;		/* what is sent from in place, or NULL */
@@ -236,28 +280,31 @@ struct target_request {
 	uint32_t index;
 	uint32_t nsid;			/* as the command has it, as slba (or what stands there) */
 	uint64_t slba;
+	struct latch latch;		/* of all that it reads in place, or of the step under way */
 	bool invalidate;		/* the first descriptor's key */
 	bool cid_taken;			/* its CID is in the bitmap */
-	bool orphan;			/* to be freed when its chunks are */
-	struct fused *fused;		/* that its data is fetched for */
-	bool submitting, submitted;	/* see steps in io.c */
 	bool fua;
-	bool held;			/* it went up to the control thread */
 	bool fenced;			/* qp->fence waits for it */
 	bool validates;			/* it writes marked blocks: goes up when done, see invalid.c */
 	bool serving;			/* its namespace is busy with it: no response was posted */
-	bool throttled;			/* it stands in a namespace's line, see limits.c */
-	bool admitted;			/* it did */
+	bool admitted;			/* it was in a namespace's line, see limits.c */
 
 	/* cold: what only some commands need */
+	struct fused *fused;		/* that its data is fetched for */
 	struct store_io io;
 	uint32_t step, steps;
+	uint64_t step_done;		/* bytes of this step, where it is done in pieces */
 	struct mail mail;
 	struct target_upcall upcall;
 	struct nvme_sqe sqe;		/* of a command for the control thread, or over a limit */
 	struct fifo behind;		/* requests of its queue pair over the same limit */
 	uint8_t *data;			/* fetched for it, or what it answers with */
-	uint16_t answer;		/* its status */
+	uint32_t data_length;		/* of what was fetched or kept for the control thread */
+	struct {			/* from target_complete(): what it ends with */
+		uint8_t *data;
+		uint32_t length;
+		uint16_t status;
+	} answer;
 } __attribute__((aligned(CACHE_LINE)));
 
 enum { ERROR_WORDS = sizeof(struct target_error) / sizeof(uint64_t) };
@@ -295,7 +342,7 @@ struct target_qpair {
 	uint32_t read_free, read_limit;	/* RDMA READs */
 	uint32_t fetching;		/* chunks */
 	uint32_t buffers;		/* of the pool, held */
-	uint32_t moved;			/* the pool's tick when its host last let something through */
+	uint64_t moved;			/* ns: when its host last let something through */
 	bool own_free;			/* own.buffer, TARGET_OWN_BUFFER bytes of region */
 	uint32_t active, held;		/* requests: in use, and of those up at the control thread */
 	uint32_t recv_posted;
@@ -321,6 +368,7 @@ struct target_qpair {
 	/* reactor: cold */
 	struct error_slot refusals[TARGET_ERRORS];
 	struct recv *recvs;
+	struct list_link reactor_link;	/* in reactor->qpairs */
 	struct fifo_link linger_link;
 	uint64_t linger_until;
 	bool lingering;			/* takes no more capsules: to be disconnected */

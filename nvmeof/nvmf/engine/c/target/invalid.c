@@ -39,7 +39,7 @@ bool invalid_keep_ranges(struct target_request *req, const void *ranges)
 	if (!req->data)
 		return false;	/* they stay marked: a deallocation is a hint */
 	memcpy(req->data, ranges, req->length);
-	req->sgl_length = req->length;
+	req->data_length = req->length;
 	return true;
 }
 

@@ -86,11 +86,83 @@ static uint16_t check_no_data(const struct target_request *req)
 
 /* ---- the commands ---- */
 
+/* The namespace's memory as the queue pair's device may send from it; NULL: not in place. */
+static const struct ns_window *read_window(const struct target_request *req)
+{
+	const struct ns_window *window = atomic_load_explicit(&req->ns->window[req->qp->device],
+							      memory_order_acquire);
+
+	if (!window || (req->offset & window->mask) + req->length > window->span)
+		return NULL;
+	return window;
+}
+
+/* All of the range is latched until the response has left, or needs no latch. */
+static void read_in_place(struct target_request *req, const struct ns_window *window)
+{
+	uint16_t status = store_memory_check(req->ns->store, req->offset, req->length);
+
+	req->source = window->base + (req->offset & window->mask);
+	req->source_lkey = window->lkey;
+	request_respond(req, status);
+}
+
+/* Its latch was waited for. */
+static void read_latched(struct latch *latch)
+{
+	struct target_request *req = container_of(latch, struct target_request, latch);
+	const struct ns_window *window = read_window(req);
+
+	if (req->qp->dead) {
+		request_free(req);
+	} else if (window) {
+		read_in_place(req, window);
+	} else {	/* the window was closed meanwhile */
+		latch_drop(req->qp->reactor, latch);
+		transfer_start(req, TRANSFER_READ, req->length);
+	}
+}
+
+static void read_flushed(struct store_io *io, uint16_t status)
+{
+	struct target_request *req = container_of(io, struct target_request, io);
+
+	if (status || req->qp->dead)
+		request_respond(req, status);
+	else
+		transfer_start(req, TRANSFER_READ, req->length);
+}
+
+static void read_flush(struct latch *latch)
+{
+	struct target_request *req = container_of(latch, struct target_request, latch);
+
+	req->state = REQUEST_STEPPING;
+	req->io = (struct store_io){
+		.op = STORE_FLUSH,
+		.done = read_flushed,
+		.store = req->ns->store,
+	};
+	store_submit(req->qp->reactor->ring, req->ns->store, &req->io);
+}
+
+/*
+ * Force Unit Access: what is returned is on non-volatile media (NVM 1.0, 3.2.4).  The range stays latched over
+ * the flush and the reading, so that no later write is returned instead.
+ */
+static void read_stable(struct target_request *req)
+{
+	if (latch_take(req->qp->reactor, &req->latch, req->ns, req->offset, req->length, false,
+		       read_flush))
+		read_flush(&req->latch);
+	else
+		req->state = REQUEST_LATCHING;
+}
+
 static void io_read(struct target_request *req, const struct nvme_sqe *sqe)
 {
 	uint16_t status = check_transfer(req, sqe, GATE_READ);
-	struct ns_window *window;
-	uint64_t offset;
+	const struct ns_window *window;
 
 	if (status) {
 		request_respond(req, status);
@@ -98,18 +170,30 @@ static void io_read(struct target_request *req, const struct nvme_sqe *sqe)
 	}
 	if (limited(req, sqe))
 		return;
-	window = atomic_load_explicit(&req->ns->window[req->qp->device], memory_order_acquire);
-	if (window) {
-		offset = req->offset & window->mask;
-		if (offset + req->length <= window->span) {
-			status = store_memory_check(req->ns->store, req->offset, req->length);
-			req->source = window->base + offset;
-			req->source_lkey = window->lkey;
-			request_respond(req, status);
-			return;
-		}
-	}
-	transfer_start(req, TRANSFER_READ, req->length);
+	window = read_window(req);
+	if (req->fua && req->ns->store->volatile_write_cache)
+		read_stable(req);
+	else if (!window)
+		transfer_start(req, TRANSFER_READ, req->length);
+	else if (!req->ns->latched ||
+		 latch_take(req->qp->reactor, &req->latch, req->ns, req->offset, req->length, false,
+			    read_latched))
+		read_in_place(req, window);
+	else
+		req->state = REQUEST_LATCHING;
+}
+
+/* Into memory, from the capsule. */
+static void write_capsule(struct latch *latch)
+{
+	struct target_request *req = container_of(latch, struct target_request, latch);
+	uint16_t status = 0;
+
+	if (!req->qp->dead)
+		status = store_memory_write(req->ns->store, req->offset, req->capsule, req->length,
+					    req->fua);
+	latch_drop(req->qp->reactor, latch);
+	request_respond(req, status);
 }
 
 static void io_write(struct target_request *req, const struct nvme_sqe *sqe)
@@ -125,8 +209,11 @@ static void io_write(struct target_request *req, const struct nvme_sqe *sqe)
 		return;
 	store = req->ns->store;
 	if (req->capsule && namespace_copies(req)) {
-		request_respond(req, store_memory_write(store, req->offset, req->capsule,
-							req->length, req->fua));
+		if (latch_take(req->qp->reactor, &req->latch, req->ns, req->offset, req->length,
+			       true, write_capsule))
+			write_capsule(&req->latch);
+		else
+			req->state = REQUEST_LATCHING;
 	} else if (req->capsule && !((uintptr_t)req->capsule & (store->alignment - 1))) {
 		steps_start(req, 0);
 	} else {
@@ -194,7 +281,7 @@ static void dsm_fetch(struct target_request *req, const struct nvme_sqe *sqe, ui
 		req->length = length;
 		io_ranges_arrived(req, req->capsule);
 	} else {
-		req->step = 0;	/* of which none is done while they are fetched */
+		req->step = 0;	/* of which none is begun while they are fetched */
 		transfer_start(req, TRANSFER_RANGES, length);
 	}
 }

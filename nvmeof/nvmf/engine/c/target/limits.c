@@ -85,19 +85,10 @@ static bool admit(const struct target_request *req, uint64_t now)
 
 /* ---- the lines ---- */
 
-static void move(struct fifo *to, const struct fifo *from)
-{
-	fifo_init(to);
-	if (!from->head)
-		return;
-	to->head = from->head;
-	to->tail = from->tail;
-}
-
 static void stand_in_line(struct reactor *reactor, struct ns_local *local,
 			  struct target_request *req)
 {
-	req->throttled = true;
+	req->state = REQUEST_LIMITED;
 	req->qp->throttled++;
 	stat_add(&local->throttled, 1);
 	for (struct fifo_link *link = local->over.head; link; link = link->next) {
@@ -122,10 +113,10 @@ static struct target_request *leave_line(struct ns_local *local)
 	struct fifo_link *next = fifo_pop(&req->behind);
 
 	if (next) {
-		move(&container_of(next, struct target_request, tx.link)->behind, &req->behind);
+		fifo_move(&container_of(next, struct target_request, tx.link)->behind, &req->behind);
 		fifo_push(&local->over, next);
 	}
-	req->throttled = false;
+	req->state = REQUEST_BEGUN;
 	req->qp->throttled--;
 	return req;
 }
@@ -179,7 +170,7 @@ static void drop(struct ns_local *local, struct target_qpair *qp, uint64_t now)
 		else
 			fifo_push(&kept, fifo_pop(&local->over));
 	}
-	move(&local->over, &kept);
+	fifo_move(&local->over, &kept);
 }
 
 /* Every namespace with a line: those whose line is empty after it leave the reactor's list. */
@@ -189,7 +180,7 @@ static void each(struct reactor *reactor, struct target_qpair *qp, uint64_t now,
 	struct fifo_link *link;
 	struct fifo all;
 
-	move(&all, &reactor->limited);
+	fifo_move(&all, &reactor->limited);
 	fifo_init(&reactor->limited);
 	while ((link = fifo_pop(&all))) {
 		struct ns_local *local = container_of(link, struct ns_local, limited_link);
@@ -229,14 +220,13 @@ void limits_cancel(struct target_request *req, uint16_t status)
 		fifo_remove(&local->over, &req->tx.link);
 		next = fifo_pop(&req->behind);
 		if (next) {
-			move(&container_of(next, struct target_request, tx.link)->behind,
+			fifo_move(&container_of(next, struct target_request, tx.link)->behind,
 			     &req->behind);
 			fifo_push(&local->over, next);
 		}
 	}
 	if (!local->over.head)
 		fifo_remove(&req->qp->reactor->limited, &local->limited_link);
-	req->throttled = false;
 	req->qp->throttled--;
 	request_respond(req, status);
 }

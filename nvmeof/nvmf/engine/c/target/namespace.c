@@ -108,13 +108,20 @@ struct target_namespace *target_namespace_create(struct target *target, uint32_t
 	ns->store = store;
 	ns->block_shift = (uint8_t)__builtin_ctz(store->block_size);
 	ns->memory = store->map != NULL;
-	fifo_init(&ns->fused_line);
+	ns->latched = store->kind != STORE_NULL;
 	ns->barrier = barrier;
 	atomic_store(&ns->blocks, store->size >> ns->block_shift);
 	for (unsigned i = 0; i < target->reactors; i++) {
 		ns->local[i].ns = ns;
 		fifo_init(&ns->local[i].over);
-		ns->local[i].parked_tail = &ns->local[i].parked;
+	}
+	if (latches_create(ns)) {
+		latches_free(ns);
+		free(ns);
+		free(barrier);
+		snprintf(err, len, "namespace %u: out of memory", nsid);
+		errno = ENOMEM;
+		return NULL;
 	}
 	for (struct target_device *device = target->devices; device; device = device->next)
 		open_window(ns, device);
@@ -133,6 +140,7 @@ void target_namespace_destroy(struct target_namespace *ns)
 		*p = ns->next;
 	close_windows(ns);
 	invalid_forget(ns);
+	latches_free(ns);
 	free(ns->barrier);
 	free(ns->limits);
 	free(ns);

@@ -25,11 +25,12 @@ struct ns_local {			/* one per reactor */
 	struct fifo over;		/* requests: the first of each queue pair that waits */
 	struct fifo_link limited_link;	/* in reactor->limited, while any do */
 	uint64_t throttled;
-	/* fused pairs: store writes under way, of which those of the other phase are waited for */
-	uint32_t writing[2];
-	uint8_t phase;
-	struct fused *draining;		/* that waits for them */
-	struct store_io *parked, **parked_tail;
+	/* latches */
+	struct latch_readers *readers;	/* by entry */
+	struct fifo latch_line;		/* latches that wait, the oldest first */
+	struct fifo_link latch_link;	/* in reactor->latching, while any do */
+	uint32_t latch_seen;		/* of latches.released, at the last look */
+	uint64_t latch_checked;		/* ns: when that was */
 } __attribute__((aligned(CACHE_LINE)));
 
 struct invalid_mail {
@@ -59,10 +60,10 @@ struct target_namespace {
 	uint32_t nsid;
 	uint8_t block_shift;
 	bool memory;			/* used in place */
+	bool latched;			/* its blocks are the same for all commands: not null's */
 	_Atomic bool limited;		/* see limits.c */
 	_Atomic uint64_t blocks;
 	_Atomic uint64_t gate;		/* see gate_pack() */
-	_Atomic(struct fused *) fused;	/* whose turn it is: see fused.c */
 	_Atomic(struct ns_invalid *) invalid;	/* NULL: every block can be read */
 	_Atomic(struct ns_window *) window[TARGET_MAX_DEVICES];
 	/* control */
@@ -77,9 +78,8 @@ struct target_namespace {
 	/* the reactor's whose command failed first, until the control thread arms it again */
 	_Atomic bool faulted;
 	struct target_fault fault;
-	struct fifo fused_line;		/* home reactor, as fused_turn */
-	bool fused_turn;
 	struct target_upcall fault_upcall;
+	struct ns_latches latches;
 	_Alignas(CACHE_LINE) _Atomic unsigned barriers_left;
 	struct ns_local local[];
 };

@@ -25,10 +25,8 @@
  */
 #define STAGGER 4096u
 
-enum {
-	TICK_NS = 250000000,
-	PATIENCE = 16,		/* ticks that a host may sit on a buffer others wait for */
-};
+#define PRESS_NS 250000000ull	/* between two looks at who sits on buffers */
+#define PATIENCE_NS 4000000000ull	/* that a host may sit on a buffer that others wait for */
 
 static uint8_t *map_memory(size_t *bytes)
 {
@@ -64,7 +62,6 @@ int pool_create(struct pool *pool, uint32_t buffer_size, uint32_t count)
 	pool->count = pool->free_count = count;
 	pool->bytes = stride * count;
 	fifo_init(&pool->line);
-	pool->tick = 1;
 	pool->chunks = aligned_alloc(CACHE_LINE, sizeof(*pool->chunks) * count);
 	if (!pool->chunks)
 		return -ENOMEM;
@@ -167,22 +164,24 @@ void pool_serve(struct reactor *reactor)
 	}
 }
 
+/* With its host for too long, which has moved nothing else meanwhile. */
+static bool is_sat_on(const struct chunk *chunk, uint64_t now)
+{
+	return chunk->with_host && now > chunk->with_host + PATIENCE_NS &&
+	       now > chunk->req->qp->moved + PATIENCE_NS;
+}
+
 void pool_press(struct reactor *reactor)
 {
 	struct pool *pool = &reactor->pool;
-	uint64_t now = clock_ns();
+	uint64_t now = reactor_now(reactor);
 
-	if (now < pool->next_tick)
+	if (now < pool->next_press)
 		return;
-	pool->next_tick = now + TICK_NS;
-	pool->tick++;
-	for (uint32_t i = 0; i < pool->count; i++) {
-		struct chunk *chunk = &pool->chunks[i];
-
-		if (chunk->with_host && pool->tick - chunk->with_host > PATIENCE &&
-		    pool->tick - chunk->req->qp->moved > PATIENCE)
-			qpair_fail(chunk->req->qp, "for %u s the host did not move data for which it "
-				   "held a buffer that others waited for",
-				   (unsigned)((uint64_t)PATIENCE * TICK_NS / 1000000000));
-	}
+	pool->next_press = now + PRESS_NS;
+	for (uint32_t i = 0; i < pool->count; i++)
+		if (is_sat_on(&pool->chunks[i], now))
+			qpair_fail(pool->chunks[i].req->qp, "for %u s the host did not move data for "
+				   "which it held a buffer that others waited for",
+				   (unsigned)(PATIENCE_NS / 1000000000));
 }

@@ -156,7 +156,7 @@ static unsigned build_reads(struct target_qpair *qp, unsigned n)
 		qp->read_free--;
 		qp->sq_free--;
 		chunk->reads++;
-		chunk->with_host = qp->reactor->pool.tick;
+		chunk->with_host = reactor_now(qp->reactor);
 		chunk->posted += size;
 		if (chunk->posted == chunk->length)
 			fifo_pop(&qp->reads);
@@ -192,7 +192,7 @@ static unsigned build_line(struct target_qpair *qp, unsigned n)
 
 			chunk->slots = (uint16_t)slots;
 			qp->reactor->awaited++;
-			chunk->with_host = qp->reactor->pool.tick;
+			chunk->with_host = reactor_now(qp->reactor);
 			n = build_writes(chunk->req, n, chunk->offset, chunk->length, chunk->buffer,
 					 chunk_lkey(chunk), wr_id(chunk, WR_CHUNK));
 		} else {
@@ -200,7 +200,7 @@ static unsigned build_line(struct target_qpair *qp, unsigned n)
 
 			req->slots = (uint16_t)slots;
 			if (req->chunk)
-				req->chunk->with_host = qp->reactor->pool.tick;
+				req->chunk->with_host = reactor_now(qp->reactor);
 			n = build_response(req, n);
 		}
 	}
@@ -284,7 +284,7 @@ static void received(struct recv *recv, enum ibv_wc_status status, uint32_t byte
 static inline void slots_freed(struct target_qpair *qp, uint32_t slots)
 {
 	qp->sq_free += slots;
-	qp->moved = qp->reactor->pool.tick;
+	qp->moved = reactor_now(qp->reactor);
 	if (qp->tx.head || qp->reads.head || qp->dead)
 		reactor_mark(qp);
 }

@@ -22,16 +22,22 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-enum { STORE_DEPTH = 256, EVENTS = 32, LINGER_CHECK_MS = 5, LIMITS_CHECK_MS = 1, SLOW_CHECK_MS = 250,
+enum { STORE_DEPTH = 256, EVENTS = 32, LINGER_CHECK_MS = 5, LINES_CHECK_MS = 1, SLOW_CHECK_MS = 250,
        SENDS_CHECK_MS = 2, LONG_SPIN = 20, SHORT_WAITS_MAX = 16 };
 
 /* ---- mailbox ---- */
 
-void reactor_mail(struct reactor *r, struct mail *mail,
-		  void (*deliver)(struct reactor *, struct mail *))
+void reactor_wake(struct reactor *r)
 {
 	uint64_t one = 1;
 
+	if (atomic_load(&r->sleeping) && atomic_exchange(&r->sleeping, 0))
+		(void)!write(r->event_fd, &one, sizeof(one));
+}
+
+void reactor_mail(struct reactor *r, struct mail *mail,
+		  void (*deliver)(struct reactor *, struct mail *))
+{
 	mail->deliver = deliver;
 	mail->next = atomic_load_explicit(&r->mailbox, memory_order_relaxed);
 	while (!atomic_compare_exchange_weak(&r->mailbox, &mail->next, mail))
@@ -40,8 +46,7 @@ void reactor_mail(struct reactor *r, struct mail *mail,
 	 * Both sides are sequentially consistent: the reactor says that it sleeps and then looks
 	 * at the mailbox, this puts mail there and then looks whether it sleeps.
 	 */
-	if (atomic_load(&r->sleeping) && atomic_exchange(&r->sleeping, 0))
-		(void)!write(r->event_fd, &one, sizeof(one));
+	reactor_wake(r);
 }
 
 bool reactor_deliver(struct reactor *r)
@@ -100,6 +105,8 @@ bool reactor_poll(struct reactor *r)
 		work |= poll_cq(r, rcq);
 	if (r->pool.line.head)
 		pool_press(r);
+	if (r->latching.head)
+		latch_serve(r);
 	if (r->limited.head)
 		limits_serve(r);
 	if (r->halves.head)
@@ -120,7 +127,8 @@ bool reactor_poll(struct reactor *r)
 
 static bool sends_can_wait(const struct reactor *r)
 {
-	return !r->awaited && !r->waited && !r->pool.line.head && !r->lingering.head;
+	return !r->awaited && !r->waited && !r->pool.line.head && !r->lingering.head &&
+	       !r->latching.head;
 }
 
 static void arm(struct reactor *r, bool receives_only)
@@ -149,8 +157,8 @@ static void take_cq_event(struct reactor_cq *rcq)
 /* How long it may sleep for all that it has to look at by itself; -1: for ever. */
 static int wait_ms(const struct reactor *r)
 {
-	if (r->limited.head)
-		return LIMITS_CHECK_MS;
+	if (r->limited.head || r->latching.head)
+		return LINES_CHECK_MS;
 	if (r->lingering.head)
 		return LINGER_CHECK_MS;
 	if (r->responses && sends_can_wait(r))
@@ -313,6 +321,7 @@ struct reactor *reactor_create(struct target *target, unsigned index, char *err,
 	r->index = index;
 	r->cpu = o->cpus ? o->cpus[index] : -1;
 	r->spin_ns = o->spin_us * 1000ull;
+	fifo_init(&r->latching);
 	fifo_init(&r->halves);
 	fifo_init(&r->lingering);
 	fifo_init(&r->limited);

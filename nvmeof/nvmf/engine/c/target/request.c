@@ -24,10 +24,11 @@ struct target_request *request_alloc(struct target_qpair *qp)
 		return NULL;
 	}
 	__atomic_store_n(&qp->active, qp->active + 1, __ATOMIC_RELAXED);
+	req->state = REQUEST_BEGUN;
 	req->status = 0;
 	req->mode = TRANSFER_NONE;
-	req->responding = false;
 	req->source = NULL;
+	req->latch.state = LATCH_NONE;
 	req->capsule = NULL;
 	req->invalidate = false;
 	req->fua = false;
@@ -35,7 +36,6 @@ struct target_request *request_alloc(struct target_qpair *qp)
 	req->sgl_count = 0;
 	req->sgl_length = 0;
 	req->length = 0;
-	req->held = false;
 	req->cqe = (struct nvme_cqe){ 0 };
 	return req;
 }
@@ -61,7 +61,7 @@ void request_free_data(struct target_request *req)
 	free(req->data);
 	req->data = NULL;
 	if (req->mode == TRANSFER_FETCH) {
-		qp->upcall_bytes -= req->length;
+		qp->upcall_bytes -= req->data_length;
 		reactor_mark(qp);
 	}
 }
@@ -70,11 +70,12 @@ void request_free(struct target_request *req)
 {
 	struct target_qpair *qp = req->qp;
 
+	latch_drop(qp->reactor, &req->latch);
 	if (req->outstanding) {
-		req->orphan = true;
+		req->state = REQUEST_GONE;
 		return;
 	}
-	req->orphan = false;
+	req->state = REQUEST_FREE;
 	release_receive(req);
 	if (req->ns)
 		namespace_put(req);
@@ -205,7 +206,7 @@ void request_respond(struct target_request *req, uint16_t status)
 		return;
 	}
 	account(req, status);
-	req->responding = true;
+	req->state = REQUEST_RESPONDING;
 	if (req->fenced)
 		fence_leave(req);
 	if (qp->dead) {

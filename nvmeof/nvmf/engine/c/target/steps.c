@@ -3,6 +3,10 @@
  * Steps: commands that are one store operation after the other (Flush, Write Zeroes, Dataset
  * Management, a write from its capsule), without recursion where one is done at once.  Runs on the
  * reactor's thread.
+ *
+ * A range of zeroes or of a deallocation is done in pieces, each latched for itself, so that a large one does
+ * not keep everybody from the namespace.  The states are those of req->stepping: STARTING while an operation
+ * is begun, UNDER_WAY if it has not ended by then, NONE when it has.
  */
 #include "target/calls.h"
 
@@ -13,19 +17,32 @@ static void steps_run(struct target_request *req);
 static void step_done(struct store_io *io, uint16_t status)
 {
 	struct target_request *req = container_of(io, struct target_request, io);
+	bool later = req->stepping == STEP_UNDER_WAY;
 
 	if (status && !req->status)
 		req->status = status;
-	if (io->op != STORE_FLUSH)
-		fused_store_written(req, io);
-	req->submitted = false;
-	if (!req->submitting)
+	latch_drop(req->qp->reactor, &req->latch);
+	req->step_done += io->length;
+	req->stepping = STEP_NONE;
+	if (later)
 		steps_run(req);
+}
+
+static void step_latched(struct latch *latch)
+{
+	struct target_request *req = container_of(latch, struct target_request, latch);
+
+	if (req->qp->dead)
+		step_done(&req->io, NVME_ABORTED_SQ_DELETED);
+	else
+		store_submit(req->qp->reactor->ring, req->ns->store, &req->io);
 }
 
 static void step_submit(struct target_request *req, enum store_op op, uint32_t flags,
 			uint64_t offset, uint64_t length, void *buffer)
 {
+	struct target_namespace *ns = req->ns;
+
 	req->io = (struct store_io){
 		.op = op,
 		.flags = flags | (req->fua ? STORE_IO_FUA : 0),
@@ -33,13 +50,24 @@ static void step_submit(struct target_request *req, enum store_op op, uint32_t f
 		.length = length,
 		.buffer = buffer,
 		.done = step_done,
-		.store = req->ns->store,
+		.store = ns->store,
 	};
-	req->submitted = true;
-	if (op == STORE_FLUSH)
-		store_submit(req->qp->reactor->ring, req->ns->store, &req->io);
-	else
-		fused_store_write(req, &req->io);
+	if (op == STORE_FLUSH || !ns->latched ||
+	    latch_take(req->qp->reactor, &req->latch, ns, offset, length, true, step_latched))
+		store_submit(req->qp->reactor->ring, ns->store, &req->io);
+}
+
+/* The next piece of a range that this step is for; false: there is none left. */
+static bool step_piece(struct target_request *req, enum store_op op, uint32_t flags, uint64_t offset,
+		       uint64_t length)
+{
+	uint64_t left = length - req->step_done;
+
+	if (!left)
+		return false;
+	step_submit(req, op, flags, offset + req->step_done, left < LATCH_PIECE ? left : LATCH_PIECE,
+		    NULL);
+	return true;
 }
 
 /* Flush of all namespaces: the next one that is there. */
@@ -77,29 +105,37 @@ static bool step_flush(struct target_request *req)
 
 static bool step_write_zeroes(struct target_request *req)
 {
-	if (req->step++)
-		return false;
-	step_submit(req, STORE_WRITE_ZEROES, req->steps, req->offset, req->length, NULL);
-	return true;
+	req->step = 1;
+	return step_piece(req, STORE_WRITE_ZEROES, req->steps, req->offset, req->length);
 }
 
-static const void *dsm_ranges(const struct target_request *req)
+static struct nvme_dsm_range dsm_range(const struct target_request *req, uint32_t index)
 {
-	return req->chunk ? req->chunk->buffer : req->capsule;
+	const uint8_t *ranges = req->chunk ? req->chunk->buffer : req->capsule;
+	struct nvme_dsm_range range;
+
+	memcpy(&range, ranges + sizeof(range) * index, sizeof(range));
+	return range;
 }
 
+/* req->step ranges were begun, and step_done bytes of the last of them are done. */
 static bool step_dsm(struct target_request *req)
 {
-	struct nvme_dsm_range range = { 0 };
+	uint8_t shift = req->ns->block_shift;
 
-	while (req->step < req->steps && !range.blocks)
-		memcpy(&range, (const uint8_t *)dsm_ranges(req) + sizeof(range) * req->step++,
-		       sizeof(range));
-	if (!range.blocks)
-		return false;
-	step_submit(req, STORE_DEALLOCATE, 0, range.slba << req->ns->block_shift,
-		    (uint64_t)range.blocks << req->ns->block_shift, NULL);
-	return true;
+	for (;;) {
+		if (req->step) {
+			struct nvme_dsm_range range = dsm_range(req, req->step - 1);
+
+			if (step_piece(req, STORE_DEALLOCATE, 0, range.slba << shift,
+				       (uint64_t)range.blocks << shift))
+				return true;
+		}
+		if (req->step == req->steps)
+			return false;
+		req->step++;
+		req->step_done = 0;
+	}
 }
 
 static bool step_write(struct target_request *req)
@@ -110,7 +146,7 @@ static bool step_write(struct target_request *req)
 	return true;
 }
 
-/* Begin the next operation; false where there is none left. */
+/* Begin the next operation; false: there is none left. */
 static bool step_next(struct target_request *req)
 {
 	switch (req->opcode) {
@@ -140,21 +176,24 @@ void steps_end(struct target_request *req)
 static void steps_run(struct target_request *req)
 {
 	for (;;) {
-		req->submitting = true;
+		req->stepping = STEP_STARTING;
 		if (req->qp->dead || req->status || !step_next(req)) {
-			req->submitting = false;
+			req->stepping = STEP_NONE;
 			steps_end(req);
 			return;
 		}
-		req->submitting = false;
-		if (req->submitted)
-			return;		/* step_done() goes on */
+		if (req->stepping == STEP_STARTING) {	/* it has not ended yet: step_done() goes on */
+			req->stepping = STEP_UNDER_WAY;
+			return;
+		}
 	}
 }
 
 void steps_start(struct target_request *req, uint32_t steps)
 {
+	req->state = REQUEST_STEPPING;
 	req->step = 0;
+	req->step_done = 0;
 	req->steps = steps;
 	steps_run(req);
 }

@@ -4,15 +4,26 @@
  *
  * A chunk holds one buffer and carries one slice of a request: fetched by RDMA READ, read from or
  * written to the store, sent by RDMA WRITE, as the request's mode says.  Several chunks of a request
- * are under way at once.  A request that finds no buffer, or no RDMA READ to use one with, stands
- * in its queue pair's line; transfer_kick() goes on with it.  Runs on the reactor's thread.
+ * are under way at once.  Runs on the reactor's thread.
+ *
+ * The states of a transfer (req->moving).  transfer_advance() is the only function that changes them.
+ *
+ *	state		event						next state
+ *	QUIET		a chunk has ended				STARTING
+ *	STARTING	all is started, or the window is full		QUIET
+ *			there is no buffer, no RDMA READ to use one
+ *			with, or others were first			IN_LINE
+ *			the last chunk has ended			ENDED
+ *	IN_LINE		its turn has come, or a chunk has ended		STARTING
+ *	ENDED		none: its end was told, by a response, an
+ *			upcall, or the end of the request
  */
 #include "target/calls.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-static void pump(struct target_request *req);
+static void transfer_advance(struct target_request *req);
 
 bool transfer_fetches(const struct target_request *req)
 {
@@ -29,7 +40,7 @@ bool transfer_fetches(const struct target_request *req)
 }
 
 /* The second half of a comparison's buffer is for what the store has. */
-static uint32_t chunk_size(const struct chunk *chunk)
+static uint32_t chunk_room(const struct chunk *chunk)
 {
 	const struct target_request *req = chunk->req;
 	uint32_t size = chunk_is_own(chunk) ? TARGET_OWN_BUFFER : req->qp->reactor->pool.buffer_size;
@@ -45,35 +56,12 @@ void transfer_chunk_release(struct chunk *chunk)
 	pool_put(qp, chunk);
 	if (qp->waiting[0].head || qp->waiting[1].head)
 		reactor_mark(qp);
-	if (--req->outstanding == 0 && req->orphan)
+	if (--req->outstanding == 0 && req->state == REQUEST_GONE)
 		request_free(req);
 }
 
-static void done(struct target_request *req)
-{
-	if (req->mode == TRANSFER_FETCH && !req->status)
-		upcall_deliver(req);
-	else if (req->mode == TRANSFER_PUSH && !req->status)
-		request_respond(req, req->answer);
-	else
-		request_respond(req, req->status);
-}
-
-/* Whether it has come to its end. */
-void transfer_check(struct target_request *req)
-{
-	if (req->responding || req->waiting || req->pumping)
-		return;
-	if (req->qp->dead) {
-		if (!req->outstanding)
-			request_free(req);
-	} else if (req->status ? !req->outstanding : req->moved == req->length) {
-		done(req);
-	}
-}
-
-/* The slice of this chunk is where it should be, or never will. */
-static void chunk_finish(struct chunk *chunk, uint16_t status)
+/* The slice of this chunk is where it should be, or never will be. */
+static void chunk_end(struct chunk *chunk, uint16_t status)
 {
 	struct target_request *req = chunk->req;
 
@@ -81,12 +69,12 @@ static void chunk_finish(struct chunk *chunk, uint16_t status)
 		req->status = status;
 	req->moved += chunk->length;
 	transfer_chunk_release(chunk);
-	pump(req);
+	transfer_advance(req);
 }
 
-/* ---- between the chunk and the store ---- */
+/* ---- between a chunk and the store ---- */
 
-static uint8_t *host_data(const struct chunk *chunk)
+static uint8_t *chunk_host_data(const struct chunk *chunk)
 {
 	return chunk->req->capsule ? chunk->req->capsule + chunk->offset : chunk->buffer;
 }
@@ -102,18 +90,17 @@ static void chunk_send(struct chunk *chunk)
 		fifo_push(&req->qp->tx, &chunk->tx.link);
 		reactor_mark(req->qp);
 	}
-	pump(req);
+	transfer_advance(req);
 }
 
-static void store_done(struct store_io *io, uint16_t status)
+static void chunk_stored(struct store_io *io, uint16_t status)
 {
 	struct chunk *chunk = container_of(io, struct chunk, io);
 	struct target_request *req = chunk->req;
 
-	if (io->op == STORE_WRITE)
-		fused_store_written(req, io);
+	latch_drop(req->qp->reactor, &chunk->latch);
 	if (req->qp->dead || status) {
-		chunk_finish(chunk, status);
+		chunk_end(chunk, status);
 		return;
 	}
 	switch ((enum transfer)req->mode) {
@@ -121,12 +108,12 @@ static void store_done(struct store_io *io, uint16_t status)
 		chunk_send(chunk);
 		break;
 	case TRANSFER_COMPARE:
-		if (memcmp(host_data(chunk), io->buffer, chunk->length))
+		if (memcmp(chunk_host_data(chunk), io->buffer, chunk->length))
 			status = NVME_COMPARE_FAILURE;
-		chunk_finish(chunk, status);
+		chunk_end(chunk, status);
 		break;
 	default:
-		chunk_finish(chunk, status);
+		chunk_end(chunk, status);
 		break;
 	}
 }
@@ -134,10 +121,32 @@ static void store_done(struct store_io *io, uint16_t status)
 /* Whose chunk it is for, if it is for one. */
 struct target_request *transfer_io_of(const struct store_io *io)
 {
-	return io->done == store_done ? container_of(io, struct chunk, io)->req : NULL;
+	return io->done == chunk_stored ? container_of(io, struct chunk, io)->req : NULL;
 }
 
-static void store_begin(struct chunk *chunk, enum store_op op, uint8_t *buffer)
+static void chunk_submit(struct chunk *chunk)
+{
+	struct target_request *req = chunk->req;
+	struct store *store = req->ns->store;
+
+	if (chunk->io.op == STORE_WRITE && namespace_copies(req))
+		chunk_stored(&chunk->io, store_memory_write(store, chunk->io.offset, chunk->io.buffer,
+							    chunk->length, req->fua));
+	else
+		store_submit(req->qp->reactor->ring, store, &chunk->io);
+}
+
+static void chunk_latched(struct latch *latch)
+{
+	struct chunk *chunk = container_of(latch, struct chunk, latch);
+
+	if (chunk->req->qp->dead)
+		chunk_stored(&chunk->io, NVME_ABORTED_SQ_DELETED);
+	else
+		chunk_submit(chunk);
+}
+
+static void chunk_store(struct chunk *chunk, enum store_op op, uint8_t *buffer)
 {
 	struct target_request *req = chunk->req;
 
@@ -147,39 +156,44 @@ static void store_begin(struct chunk *chunk, enum store_op op, uint8_t *buffer)
 		.offset = req->offset + chunk->offset,
 		.length = chunk->length,
 		.buffer = buffer,
-		.done = store_done,
+		.done = chunk_stored,
 		.store = req->ns->store,
 	};
-	if (op == STORE_WRITE)
-		fused_store_write(req, &chunk->io);
-	else
-		store_submit(req->qp->reactor->ring, req->ns->store, &chunk->io);
+	chunk->latch.state = LATCH_NONE;
+	/* A request that has latched all of its range must not wait for others behind itself. */
+	if (req->latch.state == LATCH_HELD || !req->ns->latched ||
+	    latch_take(req->qp->reactor, &chunk->latch, req->ns, chunk->io.offset, chunk->length,
+		       op == STORE_WRITE, chunk_latched))
+		chunk_submit(chunk);
+}
+
+static void chunk_write(struct chunk *chunk)
+{
+	struct target_request *req = chunk->req;
+	uint8_t *data = chunk_host_data(chunk);
+
+	if (req->capsule && !namespace_copies(req)) {
+		memcpy(chunk->buffer, data, chunk->length);
+		data = chunk->buffer;
+	}
+	chunk_store(chunk, STORE_WRITE, data);
 }
 
 /* All of the slice has come from the host. */
 static void chunk_arrived(struct chunk *chunk)
 {
 	struct target_request *req = chunk->req;
-	struct store *store = req->ns ? req->ns->store : NULL;
 
 	switch ((enum transfer)req->mode) {
 	case TRANSFER_WRITE:
-		if (namespace_copies(req)) {
-			chunk_finish(chunk, store_memory_write(store, req->offset + chunk->offset,
-							       host_data(chunk), chunk->length,
-							       req->fua));
-		} else {
-			if (req->capsule)
-				memcpy(chunk->buffer, host_data(chunk), chunk->length);
-			store_begin(chunk, STORE_WRITE, chunk->buffer);
-		}
+		chunk_write(chunk);
 		break;
 	case TRANSFER_COMPARE:
-		store_begin(chunk, STORE_READ, chunk->buffer + chunk_size(chunk));
+		chunk_store(chunk, STORE_READ, chunk->buffer + chunk_room(chunk));
 		break;
 	case TRANSFER_FETCH:
 		memcpy(req->data + chunk->offset, chunk->buffer, chunk->length);
-		chunk_finish(chunk, NVME_SUCCESS);
+		chunk_end(chunk, NVME_SUCCESS);
 		break;
 	case TRANSFER_FUSED:
 		fused_arrived(req, chunk->buffer);
@@ -190,22 +204,22 @@ static void chunk_arrived(struct chunk *chunk)
 		io_ranges_arrived(req, chunk->buffer);
 		break;
 	default:
-		chunk_finish(chunk, NVME_INTERNAL_ERROR);
+		chunk_end(chunk, NVME_INTERNAL_ERROR);
 		break;
 	}
 }
 
-/* ---- progress ---- */
+/* ---- starting ---- */
 
 static void chunk_start(struct target_request *req, struct chunk *chunk, bool fetch)
 {
 	struct target_qpair *qp = req->qp;
-	uint32_t rest = req->length - req->started, size;
+	uint32_t rest = req->length - req->started, room;
 
 	chunk->req = req;
-	size = chunk_size(chunk);
+	room = chunk_room(chunk);
 	chunk->offset = req->started;
-	chunk->length = rest < size ? rest : size;
+	chunk->length = rest < room ? rest : room;
 	chunk->posted = 0;
 	chunk->reads = 0;
 	req->started += chunk->length;
@@ -215,7 +229,7 @@ static void chunk_start(struct target_request *req, struct chunk *chunk, bool fe
 		fifo_push(&qp->reads, &chunk->tx.link);
 		reactor_mark(qp);
 	} else if (req->mode == TRANSFER_READ || req->mode == TRANSFER_VERIFY) {
-		store_begin(chunk, STORE_READ, chunk->buffer);
+		chunk_store(chunk, STORE_READ, chunk->buffer);
 	} else if (req->mode == TRANSFER_PUSH) {
 		memcpy(chunk->buffer, req->data + chunk->offset, chunk->length);
 		chunk_send(chunk);
@@ -234,16 +248,33 @@ static bool fetch_memory(struct target_request *req)
 	if (qp->upcall_bytes && qp->upcall_bytes + req->length > TARGET_UPCALL_BUDGET)
 		return false;
 	req->data = malloc(req->length);
-	if (req->data)
+	if (req->data) {
+		req->data_length = req->length;
 		qp->upcall_bytes += req->length;
-	else
+	} else {
 		req->status = NVME_INTERNAL_ERROR;
+	}
 	return true;
 }
 
-static bool start_next(struct target_request *req, struct fifo *line, bool fetch)
+static struct fifo *line_of(struct target_request *req)
+{
+	return &req->qp->waiting[transfer_fetches(req)];
+}
+
+/* Whether there is a chunk more to start now. */
+static bool has_more(const struct target_request *req)
+{
+	return req->started < req->length && !req->status && !req->qp->dead &&
+	       req->outstanding < TARGET_WINDOW;
+}
+
+/* False: it has to wait in line. */
+static bool start_next(struct target_request *req)
 {
 	struct target_qpair *qp = req->qp;
+	struct fifo *line = line_of(req);
+	bool fetch = transfer_fetches(req);
 	struct chunk *chunk;
 
 	if (line->head && line->head != &req->tx.link)
@@ -261,35 +292,57 @@ static bool start_next(struct target_request *req, struct fifo *line, bool fetch
 	return true;
 }
 
-static void pump(struct target_request *req)
+static bool transfer_is_over(const struct target_request *req)
 {
-	struct target_qpair *qp = req->qp;
-	bool fetch = transfer_fetches(req), blocked = false;
-	struct fifo *line = &qp->waiting[fetch];
+	if (req->qp->dead || req->status)
+		return !req->outstanding;
+	return req->moved == req->length;
+}
 
-	if (req->pumping)
+static void transfer_end(struct target_request *req)
+{
+	if (req->qp->dead)
+		request_free(req);
+	else if (req->mode == TRANSFER_FETCH && !req->status)
+		upcall_deliver(req);
+	else if (req->mode == TRANSFER_PUSH && !req->status)
+		request_respond(req, req->answer.status);
+	else
+		request_respond(req, req->status);
+}
+
+static void transfer_advance(struct target_request *req)
+{
+	bool in_line = req->moving == TRANSFER_IN_LINE, blocked = false;
+	struct fifo *line = line_of(req);
+
+	if (req->moving == TRANSFER_STARTING || req->moving == TRANSFER_ENDED)
 		return;
-	req->pumping = true;
-	while (!blocked && req->started < req->length && !req->status && !qp->dead &&
-	       !req->responding && req->outstanding < TARGET_WINDOW)
-		blocked = !start_next(req, line, fetch);
-	if (blocked && !req->waiting) {
+	req->moving = TRANSFER_STARTING;
+	while (!blocked && has_more(req))
+		blocked = !start_next(req);
+	if (blocked && !in_line) {
 		fifo_push(line, &req->tx.link);
-		req->waiting = true;
-	} else if (!blocked && req->waiting && line->head == &req->tx.link) {
+		in_line = true;
+	} else if (!blocked && in_line && line->head == &req->tx.link) {
 		fifo_pop(line);
-		req->waiting = false;
+		in_line = false;
 	}
-	req->pumping = false;
-	transfer_check(req);
+	req->moving = in_line ? TRANSFER_IN_LINE : TRANSFER_QUIET;
+	if (in_line || !transfer_is_over(req))
+		return;
+	req->moving = TRANSFER_ENDED;
+	transfer_end(req);
 }
 
 void transfer_start(struct target_request *req, enum transfer mode, uint32_t length)
 {
+	req->state = REQUEST_MOVING;
+	req->moving = TRANSFER_QUIET;
 	req->mode = (uint8_t)mode;
 	req->length = length;
 	req->started = req->moved = 0;
-	pump(req);
+	transfer_advance(req);
 }
 
 void transfer_kick(struct target_qpair *qp)
@@ -298,16 +351,75 @@ void transfer_kick(struct target_qpair *qp)
 		struct fifo_link *head;
 
 		while (!qp->dead && (head = qp->waiting[i].head)) {
-			pump(container_of(head, struct target_request, tx.link));
+			transfer_advance(container_of(head, struct target_request, tx.link));
 			if (qp->waiting[i].head == head)
 				break;
 		}
 	}
 }
 
+/* ---- taking back ---- */
+
+/* The connection is dead: nobody in line is served. */
+void transfer_drop_lines(struct target_qpair *qp)
+{
+	struct fifo_link *link;
+
+	for (int i = 0; i < 2; i++) {
+		while ((link = fifo_pop(&qp->waiting[i]))) {
+			struct target_request *req = container_of(link, struct target_request,
+								  tx.link);
+
+			req->moving = TRANSFER_QUIET;
+			transfer_advance(req);
+		}
+	}
+	while ((link = fifo_pop(&qp->reads)))
+		transfer_chunk_drop(container_of(link, struct chunk, tx.link));
+}
+
+/* The first chunk of it in line for an RDMA READ, and how many there are untouched. */
+static struct chunk *first_unposted(const struct target_request *req, unsigned *count)
+{
+	struct chunk *first = NULL;
+
+	*count = 0;
+	for (struct fifo_link *link = req->qp->reads.head; link; link = link->next) {
+		struct chunk *chunk = container_of(link, struct chunk, tx.link);
+
+		if (chunk->req != req || chunk->posted)
+			continue;
+		if (!(*count)++)
+			first = chunk;
+	}
+	return first;
+}
+
+bool transfer_cancel(struct target_request *req)
+{
+	struct target_qpair *qp = req->qp;
+	struct chunk *chunk;
+	unsigned count;
+
+	chunk = first_unposted(req, &count);
+	if (count != req->outstanding)
+		return false;
+	if (req->moving == TRANSFER_IN_LINE)
+		fifo_remove(line_of(req), &req->tx.link);
+	for (; chunk; chunk = first_unposted(req, &count)) {
+		fifo_remove(&qp->reads, &chunk->tx.link);
+		qp->fetching--;
+		transfer_chunk_release(chunk);
+	}
+	reactor_mark(qp);
+	req->moving = TRANSFER_QUIET;
+	transfer_advance(req);
+	return true;
+}
+
 /* ---- completions ---- */
 
-static void fetched(struct chunk *chunk)
+static void chunk_fetched(struct chunk *chunk)
 {
 	struct target_qpair *qp = chunk->req->qp;
 
@@ -316,7 +428,7 @@ static void fetched(struct chunk *chunk)
 	if (qp->waiting[1].head)
 		reactor_mark(qp);
 	if (qp->dead)
-		chunk_finish(chunk, NVME_TRANSIENT_TRANSPORT_ERROR);
+		chunk_end(chunk, NVME_TRANSIENT_TRANSPORT_ERROR);
 	else
 		chunk_arrived(chunk);
 }
@@ -325,22 +437,22 @@ void transfer_chunk_read(struct chunk *chunk)
 {
 	chunk->reads--;
 	if (!chunk->reads && chunk->posted == chunk->length)
-		fetched(chunk);
+		chunk_fetched(chunk);
 }
 
 void transfer_chunk_drop(struct chunk *chunk)
 {
 	chunk->posted = chunk->length;
 	if (!chunk->reads)
-		fetched(chunk);
+		chunk_fetched(chunk);
 }
 
 void transfer_chunk_written(struct chunk *chunk)
 {
 	struct target_request *req = chunk->req;
-	bool more = !req->responding;
+	bool more = req->state == REQUEST_MOVING;
 
 	transfer_chunk_release(chunk);
 	if (more)
-		pump(req);
+		transfer_advance(req);
 }

@@ -22,7 +22,7 @@ void upcall_deliver(struct target_request *req)
 		.cookie = qp->options.cookie,
 		.request = req,
 	};
-	req->held = true;
+	req->state = REQUEST_UP;
 	qp->held++;
 	target_post_upcall(qp->target, &req->upcall);
 }
@@ -51,7 +51,11 @@ const void *target_request_data(const struct target_request *request, uint32_t *
 {
 	const void *data = request->capsule ? request->capsule : request->data;
 
-	*len = data ? request->sgl_length : 0;
+	*len = 0;
+	if (request->data)
+		*len = request->data_length;
+	if (request->capsule)
+		*len = request->sgl_length;
 	return data;
 }
 
@@ -66,30 +70,27 @@ static bool data_to_host(const struct target_request *req)
 	return (req->opcode == NVME_OPC_FABRICS ? fctype(req) : req->opcode) & 2;
 }
 
-/* What target_complete() hands over, by way of fields that the reactor does not use meanwhile. */
 static void answer_deliver(struct reactor *reactor, struct mail *mail)
 {
 	struct target_request *req = container_of(mail, struct target_request, mail);
 	struct target_qpair *qp = req->qp;
-	uint8_t *data = req->io.buffer;
-	uint32_t length = req->step;
 
 	(void)reactor;
 	request_free_data(req);
-	req->data = data;
+	req->data = req->answer.data;
 	req->mode = TRANSFER_PUSH;
-	req->held = false;
+	req->state = REQUEST_BEGUN;
 	qp->held--;
 	/* Where flow control is disabled the response to Connect says so; where not, it is set later. */
-	if (!req->answer && fctype(req) == NVME_FCTYPE_CONNECT)
+	if (!req->answer.status && fctype(req) == NVME_FCTYPE_CONNECT)
 		req->cqe.sqhd = 0xffff;
 	if (qp->dead) {
 		request_free(req);
-	} else if (length) {
+	} else if (req->answer.length) {
 		req->capsule = NULL;
-		transfer_start(req, TRANSFER_PUSH, length);
+		transfer_start(req, TRANSFER_PUSH, req->answer.length);
 	} else {
-		request_respond(req, req->answer);
+		request_respond(req, req->answer.status);
 	}
 }
 
@@ -111,9 +112,9 @@ void target_complete(struct target_request *request, uint16_t status, uint32_t d
 			status = NVME_INTERNAL_ERROR;
 		}
 	}
-	request->io.buffer = copy;
-	request->step = len;
-	request->answer = status;
+	request->answer.data = copy;
+	request->answer.length = len;
+	request->answer.status = status;
 	request->cqe.dw0 = dw0;
 	request->cqe.dw1 = dw1;
 	reactor_mail(request->qp->reactor, &request->mail, answer_deliver);

@@ -44,7 +44,7 @@ static inline struct fifo_link *fifo_pop(struct fifo *f)
 	return link;
 }
 
-/* Wherever it stands; nothing where it does not. */
+/* Remove link from wherever it stands, if it is in the list.  Walks the list. */
 static inline void fifo_remove(struct fifo *f, const struct fifo_link *link)
 {
 	struct fifo_link **at = &f->head;
@@ -56,6 +56,16 @@ static inline void fifo_remove(struct fifo *f, const struct fifo_link *link)
 	*at = link->next;
 	if (!*at)
 		f->tail = at;
+}
+
+/* All of from to to, which had nothing. */
+static inline void fifo_move(struct fifo *to, struct fifo *from)
+{
+	fifo_init(to);
+	if (!from->head)
+		return;
+	*to = *from;
+	fifo_init(from);
 }
 
 static inline struct fifo_link *stack_pop(struct fifo_link **stack)
