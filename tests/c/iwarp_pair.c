@@ -150,6 +150,11 @@ int resolve(struct side *s, const char *host, int port)
 	return 0;
 }
 
+/* Completions of a side that was polled for the other's sake. */
+static struct ibv_wc stash[64];
+static struct side *stash_of[64];
+static int stashed;
+
 int pair_open(struct pair *p, const struct pair_options *o)
 {
 	static const struct pair_options defaults;
@@ -159,6 +164,7 @@ int pair_open(struct pair *p, const struct pair_options *o)
 	if (!o)
 		o = &defaults;
 	host = o->host ? o->host : "127.0.0.1";
+	stashed = 0;	/* those of another pair, which may have been at the same place */
 	memset(p, 0, sizeof(*p));
 	p->a.events = v->create_event_channel();
 	p->b.events = v->create_event_channel();
@@ -224,10 +230,6 @@ int post_send(struct side *s, uint64_t wr_id, enum ibv_wr_opcode op, unsigned in
 		wr.num_sge = 0;
 	return ibv_post_send(s->qp, &wr, &bad);
 }
-
-static struct ibv_wc stash[64];
-static struct side *stash_of[64];
-static int stashed;
 
 int next_wc(struct side *s, struct side *other, struct ibv_wc *wc)
 {

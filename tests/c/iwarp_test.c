@@ -11,6 +11,8 @@ static const struct {
 } tests[] = {
 	{ "verbs", test_verbs },
 	{ "verbs_more", test_verbs_more },
+	{ "windows", test_windows },
+	{ "srq", test_srq },
 	{ "cm", test_cm },
 	{ "wire", test_wire },
 	{ "frames", test_frames },

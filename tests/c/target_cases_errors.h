@@ -155,12 +155,18 @@ static void cases_upcalls(struct queue *q)
 static void cases_invalidate(struct queue *q)
 {
 	struct nvme_sqe sqe = sqe_io(q, NVME_OPC_READ, 0, 8, 0);
+	struct ibv_send_wr wr = { .opcode = IBV_WR_BIND_MW }, *bad;
+	struct ibv_mw *mw = ibv_alloc_mw(lab.pd, IBV_MW_TYPE_2);
 	struct ibv_mr *mr;
 	int status;
 
-	mr = lab.v->reg_mr(lab.pd, q->memory, 4096, IBV_ACCESS_LOCAL_WRITE |
-			   IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_MW_BIND);
-	nvme_sgl_set_keyed(&sqe.sgl, (uintptr_t)q->memory, 4096, mr->rkey,
+	mr = lab.v->reg_mr(lab.pd, q->memory, 4096, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND);
+	wr.bind_mw.mw = mw;
+	wr.bind_mw.rkey = ibv_inc_rkey(mw->rkey);
+	wr.bind_mw.bind_info = (struct ibv_mw_bind_info){ mr, (uintptr_t)q->memory, 4096,
+							  IBV_ACCESS_REMOTE_WRITE };
+	CHECK(!ibv_post_send(q->id->qp, &wr, &bad), "a window for the command");
+	nvme_sgl_set_keyed(&sqe.sgl, (uintptr_t)q->memory, 4096, wr.bind_mw.rkey,
 			   NVME_SGL_KEYED_INVALIDATE);
 	sqe.nsid = 9;
 	status = queue_run(q, &sqe, NULL, 0);
@@ -168,7 +174,8 @@ static void cases_invalidate(struct queue *q)
 	      "a failed command is answered by a plain Send");
 	sqe.nsid = 1;
 	status = queue_run(q, &sqe, NULL, 0);
-	CHECK(!status && q->invalidated == mr->rkey, "0x4F: Send with Invalidate of the key");
+	CHECK(!status && q->invalidated == wr.bind_mw.rkey, "0x4F: Send with Invalidate of the key");
+	ibv_dealloc_mw(mw);
 	lab.v->dereg_mr(mr);
 	status = run_io(q, 1, NVME_OPC_READ, 0, 8, 0);
 	CHECK(!status && !q->invalidated, "0x40: a plain Send");

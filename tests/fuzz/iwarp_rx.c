@@ -4,7 +4,8 @@
  * not given stays as it is, every posted work request completes exactly once, and nothing crashes.
  *
  * The input is a list of steps: frames that are right but for what the input spoils, raw bytes, and what
- * the application does meanwhile.  The queue pair's socket is one end of a socketpair.
+ * the application does meanwhile: it posts work, binds and invalidates a window.  Receives come from a queue
+ * of the queue pair's own or from a shared one.  The queue pair's socket is one end of a socketpair.
  */
 #include "util/crc32c.h"
 #include "iwarp.h"
@@ -22,6 +23,8 @@ static uint8_t *staging;
 static struct ibv_pd *pd;
 static struct ibv_cq *cq;
 static struct ibv_mr *shared, *private_mr;
+static struct ibv_mw *window;
+static struct ibv_srq *srq;
 
 struct input {
 	const uint8_t *p, *end;
@@ -31,7 +34,8 @@ struct run {
 	struct iw_qp *qp;
 	int peer;
 	uint32_t send_msn, read_msn, mo;
-	unsigned int posted, completed;
+	unsigned int posted, shared, completed;
+	uint32_t key;			/* of the window, as last bound */
 	bool ended;
 };
 
@@ -91,7 +95,7 @@ static void frame(struct run *r, struct input *in)
 	op &= 7;
 	switch (op) {
 	case RDMAP_WRITE:
-		fpdu_put_tagged(f, op, last, len, shared->rkey, base + off);
+		fpdu_put_tagged(f, op, last, len, spoil & 2 ? r->key : shared->rkey, base + off);
 		hdr = FPDU_TAGGED;
 		break;
 	case RDMAP_READ_RESP: {
@@ -105,7 +109,8 @@ static void frame(struct run *r, struct input *in)
 		break;
 	}
 	case RDMAP_READ_REQ:
-		fpdu_put_read_req(f, r->qp->rx.read_msn, 1, 2, len, shared->rkey, base + off);
+		fpdu_put_read_req(f, r->qp->rx.read_msn, 1, 2, len, spoil & 2 ? r->key : shared->rkey,
+				  base + off);
 		hdr = FPDU_READ_REQ;
 		len = 0;
 		break;
@@ -114,8 +119,8 @@ static void frame(struct run *r, struct input *in)
 		hdr = FPDU_UNTAGGED;
 		break;
 	default:
-		fpdu_put_untagged(f, op, last, len, spoil & 1 ? shared->rkey : 0, DDP_QN_SEND,
-				  r->qp->rx.send_msn, r->qp->rx.mo);
+		fpdu_put_untagged(f, op, last, len, spoil & 2 ? r->key : spoil & 1 ? shared->rkey : 0,
+				  DDP_QN_SEND, r->qp->rx.send_msn, r->qp->rx.mo);
 		hdr = FPDU_UNTAGGED;
 	}
 	if (spoil & 4)
@@ -143,7 +148,10 @@ static void application(struct run *r, struct input *in)
 
 	switch (what & 3) {
 	case 0:
-		r->posted += !iw_post_recv(&r->qp->qp, &rw, &badr);
+		if (r->qp->srq)
+			r->shared += !iw_post_srq_recv(srq, &rw, &badr);
+		else
+			r->posted += !iw_post_recv(&r->qp->qp, &rw, &badr);
 		return;
 	case 1:
 		sw.opcode = IBV_WR_RDMA_READ;
@@ -152,8 +160,23 @@ static void application(struct run *r, struct input *in)
 		sw.opcode = what & 0x20 ? IBV_WR_SEND : IBV_WR_RDMA_WRITE;
 		break;
 	default:
-		poll_all(r);
-		return;
+		if (!(what & 0x80)) {
+			poll_all(r);
+			return;
+		}
+		sw.opcode = what & 0x20 ? IBV_WR_LOCAL_INV : IBV_WR_BIND_MW;
+		if (what & 0x20) {
+			sw.invalidate_rkey = r->key;
+			sw.num_sge = 0;
+		} else {
+			r->key = ibv_inc_rkey(r->key);
+			sw.bind_mw.mw = window;
+			sw.bind_mw.rkey = r->key;
+			sw.bind_mw.bind_info = (struct ibv_mw_bind_info){
+				what & 0x10 ? private_mr : shared, sge[0].addr, len,
+				what >> 2 & 3 ? IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE :
+				IBV_ACCESS_REMOTE_READ };
+		}
 	}
 	if (what & 0x40)
 		sw.send_flags |= IBV_SEND_FENCE;
@@ -169,6 +192,7 @@ static void setup(void)
 	pd = iw_alloc_pd(&iw_dev.context);
 	cq = iw_create_cq(&iw_dev.context, 64, NULL, NULL, 0);
 	private_mr = iw_reg_mr(pd, mem + 2 * GUARD + MEM, MEM, IBV_ACCESS_LOCAL_WRITE);
+	window = iw_alloc_mw(pd, IBV_MW_TYPE_2);
 }
 
 static void check_untouched(const uint8_t *p, size_t len)
@@ -182,6 +206,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct ibv_qp_init_attr attr = { .send_cq = cq, .recv_cq = cq, .qp_type = IBV_QPT_RC,
 					 .cap = { DEPTH, DEPTH, 2, 2, 64 } };
+	struct ibv_srq_init_attr srq_attr = { .attr = { .max_wr = DEPTH, .max_sge = 2 } };
 	struct input in = { data, data + size };
 	struct run r = { 0 };
 	int fd[2];
@@ -196,6 +221,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	/* anew for each run, since a run may invalidate it */
 	shared = iw_reg_mr(pd, mem + GUARD, MEM, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ |
 			   IBV_ACCESS_REMOTE_WRITE | (flags & 4 ? IBV_ACCESS_MW_BIND : 0));
+	if (flags & 8)
+		attr.srq = srq = iw_create_srq(pd, &srq_attr);
+	r.key = window->rkey;
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fd))
 		abort();
 	r.qp = iw_qp_create(pd, &attr);
@@ -224,7 +252,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	iw_qp_fail(r.qp, TERM_NONE, NULL, "over");
 	iw_unlock(&r.qp->lock);
 	poll_all(&r);
-	if (r.completed != r.posted)
+	if (r.completed > r.posted + r.shared || (!attr.srq && r.completed != r.posted) ||
+	    (attr.srq && r.completed + iw_srq_available((struct iw_srq *)srq) != r.posted + r.shared))
 		abort();
 	check_untouched(mem, GUARD);
 	check_untouched(mem + GUARD + MEM, MEM + 2 * GUARD);
@@ -232,6 +261,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	close(fd[0]);
 	close(fd[1]);
 	iw_qp_free(r.qp);
+	if (attr.srq)
+		iw_destroy_srq(srq);
 	iw_dereg_mr(shared);
 	return 0;
 }

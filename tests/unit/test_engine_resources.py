@@ -13,7 +13,7 @@ def test_memory_is_counted() -> None:
     device = engine.HostDevice("iwarp")
     with device.register(bytearray(4096)):  # the first makes the device's own
         before = engine.resources()
-        assert set(before) == {"pd", "mr", "cq", "qp", "cm_id"}
+        assert set(before) == {"pd", "mr", "mw", "cq", "srq", "qp", "cm_id"}
         with device.register(bytearray(4096)):
             assert engine.resources() == {**before, "mr": before["mr"] + 1}
         assert engine.resources() == before

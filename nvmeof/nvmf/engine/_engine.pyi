@@ -49,8 +49,8 @@ def list_devices(kind: Literal["iwarp", "system"]) -> list[dict[str, Any]]:
     """
 
 def resources() -> dict[str, int]:
-    """pd, mr, cq, qp, cm_id: what this process holds of the embedded device right now, counted as
-    `rdma resource show` counts them of others."""
+    """pd, mr, mw, cq, srq, qp, cm_id: what this process holds of the embedded device right now,
+    counted as `rdma resource show` counts them of others."""
 
 # ---- target ----
 

@@ -173,7 +173,9 @@ cdef extern from "iwarp/stats.h" nogil:
     struct iwarp_live:
         unsigned pd
         unsigned mr
+        unsigned mw
         unsigned cq
+        unsigned srq
         unsigned qp
         unsigned cm_id
     const iwarp_live *iwarp_get_live()

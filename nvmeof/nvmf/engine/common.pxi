@@ -134,7 +134,8 @@ def set_iwarp_options(*, crc=None, congestion=None, mpa_revision=None, first_fpd
 def resources():
     """What the embedded device holds, counted."""
     cdef const iwarp_live *live = iwarp_get_live()
-    return {"pd": live.pd, "mr": live.mr, "cq": live.cq, "qp": live.qp, "cm_id": live.cm_id}
+    return {"pd": live.pd, "mr": live.mr, "mw": live.mw, "cq": live.cq, "srq": live.srq,
+            "qp": live.qp, "cm_id": live.cm_id}
 
 
 TRANSPORTS = {0: "InfiniBand", 1: "iWARP", 2: "usNIC", 3: "usNIC UDP", 4: "unspecified"}

@@ -226,6 +226,7 @@ int iw_create_qp(struct rdma_cm_id *rid, struct ibv_pd *pd, struct ibv_qp_init_a
 		qp->id = (struct iw_id *)rid;
 		rid->qp = &qp->qp;
 		rid->pd = pd;
+		rid->srq = attr->srq;
 		rid->send_cq = attr->send_cq;
 		rid->recv_cq = attr->recv_cq;
 		rid->send_cq_channel = attr->send_cq->channel;

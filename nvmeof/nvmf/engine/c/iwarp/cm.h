@@ -130,7 +130,7 @@ uint64_t iw_now(void);
 /* watch.c */
 int iw_watch_memory(bool wanted);	/* while there is a helper */
 int iw_watch_start(struct iw_qp *qp);
-void iw_watch_stirred(struct iw_qp *qp);
+void iw_watch_stirred(struct iw_qp *qp, uint32_t events);
 void iw_watch_attend(void);		/* to those that called for it */
 uint64_t iw_watch_timer(uint64_t now);	/* when to call again, or 0 */
 void iw_watch_forked(void);

@@ -107,6 +107,21 @@ static void grow(struct iw_cq *cq)
 	cq->mask = size - 1;
 }
 
+int iw_resize_cq(struct ibv_cq *ibcq, int cqe)
+{
+	struct iw_cq *cq = iw_cq(ibcq);
+
+	if (cqe < 1 || cqe > IW_MAX_CQE)
+		return EINVAL;
+	/* the ring grows when it has to: there is nothing to lose by never making it smaller */
+	iw_lock(&cq->ring_lock);
+	while (cq->mask + 1 < (uint32_t)cqe)
+		grow(cq);
+	ibcq->cqe = (int)(cq->mask + 1);
+	iw_unlock(&cq->ring_lock);
+	return 0;
+}
+
 /* n completions, of which one that failed is alone. */
 void iw_cq_push(struct iw_cq *cq, const struct ibv_wc *wc, unsigned int n, bool solicited)
 {
@@ -217,6 +232,8 @@ static int ask_epoll(struct iw_cq *cq)
 		if (r < 0)
 			continue;
 		work |= r;
+		if (evs[i].events & (EPOLLHUP | EPOLLERR))
+			iw_qp_hangup(qp);
 		if (evs[i].events & EPOLLOUT)
 			iw_qp_writable(qp);
 		if (r > 0 && cq->nhot < IW_HOT && !is_hot(cq, qp)) {

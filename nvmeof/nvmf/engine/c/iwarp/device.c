@@ -25,10 +25,13 @@ struct iw_dev iw_dev = {
 	.context = {
 		.device = &iw_dev.device,
 		.ops = {
+			.alloc_mw = iw_alloc_mw,
+			.dealloc_mw = iw_dealloc_mw,
 			.poll_cq = iw_poll_cq,
 			.req_notify_cq = iw_req_notify_cq,
 			.post_send = iw_post_send,
 			.post_recv = iw_post_recv,
+			.post_srq_recv = iw_post_srq_recv,
 		},
 		.cmd_fd = -1,
 		.async_fd = -1,
@@ -145,13 +148,17 @@ int iw_query_device(struct ibv_context *context, struct ibv_device_attr *attr)
 	attr->page_size_cap = 0xfffff000u;
 	attr->max_qp = 1 << 20;
 	attr->max_qp_wr = IW_MAX_WR;
-	attr->device_cap_flags = IBV_DEVICE_MEM_MGT_EXTENSIONS;
+	attr->device_cap_flags = IBV_DEVICE_MEM_MGT_EXTENSIONS | IBV_DEVICE_MEM_WINDOW_TYPE_2B |
+				 IBV_DEVICE_SRQ_RESIZE;
 	attr->max_sge = IW_MAX_SGE;
 	attr->max_sge_rd = IW_MAX_SGE;
 	attr->max_cq = 1 << 20;
 	attr->max_cqe = IW_MAX_CQE;
-	attr->max_mr = 1 << 24;
+	attr->max_mr = attr->max_mw = IW_MAX_STAGS;
 	attr->max_pd = 1 << 20;
+	attr->max_srq = 1 << 20;
+	attr->max_srq_wr = IW_MAX_SRQ_WR;
+	attr->max_srq_sge = IW_MAX_SGE;
 	attr->max_qp_rd_atom = IW_MAX_IRD;
 	attr->max_res_rd_atom = 1 << 24;
 	attr->max_qp_init_rd_atom = IW_MAX_IRD;

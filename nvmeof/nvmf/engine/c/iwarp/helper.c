@@ -126,7 +126,7 @@ static void events(void)
 			iw_id_ready(ptr, evs[0].events);
 			break;
 		case IW_SRC_QP:
-			iw_watch_stirred(ptr);
+			iw_watch_stirred(ptr, evs[0].events);
 			break;
 		case IW_SRC_LINGER:
 			iw_linger_ready(ptr);
@@ -219,6 +219,8 @@ static void fork_child(void)
 		qp->fd = -1;
 		qp->reaped = true;
 		atomic_store(&qp->lock, 0);
+		if (qp->srq)
+			iw_srq_forked(qp->srq);
 		atomic_store(&qp->watch, IW_WATCH_NONE);
 		atomic_store(&qp->state, IBV_QPS_ERR);
 	}

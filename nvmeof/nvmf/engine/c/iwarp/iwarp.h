@@ -8,12 +8,14 @@
  *   iw_dev.lock    mutex: the table of memory regions (writers) and the list of queue pairs.
  *   cq->progress   spin, usually tried: who receives for the queue pairs of a CQ, with its staging.
  *   qp->lock       spin: everything of a queue pair, and every look at a memory region.
+ *   srq->lock  spin: receives that are shared, and who waits for one.
  *   cq->ring_lock, chan->lock   spin, innermost: completions and events.
  */
 #ifndef NVMF_IWARP_H
 #define NVMF_IWARP_H
 
 #include "mr.h"
+#include "srq.h"
 #include "stats.h"
 #include "verbs.h"
 #include "wire.h"
@@ -27,8 +29,10 @@ enum {
 	IW_MAX_SGE = 32,
 	IW_MAX_INLINE = 1024,
 	IW_MAX_WR = 32768,
+	IW_MAX_SRQ_WR = 1 << 20,
 	IW_MAX_IRD = 128,
 	IW_MAX_CQE = 1 << 20,
+	IW_MAX_STAGS = 1 << 22,		/* regions and windows, of 2^24 names */
 	IW_HOT = 4,			/* queue pairs of a CQ received from without asking epoll */
 	IW_STAGING = 256 * 1024,
 	IW_SEGMENT = 61440,		/* largest payload sent in an FPDU: 15 pages */
@@ -128,6 +132,7 @@ void iw_chan_forget(struct iw_chan *chan, struct iw_cq *cq);
 
 struct ibv_cq *iw_create_cq(struct ibv_context *context, int cqe, void *cq_context,
 			    struct ibv_comp_channel *channel, int comp_vector);
+int iw_resize_cq(struct ibv_cq *cq, int cqe);
 int iw_destroy_cq(struct ibv_cq *cq);
 int iw_poll_cq(struct ibv_cq *cq, int num, struct ibv_wc *wc);
 int iw_req_notify_cq(struct ibv_cq *cq, int solicited_only);
@@ -144,17 +149,26 @@ struct iw_swr {				/* a send work request */
 	uint64_t wr_id;
 	uint64_t raddr;
 	uint32_t rkey;
-	uint32_t inval;
+	uint32_t inval;			/* BIND: the window's new STag, with rkey its region's */
 	uint32_t len;
-	uint32_t seg;			/* payload of each FPDU but the last */
-	uint32_t msn;
-	uint32_t placed;		/* READ: bytes that came */
+	union {
+		struct {
+			uint32_t seg;	/* payload of each FPDU but the last */
+			uint32_t msn;
+			uint32_t placed;	/* READ: bytes that came */
+		};
+		struct {
+			uint64_t bind_len;
+			int bind_access;
+		};
+	};
 	uint16_t num_sge;
 	uint8_t wc_opcode;
-	uint8_t rdmap;			/* enum rdmap_opcode, or IW_OP_LOCAL_INV */
-	bool inline_data, signaled, solicited, fence, done;
+	uint8_t rdmap;			/* enum rdmap_opcode, or IW_OP_* */
+	bool inline_data, signaled, fence, done;
 };
-#define IW_OP_LOCAL_INV 0x10
+/* Work requests that send nothing. */
+enum { IW_OP_LOCAL = 0x10, IW_OP_LOCAL_INV = 0x10, IW_OP_BIND = 0x11 };
 
 struct iw_rwr {
 	uint64_t wr_id;
@@ -188,6 +202,13 @@ struct iw_rx {
 	/* CRC on: an FPDU is whole before a byte of it is looked at */
 	uint8_t *carry;
 	uint32_t carry_have;
+	/*
+	 * No receive was there for a Send: its header (in hdr) or FPDU (in carry) waits, if it was not
+	 * found whole in the stash, which is what had been received behind it.
+	 */
+	bool waits, header_waits;
+	uint8_t *stash;
+	uint32_t stash_off, stash_len;
 };
 
 enum iw_kind { IW_TX_SQ, IW_TX_READ_RESP };
@@ -223,6 +244,9 @@ struct iw_qp {
 	struct ibv_sge *sq_sge;
 	uint8_t *sq_inline;
 	uint32_t sq_size, sq_head, sq_tx, sq_tail;	/* free running */
+	struct iw_srq *srq;		/* if there is one, rq has a single place, filled from it */
+	struct iw_srq_place place;
+	const struct ibv_pd *recv_pd;
 	struct iw_rwr *rq;
 	struct ibv_sge *rq_sge;
 	uint32_t rq_size, rq_head, rq_tail;
@@ -231,6 +255,7 @@ struct iw_qp {
 	uint32_t reads_out;
 	uint32_t read_next;		/* sq index of the oldest READ not answered */
 	uint32_t sink_stag;		/* names the sinks of our READs; no memory region has it */
+	struct iw_windows windows;
 
 	struct iw_rx rx;
 	struct iw_tx tx;
@@ -284,6 +309,12 @@ void iw_qp_flush(struct iw_qp *qp);
 int iw_qp_progress(struct iw_qp *qp, uint8_t *staging, bool try_only);
 /* epoll said that the socket takes more: send, and stop being told when nothing is left. */
 void iw_qp_writable(struct iw_qp *qp);
+/* What the CQs' epolls are to tell of the socket has changed.  Under qp->lock. */
+void iw_qp_events(struct iw_qp *qp);
+/* A queue pair that waits for a receive is promised one: whoever polls comes round.  Under srq->lock. */
+void iw_qp_wake(struct iw_qp *qp);
+/* epoll said that the connection is gone, which a queue pair that receives nothing does not notice. */
+void iw_qp_hangup(struct iw_qp *qp);
 
 int iw_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
 int iw_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
@@ -293,8 +324,9 @@ void iw_sq_sweep(struct iw_qp *qp);
 uint32_t iw_tx_rest(struct iw_qp *qp, uint8_t *buf);
 void iw_wc_send(struct iw_qp *qp, const struct iw_swr *wr, enum ibv_wc_status status);
 uint32_t iw_segment(uint32_t len);
+int iw_take_sges(struct ibv_sge *to, const struct ibv_sge *from, int num, uint32_t *len);
 /* Gather len bytes at off of a list of SGEs; iovecs used, or -1 with the access error in *err. */
-int iw_sge_iov(const struct iw_qp *qp, const struct ibv_sge *sge, uint32_t num_sge, uint64_t off,
+int iw_sge_iov(const struct ibv_pd *pd, const struct ibv_sge *sge, uint32_t num_sge, uint64_t off,
 	       uint32_t len, int access, struct iovec *iov, enum iw_access *err);
 
 static inline struct iw_swr *iw_sq(const struct iw_qp *qp, uint32_t i)
@@ -303,8 +335,9 @@ static inline struct iw_swr *iw_sq(const struct iw_qp *qp, uint32_t i)
 }
 
 int iw_rx_run(struct iw_qp *qp, uint8_t *staging);
-/* Feed received bytes; -1 when the connection ended.  (iw_rx_run's heart; the fuzzer's entry.) */
+/* Feed received bytes; -1 when the connection ended. */
 int iw_rx_bytes(struct iw_qp *qp, uint8_t *data, uint32_t len);
+/* -1 if the connection ended over it, 1 if there is no receive for it yet: then once more, later. */
 int iw_rx_header(struct iw_qp *qp, const uint8_t *hdr, uint32_t hdr_len);
 int iw_rx_place_iov(struct iw_qp *qp, uint32_t max, struct iovec *iov);
 void iw_rx_placed(struct iw_qp *qp, uint32_t n);

@@ -61,7 +61,7 @@ void iw_sq_sweep(struct iw_qp *qp)
 }
 
 /* The list into the ring, and the sum of its lengths. */
-static int take_sges(struct ibv_sge *to, const struct ibv_sge *from, int num, uint32_t *len)
+int iw_take_sges(struct ibv_sge *to, const struct ibv_sge *from, int num, uint32_t *len)
 {
 	uint64_t sum = 0;
 
@@ -72,6 +72,23 @@ static int take_sges(struct ibv_sge *to, const struct ibv_sge *from, int num, ui
 	if (sum > 0x80000000u)
 		return EINVAL;
 	*len = (uint32_t)sum;
+	return 0;
+}
+
+static int set_bind(struct iw_swr *w, const struct ibv_send_wr *wr)
+{
+	const struct ibv_mw_bind_info *info = &wr->bind_mw.bind_info;
+	const struct ibv_mw *mw = wr->bind_mw.mw;
+
+	if (!info->mr || mw->type != IBV_MW_TYPE_2 || (mw->rkey ^ wr->bind_mw.rkey) >> 8)
+		return EINVAL;
+	w->wc_opcode = IBV_WC_BIND_MW;
+	w->rdmap = IW_OP_BIND;
+	w->inval = wr->bind_mw.rkey;
+	w->rkey = info->mr->lkey;
+	w->raddr = info->addr;
+	w->bind_len = info->length;
+	w->bind_access = (int)(info->mw_access_flags & ~(unsigned int)IBV_ACCESS_OPTIONAL_RANGE);
 	return 0;
 }
 
@@ -103,6 +120,8 @@ static int set_opcode(struct iw_swr *w, const struct ibv_send_wr *wr)
 		w->rdmap = IW_OP_LOCAL_INV;
 		w->inval = wr->invalidate_rkey;
 		return 0;
+	case IBV_WR_BIND_MW:
+		return set_bind(w, wr);
 	default:
 		return EINVAL;
 	}
@@ -116,27 +135,29 @@ static int post_one(struct iw_qp *qp, const struct ibv_send_wr *wr)
 	uint32_t i = qp->sq_head;
 	size_t slot = i & (qp->sq_size - 1);
 	struct iw_swr *w = &qp->sq[slot];
+	int num_sge = wr->opcode == IBV_WR_BIND_MW ? 0 : wr->num_sge;
 
 	if (i - qp->sq_tail >= qp->cap.max_send_wr)
 		return ENOMEM;
-	if (wr->num_sge < 0 || (uint32_t)wr->num_sge > qp->cap.max_send_sge ||
-	    set_opcode(w, wr) ||
-	    take_sges(qp->sq_sge + slot * qp->cap.max_send_sge, wr->sg_list, wr->num_sge, &w->len))
+	if (num_sge < 0 || (uint32_t)num_sge > qp->cap.max_send_sge ||
+	    iw_take_sges(qp->sq_sge + slot * qp->cap.max_send_sge, wr->sg_list, num_sge, &w->len))
+		return EINVAL;
+	w->seg = iw_segment(w->len);
+	w->placed = 0;
+	if (set_opcode(w, wr))
 		return EINVAL;
 	w->wr_id = wr->wr_id;
 	w->signaled = qp->sq_sig_all || (wr->send_flags & IBV_SEND_SIGNALED);
 	w->fence = wr->send_flags & IBV_SEND_FENCE;
 	w->inline_data = false;
 	w->done = false;
-	w->placed = 0;
-	w->seg = iw_segment(w->len);
-	w->num_sge = (uint16_t)wr->num_sge;
+	w->num_sge = (uint16_t)num_sge;
 	if (wr->send_flags & IBV_SEND_INLINE) {
 		uint8_t *to = qp->sq_inline + slot * qp->cap.max_inline_data;
 
 		if (w->len > qp->cap.max_inline_data || w->rdmap == RDMAP_READ_REQ)
 			return EINVAL;
-		for (int k = 0; k < wr->num_sge; k++) {
+		for (int k = 0; k < num_sge; k++) {
 			if (wr->sg_list[k].length)
 				memcpy(to, (const void *)(uintptr_t)wr->sg_list[k].addr,
 				       wr->sg_list[k].length);
@@ -183,10 +204,12 @@ static int post_recv_one(struct iw_qp *qp, const struct ibv_recv_wr *wr)
 	uint32_t slot = qp->rq_head & (qp->rq_size - 1);
 	struct iw_rwr *w = &qp->rq[slot];
 
+	if (qp->srq)
+		return EINVAL;
 	if (qp->rq_head - qp->rq_tail >= qp->cap.max_recv_wr)
 		return ENOMEM;
 	if (wr->num_sge < 0 || (uint32_t)wr->num_sge > qp->cap.max_recv_sge ||
-	    take_sges(qp->rq_sge + (size_t)slot * qp->cap.max_recv_sge, wr->sg_list, wr->num_sge,
+	    iw_take_sges(qp->rq_sge + (size_t)slot * qp->cap.max_recv_sge, wr->sg_list, wr->num_sge,
 		      &w->len))
 		return EINVAL;
 	w->wr_id = wr->wr_id;

@@ -28,6 +28,9 @@ void iw_qp_free(struct iw_qp *qp)
 
 	if (qp->dev_prev) {
 		pthread_mutex_lock(&iw_dev.lock);
+		iw_lock(&qp->lock);
+		iw_windows_release(&qp->windows);
+		iw_unlock(&qp->lock);
 		*qp->dev_prev = qp->dev_next;
 		if (qp->dev_next)
 			qp->dev_next->dev_prev = qp->dev_prev;
@@ -35,6 +38,8 @@ void iw_qp_free(struct iw_qp *qp)
 		atomic_fetch_sub(&send->users, 1);
 		atomic_fetch_sub(&recv->users, 1);
 		iw_pd_ref(qp->qp.pd, -1);
+		if (qp->srq)
+			iw_srq_ref(qp->srq, -1);
 		iw_live.qp--;
 	}
 	pthread_mutex_destroy(&qp->qp.mutex);
@@ -46,6 +51,7 @@ void iw_qp_free(struct iw_qp *qp)
 	free(qp->rq_sge);
 	free(qp->irq);
 	free(qp->rx.carry);
+	free(qp->rx.stash);
 	free(qp->tx.bounce);
 	free(qp->last_words);
 	free(qp);
@@ -60,7 +66,7 @@ static bool caps_ok(const struct ibv_qp_cap *c)
 
 struct iw_qp *iw_qp_create(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 {
-	if (!pd || !attr->send_cq || !attr->recv_cq || attr->srq || !caps_ok(&attr->cap) ||
+	if (!pd || !attr->send_cq || !attr->recv_cq || !caps_ok(&attr->cap) ||
 	    (attr->qp_type != IBV_QPT_RC && attr->qp_type != 0)) {
 		errno = EINVAL;
 		return NULL;
@@ -76,6 +82,11 @@ struct iw_qp *iw_qp_create(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 	qp->cap.max_send_sge += !qp->cap.max_send_sge;
 	qp->cap.max_recv_sge += !qp->cap.max_recv_sge;
 	qp->sq_size = pow2(qp->cap.max_send_wr);
+	if (attr->srq) {
+		qp->srq = (struct iw_srq *)attr->srq;
+		qp->cap.max_recv_wr = 1;
+		qp->cap.max_recv_sge = iw_srq_max_sge(qp->srq);
+	}
 	qp->rq_size = pow2(qp->cap.max_recv_wr);
 	qp->sq = calloc(qp->sq_size, sizeof(*qp->sq));
 	qp->sq_sge = calloc((size_t)qp->sq_size * qp->cap.max_send_sge, sizeof(*qp->sq_sge));
@@ -93,6 +104,8 @@ struct iw_qp *iw_qp_create(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 	qp->qp.context = &iw_dev.context;
 	qp->qp.qp_context = attr->qp_context;
 	qp->qp.pd = pd;
+	qp->recv_pd = attr->srq ? attr->srq->pd : pd;
+	qp->qp.srq = attr->srq;
 	qp->qp.send_cq = attr->send_cq;
 	qp->qp.recv_cq = attr->recv_cq;
 	qp->qp.qp_type = IBV_QPT_RC;
@@ -102,6 +115,8 @@ struct iw_qp *iw_qp_create(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 	atomic_fetch_add(&iw_cq(attr->send_cq)->users, 1);
 	atomic_fetch_add(&iw_cq(attr->recv_cq)->users, 1);
 	iw_pd_ref(pd, 1);
+	if (qp->srq)
+		iw_srq_ref(qp->srq, 1);
 	iw_live.qp++;
 	attr->cap = qp->cap;
 
@@ -222,6 +237,8 @@ void iw_qp_fail(struct iw_qp *qp, uint16_t term, const uint8_t *hdr, const char 
 			last_words(qp, term, hdr);
 	}
 	set_state(qp, IBV_QPS_ERR);
+	if (qp->srq)
+		iw_srq_leave(qp);
 	iw_qp_flush(qp);
 	atomic_store_explicit(&qp->ended, true, memory_order_release);
 	if (qp->fd >= 0)
@@ -264,15 +281,41 @@ int iw_qp_progress(struct iw_qp *qp, uint8_t *staging, bool try_only)
 
 void iw_qp_writable(struct iw_qp *qp)
 {
-	struct epoll_event ev = { .events = EPOLLIN | EPOLLRDHUP, .data.ptr = qp };
-
 	iw_lock(&qp->lock);
 	if (qp->fd >= 0 && qp->tx.epollout && !qp->tx.blocked) {
 		qp->tx.epollout = false;
-		epoll_ctl(iw_cq(qp->qp.recv_cq)->epfd, EPOLL_CTL_MOD, qp->fd, &ev);
-		if (qp->qp.send_cq != qp->qp.recv_cq)
-			epoll_ctl(iw_cq(qp->qp.send_cq)->epfd, EPOLL_CTL_MOD, qp->fd, &ev);
+		iw_qp_events(qp);
 	}
+	iw_unlock(&qp->lock);
+}
+
+static void qp_listen(struct iw_qp *qp, uint32_t events)
+{
+	struct epoll_event ev = { .events = events, .data.ptr = qp };
+
+	epoll_ctl(iw_cq(qp->qp.recv_cq)->epfd, EPOLL_CTL_MOD, qp->fd, &ev);
+	if (qp->qp.send_cq != qp->qp.recv_cq)
+		epoll_ctl(iw_cq(qp->qp.send_cq)->epfd, EPOLL_CTL_MOD, qp->fd, &ev);
+}
+
+void iw_qp_events(struct iw_qp *qp)
+{
+	qp_listen(qp, (qp->rx.waits ? 0 : EPOLLIN | EPOLLRDHUP) | (qp->tx.epollout ? EPOLLOUT : 0u));
+}
+
+void iw_qp_wake(struct iw_qp *qp)
+{
+	/* a socket can nearly always be written to: the epolls stir although nothing more may have come */
+	qp_listen(qp, EPOLLIN | EPOLLRDHUP | EPOLLOUT);
+	if (atomic_load_explicit(&qp->watch, memory_order_relaxed) == IW_WATCH_ASLEEP)
+		iw_helper_attention(qp);
+}
+
+void iw_qp_hangup(struct iw_qp *qp)
+{
+	iw_lock(&qp->lock);
+	if (qp->rx.waits && atomic_load(&qp->state) == IBV_QPS_RTS)
+		iw_qp_fail(qp, TERM_NONE, NULL, "the connection was lost while a receive was waited for");
 	iw_unlock(&qp->lock);
 }
 
@@ -296,6 +339,7 @@ int iw_query_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask,
 	init->qp_context = ibqp->qp_context;
 	init->send_cq = ibqp->send_cq;
 	init->recv_cq = ibqp->recv_cq;
+	init->srq = ibqp->srq;
 	init->cap = qp->cap;
 	init->qp_type = IBV_QPT_RC;
 	init->sq_sig_all = qp->sq_sig_all;

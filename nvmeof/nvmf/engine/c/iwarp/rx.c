@@ -10,6 +10,7 @@
 #include "iwarp.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <sys/socket.h>
 
 enum {
@@ -18,7 +19,16 @@ enum {
 	SMALL_RUN = 8,		/* small FPDUs in a row that end the large ones' time */
 	ROUNDS = 8,		/* receives in a row for one queue pair, then the others' turn */
 	TURN = 512 * 1024,	/* and bytes: small frames take the longest */
+	/*
+	 * With a shared receive queue, what is received beyond its receives has to be kept: so much for each
+	 * receive that there is, which is less than a Send of NVMe takes, and so much at least.
+	 */
+	PER_RECEIVE = 64,
+	LEAST_STAGING = 4096,
 };
+
+/* The ways in which bytes are taken in. */
+enum { RX_END = -1, RX_OK = 0, RX_WAIT = 1 };
 
 static void note_size(struct iw_rx *rx, uint32_t payload)
 {
@@ -35,9 +45,10 @@ static int whole_fpdu(struct iw_qp *qp, const uint8_t *p)
 {
 	uint32_t len = iw_get16(p) + (uint32_t)FPDU_LEN;
 	uint32_t hdr_len = iw_hdr_len(iw_get16(p + OFF_CTRL));
+	int r = iw_rx_header(qp, p, hdr_len);
 
-	if (iw_rx_header(qp, p, hdr_len))
-		return -1;
+	if (r)
+		return r;
 	note_size(&qp->rx, len - hdr_len);
 	if (len > hdr_len && iw_rx_place_whole(qp, p + hdr_len, len - hdr_len))
 		return -1;
@@ -48,9 +59,11 @@ static int whole_fpdu(struct iw_qp *qp, const uint8_t *p)
 static int begin(struct iw_qp *qp, uint32_t hdr_len)
 {
 	struct iw_rx *rx = &qp->rx;
+	int r = iw_rx_header(qp, rx->hdr, hdr_len);
 
-	if (iw_rx_header(qp, rx->hdr, hdr_len))
-		return -1;
+	rx->header_waits = r == RX_WAIT;
+	if (r)
+		return r;
 	rx->remain = rx->ulpdu_len + FPDU_LEN - hdr_len;
 	rx->state = IW_RX_PAYLOAD;
 	note_size(rx, rx->remain);
@@ -73,46 +86,51 @@ static uint32_t hdr_want(const struct iw_rx *rx)
 	return iw_hdr_len(iw_get16(rx->hdr + OFF_CTRL));
 }
 
-static int header_bytes(struct iw_qp *qp, const uint8_t *p, uint32_t len)
+/* *n: the bytes taken, also if the header then has to wait */
+static int header_bytes(struct iw_qp *qp, const uint8_t *p, uint32_t len, uint32_t *n)
 {
 	struct iw_rx *rx = &qp->rx;
 	uint32_t want = hdr_want(rx);
-	uint32_t n = want - rx->hdr_have < len ? want - rx->hdr_have : len;
 
-	memcpy(rx->hdr + rx->hdr_have, p, n);
-	rx->hdr_have += n;
+	*n = want - rx->hdr_have < len ? want - rx->hdr_have : len;
+	memcpy(rx->hdr + rx->hdr_have, p, *n);
+	rx->hdr_have += *n;
 	if (rx->hdr_have < OFF_CTRL + 2)
-		return (int)n;
+		return RX_OK;
 	want = hdr_want(rx);
 	/* one too short for its header will never be complete: complain now */
 	if (rx->hdr_have == want || iw_get16(rx->hdr) + FPDU_LEN < (int)want)
-		if (begin(qp, want))
-			return -1;
-	return (int)n;
+		return begin(qp, want);
+	return RX_OK;
 }
 
-static int stream_bytes(struct iw_qp *qp, const uint8_t *p, uint32_t len)
+/* *used: the bytes taken, of which the last may have to wait (RX_WAIT). */
+static int stream_bytes(struct iw_qp *qp, const uint8_t *p, uint32_t len, uint32_t *used)
 {
 	struct iw_rx *rx = &qp->rx;
+	const uint8_t *from = p;
 
+	*used = 0;
 	while (len) {
 		uint32_t n;
-		int h;
+		int r;
 
 		switch (rx->state) {
 		case IW_RX_HEADER:
 			if (!rx->hdr_have && len >= FPDU_LEN) {
 				n = fpdu_size(iw_get16(p));
 				if (len >= n) {
-					if (whole_fpdu(qp, p))
-						return -1;
+					r = whole_fpdu(qp, p);
+					if (r)
+						return r;
 					break;
 				}
 			}
-			h = header_bytes(qp, p, len);
-			if (h < 0)
-				return -1;
-			n = (uint32_t)h;
+			r = header_bytes(qp, p, len, &n);
+			if (r == RX_WAIT)
+				*used += n;
+			if (r)
+				return r;
 			break;
 		case IW_RX_PAYLOAD:
 			n = rx->remain < len ? rx->remain : len;
@@ -133,9 +151,10 @@ static int stream_bytes(struct iw_qp *qp, const uint8_t *p, uint32_t len)
 		}
 		p += n;
 		len -= n;
+		*used = (uint32_t)(p - from);
 		end_payload(rx);
 	}
-	return 0;
+	return RX_OK;
 }
 
 static int crc_fpdu(struct iw_qp *qp, uint8_t *p, uint32_t size)
@@ -145,25 +164,40 @@ static int crc_fpdu(struct iw_qp *qp, uint8_t *p, uint32_t size)
 	memcpy(&sum, p + size - FPDU_CRC, FPDU_CRC);
 	if (crc32c(0, p, size - FPDU_CRC) != sum) {
 		iw_qp_fail(qp, TERM_LLP_CRC, NULL, NULL);
-		return -1;
+		return RX_END;
 	}
 	return whole_fpdu(qp, p);
 }
 
-static int crc_bytes(struct iw_qp *qp, uint8_t *p, uint32_t len)
+/* The FPDU in carry is whole. */
+static int carried_fpdu(struct iw_qp *qp, uint32_t size)
+{
+	int r = crc_fpdu(qp, qp->rx.carry, size);
+
+	if (r != RX_WAIT)
+		qp->rx.carry_have = 0;
+	return r;
+}
+
+static int crc_bytes(struct iw_qp *qp, uint8_t *p, uint32_t len, uint32_t *used)
 {
 	struct iw_rx *rx = &qp->rx;
+	const uint8_t *from = p;
+	int r;
 
+	*used = 0;
 	while (len) {
 		/* whole ones from where they are */
 		if (!rx->carry_have && len >= FPDU_LEN) {
 			uint32_t size = fpdu_size(iw_get16(p));
 
 			if (len >= size) {
-				if (crc_fpdu(qp, p, size))
-					return -1;
+				r = crc_fpdu(qp, p, size);
+				if (r)
+					return r;
 				p += size;
 				len -= size;
+				*used = (uint32_t)(p - from);
 				continue;
 			}
 		}
@@ -176,18 +210,94 @@ static int crc_bytes(struct iw_qp *qp, uint8_t *p, uint32_t len)
 		rx->carry_have += n;
 		p += n;
 		len -= n;
+		*used = (uint32_t)(p - from);
 		if (rx->carry_have > FPDU_LEN && rx->carry_have == want) {
-			rx->carry_have = 0;
-			if (crc_fpdu(qp, rx->carry, want))
-				return -1;
+			r = carried_fpdu(qp, want);
+			if (r)
+				return r;
 		}
 	}
-	return 0;
+	return RX_OK;
+}
+
+static int take_bytes(struct iw_qp *qp, uint8_t *data, uint32_t len, uint32_t *used)
+{
+	return qp->crc ? crc_bytes(qp, data, len, used) : stream_bytes(qp, data, len, used);
+}
+
+/* ---- without a receive: nothing is taken from the socket until there is one ---- */
+
+/* data: what was received and has to be kept. */
+static int begin_wait(struct iw_qp *qp, const uint8_t *data, uint32_t len)
+{
+	struct iw_rx *rx = &qp->rx;
+
+	if (len) {
+		rx->stash = malloc(len);
+		if (!rx->stash) {
+			iw_qp_fail(qp, TERM_DDP_CATASTROPHIC, NULL, "no memory for what a receive is not there for");
+			return RX_END;
+		}
+		memcpy(rx->stash, data, len);
+	}
+	rx->stash_off = 0;
+	rx->stash_len = len;
+	rx->waits = true;
+	iw_qp_events(qp);
+	return RX_WAIT;
+}
+
+/* There is a receive: on from where it was missing.  RX_WAIT if there is none for the next Send. */
+static int end_wait(struct iw_qp *qp)
+{
+	struct iw_rx *rx = &qp->rx;
+	int r = RX_OK;
+
+	if (rx->header_waits) {
+		r = begin(qp, rx->hdr_have);
+		if (r == RX_OK)
+			end_payload(rx);
+	} else if (rx->carry_have > FPDU_LEN && rx->carry_have == fpdu_size(iw_get16(rx->carry))) {
+		r = carried_fpdu(qp, rx->carry_have);
+	}
+	while (r == RX_OK && rx->stash_off < rx->stash_len) {
+		uint32_t used;
+
+		r = take_bytes(qp, rx->stash + rx->stash_off, rx->stash_len - rx->stash_off, &used);
+		rx->stash_off += used;
+	}
+	if (r)
+		return r;
+	free(rx->stash);
+	rx->stash = NULL;
+	rx->stash_off = rx->stash_len = 0;
+	rx->waits = false;
+	iw_qp_events(qp);
+	return RX_OK;
 }
 
 int iw_rx_bytes(struct iw_qp *qp, uint8_t *data, uint32_t len)
 {
-	return qp->crc ? crc_bytes(qp, data, len) : stream_bytes(qp, data, len);
+	uint32_t used;
+	int r = take_bytes(qp, data, len, &used);
+
+	return r == RX_WAIT ? begin_wait(qp, data + used, len - used) : r;
+}
+
+/* How much to receive at once, of what may have to be kept. */
+static uint32_t staging_size(const struct iw_qp *qp)
+{
+	uint32_t size = qp->rx.big && !qp->crc ? BIG_STAGING : IW_STAGING;
+
+	if (qp->srq) {
+		uint64_t most = (uint64_t)iw_srq_available(qp->srq) * PER_RECEIVE;
+
+		if (most < LEAST_STAGING)
+			most = LEAST_STAGING;
+		if (size > most)
+			size = (uint32_t)most;
+	}
+	return size;
 }
 
 /* Where the next bytes are to go: in place as far as that is known, the rest to staging. */
@@ -211,7 +321,7 @@ static int aim(struct iw_qp *qp, uint8_t *staging, struct iovec *iov, uint32_t *
 			*direct = left;
 		}
 	}
-	iov[n++] = (struct iovec){ staging, rx->big && !qp->crc ? BIG_STAGING : IW_STAGING };
+	iov[n++] = (struct iovec){ staging, staging_size(qp) };
 	return n;
 }
 
@@ -223,10 +333,7 @@ static int took_direct(struct iw_qp *qp, uint32_t n)
 		uint32_t size = fpdu_size(iw_get16(rx->carry));
 
 		rx->carry_have += n;
-		if (rx->carry_have < size)
-			return 0;
-		rx->carry_have = 0;
-		return crc_fpdu(qp, rx->carry, size);
+		return rx->carry_have < size ? RX_OK : carried_fpdu(qp, size);
 	}
 	iw_rx_placed(qp, n);
 	rx->remain -= n;
@@ -250,6 +357,12 @@ int iw_rx_run(struct iw_qp *qp, uint8_t *staging)
 	struct iovec iov[IW_MAX_SGE + 1];
 	int total = 0;
 
+	if (qp->rx.waits) {
+		int r = iw_srq_promised(qp) ? end_wait(qp) : RX_WAIT;
+
+		if (r)
+			return r < 0 ? -1 : 0;
+	}
 	for (int round = 0; round < ROUNDS && total < TURN; round++) {
 		uint32_t direct;
 		int niov = aim(qp, staging, iov, &direct);
@@ -279,11 +392,15 @@ int iw_rx_run(struct iw_qp *qp, uint8_t *staging)
 
 		uint32_t placed = (size_t)n < direct ? (uint32_t)n : direct;
 
-		if (placed && took_direct(qp, placed))
+		int r = placed ? took_direct(qp, placed) : RX_OK;
+
+		if (r == RX_WAIT)
+			r = begin_wait(qp, staging, (uint32_t)n - placed);
+		else if (r == RX_OK && (uint32_t)n > placed)
+			r = iw_rx_bytes(qp, staging, (uint32_t)n - placed);
+		if (r == RX_END)
 			return -1;
-		if ((uint32_t)n > placed && iw_rx_bytes(qp, staging, (uint32_t)n - placed))
-			return -1;
-		if ((size_t)n < room)
+		if (r == RX_WAIT || (size_t)n < room)
 			break;
 	}
 	if (total)

@@ -42,7 +42,7 @@ static int check_write(struct iw_qp *qp, const uint8_t *hdr, uint32_t payload)
 	if (!payload)
 		return 0;
 
-	enum iw_access a = iw_mr_look(qp->qp.pd, rx->stag, rx->to, payload,
+	enum iw_access a = iw_mr_look(qp->qp.pd, qp, rx->stag, rx->to, payload,
 				      IBV_ACCESS_REMOTE_WRITE);
 
 	return a == IW_OK ? 0 : bad(qp, tagged_codes[a], hdr, "a WRITE to STag", rx->stag);
@@ -73,6 +73,8 @@ static int check_send(struct iw_qp *qp, const uint8_t *hdr, uint32_t payload)
 		return bad(qp, TERM_DDP_U_QN, hdr, "a Send on queue", iw_get32(hdr + OFF_QN));
 	if (msn != rx->send_msn)
 		return bad(qp, TERM_DDP_U_MSN, hdr, "a Send with MSN", msn);
+	if (qp->rq_tail == qp->rq_head && qp->srq && !iw_srq_take(qp))
+		return 1;
 	if (qp->rq_tail == qp->rq_head)
 		return bad(qp, TERM_DDP_U_NO_BUFFER, hdr, "no receive was posted for Send", msn);
 	if (mo != rx->mo)
@@ -108,7 +110,7 @@ static int check_read_req(struct iw_qp *qp, const uint8_t *hdr, uint32_t payload
 			   qp->ird);
 	if (!size)
 		return 0;
-	a = iw_mr_look(qp->qp.pd, stag, src, size, IBV_ACCESS_REMOTE_READ);
+	a = iw_mr_look(qp->qp.pd, qp, stag, src, size, IBV_ACCESS_REMOTE_READ);
 	return a == IW_OK ? 0 : bad(qp, rdmap_codes[a], hdr, "a READ of STag", stag);
 }
 
@@ -173,14 +175,14 @@ int iw_rx_place_iov(struct iw_qp *qp, uint32_t max, struct iovec *iov)
 
 	switch (rx->opcode) {
 	case RDMAP_WRITE:
-		a = iw_mr_look(qp->qp.pd, rx->stag, rx->to, max, IBV_ACCESS_REMOTE_WRITE);
+		a = iw_mr_look(qp->qp.pd, qp, rx->stag, rx->to, max, IBV_ACCESS_REMOTE_WRITE);
 		if (a != IW_OK)
 			return bad(qp, tagged_codes[a], NULL, "a WRITE to STag", rx->stag);
 		iov[0] = (struct iovec){ (void *)(uintptr_t)rx->to, max };
 		return 1;
 	case RDMAP_READ_RESP:
 		wr = iw_sq(qp, qp->read_next);
-		n = iw_sge_iov(qp, qp->sq_sge + (size_t)(qp->read_next & (qp->sq_size - 1)) *
+		n = iw_sge_iov(qp->qp.pd, qp->sq_sge + (size_t)(qp->read_next & (qp->sq_size - 1)) *
 			       qp->cap.max_send_sge, wr->num_sge, wr->placed, max,
 			       IBV_ACCESS_LOCAL_WRITE, iov, &a);
 		if (n >= 0)
@@ -198,7 +200,7 @@ int iw_rx_place_iov(struct iw_qp *qp, uint32_t max, struct iovec *iov)
 			iov[0].iov_len = max;
 		return 1;
 	default:
-		n = iw_sge_iov(qp, qp->rq_sge + (size_t)(qp->rq_tail & (qp->rq_size - 1)) *
+		n = iw_sge_iov(qp->recv_pd, qp->rq_sge + (size_t)(qp->rq_tail & (qp->rq_size - 1)) *
 			       qp->cap.max_recv_sge, recv_wr(qp)->num_sge, rx->mo, max,
 			       IBV_ACCESS_LOCAL_WRITE, iov, &a);
 		return n >= 0 ? n : recv_failed(qp, a);
@@ -256,7 +258,8 @@ int iw_rx_place_whole(struct iw_qp *qp, const uint8_t *data, uint32_t len)
 	default:	/* a capsule or a response: all of it in the receive's first piece */
 		sge = qp->rq_sge + (size_t)(qp->rq_tail & (qp->rq_size - 1)) * qp->cap.max_recv_sge;
 		if (rx->mo || len > sge->length ||
-		    iw_mr_look(qp->qp.pd, sge->lkey, sge->addr, len, IBV_ACCESS_LOCAL_WRITE))
+		    iw_mr_look(qp->recv_pd, NULL, sge->lkey, sge->addr, len,
+			       IBV_ACCESS_LOCAL_WRITE | IW_ACCESS_LOCAL))
 			return iw_rx_place(qp, data, len);
 		memcpy((void *)(uintptr_t)sge->addr, data, len);
 		rx->mo = len;
@@ -277,7 +280,7 @@ static int end_send(struct iw_qp *qp)
 	};
 
 	if (inv) {
-		enum iw_access a = iw_mr_invalidate(qp->qp.pd, rx->stag, true);
+		enum iw_access a = iw_mr_invalidate(qp->qp.pd, qp, rx->stag, true);
 
 		if (a != IW_OK) {
 			qp->rq_fail_index = qp->rq_tail;

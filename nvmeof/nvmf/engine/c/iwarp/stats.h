@@ -22,7 +22,7 @@ const struct iwarp_stats *iwarp_get_stats(void);
 
 /* What there is of each kind of object right now: made, and not destroyed yet. */
 struct iwarp_live {
-	atomic_uint pd, mr, cq, qp;
+	atomic_uint pd, mr, mw, cq, srq, qp;
 	atomic_uint cm_id;		/* with those of requests that nobody has decided yet */
 };
 const struct iwarp_live *iwarp_get_live(void);

@@ -10,7 +10,6 @@
 
 #include <errno.h>
 #include <poll.h>
-#include <sys/epoll.h>
 #include <sys/socket.h>
 
 /* n bytes of the batch have been taken by the socket (or by the bounce buffer). */
@@ -44,20 +43,18 @@ static void commit(struct iw_qp *qp, const struct tx_batch *b, size_t n)
 		} else {
 			wr->done = true;
 		}
-		qp->sq_tx++;
+		do	/* and past what sent nothing, and was carried out as the batch was built */
+			qp->sq_tx++;
+		while (qp->sq_tx != qp->sq_head && iw_sq(qp, qp->sq_tx)->done);
 	}
 }
 
 static void blocked(struct iw_qp *qp)
 {
-	struct epoll_event ev = { .events = EPOLLIN | EPOLLRDHUP | EPOLLOUT, .data.ptr = qp };
-
 	qp->tx.blocked = true;
 	if (!qp->tx.epollout) {
 		qp->tx.epollout = true;
-		epoll_ctl(iw_cq(qp->qp.recv_cq)->epfd, EPOLL_CTL_MOD, qp->fd, &ev);
-		if (qp->qp.send_cq != qp->qp.recv_cq)
-			epoll_ctl(iw_cq(qp->qp.send_cq)->epfd, EPOLL_CTL_MOD, qp->fd, &ev);
+		iw_qp_events(qp);
 	}
 	/* nobody may come back to this queue pair: the helper is told, unless it is looking anyway */
 	if (atomic_load_explicit(&qp->watch, memory_order_relaxed) == IW_WATCH_ASLEEP)
@@ -112,13 +109,18 @@ static void build_failed(struct iw_qp *qp, const struct tx_batch *b)
 		return;
 	}
 
-	bool inval = iw_sq(qp, b->at.sq)->rdmap == IW_OP_LOCAL_INV;
+	bool local = iw_sq(qp, b->at.sq)->rdmap & IW_OP_LOCAL;
 
 	qp->sq_fail_index = b->at.sq;
-	qp->sq_fail_status = inval ? IBV_WC_MW_BIND_ERR : IBV_WC_LOC_PROT_ERR;
-	iw_qp_fail(qp, TERM_RDMAP_CATASTROPHIC, NULL,
-		   "a work request named memory that is not registered for it (lkey error %d)",
-		   b->err);
+	qp->sq_fail_status = local ? IBV_WC_MW_BIND_ERR : IBV_WC_LOC_PROT_ERR;
+	if (local)
+		iw_qp_fail(qp, TERM_RDMAP_CATASTROPHIC, NULL,
+			   "a bind or invalidation named an STag that it cannot be done to (error %d)",
+			   b->err);
+	else
+		iw_qp_fail(qp, TERM_RDMAP_CATASTROPHIC, NULL,
+			   "a work request named memory that is not registered for it (lkey error %d)",
+			   b->err);
 }
 
 /* Bytes of the cut FPDU out of the front of the iovecs. */
@@ -194,7 +196,7 @@ void iw_tx_run(struct iw_qp *qp)
 			return;
 		}
 	}
-	iw_sq_sweep(qp);	/* LOCAL_INVs */
+	iw_sq_sweep(qp);	/* binds and LOCAL_INVs */
 	if (b.err != IW_OK)
 		build_failed(qp, &b);
 }

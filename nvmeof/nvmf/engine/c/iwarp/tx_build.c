@@ -17,7 +17,7 @@ static void close_run(struct tx_batch *b)
 	b->run = b->len;
 }
 
-int iw_sge_iov(const struct iw_qp *qp, const struct ibv_sge *sge, uint32_t num_sge, uint64_t off,
+int iw_sge_iov(const struct ibv_pd *pd, const struct ibv_sge *sge, uint32_t num_sge, uint64_t off,
 	       uint32_t len, int access, struct iovec *iov, enum iw_access *err)
 {
 	int n = 0;
@@ -32,7 +32,8 @@ int iw_sge_iov(const struct iw_qp *qp, const struct ibv_sge *sge, uint32_t num_s
 
 		if (part > len)
 			part = len;
-		*err = iw_mr_look(qp->qp.pd, sge[i].lkey, sge[i].addr + off, part, access);
+		*err = iw_mr_look(pd, NULL, sge[i].lkey, sge[i].addr + off, part,
+				  access | IW_ACCESS_LOCAL);
 		if (*err != IW_OK)
 			return -1;
 		iov[n++] = (struct iovec){ (void *)(uintptr_t)(sge[i].addr + off), part };
@@ -87,7 +88,7 @@ static bool put_answer(struct iw_qp *qp, struct tx_batch *b)
 	bool last = len == left;
 
 	if (len) {
-		b->err = iw_mr_look(qp->qp.pd, r->src_stag, src, len, IBV_ACCESS_REMOTE_READ);
+		b->err = iw_mr_look(qp->qp.pd, qp, r->src_stag, src, len, IBV_ACCESS_REMOTE_READ);
 		if (b->err != IW_OK)
 			return false;
 	}
@@ -117,9 +118,9 @@ static int work_iov(struct iw_qp *qp, struct tx_batch *b, const struct iw_swr *w
 		return 1;
 	}
 	if (wr->num_sge != 1)
-		return iw_sge_iov(qp, sge, wr->num_sge, b->at.off, len, 0, iov, &b->err);
+		return iw_sge_iov(qp->qp.pd, sge, wr->num_sge, b->at.off, len, 0, iov, &b->err);
 	addr = sge->addr + b->at.off;
-	b->err = iw_mr_look(qp->qp.pd, sge->lkey, addr, len, 0);
+	b->err = iw_mr_look(qp->qp.pd, NULL, sge->lkey, addr, len, IW_ACCESS_LOCAL);
 	iov[0] = (struct iovec){ (void *)(uintptr_t)addr, len };
 	return b->err == IW_OK ? 1 : -1;
 }
@@ -167,25 +168,42 @@ static bool put_work(struct iw_qp *qp, struct tx_batch *b)
 	return true;
 }
 
-/* May the next work request go?  LOCAL_INV is carried out here, once all before it has been sent. */
+/*
+ * Carry out a bind or a LOCAL_INV; false if it has to wait (or failed: b->err).  A region waits until all
+ * before it has been sent, which may have been from its memory.
+ */
+static bool put_local(struct iw_qp *qp, struct tx_batch *b, struct iw_swr *wr)
+{
+	if (wr->rdmap == IW_OP_BIND) {
+		const struct iw_bind bind = { wr->inval, wr->rkey, wr->raddr, wr->bind_len,
+					      wr->bind_access };
+
+		b->err = iw_mw_bind(qp->qp.pd, qp, &qp->windows, &bind);
+	} else {
+		if (b->nrec && !iw_is_window(wr->inval))
+			return false;
+		b->err = iw_mr_invalidate(qp->qp.pd, qp, wr->inval, false);
+	}
+	wr->done = b->err == IW_OK;
+	return wr->done;
+}
+
+/* May the next work request go?  Those that send nothing are carried out on the way. */
 static bool sq_ready(struct iw_qp *qp, struct tx_batch *b)
 {
-	for (; b->at.sq != qp->sq_head; qp->sq_tx = ++b->at.sq) {
+	for (; b->at.sq != qp->sq_head; b->at.sq++) {
 		struct iw_swr *wr = iw_sq(qp, b->at.sq);
 
 		if (b->at.off)
 			return true;
 		if (wr->fence && b->at.reads)
 			return false;
-		if (wr->rdmap != IW_OP_LOCAL_INV)
+		if (!(wr->rdmap & IW_OP_LOCAL))
 			return wr->rdmap != RDMAP_READ_REQ || b->at.reads < qp->ord;
-		if (b->nrec)
+		if (!wr->done && !put_local(qp, b, wr))
 			return false;
-		if (iw_mr_invalidate(qp->qp.pd, wr->inval, false) != IW_OK) {
-			b->err = IW_BAD_STAG;
-			return false;
-		}
-		wr->done = true;
+		if (!b->nrec)	/* else commit() passes over it */
+			qp->sq_tx = b->at.sq + 1;
 	}
 	return false;
 }

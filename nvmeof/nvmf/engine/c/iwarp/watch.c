@@ -42,7 +42,7 @@ static void to_tick(struct iw_qp *qp)
 
 static void to_sleep(struct iw_qp *qp)
 {
-	uint32_t events = EPOLLIN | EPOLLRDHUP | EPOLLONESHOT;
+	uint32_t events = EPOLLONESHOT;
 
 	if (atomic_load(&qp->watch) == IW_WATCH_TICK)
 		ticking--;
@@ -50,6 +50,8 @@ static void to_sleep(struct iw_qp *qp)
 	qp->seen_polls = polls(qp);
 	iw_lock(&qp->lock);
 	/* after the store above: a queue pair that gets stuck from here on calls for attention */
+	if (!qp->rx.waits)
+		events |= EPOLLIN | EPOLLRDHUP;
 	if (qp->tx.blocked)
 		events |= EPOLLOUT;
 	if (qp->fd >= 0)
@@ -123,8 +125,10 @@ static void serve(struct iw_qp *qp)
 		to_sleep(qp);
 }
 
-void iw_watch_stirred(struct iw_qp *qp)
+void iw_watch_stirred(struct iw_qp *qp, uint32_t events)
 {
+	if (events & (EPOLLHUP | EPOLLERR))
+		iw_qp_hangup(qp);
 	if (polls(qp) != qp->seen_polls || iw_cq_armed(iw_cq(qp->qp.recv_cq)) ||
 	    iw_cq_armed(iw_cq(qp->qp.send_cq)))
 		to_tick(qp);

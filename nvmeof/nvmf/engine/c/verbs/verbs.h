@@ -4,9 +4,18 @@
  *
  * A device is a table of the calls of libibverbs and librdmacm, with their structs, their names
  * and their semantics.  verbs_system() fills it from the libraries, loaded at run time, and
- * verbs_iwarp() from the embedded iWARP device.  The data path calls (ibv_post_send, ibv_post_recv,
- * ibv_poll_cq, ibv_req_notify_cq) are not in the table: they are the inline functions of
- * <infiniband/verbs.h>, which go through ibv_context.ops and so work on either device.
+ * verbs_iwarp() from the embedded iWARP device.  The calls that are inline functions of
+ * <infiniband/verbs.h> are not in the table: they go through ibv_context.ops and so work on either
+ * device.  They are those of the data path (ibv_post_send, ibv_post_recv, ibv_post_srq_recv, ibv_poll_cq,
+ * ibv_req_notify_cq) and ibv_alloc_mw, ibv_dealloc_mw.
+ *
+ * Memory windows of the embedded device are of type 2B.  A region that is deregistered takes the windows
+ * bound to it with it (other devices refuse), and a queue pair that is destroyed gives its windows back.
+ *
+ * If a shared receive queue of the embedded device is empty, a connection to which a Send comes is kept: its
+ * bytes stay in the socket until a receive is posted.  What the peer sent behind that Send waits with it,
+ * Read Responses and Writes included, so a consumer must not hold all receives of a queue back until
+ * such an answer comes.  There are no limit events: modify_srq with IBV_SRQ_LIMIT returns EOPNOTSUPP.
  *
  * Every other call of libibverbs or librdmacm must go through the table: nothing links against
  * the libraries.
@@ -54,7 +63,11 @@ struct verbs {
 	int (*destroy_comp_channel)(struct ibv_comp_channel *channel);
 	struct ibv_cq *(*create_cq)(struct ibv_context *context, int cqe, void *cq_context,
 				    struct ibv_comp_channel *channel, int comp_vector);
+	int (*resize_cq)(struct ibv_cq *cq, int cqe);
 	int (*destroy_cq)(struct ibv_cq *cq);
+	struct ibv_srq *(*create_srq)(struct ibv_pd *pd, struct ibv_srq_init_attr *attr);
+	int (*modify_srq)(struct ibv_srq *srq, struct ibv_srq_attr *attr, int mask);
+	int (*destroy_srq)(struct ibv_srq *srq);
 	int (*get_cq_event)(struct ibv_comp_channel *channel, struct ibv_cq **cq, void **cq_context);
 	void (*ack_cq_events)(struct ibv_cq *cq, unsigned int nevents);
 	int (*query_qp)(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask,
