@@ -66,6 +66,7 @@ double now_s(void);
 void test_verbs(void);
 void test_verbs_more(void);
 void test_windows(void);
+void test_regs(void);
 void test_srq(void);
 void test_cm(void);
 void test_wire(void);

@@ -13,6 +13,7 @@ static const struct {
 	{ "verbs_more", test_verbs_more },
 	{ "windows", test_windows },
 	{ "srq", test_srq },
+	{ "regs", test_regs },
 	{ "cm", test_cm },
 	{ "wire", test_wire },
 	{ "frames", test_frames },

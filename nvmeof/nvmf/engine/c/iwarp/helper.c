@@ -198,10 +198,12 @@ static void fork_prepare(void)
 {
 	pthread_mutex_lock(&iw_cm_lock);
 	pthread_mutex_lock(&iw_dev.lock);
+	pthread_mutex_lock(&iw_stags_lock);
 }
 
 static void fork_parent(void)
 {
+	pthread_mutex_unlock(&iw_stags_lock);
 	pthread_mutex_unlock(&iw_dev.lock);
 	pthread_mutex_unlock(&iw_cm_lock);
 }

@@ -5,9 +5,9 @@
  * Threads: the application's (any number, one per queue pair at a time in practice) and one helper
  * (helper.c).  Locks, in the order in which they nest:
  *   iw_cm_lock     mutex: CM ids, event queues, everything of the helper.  Never on the I/O path.
- *   iw_dev.lock    mutex: the table of memory regions (writers) and the list of queue pairs.
+ *   iw_dev.lock    mutex: the list of queue pairs.
  *   cq->progress   spin, usually tried: who receives for the queue pairs of a CQ, with its staging.
- *   qp->lock       spin: everything of a queue pair, and every look at a memory region.
+ *   qp->lock       spin: everything of a queue pair.  Memory regions are looked at within a section (lock.h).
  *   srq->lock  spin: receives that are shared, and who waits for one.
  *   cq->ring_lock, chan->lock   spin, innermost: completions and events.
  */
@@ -21,8 +21,6 @@
 #include "wire.h"
 
 #include <pthread.h>
-#include <sched.h>
-#include <stdatomic.h>
 #include <sys/uio.h>
 
 enum {
@@ -32,46 +30,11 @@ enum {
 	IW_MAX_SRQ_WR = 1 << 20,
 	IW_MAX_IRD = 128,
 	IW_MAX_CQE = 1 << 20,
-	IW_MAX_STAGS = 1 << 22,		/* regions and windows, of 2^24 names */
 	IW_HOT = 4,			/* queue pairs of a CQ received from without asking epoll */
 	IW_STAGING = 256 * 1024,
 	IW_SEGMENT = 61440,		/* largest payload sent in an FPDU: 15 pages */
 	IW_REASON = 256,
 };
-
-/* ---- a tiny lock: uncontended in normal use, gives the processor away when not ---- */
-
-typedef atomic_uint iw_spin;
-
-static inline bool iw_trylock(iw_spin *l)
-{
-	return !atomic_load_explicit(l, memory_order_relaxed) &&
-	       !atomic_exchange_explicit(l, 1, memory_order_acquire);
-}
-
-static inline void iw_pause(void)
-{
-#if defined(__x86_64__) || defined(__i386__)
-	__builtin_ia32_pause();
-#elif defined(__aarch64__)
-	__asm__ volatile("yield");
-#endif
-}
-
-static inline void iw_lock(iw_spin *l)
-{
-	for (int n = 0; !iw_trylock(l); n++) {
-		if (n < 64)
-			iw_pause();
-		else
-			sched_yield();
-	}
-}
-
-static inline void iw_unlock(iw_spin *l)
-{
-	atomic_store_explicit(l, 0, memory_order_release);
-}
 
 /* ---- the device ---- */
 
@@ -369,8 +332,6 @@ int iw_mpa_get(const uint8_t *buf, uint32_t have, bool reply, struct iw_mpa *m, 
 /* ---- helper and CM ---- */
 
 extern pthread_mutex_t iw_cm_lock;
-extern struct iwarp_stats iw_stats;
-extern struct iwarp_live iw_live;
 void iw_helper_kick(void);		/* any lock may be held */
 /* The same: qp ended and is to be reaped, or is stuck with something to send and is to be watched. */
 void iw_helper_attention(struct iw_qp *qp);

@@ -176,10 +176,8 @@ static int post_one(struct iw_qp *qp, const struct ibv_send_wr *wr)
 int iw_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
 	struct iw_qp *qp = iw_qp(ibqp);
+	struct iw_epoch *section = iw_section_lock(&qp->lock);
 	int rc = 0;
-
-	iw_lock(&qp->lock);
-
 	int state = atomic_load_explicit(&qp->state, memory_order_relaxed);
 
 	if (state != IBV_QPS_RTS && state != IBV_QPS_ERR)
@@ -195,7 +193,7 @@ int iw_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_wr
 		iw_qp_flush(qp);
 	else if (!qp->tx.blocked)
 		iw_tx_run(qp);
-	iw_unlock(&qp->lock);
+	iw_section_unlock(section, &qp->lock);
 	return rc;
 }
 

@@ -27,10 +27,8 @@ void iw_qp_free(struct iw_qp *qp)
 	struct iw_cq *send = iw_cq(qp->qp.send_cq), *recv = iw_cq(qp->qp.recv_cq);
 
 	if (qp->dev_prev) {
-		pthread_mutex_lock(&iw_dev.lock);
-		iw_lock(&qp->lock);
 		iw_windows_release(&qp->windows);
-		iw_unlock(&qp->lock);
+		pthread_mutex_lock(&iw_dev.lock);
 		*qp->dev_prev = qp->dev_next;
 		if (qp->dev_next)
 			qp->dev_next->dev_prev = qp->dev_prev;
@@ -100,6 +98,7 @@ struct iw_qp *iw_qp_create(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 		return NULL;
 	}
 	qp->fd = -1;
+	qp->windows.lock = &qp->lock;
 	qp->sq_sig_all = attr->sq_sig_all;
 	qp->qp.context = &iw_dev.context;
 	qp->qp.qp_context = attr->qp_context;
@@ -257,11 +256,10 @@ const char *iwarp_qp_end_reason(struct ibv_qp *ibqp)
 
 int iw_qp_progress(struct iw_qp *qp, uint8_t *staging, bool try_only)
 {
+	struct iw_epoch *section = try_only ? iw_section_trylock(&qp->lock) : iw_section_lock(&qp->lock);
 	int n = 0;
 
-	if (!try_only)
-		iw_lock(&qp->lock);
-	else if (!iw_trylock(&qp->lock))
+	if (!section)
 		return 0;
 	if (atomic_load_explicit(&qp->state, memory_order_relaxed) == IBV_QPS_RTS) {
 		if (qp->tx.blocked)
@@ -275,7 +273,7 @@ int iw_qp_progress(struct iw_qp *qp, uint8_t *staging, bool try_only)
 	}
 	if (atomic_load_explicit(&qp->state, memory_order_relaxed) != IBV_QPS_RTS)
 		n = -1;
-	iw_unlock(&qp->lock);
+	iw_section_unlock(section, &qp->lock);
 	return n;
 }
 

@@ -42,7 +42,7 @@ static int check_write(struct iw_qp *qp, const uint8_t *hdr, uint32_t payload)
 	if (!payload)
 		return 0;
 
-	enum iw_access a = iw_mr_look(qp->qp.pd, qp, rx->stag, rx->to, payload,
+	enum iw_access a = iw_mr_look(qp->qp.pd, &qp->windows, rx->stag, rx->to, payload,
 				      IBV_ACCESS_REMOTE_WRITE);
 
 	return a == IW_OK ? 0 : bad(qp, tagged_codes[a], hdr, "a WRITE to STag", rx->stag);
@@ -110,7 +110,7 @@ static int check_read_req(struct iw_qp *qp, const uint8_t *hdr, uint32_t payload
 			   qp->ird);
 	if (!size)
 		return 0;
-	a = iw_mr_look(qp->qp.pd, qp, stag, src, size, IBV_ACCESS_REMOTE_READ);
+	a = iw_mr_look(qp->qp.pd, &qp->windows, stag, src, size, IBV_ACCESS_REMOTE_READ);
 	return a == IW_OK ? 0 : bad(qp, rdmap_codes[a], hdr, "a READ of STag", stag);
 }
 
@@ -175,7 +175,7 @@ int iw_rx_place_iov(struct iw_qp *qp, uint32_t max, struct iovec *iov)
 
 	switch (rx->opcode) {
 	case RDMAP_WRITE:
-		a = iw_mr_look(qp->qp.pd, qp, rx->stag, rx->to, max, IBV_ACCESS_REMOTE_WRITE);
+		a = iw_mr_look(qp->qp.pd, &qp->windows, rx->stag, rx->to, max, IBV_ACCESS_REMOTE_WRITE);
 		if (a != IW_OK)
 			return bad(qp, tagged_codes[a], NULL, "a WRITE to STag", rx->stag);
 		iov[0] = (struct iovec){ (void *)(uintptr_t)rx->to, max };
@@ -280,7 +280,7 @@ static int end_send(struct iw_qp *qp)
 	};
 
 	if (inv) {
-		enum iw_access a = iw_mr_invalidate(qp->qp.pd, qp, rx->stag, true);
+		enum iw_access a = iw_mr_invalidate(qp->qp.pd, &qp->windows, rx->stag, true);
 
 		if (a != IW_OK) {
 			qp->rq_fail_index = qp->rq_tail;

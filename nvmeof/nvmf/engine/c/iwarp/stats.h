@@ -17,6 +17,8 @@ struct iwarp_stats {
 	atomic_uint_fast64_t helper_served;	/* times the helper received for a queue nobody polled */
 };
 
+extern struct iwarp_stats iw_stats;
+
 /* The process's counters; always valid. */
 const struct iwarp_stats *iwarp_get_stats(void);
 
@@ -25,6 +27,7 @@ struct iwarp_live {
 	atomic_uint pd, mr, mw, cq, srq, qp;
 	atomic_uint cm_id;		/* with those of requests that nobody has decided yet */
 };
+extern struct iwarp_live iw_live;
 const struct iwarp_live *iwarp_get_live(void);
 
 /* Called on the helper thread, with no lock of the caller's held, for every refused handshake. */

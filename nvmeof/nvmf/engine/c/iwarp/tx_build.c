@@ -88,7 +88,7 @@ static bool put_answer(struct iw_qp *qp, struct tx_batch *b)
 	bool last = len == left;
 
 	if (len) {
-		b->err = iw_mr_look(qp->qp.pd, qp, r->src_stag, src, len, IBV_ACCESS_REMOTE_READ);
+		b->err = iw_mr_look(qp->qp.pd, &qp->windows, r->src_stag, src, len, IBV_ACCESS_REMOTE_READ);
 		if (b->err != IW_OK)
 			return false;
 	}
@@ -178,11 +178,11 @@ static bool put_local(struct iw_qp *qp, struct tx_batch *b, struct iw_swr *wr)
 		const struct iw_bind bind = { wr->inval, wr->rkey, wr->raddr, wr->bind_len,
 					      wr->bind_access };
 
-		b->err = iw_mw_bind(qp->qp.pd, qp, &qp->windows, &bind);
+		b->err = iw_mw_bind(qp->qp.pd, &qp->windows, &bind);
 	} else {
 		if (b->nrec && !iw_is_window(wr->inval))
 			return false;
-		b->err = iw_mr_invalidate(qp->qp.pd, qp, wr->inval, false);
+		b->err = iw_mr_invalidate(qp->qp.pd, &qp->windows, wr->inval, false);
 	}
 	wr->done = b->err == IW_OK;
 	return wr->done;
