@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The fio engine, inside: one state per fio job, one session per file of it.
+ * The fio engine, inside: one state per fio job, one session per file of it, one hub per RDMA device
+ * that the sessions are on.
  *
  * Everything belongs to the job's thread or process.  Nothing of the engine is opened in the
  * process that forks the jobs: sizes are learned by a child that ends before them (size.c).
@@ -29,14 +30,22 @@ struct nvmeof_options {
 enum { DEVICE_IWARP, DEVICE_SYSTEM };
 enum { WRITE_MODE_WRITE, WRITE_MODE_ZEROES, WRITE_MODE_VERIFY };
 
+/* What the sessions on one RDMA device share: their queues are polled together. */
+struct hub {
+	struct hub *next;
+	struct host_device *device;
+	struct host_poll_group *group;
+	struct host_memory *buffers;	/* fio's I/O buffers, registered */
+	struct host_memory *ranges;	/* a DSM range for each request */
+};
+
 struct session {
 	struct trid trid;
 	struct host_namespace_info info;
 	uint32_t piece;			/* bytes: the largest command */
+	struct hub *hub;
 	struct host_controller *controller;
 	struct host_queue *queue;
-	struct host_memory *buffers;	/* fio's I/O buffers, registered */
-	struct host_memory *ranges;	/* a DSM range for each request */
 	bool lost;
 };
 
@@ -61,6 +70,7 @@ struct request {
 struct state {
 	struct thread_data *td;
 	struct nvmeof_options *options;
+	struct hub *hubs;
 	struct session *sessions;	/* by fileno */
 	unsigned nsessions;
 	struct request *waiting, *waiting_tail;
@@ -84,7 +94,10 @@ int session_trid(struct thread_data *td, const struct fio_file *f, struct trid *
 int session_identify(const struct trid *trid, const struct nvmeof_options *options,
 		     struct host_namespace_info *info, char *text, size_t len);
 int session_open(struct state *s, struct session *session, const struct fio_file *f);
-void session_close(struct session *session);
+/* Register fio's buffers; 0, or -1 and an error was logged. */
+int session_register(struct state *s, void *addr, size_t length);
+/* Disconnect all, and free what they had registered. */
+void session_close_all(struct state *s);
 
 /* ---- size.c ---- */
 

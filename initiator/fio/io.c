@@ -117,10 +117,10 @@ static int submit(struct state *s, struct request *r)
 	return ret;
 }
 
-static void flush(struct state *s)
+static void io_flush(struct state *s)
 {
-	for (unsigned i = 0; i < s->nsessions; i++)
-		host_queue_flush(s->sessions[i].queue);
+	for (struct hub *hub = s->hubs; hub; hub = hub->next)
+		host_poll_group_flush(hub->group);
 	s->unflushed = 0;
 }
 
@@ -176,7 +176,7 @@ static void wait_in_line(struct state *s, struct request *r)
 static int find_memory(struct state *s, struct request *r)
 {
 	const struct io_u *io_u = r->io_u;
-	struct host_memory *m = r->session->buffers;
+	struct host_memory *m = r->session->hub->buffers;
 	const uintptr_t at = (uintptr_t)io_u->xfer_buf;
 	char err[256];
 
@@ -186,8 +186,8 @@ static int find_memory(struct state *s, struct request *r)
 		r->buffer = io_u->xfer_buf;
 		return 0;
 	}
-	r->bounce = host_memory_alloc(host_controller_device(r->session->controller),
-				      io_u->xfer_buflen, err, sizeof(err));
+	r->bounce = host_memory_alloc(r->session->hub->device, io_u->xfer_buflen, err,
+				      sizeof(err));
 	if (!r->bounce) {
 		complain(s, io_u, err);
 		return ENOMEM;
@@ -202,7 +202,7 @@ static int find_memory(struct state *s, struct request *r)
 static int prepare_trim(const struct state *s, struct request *r)
 {
 	const struct session *at = r->session;
-	struct dsm_range *range = (struct dsm_range *)at->ranges->addr +
+	struct dsm_range *range = (struct dsm_range *)at->hub->ranges->addr +
 				  r->index % s->nrequests;
 
 	range->attributes = 0;
@@ -210,7 +210,7 @@ static int prepare_trim(const struct state *s, struct request *r)
 	range->lba = r->lba;
 	r->opcode = NVME_OPC_DSM;
 	r->to_device = true;
-	r->memory = at->ranges;
+	r->memory = at->hub->ranges;
 	r->buffer = (uint8_t *)range;
 	return 0;
 }
@@ -283,7 +283,7 @@ int nvmeof_commit(struct thread_data *td)
 	struct state *s = td->io_ops_data;
 
 	if (s->unflushed >= s->flush_at)
-		flush(s);
+		io_flush(s);
 	if (s->queued)
 		io_u_mark_submit(td, s->queued);
 	s->queued = 0;
@@ -292,15 +292,12 @@ int nvmeof_commit(struct thread_data *td)
 
 /* ---- in ---- */
 
-static int poll_session(struct state *s, struct session *at)
+static int poll_hub(struct state *s, struct hub *hub)
 {
 	struct host_completion done[BATCH];
-	const int n = host_queue_poll(at->queue, done, BATCH);
+	struct host_queue *gone;
+	int n = host_poll_group_poll(hub->group, done, BATCH);
 
-	if (n < 0) {
-		lose(s, at);
-		return 1;
-	}
 	for (int i = 0; i < n; i++) {
 		struct request *r = done[i].user;
 
@@ -309,6 +306,12 @@ static int poll_session(struct state *s, struct session *at)
 		if (!--r->pieces && !r->left)
 			finish(s, r);
 	}
+	while ((gone = host_poll_group_lost(hub->group))) {
+		for (unsigned i = 0; i < s->nsessions; i++)
+			if (s->sessions[i].queue == gone)
+				lose(s, &s->sessions[i]);
+		n++;
+	}
 	return n;
 }
 
@@ -316,33 +319,31 @@ static int poll_all(struct state *s)
 {
 	int n = 0;
 
-	for (unsigned i = 0; i < s->nsessions; i++)
-		if (!s->sessions[i].lost && host_queue_outstanding(s->sessions[i].queue))
-			n += poll_session(s, &s->sessions[i]);
+	for (struct hub *hub = s->hubs; hub; hub = hub->next)
+		n += poll_hub(s, hub);
 	s->unflushed = 0;
 	if (s->waiting)
 		submit_waiting(s);
 	return n;
 }
 
-/* Until something completes or ms have passed (-1: however long it takes, looked after twice a second). */
+enum { SLEEP_MS = 500, HUBS = 16 };
+
+/* Until something completes or ms have passed (-1: without limit; it looks twice a second). */
 static void sleep_for(struct state *s, int ms)
 {
-	struct pollfd fds[16];
+	struct pollfd fds[HUBS];
 	nfds_t n = 0;
 
-	for (unsigned i = 0; i < s->nsessions && n < 16; i++) {
-		if (s->sessions[i].lost)
-			continue;
-		host_queue_arm(s->sessions[i].queue);
-		fds[n++] = (struct pollfd){ .fd = host_queue_fd(s->sessions[i].queue), .events = POLLIN };
+	for (struct hub *hub = s->hubs; hub && n < HUBS; hub = hub->next) {
+		host_poll_group_arm(hub->group);
+		fds[n++] = (struct pollfd){ .fd = host_poll_group_fd(hub->group), .events = POLLIN };
 	}
-	if (poll_all(s) || !n)
+	if (poll_all(s))
 		return;
-	poll(fds, n, ms < 0 || ms > 500 || s->nsessions > 16 ? 500 : ms);
-	for (unsigned i = 0; i < s->nsessions; i++)
-		if (!s->sessions[i].lost)
-			host_queue_drain(s->sessions[i].queue);
+	poll(fds, n, ms < 0 || ms > SLEEP_MS ? SLEEP_MS : ms);
+	for (struct hub *hub = s->hubs; hub; hub = hub->next)
+		host_poll_group_drain(hub->group);
 }
 
 static int give(struct state *s, unsigned int max)

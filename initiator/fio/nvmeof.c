@@ -5,7 +5,7 @@
  *   fio --ioengine=external:/path/nvmeof-fio.so --filename='traddr=127.0.0.1 trsvcid=4420
  *       subnqn=nqn.2026-11.io.example\:disk nsid=1' --rw=randread --bs=4k --iodepth=32 ...
  *
- * One controller and one I/O queue for each file of each job, polled by the job.  fio's own buffers
+ * One controller and one I/O queue for each file of each job, polled together by the job.  fio's own buffers
  * are registered, whatever --iomem they come from, and nothing is copied.  See trid.h for the names.
  */
 #include "engine.h"
@@ -168,8 +168,7 @@ static void nvmeof_cleanup(struct thread_data *td)
 
 	if (!s)
 		return;
-	for (unsigned i = 0; s->sessions && i < s->nsessions; i++)
-		session_close(&s->sessions[i]);
+	session_close_all(s);
 	free(s->sessions);
 	free(s->requests);
 	free(s->finished);
@@ -212,22 +211,10 @@ static int nvmeof_init(struct thread_data *td)
 static int nvmeof_post_init(struct thread_data *td)
 {
 	struct state *s = td->io_ops_data;
-	char err[256];
 
 	if (!td->orig_buffer)	/* fio goes on where it could not allocate them */
 		return td->error;
-	for (unsigned i = 0; i < s->nsessions; i++) {
-		struct session *at = &s->sessions[i];
-
-		at->buffers = host_memory_register(host_controller_device(at->controller),
-						   td->orig_buffer, td->orig_buffer_size, err,
-						   sizeof(err));
-		if (!at->buffers) {
-			log_err("nvmeof: %s\n", err);
-			return 1;
-		}
-	}
-	return 0;
+	return session_register(s, td->orig_buffer, td->orig_buffer_size) ? 1 : 0;
 }
 
 static int nvmeof_io_u_init(struct thread_data *td, struct io_u *io_u)
@@ -240,14 +227,14 @@ static int nvmeof_io_u_init(struct thread_data *td, struct io_u *io_u)
 	return 0;
 }
 
-/* fio frees its buffers after its io_us: nothing may move into them any more. */
+/* fio frees its buffers after its io_us: nothing may move into them after this. */
 static void nvmeof_io_u_free(struct thread_data *td, struct io_u *io_u)
 {
 	struct state *s = td->io_ops_data;
 
 	io_u->engine_data = NULL;
-	for (unsigned i = 0; s && i < s->nsessions; i++)
-		session_close(&s->sessions[i]);
+	if (s)
+		session_close_all(s);
 }
 
 static int nothing_to_do(struct thread_data *td, struct fio_file *f)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A session: one file of one fio job, with its controller, I/O queue and registered memory.  Runs in
- * the job's own thread or process.
+ * A session: one file of one fio job, with its controller and I/O queue; and the hubs that the sessions
+ * share.  Runs in the job's own thread or process.
  */
 #include "engine.h"
 
-static void take_option(char *to, size_t size, const char *option)
+static void session_option(char *to, size_t size, const char *option)
 {
 	if (option && *option)
 		snprintf(to, size, "%s", option);
@@ -24,10 +24,10 @@ int session_trid(struct thread_data *td, const struct fio_file *f, struct trid *
 
 	memset(trid, 0, sizeof(*trid));
 	snprintf(trid->trsvcid, sizeof(trid->trsvcid), "4420");
-	take_option(trid->traddr, sizeof(trid->traddr), o->traddr);
-	take_option(trid->trsvcid, sizeof(trid->trsvcid), o->trsvcid);
-	take_option(trid->subnqn, sizeof(trid->subnqn), o->subnqn);
-	take_option(trid->hostnqn, sizeof(trid->hostnqn), o->hostnqn);
+	session_option(trid->traddr, sizeof(trid->traddr), o->traddr);
+	session_option(trid->trsvcid, sizeof(trid->trsvcid), o->trsvcid);
+	session_option(trid->subnqn, sizeof(trid->subnqn), o->subnqn);
+	session_option(trid->hostnqn, sizeof(trid->hostnqn), o->hostnqn);
 	trid->nsid = o->nsid;
 
 	/* with the options, the file name may be anything, such as the one fio makes up */
@@ -51,9 +51,22 @@ int session_trid(struct thread_data *td, const struct fio_file *f, struct trid *
 	return 0;
 }
 
-static struct host_controller *connect_controller(const struct trid *trid,
-						  const struct nvmeof_options *o,
-						  struct host_error *error)
+static const struct verbs *session_verbs(const struct nvmeof_options *o, struct host_error *error)
+{
+	const struct verbs *verbs;
+
+	if (o->device != DEVICE_SYSTEM)
+		return verbs_iwarp();
+	*error = (struct host_error){ .cm_event = -1 };
+	verbs = verbs_system(error->text, sizeof(error->text));
+	if (!verbs)
+		errno = ENODEV;
+	return verbs;
+}
+
+/* device: NULL for one of its own. */
+static struct host_controller *session_connect(const struct trid *trid, const struct nvmeof_options *o,
+					       struct host_device *device, struct host_error *error)
 {
 	struct host_controller_options where = {
 		.traddr = trid->traddr,
@@ -61,21 +74,17 @@ static struct host_controller *connect_controller(const struct trid *trid,
 		.subnqn = trid->subnqn,
 		.hostnqn = trid->hostnqn[0] ? trid->hostnqn : NULL,
 		.timeout_ms = o->timeout_ms,
+		.device = device,
+		.verbs = session_verbs(o, error),
 	};
-	struct iwarp_options device;
+	struct iwarp_options iwarp;
 
-	if (o->device == DEVICE_SYSTEM) {
-		*error = (struct host_error){ .cm_event = -1 };
-		where.verbs = verbs_system(error->text, sizeof(error->text));
-		if (!where.verbs) {
-			errno = ENODEV;
-			return NULL;
-		}
-	}
-	iwarp_get_options(&device);
-	if (o->crc && !device.crc) {
-		device.crc = true;
-		iwarp_set_options(&device);
+	if (!where.verbs)
+		return NULL;
+	iwarp_get_options(&iwarp);
+	if (o->crc && !iwarp.crc) {
+		iwarp.crc = true;
+		iwarp_set_options(&iwarp);
 	}
 	return host_controller_connect(&where, error);
 }
@@ -84,7 +93,7 @@ int session_identify(const struct trid *trid, const struct nvmeof_options *optio
 		     struct host_namespace_info *info, char *text, size_t len)
 {
 	struct host_error error;
-	struct host_controller *c = connect_controller(trid, options, &error);
+	struct host_controller *c = session_connect(trid, options, NULL, &error);
 	int ret;
 
 	if (c) {
@@ -99,14 +108,14 @@ int session_identify(const struct trid *trid, const struct nvmeof_options *optio
 }
 
 /* The largest command: what the target takes, in whole blocks, within NLB and a keyed SGL. */
-static uint32_t largest_piece(const struct host_namespace_info *info)
+static uint32_t session_largest_piece(const struct host_namespace_info *info)
 {
 	const uint32_t most = 8u << 20;
 
 	return info->max_transfer && info->max_transfer < most ? info->max_transfer : most;
 }
 
-static uint16_t queue_size(const struct state *s, const struct session *session)
+static uint16_t session_queue_size(const struct state *s, const struct session *session)
 {
 	const uint64_t pieces = (td_max_bs(s->td) + session->piece - 1) / session->piece;
 	uint64_t size = s->options->queue_size ? s->options->queue_size :
@@ -117,40 +126,113 @@ static uint16_t queue_size(const struct state *s, const struct session *session)
 	return size > 1024 ? 1024 : (uint16_t)size;
 }
 
+/* ---- hubs ---- */
+
+static void hub_free(struct hub *hub)
+{
+	host_poll_group_destroy(hub->group);
+	host_memory_free(hub->buffers);
+	host_memory_free(hub->ranges);
+	host_device_put(hub->device);
+	free(hub);
+}
+
+static struct hub *hub_new(const struct state *s, struct host_error *error)
+{
+	const struct verbs *verbs = session_verbs(s->options, error);
+	struct hub *hub = verbs ? calloc(1, sizeof(*hub)) : NULL;
+
+	if (!hub)
+		return NULL;
+	hub->device = host_device_get(verbs, error->text, sizeof(error->text));
+	if (hub->device)
+		hub->group = host_poll_group_create(hub->device, !s->options->hipri, error->text,
+						    sizeof(error->text));
+	if (hub->group)
+		return hub;
+	host_device_put(hub->device);
+	free(hub);
+	return NULL;
+}
+
+/* A controller on the hub whose device routes to it, which may be a new one. */
+static int session_find_hub(struct state *s, struct session *session, struct host_error *error)
+{
+	struct hub **at = &s->hubs;
+
+	for (;; at = &(*at)->next) {
+		const bool made = !*at;
+
+		if (made && !(*at = hub_new(s, error)))
+			return -1;
+		session->hub = *at;
+		session->controller = session_connect(&session->trid, s->options, (*at)->device, error);
+		if (session->controller)
+			return 0;
+		if (made) {
+			hub_free(*at);
+			*at = NULL;
+		}
+		if (made || errno != EXDEV)
+			return -1;
+	}
+}
+
 int session_open(struct state *s, struct session *session, const struct fio_file *f)
 {
-	struct host_error error;
+	struct host_error error = { .cm_event = -1 };
+	struct hub *hub;
 
 	if (session_trid(s->td, f, &session->trid))
 		return -1;
-	session->controller = connect_controller(&session->trid, s->options, &error);
-	if (!session->controller)
+	if (session_find_hub(s, session, &error))
 		goto fail;
+	hub = session->hub;
 	if (host_controller_namespace(session->controller, session->trid.nsid, &session->info, &error))
 		goto fail;
-	session->piece = largest_piece(&session->info);
-	session->queue = host_controller_queue(session->controller, queue_size(s, session),
-					       !s->options->hipri, &error);
+	session->piece = session_largest_piece(&session->info);
+	session->queue = host_controller_queue(session->controller, session_queue_size(s, session), hub->group,
+					       false, &error);
 	if (!session->queue)
 		goto fail;
-	session->ranges = host_memory_alloc(host_controller_device(session->controller),
-					    16ul * s->nrequests, error.text, sizeof(error.text));
-	if (!session->ranges)
-		goto fail;
-	return 0;
+	if (!hub->ranges)
+		hub->ranges = host_memory_alloc(hub->device, 16ul * s->nrequests, error.text,
+						sizeof(error.text));
+	if (hub->ranges)
+		return 0;
 fail:
 	log_err("nvmeof: %s\n", error.text);
 	return -1;
 }
 
-void session_close(struct session *session)
+int session_register(struct state *s, void *addr, size_t length)
 {
-	host_queue_destroy(session->queue);
-	session->queue = NULL;
-	host_memory_free(session->buffers);
-	session->buffers = NULL;
-	host_memory_free(session->ranges);
-	session->ranges = NULL;
-	host_controller_destroy(session->controller);
-	session->controller = NULL;
+	char err[256];
+
+	for (struct hub *hub = s->hubs; hub; hub = hub->next) {
+		hub->buffers = host_memory_register(hub->device, addr, length, err, sizeof(err));
+		if (!hub->buffers) {
+			log_err("nvmeof: %s\n", err);
+			return -1;
+		}
+	}
+	return 0;
+}
+
+void session_close_all(struct state *s)
+{
+	struct hub *hub;
+
+	for (unsigned i = 0; s->sessions && i < s->nsessions; i++) {
+		struct session *session = &s->sessions[i];
+
+		host_queue_destroy(session->queue);
+		session->queue = NULL;
+		host_controller_destroy(session->controller);
+		session->controller = NULL;
+	}
+	while ((hub = s->hubs)) {
+		s->hubs = hub->next;
+		hub_free(hub);
+	}
 }

@@ -5,7 +5,7 @@
  * usage: host_perf read|write BLOCK_SIZE QUEUE_DEPTH SECONDS [QUEUES [FILE]]
  *        host_perf serve SECONDS [FILE]
  */
-#include "host/host.h"
+#include "host/load.h"
 #include "mini_target.h"
 
 #include <sched.h>
@@ -62,22 +62,24 @@ int main(int argc, char **argv)
 
 	struct mini *m = start(argc > 6 ? argv[6] : NULL);
 	const uint32_t block = (uint32_t)strtoul(argv[2], NULL, 0);
-	const struct host_bench_options options = {
+	const struct host_load_options options = {
 		.traddr = "127.0.0.1",
 		.trsvcid = m->port,
 		.subnqn = MINI_NQN,
 		.nsid = 1,
+		.queue_depth = (uint16_t)atoi(argv[3]),
+		.queues = argc > 5 ? (unsigned)atoi(argv[5]) : 1,
+		.cpu = processor(0),
+	};
+	const struct host_load_run run = {
 		.random = block < 65536,
 		.read_percent = strcmp(argv[1], "write") ? 100 : 0,
 		.block_size = block,
-		.queue_depth = (uint16_t)atoi(argv[3]),
-		.queues = (uint16_t)(argc > 5 ? atoi(argv[5]) : 1),
 		.seconds = atof(argv[4]),
-		.cpu = processor(0),
 	};
-	struct host_bench_result r;
+	struct host_load_result r;
 	struct host_error error;
-	const int ret = host_bench(&options, &r, &error);
+	const int ret = host_bench(&options, &run, &r, &error);
 
 	mini_stop(m);
 	if (ret) {

@@ -5,6 +5,7 @@
  */
 #include "check.h"
 #include "host_rig.h"
+#include "host/load.h"
 #include "mini_target.h"
 
 #include <sys/socket.h>
@@ -128,7 +129,7 @@ static bool rig_up(struct rig *r, struct mini *m, uint16_t size, bool notify)
 		fprintf(stderr, "%s\n", e.text);
 		return false;
 	}
-	r->q = host_controller_queue(r->c, size, notify, &e);
+	r->q = host_controller_queue(r->c, size, NULL, notify, &e);
 	r->memory = host_memory_alloc(host_controller_device(r->c), 4 << 20, e.text, sizeof(e.text));
 	return r->q && r->memory;
 }
@@ -287,24 +288,59 @@ static void test_target_goes(struct mini *m)
 
 static void test_bench(struct mini *m)
 {
-	struct host_bench_options o = {
-		.traddr = "127.0.0.1", .trsvcid = m->port, .subnqn = MINI_NQN, .nsid = 1, .random = true,
-		.read_percent = 50, .block_size = 4096, .queue_depth = 8, .queues = 2, .seconds = 0.3,
-		.cpu = -1,
+	struct host_load_options o = {
+		.traddr = "127.0.0.1", .trsvcid = m->port, .subnqn = MINI_NQN, .nsid = 1,
+		.queue_depth = 8, .queues = 4, .threads = 2, .cpu = -1,
 	};
-	struct host_bench_result r;
+	struct host_load_run run = {
+		.random = true, .read_percent = 50, .block_size = 4096, .seconds = 0.3,
+	};
+	struct host_load_result r;
+	struct host_load *load;
 	struct host_error e;
 
 	do	/* on a machine that stalls, the first may have no time for any */
-		CHECK(host_bench(&o, &r, &e) == 0);
-	while (r.ios <= 10 && (o.seconds *= 2) < CHECK_PATIENCE_S);
+		CHECK(host_bench(&o, &run, &r, &e) == 0);
+	while (r.queue_min_iops * r.seconds < 2 && (run.seconds *= 2) < CHECK_PATIENCE_S);
 	CHECK(r.ios > 10 && r.bytes == r.ios * 4096 && r.p50_us > 0 && r.p99_us >= r.p50_us);
-	o.block_size = 1000;
-	CHECK(host_bench(&o, &r, &e) == -EINVAL);
+	CHECK(r.queue_min_iops > 0 && r.queue_max_iops >= r.queue_min_iops);
+	CHECK(r.queue_max_iops <= (double)r.ios / r.seconds);
+	run.block_size = 1000;
+	CHECK(host_bench(&o, &run, &r, &e) == -EINVAL);
 	CHECK_HAS(e.text, "block size 1000");
-	o.block_size = 4096;
+	run.block_size = 4096;
 	o.nsid = 3;
-	CHECK(host_bench(&o, &r, &e) < 0);
+	CHECK(host_bench(&o, &run, &r, &e) < 0);
+
+	/* a run on some of the queues, and one on all, by the same load */
+	o.nsid = 1;
+	o.queues = 5;
+	load = host_load_connect(&o, &e);
+	CHECK(load);
+	run.seconds = 0.1;
+	for (unsigned i = 0; load && i < 3; i++) {
+		run.queues = 1 + 2 * i;
+		run.depth = (uint16_t)(1 + i);
+		CHECK(host_load_run(load, &run, &r, &e) == 0, "%s", e.text);
+	}
+	run.depth = 9;
+	CHECK(!load || host_load_run(load, &run, &r, &e) == -EINVAL);
+	CHECK_HAS(e.text, "9 commands on each of 5 queues");
+	host_load_destroy(load);
+}
+
+/* More queues than a controller grants: the load makes a second controller. */
+static void test_bench_controllers(struct mini *m)
+{
+	const struct host_load_options o = {
+		.traddr = "127.0.0.1", .trsvcid = m->port, .subnqn = MINI_NQN, .nsid = 1,
+		.queue_depth = 1, .queues = 150, .threads = 1, .cpu = -1,
+	};
+	const struct host_load_run run = { .read_percent = 100, .block_size = 512, .seconds = 0.1 };
+	struct host_load_result r;
+	struct host_error e;
+
+	CHECK(host_bench(&o, &run, &r, &e) == 0, "%s", e.text);
 }
 
 int main(int argc, char **argv)
@@ -322,6 +358,7 @@ int main(int argc, char **argv)
 	test_full_queue(m);
 	test_sleep(m);
 	test_bench(m);
+	test_bench_controllers(m);
 	test_target_goes(m);
 	mini_stop(m);
 	return check_report();

@@ -39,6 +39,7 @@ struct mini {
 	atomic_bool stop;
 	atomic_int reject;		/* sts for the next CM request, or 0 */
 	atomic_bool drop;		/* disconnect every queue pair now */
+	atomic_int drop_at;		/* or the one that was accepted as this one (1, 2...), or 0 */
 	uint32_t in_capsule;
 };
 
@@ -214,6 +215,11 @@ static void *mini_run(void *arg)
 		if (atomic_exchange(&m->drop, false))
 			for (unsigned i = 0; i < m->nqpairs; i++)
 				target_qpair_disconnect(m->qpairs[i]);
+
+		const int at = atomic_exchange(&m->drop_at, 0);
+
+		if (at > 0 && (unsigned)at <= m->nqpairs)
+			target_qpair_disconnect(m->qpairs[at - 1]);
 	}
 	return NULL;
 }

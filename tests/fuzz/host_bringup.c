@@ -125,10 +125,13 @@ static void step(struct rdma_cm_id *id, enum rdma_cm_event_type wanted)
 		mock_event(id, RDMA_CM_EVENT_DISCONNECTED, 0, NULL, 0);
 }
 
-/* A queue of the controller, and a command on it. */
+/* A queue of the controller, in a group or alone, and a command on it. */
 static void use(struct host_controller *controller, const struct host_namespace_info *info)
 {
 	const struct nvme_sqe sqe = { .opc = NVME_OPC_FLUSH, .nsid = info->nsid };
+	const uint16_t size = (uint16_t)(take8() * 16);
+	const uint8_t how = take8();
+	struct host_poll_group *group = NULL;
 	struct host_error error;
 	struct host_queue *q;
 	struct nvme_cqe cqe;
@@ -137,14 +140,18 @@ static void use(struct host_controller *controller, const struct host_namespace_
 	REQUIRE(info->block_size >= 512 && info->block_size <= 65536 && info->blocks &&
 		!(info->block_size & (info->block_size - 1)));
 	REQUIRE(!info->max_transfer || info->max_transfer >= 4096);
-	q = host_controller_queue(controller, (uint16_t)(take8() * 16), take8() & 1, &error);
-	if (!q) {
+	if (how & 2)
+		group = host_poll_group_create(host_controller_device(controller), how & 1, error.text,
+					       sizeof(error.text));
+	q = host_controller_queue(controller, size, group, how & 1, &error);
+	if (q) {
+		ret = host_queue_command(q, &sqe, NULL, 60000, &cqe);
+		REQUIRE(ret >= 0 || *host_queue_reason(q));
+	} else {
 		REQUIRE(error.text[0]);
-		return;
 	}
-	ret = host_queue_command(q, &sqe, NULL, 60000, &cqe);
-	REQUIRE(ret >= 0 || *host_queue_reason(q));
 	host_queue_destroy(q);
+	host_poll_group_destroy(group);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size);

@@ -224,11 +224,11 @@ static void settle(struct run *r)
 int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size)
 {
+	struct run r = { .p = input, .end = input + size };
 	const struct host_queue_options options = {
 		.traddr = "192.0.2.1", .trsvcid = "4420", .qid = 1, .size = SIZE,
-		.in_capsule = IN_CAPSULE,
+		.in_capsule = IN_CAPSULE, .notify = take8(&r) & 1,
 	};
-	struct run r = { .p = input, .end = input + size };
 	struct host_device *device;
 	struct host_memory *memory;
 	struct host_error error = { 0 };
@@ -240,9 +240,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size)
 	device = host_device_get(&mock_verbs, error.text, sizeof(error.text));
 	r.q = host_queue_new(device, &options, &error);
 	REQUIRE(device && r.q);
-	r.q->channel = mock_event_channel();
-	mock_create_id(r.q->channel, &r.q->id, r.q, RDMA_PS_TCP);
-	REQUIRE(!host_queue_build(r.q, take8(&r) & 1, &error));
+	mock_create_id(host_group_channel(r.q->group), &r.q->id, r.q, RDMA_PS_TCP);
+	REQUIRE(!host_queue_build(r.q, &error));
 	memory = host_memory_register(device, data, DATA, error.text, sizeof(error.text));
 	REQUIRE(memory);
 	while (r.p < r.end && r.asked_count < USERS - SIZE)

@@ -265,6 +265,15 @@ def test_bench(run: Run, where: str) -> None:
     assert "IOPS" in run(*args)[1]
 
 
+def test_bench_many_queues(run: Run, where: str) -> None:
+    """The target grants 64 queues a controller: the load makes a second one."""
+    args = ["bench", where, "--runtime", "0.1", "-Q", "1", "-i", "70", "--threads", "2"]
+    result = json.loads(run(*args, "-o", "json")[1])
+    assert (result["queues"], result["threads"]) == (70, 2)
+    assert result["queue_max_iops"] >= result["queue_min_iops"] >= 0
+    assert "each queue" in run(*args)[1]
+
+
 # ---- configuration, devices, serving ----
 
 

@@ -32,7 +32,7 @@ from nvmf.cli.common import (
 )
 from nvmf.cli.identify import EXAMPLE, add_namespace_argument
 from nvmf.cli.output import print_fields, print_json, rate_text
-from nvmf.engine import EngineError, bench_cancel
+from nvmf.engine import EngineError, bench_cancel, bench_threads
 from nvmf.engine import bench as engine_bench
 from nvmf.initiator import NvmeError
 from nvmf.initiator.attach import device_kinds
@@ -50,9 +50,10 @@ def add_commands(subparsers: Subparsers) -> None:
         "bench",
         bench,
         "measure a namespace: IOPS, bytes a second, latency",
-        "A write load overwrites the namespace. Each queue is a thread that polls, and so uses a\n"
-        "CPU. -i is the number of queues, -Q the commands that each has outstanding. The load has\n"
-        "no keep-alive and does not reconnect.\n\n"
+        "A write load overwrites the namespace. -i is the number of queues, on as many\n"
+        "controllers as it takes, and -Q the commands that each has outstanding. The queues are\n"
+        "shared by --threads threads, each of which polls and so uses a CPU. The load has no\n"
+        "keep-alive and does not reconnect.\n\n"
         + EXAMPLE.format("bench --rw randread -z 4k -Q 32"),
     )
     add_namespace_argument(parser)
@@ -84,10 +85,16 @@ def add_commands(subparsers: Subparsers) -> None:
         help="how long (default: 5)",
     )
     parser.add_argument(
+        "--threads",
+        metavar="N",
+        type=number_argument,
+        help="that poll the queues (default: one for each, but one less than there are CPUs)",
+    )
+    parser.add_argument(
         "--cpu",
         metavar="N",
         type=number_argument,
-        help="pin the first queue's thread to this CPU, the others to those after it",
+        help="pin the first thread to this CPU, the others to those after it",
     )
     add_place_arguments(parser)
     group = parser.add_argument_group("as whom, and how")
@@ -119,7 +126,12 @@ def bench(args: argparse.Namespace) -> int:
         raise UsageError(f"--runtime is more than 0 seconds, not {args.runtime:g}")
     if args.read_percent is not None and not 0 <= args.read_percent <= 100:
         raise UsageError(f"--read-percent is 0 to 100, not {args.read_percent}")
-    cpu = _cpu(args.cpu, options.queues)
+    if args.threads is not None and not 1 <= args.threads <= options.queues:
+        raise UsageError(
+            f"--threads is 1 to the number of queues (-i), {options.queues}, not {args.threads}"
+        )
+    threads = args.threads or bench_threads(options.queues)
+    cpu = _cpu(args.cpu, threads)
 
     def run() -> dict[str, Any]:
         return engine_bench(
@@ -131,6 +143,7 @@ def bench(args: argparse.Namespace) -> int:
             queue_depth=depth,
             seconds=args.runtime,
             queues=options.queues,
+            threads=threads,
             nsid=args.namespace_id,
             read_percent=-1 if args.read_percent is None else args.read_percent,
             cpu=cpu,
@@ -155,18 +168,23 @@ def bench(args: argparse.Namespace) -> int:
             "block_size": args.data_size,
             "queue_depth": depth,
             "queues": options.queues,
+            "threads": threads,
             **result,
         }
         if args.output_format == "json":
             print_json(result)
             return EXIT_OK
         ios = int(result["ios"])
+        spread = {
+            "each queue": f"{result['queue_min_iops']:.0f} to {result['queue_max_iops']:.0f} IOPS"
+        }
         print_fields(
             {
                 "load": f"{args.rw}, {args.data_size} bytes, queue depth {depth}, "
-                f"{options.queues} queue{'' if options.queues == 1 else 's'}",
+                f"{_some(options.queues, 'queue')}, {_some(threads, 'thread')}",
                 "commands": f"{ios} in {result['seconds']:.2f} s",
                 "IOPS": f"{result['iops']:.0f}",
+                **(spread if options.queues > 1 else {}),
                 "bandwidth": rate_text(int(result["bytes"]), result["seconds"]),
                 "latency": f"mean {result['mean_us']:.1f} µs, p50 {result['p50_us']:.1f} µs, "
                 f"p99 {result['p99_us']:.1f} µs, p99.9 {result['p999_us']:.1f} µs",
@@ -178,15 +196,19 @@ def bench(args: argparse.Namespace) -> int:
     return run_async(work())
 
 
-def _cpu(first: int | None, queues: int) -> int:
-    """The first CPU as the engine has it; UsageError where a queue would find none."""
+def _some(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"
+
+
+def _cpu(first: int | None, threads: int) -> int:
+    """The first CPU as the engine has it; UsageError if a thread would find none."""
     if first is None:
         return -1
     usable = os.sched_getaffinity(0)
-    for cpu in range(first, first + queues):
+    for cpu in range(first, first + threads):
         if cpu not in usable:
             raise UsageError(
-                f"--cpu {first} with {queues} queue{'' if queues == 1 else 's'} takes CPU {cpu}, "
+                f"--cpu {first} with {_some(threads, 'thread')} takes CPU {cpu}, "
                 f"which this process may not use: it has {', '.join(map(str, sorted(usable)))}"
             )
     return first

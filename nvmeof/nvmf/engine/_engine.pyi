@@ -554,6 +554,12 @@ class HostQueue:
 def bench_cancel() -> None:
     """Make a bench() that runs in another thread return, with what it has done so far."""
 
+def bench_threads(queues: int) -> int:
+    """How many threads bench() polls so many queues with.
+
+    One each, but one less than there are processors: others have work to do, too.
+    """
+
 def bench(
     *,
     traddr: str,
@@ -564,15 +570,19 @@ def bench(
     queue_depth: int,
     seconds: float,
     queues: int = 1,
+    threads: int = 0,
     nsid: int = 1,
     read_percent: int = -1,
     cpu: int = -1,
     kind: Literal["iwarp", "system"] = "iwarp",
     hostnqn: str | None = None,
 ) -> dict[str, Any]:
-    """Run a load with the native host path, one polling thread a queue.  Blocks for the duration.
+    """Run a load with the native host path.  Blocks for the duration.
+
+    The queues, on as many controllers as it takes, are shared by the polling threads (0:
+    bench_threads()); cpu is the first thread's, and the others follow.
 
     Returns ios, bytes, seconds, iops, bytes_per_second, p50_us, p99_us, p999_us, mean_us,
-    cpu_seconds (of the polling threads).  Raises ConnectError, or EngineError where a command
-    failed.
+    cpu_seconds (of the polling threads), queue_min_iops and queue_max_iops (of the slowest and the
+    fastest queue).  Raises ConnectError, or EngineError if a command failed.
     """

@@ -1,17 +1,23 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# The native load: host_bench of host.h.
+# The native load: host_bench of load.h.
 
 def bench_cancel():
     """End the running bench() early; see _engine.pyi."""
     host_bench_cancel()
 
 
+def bench_threads(unsigned queues):
+    """How many threads bench() polls so many queues with; see _engine.pyi."""
+    return host_load_default_threads(queues)
+
+
 def bench(*, str traddr not None, trsvcid, str subnqn not None, rw, uint32_t block_size,
-          uint16_t queue_depth, double seconds, uint16_t queues=1, uint32_t nsid=1,
-          int read_percent=-1, int cpu=-1, kind="iwarp", str hostnqn=None):
+          uint16_t queue_depth, double seconds, unsigned queues=1, unsigned threads=0,
+          uint32_t nsid=1, int read_percent=-1, int cpu=-1, kind="iwarp", str hostnqn=None):
     """Run a load with the native host path; see _engine.pyi."""
-    cdef host_bench_options options
-    cdef host_bench_result result
+    cdef host_load_options options
+    cdef host_load_run what
+    cdef host_load_result result
     cdef host_error error
     cdef int code
     if rw not in ("read", "write", "randread", "randwrite"):
@@ -24,6 +30,7 @@ def bench(*, str traddr not None, trsvcid, str subnqn not None, rw, uint32_t blo
     trsvcid_bytes = str(trsvcid).encode()
     subnqn_bytes = subnqn.encode()
     memset(&options, 0, sizeof(options))
+    memset(&what, 0, sizeof(what))
     memset(&result, 0, sizeof(result))
     memset(&error, 0, sizeof(error))
     error.cm_event = -1
@@ -34,17 +41,18 @@ def bench(*, str traddr not None, trsvcid, str subnqn not None, rw, uint32_t blo
         hostnqn_bytes = hostnqn.encode()
         options.hostnqn = PyBytes_AS_STRING(hostnqn_bytes)
     options.nsid = nsid
-    options.random = rw.startswith("rand")
-    options.read_percent = read_percent
-    options.block_size = block_size
     options.queue_depth = queue_depth
     options.queues = queues
-    options.seconds = seconds
+    options.threads = threads
     options.cpu = cpu
     options.table = table_of(kind)
+    what.random = rw.startswith("rand")
+    what.read_percent = read_percent
+    what.block_size = block_size
+    what.seconds = seconds
     with nogil:
         clear_errno()
-        code = host_bench(&options, &result, &error)
+        code = host_bench(&options, &what, &result, &error)
     if code < 0:
         if error.nvme_status:
             raise failed(code, error.text)
@@ -61,4 +69,6 @@ def bench(*, str traddr not None, trsvcid, str subnqn not None, rw, uint32_t blo
         "p999_us": result.p999_us,
         "mean_us": result.mean_us,
         "cpu_seconds": result.cpu_seconds,
+        "queue_min_iops": result.queue_min_iops,
+        "queue_max_iops": result.queue_max_iops,
     }

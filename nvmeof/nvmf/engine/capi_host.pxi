@@ -58,21 +58,27 @@ cdef extern from "host/host.h" nogil:
     int host_queue_arm(host_queue *queue)
     void host_queue_drain(host_queue *queue)
     unsigned host_queue_nudge(host_queue *queue)
-    struct host_bench_options:
+
+cdef extern from "host/load.h" nogil:
+    struct host_load_options:
         const char *traddr
         const char *trsvcid
         const char *subnqn
         const char *hostnqn
         uint32_t nsid
-        bint random
-        int read_percent
-        uint32_t block_size
+        unsigned queues
         uint16_t queue_depth
-        uint16_t queues
-        double seconds
+        unsigned threads
         int cpu
         const verbs *table "verbs"
-    struct host_bench_result:
+    struct host_load_run:
+        unsigned queues
+        uint16_t depth
+        uint32_t block_size
+        bint random
+        int read_percent
+        double seconds
+    struct host_load_result:
         uint64_t ios
         uint64_t bytes
         double seconds
@@ -81,6 +87,9 @@ cdef extern from "host/host.h" nogil:
         double p50_us
         double p99_us
         double p999_us
+        double queue_min_iops
+        double queue_max_iops
+    unsigned host_load_default_threads(unsigned queues)
     void host_bench_cancel()
-    int host_bench(const host_bench_options *options, host_bench_result *result,
-                   host_error *error)
+    int host_bench(const host_load_options *options, const host_load_run *run,
+                   host_load_result *result, host_error *error)

@@ -184,6 +184,7 @@ cdef class HostQueue:
         traddr_bytes = traddr.encode()
         trsvcid_bytes = str(trsvcid).encode()
         host_bytes = b"" if host_traddr is None else host_traddr.encode()
+        memset(&options, 0, sizeof(options))
         options.traddr = PyBytes_AS_STRING(traddr_bytes)
         options.trsvcid = PyBytes_AS_STRING(trsvcid_bytes)
         options.host_traddr = PyBytes_AS_STRING(host_bytes) if host_bytes else NULL

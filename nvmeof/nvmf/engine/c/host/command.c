@@ -2,7 +2,7 @@
 /*
  * One command, sent and awaited: how a queue is set up by C programs.
  *
- * Runs on the thread that polls the queue, asleep where the queue has a descriptor to sleep on.
+ * Runs on the thread that polls the queue, asleep if the queue has a descriptor to sleep on.
  */
 #include "internal.h"
 
@@ -10,32 +10,32 @@
 #include <poll.h>
 #include <sched.h>
 
-static void sleep_until(struct host_queue *q, uint64_t deadline)
+static void command_sleep(struct host_queue *q, uint64_t deadline)
 {
-	const uint64_t now = host_now_ns();
-	struct pollfd p = { .fd = q->epfd, .events = POLLIN };
+	const uint64_t now = clock_ns();
+	struct pollfd p = { .fd = host_queue_fd(q), .events = POLLIN };
 
 	if (now < deadline && poll(&p, 1, (int)((deadline - now) / 1000000) + 1) > 0)
 		host_queue_drain(q);
 }
 
-/* The time of the next nudge, where the command is a Connect that may need one; else for ever. */
-static uint64_t nudge(struct host_queue *q, const struct nvme_sqe *sqe)
+/* The time of the next nudge if the command is a Connect that may need one, else UINT64_MAX. */
+static uint64_t command_nudge(struct host_queue *q, const struct nvme_sqe *sqe)
 {
 	const bool connect = sqe->opc == NVME_OPC_FABRICS && sqe->nsid == NVME_FCTYPE_CONNECT;
 	const unsigned ms = connect ? host_queue_nudge(q) : 0;
 
-	return ms ? host_now_ns() + ms * 1000000ull : UINT64_MAX;
+	return ms ? clock_ns() + ms * 1000000ull : UINT64_MAX;
 }
 
 int host_queue_command(struct host_queue *queue, const struct nvme_sqe *sqe,
 		       const struct host_data *data, uint32_t timeout_ms, struct nvme_cqe *cqe)
 {
-	const uint64_t deadline = host_now_ns() + timeout_ms * 1000000ull;
+	const uint64_t deadline = clock_ns() + timeout_ms * 1000000ull;
 	struct host_completion c;
 	bool armed = false;
 	int ret = host_queue_submit(queue, sqe, data, cqe, false);
-	uint64_t next = ret < 0 ? UINT64_MAX : nudge(queue, sqe);
+	uint64_t next = ret < 0 ? UINT64_MAX : command_nudge(queue, sqe);
 
 	for (unsigned spins = 0; ret >= 0; spins++) {
 		ret = host_queue_poll(queue, &c, 1);
@@ -45,9 +45,9 @@ int host_queue_command(struct host_queue *queue, const struct nvme_sqe *sqe,
 		}
 		if (ret)
 			continue;
-		if (queue->epfd >= 0) {
+		if (host_queue_fd(queue) >= 0) {
 			if (armed)
-				sleep_until(queue, next < deadline ? next : deadline);
+				command_sleep(queue, next < deadline ? next : deadline);
 			else
 				host_queue_arm(queue);
 			armed = !armed;
@@ -57,10 +57,10 @@ int host_queue_command(struct host_queue *queue, const struct nvme_sqe *sqe,
 			sched_yield();	/* who answers may share the processor */
 		}
 
-		const uint64_t now = host_now_ns();
+		const uint64_t now = clock_ns();
 
 		if (now >= next)
-			next = nudge(queue, sqe);
+			next = command_nudge(queue, sqe);
 		if (now >= deadline) {
 			host_queue_lose(queue, "no answer to a command within %u ms", timeout_ms);
 			queue->verbs->disconnect(queue->id);

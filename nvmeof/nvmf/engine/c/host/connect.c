@@ -35,14 +35,14 @@ struct attempt {
 	unsigned data_len;
 };
 
-static int remaining_ms(const struct attempt *a)
+static int connect_ms_left(const struct attempt *a)
 {
-	const uint64_t now = host_now_ns();
+	const uint64_t now = clock_ns();
 
 	return now >= a->deadline ? 0 : (int)((a->deadline - now + 999999) / 1000000);
 }
 
-static int timed_out(const struct attempt *a, const char *step)
+static int connect_timed_out(const struct attempt *a, const char *step)
 {
 	return host_error_set(a->error, -ETIMEDOUT,
 			      "connecting queue %u to %s: no answer within %u ms (%s): is the address right, "
@@ -51,7 +51,7 @@ static int timed_out(const struct attempt *a, const char *step)
 }
 
 /* A call of the table failed before any event; its hint is that or nothing. */
-static int call_failed(const struct attempt *a, const char *step, const char *hint)
+static int connect_call_failed(const struct attempt *a, const char *step, const char *hint)
 {
 	const int e = errno ? errno : EIO;
 
@@ -60,22 +60,22 @@ static int call_failed(const struct attempt *a, const char *step, const char *hi
 }
 
 /* The kernel has no RDMA device at all. */
-static int channel_failed(const struct attempt *a)
+static int connect_channel_failed(const struct attempt *a)
 {
-	return call_failed(a, "rdma_create_event_channel",
+	return connect_call_failed(a, "rdma_create_event_channel",
 			   errno == ENODEV || errno == ENOENT ?
 			   "this machine has no RDMA device; use the embedded one, iwarp" : "");
 }
 
 /* fe80::/10 is on every link: without a scope nobody can tell which is meant (RFC 4007 section 6). */
-static bool scope_missing(const struct attempt *a)
+static bool connect_scope_missing(const struct attempt *a)
 {
 	struct in6_addr address;
 
 	return inet_pton(AF_INET6, a->options->traddr, &address) == 1 && IN6_IS_ADDR_LINKLOCAL(&address);
 }
 
-static int address_failed(const struct attempt *a)
+static int connect_address_failed(const struct attempt *a)
 {
 	switch (errno) {
 	case EADDRNOTAVAIL:
@@ -85,16 +85,16 @@ static int address_failed(const struct attempt *a)
 					      "(host_traddr) that this machine has, or none",
 					      a->queue->qid, a->queue->where, a->options->host_traddr,
 					      strerror(EADDRNOTAVAIL));
-		return call_failed(a, "rdma_resolve_addr", "is the address right?");
+		return connect_call_failed(a, "rdma_resolve_addr", "is the address right?");
 	case ENODEV:
-		return call_failed(a, "rdma_resolve_addr", NO_DEVICE);
+		return connect_call_failed(a, "rdma_resolve_addr", NO_DEVICE);
 	default:
-		return call_failed(a, "rdma_resolve_addr", scope_missing(a) ? SCOPE_MISSING : "");
+		return connect_call_failed(a, "rdma_resolve_addr", connect_scope_missing(a) ? SCOPE_MISSING : "");
 	}
 }
 
 /* 4 bytes of reject data from an NVMe-oF target: its sts, else 0. */
-static int reject_status(const struct attempt *a)
+static int connect_reject_status(const struct attempt *a)
 {
 	struct nvme_rdma_cm_rej rej;
 
@@ -104,12 +104,12 @@ static int reject_status(const struct attempt *a)
 	return rej.recfmt == 0 ? rej.sts : 0;
 }
 
-static const char *event_hint(const struct attempt *a)
+static const char *connect_event_hint(const struct attempt *a)
 {
 	switch (a->event) {
 	case RDMA_CM_EVENT_ADDR_ERROR:
 	case RDMA_CM_EVENT_ROUTE_ERROR:
-		if (scope_missing(a))
+		if (connect_scope_missing(a))
 			return SCOPE_MISSING;
 		return strcmp(a->queue->verbs->name, "system") ?
 		       "no route leads there: check the address and the network" : NO_DEVICE;
@@ -129,7 +129,7 @@ static const char *event_hint(const struct attempt *a)
 	}
 }
 
-static int event_failed(const struct attempt *a)
+static int connect_event_failed(const struct attempt *a)
 {
 	struct host_error *e = a->error;
 	const struct host_queue *q = a->queue;
@@ -137,7 +137,7 @@ static int event_failed(const struct attempt *a)
 
 	e->cm_event = (int)a->event;
 	e->cm_status = a->status;
-	e->reject_sts = reject_status(a);
+	e->reject_sts = connect_reject_status(a);
 	if (e->reject_sts)
 		return host_error_set(e, -ECONNREFUSED,
 				      "connecting queue %u of %u entries to %s: the target rejected it: %s (sts %d): "
@@ -150,34 +150,58 @@ static int event_failed(const struct attempt *a)
 				      "it running, and is the port right?",
 				      q->qid, q->where);
 	if (status == ETIMEDOUT)
-		return timed_out(a, host_cm_event_name((int)a->event));
+		return connect_timed_out(a, host_cm_event_name((int)a->event));
 	return host_error_set(e, status && status < 134 ? -status : -ECONNABORTED,
 			      "connecting queue %u to %s: %s, status %d (%s): %s", q->qid, q->where,
 			      host_cm_event_name((int)a->event), a->status,
-			      status == 28 ? "consumer reject" : strerror(status), event_hint(a));
+			      status == 28 ? "consumer reject" : strerror(status), connect_event_hint(a));
 }
 
-/* Wait for one event; it is copied and acknowledged. */
-static int next_event(struct attempt *a, const char *step)
+static int connect_await_event(struct attempt *a, const char *step, struct rdma_cm_event **ev)
 {
 	struct host_queue *q = a->queue;
+	struct rdma_event_channel *channel = q->group->channel;
 	struct pollfd p[] = {
-		{ .fd = q->channel->fd, .events = POLLIN },
+		{ .fd = channel->fd, .events = POLLIN },
 		{ .fd = a->options->cancel ? *a->options->cancel : -1, .events = POLLIN },
 	};
-	struct rdma_cm_event *ev;
 	int n;
 
 	do
-		n = poll(p, 2, remaining_ms(a));
-	while (n < 0 && errno == EINTR && remaining_ms(a));
+		n = poll(p, 2, connect_ms_left(a));
+	while (n < 0 && errno == EINTR && connect_ms_left(a));
 	if (n <= 0)
-		return timed_out(a, step);
+		return connect_timed_out(a, step);
 	if (p[1].revents)
 		return host_error_set(a->error, -ECANCELED, "connecting queue %u to %s was given up (%s)",
 				      q->qid, q->where, step);
-	if (q->verbs->get_cm_event(q->channel, &ev))
-		return call_failed(a, "rdma_get_cm_event", "");
+	if (q->verbs->get_cm_event(channel, ev))
+		return connect_call_failed(a, "rdma_get_cm_event", "");
+	return 0;
+}
+
+/* Of another queue of the group. */
+static void connect_pass_on(const struct host_queue *q, struct rdma_cm_event *ev)
+{
+	struct host_queue *other = ev->id->context;
+	const enum rdma_cm_event_type type = ev->event;
+	const int status = ev->status;
+
+	q->verbs->ack_cm_event(ev);
+	host_queue_cm_event(other, type, status);
+}
+
+/* Wait for one event of the queue; it is copied and acknowledged. */
+static int connect_next_event(struct attempt *a, const char *step)
+{
+	struct host_queue *q = a->queue;
+	struct rdma_cm_event *ev;
+	int ret;
+
+	while (!(ret = connect_await_event(a, step, &ev)) && ev->id != q->id)
+		connect_pass_on(q, ev);
+	if (ret)
+		return ret;
 	a->event = ev->event;
 	a->status = ev->status;
 	a->data_len = 0;
@@ -190,16 +214,16 @@ static int next_event(struct attempt *a, const char *step)
 	return 0;
 }
 
-static int expect(struct attempt *a, enum rdma_cm_event_type wanted, const char *step)
+static int connect_expect(struct attempt *a, enum rdma_cm_event_type wanted, const char *step)
 {
-	const int ret = next_event(a, step);
+	const int ret = connect_next_event(a, step);
 
 	if (ret)
 		return ret;
-	return a->event == wanted ? 0 : event_failed(a);
+	return a->event == wanted ? 0 : connect_event_failed(a);
 }
 
-static int send_request(struct attempt *a)
+static int connect_send_request(struct attempt *a)
 {
 	const struct host_queue *q = a->queue;
 	const int ird = q->device->attr.max_qp_rd_atom;
@@ -219,12 +243,12 @@ static int send_request(struct attempt *a)
 	};
 
 	if (q->verbs->connect(q->id, &param))
-		return call_failed(a, "rdma_connect", "");
+		return connect_call_failed(a, "rdma_connect", "");
 	return 0;
 }
 
 /* The target may take fewer commands than asked for. */
-static int read_reply(struct attempt *a)
+static int connect_read_reply(struct attempt *a)
 {
 	struct host_queue *q = a->queue;
 	struct nvme_rdma_cm_rep rep;
@@ -244,36 +268,36 @@ static int read_reply(struct attempt *a)
 	return 0;
 }
 
-static int try_address(struct attempt *a, struct sockaddr *source, struct sockaddr *address)
+static int connect_try_address(struct attempt *a, struct sockaddr *source, struct sockaddr *address)
 {
 	struct host_queue *q = a->queue;
 	const struct verbs *v = q->verbs;
 	int ret;
 
-	if (v->create_id(q->channel, &q->id, q, RDMA_PS_TCP)) {
+	if (v->create_id(q->group->channel, &q->id, q, RDMA_PS_TCP)) {
 		q->id = NULL;
-		return call_failed(a, "rdma_create_id", "");
+		return connect_call_failed(a, "rdma_create_id", "");
 	}
-	if (v->resolve_addr(q->id, source, address, remaining_ms(a)))
-		return address_failed(a);
-	ret = expect(a, RDMA_CM_EVENT_ADDR_RESOLVED, "resolving the address");
+	if (v->resolve_addr(q->id, source, address, connect_ms_left(a)))
+		return connect_address_failed(a);
+	ret = connect_expect(a, RDMA_CM_EVENT_ADDR_RESOLVED, "resolving the address");
 	if (ret)
 		return ret;
-	if (v->resolve_route(q->id, remaining_ms(a)))
-		return call_failed(a, "rdma_resolve_route", "");
-	ret = expect(a, RDMA_CM_EVENT_ROUTE_RESOLVED, "resolving the route");
+	if (v->resolve_route(q->id, connect_ms_left(a)))
+		return connect_call_failed(a, "rdma_resolve_route", "");
+	ret = connect_expect(a, RDMA_CM_EVENT_ROUTE_RESOLVED, "resolving the route");
 	if (!ret)
-		ret = host_queue_build(q, a->options->notify, a->error);
+		ret = host_queue_build(q, a->error);
 	if (!ret)
-		ret = send_request(a);
+		ret = connect_send_request(a);
 	if (!ret)
-		ret = expect(a, RDMA_CM_EVENT_ESTABLISHED, "waiting for the target to accept");
+		ret = connect_expect(a, RDMA_CM_EVENT_ESTABLISHED, "waiting for the target to accept");
 	if (!ret)
-		ret = read_reply(a);
+		ret = connect_read_reply(a);
 	return ret;
 }
 
-static int lookup(struct attempt *a, const char *host, const char *service, struct addrinfo **list)
+static int connect_lookup(struct attempt *a, const char *host, const char *service, struct addrinfo **list)
 {
 	const struct addrinfo hints = { .ai_socktype = SOCK_STREAM };
 	struct addrinfo numeric = hints;
@@ -293,7 +317,7 @@ static int lookup(struct attempt *a, const char *host, const char *service, stru
 			      a->queue->qid, a->queue->where, host, gai_strerror(e));
 }
 
-static int try_all(struct attempt *a, struct addrinfo *source, struct addrinfo *targets)
+static int connect_try_all(struct attempt *a, struct addrinfo *source, struct addrinfo *targets)
 {
 	int ret = -EHOSTUNREACH;
 
@@ -302,8 +326,8 @@ static int try_all(struct attempt *a, struct addrinfo *source, struct addrinfo *
 
 		if (source && source->ai_family != t->ai_family)
 			continue;
-		ret = try_address(a, source ? source->ai_addr : NULL, t->ai_addr);
-		if (!ret || ret == -ECANCELED || a->error->reject_sts || !remaining_ms(a))
+		ret = connect_try_address(a, source ? source->ai_addr : NULL, t->ai_addr);
+		if (!ret || ret == -ECANCELED || a->error->reject_sts || !connect_ms_left(a))
 			return ret;
 		host_queue_unbuild(q);
 	}
@@ -325,17 +349,16 @@ int host_queue_establish(struct host_queue *queue, const struct host_queue_optio
 	};
 	struct addrinfo *targets = NULL, *source = NULL;
 
-	a.deadline = host_now_ns() + a.timeout_ms * 1000000ull;
-	int ret = lookup(&a, options->traddr, options->trsvcid, &targets);
+	a.deadline = clock_ns() + a.timeout_ms * 1000000ull;
+	int ret = connect_lookup(&a, options->traddr, options->trsvcid, &targets);
 
 	if (!ret && options->host_traddr)
-		ret = lookup(&a, options->host_traddr, NULL, &source);
+		ret = connect_lookup(&a, options->host_traddr, NULL, &source);
 	if (!ret) {
-		queue->channel = queue->verbs->create_event_channel();
-		if (queue->channel)
-			ret = try_all(&a, source, targets);
+		if (host_group_channel(queue->group))
+			ret = connect_try_all(&a, source, targets);
 		else
-			ret = channel_failed(&a);
+			ret = connect_channel_failed(&a);
 	}
 	if (targets)
 		freeaddrinfo(targets);

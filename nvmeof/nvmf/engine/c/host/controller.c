@@ -32,13 +32,13 @@ enum {
 	FEATURE_QUEUES = 0x07,
 };
 
-static int set_cc(struct host_controller *c, uint32_t value, struct host_error *error)
+static int controller_set_cc(struct host_controller *c, uint32_t value, struct host_error *error)
 {
 	c->cc = value;
 	return host_property_set(c, PROPERTY_CC, value, error);
 }
 
-static int enable(struct host_controller *c, struct host_error *error)
+static int controller_enable(struct host_controller *c, struct host_error *error)
 {
 	int ret = host_property_get(c, PROPERTY_CAP, true, &c->cap, error);
 
@@ -46,10 +46,10 @@ static int enable(struct host_controller *c, struct host_error *error)
 		return ret;
 
 	const uint64_t limit = ((c->cap >> 24 & 0xff) + 1) * 500000000ull;	/* CAP.TO */
-	const uint64_t deadline = host_now_ns() + limit;
+	const uint64_t deadline = clock_ns() + limit;
 	const uint32_t css = c->cap >> 43 & 1 ? CC_CSS_ALL : 0;
 
-	ret = set_cc(c, CC_ENTRY_SIZES | css | CC_EN, error);
+	ret = controller_set_cc(c, CC_ENTRY_SIZES | css | CC_EN, error);
 	while (!ret) {
 		uint64_t csts;
 
@@ -60,7 +60,7 @@ static int enable(struct host_controller *c, struct host_error *error)
 			return host_error_set(error, -EIO,
 					      "the controller at %s:%s reports a fatal status (CSTS.CFS)",
 					      c->traddr, c->trsvcid);
-		if (host_now_ns() > deadline)
+		if (clock_ns() > deadline)
 			return host_error_set(error, -ETIMEDOUT,
 					      "the controller at %s:%s was not ready within %llu ms (CAP.TO)",
 					      c->traddr, c->trsvcid, (unsigned long long)limit / 1000000);
@@ -69,17 +69,17 @@ static int enable(struct host_controller *c, struct host_error *error)
 	return ret;
 }
 
-static uint16_t u16_at(const uint8_t *p, size_t offset)
+static uint16_t controller_u16(const uint8_t *p, size_t offset)
 {
 	return (uint16_t)(p[offset] | p[offset + 1] << 8);
 }
 
-static uint32_t u32_at(const uint8_t *p, size_t offset)
+static uint32_t controller_u32(const uint8_t *p, size_t offset)
 {
-	return u16_at(p, offset) | (uint32_t)u16_at(p, offset + 2) << 16;
+	return controller_u16(p, offset) | (uint32_t)controller_u16(p, offset + 2) << 16;
 }
 
-static int identify(struct host_controller *c, uint8_t cns, uint32_t nsid, struct host_error *error)
+static int controller_identify(struct host_controller *c, uint8_t cns, uint32_t nsid, struct host_error *error)
 {
 	const struct nvme_sqe sqe = { .opc = NVME_OPC_IDENTIFY, .nsid = nsid, .cdw10 = cns };
 	struct nvme_cqe cqe;
@@ -90,18 +90,18 @@ static int identify(struct host_controller *c, uint8_t cns, uint32_t nsid, struc
 }
 
 /* Identify Controller (Base 2.0 figure 275). */
-static int read_controller(struct host_controller *c, struct host_error *error)
+static int controller_read(struct host_controller *c, struct host_error *error)
 {
 	const uint8_t *p = c->buffer->addr;
-	const int ret = identify(c, 1, 0, error);
+	const int ret = controller_identify(c, 1, 0, error);
 
 	if (ret)
 		return ret;
 
 	const uint8_t mdts = p[77];
 	const unsigned mpsmin = 12 + (c->cap >> 48 & 0xf);
-	const uint16_t oncs = u16_at(p, 520);
-	const uint32_t ioccsz = u32_at(p, 1792);
+	const uint16_t oncs = controller_u16(p, 520);
+	const uint32_t ioccsz = controller_u32(p, 1792);
 
 	if (ioccsz * 16 < sizeof(struct nvme_sqe))
 		return host_error_set(error, -EPROTO, "the controller's IOCCSZ of %u is less than a command",
@@ -110,12 +110,12 @@ static int read_controller(struct host_controller *c, struct host_error *error)
 	c->deallocate = oncs & 1 << 2;
 	c->write_zeroes = oncs & 1 << 3;
 	c->volatile_write_cache = p[525] & 1;
-	if (u32_at(p, 536) & 1u << 20 && !u16_at(p, 1800))	/* SGLS: offset descriptors; ICDOFF */
+	if (controller_u32(p, 536) & 1u << 20 && !controller_u16(p, 1800))	/* SGLS: offset descriptors; ICDOFF */
 		c->in_capsule = ioccsz * 16 - (uint32_t)sizeof(struct nvme_sqe);
 	return 0;
 }
 
-static int ask_for_queues(struct host_controller *c, struct host_error *error)
+static int controller_ask_for_queues(struct host_controller *c, struct host_error *error)
 {
 	const struct nvme_sqe sqe = {
 		.opc = OPC_SET_FEATURES,
@@ -131,8 +131,9 @@ static int ask_for_queues(struct host_controller *c, struct host_error *error)
 	return ret;
 }
 
-static struct host_queue *connect_queue(struct host_controller *c, uint16_t qid, uint16_t size,
-					bool notify, struct host_error *error)
+static struct host_queue *controller_connect_queue(struct host_controller *c, uint16_t qid, uint16_t size,
+					struct host_poll_group *group, bool notify,
+					struct host_error *error)
 {
 	const struct host_queue_options options = {
 		.traddr = c->traddr,
@@ -142,23 +143,29 @@ static struct host_queue *connect_queue(struct host_controller *c, uint16_t qid,
 		.cntlid = c->cntlid,
 		.in_capsule = qid ? c->in_capsule : 0,
 		.timeout_ms = c->timeout_ms,
+		.group = group,
 		.notify = notify,
 	};
 
 	return host_queue_connect(c->device, &options, error);
 }
 
-static int bring_up(struct host_controller *c, const struct host_controller_options *o,
+static int controller_bring_up(struct host_controller *c, const struct host_controller_options *o,
 		    struct host_error *error)
 {
 	int ret = host_controller_identity(c, o, error);
 
 	if (ret)
 		return ret;
-	c->device = host_device_get(o->verbs, error->text, sizeof(error->text));
+	if (o->device) {
+		c->device = o->device;
+		atomic_fetch_add(&c->device->refs, 1);
+	} else {
+		c->device = host_device_get(o->verbs, error->text, sizeof(error->text));
+	}
 	if (!c->device)
 		return -ENOMEM;
-	c->admin = connect_queue(c, 0, ADMIN_ENTRIES, true, error);
+	c->admin = controller_connect_queue(c, 0, ADMIN_ENTRIES, NULL, true, error);
 	if (!c->admin)
 		return -errno;
 	c->buffer = host_memory_alloc(c->device, BUFFER, error->text, sizeof(error->text));
@@ -166,11 +173,11 @@ static int bring_up(struct host_controller *c, const struct host_controller_opti
 		return -ENOMEM;
 	ret = host_fabrics_connect(c, c->admin, 0, ADMIN_ENTRIES, error);
 	if (!ret)
-		ret = enable(c, error);
+		ret = controller_enable(c, error);
 	if (!ret)
-		ret = read_controller(c, error);
+		ret = controller_read(c, error);
 	if (!ret)
-		ret = ask_for_queues(c, error);
+		ret = controller_ask_for_queues(c, error);
 	return ret;
 }
 
@@ -189,7 +196,7 @@ struct host_controller *host_controller_connect(const struct host_controller_opt
 	snprintf(c->traddr, sizeof(c->traddr), "%s", options->traddr);
 	snprintf(c->trsvcid, sizeof(c->trsvcid), "%s", options->trsvcid);
 
-	const int ret = bring_up(c, options, error);
+	const int ret = controller_bring_up(c, options, error);
 
 	if (!ret)
 		return c;
@@ -206,14 +213,14 @@ int host_controller_namespace(struct host_controller *controller, uint32_t nsid,
 
 	host_error_clear(error);
 
-	const int ret = identify(c, 0, nsid, error);
+	const int ret = controller_identify(c, 0, nsid, error);
 
 	if (ret)
 		return ret;
 
 	/* Identify Namespace (NVM Command Set 1.0 figure 97) */
 	const unsigned format = (p[26] & 0xf) | (p[26] >> 1 & 0x30);
-	const uint32_t lbaf = u32_at(p, 128 + 4 * format);
+	const uint32_t lbaf = controller_u32(p, 128 + 4 * format);
 	const unsigned shift = lbaf >> 16 & 0xff;
 	uint64_t blocks;
 
@@ -238,7 +245,8 @@ int host_controller_namespace(struct host_controller *controller, uint32_t nsid,
 }
 
 struct host_queue *host_controller_queue(struct host_controller *controller, uint16_t size,
-					 bool notify, struct host_error *error)
+					 struct host_poll_group *group, bool notify,
+					 struct host_error *error)
 {
 	struct host_controller *c = controller;
 	const uint32_t most = (uint32_t)(c->cap & 0xffff) + 1;	/* CAP.MQES */
@@ -256,7 +264,7 @@ struct host_queue *host_controller_queue(struct host_controller *controller, uin
 		size = (uint16_t)most;
 
 	const uint16_t qid = (uint16_t)(c->queues + 1);
-	struct host_queue *q = connect_queue(c, qid, size, notify, error);
+	struct host_queue *q = controller_connect_queue(c, qid, size, group, notify, error);
 
 	if (!q)
 		return NULL;
@@ -272,6 +280,11 @@ struct host_queue *host_controller_queue(struct host_controller *controller, uin
 	return q;
 }
 
+unsigned host_controller_queues(const struct host_controller *controller)
+{
+	return controller->granted;
+}
+
 struct host_device *host_controller_device(struct host_controller *controller)
 {
 	return controller->device;
@@ -285,7 +298,7 @@ void host_controller_destroy(struct host_controller *controller)
 	if (!c)
 		return;
 	if (c->cc & CC_EN)
-		set_cc(c, c->cc | CC_SHN_NORMAL, &ignored);
+		controller_set_cc(c, c->cc | CC_SHN_NORMAL, &ignored);
 	host_queue_destroy(c->admin);
 	host_memory_free(c->buffer);
 	if (c->device)

@@ -49,7 +49,7 @@ void host_device_put(struct host_device *device)
 	free(device);
 }
 
-static int bind_locked(struct host_device *d, struct ibv_context *context, char *err, size_t len)
+static int context_bind_locked(struct host_device *d, struct ibv_context *context, char *err, size_t len)
 {
 	if (d->context == context)
 		return 0;
@@ -82,7 +82,7 @@ static int bind_locked(struct host_device *d, struct ibv_context *context, char 
 int host_device_bind(struct host_device *device, struct ibv_context *context, char *err, size_t len)
 {
 	pthread_mutex_lock(&device->lock);
-	int ret = bind_locked(device, context, err, len);
+	int ret = context_bind_locked(device, context, err, len);
 
 	pthread_mutex_unlock(&device->lock);
 	return ret;
@@ -103,7 +103,7 @@ static struct ibv_context *context_of_address(struct host_device *d, struct sock
 	return id->verbs;
 }
 
-static struct ibv_context *first_context(struct host_device *d)
+static struct ibv_context *context_first(struct host_device *d)
 {
 	struct ibv_context *context = NULL;
 	struct ifaddrs *list = NULL;
@@ -130,16 +130,16 @@ static struct ibv_context *first_context(struct host_device *d)
 }
 
 /* Bind to the first device there is, where nothing has bound it yet. */
-static int bind_any(struct host_device *d, char *err, size_t len)
+static int context_bind_any(struct host_device *d, char *err, size_t len)
 {
 	int ret = 0;
 
 	pthread_mutex_lock(&d->lock);
 	if (!d->context) {
-		struct ibv_context *context = first_context(d);
+		struct ibv_context *context = context_first(d);
 
 		if (context) {
-			ret = bind_locked(d, context, err, len);
+			ret = context_bind_locked(d, context, err, len);
 		} else {
 			snprintf(err, len, "the %s verbs have no RDMA device with an address", d->verbs->name);
 			ret = -ENODEV;
@@ -149,10 +149,10 @@ static int bind_any(struct host_device *d, char *err, size_t len)
 	return ret;
 }
 
-static struct host_memory *register_range(struct host_device *device, void *addr, size_t length,
+static struct host_memory *memory_register_range(struct host_device *device, void *addr, size_t length,
 					  char *err, size_t len)
 {
-	if (bind_any(device, err, len))
+	if (context_bind_any(device, err, len))
 		return NULL;
 	struct host_memory *m = calloc(1, sizeof(*m));
 
@@ -182,10 +182,10 @@ static struct host_memory *register_range(struct host_device *device, void *addr
 struct host_memory *host_memory_register(struct host_device *device, void *addr, size_t length,
 					 char *err, size_t len)
 {
-	return register_range(device, addr, length, err, len);
+	return memory_register_range(device, addr, length, err, len);
 }
 
-static size_t mapped_length(size_t length)
+static size_t memory_mapped_length(size_t length)
 {
 	size_t unit = length >= HUGE_PAGE ? (size_t)HUGE_PAGE : (size_t)sysconf(_SC_PAGESIZE);
 
@@ -193,7 +193,7 @@ static size_t mapped_length(size_t length)
 }
 
 /* Huge pages of the pool, else an aligned range that transparent huge pages can fill. */
-static void *map_pages(size_t length)
+static void *memory_map_pages(size_t length)
 {
 	const int prot = PROT_READ | PROT_WRITE, flags = MAP_PRIVATE | MAP_ANONYMOUS;
 
@@ -226,14 +226,14 @@ struct host_memory *host_memory_alloc(struct host_device *device, size_t length,
 		snprintf(err, len, "cannot map %zu bytes", length);
 		return NULL;
 	}
-	size_t mapped = mapped_length(length);
-	void *p = map_pages(mapped);
+	size_t mapped = memory_mapped_length(length);
+	void *p = memory_map_pages(mapped);
 
 	if (p == MAP_FAILED) {
 		snprintf(err, len, "cannot map %zu bytes: %s", length, strerror(errno));
 		return NULL;
 	}
-	struct host_memory *m = register_range(device, p, length, err, len);
+	struct host_memory *m = memory_register_range(device, p, length, err, len);
 
 	if (!m) {
 		munmap(p, mapped);
@@ -249,7 +249,7 @@ void host_memory_free(struct host_memory *memory)
 		return;
 	memory->device->verbs->dereg_mr(memory->mr);
 	if (memory->owned)
-		munmap(memory->addr, mapped_length(memory->length));
+		munmap(memory->addr, memory_mapped_length(memory->length));
 	host_device_put(memory->device);
 	free(memory);
 }

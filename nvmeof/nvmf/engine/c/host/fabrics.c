@@ -37,7 +37,7 @@ int host_controller_command(struct host_controller *c, struct host_queue *queue,
 }
 
 /* What Connect complains about: the result has the offset of the field, and where it is. */
-static const char *connect_field(uint32_t dw0)
+static const char *fabrics_connect_field(uint32_t dw0)
 {
 	const uint32_t offset = dw0 & 0xffff;
 
@@ -91,7 +91,7 @@ int host_fabrics_connect(struct host_controller *c, struct host_queue *queue, ui
 		return 0;
 	}
 	if ((error->nvme_status & 0x7ff) == 0x182)
-		snprintf(error->text + n, sizeof(error->text) - n, ": %s", connect_field(cqe.dw0));
+		snprintf(error->text + n, sizeof(error->text) - n, ": %s", fabrics_connect_field(cqe.dw0));
 	else if ((error->nvme_status & 0x7ff) == 0x184)
 		snprintf(error->text + n, sizeof(error->text) - n, ": %.223s may not use %.223s",
 			 c->identity.hostnqn, c->identity.subnqn);
@@ -130,7 +130,7 @@ int host_property_set(struct host_controller *c, uint32_t offset, uint32_t value
 }
 
 /* The first word of a file, or "". */
-static const char *first_word(const char *path, char *word, size_t size)
+static const char *fabrics_first_word(const char *path, char *word, size_t size)
 {
 	FILE *file = fopen(path, "re");
 
@@ -145,13 +145,13 @@ static const char *first_word(const char *path, char *word, size_t size)
 }
 
 /* The host ID of /etc/nvme/hostid where that is a UUID. */
-static void machine_hostid(uint8_t *id)
+static void fabrics_machine_hostid(uint8_t *id)
 {
 	char word[64];
 	unsigned have = 0;
 	uint8_t bytes[16];
 
-	first_word("/etc/nvme/hostid", word, sizeof(word));
+	fabrics_first_word("/etc/nvme/hostid", word, sizeof(word));
 	for (const char *p = word; *p; p++) {
 		char pair[3] = { p[0], p[1], '\0' };
 		char *end;
@@ -183,8 +183,8 @@ int host_controller_identity(struct host_controller *c, const struct host_contro
 	snprintf(c->identity.subnqn, sizeof(c->identity.subnqn), "%s", o->subnqn);
 	if (o->hostnqn) {
 		snprintf(c->identity.hostnqn, sizeof(c->identity.hostnqn), "%s", o->hostnqn);
-	} else if (*first_word("/etc/nvme/hostnqn", c->identity.hostnqn, 224)) {
-		machine_hostid(id);
+	} else if (*fabrics_first_word("/etc/nvme/hostnqn", c->identity.hostnqn, 224)) {
+		fabrics_machine_hostid(id);
 	} else {
 		snprintf(c->identity.hostnqn, sizeof(c->identity.hostnqn),
 			 "nqn.2014-08.org.nvmexpress:uuid:"

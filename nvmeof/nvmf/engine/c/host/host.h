@@ -2,9 +2,10 @@
 /*
  * The host's data path: connected queues, submission and completion of commands.
  *
- * A queue belongs to the thread that polls it.  Connecting and disconnecting block (bounded by
- * timeout_ms) and are for control threads.  Nothing here knows Python, and the fio engine, the
- * benchmark and the Python client use the same calls.
+ * A queue belongs to the thread that polls it, and so does a poll group with all its queues.
+ * Connecting and disconnecting block (bounded by timeout_ms), and are for control threads unless the
+ * queue is of a poll group.  Nothing here knows Python, and the fio engine, the benchmark and the
+ * Python client use the same calls.
  *
  * Errors: NULL or a negative errno, with a sentence in err that says what was tried and what came
  * back (the CM reject by its name and NVMe-oF status, the NVMe status by name).
@@ -44,6 +45,17 @@ struct host_memory *host_memory_register(struct host_device *device, void *addr,
 					 char *err, size_t len);
 void host_memory_free(struct host_memory *memory);
 
+/*
+ * A poll group: the queues of one thread, with one completion queue and one channel for all of them,
+ * so that a poll costs what is busy and not what is connected.  A queue belongs to one group for
+ * life, or to none; queues come and go while the others have commands outstanding.  While the group's
+ * thread connects one, what the others complete waits.
+ */
+struct host_poll_group;
+struct host_poll_group *host_poll_group_create(struct host_device *device, bool notify, char *err,
+					       size_t len);
+void host_poll_group_destroy(struct host_poll_group *group);	/* its queues first */
+
 struct host_queue_options {
 	const char *traddr;		/* IPv4 or IPv6 literal or a host name */
 	const char *trsvcid;		/* "4420" */
@@ -53,7 +65,8 @@ struct host_queue_options {
 	uint16_t cntlid;		/* in the CM REQ: that of the controller for I/O queues, 0 before */
 	uint32_t in_capsule;		/* bytes of data a capsule may carry: IOCCSZ * 16 - 64, 0 for none */
 	uint32_t timeout_ms;		/* for the connection; 0: 10000 */
-	bool notify;			/* make a completion channel (host_queue_fd) */
+	struct host_poll_group *group;	/* of the same device, or NULL */
+	bool notify;			/* without a group: make a completion channel (host_queue_fd) */
 	const int *cancel;		/* a descriptor that becomes readable to have it given up, or NULL */
 };
 
@@ -89,36 +102,51 @@ struct host_data {
 
 /*
  * Submit one command: the CID, PSDT and SGL of sqe are filled in.  Returns the CID, or -EAGAIN
- * where the queue is full, or -ENOTCONN.  user comes back with the completion.
- * With more = true the doorbell waits for the next submit without it, host_queue_flush or
- * host_queue_poll.
+ * if the queue is full, or -ENOTCONN.  user comes back with the completion.
+ * With more = true the doorbell waits for the next submit without it, host_queue_flush or a poll.
  */
 int host_queue_submit(struct host_queue *queue, const struct nvme_sqe *sqe,
 		      const struct host_data *data, void *user, bool more);
 /* The doorbell: send what was submitted with more = true. */
 void host_queue_flush(struct host_queue *queue);
+void host_poll_group_flush(struct host_poll_group *group);	/* of all its queues */
 
 struct host_completion {
+	struct host_queue *queue;
 	void *user;
 	struct nvme_cqe cqe;	/* cqe.status >> 1 is the NVMe status */
 };
 /*
- * Completions that have arrived, at most max.  -ENOTCONN once the connection is lost and all that
- * could be given was: host_queue_reason() says why, host_queue_abandon() gives the users of
- * commands that will never complete.
+ * Completions of the queue that have arrived, at most max; those of other queues of its group are kept
+ * for a later poll.  -ENOTCONN once the connection is lost and all that could be given was:
+ * host_queue_reason() says why, host_queue_abandon() gives the users of commands that will never
+ * complete.
  */
 int host_queue_poll(struct host_queue *queue, struct host_completion *completions, int max);
+/* Completions of all queues of the group that have arrived, at most max; never negative. */
+int host_poll_group_poll(struct host_poll_group *group, struct host_completion *completions, int max);
+/*
+ * The next queue of the group whose connection is lost and whose completions were given, or NULL: each
+ * once.  It is the caller's to abandon and to destroy; the others are not disturbed.
+ */
+struct host_queue *host_poll_group_lost(struct host_poll_group *group);
 int host_queue_abandon(struct host_queue *queue, void **users, int max);
 const char *host_queue_reason(const struct host_queue *queue);
 unsigned host_queue_outstanding(const struct host_queue *queue);
 unsigned host_queue_size(const struct host_queue *queue);
 
-/* With notify: readable when host_queue_poll may have something, after host_queue_arm(). */
+/*
+ * With notify: readable when a poll may have something, after arming; -1 without.  A queue of a group
+ * has the group's.
+ */
 int host_queue_fd(const struct host_queue *queue);
+int host_poll_group_fd(const struct host_poll_group *group);
 /* Ask for one wake-up; poll once more after it before sleeping. */
 int host_queue_arm(struct host_queue *queue);
-/* Take the events of a readable fd. */
+int host_poll_group_arm(struct host_poll_group *group);
+/* Take the events of a readable descriptor. */
 void host_queue_drain(struct host_queue *queue);
+void host_poll_group_drain(struct host_poll_group *group);
 
 /*
  * Whoever waits for the answer to a Connect calls this at once, and again after as many ms as it
@@ -126,7 +154,7 @@ void host_queue_drain(struct host_queue *queue);
  */
 unsigned host_queue_nudge(struct host_queue *queue);
 
-/* One command, polled to its end (sleeping where notify): NVMe status, or a negative errno. */
+/* One command, polled to its end (sleeping with notify): NVMe status, or a negative errno. */
 int host_queue_command(struct host_queue *queue, const struct nvme_sqe *sqe,
 		       const struct host_data *data, uint32_t timeout_ms, struct nvme_cqe *cqe);
 
@@ -138,6 +166,7 @@ struct host_controller_options {
 	const char *traddr, *trsvcid, *subnqn;
 	const char *hostnqn;		/* NULL: that of /etc/nvme/hostnqn, or made from a random host ID */
 	uint32_t timeout_ms;
+	struct host_device *device;	/* NULL: one of its own, of verbs */
 	const struct verbs *verbs;	/* NULL: embedded */
 };
 struct host_controller;
@@ -152,33 +181,13 @@ struct host_controller *host_controller_connect(const struct host_controller_opt
 						struct host_error *error);
 int host_controller_namespace(struct host_controller *controller, uint32_t nsid,
 			      struct host_namespace_info *info, struct host_error *error);
+/* group: of the controller's device, or NULL; notify: without a group, make a completion channel. */
 struct host_queue *host_controller_queue(struct host_controller *controller, uint16_t size,
-					 bool notify, struct host_error *error);
+					 struct host_poll_group *group, bool notify,
+					 struct host_error *error);
+/* I/O queues that the controller grants. */
+unsigned host_controller_queues(const struct host_controller *controller);
 struct host_device *host_controller_device(struct host_controller *controller);
 void host_controller_destroy(struct host_controller *controller);	/* its queues first */
-
-/* A load on the native host path: one polling thread a queue, for seconds. */
-struct host_bench_options {
-	const char *traddr, *trsvcid, *subnqn;
-	const char *hostnqn;		/* NULL: made from a random host ID */
-	uint32_t nsid;
-	bool random;
-	int read_percent;		/* 0..100 */
-	uint32_t block_size;		/* bytes */
-	uint16_t queue_depth;
-	uint16_t queues;
-	double seconds;
-	int cpu;			/* of the first polling thread, -1 not pinned */
-	const struct verbs *verbs;	/* NULL: embedded */
-};
-struct host_bench_result {
-	uint64_t ios, bytes;
-	double seconds, cpu_seconds;
-	double mean_us, p50_us, p99_us, p999_us;
-};
-/* End the running load early: host_bench returns what it has. */
-void host_bench_cancel(void);
-int host_bench(const struct host_bench_options *options, struct host_bench_result *result,
-	       struct host_error *error);
 
 #endif

@@ -3,12 +3,14 @@
  * The host side, inside: its objects and what the files of this folder ask of each other.
  *
  * Threads: a host_device is shared (its lock guards the late binding of context and PD).  A
- * host_queue is its polling thread's, with everything in it.  A host_controller is its maker's.
+ * host_poll_group and its queues belong to the thread that polls them.  A host_controller is its
+ * maker's.
  */
 #ifndef NVMF_HOST_INTERNAL_H
 #define NVMF_HOST_INTERNAL_H
 
 #include "host.h"
+#include "util/stat.h"
 
 #include <pthread.h>
 #include <stdarg.h>
@@ -35,6 +37,72 @@ struct host_device {
 int host_device_bind(struct host_device *device, struct ibv_context *context, char *err,
 		     size_t len);
 
+/* ---- group.c ---- */
+
+enum {
+	HOST_WC_BATCH = 32,
+	HOST_TAG_INDEX = 0x000fffff,	/* of a tag: where its queue stands in the members */
+	HOST_TAG_GENERATION = 0x00100000,
+};
+
+/* A completion queue, with the completions that the queues made with it may have there at once. */
+struct host_cq {
+	struct ibv_cq *cq;
+	uint32_t entries, reserved;
+};
+
+/* A place for a queue; its tag changes each time it is given away, so that no late completion is
+ * taken for one of the next queue's. */
+struct host_member {
+	struct host_queue *queue;	/* NULL: free */
+	uint32_t tag;
+	uint32_t next_free;
+};
+
+/*
+ * One thread's queues, with what they share: completion queues, the completion channel and the
+ * channel of connection events.  A queue that is in no group of the caller's has one of its own.
+ */
+struct host_poll_group {
+	struct host_device *device;
+	const struct verbs *verbs;
+	bool notify;
+	struct rdma_event_channel *channel;
+	struct ibv_comp_channel *comp;	/* with notify */
+	int epfd;			/* comp and channel, with notify; else -1 */
+	struct host_cq *cqs;
+	unsigned ncqs, next_cq;
+	struct host_member *members;
+	uint32_t nmembers, free_member;
+
+	/* data path */
+	struct host_queue *unsent;	/* with commands that were not posted, oldest first */
+	struct host_queue **unsent_tail;
+	struct host_slot *done;		/* complete, but found by who polls for another queue alone */
+	struct host_slot **done_tail;
+	struct host_queue *lost;	/* not yet given to the caller, oldest first */
+	struct host_queue **lost_tail;
+	uint32_t undrained;		/* completions to look at before they are */
+	struct ibv_wc wc[HOST_WC_BATCH];
+	unsigned wc_next, wc_count;
+	unsigned polls;			/* since the connection events were looked at */
+};
+
+/* A tag for a queue whose device is bound, and room for its completions: 0, or a negative errno. */
+int host_group_join(struct host_queue *queue, uint32_t entries, struct host_error *error);
+/* The queue pair is gone: no completion leads to the queue after this. */
+void host_group_leave(struct host_queue *queue);
+/* A member from here on: host_group_lost() gives it when its completions have been looked at. */
+void host_group_lose(struct host_queue *queue);
+/* The queue's doorbell is due. */
+void host_group_mark(struct host_queue *queue);
+/* The channel of connection events, made at first use; NULL with errno. */
+struct rdma_event_channel *host_group_channel(struct host_poll_group *group);
+/* Events of the connections, if there are any; never blocks. */
+void host_group_cm_events(struct host_poll_group *group);
+
+static inline struct host_queue *host_group_find(const struct host_poll_group *group, uint64_t wr_id);
+
 /* ---- queue.c ---- */
 
 enum {
@@ -42,21 +110,28 @@ enum {
 	HOST_CID_INDEX = 0x0fff,
 	HOST_CID_GENERATION = 0x1000,
 	HOST_RECV_SLACK = 16,		/* receives beyond the queue size, so that reposts come in batches */
-	HOST_WC_BATCH = 32,
 	HOST_NUDGES = 6,
 };
 
-#define HOST_RECV_BIT (1ull << 32)	/* in the wr_id of a receive; the rest is its index */
-#define HOST_NUDGE_BIT (1ull << 33)	/* in that of a nudge */
+/* A wr_id: the tag of the queue, the kind of work, the index of its slot or receive. */
+enum {
+	HOST_WR_INDEX = 0x1fff,
+	HOST_WR_KIND = 0xe000,
+	HOST_WR_SEND = 0,
+	HOST_WR_RECV = 0x2000,
+	HOST_WR_NUDGE = 0x4000,
+	HOST_WR_TAG_SHIFT = 32,
+};
 
-/* What a command in flight still waits for. */
-enum { SLOT_FREE = 0, SLOT_SEND = 1, SLOT_RESPONSE = 2 };
+/* What a command in flight still waits for; DONE: to be given to its user. */
+enum { SLOT_FREE = 0, SLOT_SEND = 1, SLOT_RESPONSE = 2, SLOT_DONE = 4 };
 
 struct host_slot {
 	void *user;
 	uint16_t cid;			/* generation | index */
-	uint8_t waits;			/* SLOT_SEND | SLOT_RESPONSE */
-	struct nvme_cqe cqe;		/* kept while the SEND's completion is awaited */
+	uint8_t waits;			/* SLOT_* */
+	struct nvme_cqe cqe;		/* kept until the command is complete */
+	struct host_slot *next;		/* of group->done */
 	struct ibv_send_wr wr;
 	struct ibv_sge sge[2];		/* the command, in-capsule data */
 };
@@ -64,11 +139,12 @@ struct host_slot {
 struct host_queue {
 	struct host_device *device;
 	const struct verbs *verbs;
-	struct rdma_event_channel *channel;
+	struct host_poll_group *group;
+	bool own_group;
+	uint32_t tag;
 	struct rdma_cm_id *id;
-	struct ibv_cq *cq;
-	struct ibv_comp_channel *comp;	/* with notify */
-	int epfd;			/* comp and channel, with notify; else -1 */
+	unsigned cq;			/* of group->cqs */
+	uint32_t cq_share;		/* entries of it that are reserved for this queue; 0: in none */
 
 	/* data path */
 	uint16_t size;			/* entries of the submission queue */
@@ -86,11 +162,10 @@ struct host_queue {
 	struct ibv_send_wr *send_head, *send_tail;	/* submitted, not yet posted */
 	struct ibv_recv_wr *recv_head, *recv_tail;	/* taken, not yet posted again */
 	unsigned nrepost;
-	struct ibv_wc wc[HOST_WC_BATCH];
-	unsigned wc_next, wc_count;
-	unsigned idle;			/* polls without a completion since the CM was asked */
 	unsigned nudges;	/* host_queue_nudge() calls so far */
 	bool lost;
+	bool marked;			/* in group->unsent */
+	struct host_queue *unsent_next, *lost_next;
 
 	struct host_memory *ring;	/* capsules and responses */
 	uint16_t qid;
@@ -98,18 +173,33 @@ struct host_queue {
 	char reason[256];
 };
 
+static inline struct host_queue *host_group_find(const struct host_poll_group *group, uint64_t wr_id)
+{
+	const uint32_t tag = (uint32_t)(wr_id >> HOST_WR_TAG_SHIFT);
+	struct host_queue *q = group->members[tag & HOST_TAG_INDEX].queue;
+
+	return __builtin_expect(q && q->tag == tag, 1) ? q : NULL;
+}
+
 /* Everything of a queue that does not depend on the connection. */
 struct host_queue *host_queue_new(struct host_device *device,
 				  const struct host_queue_options *options,
 				  struct host_error *error);
-/* CQ, QP, registered rings and posted receives on a resolved id. */
-int host_queue_build(struct host_queue *queue, bool notify, struct host_error *error);
+/* Queue pair, registered rings and posted receives on a resolved id. */
+int host_queue_build(struct host_queue *queue, struct host_error *error);
 /* Back to what host_queue_new made, for another address; the connection ends. */
 void host_queue_unbuild(struct host_queue *queue);
+
+/* ---- submit.c, complete.c ---- */
+
 /* The connection is gone: keep the first reason. */
 void host_queue_lose(struct host_queue *queue, const char *fmt, ...) HOST_PRINTF(2, 3);
-/* Events of the connection, if there are any; never blocks. */
-void host_queue_cm_events(struct host_queue *queue);
+/* What the CM says of an established connection. */
+void host_queue_cm_event(struct host_queue *queue, enum rdma_cm_event_type type, int status);
+/* Its completions that nobody was given yet are nobody's: they are abandoned with the rest. */
+void host_queue_forget_done(struct host_queue *queue);
+/* Why its device says that the connection ended, or "". */
+const char *host_queue_end_reason(const struct host_queue *queue);
 
 /* ---- connect.c ---- */
 
@@ -126,9 +216,5 @@ const char *host_wc_status_name(int status);
 
 void host_error_clear(struct host_error *error);
 int host_error_set(struct host_error *error, int ret, const char *fmt, ...) HOST_PRINTF(3, 4);
-
-/* ---- time ---- */
-
-uint64_t host_now_ns(void);
 
 #endif

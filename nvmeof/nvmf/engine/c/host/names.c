@@ -7,7 +7,6 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
@@ -177,7 +176,7 @@ static const struct status_name fabrics_statuses[] = {
 	{ 0x191, "Authentication Required" },
 };
 
-static const char *find(const struct status_name *table, size_t n, uint16_t status)
+static const char *names_find(const struct status_name *table, size_t n, uint16_t status)
 {
 	for (size_t i = 0; i < n; i++)
 		if (table[i].status == status)
@@ -191,9 +190,9 @@ const char *host_nvme_status_name(uint16_t status, bool fabrics)
 	const char *name = NULL;
 
 	if (fabrics)
-		name = find(fabrics_statuses, COUNT(fabrics_statuses), code);
+		name = names_find(fabrics_statuses, COUNT(fabrics_statuses), code);
 	if (!name)
-		name = find(statuses, COUNT(statuses), code);
+		name = names_find(statuses, COUNT(statuses), code);
 	return name ? name : "unknown status";
 }
 
@@ -211,12 +210,4 @@ int host_error_set(struct host_error *error, int ret, const char *fmt, ...)
 	vsnprintf(error->text, sizeof(error->text), fmt, args);
 	va_end(args);
 	return ret;
-}
-
-uint64_t host_now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }

@@ -4,7 +4,7 @@
  *
  * iwarp/nudge.c has the reason, and does the same for the embedded device by itself.  Here it is a
  * work request of the host's: an RDMA WRITE of no bytes, which names no memory and needs no STag
- * (RFC 5040, section 5.3).  It is not signalled, so it shows only where it fails, with everything
+ * (RFC 5040, section 5.3).  It is not signalled, so it shows only if it fails, with everything
  * else.
  */
 #include "internal.h"
@@ -13,7 +13,7 @@
 
 enum { FIRST_MS = 25 };
 
-static bool wanted(const struct host_queue *q)
+static bool nudge_wanted(const struct host_queue *q)
 {
 	return !q->lost && q->nudges <= HOST_NUDGES && q->verbs != verbs_iwarp() &&
 	       q->id->verbs->device->transport_type == IBV_TRANSPORT_IWARP;
@@ -23,11 +23,11 @@ unsigned host_queue_nudge(struct host_queue *queue)
 {
 	struct host_queue *q = queue;
 	struct ibv_send_wr *bad, nothing = {
-		.wr_id = HOST_NUDGE_BIT,
+		.wr_id = (uint64_t)q->tag << HOST_WR_TAG_SHIFT | HOST_WR_NUDGE,
 		.opcode = IBV_WR_RDMA_WRITE,
 	};
 
-	if (!wanted(q))
+	if (!nudge_wanted(q))
 		return 0;
 	host_queue_flush(q);
 

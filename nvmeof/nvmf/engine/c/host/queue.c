@@ -1,21 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A host queue's life: its rings and slots, its completion and queue pair on a resolved cm id, the
- * end.  The data path is in io.c, the way to ESTABLISHED in connect.c.
+ * A host queue's life: its rings and slots, its queue pair on a resolved cm id, the end.  The data
+ * path is in submit.c and complete.c, the way to ESTABLISHED in connect.c.
  *
  * Called by the thread that makes the queue and the one that destroys it; both may block (bounded).
  */
 #include "internal.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
-#include <unistd.h>
 
-static int no_memory(struct host_queue *q, struct host_error *error, const char *what)
+static int queue_no_memory(struct host_queue *q, struct host_error *error, const char *what)
 {
 	const int ret = errno ? errno : ENOMEM;
 
@@ -23,13 +20,12 @@ static int no_memory(struct host_queue *q, struct host_error *error, const char 
 			      what, strerror(ret));
 }
 
-static void link_slots(struct host_queue *q)
+static void queue_link_slots(struct host_queue *q)
 {
 	for (unsigned i = 0; i < q->depth; i++) {
 		struct host_slot *s = &q->slots[i];
 
 		s->cid = (uint16_t)i;
-		s->wr.wr_id = i;
 		s->wr.sg_list = s->sge;
 		s->wr.opcode = IBV_WR_SEND;
 		s->wr.send_flags = IBV_SEND_SIGNALED;
@@ -53,8 +49,8 @@ struct host_queue *host_queue_new(struct host_device *device,
 	if (!q)
 		goto fail;
 	q->device = device;
+	atomic_fetch_add(&device->refs, 1);
 	q->verbs = device->verbs;
-	q->epfd = -1;
 	q->qid = options->qid;
 	q->size = options->size;
 	q->depth = (uint16_t)(options->size - 1);	/* one entry of a full queue stays empty */
@@ -66,12 +62,14 @@ struct host_queue *host_queue_new(struct host_device *device,
 	q->free = calloc(q->depth, sizeof(*q->free));
 	q->recvs = calloc(q->nrecv, sizeof(*q->recvs));
 	q->recv_sges = calloc(q->nrecv, sizeof(*q->recv_sges));
-	atomic_fetch_add(&device->refs, 1);
-	if (!q->slots || !q->free || !q->recvs || !q->recv_sges) {
+	q->own_group = !options->group;
+	q->group = options->group ? options->group :
+		   host_poll_group_create(device, options->notify, error->text, sizeof(error->text));
+	if (!q->slots || !q->free || !q->recvs || !q->recv_sges || !q->group) {
 		host_queue_destroy(q);
 		goto fail;
 	}
-	link_slots(q);
+	queue_link_slots(q);
 	return q;
 fail:
 	host_error_set(error, -ENOMEM, "no memory for a queue of %u entries", options->size);
@@ -79,7 +77,7 @@ fail:
 	return NULL;
 }
 
-static int register_rings(struct host_queue *q, struct host_error *error)
+static int queue_register_rings(struct host_queue *q, struct host_error *error)
 {
 	const size_t commands = q->depth * sizeof(struct nvme_sqe);
 	const size_t bytes = commands + q->nrecv * sizeof(struct nvme_cqe);
@@ -103,7 +101,6 @@ static int register_rings(struct host_queue *q, struct host_error *error)
 			.lkey = q->ring->lkey,
 		};
 		q->recvs[i] = (struct ibv_recv_wr){
-			.wr_id = HOST_RECV_BIT | i,
 			.next = i + 1 < q->nrecv ? &q->recvs[i + 1] : NULL,
 			.sg_list = &q->recv_sges[i],
 			.num_sge = 1,
@@ -112,35 +109,11 @@ static int register_rings(struct host_queue *q, struct host_error *error)
 	return 0;
 }
 
-static int watch(struct host_queue *q, int fd)
-{
-	struct epoll_event ev = { .events = EPOLLIN, .data.fd = fd };
-
-	return epoll_ctl(q->epfd, EPOLL_CTL_ADD, fd, &ev);
-}
-
-static int build_notify(struct host_queue *q, struct host_error *error)
-{
-	q->comp = q->verbs->create_comp_channel(q->device->context);
-	if (!q->comp)
-		return no_memory(q, error, "completion channel");
-
-	/* the fd also stirs for what is no completion yet: half a response, a READ of the target's */
-	const int flags = fcntl(q->comp->fd, F_GETFL);
-
-	if (flags < 0 || fcntl(q->comp->fd, F_SETFL, flags | O_NONBLOCK))
-		return no_memory(q, error, "completion channel");
-	q->epfd = epoll_create1(EPOLL_CLOEXEC);
-	if (q->epfd < 0 || watch(q, q->comp->fd) || watch(q, q->channel->fd))
-		return no_memory(q, error, "epoll");
-	return 0;
-}
-
-static int build_qp(struct host_queue *q, struct host_error *error)
+static int queue_build_qp(struct host_queue *q, struct host_error *error)
 {
 	struct ibv_qp_init_attr init = {
-		.send_cq = q->cq,
-		.recv_cq = q->cq,
+		.send_cq = q->group->cqs[q->cq].cq,
+		.recv_cq = q->group->cqs[q->cq].cq,
 		.qp_type = IBV_QPT_RC,
 		.cap = {
 			.max_send_wr = q->size + HOST_NUDGES,
@@ -151,18 +124,28 @@ static int build_qp(struct host_queue *q, struct host_error *error)
 	};
 
 	if (q->verbs->create_qp(q->id, q->device->pd, &init))
-		return no_memory(q, error, "queue pair");
+		return queue_no_memory(q, error, "queue pair");
 	return 0;
 }
 
-int host_queue_build(struct host_queue *queue, bool notify, struct host_error *error)
+/* Work requests of the queue lead back to it and to their slots. */
+static void queue_number(struct host_queue *q)
+{
+	const uint64_t tag = (uint64_t)q->tag << HOST_WR_TAG_SHIFT;
+
+	for (unsigned i = 0; i < q->depth; i++)
+		q->slots[i].wr.wr_id = tag | HOST_WR_SEND | i;
+	for (unsigned i = 0; i < q->nrecv; i++)
+		q->recvs[i].wr_id = tag | HOST_WR_RECV | i;
+}
+
+int host_queue_build(struct host_queue *queue, struct host_error *error)
 {
 	struct host_queue *q = queue;
-	int ret;
+	struct ibv_recv_wr *bad;
+	int ret = host_device_bind(q->device, q->id->verbs, error->text, sizeof(error->text));
 
 	q->nudges = 0;
-	ret = host_device_bind(q->device, q->id->verbs, error->text, sizeof(error->text));
-
 	if (ret)
 		return ret;
 	if (q->nrecv > (unsigned)q->device->attr.max_qp_wr)
@@ -171,26 +154,20 @@ int host_queue_build(struct host_queue *queue, bool notify, struct host_error *e
 				      q->size,
 				      q->verbs->get_device_name(q->device->context->device),
 				      q->device->attr.max_qp_wr - HOST_RECV_SLACK);
-	ret = register_rings(q, error);
-	if (!ret && notify)
-		ret = build_notify(q, error);
+	ret = queue_register_rings(q, error);
+	/* nudges complete only if they fail, and then with everything else */
+	if (!ret)
+		ret = host_group_join(q, q->depth + q->nrecv + HOST_NUDGES + 1, error);
 	if (ret)
 		return ret;
-	/* nudges complete only where they fail, and then with everything else */
-	q->cq = q->verbs->create_cq(q->device->context, (int)(q->depth + q->nrecv + HOST_NUDGES + 1), q,
-				    q->comp, 0);
-	if (!q->cq)
-		return no_memory(q, error, "completion queue");
-	ret = build_qp(q, error);
+	queue_number(q);
+	ret = queue_build_qp(q, error);
 	if (ret)
 		return ret;
-
-	struct ibv_recv_wr *bad;
-
 	ret = ibv_post_recv(q->id->qp, &q->recvs[0], &bad);
 	if (ret) {
 		errno = ret;
-		return no_memory(q, error, "posting receives");
+		return queue_no_memory(q, error, "posting receives");
 	}
 	return 0;
 }
@@ -225,15 +202,7 @@ void host_queue_unbuild(struct host_queue *queue)
 		q->verbs->destroy_id(q->id);
 		q->id = NULL;
 	}
-	if (q->cq)
-		q->verbs->destroy_cq(q->cq);
-	q->cq = NULL;
-	if (q->epfd >= 0)
-		close(q->epfd);
-	q->epfd = -1;
-	if (q->comp)
-		q->verbs->destroy_comp_channel(q->comp);
-	q->comp = NULL;
+	host_group_leave(q);
 	host_memory_free(q->ring);
 	q->ring = NULL;
 }
@@ -245,8 +214,8 @@ void host_queue_destroy(struct host_queue *queue)
 	if (!q)
 		return;
 	host_queue_unbuild(q);
-	if (q->channel)
-		q->verbs->destroy_event_channel(q->channel);
+	if (q->own_group)
+		host_poll_group_destroy(q->group);
 	free(q->slots);
 	free(q->free);
 	free(q->recvs);
@@ -272,5 +241,15 @@ unsigned host_queue_size(const struct host_queue *queue)
 
 int host_queue_fd(const struct host_queue *queue)
 {
-	return queue->epfd;
+	return host_poll_group_fd(queue->group);
+}
+
+int host_queue_arm(struct host_queue *queue)
+{
+	return host_poll_group_arm(queue->group);
+}
+
+void host_queue_drain(struct host_queue *queue)
+{
+	host_poll_group_drain(queue->group);
 }

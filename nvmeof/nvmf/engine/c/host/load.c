@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A load's life: its controllers and queues, the threads of a run and the sum of what they measured.
+ * What a thread does is in load_thread.c.
+ *
+ * Runs on the thread that made the load.
+ */
+#include "load_thread.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+struct host_load {
+	struct host_load_options options;
+	struct host_device *device;
+	struct host_namespace_info info;
+	struct host_controller **controllers;
+	unsigned ncontrollers;
+	struct load_queue *queues;
+	struct load_thread *threads;
+	unsigned nthreads;
+};
+
+atomic_bool load_cancelled;
+
+void host_bench_cancel(void)
+{
+	atomic_store(&load_cancelled, true);
+}
+
+/* ---- connecting ---- */
+
+unsigned host_load_default_threads(unsigned queues)
+{
+	unsigned n = 1;
+	cpu_set_t set;
+
+	if (!sched_getaffinity(0, sizeof(set), &set) && CPU_COUNT(&set) > 1)
+		n = (unsigned)CPU_COUNT(&set) - 1;
+	return n < queues ? n : queues;
+}
+
+static int load_add_controller(struct host_load *l, struct host_error *error)
+{
+	const struct host_controller_options where = {
+		.traddr = l->options.traddr,
+		.trsvcid = l->options.trsvcid,
+		.subnqn = l->options.subnqn,
+		.hostnqn = l->options.hostnqn,
+		.device = l->device,
+	};
+	struct host_controller *c = host_controller_connect(&where, error);
+
+	if (!c)
+		return -errno;
+	l->controllers[l->ncontrollers++] = c;
+	if (!host_controller_queues(c))
+		return host_error_set(error, -EMFILE, "controller %u of the load grants no I/O queue",
+				      l->ncontrollers);
+	return l->ncontrollers > 1 ? 0 : host_controller_namespace(c, l->options.nsid, &l->info, error);
+}
+
+static int load_connect_queue(struct host_load *l, unsigned i, struct host_error *error)
+{
+	struct load_thread *t = &l->threads[i % l->nthreads];
+	const uint16_t depth = l->options.queue_depth;
+	struct host_queue *q = host_controller_queue(l->controllers[l->ncontrollers - 1],
+						     (uint16_t)(depth + 1), t->group, false, error);
+
+	if (!q)
+		return -errno;
+	l->queues[i].queue = q;
+	l->queues[i].thread = t;
+	if (depth > host_queue_size(q) - 1)
+		return host_error_set(error, -EINVAL, "the target takes a queue depth of %u at most",
+				      host_queue_size(q) - 1);
+	return 0;
+}
+
+static int load_make_threads(struct host_load *l, struct host_error *error)
+{
+	const struct host_load_options *o = &l->options;
+
+	l->threads = calloc(l->nthreads, sizeof(*l->threads));
+	l->queues = calloc(o->queues, sizeof(*l->queues));
+	l->controllers = calloc(o->queues, sizeof(*l->controllers));
+	if (!l->threads || !l->queues || !l->controllers)
+		return host_error_set(error, -ENOMEM, "no memory for %u queues", o->queues);
+	l->device = host_device_get(o->verbs, error->text, sizeof(error->text));
+	for (unsigned i = 0; i < l->nthreads && l->device; i++) {
+		struct load_thread *t = &l->threads[i];
+
+		t->group = host_poll_group_create(l->device, false, error->text, sizeof(error->text));
+		if (!t->group)
+			return -ENOMEM;
+		t->cpu = o->cpu < 0 ? -1 : o->cpu + (int)i;
+		t->random = 0x9e3779b97f4a7c15ull * (i + 1);
+	}
+	return l->device ? 0 : -ENOMEM;
+}
+
+static int load_connect(struct host_load *l, struct host_error *error)
+{
+	const struct host_load_options *o = &l->options;
+	unsigned left = 0;
+	int ret;
+
+	if (!o->queue_depth || !o->queues || o->queue_depth >= HOST_SIZE_MAX)
+		return host_error_set(error, -EINVAL, "queue depth 1 to %d and at least one queue, not %u "
+				      "and %u", HOST_SIZE_MAX - 1, o->queue_depth, o->queues);
+	l->nthreads = o->threads ? o->threads : host_load_default_threads(o->queues);
+	if (l->nthreads > o->queues)
+		l->nthreads = o->queues;
+	ret = load_make_threads(l, error);
+	for (unsigned i = 0; !ret && i < o->queues; i++) {
+		if (!left) {
+			ret = load_add_controller(l, error);
+			if (ret)
+				return ret;
+			left = host_controller_queues(l->controllers[l->ncontrollers - 1]);
+		}
+		left--;
+		ret = load_connect_queue(l, i, error);
+	}
+	return ret;
+}
+
+struct host_load *host_load_connect(const struct host_load_options *options,
+				    struct host_error *error)
+{
+	struct host_load *l = calloc(1, sizeof(*l));
+	int ret;
+
+	host_error_clear(error);
+	if (!l) {
+		errno = -host_error_set(error, -ENOMEM, "no memory for a load");
+		return NULL;
+	}
+	l->options = *options;
+	ret = load_connect(l, error);
+	if (!ret)
+		return l;
+	host_load_destroy(l);
+	errno = -ret;
+	return NULL;
+}
+
+void host_load_destroy(struct host_load *load)
+{
+	struct host_load *l = load;
+
+	if (!l)
+		return;
+	for (unsigned i = 0; l->queues && i < l->options.queues; i++)
+		host_queue_destroy(l->queues[i].queue);
+	for (unsigned i = 0; l->threads && i < l->nthreads; i++)
+		host_poll_group_destroy(l->threads[i].group);
+	for (unsigned i = 0; i < l->ncontrollers; i++)
+		host_controller_destroy(l->controllers[i]);
+	host_device_put(l->device);
+	free(l->controllers);
+	free(l->queues);
+	free(l->threads);
+	free(l);
+}
+
+/* ---- running ---- */
+
+static int load_check(const struct host_load *l, const struct host_load_run *run,
+		      struct host_error *error)
+{
+	const struct host_namespace_info *info = &l->info;
+
+	if (run->depth > l->options.queue_depth || run->queues > l->options.queues)
+		return host_error_set(error, -EINVAL, "%u commands on each of %u queues are more than the "
+				      "%u on %u of the load", run->depth, run->queues,
+				      l->options.queue_depth, l->options.queues);
+	if (!run->block_size || run->block_size % info->block_size)
+		return host_error_set(error, -EINVAL, "block size %u is not a multiple of the namespace's %u",
+				      run->block_size, info->block_size);
+	if (info->max_transfer && run->block_size > info->max_transfer)
+		return host_error_set(error, -EINVAL, "block size %u is more than the target's limit of %u",
+				      run->block_size, info->max_transfer);
+	if (info->blocks * info->block_size < run->block_size)
+		return host_error_set(error, -EINVAL, "the namespace is smaller than one block");
+	return 0;
+}
+
+/* For seconds, or until a thread failed or the run was cancelled. */
+static void load_wait(double seconds, const atomic_bool *stop)
+{
+	const uint64_t until = clock_ns() + (uint64_t)(seconds * 1e9);
+	uint64_t now;
+
+	while ((now = clock_ns()) < until && !atomic_load(stop) && !atomic_load(&load_cancelled)) {
+		const uint64_t left = until - now, step = 20000000;
+
+		nanosleep(&(struct timespec){ .tv_nsec = (long)(left < step ? left : step) }, NULL);
+	}
+}
+
+static void load_sum_queues(const struct host_load *l, const struct load_run *run,
+			    struct host_load_result *r)
+{
+	for (unsigned i = 0; i < run->what.queues; i++) {
+		const double rate = (double)l->queues[i].done / r->seconds;
+
+		if (!i || rate < r->queue_min_iops)
+			r->queue_min_iops = rate;
+		if (rate > r->queue_max_iops)
+			r->queue_max_iops = rate;
+		r->ios += l->queues[i].done;
+	}
+	r->bytes = r->ios * run->what.block_size;
+}
+
+static void load_sum_times(const struct host_load *l, struct histogram *all, double us_per_tick,
+			   struct host_load_result *r)
+{
+	uint64_t sum = 0;
+
+	for (unsigned i = 0; i < l->nthreads; i++) {
+		r->cpu_seconds += l->threads[i].cpu_seconds;
+		sum += l->threads[i].ticks_sum;
+		histogram_merge(all, &l->threads[i].histogram);
+	}
+	if (!r->ios)
+		return;
+	r->mean_us = (double)sum / (double)r->ios * us_per_tick;
+	r->p50_us = histogram_percentile(all, 50) * us_per_tick;
+	r->p99_us = histogram_percentile(all, 99) * us_per_tick;
+	r->p999_us = histogram_percentile(all, 99.9) * us_per_tick;
+}
+
+/* Start the threads, let them run, and collect. */
+static int load_measure(struct host_load *l, struct load_run *run, struct histogram *all,
+			struct host_load_result *r, struct host_error *error)
+{
+	unsigned started = 0;
+	int ret = 0;
+
+	for (; !ret && started < l->nthreads; started += !ret)
+		ret = -pthread_create(&l->threads[started].thread, NULL, load_thread_main,
+				      &l->threads[started]);
+	if (ret) {
+		host_error_set(error, ret, "cannot start the load: %s", strerror(-ret));
+		atomic_store(&run->stop, true);
+	}
+
+	const uint64_t from = clock_ns(), ticks = ticks_now();
+
+	atomic_store(&run->go, true);
+	if (!ret)
+		load_wait(run->what.seconds, &run->stop);
+	atomic_store(&run->stop, true);
+	r->seconds = (double)(clock_ns() - from) * 1e-9;
+
+	const double us_per_tick = r->seconds * 1e6 / (double)(ticks_now() - ticks);
+
+	for (unsigned i = 0; i < started; i++) {
+		pthread_join(l->threads[i].thread, NULL);
+		if (!ret && l->threads[i].ret) {
+			ret = l->threads[i].ret;
+			*error = l->threads[i].error;
+		}
+	}
+	load_sum_queues(l, run, r);
+	load_sum_times(l, all, us_per_tick, r);
+	return ret;
+}
+
+int host_load_run(struct host_load *load, const struct host_load_run *what,
+		  struct host_load_result *result, struct host_error *error)
+{
+	struct host_load *l = load;
+	struct load_run run = { .what = *what, .info = l->info };
+	struct histogram *all = calloc(1, sizeof(*all));
+	int ret;
+
+	host_error_clear(error);
+	memset(result, 0, sizeof(*result));
+	atomic_store(&load_cancelled, false);
+	if (!run.what.queues)
+		run.what.queues = l->options.queues;
+	if (!run.what.depth)
+		run.what.depth = l->options.queue_depth;
+	ret = all ? load_check(l, &run.what, error) : host_error_set(error, -ENOMEM, "no memory for a load");
+	for (unsigned i = 0; !ret && i < l->nthreads; i++)
+		ret = load_thread_prepare(&l->threads[i], &run, l->queues, l->device, error);
+	if (!ret)
+		ret = load_measure(l, &run, all, result, error);
+	for (unsigned i = 0; i < l->nthreads; i++)
+		load_thread_release(&l->threads[i]);
+	free(all);
+	return ret;
+}
+
+int host_bench(const struct host_load_options *options, const struct host_load_run *run,
+	       struct host_load_result *result, struct host_error *error)
+{
+	struct host_load *l = host_load_connect(options, error);
+	int ret;
+
+	memset(result, 0, sizeof(*result));
+	if (!l)
+		return -errno;
+	ret = host_load_run(l, run, result, error);
+	host_load_destroy(l);
+	return ret;
+}

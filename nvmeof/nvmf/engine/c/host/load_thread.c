@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What a thread of a load does: keep so many commands outstanding on each of its queues, and note how
+ * long each took.
+ *
+ * It polls one group, and reads the time stamp counter once per command sent and once per batch
+ * completed.
+ */
+#include "load_thread.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { LOAD_BATCH = 64, LOAD_YIELD_EVERY = 64, LOAD_LAST_SECONDS = 10 };
+
+static uint64_t load_random(struct load_thread *t)
+{
+	uint64_t x = t->random;
+
+	x ^= x << 13;
+	x ^= x >> 7;
+	x ^= x << 17;
+	return t->random = x;
+}
+
+static double load_thread_cpu(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
+	return (double)ts.tv_sec + (double)ts.tv_nsec * 1e-9;
+}
+
+/* ---- before and after a run ---- */
+
+static void load_thread_fill(struct load_thread *t)
+{
+	const struct host_load_run *what = &t->run->what;
+	unsigned n = 0;
+
+	for (size_t i = 0; i < t->memory->length / 8; i++)
+		((uint64_t *)t->memory->addr)[i] = load_random(t);
+	for (unsigned i = 0; i < what->queues; i++) {
+		struct load_queue *q = &t->queues[i];
+
+		if (q->thread != t)
+			continue;
+		q->done = 0;
+		q->next = t->slots / what->queues * i;
+		for (unsigned k = 0; k < what->depth; k++, n++)
+			t->ios[n] = (struct load_io){
+				.queue = q,
+				.data = {
+					.addr = (uint8_t *)t->memory->addr + (size_t)n * what->block_size,
+					.length = what->block_size,
+					.rkey = t->memory->rkey,
+					.lkey = t->memory->lkey,
+					.in_capsule = true,
+				},
+			};
+	}
+}
+
+int load_thread_prepare(struct load_thread *thread, struct load_run *run, struct load_queue *queues,
+			struct host_device *device, struct host_error *error)
+{
+	struct load_thread *t = thread;
+	const struct host_load_run *what = &run->what;
+
+	t->run = run;
+	t->queues = queues;
+	t->nios = t->outstanding = t->idle = 0;
+	t->ticks_sum = 0;
+	t->cpu_seconds = 0;
+	t->ret = 0;
+	memset(&t->histogram, 0, sizeof(t->histogram));
+	host_error_clear(&t->error);
+	t->slots = run->info.blocks * run->info.block_size / what->block_size;
+	for (unsigned i = 0; i < what->queues; i++)
+		t->nios += queues[i].thread == t ? what->depth : 0;
+	if (!t->nios)
+		return 0;
+	t->ios = calloc(t->nios, sizeof(*t->ios));
+	if (!t->ios)
+		return host_error_set(error, -ENOMEM, "no memory for %u commands", t->nios);
+	t->memory = host_memory_alloc(device, (size_t)t->nios * what->block_size, error->text,
+				      sizeof(error->text));
+	if (!t->memory)
+		return -ENOMEM;
+	load_thread_fill(t);
+	return 0;
+}
+
+void load_thread_release(struct load_thread *thread)
+{
+	host_memory_free(thread->memory);
+	thread->memory = NULL;
+	free(thread->ios);
+	thread->ios = NULL;
+}
+
+/* ---- commands ---- */
+
+static uint64_t load_pick(struct load_thread *t, struct load_queue *q)
+{
+	if (t->run->what.random)
+		return (uint64_t)(((unsigned __int128)load_random(t) * t->slots) >> 64);
+
+	const uint64_t at = q->next++;
+
+	if (q->next == t->slots)
+		q->next = 0;
+	return at;
+}
+
+static int load_submit(struct load_thread *t, struct load_io *io, bool more)
+{
+	const struct host_load_run *what = &t->run->what;
+	const uint32_t blocks = what->block_size / t->run->info.block_size;
+	const uint64_t lba = load_pick(t, io->queue) * blocks;
+	const int percent = what->read_percent;
+	const bool read = percent >= 100 ||
+			  (percent > 0 && (int)(load_random(t) >> 33) % 100 < percent);
+	const struct nvme_sqe sqe = {
+		.opc = read ? NVME_OPC_READ : NVME_OPC_WRITE,
+		.nsid = t->run->info.nsid,
+		.cdw10 = (uint32_t)lba,
+		.cdw11 = (uint32_t)(lba >> 32),
+		.cdw12 = blocks - 1,
+	};
+
+	io->data.to_device = !read;
+	io->start = ticks_now();
+
+	const int ret = host_queue_submit(io->queue->queue, &sqe, &io->data, io, more);
+
+	t->outstanding += ret >= 0;
+	return ret;
+}
+
+static int load_failed(struct load_thread *t, const struct host_queue *q, int ret, uint16_t status)
+{
+	const char *reason = host_queue_reason(q);
+
+	if (status) {
+		t->error.nvme_status = status;
+		return host_error_set(&t->error, -EIO, "a command of the load failed: %s (status 0x%x)",
+				      host_nvme_status_name(status, false), status);
+	}
+	return host_error_set(&t->error, ret, "the load ended early: %s", *reason ? reason : strerror(-ret));
+}
+
+/* Unless stopping, account for what has completed and send as many again. */
+static int load_turn(struct load_thread *t, bool stopping)
+{
+	struct host_completion done[LOAD_BATCH];
+	const int n = host_poll_group_poll(t->group, done, LOAD_BATCH);
+
+	if (!n) {
+		const struct host_queue *lost = host_poll_group_lost(t->group);
+
+		if (lost)
+			return load_failed(t, lost, -ENOTCONN, 0);
+		if (++t->idle % LOAD_YIELD_EVERY == 0)	/* the processor may be shared */
+			sched_yield();
+		return 0;
+	}
+	t->idle = 0;
+
+	const uint64_t now = ticks_now();
+
+	for (int i = 0; i < n; i++) {
+		struct load_io *io = done[i].user;
+
+		t->outstanding--;
+		if (done[i].cqe.status >> 1)
+			return load_failed(t, done[i].queue, 0, done[i].cqe.status >> 1);
+		if (stopping)
+			continue;
+		histogram_add(&t->histogram, now - io->start);
+		t->ticks_sum += now - io->start;
+		io->queue->done++;
+
+		const int ret = load_submit(t, io, true);
+
+		if (ret < 0)
+			return load_failed(t, done[i].queue, ret, 0);
+	}
+	return n;
+}
+
+/* The commands that are out when the time is over; they do not count. */
+static int load_drain(struct load_thread *t)
+{
+	const uint64_t limit = clock_ns() + LOAD_LAST_SECONDS * 1000000000ull;
+	bool late = false;
+	int ret = 0;
+
+	while (ret >= 0 && t->outstanding && !late && !atomic_load(&load_cancelled)) {
+		late = clock_ns() >= limit;
+		ret = load_turn(t, true);
+	}
+	if (ret >= 0 && t->outstanding && !atomic_load(&load_cancelled))
+		ret = host_error_set(&t->error, -ETIMEDOUT, "the target left %u commands of the load "
+				     "unanswered, %d s after its end", t->outstanding, LOAD_LAST_SECONDS);
+	return ret;
+}
+
+static void load_thread_pin(const struct load_thread *t)
+{
+	cpu_set_t set;
+
+	if (t->cpu < 0)
+		return;
+	CPU_ZERO(&set);
+	CPU_SET(t->cpu, &set);
+	pthread_setaffinity_np(pthread_self(), sizeof(set), &set);
+}
+
+void *load_thread_main(void *thread)
+{
+	struct load_thread *t = thread;
+	struct load_run *run = t->run;
+	int ret = 0;
+
+	load_thread_pin(t);
+	while (!atomic_load(&run->go))
+		sched_yield();
+
+	const double cpu = load_thread_cpu();
+
+	for (unsigned i = 0; ret >= 0 && i < t->nios && !atomic_load(&run->stop); i++) {
+		ret = load_submit(t, &t->ios[i], true);
+		if (ret < 0)
+			load_failed(t, t->ios[i].queue->queue, ret, 0);
+	}
+	while (ret >= 0 && t->nios && !atomic_load_explicit(&run->stop, memory_order_relaxed))
+		ret = load_turn(t, false);
+	t->cpu_seconds = load_thread_cpu() - cpu;
+	if (ret >= 0)
+		ret = load_drain(t);
+	t->ret = ret < 0 ? ret : 0;
+	if (t->ret)
+		atomic_store(&run->stop, true);	/* the others too */
+	return NULL;
+}

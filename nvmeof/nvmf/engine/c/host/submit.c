@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A host queue's way out: commands into slots and capsules, capsules into the send queue.
+ *
+ * Runs on the thread that polls the queue's group, with no allocation, lock or clock of its own.  A
+ * command holds a slot, whose index is in its CID.  Capsules are posted as lists: the embedded device
+ * turns one call into one write.
+ */
+#include "internal.h"
+
+#include <errno.h>
+#include <string.h>
+
+void host_queue_flush(struct host_queue *queue)
+{
+	struct host_queue *q = queue;
+	struct ibv_send_wr *head = q->send_head, *bad;
+
+	if (!head)
+		return;
+	q->send_tail->next = NULL;
+	q->send_head = NULL;
+	if (q->lost)
+		return;
+
+	const int ret = ibv_post_send(q->id->qp, head, &bad);
+
+	if (ret) {
+		const char *why = host_queue_end_reason(q);
+
+		host_queue_lose(q, "cannot send: %s%s%s", strerror(ret), *why ? ": " : "", why);
+	}
+}
+
+static void submit_data(struct host_slot *s, struct nvme_sqe *sqe, const struct host_data *data,
+			uint32_t in_capsule)
+{
+	s->wr.num_sge = 1;
+	if (!data || !data->length) {
+		nvme_sgl_set_keyed(&sqe->sgl, 0, 0, 0, NVME_SGL_KEYED);
+	} else if (data->to_device && data->in_capsule && data->length <= in_capsule) {
+		memset(&sqe->sgl, 0, sizeof(sqe->sgl));
+		sqe->sgl.plain.length = data->length;
+		sqe->sgl.plain.type = NVME_SGL_IN_CAPSULE;
+		s->sge[1] = (struct ibv_sge){
+			.addr = (uintptr_t)data->addr,
+			.length = data->length,
+			.lkey = data->lkey,
+		};
+		s->wr.num_sge = 2;
+	} else {
+		nvme_sgl_set_keyed(&sqe->sgl, (uintptr_t)data->addr, data->length, data->rkey,
+				   NVME_SGL_KEYED);
+	}
+}
+
+int host_queue_submit(struct host_queue *queue, const struct nvme_sqe *sqe,
+		      const struct host_data *data, void *user, bool more)
+{
+	struct host_queue *q = queue;
+
+	if (__builtin_expect(q->lost, 0))
+		return -ENOTCONN;
+	if (!q->nfree) {
+		host_queue_flush(q);
+		return -EAGAIN;
+	}
+	if (data && data->length > 0xffffff)
+		return -EMSGSIZE;
+
+	const unsigned index = q->free[--q->nfree];
+	struct host_slot *s = &q->slots[index];
+	struct nvme_sqe *out = &q->capsules[index];
+
+	q->outstanding++;
+	s->user = user;
+	s->waits = SLOT_SEND | SLOT_RESPONSE;
+	*out = *sqe;
+	out->cid = s->cid;
+	out->flags = (uint8_t)((sqe->flags & ~NVME_PSDT_MASK) | NVME_PSDT_SGL);
+	submit_data(s, out, data, q->in_capsule);
+	if (q->send_head)
+		q->send_tail->next = &s->wr;
+	else
+		q->send_head = &s->wr;
+	q->send_tail = &s->wr;
+	if (more)
+		host_group_mark(q);
+	else
+		host_queue_flush(q);
+	return s->cid;
+}
