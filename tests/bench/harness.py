@@ -14,7 +14,7 @@ import threading
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 NQN = "nqn.2026-11.io.example:disk"
 IN_CAPSULE = 4096
@@ -65,13 +65,13 @@ class Target:
     An OSError or HarnessError that leaves it becomes a HarnessError with the target's log.
     """
 
-    def __init__(self, folder: Path, text: str) -> None:
+    def __init__(self, folder: Path, text: str, *, python: str = sys.executable) -> None:
         self.log = folder / "target.log"
         config = folder / "target.toml"
         config.write_text(text)
         with self.log.open("wb") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "nvmf.cli.main", "target", "serve", str(config)],
+                [python, "-m", "nvmf.cli.main", "target", "serve", str(config)],
                 stdout=subprocess.PIPE,
                 stderr=log,
                 stdin=subprocess.DEVNULL,
@@ -93,10 +93,15 @@ class Target:
         self._process.wait()
         raise HarnessError(f"the target did not start:\n{self.log.read_text(errors='replace')}")
 
+    @property
+    def pid(self) -> int:
+        """Its process."""
+        return self._process.pid
+
     def cpu_seconds(self) -> float:
         """What its threads have used so far."""
         total = 0
-        for task in Path(f"/proc/{self._process.pid}/task").iterdir():
+        for task in Path(f"/proc/{self.pid}/task").iterdir():
             total += int((task / "schedstat").read_text().split()[0])
         return total * 1e-9
 
@@ -113,7 +118,7 @@ class Target:
             self._process.stdout.close()
         return self._process.returncode
 
-    def __enter__(self) -> Target:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(

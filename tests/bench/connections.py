@@ -1,0 +1,438 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Measure what connections cost a target: ./dev bench --connections.
+
+First, queues of depth 128 that are connected and idle, beside one that is busy: time to connect,
+memory, processor while all idle, and rate, latency, processor and system calls of the busy one's
+commands.  Then queues that are all busy: rate, latency, and the rates of the slowest and fastest.
+
+The target is one process; the queues belong to one thread of another (many.c), with a poll group.
+--tree measures the targets of other trees beside this one's, with the same host program, in turns.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from bench.harness import (
+    MIB,
+    NQN,
+    HarnessError,
+    Target,
+    build_directory,
+    configuration,
+    cpus,
+    machine,
+)
+
+COUNTS = (1, 100, 1_000, 10_000)
+BUSY = ((1, 1), (10, 1), (100, 1), (500, 1), (8, 16), (64, 2))
+"""Queues, and commands outstanding on each."""
+DEPTH = 128
+QUEUES_A_CONTROLLER = 128
+DESCRIPTORS = 64
+"""That a host process has besides those of its queues."""
+STORE_BYTES = 64 * MIB
+SETTLE_SECONDS = 1.0
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run of a load, as the host and the target saw it."""
+
+    iops: float
+    p50_us: float
+    p99_us: float
+    queue_min_iops: float
+    queue_max_iops: float
+    target_cpu_us: float
+    """Processor time of the target for one command."""
+    host_cpu_us: float
+
+
+@dataclass(frozen=True)
+class Idle:
+    """A row of the first table: so many queues connected, one of them busy; medians of the runs."""
+
+    tree: str
+    queues: int
+    connect_seconds: float
+    kib_a_queue: float
+    """PSS of the target."""
+    idle_percent: float
+    """Of a processor, while no command is outstanding."""
+    depth: int
+    run: Run
+    calls: float | None
+    """System calls of the target for one command."""
+
+
+@dataclass(frozen=True)
+class Busy:
+    """A row of the second table; medians of the runs."""
+
+    tree: str
+    queues: int
+    depth: int
+    run: Run
+
+
+class Served(Target):
+    """The target of a tree."""
+
+    def __init__(self, folder: Path, tree: Path | None) -> None:
+        text = configuration("ram", STORE_BYTES, None)
+        text = text.replace("[target]\n", "[target]\nmax_queues = 65535\n")
+        text = text.replace("in_capsule", f"max_io_queues = {QUEUES_A_CONTROLLER}\nin_capsule")
+        python = sys.executable if tree is None else str(tree / ".venv" / "bin" / "python")
+        super().__init__(folder, text, python=python)
+
+    def pss_kib(self) -> int:
+        """Its memory, with its share of what it has in common with others."""
+        for line in Path(f"/proc/{self.pid}/smaps_rollup").read_text().splitlines():
+            if line.startswith("Pss:"):
+                return int(line.split()[1])
+        raise HarnessError(f"/proc/{self.pid}/smaps_rollup says no Pss")
+
+
+class Many:
+    """The host program, with its queues connected."""
+
+    def __init__(self, target: Target, queues: int, depth: int) -> None:
+        program = build_directory() / "tests" / "bench" / "many"
+        if not program.exists():
+            raise HarnessError(f"there is no {program}: run ./dev build first")
+        pair = cpus()
+        words = [target.address, target.port, NQN, queues, depth, *(pair[:1] if pair else [])]
+        self._process = subprocess.Popen(
+            [str(program), *map(str, words)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self.connect_seconds = float(self._answer()["seconds"])
+
+    def _answer(self) -> dict[str, Any]:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if line:
+            return dict(json.loads(line))
+        assert self._process.stderr is not None
+        raise HarnessError(self._process.stderr.read().strip() or "the host program has ended")
+
+    def run(self, queues: int, depth: int, size: int, rw: str, seconds: float) -> dict[str, Any]:
+        """A load on the first of the queues."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(f"{queues} {depth} {size} {rw} {seconds}\n")
+        self._process.stdin.flush()
+        return self._answer()
+
+    def end(self) -> None:
+        """Disconnect."""
+        process = self._process
+        assert process.stdin is not None
+        process.stdin.close()
+        try:
+            process.wait(120)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        for pipe in (process.stdout, process.stderr):
+            assert pipe is not None
+            pipe.close()
+
+
+@contextmanager
+def connected(target: Target, queues: int, depth: int) -> Iterator[Many]:
+    """Queues of the host program."""
+    many = Many(target, queues, depth)
+    try:
+        yield many
+    finally:
+        many.end()
+
+
+def say(text: str) -> None:
+    """Progress, beside what is printed to stay."""
+    if sys.stderr.isatty():
+        sys.stderr.write(f"\r\033[K{text}")
+        sys.stderr.flush()
+
+
+def measured(target: Target, many: Many, queues: int, depth: int, seconds: float) -> Run:
+    """4 KiB random reads for so long."""
+    before = target.cpu_seconds()
+    got = many.run(queues, depth, 4096, "randread", seconds)
+    used = target.cpu_seconds() - before
+    ios = max(int(got["ios"]), 1)
+    return Run(
+        got["ios"] / got["seconds"],
+        got["p50_us"],
+        got["p99_us"],
+        got["queue_min_iops"],
+        got["queue_max_iops"],
+        used * 1e6 / ios,
+        got["host_cpu_seconds"] * 1e6 / ios,
+    )
+
+
+def median(runs: Sequence[Run]) -> Run:
+    """Of each figure."""
+    fields = [asdict(run) for run in runs]
+    return Run(**{key: statistics.median(one[key] for one in fields) for key in fields[0]})
+
+
+def system_calls(target: Target, many: Many, depth: int, seconds: float) -> float | None:
+    """Of the target, for one command of a run of its own; None if perf cannot count them."""
+    perf = shutil.which("perf")
+    if perf is None:
+        return None
+    command = [perf, "stat", "-x", ",", "-e", "raw_syscalls:sys_enter", "-p", str(target.pid)]
+    with tempfile.NamedTemporaryFile("r") as out:
+        counting = subprocess.Popen([*command, "-o", out.name], stderr=subprocess.DEVNULL)
+        time.sleep(0.3)  # until it counts; the target idles before and after the run
+        ios = int(many.run(1, depth, 4096, "randread", seconds)["ios"])
+        counting.send_signal(signal.SIGINT)
+        counting.wait()
+        for line in out.read().splitlines():
+            words = line.split(",")
+            if "sys_enter" in line and words[0].isdigit():
+                return int(words[0]) / max(ios, 1)
+    return None
+
+
+def idle_percent(target: Target) -> float:
+    """Of a processor."""
+    time.sleep(SETTLE_SECONDS)
+    before, began = target.cpu_seconds(), time.monotonic()
+    time.sleep(2 * SETTLE_SECONDS)
+    return (target.cpu_seconds() - before) / (time.monotonic() - began) * 100
+
+
+class Tree:
+    """A tree whose target is measured."""
+
+    def __init__(self, path: Path | None) -> None:
+        self.path = path
+        self.name = "this" if path is None else path.name
+
+    @contextmanager
+    def serving(self, folder: Path) -> Iterator[Served]:
+        """Its target, whose namespace has been written once."""
+        place = folder / self.name
+        place.mkdir()
+        with Served(place, self.path) as target:
+            with connected(target, 1, 8) as many:
+                written = 0
+                while written < 2 * STORE_BYTES:
+                    written += int(many.run(1, 8, 131072, "write", 0.1)["ios"]) * 131072
+            yield target
+
+
+def idle_rows(
+    trees: Sequence[Tree], count: int, seconds: float, repeat: int, folder: Path
+) -> Iterator[Idle]:
+    """So many queues connected to each tree's target, one of them busy, in turns."""
+    with ExitStack() as stack:
+        targets = [stack.enter_context(tree.serving(folder)) for tree in trees]
+        facts = []
+        for tree, target in zip(trees, targets, strict=True):
+            say(f"{tree.name}: connecting {count:,}")
+            alone = target.pss_kib()
+            many = stack.enter_context(connected(target, count, DEPTH))
+            grown = (target.pss_kib() - alone) / count
+            facts.append((many, grown, idle_percent(target)))
+        for depth in (1, 32):
+            runs: list[list[Run]] = [[] for _ in trees]
+            for _ in range(repeat):
+                for at, target in enumerate(targets):
+                    say(f"{trees[at].name}: {count:,} connected, depth {depth}")
+                    runs[at].append(measured(target, facts[at][0], 1, depth, seconds))
+            for at, target in enumerate(targets):
+                many, grown, idle = facts[at]
+                calls = system_calls(target, many, depth, min(seconds, 0.5))
+                yield Idle(
+                    trees[at].name,
+                    count,
+                    many.connect_seconds,
+                    grown,
+                    idle,
+                    depth,
+                    median(runs[at]),
+                    calls,
+                )
+        say("")
+
+
+def busy_rows(
+    trees: Sequence[Tree], queues: int, depth: int, seconds: float, repeat: int, folder: Path
+) -> Iterator[Busy]:
+    """So many queues, all busy, in turns."""
+    with ExitStack() as stack:
+        targets = [stack.enter_context(tree.serving(folder)) for tree in trees]
+        hosts = [stack.enter_context(connected(target, queues, depth)) for target in targets]
+        runs: list[list[Run]] = [[] for _ in trees]
+        for _ in range(repeat):
+            for at, target in enumerate(targets):
+                say(f"{trees[at].name}: {queues} queues of depth {depth}")
+                runs[at].append(measured(target, hosts[at], queues, depth, seconds))
+        for at, tree in enumerate(trees):
+            yield Busy(tree.name, queues, depth, median(runs[at]))
+        say("")
+
+
+IDLE_HEADER = (
+    f"{'tree':<8} {'queues':>7} {'connect':>9} {'each':>8} {'memory':>9} {'idle':>6} │ {'qd':>3} "
+    f"{'IOPS':>8} {'p50 µs':>8} {'p99 µs':>8} {'target':>7} {'calls':>6}"
+)
+IDLE_UNITS = (
+    f"{'':<8} {'':>7} {'s':>9} {'µs':>8} {'KiB each':>9} {'%':>6} │ {'':>3} "
+    f"{'':>8} {'':>8} {'':>8} {'µs':>7} {'':>6}"
+)
+BUSY_HEADER = (
+    f"{'tree':<8} {'queues':>7} {'depth':>5} │ {'IOPS':>8} {'p50 µs':>8} {'p99 µs':>8} "
+    f"{'p99/p50':>7} │ {'slowest':>8} {'fastest':>8} │ {'target':>7} {'host µs':>7}"
+)
+
+
+def idle_line(row: Idle) -> str:
+    calls = "" if row.calls is None else f"{row.calls:.1f}"
+    return (
+        f"{row.tree:<8} {row.queues:>7} {row.connect_seconds:>9.2f} "
+        f"{row.connect_seconds * 1e6 / row.queues:>8.0f} {row.kib_a_queue:>9.1f} "
+        f"{row.idle_percent:>6.2f} │ {row.depth:>3} {row.run.iops:>8.0f} {row.run.p50_us:>8.1f} "
+        f"{row.run.p99_us:>8.1f} {row.run.target_cpu_us:>7.2f} {calls:>6}"
+    )
+
+
+def busy_line(row: Busy) -> str:
+    run = row.run
+    return (
+        f"{row.tree:<8} {row.queues:>7} {row.depth:>5} │ {run.iops:>8.0f} {run.p50_us:>8.1f} "
+        f"{run.p99_us:>8.1f} {run.p99_us / max(run.p50_us, 1e-3):>7.1f} │ "
+        f"{run.queue_min_iops:>8.0f} {run.queue_max_iops:>8.0f} │ {run.target_cpu_us:>7.2f} "
+        f"{run.host_cpu_us:>7.2f}"
+    )
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="./dev bench --connections", description=(__doc__ or "").split("\n", 1)[0]
+    )
+    parser.add_argument("--json", metavar="FILE", type=Path, help="also write the rows to FILE")
+    parser.add_argument("--repeat", type=int, default=3, metavar="N", help="runs (default: 3)")
+    parser.add_argument("--seconds", type=float, default=1.0, help="of one run (default: 1)")
+    parser.add_argument(
+        "--tree",
+        metavar="DIR",
+        type=Path,
+        action="append",
+        default=[],
+        help="measure the target of this tree, too, which ./dev build was run in",
+    )
+    parser.add_argument("--only", choices=("idle", "busy"), help="only this table")
+    parser.add_argument(
+        "--counts",
+        metavar="N,N...",
+        help=f"queues that are connected (default: {','.join(map(str, COUNTS))})",
+    )
+    args = parser.parse_args()
+    if args.repeat < 1 or args.seconds < 0.1:
+        parser.error("--repeat is at least 1 and --seconds at least 0.1")
+    for tree in args.tree:
+        if not (tree / ".venv" / "bin" / "python").exists():
+            parser.error(f"{tree} has no .venv/bin/python: run ./dev build there")
+    try:
+        args.counts = [int(word) for word in args.counts.split(",")] if args.counts else COUNTS
+    except ValueError:
+        parser.error("--counts is numbers with commas between them")
+    return args
+
+
+def raise_descriptors() -> int:
+    """To what this process may have; the programs that it starts inherit that."""
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    return most
+
+
+def fits(count: int, most: int) -> bool:
+    """Whether a process may have so many sockets, and what a host needs for its controllers."""
+    need = count + 8 * (count // QUEUES_A_CONTROLLER + 1) + DESCRIPTORS
+    if need > most:
+        print(
+            f"{count:,} queues take {need:,} descriptors, and the limit is {most:,}: raise it "
+            "(ulimit -Hn) for this row"
+        )
+    return need <= most
+
+
+def tables(args: argparse.Namespace) -> Iterator[Idle | Busy]:
+    """The rows, printed as they are measured."""
+    trees = [Tree(None), *(Tree(path) for path in args.tree)]
+    most = raise_descriptors()
+    if args.only != "busy":
+        print(
+            f"Queues of depth {DEPTH}, {QUEUES_A_CONTROLLER} a controller, of which one has 4 KiB "
+            f"random reads outstanding:\n\n{IDLE_HEADER}\n{IDLE_UNITS}"
+        )
+        for count in args.counts:
+            if not fits(count, most):
+                continue
+            with tempfile.TemporaryDirectory(prefix="nvmeof-bench-") as folder:
+                for idle in idle_rows(trees, count, args.seconds, args.repeat, Path(folder)):
+                    print(idle_line(idle), flush=True)
+                    yield idle
+    if args.only != "idle":
+        print(f"\nQueues that are all busy, 4 KiB random reads:\n\n{BUSY_HEADER}")
+        for queues, depth in BUSY:
+            with tempfile.TemporaryDirectory(prefix="nvmeof-bench-") as folder:
+                for busy in busy_rows(
+                    trees, queues, depth, args.seconds, args.repeat, Path(folder)
+                ):
+                    print(busy_line(busy), flush=True)
+                    yield busy
+
+
+def main() -> int:
+    args = arguments()
+    print(f"Machine: {machine()}, load {os.getloadavg()[0]:.1f}")
+    print(
+        "One reactor, one host thread with a poll group, loopback, embedded iWARP device, CRC off, "
+        f"ram.\nMedians of {args.repeat} runs of {args.seconds:g} s; the target has max_queues = "
+        f"65535 and max_io_queues = {QUEUES_A_CONTROLLER}.\n"
+    )
+    try:
+        rows = [{"table": type(row).__name__.lower(), **asdict(row)} for row in tables(args)]
+        if args.json:
+            found = {"machine": machine(), "rows": rows}
+            args.json.write_text(json.dumps(found, indent=2) + "\n")
+    except (HarnessError, OSError) as error:
+        say("")
+        print(f"bench: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
