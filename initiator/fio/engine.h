@@ -49,7 +49,11 @@ struct session {
 	bool lost;
 };
 
-/* An io_u under way: cut into pieces where it is longer than a command may be. */
+/*
+ * An io_u under way: cut into pieces if it is longer than a command may be.  It is finished when its
+ * last hold is dropped, and only then: each piece in flight has one, and so has the submission of the
+ * pieces, until the last of them is out or is given up.
+ */
 struct request {
 	struct io_u *io_u;
 	struct session *session;
@@ -57,8 +61,9 @@ struct request {
 	uint64_t lba;			/* of the next piece */
 	uint64_t left;			/* bytes not yet submitted */
 	uint8_t *buffer;		/* of the next piece */
-	unsigned pieces;		/* submitted, not completed */
+	unsigned holds;
 	uint16_t status;		/* the first that was not success */
+	bool lost;			/* a piece went with the queue, or was not submitted */
 	uint8_t opcode;
 	bool to_device;
 	bool fua;

@@ -23,14 +23,14 @@ struct dsm_range {
 
 enum { CDW12_FUA = 1 << 30 };
 
-static void complain(struct state *s, const struct io_u *io_u, const char *what)
+static void request_complain(struct state *s, const struct io_u *io_u, const char *what)
 {
 	if (s->complaints++ < COMPLAINTS)
 		log_err("nvmeof: %s of %llu bytes at %llu: %s\n", io_ddir_name(io_u->ddir),
 			(unsigned long long)io_u->xfer_buflen, (unsigned long long)io_u->offset, what);
 }
 
-static int status_errno(uint16_t status)
+static int request_errno(uint16_t status)
 {
 	switch (status & 0x7ff) {
 	case NVME_INVALID_OPCODE: return EOPNOTSUPP;
@@ -46,7 +46,7 @@ static int status_errno(uint16_t status)
 	}
 }
 
-static void finish(struct state *s, struct request *r)
+static void request_finish(struct state *s, struct request *r)
 {
 	struct io_u *io_u = r->io_u;
 	char text[160];
@@ -54,9 +54,9 @@ static void finish(struct state *s, struct request *r)
 	if (r->status) {
 		snprintf(text, sizeof(text), "%s (status 0x%x)",
 			 host_nvme_status_name(r->status, false), r->status);
-		complain(s, io_u, text);
-		io_u->error = status_errno(r->status);
-	} else if (r->session->lost) {
+		request_complain(s, io_u, text);
+		io_u->error = request_errno(r->status);
+	} else if (r->lost) {
 		io_u->error = EIO;
 	}
 	if (r->bounce) {
@@ -66,6 +66,12 @@ static void finish(struct state *s, struct request *r)
 		r->bounce = NULL;
 	}
 	s->finished[(s->finished_head + s->finished_count++) % s->nrequests] = io_u;
+}
+
+static void request_drop(struct state *s, struct request *r)
+{
+	if (!--r->holds)
+		request_finish(s, r);
 }
 
 /* ---- out ---- */
@@ -99,70 +105,48 @@ static int submit_piece(struct state *s, struct request *r)
 	if (ret < 0)
 		return ret;
 	s->unflushed++;
-	r->pieces++;
+	r->holds++;
 	r->lba += blocks;
 	r->left -= bytes;
 	r->buffer += bytes;
 	return 0;
 }
 
-/* Submit what there is room for: 0 where all of it is out, -EAGAIN where slots ran out. */
-static int submit(struct state *s, struct request *r)
+/* Submit what there is room for: true when the submission is over, because all is out or given up. */
+static bool submit_pieces(struct state *s, struct request *r)
 {
 	int ret;
 
 	do
-		ret = submit_piece(s, r);
+		ret = r->session->lost ? -ENOTCONN : submit_piece(s, r);
 	while (!ret && r->left);
-	return ret;
+	if (ret == -EAGAIN)
+		return false;
+	r->lost |= ret < 0;
+	request_drop(s, r);
+	return true;
 }
 
-static void io_flush(struct state *s)
+static void submit_flush(struct state *s)
 {
 	for (struct hub *hub = s->hubs; hub; hub = hub->next)
 		host_poll_group_flush(hub->group);
 	s->unflushed = 0;
 }
 
-/* The queue of at is gone: everything on it fails, and what waits for it. */
-static void lose(struct state *s, struct session *at)
-{
-	void *users[BATCH];
-	int n;
-
-	if (!at->lost && at->queue)
-		log_err("nvmeof: %s\n", host_queue_reason(at->queue));
-	at->lost = true;
-	while ((n = host_queue_abandon(at->queue, users, BATCH)) > 0) {
-		for (int i = 0; i < n; i++) {
-			struct request *r = users[i];
-
-			if (!--r->pieces && !r->left)
-				finish(s, r);
-		}
-	}
-}
-
-/* In line, oldest first; a request whose queue is gone ends when its last piece has. */
+/* In line, oldest first. */
 static void submit_waiting(struct state *s)
 {
 	while (s->waiting) {
-		struct request *r = s->waiting;
-		const int ret = r->session->lost ? -ENOTCONN : submit(s, r);
+		struct request *r = s->waiting, *next = r->next;
 
-		if (ret == -EAGAIN)
+		if (!submit_pieces(s, r))
 			return;
-		s->waiting = r->next;
-		if (!ret)
-			continue;
-		r->left = 0;
-		lose(s, r->session);
-		if (!r->pieces)
-			finish(s, r);
+		s->waiting = next;
 	}
 }
 
-static void wait_in_line(struct state *s, struct request *r)
+static void submit_later(struct state *s, struct request *r)
 {
 	r->next = NULL;
 	if (s->waiting)
@@ -173,7 +157,7 @@ static void wait_in_line(struct state *s, struct request *r)
 }
 
 /* The registered memory of an I/O buffer: fio's own, else a copy. */
-static int find_memory(struct state *s, struct request *r)
+static int queue_find_memory(struct state *s, struct request *r)
 {
 	const struct io_u *io_u = r->io_u;
 	struct host_memory *m = r->session->hub->buffers;
@@ -189,7 +173,7 @@ static int find_memory(struct state *s, struct request *r)
 	r->bounce = host_memory_alloc(r->session->hub->device, io_u->xfer_buflen, err,
 				      sizeof(err));
 	if (!r->bounce) {
-		complain(s, io_u, err);
+		request_complain(s, io_u, err);
 		return ENOMEM;
 	}
 	if (r->to_device)
@@ -199,7 +183,7 @@ static int find_memory(struct state *s, struct request *r)
 	return 0;
 }
 
-static int prepare_trim(const struct state *s, struct request *r)
+static int queue_prepare_trim(const struct state *s, struct request *r)
 {
 	const struct session *at = r->session;
 	struct dsm_range *range = (struct dsm_range *)at->hub->ranges->addr +
@@ -215,7 +199,7 @@ static int prepare_trim(const struct state *s, struct request *r)
 	return 0;
 }
 
-static int prepare(struct state *s, struct request *r)
+static int queue_prepare(struct state *s, struct request *r)
 {
 	const struct io_u *io_u = r->io_u;
 	const struct session *at = r->session;
@@ -227,7 +211,7 @@ static int prepare(struct state *s, struct request *r)
 		return 0;
 	}
 	if ((io_u->offset | io_u->xfer_buflen) & mask || !io_u->xfer_buflen) {
-		complain(s, io_u, "not whole blocks of the namespace: see its block size");
+		request_complain(s, io_u, "not whole blocks of the namespace: see its block size");
 		return EINVAL;
 	}
 	r->lba = io_u->offset / at->info.block_size;
@@ -235,7 +219,7 @@ static int prepare(struct state *s, struct request *r)
 	switch (io_u->ddir) {
 	case DDIR_READ:
 		r->opcode = NVME_OPC_READ;
-		return find_memory(s, r);
+		return queue_find_memory(s, r);
 	case DDIR_WRITE:
 		if (s->options->write_mode != WRITE_MODE_WRITE) {
 			r->opcode = s->options->write_mode == WRITE_MODE_ZEROES ? NVME_OPC_WRITE_ZEROES :
@@ -244,9 +228,9 @@ static int prepare(struct state *s, struct request *r)
 		}
 		r->opcode = NVME_OPC_WRITE;
 		r->to_device = true;
-		return find_memory(s, r);
+		return queue_find_memory(s, r);
 	case DDIR_TRIM:
-		return prepare_trim(s, r);
+		return queue_prepare_trim(s, r);
 	default:
 		return EINVAL;
 	}
@@ -260,17 +244,19 @@ enum fio_q_status nvmeof_queue(struct thread_data *td, struct io_u *io_u)
 	fio_ro_check(td, io_u);
 	r->io_u = io_u;
 	r->session = &s->sessions[io_u->file->fileno];
+	r->holds = 1;	/* the submission's */
 	r->status = 0;
+	r->lost = false;
 	r->to_device = false;
 	r->fua = td->o.sync_io && io_u->ddir == DDIR_WRITE;	/* --sync: O_SYNC, O_DSYNC */
 	r->memory = NULL;
 	r->buffer = NULL;
-	io_u->error = r->session->lost ? EIO : (unsigned)prepare(s, r);
+	io_u->error = r->session->lost ? EIO : (unsigned)queue_prepare(s, r);
 	if (io_u->error)
 		return FIO_Q_COMPLETED;
 	s->queued++;
-	if (s->waiting || submit(s, r))
-		wait_in_line(s, r);
+	if (s->waiting || !submit_pieces(s, r))
+		submit_later(s, r);
 	if (fio_fill_issue_time(td)) {
 		fio_gettime(&io_u->issue_time, NULL);
 		io_u_queued(td, io_u);
@@ -283,7 +269,7 @@ int nvmeof_commit(struct thread_data *td)
 	struct state *s = td->io_ops_data;
 
 	if (s->unflushed >= s->flush_at)
-		io_flush(s);
+		submit_flush(s);
 	if (s->queued)
 		io_u_mark_submit(td, s->queued);
 	s->queued = 0;
@@ -291,6 +277,26 @@ int nvmeof_commit(struct thread_data *td)
 }
 
 /* ---- in ---- */
+
+/* The queue is gone: the pieces that are on it fail. */
+static void poll_lost(struct state *s, struct host_queue *queue)
+{
+	void *users[BATCH];
+	int n;
+
+	log_err("nvmeof: %s\n", host_queue_reason(queue));
+	for (unsigned i = 0; i < s->nsessions; i++)
+		if (s->sessions[i].queue == queue)
+			s->sessions[i].lost = true;
+	while ((n = host_queue_abandon(queue, users, BATCH)) > 0) {
+		for (int i = 0; i < n; i++) {
+			struct request *r = users[i];
+
+			r->lost = true;
+			request_drop(s, r);
+		}
+	}
+}
 
 static int poll_hub(struct state *s, struct hub *hub)
 {
@@ -303,15 +309,10 @@ static int poll_hub(struct state *s, struct hub *hub)
 
 		if (!r->status)
 			r->status = done[i].cqe.status >> 1;
-		if (!--r->pieces && !r->left)
-			finish(s, r);
+		request_drop(s, r);
 	}
-	while ((gone = host_poll_group_lost(hub->group))) {
-		for (unsigned i = 0; i < s->nsessions; i++)
-			if (s->sessions[i].queue == gone)
-				lose(s, &s->sessions[i]);
-		n++;
-	}
+	for (; (gone = host_poll_group_lost(hub->group)); n++)
+		poll_lost(s, gone);
 	return n;
 }
 
@@ -330,7 +331,7 @@ static int poll_all(struct state *s)
 enum { SLEEP_MS = 500, HUBS = 16 };
 
 /* Until something completes or ms have passed (-1: without limit; it looks twice a second). */
-static void sleep_for(struct state *s, int ms)
+static void events_sleep(struct state *s, int ms)
 {
 	struct pollfd fds[HUBS];
 	nfds_t n = 0;
@@ -346,7 +347,7 @@ static void sleep_for(struct state *s, int ms)
 		host_poll_group_drain(hub->group);
 }
 
-static int give(struct state *s, unsigned int max)
+static int events_give(struct state *s, unsigned int max)
 {
 	unsigned n = 0;
 
@@ -366,7 +367,7 @@ int nvmeof_getevents(struct thread_data *td, unsigned int min, unsigned int max,
 	const int ms = t ? (int)(t->tv_sec * 1000 + t->tv_nsec / 1000000) : -1;
 
 	if (s->finished_count >= (min ? min : 1))
-		return give(s, max);
+		return events_give(s, max);
 	if (t)
 		fio_gettime(&started, NULL);
 	for (unsigned idle = 0;; idle++) {
@@ -377,11 +378,11 @@ int nvmeof_getevents(struct thread_data *td, unsigned int min, unsigned int max,
 		if (t && mtime_since_now(&started) >= (uint64_t)ms)
 			break;
 		if (!s->options->hipri && idle)
-			sleep_for(s, ms);
+			events_sleep(s, ms);
 		else if (idle % YIELD_EVERY == YIELD_EVERY - 1)
 			sched_yield();
 	}
-	return give(s, max);
+	return events_give(s, max);
 }
 
 struct io_u *nvmeof_event(struct thread_data *td, int event)
