@@ -85,6 +85,16 @@ class Retired:
         self.namespace = namespace
 
 
+class Freed:
+    def __init__(self, namespace: Any) -> None:
+        self.namespace = namespace
+
+
+class DeviceReady:
+    def __init__(self, device: str, error: str = "") -> None:
+        self.device, self.error = device, error
+
+
 class Fenced:
     def __init__(self, cookie: Any) -> None:
         self.cookie = cookie
@@ -121,6 +131,7 @@ class ConnectRequest:
         self.peer, self.local = ("10.0.0.9", 4711), ("127.0.0.1", 4420)
         self.qpair: Qpair | None = None
         self.rejected: bytes | None = None
+        self.device, self.gone = "iwarp0", False
 
     def accept(self, target: Any, **options: Any) -> Qpair:
         if self.engine.accept_error is not None:
@@ -146,7 +157,7 @@ class FakeEngine:
     """What the server uses of nvmf.engine."""
 
     Command, Closed, Retired, ConnectRequest = Command, Closed, Retired, ConnectRequest
-    Fenced, Aborted = Fenced, Aborted
+    Fenced, Aborted, Freed, DeviceReady = Fenced, Aborted, Freed, DeviceReady
     ListenerEvent = ListenerEvent
     Faulted = Faulted
 
@@ -169,6 +180,8 @@ class FakeEngine:
         """RDMA devices that were removed."""
         self.listen_errors: dict[str, OSError] = {}
         self.closing_works = True
+        self.pinned = False
+        """A device has the memory of namespaces, until a test puts their Freed."""
         engine = self
 
         class Target(Readable):
@@ -180,6 +193,9 @@ class FakeEngine:
 
             def upcalls(self) -> list[Any]:
                 return self.take()
+
+            def open_devices(self, listener: Listener) -> None:
+                assert not listener.closed
 
             def device_gone(self, name: str) -> None:
                 engine.gone.append(name)
@@ -247,9 +263,10 @@ class FakeEngine:
             def rearm(self) -> None:
                 self.rearmed += 1
 
-            def close(self) -> None:
+            def close(self) -> bool:
                 assert not self.store.closed
                 self.closed = True
+                return not engine.pinned
 
         class NamespaceTable:
             def __init__(self, target: Any, max_nsid: int) -> None:

@@ -65,7 +65,8 @@ class FakeNamespace:
 
     def rearm(self) -> None: ...
 
-    def close(self) -> None: ...
+    def close(self) -> bool:
+        return True
 
 
 @dataclass

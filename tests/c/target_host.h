@@ -263,7 +263,10 @@ static inline void queue_close(struct queue *q)
 	for (unsigned i = 0; i < q->held_count; i++)
 		target_complete(q->held[i], 0, 0, 0, NULL, 0);
 	if (q->qp && !q->destroyed)
-		target_qpair_destroy(q->qp);
+		lab_destroy(q);
+	/* Its last event is not taken for the first one of the next. */
+	if (!lab.gone)
+		LAB_UNTIL(lab.destroyed == lab.destroying);
 	if (q->cq) {
 		lab.v->dereg_mr(q->mr);
 		lab.v->dereg_mr(q->capsule_mr);
@@ -291,6 +294,7 @@ static inline void lab_start(const struct target_options *options)
 	memset(&lab, 0, sizeof(lab));
 	lab_verbs = *verbs_iwarp();
 	lab_verbs.sends_complete_inline = !lab_sends_apart;
+	lab_verbs.pins_memory = lab_pins;
 	lab.v = &lab_verbs;
 	lab.address = (struct sockaddr_in){ .sin_family = AF_INET,
 					    .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };

@@ -60,6 +60,7 @@ struct queue {
 #define LAB_CAPSULE (64 + 16384)
 
 static bool lab_sends_apart;	/* a completion queue of their own for what is sent */
+static bool lab_pins;		/* the device registers memory in the background, and pins it */
 static struct verbs lab_verbs;
 
 static struct lab {
@@ -79,6 +80,9 @@ static struct lab {
 	unsigned fault_count;
 	struct target_abort *abort;	/* the last, and what became of it */
 	bool aborted;
+	unsigned destroying, destroyed;	/* queue pairs */
+	unsigned devices;		/* that were made ready, or could not be */
+	struct target_namespace *freed;	/* the last: not to be looked into */
 	bool gone;			/* the target */
 	struct sockaddr_in address;
 } lab;
@@ -157,6 +161,13 @@ static inline void lab_command(struct queue *q, struct target_request *request)
 	}
 }
 
+static inline void lab_destroy(struct queue *q)
+{
+	q->destroyed = true;
+	lab.destroying++;
+	target_qpair_destroy(q->qp);
+}
+
 static inline void lab_upcalls(void)
 {
 	struct target_upcall *up = target_upcalls(lab.target), *next;
@@ -172,10 +183,8 @@ static inline void lab_upcalls(void)
 		case TARGET_UPCALL_CLOSED:
 			q->closed = true;
 			snprintf(q->reason, sizeof(q->reason), "%s", up->reason);
-			if (!q->held_count && !q->keep_open) {
-				target_qpair_destroy(q->qp);
-				q->destroyed = true;
-			}
+			if (!q->held_count && !q->keep_open)
+				lab_destroy(q);
 			break;
 		case TARGET_UPCALL_RETIRED:
 			lab.retired[lab.retired_count++] = up->ns;
@@ -191,6 +200,15 @@ static inline void lab_upcalls(void)
 		case TARGET_UPCALL_ABORTED:
 			lab.abort = up->abort;
 			lab.aborted = up->aborted;
+			break;
+		case TARGET_UPCALL_DESTROYED:
+			lab.destroyed++;
+			break;
+		case TARGET_UPCALL_DEVICE:
+			lab.devices++;
+			break;
+		case TARGET_UPCALL_FREED:
+			lab.freed = up->ns;
 			break;
 		}
 	}

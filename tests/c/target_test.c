@@ -6,6 +6,7 @@
 static char lab_file[32];
 
 #include "target_cases_counters.h"
+#include "target_cases_device.h"
 #include "target_cases_errors.h"
 #include "target_cases_fair.h"
 #include "target_cases_fua.h"
@@ -113,6 +114,8 @@ int main(int argc, char **argv)
 	test_errors();
 	check_section("life");
 	test_life();
+	check_section("devices");
+	test_device();
 	check_section("hostile");
 	test_hostile();
 	check_section("gates");

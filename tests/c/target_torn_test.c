@@ -243,6 +243,8 @@ static unsigned stalled_drain(struct raw_host *h, struct load *writer)
 /* Reads that its socket has no room for, one queue on each reactor that writes all of it meanwhile. */
 static bool stalled_begin(struct raw_host *h, struct load *writer, unsigned reactor)
 {
+	struct target_qpair_stats stats;
+
 	writer->q = queue_new(1, 32, 0);
 	writer->q->reactor = reactor;
 	writer->writes = writer->longs = true;
@@ -260,7 +262,9 @@ static bool stalled_begin(struct raw_host *h, struct load *writer, unsigned reac
 		sqe.sgl.addr = (uint64_t)i * STALLED_BYTES;
 		raw_capsule(h, &sqe);
 	}
-	lab_turns(20);
+	if (!CHECK(LAB_UNTIL((target_qpair_stats(h->q->qp, &stats),
+			      stats.commands == 1 + STALLED_READS)), "all Reads are under way"))
+		return false;
 	for (unsigned slot = 0; slot < DEPTH; slot++)
 		load_send(writer, slot);
 	lab_turns(20);

@@ -17,7 +17,7 @@ struct run {
 	struct target_qpair *qp;
 	struct target_request *held[HELD];
 	unsigned held_count, capsules, fences;
-	bool closed, ended;
+	bool closed, ended, destroyed;
 };
 
 static struct target_qpair *current;
@@ -67,6 +67,11 @@ static void upcalls(struct run *r)
 		if (up->type == TARGET_UPCALL_FENCED) {
 			r->fences--;
 			target_fence_destroy(up->fence);
+			continue;
+		}
+		if (up->type == TARGET_UPCALL_DESTROYED) {
+			REQUIRE(r->closed && !r->destroyed);
+			r->destroyed = true;
 			continue;
 		}
 		REQUIRE(up->type == TARGET_UPCALL_COMMAND || up->type == TARGET_UPCALL_CLOSED);
@@ -304,6 +309,22 @@ static void settle(struct run *r)
 	}
 }
 
+/* Whether any block of it is. */
+static bool latched(const struct target_namespace *ns)
+{
+	uint64_t entries = (ns->store->size >> ns->block_shift) / LATCH_BLOCKS + 1;
+	bool any = false;
+
+	for (uint64_t i = 0; i < entries; i++) {
+		const struct latch_readers *r = &ns->local[0].readers[i];
+
+		any |= ns->latches.held[i] || r->all || r->waiting;
+		for (unsigned k = 0; k < LATCH_BLOCKS; k++)
+			any |= r->block[k];
+	}
+	return any;
+}
+
 static void finish(struct run *r)
 {
 	const struct reactor *reactor = world.target->reactor[0];
@@ -321,10 +342,13 @@ static void finish(struct run *r)
 	target_qpair_destroy(r->qp);
 	for (unsigned i = 0; i < 10; i++)
 		poll(r, 64);
-	REQUIRE(!world.target->qpairs && !reactor->marked && !reactor->pool.line.head &&
+	REQUIRE(r->destroyed && !world.target->qpairs && !reactor->marked && !reactor->pool.line.head &&
 		!reactor->lingering.head && reactor->pool.free_count == reactor->pool.count);
-	for (unsigned i = 0; i < 4; i++)
+	REQUIRE(!reactor->latching.head && !reactor->qpairs.head);
+	for (unsigned i = 0; i < 4; i++) {
 		REQUIRE(!world.ns[i]->local[0].inflight);
+		REQUIRE(!latched(world.ns[i]));
+	}
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

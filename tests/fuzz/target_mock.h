@@ -236,9 +236,16 @@ static int mock_disconnect(struct rdma_cm_id *id)
 	return mock_modify_qp(NULL, NULL, 0);
 }
 
+static const char *mock_device_name(struct ibv_device *device)
+{
+	(void)device;
+	return "mock0";
+}
+
 static const struct verbs mock_verbs = {
 	.name = "mock",
 	.read_sink_is_local = true,
+	.get_device_name = mock_device_name,
 	.query_device = mock_query_device,
 	.alloc_pd = mock_alloc_pd,
 	.dealloc_pd = mock_dealloc_pd,

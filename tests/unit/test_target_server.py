@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 from typing import Any
 
 import pytest
 
-from fakeengine import Command, QpairEvent, in_use
+from fakeengine import Command, ConnectRequest, DeviceReady, Freed, QpairEvent, in_use
 from faketarget import NQN, with_sgl
-from nvmf.config import NamespaceConfig
+from nvmf.config import NamespaceConfig, loads
 from nvmf.spec import commands
 from nvmf.spec.cm import CmRequest, CmStatus
 from nvmf.spec.opcodes import FeatureId
@@ -115,6 +116,71 @@ async def test_an_engine_that_cannot_accept(caplog: pytest.LogCaptureFixture) ->
         assert "no memory" in caplog.text
         lab.engine.accept_error = None
         await lab.host()
+
+
+async def test_a_request_waits_for_its_device(caplog: pytest.LogCaptureFixture) -> None:
+    async with running() as lab:
+        lab.engine.accept_error = OSError(errno.EAGAIN, "the device is being made ready")
+        request = await lab.request(CmRequest(0, 0, 32, 31).encode())
+        left = await lab.request(CmRequest(0, 0, 32, 31).encode())
+        assert (request.qpair, request.rejected) == (None, None)
+        left.gone = True
+        lab.engine.accept_error = None
+        lab.engine.target.put(DeviceReady("mlx5_0"))
+        await settle()
+        assert (request.qpair, request.rejected) == (None, None), "another device"
+        lab.engine.target.put(DeviceReady("iwarp0"))
+        await settle()
+        assert request.qpair is not None
+        assert left.qpair is None
+        assert "the host gave up" in caplog.text
+
+
+async def test_a_device_that_cannot_be_used(caplog: pytest.LogCaptureFixture) -> None:
+    async with running() as lab:
+        lab.engine.target.put(DeviceReady("iwarp0", "no memory to register"))
+        await settle()
+        assert "no memory to register" in caplog.text
+        lab.engine.accept_error = OSError(errno.EAGAIN, "the device is being made ready")
+        request = await lab.request(CmRequest(0, 0, 32, 31).encode())
+        caplog.clear()
+        lab.engine.target.put(DeviceReady("iwarp0", "no memory to register"))
+        await settle()
+        assert request.rejected == bytes([0, 0, CmStatus.NO_RESOURCES, 0])
+        assert "no memory to register" in caplog.text
+
+
+async def test_a_host_that_gave_up(caplog: pytest.LogCaptureFixture) -> None:
+    async with running() as lab:
+        lab.engine.accept_error = OSError(errno.EINVAL, "create_qp: Invalid argument")
+        request = ConnectRequest(lab.engine, CmRequest(0, 0, 32, 31).encode())
+        request.gone = True  # told by an event behind the request
+        lab.engine.channels["iwarp"].put(request)
+        await settle()
+        assert "the host gave up" in caplog.text
+        assert "Invalid argument" not in caplog.text
+
+
+async def test_a_target_that_stops_refuses_who_waits() -> None:
+    async with running() as lab:
+        lab.engine.accept_error = OSError(errno.EAGAIN, "the device is being made ready")
+        request = await lab.request(CmRequest(0, 0, 32, 31).encode())
+    assert request.rejected == bytes([0, 0, CmStatus.NO_RESOURCES, 0])
+
+
+async def test_a_store_is_open_while_a_device_has_its_memory() -> None:
+    async with running() as lab:
+        lab.engine.pinned = True
+        namespace = lab.engine.namespaces[0]
+        applying = asyncio.ensure_future(
+            lab.server.apply(loads(TEXT[: TEXT.index("[[subsystem.namespace]]")]))
+        )
+        await until(lambda: namespace.closed)
+        await settle()
+        assert not namespace.store.closed
+        lab.engine.target.put(Freed(namespace))
+        await applying
+        await until(lambda: namespace.store.closed)
 
 
 async def test_a_lost_admin_queue_ends_its_others_only() -> None:

@@ -70,9 +70,17 @@ class Target:
     @property
     def reactors(self) -> int: ...
     def fileno(self) -> int: ...
+    def open_devices(self, listener: Listener) -> None:
+        """Make the device of a listener ready, or every one that is present.
+
+        A DeviceReady comes for each that registers memory for long; EngineError if one cannot be
+        opened at once.
+        """
     def device_gone(self, name: str, kind: Literal["iwarp", "system"] = "system") -> None:
         """A device was removed: free what is held of it when its last Qpair is destroyed."""
-    def upcalls(self) -> list[Command | Closed | Retired | Fenced | Faulted | Aborted]: ...
+    def upcalls(
+        self,
+    ) -> list[Command | Closed | Retired | Fenced | Faulted | Aborted | DeviceReady | Freed]: ...
     def fence(
         self, qpairs: Iterable[Qpair], nsid: int = 0, cookie: object = None, *, abort: int = 0
     ) -> None:
@@ -194,8 +202,11 @@ class Namespace:
         """End commands of every host with a status instead of running them: see Gates.set."""
     def rearm(self) -> None:
         """Let the next command that the store fails be told by a Faulted; closed: nothing."""
-    def close(self) -> None:
-        """Free it: before it was in a table, or after its Retired; else EngineError (EBUSY)."""
+    def close(self) -> bool:
+        """Free it: before it was in a table, or after its Retired; else EngineError (EBUSY).
+
+        Return whether its store may be closed now.  If not, that is so when its Freed comes.
+        """
 
 @final
 class NamespaceTable:
@@ -295,6 +306,23 @@ class Closed:
 class Retired:
     @property
     def namespace(self) -> Namespace: ...
+
+@final
+class Freed:
+    """No device has the memory of namespace's store any longer: the store may be closed."""
+
+    @property
+    def namespace(self) -> Namespace: ...
+
+@final
+class DeviceReady:
+    """A device that was being made ready can be used, or not."""
+
+    @property
+    def device(self) -> str: ...
+    @property
+    def error(self) -> str:
+        """A sentence; empty if it can be used."""
 
 @final
 class Faulted:
@@ -428,6 +456,9 @@ class ConnectRequest:
     def peer(self) -> Address: ...
     @property
     def local(self) -> Address: ...
+    @property
+    def device(self) -> str | None:
+        """The device that it came to."""
     def accept(
         self,
         target: Target,
@@ -441,7 +472,10 @@ class ConnectRequest:
         initiator_depth: int,
         responder_resources: int = 0,
     ) -> Qpair:
-        """Raises EngineError where it cannot; the request is then still to be rejected."""
+        """Raises EngineError if it cannot; the request is then still to be rejected.
+
+        EAGAIN: its device is being made ready.  Try again when its DeviceReady has come.
+        """
     def reject(self, private_data: bytes) -> None: ...
 
 @final

@@ -157,6 +157,8 @@ cdef extern from "verbs/verbs.h" nogil:
         int (*listen)(rdma_cm_id *id, int backlog) noexcept nogil
         int (*reject)(rdma_cm_id *id, const void *private_data, uint8_t len) noexcept nogil
         int (*get_cm_event)(rdma_event_channel *channel, rdma_cm_event **event) noexcept nogil
+        ibv_context **(*get_devices)(int *num) noexcept nogil
+        void (*free_devices)(ibv_context **devices) noexcept nogil
         int (*ack_cm_event)(rdma_cm_event *event) noexcept nogil
     const verbs *verbs_iwarp()
     const verbs *verbs_system(char *why, size_t len)

@@ -107,6 +107,9 @@ cdef extern from "target/target.h" nogil:
         TARGET_UPCALL_FENCED
         TARGET_UPCALL_FAULTED
         TARGET_UPCALL_ABORTED
+        TARGET_UPCALL_DESTROYED
+        TARGET_UPCALL_DEVICE
+        TARGET_UPCALL_FREED
     struct target_upcall:
         target_upcall *next
         target_upcall_type type
@@ -117,6 +120,7 @@ cdef extern from "target/target.h" nogil:
         target_fence *fence
         target_abort *abort
         bint aborted
+        const char *device
         const char *reason
     target_upcall *target_upcalls(c_target *t)
     const nvme_sqe *target_request_sqe(const target_request *request)
@@ -125,8 +129,10 @@ cdef extern from "target/target.h" nogil:
                          const void *data, uint32_t len)
     target_namespace *target_namespace_create(c_target *t, uint32_t nsid, c_store *s, char *err,
                                               size_t len)
-    void target_namespace_destroy(target_namespace *ns)
+    bint target_namespace_destroy(target_namespace *ns)
     void target_namespace_resized(target_namespace *ns)
+    int target_device_open(c_target *target, const verbs *table, ibv_context *context, char *err,
+                           size_t len) nogil
     void target_device_gone(c_target *target, const verbs *table, const char *name) nogil
     struct c_namespace_stats "target_namespace_stats":
         uint64_t reads

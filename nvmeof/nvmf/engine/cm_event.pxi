@@ -23,6 +23,7 @@ cdef class ConnectRequest:
     cdef readonly uint8_t responder_resources
     cdef readonly tuple peer
     cdef readonly tuple local
+    cdef readonly str device
     cdef readonly bint gone
     cdef object __weakref__
 
@@ -52,7 +53,7 @@ cdef class ConnectRequest:
         qpair.qid = qid
         qpair.reactor = reactor
         qpair.peer = self.peer
-        qpair.device = device_of(self._channel, id)
+        qpair.device = self.device
         qpair._id = id
         memset(&options, 0, sizeof(options))
         options.reactor = reactor
@@ -127,6 +128,7 @@ cdef ConnectRequest request_from(EventChannel channel, rdma_cm_event *event):
     request.responder_resources = conn.responder_resources
     request.peer = address_of(&id.route.addr.dst_addr)
     request.local = address_of(&id.route.addr.src_addr)
+    request.device = device_of(channel, id)
     channel._requests[<uintptr_t>id] = request
     return request
 

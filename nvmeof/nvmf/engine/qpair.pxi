@@ -106,15 +106,21 @@ cdef class Qpair:
             raise EngineError(EBUSY, f"{self._commands} commands of the queue pair were not "
                                      "completed")
         self._last = stats_dict(qp)
-        self._target._qpairs.discard(self)
         self._qp = NULL
-        with nogil:
-            target_qpair_destroy(qp)
-        self.forget()
+        self.release_tables()  # no command of it is under way
+        target_qpair_destroy(qp)  # the target keeps this object until it is done: destroyed()
 
     cdef forget(self):
         """C has freed it with its QP and CM id."""
         self._qp = NULL
+        self.release_tables()
+        if self._channel is not None:
+            channel = self._channel
+            self._channel = None
+            (<EventChannel>channel).forget(self._id)
+        self._id = NULL
+
+    cdef release_tables(self):
         cdef NamespaceTable table
         if self._table is not None:
             for table in self._tables:
@@ -124,15 +130,16 @@ cdef class Qpair:
             self._gates._users -= 1
             self._gates.put()
             self._gates = None
-        if self._channel is not None:
-            channel = self._channel
-            self._channel = None
-            (<EventChannel>channel).forget(self._id)
-        self._id = NULL
 
     def __repr__(self):
         state = "destroyed" if self._qp == NULL else "closed" if self._closed else "open"
         return f"<Qpair qid {self.qid} of {self.peer[0]}:{self.peer[1]} {state}>"
+
+
+cdef destroyed(Target target, Qpair qpair):
+    """C has freed it, a while after destroy()."""
+    target._qpairs.discard(qpair)
+    qpair.forget()
 
 
 cdef dict stats_dict(target_qpair *qp):

@@ -84,11 +84,40 @@ cdef class Target:
                     out.append(faulted_from(namespace))
             elif up.type == TARGET_UPCALL_ABORTED:
                 out.append(aborted_from(self, <Aborted>up.cookie, up.aborted))
+            elif up.type == TARGET_UPCALL_DESTROYED:
+                destroyed(self, <Qpair>up.cookie)
+            elif up.type == TARGET_UPCALL_DEVICE:
+                out.append(device_ready_from(up.device, up.reason))
+            elif up.type == TARGET_UPCALL_FREED:
+                namespace = self._namespaces.pop(<uintptr_t>up.ns, None)
+                if namespace is not None:
+                    namespace.forget()
+                    out.append(freed_from(namespace))
             up = following
         return out
 
     def fence(self, qpairs, uint32_t nsid=0, cookie=None, *, uint16_t abort=0):
         fence_begin(self, list(qpairs), nsid, cookie, abort)
+
+    def open_devices(self, Listener listener not None):
+        cdef c_target *t = self.get()
+        cdef const verbs *table = listener._channel._verbs
+        cdef rdma_cm_id *id = listener._id
+        cdef ibv_context **every
+        cdef int i = 0
+        if id == NULL:
+            raise closed("listener")
+        if id.verbs != NULL:
+            open_device(t, table, id.verbs)
+            return
+        every = table.get_devices(NULL)
+        try:
+            while every != NULL and every[i] != NULL:
+                open_device(t, table, every[i])
+                i += 1
+        finally:
+            if every != NULL:
+                table.free_devices(every)
 
     def device_gone(self, str name not None, str kind not None="system"):
         cdef c_target *t = self.get()
@@ -135,10 +164,43 @@ cdef class Target:
             self.close()
 
 
+cdef int open_device(c_target *t, const verbs *table, ibv_context *context) except -1:
+    cdef char err[ERR]
+    cdef int code
+    err[0] = 0
+    with nogil:
+        code = target_device_open(t, table, context, err, ERR)
+    if code < 0 and code != -EAGAIN:
+        raise failed(code, err)
+    return 0
+
+
+@cython.final
+cdef class DeviceReady:
+    """A device can be used, or error says why not."""
+
+    cdef readonly str device
+    cdef readonly str error
+
+    def __init__(self):
+        raise TypeError("a DeviceReady comes from Target.upcalls()")
+
+    def __repr__(self):
+        return f"<DeviceReady {self.device} {self.error}>"
+
+
+cdef DeviceReady device_ready_from(const char *device, const char *error):
+    cdef DeviceReady event = DeviceReady.__new__(DeviceReady)
+    event.device = device.decode("utf-8", "replace")
+    event.error = error.decode("utf-8", "replace")
+    return event
+
+
 cdef enum NamespaceState:
     NAMESPACE_FREE  # in no table
     NAMESPACE_SHOWN  # in tables
     NAMESPACE_RETIRING  # taken out, perhaps in use by a reactor still
+    NAMESPACE_CLOSED  # its memory is registered with a device until its Freed comes
 
 
 @cython.final
@@ -170,7 +232,7 @@ cdef class Namespace:
         target._namespaces[<uintptr_t>self._ns] = self
 
     cdef target_namespace *get(self) except NULL:
-        if self._ns == NULL:
+        if self._ns == NULL or self._state == NAMESPACE_CLOSED:
             raise closed("namespace")
         return self._ns
 
@@ -249,14 +311,17 @@ cdef class Namespace:
 
     def close(self):
         cdef target_namespace *ns = self._ns
-        if ns == NULL:
-            return
+        if ns == NULL or self._state == NAMESPACE_CLOSED:
+            return ns == NULL
         if self._state != NAMESPACE_FREE:
             raise EngineError(EBUSY, f"namespace {self.nsid} is in use: take it out of its tables "
                                      "and wait for its Retired")
+        if not target_namespace_destroy(ns):
+            self._state = NAMESPACE_CLOSED
+            return False
         self._target._namespaces.pop(<uintptr_t>ns, None)
         self.forget()
-        target_namespace_destroy(ns)
+        return True
 
     def __repr__(self):
         return f"<Namespace {self.nsid} on {self.store!r}>"
@@ -333,6 +398,25 @@ cdef class NamespaceTable:
         self._table = NULL
         self._target._tables.discard(self)
         target_nstable_destroy(table)
+
+
+@cython.final
+cdef class Freed:
+    """No device has the memory of namespace's store, which may be closed."""
+
+    cdef readonly Namespace namespace
+
+    def __init__(self):
+        raise TypeError("a Freed comes from Target.upcalls()")
+
+    def __repr__(self):
+        return f"<Freed {self.namespace!r}>"
+
+
+cdef Freed freed_from(Namespace namespace):
+    cdef Freed event = Freed.__new__(Freed)
+    event.namespace = namespace
+    return event
 
 
 @cython.final

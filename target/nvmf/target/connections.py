@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import logging
 from collections.abc import Collection, Iterator
 from typing import Any
@@ -21,6 +22,8 @@ log = logging.getLogger("nvmf.target")
 
 _HARMLESS = {"ESTABLISHED", "TIMEWAIT_EXIT", "CONNECT_RESPONSE"}
 _LEFT, _LOST = "the peer disconnected", "the connection was lost"
+_STOPPING = "the target is stopping"
+_GAVE_UP = "the host gave up before its connection was accepted"
 _NAMING_GRACE = 30.0
 """Seconds that the connection manager has to say how a connection ended, where its device did not:
 iWARP adapters give back the work of a queue pair before the event that says why.  Nothing but the
@@ -47,6 +50,8 @@ class Connections:
         self._accepted = [[0, 0] for _ in self._load]
         """Admin and I/O queues that a reactor has had."""
         self._unnamed: dict[Connection, asyncio.TimerHandle] = {}
+        self._parked: list[Any] = []
+        """Requests for a connection whose device is being made ready."""
 
     def __len__(self) -> int:
         return len(self._connections)
@@ -120,8 +125,25 @@ class Connections:
             if connection.qpair.device in names:
                 connection.qpair.disconnect()
 
+    def device_ready(self, device: str, error: str) -> None:
+        """A device can be used (or not: the sentence says why): decide what waited for it."""
+        waited = [event for event in self._parked if event.device == device]
+        self._parked = [event for event in self._parked if event.device != device]
+        if error and not waited:
+            log.warning("%s", error)
+        for event in waited:
+            if event.gone:
+                self._refuse(event, CmRejectError(CmStatus.NO_RESOURCES, _GAVE_UP))
+            elif error:
+                self._refuse(event, CmRejectError(CmStatus.NO_RESOURCES, error))
+            else:
+                self._connect_request(event)
+
     def disconnect_all(self) -> None:
         """Begin the end of every connection."""
+        parked, self._parked = self._parked, []
+        for event in parked:
+            self._refuse(event, CmRejectError(CmStatus.NO_RESOURCES, _STOPPING))
         for connection in list(self._unnamed):
             self._name(connection, _LOST)
         for connection in self._connections:
@@ -138,14 +160,13 @@ class Connections:
         try:
             connection = self._accept(event)
         except CmRejectError as error:
-            self._core.tally.connection_refused(error)
-            self._say_refused(event, error)
-            event.reject(error.encode())
+            self._refuse(event, error)
         except Exception as error:
-            refusal = CmRejectError(CmStatus.NO_RESOURCES, f"the engine cannot: {error}")
-            self._core.tally.connection_refused(refusal)
-            self._say_refused(event, refusal)
-            event.reject(refusal.encode())
+            if getattr(error, "errno", None) == errno.EAGAIN:
+                self._parked.append(event)
+            else:
+                # Whether its host has given up is among the events that come after this one.
+                asyncio.get_running_loop().call_soon(self._engine_refused, event, error)
         else:
             self._connections.add(connection)
             self._core.tally.events.accepted += 1
@@ -153,6 +174,15 @@ class Connections:
             self._accepted[connection.reactor][connection.queue.qid > 0] += 1
             self.quiet.clear()
             self._dispatcher.opened(connection)
+
+    def _engine_refused(self, event: Any, error: Exception) -> None:
+        why = _GAVE_UP if event.gone else f"the engine cannot: {error}"
+        self._refuse(event, CmRejectError(CmStatus.NO_RESOURCES, why))
+
+    def _refuse(self, event: Any, error: CmRejectError) -> None:
+        self._core.tally.connection_refused(error)
+        self._say_refused(event, error)
+        event.reject(error.encode())
 
     def _say_refused(self, event: Any, error: CmRejectError) -> None:
         peer = where(event.peer)
@@ -164,7 +194,7 @@ class Connections:
 
     def _accept(self, event: Any) -> Connection:
         if self.stopping:
-            raise CmRejectError(CmStatus.NO_RESOURCES, "the target is stopping")
+            raise CmRejectError(CmStatus.NO_RESOURCES, _STOPPING)
         limits = self._core.cm_limits(self._limit - len(self._connections))
         wanted = decide(event.private_data, event.initiator_depth, limits)
         mdts, in_capsule = self._core.transfer_limits(wanted.cntlid if wanted.qid else None)

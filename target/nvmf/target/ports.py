@@ -62,12 +62,14 @@ class Ports:
     def __init__(
         self,
         engine: Any,
+        target: Any,
         core: Core,
         handle: Callable[[Any], None],
         announce: Callable[[Listening], None] | None,
     ) -> None:
         self.open_ports: list[OpenPort] = []
         self._engine = engine
+        self._target = target
         self._core = core
         self._handle = handle
         self._announce = announce
@@ -78,6 +80,10 @@ class Ports:
     def listen(self, config: PortConfig) -> OpenPort:
         """Listen, and tell nobody yet; ServerError where that cannot be."""
         device, listener = self._listen(config)
+        try:
+            self._target.open_devices(listener)
+        except OSError as error:  # tried again when a host connects
+            log.warning("%s", error)
         listening = Listening((str(listener.address[0]), int(listener.address[1])), device)
         provider = RdmaProvider.IWARP if device == "iwarp" else RdmaProvider.NONE
         traddr, trsvcid = plain_address(listening.address[0]), listening.address[1]

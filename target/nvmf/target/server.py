@@ -153,7 +153,7 @@ class Server:
         self._connections = Connections(
             self._engine, self._target, self.core, self._dispatcher, limit=target.max_queues
         )
-        self._ports = Ports(self._engine, self.core, self._event, self._announce)
+        self._ports = Ports(self._engine, self._target, self.core, self._event, self._announce)
         loop.add_reader(self._target.fileno(), self._upcalls)
         async with self._changing:
             await self._serve(self.config)
@@ -373,6 +373,10 @@ class Server:
             self._connections.closed(upcall.qpair.cookie, upcall.reason)
         elif isinstance(upcall, engine.Retired):
             self.storage.retired(upcall.namespace)
+        elif isinstance(upcall, engine.Freed):
+            self.storage.freed(upcall.namespace)
+        elif isinstance(upcall, engine.DeviceReady):
+            self._connections.device_ready(upcall.device, upcall.error)
         elif isinstance(upcall, engine.Fenced):
             upcall.cookie()
             self._dispatcher.flush_all()

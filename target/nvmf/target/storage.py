@@ -32,6 +32,8 @@ class Storage:
         self._subsystems: dict[Namespace, str] = {}
         """The NQN of each."""
         self._retiring: dict[int, tuple[Namespace, asyncio.Future[None]]] = {}
+        self._freeing: dict[int, asyncio.Future[None]] = {}
+        """Engine namespaces whose memory a device still has."""
         self._faults = FaultLog()
         self._working: dict[Namespace, set[asyncio.Future[None]]] = {}
         self._tasks: set[asyncio.Future[None]] = set()
@@ -71,8 +73,19 @@ class Storage:
         self._faults.forget(namespace)
         store = self._stores.pop(namespace)
         del self._subsystems[namespace]
-        namespace.engine.close()
+        await self._free(namespace)
         await asyncio.get_running_loop().run_in_executor(None, store.close)
+
+    async def _free(self, namespace: Namespace) -> None:
+        """Close it in the engine, and wait until no device has its memory."""
+        if not namespace.engine.close():
+            freed = asyncio.get_running_loop().create_future()
+            self._freeing[id(namespace.engine)] = freed
+            await freed
+
+    def freed(self, engine_namespace: Any) -> None:
+        """No device has the memory of its store any longer."""
+        _done(self._freeing.pop(id(engine_namespace)))
 
     def retire(self, namespace: Namespace) -> asyncio.Future[None]:
         """Hosts see it no more: close it when no reactor uses it; done when its store is closed."""
@@ -90,7 +103,6 @@ class Storage:
         nqn = self._subsystems.pop(namespace)
         self._latencies.gone(nqn, engine_namespace.latency())
         self._health.look(nqn).went(namespace.identity.uuid, engine_namespace)
-        engine_namespace.close()
         task = asyncio.ensure_future(self._close(namespace, self._stores.pop(namespace)))
         task.add_done_callback(lambda _: _done(closed))
         self._tasks.add(task)
@@ -128,7 +140,8 @@ class Storage:
         self._closed = True
 
     async def _close(self, namespace: Namespace, store: Any) -> None:
-        """Close a store that no reactor uses, nor work() any more."""
+        """Close a store that no reactor uses: when no device and no work() uses it either."""
+        await self._free(namespace)
         working = self._working.pop(namespace, None)
         if working:
             await asyncio.wait(working)
@@ -144,12 +157,13 @@ class Storage:
         return self._latencies.totals(there)
 
     async def close(self) -> None:
-        """Everything, when the reactors have ended."""
+        """Everything, when the engine's target is closed: no device has any memory."""
+        for freed in self._freeing.values():
+            _done(freed)
         if self._tasks:
             await asyncio.wait(self._tasks)
         for namespace, store in self._stores.items():
             self._faults.forget(namespace)
-            namespace.engine.close()
             await self._close(namespace, store)
         self._stores.clear()
         self._subsystems.clear()

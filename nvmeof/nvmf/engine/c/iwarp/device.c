@@ -112,6 +112,22 @@ const char *iw_get_device_name(struct ibv_device *device)
 	return device->name;
 }
 
+struct ibv_context **iw_get_devices(int *num)
+{
+	struct ibv_context **list = calloc(2, sizeof(*list));
+
+	if (list)
+		list[0] = &iw_dev.context;
+	if (num)
+		*num = list ? 1 : 0;
+	return list;
+}
+
+void iw_free_devices(struct ibv_context **list)
+{
+	free(list);
+}
+
 struct ibv_context *iw_open_device(struct ibv_device *device)
 {
 	if (device != &iw_dev.device) {

@@ -8,6 +8,8 @@
 struct ibv_device **iw_get_device_list(int *num);
 void iw_free_device_list(struct ibv_device **list);
 const char *iw_get_device_name(struct ibv_device *device);
+struct ibv_context **iw_get_devices(int *num);
+void iw_free_devices(struct ibv_context **list);
 struct ibv_context *iw_open_device(struct ibv_device *device);
 int iw_close_device(struct ibv_context *context);
 int iw_query_device(struct ibv_context *context, struct ibv_device_attr *attr);

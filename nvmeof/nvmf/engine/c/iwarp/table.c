@@ -48,6 +48,8 @@ static const struct verbs table = {
 	.disconnect = iw_disconnect,
 	.get_cm_event = iw_get_cm_event,
 	.ack_cm_event = iw_ack_cm_event,
+	.get_devices = iw_get_devices,
+	.free_devices = iw_free_devices,
 };
 
 const struct verbs *verbs_iwarp(void)

@@ -12,18 +12,41 @@
 void target_post_upcall(struct target *target, struct target_upcall *upcall);	/* any thread */
 /* All but the threads: for tests, which then call reactor_poll() themselves. */
 struct target *target_make(const struct target_options *options, char *err, size_t len);
-/* Internal: the reactor has let go of a queue pair, or of a completion queue (in cookie). */
-enum { TARGET_UPCALL_RELEASED = 100, TARGET_UPCALL_CQ_GONE };
+/*
+ * Internal: the reactor has let go of a queue pair, or of a completion queue (in cookie), and what a
+ * device (in cookie) had is freed.
+ */
+enum { TARGET_UPCALL_RELEASED = 100, TARGET_UPCALL_CQ_GONE, TARGET_UPCALL_DEVICE_CLOSED };
+/* Free memory that an upcall just taken lies in, after the caller has seen it. */
+void target_free_later(struct target *target, void *memory);
+void target_drain_upcalls(struct target *target);
 
 /* ---- device.c (control) ---- */
+/* NULL with errno: EAGAIN while it is being opened. */
 struct target_device *device_get(struct target *target, const struct verbs *verbs,
 				 struct ibv_context *context, char *err, size_t len);
-/* The completion queues for qp->recv_share and qp->send_share entries, and given back. */
-int device_cqs_get(struct target_qpair *qp, char *err, size_t len);
-void device_cqs_put(struct target_qpair *qp);
+/* Where jobs of its memory run; NULL: at once. */
+struct background *device_lane(const struct target_device *device);
+void device_opened(struct target_device *device);
+void device_closed(struct target_device *device);
+void device_cqs_gone(struct target_device *device);
 void device_free_all(struct target *target);
 void device_let_go(struct target *target);
-void device_cq_gone(struct reactor_cq *rcq);
+
+/* ---- cq.c (control) ---- */
+/* The completion queues for qp->recv_share and qp->send_share entries, and given back. */
+int cqs_get(struct target_qpair *qp, char *err, size_t len);
+void cqs_put(struct target_qpair *qp);
+void cqs_let_go(struct target_device *device);
+void cqs_free_all(struct target *target);
+void cq_gone(struct reactor_cq *rcq);
+
+/* ---- window.c (control, or the memory thread) ---- */
+void windows_open(struct target_namespace *ns);
+void windows_open_device(struct target_device *device);
+void windows_snapshot(struct target_device *device);
+void windows_close_device(struct target_device *device);
+void windows_close(struct target_namespace *ns);
 
 /* ---- reactor.c ---- */
 struct reactor *reactor_create(struct target *target, unsigned index, char *err, size_t len);
@@ -65,9 +88,11 @@ void pool_serve(struct reactor *reactor);
 void pool_press(struct reactor *reactor);	/* now and then, while somebody waits */
 
 /* ---- qpair.c (control), close.c ---- */
-void qpair_unlink_and_free(struct target_qpair *qp);
-void qpair_release_rdma(struct target_qpair *qp);
-void qpair_free(struct target_qpair *qp);
+void qpair_unlink(struct target_qpair *qp);
+void qpair_release_job(struct job *job);	/* its RDMA side; then DESTROYED goes up */
+/* All that it has but its own memory: the reactor has ended, or has let go. */
+void qpair_clear(struct target_qpair *qp);
+void qpair_end_job(struct job *job);		/* the end of its connection */
 /* End the connection; the first reason given stays. */
 void qpair_fail(struct target_qpair *qp, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
@@ -124,8 +149,7 @@ void transfer_chunk_drop(struct chunk *chunk);	/* out of qp->reads, the connecti
 void transfer_chunk_release(struct chunk *chunk);
 
 /* ---- namespace.c ---- */
-void namespace_device_added(struct target *target, struct target_device *device);
-void namespace_device_gone(struct target *target, struct target_device *device);
+void namespace_free(struct target_namespace *ns);
 void namespace_free_all(struct target *target);
 void namespace_unused(struct target_namespace *ns, struct ns_local *local);
 void namespace_failed(const struct target_request *req, uint16_t status);

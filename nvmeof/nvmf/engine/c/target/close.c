@@ -43,16 +43,23 @@ static const char *wc_status_name(enum ibv_wc_status status)
 	return "unknown work completion status";
 }
 
-static void end_connection(struct target_qpair *qp)
+/* On the thread that ends connections: this may take long, and reactors have others to serve. */
+void qpair_end_job(struct job *job)
 {
+	struct target_qpair *qp = container_of(job, struct target_qpair, end_job);
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
 
-	if (qp->disconnected || !qp->up)
-		return;
-	qp->disconnected = true;
 	qp->verbs->disconnect(qp->id);
 	/* Whatever that could do: this makes the outstanding work come back. */
 	qp->verbs->modify_qp(qp->ibqp, &attr, IBV_QP_STATE);
+}
+
+static void end_connection(struct target_qpair *qp)
+{
+	if (qp->disconnected || !qp->up)
+		return;
+	qp->disconnected = true;
+	background_post(qp->target->ends, &qp->end_job, qpair_end_job);
 }
 
 static void die(struct target_qpair *qp)

@@ -1,38 +1,50 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * RDMA devices in use, and the completion queues of reactors on them.
+ * RDMA devices in use.
  *
- * Owns, per device, the protection domain and the registrations of the reactors' pools; per reactor
- * and device, completion queues with a channel each, as many as the queue pairs need.  All of it is
- * made by the control thread at first use and stays until the target ends, or until the device was
- * removed and its last queue pair is gone: many a driver cannot let the device go before.
+ * Owns, per device, the protection domain and the registrations of the reactors' pools.  A device is opened
+ * when listening on it begins, or at the first connection, and stays until the target ends, or until the
+ * device was removed and its last queue pair is gone: many a driver cannot let the device go before.
+ *
+ * Opening and closing register and deregister memory, which takes long on devices that pin it: that is done
+ * on the memory thread (background.h), and DEVICE goes up when it is over.  On a device that does not
+ * pin memory all of it is done at once.  Control thread, but for functions named *_job.
  */
 #include "target/calls.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static void device_free(struct target *target, struct target_device *device)
+struct background *device_lane(const struct target_device *device)
+{
+	return device->verbs->pins_memory ? device->target->memory : NULL;
+}
+
+/* ---- opening ---- */
+
+static void device_deregister(struct target_device *device)
 {
 	const struct verbs *verbs = device->verbs;
 
-	for (unsigned i = 0; device->pool_mr && i < target->reactors; i++)
+	for (unsigned i = 0; device->pool_mr && i < device->target->reactors; i++)
 		if (device->pool_mr[i])
 			verbs->dereg_mr(device->pool_mr[i]);
 	if (device->zero_mr)
 		verbs->dereg_mr(device->zero_mr);
 	if (device->pd)
 		verbs->dealloc_pd(device->pd);
+	device->zero_mr = NULL;
+	device->pd = NULL;
 	free(device->pool_mr);
-	free(device);
+	device->pool_mr = NULL;
 }
 
-static int device_register(struct target *target, struct target_device *device)
+static int device_register(struct target_device *device)
 {
 	const struct verbs *verbs = device->verbs;
+	struct target *target = device->target;
 	bool iwarp = device->context->device->transport_type == IBV_TRANSPORT_IWARP;
 
 	device->sink_access = IBV_ACCESS_LOCAL_WRITE;
@@ -46,7 +58,7 @@ static int device_register(struct target *target, struct target_device *device)
 		device->pool_mr[i] = verbs->reg_mr(device->pd, pool->memory, pool->bytes,
 						   device->sink_access);
 		if (!device->pool_mr[i])
-			return -errno;
+			return errno;
 	}
 	device->zero_mr = verbs->reg_mr(device->pd, target->zero, TARGET_ZERO_BYTES, 0);
 	if (device->zero_mr) {	/* else reads of null stores go through buffers */
@@ -57,8 +69,10 @@ static int device_register(struct target *target, struct target_device *device)
 	return 0;
 }
 
-static int device_open(struct target *target, struct target_device *device, char *err, size_t len)
+/* A device that was opened, or could not be: its sentence says why. */
+static void device_open_job(struct job *job)
 {
+	struct target_device *device = container_of(job, struct target_device, job);
 	const struct verbs *verbs = device->verbs;
 	const char *what = "query_device";
 	int rc = verbs->query_device(device->context, &device->attr);
@@ -66,19 +80,24 @@ static int device_open(struct target *target, struct target_device *device, char
 	if (!rc) {
 		what = "alloc_pd";
 		device->pd = verbs->alloc_pd(device->context);
-		device->pool_mr = calloc(target->reactors, sizeof(*device->pool_mr));
+		device->pool_mr = calloc(device->target->reactors, sizeof(*device->pool_mr));
 		rc = device->pd && device->pool_mr ? 0 : errno;
 	}
 	if (!rc) {
 		what = "registering the buffers (is the memlock limit too low?)";
-		rc = -device_register(target, device);
+		rc = device_register(device);
 	}
 	if (rc)
-		snprintf(err, len, "%s device: %s: %s", verbs->name, what, strerror(rc));
-	return rc;
+		snprintf(device->why, sizeof(device->why), "%s device %s: %s: %s", verbs->name,
+			 device->name, what, strerror(rc));
+	if (!device_lane(device))
+		return;
+	device->upcall = (struct target_upcall){ .type = TARGET_UPCALL_DEVICE, .device = device->name,
+						 .reason = device->why, .cookie = device };
+	target_post_upcall(device->target, &device->upcall);
 }
 
-static unsigned free_index(const struct target *target)
+static unsigned device_free_index(const struct target *target)
 {
 	const struct target_device *device;
 	unsigned index = 0;
@@ -93,248 +112,185 @@ static unsigned free_index(const struct target *target)
 	return index;
 }
 
-struct target_device *device_get(struct target *target, const struct verbs *verbs,
-				 struct ibv_context *context, char *err, size_t len)
+static void device_unlink(struct target_device *device)
+{
+	struct target_device **p = &device->target->devices;
+
+	while (*p != device)
+		p = &(*p)->next;
+	*p = device->next;
+	device->target->device_count--;
+}
+
+/* What device_open_job() came to. */
+void device_opened(struct target_device *device)
+{
+	if (device->gone && !*device->why)
+		snprintf(device->why, sizeof(device->why), "%s device %s: it was removed",
+			 device->verbs->name, device->name);
+	if (*device->why) {
+		device_deregister(device);
+		device_unlink(device);
+		target_free_later(device->target, device);
+		return;
+	}
+	device->state = DEVICE_READY;
+	if (!device->target->ending)
+		windows_open_device(device);
+}
+
+static struct target_device *device_new(struct target *target, const struct verbs *verbs,
+					struct ibv_context *context)
+{
+	struct target_device *device = calloc(1, sizeof(*device));
+
+	if (!device)
+		return NULL;
+	device->target = target;
+	device->verbs = verbs;
+	device->context = context;
+	device->index = device_free_index(target);
+	snprintf(device->name, sizeof(device->name), "%s", verbs->get_device_name(context->device));
+	target->device_count++;
+	device->next = target->devices;
+	target->devices = device;
+	return device;
+}
+
+static struct target_device *device_find(struct target *target, const struct ibv_context *context)
 {
 	struct target_device *device;
 
 	for (device = target->devices; device; device = device->next)
 		if (device->context == context && !device->gone)
 			return device;
+	return NULL;
+}
+
+int target_device_open(struct target *target, const struct verbs *verbs, struct ibv_context *context,
+		       char *err, size_t len)
+{
+	struct target_device *device = device_find(target, context);
+
+	if (device)
+		return device->state == DEVICE_READY ? 0 : -EAGAIN;
 	if (!context || target->device_count == TARGET_MAX_DEVICES) {
 		snprintf(err, len, context ? "more than %d RDMA devices"
 					   : "the connection has no RDMA device (of %d at most)",
 			 TARGET_MAX_DEVICES);
-		return NULL;
+		return -ENOSPC;
 	}
-	device = calloc(1, sizeof(*device));
+	device = device_new(target, verbs, context);
 	if (!device) {
 		snprintf(err, len, "out of memory");
+		return -ENOMEM;
+	}
+	background_post(device_lane(device), &device->job, device_open_job);
+	if (device_lane(device)) {
+		snprintf(err, len, "device %s is being made ready", device->name);
+		return -EAGAIN;
+	}
+	if (*device->why)
+		snprintf(err, len, "%s", device->why);
+	device_opened(device);
+	return device_find(target, context) ? 0 : -EIO;
+}
+
+struct target_device *device_get(struct target *target, const struct verbs *verbs,
+				 struct ibv_context *context, char *err, size_t len)
+{
+	int rc = target_device_open(target, verbs, context, err, len);
+
+	if (rc) {
+		errno = -rc;
 		return NULL;
 	}
-	device->verbs = verbs;
-	device->context = context;
-	device->index = free_index(target);
-	if (device_open(target, device, err, len)) {
-		device_free(target, device);
-		return NULL;
-	}
-	target->device_count++;
-	device->next = target->devices;
-	target->devices = device;
-	namespace_device_added(target, device);
-	return device;
-}
-
-/* ---- completion queues ---- */
-
-static void cq_free(struct reactor_cq *rcq)
-{
-	const struct verbs *verbs = rcq->device->verbs;
-
-	if (rcq->cq)
-		verbs->destroy_cq(rcq->cq);
-	if (rcq->channel)
-		verbs->destroy_comp_channel(rcq->channel);
-	free(rcq);
-}
-
-static void cq_deliver(struct reactor *reactor, struct mail *mail)
-{
-	reactor_add_cq(reactor, container_of(mail, struct reactor_cq, mail));
-}
-
-static struct reactor_cq *cq_create(struct reactor *reactor, struct target_device *device,
-				    uint32_t entries, bool sends)
-{
-	const struct verbs *verbs = device->verbs;
-	struct reactor_cq *rcq = calloc(1, sizeof(*rcq));
-	int flags;
-
-	if (!rcq)
-		return NULL;
-	rcq->reactor = reactor;
-	rcq->device = device;
-	rcq->sends = sends;
-	rcq->entries = entries;
-	rcq->channel = verbs->create_comp_channel(device->context);
-	if (rcq->channel) {
-		flags = fcntl(rcq->channel->fd, F_GETFL);
-		if (flags >= 0 && !fcntl(rcq->channel->fd, F_SETFL, flags | O_NONBLOCK))
-			rcq->cq = verbs->create_cq(device->context, (int)entries, rcq, rcq->channel,
-						   0);
-	}
-	if (!rcq->cq) {
-		int saved = errno;
-
-		cq_free(rcq);
-		errno = saved;
-		return NULL;
-	}
-	return rcq;
-}
-
-/* A completion queue with room for so many more. */
-static struct reactor_cq *cq_get(struct reactor *reactor, struct target_device *device,
-				 uint32_t entries, bool sends, char *err, size_t len)
-{
-	uint32_t size = reactor->target->options.cq_entries;
-	uint32_t limit = device->attr.max_cqe > 0 ? (uint32_t)device->attr.max_cqe : UINT32_MAX;
-	struct reactor_cq *rcq;
-
-	for (rcq = reactor->control_cqs; rcq; rcq = rcq->sibling)
-		if (rcq->device == device && rcq->sends == sends &&
-		    rcq->entries - rcq->reserved >= entries)
-			break;
-	if (!rcq) {
-		size = size > limit ? limit : size;
-		if (entries > limit) {
-			snprintf(err, len, "a completion queue of %u entries: the device has %u",
-				 entries, limit);
-			return NULL;
-		}
-		rcq = cq_create(reactor, device, size < entries ? entries : size, sends);
-		if (!rcq) {
-			snprintf(err, len, "cannot make a completion queue of %u entries: %s",
-				 size < entries ? entries : size, strerror(errno));
-			return NULL;
-		}
-		rcq->sibling = reactor->control_cqs;
-		reactor->control_cqs = rcq;
-		device->cqs++;
-		reactor_mail(reactor, &rcq->mail, cq_deliver);
-	}
-	rcq->reserved += entries;
-	return rcq;
-}
-
-int device_cqs_get(struct target_qpair *qp, char *err, size_t len)
-{
-	struct reactor *reactor = qp->reactor;
-	uint32_t receives = qp->recv_share, sends = qp->send_share;
-
-	if (qp->verbs->sends_complete_inline) {	/* one is polled in less time than two */
-		qp->recv_cq = cq_get(reactor, qp->dev, receives + sends, false, err, len);
-		qp->send_cq = qp->recv_cq;
-	} else {
-		qp->recv_cq = cq_get(reactor, qp->dev, receives, false, err, len);
-		if (qp->recv_cq)
-			qp->send_cq = cq_get(reactor, qp->dev, sends, true, err, len);
-	}
-	return qp->send_cq ? 0 : -EIO;
-}
-
-void device_cqs_put(struct target_qpair *qp)
-{
-	if (qp->recv_cq)
-		qp->recv_cq->reserved -= qp->recv_share;
-	if (qp->send_cq)
-		qp->send_cq->reserved -= qp->send_share;
-	qp->recv_cq = qp->send_cq = NULL;
+	return device_find(target, context);
 }
 
 /* ---- devices that were removed ---- */
 
-static bool in_use(const struct target *target, const struct target_device *device)
+static bool device_in_use(const struct target_device *device)
 {
-	for (const struct target_qpair *qp = target->qpairs; qp; qp = qp->next)
+	for (const struct target_qpair *qp = device->target->qpairs; qp; qp = qp->next)
 		if (qp->dev == device)
 			return true;
 	return false;
 }
 
-static void cq_let_go(struct reactor *reactor, struct mail *mail)
+static void device_close_job(struct job *job)
 {
-	struct reactor_cq *rcq = container_of(mail, struct reactor_cq, gone_mail);
+	struct target_device *device = container_of(job, struct target_device, job);
 
-	reactor_remove_cq(reactor, rcq);
-	rcq->upcall = (struct target_upcall){
-		.type = (enum target_upcall_type)TARGET_UPCALL_CQ_GONE,
-		.cookie = rcq,
+	windows_close_device(device);
+	device_deregister(device);
+	device->upcall = (struct target_upcall){
+		.type = (enum target_upcall_type)TARGET_UPCALL_DEVICE_CLOSED,
+		.cookie = device,
 	};
-	target_post_upcall(reactor->target, &rcq->upcall);
+	target_post_upcall(device->target, &device->upcall);
 }
 
-static void device_drop(struct target *target, struct target_device *device)
+void device_closed(struct target_device *device)
 {
-	struct target_device **p = &target->devices;
 	const struct verbs *verbs = device->verbs;
 
-	while (*p != device)
-		p = &(*p)->next;
-	*p = device->next;
-	target->device_count--;
-	namespace_device_gone(target, device);
-	device_free(target, device);
+	device_unlink(device);
+	free(device->shown);
+	target_free_later(device->target, device);
 	if (verbs->drop_unused)
 		verbs->drop_unused();
 }
 
-/* Begin, or end, to free the removed devices that no queue pair has any more. */
+static void device_drop(struct target_device *device)
+{
+	windows_snapshot(device);
+	background_post(device_lane(device), &device->job, device_close_job);
+}
+
+/* Begin, or end, to free the removed devices that no queue pair has any longer. */
 void device_let_go(struct target *target)
 {
 	struct target_device *device, *next;
 
 	for (device = target->devices; device; device = next) {
 		next = device->next;
-		if (!device->gone || device->released || in_use(target, device))
+		if (!device->gone || device->state != DEVICE_READY || device_in_use(device))
 			continue;
-		device->released = true;
-		if (!device->cqs) {
-			device_drop(target, device);
-			continue;
-		}
-		for (unsigned i = 0; i < target->reactors; i++) {
-			struct reactor_cq *rcq = target->reactor[i]->control_cqs;
-
-			for (; rcq; rcq = rcq->sibling)
-				if (rcq->device == device)
-					reactor_mail(target->reactor[i], &rcq->gone_mail,
-						     cq_let_go);
-		}
+		device->state = DEVICE_CLOSING;
+		if (device->cqs)
+			cqs_let_go(device);	/* device_cqs_gone() goes on */
+		else
+			device_drop(device);
 	}
 }
 
-void device_cq_gone(struct reactor_cq *rcq)
+void device_cqs_gone(struct target_device *device)
 {
-	struct target_device *device = rcq->device;
-	struct target *target = rcq->reactor->target;
-	struct reactor_cq **p = &rcq->reactor->control_cqs;
-
-	while (*p != rcq)
-		p = &(*p)->sibling;
-	*p = rcq->sibling;
-	cq_free(rcq);
-	if (!--device->cqs)
-		device_drop(target, device);
+	if (device->state == DEVICE_CLOSING && !device->cqs)
+		device_drop(device);
 }
 
 void target_device_gone(struct target *target, const struct verbs *verbs, const char *name)
 {
 	for (struct target_device *device = target->devices; device; device = device->next)
-		if (!strcmp(device->context->device->name, name))
+		if (!strcmp(device->name, name))
 			device->gone = true;
 	device_let_go(target);
 	if (verbs->drop_unused)
 		verbs->drop_unused();
 }
 
-/* The reactors have ended and no queue pair is left. */
+/* The reactors and the background threads have ended, and no queue pair is left. */
 void device_free_all(struct target *target)
 {
 	struct target_device *device;
 
-	for (unsigned i = 0; i < target->reactors; i++) {
-		struct reactor *reactor = target->reactor[i];
-		struct reactor_cq *rcq;
-
-		while ((rcq = reactor->control_cqs)) {
-			reactor->control_cqs = rcq->sibling;
-			cq_free(rcq);
-		}
-	}
+	cqs_free_all(target);
 	while ((device = target->devices)) {
-		target->devices = device->next;
-		device_free(target, device);
+		device_deregister(device);
+		device_unlink(device);
+		free(device->shown);
+		free(device);
 	}
 }

@@ -13,6 +13,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "target/background.h"
 #include "target/latch.h"
 #include "target/mail.h"
 #include "target/target.h"
@@ -47,23 +48,38 @@ struct ns_window {
 	uint64_t span;		/* bytes that may be read at once, from the masked offset */
 	uint32_t lkey;
 	struct ibv_mr *mr;	/* NULL for the device's zeroes */
+	const struct verbs *verbs;
 };
 
-/* An RDMA device in use: control. */
+/*
+ *	OPENING		the memory thread is at it
+ *	READY		queue pairs can be made
+ *	CLOSING		it was removed: its completion queues, windows and registrations go
+ */
+enum device_state { DEVICE_OPENING, DEVICE_READY, DEVICE_CLOSING };
+
+/* An RDMA device in use: control, or the memory thread while that is opening or closing it. */
 struct target_device {
 	struct target_device *next;
+	struct target *target;
+	enum device_state state;
 	unsigned index;
 	const struct verbs *verbs;
 	struct ibv_context *context;
 	struct ibv_pd *pd;
+	char name[64];
+	char why[256];			/* it could not be opened; or "" */
+	struct job job;
+	struct target_upcall upcall;
+	struct target_namespace **shown;	/* while it closes: those that may have windows, and NULL */
 	struct ibv_device_attr attr;
 	bool send_with_invalidate;
 	int sink_access;		/* what the memory needs that RDMA READs put data into */
 	struct ns_window zero;		/* base NULL where it could not be registered */
 	struct ibv_mr *zero_mr;
 	struct ibv_mr **pool_mr;	/* per reactor */
+	bool private_pd;		/* a protection domain for each queue pair: see qpair.c */
 	bool gone;			/* removed: for no new queue pair, and freed after the last */
-	bool released;			/* which has gone: the reactors are letting go */
 	unsigned cqs;			/* completion queues that are not freed yet */
 };
 
@@ -172,6 +188,9 @@ struct target {
 	struct target_fence *fences;
 	struct target_abort *aborts;
 	struct ns_invalid *old_invalid;	/* see invalid.c */
+	struct background *ends, *memory;	/* NULL: what would be theirs is done at once */
+	bool ending;
+	struct freed *freed;		/* to be freed when the caller has seen the upcalls in it */
 	_Atomic unsigned pressing;	/* reactors that still have to deliver their latch_press */
 	uint8_t *zero;			/* TARGET_ZERO_BYTES that nobody writes */
 	int event_fd;
@@ -378,7 +397,10 @@ struct target_qpair {
 	char reason[256];
 	struct target_upcall closed_upcall, released_upcall;
 
-	/* control */
+	/* control, or the thread that ends connections while a job is there */
+	struct job end_job, release_job;
+	struct target_upcall destroyed_upcall;
+	struct ibv_pd *pd;		/* its own, or the device's */
 	struct target *target;
 	const struct verbs *verbs;
 	struct rdma_cm_id *id;

@@ -14,70 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- memory that reads are sent from ---- */
-
-static struct ns_window *window_of(struct target_namespace *ns, struct target_device *device)
-{
-	struct store *store = ns->store;
-	struct ns_window *window;
-
-	if (!ns->memory)
-		return store->kind == STORE_NULL && device->zero.base ? &device->zero : NULL;
-	window = calloc(1, sizeof(*window));
-	if (!window)
-		return NULL;
-	window->base = store->map;
-	window->mask = ~0ull;
-	window->span = store->map_length;
-	window->mr = device->verbs->reg_mr(device->pd, store->map, store->map_length,
-					   store->read_only ? 0 : IBV_ACCESS_LOCAL_WRITE);
-	if (!window->mr) {	/* then reads go through buffers */
-		free(window);
-		return NULL;
-	}
-	window->lkey = window->mr->lkey;
-	if (strcmp(device->verbs->name, "iwarp"))
-		store->pinned = true;
-	return window;
-}
-
-static void window_free(struct target_device *device, struct ns_window *window)
-{
-	if (!window || !window->mr)
-		return;
-	device->verbs->dereg_mr(window->mr);
-	free(window);
-}
-
-static void open_window(struct target_namespace *ns, struct target_device *device)
-{
-	atomic_store_explicit(&ns->window[device->index], window_of(ns, device),
-			      memory_order_release);
-}
-
-static void close_windows(struct target_namespace *ns)
-{
-	struct target_device *device = ns->target->devices;
-
-	for (; device; device = device->next)
-		window_free(device, atomic_exchange(&ns->window[device->index], NULL));
-}
-
-void namespace_device_added(struct target *target, struct target_device *device)
-{
-	for (struct target_namespace *ns = target->namespaces; ns; ns = ns->next)
-		open_window(ns, device);
-}
-
-/* No queue pair of the device is left, so nothing is sent from them. */
-void namespace_device_gone(struct target *target, struct target_device *device)
-{
-	struct target_namespace *ns;
-
-	for (ns = target->namespaces; ns; ns = ns->next)
-		window_free(device, atomic_exchange(&ns->window[device->index], NULL));
-}
-
 /* ---- namespaces ---- */
 
 struct target_namespace *target_namespace_create(struct target *target, uint32_t nsid,
@@ -123,27 +59,52 @@ struct target_namespace *target_namespace_create(struct target *target, uint32_t
 		errno = ENOMEM;
 		return NULL;
 	}
-	for (struct target_device *device = target->devices; device; device = device->next)
-		open_window(ns, device);
+	windows_open(ns);
 	ns->next = target->namespaces;
 	target->namespaces = ns;
 	return ns;
 }
 
-void target_namespace_destroy(struct target_namespace *ns)
+/* What is left of it when no device has its memory. */
+void namespace_free(struct target_namespace *ns)
 {
-	struct target_namespace **p = &ns->target->namespaces;
+	invalid_forget(ns);
+	latches_free(ns);
+	free(ns->barrier);
+	free(ns->limits);
+	ns->barrier = NULL;
+	ns->limits = NULL;
+}
+
+static void namespace_close_job(struct job *job)
+{
+	struct target_namespace *ns = container_of(job, struct target_namespace, close_job);
+
+	windows_close(ns);
+	ns->freed_upcall = (struct target_upcall){ .type = TARGET_UPCALL_FREED, .ns = ns };
+	target_post_upcall(ns->target, &ns->freed_upcall);
+}
+
+bool target_namespace_destroy(struct target_namespace *ns)
+{
+	struct target *target = ns->target;
+	struct target_namespace **p = &target->namespaces;
+	bool pinned = false;
 
 	while (*p && *p != ns)
 		p = &(*p)->next;
 	if (*p)
 		*p = ns->next;
-	close_windows(ns);
-	invalid_forget(ns);
-	latches_free(ns);
-	free(ns->barrier);
-	free(ns->limits);
+	for (const struct target_device *device = target->devices; device; device = device->next)
+		pinned |= device->verbs->pins_memory;
+	if (pinned && target->memory) {
+		background_post(target->memory, &ns->close_job, namespace_close_job);
+		return false;
+	}
+	windows_close(ns);
+	namespace_free(ns);
 	free(ns);
+	return true;
 }
 
 /* The reactors have ended. */
@@ -157,6 +118,7 @@ void namespace_free_all(struct target *target)
 		target_nstable_destroy(target->tables);
 	while (target->namespaces)
 		target_namespace_destroy(target->namespaces);
+	target_drain_upcalls(target);
 }
 
 void target_namespace_resized(struct target_namespace *ns)

@@ -74,7 +74,8 @@ struct target_namespace {
 	struct ns_barrier *barrier;	/* per reactor */
 	struct ns_limits *limits;	/* once it had any, for good */
 	bool retiring;
-	struct target_upcall upcall;
+	struct target_upcall upcall, freed_upcall;
+	struct job close_job;
 	/* the reactor's whose command failed first, until the control thread arms it again */
 	_Atomic bool faulted;
 	struct target_fault fault;

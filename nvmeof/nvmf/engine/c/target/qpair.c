@@ -100,8 +100,10 @@ static struct target_qpair *qpair_new(struct target *target, const struct verbs 
 	return qp;
 }
 
+/* ---- the end ---- */
+
 /* The RDMA side of it; the reactor must have let go. */
-void qpair_release_rdma(struct target_qpair *qp)
+static void release_rdma(struct target_qpair *qp)
 {
 	if (qp->ibqp) {
 		if (!qp->disconnected && !qp->abandoned)
@@ -117,20 +119,31 @@ void qpair_release_rdma(struct target_qpair *qp)
 	if (qp->own_mr)
 		qp->verbs->dereg_mr(qp->own_mr);
 	qp->mr = qp->own_mr = NULL;
-	device_cqs_put(qp);
 }
 
-/* With all that its requests hold; the reactor has ended, or has let go. */
-void qpair_free(struct target_qpair *qp)
+void qpair_release_job(struct job *job)
 {
-	qpair_release_rdma(qp);
+	struct target_qpair *qp = container_of(job, struct target_qpair, release_job);
+
+	release_rdma(qp);
+	qp->destroyed_upcall = (struct target_upcall){
+		.type = TARGET_UPCALL_DESTROYED,
+		.qpair = qp,
+		.cookie = qp->options.cookie,
+	};
+	target_post_upcall(qp->target, &qp->destroyed_upcall);
+}
+
+void qpair_clear(struct target_qpair *qp)
+{
+	release_rdma(qp);
+	cqs_put(qp);
 	for (uint32_t i = 0; i < qp->request_fresh; i++)
 		free(qp->requests[i].data);
 	munmap(qp->region, qp->region_bytes);
-	free(qp);
 }
 
-void qpair_unlink_and_free(struct target_qpair *qp)
+void qpair_unlink(struct target_qpair *qp)
 {
 	struct target_qpair **p = &qp->target->qpairs;
 
@@ -138,7 +151,6 @@ void qpair_unlink_and_free(struct target_qpair *qp)
 		p = &(*p)->next;
 	if (*p)
 		*p = qp->next;
-	qpair_free(qp);
 }
 
 /* ---- accept ---- */
@@ -191,7 +203,7 @@ static int create_ibqp(struct target_qpair *qp, char *err, size_t len)
 	init.cap.max_send_wr = qp->sq_count;
 	qp->recv_share = qp->options.recv_depth;
 	qp->send_share = qp->sq_count;
-	rc = device_cqs_get(qp, err, len);
+	rc = cqs_get(qp, err, len);
 	if (rc)
 		return rc;
 	init.recv_cq = qp->recv_cq->cq;
@@ -234,7 +246,7 @@ static int prepare(struct target_qpair *qp, char *err, size_t len)
 
 	qp->dev = device_get(qp->target, qp->verbs, qp->id->verbs, err, len);
 	if (!qp->dev)
-		return -EIO;
+		return -errno;
 	attr = &qp->dev->attr;
 	if (attr->max_qp_init_rd_atom > 0)
 		reads = least(reads, (uint32_t)attr->max_qp_init_rd_atom);
@@ -294,6 +306,7 @@ struct target_qpair *target_qpair_accept(struct target *target, const struct ver
 {
 	void *context = id->context;
 	struct target_qpair *qp;
+	int rc;
 
 	if (check_options(target, options, err, len))
 		return NULL;
@@ -304,13 +317,19 @@ struct target_qpair *target_qpair_accept(struct target *target, const struct ver
 	}
 	qp->next = target->qpairs;
 	target->qpairs = qp;
-	if (!prepare(qp, err, len) && !start(qp, err, len))
+	rc = prepare(qp, err, len);
+	if (!rc)
+		rc = start(qp, err, len);
+	if (!rc)
 		return qp;
 
 	id->context = context;
 	qp->abandoned = true;	/* the id is the caller's */
 	if (!qp->ibqp) {
-		qpair_unlink_and_free(qp);
+		qpair_unlink(qp);
+		qpair_clear(qp);
+		free(qp);
+		errno = -rc;
 		return NULL;
 	}
 	/*
@@ -322,6 +341,7 @@ struct target_qpair *target_qpair_accept(struct target *target, const struct ver
 	qp->id = NULL;
 	qp->destroy_sent = true;
 	reactor_mail(qp->reactor, &qp->destroy_mail, qpair_destroy_deliver);
+	errno = -rc;
 	return NULL;
 }
 
@@ -370,8 +390,6 @@ void target_qpair_destroy(struct target_qpair *qp)
 	if (qp->destroy_sent)
 		return;
 	qp->destroy_sent = true;
-	if (qp->closed_seen)
-		qpair_release_rdma(qp);
 	reactor_mail(qp->reactor, &qp->destroy_mail, qpair_destroy_deliver);
 }
 

@@ -34,22 +34,68 @@ void target_post_upcall(struct target *target, struct target_upcall *upcall)
 		(void)!write(target->event_fd, &one, sizeof(one));
 }
 
+/* ---- memory that the caller may still look at ---- */
+
+struct freed {
+	struct freed *next;
+	void *memory;
+};
+
+void target_free_later(struct target *target, void *memory)
+{
+	struct freed *freed = malloc(sizeof(*freed));
+
+	if (!freed)
+		return;		/* rather lost than gone too early */
+	freed->memory = memory;
+	freed->next = target->freed;
+	target->freed = freed;
+}
+
+static void free_now(struct target *target)
+{
+	struct freed *freed;
+
+	while ((freed = target->freed)) {
+		target->freed = freed->next;
+		free(freed->memory);
+		free(freed);
+	}
+}
+
 /* What the control thread itself has to do about an upcall; false: it is not for the caller. */
 static bool take_upcall(struct target *target, struct target_upcall *upcall)
 {
+	struct target_qpair *qp = upcall->qpair;
+
 	switch ((int)upcall->type) {
 	case TARGET_UPCALL_RELEASED:
-		qpair_unlink_and_free(upcall->qpair);
-		device_let_go(target);
+		background_post(target->ends, &qp->release_job, qpair_release_job);
 		return false;
+	case TARGET_UPCALL_DESTROYED:
+		qpair_unlink(qp);
+		qpair_clear(qp);
+		target_free_later(target, qp);
+		device_let_go(target);
+		return !qp->abandoned;	/* else nobody knows of it */
 	case TARGET_UPCALL_CQ_GONE:
-		device_cq_gone(upcall->cookie);
+		cq_gone(upcall->cookie);
+		return false;
+	case TARGET_UPCALL_DEVICE:
+		device_opened(upcall->cookie);
+		return true;
+	case TARGET_UPCALL_DEVICE_CLOSED:
+		device_closed(upcall->cookie);
 		return false;
 	case TARGET_UPCALL_CLOSED:
-		upcall->qpair->closed_seen = true;
-		return !upcall->qpair->destroy_sent;
+		qp->closed_seen = true;
+		return !qp->destroy_sent;
 	case TARGET_UPCALL_RETIRED:
 		upcall->ns->retiring = false;
+		return true;
+	case TARGET_UPCALL_FREED:
+		namespace_free(upcall->ns);
+		target_free_later(target, upcall->ns);
 		return true;
 	default:
 		return true;
@@ -61,6 +107,7 @@ struct target_upcall *target_upcalls(struct target *target)
 	struct target_upcall *upcall, *next, *oldest = NULL, **last = &oldest;
 	uint64_t count;
 
+	free_now(target);
 	(void)!read(target->event_fd, &count, sizeof(count));
 	for (upcall = atomic_exchange(&target->upcalls, NULL); upcall; upcall = next) {
 		next = upcall->next;
@@ -76,6 +123,14 @@ struct target_upcall *target_upcalls(struct target *target)
 	}
 	*last = NULL;
 	return oldest;
+}
+
+/* Until there are none: one may lead to another. */
+void target_drain_upcalls(struct target *target)
+{
+	while (atomic_load(&target->upcalls))
+		target_upcalls(target);
+	free_now(target);
 }
 
 int target_fd(const struct target *target)
@@ -163,13 +218,41 @@ struct target *target_make(const struct target_options *options, char *err, size
 	return target;
 }
 
+static int start_background(struct target *target, char *err, size_t len)
+{
+	target->ends = background_start("nvmf-ends");
+	target->memory = target->ends ? background_start("nvmf-memory") : NULL;
+	if (target->memory)
+		return 0;
+	snprintf(err, len, "cannot start a thread: %s", strerror(errno));
+	return -errno;
+}
+
+/* Whether they have ended; those that do not keep what they are at. */
+static bool stop_background(struct background **background, uint64_t deadline)
+{
+	struct background *ending = *background;
+
+	if (ending && background_stop(ending, deadline))
+		return false;
+	*background = NULL;
+	return true;
+}
+
 struct target *target_create(const struct target_options *options, char *err, size_t len)
 {
 	struct target *target = target_make(options, err, len);
 
+	if (target && start_background(target, err, len)) {
+		stop_background(&target->ends, UINT64_MAX);
+		target_free(target);
+		return NULL;
+	}
 	for (unsigned i = 0; target && i < target->reactors; i++) {
 		if (!reactor_start(target->reactor[i], err, len))
 			continue;
+		stop_background(&target->ends, UINT64_MAX);
+		stop_background(&target->memory, UINT64_MAX);
 		target_free(target);
 		target = NULL;
 	}
@@ -213,24 +296,29 @@ static void end_qpairs(struct target *target)
 		store_ring_destroy(target->reactor[i]->ring);	/* no store writes to a buffer now */
 		target->reactor[i]->ring = NULL;
 	}
-	target_upcalls(target);
+	target_drain_upcalls(target);
 	while ((qp = target->qpairs)) {
 		target->qpairs = qp->next;
-		qpair_free(qp);
+		qpair_clear(qp);
+		free(qp);
 	}
 }
 
 void target_destroy(struct target *target)
 {
 	uint64_t deadline = clock_ns() + DESTROY_DRAIN_NS;
-	bool stuck = false;
+	bool stuck;
 
+	target->ending = true;
 	for (struct target_qpair *qp = target->qpairs; qp; qp = qp->next)
 		target_qpair_disconnect(qp);
 	wait_for_closed(target, deadline);
 	deadline = clock_ns() + DESTROY_STOP_NS;
+	/* In this order: registering waits for reactors, which have connections ended. */
+	stuck = !stop_background(&target->memory, deadline);
 	for (unsigned i = 0; i < target->reactors; i++)
 		stuck |= reactor_stop(target->reactor[i], deadline) != 0;
+	stuck |= !stop_background(&target->ends, deadline);
 	if (stuck)
 		return;		/* a thread that cannot be ended keeps its memory */
 	end_qpairs(target);

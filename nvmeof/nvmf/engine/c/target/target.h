@@ -90,11 +90,17 @@ void target_qpair_disconnect(struct target_qpair *qp);
 /* The same on RDMA_CM_EVENT_DISCONNECTED, for a truthful reason. */
 void target_qpair_peer_left(struct target_qpair *qp);
 /*
- * After CLOSED and after every request of it was completed.  The QP and the cm id are gone when it
- * returns, the memory with a later target_upcalls(), when the reactor has let go of it.
+ * After CLOSED and after every request of it was completed.  It must not be used again; DESTROYED comes up
+ * when the QP and the cm id are gone.
  */
 void target_qpair_destroy(struct target_qpair *qp);
 
+/*
+ * Make a device ready before the first connection comes to it: 0 if it is, -EAGAIN if DEVICE will come up.
+ * context: that of an id of the device.  A connection that comes before is refused with errno EAGAIN.
+ */
+int target_device_open(struct target *target, const struct verbs *verbs, struct ibv_context *context,
+		       char *err, size_t len);
 /*
  * The device of this name was removed.  What the target holds of it is freed when its last queue
  * pair is gone (disconnect them); a device that comes back is another one, of the same name or not.
@@ -142,6 +148,9 @@ enum target_upcall_type {
 	TARGET_UPCALL_FENCED = 4,	/* fence: what it waited for has ended */
 	TARGET_UPCALL_FAULTED = 5,	/* namespace: its store failed a command, see target_fault */
 	TARGET_UPCALL_ABORTED = 6,	/* abort: aborted says whether */
+	TARGET_UPCALL_DESTROYED = 7,	/* cookie: the queue pair and its cm id are gone */
+	TARGET_UPCALL_DEVICE = 8,	/* device: ready, or reason says why it cannot be used */
+	TARGET_UPCALL_FREED = 9,	/* namespace: no device has its store's memory, and it is gone */
 };
 
 struct target_upcall {
@@ -154,13 +163,15 @@ struct target_upcall {
 	struct target_fence *fence;
 	struct target_abort *abort;
 	bool aborted;
-	const char *reason;		/* a sentence, "" where nobody told the device why it
-					   ended; valid until the qpair is destroyed */
+	const char *device;		/* its name */
+	const char *reason;		/* a sentence; "": CLOSED: nobody told the device why it ended,
+					   DEVICE: nothing is wrong.  Valid until the next
+					   target_upcalls() or, of a qpair, until it is destroyed */
 };
 
 /*
  * All upcalls so far, oldest first, and the eventfd reset.  An upcall is embedded in what it is
- * about and needs no free: read next before acting on it.
+ * about and needs no free: read next before acting on it, and none after the next call of this.
  */
 struct target_upcall *target_upcalls(struct target *target);
 
@@ -179,8 +190,11 @@ void target_complete(struct target_request *request, uint16_t status, uint32_t d
 
 struct target_namespace *target_namespace_create(struct target *target, uint32_t nsid,
 						 struct store *store, char *err, size_t len);
-/* In no table and RETIRED: frees it; the store is the caller's to close. */
-void target_namespace_destroy(struct target_namespace *ns);
+/*
+ * In no table, and RETIRED if it was in one.  It must not be used again.  true: it is gone, and its store is
+ * the caller's to close.  false: that is so when FREED has come up; a device has its memory registered.
+ */
+bool target_namespace_destroy(struct target_namespace *ns);
 /* The new size of a store that was resized, seen by the next command. */
 void target_namespace_resized(struct target_namespace *ns);
 

@@ -14,6 +14,7 @@
 
 static struct verbs table = {
 	.name = "system",
+	.pins_memory = true,
 	/* InfiniBand and RoCE do not need the sink's remote access right, iWARP adapters do */
 	.read_sink_is_local = false,
 	.sends_complete_inline = false,
@@ -186,6 +187,8 @@ static const struct symbol rdmacm[] = {
 	{ "rdma_disconnect", &table.disconnect },
 	{ "rdma_get_cm_event", &real_get_cm_event },
 	{ "rdma_ack_cm_event", &table.ack_cm_event },
+	{ "rdma_get_devices", &table.get_devices },
+	{ "rdma_free_devices", &table.free_devices },
 	{ NULL, NULL },
 };
 

@@ -45,6 +45,8 @@ struct verbs {
 	 * peer or another thread does later.  True of the embedded device.
 	 */
 	bool sends_complete_inline;
+	/* To register memory takes long, and keeps its pages where they are.  Not so on the embedded device. */
+	bool pins_memory;
 
 	/* libibverbs */
 	struct ibv_device **(*get_device_list)(int *num);
@@ -94,6 +96,9 @@ struct verbs {
 	int (*disconnect)(struct rdma_cm_id *id);
 	int (*get_cm_event)(struct rdma_event_channel *channel, struct rdma_cm_event **event);
 	int (*ack_cm_event)(struct rdma_cm_event *event);
+	/* rdma_get_devices: the contexts that ids are bound to, NULL at the end. */
+	struct ibv_context **(*get_devices)(int *num);
+	void (*free_devices)(struct ibv_context **list);
 	/* Let go of removed devices that nothing lies on any more; NULL where none are kept. */
 	void (*drop_unused)(void);
 };
