@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Invariant: whatever a peer sends on an established connection, in whatever pieces, memory that it was
- * not given stays as it is, every posted work request completes exactly once, and nothing crashes.
+ * not given stays as it is, every posted work request completes exactly once, everything sent is received
+ * as long as there are receives for it, and nothing crashes.
  *
  * The input is a list of steps: frames that are right but for what the input spoils, raw bytes, and what
  * the application does meanwhile: it posts work, binds and invalidates a window.  Receives come from a queue
@@ -16,7 +17,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { MEM = 256 * 1024, GUARD = 4096, DEPTH = 8 };
+enum { MEM = 256 * 1024, GUARD = 4096, DEPTH = 8, STUCK_MAX = 1000 };
 
 static uint8_t *mem;		/* GUARD | shared MEM | GUARD | private MEM | GUARD */
 static uint8_t *staging;
@@ -61,8 +62,21 @@ static void poll_all(struct run *r)
 		;
 }
 
+/* The socket is full: all that may be missing is a shared receive. */
+static void unstick(struct run *r)
+{
+	struct ibv_sge sge = { (uintptr_t)(mem + GUARD), MEM, shared->lkey };
+	struct ibv_recv_wr rw = { .sg_list = &sge, .num_sge = 1 }, *bad;
+
+	poll_all(r);
+	if (r->qp->srq && !r->ended)
+		r->shared += !iw_post_srq_recv(srq, &rw, &bad);
+}
+
 static void put(struct run *r, const uint8_t *p, size_t len, uint32_t cut)
 {
+	int stuck = 0;
+
 	while (len && !r->ended) {
 		size_t n = cut && cut < len ? cut : len;
 		ssize_t m = send(r->peer, p, n, MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -70,11 +84,16 @@ static void put(struct run *r, const uint8_t *p, size_t len, uint32_t cut)
 		if (m > 0) {
 			p += m;
 			len -= (size_t)m;
+			stuck = 0;
+			if (cut)
+				poll_all(r);
 		} else if (errno != EAGAIN) {
 			return;
+		} else if (++stuck > STUCK_MAX) {
+			abort();
+		} else {
+			unstick(r);
 		}
-		if (cut || m <= 0)
-			poll_all(r);
 	}
 }
 
