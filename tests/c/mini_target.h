@@ -13,6 +13,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -260,6 +261,8 @@ static struct mini *mini_start(const struct store_options *store, uint32_t in_ca
 	    m->verbs->bind_addr(m->listener, (struct sockaddr *)&a) ||
 	    m->verbs->listen(m->listener, 128))
 		mini_die("listen", strerror(errno));
+	/* Another thread that destroys an id takes its events along, after poll() has seen them. */
+	fcntl(m->channel->fd, F_SETFL, fcntl(m->channel->fd, F_GETFL) | O_NONBLOCK);
 	memcpy(&a, rdma_get_local_addr(m->listener), sizeof(a));
 	snprintf(m->port, sizeof(m->port), "%u", ntohs(a.sin_port));
 	if (pthread_create(&m->thread, NULL, mini_run, m))

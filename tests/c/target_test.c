@@ -55,6 +55,8 @@ static void test_io(uint32_t buffer_size, uint32_t buffers)
 			store_close(stores[i]);
 }
 
+#include "target_cases_apart.h"
+
 /* Commands one by one, with a sleep between each two, and what they hold is free soon after. */
 static void test_sleepy(void)
 {
@@ -134,6 +136,8 @@ int main(int argc, char **argv)
 	test_invalid();
 	check_section("fair");
 	test_fair();
+	check_section("apart");
+	test_apart();
 	check_section("pool");
 	test_pool();
 	/* as with the kernel's devices, where a response has left long after it was sent */

@@ -275,7 +275,7 @@ static bool all_back(const struct target_qpair *qp)
 	const struct reactor *reactor = world.target->reactor[0];
 
 	if (mock.wc_head != mock.wc_tail || mock.ios || qp->active != waits(qp) || !qp->own_free ||
-	    reactor->pool.free_count != reactor->pool.count)
+	    !pool_is_whole(&reactor->pool))
 		return false;
 	for (unsigned i = 0; i < 4; i++)
 		if (world.ns[i]->local[0].inflight)
@@ -342,8 +342,8 @@ static void finish(struct run *r)
 	target_qpair_destroy(r->qp);
 	for (unsigned i = 0; i < 10; i++)
 		poll(r, 64);
-	REQUIRE(r->destroyed && !world.target->qpairs && !reactor->marked && !reactor->pool.line.head &&
-		!reactor->lingering.head && reactor->pool.free_count == reactor->pool.count);
+	REQUIRE(r->destroyed && !world.target->qpairs && !reactor->marked && !pool_has_line(reactor) &&
+		!reactor->lingering.head && pool_is_whole(&reactor->pool));
 	REQUIRE(!reactor->latching.head && !reactor->qpairs.head);
 	for (unsigned i = 0; i < 4; i++) {
 		REQUIRE(!world.ns[i]->local[0].inflight);

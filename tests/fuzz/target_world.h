@@ -8,6 +8,14 @@
 
 #include "target_mock.h"
 
+static inline bool pool_is_whole(const struct pool *pool)
+{
+	for (int i = 0; i < POOL_CLASSES; i++)
+		if (pool->shelf[i].free_count != pool->shelf[i].count || pool->shelf[i].line.head)
+			return false;
+	return !pool->returned.head;
+}
+
 static struct world {
 	struct target *target;
 	struct target_nstable *table;

@@ -81,7 +81,14 @@ static inline void reactor_mark(struct target_qpair *qp)
 /* ---- pool.c ---- */
 int pool_create(struct pool *pool, uint32_t buffer_size, uint32_t count);
 void pool_free(struct pool *pool);
-struct chunk *pool_get(struct target_qpair *qp);	/* NULL: wait to be kicked */
+/* Of a queue pair that shares none: as large as those of like. */
+int pool_create_private(struct pool *pool, const struct pool *like, uint32_t small, uint32_t large);
+struct chunk *pool_get(struct target_request *req, uint32_t bytes);	/* NULL: wait to be kicked */
+/* The line of the request's namespace, if it has to wait there for a buffer of so many bytes, else NULL. */
+struct fifo *pool_namespace_line(const struct target_request *req, uint32_t bytes);
+/* The store has it now, or has it no more. */
+void pool_lend(const struct chunk *chunk, bool to_store);
+bool pool_has_line(const struct reactor *reactor);
 void pool_put(struct target_qpair *qp, struct chunk *chunk);
 void pool_leave_line(struct target_qpair *qp);
 void pool_serve(struct reactor *reactor);
@@ -135,12 +142,18 @@ void io_ranges_arrived(struct target_request *req, const void *ranges);
 void steps_start(struct target_request *req, uint32_t steps);
 void steps_end(struct target_request *req);
 
-/* ---- transfer.c ---- */
-void transfer_start(struct target_request *req, enum transfer mode, uint32_t length);
+/* ---- lines.c ---- */
+void transfer_line_enter(struct target_request *req, struct fifo *line);
+void transfer_line_leave(struct target_request *req);
 void transfer_kick(struct target_qpair *qp);
+void transfer_kick_line(struct fifo *line);	/* requests */
 void transfer_drop_lines(struct target_qpair *qp);
 /* Whether nothing of it had begun, and nothing will: then it ends with its status. */
 bool transfer_cancel(struct target_request *req);
+
+/* ---- transfer.c ---- */
+void transfer_start(struct target_request *req, enum transfer mode, uint32_t length);
+void transfer_advance(struct target_request *req);	/* a chunk has ended, or its turn has come */
 bool transfer_fetches(const struct target_request *req);	/* whether its data comes by RDMA READ */
 struct target_request *transfer_io_of(const struct store_io *io);
 void transfer_chunk_read(struct chunk *chunk);
@@ -259,7 +272,7 @@ static inline uint32_t request_pieces(const struct target_request *req, uint32_t
 	}
 }
 
-static inline struct ns_local *namespace_local(struct target_request *req)
+static inline struct ns_local *namespace_local(const struct target_request *req)
 {
 	return &req->ns->local[req->qp->reactor->index];
 }

@@ -48,10 +48,14 @@ static int device_register(struct target_device *device)
 	bool iwarp = device->context->device->transport_type == IBV_TRANSPORT_IWARP;
 
 	device->sink_access = IBV_ACCESS_LOCAL_WRITE;
-	if (iwarp && !verbs->read_sink_is_local)
+	if (iwarp && !verbs->read_sink_is_local) {
 		device->sink_access |= IBV_ACCESS_REMOTE_WRITE;
+		device->private_pd = true;
+	}
 	device->send_with_invalidate = iwarp || (device->attr.device_cap_flags &
 						 IBV_DEVICE_MEM_MGT_EXTENSIONS);
+	if (device->private_pd)	/* what is registered here could be used with none of its queue pairs */
+		return 0;
 	for (unsigned i = 0; i < target->reactors; i++) {
 		struct pool *pool = &target->reactor[i]->pool;
 

@@ -31,7 +31,8 @@ enum {
 	TARGET_UPCALL_MAX = 65536,	/* bytes that a command for the control thread may carry */
 	TARGET_UPCALL_EARLY = 4096,	/* the same before Connect */
 	TARGET_UPCALL_BUDGET = 262144,	/* bytes of such data that one queue pair may have up */
-	TARGET_OWN_BUFFER = 32768,	/* of a queue pair, for when the pool has none for it */
+	TARGET_OWN_BUFFER = 8192,	/* of a queue pair, for when the pool has none for it */
+	POOL_SMALL_SIZE = 8192,
 	TARGET_ZERO_BYTES = 2 << 20,	/* zeroes that reads of a null store are sent from */
 	CQ_BATCH = 128,			/* completions of a turn: what they led to is sent at once */
 	WR_BATCH = 256,
@@ -114,18 +115,36 @@ struct chunk {
 	uint32_t posted;		/* bytes of it whose RDMA READ was posted */
 	uint16_t reads;			/* RDMA READs of it outstanding */
 	uint16_t slots;			/* of the send queue, until its RDMA WRITE completes */
+	uint8_t class;			/* enum pool_class */
+	struct ns_local *sharer;	/* of whose share it is, too, or NULL */
 	uint64_t with_host;		/* ns: when its transfer was posted; 0: it is not with the host */
 	struct latch latch;		/* of its slice, while the store reads or writes it */
 	struct store_io io;
 } __attribute__((aligned(CACHE_LINE)));
 
+enum pool_class { POOL_SMALL, POOL_LARGE, POOL_CLASSES };
+
+struct pool_shelf {			/* buffers of one size */
+	uint32_t size;
+	uint32_t count, free_count;
+	struct fifo_link *free;		/* the last used first: it is in the cache */
+	struct fifo line;		/* pool_places of queue pairs that wait for one */
+};
+
+struct pool_place {			/* of a queue pair, in the line of a shelf */
+	struct fifo_link link;
+	struct target_qpair *qp;
+	uint32_t held;			/* buffers, but for those that a store has: see pool.c */
+	bool in_line;
+	bool waits;			/* it found none when it was last its turn */
+};
+
 struct pool {
 	uint8_t *memory;
 	size_t bytes;
-	uint32_t buffer_size;
-	uint32_t count, free_count;
-	struct fifo_link *free;		/* the last used first: it is in the cache */
-	struct fifo line;		/* queue pairs that wait for a buffer */
+	bool is_private;		/* a queue pair's */
+	struct pool_shelf shelf[POOL_CLASSES];
+	struct fifo returned;		/* ns_local: buffers of theirs came back that others of theirs wait for */
 	uint64_t next_press;		/* ns: when to look for hosts that sit on buffers */
 	struct chunk *chunks;
 };
@@ -288,6 +307,7 @@ struct target_request {
 	struct sgl_entry sgl;		/* the first descriptor */
 	const uint8_t *source;		/* what is sent from in place, or NULL */
 	uint32_t source_lkey;
+	struct fifo *line;		/* that it stands in while TRANSFER_IN_LINE */
 	uint16_t outstanding;		/* chunks */
 	uint16_t slots;			/* of the send queue, until the response completes */
 	struct nvme_cqe cqe;
@@ -344,7 +364,6 @@ struct target_qpair {
 	bool dead;			/* no more posts; what is outstanding drains */
 	bool closed;			/* CLOSED went up: the reactor touches ibqp and id no more */
 	bool marked;
-	bool in_pool_line;
 	bool inline_response, send_with_invalidate;
 	bool signal_all;		/* see qpair.c */
 	bool blocked;			/* something waits for sends to complete */
@@ -360,7 +379,7 @@ struct target_qpair {
 	uint32_t sq_free, sq_count;
 	uint32_t read_free, read_limit;	/* RDMA READs */
 	uint32_t fetching;		/* chunks */
-	uint32_t buffers;		/* of the pool, held */
+	uint32_t line_waiting;		/* requests in lines of namespaces (pool.c) */
 	uint64_t moved;			/* ns: when its host last let something through */
 	bool own_free;			/* own.buffer, TARGET_OWN_BUFFER bytes of region */
 	uint32_t active, held;		/* requests: in use, and of those up at the control thread */
@@ -372,7 +391,8 @@ struct target_qpair {
 	uint64_t *cids;			/* bitmap of outstanding command identifiers */
 	struct sgl_entry *sgls;		/* TARGET_MAX_SGL per request */
 	struct target_qpair *mark_next;
-	struct fifo_link pool_link;
+	struct pool *pool;
+	struct pool_place pool_place[POOL_CLASSES];
 	struct target_request *fused_first;	/* of that pair; NULL where it was refused */
 	struct fifo_link fused_link;	/* in reactor->halves, if fused_listed */
 	uint64_t fused_until;		/* ns: how long it waits */
@@ -415,6 +435,8 @@ struct target_qpair {
 	uint8_t *region;
 	size_t region_bytes;
 	struct ibv_mr *mr, *own_mr;
+	struct ibv_mr *pool_mr;		/* of pool, where that is private_pool */
+	struct pool private_pool;
 };
 
 #endif

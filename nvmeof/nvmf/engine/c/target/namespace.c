@@ -50,6 +50,7 @@ struct target_namespace *target_namespace_create(struct target *target, uint32_t
 	for (unsigned i = 0; i < target->reactors; i++) {
 		ns->local[i].ns = ns;
 		fifo_init(&ns->local[i].over);
+		fifo_init(&ns->local[i].pool_line);
 	}
 	if (latches_create(ns)) {
 		latches_free(ns);

@@ -25,6 +25,11 @@ struct ns_local {			/* one per reactor */
 	struct fifo over;		/* requests: the first of each queue pair that waits */
 	struct fifo_link limited_link;	/* in reactor->limited, while any do */
 	uint64_t throttled;
+	/* buffers of the reactor's pool: see pool.c */
+	uint32_t buffers[POOL_CLASSES];
+	struct fifo pool_line;		/* requests, while its share is taken */
+	struct fifo_link pool_link;	/* in pool.returned, while pool_listed */
+	bool pool_listed;
 	/* latches */
 	struct latch_readers *readers;	/* by entry */
 	struct fifo latch_line;		/* latches that wait, the oldest first */

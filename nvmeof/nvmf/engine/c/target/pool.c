@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A reactor's pool of transfer buffers.
+ * Pools of transfer buffers: a reactor's, and those of queue pairs that share none (qpair.c).
  *
  * Owns one mapping, registered once per device (device.c), and the chunks that stand for its
- * buffers.  Made and freed by the control thread, used by the reactor's alone.
+ * buffers.  Made and freed by the control thread, used by the reactor's alone.  A part of the memory is cut
+ * into small buffers, so that a command for one block does not take what would carry 128 KiB.
  *
  * Running out means waiting in line: queue pairs stand first in, first out, each takes what it may
  * and stands at the end again.  A queue pair may hold at most twice what is free, and the last
  * eighth is for those that hold none, so hosts that take buffers and do not move leave some for the
- * others.  Where that is not enough (many such queue pairs), those whose hosts have not moved for
+ * others.  What a store has does not count for its queue pair: by the same rule a namespace whose store is slow
+ * leaves some for other namespaces, and its commands wait in a line of the namespace's own.
+ *
+ * Where that is not enough (many such queue pairs), those whose hosts have not moved for
  * seconds while others waited lose their connection; and meanwhile each has a small buffer of its own,
  * so that it is slow and never stands still for what others do.  Before Connect that is all it has.
  */
@@ -54,27 +58,76 @@ static uint8_t *map_memory(size_t *bytes)
 	return aligned;
 }
 
-int pool_create(struct pool *pool, uint32_t buffer_size, uint32_t count)
+/* A queue pair's own: small pages, of which those never used cost nothing but where they are pinned. */
+static uint8_t *map_private(size_t *bytes)
 {
-	size_t stride = (size_t)buffer_size + STAGGER;
+	void *memory = mmap(NULL, *bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
-	pool->buffer_size = buffer_size;
-	pool->count = pool->free_count = count;
-	pool->bytes = stride * count;
-	fifo_init(&pool->line);
+	return memory == MAP_FAILED ? NULL : memory;
+}
+
+static void shelf_init(struct pool_shelf *shelf, uint32_t size, uint32_t count)
+{
+	shelf->size = size;
+	shelf->count = shelf->free_count = count;
+	shelf->free = NULL;
+	fifo_init(&shelf->line);
+}
+
+/* Cut memory into buffers; returns where the next ones begin. */
+static uint8_t *shelf_fill(struct pool *pool, enum pool_class class, uint8_t *memory)
+{
+	struct pool_shelf *shelf = &pool->shelf[class];
+	struct chunk *chunks = pool->chunks + (class == POOL_LARGE ? pool->shelf[POOL_SMALL].count : 0);
+
+	for (uint32_t i = shelf->count; i-- > 0;) {
+		struct chunk *chunk = &chunks[i];
+
+		*chunk = (struct chunk){
+			.tx.is_chunk = true,
+			.class = (uint8_t)class,
+			.buffer = memory + ((size_t)shelf->size + STAGGER) * i,
+		};
+		stack_push(&shelf->free, &chunk->tx.link);
+	}
+	return memory + ((size_t)shelf->size + STAGGER) * shelf->count;
+}
+
+static int pool_make(struct pool *pool, uint8_t *(*map)(size_t *bytes))
+{
+	struct pool_shelf *shelf = pool->shelf;
+	uint32_t count = shelf[POOL_SMALL].count + shelf[POOL_LARGE].count;
+
+	pool->bytes = ((size_t)shelf[POOL_SMALL].size + STAGGER) * shelf[POOL_SMALL].count +
+		      ((size_t)shelf[POOL_LARGE].size + STAGGER) * shelf[POOL_LARGE].count;
+	fifo_init(&pool->returned);
 	pool->chunks = aligned_alloc(CACHE_LINE, sizeof(*pool->chunks) * count);
 	if (!pool->chunks)
 		return -ENOMEM;
-	pool->memory = map_memory(&pool->bytes);
+	pool->memory = map(&pool->bytes);
 	if (!pool->memory)
 		return -ENOMEM;
-	for (uint32_t i = count; i-- > 0;) {
-		struct chunk *chunk = &pool->chunks[i];
-
-		*chunk = (struct chunk){ .tx.is_chunk = true, .buffer = pool->memory + stride * i };
-		stack_push(&pool->free, &chunk->tx.link);
-	}
+	shelf_fill(pool, POOL_LARGE, shelf_fill(pool, POOL_SMALL, pool->memory));
 	return 0;
+}
+
+int pool_create(struct pool *pool, uint32_t buffer_size, uint32_t count)
+{
+	/* A quarter of the memory, where buffers are so large that it is worth it. */
+	uint32_t cut = buffer_size >= 4 * POOL_SMALL_SIZE ? count / 4 : 0;
+
+	shelf_init(&pool->shelf[POOL_SMALL], POOL_SMALL_SIZE,
+		   cut * (buffer_size / (2 * POOL_SMALL_SIZE)));
+	shelf_init(&pool->shelf[POOL_LARGE], buffer_size, count - cut);
+	return pool_make(pool, map_memory);
+}
+
+int pool_create_private(struct pool *pool, const struct pool *like, uint32_t small, uint32_t large)
+{
+	pool->is_private = true;
+	shelf_init(&pool->shelf[POOL_SMALL], POOL_SMALL_SIZE, small);
+	shelf_init(&pool->shelf[POOL_LARGE], like->shelf[POOL_LARGE].size, large);
+	return pool_make(pool, map_private);
 }
 
 void pool_free(struct pool *pool)
@@ -84,40 +137,101 @@ void pool_free(struct pool *pool)
 	free(pool->chunks);
 }
 
-static void pool_stand_in_line(struct pool *pool, struct target_qpair *qp)
+/* ---- shares ---- */
+
+/* Whether somebody who holds so many buffers of a shelf has to leave what is free to others. */
+static bool share_is_taken(const struct pool_shelf *shelf, uint32_t held)
 {
+	return held && (held >= 2 * shelf->free_count || shelf->free_count <= shelf->count / 8);
+}
+
+/* Of whose share the request's buffers are, beside its queue pair's; NULL: of nobody's. */
+static struct ns_local *pool_sharer(const struct target_request *req)
+{
+	if (!req->ns || req->ns->memory || req->qp->pool->is_private)
+		return NULL;
+	return namespace_local(req);
+}
+
+static enum pool_class pool_class_for(const struct pool *pool, uint32_t bytes)
+{
+	const struct pool_shelf *shelf = pool->shelf;
+
+	if (!shelf[POOL_SMALL].count || !shelf[POOL_LARGE].count)
+		return shelf[POOL_SMALL].count ? POOL_SMALL : POOL_LARGE;
+	return bytes <= POOL_SMALL_SIZE ? POOL_SMALL : POOL_LARGE;
+}
+
+struct fifo *pool_namespace_line(const struct target_request *req, uint32_t bytes)
+{
+	struct ns_local *local = pool_sharer(req);
+	const struct pool *pool = req->qp->pool;
+	enum pool_class class;
+
+	if (!local)
+		return NULL;
+	class = pool_class_for(pool, bytes);
+	if (local->pool_line.head && local->pool_line.head != &req->tx.link)
+		return &local->pool_line;
+	return share_is_taken(&pool->shelf[class], local->buffers[class]) ? &local->pool_line : NULL;
+}
+
+static void pool_stand_in_line(struct target_qpair *qp, enum pool_class class)
+{
+	struct pool_place *place = &qp->pool_place[class];
+
 	stat_add(&qp->waited_for_buffer, 1);
-	if (qp->in_pool_line)
+	place->waits = !qp->pool->is_private;
+	if (place->in_line || qp->pool->is_private)
 		return;
-	qp->in_pool_line = true;
-	fifo_push(&pool->line, &qp->pool_link);
+	place->in_line = true;
+	fifo_push(&qp->pool->shelf[class].line, &place->link);
 }
 
-static struct chunk *take(struct target_qpair *qp)
+static struct chunk *shelf_take(struct target_qpair *qp, enum pool_class class)
 {
-	struct pool *pool = &qp->reactor->pool;
+	struct pool_shelf *shelf = &qp->pool->shelf[class];
+	struct pool_place *place = &qp->pool_place[class];
 
-	if (!pool->free_count || (pool->line.head && pool->line.head != &qp->pool_link)) {
-		pool_stand_in_line(pool, qp);
+	if (!shelf->free_count || (shelf->line.head && shelf->line.head != &place->link))
 		return NULL;
-	}
-	/* Over its share: a buffer of its own coming back kicks it. */
-	if (qp->buffers && (qp->buffers >= 2 * pool->free_count ||
-			    pool->free_count <= pool->count / 8)) {
-		stat_add(&qp->waited_for_buffer, 1);
+	if (!qp->pool->is_private && share_is_taken(shelf, place->held))
 		return NULL;
-	}
-	pool->free_count--;
-	qp->buffers++;
-	return container_of(stack_pop(&pool->free), struct chunk, tx.link);
+	shelf->free_count--;
+	place->held++;
+	return container_of(stack_pop(&shelf->free), struct chunk, tx.link);
 }
 
-struct chunk *pool_get(struct target_qpair *qp)
+static struct chunk *pool_take(struct target_request *req, uint32_t bytes)
 {
+	struct target_qpair *qp = req->qp;
+	enum pool_class class = pool_class_for(qp->pool, bytes);
+	struct chunk *chunk = shelf_take(qp, class);
+
+	if (!chunk && class == POOL_SMALL)
+		chunk = shelf_take(qp, POOL_LARGE);
+	if (!chunk) {
+		/* Over its share it need not stand in line: a buffer of its own coming back kicks it. */
+		if (share_is_taken(&qp->pool->shelf[class], qp->pool_place[class].held))
+			stat_add(&qp->waited_for_buffer, 1);
+		else
+			pool_stand_in_line(qp, class);
+		return NULL;
+	}
+	chunk->sharer = pool_sharer(req);
+	if (chunk->sharer)
+		chunk->sharer->buffers[chunk->class]++;
+	return chunk;
+}
+
+struct chunk *pool_get(struct target_request *req, uint32_t bytes)
+{
+	struct target_qpair *qp = req->qp;
 	bool known = atomic_load_explicit(&qp->connected, memory_order_relaxed);
-	struct chunk *chunk = known ? take(qp) : NULL;
+	struct chunk *chunk = known ? pool_take(req, bytes) : NULL;
 
-	if (chunk || !qp->own_free)
+	/* Its own is for a queue pair that would stand still, and not for one that has had its share. */
+	if (chunk || !qp->own_free || qp->pool_place[POOL_SMALL].held || qp->pool_place[POOL_LARGE].held)
 		return chunk;
 	qp->own_free = false;
 	return &qp->own;
@@ -125,43 +239,100 @@ struct chunk *pool_get(struct target_qpair *qp)
 
 void pool_put(struct target_qpair *qp, struct chunk *chunk)
 {
-	struct pool *pool = &qp->reactor->pool;
+	struct pool *pool = qp->pool;
+	struct ns_local *local = chunk->sharer;
+	struct pool_shelf *shelf;
 
 	if (chunk == &qp->own) {
 		qp->own_free = true;
 		return;
 	}
+	shelf = &pool->shelf[chunk->class];
 	chunk->with_host = 0;
-	stack_push(&pool->free, &chunk->tx.link);
-	pool->free_count++;
-	qp->buffers--;
+	stack_push(&shelf->free, &chunk->tx.link);
+	shelf->free_count++;
+	qp->pool_place[chunk->class].held--;
+	if (!local)
+		return;
+	local->buffers[chunk->class]--;
+	if (local->pool_line.head && !local->pool_listed) {
+		local->pool_listed = true;
+		fifo_push(&pool->returned, &local->pool_link);
+	}
 }
+
+void pool_lend(const struct chunk *chunk, bool to_store)
+{
+	struct target_qpair *qp = chunk->req->qp;
+
+	if (!chunk->sharer)
+		return;
+	qp->pool_place[chunk->class].held += to_store ? -1u : 1u;
+	if (to_store && (qp->waiting[0].head || qp->waiting[1].head))
+		reactor_mark(qp);	/* it may have another */
+}
+
+/* ---- lines ---- */
 
 /* A dead one wants nothing any more. */
 void pool_leave_line(struct target_qpair *qp)
 {
-	if (!qp->in_pool_line)
-		return;
-	qp->in_pool_line = false;
-	fifo_remove(&qp->reactor->pool.line, &qp->pool_link);
+	for (enum pool_class class = POOL_SMALL; class < POOL_CLASSES; class++) {
+		struct pool_place *place = &qp->pool_place[class];
+
+		if (!place->in_line)
+			continue;
+		place->in_line = false;
+		fifo_remove(&qp->pool->shelf[class].line, &place->link);
+	}
+}
+
+static bool pool_has_any(const struct pool *pool, enum pool_class class)
+{
+	return pool->shelf[class].free_count ||
+	       (class == POOL_SMALL && pool->shelf[POOL_LARGE].free_count);
+}
+
+static void pool_serve_shelf(struct pool *pool, enum pool_class class)
+{
+	struct fifo *line = &pool->shelf[class].line;
+
+	const struct fifo_link *again = NULL;	/* the first that stands in line once more */
+
+	while (line->head && line->head != again && pool_has_any(pool, class)) {
+		struct pool_place *place = container_of(line->head, struct pool_place, link);
+
+		/* It keeps its place while it takes, so that pool_get knows whose turn it is. */
+		place->waits = false;
+		transfer_kick(place->qp);
+		fifo_pop(line);
+		place->in_line = false;
+		if (!place->waits || place->qp->dead)
+			continue;
+		place->in_line = true;
+		fifo_push(line, &place->link);
+		again = again ? again : &place->link;
+	}
 }
 
 void pool_serve(struct reactor *reactor)
 {
 	struct pool *pool = &reactor->pool;
+	struct fifo_link *link;
 
-	while (pool->free_count && pool->line.head) {
-		struct target_qpair *qp = container_of(pool->line.head, struct target_qpair,
-						       pool_link);
+	while ((link = fifo_pop(&pool->returned))) {
+		struct ns_local *local = container_of(link, struct ns_local, pool_link);
 
-		/* It keeps its place while it takes, so that pool_get knows whose turn it is. */
-		transfer_kick(qp);
-		fifo_pop(&pool->line);
-		qp->in_pool_line = false;
-		if (!qp->dead && (qp->waiting[0].head || qp->waiting[1].head) &&
-		    !pool->free_count)
-			pool_stand_in_line(pool, qp);
+		local->pool_listed = false;
+		transfer_kick_line(&local->pool_line);
 	}
+	pool_serve_shelf(pool, POOL_SMALL);
+	pool_serve_shelf(pool, POOL_LARGE);
+}
+
+bool pool_has_line(const struct reactor *reactor)
+{
+	return reactor->pool.shelf[POOL_SMALL].line.head || reactor->pool.shelf[POOL_LARGE].line.head;
 }
 
 /* With its host for too long, which has moved nothing else meanwhile. */
@@ -174,12 +345,13 @@ static bool is_sat_on(const struct chunk *chunk, uint64_t now)
 void pool_press(struct reactor *reactor)
 {
 	struct pool *pool = &reactor->pool;
+	uint32_t count = pool->shelf[POOL_SMALL].count + pool->shelf[POOL_LARGE].count;
 	uint64_t now = reactor_now(reactor);
 
 	if (now < pool->next_press)
 		return;
 	pool->next_press = now + PRESS_NS;
-	for (uint32_t i = 0; i < pool->count; i++)
+	for (uint32_t i = 0; i < count; i++)
 		if (is_sat_on(&pool->chunks[i], now))
 			qpair_fail(pool->chunks[i].req->qp, "for %u s the host did not move data for "
 				   "which it held a buffer that others waited for",

@@ -227,7 +227,7 @@ static bool post_chain(struct target_qpair *qp, unsigned n)
 static void note_blocked(struct target_qpair *qp)
 {
 	bool blocked = !qp->dead && (qp->tx.head || qp->reads.head || qp->pending.head ||
-				     qp->waiting[0].head || qp->waiting[1].head);
+				     qp->waiting[0].head || qp->waiting[1].head || qp->line_waiting);
 
 	if (blocked == qp->blocked)
 		return;

@@ -4,6 +4,10 @@
  *
  * Owns a queue pair's memory: one mapping, registered once, of which an idle queue touches little
  * (pages are there when they are first written).
+ *
+ * On an iWARP adapter an RDMA READ puts its data where the peer may write from then on, as RFC 5040 lets the
+ * Read Response name its sink by an STag that allows remote access.  So that no host learns a key to what is
+ * another's, a queue pair on such a device has a protection domain with buffers of its own.
  */
 #include "target/calls.h"
 
@@ -17,6 +21,8 @@
 #define CID_BYTES (65536 / 8)
 #define SPARE_REQUESTS 32u	/* whose response has left but not completed */
 #define MIN_SEND_WR 64u
+#define PRIVATE_SMALL 128u	/* buffers of a queue pair that shares none: at most so many small ones, */
+#define PRIVATE_LARGE 8u	/* and so many large ones of an I/O queue */
 
 /* ---- memory ---- */
 
@@ -56,6 +62,9 @@ static int map_region(struct target_qpair *qp)
 	qp->cids = (void *)(qp->region + cids);
 	qp->own = (struct chunk){ .tx.is_chunk = true, .buffer = qp->region + own };
 	qp->own_free = true;
+	qp->pool = &qp->reactor->pool;
+	for (unsigned i = 0; i < POOL_CLASSES; i++)
+		qp->pool_place[i].qp = qp;
 	for (uint32_t i = 0; i < depth; i++) {
 		struct recv *recv = &qp->recvs[i];
 
@@ -118,7 +127,12 @@ static void release_rdma(struct target_qpair *qp)
 		qp->verbs->dereg_mr(qp->mr);
 	if (qp->own_mr)
 		qp->verbs->dereg_mr(qp->own_mr);
-	qp->mr = qp->own_mr = NULL;
+	if (qp->pool_mr)
+		qp->verbs->dereg_mr(qp->pool_mr);
+	if (qp->pd && qp->pd != qp->dev->pd)
+		qp->verbs->dealloc_pd(qp->pd);
+	qp->mr = qp->own_mr = qp->pool_mr = NULL;
+	qp->pd = NULL;
 }
 
 void qpair_release_job(struct job *job)
@@ -141,6 +155,7 @@ void qpair_clear(struct target_qpair *qp)
 	for (uint32_t i = 0; i < qp->request_fresh; i++)
 		free(qp->requests[i].data);
 	munmap(qp->region, qp->region_bytes);
+	pool_free(&qp->private_pool);
 }
 
 void qpair_unlink(struct target_qpair *qp)
@@ -209,11 +224,11 @@ static int create_ibqp(struct target_qpair *qp, char *err, size_t len)
 	init.recv_cq = qp->recv_cq->cq;
 	init.send_cq = qp->send_cq->cq;
 	errno = 0;	/* some providers fail without it */
-	rc = qp->verbs->create_qp(qp->id, qp->dev->pd, &init);
+	rc = qp->verbs->create_qp(qp->id, qp->pd, &init);
 	if (rc) {	/* perhaps it has no inline data */
 		init.cap.max_inline_data = 0;
 		init.cap.max_send_wr = qp->sq_count;
-		rc = qp->verbs->create_qp(qp->id, qp->dev->pd, &init);
+		rc = qp->verbs->create_qp(qp->id, qp->pd, &init);
 	}
 	if (rc) {
 		rc = -errno;
@@ -239,10 +254,31 @@ static int create_ibqp(struct target_qpair *qp, char *err, size_t len)
 	return 0;
 }
 
+/* Its protection domain and buffers, where it shares them with no other. */
+static int make_private(struct target_qpair *qp)
+{
+	const struct pool *shared = &qp->reactor->pool;
+	uint32_t small = least(qp->options.recv_depth, PRIVATE_SMALL);
+	struct pool *pool = &qp->private_pool;
+
+	qp->pd = qp->verbs->alloc_pd(qp->id->verbs);
+	if (!qp->pd)
+		return -errno;
+	if (pool_create_private(pool, shared, small, qp->options.qid ? PRIVATE_LARGE : 0))
+		return -ENOMEM;
+	qp->pool_mr = qp->verbs->reg_mr(qp->pd, pool->memory, pool->bytes, qp->dev->sink_access);
+	if (!qp->pool_mr)
+		return -errno;
+	qp->pool = pool;
+	qp->pool_lkey = qp->pool_mr->lkey;
+	return 0;
+}
+
 static int prepare(struct target_qpair *qp, char *err, size_t len)
 {
 	const struct ibv_device_attr *attr;
 	uint32_t reads = qp->options.initiator_depth;
+	int rc = 0;
 
 	qp->dev = device_get(qp->target, qp->verbs, qp->id->verbs, err, len);
 	if (!qp->dev)
@@ -253,14 +289,20 @@ static int prepare(struct target_qpair *qp, char *err, size_t len)
 	qp->read_limit = qp->read_free = reads;
 	qp->device = (uint8_t)qp->dev->index;
 	qp->send_with_invalidate = qp->dev->send_with_invalidate;
-	qp->pool_lkey = qp->dev->pool_mr[qp->reactor->index]->lkey;
-	qp->mr = qp->verbs->reg_mr(qp->dev->pd, qp->region, qp->region_bytes,
-				   IBV_ACCESS_LOCAL_WRITE);
-	qp->own_mr = qp->verbs->reg_mr(qp->dev->pd, qp->own.buffer, TARGET_OWN_BUFFER,
-				       qp->dev->sink_access);
-	if (!qp->mr || !qp->own_mr) {
-		int rc = -errno;
-
+	if (qp->dev->private_pd) {
+		rc = make_private(qp);
+	} else {
+		qp->pd = qp->dev->pd;
+		qp->pool_lkey = qp->dev->pool_mr[qp->reactor->index]->lkey;
+	}
+	if (!rc) {
+		qp->mr = qp->verbs->reg_mr(qp->pd, qp->region, qp->region_bytes,
+					   IBV_ACCESS_LOCAL_WRITE);
+		qp->own_mr = qp->verbs->reg_mr(qp->pd, qp->own.buffer, TARGET_OWN_BUFFER,
+					       qp->dev->sink_access);
+		rc = qp->mr && qp->own_mr ? 0 : -errno;
+	}
+	if (rc) {
 		snprintf(err, len, "queue %u: cannot register %zu bytes of capsules: %s",
 			 qp->options.qid, qp->region_bytes, strerror(-rc));
 		return rc;

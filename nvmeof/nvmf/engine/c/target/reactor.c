@@ -103,7 +103,7 @@ bool reactor_poll(struct reactor *r)
 	work = reactor_deliver(r);
 	for (struct reactor_cq *rcq = r->cqs; rcq; rcq = rcq->next)
 		work |= poll_cq(r, rcq);
-	if (r->pool.line.head)
+	if (pool_has_line(r))
 		pool_press(r);
 	if (r->latching.head)
 		latch_serve(r);
@@ -127,7 +127,7 @@ bool reactor_poll(struct reactor *r)
 
 static bool sends_can_wait(const struct reactor *r)
 {
-	return !r->awaited && !r->waited && !r->pool.line.head && !r->lingering.head &&
+	return !r->awaited && !r->waited && !pool_has_line(r) && !r->lingering.head &&
 	       !r->latching.head;
 }
 
@@ -163,7 +163,7 @@ static int wait_ms(const struct reactor *r)
 		return LINGER_CHECK_MS;
 	if (r->responses && sends_can_wait(r))
 		return SENDS_CHECK_MS;
-	return r->pool.line.head || r->halves.head ? SLOW_CHECK_MS : -1;
+	return pool_has_line(r) || r->halves.head ? SLOW_CHECK_MS : -1;
 }
 
 static void sleep_now(struct reactor *r)

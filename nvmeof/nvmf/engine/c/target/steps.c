@@ -114,6 +114,8 @@ static struct nvme_dsm_range dsm_range(const struct target_request *req, uint32_
 	const uint8_t *ranges = req->chunk ? req->chunk->buffer : req->capsule;
 	struct nvme_dsm_range range;
 
+	ranges = req->data ? req->data : ranges;
+
 	memcpy(&range, ranges + sizeof(range) * index, sizeof(range));
 	return range;
 }

@@ -12,7 +12,7 @@
  *	QUIET		a chunk has ended				STARTING
  *	STARTING	all is started, or the window is full		QUIET
  *			there is no buffer, no RDMA READ to use one
- *			with, or others were first			IN_LINE
+ *			with, or others were first			IN_LINE (req->line)
  *			the last chunk has ended			ENDED
  *	IN_LINE		its turn has come, or a chunk has ended		STARTING
  *	ENDED		none: its end was told, by a response, an
@@ -22,8 +22,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-
-static void transfer_advance(struct target_request *req);
 
 bool transfer_fetches(const struct target_request *req)
 {
@@ -43,9 +41,17 @@ bool transfer_fetches(const struct target_request *req)
 static uint32_t chunk_room(const struct chunk *chunk)
 {
 	const struct target_request *req = chunk->req;
-	uint32_t size = chunk_is_own(chunk) ? TARGET_OWN_BUFFER : req->qp->reactor->pool.buffer_size;
+	uint32_t size = chunk_is_own(chunk) ? TARGET_OWN_BUFFER : req->qp->pool->shelf[chunk->class].size;
 
 	return req->mode == TRANSFER_COMPARE ? size / 2 : size;
+}
+
+/* Of the buffer that would take all the rest of it. */
+static uint32_t transfer_room(const struct target_request *req)
+{
+	uint32_t rest = req->length - req->started;
+
+	return req->mode == TRANSFER_COMPARE && rest <= UINT32_MAX / 2 ? 2 * rest : rest;
 }
 
 void transfer_chunk_release(struct chunk *chunk)
@@ -99,6 +105,7 @@ static void chunk_stored(struct store_io *io, uint16_t status)
 	struct target_request *req = chunk->req;
 
 	latch_drop(req->qp->reactor, &chunk->latch);
+	pool_lend(chunk, false);
 	if (req->qp->dead || status) {
 		chunk_end(chunk, status);
 		return;
@@ -160,6 +167,7 @@ static void chunk_store(struct chunk *chunk, enum store_op op, uint8_t *buffer)
 		.store = req->ns->store,
 	};
 	chunk->latch.state = LATCH_NONE;
+	pool_lend(chunk, true);
 	/* A request that has latched all of its range must not wait for others behind itself. */
 	if (req->latch.state == LATCH_HELD || !req->ns->latched ||
 	    latch_take(req->qp->reactor, &chunk->latch, req->ns, chunk->io.offset, chunk->length,
@@ -177,6 +185,24 @@ static void chunk_write(struct chunk *chunk)
 		data = chunk->buffer;
 	}
 	chunk_store(chunk, STORE_WRITE, data);
+}
+
+/* What is checked is what is done: nothing that the host could still write to (qpair.c). */
+static void ranges_arrived(struct chunk *chunk)
+{
+	struct target_request *req = chunk->req;
+
+	req->chunk = chunk;
+	if (req->qp->pool->is_private) {
+		req->data = malloc(req->length);
+		if (!req->data) {
+			req->status = NVME_INTERNAL_ERROR;
+			steps_end(req);
+			return;
+		}
+		memcpy(req->data, chunk->buffer, req->length);
+	}
+	io_ranges_arrived(req, req->data ? req->data : chunk->buffer);
 }
 
 /* All of the slice has come from the host. */
@@ -200,8 +226,7 @@ static void chunk_arrived(struct chunk *chunk)
 		transfer_chunk_release(chunk);
 		break;
 	case TRANSFER_RANGES:
-		req->chunk = chunk;
-		io_ranges_arrived(req, chunk->buffer);
+		ranges_arrived(chunk);
 		break;
 	default:
 		chunk_end(chunk, NVME_INTERNAL_ERROR);
@@ -257,11 +282,6 @@ static bool fetch_memory(struct target_request *req)
 	return true;
 }
 
-static struct fifo *line_of(struct target_request *req)
-{
-	return &req->qp->waiting[transfer_fetches(req)];
-}
-
 /* Whether there is a chunk more to start now. */
 static bool has_more(const struct target_request *req)
 {
@@ -269,27 +289,30 @@ static bool has_more(const struct target_request *req)
 	       req->outstanding < TARGET_WINDOW;
 }
 
-/* False: it has to wait in line. */
-static bool start_next(struct target_request *req)
+/* The line in which it has to wait, or NULL if a chunk was started. */
+static struct fifo *start_next(struct target_request *req)
 {
 	struct target_qpair *qp = req->qp;
-	struct fifo *line = line_of(req);
 	bool fetch = transfer_fetches(req);
+	struct fifo *queue_line = &qp->waiting[fetch], *line = req->line ? req->line : queue_line;
 	struct chunk *chunk;
 
 	if (line->head && line->head != &req->tx.link)
-		return false;	/* others were first */
+		return line;	/* others were first */
 	if (fetch && qp->fetching >= qp->read_limit)
-		return false;
+		return queue_line;
+	line = pool_namespace_line(req, transfer_room(req));
+	if (line)
+		return line;
 	if (req->mode == TRANSFER_FETCH && !fetch_memory(req))
-		return false;
+		return queue_line;
 	if (req->status)
-		return true;
-	chunk = pool_get(qp);
+		return NULL;
+	chunk = pool_get(req, transfer_room(req));
 	if (!chunk)
-		return false;
+		return queue_line;
 	chunk_start(req, chunk, fetch);
-	return true;
+	return NULL;
 }
 
 static bool transfer_is_over(const struct target_request *req)
@@ -311,25 +334,23 @@ static void transfer_end(struct target_request *req)
 		request_respond(req, req->status);
 }
 
-static void transfer_advance(struct target_request *req)
+void transfer_advance(struct target_request *req)
 {
-	bool in_line = req->moving == TRANSFER_IN_LINE, blocked = false;
-	struct fifo *line = line_of(req);
+	struct fifo *line = NULL;
 
 	if (req->moving == TRANSFER_STARTING || req->moving == TRANSFER_ENDED)
 		return;
 	req->moving = TRANSFER_STARTING;
-	while (!blocked && has_more(req))
-		blocked = !start_next(req);
-	if (blocked && !in_line) {
-		fifo_push(line, &req->tx.link);
-		in_line = true;
-	} else if (!blocked && in_line && line->head == &req->tx.link) {
-		fifo_pop(line);
-		in_line = false;
+	while (!line && has_more(req))
+		line = start_next(req);
+	/* Without a line to wait in, it leaves the one that it stands in when its turn comes. */
+	if (line != req->line && (line || req->line->head == &req->tx.link)) {
+		transfer_line_leave(req);
+		if (line)
+			transfer_line_enter(req, line);
 	}
-	req->moving = in_line ? TRANSFER_IN_LINE : TRANSFER_QUIET;
-	if (in_line || !transfer_is_over(req))
+	req->moving = req->line ? TRANSFER_IN_LINE : TRANSFER_QUIET;
+	if (req->line || !transfer_is_over(req))
 		return;
 	req->moving = TRANSFER_ENDED;
 	transfer_end(req);
@@ -339,82 +360,11 @@ void transfer_start(struct target_request *req, enum transfer mode, uint32_t len
 {
 	req->state = REQUEST_MOVING;
 	req->moving = TRANSFER_QUIET;
+	req->line = NULL;
 	req->mode = (uint8_t)mode;
 	req->length = length;
 	req->started = req->moved = 0;
 	transfer_advance(req);
-}
-
-void transfer_kick(struct target_qpair *qp)
-{
-	for (int i = 0; i < 2; i++) {
-		struct fifo_link *head;
-
-		while (!qp->dead && (head = qp->waiting[i].head)) {
-			transfer_advance(container_of(head, struct target_request, tx.link));
-			if (qp->waiting[i].head == head)
-				break;
-		}
-	}
-}
-
-/* ---- taking back ---- */
-
-/* The connection is dead: nobody in line is served. */
-void transfer_drop_lines(struct target_qpair *qp)
-{
-	struct fifo_link *link;
-
-	for (int i = 0; i < 2; i++) {
-		while ((link = fifo_pop(&qp->waiting[i]))) {
-			struct target_request *req = container_of(link, struct target_request,
-								  tx.link);
-
-			req->moving = TRANSFER_QUIET;
-			transfer_advance(req);
-		}
-	}
-	while ((link = fifo_pop(&qp->reads)))
-		transfer_chunk_drop(container_of(link, struct chunk, tx.link));
-}
-
-/* The first chunk of it in line for an RDMA READ, and how many there are untouched. */
-static struct chunk *first_unposted(const struct target_request *req, unsigned *count)
-{
-	struct chunk *first = NULL;
-
-	*count = 0;
-	for (struct fifo_link *link = req->qp->reads.head; link; link = link->next) {
-		struct chunk *chunk = container_of(link, struct chunk, tx.link);
-
-		if (chunk->req != req || chunk->posted)
-			continue;
-		if (!(*count)++)
-			first = chunk;
-	}
-	return first;
-}
-
-bool transfer_cancel(struct target_request *req)
-{
-	struct target_qpair *qp = req->qp;
-	struct chunk *chunk;
-	unsigned count;
-
-	chunk = first_unposted(req, &count);
-	if (count != req->outstanding)
-		return false;
-	if (req->moving == TRANSFER_IN_LINE)
-		fifo_remove(line_of(req), &req->tx.link);
-	for (; chunk; chunk = first_unposted(req, &count)) {
-		fifo_remove(&qp->reads, &chunk->tx.link);
-		qp->fetching--;
-		transfer_chunk_release(chunk);
-	}
-	reactor_mark(qp);
-	req->moving = TRANSFER_QUIET;
-	transfer_advance(req);
-	return true;
 }
 
 /* ---- completions ---- */
