@@ -69,6 +69,7 @@ void test_windows(void);
 void test_regs(void);
 void test_srq(void);
 void test_cm(void);
+void test_peers(void);
 void test_wire(void);
 void test_frames(void);
 void test_idle(void);

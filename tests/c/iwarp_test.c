@@ -15,6 +15,7 @@ static const struct {
 	{ "srq", test_srq },
 	{ "regs", test_regs },
 	{ "cm", test_cm },
+	{ "peers", test_peers },
 	{ "wire", test_wire },
 	{ "frames", test_frames },
 	{ "idle", test_idle },

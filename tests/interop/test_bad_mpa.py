@@ -177,7 +177,7 @@ def test_rejected(target: Served, row: Private) -> None:
     assert (recfmt, Reject(status).name) == (0, row.status.name)
 
 
-LONGER = [33, 56, 252]
+LONGER = [33, 56, 252, 508]
 
 
 @pytest.mark.parametrize("size", LONGER)
@@ -190,23 +190,40 @@ def test_longer_private_data(target: Served, size: int) -> None:
     peer.close()
 
 
+def test_longer_private_data_of_revision_1(target: Served) -> None:
+    """RFC 5044 7.1.1 allows 512 bytes."""
+    data = nvme.cm_request(0, 32, 31).ljust(512, b"\0")
+    IwarpPeer.connect(target.address, data, revision=1).close()
+
+
 @pytest.mark.feature("embedded")
 def test_outbound_reads_of_a_host(target: Served) -> None:
     """A host that wants to RDMA READ is told that it may not, by its reply or by a reject."""
     refused: bytes | None = None
     try:
-        peer = IwarpPeer.connect(target.address, nvme.cm_request(0, 32, 31), ord_=0x3FFF)
+        peer = IwarpPeer.connect(target.address, nvme.cm_request(0, 32, 31), ord_=0x3FFE)
     except Rejected as refusal:
         refused = refusal.private_data
     else:
         peer.close()
         assert peer.start is not None
         ird = peer.start.words[0] & mpa.DEPTH_MASK
-        assert ird < 0x3FFF, "the reply promises more inbound reads than any queue pair has"
+        assert ird < 0x3FFE, "the reply promises more inbound reads than any queue pair has"
     assert refused is None or refused[:4] == nvme.cm_reject(Reject.ORD)
 
 
-@pytest.mark.parametrize(("ird", "expected"), [(1, 1), (4, 4), (0x3FFF, None)])
+def test_depths_left_open(target: Served) -> None:
+    """RFC 6581 9.1: all ones is no demand, and is answered by all ones."""
+    data = nvme.cm_request(0, 32, 31)
+    peer = IwarpPeer.connect(target.address, data, ird=0x3FFF, ord_=0x3FFF)
+    assert peer.start is not None
+    assert [word & mpa.DEPTH_MASK for word in peer.start.words] == [0x3FFF, 0x3FFF]
+    queue = Queue(peer, 0, 32)
+    assert queue.call(nvme.property_get(0, 8)).status == nvme.Status.COMMAND_SEQUENCE_ERROR
+    queue.close()
+
+
+@pytest.mark.parametrize(("ird", "expected"), [(1, 1), (4, 4), (0x3FFE, None)])
 def test_reply_words(target: Served, ird: int, expected: int | None) -> None:
     """The target never announces more outbound reads than the host takes inbound."""
     peer = IwarpPeer.connect(target.address, nvme.cm_request(0, 32, 31), ird=ird)

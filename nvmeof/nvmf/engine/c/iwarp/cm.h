@@ -10,11 +10,13 @@
 
 #include <sys/socket.h>
 
+enum { IW_EVENT_PD_MAX = 255 };	/* what rdma_conn_param.private_data_len can say */
+
 struct iw_event {
 	struct rdma_cm_event ev;
 	struct iw_event *next;
 	struct iw_id *id;		/* whose destroy waits for the acknowledgement */
-	uint8_t pd[MPA_PD_MAX];
+	uint8_t pd[IW_EVENT_PD_MAX];
 };
 
 struct iw_event_channel {
@@ -59,11 +61,19 @@ struct iw_id {
 	struct iw_mpa peer;		/* its frame; peer.pd points into mpa */
 	uint8_t revision;
 	bool crc, enhanced;
+	bool again;			/* in its second try, with revision 1 */
 	uint16_t ird, ord;
 	unsigned int nudges;
 };
 
 extern pthread_cond_t iw_cm_cond;
+
+/* The depth that a word of the peer's allows: our own limit if it leaves the depth to the consumers. */
+static inline uint16_t iw_mpa_depth(uint16_t word)
+{
+	word &= MPA_DEPTH_MASK;
+	return word == MPA_DEPTH_OPEN ? (uint16_t)IW_MAX_IRD : word;
+}
 
 /* cm_event.c */
 struct rdma_event_channel *iw_create_event_channel(void);
@@ -104,6 +114,11 @@ int iw_accept(struct rdma_cm_id *id, struct rdma_conn_param *param);
 int iw_reject(struct rdma_cm_id *id, const void *private_data, uint8_t len);
 int iw_disconnect(struct rdma_cm_id *id);
 bool iw_id_establish(struct iw_id *id);
+/*
+ * The peer closed on a request of revision 2: connect once more, with revision 1.  False if that was not it, or
+ * is not possible.
+ */
+bool iw_id_again(struct iw_id *id);
 
 /* cm_handshake.c: what happens to an id on the helper */
 void iw_id_ready(struct iw_id *id, uint32_t events);

@@ -6,6 +6,7 @@
 #include "cm.h"
 
 #include <errno.h>
+#include <netinet/in.h>
 #include <sys/epoll.h>
 #include <unistd.h>
 
@@ -77,10 +78,61 @@ static void build_request(struct iw_id *id, const struct rdma_conn_param *param)
 	if (param && param->private_data) {
 		m.pd = param->private_data;
 		m.pd_len = param->private_data_len;
-		if (m.enhanced && m.pd_len > MPA_PD_MAX - MPA_V2_LEN)
-			m.pd_len = MPA_PD_MAX - MPA_V2_LEN;
+		if (m.enhanced && m.pd_len > MPA_PD_SENT - MPA_V2_LEN)
+			m.pd_len = MPA_PD_SENT - MPA_V2_LEN;
 	}
 	id->mpa_have = iw_mpa_put(id->mpa, &m);
+}
+
+/* Connect the id's socket; a failure at once is told by an event, like a refusal that takes longer. */
+static int connect_tcp(struct iw_id *id, uint64_t patience_ns)
+{
+	const struct sockaddr *dst = &id->id.route.addr.dst_addr;
+
+	id->err = 0;
+	if (connect(id->fd, dst, iw_sa_len(dst)) && errno != EINPROGRESS)
+		id->err = errno;
+	if (!id->err && iw_helper_poll(EPOLL_CTL_ADD, id->fd, EPOLLOUT, id, IW_SRC_ID))
+		return -1;
+	id->polled = !id->err;
+	id->state = IW_ID_CONNECTING;
+	iw_id_deadline(id, id->err ? 1 : patience_ns);
+	return 0;
+}
+
+bool iw_id_again(struct iw_id *id)
+{
+	struct sockaddr_storage src = id->id.route.addr.src_storage;
+	uint64_t now = iw_now(), left = id->deadline > now ? id->deadline - now : 1;
+	uint8_t frame[MPA_FRAME_MAX];
+	struct iw_mpa m;
+	const char *why;
+	uint32_t need;
+
+	/* the request is where it was: nothing came that was written over it */
+	if (!id->enhanced || iw_mpa_get(id->mpa, sizeof(id->mpa), false, &m, &need, &why) <= 0)
+		return false;
+	m.revision = 1;
+	m.enhanced = false;
+	id->mpa_have = iw_mpa_put(frame, &m);
+	memcpy(id->mpa, frame, id->mpa_have);
+	id->revision = 1;
+	id->enhanced = false;
+	id->again = true;
+	iw_id_close(id);
+	id->fd = iw_id_socket(id, id->id.route.addr.dst_addr.sa_family);
+	if (id->fd < 0)
+		return false;
+	if (id->bound) {
+		/* the address, and any port: the peer may still hold the end of the other connection */
+		if (src.ss_family == AF_INET)
+			((struct sockaddr_in *)&src)->sin_port = 0;
+		else
+			((struct sockaddr_in6 *)&src)->sin6_port = 0;
+		if (bind(id->fd, (struct sockaddr *)&src, iw_sa_len((struct sockaddr *)&src)))
+			return false;
+	}
+	return !connect_tcp(id, left);
 }
 
 int iw_connect(struct rdma_cm_id *rid, struct rdma_conn_param *param)
@@ -107,16 +159,10 @@ int iw_connect(struct rdma_cm_id *rid, struct rdma_conn_param *param)
 	}
 	depths(id, param);
 	build_request(id, param);
-	id->err = 0;
-	if (connect(id->fd, dst, iw_sa_len(dst)) && errno != EINPROGRESS)
-		id->err = errno;	/* told by an event, like a refusal that takes longer */
-	if (!id->err && iw_helper_poll(EPOLL_CTL_ADD, id->fd, EPOLLOUT, id, IW_SRC_ID))
-		goto out;
-	id->polled = !id->err;
-	id->state = IW_ID_CONNECTING;
 	if (id->patience_ms < o.handshake_timeout_ms)
 		id->patience_ms = o.handshake_timeout_ms;
-	iw_id_deadline(id, id->err ? 1 : id->patience_ms * 1000000ull);
+	if (connect_tcp(id, id->patience_ms * 1000000ull))
+		goto out;
 	iw_helper_kick();
 	rc = 0;
 out:
@@ -136,6 +182,11 @@ static void grant_rtr(const struct iw_mpa *req, struct iw_mpa *rep)
 		rep->ord_word |= MPA_ORD_READ_RTR;
 }
 
+static uint16_t reply_depth(uint16_t asked, uint16_t ours)
+{
+	return (asked & MPA_DEPTH_MASK) == MPA_DEPTH_OPEN ? (uint16_t)MPA_DEPTH_OPEN : ours;
+}
+
 static int send_reply(struct iw_id *id, bool reject, const void *pd, uint16_t pd_len)
 {
 	uint8_t buf[MPA_FRAME_MAX];
@@ -150,10 +201,11 @@ static int send_reply(struct iw_id *id, bool reject, const void *pd, uint16_t pd
 	};
 
 	if (m.enhanced) {
-		if (m.pd_len > MPA_PD_MAX - MPA_V2_LEN)
-			m.pd_len = MPA_PD_MAX - MPA_V2_LEN;
-		m.ird_word = id->ird;
-		m.ord_word = id->ord;
+		if (m.pd_len > MPA_PD_SENT - MPA_V2_LEN)
+			m.pd_len = MPA_PD_SENT - MPA_V2_LEN;
+		/* a depth that the peer does not negotiate is not negotiated */
+		m.ird_word = reply_depth(id->peer.ord_word, id->ird);
+		m.ord_word = reply_depth(id->peer.ird_word, id->ord);
 		if (!reject)
 			grant_rtr(&id->peer, &m);
 	}

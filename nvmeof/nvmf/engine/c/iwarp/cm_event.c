@@ -47,8 +47,8 @@ static void fill_conn(struct iw_event *e, const struct iw_id *id, enum rdma_cm_e
 	struct rdma_conn_param *p = &e->ev.param.conn;
 
 	if (mpa) {
-		/* 256 bytes of a revision 1 peer do not fit the field: the last is lost */
-		p->private_data_len = (uint8_t)(mpa->pd_len > 255 ? 255 : mpa->pd_len);
+		/* a peer may send 512 bytes, of which the event's field can tell 255: the others are lost */
+		p->private_data_len = (uint8_t)(mpa->pd_len > IW_EVENT_PD_MAX ? IW_EVENT_PD_MAX : mpa->pd_len);
 		memcpy(e->pd, mpa->pd, p->private_data_len);
 		p->private_data = p->private_data_len ? e->pd : NULL;
 	}

@@ -103,8 +103,8 @@ static void request(struct iw_id *id)
 	id->revision = id->peer.revision;
 	id->enhanced = id->peer.enhanced;
 	id->crc = id->peer.crc || o.crc;
-	id->ird = id->enhanced ? id->peer.ird_word & MPA_DEPTH_MASK : IW_MAX_IRD;
-	id->ord = id->enhanced ? id->peer.ord_word & MPA_DEPTH_MASK : IW_MAX_IRD;
+	id->ird = id->enhanced ? iw_mpa_depth(id->peer.ird_word) : IW_MAX_IRD;
+	id->ord = id->enhanced ? iw_mpa_depth(id->peer.ord_word) : IW_MAX_IRD;
 	iw_id_deadline(id, 0);
 	iw_helper_poll(EPOLL_CTL_DEL, id->fd, 0, NULL, IW_SRC_ID);
 	id->polled = false;
@@ -182,7 +182,9 @@ static void tcp_up(struct iw_id *id)
 	id->mpa_have = 0;
 	id->state = IW_ID_REPLY_WAIT;
 	iw_helper_poll(EPOLL_CTL_MOD, id->fd, EPOLLIN, id, IW_SRC_ID);
-	iw_id_deadline(id, id->patience_ms * 1000000ull);
+	/* a second try has what is left of the first one's time */
+	if (!id->again)
+		iw_id_deadline(id, id->patience_ms * 1000000ull);
 }
 
 static void established(struct iw_id *id)
@@ -227,10 +229,11 @@ static void reply(struct iw_id *id)
 		failed(id, RDMA_CM_EVENT_CONNECT_ERROR, EPROTO, NULL);
 		return;
 	}
-	id->crc = m->crc;
+	/* one end's wish is enough (RFC 5044 7.1.1) */
+	id->crc |= m->crc;
 	if (id->enhanced) {
-		uint16_t peer_ird = m->ird_word & MPA_DEPTH_MASK;
-		uint16_t peer_ord = m->ord_word & MPA_DEPTH_MASK;
+		uint16_t peer_ird = iw_mpa_depth(m->ird_word);
+		uint16_t peer_ord = iw_mpa_depth(m->ord_word);
 
 		if (peer_ord > IW_MAX_IRD) {
 			terminate(id, TERM_LLP_IRD);
@@ -280,7 +283,7 @@ void iw_id_ready(struct iw_id *id, uint32_t events)
 		r = read_frame(id, true, &why);
 		if (r > 0)
 			reply(id);
-		else if (r < 0)
+		else if (r < 0 && (id->mpa_have || !iw_id_again(id)))
 			connect_failed(id, id->mpa_have ? EPROTO : ECONNRESET);
 		break;
 	default:

@@ -64,7 +64,7 @@ int iw_mpa_get(const uint8_t *buf, uint32_t have, bool reply, struct iw_mpa *m, 
 		return -1;
 	}
 	if (pd_len > MPA_PD_MAX) {
-		*why = "MPA private data longer than 256 bytes";
+		*why = "MPA private data longer than 512 bytes";
 		return -1;
 	}
 	if (m->enhanced && pd_len < MPA_V2_LEN) {

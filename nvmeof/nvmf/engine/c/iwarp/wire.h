@@ -58,7 +58,8 @@ enum {
 	MPA_KEY_LEN = 16,
 	MPA_HDR_LEN = 20,		/* key, bits, pd_len */
 	MPA_V2_LEN = 4,			/* ird and ord words, counted in pd_len */
-	MPA_PD_MAX = 256,		/* what siw accepts as pd_len */
+	MPA_PD_MAX = 512,		/* RFC 5044 7.1.1 */
+	MPA_PD_SENT = 256,		/* siw accepts no longer pd_len */
 	MPA_FRAME_MAX = MPA_HDR_LEN + MPA_PD_MAX,
 
 	MPA_BIT_MARKERS = 0x8000,
@@ -72,6 +73,7 @@ enum {
 	MPA_ORD_WRITE_RTR = 0x8000,
 	MPA_ORD_READ_RTR = 0x4000,
 	MPA_DEPTH_MASK = 0x3fff,
+	MPA_DEPTH_OPEN = 0x3fff,	/* RFC 6581: no automatic negotiation of this depth */
 	MPA_RTR_READ_STAG = 1,		/* siw's STag in a zero-length READ used as RTR */
 };
 

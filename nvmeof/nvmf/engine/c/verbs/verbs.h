@@ -122,7 +122,8 @@ const struct verbs *verbs_system(char *why, size_t len);
 struct iwarp_options {
 	bool crc;
 	const char *congestion;
-	uint16_t mpa_revision;		/* what the initiator speaks: 2 (default) or 1 */
+	/* What the initiator speaks: 2 (default; 1 in a second try if the peer just closes) or 1. */
+	uint16_t mpa_revision;
 	uint32_t first_fpdu_delay_us;	/* pause between the MPA reply and ESTABLISHED: 2000 */
 	uint32_t handshake_timeout_ms;	/* for the TCP connect and each MPA frame: 10000 */
 };
