@@ -63,6 +63,7 @@ void expect_wc(struct side *s, struct side *other, uint64_t wr_id, enum ibv_wc_s
 	       const char *what);
 double now_s(void);
 
+void test_numbers(void);
 void test_verbs(void);
 void test_verbs_more(void);
 void test_windows(void);

@@ -9,6 +9,7 @@ static const struct {
 	const char *name;
 	void (*run)(void);
 } tests[] = {
+	{ "numbers", test_numbers },
 	{ "verbs", test_verbs },
 	{ "verbs_more", test_verbs_more },
 	{ "windows", test_windows },

@@ -45,10 +45,18 @@ struct iw_dev {
 	struct ibv_device device;
 	struct ibv_context context;
 	pthread_mutex_t lock;
-	struct iw_qp *qps;		/* every queue pair, by qp->dev_next */
-	atomic_uint next_qpn;
+	struct iw_qp *qps;		/* every queue pair, by qp->dev_next, in the order of their numbers */
+	/*
+	 * Numbers are given in turn, so that one comes back as late as it can, and never while it is
+	 * live.  next_at: the link to the first queue pair whose number is not below next_qpn.
+	 */
+	struct iw_qp **next_at;
+	uint32_t next_qpn, last_qpn;
 };
 extern struct iw_dev iw_dev;
+/* Give a queue pair its number and enter it; -1 if none is free (ENOMEM).  Undone by iw_dev_remove. */
+int iw_dev_add(struct iw_qp *qp);
+void iw_dev_remove(struct iw_qp *qp);
 
 /* ---- completion queues ---- */
 

@@ -28,11 +28,7 @@ void iw_qp_free(struct iw_qp *qp)
 
 	if (qp->dev_prev) {
 		iw_windows_release(&qp->windows);
-		pthread_mutex_lock(&iw_dev.lock);
-		*qp->dev_prev = qp->dev_next;
-		if (qp->dev_next)
-			qp->dev_next->dev_prev = qp->dev_prev;
-		pthread_mutex_unlock(&iw_dev.lock);
+		iw_dev_remove(qp);
 		atomic_fetch_sub(&send->users, 1);
 		atomic_fetch_sub(&recv->users, 1);
 		iw_pd_ref(qp->qp.pd, -1);
@@ -108,9 +104,13 @@ struct iw_qp *iw_qp_create(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 	qp->qp.send_cq = attr->send_cq;
 	qp->qp.recv_cq = attr->recv_cq;
 	qp->qp.qp_type = IBV_QPT_RC;
-	qp->qp.qp_num = qp->qp.handle = atomic_fetch_add(&iw_dev.next_qpn, 1) & 0xffffff;
 	qp->qp.state = IBV_QPS_INIT;
 	atomic_store(&qp->state, IBV_QPS_INIT);
+	if (iw_dev_add(qp)) {
+		iw_qp_free(qp);
+		errno = ENOMEM;
+		return NULL;
+	}
 	atomic_fetch_add(&iw_cq(attr->send_cq)->users, 1);
 	atomic_fetch_add(&iw_cq(attr->recv_cq)->users, 1);
 	iw_pd_ref(pd, 1);
@@ -118,14 +118,6 @@ struct iw_qp *iw_qp_create(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 		iw_srq_ref(qp->srq, 1);
 	iw_live.qp++;
 	attr->cap = qp->cap;
-
-	pthread_mutex_lock(&iw_dev.lock);
-	qp->dev_next = iw_dev.qps;
-	qp->dev_prev = &iw_dev.qps;
-	if (qp->dev_next)
-		qp->dev_next->dev_prev = &qp->dev_next;
-	iw_dev.qps = qp;
-	pthread_mutex_unlock(&iw_dev.lock);
 	return qp;
 }
 
