@@ -11,6 +11,7 @@
 #include "store_cases_file.h"
 #include "store_cases_memory.h"
 #include "store_cases_refuse.h"
+#include "store_cases_stuck.h"
 
 static bool is_this(const struct store_io *io, const void *arg)
 {
@@ -51,6 +52,7 @@ static void test_engine(const char *name)
 	snprintf(context, sizeof(context), "%s", name);
 	staged("a full filesystem", full_filesystem, true);
 	staged("a block device", block_device, true);
+	staged("stores that hang", stuck_stores, true);
 	context[0] = err[0] = '\0';
 	ring = store_ring_create(8, err, sizeof(err));
 	if (!ring || strcmp(store_ring_kind(ring), name)) {
@@ -173,6 +175,7 @@ int main(int argc, char **argv)
 	test_persist_copy();
 	test_unrelated_fault();
 	unsetenv("NVMF_NO_IO_URING");
+	test_lines();
 	test_engine("io_uring");
 	setenv("NVMF_NO_IO_URING", "1", 1);
 	test_engine("worker threads");

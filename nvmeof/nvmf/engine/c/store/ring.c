@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A reactor's ring: what it has begun on stores and not finished.  Owns the lists (in line for the
- * kernel, long memory operations, delayed ones), the engine that runs calls, and the descriptor a
- * sleeping reactor waits on.  Everything but create runs on the reactor's thread.
+ * A reactor's ring: what it has begun on stores and not finished.  Owns the lines of what waits for
+ * the engine, the lists of long memory operations and delayed ones, the engine that runs calls, and the
+ * descriptor a sleeping reactor waits on.  Everything but create runs on the reactor's thread.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -19,15 +19,14 @@ enum { DRAIN_EVERY = 32 };	/* idle polls: a read each time would cost more than 
 
 struct store_ring {
 	struct store_engine *engine;
-	unsigned active;		/* begun in the engine */
 	unsigned inflight;		/* all that is held here */
 	unsigned idle;			/* polls in a row that found nothing */
-	struct store_list waiting;	/* for a place in the engine */
 	struct store_list pieces;	/* long memory operations, in turn */
 	struct store_io *delayed;	/* soonest first */
 	int wake_fd;
 	int timer_fd;
 	int epoll_fd;			/* of the two */
+	struct store_lines lines;
 };
 
 uint64_t store_now(void)
@@ -81,13 +80,13 @@ struct store_ring *store_ring_create(unsigned depth, char *err, size_t len)
 		return NULL;
 	}
 	ring->wake_fd = ring->timer_fd = ring->epoll_fd = -1;
-	store_list_init(&ring->waiting);
+	store_lines_init(&ring->lines, depth ? depth : 1);
 	store_list_init(&ring->pieces);
 	rc = open_descriptors(ring);
 	if (!rc && !(no && no[0] && strcmp(no, "0")))
-		ring->engine = store_uring_create(depth ? depth : 1, ring->wake_fd);
+		ring->engine = store_uring_create(ring->lines.depth, ring->wake_fd);
 	if (!rc && !ring->engine)
-		ring->engine = store_worker_create(depth ? depth : 1, ring->wake_fd);
+		ring->engine = store_worker_create(ring->wake_fd);
 	if (rc || !ring->engine) {
 		store_refuse(err, len, rc ? -rc : EAGAIN,
 			     "cannot make a store ring of depth %u: %s", depth,
@@ -133,12 +132,8 @@ void store_ring_call(struct store_ring *ring, struct store_io *io, enum store_st
 	io->step = (uint8_t)step;
 	io->moved = 0;
 	ring->inflight++;
-	if (ring->active == ring->engine->depth || ring->waiting.head) {
-		store_list_push(&ring->waiting, io);
-		return;
-	}
-	ring->active++;
-	ring->engine->begin(ring->engine, io);
+	if (store_lines_enter(&ring->lines, io))
+		ring->engine->begin(ring->engine, io);
 }
 
 void store_ring_piece(struct store_ring *ring, struct store_io *io)
@@ -185,14 +180,13 @@ static int poll_engine(struct store_ring *ring)
 
 	store_list_init(&finished);
 	ring->engine->poll(ring->engine, &finished);
-	for (io = finished.head; io; io = io->next)
+	for (io = finished.head; io; io = io->next) {
+		store_lines_leave(&ring->lines, io);
 		count++;
-	ring->active -= (unsigned)count;
-	ring->inflight -= (unsigned)count;
-	while (ring->active < ring->engine->depth && (io = store_list_pop(&ring->waiting))) {
-		ring->active++;
-		ring->engine->begin(ring->engine, io);
 	}
+	ring->inflight -= (unsigned)count;
+	while (count && (io = store_lines_next(&ring->lines)))
+		ring->engine->begin(ring->engine, io);
 	while ((io = store_list_pop(&finished)))
 		io->done(io, io->status);
 	return count;
@@ -266,35 +260,21 @@ int store_ring_poll(struct store_ring *ring)
 	return count;
 }
 
-/* A sync in line is the first step of a flush, and the last of anything else. */
-static bool untouched(const struct store_io *io)
-{
-	return io->step != STORE_STEP_SYNC || io->op == STORE_FLUSH;
-}
-
 unsigned store_ring_waiting(const struct store_ring *ring,
 			    bool (*wanted)(const struct store_io *io, const void *arg),
 			    const void *arg)
 {
-	unsigned count = 0;
-
-	for (const struct store_io *io = ring->waiting.head; io; io = io->next)
-		count += untouched(io) && wanted(io, arg);
-	return count;
+	return store_lines_waiting(&ring->lines, wanted, arg);
 }
 
 void store_ring_cancel(struct store_ring *ring,
 		       bool (*wanted)(const struct store_io *io, const void *arg), const void *arg)
 {
-	struct store_list kept, cancelled;
+	struct store_list cancelled;
 	struct store_io *io;
 
-	store_list_init(&kept);
 	store_list_init(&cancelled);
-	while ((io = store_list_pop(&ring->waiting)))
-		store_list_push(untouched(io) && wanted(io, arg) ? &cancelled : &kept, io);
-	while ((io = store_list_pop(&kept)))
-		store_list_push(&ring->waiting, io);
+	store_lines_cancel(&ring->lines, wanted, arg, &cancelled);
 	while ((io = store_list_pop(&cancelled))) {
 		ring->inflight--;
 		io->done(io, NVME_ABORTED_BY_REQUEST);

@@ -49,6 +49,7 @@ struct store *store_new(enum store_kind kind, const struct store_options *option
 	store->fd = -1;
 	store->page_cache_fd = -1;
 	store->ops = ops;
+	store->line = store_line_take();
 	return store;
 }
 
@@ -121,6 +122,7 @@ void store_close(struct store *store)
 		close(store->page_cache_fd);
 	if (store->fd >= 0)
 		close(store->fd);
+	store_line_give(store->line);
 	free(store->path);
 	free(store);
 }

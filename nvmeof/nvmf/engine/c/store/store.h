@@ -80,6 +80,7 @@ struct store {
 	int failed;			/* atomic: the file under map went away; I/O gets errors */
 	int sync_failed;		/* atomic: a sync failed, so none may succeed after it */
 	int last_error;			/* atomic: errno of the last failure, until it is told */
+	uint16_t line;			/* its line in every ring: see line.c */
 	int fd;				/* file, pmem; else -1 */
 	int page_cache_fd;		/* direct: the same file for unaligned buffers; else -1 */
 	const struct store_ops *ops;
@@ -118,7 +119,8 @@ int store_resize(struct store *store, uint64_t size, char *err, size_t len);
 uint16_t store_flush(struct store *store);
 
 /*
- * depth: how many go to the kernel at once.  Made by any thread; from its first submit or poll it
+ * depth: how many calls of one store go to the kernel at once; fewer while other stores have many, and
+ * never so many that those wait for this one.  Made by any thread; from its first submit or poll it
  * belongs to that thread.  Destroyed by that thread, or by any once nothing is in flight:
  * destroy waits for what is, and calls done for it.
  */
@@ -128,7 +130,7 @@ void store_ring_destroy(struct store_ring *ring);
 const char *store_ring_kind(const struct store_ring *ring);
 /*
  * Begin io.  May call io->done before it returns (memory stores do everything at once).
- * Never fails and never blocks: where the ring is full it waits in line inside.
+ * Never fails and never blocks: where the store has its share of the ring it waits in line inside.
  * Memory stores accept every op here too.
  */
 void store_submit(struct store_ring *ring, struct store *store, struct store_io *io);

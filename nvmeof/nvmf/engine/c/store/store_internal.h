@@ -128,10 +128,46 @@ static inline struct store_io *store_list_pop(struct store_list *list)
 	return io;
 }
 
+/* line.c: who may begin, and who waits. */
+enum {
+	STORE_LINES = 1024,	/* stores beyond so many share lines */
+	STORE_LINE_OWN = 4,
+	STORE_LINE_STUCK = 160,
+	STORE_DEPTH_MOST = 4096,	/* of an engine */
+};
+struct store_line {
+	struct store_list waiting;
+	struct store_line *next;	/* in turn, while any wait */
+	unsigned active;		/* begun in the engine */
+};
+struct store_lines {
+	unsigned own, shared, depth;	/* places: of each store, of all beyond them, of the engine */
+	unsigned active, shared_used;
+	struct store_line *turn;	/* lines that are not empty: the next first */
+	struct store_line **turn_tail;
+	struct store_line line[STORE_LINES];
+};
+/* A number that as few open stores as possible have.  Control thread. */
+uint16_t store_line_take(void);
+void store_line_give(uint16_t line);
+/* Zeroed memory; depth: calls of one store, while no other has any. */
+void store_lines_init(struct store_lines *lines, unsigned depth);
+/* Whether io may begin now; else it waits in line. */
+bool store_lines_enter(struct store_lines *lines, struct store_io *io);
+/* One that has begun has ended.  Then ask for the next until there is none. */
+void store_lines_leave(struct store_lines *lines, const struct store_io *io);
+struct store_io *store_lines_next(struct store_lines *lines);
+/* store_ring_waiting() and, without calling done, store_ring_cancel(). */
+unsigned store_lines_waiting(const struct store_lines *lines,
+			     bool (*wanted)(const struct store_io *io, const void *arg),
+			     const void *arg);
+void store_lines_cancel(struct store_lines *lines,
+			bool (*wanted)(const struct store_io *io, const void *arg), const void *arg,
+			struct store_list *cancelled);
+
 /* An engine runs calls.  wake_fd is an eventfd to be written when poll has something to do. */
 struct store_engine {
 	const char *name;
-	unsigned depth;		/* at most so many begun and not finished */
 	void (*begin)(struct store_engine *engine, struct store_io *io);
 	/* Appends what has finished, with io->status set. */
 	void (*poll)(struct store_engine *engine, struct store_list *finished);
@@ -139,8 +175,9 @@ struct store_engine {
 	bool (*push)(struct store_engine *engine);
 	void (*destroy)(struct store_engine *engine);
 };
+/* depth: at most so many are begun and not finished. */
 struct store_engine *store_uring_create(unsigned depth, int wake_fd);
-struct store_engine *store_worker_create(unsigned depth, int wake_fd);
+struct store_engine *store_worker_create(int wake_fd);
 
 /* Zeroes to write from, never written to. */
 enum { STORE_ZEROES = 256 << 10 };

@@ -17,12 +17,12 @@
 #define IORING_SETUP_DEFER_TASKRUN (1U << 13)
 #endif
 
-enum { DEPTH_MOST = 4096 };
-
 struct uring {
 	struct store_engine engine;
 	struct io_uring ring;
-	bool disabled;
+	unsigned depth;
+	bool disabled;		/* made so */
+	bool enabled;		/* by the thread that it belongs to */
 };
 
 static struct uring *uring_of(struct store_engine *engine)
@@ -30,17 +30,25 @@ static struct uring *uring_of(struct store_engine *engine)
 	return (struct uring *)engine;	/* its first member */
 }
 
-static void enable(struct uring *u)
+/*
+ * The kernel makes calls that block on threads, by default four a processor for all files together, so that
+ * a few that never end would stop all others.  Here each call may have one.
+ */
+static void uring_enable(struct uring *u)
 {
-	if (u->disabled) {
-		/* liburing 2.3 declares io_uring_enable_rings and forgot to export it. */
+	unsigned threads[2] = { u->depth, 0 };	/* of regular files and block devices; the rest stays */
+
+	if (u->enabled)
+		return;
+	/* liburing 2.3 declares io_uring_enable_rings and forgot to export it. */
+	if (u->disabled)
 		syscall(__NR_io_uring_register, u->ring.ring_fd, IORING_REGISTER_ENABLE_RINGS,
 			NULL, 0);
-		u->disabled = false;
-	}
+	io_uring_register_iowq_max_workers(&u->ring, threads);
+	u->enabled = true;
 }
 
-static void prepare(struct io_uring_sqe *sqe, const struct store_call *call)
+static void uring_prepare(struct io_uring_sqe *sqe, const struct store_call *call)
 {
 	switch (call->type) {
 	case STORE_CALL_READ:
@@ -77,7 +85,7 @@ static void uring_begin(struct store_engine *engine, struct store_io *io)
 	struct io_uring_sqe *sqe = io_uring_get_sqe(&u->ring);
 
 	store_call_next(io, &call);
-	prepare(sqe, &call);
+	uring_prepare(sqe, &call);
 	io_uring_sqe_set_data(sqe, io);
 }
 
@@ -87,7 +95,7 @@ static bool uring_push(struct store_engine *engine)
 
 	if (!io_uring_sq_ready(&u->ring))
 		return true;
-	enable(u);
+	uring_enable(u);
 	io_uring_submit(&u->ring);
 	return !io_uring_sq_ready(&u->ring);
 }
@@ -98,7 +106,7 @@ static void uring_poll(struct store_engine *engine, struct store_list *finished)
 	struct io_uring_cqe *cqe;
 	unsigned head, seen = 0;
 
-	enable(u);
+	uring_enable(u);
 	if (io_uring_sq_ready(&u->ring))
 		io_uring_submit_and_get_events(&u->ring);
 	else if (IO_URING_READ_ONCE(*u->ring.sq.kflags) &
@@ -124,7 +132,7 @@ static void uring_destroy(struct store_engine *engine)
 	free(u);
 }
 
-static bool has_calls(struct io_uring *ring)
+static bool uring_has_calls(struct io_uring *ring)
 {
 	static const int wanted[] = { IORING_OP_READ, IORING_OP_WRITE, IORING_OP_FSYNC,
 				      IORING_OP_FALLOCATE };
@@ -151,20 +159,20 @@ struct store_engine *store_uring_create(unsigned depth, int wake_fd)
 	if (!u)
 		return NULL;
 	u->engine.name = "io_uring";
-	u->engine.depth = depth < DEPTH_MOST ? depth : DEPTH_MOST;
+	u->depth = depth;
 	u->engine.begin = uring_begin;
 	u->engine.poll = uring_poll;
 	u->engine.push = uring_push;
 	u->engine.destroy = uring_destroy;
 	for (size_t i = 0; rc == -EINVAL && i < sizeof(flags) / sizeof(flags[0]); i++) {
-		rc = io_uring_queue_init(u->engine.depth, &u->ring, flags[i]);
+		rc = io_uring_queue_init(depth, &u->ring, flags[i]);
 		u->disabled = (flags[i] & IORING_SETUP_R_DISABLED) != 0;
 	}
 	if (rc) {
 		free(u);
 		return NULL;
 	}
-	if (!has_calls(&u->ring) || io_uring_register_eventfd(&u->ring, wake_fd)) {
+	if (!uring_has_calls(&u->ring) || io_uring_register_eventfd(&u->ring, wake_fd)) {
 		io_uring_queue_exit(&u->ring);
 		free(u);
 		return NULL;
