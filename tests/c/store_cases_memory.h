@@ -3,6 +3,8 @@
 #ifndef TESTS_STORE_CASES_MEMORY_H
 #define TESTS_STORE_CASES_MEMORY_H
 
+#include <linux/userfaultfd.h>
+
 #include "store/fault.h"
 #include "store_cases_file.h"
 
@@ -72,8 +74,8 @@ static void test_null(struct store_ring *ring)
 
 static void test_pmem(struct store_ring *ring)
 {
-	struct store *store = open_store("pmem", make_file(folder, "pmem", 2 * MIB), 0, 4096, 0, 0);
-	struct store *other = open_store("pmem", make_file(folder, "other", 2 * MIB), 0, 512, 0, 0);
+	struct store *store = open_store("pmem", make_file(shm_folder, "pmem", 2 * MIB), 0, 4096, 0, 0);
+	struct store *other = open_store("pmem", make_file(shm_folder, "other", 2 * MIB), 0, 512, 0, 0);
 	static uint8_t area[8192];
 	struct stat st;
 
@@ -127,6 +129,81 @@ static void test_pmem(struct store_ring *ring)
 	store_close(other);
 }
 
+/* A plain file is no memory: its page faults would hold up a reactor. */
+static void test_plain_pmem(struct store_ring *ring)
+{
+	struct store *store = open_store("pmem", make_file(folder, "plain", 2 * MIB), 0, 4096, 0, 0);
+
+	if (!check(store && store->volatile_write_cache, "plain file as pmem opens: \"%s\"",
+		   store ? store->guarantee : ""))
+		return;
+	if (store->memory_is_stable)
+		skip("a plain file as pmem", "the filesystem here is a DAX one");
+	else
+		check(!store->map && !store->deallocate, "and is not used in place");
+	test_model(ring, store);
+	test_queue(ring, store);
+	test_sleep(ring, store);
+	store_close(store);
+}
+
+static int fault_handler(const struct store *store)
+{
+	struct uffdio_api api = { .api = UFFD_API };
+	struct uffdio_register where = { .range = { (uintptr_t)store->map, store->map_length },
+					 .mode = UFFDIO_REGISTER_MODE_MISSING };
+	int fd = (int)syscall(__NR_userfaultfd, O_CLOEXEC);
+
+	if (fd >= 0 && (ioctl(fd, UFFDIO_API, &api) || ioctl(fd, UFFDIO_REGISTER, &where))) {
+		close(fd);
+		return -1;
+	}
+	return fd;
+}
+
+/* A page of the map does not come while nobody answers the faults: only who needs it waits. */
+static void test_page_fault(struct store_ring *ring)
+{
+	enum { COUNT = 3 };
+	static const enum store_op ops[COUNT] = { STORE_WRITE, STORE_READ, STORE_WRITE_ZEROES };
+	struct store *store = open_store("pmem", make_file(shm_folder, "fault", 2 * MIB), 0, 4096, 0, 0);
+	struct store *other = open_store("file", make_file(folder, "f", MIB), 0, 4096, 0, false);
+	static uint8_t area[4096];
+	struct request requests[COUNT] = { 0 };
+	struct uffdio_zeropage zero = { .range.len = 2 * MIB };
+	int fd;
+
+	fallocate(store->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 2 * MIB);
+	fd = store_touch_init(store) ? -1 : fault_handler(store);
+	if (fd < 0) {
+		skip("a page fault that waits", "userfaultfd is not permitted");
+	} else {
+		zero.range.start = (uintptr_t)store->map;
+		check(!store_memory_ready(store, 4095, 2), "no page is known to be mapped at first");
+		for (unsigned i = 0; i < COUNT; i++) {
+			requests[i].io = (struct store_io){ .op = ops[i], .done = on_done,
+							    .offset = i * MIB / 2, .buffer = area,
+							    .length = 4096 };
+			store_submit(ring, store, &requests[i].io);
+		}
+		for (unsigned i = 0; i < 50; i++)
+			check(!run(ring, other, STORE_FLUSH, 0, 0, NULL, 0), "another store answers");
+		check(!requests[0].calls && !requests[1].calls && !requests[2].calls,
+		      "while page faults wait");
+		ioctl(fd, UFFDIO_ZEROPAGE, &zero);
+		for (unsigned i = 0; i < COUNT; i++)
+			check(wait_for(ring, &requests[i].calls) && !requests[i].status,
+			      "and go on when their page is there");
+		check(store_memory_ready(store, 0, 4096) && !store_memory_ready(store, 0, 4097) &&
+		      !store_memory_ready(store, MIB - 4096, 4096), "which is known from then on");
+		close(fd);
+		test_model(ring, store);
+		test_queue(ring, store);
+	}
+	store_close(store);
+	store_close(other);
+}
+
 static int unrelated_fault(void)
 {
 	const char *path = make_file(folder, "unrelated", 4096);
@@ -135,7 +212,7 @@ static int unrelated_fault(void)
 	struct store *store;
 
 	signal(SIGBUS, SIG_DFL);	/* ASan's would report it */
-	store = open_store("pmem", make_file(folder, "guarded", MIB), 0, 4096, 0, false);
+	store = open_store("pmem", make_file(shm_folder, "guarded", MIB), 0, 4096, 0, false);
 	if (!store || ftruncate(fd, 0))
 		return 2;
 	map[0] = 1;

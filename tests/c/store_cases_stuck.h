@@ -125,7 +125,7 @@ static int stuck_stores(void)
 		return 99;
 	for (int i = 0; i < STUCK_STORES; i++) {
 		snprintf(name, sizeof(name), "f%d", i);
-		store[i] = open_store("file", make_file(path, name, 2 * MIB), 0, 4096,
+		store[i] = open_store(i ? "file" : "pmem", make_file(path, name, 2 * MIB), 0, 4096,
 				      i % 2 ? -1 : 0, false);
 	}
 	other = open_store("file", make_file(folder, "other", 2 * MIB), 0, 4096, 0, false);

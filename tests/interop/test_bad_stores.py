@@ -9,8 +9,9 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -205,10 +206,17 @@ def test_truncated_under_the_target(serve: Serve, tmp_path: Path) -> None:
     assert one.alive
 
 
+@pytest.fixture
+def tmpfs() -> Iterator[Path]:
+    """A folder in memory, whose files are mapped."""
+    with TemporaryDirectory(dir="/dev/shm") as folder:
+        yield Path(folder)
+
+
 @pytest.mark.feature("pmem")
-def test_truncated_pmem(serve: Serve, tmp_path: Path) -> None:
+def test_truncated_pmem(serve: Serve, tmpfs: Path) -> None:
     """The mapped file shrinks: SIGBUS is the status of a command, not the end of the target."""
-    path = tmp_path / "pmem.img"
+    path = tmpfs / "pmem.img"
     path.write_bytes(GOOD * (SIZE // 512))
     one = serve(config([f'store="pmem"\npath="{path}"', RAM]))
     with NvmeHost(one.address, SUBNQN).connect() as host:

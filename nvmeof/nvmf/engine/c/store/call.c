@@ -7,11 +7,16 @@
  */
 #include <errno.h>
 #include <linux/falloc.h>
+#include <sys/mman.h>
 
 #include "store_internal.h"
 
 #ifndef RWF_DSYNC
 #define RWF_DSYNC 0x02
+#endif
+#ifndef MADV_POPULATE_READ
+#define MADV_POPULATE_READ 22
+#define MADV_POPULATE_WRITE 23
 #endif
 
 enum {
@@ -22,7 +27,7 @@ enum {
 /* In .bss: the kernel's one page of zeroes, however often it is read. */
 uint8_t store_zeroes[STORE_ZEROES] __attribute__((aligned(4096)));
 
-static uint16_t status_of(enum store_op op, int error)
+static uint16_t call_status(enum store_op op, int error)
 {
 	switch (error) {
 	case EIO:
@@ -30,6 +35,7 @@ static uint16_t status_of(enum store_op op, int error)
 	case EILSEQ:
 	case EBADMSG:
 	case EUCLEAN:
+	case EHWPOISON:
 		return op == STORE_READ ? NVME_UNRECOVERED_READ_ERROR : NVME_WRITE_FAULT;
 	case ENOSPC:
 	case EDQUOT:
@@ -43,17 +49,27 @@ static uint16_t status_of(enum store_op op, int error)
 	}
 }
 
-static uint64_t least(uint64_t a, uint64_t b)
+static uint64_t call_least(uint64_t a, uint64_t b)
 {
 	return a < b ? a : b;
 }
 
-static int fd_for(const struct store *store, const void *buffer, uint64_t offset, uint64_t length)
+static int call_fd(const struct store *store, const void *buffer, uint64_t offset, uint64_t length)
 {
 	bool aligned = !((uintptr_t)buffer & (store->alignment - 1)) &&
 		       !((offset | length) & (store->block_size - 1));
 
 	return store->direct && !aligned ? store->page_cache_fd : store->fd;
+}
+
+/* Whole pages, of what is next in a memory operation. */
+static uint64_t call_pages(const struct store_io *io, uint64_t *offset)
+{
+	uint64_t first = io->offset + io->moved;
+	uint64_t end = first + store_memory_next(io->store, io);
+
+	*offset = first & ~UINT64_C(4095);
+	return ((end + 4095) & ~UINT64_C(4095)) - *offset;
 }
 
 void store_call_next(const struct store_io *io, struct store_call *call)
@@ -71,8 +87,8 @@ void store_call_next(const struct store_io *io, struct store_call *call)
 	case STORE_STEP_MOVE:
 		call->type = io->op == STORE_READ ? STORE_CALL_READ : STORE_CALL_WRITE;
 		call->buffer = (uint8_t *)io->buffer + io->moved;
-		call->length = least(call->length, MOVE_MOST);
-		call->fd = fd_for(store, call->buffer, call->offset, call->length);
+		call->length = call_least(call->length, MOVE_MOST);
+		call->fd = call_fd(store, call->buffer, call->offset, call->length);
 		if (fua && io->op == STORE_WRITE) {
 			call->flags = RWF_DSYNC;
 			/* Through the page cache some filesystems sync where they stand. */
@@ -91,8 +107,8 @@ void store_call_next(const struct store_io *io, struct store_call *call)
 	case STORE_STEP_FILL:
 		call->type = STORE_CALL_WRITE;
 		call->buffer = store_zeroes;
-		call->length = least(call->length, STORE_ZEROES);
-		call->fd = fd_for(store, call->buffer, call->offset, call->length);
+		call->length = call_least(call->length, STORE_ZEROES);
+		call->fd = call_fd(store, call->buffer, call->offset, call->length);
 		break;
 	case STORE_STEP_SYNC:
 		call->type = STORE_CALL_SYNC;
@@ -102,11 +118,18 @@ void store_call_next(const struct store_io *io, struct store_call *call)
 		else
 			call->offset = io->offset, call->length = io->length;
 		break;
+	case STORE_STEP_FAULT:
+		call->type = STORE_CALL_POPULATE;
+		call->length = call_pages(io, &call->offset);
+		call->buffer = store->map + call->offset;
+		call->flags = store->read_only ? MADV_POPULATE_READ : MADV_POPULATE_WRITE;
+		call->blocks = true;
+		break;
 	}
 }
 
 /* A failed sync may have dropped what it could not write: no later one may claim success. */
-static bool loses_writes(const struct store_io *io, int error)
+static bool call_loses_writes(const struct store_io *io, int error)
 {
 	if (io->step == STORE_STEP_SYNC)
 		return true;
@@ -114,13 +137,21 @@ static bool loses_writes(const struct store_io *io, int error)
 	       error == EIO;
 }
 
-static bool finish(struct store_io *io, uint16_t status)
+static bool call_finish(struct store_io *io, uint16_t status)
 {
 	io->status = status;
 	return false;
 }
 
-static bool failed(struct store_io *io, int error)
+static uint16_t call_mapped(const struct store_io *io)
+{
+	uint64_t offset, length = call_pages(io, &offset);
+
+	store_touch(io->store, offset, length);
+	return NVME_SUCCESS;
+}
+
+static bool call_failed(struct store_io *io, int error)
 {
 	if ((error == EAGAIN || error == EINTR) && io->attempt < ATTEMPTS) {
 		io->attempt++;
@@ -131,19 +162,24 @@ static bool failed(struct store_io *io, int error)
 		io->step = STORE_STEP_FILL;
 		return true;
 	}
+	/* Before Linux 5.14: then the reactor finds out. */
+	if (io->step == STORE_STEP_FAULT && error == EINVAL)
+		return call_finish(io, call_mapped(io));
+	if (io->step == STORE_STEP_FAULT && error == EFAULT)
+		error = EIO;	/* a page that cannot be had */
 	__atomic_store_n(&io->store->last_error, error, __ATOMIC_RELAXED);
-	if (loses_writes(io, error))
+	if (call_loses_writes(io, error))
 		__atomic_store_n(&io->store->sync_failed, 1, __ATOMIC_RELEASE);
-	return finish(io, status_of(io->op, error));
+	return call_finish(io, call_status(io->op, error));
 }
 
-static bool after_data(struct store_io *io)
+static bool call_after_data(struct store_io *io)
 {
 	if ((io->flags & STORE_IO_FUA) && io->op == STORE_WRITE_ZEROES) {
 		io->step = STORE_STEP_SYNC;
 		return true;
 	}
-	return finish(io, NVME_SUCCESS);
+	return call_finish(io, NVME_SUCCESS);
 }
 
 bool store_call_result(struct store_io *io, int64_t result)
@@ -151,31 +187,33 @@ bool store_call_result(struct store_io *io, int64_t result)
 	bool write_through = (io->flags & STORE_IO_FUA) && io->op == STORE_WRITE;
 
 	if (result < 0)
-		return failed(io, (int)-result);
+		return call_failed(io, (int)-result);
 	io->attempt = 0;
 	switch ((enum store_step)io->step) {
 	case STORE_STEP_MOVE:
 		if (result == 0)	/* the file ends before the store does */
-			return finish(io, io->op == STORE_READ ? NVME_UNRECOVERED_READ_ERROR
+			return call_finish(io, io->op == STORE_READ ? NVME_UNRECOVERED_READ_ERROR
 							       : NVME_WRITE_FAULT);
 		io->moved += (uint64_t)result;
 		if (io->moved < io->length)
 			return true;
 		if (write_through && __atomic_load_n(&io->store->sync_failed, __ATOMIC_ACQUIRE))
-			return finish(io, NVME_WRITE_FAULT);
-		return finish(io, NVME_SUCCESS);
+			return call_finish(io, NVME_WRITE_FAULT);
+		return call_finish(io, NVME_SUCCESS);
 	case STORE_STEP_FILL:
 		if (result == 0)
-			return finish(io, NVME_WRITE_FAULT);
+			return call_finish(io, NVME_WRITE_FAULT);
 		io->moved += (uint64_t)result;
-		return io->moved < io->length ? true : after_data(io);
+		return io->moved < io->length ? true : call_after_data(io);
 	case STORE_STEP_RANGE:
-		return after_data(io);
+		return call_after_data(io);
 	case STORE_STEP_SYNC:
 		if (__atomic_load_n(&io->store->sync_failed, __ATOMIC_ACQUIRE) ||
 		    store_failed(io->store))
-			return finish(io, NVME_WRITE_FAULT);
+			return call_finish(io, NVME_WRITE_FAULT);
 		break;
+	case STORE_STEP_FAULT:
+		return call_finish(io, call_mapped(io));
 	}
-	return finish(io, NVME_SUCCESS);
+	return call_finish(io, NVME_SUCCESS);
 }

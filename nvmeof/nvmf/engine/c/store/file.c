@@ -54,7 +54,7 @@ static int file_resize(struct store *store, uint64_t size, char *err, size_t len
 	return rc;
 }
 
-static const struct store_ops file_ops = {
+const struct store_ops store_file_ops = {
 	.submit = file_submit,
 	.resize = file_resize,
 };
@@ -135,7 +135,7 @@ struct store *store_file_open(const struct store_options *options, char *err, si
 
 	if (store_backing_open(options, &backing, err, len))
 		return NULL;
-	store = store_new(STORE_FILE, options, &file_ops, err, len);
+	store = store_new(STORE_FILE, options, &store_file_ops, err, len);
 	if (!store) {
 		close(backing.fd);
 		return NULL;

@@ -141,7 +141,7 @@ struct store_io *store_lines_next(struct store_lines *lines)
 /* A sync in line is the first step of a flush, and the last of anything else. */
 static bool line_untouched(const struct store_io *io)
 {
-	return io->step != STORE_STEP_SYNC || io->op == STORE_FLUSH;
+	return !io->moved && (io->step != STORE_STEP_SYNC || io->op == STORE_FLUSH);
 }
 
 unsigned store_lines_waiting(const struct store_lines *lines,

@@ -62,7 +62,7 @@ uint16_t store_memory_check_file(struct store *store, uint64_t offset, size_t le
 	return store_failed(store) ? NVME_UNRECOVERED_READ_ERROR : NVME_SUCCESS;
 }
 
-static uint16_t read_out(struct store *store, const struct store_io *io)
+static uint16_t memory_read(struct store *store, const struct store_io *io)
 {
 	uint16_t status = store_memory_check(store, io->offset, io->length);
 
@@ -72,36 +72,56 @@ static uint16_t read_out(struct store *store, const struct store_io *io)
 	return store_failed(store) ? NVME_UNRECOVERED_READ_ERROR : NVME_SUCCESS;
 }
 
-static bool needs_sync(const struct store *store, const struct store_io *io)
+static bool memory_needs_sync(const struct store *store, const struct store_io *io)
 {
 	return !store->memory_is_stable &&
 	       (io->op == STORE_FLUSH ||
 		((io->flags & STORE_IO_FUA) && io->op != STORE_DEALLOCATE));
 }
 
-bool store_memory_piece(struct store *store, struct store_io *io)
+uint64_t store_memory_next(const struct store *store, const struct store_io *io)
 {
-	uint64_t limit = store->kind == STORE_RAM && !store->pinned ? PIECE_GIVEN_BACK
-								    : PIECE_WRITTEN;
+	bool pinned = __atomic_load_n(&store->pinned, __ATOMIC_ACQUIRE);
+	uint64_t limit = store->kind == STORE_RAM && !pinned ? PIECE_GIVEN_BACK : PIECE_WRITTEN;
 	uint64_t left = io->length - io->moved;
 
+	if (io->op == STORE_READ || io->op == STORE_WRITE)
+		return left;
 	/* Pieces meet at page boundaries, so that pages are given back whole. */
 	limit -= (io->offset + io->moved) & 4095;
+	return left < limit ? left : limit;
+}
+
+bool store_memory_piece(struct store *store, struct store_io *io)
+{
+	uint64_t now = store_memory_next(store, io);
+
 	if (!store_failed(store))
-		store->ops->zero(store, io->offset + io->moved, left < limit ? left : limit);
+		store->ops->zero(store, io->offset + io->moved, now);
 	if (store_failed(store)) {
 		io->status = NVME_WRITE_FAULT;
 		return false;
 	}
-	io->moved += left < limit ? left : limit;
+	io->moved += now;
 	return io->moved < io->length;
+}
+
+/* Flushes and what is not done at all have no pages to wait for. */
+static bool memory_is_ready(const struct store *store, const struct store_io *io)
+{
+	return io->op == STORE_FLUSH || (io->op == STORE_DEALLOCATE && !store->deallocate) ||
+	       store_memory_ready(store, io->offset + io->moved, store_memory_next(store, io));
 }
 
 void store_memory_submit(struct store_ring *ring, struct store *store, struct store_io *io)
 {
+	if (!memory_is_ready(store, io)) {
+		store_ring_call(ring, io, STORE_STEP_FAULT);
+		return;
+	}
 	switch (io->op) {
 	case STORE_READ:
-		io->done(io, read_out(store, io));
+		io->done(io, memory_read(store, io));
 		return;
 	case STORE_WRITE:
 		io->status = store_memory_write(store, io->offset, io->buffer, io->length, false);
@@ -120,7 +140,7 @@ void store_memory_submit(struct store_ring *ring, struct store *store, struct st
 		}
 		break;
 	}
-	if (!io->status && needs_sync(store, io))
+	if (!io->status && memory_needs_sync(store, io))
 		store_ring_call(ring, io, STORE_STEP_SYNC);
 	else
 		io->done(io, io->status);

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * pmem: a namespace mapped into the address space.  Three kinds, found by trying:
+ * pmem: a namespace mapped into the address space.  Four kinds, found by trying:
  *   devdax	a dax character device: persistent once fenced
  *   fsdax	a file that maps with MAP_SYNC: persistent once fenced
- *   mapped	any other file: persistent once the file is synced, through the ring
+ *   memory	a file on tmpfs, mapped: it survives the target
+ *   plain	any other file: not mapped, since its page faults and its writeback would hold up a
+ *		reactor, but served through the page cache by the ring, as a file store is
  * Owns the mapping and its descriptor.  Zeroing runs on reactors, the rest on a control thread.
  *
  * Blocks are never deallocated, and missing ones are allocated at opening: a store through a map
@@ -37,19 +39,19 @@ static void pmem_zero(struct store *store, uint64_t offset, size_t length)
 	}
 }
 
-static int protection(const struct store *store)
+static int pmem_protection(const struct store *store)
 {
 	return store->read_only ? PROT_READ : PROT_READ | PROT_WRITE;
 }
 
-static int map_flags(const struct store *store, const struct stat *stat)
+static int pmem_map_flags(const struct store *store, const struct stat *stat)
 {
 	if (S_ISCHR(stat->st_mode) || !store->memory_is_stable)
 		return MAP_SHARED;
 	return MAP_SHARED_VALIDATE | MAP_SYNC;
 }
 
-static int allocate(const struct store *store, const struct stat *stat, uint64_t size, char *err,
+static int pmem_allocate(const struct store *store, const struct stat *stat, uint64_t size, char *err,
 		    size_t len)
 {
 	if (store->read_only || !S_ISREG(stat->st_mode) ||
@@ -79,15 +81,16 @@ static int pmem_resize(struct store *store, uint64_t size, char *err, size_t len
 				    "and add it again", store->path, store->map_length);
 	rc = store_fit(store->path, size, there, store->block_size, &size, err, len);
 	if (!rc)
-		rc = allocate(store, &st, size, err, len);
+		rc = pmem_allocate(store, &st, size, err, len);
 	if (rc)
 		return rc;
 	/* The file is known to be there again: undo what the guard has put in its place. */
 	if (store_failed(store)) {
-		if (mmap(store->map, store->map_length, protection(store),
-			 map_flags(store, &st) | MAP_FIXED, store->fd, 0) == MAP_FAILED)
+		if (mmap(store->map, store->map_length, pmem_protection(store),
+			 pmem_map_flags(store, &st) | MAP_FIXED, store->fd, 0) == MAP_FAILED)
 			return store_refuse(err, len, errno, "cannot map %s again: %s",
 					    store->path, strerror(errno));
+		store_touch_forget(store);
 		__atomic_store_n(&store->failed, 0, __ATOMIC_RELEASE);
 	}
 	__atomic_store_n(&store->size, size, __ATOMIC_RELEASE);
@@ -101,7 +104,7 @@ static const struct store_ops pmem_ops = {
 	.resize = pmem_resize,
 };
 
-static int map_file(struct store *store, const struct store_backing *backing, char *err,
+static int pmem_map(struct store *store, const struct store_backing *backing, char *err,
 		    size_t len)
 {
 	bool device = S_ISCHR(backing->stat.st_mode);
@@ -121,10 +124,15 @@ static int map_file(struct store *store, const struct store_backing *backing, ch
 		return store_refuse(err, len, EINVAL, "%s is smaller than its alignment of %llu",
 				    store->path, (unsigned long long)align);
 	store->memory_is_stable = store_persist_supported();
-	map = mmap(NULL, length, protection(store), map_flags(store, &backing->stat), store->fd, 0);
+	map = mmap(NULL, length, pmem_protection(store), pmem_map_flags(store, &backing->stat), store->fd, 0);
+	if (map == MAP_FAILED && !device && !backing->volatile_memory) {
+		store->memory_is_stable = false;
+		store->ops = &store_file_ops;
+		return 0;
+	}
 	if (map == MAP_FAILED && !device) {
 		store->memory_is_stable = false;
-		map = mmap(NULL, length, protection(store), MAP_SHARED, store->fd, 0);
+		map = mmap(NULL, length, pmem_protection(store), MAP_SHARED, store->fd, 0);
 	}
 	if (map == MAP_FAILED)
 		return store_refuse(err, len, errno, "cannot map %llu bytes of %s: %s",
@@ -135,10 +143,12 @@ static int map_file(struct store *store, const struct store_backing *backing, ch
 		return store_refuse(err, len, EMFILE, "cannot guard the map of %s: too many "
 				    "mapped stores", store->path);
 	madvise(map, length, MADV_DONTDUMP);
+	if (!device && store->memory_is_stable && store_touch_init(store))
+		return store_refuse(err, len, ENOMEM, "out of memory for %s", store->path);
 	return 0;
 }
 
-static const char *guarantee(const struct store *store, const struct store_backing *backing)
+static const char *pmem_guarantee(const struct store *store, const struct store_backing *backing)
 {
 	if (store->read_only)
 		return "nothing is written: the store is read only";
@@ -152,7 +162,7 @@ static const char *guarantee(const struct store *store, const struct store_backi
 		return "a write survives the target but not the machine: the file is in memory "
 		       "(tmpfs)";
 	return "a write survives the target at once, and the machine once flushed or with FUA "
-	       "(mapped file, not persistent memory; fdatasync)";
+	       "(page cache, not persistent memory; fdatasync)";
 }
 
 struct store *store_pmem_open(const struct store_options *options, char *err, size_t len)
@@ -170,13 +180,13 @@ struct store *store_pmem_open(const struct store_options *options, char *err, si
 	store->fd = backing.fd;
 	if (store_fit(options->path, options->size, backing.size, options->block_size,
 		      &store->size, err, len) ||
-	    allocate(store, &backing.stat, store->size, err, len) ||
-	    map_file(store, &backing, err, len)) {
+	    pmem_allocate(store, &backing.stat, store->size, err, len) ||
+	    pmem_map(store, &backing, err, len)) {
 		store_close(store);
 		return NULL;
 	}
 	store->physical_block_size = 4096;
 	store->volatile_write_cache = !options->read_only && !store->memory_is_stable;
-	store->guarantee = guarantee(store, &backing);
+	store->guarantee = pmem_guarantee(store, &backing);
 	return store;
 }

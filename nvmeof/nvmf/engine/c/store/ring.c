@@ -130,7 +130,8 @@ int store_ring_fd(const struct store_ring *ring)
 void store_ring_call(struct store_ring *ring, struct store_io *io, enum store_step step)
 {
 	io->step = (uint8_t)step;
-	io->moved = 0;
+	if (step != STORE_STEP_FAULT)
+		io->moved = 0;
 	ring->inflight++;
 	if (store_lines_enter(&ring->lines, io))
 		ring->engine->begin(ring->engine, io);
@@ -188,21 +189,29 @@ static int poll_engine(struct store_ring *ring)
 	while (count && (io = store_lines_next(&ring->lines)))
 		ring->engine->begin(ring->engine, io);
 	while ((io = store_list_pop(&finished)))
-		io->done(io, io->status);
+		if (io->step == STORE_STEP_FAULT && !io->status)
+			io->store->ops->submit(ring, io->store, io);
+		else
+			io->done(io, io->status);
 	return count;
 }
 
-/* One piece of one operation: 1 where it was its last. */
+/* One piece of one operation, or the call that it waits for: 1 where it was its last. */
 static int poll_pieces(struct store_ring *ring)
 {
 	struct store_io *io = store_list_pop(&ring->pieces);
 	struct store *store = io->store;
+	bool ready = store_memory_ready(store, io->offset + io->moved, store_memory_next(store, io));
 
-	if (store->ops->piece(store, io)) {
+	if (ready && store->ops->piece(store, io)) {
 		store_list_push(&ring->pieces, io);
 		return 0;
 	}
 	ring->inflight--;
+	if (!ready) {
+		store_ring_call(ring, io, STORE_STEP_FAULT);
+		return 0;
+	}
 	if (!io->status && (io->flags & STORE_IO_FUA) && io->op == STORE_WRITE_ZEROES &&
 	    !store->memory_is_stable) {
 		store_ring_call(ring, io, STORE_STEP_SYNC);

@@ -118,6 +118,7 @@ void store_close(struct store *store)
 		store_unguard_map(store->map);
 		munmap(store->map, store->map_length);
 	}
+	free(store->touched);
 	if (store->page_cache_fd >= 0)
 		close(store->page_cache_fd);
 	if (store->fd >= 0)

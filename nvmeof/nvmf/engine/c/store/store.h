@@ -9,8 +9,10 @@
  * never by the kind (a fault filter over a ram store has no map, so that nothing goes around it).
  *
  * What the target does with a store that has a map, and nothing else is right:
- *   read		post from map + offset once store_memory_check() said NVME_SUCCESS
- *   write		store_memory_write(); with FUA only where memory_is_stable, else store_submit()
+ *   read		where store_memory_ready(): post from map + offset once store_memory_check() said
+ *			NVME_SUCCESS; else store_submit()
+ *   write		where store_memory_ready(): store_memory_write(), with FUA only where
+ *			memory_is_stable; else store_submit()
  *   flush		NVME_SUCCESS at once where memory_is_stable, else store_submit()
  *   zeroes, deallocate	store_submit(), which may finish later: big ranges go a piece per poll
  *   registered	with a device that pins pages (system, not iwarp): set store->pinned
@@ -64,10 +66,11 @@ struct store {
 	char *path;			/* NULL for ram and null */
 	uint8_t *map;			/* ram, pmem: the bytes; else NULL */
 	size_t map_length;		/* what to register: at least size, the same for life */
+	uint64_t *touched;		/* see store_memory_ready(); NULL: all is */
 	/*
 	 * map: what store_memory_write wrote is as stable as it can get when that returns, FUA or
-	 * not, and a flush has nothing to do (ram, devdax, fsdax).  Where it is false (a plain
-	 * file, mapped) FUA writes and flushes go through store_submit, which syncs the file
+	 * not, and a flush has nothing to do (ram, devdax, fsdax).  Where it is false (a file on
+	 * tmpfs, mapped) FUA writes and flushes go through store_submit, which syncs the file
 	 * without blocking; store_memory_flush blocks there.
 	 */
 	bool memory_is_stable;
@@ -153,6 +156,15 @@ void store_ring_cancel(struct store_ring *ring,
 int store_ring_fd(const struct store_ring *ring);
 
 /* Memory stores, in place, without a ring, on any thread. */
+/*
+ * Whether these bytes of the map can be used without waiting for a filesystem.  A store that has a map takes
+ * care of that itself in store_submit().
+ */
+bool store_touched(const struct store *store, uint64_t offset, uint64_t length);
+static inline bool store_memory_ready(const struct store *store, uint64_t offset, uint64_t length)
+{
+	return !store->touched || store_touched(store, offset, length);
+}
 /* Copy into map; returns when all bytes are there (and stable, where memory_is_stable). */
 uint16_t store_memory_write(struct store *store, uint64_t offset, const void *from, size_t length,
 			    bool fua);

@@ -56,12 +56,21 @@ int store_direct_probe(const struct store_backing *backing, uint32_t block_size,
 /* Another descriptor of the same file, with these flags. */
 int store_reopen(int fd, const char *path, int flags);
 
+/* file.c: a store without a map, on a descriptor that uses the page cache or not. */
+extern const struct store_ops store_file_ops;
 /* memory.c: submit and piece of every store that has a map. */
 void store_memory_submit(struct store_ring *ring, struct store *store, struct store_io *io);
 bool store_memory_piece(struct store *store, struct store_io *io);
+/* The bytes that the next piece is for. */
+uint64_t store_memory_next(const struct store *store, const struct store_io *io);
 /* persist.c: copy so that the bytes are in the persistence domain when it returns. */
 void store_persist_copy(void *to, const void *from, size_t length);
 bool store_persist_supported(void);
+
+/* touch.c: pages of a map are known to be mapped. */
+int store_touch_init(struct store *store);	/* none is; 0, or -1: out of memory */
+void store_touch(struct store *store, uint64_t offset, uint64_t length);
+void store_touch_forget(struct store *store);
 
 /* sigbus.c: keep a fault in this map from ending the process; it sets *failed instead. */
 int store_guard_map(void *map, size_t length, size_t granularity, int *failed);
@@ -82,15 +91,22 @@ enum store_step {
 	STORE_STEP_RANGE,	/* fallocate */
 	STORE_STEP_FILL,	/* writes of zeroes, where fallocate cannot */
 	STORE_STEP_SYNC,	/* fdatasync */
+	STORE_STEP_FAULT,	/* map the pages of a memory operation, which is then submitted again */
 };
-enum store_call_type { STORE_CALL_READ, STORE_CALL_WRITE, STORE_CALL_FALLOCATE, STORE_CALL_SYNC };
+enum store_call_type {
+	STORE_CALL_READ,
+	STORE_CALL_WRITE,
+	STORE_CALL_FALLOCATE,
+	STORE_CALL_SYNC,
+	STORE_CALL_POPULATE,	/* madvise of [buffer, buffer + length) */
+};
 struct store_call {
 	enum store_call_type type;
 	int fd;
 	void *buffer;
 	uint64_t offset;
 	uint64_t length;	/* sync: 0 for the whole file */
-	int flags;		/* RWF_*, or the fallocate mode */
+	int flags;		/* RWF_*, the fallocate mode, or the advice */
 	bool blocks;		/* known to: not to be tried on the reactor's thread */
 };
 void store_call_next(const struct store_io *io, struct store_call *call);

@@ -72,6 +72,9 @@ static void uring_prepare(struct io_uring_sqe *sqe, const struct store_call *cal
 			sqe->len = (unsigned)call->length;
 		}
 		break;
+	case STORE_CALL_POPULATE:
+		io_uring_prep_madvise(sqe, call->buffer, (off_t)call->length, call->flags);
+		break;
 	}
 	if (call->blocks)
 		io_uring_sqe_set_flags(sqe, IOSQE_ASYNC);
@@ -135,7 +138,7 @@ static void uring_destroy(struct store_engine *engine)
 static bool uring_has_calls(struct io_uring *ring)
 {
 	static const int wanted[] = { IORING_OP_READ, IORING_OP_WRITE, IORING_OP_FSYNC,
-				      IORING_OP_FALLOCATE };
+				      IORING_OP_FALLOCATE, IORING_OP_MADVISE };
 	struct io_uring_probe *probe = io_uring_get_probe_ring(ring);
 	bool all = probe != NULL;
 

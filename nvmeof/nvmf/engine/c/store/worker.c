@@ -13,6 +13,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
@@ -73,6 +74,9 @@ static int64_t worker_call(const struct store_call *call)
 		break;
 	case STORE_CALL_SYNC:
 		rc = fdatasync(call->fd);
+		break;
+	case STORE_CALL_POPULATE:
+		rc = madvise(call->buffer, call->length, call->flags);
 		break;
 	}
 	return rc < 0 ? -errno : rc;

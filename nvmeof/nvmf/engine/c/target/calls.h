@@ -342,7 +342,10 @@ static inline uint16_t namespace_use(struct target_request *req, uint32_t nsid,
 /* Whether a write is a copy to memory, or has to go through the store's ring. */
 static inline bool namespace_copies(const struct target_request *req)
 {
-	return req->ns->memory && (!req->fua || req->ns->store->memory_is_stable);
+	const struct store *store = req->ns->store;
+
+	return req->ns->memory && (!req->fua || store->memory_is_stable) &&
+	       store_memory_ready(store, req->offset, req->length);
 }
 
 static inline void namespace_put(struct target_request *req)

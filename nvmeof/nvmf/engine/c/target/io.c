@@ -92,7 +92,8 @@ static const struct ns_window *read_window(const struct target_request *req)
 	const struct ns_window *window = atomic_load_explicit(&req->ns->window[req->qp->device],
 							      memory_order_acquire);
 
-	if (!window || (req->offset & window->mask) + req->length > window->span)
+	if (!window || (req->offset & window->mask) + req->length > window->span ||
+	    !store_memory_ready(req->ns->store, req->offset, req->length))
 		return NULL;
 	return window;
 }
