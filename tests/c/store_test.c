@@ -8,6 +8,7 @@
  * STORE_TEST_TRACE in the environment prints every request that fails, meant or not.
  */
 #include "store_cases_block.h"
+#include "store_cases_dax.h"
 #include "store_cases_file.h"
 #include "store_cases_memory.h"
 #include "store_cases_refuse.h"
@@ -181,6 +182,7 @@ int main(int argc, char **argv)
 		test_unrelated_fault();
 	unsetenv("NVMF_NO_IO_URING");
 	test_lines();
+	test_dax();
 	test_engine("io_uring");
 	setenv("NVMF_NO_IO_URING", "1", 1);
 	test_engine("worker threads");

@@ -141,6 +141,10 @@ def test_identifiers() -> None:
             't.toml:6: subsystem[0].namespace[0].direct: direct goes with store = "file"',
         ),
         (
+            NAMESPACE + "persistent = true\n",
+            't.toml:6: subsystem[0].namespace[0].persistent: persistent goes with store = "pmem"',
+        ),
+        (
             NAMESPACE + "block_size = 520\n",
             "t.toml:6: subsystem[0].namespace[0].block_size: expected 512 or 4096",
         ),

@@ -197,6 +197,8 @@ class NamespaceConfig(Model):
     direct: StrictBool | None = None
     """Bypass the page cache: yes, no, or where it can be."""
     read_only: StrictBool = False
+    persistent: StrictBool = False
+    """Refuse a pmem store unless a completed write is known to survive a power failure."""
     ana_group: StrictInt = Field(1, ge=1, le=MAX_GROUP)
     """Its group: see [[port.ana_group]]."""
     uuid: UUID | None = None
@@ -226,6 +228,8 @@ class NamespaceConfig(Model):
             raise FaultError("hotplug goes with path: memory does not come and go", "hotplug")
         if self.direct is not None and self.store != "file":
             raise FaultError('direct goes with store = "file"', "direct")
+        if self.persistent and self.store != "pmem":
+            raise FaultError('persistent goes with store = "pmem"', "persistent")
         if self.size is not None and (self.size == 0 or self.size % self.block_size):
             raise FaultError(
                 f"size {self.size} is not a multiple of block_size {self.block_size}", "size"

@@ -108,6 +108,7 @@ class Store:
         block_size: int = 512,
         direct: bool | None = None,
         read_only: bool = False,
+        persistent: bool = False,
     ) -> None: ...
     @property
     def kind(self) -> str: ...

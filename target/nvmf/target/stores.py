@@ -32,6 +32,7 @@ def open_store(engine: Any, config: NamespaceConfig, where: str) -> Any:
             block_size=config.block_size,
             direct=config.direct,
             read_only=config.read_only,
+            persistent=config.persistent,
         )
     except OSError as error:
         said = error.strerror or str(error)

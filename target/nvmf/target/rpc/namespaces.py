@@ -143,6 +143,7 @@ async def replace(administration: Administration, params: Replace) -> bool:
             block_size=made.block_size if "block_size" in params.namespace else old.block_size,
             direct=made.direct,
             read_only=made.read_only,
+            persistent=made.persistent,
             hotplug=_comes_and_goes(params.namespace, made, old),
             **kept,
         )

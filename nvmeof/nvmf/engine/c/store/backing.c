@@ -25,14 +25,14 @@ uint64_t store_sysfs_number(const struct stat *stat, const char *attribute, uint
 {
 	/* A partition's queue is its disk's. */
 	static const char *const where[] = { "", "../" };
-	char path[128];
+	char path[256];
 	unsigned long long value;
 
 	for (size_t i = 0; i < sizeof(where) / sizeof(where[0]); i++) {
 		FILE *file;
 		int got;
 
-		snprintf(path, sizeof(path), "/sys/dev/%s/%u:%u/%s%s",
+		snprintf(path, sizeof(path), "%s/dev/%s/%u:%u/%s%s", store_sysfs,
 			 S_ISBLK(stat->st_mode) ? "block" : "char", major(stat->st_rdev),
 			 minor(stat->st_rdev), where[i], attribute);
 		file = fopen(path, "re");

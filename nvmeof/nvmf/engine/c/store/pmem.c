@@ -148,21 +148,74 @@ static int pmem_map(struct store *store, const struct store_backing *backing, ch
 	return 0;
 }
 
-static const char *pmem_guarantee(const struct store *store, const struct store_backing *backing)
+/* What it is, as the configuration and the log have it. */
+enum pmem_kind { PMEM_PLAIN, PMEM_TMPFS, PMEM_FSDAX, PMEM_DEVDAX };
+
+static enum pmem_kind pmem_kind(const struct store *store, const struct store_backing *backing)
+{
+	if (S_ISCHR(backing->stat.st_mode))
+		return PMEM_DEVDAX;
+	if (store->memory_is_stable)
+		return PMEM_FSDAX;
+	return backing->volatile_memory ? PMEM_TMPFS : PMEM_PLAIN;
+}
+
+static const char *const pmem_guarantees[2][4] = {
+	{
+		"a write is persistent when it completes (fsdax, MAP_SYNC: non-temporal stores and a "
+		"fence; the power-fail domain has the caches)",
+		"a write is persistent when it completes (fsdax, MAP_SYNC: non-temporal stores and a "
+		"fence)",
+		"nothing is known to survive a power failure: the region under the filesystem (fsdax) has "
+		"no persistence_domain in sysfs",
+		"a write survives the target but not a power failure: the filesystem (fsdax) is on "
+		"volatile memory",
+	},
+	{
+		"a write is persistent when it completes (devdax: non-temporal stores and a fence; "
+		"the power-fail domain has the caches)",
+		"a write is persistent when it completes (devdax: non-temporal stores and a fence)",
+		"nothing is known to survive a power failure: the region of the device (devdax) has no "
+		"persistence_domain in sysfs",
+		"a write survives the target but not a power failure: the device (devdax) is volatile "
+		"memory",
+	},
+};
+
+static const char *pmem_guarantee(const struct store *store, enum pmem_kind kind,
+				  enum store_persistence persistence)
 {
 	if (store->read_only)
 		return "nothing is written: the store is read only";
-	if (S_ISCHR(backing->stat.st_mode))
-		return "a write is persistent when it completes (devdax: non-temporal stores and a "
-		       "fence)";
-	if (store->memory_is_stable)
-		return "a write is persistent when it completes (fsdax, MAP_SYNC: non-temporal "
-		       "stores and a fence)";
-	if (backing->volatile_memory)
+	switch (kind) {
+	case PMEM_TMPFS:
 		return "a write survives the target but not the machine: the file is in memory "
 		       "(tmpfs)";
-	return "a write survives the target at once, and the machine once flushed or with FUA "
-	       "(page cache, not persistent memory; fdatasync)";
+	case PMEM_PLAIN:
+		return "a write survives the target at once, and the machine once flushed or with FUA "
+		       "(page cache, not persistent memory; fdatasync)";
+	default:
+		return pmem_guarantees[kind == PMEM_DEVDAX][persistence];
+	}
+}
+
+/* Say what there is, or refuse it where the configuration asks for more. */
+static int pmem_promise(struct store *store, const struct store_options *options,
+			const struct store_backing *backing, char *err, size_t len)
+{
+	enum pmem_kind kind = pmem_kind(store, backing);
+	enum store_persistence persistence = STORE_UNKNOWN;
+	bool survives;
+
+	if (kind == PMEM_FSDAX || kind == PMEM_DEVDAX)
+		persistence = store_persistence(&backing->stat);
+	survives = persistence < STORE_UNKNOWN;
+	store->guarantee = pmem_guarantee(store, kind, persistence);
+	store->volatile_write_cache = !options->read_only && !survives;
+	if (!options->persistent || survives || options->read_only)
+		return 0;
+	return store_refuse(err, len, ENOTSUP, "%s is not persistent memory, which persistent = true "
+			    "asks for: %s", store->path, store->guarantee);
 }
 
 struct store *store_pmem_open(const struct store_options *options, char *err, size_t len)
@@ -181,12 +234,11 @@ struct store *store_pmem_open(const struct store_options *options, char *err, si
 	if (store_fit(options->path, options->size, backing.size, options->block_size,
 		      &store->size, err, len) ||
 	    pmem_allocate(store, &backing.stat, store->size, err, len) ||
-	    pmem_map(store, &backing, err, len)) {
+	    pmem_map(store, &backing, err, len) ||
+	    pmem_promise(store, options, &backing, err, len)) {
 		store_close(store);
 		return NULL;
 	}
 	store->physical_block_size = 4096;
-	store->volatile_write_cache = !options->read_only && !store->memory_is_stable;
-	store->guarantee = pmem_guarantee(store, &backing);
 	return store;
 }

@@ -50,6 +50,7 @@ struct store_options {
 	uint32_t block_size;	/* logical block size of the namespace to come: 512 or 4096 */
 	int direct;		/* file: 1 O_DIRECT or fail, 0 page cache, -1 direct where it can be */
 	bool read_only;
+	bool persistent;	/* pmem: fail unless what completes is known to survive a power loss */
 };
 
 struct store {

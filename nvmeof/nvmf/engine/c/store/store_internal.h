@@ -50,6 +50,17 @@ int store_backing_open(const struct store_options *options, struct store_backing
 int store_backing_size(int fd, const struct stat *stat, uint64_t *size);
 uint64_t store_sysfs_number(const struct stat *stat, const char *attribute, uint64_t otherwise);
 
+/* dax.c: what a power failure leaves of memory that was mapped; the best first. */
+enum store_persistence {
+	STORE_PERSISTENT_CACHES,	/* what was stored, flushed out of the caches or not */
+	STORE_PERSISTENT,		/* what was flushed and fenced */
+	STORE_UNKNOWN,			/* nobody tells */
+	STORE_VOLATILE,
+};
+/* Of a DAX device, or a file on a DAX filesystem. */
+enum store_persistence store_persistence(const struct stat *stat);
+extern const char *store_sysfs;	/* where sysfs is: "/sys", but for tests */
+
 /* direct.c: 0 and the buffer alignment where direct I/O works for these blocks, else -errno. */
 int store_direct_probe(const struct store_backing *backing, uint32_t block_size,
 		       uint32_t *alignment, uint32_t *offset_alignment);

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Whether memory that can be mapped survives a power failure, as sysfs tells it.
+ *
+ * Persistent memory is behind a region of an ndbus (libnvdimm), whose persistence_domain says what the
+ * platform saves: "memory_controller" what has reached it, "cpu_cache" the caches too.  A region without that
+ * attribute promises nothing, nor does one of volatile memory.  DAX devices that have no such region (CXL and
+ * other volatile memory, hmem) are ordinary memory.
+ *
+ * Owns nothing; control thread.
+ */
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/sysmacros.h>
+
+#include <dirent.h>
+
+#include "store_internal.h"
+
+enum { SLAVES_DEEP = 8 };	/* device mapper on device mapper, and so on */
+
+const char *store_sysfs = "/sys";
+
+/* A line of a file: whether it could be read. */
+static bool dax_read(const char *folder, const char *name, char *line, int size)
+{
+	char path[PATH_MAX + 64];
+	FILE *file;
+	bool got;
+
+	snprintf(path, sizeof(path), "%s/%s", folder, name);
+	file = fopen(path, "re");
+	if (!file)
+		return false;
+	got = fgets(line, size, file) != NULL;
+	fclose(file);
+	line[got ? strcspn(line, "\n") : 0] = '\0';
+	return got;
+}
+
+static bool dax_region_is_volatile(const char *region)
+{
+	char path[PATH_MAX + 64], line[128];
+	bool is = false;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "%s/uevent", region);
+	file = fopen(path, "re");
+	while (file && fgets(line, sizeof(line), file))
+		is |= !strcmp(line, "DEVTYPE=nd_volatile\n");
+	if (file)
+		fclose(file);
+	return is;
+}
+
+static enum store_persistence dax_of_region(const char *region)
+{
+	char domain[64];
+
+	if (dax_region_is_volatile(region))
+		return STORE_VOLATILE;
+	if (!dax_read(region, "persistence_domain", domain, sizeof(domain)))
+		return STORE_UNKNOWN;
+	if (!strcmp(domain, "cpu_cache"))
+		return STORE_PERSISTENT_CACHES;
+	return !strcmp(domain, "memory_controller") ? STORE_PERSISTENT : STORE_UNKNOWN;
+}
+
+/* The end of ".../ndbusN/regionN" in a device's path; NULL: it is behind none. */
+static char *dax_region_end(char *path)
+{
+	char *at = strstr(path, "/ndbus");
+
+	at = at ? strchr(at + 1, '/') : NULL;
+	if (!at || strncmp(at, "/region", strlen("/region")))
+		return NULL;
+	return at + 1 + strcspn(at + 1, "/");
+}
+
+static enum store_persistence dax_of_path(const char *link, bool block, int depth);
+
+/* What a device of device mapper or md stands on: the worst of it. */
+static enum store_persistence dax_of_slaves(const char *device, int depth)
+{
+	enum store_persistence worst = STORE_PERSISTENT_CACHES, one;
+	char path[PATH_MAX + 64];
+	struct dirent *entry;
+	bool any = false;
+	DIR *folder;
+
+	snprintf(path, sizeof(path), "%s/slaves", device);
+	folder = depth < SLAVES_DEEP ? opendir(path) : NULL;
+	while (folder && (entry = readdir(folder))) {
+		char slave[2 * PATH_MAX];
+
+		if (entry->d_name[0] == '.')
+			continue;
+		snprintf(slave, sizeof(slave), "%s/%s", path, entry->d_name);
+		one = dax_of_path(slave, true, depth + 1);
+		worst = one > worst ? one : worst;
+		any = true;
+	}
+	if (folder)
+		closedir(folder);
+	return any ? worst : STORE_UNKNOWN;
+}
+
+static enum store_persistence dax_of_path(const char *link, bool block, int depth)
+{
+	char path[PATH_MAX], *end;
+
+	if (!realpath(link, path))
+		return STORE_UNKNOWN;
+	end = dax_region_end(path);
+	if (!end)
+		return block ? dax_of_slaves(path, depth) : STORE_VOLATILE;
+	*end = '\0';
+	return dax_of_region(path);
+}
+
+enum store_persistence store_persistence(const struct stat *stat)
+{
+	bool file = S_ISREG(stat->st_mode);
+	dev_t device = file ? stat->st_dev : stat->st_rdev;
+	char link[PATH_MAX];
+
+	snprintf(link, sizeof(link), "%s/dev/%s/%u:%u", store_sysfs, file ? "block" : "char",
+		 major(device), minor(device));
+	return dax_of_path(link, file, 0);
+}
