@@ -78,6 +78,32 @@ static void idle(void)
 	pair_close(&p);
 }
 
+/* Connections that are asleep cost the helper's ticks nothing: it looks at the busy one's two ends. */
+static void idle_others(void)
+{
+	enum { OTHERS = 40, MESSAGES = 20000, TICKS = 20 };
+	struct pair_options few = { .depth = 4 };
+	struct pair p[OTHERS + 1];
+	uint64_t wakes = 0, looks;
+	int open = 0;
+
+	for (int i = 0; i <= OTHERS; i++)
+		open += !pair_open(&p[i], &few);
+	check(open == OTHERS + 1 && check_threads_sleep(""), "idle others: connected, and asleep");
+	looks = iwarp_get_stats()->helper_looks;
+	while (wakes < TICKS)
+		wakes += wakes_while_busy(&p[0], MESSAGES);
+	looks = iwarp_get_stats()->helper_looks - looks;
+	check(looks && looks <= 2 * wakes + 2, "idle others: %llu looks in %llu wake-ups", (unsigned long long)looks,
+	      (unsigned long long)wakes);
+	/* and one that stirs is looked at all the same */
+	post_send(&p[OTHERS].a, 1, IBV_WR_RDMA_READ, IBV_SEND_SIGNALED, 0, 100000, (uintptr_t)p[OTHERS].b.mem,
+		  p[OTHERS].b.mr->rkey);
+	expect_wc(&p[OTHERS].a, NULL, 1, IBV_WC_SUCCESS, "idle others: one stirs");
+	for (int i = 0; i <= OTHERS; i++)
+		pair_close(&p[i]);
+}
+
 /* Whether a side that has armed its CQ may sleep: looks again and again, and then has nothing to see. */
 static int sleeps(struct side *s)
 {
@@ -174,6 +200,7 @@ void test_idle(void)
 {
 	one_sided();
 	idle();
+	idle_others();
 	sent_all();
 	forks();
 }

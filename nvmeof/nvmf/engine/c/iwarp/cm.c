@@ -56,26 +56,26 @@ struct iw_id *iw_id_new(struct rdma_event_channel *channel, void *context, enum 
 
 void iw_id_deadline(struct iw_id *id, uint64_t ns)
 {
-	if (id->timed_prev) {
-		*id->timed_prev = id->timed_next;
-		if (id->timed_next)
-			id->timed_next->timed_prev = id->timed_prev;
-		id->timed_prev = NULL;
+	struct iw_timers *t = id->timers;
+
+	if (t) {
+		*(id->timed_prev ? &id->timed_prev->timed_next : &t->first) = id->timed_next;
+		*(id->timed_next ? &id->timed_next->timed_prev : &t->last) = id->timed_prev;
+		id->timers = NULL;
 	}
 	if (!ns)
 		return;
-
-	struct iw_id **at = &iw_timed;
-
-	/* nearly always the newest deadline is the last, but a list this short needs no tail */
+	id->timers = t = &iw_timers[id->state];
 	id->deadline = iw_now() + ns;
-	while (*at && (*at)->deadline <= id->deadline)
-		at = &(*at)->timed_next;
-	id->timed_next = *at;
-	id->timed_prev = at;
-	if (*at)
-		(*at)->timed_prev = &id->timed_next;
-	*at = id;
+
+	struct iw_id *before = t->last;
+
+	while (before && before->deadline > id->deadline)
+		before = before->timed_prev;
+	id->timed_prev = before;
+	id->timed_next = before ? before->timed_next : t->first;
+	*(before ? &before->timed_next : &t->first) = id;
+	*(id->timed_next ? &id->timed_next->timed_prev : &t->last) = id;
 }
 
 /* An incoming id is no longer one that its listener counts. */

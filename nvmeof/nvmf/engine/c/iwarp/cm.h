@@ -50,7 +50,8 @@ struct iw_id {
 	uint64_t deadline;		/* ns, 0 for none */
 	uint32_t patience_ms;		/* that of resolve_route: a connect may take as long */
 	struct iw_id *next, **prev;	/* all ids */
-	struct iw_id *timed_next, **timed_prev;	/* those with a deadline, oldest first */
+	struct iw_timers *timers;	/* its list, if it has a deadline */
+	struct iw_id *timed_next, *timed_prev;
 	struct iw_id *listener;
 	unsigned int half_open, pending, backlog;	/* of a listener: its children in the first
 							   two incoming states */
@@ -65,6 +66,15 @@ struct iw_id {
 	uint16_t ird, ord;
 	unsigned int nudges;
 };
+
+/*
+ * Ids with a deadline, the earliest first.  There is a list for each state in which a deadline is set: within one
+ * deadlines are as long, so that a new one goes to the end and the helper looks at no other than the first.
+ */
+struct iw_timers {
+	struct iw_id *first, *last;
+};
+extern struct iw_timers iw_timers[IW_ID_ENDED + 1];
 
 extern pthread_cond_t iw_cm_cond;
 
@@ -135,8 +145,9 @@ uint64_t iw_linger_expire(uint64_t now);	/* the next deadline, or 0 */
 void iw_linger_forked(void);
 
 /* helper.c */
+struct iw_qp *iw_helper_called(void);	/* all that called for attention, by attention_next */
 enum iw_source { IW_SRC_WAKE, IW_SRC_ID, IW_SRC_QP, IW_SRC_LINGER, IW_SRC_MASK = 3 };
-extern struct iw_id *iw_ids, *iw_timed;
+extern struct iw_id *iw_ids;
 int iw_helper_use(int n);		/* users come and go; starts and stops the thread */
 int iw_helper_poll(int op, int fd, uint32_t events, const void *ptr, enum iw_source source);
 void iw_refused(const struct sockaddr *peer, const char *what);

@@ -35,8 +35,8 @@ static void refuse(struct iw_id *id, const char *why)
 /* Room for a newcomer: the one that has been silent for longest goes. */
 static void drop_oldest(struct iw_id *listener)
 {
-	for (struct iw_id *id = iw_timed; id; id = id->timed_next) {
-		if (id->listener == listener && id->state == IW_ID_REQUEST_WAIT) {
+	for (struct iw_id *id = iw_timers[IW_ID_REQUEST_WAIT].first; id; id = id->timed_next) {
+		if (id->listener == listener) {
 			refuse(id, "too many connections without an MPA request");
 			return;
 		}

@@ -16,20 +16,23 @@
 #include <time.h>
 #include <unistd.h>
 
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
 enum { EVENTS = 64, LOGS = 32 };
 
 pthread_mutex_t iw_cm_lock = PTHREAD_MUTEX_INITIALIZER;
 pthread_cond_t iw_cm_cond = PTHREAD_COND_INITIALIZER;
 struct iwarp_stats iw_stats;
 struct iwarp_live iw_live;
-struct iw_id *iw_ids, *iw_timed;
+struct iw_id *iw_ids;
+struct iw_timers iw_timers[IW_ID_ENDED + 1];
 
 static struct {
 	bool running;
 	int users;
 	int epfd;
 	atomic_int wake_fd;
-	atomic_bool attention;
+	struct iw_qp *_Atomic calling;	/* for attention, by attention_next */
 	struct {
 		char peer[80];
 		const char *what;
@@ -80,11 +83,38 @@ void iw_helper_kick(void)
 		(void)!write(fd, &one, sizeof(one));
 }
 
+static void helper_call(struct iw_qp *qp)
+{
+	struct iw_qp *first = atomic_load(&helper.calling);
+
+	do
+		qp->attention_next = first;
+	while (!atomic_compare_exchange_weak(&helper.calling, &first, qp));
+	/* who was first has woken the helper for the others too */
+	if (!first)
+		iw_helper_kick();
+}
+
 void iw_helper_attention(struct iw_qp *qp)
 {
-	atomic_store(&qp->attention, true);
-	if (!atomic_exchange(&helper.attention, true))
-		iw_helper_kick();
+	if (!atomic_exchange(&qp->attention, true))
+		helper_call(qp);
+}
+
+struct iw_qp *iw_helper_called(void)
+{
+	return atomic_exchange(&helper.calling, NULL);
+}
+
+void iw_helper_forget(struct iw_qp *qp)
+{
+	if (!atomic_load(&qp->attention))
+		return;
+	for (struct iw_qp *one = iw_helper_called(), *next; one; one = next) {
+		next = one->attention_next;
+		if (one != qp)
+			helper_call(one);
+	}
 }
 
 int iw_helper_poll(int op, int fd, uint32_t events, const void *ptr, enum iw_source source)
@@ -100,15 +130,14 @@ static uint64_t timers(void)
 {
 	uint64_t now = iw_now(), first, next_tick;
 
-	for (struct iw_id *id = iw_timed, *next; id; id = next) {
-		next = id->timed_next;
-		if (id->deadline <= now)
-			iw_id_expired(id);
-	}
+	/* each that expires gets a later deadline, or none */
+	for (struct iw_timers *t = iw_timers; t < iw_timers + COUNT(iw_timers); t++)
+		while (t->first && t->first->deadline <= now)
+			iw_id_expired(t->first);
 	first = iw_linger_expire(now);
-	for (struct iw_id *id = iw_timed; id; id = id->timed_next)
-		if (!first || id->deadline < first)
-			first = id->deadline;
+	for (struct iw_timers *t = iw_timers; t < iw_timers + COUNT(iw_timers); t++)
+		if (t->first && (!first || t->first->deadline < first))
+			first = t->first->deadline;
 	next_tick = iw_watch_timer(now);
 	return next_tick && (!first || next_tick < first) ? next_tick : first;
 }
@@ -168,8 +197,7 @@ static void *run(void *arg)
 		uint64_t first, now;
 
 		events();
-		if (atomic_exchange(&helper.attention, false))
-			iw_watch_attend();
+		iw_watch_attend();
 		first = timers();
 		if (helper.nlogs)
 			speak();
@@ -231,11 +259,11 @@ static void fork_child(void)
 			close(id->fd);
 		id->fd = -1;
 		id->polled = false;
-		id->timed_prev = NULL;
+		id->timers = NULL;
 		if (id->state != IW_ID_IDLE)
 			id->state = IW_ID_ENDED;
 	}
-	iw_timed = NULL;
+	memset(iw_timers, 0, sizeof(iw_timers));
 	iw_linger_forked();
 	if (helper.epfd >= 0) {
 		close(helper.epfd);
@@ -243,6 +271,7 @@ static void fork_child(void)
 	}
 	iw_watch_memory(false);
 	iw_watch_forked();
+	atomic_store(&helper.calling, NULL);
 	helper.epfd = -1;
 	atomic_store(&helper.wake_fd, -1);
 	helper.running = false;

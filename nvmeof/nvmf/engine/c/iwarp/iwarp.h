@@ -19,6 +19,7 @@
 #include "stats.h"
 #include "verbs.h"
 #include "wire.h"
+#include "util/list.h"
 
 #include <pthread.h>
 #include <sys/uio.h>
@@ -244,9 +245,10 @@ struct iw_qp {
 
 	/* iw_cm_lock */
 	struct iw_id *id;
-	struct iw_qp *live_next, **live_prev;	/* of the helper's list of connected ones */
+	struct list_link ticking;	/* of the helper's list of those in TICK */
 	atomic_int watch;		/* enum iw_watch */
-	atomic_bool attention;
+	atomic_bool attention;		/* in the helper's stack of those that called for it */
+	struct iw_qp *attention_next;
 	uint32_t seen_polls, seen_rx;
 	struct iw_qp *dev_next, **dev_prev;	/* iw_dev.lock */
 };
@@ -343,7 +345,10 @@ extern pthread_mutex_t iw_cm_lock;
 void iw_helper_kick(void);		/* any lock may be held */
 /* The same: qp ended and is to be reaped, or is stuck with something to send and is to be watched. */
 void iw_helper_attention(struct iw_qp *qp);
+void iw_helper_forget(struct iw_qp *qp);	/* it goes away, and nobody calls for it from here on */
 const char *iw_addr_text(const struct sockaddr *sa, char *buf, size_t len);
 int iw_tune_socket(int fd);
+/* The congestion control that was asked for, or the best one for a path that stays on the machine. */
+void iw_tune_congestion(int fd, const struct sockaddr *from, const struct sockaddr *to);
 
 #endif

@@ -15,20 +15,19 @@
 enum { LINGER_MS = 1000, LINGER_MAX = 1024, READS = 16 };
 
 struct parting {
-	struct parting *next, **prev;
+	struct parting *next, *prev;
 	int fd;
 	uint8_t *words;
 	uint32_t len, off;
 	uint64_t deadline;
 };
-static struct parting *lingers;
+static struct parting *lingers, *newest;	/* all are given as long: the oldest is the first to be over */
 static unsigned int count;
 
 static void done(struct parting *l)
 {
-	*l->prev = l->next;
-	if (l->next)
-		l->next->prev = l->prev;
+	*(l->prev ? &l->prev->next : &lingers) = l->next;
+	*(l->next ? &l->next->prev : &newest) = l->prev;
 	count--;
 	/* not left to close(): a forked child may hold the socket too, and the epoll would keep it */
 	iw_helper_poll(EPOLL_CTL_DEL, l->fd, 0, NULL, IW_SRC_LINGER);
@@ -84,11 +83,9 @@ void iw_linger(int fd, uint8_t *words, uint32_t len)
 	l->words = words;
 	l->len = len;
 	l->deadline = iw_now() + LINGER_MS * 1000000ull;
-	l->next = lingers;
-	l->prev = &lingers;
-	if (l->next)
-		l->next->prev = &l->next;
-	lingers = l;
+	l->prev = newest;
+	*(newest ? &newest->next : &lingers) = l;
+	newest = l;
 	count++;
 	if (!step(l))
 		done(l);
@@ -109,16 +106,9 @@ void iw_linger_ready(void *linger)
 
 uint64_t iw_linger_expire(uint64_t now)
 {
-	uint64_t first = 0;
-
-	for (struct parting *l = lingers, *next; l; l = next) {
-		next = l->next;
-		if (l->deadline <= now)
-			done(l);
-		else if (!first || l->deadline < first)
-			first = l->deadline;
-	}
-	return first;
+	while (lingers && lingers->deadline <= now)
+		done(lingers);
+	return lingers ? lingers->deadline : 0;
 }
 
 /* In a child: these are the parent's to finish. */
@@ -130,6 +120,6 @@ void iw_linger_forked(void)
 		free(l->words);
 		free(l);
 	}
-	lingers = NULL;
+	lingers = newest = NULL;
 	count = 0;
 }

@@ -28,6 +28,7 @@ void iw_qp_free(struct iw_qp *qp)
 
 	if (qp->dev_prev) {
 		iw_windows_release(&qp->windows);
+		iw_helper_forget(qp);
 		iw_dev_remove(qp);
 		atomic_fetch_sub(&send->users, 1);
 		atomic_fetch_sub(&recv->users, 1);

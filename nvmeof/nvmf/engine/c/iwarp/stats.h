@@ -14,6 +14,7 @@ struct iwarp_stats {
 	atomic_uint_fast64_t terminates_sent;
 	atomic_uint_fast64_t terminates_received;
 	atomic_uint_fast64_t helper_wakeups;
+	atomic_uint_fast64_t helper_looks;	/* times it looked at a queue pair, for its tick or when called */
 	atomic_uint_fast64_t helper_served;	/* times the helper received for a queue nobody polled */
 };
 

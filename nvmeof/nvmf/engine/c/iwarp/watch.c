@@ -7,17 +7,18 @@
  * (ASLEEP).  When it stirs, the helper looks whether its CQ is polled or armed; if so it leaves it to
  * the application and looks again on a coarse timer (TICK) until there is no traffic, else it
  * receives itself.  When all is quiet everything is ASLEEP, and so is the thread.
- * Owns the list of connected queue pairs.  Runs on the helper, under iw_cm_lock.
+ * Owns the list of queue pairs in TICK: whatever is asleep costs a tick nothing.
+ * Runs on the helper, under iw_cm_lock.
  */
 #include "cm.h"
+#include "util/fifo.h"
 
 #include <stdlib.h>
 #include <sys/epoll.h>
 
 enum { TICK_MIN_MS = 5, TICK_MAX_MS = 20 };
 
-static struct iw_qp *live;		/* connected queue pairs */
-static unsigned int ticking;		/* of them, in TICK */
+static struct list ticking;		/* queue pairs in TICK */
 static unsigned int tick_ms;
 static uint64_t next_tick;
 static uint8_t *staging;
@@ -36,16 +37,16 @@ static void to_tick(struct iw_qp *qp)
 	qp->seen_polls = polls(qp);
 	qp->seen_rx = atomic_load(&qp->rx_count);
 	tick_ms = TICK_MIN_MS;
-	if (!ticking++)
+	if (!ticking.head)
 		next_tick = iw_now() + TICK_MIN_MS * 1000000u;
+	list_push(&ticking, &qp->ticking);
 }
 
 static void to_sleep(struct iw_qp *qp)
 {
 	uint32_t events = EPOLLONESHOT;
 
-	if (atomic_load(&qp->watch) == IW_WATCH_TICK)
-		ticking--;
+	list_remove(&qp->ticking);
 	atomic_store(&qp->watch, IW_WATCH_ASLEEP);
 	qp->seen_polls = polls(qp);
 	iw_lock(&qp->lock);
@@ -61,12 +62,8 @@ static void to_sleep(struct iw_qp *qp)
 
 static void unwatch(struct iw_qp *qp)
 {
-	if (atomic_load(&qp->watch) == IW_WATCH_TICK)
-		ticking--;
+	list_remove(&qp->ticking);
 	atomic_store(&qp->watch, IW_WATCH_NONE);
-	*qp->live_prev = qp->live_next;
-	if (qp->live_next)
-		qp->live_next->live_prev = qp->live_prev;
 	iw_helper_poll(EPOLL_CTL_DEL, qp->fd, 0, NULL, IW_SRC_QP);
 }
 
@@ -77,11 +74,6 @@ int iw_watch_start(struct iw_qp *qp)
 		return -1;
 	qp->seen_polls = polls(qp);
 	atomic_store(&qp->watch, IW_WATCH_ASLEEP);
-	qp->live_next = live;
-	qp->live_prev = &live;
-	if (qp->live_next)
-		qp->live_next->live_prev = &qp->live_next;
-	live = qp;
 	return 0;
 }
 
@@ -138,10 +130,11 @@ void iw_watch_stirred(struct iw_qp *qp, uint32_t events)
 
 static void tick(void)
 {
-	for (struct iw_qp *qp = live, *next; qp; qp = next) {
-		next = qp->live_next;
-		if (atomic_load(&qp->watch) != IW_WATCH_TICK)
-			continue;
+	for (struct list_link *link = ticking.head, *next; link; link = next) {
+		struct iw_qp *qp = container_of(link, struct iw_qp, ticking);
+
+		next = link->next;
+		iw_stats.helper_looks++;
 
 		uint32_t p = polls(qp), rx = atomic_load(&qp->rx_count);
 
@@ -159,9 +152,12 @@ static void tick(void)
 
 void iw_watch_attend(void)
 {
-	for (struct iw_qp *qp = live, *next; qp; qp = next) {
-		next = qp->live_next;
-		if (!atomic_exchange(&qp->attention, false))
+	for (struct iw_qp *qp = iw_helper_called(), *next; qp; qp = next) {
+		next = qp->attention_next;
+		iw_stats.helper_looks++;
+		/* before the look: a call after it is another one */
+		atomic_store(&qp->attention, false);
+		if (atomic_load(&qp->watch) == IW_WATCH_NONE)
 			continue;
 		if (atomic_load(&qp->ended))
 			ended(qp);
@@ -172,9 +168,9 @@ void iw_watch_attend(void)
 
 uint64_t iw_watch_timer(uint64_t now)
 {
-	if (ticking && next_tick <= now)
+	if (ticking.head && next_tick <= now)
 		tick();
-	return ticking ? next_tick : 0;
+	return ticking.head ? next_tick : 0;
 }
 
 int iw_watch_memory(bool wanted)
@@ -190,6 +186,5 @@ int iw_watch_memory(bool wanted)
 
 void iw_watch_forked(void)
 {
-	live = NULL;
-	ticking = 0;
+	ticking.head = NULL;
 }
