@@ -2,9 +2,13 @@
 /* Connection management: depths, private data, rejects, refusals, addresses, ends. */
 #include "iwarp_pair.h"
 
+#include "iwarp.h"
+
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
@@ -229,6 +233,68 @@ static void options(void)
 	iwarp_set_options(&old);
 }
 
+static bool congestion_is(int fd, const char *name)
+{
+	char got[16] = "";
+	socklen_t len = sizeof(got);
+
+	return !getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, got, &len) && !strcmp(got, name);
+}
+
+/* TCP's congestion control is ours to choose on the machine, and else only by option. */
+static void congestion(void)
+{
+	static const struct {
+		const char *from, *to;
+		bool ours;
+	} paths[] = {
+		{ "127.0.0.1", "127.0.0.1", true }, { "127.0.0.1", "127.1.2.3", true },
+		{ "192.0.2.1", "192.0.2.1", true }, { "192.0.2.1", "192.0.2.2", false },
+		{ "128.0.0.1", "10.0.0.127", false }, { "::1", "::1", true },
+		{ "2001:db8::1", "2001:db8::1", true }, { "2001:db8::1", "2001:db8::2", false },
+	};
+	struct iwarp_options old, o;
+	struct pair p;
+
+	iwarp_get_options(&old);
+	for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
+		struct sockaddr_storage a[2] = { { 0 } };
+		const char *text[2] = { paths[i].from, paths[i].to };
+		int fd = socket(AF_INET, SOCK_STREAM, 0);
+
+		for (int k = 0; k < 2; k++) {
+			a[k].ss_family = strchr(text[k], ':') ? AF_INET6 : AF_INET;
+			inet_pton(a[k].ss_family, text[k], a[k].ss_family == AF_INET ?
+				  (void *)&((struct sockaddr_in *)&a[k])->sin_addr :
+				  (void *)&((struct sockaddr_in6 *)&a[k])->sin6_addr);
+		}
+		if (setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, "cubic", 5)) {
+			check(true, "congestion: no cubic here, not tried");
+			close(fd);
+			return;
+		}
+		check(!iw_tune_socket(fd) && congestion_is(fd, "cubic"), "congestion: left alone without a peer");
+		iw_tune_congestion(fd, (struct sockaddr *)&a[0], (struct sockaddr *)&a[1]);
+		check(congestion_is(fd, paths[i].ours ? "reno" : "cubic"), "congestion: %s to %s", text[0],
+		      text[1]);
+		o = old;
+		o.congestion = paths[i].ours ? "cubic" : "reno";
+		iwarp_set_options(&o);
+		iw_tune_congestion(fd, (struct sockaddr *)&a[0], (struct sockaddr *)&a[1]);
+		check(congestion_is(fd, o.congestion), "congestion: %s to %s, as asked for", text[0], text[1]);
+		iwarp_set_options(&old);
+		close(fd);
+	}
+	for (int k = 0; k < 2; k++) {
+		o.congestion = k ? "cubic" : NULL;
+		iwarp_set_options(&o);
+		check(!pair_open(&p, NULL) && congestion_is(iw_qp(p.a.qp)->fd, k ? "cubic" : "reno") &&
+		      congestion_is(iw_qp(p.b.qp)->fd, k ? "cubic" : "reno"), "congestion: of a connection, both ends");
+		pair_close(&p);
+		iwarp_set_options(&old);
+	}
+}
+
 /* Ends of all kinds with traffic in flight, and everything destroyed under it. */
 static void untidy(void)
 {
@@ -269,5 +335,6 @@ void test_cm(void)
 	addresses();
 	strangers();
 	options();
+	congestion();
 	untidy();
 }

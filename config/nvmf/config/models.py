@@ -76,7 +76,7 @@ class IwarpConfig(Model):
     crc: StrictBool | None = None
     """Ask for CRC32C; it is always honoured where the peer asks."""
     congestion: str | None = Field(None, pattern=CONGESTION)
-    """TCP_CONGESTION of its sockets."""
+    """TCP_CONGESTION of its sockets; left out, reno over loopback and else the system's own."""
     mpa_revision: Literal[1, 2] | None = None
     handshake_timeout_ms: StrictInt | None = Field(None, ge=100, le=600_000)
 

@@ -48,8 +48,10 @@ void iw_id_names(struct iw_id *id, int fd)
 	if (!getsockname(fd, &a->src_addr, &len))
 		unmap(&a->src_storage);
 	len = sizeof(a->dst_storage);
-	if (!getpeername(fd, &a->dst_addr, &len))
+	if (!getpeername(fd, &a->dst_addr, &len)) {
 		unmap(&a->dst_storage);
+		iw_tune_congestion(fd, &a->src_addr, &a->dst_addr);
+	}
 }
 
 static void use_device(struct iw_id *id)

@@ -129,23 +129,50 @@ void iwarp_get_options(struct iwarp_options *o)
 /* TCP as the data path wants it. */
 int iw_tune_socket(int fd)
 {
-	struct iwarp_options o;
 	int one = 1, quiet = DEAD_PEER_S / 2, probe = DEAD_PEER_S / 6, lost = DEAD_PEER_S * 1000;
-
-	iwarp_get_options(&o);
-
-	const char *cc = o.congestion ? o.congestion : "reno";
 
 	if (setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one)))
 		return -1;
-	/* not being allowed to choose costs speed, not correctness */
-	(void)setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, cc, (socklen_t)strlen(cc));
 	/* a peer whose machine is gone says nothing: what the transport timeout of other RC devices is */
 	(void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof(one));
 	(void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &quiet, sizeof(quiet));
 	(void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &probe, sizeof(probe));
 	(void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &lost, sizeof(lost));
 	return 0;
+}
+
+/* Whether what is sent between the two never leaves the machine. */
+static bool local_path(const struct sockaddr *a, const struct sockaddr *b)
+{
+	if (a->sa_family != b->sa_family)
+		return false;
+	if (a->sa_family == AF_INET) {
+		const struct in_addr *from = &((const struct sockaddr_in *)(const void *)a)->sin_addr;
+		const struct in_addr *to = &((const struct sockaddr_in *)(const void *)b)->sin_addr;
+
+		return from->s_addr == to->s_addr || ntohl(to->s_addr) >> 24 == IN_LOOPBACKNET;
+	}
+	if (a->sa_family == AF_INET6) {
+		const struct in6_addr *from = &((const struct sockaddr_in6 *)(const void *)a)->sin6_addr;
+		const struct in6_addr *to = &((const struct sockaddr_in6 *)(const void *)b)->sin6_addr;
+
+		return IN6_ARE_ADDR_EQUAL(from, to) || IN6_IS_ADDR_LOOPBACK(to);
+	}
+	return false;
+}
+
+void iw_tune_congestion(int fd, const struct sockaddr *from, const struct sockaddr *to)
+{
+	struct iwarp_options o;
+
+	iwarp_get_options(&o);
+
+	/* on a network the system's own choice is the administrator's */
+	const char *name = o.congestion ? o.congestion : local_path(from, to) ? "reno" : NULL;
+
+	/* not being allowed to choose costs speed, not correctness */
+	if (name)
+		(void)setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, (socklen_t)strlen(name));
 }
 
 struct ibv_device **iw_get_device_list(int *num)

@@ -117,7 +117,8 @@ const struct verbs *verbs_system(char *why, size_t len);
  * Options of the embedded device, for the whole process, read when a connection is made.
  * crc: the initiator asks for MPA CRC and the responder requires it (default off; a peer's request
  * for CRC is always honoured).  congestion: TCP congestion control for the connections, NULL for
- * the default ("reno" where it is available, which is several times faster than BBR locally).
+ * the default: "reno" over loopback, where it is several times faster than BBR, and to other machines
+ * the system's own.
  */
 struct iwarp_options {
 	bool crc;
