@@ -17,6 +17,7 @@ from nvmf.spec.identify import (
     decode_descriptors,
     decode_namespace_list,
 )
+from nvmf.spec.identify_ns import NSFEAT_ATOMIC
 from nvmf.spec.opcodes import Cns, FeatureId
 from nvmf.spec.status import DNR, Status
 from nvmf.target.queue import Queue
@@ -93,6 +94,18 @@ def test_namespaces(bench: Bench) -> None:
 
 
 @pytest.mark.feature("identifiers")
+@pytest.mark.parametrize("nsid", [1, 3])
+def test_one_block_is_whole(bench: Bench, nsid: int) -> None:
+    """The controller and its namespaces promise the same: a block, without a boundary anywhere."""
+    admin = bench.admin()
+    data = IdentifyController.decode(identify(bench, admin, Cns.CONTROLLER))
+    info = IdentifyNamespace.decode(identify(bench, admin, Cns.NAMESPACE, nsid))
+    assert (data.awun, data.awupf, data.acwu) == (0, 0, 0)
+    assert info.nsfeat & NSFEAT_ATOMIC
+    assert (info.nawun, info.nawupf, info.nacwu) == (data.awun, data.awupf, data.acwu)
+    assert (info.nabsn, info.nabo, info.nabspf) == (0, 0, 0)
+
+
 def test_identifiers_stay_the_same() -> None:
     first, second = Bench(), Bench()
     assert first.add_namespace(1).identity == second.add_namespace(1).identity

@@ -21,7 +21,7 @@ NIDT_SIZE = {NIDT_EUI64: 8, NIDT_NGUID: 16, NIDT_UUID: 16, NIDT_CSI: 1}
 
 NSFEAT_THIN = 1 << 0
 NSFEAT_ATOMIC = 1 << 1
-"""NAWUN, NAWUPF and NACWU are this namespace's own."""
+"""NSABP: NAWUN, NAWUPF, NACWU, NABSN, NABO and NABSPF are this namespace's own."""
 NSFEAT_DEALLOCATED_ERROR = 1 << 2
 NSFEAT_UID_REUSE = 1 << 3
 NSFEAT_OPTPERF = 1 << 4
@@ -59,9 +59,13 @@ class IdentifyNamespace(Structure):
     nawupf: Annotated[int, u16(36)] = 0
     """Atomic write unit, power fail: logical blocks, 0's based."""
     nacwu: Annotated[int, u16(38)] = 0
+    """Atomic compare and write unit: logical blocks, 0's based."""
     nabsn: Annotated[int, u16(40)] = 0
+    """Atomic boundary size, normal: logical blocks, 0's based; 0: there is no boundary."""
     nabo: Annotated[int, u16(42)] = 0
+    """The first logical block of which an atomic boundary begins."""
     nabspf: Annotated[int, u16(44)] = 0
+    """Atomic boundary size, power fail, as NABSN."""
     noiob: Annotated[int, u16(46)] = 0
     nvmcap: Annotated[int, u128(48)] = 0
     """Bytes."""

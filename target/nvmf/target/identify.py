@@ -35,7 +35,7 @@ from nvmf.target.controller import (
 )
 from nvmf.target.errorlog import ERROR_LOG_ENTRIES
 from nvmf.target.events import AER_LIMIT
-from nvmf.target.namespace import Namespace
+from nvmf.target.namespace import ATOMIC_BLOCKS, Namespace
 from nvmf.target.request import Completion, Request, expect_length
 
 ALL_NAMESPACES = 0xFFFFFFFF
@@ -119,8 +119,11 @@ def _io_controller(controller: Controller, common: IdentifyController) -> Identi
         | Oncs.TIMESTAMP
         | Oncs.VERIFY,
         nwpc=subsystem.lasting.nwpc,
-        # Compare and Write, of one block (ACWU is 0's based): see c/target/fused.c.
+        awun=ATOMIC_BLOCKS,
+        awupf=ATOMIC_BLOCKS,
+        # Compare and Write, of as much: see c/target/fused.c.
         fuses=1 << 0,
+        acwu=ATOMIC_BLOCKS,
         # Bits 2:1 = 3: Flush of all namespaces at once is supported.
         vwc=3 << 1 | int(volatile),
         sgls=common.sgls | (Sgls.OFFSET if offset else 0),

@@ -14,6 +14,7 @@ from nvmf.spec.identify_ns import (
     DLFEAT_READS_ZERO,
     NMIC_SHARED,
     NSATTR_WRITE_PROTECTED,
+    NSFEAT_ATOMIC,
     NSFEAT_OPTPERF,
     IdentifyIndependentNamespace,
     IdentifyNamespace,
@@ -23,6 +24,8 @@ from nvmf.spec.identify_ns import (
 )
 from nvmf.spec.opcodes import Csi
 
+ATOMIC_BLOCKS = 1 - 1
+"""Blocks that are read and written whole, 0's based: one, on every store, power failures too."""
 _DLFEAT_WRITE_ZEROES = 1 << 3
 """Write Zeroes may deallocate."""
 
@@ -181,7 +184,13 @@ def _identify_data(
         nsze=size // block_size,
         ncap=size // block_size,
         nuse=size // block_size,
-        nsfeat=NSFEAT_OPTPERF,
+        nsfeat=NSFEAT_OPTPERF | NSFEAT_ATOMIC,
+        nawun=ATOMIC_BLOCKS,
+        nawupf=ATOMIC_BLOCKS,
+        nacwu=ATOMIC_BLOCKS,
+        nabsn=0,
+        nabo=0,
+        nabspf=0,
         nmic=NMIC_SHARED,
         rescap=rescap,
         anagrpid=ana_group,
