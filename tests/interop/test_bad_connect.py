@@ -128,7 +128,8 @@ def test_nqn_of_other_bytes(admin: Queue) -> None:
 
 
 def test_empty_hostnqn(admin: Queue) -> None:
-    assert connect(admin, hostnqn="").status in (INVALID, HOST)
+    """Where there is a list of hosts, whoever gives no name is on none."""
+    check(connect(admin, subnqn=PRIVATE_NQN, hostnqn=""), INVALID, HOSTNQN)
 
 
 def test_hostnqn_without_end(admin: Queue) -> None:

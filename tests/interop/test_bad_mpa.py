@@ -158,7 +158,7 @@ REJECTED = [
     Private("record format 1", nvme.cm_request(0, 32, 31, recfmt=1), Reject.RECFMT),
     Private("record format ffff", nvme.cm_request(0, 32, 31, recfmt=0xFFFF), Reject.RECFMT),
     Private("queue 65535", nvme.cm_request(0xFFFF, 32, 31, 1), Reject.QID),
-    Private("an admin queue of 33", nvme.cm_request(0, 33, 32), Reject.HSQSIZE),
+    Private("an admin queue of 129", nvme.cm_request(0, 129, 128), Reject.HSQSIZE),
     Private("an admin queue of 65536", nvme.cm_request(0, 32, 0xFFFF), Reject.HSQSIZE),
     Private("an I/O queue of 65536", nvme.cm_request(1, 32, 0xFFFF, 1), Reject.HSQSIZE),
     Private("no room for responses", nvme.cm_request(0, 0, 31), Reject.HRQSIZE),

@@ -19,6 +19,7 @@ from clientlab import NQN, OPTIONS, RAM, config, url
 from nvmf.cli.app import COMMANDS, make_parser
 from nvmf.cli.common import URL_OPTIONS
 from nvmf.cli.main import main
+from nvmf.cli.output import print_fields
 from nvmf.engine import list_devices, verbs_available
 from nvmf.initiator import ConnectOptions
 from nvmf.initiator.options import SECRETS
@@ -304,3 +305,9 @@ def test_warnings(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert len(told["warnings"]) == 1
     path.write_text(config(RAM))
     assert json.loads(call(capfd, "config", "check", path, "-o", "json")[1])["warnings"] == []
+
+
+def test_fields_without_a_value_are_left_out(capsys: pytest.CaptureFixture[str]) -> None:
+    """A target that gives no CSI descriptor has said nothing of a command set."""
+    print_fields({"nsze": 8, "uuid": None, "csi": None, "nguid": b"\0"})
+    assert capsys.readouterr().out == "nsze  : 8\nnguid : 00\n"

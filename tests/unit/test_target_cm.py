@@ -43,7 +43,7 @@ def test_padding_of_the_transport_is_allowed() -> None:
         (request(hsqsize=128), 4, CmStatus.INVALID_HSQSIZE),
         (request(hsqsize=0), 4, CmStatus.INVALID_HSQSIZE),
         (request(hsqsize=0xFFFF), 4, CmStatus.INVALID_HSQSIZE),
-        (request(qid=0, hsqsize=32, hrqsize=33), 4, CmStatus.INVALID_HSQSIZE),
+        (request(qid=0, hsqsize=128, hrqsize=129), 4, CmStatus.INVALID_HSQSIZE),
         (request(hrqsize=0), 4, CmStatus.INVALID_HRQSIZE),
         (request(), 0, CmStatus.INVALID_IRD),
     ],

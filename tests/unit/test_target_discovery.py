@@ -83,7 +83,7 @@ def test_a_host_sees_what_it_may_use(bench: Bench) -> None:
         (SubsystemType.NVME, NQN + "2"),
     ]
     assert {(e.traddr, e.trsvcid, e.cntlid, e.asqsz) for e in entries} == {
-        ("10.0.0.1", "4420", 0xFFFF, 32)
+        ("10.0.0.1", "4420", 0xFFFF, 128)
     }
     _, others = read(bench, bench.admin(subnqn=DISCOVERY_NQN, hostnqn=HOST + "x"))
     assert [entry.subnqn for entry in others[1:]] == [NQN, NQN + "3"]

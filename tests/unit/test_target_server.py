@@ -84,7 +84,7 @@ async def test_what_a_connection_is_given() -> None:
         (b"short", 8, CmStatus.INVALID_LENGTH),
         (CmRequest(1, 0, 32, 31).encode(), 8, CmStatus.INVALID_RECFMT),
         (CmRequest(0, 65, 32, 31).encode(), 8, CmStatus.INVALID_QID),
-        (CmRequest(0, 0, 33, 32).encode(), 8, CmStatus.INVALID_HSQSIZE),
+        (CmRequest(0, 0, 129, 128).encode(), 8, CmStatus.INVALID_HSQSIZE),
         (CmRequest(0, 0, 0, 31).encode(), 8, CmStatus.INVALID_HRQSIZE),
         (CmRequest(0, 0, 32, 31).encode(), 0, CmStatus.INVALID_IRD),
     ],

@@ -154,7 +154,8 @@ class NvmeHost:
         self.address = address
         self.subnqn = subnqn
         self.hostid = hostid or secrets.token_bytes(16)
-        self.hostnqn = hostnqn or f"nqn.2014-08.org.nvmexpress:uuid:{self._uuid()}"
+        made = f"nqn.2014-08.org.nvmexpress:uuid:{self._uuid()}"
+        self.hostnqn = made if hostnqn is None else hostnqn
         self.kato = kato
         self.crc = crc
         self.cntlid = 0xFFFF

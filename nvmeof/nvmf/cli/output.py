@@ -41,7 +41,8 @@ def print_json(value: Any, file: TextIO | None = None) -> None:
 
 
 def print_fields(fields: Mapping[str, Any], indent: str = "") -> None:
-    """NAME : VALUE, one a line."""
+    """NAME : VALUE, one a line; what there is no value of (None) is left out."""
+    fields = {name: value for name, value in fields.items() if value is not None}
     width = max((len(name) for name in fields), default=0)
     for name, value in fields.items():
         text = bytes(value).hex() if isinstance(value, bytes) else str(value)

@@ -92,19 +92,20 @@ class ConnectData(Structure):
 
     @classmethod
     def parse(cls, data: bytes) -> Self:
-        """Like decode, and strict about the NQNs: NUL-terminated UTF-8, not empty, printable.
+        """Like decode, and strict about the NQNs: NUL-terminated printable UTF-8.
 
-        StatusError (Connect Invalid Parameters, naming the field) where one is not.
+        SUBNQN is not empty; HOSTNQN may be, as SPDK's programs send it: the subsystem decides.
+        StatusError (Connect Invalid Parameters, naming the field) if one is not so.
         """
         decoded = cls.decode(data)
         for name in ("subnqn", "hostnqn"):
             offset = cls.offset_of(name)
             field, end, _ = bytes(data[offset : offset + 256]).partition(b"\0")
             try:
-                good = bool(end) and field.decode().isprintable() and 0 < len(field) < 224
+                good = bool(end) and field.decode().isprintable() and len(field) < 224
             except UnicodeDecodeError:
                 good = False
-            if not good:
+            if not good or (name == "subnqn" and not field):
                 raise StatusError(
                     Status.CONNECT_INVALID_PARAMETERS,
                     f"{name.upper()} is not an NQN",

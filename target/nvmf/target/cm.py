@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from nvmf.spec.cm import CmRejectError, CmRequest, CmStatus
 from nvmf.spec.status import StatusError
 
-ADMIN_QUEUE_DEPTH = 32
+ADMIN_QUEUE_DEPTH = 128
 """Entries of an admin queue at most; a host is told so by the discovery log (ASQSZ)."""
 
 

@@ -101,7 +101,8 @@ class Controller:
         self.set_kato(kato_ms)
 
     def __str__(self) -> str:
-        return f"controller {self.cntlid} of {self.subsystem.nqn} for {self.hostnqn}"
+        host = self.hostnqn or "a host without an NQN"
+        return f"controller {self.cntlid} of {self.subsystem.nqn} for {host}"
 
     # ---- namespaces ----
 

@@ -66,6 +66,8 @@ def connect(registry: Registry, queue: Queue, request: Request) -> Completion:
     subsystem = registry.find_subsystem(wanted.subnqn)
     if subsystem is None:
         raise _bad_data("subnqn", f"there is no subsystem {wanted.subnqn!r}")
+    if not wanted.hostnqn and not subsystem.allows(""):
+        raise _bad_data("hostnqn", f"the host gives no NQN, and {subsystem.nqn} asks who it is")
     if not subsystem.allows(wanted.hostnqn):
         raise _bad_data(
             "hostnqn",

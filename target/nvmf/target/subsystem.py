@@ -148,7 +148,9 @@ class Subsystem:
         return self._all.namespaces
 
     def allows(self, hostnqn: str) -> bool:
-        """Whether a host may connect."""
+        """Whether a host may connect; without a name only if any may, and none has a key."""
+        if not hostnqn:
+            return self.allow_any_host and not self.keys
         return self.allow_any_host or hostnqn in self.hosts
 
     def check_free(self, nsid: int) -> None:

@@ -124,7 +124,11 @@ static uint16_t check(struct target_request *req, const struct nvme_sqe *sqe,
 {
 	uint16_t status;
 
-	if (!take_cid(req, sqe->cid))
+	/*
+	 * A Fabrics command may have an identifier that is in use: SPDK gives its Property Get at every
+	 * detach that of an event request.  A host that does so tells the completions apart.
+	 */
+	if (!take_cid(req, sqe->cid) && sqe->opc != NVME_OPC_FABRICS)
 		return NVME_COMMAND_ID_CONFLICT | NVME_DNR;
 	if ((sqe->flags & NVME_PSDT_MASK) != NVME_PSDT_SGL)
 		return NVME_INVALID_FIELD | NVME_DNR;

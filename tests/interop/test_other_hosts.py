@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What hosts of other people do beside the letter, or at its edge: seen of SPDK's programs."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from livelab import A, B, config
+from wire import nvme
+from wire.host import CAP, CSTS, NvmeHost, Queue, Refused, expect
+from wire.nvme import Admin, Status
+from wire.served import Served
+
+
+@pytest.fixture
+def served(tmp_path: Path, need_product: None) -> Iterator[Served]:
+    with Served(tmp_path, config()) as one:
+        one.wait_ready()
+        yield one
+        assert one.end() == 0
+        one.check_log()
+
+
+def with_cid(capsule: bytes, cid: int) -> bytes:
+    """A capsule with this command identifier."""
+    return capsule[:2] + struct.pack("<H", cid) + capsule[4:]
+
+
+def test_identifiers_of_event_requests(served: Served) -> None:
+    """SPDK, at every detach, gives its Property Gets those of its outstanding event requests."""
+    with NvmeHost(served.address, A).connect(0) as host:
+        events = range(0x7000, 0x7004)
+        for cid in events:
+            host.admin.submit(with_cid(nvme.sqe(Admin.ASYNC_EVENT), cid))
+        for cid in events:
+            host.admin.submit(with_cid(nvme.property_get(CSTS), cid))
+            assert expect(host.admin.response(cid)).dw0 & 1
+        # Any other command would not be told apart.
+        keep_alive = nvme.sqe(Admin.KEEP_ALIVE)
+        host.admin.submit(with_cid(keep_alive, events[0]))
+        expect(host.admin.response(events[0]), Status.COMMAND_ID_CONFLICT)
+        # The event requests are where they were: aborted, each ends by its own identifier.
+        for cid in events:
+            expect(host.admin.call(nvme.sqe(Admin.ABORT, cdw=(cid << 16,))))
+            expect(host.admin.response(cid), Status.ABORTED_BY_REQUEST)
+        host.shutdown()
+
+
+def test_host_without_a_name(served: Served) -> None:
+    """SPDK's perf gives no HOSTNQN if none is configured."""
+    with NvmeHost(served.address, A, hostnqn="").connect() as host:
+        host.write(0, b"x" * 512)
+        assert host.read(0, 1) == b"x" * 512
+    with pytest.raises(Refused, match="CONNECT_INVALID_PARAMETERS"):
+        NvmeHost(served.address, B, hostnqn="").connect()
+
+
+def test_large_admin_queue(served: Served) -> None:
+    """SPDK asks for up to 128 entries."""
+    queue = Queue.open(served.address, depth=128)
+    host = NvmeHost(served.address, A)
+    host.queues.append(queue)
+    expect(host.connect_command(queue))
+    cids = range(0x100, 0x100 + 127)
+    for cid in cids:
+        queue.submit(with_cid(nvme.property_get(CAP, 8), cid))
+    for cid in cids:
+        expect(queue.response(cid))
+    host.close()
