@@ -35,6 +35,12 @@ libclang-rt-dev   libFuzzer and its sanitizers
 END
 }
 
+aarch64_packages() {
+    cat <<'END'
+gcc-aarch64-linux-gnu compiles the engine for a processor that is not x86
+END
+}
+
 lab_packages() {
     cat <<'END'
 qemu-system-x86   the virtual machine, in emulation

@@ -91,7 +91,7 @@ void iw_epoch_wait(void)
 		for (int n = 0; count & 1 && atomic_load_explicit(&e->count, memory_order_acquire) == count;
 		     n++) {
 			if (n < 64)
-				iw_pause();
+				cpu_pause();
 			else
 				sched_yield();
 		}

@@ -7,19 +7,11 @@
 #define NVMF_IWARP_LOCK_H
 
 #include "epoch.h"
+#include "util/pause.h"
 
 #include <sched.h>
 
 typedef atomic_uint iw_spin;
-
-static inline void iw_pause(void)
-{
-#if defined(__x86_64__) || defined(__i386__)
-	__builtin_ia32_pause();
-#elif defined(__aarch64__)
-	__asm__ volatile("yield");
-#endif
-}
 
 static inline bool iw_trylock(iw_spin *l)
 {
@@ -31,7 +23,7 @@ static inline void iw_lock(iw_spin *l)
 {
 	for (int n = 0; !iw_trylock(l); n++) {
 		if (n < 64)
-			iw_pause();
+			cpu_pause();
 		else
 			sched_yield();
 	}

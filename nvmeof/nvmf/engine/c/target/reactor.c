@@ -12,6 +12,7 @@
  * completions, or if nothing else woke the reactor for SENDS_CHECK_MS.
  */
 #include "target/calls.h"
+#include "util/pause.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -237,7 +238,7 @@ static void *reactor_main(void *arg)
 			else if (now - last >= r->spin_ns)
 				sched_yield();
 			else
-				__builtin_ia32_pause();
+				cpu_pause();
 		} else if (!work) {
 			last = clock_ns();
 			waiting = true;
