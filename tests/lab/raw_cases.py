@@ -6,9 +6,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
+import socket
 import struct
 import sys
 import traceback
@@ -17,7 +19,7 @@ from functools import partial
 
 import pyverbs.enums as e
 
-from lab.raw_verbs import ACCESS, Connection, Refused
+from lab.raw_verbs import ACCESS, Connection, Ended, Refused
 from wire import nvme
 from wire.nvme import Admin, Io, Reject
 
@@ -152,6 +154,60 @@ def invalidated(host: Host) -> None:
     host.io.ends(nvme.sqe(Io.READ, cid=78, nsid=NSID, sgl=sgl, cdw=(5, 0, 0)))
 
 
+class ReadRequests:
+    """The sinks of RDMA Read Requests that pass on the wire: what their peers get to know."""
+
+    HEADER = b"\x00\x2e\x41\x41"
+    """Of an FPDU of 46 bytes: DDP untagged and last, RDMAP Read Request (RFC 5040, 4.1 and 4.4)."""
+
+    def __init__(self) -> None:
+        every = socket.htons(3)  # ETH_P_ALL
+        self._wire = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, every)
+        self._wire.setblocking(False)
+
+    def sinks(self) -> list[tuple[int, int, int]]:
+        """STag, tagged offset and length of each that has passed since the last time."""
+        found = []
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                frame = self._wire.recv(65536)
+                at = frame.find(self.HEADER)
+                if at >= 0 and frame[at + 8 : at + 12] == b"\0\0\0\x01":  # queue number 1
+                    found.append(struct.unpack_from(">IQI", frame, at + 20))
+        return found
+
+    def close(self) -> None:
+        self._wire.close()
+
+
+def key_of_another(host: Host) -> None:
+    """The key to the buffer that one host's data goes through is of no use to another host."""
+    wire = ReadRequests()
+    there = host.io.region(BLOCK)
+    data = os.urandom(BLOCK)
+    there.write(data, BLOCK)
+    _ok(host.rw(Io.WRITE, 7, 1, nvme.keyed(there.buf, BLOCK, there.rkey)))
+    sinks = wire.sinks()
+    wire.close()
+    assert sinks, "no RDMA Read Request was seen"
+    stag, offset, length = sinks[-1]
+    assert length == BLOCK, sinks
+    thief = Host(host.where, host.subnqn)
+    try:
+        thief.io.rdma_write(os.urandom(BLOCK), stag, offset)
+        thief.io.call(nvme.sqe(Io.FLUSH, nsid=NSID))
+    except Ended:
+        pass
+    else:
+        raise AssertionError(f"another host wrote to {offset:#x} by STag {stag:#x}")
+    finally:
+        thief.io.close()
+    _ok(thief.admin.call(nvme.property_get(0x1C)))
+    back = host.io.region(BLOCK)
+    _ok(host.rw(Io.READ, 7, 1, nvme.keyed(back.buf, BLOCK, back.rkey)))
+    assert back.read(BLOCK, 0) == data
+
+
 # ---- what ends a connection: the host's I/O queue does it, and its admin queue lives on ----
 
 
@@ -175,9 +231,11 @@ GOOD: dict[str, Callable[[Host], None]] = {
     "connect and identify": connect_and_identify,
     "in-capsule write and read": in_capsule_and_back,
     "keyed write and read": keyed_and_back,
+    "key of another host": key_of_another,
 }
-IWARP_ONLY = (*SHORT, "key given away")
-"""An InfiniBand CM message has no length of its private data, and rxe invalidates no region."""
+IWARP_ONLY = (*SHORT, "key given away", "key of another host")
+"""An InfiniBand CM message has no length of its private data, rxe invalidates no region, and an RDMA READ
+tells nobody a key to its sink."""
 BAD: dict[str, Callable[[Host], None]] = {
     "key given away": invalidated,
     "truncated capsule": truncated,
@@ -219,6 +277,8 @@ def main(address: str, port: str, subnqn: str, kind: str) -> None:
             _run(name, partial(rejected, where, private_data, sts, reads))
     host = Host(where, subnqn)
     for name, good in GOOD.items():
+        if name not in names(iwarp):
+            continue
         _run(name, partial(good, host))
     for name, bad in BAD.items():
         if name not in names(iwarp):

@@ -139,6 +139,15 @@ class Connection:
         self.post(SendWR(wr_id=SEND, num_sge=1, sg=[sge], opcode=e.IBV_WR_SEND,
                          send_flags=e.IBV_SEND_SIGNALED))  # fmt: skip
 
+    def rdma_write(self, data: bytes, rkey: int, address: int) -> None:
+        """One RDMA WRITE of these bytes; Ended may be raised now or by what follows."""
+        self._sends.write(data, len(data))
+        sge = SGE(self._sends.buf, len(data), self._sends.lkey)
+        request = SendWR(wr_id=SEND, num_sge=1, sg=[sge], opcode=e.IBV_WR_RDMA_WRITE,
+                         send_flags=e.IBV_SEND_SIGNALED)  # fmt: skip
+        request.set_wr_rdma(rkey, address)
+        self.post(request)
+
     def post(self, request: Any) -> None:
         """A work request that is signalled, to its completion."""
         self.qp.post_send(request)
