@@ -55,7 +55,7 @@ static void test_io(uint32_t buffer_size, uint32_t buffers)
 			store_close(stores[i]);
 }
 
-#include "target_cases_apart.h"
+#include "target_cases_shared.h"
 
 /* Commands one by one, with a sleep between each two, and what they hold is free soon after. */
 static void test_sleepy(void)
@@ -138,6 +138,8 @@ int main(int argc, char **argv)
 	test_fair();
 	check_section("apart");
 	test_apart();
+	check_section("shared receives");
+	test_shared();
 	check_section("pool");
 	test_pool();
 	/* as with the kernel's devices, where a response has left long after it was sent */

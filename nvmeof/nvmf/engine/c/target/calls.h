@@ -16,7 +16,12 @@ struct target *target_make(const struct target_options *options, char *err, size
  * Internal: the reactor has let go of a queue pair, or of a completion queue (in cookie), and what a
  * device (in cookie) had is freed.
  */
-enum { TARGET_UPCALL_RELEASED = 100, TARGET_UPCALL_CQ_GONE, TARGET_UPCALL_DEVICE_CLOSED };
+enum {
+	TARGET_UPCALL_RELEASED = 100,
+	TARGET_UPCALL_CQ_GONE,
+	TARGET_UPCALL_SRQ_GONE,		/* cookie: the device */
+	TARGET_UPCALL_DEVICE_CLOSED,
+};
 /* Free memory that an upcall just taken lies in, after the caller has seen it. */
 void target_free_later(struct target *target, void *memory);
 void target_drain_upcalls(struct target *target);
@@ -30,6 +35,7 @@ struct background *device_lane(const struct target_device *device);
 void device_opened(struct target_device *device);
 void device_closed(struct target_device *device);
 void device_cqs_gone(struct target_device *device);
+void device_srq_gone(struct target_device *device);
 void device_free_all(struct target *target);
 void device_let_go(struct target *target);
 
@@ -40,6 +46,24 @@ void cqs_put(struct target_qpair *qp);
 void cqs_let_go(struct target_device *device);
 void cqs_free_all(struct target *target);
 void cq_gone(struct reactor_cq *rcq);
+
+/* ---- srq.c (control) ---- */
+/* One for qp->options.recv_depth receives of qp->in_capsule bytes, or NULL, and given back. */
+struct target_srq *srq_get(struct target_qpair *qp);
+void srq_put(struct target_qpair *qp);
+bool srqs_can_be(const struct target_device *device);
+void srqs_let_go(struct target_device *device);
+void srqs_free(struct target_device *device);
+
+/* ---- srq.c (reactor) ---- */
+void srq_slab_deliver(struct reactor *reactor, struct mail *mail);
+void srq_post(struct reactor *reactor, struct target_srq *srq);
+/* Its queue pair is known from now on, or no more. */
+void srq_join(struct target_qpair *qp);
+void srq_part(struct target_qpair *qp);
+/* Whose this capsule is; NULL: nobody's yet, and it is kept. */
+struct target_qpair *srq_received(struct reactor *reactor, struct recv *recv, uint32_t number,
+				  bool good);
 
 /* ---- window.c (control, or the memory thread) ---- */
 void windows_open(struct target_namespace *ns);
@@ -60,6 +84,7 @@ bool reactor_poll(struct reactor *reactor);	/* one iteration: whether there was 
 bool reactor_deliver(struct reactor *reactor);
 void reactor_add_cq(struct reactor *reactor, struct reactor_cq *rcq);
 void reactor_remove_cq(struct reactor *reactor, struct reactor_cq *rcq);
+void reactor_drain_cq(struct reactor *reactor, struct reactor_cq *rcq);	/* all that it has now */
 
 /* The time, to a half turn: while completions are taken, and while what they led to is posted. */
 static inline uint64_t reactor_now(struct reactor *reactor)
@@ -114,8 +139,9 @@ bool qpair_linger(struct reactor *reactor);
 /* ---- post.c ---- */
 void qpair_flush(struct target_qpair *qp);
 int qpair_post_receives(struct target_qpair *qp, struct recv_chain *chain);
-int post_completion(struct reactor *reactor, uint64_t wr_id, enum ibv_wc_status status,
-		     uint32_t byte_len);
+/* A chain of receives for what was to be posted again, WR_BATCH at most: how many. */
+unsigned build_receives(struct fifo *repost, struct recv_chain *chain, uint32_t in_capsule);
+int post_completion(struct reactor *reactor, const struct ibv_wc *wc);
 
 /* ---- request.c ---- */
 struct target_request *request_alloc(struct target_qpair *qp);
@@ -218,6 +244,18 @@ static inline bool limited(struct target_request *req, const struct nvme_sqe *sq
 void aborts_free_all(struct target *target);
 /* Whether nothing was done of it yet, and nothing is: then it ends with status. */
 bool request_cancel(struct target_request *req, uint16_t status);
+
+/* What is in it is not needed any more. */
+static inline void recv_give_back(struct target_qpair *qp, struct recv *recv)
+{
+	if (recv->srq) {
+		qp->recv_taken--;
+		fifo_push(&recv->srq->repost, &recv->link);
+	} else {
+		fifo_push(&qp->repost, &recv->link);
+	}
+	reactor_mark(qp);
+}
 
 static inline uint16_t gate_status(uint64_t gate, enum gate_group group)
 {

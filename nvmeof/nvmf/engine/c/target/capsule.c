@@ -158,7 +158,7 @@ static void start(struct target_request *req, const struct nvme_sqe *sqe, bool f
 
 void capsule_received(struct target_qpair *qp, struct recv *recv)
 {
-	const struct nvme_sqe *sqe = &qp->sqes[recv->index];
+	const struct nvme_sqe *sqe = recv->sqe;
 	struct target_request *req;
 	uint16_t status;
 	bool from_host;
@@ -181,12 +181,10 @@ void capsule_received(struct target_qpair *qp, struct recv *recv)
 	from_host = data_from_host(sqe);
 	status = check(req, sqe, recv, from_host);
 	/* Without data in the capsule nothing of it is needed once the command has begun. */
-	if (req->capsule) {
+	if (req->capsule)
 		req->recv = recv;
-	} else {
-		fifo_push(&qp->repost, &recv->link);
-		reactor_mark(qp);
-	}
+	else
+		recv_give_back(qp, recv);
 	if ((sqe->flags & NVME_FUSE_MASK || qp->fused_expected) &&
 	    fused_capsule(req, sqe, &status))
 		return;

@@ -43,6 +43,8 @@ static const char *wc_status_name(enum ibv_wc_status status)
 	return "unknown work completion status";
 }
 
+static void qpair_ended_deliver(struct reactor *reactor, struct mail *mail);
+
 /* On the thread that ends connections: this may take long, and reactors have others to serve. */
 void qpair_end_job(struct job *job)
 {
@@ -52,6 +54,21 @@ void qpair_end_job(struct job *job)
 	qp->verbs->disconnect(qp->id);
 	/* Whatever that could do: this makes the outstanding work come back. */
 	qp->verbs->modify_qp(qp->ibqp, &attr, IBV_QP_STATE);
+	if (qp->srq)
+		reactor_mail(qp->reactor, &qp->ended_mail, qpair_ended_deliver);
+}
+
+/*
+ * It takes no receive any more that it shares with others.  Those that it took complete while it is there:
+ * nothing else tells whose they are.
+ */
+static void qpair_ended_deliver(struct reactor *reactor, struct mail *mail)
+{
+	struct target_qpair *qp = container_of(mail, struct target_qpair, ended_mail);
+
+	reactor_drain_cq(reactor, qp->recv_cq);
+	qp->ended = true;
+	reactor_mark(qp);
 }
 
 static void end_connection(struct target_qpair *qp)
@@ -117,7 +134,8 @@ static void drop_lines(struct target_qpair *qp)
 	fused_wait_no_more(qp);
 	fused_missing(qp);
 	while ((link = fifo_pop(&qp->pending)))
-		;
+		if (qp->srq)
+			recv_give_back(qp, container_of(link, struct recv, link));
 	while ((link = fifo_pop(&qp->repost)))
 		;
 	transfer_drop_lines(qp);
@@ -149,7 +167,7 @@ void qpair_drain(struct target_qpair *qp)
 {
 	drop_lines(qp);
 	if (!qp->closed && qp->sq_free == qp->sq_count && !qp->recv_posted &&
-	    qp->active == qp->held && !qp->linger_listed) {
+	    (!qp->srq || qp->ended) && qp->active == qp->held && !qp->linger_listed) {
 		complete_reason(qp);
 		qp->closed = true;
 		list_remove(&qp->reactor_link);
@@ -164,6 +182,7 @@ void qpair_drain(struct target_qpair *qp)
 		}
 	}
 	if (qp->closed && qp->destroying && !qp->active && !qp->marked) {
+		srq_part(qp);
 		qp->released_upcall = (struct target_upcall){
 			.type = (enum target_upcall_type)TARGET_UPCALL_RELEASED,
 			.qpair = qp,
@@ -190,6 +209,7 @@ void qpair_up_deliver(struct reactor *reactor, struct mail *mail)
 	struct target_qpair *qp = container_of(mail, struct target_qpair, up_mail);
 
 	qp->up = true;
+	srq_join(qp);
 	list_push(&reactor->qpairs, &qp->reactor_link);
 	if (qp->dead)
 		end_connection(qp);

@@ -33,6 +33,7 @@ static void device_deregister(struct target_device *device)
 			verbs->dereg_mr(device->pool_mr[i]);
 	if (device->zero_mr)
 		verbs->dereg_mr(device->zero_mr);
+	srqs_free(device);
 	if (device->pd)
 		verbs->dealloc_pd(device->pd);
 	device->zero_mr = NULL;
@@ -262,11 +263,19 @@ void device_let_go(struct target *target)
 		if (!device->gone || device->state != DEVICE_READY || device_in_use(device))
 			continue;
 		device->state = DEVICE_CLOSING;
-		if (device->cqs)
+		if (device->cqs) {
 			cqs_let_go(device);	/* device_cqs_gone() goes on */
-		else
+			srqs_let_go(device);
+		} else {
 			device_drop(device);
+		}
 	}
+}
+
+void device_srq_gone(struct target_device *device)
+{
+	device->cqs--;
+	device_cqs_gone(device);
 }
 
 void device_cqs_gone(struct target_device *device)

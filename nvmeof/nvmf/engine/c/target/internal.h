@@ -36,6 +36,7 @@ enum {
 	TARGET_ZERO_BYTES = 2 << 20,	/* zeroes that reads of a null store are sent from */
 	CQ_BATCH = 128,			/* completions of a turn: what they led to is sent at once */
 	WR_BATCH = 256,
+	NUMBER_BUCKETS = 4096,
 };
 
 /* ---- between threads ---- */
@@ -59,6 +60,25 @@ struct ns_window {
  */
 enum device_state { DEVICE_OPENING, DEVICE_READY, DEVICE_CLOSING };
 
+/* A shared receive queue: see srq.c. */
+struct target_srq {
+	struct target_srq *next;	/* control */
+	struct target_device *device;
+	struct reactor *reactor;
+	struct ibv_srq *srq;
+	uint32_t in_capsule, limit;
+	_Atomic uint32_t reserved;	/* entries of its queue pairs: control writes */
+	struct srq_slab *slabs;		/* control, then whoever grows it */
+	struct job job;
+	struct mail failed_mail, gone_mail;
+	struct target_upcall upcall;
+	/* reactor */
+	uint32_t total, posted;
+	struct fifo repost;
+	uint64_t retry;			/* ns: not to grow before */
+	bool growing, leaving;
+};
+
 /* An RDMA device in use: control, or the memory thread while that is opening or closing it. */
 struct target_device {
 	struct target_device *next;
@@ -81,7 +101,8 @@ struct target_device {
 	struct ibv_mr **pool_mr;	/* per reactor */
 	bool private_pd;		/* a protection domain for each queue pair: see qpair.c */
 	bool gone;			/* removed: for no new queue pair, and freed after the last */
-	unsigned cqs;			/* completion queues that are not freed yet */
+	struct target_srq *srqs;
+	unsigned cqs;			/* these, and completion queues, that reactors have not let go of */
 };
 
 /* A completion queue: made by control, polled by the reactor. */
@@ -178,6 +199,8 @@ struct reactor {
 	uint32_t latch_pass;		/* never 0, once there was one */
 	struct latch_press press;
 	struct list qpairs;		/* accepted, and not closed */
+	struct fifo orphans;		/* recv: capsules that came before their queue pair was known */
+	struct target_qpair *by_number[NUMBER_BUCKETS];	/* those that share receives */
 	struct fifo halves;		/* queue pairs with the first of a fused pair */
 	struct fifo lingering;		/* queue pairs whose last responses are on their way */
 	uint64_t spin_ns;
@@ -255,9 +278,12 @@ struct sgl_entry {
 struct recv {
 	struct fifo_link link;
 	struct target_qpair *qp;
+	struct target_srq *srq;		/* that it is of, or NULL */
+	struct nvme_sqe *sqe;
 	uint8_t *data;
 	uint32_t length;		/* of the capsule */
-	uint16_t index;
+	uint32_t lkey;
+	uint32_t number;		/* of the queue pair that it came for, where that is shared */
 };
 
 /*
@@ -370,9 +396,10 @@ struct target_qpair {
 	bool fused_expected;		/* the first of a pair came: the second is next */
 	uint8_t device;			/* index */
 	uint32_t lkey, pool_lkey, own_lkey;
+	struct target_srq *srq;		/* or NULL */
+	struct nvme_cqe *cqes;		/* responses, by request, where they are not posted inline */
 	uint32_t in_capsule, max_transfer;
 	uint16_t sqhd;
-	struct nvme_sqe *sqes;
 	struct target_request *requests;
 	struct fifo_link *free_requests;
 	uint32_t request_count, request_fresh;	/* those from fresh on were never used */
@@ -383,7 +410,10 @@ struct target_qpair {
 	uint64_t moved;			/* ns: when its host last let something through */
 	bool own_free;			/* own.buffer, TARGET_OWN_BUFFER bytes of region */
 	uint32_t active, held;		/* requests: in use, and of those up at the control thread */
-	uint32_t recv_posted;
+	uint32_t recv_posted;		/* of its own; */
+	uint32_t recv_taken;		/* of those that it shares: held */
+	uint32_t number;
+	struct target_qpair *number_next;	/* in reactor->by_number */
 	struct fifo tx, reads;		/* to be posted: responses and chunks; chunks to fetch */
 	struct fifo repost;		/* receives */
 	struct fifo pending;		/* capsules that no request was free for */
@@ -412,6 +442,7 @@ struct target_qpair {
 	uint64_t linger_until;
 	bool lingering;			/* takes no more capsules: to be disconnected */
 	bool linger_listed, disconnected, ended_here, destroying;
+	bool ended;			/* the device has: what came of shared receives has been taken */
 	uint32_t throttled;		/* requests */
 	struct fifo fences;		/* the first is waiting for requests, the others for it */
 	char reason[256];
@@ -428,12 +459,12 @@ struct target_qpair {
 	struct reactor_cq *recv_cq, *send_cq;	/* the same, or two */
 	struct target_qpair *next;
 	struct target_qpair_options options;
-	struct mail up_mail, disconnect_mail, destroy_mail;
+	struct mail up_mail, disconnect_mail, destroy_mail, ended_mail;
 	bool disconnect_sent, destroy_sent, closed_seen, abandoned;
 	bool peer_left;			/* written before the disconnect mail, read after it */
 	uint32_t recv_share, send_share;	/* of their entries */
 	uint8_t *region;
-	size_t region_bytes;
+	size_t region_bytes, registered_bytes;
 	struct ibv_mr *mr, *own_mr;
 	struct ibv_mr *pool_mr;		/* of pool, where that is private_pool */
 	struct pool private_pool;

@@ -22,30 +22,37 @@ static inline uint64_t wr_id(const void *p, enum wr_kind kind)
 
 /* ---- receives ---- */
 
+unsigned build_receives(struct fifo *repost, struct recv_chain *chain, uint32_t in_capsule)
+{
+	unsigned n = 0;
+
+	for (; n < WR_BATCH && repost->head; n++) {
+		struct recv *recv = container_of(fifo_pop(repost), struct recv, link);
+		struct ibv_sge *sge = &chain->sge[2 * n];
+
+		sge[0].addr = (uintptr_t)recv->sqe;
+		sge[0].length = SQE_SIZE;
+		sge[0].lkey = recv->lkey;
+		sge[1].addr = (uintptr_t)recv->data;
+		sge[1].length = in_capsule;
+		sge[1].lkey = recv->lkey;
+		chain->wr[n].wr_id = wr_id(recv, WR_RECV);
+		chain->wr[n].sg_list = sge;
+		chain->wr[n].num_sge = in_capsule ? 2 : 1;
+		chain->wr[n].next = &chain->wr[n + 1];
+	}
+	chain->wr[n - 1].next = NULL;
+	return n;
+}
+
 int qpair_post_receives(struct target_qpair *qp, struct recv_chain *chain)
 {
 	struct ibv_recv_wr *bad;
 	int rc;
 
 	while (qp->repost.head) {
-		unsigned n = 0;
+		unsigned n = build_receives(&qp->repost, chain, qp->in_capsule);
 
-		for (; n < WR_BATCH && qp->repost.head; n++) {
-			struct recv *recv = container_of(fifo_pop(&qp->repost), struct recv, link);
-			struct ibv_sge *sge = &chain->sge[2 * n];
-
-			sge[0].addr = (uintptr_t)&qp->sqes[recv->index];
-			sge[0].length = SQE_SIZE;
-			sge[0].lkey = qp->lkey;
-			sge[1].addr = (uintptr_t)recv->data;
-			sge[1].length = qp->in_capsule;
-			sge[1].lkey = qp->lkey;
-			chain->wr[n].wr_id = wr_id(recv, WR_RECV);
-			chain->wr[n].sg_list = sge;
-			chain->wr[n].num_sge = qp->in_capsule ? 2 : 1;
-			chain->wr[n].next = &chain->wr[n + 1];
-		}
-		chain->wr[n - 1].next = NULL;
 		rc = ibv_post_recv(qp->ibqp, chain->wr, &bad);
 		if (rc) {
 			for (struct ibv_recv_wr *wr = chain->wr; wr && wr != bad; wr = wr->next)
@@ -104,6 +111,7 @@ static unsigned build_response(struct target_request *req, unsigned n)
 {
 	struct target_qpair *qp = req->qp;
 	uint32_t sq_size = atomic_load_explicit(&qp->sq_size, memory_order_relaxed);
+	const struct nvme_cqe *cqe = &req->cqe;
 	struct ibv_send_wr *wr;
 
 	if (req->source)
@@ -122,7 +130,11 @@ static unsigned build_response(struct target_request *req, unsigned n)
 		req->cid_taken = false;
 	}
 	qp->reactor->responses++;
-	wr = next_wr(qp->reactor, n++, (uintptr_t)&req->cqe, sizeof(req->cqe), qp->lkey);
+	if (!qp->inline_response) {
+		qp->cqes[req->index] = req->cqe;
+		cqe = &qp->cqes[req->index];
+	}
+	wr = next_wr(qp->reactor, n++, (uintptr_t)cqe, sizeof(*cqe), qp->lkey);
 	wr->wr_id = wr_id(req, WR_RESPONSE);
 	wr->send_flags = IBV_SEND_SIGNALED | (qp->inline_response ? IBV_SEND_INLINE : 0);
 	if (req->invalidate && qp->send_with_invalidate) {
@@ -218,8 +230,11 @@ static bool post_chain(struct target_qpair *qp, unsigned n)
 	if (!rc)
 		return true;
 	qpair_fail_post(qp, "send", rc);
-	for (bad = bad ? bad : r->wr; bad; bad = bad->next)
-		post_completion(r, bad->wr_id, IBV_WC_WR_FLUSH_ERR, 0);
+	for (bad = bad ? bad : r->wr; bad; bad = bad->next) {
+		const struct ibv_wc wc = { .wr_id = bad->wr_id, .status = IBV_WC_WR_FLUSH_ERR };
+
+		post_completion(r, &wc);
+	}
 	return false;
 }
 
@@ -239,6 +254,8 @@ void qpair_flush(struct target_qpair *qp)
 {
 	int rc;
 
+	if (qp->srq && qp->srq->repost.head)
+		srq_post(qp->reactor, qp->srq);
 	if (!qp->up)
 		return;
 	/* Capsules that had found no request free. */
@@ -263,19 +280,29 @@ void qpair_flush(struct target_qpair *qp)
 
 /* ---- completions ---- */
 
-static void received(struct recv *recv, enum ibv_wc_status status, uint32_t byte_len)
+static void received(struct reactor *reactor, struct recv *recv, const struct ibv_wc *wc)
 {
+	enum ibv_wc_status status = wc->status;
 	struct target_qpair *qp = recv->qp;
 
-	qp->recv_posted--;
+	recv->length = wc->byte_len;
+	if (recv->srq) {
+		qp = srq_received(reactor, recv, wc->qp_num, status == IBV_WC_SUCCESS);
+		if (!qp)
+			return;
+	} else {
+		qp->recv_posted--;
+	}
 	if (status == IBV_WC_SUCCESS && !qp->dead && !qp->lingering) {
-		recv->length = byte_len;
 		if (qp->pending.head || !qp->up)
 			fifo_push(&qp->pending, &recv->link);
 		else
 			capsule_received(qp, recv);
-	} else if (status != IBV_WC_SUCCESS) {
-		qpair_fail_wc(qp, "receive", status);
+	} else {
+		if (status != IBV_WC_SUCCESS)
+			qpair_fail_wc(qp, "receive", status);
+		if (recv->srq)
+			recv_give_back(qp, recv);
 	}
 	if (qp->dead)
 		reactor_mark(qp);
@@ -290,16 +317,17 @@ static inline void slots_freed(struct target_qpair *qp, uint32_t slots)
 }
 
 /* Returns 1 for a response that has left, else 0. */
-int post_completion(struct reactor *reactor, uint64_t id, enum ibv_wc_status status,
-		    uint32_t byte_len)
+int post_completion(struct reactor *reactor, const struct ibv_wc *wc)
 {
+	enum ibv_wc_status status = wc->status;
+	uint64_t id = wc->wr_id;
 	void *p = (void *)(uintptr_t)(id & ~(uint64_t)WR_KIND_MASK);
 	struct target_request *req = p;
 	struct chunk *chunk = p;
 
 	switch ((enum wr_kind)(id & WR_KIND_MASK)) {
 	case WR_RECV:
-		received(p, status, byte_len);
+		received(reactor, p, wc);
 		break;
 	case WR_RESPONSE:
 		if (status != IBV_WC_SUCCESS)

@@ -21,6 +21,7 @@
 #define CID_BYTES (65536 / 8)
 #define SPARE_REQUESTS 32u	/* whose response has left but not completed */
 #define MIN_SEND_WR 64u
+#define RNR_TIMER 10	/* 0.32 ms (IBTA 1.4, table 46) */
 #define PRIVATE_SMALL 128u	/* buffers of a queue pair that shares none: at most so many small ones, */
 #define PRIVATE_LARGE 8u	/* and so many large ones of an I/O queue */
 
@@ -34,20 +35,25 @@ static size_t place(size_t *at, size_t bytes, size_t align)
 	return here;
 }
 
-/* SQEs close together; in-capsule data on pages of its own, which O_DIRECT stores can write from. */
+/*
+ * What the device uses comes first, and only that is registered.  SQEs close together; in-capsule data on
+ * pages of its own, which O_DIRECT stores can write from.  A queue pair that shares its receives has neither.
+ */
 static int map_region(struct target_qpair *qp)
 {
-	uint32_t depth = qp->options.recv_depth;
+	uint32_t depth = qp->srq ? 0 : qp->options.recv_depth;
 	size_t stride = (qp->in_capsule + PAGE - 1) & ~(size_t)(PAGE - 1), at = 0;
+	size_t own = place(&at, TARGET_OWN_BUFFER, PAGE);
+	size_t cqes = place(&at, sizeof(struct nvme_cqe) * qp->request_count, CACHE_LINE);
 	size_t sqes = place(&at, sizeof(struct nvme_sqe) * depth, CACHE_LINE);
-	size_t recvs = place(&at, sizeof(struct recv) * depth, CACHE_LINE);
+	size_t data = place(&at, stride * depth, PAGE);
 	size_t requests = place(&at, sizeof(struct target_request) * qp->request_count, PAGE);
+	size_t recvs = place(&at, sizeof(struct recv) * depth, CACHE_LINE);
 	size_t sgls = place(&at, sizeof(struct sgl_entry) * TARGET_MAX_SGL * qp->request_count,
 			    CACHE_LINE);
 	size_t cids = place(&at, CID_BYTES, CACHE_LINE);
-	size_t own = place(&at, TARGET_OWN_BUFFER, PAGE);
-	size_t data = place(&at, stride * depth, PAGE);
 
+	qp->registered_bytes = requests;
 	qp->region_bytes = at;
 	qp->region = mmap(NULL, at, PROT_READ | PROT_WRITE,
 			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -55,21 +61,18 @@ static int map_region(struct target_qpair *qp)
 		qp->region = NULL;
 		return -ENOMEM;
 	}
-	qp->sqes = (void *)(qp->region + sqes);
+	qp->cqes = (void *)(qp->region + cqes);
 	qp->recvs = (void *)(qp->region + recvs);
 	qp->requests = (void *)(qp->region + requests);
 	qp->sgls = (void *)(qp->region + sgls);
 	qp->cids = (void *)(qp->region + cids);
 	qp->own = (struct chunk){ .tx.is_chunk = true, .buffer = qp->region + own };
 	qp->own_free = true;
-	qp->pool = &qp->reactor->pool;
-	for (unsigned i = 0; i < POOL_CLASSES; i++)
-		qp->pool_place[i].qp = qp;
 	for (uint32_t i = 0; i < depth; i++) {
 		struct recv *recv = &qp->recvs[i];
 
 		recv->qp = qp;
-		recv->index = (uint16_t)i;
+		recv->sqe = (struct nvme_sqe *)(void *)(qp->region + sqes) + i;
 		recv->data = qp->region + data + stride * i;
 		fifo_push(&qp->repost, &recv->link);
 	}
@@ -102,10 +105,9 @@ static struct target_qpair *qpair_new(struct target *target, const struct verbs 
 	fifo_init(&qp->waiting[0]);
 	fifo_init(&qp->waiting[1]);
 	fifo_init(&qp->fences);
-	if (map_region(qp)) {
-		free(qp);
-		return NULL;
-	}
+	qp->pool = &qp->reactor->pool;
+	for (unsigned i = 0; i < POOL_CLASSES; i++)
+		qp->pool_place[i].qp = qp;
 	return qp;
 }
 
@@ -152,9 +154,11 @@ void qpair_clear(struct target_qpair *qp)
 {
 	release_rdma(qp);
 	cqs_put(qp);
+	srq_put(qp);
 	for (uint32_t i = 0; i < qp->request_fresh; i++)
 		free(qp->requests[i].data);
-	munmap(qp->region, qp->region_bytes);
+	if (qp->region)
+		munmap(qp->region, qp->region_bytes);
 	pool_free(&qp->private_pool);
 }
 
@@ -200,10 +204,11 @@ static int create_ibqp(struct target_qpair *qp, char *err, size_t len)
 	struct ibv_qp_init_attr init = {
 		.qp_context = qp,
 		.qp_type = IBV_QPT_RC,
+		.srq = qp->srq ? qp->srq->srq : NULL,
 		.cap = {
-			.max_recv_wr = qp->options.recv_depth,
+			.max_recv_wr = qp->srq ? 0 : qp->options.recv_depth,
 			.max_send_sge = 1,
-			.max_recv_sge = qp->in_capsule ? 2 : 1,
+			.max_recv_sge = qp->srq ? 0 : qp->in_capsule ? 2 : 1,
 			.max_inline_data = sizeof(struct nvme_cqe),
 		},
 	};
@@ -246,11 +251,11 @@ static int create_ibqp(struct target_qpair *qp, char *err, size_t len)
 			 qp->id->verbs->device->transport_type == IBV_TRANSPORT_IWARP;
 	/*
 	 * siw takes inline data with a plain Send only, and most responses are Sends with
-	 * Invalidate; to the embedded device it makes no difference.
+	 * Invalidate.
 	 */
-	qp->inline_response = init.cap.max_inline_data >= sizeof(struct nvme_cqe) &&
-			      qp->id->verbs->device->transport_type != IBV_TRANSPORT_IWARP;
+	qp->inline_response = init.cap.max_inline_data >= sizeof(struct nvme_cqe) && !qp->signal_all;
 	qp->ibqp = qp->id->qp;
+	qp->number = qp->ibqp->qp_num;
 	return 0;
 }
 
@@ -271,6 +276,26 @@ static int make_private(struct target_qpair *qp)
 		return -errno;
 	qp->pool = pool;
 	qp->pool_lkey = qp->pool_mr->lkey;
+	return 0;
+}
+
+static int register_region(struct target_qpair *qp)
+{
+	const struct verbs *verbs = qp->verbs;
+	int sink = qp->dev->sink_access;
+
+	qp->mr = verbs->reg_mr(qp->pd, qp->region, qp->registered_bytes, IBV_ACCESS_LOCAL_WRITE);
+	if (!qp->mr)
+		return -errno;
+	qp->lkey = qp->own_lkey = qp->mr->lkey;
+	for (struct fifo_link *link = qp->repost.head; link; link = link->next)
+		container_of(link, struct recv, link)->lkey = qp->lkey;
+	if (sink == IBV_ACCESS_LOCAL_WRITE)
+		return 0;
+	qp->own_mr = verbs->reg_mr(qp->pd, qp->own.buffer, TARGET_OWN_BUFFER, sink);
+	if (!qp->own_mr)
+		return -errno;
+	qp->own_lkey = qp->own_mr->lkey;
 	return 0;
 }
 
@@ -295,21 +320,29 @@ static int prepare(struct target_qpair *qp, char *err, size_t len)
 		qp->pd = qp->dev->pd;
 		qp->pool_lkey = qp->dev->pool_mr[qp->reactor->index]->lkey;
 	}
-	if (!rc) {
-		qp->mr = qp->verbs->reg_mr(qp->pd, qp->region, qp->region_bytes,
-					   IBV_ACCESS_LOCAL_WRITE);
-		qp->own_mr = qp->verbs->reg_mr(qp->pd, qp->own.buffer, TARGET_OWN_BUFFER,
-					       qp->dev->sink_access);
-		rc = qp->mr && qp->own_mr ? 0 : -errno;
-	}
+	qp->srq = srq_get(qp);
+	if (!rc)
+		rc = map_region(qp);
+	if (!rc)
+		rc = register_region(qp);
 	if (rc) {
 		snprintf(err, len, "queue %u: cannot register %zu bytes of capsules: %s",
-			 qp->options.qid, qp->region_bytes, strerror(-rc));
+			 qp->options.qid, qp->registered_bytes, strerror(-rc));
 		return rc;
 	}
-	qp->lkey = qp->mr->lkey;
-	qp->own_lkey = qp->own_mr->lkey;
 	return create_ibqp(qp, err, len);
+}
+
+/*
+ * How long a host waits that has found no receive, while a shared queue grows: the connection manager
+ * sets 655 ms.  iWARP has no such timer.
+ */
+static void set_rnr_timer(struct target_qpair *qp)
+{
+	struct ibv_qp_attr attr = { .min_rnr_timer = RNR_TIMER };
+
+	if (qp->srq && qp->id->verbs->device->transport_type != IBV_TRANSPORT_IWARP)
+		qp->verbs->modify_qp(qp->ibqp, &attr, IBV_QP_MIN_RNR_TIMER);
 }
 
 static int start(struct target_qpair *qp, char *err, size_t len)
@@ -333,6 +366,7 @@ static int start(struct target_qpair *qp, char *err, size_t len)
 	}
 	qp->id->context = qp;
 	if (!qp->verbs->accept(qp->id, &param)) {
+		set_rnr_timer(qp);
 		reactor_mail(qp->reactor, &qp->up_mail, qpair_up_deliver);
 		return 0;
 	}

@@ -92,8 +92,19 @@ static bool poll_cq(struct reactor *r, struct reactor_cq *rcq)
 	int news = n;
 
 	for (int i = 0; i < n; i++)
-		news -= post_completion(r, r->wc[i].wr_id, r->wc[i].status, r->wc[i].byte_len);
+		news -= post_completion(r, &r->wc[i]);
 	return news > 0 || n == CQ_BATCH;
+}
+
+void reactor_drain_cq(struct reactor *r, struct reactor_cq *rcq)
+{
+	int n;
+
+	do {
+		n = ibv_poll_cq(rcq->cq, CQ_BATCH, r->wc);
+		for (int i = 0; i < n; i++)
+			post_completion(r, &r->wc[i]);
+	} while (n == CQ_BATCH);
 }
 
 bool reactor_poll(struct reactor *r)
@@ -326,6 +337,7 @@ struct reactor *reactor_create(struct target *target, unsigned index, char *err,
 	fifo_init(&r->halves);
 	fifo_init(&r->lingering);
 	fifo_init(&r->limited);
+	fifo_init(&r->orphans);
 	r->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	r->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	what = "epoll";

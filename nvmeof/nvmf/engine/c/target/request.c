@@ -46,9 +46,8 @@ static void release_receive(struct target_request *req)
 
 	if (!req->recv)
 		return;
-	fifo_push(&qp->repost, &req->recv->link);
+	recv_give_back(qp, req->recv);
 	req->recv = NULL;
-	reactor_mark(qp);
 }
 
 /* What was fetched for the control thread, or what it answered with. */

@@ -81,6 +81,9 @@ static bool take_upcall(struct target *target, struct target_upcall *upcall)
 	case TARGET_UPCALL_CQ_GONE:
 		cq_gone(upcall->cookie);
 		return false;
+	case TARGET_UPCALL_SRQ_GONE:
+		device_srq_gone(upcall->cookie);
+		return false;
 	case TARGET_UPCALL_DEVICE:
 		device_opened(upcall->cookie);
 		return true;
