@@ -234,8 +234,8 @@ GOOD: dict[str, Callable[[Host], None]] = {
     "key of another host": key_of_another,
 }
 IWARP_ONLY = (*SHORT, "key given away", "key of another host")
-"""An InfiniBand CM message has no length of its private data, rxe invalidates no region, and an RDMA READ
-tells nobody a key to its sink."""
+"""An InfiniBand CM message has no length of its private data, rxe invalidates no region, and an
+RDMA READ of it tells nobody a key to its sink."""
 BAD: dict[str, Callable[[Host], None]] = {
     "key given away": invalidated,
     "truncated capsule": truncated,

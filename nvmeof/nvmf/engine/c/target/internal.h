@@ -415,6 +415,7 @@ struct target_qpair {
 	uint32_t number;
 	struct target_qpair *number_next;	/* in reactor->by_number */
 	struct fifo tx, reads;		/* to be posted: responses and chunks; chunks to fetch */
+	struct fifo posted;		/* responses */
 	struct fifo repost;		/* receives */
 	struct fifo pending;		/* capsules that no request was free for */
 	struct fifo waiting[2];		/* requests: for a buffer; for a buffer and an RDMA READ */

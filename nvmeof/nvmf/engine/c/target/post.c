@@ -9,7 +9,8 @@
  * thread (and the first receives are posted by the control thread, before the connection is).
  *
  * Selective signalling: the data before a response is unsignalled and its buffer is released with
- * the response's completion.  Unsignalled work still completes when it fails, so it has a wr_id.
+ * the response's completion.  Of the responses of a chain the last one is signalled; it stands for those
+ * before it, which a queue completes in order.  Unsignalled work still completes when it fails, so it has a wr_id.
  */
 #include "target/calls.h"
 
@@ -135,8 +136,10 @@ static unsigned build_response(struct target_request *req, unsigned n)
 		cqe = &qp->cqes[req->index];
 	}
 	wr = next_wr(qp->reactor, n++, (uintptr_t)cqe, sizeof(*cqe), qp->lkey);
+	fifo_push(&qp->posted, &req->tx.link);
 	wr->wr_id = wr_id(req, WR_RESPONSE);
-	wr->send_flags = IBV_SEND_SIGNALED | (qp->inline_response ? IBV_SEND_INLINE : 0);
+	wr->send_flags = (qp->signal_all ? IBV_SEND_SIGNALED : 0) |
+			 (qp->inline_response ? IBV_SEND_INLINE : 0);
 	if (req->invalidate && qp->send_with_invalidate) {
 		wr->opcode = IBV_WR_SEND_WITH_INV;
 		wr->invalidate_rkey = request_sgl(req)->key;
@@ -191,6 +194,8 @@ static uint32_t tx_slots(struct tx *tx)
 
 static unsigned build_line(struct target_qpair *qp, unsigned n)
 {
+	struct ibv_send_wr *last = NULL;	/* response */
+
 	while (qp->tx.head) {
 		struct tx *tx = container_of(qp->tx.head, struct tx, link);
 		uint32_t slots = tx_slots(tx);
@@ -214,8 +219,11 @@ static unsigned build_line(struct target_qpair *qp, unsigned n)
 			if (req->chunk)
 				req->chunk->with_host = reactor_now(qp->reactor);
 			n = build_response(req, n);
+			last = &qp->reactor->wr[n - 1];
 		}
 	}
+	if (last)
+		last->send_flags |= IBV_SEND_SIGNALED;
 	return n;
 }
 
@@ -316,7 +324,23 @@ static inline void slots_freed(struct target_qpair *qp, uint32_t slots)
 		reactor_mark(qp);
 }
 
-/* Returns 1 for a response that has left, else 0. */
+/* This response and those before it have left, or never will. */
+static void responded(struct target_request *last)
+{
+	struct target_qpair *qp = last->qp;
+	struct target_request *req;
+	uint32_t slots = 0;
+
+	do {
+		req = container_of(fifo_pop(&qp->posted), struct target_request, tx.link);
+		qp->reactor->responses--;
+		slots += req->slots;
+		request_response_done(req);
+	} while (req != last);
+	slots_freed(qp, slots);
+}
+
+/* Returns 1 for responses that have left, else 0. */
 int post_completion(struct reactor *reactor, const struct ibv_wc *wc)
 {
 	enum ibv_wc_status status = wc->status;
@@ -332,9 +356,7 @@ int post_completion(struct reactor *reactor, const struct ibv_wc *wc)
 	case WR_RESPONSE:
 		if (status != IBV_WC_SUCCESS)
 			qpair_fail_wc(req->qp, "response", status);
-		reactor->responses--;
-		slots_freed(req->qp, req->slots);
-		request_response_done(req);
+		responded(req);
 		return status == IBV_WC_SUCCESS;
 	case WR_CHUNK:
 		if (status != IBV_WC_SUCCESS)

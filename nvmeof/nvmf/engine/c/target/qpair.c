@@ -99,6 +99,7 @@ static struct target_qpair *qpair_new(struct target *target, const struct verbs 
 	qp->max_transfer = options->max_transfer ? options->max_transfer : UINT32_MAX;
 	qp->request_count = options->recv_depth + spare;
 	fifo_init(&qp->tx);
+	fifo_init(&qp->posted);
 	fifo_init(&qp->reads);
 	fifo_init(&qp->repost);
 	fifo_init(&qp->pending);
