@@ -6,6 +6,10 @@
 #include "target_host.h"
 
 #include "target/calls.h"
+#include "util/numa.h"
+
+#include <linux/mempolicy.h>
+#include <sys/syscall.h>
 
 enum { POOL_BUFFERS = 64, POOL_QPAIRS = 10, POOL_STORES = 3 };
 
@@ -26,7 +30,8 @@ static struct pool_rig *pool_rig_new(uint32_t buffer_size)
 	rig->qp = aligned_alloc(CACHE_LINE, sizeof(*rig->qp) * POOL_QPAIRS);
 	memset(rig->reactor, 0, sizeof(*rig->reactor));
 	memset(rig->qp, 0, sizeof(*rig->qp) * POOL_QPAIRS);
-	pool_create(&rig->reactor->pool, buffer_size, POOL_BUFFERS);
+	rig->reactor->node = numa_node_of(0);
+	pool_create(&rig->reactor->pool, buffer_size, POOL_BUFFERS, rig->reactor->node);
 	for (unsigned i = 0; i < POOL_QPAIRS; i++) {
 		struct target_qpair *qp = &rig->qp[i];
 
@@ -134,6 +139,7 @@ static void case_pool_small(void)
 	struct pool_rig *rig = pool_rig_new(131072);
 	struct pool *pool = &rig->reactor->pool;
 	unsigned small = 0;
+	int policy = -1;
 
 	for (unsigned i = 0; i < POOL_BUFFERS; i++) {
 		struct chunk *chunk = pool_get(&rig->req[0], 4096);
@@ -143,6 +149,10 @@ static void case_pool_small(void)
 		chunk->req = &rig->req[0];
 		rig->held[0][rig->count[0]++] = chunk;
 		small += chunk->class == POOL_SMALL;
+	}
+	if (rig->reactor->node >= 0) {	/* the system says which node a processor is of */
+		CHECK(!syscall(SYS_get_mempolicy, &policy, NULL, 0, pool->memory, MPOL_F_ADDR) &&
+		      policy == MPOL_PREFERRED, "buffers come from the reactor's node: policy %d", policy);
 	}
 	CHECK(small == POOL_BUFFERS, "%u commands for a block: %u small buffers",
 	      (unsigned)POOL_BUFFERS, small);

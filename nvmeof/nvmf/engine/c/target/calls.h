@@ -104,10 +104,11 @@ static inline void reactor_mark(struct target_qpair *qp)
 }
 
 /* ---- pool.c ---- */
-int pool_create(struct pool *pool, uint32_t buffer_size, uint32_t count);
+int pool_create(struct pool *pool, uint32_t buffer_size, uint32_t count, int node);
 void pool_free(struct pool *pool);
 /* Of a queue pair that shares none: as large as those of like. */
-int pool_create_private(struct pool *pool, const struct pool *like, uint32_t small, uint32_t large);
+int pool_create_private(struct pool *pool, const struct pool *like, uint32_t small, uint32_t large,
+			int node);
 struct chunk *pool_get(struct target_request *req, uint32_t bytes);	/* NULL: wait to be kicked */
 /* The line of the request's namespace, if it has to wait there for a buffer of so many bytes, else NULL. */
 struct fifo *pool_namespace_line(const struct target_request *req, uint32_t bytes);

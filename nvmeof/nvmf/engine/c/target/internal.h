@@ -180,7 +180,7 @@ struct recv_chain {			/* where a chain of receives is built */
 struct reactor {
 	struct target *target;
 	unsigned index;
-	int cpu;
+	int cpu, node;			/* NUMA_UNKNOWN: memory is taken as it comes */
 	int epoll_fd, event_fd;
 	pthread_t thread;
 	bool started;			/* control */

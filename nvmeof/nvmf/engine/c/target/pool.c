@@ -17,6 +17,7 @@
  * so that it is slow and never stands still for what others do.  Before Connect that is all it has.
  */
 #include "target/calls.h"
+#include "util/numa.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -93,7 +94,7 @@ static uint8_t *shelf_fill(struct pool *pool, enum pool_class class, uint8_t *me
 	return memory + ((size_t)shelf->size + STAGGER) * shelf->count;
 }
 
-static int pool_make(struct pool *pool, uint8_t *(*map)(size_t *bytes))
+static int pool_make(struct pool *pool, uint8_t *(*map)(size_t *bytes), int node)
 {
 	struct pool_shelf *shelf = pool->shelf;
 	uint32_t count = shelf[POOL_SMALL].count + shelf[POOL_LARGE].count;
@@ -107,11 +108,12 @@ static int pool_make(struct pool *pool, uint8_t *(*map)(size_t *bytes))
 	pool->memory = map(&pool->bytes);
 	if (!pool->memory)
 		return -ENOMEM;
+	numa_prefer(pool->memory, pool->bytes, node);
 	shelf_fill(pool, POOL_LARGE, shelf_fill(pool, POOL_SMALL, pool->memory));
 	return 0;
 }
 
-int pool_create(struct pool *pool, uint32_t buffer_size, uint32_t count)
+int pool_create(struct pool *pool, uint32_t buffer_size, uint32_t count, int node)
 {
 	/* A quarter of the memory, where buffers are so large that it is worth it. */
 	uint32_t cut = buffer_size >= 4 * POOL_SMALL_SIZE ? count / 4 : 0;
@@ -119,15 +121,16 @@ int pool_create(struct pool *pool, uint32_t buffer_size, uint32_t count)
 	shelf_init(&pool->shelf[POOL_SMALL], POOL_SMALL_SIZE,
 		   cut * (buffer_size / (2 * POOL_SMALL_SIZE)));
 	shelf_init(&pool->shelf[POOL_LARGE], buffer_size, count - cut);
-	return pool_make(pool, map_memory);
+	return pool_make(pool, map_memory, node);
 }
 
-int pool_create_private(struct pool *pool, const struct pool *like, uint32_t small, uint32_t large)
+int pool_create_private(struct pool *pool, const struct pool *like, uint32_t small, uint32_t large,
+			int node)
 {
 	pool->is_private = true;
 	shelf_init(&pool->shelf[POOL_SMALL], POOL_SMALL_SIZE, small);
 	shelf_init(&pool->shelf[POOL_LARGE], like->shelf[POOL_LARGE].size, large);
-	return pool_make(pool, map_private);
+	return pool_make(pool, map_private, node);
 }
 
 void pool_free(struct pool *pool)

@@ -10,6 +10,7 @@
  * another's, a queue pair on such a device has a protection domain with buffers of its own.
  */
 #include "target/calls.h"
+#include "util/numa.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -61,6 +62,7 @@ static int map_region(struct target_qpair *qp)
 		qp->region = NULL;
 		return -ENOMEM;
 	}
+	numa_prefer(qp->region, qp->region_bytes, qp->reactor->node);
 	qp->cqes = (void *)(qp->region + cqes);
 	qp->recvs = (void *)(qp->region + recvs);
 	qp->requests = (void *)(qp->region + requests);
@@ -270,7 +272,8 @@ static int make_private(struct target_qpair *qp)
 	qp->pd = qp->verbs->alloc_pd(qp->id->verbs);
 	if (!qp->pd)
 		return -errno;
-	if (pool_create_private(pool, shared, small, qp->options.qid ? PRIVATE_LARGE : 0))
+	if (pool_create_private(pool, shared, small, qp->options.qid ? PRIVATE_LARGE : 0,
+				qp->reactor->node))
 		return -ENOMEM;
 	qp->pool_mr = qp->verbs->reg_mr(qp->pd, pool->memory, pool->bytes, qp->dev->sink_access);
 	if (!qp->pool_mr)

@@ -13,6 +13,7 @@
  */
 #include "target/calls.h"
 #include "util/pause.h"
+#include "util/numa.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -332,6 +333,7 @@ struct reactor *reactor_create(struct target *target, unsigned index, char *err,
 	r->target = target;
 	r->index = index;
 	r->cpu = o->cpus ? o->cpus[index] : -1;
+	r->node = numa_node_of(r->cpu);
 	r->spin_ns = o->spin_us * 1000ull;
 	fifo_init(&r->latching);
 	fifo_init(&r->halves);
@@ -345,7 +347,7 @@ struct reactor *reactor_create(struct target *target, unsigned index, char *err,
 	if (rc)
 		goto fail;
 	what = "buffers";
-	rc = pool_create(&r->pool, o->buffer_size, o->buffers);
+	rc = pool_create(&r->pool, o->buffer_size, o->buffers, r->node);
 	if (rc)
 		goto fail;
 	r->ring = store_ring_create(STORE_DEPTH, err, len);

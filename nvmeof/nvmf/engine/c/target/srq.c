@@ -12,6 +12,7 @@
  * the reactor's.
  */
 #include "target/calls.h"
+#include "util/numa.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -80,6 +81,8 @@ static struct srq_slab *slab_new(struct target_srq *srq)
 	slab->memory = mmap(NULL, slab->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (slab->memory == MAP_FAILED)
 		slab->memory = NULL;
+	if (slab->memory)
+		numa_prefer(slab->memory, slab->bytes, srq->reactor->node);
 	if (slab->recvs && slab->memory)
 		slab->mr = device->verbs->reg_mr(device->pd, slab->memory, slab->bytes,
 						 IBV_ACCESS_LOCAL_WRITE);
