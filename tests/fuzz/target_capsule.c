@@ -304,7 +304,7 @@ static void settle(struct run *r)
 	if (!mock.error) {
 		REQUIRE(mock.responses + waits(r->qp) == r->capsules);
 		REQUIRE(r->qp->commands == mock.responses);
-		REQUIRE(mock.recv_head - mock.recv_tail == DEPTH - holds(r->qp));
+		REQUIRE(mock.init.srq || mock.own.head - mock.own.tail == DEPTH - holds(r->qp));
 		REQUIRE(!mock.sq_used && !mock.reads);
 	}
 }
@@ -323,6 +323,16 @@ static bool latched(const struct target_namespace *ns)
 			any |= r->block[k];
 	}
 	return any;
+}
+
+/* Receives that the target shares out are with the device again, all that there are. */
+static void share_is_whole(const struct reactor *reactor)
+{
+	const struct target_srq *srq = world.target->devices->srqs;
+
+	REQUIRE(!reactor->orphans.head);
+	REQUIRE(!srq || (!srq->reserved && !srq->next && srq->posted == srq->total && srq->total &&
+			 mock.shared.head - mock.shared.tail == srq->total));
 }
 
 static void finish(struct run *r)
@@ -345,6 +355,7 @@ static void finish(struct run *r)
 	REQUIRE(r->destroyed && !world.target->qpairs && !reactor->marked && !pool_has_line(reactor) &&
 		!reactor->lingering.head && pool_is_whole(&reactor->pool));
 	REQUIRE(!reactor->latching.head && !reactor->qpairs.head);
+	share_is_whole(reactor);
 	for (unsigned i = 0; i < 4; i++) {
 		REQUIRE(!world.ns[i]->local[0].inflight);
 		REQUIRE(!latched(world.ns[i]));
@@ -362,6 +373,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	const struct target_gate none = { 0 };
 	struct rdma_cm_id *id = mock_id();
 	char err[200];
+	uint8_t how;
 
 	if (!world.target)
 		make_world();
@@ -373,10 +385,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	mock.responses = 0;
 	mock.io_fails = false;
 	mock.done = note_change;
+	how = take8(&r);
+	REQUIRE(!target_device_open(world.target, &mock_verbs, &mock.context, err, sizeof(err)));
+	world.target->devices->attr.max_srq = how >> 2 & 1;
 	r.qp = target_qpair_accept(world.target, &mock_verbs, id, &options, err, sizeof(err));
-	REQUIRE(r.qp);
+	REQUIRE(r.qp && !r.qp->srq == !(how & 4));
 	current = r.qp;
-	if (take8(&r) & 3) {	/* mostly begin where commands run */
+	if (how & 3) {	/* mostly begin where commands run */
 		target_qpair_connected(r.qp, DEPTH, world.table);
 		target_qpair_enable(r.qp, true);
 	}

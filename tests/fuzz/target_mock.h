@@ -4,7 +4,7 @@
  * between them.
  *
  * The device does what is posted at once and keeps the completions until it is told to give them; one
- * queue pair at a time.  The host's memory is one key.  Stores keep what was submitted until told
+ * queue pair at a time, with receives of its own or shared ones.  The host's memory is one key.  Stores keep what was submitted until told
  * to finish it.  Every promise that the target makes to a device is checked as it is used.
  */
 #ifndef FUZZ_TARGET_MOCK_H
@@ -28,9 +28,11 @@ static struct mock {
 	struct ibv_qp qp;
 	struct ibv_qp_init_attr init;
 	bool error;			/* its state */
-	struct ibv_recv_wr recv[QUEUE];
-	struct ibv_sge recv_sge[QUEUE][2];
-	unsigned recv_head, recv_tail;
+	struct mock_receives {
+		struct ibv_recv_wr wr[QUEUE];
+		struct ibv_sge sge[QUEUE][2];
+		unsigned head, tail;
+	} own, shared;
 	unsigned sq_used, reads;	/* reads: outstanding */
 	unsigned unsignalled;
 	bool silent;			/* the last response was unsignalled */
@@ -47,14 +49,15 @@ static void mock_wc(uint64_t wr_id, enum ibv_wc_status status, uint32_t length)
 {
 	REQUIRE(mock.wc_head - mock.wc_tail < QUEUE);
 	mock.wc[mock.wc_head++ % QUEUE] = (struct ibv_wc){ .wr_id = wr_id, .status = status,
-							   .byte_len = length };
+							   .byte_len = length,
+							   .qp_num = mock.qp.qp_num };
 }
 
 static void mock_fail(void)
 {
 	mock.error = true;
-	for (; mock.recv_tail != mock.recv_head; mock.recv_tail++)
-		mock_wc(mock.recv[mock.recv_tail % QUEUE].wr_id, IBV_WC_WR_FLUSH_ERR, 0);
+	for (; mock.own.tail != mock.own.head; mock.own.tail++)
+		mock_wc(mock.own.wr[mock.own.tail % QUEUE].wr_id, IBV_WC_WR_FLUSH_ERR, 0);
 }
 
 /* One work request; false where the connection ended with it. */
@@ -118,20 +121,33 @@ static int mock_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_
 	return 0;
 }
 
+static void mock_receive(struct mock_receives *to, const struct ibv_recv_wr *wr, unsigned most)
+{
+	for (; wr; wr = wr->next) {
+		unsigned i = to->head++ % QUEUE;
+
+		REQUIRE(to->head - to->tail <= most);
+		to->wr[i] = *wr;
+		for (int k = 0; k < wr->num_sge; k++) {
+			mock_mr(wr->sg_list[k].lkey, wr->sg_list[k].addr, wr->sg_list[k].length);
+			to->sge[i][k] = wr->sg_list[k];
+		}
+	}
+}
+
+static int mock_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+{
+	(void)srq;
+	(void)bad;
+	mock_receive(&mock.shared, wr, QUEUE);
+	return 0;
+}
+
 static int mock_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
 	(void)qp;
 	(void)bad;
-	for (; wr; wr = wr->next) {
-		unsigned i = mock.recv_head++ % QUEUE;
-
-		REQUIRE(mock.recv_head - mock.recv_tail <= mock.init.cap.max_recv_wr);
-		mock.recv[i] = *wr;
-		for (int k = 0; k < wr->num_sge; k++) {
-			mock_mr(wr->sg_list[k].lkey, wr->sg_list[k].addr, wr->sg_list[k].length);
-			mock.recv_sge[i][k] = wr->sg_list[k];
-		}
-	}
+	mock_receive(&mock.own, wr, mock.init.cap.max_recv_wr);
 	if (mock.error)
 		mock_fail();
 	return 0;
@@ -142,7 +158,9 @@ static int mock_poll_cq(struct ibv_cq *cq, int num, struct ibv_wc *wc)
 	int n = 0;
 
 	(void)cq;
-	for (; n < num && mock.give && mock.wc_tail != mock.wc_head; n++, mock.give--) {
+	/* nothing comes later once the queue pair is in error */
+	for (; n < num && (mock.give || mock.error) && mock.wc_tail != mock.wc_head; n++) {
+		mock.give -= mock.give > 0;
 		wc[n] = mock.wc[mock.wc_tail++ % QUEUE];
 		if (wc[n].status == IBV_WC_SUCCESS) {
 			mock.sq_used -= wc[n].vendor_err;
@@ -155,20 +173,21 @@ static int mock_poll_cq(struct ibv_cq *cq, int num, struct ibv_wc *wc)
 /* A capsule from the host; false where no receive was posted. */
 static bool mock_capsule(const uint8_t *capsule, uint32_t length)
 {
-	unsigned i = mock.recv_tail % QUEUE;
-	struct ibv_sge *sge = mock.recv_sge[i];
+	struct mock_receives *from = mock.init.srq ? &mock.shared : &mock.own;
+	unsigned i = from->tail % QUEUE;
+	struct ibv_sge *sge = from->sge[i];
 	uint32_t first;
 
-	if (mock.error || mock.recv_tail == mock.recv_head)
+	if (mock.error || from->tail == from->head)
 		return false;
-	mock.recv_tail++;
+	from->tail++;
 	first = length < sge[0].length ? length : sge[0].length;
 	memcpy((void *)(uintptr_t)sge[0].addr, capsule, first);
 	if (length > first) {
-		REQUIRE(mock.recv[i].num_sge == 2 && length - first <= sge[1].length);
+		REQUIRE(from->wr[i].num_sge == 2 && length - first <= sge[1].length);
 		memcpy((void *)(uintptr_t)sge[1].addr, capsule + first, length - first);
 	}
-	mock_wc(mock.recv[i].wr_id, IBV_WC_SUCCESS, length);
+	mock_wc(from->wr[i].wr_id, IBV_WC_SUCCESS, length);
 	mock.wc[(mock.wc_head - 1) % QUEUE].vendor_err = 0;
 	return true;
 }
@@ -179,8 +198,23 @@ static int mock_query_device(struct ibv_context *c, struct ibv_device_attr *attr
 {
 	(void)c;
 	*attr = (struct ibv_device_attr){ .max_qp_wr = 4096, .max_cqe = QUEUE,
-					  .max_qp_init_rd_atom = 4 };
+					  .max_qp_init_rd_atom = 4, .max_srq_wr = QUEUE,
+					  .max_srq_sge = 2 };
 	return 0;
+}
+
+static struct ibv_srq *mock_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr)
+{
+	struct ibv_srq *srq = mock_new(sizeof(*srq));
+
+	REQUIRE(attr->attr.max_wr <= QUEUE && attr->attr.max_sge == 2);
+	*srq = (struct ibv_srq){ .context = &mock.context, .pd = pd };
+	return srq;
+}
+
+static int mock_destroy_srq(struct ibv_srq *srq)
+{
+	return mock_free(srq);
 }
 
 static struct ibv_cq *mock_create_cq(struct ibv_context *c, int cqe, void *cq_context,
@@ -206,11 +240,13 @@ static int mock_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 
 static int mock_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_attr *init)
 {
-	mock.qp = (struct ibv_qp){ .context = &mock.context, .pd = pd };
+	mock.qp = (struct ibv_qp){ .context = &mock.context, .pd = pd,
+				   .qp_num = mock.qp.qp_num + 1 };
 	mock.init = *init;
 	mock.error = false;
-	mock.wc_head = mock.wc_tail = mock.recv_head = mock.recv_tail = 0;
+	mock.wc_head = mock.wc_tail = mock.own.head = mock.own.tail = 0;
 	mock.sq_used = mock.reads = mock.unsignalled = 0;
+	mock.silent = false;
 	id->qp = &mock.qp;
 	return 0;
 }
@@ -258,6 +294,8 @@ static const struct verbs mock_verbs = {
 	.destroy_comp_channel = mock_destroy_comp_channel,
 	.create_cq = mock_create_cq,
 	.destroy_cq = mock_destroy_cq,
+	.create_srq = mock_create_srq,
+	.destroy_srq = mock_destroy_srq,
 	.modify_qp = mock_modify_qp,
 	.create_qp = mock_create_qp,
 	.destroy_qp = mock_destroy_qp,
@@ -274,6 +312,7 @@ static struct rdma_cm_id *mock_id(void)
 	mock.context.device = &mock.device;
 	mock.context.ops.post_send = mock_post_send;
 	mock.context.ops.post_recv = mock_post_recv;
+	mock.context.ops.post_srq_recv = mock_post_srq_recv;
 	mock.context.ops.poll_cq = mock_poll_cq;
 	mock.context.ops.req_notify_cq = mock_notify;
 	id->verbs = &mock.context;

@@ -41,7 +41,7 @@ static void make_store(unsigned i, enum store_kind kind, bool in_place, uint32_t
 
 static void make_world(void)
 {
-	struct target_options options = { .reactors = 1, .buffer_size = 4096, .buffers = 6 };
+	struct target_options options = { .reactors = 1, .buffer_size = 32768, .buffers = 6 };
 	char err[200];
 
 	world.target = target_make(&options, err, sizeof(err));

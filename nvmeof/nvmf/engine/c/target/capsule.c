@@ -167,6 +167,7 @@ void capsule_received(struct target_qpair *qp, struct recv *recv)
 		stat_add(&qp->malformed, 1);
 		qpair_fail(qp, "the host sent a capsule of %u bytes, shorter than a command (%u)",
 			   recv->length, SQE_SIZE);
+		recv_give_back(qp, recv);
 		return;
 	}
 	req = request_alloc(qp);
