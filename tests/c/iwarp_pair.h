@@ -75,5 +75,6 @@ void test_wire(void);
 void test_frames(void);
 void test_idle(void);
 void test_many(void);
+void test_turns(void);
 
 #endif

@@ -234,6 +234,11 @@ static void empty(bool crc)
 	for (unsigned int i = 0; i < PEERS; i++)
 		ok &= next[i] >= SPREAD / PEERS && next[i] <= SPREAD / PEERS + 1;
 	check(ok, "empty: dealt out in turn");
+	/* those who had a receive and wait for the next one leave everybody asleep, too */
+	turns = UINT64_MAX;
+	for (int i = 0; i < 20 && turns > 5; i++)
+		turns = turns_awake(&s, 100);
+	check(turns <= 5, "empty: asleep again (%llu turns in 100 ms)", (unsigned long long)turns);
 
 	/* a consumer that sleeps on the channel is woken by what waits, not by the socket alone */
 	struct pollfd pfd = { .fd = s.channel->fd, .events = POLLIN };

@@ -21,6 +21,7 @@ static const struct {
 	{ "frames", test_frames },
 	{ "idle", test_idle },
 	{ "many", test_many },
+	{ "turns", test_turns },
 };
 
 /* iwarp_test [-v] [name...] */

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Completion queues.  Owns the ring of completions, and who receives for the queue pairs attached:
- * poll_cq does, on the application's thread, when the ring is empty.  A few queue pairs that were
- * active lately (the hot ones) are received from directly; the others are found by epoll, asked
- * when no hot one had anything and every so often besides.
+ * Completion queues.  Owns the ring of completions.  Whoever polls an empty one receives for the queue
+ * pairs attached (turn.c), on the application's thread.
  */
 #include "iwarp.h"
 
@@ -11,13 +9,6 @@
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <unistd.h>
-
-enum {
-	ASK_EVERY = 16,		/* polls with hot traffic between two looks at epoll */
-	ASK_BYTES = 65536,	/* or as many times so much traffic */
-	COLD_AFTER = 32,	/* empty receives until a queue pair is no longer hot */
-	ASK_EVENTS = 32,
-};
 
 struct ibv_cq *iw_create_cq(struct ibv_context *context, int cqe, void *cq_context,
 			    struct ibv_comp_channel *channel, int comp_vector)
@@ -40,6 +31,8 @@ struct ibv_cq *iw_create_cq(struct ibv_context *context, int cqe, void *cq_conte
 	if (!cq->ring || cq->epfd < 0)
 		goto fail;
 	cq->mask = size - 1;
+	cq->ready_end = &cq->ready;
+	cq->patience = 1;
 	cq->cq.context = context;
 	cq->cq.channel = channel;
 	cq->cq.cq_context = cq_context;
@@ -166,6 +159,7 @@ int iw_req_notify_cq(struct ibv_cq *ibcq, int solicited_only)
 	if (cq->armed != IW_ARMED)
 		cq->armed = solicited_only ? IW_ARMED_SOLICITED : IW_ARMED;
 	iw_unlock(&cq->ring_lock);
+	iw_cq_nap(cq);
 
 	struct epoll_event ev = { .events = EPOLLIN | EPOLLONESHOT, .data.ptr = cq };
 
@@ -210,100 +204,4 @@ int iw_poll_cq(struct ibv_cq *ibcq, int num, struct ibv_wc *wc)
 		return n;
 	iw_cq_progress(cq, false);
 	return drain(cq, num, wc);
-}
-
-static bool is_hot(const struct iw_cq *cq, const struct iw_qp *qp)
-{
-	for (unsigned int i = 0; i < cq->nhot; i++)
-		if (cq->hot[i].qp == qp)
-			return true;
-	return false;
-}
-
-static int ask_epoll(struct iw_cq *cq)
-{
-	struct epoll_event evs[ASK_EVENTS];
-	int n = epoll_wait(cq->epfd, evs, ASK_EVENTS, 0), work = 0;
-
-	for (int i = 0; i < n; i++) {
-		struct iw_qp *qp = evs[i].data.ptr;
-		int r = iw_qp_progress(qp, cq->staging, true);
-
-		if (r < 0)
-			continue;
-		work |= r;
-		if (evs[i].events & (EPOLLHUP | EPOLLERR))
-			iw_qp_hangup(qp);
-		if (evs[i].events & EPOLLOUT)
-			iw_qp_writable(qp);
-		if (r > 0 && cq->nhot < IW_HOT && !is_hot(cq, qp)) {
-			cq->hot[cq->nhot].misses = 0;
-			cq->hot[cq->nhot++].qp = qp;
-		}
-	}
-	return work;
-}
-
-int iw_cq_progress(struct iw_cq *cq, bool ask)
-{
-	int work = 0;
-
-	if (!cq->nlive_hint || !iw_trylock(&cq->progress))
-		return 0;
-	for (unsigned int i = 0; i < cq->nhot;) {
-		int r = iw_qp_progress(cq->hot[i].qp, cq->staging, true);
-
-		if (r > 0) {
-			work += r;
-			cq->hot[i].misses = 0;
-		} else if (r < 0 || (cq->nlive > IW_HOT && ++cq->hot[i].misses > COLD_AFTER)) {
-			cq->hot[i] = cq->hot[--cq->nhot];
-			continue;
-		}
-		i++;
-	}
-	cq->skipped += 1 + (unsigned int)work / ASK_BYTES;
-	if (ask || (cq->nlive > cq->nhot && (!work || cq->skipped >= ASK_EVERY))) {
-		cq->skipped = 0;
-		work |= ask_epoll(cq);
-	}
-	iw_unlock(&cq->progress);
-	return work;
-}
-
-int iw_cq_attach(struct iw_cq *cq, struct iw_qp *qp)
-{
-	struct epoll_event ev = { .events = EPOLLIN | EPOLLRDHUP, .data.ptr = qp };
-	int rc = 0;
-
-	iw_lock(&cq->progress);
-	if (!cq->staging)
-		cq->staging = malloc(IW_STAGING);
-	if (!cq->staging || epoll_ctl(cq->epfd, EPOLL_CTL_ADD, qp->fd, &ev)) {
-		rc = -1;
-	} else {
-		cq->nlive++;
-		atomic_store(&cq->nlive_hint, cq->nlive);
-		if (cq->nhot < IW_HOT) {
-			cq->hot[cq->nhot].misses = 0;
-			cq->hot[cq->nhot++].qp = qp;
-		}
-	}
-	iw_unlock(&cq->progress);
-	return rc;
-}
-
-void iw_cq_detach(struct iw_cq *cq, struct iw_qp *qp)
-{
-	iw_lock(&cq->progress);
-	for (unsigned int i = 0; i < cq->nhot; i++) {
-		if (cq->hot[i].qp == qp) {
-			cq->hot[i] = cq->hot[--cq->nhot];
-			break;
-		}
-	}
-	epoll_ctl(cq->epfd, EPOLL_CTL_DEL, qp->fd, NULL);
-	cq->nlive--;
-	atomic_store(&cq->nlive_hint, cq->nlive);
-	iw_unlock(&cq->progress);
 }

@@ -6,7 +6,7 @@
  * (helper.c).  Locks, in the order in which they nest:
  *   iw_cm_lock     mutex: CM ids, event queues, everything of the helper.  Never on the I/O path.
  *   iw_dev.lock    mutex: the list of queue pairs.
- *   cq->progress   spin, usually tried: who receives for the queue pairs of a CQ, with its staging.
+ *   cq->progress   spin, usually tried: who receives for the queue pairs of a CQ, their line, its staging.
  *   qp->lock       spin: everything of a queue pair.  Memory regions are looked at within a section (lock.h).
  *   srq->lock  spin: receives that are shared, and who waits for one.
  *   cq->ring_lock, chan->lock   spin, innermost: completions and events.
@@ -22,6 +22,7 @@
 #include "util/list.h"
 
 #include <pthread.h>
+#include <sys/epoll.h>
 #include <sys/uio.h>
 
 enum {
@@ -31,7 +32,8 @@ enum {
 	IW_MAX_SRQ_WR = 1 << 20,
 	IW_MAX_IRD = 128,
 	IW_MAX_CQE = 1 << 20,
-	IW_HOT = 4,			/* queue pairs of a CQ received from without asking epoll */
+	/* that the socket can be written to is added when it was full for the first time */
+	IW_TURN_EVENTS = EPOLLIN | EPOLLOUT | EPOLLRDHUP | (int)EPOLLET,
 	IW_STAGING = 256 * 1024,
 	IW_SEGMENT = 61440,		/* largest payload sent in an FPDU: 15 pages */
 	IW_REASON = 256,
@@ -80,16 +82,15 @@ struct iw_cq {
 	atomic_uint polls;		/* tells the helper that somebody is at it */
 	atomic_uint users;		/* queue pairs made with it */
 
-	/* under progress */
-	struct {
-		struct iw_qp *qp;
-		unsigned int misses;	/* empty receives since the last full one */
-	} hot[IW_HOT];
-	unsigned int nhot, nlive, skipped;
+	/* under progress (turn.c) */
+	struct iw_turn *ready, **ready_end;	/* the queue pairs to receive for, in line */
+	unsigned int nready, nmore;	/* of them, surely with something to be done */
+	unsigned int nlive, skipped, patience, crowd;
+	uint32_t naps;			/* times that it was armed */
 	uint8_t *staging;
 	atomic_uint nlive_hint;		/* nlive, for a look without the lock */
 
-	int epfd;			/* sockets of the queue pairs attached */
+	int epfd;			/* sockets of the queue pairs attached, edge-triggered */
 	struct iw_cq *next_event;	/* chan->lock */
 	unsigned int events;		/* chan->lock: queued on the channel */
 	unsigned int delivered;		/* cq.mutex */
@@ -110,8 +111,10 @@ int iw_poll_cq(struct ibv_cq *cq, int num, struct ibv_wc *wc);
 int iw_req_notify_cq(struct ibv_cq *cq, int solicited_only);
 void iw_cq_push(struct iw_cq *cq, const struct ibv_wc *wc, unsigned int n, bool solicited);
 bool iw_cq_armed(struct iw_cq *cq);
-/* Receive for the CQ's queue pairs; ask: also ask epoll, whatever the hot ones say. */
-int iw_cq_progress(struct iw_cq *cq, bool ask);
+/* Receive for the CQ's queue pairs that are ready; ask: also ask epoll, whatever else there is to do. */
+void iw_cq_progress(struct iw_cq *cq, bool ask);
+/* The CQ was armed: all that is left to do has to stir its epoll, on which somebody may sleep. */
+void iw_cq_nap(struct iw_cq *cq);
 int iw_cq_attach(struct iw_cq *cq, struct iw_qp *qp);
 void iw_cq_detach(struct iw_cq *cq, struct iw_qp *qp);
 
@@ -193,13 +196,33 @@ struct iw_tx {
 	uint32_t send_msn, read_msn;	/* next */
 	bool hold;			/* responder: silent until the first FPDU came */
 	atomic_bool blocked;		/* the socket is full (the helper looks without the lock) */
-	bool epollout;			/* the CQs' epolls were asked for EPOLLOUT */
+	bool watched;			/* the CQs' epolls tell when the socket is no longer full */
+	bool yielded;			/* blocked although the socket is not full: no edge will tell */
 	/* CRC on: FPDUs are built here, so that the CRC is of the bytes that are sent */
 	uint8_t *bounce;
 	uint32_t bounce_off, bounce_len;
 };
 
 enum iw_watch { IW_WATCH_NONE, IW_WATCH_ASLEEP, IW_WATCH_TICK };
+
+/* A queue pair's place among those that a CQ receives for, under cq->progress (turn.c). */
+struct iw_turn {
+	struct iw_qp *qp;
+	struct iw_turn *next, **prev;	/* prev: NULL when not in line */
+	bool more;			/* there is something to be done; else it may be */
+	bool end;			/* epoll spoke of the stream's end: receive until it comes */
+	bool hup;
+	uint8_t full;			/* visits that brought something, since nap */
+	unsigned int misses;		/* visits in a row that brought nothing */
+	uint32_t nap;			/* cq->naps then */
+};
+
+/* What came of receiving and sending for a queue pair. */
+struct iw_visit {
+	int bytes;			/* received */
+	bool more;			/* not all that there was, or somebody else is at it */
+	bool ended;
+};
 
 struct iw_qp {
 	struct ibv_qp qp;
@@ -229,6 +252,7 @@ struct iw_qp {
 	uint32_t sink_stag;		/* names the sinks of our READs; no memory region has it */
 	struct iw_windows windows;
 
+	struct iw_turn turns[2];	/* on the receive CQ, and the send CQ if that is another */
 	struct iw_rx rx;
 	struct iw_tx tx;
 	uint32_t sq_fail_index, rq_fail_index;	/* completes with *_fail_status, not flushed */
@@ -278,12 +302,16 @@ int iw_qp_start(struct iw_qp *qp, int fd, bool crc, bool initiator, unsigned int
 void iw_qp_fail(struct iw_qp *qp, uint16_t term, const uint8_t *hdr, const char *format, ...)
 	__attribute__((format(printf, 4, 5)));
 void iw_qp_flush(struct iw_qp *qp);
-/* Receive and send what can be, qp->lock not held.  Bytes received, 0, or -1 for an ended one. */
+/*
+ * Receive and send what can be, within bounds that leave time for the others; qp->lock not held.  to_end:
+ * a short receive is not the last.
+ */
+struct iw_visit iw_qp_visit(struct iw_qp *qp, uint8_t *staging, bool try_only, bool to_end);
+/* The same, on behalf of nobody's CQ.  Bytes received, 0, or -1 for an ended one. */
 int iw_qp_progress(struct iw_qp *qp, uint8_t *staging, bool try_only);
-/* epoll said that the socket takes more: send, and stop being told when nothing is left. */
-void iw_qp_writable(struct iw_qp *qp);
-/* What the CQs' epolls are to tell of the socket has changed.  Under qp->lock. */
-void iw_qp_events(struct iw_qp *qp);
+/* The CQs' epolls are to tell of the queue pair once more, soon. */
+void iw_qp_stir(struct iw_qp *qp);
+void iw_turn_stir(struct iw_cq *cq, struct iw_turn *turn);
 /* A queue pair that waits for a receive is promised one: whoever polls comes round.  Under srq->lock. */
 void iw_qp_wake(struct iw_qp *qp);
 /* epoll said that the connection is gone, which a queue pair that receives nothing does not notice. */
@@ -307,7 +335,8 @@ static inline struct iw_swr *iw_sq(const struct iw_qp *qp, uint32_t i)
 	return &qp->sq[i & (qp->sq_size - 1)];
 }
 
-int iw_rx_run(struct iw_qp *qp, uint8_t *staging);
+/* Bytes received, -1 for an ended one; more: not all that there was. */
+int iw_rx_run(struct iw_qp *qp, uint8_t *staging, bool to_end, bool *more);
 /* Feed received bytes; -1 when the connection ended. */
 int iw_rx_bytes(struct iw_qp *qp, uint8_t *data, uint32_t len);
 /* -1 if the connection ended over it, 1 if there is no receive for it yet: then once more, later. */

@@ -193,6 +193,11 @@ int iw_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_wr
 		iw_qp_flush(qp);
 	else if (!qp->tx.blocked)
 		iw_tx_run(qp);
+	if (qp->tx.yielded) {	/* who comes back to it is whoever polls */
+		qp->tx.yielded = false;
+		if (qp->fd >= 0)
+			iw_qp_stir(qp);
+	}
 	iw_section_unlock(section, &qp->lock);
 	return rc;
 }

@@ -10,7 +10,6 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/epoll.h>
 #include <unistd.h>
 
 static uint32_t pow2(uint32_t n)
@@ -95,6 +94,7 @@ struct iw_qp *iw_qp_create(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 		return NULL;
 	}
 	qp->fd = -1;
+	qp->turns[0].qp = qp->turns[1].qp = qp;
 	qp->windows.lock = &qp->lock;
 	qp->sq_sig_all = attr->sq_sig_all;
 	qp->qp.context = &iw_dev.context;
@@ -247,57 +247,63 @@ const char *iwarp_qp_end_reason(struct ibv_qp *ibqp)
 	return atomic_load_explicit(&qp->ended, memory_order_acquire) ? qp->reason : "";
 }
 
-int iw_qp_progress(struct iw_qp *qp, uint8_t *staging, bool try_only)
+struct iw_visit iw_qp_visit(struct iw_qp *qp, uint8_t *staging, bool try_only, bool to_end)
 {
 	struct iw_epoch *section = try_only ? iw_section_trylock(&qp->lock) : iw_section_lock(&qp->lock);
-	int n = 0;
+	struct iw_visit v = { 0 };
+	int state;
 
 	if (!section)
-		return 0;
-	if (atomic_load_explicit(&qp->state, memory_order_relaxed) == IBV_QPS_RTS) {
+		return (struct iw_visit){ .more = true };
+	state = atomic_load_explicit(&qp->state, memory_order_relaxed);
+	if (state == IBV_QPS_RTS) {
 		if (qp->tx.blocked)
 			iw_tx_run(qp);
-		n = iw_rx_run(qp, staging);
+		v.bytes = iw_rx_run(qp, staging, to_end, &v.more);
 		if (qp->tx_due) {
 			qp->tx_due = false;
 			if (!qp->tx.blocked)
 				iw_tx_run(qp);
 		}
+		v.more |= qp->tx.yielded;
+		qp->tx.yielded = false;
+		state = atomic_load_explicit(&qp->state, memory_order_relaxed);
+	} else {
+		v.more = true;	/* attached, about to be started */
 	}
-	if (atomic_load_explicit(&qp->state, memory_order_relaxed) != IBV_QPS_RTS)
-		n = -1;
+	v.ended = state == IBV_QPS_ERR;
 	iw_section_unlock(section, &qp->lock);
-	return n;
+	return v;
 }
 
-void iw_qp_writable(struct iw_qp *qp)
+int iw_qp_progress(struct iw_qp *qp, uint8_t *staging, bool try_only)
 {
-	iw_lock(&qp->lock);
-	if (qp->fd >= 0 && qp->tx.epollout && !qp->tx.blocked) {
-		qp->tx.epollout = false;
-		iw_qp_events(qp);
-	}
-	iw_unlock(&qp->lock);
+	struct iw_visit v = iw_qp_visit(qp, staging, try_only, false);
+
+	/* the CQs' edges may have been for what is left */
+	if (v.more && !v.ended)
+		iw_qp_stir(qp);
+	return v.ended ? -1 : v.bytes;
 }
 
-static void qp_listen(struct iw_qp *qp, uint32_t events)
+/* A socket can nearly always be written to: asking again makes an edge of that. */
+void iw_turn_stir(struct iw_cq *cq, struct iw_turn *turn)
 {
-	struct epoll_event ev = { .events = events, .data.ptr = qp };
+	struct epoll_event ev = { .events = IW_TURN_EVENTS, .data.ptr = turn };
 
-	epoll_ctl(iw_cq(qp->qp.recv_cq)->epfd, EPOLL_CTL_MOD, qp->fd, &ev);
+	epoll_ctl(cq->epfd, EPOLL_CTL_MOD, turn->qp->fd, &ev);
+}
+
+void iw_qp_stir(struct iw_qp *qp)
+{
+	iw_turn_stir(iw_cq(qp->qp.recv_cq), &qp->turns[0]);
 	if (qp->qp.send_cq != qp->qp.recv_cq)
-		epoll_ctl(iw_cq(qp->qp.send_cq)->epfd, EPOLL_CTL_MOD, qp->fd, &ev);
-}
-
-void iw_qp_events(struct iw_qp *qp)
-{
-	qp_listen(qp, (qp->rx.waits ? 0 : EPOLLIN | EPOLLRDHUP) | (qp->tx.epollout ? EPOLLOUT : 0u));
+		iw_turn_stir(iw_cq(qp->qp.send_cq), &qp->turns[1]);
 }
 
 void iw_qp_wake(struct iw_qp *qp)
 {
-	/* a socket can nearly always be written to: the epolls stir although nothing more may have come */
-	qp_listen(qp, EPOLLIN | EPOLLRDHUP | EPOLLOUT);
+	iw_qp_stir(qp);
 	if (atomic_load_explicit(&qp->watch, memory_order_relaxed) == IW_WATCH_ASLEEP)
 		iw_helper_attention(qp);
 }

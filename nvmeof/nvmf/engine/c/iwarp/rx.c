@@ -243,7 +243,6 @@ static int begin_wait(struct iw_qp *qp, const uint8_t *data, uint32_t len)
 	rx->stash_off = 0;
 	rx->stash_len = len;
 	rx->waits = true;
-	iw_qp_events(qp);
 	return RX_WAIT;
 }
 
@@ -272,7 +271,6 @@ static int end_wait(struct iw_qp *qp)
 	rx->stash = NULL;
 	rx->stash_off = rx->stash_len = 0;
 	rx->waits = false;
-	iw_qp_events(qp);
 	return RX_OK;
 }
 
@@ -352,17 +350,19 @@ static void lost(struct iw_qp *qp, ssize_t n)
 			   middle ? " in the middle of a frame" : "");
 }
 
-int iw_rx_run(struct iw_qp *qp, uint8_t *staging)
+int iw_rx_run(struct iw_qp *qp, uint8_t *staging, bool to_end, bool *more)
 {
 	struct iovec iov[IW_MAX_SGE + 1];
 	int total = 0;
 
+	*more = false;
 	if (qp->rx.waits) {
 		int r = iw_srq_promised(qp) ? end_wait(qp) : RX_WAIT;
 
 		if (r)
 			return r < 0 ? -1 : 0;
 	}
+	*more = true;
 	for (int round = 0; round < ROUNDS && total < TURN; round++) {
 		uint32_t direct;
 		int niov = aim(qp, staging, iov, &direct);
@@ -382,8 +382,10 @@ int iw_rx_run(struct iw_qp *qp, uint8_t *staging)
 				n = recvmsg(qp->fd, &msg, MSG_DONTWAIT);
 			}
 		} while (n < 0 && errno == EINTR);
-		if (n < 0 && errno == EAGAIN)
+		if (n < 0 && errno == EAGAIN) {
+			*more = false;
 			break;
+		}
 		if (n <= 0) {
 			lost(qp, n);
 			return -1;
@@ -400,8 +402,10 @@ int iw_rx_run(struct iw_qp *qp, uint8_t *staging)
 			r = iw_rx_bytes(qp, staging, (uint32_t)n - placed);
 		if (r == RX_END)
 			return -1;
-		if (r == RX_WAIT || (size_t)n < room)
+		if (r == RX_WAIT || (!to_end && (size_t)n < room)) {
+			*more = false;
 			break;
+		}
 	}
 	if (total)
 		atomic_store_explicit(&qp->rx_count,

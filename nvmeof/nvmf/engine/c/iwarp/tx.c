@@ -49,16 +49,31 @@ static void commit(struct iw_qp *qp, const struct tx_batch *b, size_t n)
 	}
 }
 
-static void blocked(struct iw_qp *qp)
+static void tx_blocked(struct iw_qp *qp)
 {
 	qp->tx.blocked = true;
-	if (!qp->tx.epollout) {
-		qp->tx.epollout = true;
-		iw_qp_events(qp);
+	if (!qp->tx.watched) {
+		qp->tx.watched = true;
+		iw_qp_stir(qp);
 	}
 	/* nobody may come back to this queue pair: the helper is told, unless it is looking anyway */
 	if (atomic_load_explicit(&qp->watch, memory_order_relaxed) == IW_WATCH_ASLEEP)
 		iw_helper_attention(qp);
+}
+
+/* The socket takes more, but others are to have their turn. */
+static void tx_yield(struct iw_qp *qp)
+{
+	tx_blocked(qp);
+	qp->tx.yielded = true;
+}
+
+/* Whether the socket takes no more; if so, the epolls will tell when it does. */
+static bool tx_full(const struct iw_qp *qp)
+{
+	struct pollfd pfd = { .fd = qp->fd, .events = POLLOUT };
+
+	return poll(&pfd, 1, 0) == 0;
 }
 
 /* sendmsg from iov; the bytes taken, or -1 with the queue pair blocked or ended. */
@@ -73,7 +88,7 @@ static ssize_t push(struct iw_qp *qp, struct iovec *iov, int niov)
 	if (n >= 0)
 		return n;
 	if (errno == EAGAIN)
-		blocked(qp);
+		tx_blocked(qp);
 	else
 		iw_qp_fail(qp, TERM_NONE, NULL, "the connection was lost: %s", strerror(errno));
 	return -1;
@@ -149,10 +164,8 @@ void iw_tx_run(struct iw_qp *qp)
 	if (qp->tx.hold || !iw_tx_pending(qp))
 		return;
 	if (qp->tx.blocked) {
-		struct pollfd pfd = { .fd = qp->fd, .events = POLLOUT };
-
 		/* cheaper than building a batch for nothing, and waits for a worthwhile space */
-		if (poll(&pfd, 1, 0) == 0)
+		if (tx_full(qp))
 			return;
 		qp->tx.blocked = false;
 	}
@@ -172,7 +185,7 @@ void iw_tx_run(struct iw_qp *qp)
 			iw_sq_sweep(qp);
 			sent += b.bytes;
 			if (sent >= TX_TURN) {
-				blocked(qp);
+				tx_yield(qp);
 				return;
 			}
 			continue;
@@ -187,12 +200,12 @@ void iw_tx_run(struct iw_qp *qp)
 		commit(qp, &b, (size_t)n);
 		iw_sq_sweep(qp);
 		sent += (size_t)n;
-		/*
-		 * A peer that takes all there is at once is sent the rest when its turn comes again; without
-		 * a rest there is no such turn, and nothing would ever take the queue pair out of the epolls.
-		 */
-		if ((size_t)n < want || (sent >= TX_TURN && iw_tx_pending(qp))) {
-			blocked(qp);
+		if ((size_t)n < want && tx_full(qp)) {
+			tx_blocked(qp);
+			return;
+		}
+		if (sent >= TX_TURN && iw_tx_pending(qp)) {
+			tx_yield(qp);
 			return;
 		}
 	}

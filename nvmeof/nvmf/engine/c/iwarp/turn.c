@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Who of a CQ's queue pairs is received for, and when.  Owns the line of those that are ready, and the
+ * CQ's epoll, which is edge-triggered and puts them there.  Each is visited for a bounded time, then goes
+ * to the line's end if there was more, and out of it if there was not: a poll costs what is busy,
+ * whatever is connected, and nobody is served twice while somebody waits.
+ *
+ * A few that were busy lately stay in line although they had no more (at a chance): to receive from one
+ * for nothing costs no more than to ask epoll, and to find something saves that.  While there are more
+ * busy ones than that (a crowd), none does, since epoll then names many at once.
+ *
+ * Runs under cq->progress, on whichever thread polls; attaching and detaching on the helper.
+ */
+#include "iwarp.h"
+
+#include <stdlib.h>
+
+enum {
+	CHANCES = 4,		/* queue pairs that stay in line at a chance */
+	COLD_AFTER = 32,	/* visits for nothing until one of them no longer does */
+	WARM_AFTER = 2,		/* visits that bring something, in one wake, until it does */
+	CROWD = 64,		/* polls with work that a crowd is remembered for */
+	ROUND = 32,		/* visits in a poll */
+	EVENTS = 32,
+	ASK_EVERY = 16,		/* polls with work between two looks at epoll, where those find nobody new */
+	ASK_BYTES = 65536,	/* or as many times so much traffic */
+	ASK_IDLE = 4,		/* a poll without work counts as so many */
+};
+
+static void line_add(struct iw_cq *cq, struct iw_turn *t)
+{
+	t->next = NULL;
+	t->prev = cq->ready_end;
+	*cq->ready_end = t;
+	cq->ready_end = &t->next;
+	cq->nready++;
+	cq->nmore += t->more;
+}
+
+static void line_remove(struct iw_cq *cq, struct iw_turn *t)
+{
+	*t->prev = t->next;
+	if (t->next)
+		t->next->prev = t->prev;
+	else
+		cq->ready_end = t->prev;
+	t->prev = NULL;
+	cq->nready--;
+	cq->nmore -= t->more;
+}
+
+/* Whether one that had no more is worth another visit, at a chance. */
+static bool worthwhile(struct iw_cq *cq, struct iw_turn *t, bool brought)
+{
+	if (t->nap != cq->naps) {
+		t->nap = cq->naps;
+		t->full = 0;
+	}
+	t->misses = brought ? 0 : t->misses + 1;
+	t->full += brought && t->full < WARM_AFTER;
+	if (t->full < WARM_AFTER || t->misses > COLD_AFTER)
+		return false;
+	if (brought && cq->nready - cq->nmore >= CHANCES)
+		cq->crowd = CROWD;
+	return !cq->crowd && cq->nready - cq->nmore < CHANCES;
+}
+
+/* Receive for one, and see whether it stays in line.  The bytes that came. */
+static int visit(struct iw_cq *cq, struct iw_turn *t)
+{
+	struct iw_visit v;
+
+	line_remove(cq, t);
+	v = iw_qp_visit(t->qp, cq->staging, true, t->end);
+	if (t->hup && !v.ended)
+		iw_qp_hangup(t->qp);
+	if (v.ended)
+		return 0;
+	t->more = v.more;
+	if (worthwhile(cq, t, v.bytes > 0) || v.more)
+		line_add(cq, t);
+	return v.bytes;
+}
+
+/* Into the line, whom epoll names. */
+static void ask_epoll(struct iw_cq *cq)
+{
+	struct epoll_event evs[EVENTS];
+	int n = epoll_wait(cq->epfd, evs, EVENTS, 0);
+	bool found = false;
+
+	for (int i = 0; i < n; i++) {
+		struct iw_turn *t = evs[i].data.ptr;
+
+		t->end |= evs[i].events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR);
+		t->hup |= evs[i].events & (EPOLLHUP | EPOLLERR);
+		if (t->prev) {
+			cq->nmore += !t->more;
+			t->more = true;
+			continue;
+		}
+		t->more = found = true;
+		line_add(cq, t);
+	}
+	if (found)
+		cq->patience = 1;
+	else if (cq->patience < ASK_EVERY)
+		cq->patience *= 2;
+}
+
+void iw_cq_progress(struct iw_cq *cq, bool ask)
+{
+	int bytes = 0;
+
+	if (!cq->nlive_hint || !iw_trylock(&cq->progress))
+		return;
+	if (ask || !cq->ready || (cq->nready < cq->nlive && cq->skipped >= cq->patience)) {
+		cq->skipped = 0;
+		ask_epoll(cq);
+	}
+	for (unsigned int n = cq->nready < ROUND ? cq->nready : ROUND; n; n--)
+		bytes += visit(cq, cq->ready);
+	cq->skipped += bytes ? 1 + (unsigned int)bytes / ASK_BYTES : ASK_IDLE;
+	cq->crowd -= bytes && cq->crowd;
+
+	bool left = cq->nmore;
+
+	iw_unlock(&cq->progress);
+	if (left && iw_cq_armed(cq))
+		iw_cq_nap(cq);
+}
+
+void iw_cq_nap(struct iw_cq *cq)
+{
+	iw_lock(&cq->progress);
+	cq->naps++;
+	while (cq->ready) {
+		struct iw_turn *t = cq->ready;
+
+		line_remove(cq, t);
+		if (t->more)
+			iw_turn_stir(cq, t);
+	}
+	iw_unlock(&cq->progress);
+}
+
+static struct iw_turn *turn_of(const struct iw_cq *cq, struct iw_qp *qp)
+{
+	return &qp->turns[qp->qp.recv_cq != &cq->cq];
+}
+
+int iw_cq_attach(struct iw_cq *cq, struct iw_qp *qp)
+{
+	struct epoll_event ev = { .events = IW_TURN_EVENTS & ~(uint32_t)EPOLLOUT,
+				  .data.ptr = turn_of(cq, qp) };
+	int rc = 0;
+
+	iw_lock(&cq->progress);
+	if (!cq->staging)
+		cq->staging = malloc(IW_STAGING);
+	if (!cq->staging || epoll_ctl(cq->epfd, EPOLL_CTL_ADD, qp->fd, &ev)) {
+		rc = -1;
+	} else {
+		cq->nlive++;
+		atomic_store(&cq->nlive_hint, cq->nlive);
+	}
+	iw_unlock(&cq->progress);
+	return rc;
+}
+
+void iw_cq_detach(struct iw_cq *cq, struct iw_qp *qp)
+{
+	struct iw_turn *t = turn_of(cq, qp);
+
+	iw_lock(&cq->progress);
+	if (t->prev)
+		line_remove(cq, t);
+	epoll_ctl(cq->epfd, EPOLL_CTL_DEL, qp->fd, NULL);
+	cq->nlive--;
+	atomic_store(&cq->nlive_hint, cq->nlive);
+	iw_unlock(&cq->progress);
+}
