@@ -91,6 +91,39 @@ static void case_limit_death(struct queue *q, struct target_namespace *ns)
 	CHECK(statuses(q, more, 8, 0) == 8, "a host that dies in line takes nobody along");
 }
 
+/* One that stands in the lines of two namespaces, of which commands are taken back, and that then dies. */
+static void case_limit_two(struct queue *q, struct target_namespace *one, struct target_namespace *two)
+{
+	struct queue *other = queue_open(5, 32, 4096);
+	struct nvme_sqe first[6], second[6], more[6];
+	uint64_t before, before_two = throttled(two);
+
+	target_namespace_limits(one, &limit_still);
+	target_namespace_limits(two, &limit_still);
+	send_writes(q, one, more, 6);
+	before = throttled(one);
+	for (unsigned i = 0; i < 6; i++) {
+		first[i] = sqe_io(other, NVME_OPC_WRITE, 0, 1, 0);
+		second[i] = sqe_io(other, NVME_OPC_WRITE, 0, 1, 0);
+		second[i].nsid = 2;
+		queue_send(other, &first[i], NULL, 0);
+		queue_send(other, &second[i], NULL, 0);
+	}
+	/* the second namespace's limit lets its first command through */
+	LAB_UNTIL(throttled(one) >= before + 6 && throttled(two) >= before_two + 5);
+	CHECK(!queue_wait(other, second[0].cid), "each namespace has its line");
+	CHECK(run_abort(other->qp, first[0].cid) && run_abort(other->qp, first[3].cid) &&
+	      run_abort(other->qp, second[1].cid), "two lines: the first, one in the middle, the other's first");
+	CHECK(queue_wait(other, first[0].cid) == NVME_ABORTED_BY_REQUEST &&
+	      queue_wait(other, first[3].cid) == NVME_ABORTED_BY_REQUEST &&
+	      queue_wait(other, second[1].cid) == NVME_ABORTED_BY_REQUEST, "two lines: taken back");
+	queue_close(other);
+	target_namespace_limits(one, &limit_none);
+	target_namespace_limits(two, &limit_none);
+	CHECK(statuses(q, more, 6, 0) == 6, "two lines: the other host goes on");
+	CHECK(!run_io(q, 2, NVME_OPC_READ, 0, 8, 0), "two lines: and both are empty");
+}
+
 static void case_limit_retire(struct queue *q, struct target_namespace *ns)
 {
 	struct nvme_sqe sqe[8];
@@ -109,18 +142,19 @@ static void test_limits(void)
 					  .buffers = 8 };
 	struct store_options ram = { .kind = "ram", .size = 32 << 20, .block_size = 512 };
 	struct store_options file = { .kind = "file", .path = lab_file, .block_size = 512 };
-	struct target_namespace *ns;
+	struct target_namespace *ns, *two;
 	struct queue *q, *modest;
 	struct store *stores[2];
 
 	lab_start(&options);
 	ns = lab_namespace(1, &ram, &stores[0]);
-	lab_namespace(2, &file, &stores[1]);
+	two = lab_namespace(2, &file, &stores[1]);
 	q = queue_open(1, 128, 4096);
 	modest = queue_open(2, 32, 4096);
 	case_limit_turns(q, modest, ns);
 	case_limit_gate(q, ns);
 	case_limit_death(q, ns);
+	case_limit_two(q, ns, two);
 	case_limit_retire(q, ns);
 	lab_stop();
 	for (unsigned i = 0; i < 2; i++)

@@ -129,8 +129,7 @@ static void drop_lines(struct target_qpair *qp)
 	struct fifo_link *link;
 
 	pool_leave_line(qp);
-	if (qp->throttled)
-		limits_drop(qp);
+	limits_drop(qp);
 	fused_wait_no_more(qp);
 	fused_missing(qp);
 	while ((link = fifo_pop(&qp->pending)))

@@ -18,6 +18,7 @@
 #include "target/mail.h"
 #include "target/target.h"
 #include "util/fifo.h"
+#include "util/line.h"
 #include "util/list.h"
 #include "util/stat.h"
 
@@ -194,7 +195,7 @@ struct reactor {
 	_Alignas(CACHE_LINE) struct reactor_cq *cqs;
 	struct store_ring *ring;
 	struct target_qpair *marked;	/* with something to post or to end */
-	struct fifo limited;		/* ns_local: namespaces with commands over a limit */
+	struct list limited;		/* ns_local: namespaces with commands over a limit */
 	struct fifo latching;		/* ns_local: namespaces with somebody in line for a latch */
 	uint32_t latch_pass;		/* never 0, once there was one */
 	struct latch_press press;
@@ -362,7 +363,9 @@ struct target_request {
 	struct mail mail;
 	struct target_upcall upcall;
 	struct nvme_sqe sqe;		/* of a command for the control thread, or over a limit */
-	struct fifo behind;		/* requests of its queue pair over the same limit */
+	struct list_link over_place;	/* over a limit, and the first of its queue pair there: in the namespace's */
+	struct list_link over_own;	/* line, and in the queue pair's list */
+	struct fifo behind;		/* the others of its queue pair over the same limit */
 	uint8_t *data;			/* fetched for it, or what it answers with */
 	uint32_t data_length;		/* of what was fetched or kept for the control thread */
 	struct {			/* from target_complete(): what it ends with */
@@ -444,7 +447,7 @@ struct target_qpair {
 	bool lingering;			/* takes no more capsules: to be disconnected */
 	bool linger_listed, disconnected, ended_here, destroying;
 	bool ended;			/* the device has: what came of shared receives has been taken */
-	uint32_t throttled;		/* requests */
+	struct list over;		/* requests: the first in line of each namespace over whose limits it is */
 	struct fifo fences;		/* the first is waiting for requests, the others for it */
 	char reason[256];
 	struct target_upcall closed_upcall, released_upcall;

@@ -85,40 +85,60 @@ static bool admit(const struct target_request *req, uint64_t now)
 
 /* ---- the lines ---- */
 
+static struct target_request *first_of(struct list_link *place)
+{
+	return container_of(place, struct target_request, over_place);
+}
+
+/* The one that stands in the line of a request's namespace for its queue pair, or NULL. */
+static struct target_request *own_place(const struct target_request *req)
+{
+	for (struct list_link *link = req->qp->over.head; link; link = link->next) {
+		struct target_request *first = container_of(link, struct target_request, over_own);
+
+		if (first->ns == req->ns)
+			return first;
+	}
+	return NULL;
+}
+
+static void take_place(struct ns_local *local, struct target_request *req)
+{
+	line_push(&local->over, &req->over_place);
+	list_push(&req->qp->over, &req->over_own);
+}
+
 static void stand_in_line(struct reactor *reactor, struct ns_local *local,
 			  struct target_request *req)
 {
-	req->state = REQUEST_LIMITED;
-	req->qp->throttled++;
-	stat_add(&local->throttled, 1);
-	for (struct fifo_link *link = local->over.head; link; link = link->next) {
-		struct target_request *first = container_of(link, struct target_request, tx.link);
+	struct target_request *first = own_place(req);
 
-		if (first->qp == req->qp) {
-			fifo_push(&first->behind, &req->tx.link);
-			return;
-		}
+	req->state = REQUEST_LIMITED;
+	stat_add(&local->throttled, 1);
+	if (first) {
+		fifo_push(&first->behind, &req->tx.link);
+		return;
 	}
 	fifo_init(&req->behind);
-	if (!local->over.head)
-		fifo_push(&reactor->limited, &local->limited_link);
-	fifo_push(&local->over, &req->tx.link);
+	take_place(local, req);
+	if (!list_has(&local->limited_link))
+		list_push(&reactor->limited, &local->limited_link);
 }
 
-/* The first in line, out of it; its queue pair's next takes the last place. */
-static struct target_request *leave_line(struct ns_local *local)
+/* The first of its queue pair, out of the line; the queue pair's next takes the last place. */
+static void leave_line(struct ns_local *local, struct target_request *first)
 {
-	struct target_request *req = container_of(fifo_pop(&local->over), struct target_request,
-						  tx.link);
-	struct fifo_link *next = fifo_pop(&req->behind);
+	struct fifo_link *link = fifo_pop(&first->behind);
 
-	if (next) {
-		fifo_move(&container_of(next, struct target_request, tx.link)->behind, &req->behind);
-		fifo_push(&local->over, next);
+	list_remove(&first->over_own);
+	line_remove(&local->over, &first->over_place);
+	if (link) {
+		struct target_request *next = container_of(link, struct target_request, tx.link);
+
+		fifo_move(&next->behind, &first->behind);
+		take_place(local, next);
 	}
-	req->state = REQUEST_BEGUN;
-	req->qp->throttled--;
-	return req;
+	first->state = REQUEST_BEGUN;
 }
 
 bool limits_wait(struct target_request *req, const struct nvme_sqe *sqe)
@@ -146,88 +166,66 @@ static void run(struct target_request *req)
 	req->admitted = false;	/* it may be another command's already, which has not begun */
 }
 
-static void serve(struct ns_local *local, struct target_qpair *qp, uint64_t now)
+static void serve(struct ns_local *local, uint64_t now)
 {
-	(void)qp;
-	while (local->over.head &&
-	       (local->retiring ||
-		admit(container_of(local->over.head, struct target_request, tx.link), now)))
-		run(leave_line(local));
-}
-
-/* All of one queue pair, whose connection has ended. */
-static void drop(struct ns_local *local, struct target_qpair *qp, uint64_t now)
-{
-	struct fifo kept;
-
-	(void)now;
-	fifo_init(&kept);
 	while (local->over.head) {
-		struct fifo_link *head = local->over.head;
+		struct target_request *first = first_of(local->over.head);
 
-		if (container_of(head, struct target_request, tx.link)->qp == qp)
-			request_free(leave_line(local));
-		else
-			fifo_push(&kept, fifo_pop(&local->over));
+		if (!local->retiring && !admit(first, now))
+			return;
+		leave_line(local, first);
+		run(first);
 	}
-	fifo_move(&local->over, &kept);
 }
 
-/* Every namespace with a line: those whose line is empty after it leave the reactor's list. */
-static void each(struct reactor *reactor, struct target_qpair *qp, uint64_t now,
-		 void (*what)(struct ns_local *, struct target_qpair *, uint64_t))
+/* Every namespace with a line, once: those whose line is empty after it leave the reactor's list. */
+void limits_serve(struct reactor *reactor)
 {
-	struct fifo_link *link;
-	struct fifo all;
+	struct list all = reactor->limited;
+	struct list_link *link;
+	uint64_t now = clock_ns();
 
-	fifo_move(&all, &reactor->limited);
-	fifo_init(&reactor->limited);
-	while ((link = fifo_pop(&all))) {
+	reactor->limited.head = NULL;
+	if (all.head)
+		all.head->prev = &all.head;
+	while ((link = all.head)) {
 		struct ns_local *local = container_of(link, struct ns_local, limited_link);
 
+		list_remove(link);
 		local->inflight++;	/* it may retire with the last of them, but not yet */
-		what(local, qp, now);
-		if (local->over.head)
-			fifo_push(&reactor->limited, link);
+		serve(local, now);
+		if (local->over.head && !list_has(link))
+			list_push(&reactor->limited, link);
 		namespace_leave(local->ns, local);
 	}
 }
 
-void limits_serve(struct reactor *reactor)
-{
-	each(reactor, NULL, clock_ns(), serve);
-}
-
+/* All of a queue pair whose connection has ended. */
 void limits_drop(struct target_qpair *qp)
 {
-	each(qp->reactor, qp, 0, drop);
+	while (qp->over.head) {
+		struct target_request *first = container_of(qp->over.head, struct target_request,
+							    over_own);
+		struct ns_local *local = namespace_local(first);
+
+		leave_line(local, first);
+		if (!local->over.head)
+			list_remove(&local->limited_link);
+		request_free(first);	/* the namespace may retire with it */
+	}
 }
 
 void limits_cancel(struct target_request *req, uint16_t status)
 {
 	struct ns_local *local = namespace_local(req);
-	struct target_request *first = NULL;
-	struct fifo_link *link = local->over.head, *next;
+	struct target_request *first = own_place(req);
 
-	for (; link; link = link->next) {
-		first = container_of(link, struct target_request, tx.link);
-		if (first->qp == req->qp)
-			break;
-	}
-	if (first != req) {
+	if (first == req)
+		leave_line(local, req);
+	else
 		fifo_remove(&first->behind, &req->tx.link);
-	} else {
-		fifo_remove(&local->over, &req->tx.link);
-		next = fifo_pop(&req->behind);
-		if (next) {
-			fifo_move(&container_of(next, struct target_request, tx.link)->behind,
-			     &req->behind);
-			fifo_push(&local->over, next);
-		}
-	}
 	if (!local->over.head)
-		fifo_remove(&req->qp->reactor->limited, &local->limited_link);
-	req->qp->throttled--;
+		list_remove(&local->limited_link);
 	request_respond(req, status);
 }
 

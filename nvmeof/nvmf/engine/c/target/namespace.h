@@ -22,8 +22,8 @@ struct ns_local {			/* one per reactor */
 	struct target_latency latency;
 	/* limits */
 	_Alignas(CACHE_LINE) struct target_namespace *ns;
-	struct fifo over;		/* requests: the first of each queue pair that waits */
-	struct fifo_link limited_link;	/* in reactor->limited, while any do */
+	struct line over;		/* requests: the first of each queue pair that waits */
+	struct list_link limited_link;	/* in reactor->limited, while any do */
 	uint64_t throttled;
 	/* buffers of the reactor's pool: see pool.c */
 	uint32_t buffers[POOL_CLASSES];

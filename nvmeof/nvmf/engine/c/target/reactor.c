@@ -338,7 +338,6 @@ struct reactor *reactor_create(struct target *target, unsigned index, char *err,
 	fifo_init(&r->latching);
 	fifo_init(&r->halves);
 	fifo_init(&r->lingering);
-	fifo_init(&r->limited);
 	fifo_init(&r->orphans);
 	r->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	r->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
