@@ -95,6 +95,22 @@ static struct fio_option options[] = {
 		.group = FIO_OPT_G_INVALID,
 	},
 	{
+		.name = "remote_keys",
+		.lname = "Keys for the target",
+		.type = FIO_OPT_STR,
+		.off1 = offsetof(struct nvmeof_options, remote_keys),
+		.def = "command",
+		.help = "What the target may reach, and until when",
+		.posval = {
+			{ .ival = "command", .oval = HOST_KEYS_OF_COMMANDS,
+			  .help = "The bytes of each command, until it is complete" },
+			{ .ival = "buffer", .oval = HOST_KEYS_OF_BUFFERS,
+			  .help = "All I/O buffers, until the job ends" },
+		},
+		.category = FIO_OPT_C_ENGINE,
+		.group = FIO_OPT_G_INVALID,
+	},
+	{
 		.name = "hipri",
 		.lname = "Poll for completions",
 		.type = FIO_OPT_BOOL,

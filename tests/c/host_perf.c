@@ -4,6 +4,7 @@
  *
  * usage: host_perf read|write BLOCK_SIZE QUEUE_DEPTH SECONDS [QUEUES [FILE]]
  *        host_perf serve SECONDS [FILE]
+ * With REMOTE_KEYS=buffer in the environment commands have no keys of their own.
  */
 #include "host/load.h"
 #include "mini_target.h"
@@ -62,6 +63,7 @@ int main(int argc, char **argv)
 
 	struct mini *m = start(argc > 6 ? argv[6] : NULL);
 	const uint32_t block = (uint32_t)strtoul(argv[2], NULL, 0);
+	const char *keys = getenv("REMOTE_KEYS");
 	const struct host_load_options options = {
 		.traddr = "127.0.0.1",
 		.trsvcid = m->port,
@@ -70,6 +72,7 @@ int main(int argc, char **argv)
 		.queue_depth = (uint16_t)atoi(argv[3]),
 		.queues = argc > 5 ? (unsigned)atoi(argv[5]) : 1,
 		.cpu = processor(0),
+		.keys = keys && !strcmp(keys, "buffer") ? HOST_KEYS_OF_BUFFERS : HOST_KEYS_OF_COMMANDS,
 	};
 	const struct host_load_run run = {
 		.random = block < 65536,

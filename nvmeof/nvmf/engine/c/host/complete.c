@@ -162,7 +162,6 @@ void host_queue_forget_done(struct host_queue *queue)
 
 /* ---- completions ---- */
 
-
 static int complete_send(struct host_queue *q, const struct ibv_wc *wc,
 			 const struct host_queue *only, struct host_completion *out)
 {
@@ -182,18 +181,20 @@ static const struct nvme_cqe *complete_check(struct host_queue *q, const struct 
 	if (wc->byte_len != sizeof(*cqe)) {
 		host_queue_lose(q, "the target sent a response of %u bytes instead of %zu",
 				wc->byte_len, sizeof(*cqe));
-	} else if (wc->wc_flags & IBV_WC_WITH_INV) {
-		/* no SGL descriptor of ours asks for it */
-		host_queue_lose(q, "the target invalidated key 0x%08x, which is not its to take",
-				wc->invalidated_rkey);
 	} else {
 		const unsigned index = cqe->cid & HOST_CID_INDEX;
 		const struct host_slot *s = &q->slots[index];
+		const bool invalidated = wc->wc_flags & IBV_WC_WITH_INV;
 
-		if (index < q->depth && s->cid == cqe->cid && (s->waits & SLOT_RESPONSE))
+		if (index >= q->depth || s->cid != cqe->cid || !(s->waits & SLOT_RESPONSE))
+			host_queue_lose(q, "the target answered command 0x%04x, which is not outstanding",
+					cqe->cid);
+		else if (invalidated && (wc->invalidated_rkey != s->key || !q->windows || !s->key))
+			/* no SGL descriptor of this command asks for it */
+			host_queue_lose(q, "the target invalidated key 0x%08x, which is not its to take",
+					wc->invalidated_rkey);
+		else
 			return cqe;
-		host_queue_lose(q, "the target answered command 0x%04x, which is not outstanding",
-				cqe->cid);
 	}
 	complete_end(q);
 	return NULL;
@@ -212,6 +213,24 @@ static int complete_response(struct host_queue *q, const struct ibv_wc *wc,
 	s->cqe = *cqe;
 	receives_give_back(q, wc->wr_id & HOST_WR_INDEX);
 	s->waits &= (uint8_t)~SLOT_RESPONSE;
+	if (s->key)
+		host_keys_end(q, s, wc->wc_flags & IBV_WC_WITH_INV);
+	return s->waits ? 0 : slot_finish(q, s, only, out);
+}
+
+/* The command's key is no longer valid; failed: it is at least of no use, since the queue pair is in error. */
+static int complete_invalidate(struct host_queue *q, const struct ibv_wc *wc, bool failed,
+			       const struct host_queue *only, struct host_completion *out)
+{
+	struct host_slot *s = &q->slots[wc->wr_id & HOST_WR_INDEX];
+
+	if (__builtin_expect(!(s->waits & SLOT_INVALIDATE), 0))
+		return 0;	/* abandoned before */
+	if (failed)
+		host_keys_revoke(q, s);
+	else
+		host_keys_end(q, s, true);
+	s->waits &= (uint8_t)~SLOT_INVALIDATE;
 	return s->waits ? 0 : slot_finish(q, s, only, out);
 }
 
@@ -232,6 +251,8 @@ static int complete_error(struct host_queue *q, const struct ibv_wc *wc,
 					kind == HOST_WR_RECV ? "a receive" : "a send",
 					host_wc_status_name(wc->status));
 	}
+	if (kind == HOST_WR_INVALIDATE)
+		return complete_invalidate(q, wc, true, only, out);
 	if (kind != HOST_WR_SEND)
 		return 0;
 
@@ -256,6 +277,7 @@ static int complete_one(struct host_poll_group *g, const struct ibv_wc *wc,
 	switch (wc->wr_id & HOST_WR_KIND) {
 	case HOST_WR_RECV: return complete_response(q, wc, only, out);
 	case HOST_WR_SEND: return complete_send(q, wc, only, out);
+	case HOST_WR_INVALIDATE: return complete_invalidate(q, wc, false, only, out);
 	default: return 0;
 	}
 }
@@ -334,6 +356,7 @@ int host_queue_abandon(struct host_queue *queue, void **users, int max)
 		if (s->waits == SLOT_FREE)
 			continue;
 		users[n++] = s->user;
+		host_keys_revoke(queue, s);
 		slot_free(queue, s);
 	}
 	return n;
