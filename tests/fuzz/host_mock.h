@@ -63,6 +63,7 @@ static struct mock {
 	struct mock_qp *qp;		/* the one that was made last */
 	unsigned give;			/* completions that poll_cq may still give */
 	bool windows;			/* the device has them */
+	uint32_t inline_most;		/* bytes that can be sent inline */
 	struct mock_mw *mws[MWS];
 	/* What the target does with a capsule, as it is sent. */
 	void (*capsule)(struct mock_qp *qp, const struct nvme_sqe *sqe);
@@ -226,10 +227,14 @@ static int mock_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ib
 			REQUIRE(!wr->num_sge && !wr->send_flags);
 			continue;
 		}
-		REQUIRE(wr->opcode == IBV_WR_SEND && wr->send_flags & IBV_SEND_SIGNALED &&
-			wr->num_sge >= 1 && wr->num_sge <= (int)qp->init.cap.max_send_sge);
+		REQUIRE(wr->opcode == IBV_WR_SEND && wr->num_sge >= 1 &&
+			wr->num_sge <= (int)qp->init.cap.max_send_sge);
+		/* memory that is used later is in use until a completion says that it is not */
+		REQUIRE(wr->send_flags & (IBV_SEND_INLINE | IBV_SEND_SIGNALED));
 		for (int i = 0; i < wr->num_sge; i++)
 			mock_mr(wr->sg_list[i].lkey, wr->sg_list[i].addr, wr->sg_list[i].length);
+		if (wr->send_flags & IBV_SEND_INLINE)
+			REQUIRE(wr->num_sge == 1 && wr->sg_list->length <= qp->init.cap.max_inline_data);
 		REQUIRE(wr->sg_list->length == sizeof(sqe));
 		memcpy(&sqe, (void *)(uintptr_t)wr->sg_list->addr, sizeof(sqe));
 		mock.capsule(qp, &sqe);

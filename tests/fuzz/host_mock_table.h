@@ -50,6 +50,10 @@ static struct ibv_cq *mock_create_cq(struct ibv_context *c, int cqe, void *cq_co
 
 static int mock_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_attr *init)
 {
+	if (init->cap.max_inline_data > mock.inline_most) {
+		errno = EINVAL;
+		return -1;
+	}
 	mock.qp = mock_new(sizeof(*mock.qp));
 	mock.qp->qp = (struct ibv_qp){ .context = &mock.context, .pd = pd };
 	mock.qp->init = *init;

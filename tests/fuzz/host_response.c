@@ -260,7 +260,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size)
 		.traddr = "192.0.2.1", .trsvcid = "4420", .qid = 1, .size = SIZE,
 		.in_capsule = IN_CAPSULE, .notify = size & 1,
 	};
-	const uint8_t keys = take8(&r) % 3;
+	const uint8_t device_kind = take8(&r), keys = device_kind % 3;
 	struct host_device *device;
 	struct host_memory *memory;
 	struct host_error error = { 0 };
@@ -270,6 +270,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size)
 	if (!data)
 		data = malloc(DATA);
 	mock.windows = keys == 0;
+	mock.inline_most = device_kind & 128 ? 64 : 0;
 	r.buffers = keys == 2;
 	device = host_device_get(&mock_verbs, r.buffers ? HOST_KEYS_OF_BUFFERS : HOST_KEYS_OF_COMMANDS,
 				 error.text, sizeof(error.text));

@@ -169,6 +169,7 @@ static int complete_send(struct host_queue *q, const struct ibv_wc *wc,
 
 	if (__builtin_expect(!(s->waits & SLOT_SEND), 0))
 		return 0;	/* abandoned before */
+	q->retired = s->sent;
 	s->waits &= (uint8_t)~SLOT_SEND;
 	return s->waits ? 0 : slot_finish(q, s, only, out);
 }
@@ -226,6 +227,7 @@ static int complete_invalidate(struct host_queue *q, const struct ibv_wc *wc, bo
 
 	if (__builtin_expect(!(s->waits & SLOT_INVALIDATE), 0))
 		return 0;	/* abandoned before */
+	q->retired = s->invalidated;
 	if (failed)
 		host_keys_revoke(q, s);
 	else
@@ -256,7 +258,7 @@ static int complete_error(struct host_queue *q, const struct ibv_wc *wc,
 	if (kind != HOST_WR_SEND)
 		return 0;
 
-	/* its response had come: it is complete all the same */
+	/* its response had come: it is complete all the same (as is a slot's later command, if this was not signalled) */
 	struct host_slot *s = &q->slots[wc->wr_id & HOST_WR_INDEX];
 
 	return s->waits == SLOT_SEND ? complete_send(q, wc, only, out) : 0;

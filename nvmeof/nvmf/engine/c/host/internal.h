@@ -31,6 +31,7 @@ struct host_device {
 	struct rdma_cm_id *id;
 	struct ibv_context *opened;	/* to close, or NULL */
 	struct ibv_device_attr attr;
+	atomic_uint next_vector;	/* completion vectors in turn: each has an interrupt and a processor */
 	enum host_remote_keys keys;
 	bool windows;			/* of type 2B, and commands have keys of their own */
 };
@@ -116,6 +117,7 @@ enum {
 	HOST_CID_GENERATION = 0x1000,
 	HOST_RECV_SLACK = 16,		/* receives beyond the queue size, so that reposts come in batches */
 	HOST_NUDGES = 6,
+	HOST_SIGNAL_EVERY = 16,		/* at most so many commands until one is signalled */
 };
 
 /* A wr_id: the tag of the queue, the kind of work, the index of its slot or receive. */
@@ -137,6 +139,7 @@ struct host_slot {
 	void *user;
 	uint16_t cid;			/* generation | index */
 	uint8_t waits;			/* SLOT_* */
+	uint32_t sent, invalidated;	/* queue->sent after its capsule, and after the invalidation */
 	uint32_t key;			/* that ends with the command: the peer may use it; else 0 */
 	struct ibv_mr *mr;		/* whose key that is, if it is no window's */
 	struct nvme_cqe cqe;		/* kept until the command is complete */
@@ -178,6 +181,18 @@ struct host_queue {
 	struct ibv_send_wr *send_head, *send_tail;	/* submitted, not yet posted */
 	struct ibv_recv_wr *recv_head, *recv_tail;	/* taken, not yet posted again */
 	unsigned nrepost;
+	/*
+	 * Sends that are not signalled are retired by the completion of a later one that is.  They count in
+	 * the send queue until then, so behind a limit of them every command is signalled, and holds its
+	 * slot until it is retired.
+	 */
+	uint32_t sent, retired;		/* work requests submitted; known to be over */
+	uint32_t signal_every;		/* commands */
+	uint32_t unsignalled;		/* commands since the last that was signalled */
+	uint32_t unretired_max;		/* work requests, from where every command is signalled */
+	uint32_t send_depth;		/* of the queue pair */
+	int capsule_flags;		/* IBV_SEND_INLINE, or 0 */
+	bool quiet;			/* a capsule's memory is free when its response is here */
 	unsigned nudges;	/* host_queue_nudge() calls so far */
 	bool lost;
 	bool marked;			/* in group->unsent */
@@ -219,9 +234,7 @@ const char *host_queue_end_reason(const struct host_queue *queue);
 
 /* ---- keys.c ---- */
 
-/* Send work requests that a queue may have posted at once. */
-uint32_t host_keys_send_depth(const struct host_queue *queue);
-/* Windows for the slots, if the device has any left.  The queue's tag is known. */
+/* Windows for the slots, if the device has any left, and what send work requests there may be. */
 int host_keys_build(struct host_queue *queue);
 /* The queue pair is gone. */
 void host_keys_unbuild(struct host_queue *queue);

@@ -12,12 +12,6 @@
 #include <errno.h>
 #include <stdlib.h>
 
-uint32_t host_keys_send_depth(const struct host_queue *queue)
-{
-	/* a command's are its bind, its capsule and its invalidation */
-	return (queue->windows ? 3u : 1u) * queue->size + HOST_NUDGES;
-}
-
 /* ---- windows ---- */
 
 static void windows_free(struct host_queue *q)
@@ -29,13 +23,9 @@ static void windows_free(struct host_queue *q)
 	q->windows = NULL;
 }
 
-int host_keys_build(struct host_queue *queue)
+/* -1 with errno: out of memory.  Without windows if the device has no more of them. */
+static int windows_alloc(struct host_queue *q)
 {
-	struct host_queue *q = queue;
-
-	/* without windows, or when the device has no more of them, each command's data is registered */
-	if (!q->device->windows || 3u * q->size + HOST_NUDGES > (unsigned)q->device->attr.max_qp_wr)
-		return 0;
 	q->windows = calloc(q->depth, sizeof(*q->windows));
 	if (!q->windows)
 		return -1;
@@ -51,6 +41,33 @@ int host_keys_build(struct host_queue *queue)
 		w->bind.opcode = IBV_WR_BIND_MW;
 		w->bind.bind_mw.mw = w->mw;
 	}
+	return 0;
+}
+
+/* A command's are its bind, its capsule and its invalidation; and those that are over, but not retired. */
+static void keys_send_depth(struct host_queue *q, unsigned requests)
+{
+	q->signal_every = q->depth / 4 ? q->depth / 4 : 1;
+	if (q->signal_every > HOST_SIGNAL_EVERY)
+		q->signal_every = HOST_SIGNAL_EVERY;
+	q->unretired_max = 4 * q->signal_every;
+	q->send_depth = requests * q->size + q->unretired_max + HOST_NUDGES;
+	/* there the answer alone shows that the sends are over */
+	if (q->verbs->sends_complete_inline)
+		q->unretired_max = UINT32_MAX;
+}
+
+int host_keys_build(struct host_queue *queue)
+{
+	struct host_queue *q = queue;
+
+	q->sent = q->retired = q->unsignalled = 0;
+	/* without windows, or when the device has no more of them, each command's data is registered */
+	keys_send_depth(q, 3);
+	if (q->device->windows && q->send_depth <= (unsigned)q->device->attr.max_qp_wr && windows_alloc(q))
+		return -1;
+	if (!q->windows)
+		keys_send_depth(q, 1);
 	return 0;
 }
 
@@ -131,6 +148,7 @@ void host_keys_end(struct host_queue *queue, struct host_slot *slot, bool by_pee
 		return;
 	}
 	slot->waits |= SLOT_INVALIDATE;
+	slot->invalidated = ++queue->sent;
 
 	const int ret = ibv_post_send(queue->id->qp, &wr, &bad);
 

@@ -12,6 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Work requests that a queue may have posted beyond its size (keys.c), which is more than receives. */
+enum { SEND_SLACK = 4 * HOST_SIGNAL_EVERY + HOST_NUDGES };
+
 static int queue_no_memory(struct host_queue *q, struct host_error *error, const char *what)
 {
 	const int ret = errno ? errno : ENOMEM;
@@ -111,20 +114,27 @@ static int queue_register_rings(struct host_queue *q, struct host_error *error)
 
 static int queue_build_qp(struct host_queue *q, struct host_error *error)
 {
-	struct ibv_qp_init_attr init = {
+	const struct ibv_qp_init_attr plain = {
 		.send_cq = q->group->cqs[q->cq].cq,
 		.recv_cq = q->group->cqs[q->cq].cq,
 		.qp_type = IBV_QPT_RC,
 		.cap = {
-			.max_send_wr = host_keys_send_depth(q),
+			.max_send_wr = q->send_depth,
 			.max_recv_wr = q->nrecv,
 			.max_send_sge = 2,
 			.max_recv_sge = 1,
 		},
 	};
+	struct ibv_qp_init_attr init = plain;
 
-	if (q->verbs->create_qp(q->id, q->device->pd, &init))
-		return queue_no_memory(q, error, "queue pair");
+	init.cap.max_inline_data = sizeof(struct nvme_sqe);
+	if (q->verbs->create_qp(q->id, q->device->pd, &init)) {
+		init = plain;	/* more than the device takes, perhaps */
+		if (q->verbs->create_qp(q->id, q->device->pd, &init))
+			return queue_no_memory(q, error, "queue pair");
+	}
+	q->capsule_flags = init.cap.max_inline_data < sizeof(struct nvme_sqe) ? 0 : IBV_SEND_INLINE;
+	q->quiet = q->capsule_flags || q->verbs->sends_complete_inline;
 	return 0;
 }
 
@@ -150,19 +160,19 @@ int host_queue_build(struct host_queue *queue, struct host_error *error)
 	q->nudges = 0;
 	if (ret)
 		return ret;
-	if (q->nrecv > (unsigned)q->device->attr.max_qp_wr)
+	if (q->size > q->device->attr.max_qp_wr - SEND_SLACK)
 		return host_error_set(error, -EINVAL,
 				      "a queue of %u entries is more than RDMA device %s takes (%d)",
 				      q->size,
 				      q->verbs->get_device_name(q->device->context->device),
-				      q->device->attr.max_qp_wr - HOST_RECV_SLACK);
+				      q->device->attr.max_qp_wr - SEND_SLACK);
 	ret = queue_register_rings(q, error);
 	if (ret)
 		return ret;
 	if (host_keys_build(q))
 		return queue_no_memory(q, error, "memory windows");
 	/* what is not signalled completes only if it fails, and then with everything else */
-	ret = host_group_join(q, host_keys_send_depth(q) + q->nrecv + 1, error);
+	ret = host_group_join(q, q->send_depth + q->nrecv + 1, error);
 	if (ret)
 		return ret;
 	queue_number(q);

@@ -4,7 +4,8 @@
  *
  * Runs on the thread that polls the queue's group, with no allocation, lock or clock of its own.  A
  * command holds a slot, whose index is in its CID.  Capsules are posted as lists: the embedded device
- * turns one call into one write.
+ * turns one call into one write.  One in so many is signalled; but always those that carry data, which is
+ * the user's again only when it has left.
  */
 #include "internal.h"
 
@@ -29,6 +30,22 @@ void host_queue_flush(struct host_queue *queue)
 		const char *why = host_queue_end_reason(q);
 
 		host_queue_lose(q, "cannot send: %s%s%s", strerror(ret), *why ? ": " : "", why);
+	}
+}
+
+static void submit_signal(struct host_queue *q, struct host_slot *s, uint32_t requests)
+{
+	const bool data = s->wr.num_sge > 1;
+	const int inlined = data ? 0 : q->capsule_flags;
+
+	q->sent += requests;
+	s->sent = q->sent;
+	s->waits = SLOT_RESPONSE;
+	s->wr.send_flags = (unsigned)inlined;
+	if (!q->quiet || data || ++q->unsignalled >= q->signal_every || q->sent - q->retired > q->unretired_max) {
+		q->unsignalled = 0;
+		s->waits |= SLOT_SEND;
+		s->wr.send_flags |= IBV_SEND_SIGNALED;
 	}
 }
 
@@ -84,7 +101,7 @@ int host_queue_submit(struct host_queue *queue, const struct nvme_sqe *sqe,
 	q->nfree--;
 	q->outstanding++;
 	s->user = user;
-	s->waits = SLOT_SEND | SLOT_RESPONSE;
+	submit_signal(q, s, 1u + (first != &s->wr));
 	if (q->send_head)
 		q->send_tail->next = first;
 	else
