@@ -253,7 +253,7 @@ static void nvmeof_io_u_free(struct thread_data *td, struct io_u *io_u)
 		session_close_all(s);
 }
 
-static int nothing_to_do(struct thread_data *td, struct fio_file *f)
+static int nvmeof_nothing_to_do(struct thread_data *td, struct fio_file *f)
 {
 	(void)td;
 	(void)f;
@@ -273,10 +273,10 @@ struct ioengine_ops ioengine = {
 	.commit = nvmeof_commit,
 	.getevents = nvmeof_getevents,
 	.event = nvmeof_event,
-	.open_file = nothing_to_do,
-	.close_file = nothing_to_do,
-	.invalidate = nothing_to_do,
-	.get_file_size = nothing_to_do,
+	.open_file = nvmeof_nothing_to_do,
+	.close_file = nvmeof_nothing_to_do,
+	.invalidate = nvmeof_nothing_to_do,
+	.get_file_size = nvmeof_nothing_to_do,
 	.io_u_init = nvmeof_io_u_init,
 	.io_u_free = nvmeof_io_u_free,
 	.options = options,

@@ -285,7 +285,7 @@ static int complete_one(struct host_poll_group *g, const struct ibv_wc *wc,
 }
 
 /* The next batch, from each completion queue in turn: how many. */
-static int group_fetch(struct host_poll_group *g)
+static int complete_fetch(struct host_poll_group *g)
 {
 	for (unsigned i = 0; i < g->ncqs; i++) {
 		if (g->next_cq >= g->ncqs)
@@ -300,7 +300,7 @@ static int group_fetch(struct host_poll_group *g)
 }
 
 /* Completions of the group; only: of this queue alone, the others' stay for later. */
-static int group_poll(struct host_poll_group *g, const struct host_queue *only,
+static int complete_poll(struct host_poll_group *g, const struct host_queue *only,
 		      struct host_completion *out, int max)
 {
 	int n = 0;
@@ -320,7 +320,7 @@ static int group_poll(struct host_poll_group *g, const struct host_queue *only,
 		if (n && !was_full)
 			break;
 
-		const int got = group_fetch(g);
+		const int got = complete_fetch(g);
 
 		if (!got) {
 			g->undrained = 0;
@@ -337,12 +337,12 @@ static int group_poll(struct host_poll_group *g, const struct host_queue *only,
 
 int host_poll_group_poll(struct host_poll_group *group, struct host_completion *completions, int max)
 {
-	return group_poll(group, NULL, completions, max);
+	return complete_poll(group, NULL, completions, max);
 }
 
 int host_queue_poll(struct host_queue *queue, struct host_completion *completions, int max)
 {
-	const int n = group_poll(queue->group, queue, completions, max);
+	const int n = complete_poll(queue->group, queue, completions, max);
 
 	return n || !queue->lost ? n : -ENOTCONN;
 }

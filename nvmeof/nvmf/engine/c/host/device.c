@@ -153,7 +153,7 @@ static int context_bind_any(struct host_device *d, char *err, size_t len)
 	return ret;
 }
 
-/* What this end and the peers may do with a buffer: nothing but by windows, or read and write it by keys of its own. */
+/* What peers may do with a buffer: nothing but by windows, or read and write it by keys of its own. */
 static int memory_register_keys(struct host_memory *m, bool local)
 {
 	const struct host_device *d = m->device;

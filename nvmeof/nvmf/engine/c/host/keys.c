@@ -14,7 +14,7 @@
 
 /* ---- windows ---- */
 
-static void windows_free(struct host_queue *q)
+static void keys_windows_free(struct host_queue *q)
 {
 	for (unsigned i = 0; q->windows && i < q->depth; i++)
 		if (q->windows[i].mw)
@@ -24,7 +24,7 @@ static void windows_free(struct host_queue *q)
 }
 
 /* -1 with errno: out of memory.  Without windows if the device has no more of them. */
-static int windows_alloc(struct host_queue *q)
+static int keys_windows_alloc(struct host_queue *q)
 {
 	q->windows = calloc(q->depth, sizeof(*q->windows));
 	if (!q->windows)
@@ -34,7 +34,7 @@ static int windows_alloc(struct host_queue *q)
 
 		w->mw = ibv_alloc_mw(q->device->pd, IBV_MW_TYPE_2);
 		if (!w->mw) {
-			windows_free(q);
+			keys_windows_free(q);
 			return 0;
 		}
 		w->bind.next = &q->slots[i].wr;
@@ -64,7 +64,7 @@ int host_keys_build(struct host_queue *queue)
 	q->sent = q->retired = q->unsignalled = 0;
 	/* without windows, or when the device has no more of them, each command's data is registered */
 	keys_send_depth(q, 3);
-	if (q->device->windows && q->send_depth <= (unsigned)q->device->attr.max_qp_wr && windows_alloc(q))
+	if (q->device->windows && q->send_depth <= (unsigned)q->device->attr.max_qp_wr && keys_windows_alloc(q))
 		return -1;
 	if (!q->windows)
 		keys_send_depth(q, 1);
@@ -75,7 +75,7 @@ void host_keys_unbuild(struct host_queue *queue)
 {
 	for (unsigned i = 0; queue->slots && i < queue->depth; i++)
 		host_keys_revoke(queue, &queue->slots[i]);
-	windows_free(queue);
+	keys_windows_free(queue);
 }
 
 /* ---- a command's key ---- */
