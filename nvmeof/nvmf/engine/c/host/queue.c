@@ -127,7 +127,8 @@ static int queue_build_qp(struct host_queue *q, struct host_error *error)
 	};
 	struct ibv_qp_init_attr init = plain;
 
-	init.cap.max_inline_data = sizeof(struct nvme_sqe);
+	/* the embedded device sends a capsule from where it is, and is done with it */
+	init.cap.max_inline_data = q->verbs->sends_complete_inline ? 0 : sizeof(struct nvme_sqe);
 	if (q->verbs->create_qp(q->id, q->device->pd, &init)) {
 		init = plain;	/* more than the device takes, perhaps */
 		if (q->verbs->create_qp(q->id, q->device->pd, &init))
