@@ -26,6 +26,7 @@ struct nvmeof_options {
 	unsigned int timeout_ms;
 	unsigned int write_mode;
 	unsigned int device;
+	unsigned int remote_keys;	/* enum host_remote_keys */
 };
 enum { DEVICE_IWARP, DEVICE_SYSTEM };
 enum { WRITE_MODE_WRITE, WRITE_MODE_ZEROES, WRITE_MODE_VERIFY };

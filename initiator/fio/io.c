@@ -96,8 +96,7 @@ static int submit_piece(struct state *s, struct request *r)
 	}
 	if (r->memory) {
 		data.addr = r->buffer;
-		data.rkey = r->memory->rkey;
-		data.lkey = r->memory->lkey;
+		data.memory = r->memory;
 	}
 
 	const int ret = host_queue_submit(at->queue, &sqe, &data, r, true);
@@ -122,6 +121,8 @@ static bool submit_pieces(struct state *s, struct request *r)
 	while (!ret && r->left);
 	if (ret == -EAGAIN)
 		return false;
+	if (ret < 0 && ret != -ENOTCONN)
+		request_complain(s, r->io_u, strerror(-ret));
 	r->lost |= ret < 0;
 	request_drop(s, r);
 	return true;

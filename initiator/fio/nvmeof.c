@@ -95,6 +95,22 @@ static struct fio_option options[] = {
 		.group = FIO_OPT_G_INVALID,
 	},
 	{
+		.name = "remote_keys",
+		.lname = "Keys for the target",
+		.type = FIO_OPT_STR,
+		.off1 = offsetof(struct nvmeof_options, remote_keys),
+		.def = "command",
+		.help = "What the target may reach, and until when",
+		.posval = {
+			{ .ival = "command", .oval = HOST_KEYS_OF_COMMANDS,
+			  .help = "The bytes of each command, until it is complete" },
+			{ .ival = "buffer", .oval = HOST_KEYS_OF_BUFFERS,
+			  .help = "All I/O buffers, until the job ends" },
+		},
+		.category = FIO_OPT_C_ENGINE,
+		.group = FIO_OPT_G_INVALID,
+	},
+	{
 		.name = "hipri",
 		.lname = "Poll for completions",
 		.type = FIO_OPT_BOOL,
@@ -237,7 +253,7 @@ static void nvmeof_io_u_free(struct thread_data *td, struct io_u *io_u)
 		session_close_all(s);
 }
 
-static int nothing_to_do(struct thread_data *td, struct fio_file *f)
+static int nvmeof_nothing_to_do(struct thread_data *td, struct fio_file *f)
 {
 	(void)td;
 	(void)f;
@@ -257,10 +273,10 @@ struct ioengine_ops ioengine = {
 	.commit = nvmeof_commit,
 	.getevents = nvmeof_getevents,
 	.event = nvmeof_event,
-	.open_file = nothing_to_do,
-	.close_file = nothing_to_do,
-	.invalidate = nothing_to_do,
-	.get_file_size = nothing_to_do,
+	.open_file = nvmeof_nothing_to_do,
+	.close_file = nvmeof_nothing_to_do,
+	.invalidate = nvmeof_nothing_to_do,
+	.get_file_size = nvmeof_nothing_to_do,
 	.io_u_init = nvmeof_io_u_init,
 	.io_u_free = nvmeof_io_u_free,
 	.options = options,

@@ -76,6 +76,7 @@ static struct host_controller *session_connect(const struct trid *trid, const st
 		.timeout_ms = o->timeout_ms,
 		.device = device,
 		.verbs = session_verbs(o, error),
+		.keys = o->remote_keys,
 	};
 	struct iwarp_options iwarp;
 
@@ -144,7 +145,7 @@ static struct hub *hub_new(const struct state *s, struct host_error *error)
 
 	if (!hub)
 		return NULL;
-	hub->device = host_device_get(verbs, error->text, sizeof(error->text));
+	hub->device = host_device_get(verbs, s->options->remote_keys, error->text, sizeof(error->text));
 	if (hub->device)
 		hub->group = host_poll_group_create(hub->device, !s->options->hipri, error->text,
 						    sizeof(error->text));

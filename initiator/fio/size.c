@@ -22,7 +22,7 @@ struct known {
 };
 static struct known *all;	/* of fio's main thread */
 
-static void ask(int fd, const struct trid *trid, const struct nvmeof_options *options)
+static void size_ask(int fd, const struct trid *trid, const struct nvmeof_options *options)
 {
 	struct answer a = { .ret = 0 };
 
@@ -30,7 +30,7 @@ static void ask(int fd, const struct trid *trid, const struct nvmeof_options *op
 	_exit(write(fd, &a, sizeof(a)) != sizeof(a));
 }
 
-static int ask_in_child(const struct trid *trid, const struct nvmeof_options *options,
+static int size_ask_in_child(const struct trid *trid, const struct nvmeof_options *options,
 			struct answer *a)
 {
 	int fds[2], status = 0;
@@ -47,7 +47,7 @@ static int ask_in_child(const struct trid *trid, const struct nvmeof_options *op
 		return -errno;
 	}
 	if (!pid)
-		ask(fds[1], trid, options);
+		size_ask(fds[1], trid, options);
 	close(fds[1]);
 	do
 		n = read(fds[0], a, sizeof(*a));
@@ -74,7 +74,7 @@ int size_learn(const struct trid *trid, const struct nvmeof_options *options,
 		}
 	}
 
-	int ret = ask_in_child(trid, options, &a);
+	int ret = size_ask_in_child(trid, options, &a);
 
 	if (!ret)
 		ret = a.ret;

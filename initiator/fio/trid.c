@@ -15,7 +15,7 @@ static const char *const keys[] = {
 enum { KEYS = sizeof(keys) / sizeof(keys[0]) };
 
 /* The key that text begins with, and past its '=' or ':' the value; NULL where there is none. */
-static const char *match_key(const char *text, const char **value)
+static const char *trid_match_key(const char *text, const char **value)
 {
 	for (unsigned i = 0; i < KEYS; i++) {
 		const size_t n = strlen(keys[i]);
@@ -33,10 +33,10 @@ bool trid_looks_like(const char *text)
 	const char *value;
 
 	text += strspn(text, " \t");
-	return !strncasecmp(text, scheme, sizeof(scheme) - 1) || match_key(text, &value);
+	return !strncasecmp(text, scheme, sizeof(scheme) - 1) || trid_match_key(text, &value);
 }
 
-static int hex(char c)
+static int trid_hex(char c)
 {
 	if (c >= '0' && c <= '9')
 		return c - '0';
@@ -48,7 +48,7 @@ static int hex(char c)
 }
 
 /* Copy n bytes without the backslashes of '\:' and, in a url, the percent signs. */
-static int copy(char *to, size_t size, const char *from, size_t n, bool url, const char *what,
+static int trid_copy(char *to, size_t size, const char *from, size_t n, bool url, const char *what,
 		char *err, size_t len)
 {
 	size_t out = 0;
@@ -58,8 +58,8 @@ static int copy(char *to, size_t size, const char *from, size_t n, bool url, con
 
 		if (c == '\\' && i + 1 < n && from[i + 1] == ':')
 			continue;
-		if (url && c == '%' && i + 2 < n && hex(from[i + 1]) >= 0 && hex(from[i + 2]) >= 0) {
-			c = (char)(hex(from[i + 1]) << 4 | hex(from[i + 2]));
+		if (url && c == '%' && i + 2 < n && trid_hex(from[i + 1]) >= 0 && trid_hex(from[i + 2]) >= 0) {
+			c = (char)(trid_hex(from[i + 1]) << 4 | trid_hex(from[i + 2]));
 			i += 2;
 		}
 		if (out + 1 >= size) {
@@ -75,11 +75,11 @@ static int copy(char *to, size_t size, const char *from, size_t n, bool url, con
 	return -1;
 }
 
-static int parse_nsid(struct trid *t, const char *text, size_t n, char *err, size_t len)
+static int trid_parse_nsid(struct trid *t, const char *text, size_t n, char *err, size_t len)
 {
 	char digits[16], *end;
 
-	if (copy(digits, sizeof(digits), text, n, false, "nsid", err, len))
+	if (trid_copy(digits, sizeof(digits), text, n, false, "nsid", err, len))
 		return -1;
 
 	const unsigned long v = strtoul(digits, &end, 0);
@@ -92,22 +92,22 @@ static int parse_nsid(struct trid *t, const char *text, size_t n, char *err, siz
 	return 0;
 }
 
-static int set(struct trid *t, const char *key, const char *v, size_t n, bool url, char *err,
+static int trid_set(struct trid *t, const char *key, const char *v, size_t n, bool url, char *err,
 	       size_t len)
 {
 	char word[16];
 
 	if (!strcmp(key, "traddr"))
-		return copy(t->traddr, sizeof(t->traddr), v, n, url, key, err, len);
+		return trid_copy(t->traddr, sizeof(t->traddr), v, n, url, key, err, len);
 	if (!strcmp(key, "trsvcid"))
-		return copy(t->trsvcid, sizeof(t->trsvcid), v, n, url, key, err, len);
+		return trid_copy(t->trsvcid, sizeof(t->trsvcid), v, n, url, key, err, len);
 	if (!strcmp(key, "subnqn"))
-		return copy(t->subnqn, sizeof(t->subnqn), v, n, url, key, err, len);
+		return trid_copy(t->subnqn, sizeof(t->subnqn), v, n, url, key, err, len);
 	if (!strcmp(key, "hostnqn"))
-		return copy(t->hostnqn, sizeof(t->hostnqn), v, n, url, key, err, len);
+		return trid_copy(t->hostnqn, sizeof(t->hostnqn), v, n, url, key, err, len);
 	if (!strcmp(key, "nsid") || !strcmp(key, "ns"))
-		return parse_nsid(t, v, n, err, len);
-	if (copy(word, sizeof(word), v, n, url, key, err, len))
+		return trid_parse_nsid(t, v, n, err, len);
+	if (trid_copy(word, sizeof(word), v, n, url, key, err, len))
 		return -1;
 	if (!strcmp(key, "trtype") && strcasecmp(word, "rdma")) {
 		snprintf(err, len, "trtype %s: this engine speaks rdma only", word);
@@ -120,18 +120,18 @@ static int set(struct trid *t, const char *key, const char *v, size_t n, bool ur
 	return 0;
 }
 
-static int parse_words(struct trid *t, const char *text, char *err, size_t len)
+static int trid_parse_words(struct trid *t, const char *text, char *err, size_t len)
 {
 	while (*(text += strspn(text, " \t"))) {
 		const size_t n = strcspn(text, " \t");
-		const char *value, *key = match_key(text, &value);
+		const char *value, *key = trid_match_key(text, &value);
 
 		if (!key) {
 			snprintf(err, len, "\"%.*s\" is not a word of a transport id (trtype=, adrfam=, "
 				 "traddr=, trsvcid=, subnqn=, nsid=, hostnqn=)", (int)n, text);
 			return -1;
 		}
-		if (set(t, key, value, n - (size_t)(value - text), false, err, len))
+		if (trid_set(t, key, value, n - (size_t)(value - text), false, err, len))
 			return -1;
 		text += n;
 	}
@@ -139,7 +139,7 @@ static int parse_words(struct trid *t, const char *text, char *err, size_t len)
 }
 
 /* host, host:port, [v6] or [v6]:port. */
-static int parse_authority(struct trid *t, const char *text, size_t n, char *err, size_t len)
+static int trid_parse_authority(struct trid *t, const char *text, size_t n, char *err, size_t len)
 {
 	const char *end = text + n, *port = NULL;
 	size_t host = n;
@@ -160,29 +160,29 @@ static int parse_authority(struct trid *t, const char *text, size_t n, char *err
 		if (host && port[-1] == '\\')
 			host--;
 	}
-	if (set(t, "traddr", text, host, true, err, len))
+	if (trid_set(t, "traddr", text, host, true, err, len))
 		return -1;
 	if (!port)
 		return 0;
 	port += strspn(port, "\\:");
-	return set(t, "trsvcid", port, (size_t)(end - port), true, err, len);
+	return trid_set(t, "trsvcid", port, (size_t)(end - port), true, err, len);
 }
 
-static int parse_url(struct trid *t, const char *text, char *err, size_t len)
+static int trid_parse_url(struct trid *t, const char *text, char *err, size_t len)
 {
 	size_t n = strcspn(text, "/");
 
-	if (parse_authority(t, text, n, err, len))
+	if (trid_parse_authority(t, text, n, err, len))
 		return -1;
 	text += n;
 	if (*text == '/')
 		text++;
 	n = strcspn(text, "?");
-	if (n && set(t, "subnqn", text, n, true, err, len))
+	if (n && trid_set(t, "subnqn", text, n, true, err, len))
 		return -1;
 	text += n;
 	while (*text) {
-		const char *value, *key = match_key(++text, &value);
+		const char *value, *key = trid_match_key(++text, &value);
 
 		n = strcspn(text, "&");
 		if (!key) {
@@ -190,7 +190,7 @@ static int parse_url(struct trid *t, const char *text, char *err, size_t len)
 				 text);
 			return -1;
 		}
-		if (set(t, key, value, n - (size_t)(value - text), true, err, len))
+		if (trid_set(t, key, value, n - (size_t)(value - text), true, err, len))
 			return -1;
 		text += n;
 	}
@@ -201,6 +201,6 @@ int trid_parse(struct trid *trid, const char *text, char *err, size_t len)
 {
 	text += strspn(text, " \t");
 	if (!strncasecmp(text, scheme, sizeof(scheme) - 1))
-		return parse_url(trid, text + sizeof(scheme) - 1, err, len);
-	return parse_words(trid, text, err, len);
+		return trid_parse_url(trid, text + sizeof(scheme) - 1, err, len);
+	return trid_parse_words(trid, text, err, len);
 }

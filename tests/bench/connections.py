@@ -3,8 +3,9 @@
 """Measure what connections cost a target: ./dev bench --connections.
 
 First, queues of depth 128 that are connected and idle, beside one that is busy: time to connect,
-memory, processor while all idle, and rate, latency, processor and system calls of the busy one's
-commands.  Then queues that are all busy: rate, latency, and the rates of the slowest and fastest.
+memory of both ends, processor while all idle, and rate, latency, processor and system calls of the
+busy one's commands, beside the floor of the machine in the same minute.  Then queues that are all
+busy: rate, latency, and the rates of the slowest and fastest.
 
 The target is one process; the queues belong to one thread of another (many.c), with a poll group.
 --tree measures the targets of other trees beside this one's, with the same host program, in turns.
@@ -39,6 +40,7 @@ from bench.harness import (
     build_directory,
     configuration,
     cpus,
+    floor,
     machine,
 )
 
@@ -76,12 +78,16 @@ class Idle:
     connect_seconds: float
     kib_a_queue: float
     """PSS of the target."""
+    host_kib_a_queue: float
+    """PSS of the host program."""
     idle_percent: float
     """Of a processor, while no command is outstanding."""
     depth: int
     run: Run
     calls: float | None
     """System calls of the target for one command."""
+    floor_iops: float
+    """Of the bare exchange of the same bytes over one TCP connection (floor.c)."""
 
 
 @dataclass(frozen=True)
@@ -94,6 +100,14 @@ class Busy:
     run: Run
 
 
+def pss_kib(pid: int) -> int:
+    """Memory of a process, with its share of what it has in common with others."""
+    for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+        if line.startswith("Pss:"):
+            return int(line.split()[1])
+    raise HarnessError(f"/proc/{pid}/smaps_rollup says no Pss")
+
+
 class Served(Target):
     """The target of a tree."""
 
@@ -103,13 +117,6 @@ class Served(Target):
         text = text.replace("in_capsule", f"max_io_queues = {QUEUES_A_CONTROLLER}\nin_capsule")
         python = sys.executable if tree is None else str(tree / ".venv" / "bin" / "python")
         super().__init__(folder, text, python=python)
-
-    def pss_kib(self) -> int:
-        """Its memory, with its share of what it has in common with others."""
-        for line in Path(f"/proc/{self.pid}/smaps_rollup").read_text().splitlines():
-            if line.startswith("Pss:"):
-                return int(line.split()[1])
-        raise HarnessError(f"/proc/{self.pid}/smaps_rollup says no Pss")
 
 
 class Many:
@@ -129,6 +136,7 @@ class Many:
             text=True,
         )
         self.connect_seconds = float(self._answer()["seconds"])
+        self.pid = self._process.pid
 
     def _answer(self) -> dict[str, Any]:
         assert self._process.stdout is not None
@@ -256,28 +264,32 @@ def idle_rows(
         facts = []
         for tree, target in zip(trees, targets, strict=True):
             say(f"{tree.name}: connecting {count:,}")
-            alone = target.pss_kib()
+            alone = pss_kib(target.pid)
             many = stack.enter_context(connected(target, count, DEPTH))
-            grown = (target.pss_kib() - alone) / count
-            facts.append((many, grown, idle_percent(target)))
+            grown = (pss_kib(target.pid) - alone) / count
+            facts.append((many, grown, pss_kib(many.pid) / count, idle_percent(target)))
         for depth in (1, 32):
             runs: list[list[Run]] = [[] for _ in trees]
+            floors = []
             for _ in range(repeat):
+                floors.append(float(floor(False, 4096, depth, seconds, True)["iops"]))
                 for at, target in enumerate(targets):
                     say(f"{trees[at].name}: {count:,} connected, depth {depth}")
                     runs[at].append(measured(target, facts[at][0], 1, depth, seconds))
             for at, target in enumerate(targets):
-                many, grown, idle = facts[at]
+                many, grown, of_host, idle = facts[at]
                 calls = system_calls(target, many, depth, min(seconds, 0.5))
                 yield Idle(
                     trees[at].name,
                     count,
                     many.connect_seconds,
                     grown,
+                    of_host,
                     idle,
                     depth,
                     median(runs[at]),
                     calls,
+                    statistics.median(floors),
                 )
         say("")
 
@@ -300,12 +312,13 @@ def busy_rows(
 
 
 IDLE_HEADER = (
-    f"{'tree':<8} {'queues':>7} {'connect':>9} {'each':>8} {'memory':>9} {'idle':>6} │ {'qd':>3} "
-    f"{'IOPS':>8} {'p50 µs':>8} {'p99 µs':>8} {'target':>7} {'calls':>6}"
+    f"{'tree':<8} {'queues':>7} {'connect':>8} {'each':>6} {'target':>8} {'host':>7} {'idle':>6} │ "
+    f"{'qd':>3} {'IOPS':>8} {'p50 µs':>8} {'p99 µs':>8} {'target':>7} {'host':>6} {'calls':>6} │ "
+    f"{'floor':>8} {'of it':>5}"
 )
 IDLE_UNITS = (
-    f"{'':<8} {'':>7} {'s':>9} {'µs':>8} {'KiB each':>9} {'%':>6} │ {'':>3} "
-    f"{'':>8} {'':>8} {'':>8} {'µs':>7} {'':>6}"
+    f"{'':<8} {'':>7} {'s':>8} {'µs':>6} {'KiB each':>8} {'':>7} {'%':>6} │ {'':>3} "
+    f"{'':>8} {'':>8} {'':>8} {'CPU µs':>7} {'':>6} {'':>6} │ {'IOPS':>8} {'':>5}"
 )
 BUSY_HEADER = (
     f"{'tree':<8} {'queues':>7} {'depth':>5} │ {'IOPS':>8} {'p50 µs':>8} {'p99 µs':>8} "
@@ -316,10 +329,12 @@ BUSY_HEADER = (
 def idle_line(row: Idle) -> str:
     calls = "" if row.calls is None else f"{row.calls:.1f}"
     return (
-        f"{row.tree:<8} {row.queues:>7} {row.connect_seconds:>9.2f} "
-        f"{row.connect_seconds * 1e6 / row.queues:>8.0f} {row.kib_a_queue:>9.1f} "
-        f"{row.idle_percent:>6.2f} │ {row.depth:>3} {row.run.iops:>8.0f} {row.run.p50_us:>8.1f} "
-        f"{row.run.p99_us:>8.1f} {row.run.target_cpu_us:>7.2f} {calls:>6}"
+        f"{row.tree:<8} {row.queues:>7} {row.connect_seconds:>8.2f} "
+        f"{row.connect_seconds * 1e6 / row.queues:>6.0f} {row.kib_a_queue:>8.1f} "
+        f"{row.host_kib_a_queue:>7.1f} {row.idle_percent:>6.2f} │ {row.depth:>3} "
+        f"{row.run.iops:>8.0f} {row.run.p50_us:>8.1f} {row.run.p99_us:>8.1f} "
+        f"{row.run.target_cpu_us:>7.2f} {row.run.host_cpu_us:>6.2f} {calls:>6} │ "
+        f"{row.floor_iops:>8.0f} {row.run.iops / max(row.floor_iops, 1):>5.2f}"
     )
 
 

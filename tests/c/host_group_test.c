@@ -34,7 +34,7 @@ static void world_up(struct world *w, bool notify)
 
 	memset(w, 0, sizeof(*w));
 	w->m = mini_start(&ram, 8192, -1);
-	w->device = host_device_get(NULL, e.text, sizeof(e.text));
+	w->device = host_device_get(NULL, HOST_KEYS_OF_COMMANDS, e.text, sizeof(e.text));
 	o.trsvcid = w->m->port;
 	o.device = w->device;
 	w->c = host_controller_connect(&o, &e);
@@ -70,7 +70,7 @@ static void ask(struct world *w, unsigned i, bool more)
 	const struct nvme_sqe sqe = { .opc = NVME_OPC_READ, .nsid = 1, .cdw10 = i };
 	const struct host_data data = {
 		.addr = (uint8_t *)w->memory->addr + (size_t)i * 512, .length = 512,
-		.rkey = w->memory->rkey, .lkey = w->memory->lkey,
+		.memory = w->memory,
 	};
 
 	CHECK(host_queue_submit(w->queues[i], &sqe, &data, (void *)(uintptr_t)(i + 1), more) >= 0);

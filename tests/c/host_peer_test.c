@@ -11,7 +11,7 @@ static void test_lies(enum raw_answer answer, int completions, const char *reaso
 {
 	struct nvme_sqe sqe = { .opc = NVME_OPC_FLUSH, .nsid = 1 };
 	struct raw *raw = raw_start(answer);
-	struct host_device *d = host_device_get(NULL, NULL, 0);
+	struct host_device *d = host_device_get(NULL, HOST_KEYS_OF_COMMANDS, NULL, 0);
 	struct host_completion done;
 	struct host_error e;
 	struct host_queue *q = connect_to(d, "127.0.0.1", raw->port, 1, 32, false, &e);
@@ -40,7 +40,7 @@ static void test_silence(bool notify)
 {
 	const struct nvme_sqe sqe = { .opc = NVME_OPC_FLUSH, .nsid = 1 };
 	struct raw *raw = raw_start(RAW_SILENCE);
-	struct host_device *d = host_device_get(NULL, NULL, 0);
+	struct host_device *d = host_device_get(NULL, HOST_KEYS_OF_COMMANDS, NULL, 0);
 	struct nvme_cqe cqe;
 	struct host_error e;
 	struct host_queue *q = connect_to(d, "127.0.0.1", raw->port, 1, 32, notify, &e);
@@ -59,7 +59,7 @@ static void test_small_queue(void)
 {
 	const struct nvme_sqe sqe = { .opc = NVME_OPC_FLUSH, .nsid = 1 };
 	struct raw *raw = raw_start(RAW_SMALL_QUEUE);
-	struct host_device *d = host_device_get(NULL, NULL, 0);
+	struct host_device *d = host_device_get(NULL, HOST_KEYS_OF_COMMANDS, NULL, 0);
 	struct host_error e;
 	struct host_queue *q = connect_to(d, "127.0.0.1", raw->port, 1, 32, false, &e);
 

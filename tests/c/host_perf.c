@@ -4,6 +4,8 @@
  *
  * usage: host_perf read|write BLOCK_SIZE QUEUE_DEPTH SECONDS [QUEUES [FILE]]
  *        host_perf serve SECONDS [FILE]
+ * With REMOTE_KEYS=buffer in the environment commands have no keys of their own, and with
+ * REMOTE_KEYS=register they have, but the device has no memory windows.
  */
 #include "host/load.h"
 #include "mini_target.h"
@@ -21,6 +23,14 @@ static int processor(int n)
 		if (CPU_ISSET((size_t)i, &set) && n-- == 0)
 			return i;
 	return -1;
+}
+
+static int without_windows(struct ibv_context *context, struct ibv_device_attr *attr)
+{
+	const int ret = verbs_iwarp()->query_device(context, attr);
+
+	attr->max_mw = 0;
+	return ret;
 }
 
 static struct mini *start(const char *file)
@@ -62,6 +72,8 @@ int main(int argc, char **argv)
 
 	struct mini *m = start(argc > 6 ? argv[6] : NULL);
 	const uint32_t block = (uint32_t)strtoul(argv[2], NULL, 0);
+	const char *said = getenv("REMOTE_KEYS"), *keys = said ? said : "";
+	struct verbs plain = *verbs_iwarp();
 	const struct host_load_options options = {
 		.traddr = "127.0.0.1",
 		.trsvcid = m->port,
@@ -70,7 +82,11 @@ int main(int argc, char **argv)
 		.queue_depth = (uint16_t)atoi(argv[3]),
 		.queues = argc > 5 ? (unsigned)atoi(argv[5]) : 1,
 		.cpu = processor(0),
+		.keys = !strcmp(keys, "buffer") ? HOST_KEYS_OF_BUFFERS : HOST_KEYS_OF_COMMANDS,
+		.verbs = !strcmp(keys, "register") ? &plain : NULL,
 	};
+	plain.query_device = without_windows;
+
 	const struct host_load_run run = {
 		.random = block < 65536,
 		.read_percent = strcmp(argv[1], "write") ? 100 : 0,

@@ -43,7 +43,7 @@ static int tcp_port(bool listening, char *port)
 
 static void test_nobody_there(void)
 {
-	struct host_device *d = host_device_get(NULL, NULL, 0);
+	struct host_device *d = host_device_get(NULL, HOST_KEYS_OF_COMMANDS, NULL, 0);
 	struct host_error e;
 	char port[8];
 	int fd = tcp_port(false, port);
@@ -66,7 +66,7 @@ static void test_nobody_there(void)
 
 static void test_rejects(struct mini *m)
 {
-	struct host_device *d = host_device_get(NULL, NULL, 0);
+	struct host_device *d = host_device_get(NULL, HOST_KEYS_OF_COMMANDS, NULL, 0);
 	struct host_error e;
 
 	for (int sts = 1; sts <= 8; sts++) {
@@ -101,7 +101,7 @@ static void test_wrong_names(struct mini *m)
 
 static void test_name_with_two_addresses(struct mini *m)
 {
-	struct host_device *d = host_device_get(NULL, NULL, 0);
+	struct host_device *d = host_device_get(NULL, HOST_KEYS_OF_COMMANDS, NULL, 0);
 	struct host_error e;
 	struct host_queue *q = connect_to(d, "localhost", m->port, 0, 32, true, &e);
 
@@ -154,7 +154,7 @@ static struct host_data range(const struct rig *r, size_t offset, uint32_t lengt
 {
 	return (struct host_data){
 		.addr = (uint8_t *)r->memory->addr + offset, .length = length,
-		.rkey = r->memory->rkey, .lkey = r->memory->lkey, .to_device = out,
+		.memory = r->memory, .to_device = out,
 		.in_capsule = capsule,
 	};
 }

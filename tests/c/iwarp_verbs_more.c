@@ -292,6 +292,55 @@ static void notify(void)
 	pair_close(&p);
 }
 
+/* Binds in front of Sends, in the batches that answer the peer's READs. */
+static void binds_between_answers(void)
+{
+	enum { SENDS = 60, READS = 8, BIG = 1 << 20, FROM = 2 << 20 };
+	struct ibv_wc wc = { 0 };
+	struct ibv_mr *mr;
+	struct ibv_mw *mw[SENDS];
+	struct pair p;
+	int reads = 0, sends = 0, ok = 1;
+
+	check(!pair_open(&p, NULL), "between answers: connects");
+	mr = v->reg_mr(p.b.pd, p.b.mem, SIDE_MEM, IBV_ACCESS_MW_BIND);
+	for (int i = 0; i < SENDS; i++) {
+		mw[i] = ibv_alloc_mw(p.b.pd, IBV_MW_TYPE_2);
+		p.b.mem[i] = (uint8_t)i;
+		ok &= !post_recv(&p.a, 100 + (uint64_t)i, FROM + 64 * (uint32_t)i, 64);
+	}
+	for (int i = 0; i < READS; i++)
+		ok &= !post_send(&p.a, 1, IBV_WR_RDMA_READ, IBV_SEND_SIGNALED, 0, BIG, (uintptr_t)p.b.mem + FROM,
+				 p.b.mr->rkey);
+	for (int i = 0; i < SENDS && ok; i++) {
+		struct ibv_sge sge = { (uintptr_t)p.b.mem + (unsigned int)i, 1, p.b.mr->lkey };
+		struct ibv_send_wr send = { .wr_id = 2, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND };
+		struct ibv_send_wr bind = { .wr_id = 3, .opcode = IBV_WR_BIND_MW, .next = &send }, *bad;
+
+		bind.bind_mw.mw = mw[i];
+		bind.bind_mw.rkey = ibv_inc_rkey(mw[i]->rkey);
+		bind.bind_mw.bind_info = (struct ibv_mw_bind_info){ mr, (uintptr_t)p.b.mem, 64, IBV_ACCESS_REMOTE_READ };
+		ok &= !ibv_post_send(p.b.qp, &bind, &bad);
+		ok &= ibv_poll_cq(p.b.cq, 1, &wc) <= 0;	/* nothing of it is signalled */
+	}
+	check(ok, "between answers: posted");
+	while (ok && (reads < READS || sends < SENDS) && next_wc(&p.a, &p.b, &wc)) {
+		ok &= !wc.status;
+		if (wc.wr_id == 1) {
+			reads++;
+			continue;
+		}
+		ok &= wc.wr_id == 100u + (unsigned int)sends && wc.byte_len == 1 && p.a.mem[FROM + 64 * sends] == sends;
+		sends++;
+	}
+	check(ok && reads == READS && sends == SENDS, "between answers: %d READs and %d Sends, each once (%s)", reads,
+	      sends, iwarp_qp_end_reason(p.a.qp));
+	for (int i = 0; i < SENDS; i++)
+		ibv_dealloc_mw(mw[i]);
+	v->dereg_mr(mr);
+	pair_close(&p);
+}
+
 void test_verbs_more(void)
 {
 	scatter_gather();
@@ -299,4 +348,5 @@ void test_verbs_more(void)
 	violations();
 	limits();
 	notify();
+	binds_between_answers();
 }

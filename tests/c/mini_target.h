@@ -257,7 +257,8 @@ static struct mini *mini_start(const struct store_options *store, uint32_t in_ca
 	if (!m->table || target_nstable_set(m->table, 1, m->ns))
 		mini_die("start", err);
 	m->channel = m->verbs->create_event_channel();
-	if (!m->channel || m->verbs->create_id(m->channel, &m->listener, NULL, RDMA_PS_TCP) ||
+	/* an event may go with its id, which another thread destroys, before it is taken */
+	if (!m->channel || fcntl(m->channel->fd, F_SETFL, O_NONBLOCK) || m->verbs->create_id(m->channel, &m->listener, NULL, RDMA_PS_TCP) ||
 	    m->verbs->bind_addr(m->listener, (struct sockaddr *)&a) ||
 	    m->verbs->listen(m->listener, 128))
 		mini_die("listen", strerror(errno));

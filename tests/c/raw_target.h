@@ -34,6 +34,7 @@ enum raw_answer {
 struct raw {
 	const struct verbs *v;
 	enum raw_answer answer;
+	void (*command)(struct raw *r, const struct nvme_sqe *sqe);	/* does it instead, or NULL */
 	struct rdma_event_channel *channel;
 	struct rdma_cm_id *listener, *id;
 	struct ibv_pd *pd;
@@ -74,7 +75,8 @@ static void raw_receive(struct raw *r, unsigned slot)
 		raw_die("post_recv");
 }
 
-static void raw_send(struct raw *r, uint16_t cid, uint32_t length)
+/* key: to invalidate with it, or 0. */
+static void raw_send_key(struct raw *r, uint16_t cid, uint32_t length, uint32_t key)
 {
 	struct nvme_cqe *cqe = (struct nvme_cqe *)(r->memory + 2048);
 	struct ibv_sge sge = { .addr = (uintptr_t)cqe, .length = length, .lkey = r->mr->lkey };
@@ -82,13 +84,19 @@ static void raw_send(struct raw *r, uint16_t cid, uint32_t length)
 		.wr_id = 1000,
 		.sg_list = &sge,
 		.num_sge = 1,
-		.opcode = IBV_WR_SEND,
+		.opcode = key ? IBV_WR_SEND_WITH_INV : IBV_WR_SEND,
 		.send_flags = IBV_SEND_SIGNALED,
+		.invalidate_rkey = key,
 	}, *bad;
 
 	memset(cqe, 0, sizeof(*cqe));
 	cqe->cid = cid;
 	ibv_post_send(r->id->qp, &wr, &bad);
+}
+
+static void raw_send(struct raw *r, uint16_t cid, uint32_t length)
+{
+	raw_send_key(r, cid, length, 0);
 }
 
 static void raw_accept(struct raw *r, struct rdma_cm_id *id)
@@ -97,6 +105,7 @@ static void raw_accept(struct raw *r, struct rdma_cm_id *id)
 	struct rdma_conn_param param = {
 		.private_data = &rep,
 		.private_data_len = sizeof(rep),
+		.initiator_depth = 16,
 		.rnr_retry_count = 7,
 	};
 	struct ibv_qp_init_attr init = {
@@ -158,10 +167,13 @@ static void raw_serve(struct raw *r)
 		if (wc.status || wc.wr_id >= 16)
 			continue;
 
-		const uint16_t cid = ((const struct nvme_sqe *)(r->memory + 64 * wc.wr_id))->cid;
+		const struct nvme_sqe sqe = *(const struct nvme_sqe *)(r->memory + 64 * wc.wr_id);
 
 		raw_receive(r, (unsigned)wc.wr_id);
-		raw_reply(r, cid);
+		if (r->command)
+			r->command(r, &sqe);
+		else
+			raw_reply(r, sqe.cid);
 	}
 }
 
@@ -180,7 +192,8 @@ static void *raw_run(void *arg)
 	return NULL;
 }
 
-static struct raw *raw_start(enum raw_answer answer)
+static struct raw *raw_start_with(enum raw_answer answer,
+				  void (*command)(struct raw *r, const struct nvme_sqe *sqe))
 {
 	struct raw *r = calloc(1, sizeof(*r));
 	struct sockaddr_in a = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
@@ -189,6 +202,7 @@ static struct raw *raw_start(enum raw_answer answer)
 		raw_die("start");
 	r->v = verbs_iwarp();
 	r->answer = answer;
+	r->command = command;
 	r->channel = r->v->create_event_channel();
 	if (!r->channel || r->v->create_id(r->channel, &r->listener, NULL, RDMA_PS_TCP) ||
 	    r->v->bind_addr(r->listener, (struct sockaddr *)&a) || r->v->listen(r->listener, 1))
@@ -198,6 +212,11 @@ static struct raw *raw_start(enum raw_answer answer)
 	if (pthread_create(&r->thread, NULL, raw_run, r))
 		raw_die("thread");
 	return r;
+}
+
+static inline struct raw *raw_start(enum raw_answer answer)
+{
+	return raw_start_with(answer, NULL);
 }
 
 static void raw_stop(struct raw *r)

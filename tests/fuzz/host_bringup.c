@@ -36,7 +36,7 @@ static void put(const struct nvme_sqe *sqe, const uint8_t *page)
 	uint32_t key;
 
 	memcpy(&key, sqe->sgl.keyed.key, sizeof(key));
-	mock_mr(key, sqe->sgl.addr, length);
+	mock_key(key, sqe->sgl.addr, length);
 	REQUIRE(length <= PAGE);
 	memcpy((void *)(uintptr_t)sqe->sgl.addr, page, length);
 }

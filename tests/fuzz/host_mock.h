@@ -15,7 +15,7 @@
 #include "host/internal.h"
 #include "mock_objects.h"
 
-enum { RING = 8192, EVENTS = 64 };
+enum { RING = 8192, EVENTS = 64, MWS = 64, MW_KEYS = 0x40000000 };
 
 /* A queue pair, with what was posted to it. */
 struct mock_qp {
@@ -26,11 +26,19 @@ struct mock_qp {
 	struct ibv_recv_wr recv[RING];
 	struct ibv_sge recv_sge[RING];
 	unsigned recv_head, recv_tail;
-	uint64_t sent[RING];		/* wr_id of SENDs that are not complete yet */
+	struct {			/* what was sent and is not complete yet */
+		uint64_t wr_id;
+		bool signalled;
+	} sent[RING];
 	unsigned sent_head, sent_tail;
-	unsigned unsignalled;
 	struct ibv_wc wc[RING];
 	unsigned wc_head, wc_tail;
+};
+
+struct mock_mw {
+	struct ibv_mw mw;		/* first */
+	uint32_t key;			/* 0: not bound */
+	uint64_t addr, length;
 };
 
 struct mock_cq {
@@ -54,6 +62,9 @@ static struct mock {
 	struct ibv_device device;
 	struct mock_qp *qp;		/* the one that was made last */
 	unsigned give;			/* completions that poll_cq may still give */
+	bool windows;			/* the device has them */
+	uint32_t inline_most;		/* bytes that can be sent inline */
+	struct mock_mw *mws[MWS];
 	/* What the target does with a capsule, as it is sent. */
 	void (*capsule)(struct mock_qp *qp, const struct nvme_sqe *sqe);
 	/* And with a step of a connection: queues the event of it. */
@@ -67,12 +78,98 @@ static void mock_wc(struct mock_qp *qp, uint64_t wr_id, enum ibv_wc_status statu
 							.byte_len = length };
 }
 
-/* So many of the SENDs that were posted first have left. */
+/* So many of the signalled SENDs that were posted first have left, with what was posted before them. */
 static void mock_complete(struct mock_qp *qp, unsigned count, enum ibv_wc_status status)
 {
-	for (; count && qp->sent_tail != qp->sent_head; count--)
-		mock_wc(qp, qp->sent[qp->sent_tail++ % RING], status, 0);
+	while (count && qp->sent_tail != qp->sent_head) {
+		const unsigned i = qp->sent_tail++ % RING;
+
+		if (!qp->sent[i].signalled && !status)
+			continue;
+		mock_wc(qp, qp->sent[i].wr_id, status, 0);
+		count--;
+	}
 }
+
+/* ---- memory windows ---- */
+
+static struct mock_mw *mock_window(uint32_t key)
+{
+	const uint32_t i = (key - MW_KEYS) >> 8;
+
+	return key >= MW_KEYS && i < MWS ? mock.mws[i] : NULL;
+}
+
+static struct ibv_mw *mock_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
+{
+	struct mock_mw *mw = mock_new(sizeof(*mw));
+	uint32_t i = 0;
+
+	REQUIRE(type == IBV_MW_TYPE_2);
+	while (i < MWS && mock.mws[i])
+		i++;
+	REQUIRE(i < MWS);
+	mw->mw = (struct ibv_mw){ .context = pd->context, .pd = pd, .rkey = MW_KEYS + (i << 8) };
+	mock.mws[i] = mw;
+	return &mw->mw;
+}
+
+static int mock_dealloc_mw(struct ibv_mw *mw)
+{
+	mock.mws[(mw->rkey - MW_KEYS) >> 8] = NULL;
+	return mock_free(mw);
+}
+
+static void mock_bind(const struct ibv_send_wr *wr)
+{
+	const struct ibv_mw_bind_info *info = &wr->bind_mw.bind_info;
+	struct mock_mw *mw = (struct mock_mw *)wr->bind_mw.mw;
+
+	REQUIRE(!(wr->send_flags & IBV_SEND_SIGNALED) && !mw->key && info->length);
+	REQUIRE((mw->mw.rkey ^ wr->bind_mw.rkey) < 256 && mw->mw.rkey != wr->bind_mw.rkey);
+	REQUIRE(info->mw_access_flags == IBV_ACCESS_REMOTE_READ ||
+		info->mw_access_flags == IBV_ACCESS_REMOTE_WRITE);
+	REQUIRE(mock_mr(info->mr->lkey, info->addr, info->length) == info->mr);
+	mw->key = wr->bind_mw.rkey;
+	mw->addr = info->addr;
+	mw->length = info->length;
+}
+
+/* false: the peer was quicker. */
+static bool mock_invalidate(uint32_t key)
+{
+	struct mock_mw *mw = mock_window(key);
+	const bool valid = mw && mw->key == key;
+
+	REQUIRE(mw && (valid || !mw->key));
+	mw->key = 0;
+	return valid;
+}
+
+/* Whether a peer can use the key. */
+static bool mock_key_valid(uint32_t key)
+{
+	const struct mock_mw *mw = mock_window(key);
+
+	const struct ibv_mr *mr = mock_objects.mrs[key % MRS];
+
+	return mw ? mw->key == key : mr && mr->rkey == key;
+}
+
+/* The peer uses it: the host must have given it so much. */
+static void mock_key(uint32_t key, uint64_t addr, uint64_t length)
+{
+	const struct mock_mw *mw = mock_window(key);
+
+	if (!mw) {
+		mock_mr(key, addr, length);
+		return;
+	}
+	REQUIRE(mw->key == key && addr >= mw->addr && length <= mw->length &&
+		addr - mw->addr <= mw->length - length);
+}
+
+/* ---- work ---- */
 
 /* The queue pair goes into the error state: what is posted comes back. */
 static void mock_fail(struct mock_qp *qp)
@@ -109,23 +206,38 @@ static int mock_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ib
 	for (; wr; wr = wr->next) {
 		struct nvme_sqe sqe;
 
-		REQUIRE(qp->sent_head - qp->sent_tail + qp->unsignalled < qp->init.cap.max_send_wr);
-		if (wr->opcode == IBV_WR_RDMA_WRITE) {	/* a nudge: it moves nothing */
-			REQUIRE(!wr->num_sge && !wr->send_flags);
-			qp->unsignalled++;
+		REQUIRE(qp->sent_head - qp->sent_tail < qp->init.cap.max_send_wr);
+		qp->sent[qp->sent_head % RING].wr_id = wr->wr_id;
+		qp->sent[qp->sent_head++ % RING].signalled = wr->send_flags & IBV_SEND_SIGNALED;
+		if (qp->error) {
+			mock_complete(qp, 1, IBV_WC_WR_FLUSH_ERR);
 			continue;
 		}
-		REQUIRE(wr->opcode == IBV_WR_SEND && wr->send_flags & IBV_SEND_SIGNALED &&
-			wr->num_sge >= 1 && wr->num_sge <= (int)qp->init.cap.max_send_sge);
+		if (wr->opcode == IBV_WR_BIND_MW) {
+			mock_bind(wr);
+			continue;
+		}
+		if (wr->opcode == IBV_WR_LOCAL_INV) {
+			REQUIRE(wr->send_flags & IBV_SEND_SIGNALED);
+			if (!mock_invalidate(wr->invalidate_rkey))
+				mock_fail(qp);
+			continue;
+		}
+		if (wr->opcode == IBV_WR_RDMA_WRITE) {	/* a nudge: it moves nothing */
+			REQUIRE(!wr->num_sge && !wr->send_flags);
+			continue;
+		}
+		REQUIRE(wr->opcode == IBV_WR_SEND && wr->num_sge >= 1 &&
+			wr->num_sge <= (int)qp->init.cap.max_send_sge);
+		/* memory that is used later is in use until a completion says that it is not */
+		REQUIRE(wr->send_flags & (IBV_SEND_INLINE | IBV_SEND_SIGNALED));
 		for (int i = 0; i < wr->num_sge; i++)
 			mock_mr(wr->sg_list[i].lkey, wr->sg_list[i].addr, wr->sg_list[i].length);
+		if (wr->send_flags & IBV_SEND_INLINE)
+			REQUIRE(wr->num_sge == 1 && wr->sg_list->length <= qp->init.cap.max_inline_data);
 		REQUIRE(wr->sg_list->length == sizeof(sqe));
 		memcpy(&sqe, (void *)(uintptr_t)wr->sg_list->addr, sizeof(sqe));
-		qp->sent[qp->sent_head++ % RING] = wr->wr_id;
-		if (qp->error)
-			mock_complete(qp, 1, IBV_WC_WR_FLUSH_ERR);
-		else
-			mock.capsule(qp, &sqe);
+		mock.capsule(qp, &sqe);
 	}
 	return 0;
 }

@@ -15,6 +15,10 @@ static int mock_query_device(struct ibv_context *c, struct ibv_device_attr *attr
 {
 	(void)c;
 	*attr = (struct ibv_device_attr){ .max_qp_wr = RING / 2, .max_cqe = RING, .max_qp_rd_atom = 4 };
+	if (mock.windows) {
+		attr->max_mw = MWS;
+		attr->device_cap_flags = IBV_DEVICE_MEM_WINDOW_TYPE_2B;
+	}
 	return 0;
 }
 
@@ -46,6 +50,10 @@ static struct ibv_cq *mock_create_cq(struct ibv_context *c, int cqe, void *cq_co
 
 static int mock_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_attr *init)
 {
+	if (init->cap.max_inline_data > mock.inline_most) {
+		errno = EINVAL;
+		return -1;
+	}
 	mock.qp = mock_new(sizeof(*mock.qp));
 	mock.qp->qp = (struct ibv_qp){ .context = &mock.context, .pd = pd };
 	mock.qp->init = *init;
@@ -95,6 +103,8 @@ static int mock_create_id(struct rdma_event_channel *channel, struct rdma_cm_id 
 	mock.context.ops.post_recv = mock_post_recv;
 	mock.context.ops.poll_cq = mock_poll_cq;
 	mock.context.ops.req_notify_cq = mock_notify;
+	mock.context.ops.alloc_mw = mock_alloc_mw;
+	mock.context.ops.dealloc_mw = mock_dealloc_mw;
 	made->verbs = &mock.context;
 	made->channel = channel;
 	made->context = context;

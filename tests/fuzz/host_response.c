@@ -6,7 +6,8 @@
  * are posted for the commands that are out; and when it is over nothing is left.
  *
  * The input is a list of steps over a mock device (host_mock.h): commands of the host, answers and
- * malformed messages of the target, completions, events, and what the polling thread does.
+ * malformed messages of the target, completions, events, and what the polling thread does.  The device
+ * has memory windows or not; with keys of commands, none is valid once its command is back.
  */
 #include "host_mock.h"
 
@@ -16,7 +17,9 @@ struct run {
 	const uint8_t *p, *end;
 	struct host_queue *q;
 	bool out[USERS];		/* submitted, and not back */
-	struct { uint16_t cid; unsigned user; } asked[USERS];	/* seen by the target, in order */
+	struct { uint16_t cid; unsigned user; uint32_t key; } asked[USERS];	/* seen by the target, in order */
+	uint32_t keys[USERS];		/* that ends with each user's command, or 0 */
+	bool buffers;			/* keys are of buffers */
 	unsigned asked_count;
 	uint16_t cids[USERS];		/* of each user's command */
 	bool abandoned;
@@ -33,6 +36,8 @@ static uint8_t take8(struct run *r)
 /* The target sees a command: the user is in its dword 15. */
 static void seen(struct mock_qp *qp, const struct nvme_sqe *sqe)
 {
+	uint32_t key = 0;
+
 	(void)qp;
 	/* what was answered under this CID is long over */
 	for (unsigned i = 0; i < run->asked_count; i++)
@@ -40,12 +45,13 @@ static void seen(struct mock_qp *qp, const struct nvme_sqe *sqe)
 			run->asked[i--] = run->asked[--run->asked_count];
 	REQUIRE(run->asked_count < USERS && sqe->cdw15 < USERS);
 	REQUIRE((sqe->flags & NVME_PSDT_MASK) == NVME_PSDT_SGL);
-	if (sqe->sgl.keyed.type == NVME_SGL_KEYED && nvme_sgl_keyed_length(&sqe->sgl)) {
-		uint32_t key;
-
+	if (sqe->sgl.keyed.type != NVME_SGL_IN_CAPSULE && nvme_sgl_keyed_length(&sqe->sgl)) {
 		memcpy(&key, sqe->sgl.keyed.key, sizeof(key));
-		mock_mr(key, sqe->sgl.addr, nvme_sgl_keyed_length(&sqe->sgl));
+		mock_key(key, sqe->sgl.addr, nvme_sgl_keyed_length(&sqe->sgl));
+		REQUIRE((sqe->sgl.keyed.type == NVME_SGL_KEYED_INVALIDATE) == (mock_window(key) != NULL));
 	}
+	run->keys[sqe->cdw15] = run->buffers ? 0 : key;
+	run->asked[run->asked_count].key = mock_window(key) ? key : 0;
 	run->asked[run->asked_count].cid = sqe->cid;
 	run->asked[run->asked_count++].user = sqe->cdw15;
 }
@@ -53,8 +59,8 @@ static void seen(struct mock_qp *qp, const struct nvme_sqe *sqe)
 static void submit(struct run *r, const struct host_memory *memory, uint8_t how)
 {
 	struct nvme_sqe sqe = { .opc = take8(r), .flags = how };
-	struct host_data moving = { .addr = data, .length = take8(r) * 257u, .rkey = memory->rkey,
-				    .lkey = memory->lkey, .to_device = how & 1, .in_capsule = how & 2 };
+	struct host_data moving = { .addr = data, .length = take8(r) * 257u, .memory = memory,
+				    .to_device = how & 1, .in_capsule = how & 2 };
 	const unsigned before = host_queue_outstanding(r->q);
 	unsigned user = 0;
 	int ret;
@@ -97,16 +103,37 @@ static void respond(struct run *r, uint8_t how)
 		r->asked[which] = r->asked[--r->asked_count];
 }
 
-/* The answer to a command, and its key is taken away with it: nobody asked for that. */
-static void invalidating(struct run *r)
+/*
+ * The answer to a command, and a key is taken away with it: its own, as asked for, or nobody's, or that of
+ * another command.
+ */
+static void invalidating(struct run *r, uint8_t how)
 {
-	struct nvme_cqe cqe = { .dw1 = TAKEN };
+	const unsigned of = r->asked_count ? how % r->asked_count : 0;
+	const uint32_t key = r->asked[of].key;
+	struct nvme_cqe cqe = { .cid = r->asked[0].cid, .dw0 = r->asked[0].user, .dw1 = TAKEN };
+	struct ibv_wc *wc;
 
-	if (!r->asked_count || !mock.qp)
+	if (!r->asked_count || !mock.qp || mock.qp->error || (key && !mock_key_valid(key)))
 		return;
-	cqe.cid = r->asked[0].cid;
-	if (mock_message(mock.qp, &cqe, sizeof(cqe)) && !mock.qp->error)
-		mock.qp->wc[(mock.qp->wc_head - 1) % RING].wc_flags = IBV_WC_WITH_INV;
+	if (key && !of)
+		cqe.dw1 = RIGHT;
+	if (!mock_message(mock.qp, &cqe, sizeof(cqe)) || mock.qp->error)
+		return;
+	wc = &mock.qp->wc[(mock.qp->wc_head - 1) % RING];
+	wc->wc_flags = IBV_WC_WITH_INV;
+	wc->invalidated_rkey = key ? key : 1;
+	if (key)
+		mock_invalidate(key);
+	if (key && !of)
+		r->asked[0] = r->asked[--r->asked_count];
+}
+
+/* The user's command is back, and the peer can no longer use its key. */
+static void key_ended(struct run *r, unsigned user)
+{
+	REQUIRE(!r->keys[user] || !mock_key_valid(r->keys[user]));
+	r->keys[user] = 0;
 }
 
 static void take_back(struct run *r, const struct host_completion *c)
@@ -116,6 +143,7 @@ static void take_back(struct run *r, const struct host_completion *c)
 
 	REQUIRE(user < USERS && r->out[user] && c->cqe.cid == r->cids[user]);
 	REQUIRE(c->cqe.dw1 != TAKEN && (c->cqe.dw1 != RIGHT || c->cqe.dw0 == user));
+	key_ended(r, user);
 	r->out[user] = false;
 }
 
@@ -144,6 +172,7 @@ static void abandon(struct run *r)
 			bool *out = users[i];
 
 			REQUIRE(*out);
+			key_ended(r, (unsigned)(out - r->out));
 			*out = false;
 		}
 	} while (n == 3);
@@ -190,7 +219,7 @@ static void step(struct run *r, const struct host_memory *memory)
 		else if (op & 32)
 			mock_fail(mock.qp);
 		else if (op & 128)
-			invalidating(r);
+			invalidating(r, take8(r));
 		else if (r->q->lost && !r->abandoned && op & 64)
 			poll(r, RING, USERS), abandon(r);
 		else
@@ -215,6 +244,8 @@ static void settle(struct run *r)
 			REQUIRE(mock_message(mock.qp, &cqe, sizeof(cqe)) || mock.qp->error);
 		poll(r, RING, USERS);
 	}
+	mock_complete(mock.qp, RING, IBV_WC_SUCCESS);	/* keys that the host takes back */
+	poll(r, RING, USERS);
 	if (!r->q->lost) {
 		REQUIRE(!host_queue_outstanding(r->q));
 		REQUIRE(mock.qp->recv_head - mock.qp->recv_tail >= SIZE - 1u);
@@ -227,8 +258,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size)
 	struct run r = { .p = input, .end = input + size };
 	const struct host_queue_options options = {
 		.traddr = "192.0.2.1", .trsvcid = "4420", .qid = 1, .size = SIZE,
-		.in_capsule = IN_CAPSULE, .notify = take8(&r) & 1,
+		.in_capsule = IN_CAPSULE, .notify = size & 1,
 	};
+	const uint8_t device_kind = take8(&r), keys = device_kind % 3;
 	struct host_device *device;
 	struct host_memory *memory;
 	struct host_error error = { 0 };
@@ -237,7 +269,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size)
 	mock.capsule = seen;
 	if (!data)
 		data = malloc(DATA);
-	device = host_device_get(&mock_verbs, error.text, sizeof(error.text));
+	mock.windows = keys == 0;
+	mock.inline_most = device_kind & 128 ? 64 : 0;
+	r.buffers = keys == 2;
+	device = host_device_get(&mock_verbs, r.buffers ? HOST_KEYS_OF_BUFFERS : HOST_KEYS_OF_COMMANDS,
+				 error.text, sizeof(error.text));
 	r.q = host_queue_new(device, &options, &error);
 	REQUIRE(device && r.q);
 	mock_create_id(host_group_channel(r.q->group), &r.q->id, r.q, RDMA_PS_TCP);

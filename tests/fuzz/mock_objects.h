@@ -18,11 +18,12 @@
 			abort(); \
 	} while (0)
 
-enum { MRS = 64 };
+enum { MRS = 64, MRS_KEYS = 1 << 20 };
 
 static struct {
 	struct ibv_mr *mrs[MRS];
 	unsigned count;			/* made and not destroyed */
+	unsigned registered;
 } mock_objects;
 
 static void *mock_new(size_t size)
@@ -43,9 +44,9 @@ static int mock_free(void *p)
 
 static struct ibv_mr *mock_mr(uint32_t key, uint64_t addr, uint64_t length)
 {
-	struct ibv_mr *mr = key - 1 < MRS ? mock_objects.mrs[key - 1] : NULL;
+	struct ibv_mr *mr = mock_objects.mrs[key % MRS];
 
-	REQUIRE(mr && addr >= (uintptr_t)mr->addr && length <= mr->length &&
+	REQUIRE(mr && mr->rkey == key && addr >= (uintptr_t)mr->addr && length <= mr->length &&
 		addr - (uintptr_t)mr->addr <= mr->length - length);
 	return mr;
 }
@@ -73,7 +74,8 @@ static struct ibv_mr *mock_reg_mr(struct ibv_pd *pd, void *addr, size_t length, 
 		if (mock_objects.mrs[i])
 			continue;
 		mock_objects.mrs[i] = mr;
-		mr->lkey = mr->rkey = i + 1;
+		/* not the key of the one before, whose time is over; 0 is none */
+		mr->lkey = mr->rkey = (++mock_objects.registered % MRS_KEYS) * MRS + i;
 		return mr;
 	}
 	abort();
@@ -81,7 +83,7 @@ static struct ibv_mr *mock_reg_mr(struct ibv_pd *pd, void *addr, size_t length, 
 
 static int mock_dereg_mr(struct ibv_mr *mr)
 {
-	mock_objects.mrs[mr->lkey - 1] = NULL;
+	mock_objects.mrs[mr->lkey % MRS] = NULL;
 	return mock_free(mr);
 }
 

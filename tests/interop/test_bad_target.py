@@ -36,7 +36,7 @@ def responder() -> Iterator[NvmeResponder]:
 
 @asynccontextmanager
 async def connected(
-    responder: NvmeResponder, *, io_timeout: float = 60.0
+    responder: NvmeResponder, *, io_timeout: float = 60.0, **options: str | bool
 ) -> AsyncIterator[Controller]:
     """Our client, connected to it; it does not come back once lost."""
     from nvmf.initiator import connect
@@ -44,7 +44,7 @@ async def connected(
     url = f"nvme+rdma://127.0.0.1:{responder.port}/{SUBNQN}"
     async with connect(
         url, device="iwarp", queues=1, hostnqn=FRIEND_NQN, ctrl_loss_tmo=0.0,
-        io_timeout=io_timeout, connect_timeout=60.0, kato=0.0,
+        io_timeout=io_timeout, connect_timeout=60.0, kato=0.0, **options,
     ) as one:  # fmt: skip
         yield one
 
@@ -142,7 +142,7 @@ def wrong_invalidate(connection: Connection, capsule: bytes) -> None:
 
 
 def own_invalidate(connection: Connection, capsule: bytes) -> None:
-    """A response that invalidates the command's own key, which it did not ask for."""
+    """A response that invalidates the command's key."""
     cid = capsule[2:4]
     cqe = bytes(8) + struct.pack("<HH", 0, connection.qid) + cid + bytes(2)
     connection.peer.send(cqe, op=Op.SEND_INVALIDATE, invalidate=connection.keyed(capsule)[2])
@@ -178,7 +178,6 @@ SPOILERS: list[tuple[Spoil, set[tuple[int, int, int]]]] = [
     (reads_unknown, PROTECTION),
     (reads_beyond, PROTECTION),
     (wrong_invalidate, NO_INVALIDATE),
-    (own_invalidate, NO_INVALIDATE),
     (bad_msn, {(1, 2, 3), (1, 2, 2)}),
     (bad_opcode, {(0, 2, 6)}),
     (long_response, {(1, 2, 5)}),
@@ -208,6 +207,62 @@ async def test_terminated(
     found = await ended(responder.connections[1])
     assert found is not None, "no Terminate came"
     assert (found.layer, found.etype, found.code) in codes, str(found)
+
+
+@pytest.mark.parametrize("keys", ["command", "buffer"])
+async def test_own_key_invalidated(responder: NvmeResponder, keys: str) -> None:
+    """A response that invalidates the key of its command is right if the command asked for it.
+
+    Otherwise the key is that of a whole buffer, which is not the target's to take.
+    """
+    from nvmf.initiator import ConnectionLost
+
+    def hook(connection: Connection, capsule: bytes) -> bool:
+        if not connection.qid or capsule[0] != Io.READ:
+            return False
+        assert capsule[39] == (0x4F if keys == "command" else 0x40)
+        own_invalidate(connection, capsule)
+        return True
+
+    async with connected(responder, remote_keys=keys) as controller:
+        responder.hook = hook
+        if keys == "command":
+            for _ in range(300):
+                await controller.namespace(1).read(0, 1)
+            return
+        with pytest.raises(ConnectionLost):
+            await controller.namespace(1).read(0, 1)
+        found = await ended(responder.connections[1])
+        assert found is not None, "no Terminate came"
+        assert (found.layer, found.etype, found.code) in NO_INVALIDATE, str(found)
+
+
+@pytest.mark.parametrize("use", ["write", "read"])
+async def test_key_after_its_command(responder: NvmeResponder, use: str) -> None:
+    """The key of a command that is complete is nobody's: the target that uses it is cut off."""
+    from nvmf.initiator import ConnectionLost
+
+    keys: list[tuple[Connection, tuple[int, int, int]]] = []
+
+    def hook(connection: Connection, capsule: bytes) -> bool:
+        if connection.qid and capsule[0] == (Io.READ if use == "write" else Io.WRITE):
+            keys.append((connection, connection.keyed(capsule)))
+        return False
+
+    async with connected(responder, in_capsule=False) as controller:
+        responder.hook = hook
+        disk = controller.namespace(1)
+        await (disk.read(0, 1) if use == "write" else disk.write(0, bytes(512)))
+        connection, (address, length, key) = keys[0]
+        if use == "write":
+            connection.peer.write(key, address, bytes(8))
+        else:
+            connection.peer.read_request(ReadRequest(0x77, 0, length, key, address))
+        found = await ended(connection)
+        assert found is not None, "no Terminate came"
+        assert (found.layer, found.etype, found.code) in PROTECTION, str(found)
+        with pytest.raises(ConnectionLost):
+            await disk.read(0, 1)
 
 
 async def ended(connection: Connection) -> Terminate | None:

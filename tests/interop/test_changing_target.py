@@ -282,7 +282,7 @@ async def test_a_key_that_is_taken_away(responder: NvmeResponder) -> None:
         return True
 
     responder.hook = hook
-    async with client(responder) as one:
+    async with client(responder, remote_keys="buffer") as one:
         assert await one.namespace(1).read(0, 1) == bytes(512)
         assert one.reconnects == 1
 

@@ -116,6 +116,13 @@ def test_memory(device: engine.HostDevice) -> None:
         device.alloc(0)
 
 
+def test_remote_keys() -> None:
+    assert engine.HostDevice().remote_keys == "command"
+    assert engine.HostDevice("iwarp", remote_keys="buffer").remote_keys == "buffer"
+    with pytest.raises(ValueError, match="not 'all'"):
+        engine.HostDevice("iwarp", remote_keys="all")  # type: ignore[arg-type]
+
+
 def test_register(device: engine.HostDevice) -> None:
     own = bytearray(100)
     with device.register(own) as memory:

@@ -19,9 +19,9 @@ from nvmf.spec.sqe import Sqe
 from nvmf.spec.status import Status
 
 
-@pytest.fixture
-def device() -> engine.HostDevice:
-    return engine.HostDevice("iwarp")
+@pytest.fixture(params=["command", "buffer"])
+def device(request: pytest.FixtureRequest) -> engine.HostDevice:
+    return engine.HostDevice("iwarp", remote_keys=request.param)
 
 
 @pytest.fixture

@@ -35,7 +35,7 @@ async def first_session(where: TransportId, options: ConnectOptions) -> Session:
     kinds = await asyncio.to_thread(device_kinds, options.device)
     while True:
         kind = kinds.pop(0)
-        device = await asyncio.to_thread(HostDevice, kind)
+        device = await asyncio.to_thread(HostDevice, kind, remote_keys=options.remote_keys)
         pool = BufferPool(device)
         try:
             return await Session.open(Place(where, identity, options, pool))

@@ -14,9 +14,17 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 from nvmf.auth.key import Key, read_key
 
 DeviceKind = Literal["auto", "iwarp", "system"]
+RemoteKeys = Literal["command", "buffer"]
 SECRETS = ("dhchap_secret", "dhchap_ctrl_secret")
 Backend = Literal["client", "kernel"]
-CLIENT_ONLY = ("io_timeout", "admin_timeout", "connect_timeout", "in_capsule", "device")
+CLIENT_ONLY = (
+    "io_timeout",
+    "admin_timeout",
+    "connect_timeout",
+    "in_capsule",
+    "device",
+    "remote_keys",
+)
 """Options that the kernel has no equal of."""
 KERNEL_ONLY = (
     "write_queues",
@@ -71,6 +79,9 @@ class ConnectOptions:
     """A file with the controller's key."""
     device: DeviceKind = "auto"
     """iwarp: the embedded device; system: libibverbs; auto: system where it reaches the address."""
+    remote_keys: RemoteKeys = "command"
+    """What controllers may reach: command: the bytes of each command, in its direction, until it
+    completes, as with Linux; buffer: every registered buffer, for as long as it is registered."""
     backend: Backend = "client"
     """client: this process moves the data; kernel: Linux's nvme-rdma does, which takes root."""
     write_queues: int = 0
@@ -96,6 +107,7 @@ class ConnectOptions:
         source = self.host_traddr or ""
         self._check("host_traddr", source.isprintable() and " " not in source, "an address")
         self._check("device", self.device in ("auto", "iwarp", "system"), "auto, iwarp or system")
+        self._check("remote_keys", self.remote_keys in ("command", "buffer"), "command or buffer")
         self._check("backend", self.backend in ("client", "kernel"), "client or kernel")
         if self.backend == "client":
             for one in fields(self):

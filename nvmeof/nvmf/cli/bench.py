@@ -39,7 +39,7 @@ from nvmf.initiator.attach import device_kinds
 from nvmf.initiator.errors import status_hint
 from nvmf.initiator.identity import host_identity
 
-_OPTIONS = ("queues", "queue_depth", "hostnqn", "device")
+_OPTIONS = ("queues", "queue_depth", "hostnqn", "device", "remote_keys")
 """Options of a URL that the engine's load has a use for."""
 
 
@@ -149,6 +149,7 @@ def bench(args: argparse.Namespace) -> int:
             cpu=cpu,
             kind=device_kinds(options.device)[0],
             hostnqn=host_identity(options.hostnqn, options.hostid).nqn,
+            remote_keys=options.remote_keys,
         )
 
     async def work() -> int:

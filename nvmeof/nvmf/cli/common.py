@@ -37,6 +37,7 @@ URL_OPTIONS = {
     "dhchap_secret_file": "file with this host's key (--dhchap-secret-file)",
     "dhchap_ctrl_secret_file": "file with the controller's key (--dhchap-ctrl-secret-file)",
     "device": "auto, iwarp or system (--device)",
+    "remote_keys": "what the target may reach: of each command or buffer (--remote-keys)",
     "backend": "client, or kernel: Linux's nvme-rdma, for which are all that follow",
     "write_queues": "I/O queues for writes alone (0)",
     "poll_queues": "I/O queues that are polled (0)",
@@ -134,6 +135,12 @@ def add_place_arguments(
         help="the embedded device (iwarp), one of libibverbs (system), or a system device where it "
         "reaches the address (default: auto)",
     )
+    group.add_argument(
+        "--remote-keys",
+        choices=("command", "buffer"),
+        help="what the target may reach: the bytes of each command until it completes, or all I/O "
+        "buffers, which is faster (default: command)",
+    )
     return group
 
 
@@ -174,6 +181,7 @@ _FLAGS = {
     "dhchap_secret_file": "dhchap_secret_file",
     "dhchap_ctrl_secret_file": "dhchap_ctrl_secret_file",
     "device": "device",
+    "remote_keys": "remote_keys",
 }
 """Option of ConnectOptions to the flag that gives it."""
 

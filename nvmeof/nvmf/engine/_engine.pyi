@@ -498,9 +498,22 @@ class QpairEvent:
 class HostDevice:
     """A device that host queues and their memory are made on; it ends with the last of them."""
 
-    def __init__(self, kind: Literal["iwarp", "system"] = "iwarp") -> None: ...
+    def __init__(
+        self,
+        kind: Literal["iwarp", "system"] = "iwarp",
+        *,
+        remote_keys: Literal["command", "buffer"] = "command",
+    ) -> None:
+        """remote_keys: what controllers may reach.
+
+        Of each command, its bytes in its direction and only until it completes (a memory window, or
+        where the device has none a registration for each); or of each buffer, all of it for as long
+        as it is registered.
+        """
     @property
     def kind(self) -> str: ...
+    @property
+    def remote_keys(self) -> str: ...
     def alloc(self, length: int) -> HostMemory:
         """Memory of the engine's own, page aligned, registered."""
     def register(self, buffer: SupportsBuffer) -> HostMemory:
@@ -565,8 +578,7 @@ class HostQueue:
     ) -> int:
         """Submit a 64-byte command (CID, PSDT and SGL are filled in); its CID.
 
-        On the embedded device the controller can reach exactly the range given, and only until the
-        command completes; on others it can reach the whole memory, for as long as it is registered.
+        What of the memory the controller can reach, and until when: see HostDevice.
 
         Raises BlockingIOError where the queue is full and EngineError (ENOTCONN) where it is lost.
         """
@@ -612,6 +624,7 @@ def bench(
     cpu: int = -1,
     kind: Literal["iwarp", "system"] = "iwarp",
     hostnqn: str | None = None,
+    remote_keys: Literal["command", "buffer"] = "command",
 ) -> dict[str, Any]:
     """Run a load with the native host path.  Blocks for the duration.
 

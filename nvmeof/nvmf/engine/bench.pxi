@@ -13,7 +13,8 @@ def bench_threads(unsigned queues):
 
 def bench(*, str traddr not None, trsvcid, str subnqn not None, rw, uint32_t block_size,
           uint16_t queue_depth, double seconds, unsigned queues=1, unsigned threads=0,
-          uint32_t nsid=1, int read_percent=-1, int cpu=-1, kind="iwarp", str hostnqn=None):
+          uint32_t nsid=1, int read_percent=-1, int cpu=-1, kind="iwarp", str hostnqn=None,
+          remote_keys="command"):
     """Run a load with the native host path; see _engine.pyi."""
     cdef host_load_options options
     cdef host_load_run what
@@ -46,6 +47,7 @@ def bench(*, str traddr not None, trsvcid, str subnqn not None, rw, uint32_t blo
     options.threads = threads
     options.cpu = cpu
     options.table = table_of(kind)
+    options.keys = remote_keys_of(remote_keys)
     what.random = rw.startswith("rand")
     what.read_percent = read_percent
     what.block_size = block_size

@@ -6,13 +6,14 @@ cdef extern from "host/host.h" nogil:
         pass
     struct host_queue:
         pass
-    host_device *host_device_get(const verbs *v, char *err, size_t len)
+    enum host_remote_keys:
+        HOST_KEYS_OF_COMMANDS
+        HOST_KEYS_OF_BUFFERS
+    host_device *host_device_get(const verbs *v, host_remote_keys keys, char *err, size_t len)
     void host_device_put(host_device *device)
     struct host_memory:
         void *addr
         size_t length
-        uint32_t rkey
-        uint32_t lkey
     host_memory *host_memory_alloc(host_device *device, size_t length, char *err, size_t len)
     host_memory *host_memory_register(host_device *device, void *addr, size_t length, char *err,
                                       size_t len)
@@ -40,8 +41,7 @@ cdef extern from "host/host.h" nogil:
     struct host_data:
         void *addr
         uint32_t length
-        uint32_t rkey
-        uint32_t lkey
+        const host_memory *memory
         bint to_device
         bint in_capsule
     int host_queue_submit(host_queue *queue, const nvme_sqe *sqe, const host_data *data,
@@ -71,6 +71,7 @@ cdef extern from "host/load.h" nogil:
         unsigned threads
         int cpu
         const verbs *table "verbs"
+        host_remote_keys keys
     struct host_load_run:
         unsigned queues
         uint16_t depth

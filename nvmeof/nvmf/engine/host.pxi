@@ -5,26 +5,37 @@ cdef enum:
     POLL_MAX = 64
 
 
+cdef host_remote_keys remote_keys_of(name) except *:
+    if name == "command":
+        return HOST_KEYS_OF_COMMANDS
+    if name == "buffer":
+        return HOST_KEYS_OF_BUFFERS
+    raise ValueError(f"remote keys are of each command or of each buffer, not {name!r}")
+
+
 @cython.final
 cdef class HostDevice:
     """A device that host queues and their memory are made on; it ends with the last of them."""
 
     cdef host_device *_device
     cdef readonly str kind
+    cdef readonly str remote_keys
     cdef object __weakref__
 
-    def __cinit__(self, kind="iwarp"):
+    def __cinit__(self, kind="iwarp", *, remote_keys="command"):
         cdef char err[ERR]
         cdef const verbs *table = table_of(kind)
+        cdef host_remote_keys keys = remote_keys_of(remote_keys)
         cdef int code
         err[0] = 0
         with nogil:
             clear_errno()
-            self._device = host_device_get(table, err, ERR)
+            self._device = host_device_get(table, keys, err, ERR)
             code = errno
         if self._device == NULL:
             raise failed(code, err)
         self.kind = kind
+        self.remote_keys = remote_keys
 
     def alloc(self, Py_ssize_t length):
         """Memory of the engine's own, page aligned, registered."""
@@ -165,9 +176,7 @@ cdef class HostQueue:
 
     cdef host_queue *_queue
     cdef HostDevice _device
-    cdef dict _pending  # CID to (user, HostMemory, address of its window or 0)
-    cdef uint32_t _in_capsule
-    cdef bint _windows  # registration costs nothing: expose exactly what a command names
+    cdef dict _pending  # CID to (user, HostMemory or None)
     cdef str _made
     cdef str _reason
     cdef readonly uint16_t qid
@@ -206,8 +215,6 @@ cdef class HostQueue:
         self._queue = queue
         self._device = device
         self._pending = {}
-        self._in_capsule = in_capsule
-        self._windows = device.kind == "iwarp"
         self._reason = ""
         self.qid = qid
         self.size = host_queue_size(queue)
@@ -246,8 +253,6 @@ cdef class HostQueue:
         cdef nvme_sqe entry
         cdef host_data data
         cdef host_data *moved = NULL
-        cdef host_memory *window = NULL
-        cdef char err[ERR]
         cdef Py_buffer view
         cdef int cid
         PyObject_GetBuffer(sqe, &view, PyBUF_SIMPLE)
@@ -268,20 +273,11 @@ cdef class HostQueue:
             data.length = length
             data.to_device = to_device
             data.in_capsule = in_capsule
-            if (self._windows and length != memory._memory.length
-                    and not (to_device and in_capsule and length <= self._in_capsule)):
-                err[0] = 0
-                window = host_memory_register(self._device._device, data.addr, length, err, ERR)
-                if window == NULL:
-                    raise failed(ENOMEM, err)
-            data.rkey = memory._memory.rkey if window == NULL else window.rkey
-            data.lkey = memory._memory.lkey if window == NULL else window.lkey
+            data.memory = memory._memory
             moved = &data
-        held = (user, memory if length else None, <uintptr_t>window)
+        held = (user, memory if length else None)
         cid = host_queue_submit(queue, &entry, moved, <void *>held, False)
         if cid < 0:
-            if window != NULL:
-                host_memory_free(window)
             if cid == -EAGAIN:
                 raise BlockingIOError(EAGAIN, f"the queue has {self.size} commands outstanding")
             raise self.lost(-cid, f"cannot submit a command to queue {self.qid}")
@@ -291,9 +287,7 @@ cdef class HostQueue:
         return cid
 
     cdef object release(self, held):
-        """The user of what was outstanding; its memory is free again, and closed to the peer."""
-        if held[2]:
-            host_memory_free(<host_memory *><uintptr_t>held[2])
+        """The user of what was outstanding; its memory is free again."""
         if held[1] is not None:
             (<HostMemory>held[1])._commands -= 1
         return held[0]

@@ -162,7 +162,6 @@ void host_queue_forget_done(struct host_queue *queue)
 
 /* ---- completions ---- */
 
-
 static int complete_send(struct host_queue *q, const struct ibv_wc *wc,
 			 const struct host_queue *only, struct host_completion *out)
 {
@@ -170,6 +169,7 @@ static int complete_send(struct host_queue *q, const struct ibv_wc *wc,
 
 	if (__builtin_expect(!(s->waits & SLOT_SEND), 0))
 		return 0;	/* abandoned before */
+	q->retired = s->sent;
 	s->waits &= (uint8_t)~SLOT_SEND;
 	return s->waits ? 0 : slot_finish(q, s, only, out);
 }
@@ -182,18 +182,20 @@ static const struct nvme_cqe *complete_check(struct host_queue *q, const struct 
 	if (wc->byte_len != sizeof(*cqe)) {
 		host_queue_lose(q, "the target sent a response of %u bytes instead of %zu",
 				wc->byte_len, sizeof(*cqe));
-	} else if (wc->wc_flags & IBV_WC_WITH_INV) {
-		/* no SGL descriptor of ours asks for it */
-		host_queue_lose(q, "the target invalidated key 0x%08x, which is not its to take",
-				wc->invalidated_rkey);
 	} else {
 		const unsigned index = cqe->cid & HOST_CID_INDEX;
 		const struct host_slot *s = &q->slots[index];
+		const bool invalidated = wc->wc_flags & IBV_WC_WITH_INV;
 
-		if (index < q->depth && s->cid == cqe->cid && (s->waits & SLOT_RESPONSE))
+		if (index >= q->depth || s->cid != cqe->cid || !(s->waits & SLOT_RESPONSE))
+			host_queue_lose(q, "the target answered command 0x%04x, which is not outstanding",
+					cqe->cid);
+		else if (invalidated && (wc->invalidated_rkey != s->key || !q->windows || !s->key))
+			/* no SGL descriptor of this command asks for it */
+			host_queue_lose(q, "the target invalidated key 0x%08x, which is not its to take",
+					wc->invalidated_rkey);
+		else
 			return cqe;
-		host_queue_lose(q, "the target answered command 0x%04x, which is not outstanding",
-				cqe->cid);
 	}
 	complete_end(q);
 	return NULL;
@@ -212,6 +214,25 @@ static int complete_response(struct host_queue *q, const struct ibv_wc *wc,
 	s->cqe = *cqe;
 	receives_give_back(q, wc->wr_id & HOST_WR_INDEX);
 	s->waits &= (uint8_t)~SLOT_RESPONSE;
+	if (s->key)
+		host_keys_end(q, s, wc->wc_flags & IBV_WC_WITH_INV);
+	return s->waits ? 0 : slot_finish(q, s, only, out);
+}
+
+/* The command's key is no longer valid; failed: it is at least of no use, since the queue pair is in error. */
+static int complete_invalidate(struct host_queue *q, const struct ibv_wc *wc, bool failed,
+			       const struct host_queue *only, struct host_completion *out)
+{
+	struct host_slot *s = &q->slots[wc->wr_id & HOST_WR_INDEX];
+
+	if (__builtin_expect(!(s->waits & SLOT_INVALIDATE), 0))
+		return 0;	/* abandoned before */
+	q->retired = s->invalidated;
+	if (failed)
+		host_keys_revoke(q, s);
+	else
+		host_keys_end(q, s, true);
+	s->waits &= (uint8_t)~SLOT_INVALIDATE;
 	return s->waits ? 0 : slot_finish(q, s, only, out);
 }
 
@@ -232,10 +253,12 @@ static int complete_error(struct host_queue *q, const struct ibv_wc *wc,
 					kind == HOST_WR_RECV ? "a receive" : "a send",
 					host_wc_status_name(wc->status));
 	}
+	if (kind == HOST_WR_INVALIDATE)
+		return complete_invalidate(q, wc, true, only, out);
 	if (kind != HOST_WR_SEND)
 		return 0;
 
-	/* its response had come: it is complete all the same */
+	/* its response had come: it is complete all the same (as is a slot's later command, if this was not signalled) */
 	struct host_slot *s = &q->slots[wc->wr_id & HOST_WR_INDEX];
 
 	return s->waits == SLOT_SEND ? complete_send(q, wc, only, out) : 0;
@@ -256,12 +279,13 @@ static int complete_one(struct host_poll_group *g, const struct ibv_wc *wc,
 	switch (wc->wr_id & HOST_WR_KIND) {
 	case HOST_WR_RECV: return complete_response(q, wc, only, out);
 	case HOST_WR_SEND: return complete_send(q, wc, only, out);
+	case HOST_WR_INVALIDATE: return complete_invalidate(q, wc, false, only, out);
 	default: return 0;
 	}
 }
 
 /* The next batch, from each completion queue in turn: how many. */
-static int group_fetch(struct host_poll_group *g)
+static int complete_fetch(struct host_poll_group *g)
 {
 	for (unsigned i = 0; i < g->ncqs; i++) {
 		if (g->next_cq >= g->ncqs)
@@ -276,7 +300,7 @@ static int group_fetch(struct host_poll_group *g)
 }
 
 /* Completions of the group; only: of this queue alone, the others' stay for later. */
-static int group_poll(struct host_poll_group *g, const struct host_queue *only,
+static int complete_poll(struct host_poll_group *g, const struct host_queue *only,
 		      struct host_completion *out, int max)
 {
 	int n = 0;
@@ -296,7 +320,7 @@ static int group_poll(struct host_poll_group *g, const struct host_queue *only,
 		if (n && !was_full)
 			break;
 
-		const int got = group_fetch(g);
+		const int got = complete_fetch(g);
 
 		if (!got) {
 			g->undrained = 0;
@@ -313,12 +337,12 @@ static int group_poll(struct host_poll_group *g, const struct host_queue *only,
 
 int host_poll_group_poll(struct host_poll_group *group, struct host_completion *completions, int max)
 {
-	return group_poll(group, NULL, completions, max);
+	return complete_poll(group, NULL, completions, max);
 }
 
 int host_queue_poll(struct host_queue *queue, struct host_completion *completions, int max)
 {
-	const int n = group_poll(queue->group, queue, completions, max);
+	const int n = complete_poll(queue->group, queue, completions, max);
 
 	return n || !queue->lost ? n : -ENOTCONN;
 }
@@ -334,6 +358,7 @@ int host_queue_abandon(struct host_queue *queue, void **users, int max)
 		if (s->waits == SLOT_FREE)
 			continue;
 		users[n++] = s->user;
+		host_keys_revoke(queue, s);
 		slot_free(queue, s);
 	}
 	return n;

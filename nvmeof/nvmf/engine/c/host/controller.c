@@ -161,7 +161,7 @@ static int controller_bring_up(struct host_controller *c, const struct host_cont
 		c->device = o->device;
 		atomic_fetch_add(&c->device->refs, 1);
 	} else {
-		c->device = host_device_get(o->verbs, error->text, sizeof(error->text));
+		c->device = host_device_get(o->verbs, o->keys, error->text, sizeof(error->text));
 	}
 	if (!c->device)
 		return -ENOMEM;

@@ -19,7 +19,8 @@
 
 enum { HUGE_PAGE = 2 << 20 };
 
-struct host_device *host_device_get(const struct verbs *verbs, char *err, size_t len)
+struct host_device *host_device_get(const struct verbs *verbs, enum host_remote_keys keys, char *err,
+				    size_t len)
 {
 	struct host_device *d = calloc(1, sizeof(*d));
 
@@ -28,6 +29,7 @@ struct host_device *host_device_get(const struct verbs *verbs, char *err, size_t
 		return NULL;
 	}
 	d->verbs = verbs ? verbs : verbs_iwarp();
+	d->keys = keys;
 	pthread_mutex_init(&d->lock, NULL);
 	atomic_init(&d->refs, 1);
 	return d;
@@ -75,6 +77,8 @@ static int context_bind_locked(struct host_device *d, struct ibv_context *contex
 			 d->verbs->get_device_name(context->device), strerror(ret));
 		return -ret;
 	}
+	d->windows = d->keys == HOST_KEYS_OF_COMMANDS && d->attr.max_mw > 0 &&
+		     (d->attr.device_cap_flags & IBV_DEVICE_MEM_WINDOW_TYPE_2B);
 	d->context = context;
 	return 0;
 }
@@ -149,8 +153,33 @@ static int context_bind_any(struct host_device *d, char *err, size_t len)
 	return ret;
 }
 
+/* What peers may do with a buffer: nothing but by windows, or read and write it by keys of its own. */
+static int memory_register_keys(struct host_memory *m, bool local)
+{
+	const struct host_device *d = m->device;
+	const bool keys = !local && d->keys == HOST_KEYS_OF_BUFFERS;
+	int access = IBV_ACCESS_LOCAL_WRITE;
+
+	if (keys)
+		access |= IBV_ACCESS_REMOTE_WRITE;
+	else if (!local && d->windows)
+		access |= IBV_ACCESS_MW_BIND;
+	m->mr = d->verbs->reg_mr(d->pd, m->addr, m->length, access);
+	if (!m->mr || !keys)
+		return m->mr ? 0 : -1;
+	m->source = d->verbs->reg_mr(d->pd, m->addr, m->length, IBV_ACCESS_REMOTE_READ);
+	if (m->source)
+		return 0;
+
+	const int saved = errno;
+
+	d->verbs->dereg_mr(m->mr);
+	errno = saved;
+	return -1;
+}
+
 static struct host_memory *memory_register_range(struct host_device *device, void *addr, size_t length,
-					  char *err, size_t len)
+						 bool local, char *err, size_t len)
 {
 	if (context_bind_any(device, err, len))
 		return NULL;
@@ -160,21 +189,16 @@ static struct host_memory *memory_register_range(struct host_device *device, voi
 		snprintf(err, len, "no memory to register a buffer");
 		return NULL;
 	}
-	m->mr = device->verbs->reg_mr(device->pd, addr, length,
-				      IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ |
-					      IBV_ACCESS_REMOTE_WRITE);
-	if (!m->mr) {
+	m->addr = addr;
+	m->length = length;
+	m->device = device;
+	if (memory_register_keys(m, local)) {
 		snprintf(err, len, "cannot register %zu bytes with RDMA device %s: %s%s", length,
 			 device->verbs->get_device_name(device->context->device), strerror(errno),
 			 errno == ENOMEM ? " (is the memlock limit large enough? see ulimit -l)" : "");
 		free(m);
 		return NULL;
 	}
-	m->addr = addr;
-	m->length = length;
-	m->lkey = m->mr->lkey;
-	m->rkey = m->mr->rkey;
-	m->device = device;
 	atomic_fetch_add(&device->refs, 1);
 	return m;
 }
@@ -182,7 +206,7 @@ static struct host_memory *memory_register_range(struct host_device *device, voi
 struct host_memory *host_memory_register(struct host_device *device, void *addr, size_t length,
 					 char *err, size_t len)
 {
-	return memory_register_range(device, addr, length, err, len);
+	return memory_register_range(device, addr, length, false, err, len);
 }
 
 static size_t memory_mapped_length(size_t length)
@@ -219,8 +243,8 @@ static void *memory_map_pages(size_t length)
 	return at;
 }
 
-struct host_memory *host_memory_alloc(struct host_device *device, size_t length, char *err,
-				      size_t len)
+static struct host_memory *memory_alloc(struct host_device *device, size_t length, bool local, char *err,
+					size_t len)
 {
 	if (!length || length > SIZE_MAX / 2) {
 		snprintf(err, len, "cannot map %zu bytes", length);
@@ -233,7 +257,7 @@ struct host_memory *host_memory_alloc(struct host_device *device, size_t length,
 		snprintf(err, len, "cannot map %zu bytes: %s", length, strerror(errno));
 		return NULL;
 	}
-	struct host_memory *m = memory_register_range(device, p, length, err, len);
+	struct host_memory *m = memory_register_range(device, p, length, local, err, len);
 
 	if (!m) {
 		munmap(p, mapped);
@@ -243,10 +267,24 @@ struct host_memory *host_memory_alloc(struct host_device *device, size_t length,
 	return m;
 }
 
+struct host_memory *host_memory_alloc(struct host_device *device, size_t length, char *err,
+				      size_t len)
+{
+	return memory_alloc(device, length, false, err, len);
+}
+
+struct host_memory *host_memory_alloc_local(struct host_device *device, size_t length, char *err,
+					    size_t len)
+{
+	return memory_alloc(device, length, true, err, len);
+}
+
 void host_memory_free(struct host_memory *memory)
 {
 	if (!memory)
 		return;
+	if (memory->source)
+		memory->device->verbs->dereg_mr(memory->source);
 	memory->device->verbs->dereg_mr(memory->mr);
 	if (memory->owned)
 		munmap(memory->addr, memory_mapped_length(memory->length));

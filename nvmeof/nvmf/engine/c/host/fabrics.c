@@ -20,8 +20,7 @@ int host_controller_command(struct host_controller *c, struct host_queue *queue,
 	const struct host_data data = {
 		.addr = c->buffer->addr,
 		.length = length,
-		.rkey = c->buffer->rkey,
-		.lkey = c->buffer->lkey,
+		.memory = c->buffer,
 		.to_device = to_device,
 	};
 	const bool fabrics = sqe->opc == NVME_OPC_FABRICS;

@@ -136,8 +136,12 @@ static int group_add_cq(struct host_poll_group *g, uint32_t entries, bool shared
 		wanted = most;
 	if (entries > wanted)
 		return -EINVAL;
+
+	const int vectors = g->device->context->num_comp_vectors;
+	const unsigned vector = vectors > 1 ? atomic_fetch_add(&g->device->next_vector, 1) % (unsigned)vectors : 0;
+
 	cqs[g->ncqs] = (struct host_cq){
-		.cq = g->verbs->create_cq(g->device->context, (int)wanted, g, g->comp, 0),
+		.cq = g->verbs->create_cq(g->device->context, (int)wanted, g, g->comp, (int)vector),
 		.entries = wanted,
 	};
 	if (!cqs[g->ncqs].cq)

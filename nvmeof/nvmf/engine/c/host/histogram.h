@@ -6,12 +6,11 @@
 #ifndef NVMF_HISTOGRAM_H
 #define NVMF_HISTOGRAM_H
 
+#include "util/stat.h"
+
 #include <stddef.h>
-#include <stdint.h>
 #if defined(__x86_64__)
 #include <x86intrin.h>
-#else
-#include <time.h>
 #endif
 
 enum {
@@ -31,10 +30,7 @@ static inline uint64_t ticks_now(void)
 #if defined(__x86_64__)
 	return __rdtsc();
 #else
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+	return clock_ns();
 #endif
 }
 

@@ -25,17 +25,33 @@ enum { HOST_MIN_QUEUE = 32 };
 struct host_device;	/* a verbs table, context and PD; shared by the queues of a process */
 struct host_queue;
 
+/*
+ * Which keys the controllers are given to move data with.
+ *
+ * Of each command: for its own bytes, in its own direction, and not valid any longer when it is complete.
+ * It is that of a memory window of type 2B if the device has them, else of a registration made for the command,
+ * which takes two system calls and pins its pages each time.  A window's cost was within the noise on the embedded
+ * device; registrations took a third of the rate there (4 KiB reads at depth 32).
+ * Of each buffer: one to read all of it and one to write all of it, valid until it is freed.
+ *
+ * What the queues themselves need, capsules and responses, no peer can reach.
+ */
+enum host_remote_keys { HOST_KEYS_OF_COMMANDS, HOST_KEYS_OF_BUFFERS };
+
 /* address: which device routes there.  verbs NULL: the embedded device. */
-struct host_device *host_device_get(const struct verbs *verbs, char *err, size_t len);
+struct host_device *host_device_get(const struct verbs *verbs, enum host_remote_keys keys, char *err,
+				    size_t len);
 void host_device_put(struct host_device *device);
 
-/* A registered buffer: a queue of the same device moves data to and from it without a copy. */
+/*
+ * A registered buffer: a queue of the same device moves data to and from it without a copy.  It is freed
+ * when no command uses it: those that were outstanding are complete, or abandoned.
+ */
 struct host_memory {
 	void *addr;
 	size_t length;
-	uint32_t rkey;
-	uint32_t lkey;
-	struct ibv_mr *mr;
+	struct ibv_mr *mr;	/* for this end, and with keys of buffers for reads of commands into it */
+	struct ibv_mr *source;	/* with keys of buffers: for what commands write; else NULL */
 	struct host_device *device;
 	bool owned;		/* mapped here (huge pages where there are any), unmapped when freed */
 };
@@ -94,15 +110,15 @@ void host_queue_destroy(struct host_queue *queue);
 struct host_data {
 	void *addr;
 	uint32_t length;
-	uint32_t rkey;
-	uint32_t lkey;
+	const struct host_memory *memory;	/* that the range lies in */
 	bool to_device;		/* host to controller */
 	bool in_capsule;	/* may go in the capsule */
 };
 
 /*
  * Submit one command: the CID, PSDT and SGL of sqe are filled in.  Returns the CID, or -EAGAIN
- * if the queue is full, or -ENOTCONN.  user comes back with the completion.
+ * if the queue is full, -ENOTCONN, or why the command's data cannot be registered.  user comes back with the
+ * completion.
  * With more = true the doorbell waits for the next submit without it, host_queue_flush or a poll.
  */
 int host_queue_submit(struct host_queue *queue, const struct nvme_sqe *sqe,
@@ -130,6 +146,7 @@ int host_poll_group_poll(struct host_poll_group *group, struct host_completion *
  * once.  It is the caller's to abandon and to destroy; the others are not disturbed.
  */
 struct host_queue *host_poll_group_lost(struct host_poll_group *group);
+/* Of a queue that is lost: the users of its commands, at most max, whose data no peer can reach any longer. */
 int host_queue_abandon(struct host_queue *queue, void **users, int max);
 const char *host_queue_reason(const struct host_queue *queue);
 unsigned host_queue_outstanding(const struct host_queue *queue);
@@ -166,8 +183,9 @@ struct host_controller_options {
 	const char *traddr, *trsvcid, *subnqn;
 	const char *hostnqn;		/* NULL: that of /etc/nvme/hostnqn, or made from a random host ID */
 	uint32_t timeout_ms;
-	struct host_device *device;	/* NULL: one of its own, of verbs */
+	struct host_device *device;	/* NULL: one of its own, of verbs and keys */
 	const struct verbs *verbs;	/* NULL: embedded */
+	enum host_remote_keys keys;
 };
 struct host_controller;
 struct host_namespace_info {

@@ -31,11 +31,17 @@ struct host_device {
 	struct rdma_cm_id *id;
 	struct ibv_context *opened;	/* to close, or NULL */
 	struct ibv_device_attr attr;
+	atomic_uint next_vector;	/* completion vectors in turn: each has an interrupt and a processor */
+	enum host_remote_keys keys;
+	bool windows;			/* of type 2B, and commands have keys of their own */
 };
 
 /* Take context as the device's (the first time) or check that it is; a negative errno. */
 int host_device_bind(struct host_device *device, struct ibv_context *context, char *err,
 		     size_t len);
+/* Memory that no peer can reach. */
+struct host_memory *host_memory_alloc_local(struct host_device *device, size_t length, char *err,
+					    size_t len);
 
 /* ---- group.c ---- */
 
@@ -111,6 +117,7 @@ enum {
 	HOST_CID_GENERATION = 0x1000,
 	HOST_RECV_SLACK = 16,		/* receives beyond the queue size, so that reposts come in batches */
 	HOST_NUDGES = 6,
+	HOST_SIGNAL_EVERY = 16,		/* at most so many commands until one is signalled */
 };
 
 /* A wr_id: the tag of the queue, the kind of work, the index of its slot or receive. */
@@ -120,20 +127,31 @@ enum {
 	HOST_WR_SEND = 0,
 	HOST_WR_RECV = 0x2000,
 	HOST_WR_NUDGE = 0x4000,
+	HOST_WR_BIND = 0x6000,		/* not signalled: it completes only if it fails */
+	HOST_WR_INVALIDATE = 0x8000,
 	HOST_WR_TAG_SHIFT = 32,
 };
 
 /* What a command in flight still waits for; DONE: to be given to its user. */
-enum { SLOT_FREE = 0, SLOT_SEND = 1, SLOT_RESPONSE = 2, SLOT_DONE = 4 };
+enum { SLOT_FREE = 0, SLOT_SEND = 1, SLOT_RESPONSE = 2, SLOT_INVALIDATE = 4, SLOT_DONE = 8 };
 
 struct host_slot {
 	void *user;
 	uint16_t cid;			/* generation | index */
 	uint8_t waits;			/* SLOT_* */
+	uint32_t sent, invalidated;	/* queue->sent after its capsule, and after the invalidation */
+	uint32_t key;			/* that ends with the command: the peer may use it; else 0 */
+	struct ibv_mr *mr;		/* whose key that is, if it is no window's */
 	struct nvme_cqe cqe;		/* kept until the command is complete */
 	struct host_slot *next;		/* of group->done */
 	struct ibv_send_wr wr;
 	struct ibv_sge sge[2];		/* the command, in-capsule data */
+};
+
+/* A slot's memory window. */
+struct host_window {
+	struct ibv_mw *mw;		/* NULL once it was given up with its command */
+	struct ibv_send_wr bind;	/* posted before the slot's */
 };
 
 struct host_queue {
@@ -154,6 +172,7 @@ struct host_queue {
 	uint16_t *free;			/* a stack of slot indices */
 	uint32_t in_capsule;
 	struct host_slot *slots;
+	struct host_window *windows;	/* one per slot, or NULL */
 	struct nvme_sqe *capsules;	/* one per slot */
 	struct nvme_cqe *responses;	/* nrecv of them */
 	struct ibv_recv_wr *recvs;
@@ -162,6 +181,18 @@ struct host_queue {
 	struct ibv_send_wr *send_head, *send_tail;	/* submitted, not yet posted */
 	struct ibv_recv_wr *recv_head, *recv_tail;	/* taken, not yet posted again */
 	unsigned nrepost;
+	/*
+	 * Sends that are not signalled are retired by the completion of a later one that is.  They count in
+	 * the send queue until then, so behind a limit of them every command is signalled, and holds its
+	 * slot until it is retired.
+	 */
+	uint32_t sent, retired;		/* work requests submitted; known to be over */
+	uint32_t signal_every;		/* commands */
+	uint32_t unsignalled;		/* commands since the last that was signalled */
+	uint32_t unretired_max;		/* work requests, from where every command is signalled */
+	uint32_t send_depth;		/* of the queue pair */
+	int capsule_flags;		/* IBV_SEND_INLINE, or 0 */
+	bool quiet;			/* a capsule's memory is free when its response is here */
 	unsigned nudges;	/* host_queue_nudge() calls so far */
 	bool lost;
 	bool marked;			/* in group->unsent */
@@ -200,6 +231,23 @@ void host_queue_cm_event(struct host_queue *queue, enum rdma_cm_event_type type,
 void host_queue_forget_done(struct host_queue *queue);
 /* Why its device says that the connection ended, or "". */
 const char *host_queue_end_reason(const struct host_queue *queue);
+
+/* ---- keys.c ---- */
+
+/* Windows for the slots, if the device has any left, and what send work requests there may be. */
+int host_keys_build(struct host_queue *queue);
+/* The queue pair is gone. */
+void host_keys_unbuild(struct host_queue *queue);
+/* A key for the command's data into its descriptor, and the first work request to post: 0, or a negative errno. */
+int host_keys_give(struct host_queue *queue, struct host_slot *slot, const struct host_data *data,
+		   struct nvme_sgl *sgl, struct ibv_send_wr **first);
+/*
+ * The response is here: the key ends, which may take until a SLOT_INVALIDATE.  by_peer: the target has
+ * invalidated it with the response.
+ */
+void host_keys_end(struct host_queue *queue, struct host_slot *slot, bool by_peer);
+/* The queue is lost, and with it whatever would have ended the key. */
+void host_keys_revoke(struct host_queue *queue, struct host_slot *slot);
 
 /* ---- connect.c ---- */
 

@@ -90,7 +90,7 @@ static int load_make_threads(struct host_load *l, struct host_error *error)
 	l->controllers = calloc(o->queues, sizeof(*l->controllers));
 	if (!l->threads || !l->queues || !l->controllers)
 		return host_error_set(error, -ENOMEM, "no memory for %u queues", o->queues);
-	l->device = host_device_get(o->verbs, error->text, sizeof(error->text));
+	l->device = host_device_get(o->verbs, o->keys, error->text, sizeof(error->text));
 	for (unsigned i = 0; i < l->nthreads && l->device; i++) {
 		struct load_thread *t = &l->threads[i];
 

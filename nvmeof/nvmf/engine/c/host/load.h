@@ -19,6 +19,7 @@ struct host_load_options {
 	unsigned threads;		/* 0: host_load_default_threads() */
 	int cpu;			/* of the first thread, -1 not pinned; the others follow */
 	const struct verbs *verbs;	/* NULL: embedded */
+	enum host_remote_keys keys;
 };
 struct host_load;
 /* NULL with errno, and a sentence in error. */

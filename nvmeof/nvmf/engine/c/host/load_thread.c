@@ -57,8 +57,7 @@ static void load_thread_fill(struct load_thread *t)
 				.data = {
 					.addr = (uint8_t *)t->memory->addr + (size_t)n * what->block_size,
 					.length = what->block_size,
-					.rkey = t->memory->rkey,
-					.lkey = t->memory->lkey,
+					.memory = t->memory,
 					.in_capsule = true,
 				},
 			};

@@ -12,6 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Work requests that a queue may have posted beyond its size (keys.c), which is more than receives. */
+enum { SEND_SLACK = 4 * HOST_SIGNAL_EVERY + HOST_NUDGES };
+
 static int queue_no_memory(struct host_queue *q, struct host_error *error, const char *what)
 {
 	const int ret = errno ? errno : ENOMEM;
@@ -82,7 +85,7 @@ static int queue_register_rings(struct host_queue *q, struct host_error *error)
 	const size_t commands = q->depth * sizeof(struct nvme_sqe);
 	const size_t bytes = commands + q->nrecv * sizeof(struct nvme_cqe);
 
-	q->ring = host_memory_alloc(q->device, bytes, error->text, sizeof(error->text));
+	q->ring = host_memory_alloc_local(q->device, bytes, error->text, sizeof(error->text));
 	if (!q->ring)
 		return -ENOMEM;
 	q->capsules = q->ring->addr;
@@ -91,14 +94,14 @@ static int queue_register_rings(struct host_queue *q, struct host_error *error)
 		q->slots[i].sge[0] = (struct ibv_sge){
 			.addr = (uintptr_t)&q->capsules[i],
 			.length = sizeof(struct nvme_sqe),
-			.lkey = q->ring->lkey,
+			.lkey = q->ring->mr->lkey,
 		};
 	}
 	for (unsigned i = 0; i < q->nrecv; i++) {
 		q->recv_sges[i] = (struct ibv_sge){
 			.addr = (uintptr_t)&q->responses[i],
 			.length = sizeof(struct nvme_cqe),
-			.lkey = q->ring->lkey,
+			.lkey = q->ring->mr->lkey,
 		};
 		q->recvs[i] = (struct ibv_recv_wr){
 			.next = i + 1 < q->nrecv ? &q->recvs[i + 1] : NULL,
@@ -111,20 +114,28 @@ static int queue_register_rings(struct host_queue *q, struct host_error *error)
 
 static int queue_build_qp(struct host_queue *q, struct host_error *error)
 {
-	struct ibv_qp_init_attr init = {
+	const struct ibv_qp_init_attr plain = {
 		.send_cq = q->group->cqs[q->cq].cq,
 		.recv_cq = q->group->cqs[q->cq].cq,
 		.qp_type = IBV_QPT_RC,
 		.cap = {
-			.max_send_wr = q->size + HOST_NUDGES,
+			.max_send_wr = q->send_depth,
 			.max_recv_wr = q->nrecv,
 			.max_send_sge = 2,
 			.max_recv_sge = 1,
 		},
 	};
+	struct ibv_qp_init_attr init = plain;
 
-	if (q->verbs->create_qp(q->id, q->device->pd, &init))
-		return queue_no_memory(q, error, "queue pair");
+	/* the embedded device sends a capsule from where it is, and is done with it */
+	init.cap.max_inline_data = q->verbs->sends_complete_inline ? 0 : sizeof(struct nvme_sqe);
+	if (q->verbs->create_qp(q->id, q->device->pd, &init)) {
+		init = plain;	/* more than the device takes, perhaps */
+		if (q->verbs->create_qp(q->id, q->device->pd, &init))
+			return queue_no_memory(q, error, "queue pair");
+	}
+	q->capsule_flags = init.cap.max_inline_data < sizeof(struct nvme_sqe) ? 0 : IBV_SEND_INLINE;
+	q->quiet = q->capsule_flags || q->verbs->sends_complete_inline;
 	return 0;
 }
 
@@ -135,6 +146,8 @@ static void queue_number(struct host_queue *q)
 
 	for (unsigned i = 0; i < q->depth; i++)
 		q->slots[i].wr.wr_id = tag | HOST_WR_SEND | i;
+	for (unsigned i = 0; q->windows && i < q->depth; i++)
+		q->windows[i].bind.wr_id = tag | HOST_WR_BIND | i;
 	for (unsigned i = 0; i < q->nrecv; i++)
 		q->recvs[i].wr_id = tag | HOST_WR_RECV | i;
 }
@@ -148,16 +161,19 @@ int host_queue_build(struct host_queue *queue, struct host_error *error)
 	q->nudges = 0;
 	if (ret)
 		return ret;
-	if (q->nrecv > (unsigned)q->device->attr.max_qp_wr)
+	if (q->size > q->device->attr.max_qp_wr - SEND_SLACK)
 		return host_error_set(error, -EINVAL,
 				      "a queue of %u entries is more than RDMA device %s takes (%d)",
 				      q->size,
 				      q->verbs->get_device_name(q->device->context->device),
-				      q->device->attr.max_qp_wr - HOST_RECV_SLACK);
+				      q->device->attr.max_qp_wr - SEND_SLACK);
 	ret = queue_register_rings(q, error);
-	/* nudges complete only if they fail, and then with everything else */
-	if (!ret)
-		ret = host_group_join(q, q->depth + q->nrecv + HOST_NUDGES + 1, error);
+	if (ret)
+		return ret;
+	if (host_keys_build(q))
+		return queue_no_memory(q, error, "memory windows");
+	/* what is not signalled completes only if it fails, and then with everything else */
+	ret = host_group_join(q, q->send_depth + q->nrecv + 1, error);
 	if (ret)
 		return ret;
 	queue_number(q);
@@ -202,6 +218,7 @@ void host_queue_unbuild(struct host_queue *queue)
 		q->verbs->destroy_id(q->id);
 		q->id = NULL;
 	}
+	host_keys_unbuild(q);
 	host_group_leave(q);
 	host_memory_free(q->ring);
 	q->ring = NULL;

@@ -4,7 +4,8 @@
  *
  * Runs on the thread that polls the queue's group, with no allocation, lock or clock of its own.  A
  * command holds a slot, whose index is in its CID.  Capsules are posted as lists: the embedded device
- * turns one call into one write.
+ * turns one call into one write.  One in so many is signalled; but always those that carry data, which is
+ * the user's again only when it has left.
  */
 #include "internal.h"
 
@@ -32,26 +33,42 @@ void host_queue_flush(struct host_queue *queue)
 	}
 }
 
-static void submit_data(struct host_slot *s, struct nvme_sqe *sqe, const struct host_data *data,
-			uint32_t in_capsule)
+static void submit_signal(struct host_queue *q, struct host_slot *s, uint32_t requests)
+{
+	const bool data = s->wr.num_sge > 1;
+	const int inlined = data ? 0 : q->capsule_flags;
+
+	q->sent += requests;
+	s->sent = q->sent;
+	s->waits = SLOT_RESPONSE;
+	s->wr.send_flags = (unsigned)inlined;
+	if (!q->quiet || data || ++q->unsignalled >= q->signal_every || q->sent - q->retired > q->unretired_max) {
+		q->unsignalled = 0;
+		s->waits |= SLOT_SEND;
+		s->wr.send_flags |= IBV_SEND_SIGNALED;
+	}
+}
+
+static int submit_data(struct host_queue *q, struct host_slot *s, struct nvme_sqe *sqe,
+		       const struct host_data *data, struct ibv_send_wr **first)
 {
 	s->wr.num_sge = 1;
 	if (!data || !data->length) {
 		nvme_sgl_set_keyed(&sqe->sgl, 0, 0, 0, NVME_SGL_KEYED);
-	} else if (data->to_device && data->in_capsule && data->length <= in_capsule) {
+	} else if (data->to_device && data->in_capsule && data->length <= q->in_capsule) {
 		memset(&sqe->sgl, 0, sizeof(sqe->sgl));
 		sqe->sgl.plain.length = data->length;
 		sqe->sgl.plain.type = NVME_SGL_IN_CAPSULE;
 		s->sge[1] = (struct ibv_sge){
 			.addr = (uintptr_t)data->addr,
 			.length = data->length,
-			.lkey = data->lkey,
+			.lkey = data->memory->mr->lkey,
 		};
 		s->wr.num_sge = 2;
 	} else {
-		nvme_sgl_set_keyed(&sqe->sgl, (uintptr_t)data->addr, data->length, data->rkey,
-				   NVME_SGL_KEYED);
+		return host_keys_give(q, s, data, &sqe->sgl, first);
 	}
+	return 0;
 }
 
 int host_queue_submit(struct host_queue *queue, const struct nvme_sqe *sqe,
@@ -68,21 +85,27 @@ int host_queue_submit(struct host_queue *queue, const struct nvme_sqe *sqe,
 	if (data && data->length > 0xffffff)
 		return -EMSGSIZE;
 
-	const unsigned index = q->free[--q->nfree];
+	const unsigned index = q->free[q->nfree - 1];
 	struct host_slot *s = &q->slots[index];
 	struct nvme_sqe *out = &q->capsules[index];
+	struct ibv_send_wr *first = &s->wr;
 
-	q->outstanding++;
-	s->user = user;
-	s->waits = SLOT_SEND | SLOT_RESPONSE;
 	*out = *sqe;
 	out->cid = s->cid;
 	out->flags = (uint8_t)((sqe->flags & ~NVME_PSDT_MASK) | NVME_PSDT_SGL);
-	submit_data(s, out, data, q->in_capsule);
+
+	const int ret = submit_data(q, s, out, data, &first);
+
+	if (__builtin_expect(ret < 0, 0))
+		return ret;
+	q->nfree--;
+	q->outstanding++;
+	s->user = user;
+	submit_signal(q, s, 1u + (first != &s->wr));
 	if (q->send_head)
-		q->send_tail->next = &s->wr;
+		q->send_tail->next = first;
 	else
-		q->send_head = &s->wr;
+		q->send_head = first;
 	q->send_tail = &s->wr;
 	if (more)
 		host_group_mark(q);

@@ -31,6 +31,9 @@ static void commit(struct iw_qp *qp, const struct tx_batch *b, size_t n)
 			qp->irq_head += r->last;
 			continue;
 		}
+		/* what sent nothing was carried out as the batch was built: the record is of what follows it */
+		while (iw_sq(qp, qp->sq_tx)->done)
+			qp->sq_tx++;
 		qp->tx.off = r->last ? 0 : qp->tx.off + r->payload;
 		if (!r->last)
 			continue;
@@ -43,7 +46,7 @@ static void commit(struct iw_qp *qp, const struct tx_batch *b, size_t n)
 		} else {
 			wr->done = true;
 		}
-		do	/* and past what sent nothing, and was carried out as the batch was built */
+		do	/* and past more of that */
 			qp->sq_tx++;
 		while (qp->sq_tx != qp->sq_head && iw_sq(qp, qp->sq_tx)->done);
 	}
