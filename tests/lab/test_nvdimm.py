@@ -65,6 +65,7 @@ nsid = 1
 store = "pmem"
 path = "{path}"
 block_size = 4096
+persistent = true
 """
 
 
@@ -88,6 +89,7 @@ def test_pmem_store(guest: Guest, need_product: None, kind: Kind) -> None:
     guest.run(kind.make)
     target = OursInside(guest, network.GUEST, text=config(kind.path))
     assert kind.guarantee in target.log, target.log
+    assert "a power failure leaves a block old or new" in target.log, target.log
     host = KernelHost(guest, network.GUEST)
     with host.connected(NQN):
         (device,) = host.devices(NQN)

@@ -141,6 +141,11 @@ def test_identifiers() -> None:
             't.toml:6: subsystem[0].namespace[0].direct: direct goes with store = "file"',
         ),
         (
+            NAMESPACE + "power_fail_atomic = false\n",
+            "t.toml:6: subsystem[0].namespace[0].power_fail_atomic: "
+            'power_fail_atomic goes with store = "pmem"',
+        ),
+        (
             NAMESPACE + "persistent = true\n",
             't.toml:6: subsystem[0].namespace[0].persistent: persistent goes with store = "pmem"',
         ),

@@ -199,6 +199,8 @@ class NamespaceConfig(Model):
     read_only: StrictBool = False
     persistent: StrictBool = False
     """Refuse a pmem store unless a completed write is known to survive a power failure."""
+    power_fail_atomic: StrictBool = True
+    """A power failure leaves a block of persistent memory old or new: takes the last 256 KiB."""
     ana_group: StrictInt = Field(1, ge=1, le=MAX_GROUP)
     """Its group: see [[port.ana_group]]."""
     uuid: UUID | None = None
@@ -230,6 +232,8 @@ class NamespaceConfig(Model):
             raise FaultError('direct goes with store = "file"', "direct")
         if self.persistent and self.store != "pmem":
             raise FaultError('persistent goes with store = "pmem"', "persistent")
+        if not self.power_fail_atomic and self.store != "pmem":
+            raise FaultError('power_fail_atomic goes with store = "pmem"', "power_fail_atomic")
         if self.size is not None and (self.size == 0 or self.size % self.block_size):
             raise FaultError(
                 f"size {self.size} is not a multiple of block_size {self.block_size}", "size"

@@ -109,6 +109,7 @@ class Store:
         direct: bool | None = None,
         read_only: bool = False,
         persistent: bool = False,
+        power_fail_atomic: bool = True,
     ) -> None: ...
     @property
     def kind(self) -> str: ...

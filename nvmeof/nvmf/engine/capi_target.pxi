@@ -14,6 +14,7 @@ cdef extern from "store/store.h" nogil:
         uint32_t block_size
         int direct
         bint read_only
+        bint power_fail_atomic
         bint persistent
     struct c_store "store":
         store_kind kind

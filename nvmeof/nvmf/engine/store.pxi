@@ -14,7 +14,7 @@ cdef class Store:
     cdef object __weakref__
 
     def __cinit__(self, kind, *, path=None, size=0, block_size=512, direct=None,
-                  read_only=False, persistent=False):
+                  read_only=False, persistent=False, power_fail_atomic=True):
         cdef store_options options
         cdef char err[ERR]
         cdef int code
@@ -32,6 +32,7 @@ cdef class Store:
         options.direct = -1 if direct is None else (1 if direct else 0)
         options.read_only = bool(read_only)
         options.persistent = bool(persistent)
+        options.power_fail_atomic = bool(power_fail_atomic)
         err[0] = 0
         with nogil:
             clear_errno()

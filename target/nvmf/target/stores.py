@@ -33,6 +33,7 @@ def open_store(engine: Any, config: NamespaceConfig, where: str) -> Any:
             direct=config.direct,
             read_only=config.read_only,
             persistent=config.persistent,
+            power_fail_atomic=config.power_fail_atomic,
         )
     except OSError as error:
         said = error.strerror or str(error)

@@ -144,6 +144,7 @@ async def replace(administration: Administration, params: Replace) -> bool:
             direct=made.direct,
             read_only=made.read_only,
             persistent=made.persistent,
+            power_fail_atomic=made.power_fail_atomic,
             hotplug=_comes_and_goes(params.namespace, made, old),
             **kept,
         )

@@ -130,3 +130,30 @@ enum store_persistence store_persistence(const struct stat *stat)
 		 major(device), minor(device));
 	return dax_of_path(link, file, 0);
 }
+
+static const char *const dax_guarantees[2][4] = {
+	{
+		"a write is persistent when it completes (fsdax, MAP_SYNC: non-temporal stores and a "
+		"fence; the power-fail domain has the caches)",
+		"a write is persistent when it completes (fsdax, MAP_SYNC: non-temporal stores and a "
+		"fence)",
+		"nothing is known to survive a power failure: the region under the filesystem (fsdax) has "
+		"no persistence_domain in sysfs",
+		"a write survives the target but not a power failure: the filesystem (fsdax) is on "
+		"volatile memory",
+	},
+	{
+		"a write is persistent when it completes (devdax: non-temporal stores and a fence; "
+		"the power-fail domain has the caches)",
+		"a write is persistent when it completes (devdax: non-temporal stores and a fence)",
+		"nothing is known to survive a power failure: the region of the device (devdax) has no "
+		"persistence_domain in sysfs",
+		"a write survives the target but not a power failure: the device (devdax) is volatile "
+		"memory",
+	},
+};
+
+const char *store_dax_guarantee(bool device, enum store_persistence persistence)
+{
+	return dax_guarantees[device][persistence];
+}

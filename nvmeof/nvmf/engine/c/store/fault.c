@@ -110,6 +110,8 @@ struct store *store_fault(struct store *inner, const struct store_fault_options 
 	store->line = store_line_take();
 	store->map = NULL;
 	store->touched = NULL;
+	store->redo = NULL;
+	store->said = NULL;
 	store->map_length = 0;
 	store->fd = store->page_cache_fd = -1;
 	store->ops = &fault_ops;

@@ -23,7 +23,9 @@ uint16_t store_memory_write(struct store *store, uint64_t offset, const void *fr
 {
 	if (store_failed(store))
 		return NVME_WRITE_FAULT;
-	if (length >= STREAMED || (store->fd >= 0 && store->memory_is_stable))
+	if (store->redo && length <= STORE_REDO_DATA && !((offset | length) & 511))
+		store_redo_write(store, offset, from, length);
+	else if (length >= STREAMED || (store->fd >= 0 && store->memory_is_stable))
 		store_persist_copy(store->map + offset, from, length);
 	else
 		memcpy(store->map + offset, from, length);

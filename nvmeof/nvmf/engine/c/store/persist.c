@@ -19,7 +19,7 @@ bool store_persist_supported(void)
 }
 
 /* Less than a line: ordinary stores, and the lines they touch written back. */
-static void copy_edge(uint8_t *to, const uint8_t *from, size_t length)
+static void persist_edge(uint8_t *to, const uint8_t *from, size_t length)
 {
 	memcpy(to, from, length);
 	for (uintptr_t at = (uintptr_t)to & ~(uintptr_t)(LINE - 1); at < (uintptr_t)to + length;
@@ -27,7 +27,7 @@ static void copy_edge(uint8_t *to, const uint8_t *from, size_t length)
 		_mm_clflush((const void *)at);
 }
 
-static void stream_lines_sse2(uint8_t *to, const uint8_t *from, size_t length)
+static void persist_lines_sse2(uint8_t *to, const uint8_t *from, size_t length)
 {
 	for (size_t i = 0; i < length; i += LINE)
 		for (size_t j = i; j < i + LINE; j += 16)
@@ -36,7 +36,7 @@ static void stream_lines_sse2(uint8_t *to, const uint8_t *from, size_t length)
 }
 
 __attribute__((target("avx2")))
-static void stream_lines_avx2(uint8_t *to, const uint8_t *from, size_t length)
+static void persist_lines_avx2(uint8_t *to, const uint8_t *from, size_t length)
 {
 	for (size_t i = 0; i < length; i += LINE) {
 		__m256i a = _mm256_loadu_si256((const __m256i *)(const void *)(from + i));
@@ -57,13 +57,19 @@ void store_persist_copy(void *to_void, const void *from_void, size_t length)
 		head = length;
 	lines = (length - head) & ~(size_t)(LINE - 1);
 	if (head)
-		copy_edge(to, from, head);
+		persist_edge(to, from, head);
 	if (__builtin_cpu_supports("avx2"))
-		stream_lines_avx2(to + head, from + head, lines);
+		persist_lines_avx2(to + head, from + head, lines);
 	else
-		stream_lines_sse2(to + head, from + head, lines);
+		persist_lines_sse2(to + head, from + head, lines);
 	if (head + lines < length)
-		copy_edge(to + head + lines, from + head + lines, length - head - lines);
+		persist_edge(to + head + lines, from + head + lines, length - head - lines);
+	_mm_sfence();
+}
+
+void store_persist_word(uint64_t *to, uint64_t value)
+{
+	_mm_stream_si64((long long *)(void *)to, (long long)value);
 	_mm_sfence();
 }
 
@@ -77,6 +83,11 @@ bool store_persist_supported(void)
 void store_persist_copy(void *to, const void *from, size_t length)
 {
 	memcpy(to, from, length);
+}
+
+void store_persist_word(uint64_t *to, uint64_t value)
+{
+	*to = value;
 }
 
 #endif

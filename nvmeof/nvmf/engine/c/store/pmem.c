@@ -6,7 +6,8 @@
  *   memory	a file on tmpfs, mapped: it survives the target
  *   plain	any other file: not mapped, since its page faults and its writeback would hold up a
  *		reactor, but served through the page cache by the ring, as a file store is
- * Owns the mapping and its descriptor.  Zeroing runs on reactors, the rest on a control thread.
+ * The end of the first two may be redo slots (redo.c), which are not the namespace's.
+ * Owns the mappings and their descriptor.  Zeroing runs on reactors, the rest on a control thread.
  *
  * Blocks are never deallocated, and missing ones are allocated at opening: a store through a map
  * into a hole of a full filesystem is a fault, not an error that could be reported.
@@ -14,6 +15,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/mman.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -27,6 +29,17 @@
 #ifndef MAP_SHARED_VALIDATE
 #define MAP_SHARED_VALIDATE 0x03
 #endif
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+
+struct pmem_tail {		/* store->own */
+	uint8_t *map;		/* with what is before it, where that has to be aligned */
+	size_t length;
+	uint8_t *pages;		/* STORE_REDO_BYTES */
+	uint64_t start;		/* of them, in the file */
+};
 
 static void pmem_zero(struct store *store, uint64_t offset, size_t length)
 {
@@ -74,6 +87,7 @@ static int pmem_resize(struct store *store, uint64_t size, char *err, size_t len
 	if (rc)
 		return store_refuse(err, len, -rc, "cannot tell the size of %s: %s", store->path,
 				    strerror(-rc));
+	there -= there < store->reserved ? there : store->reserved;
 	if ((size ? size : there) > store->map_length)
 		return store_refuse(err, len, ENOTSUP,
 				    "%s cannot grow beyond the %zu bytes that were mapped when it "
@@ -97,25 +111,39 @@ static int pmem_resize(struct store *store, uint64_t size, char *err, size_t len
 	return 0;
 }
 
+static void pmem_close(struct store *store)
+{
+	struct pmem_tail *tail = store->own;
+
+	if (tail && tail->map) {
+		store_unguard_map(tail->map);
+		munmap(tail->map, tail->length);
+	}
+	free(tail);
+}
+
 static const struct store_ops pmem_ops = {
 	.submit = store_memory_submit,
 	.piece = store_memory_piece,
 	.zero = pmem_zero,
 	.resize = pmem_resize,
+	.close = pmem_close,
 };
+
+static uint64_t pmem_align(const struct store_backing *backing)
+{
+	return S_ISCHR(backing->stat.st_mode) ? store_sysfs_number(&backing->stat, "align", 2 << 20)
+					      : (uint64_t)sysconf(_SC_PAGESIZE);
+}
 
 static int pmem_map(struct store *store, const struct store_backing *backing, char *err,
 		    size_t len)
 {
 	bool device = S_ISCHR(backing->stat.st_mode);
-	uint64_t align = device ? store_sysfs_number(&backing->stat, "align", 2 << 20)
-				: (uint64_t)sysconf(_SC_PAGESIZE);
+	uint64_t align = pmem_align(backing);
 	uint64_t length = (store->size + align - 1) / align * align;
 	void *map;
 
-	if (device && !store_persist_supported())
-		return store_refuse(err, len, ENOTSUP, "%s: dax devices are supported on x86-64 "
-				    "only", store->path);
 	if (device && length > backing->size)
 		length = backing->size / align * align;
 	if (length < store->size)
@@ -123,17 +151,8 @@ static int pmem_map(struct store *store, const struct store_backing *backing, ch
 	if (!length)
 		return store_refuse(err, len, EINVAL, "%s is smaller than its alignment of %llu",
 				    store->path, (unsigned long long)align);
-	store->memory_is_stable = store_persist_supported();
-	map = mmap(NULL, length, pmem_protection(store), pmem_map_flags(store, &backing->stat), store->fd, 0);
-	if (map == MAP_FAILED && !device && !backing->volatile_memory) {
-		store->memory_is_stable = false;
-		store->ops = &store_file_ops;
-		return 0;
-	}
-	if (map == MAP_FAILED && !device) {
-		store->memory_is_stable = false;
-		map = mmap(NULL, length, pmem_protection(store), MAP_SHARED, store->fd, 0);
-	}
+	map = mmap(NULL, length, pmem_protection(store), pmem_map_flags(store, &backing->stat),
+		   store->fd, 0);
 	if (map == MAP_FAILED)
 		return store_refuse(err, len, errno, "cannot map %llu bytes of %s: %s",
 				    (unsigned long long)length, store->path, strerror(errno));
@@ -151,36 +170,31 @@ static int pmem_map(struct store *store, const struct store_backing *backing, ch
 /* What it is, as the configuration and the log have it. */
 enum pmem_kind { PMEM_PLAIN, PMEM_TMPFS, PMEM_FSDAX, PMEM_DEVDAX };
 
-static enum pmem_kind pmem_kind(const struct store *store, const struct store_backing *backing)
+static int pmem_kind(struct store *store, const struct store_backing *backing, enum pmem_kind *kind,
+		     char *err, size_t len)
 {
-	if (S_ISCHR(backing->stat.st_mode))
-		return PMEM_DEVDAX;
-	if (store->memory_is_stable)
-		return PMEM_FSDAX;
-	return backing->volatile_memory ? PMEM_TMPFS : PMEM_PLAIN;
-}
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	void *map = MAP_FAILED;
 
-static const char *const pmem_guarantees[2][4] = {
-	{
-		"a write is persistent when it completes (fsdax, MAP_SYNC: non-temporal stores and a "
-		"fence; the power-fail domain has the caches)",
-		"a write is persistent when it completes (fsdax, MAP_SYNC: non-temporal stores and a "
-		"fence)",
-		"nothing is known to survive a power failure: the region under the filesystem (fsdax) has "
-		"no persistence_domain in sysfs",
-		"a write survives the target but not a power failure: the filesystem (fsdax) is on "
-		"volatile memory",
-	},
-	{
-		"a write is persistent when it completes (devdax: non-temporal stores and a fence; "
-		"the power-fail domain has the caches)",
-		"a write is persistent when it completes (devdax: non-temporal stores and a fence)",
-		"nothing is known to survive a power failure: the region of the device (devdax) has no "
-		"persistence_domain in sysfs",
-		"a write survives the target but not a power failure: the device (devdax) is volatile "
-		"memory",
-	},
-};
+	store->memory_is_stable = store_persist_supported();
+	if (S_ISCHR(backing->stat.st_mode)) {
+		*kind = PMEM_DEVDAX;
+		return store->memory_is_stable ? 0
+					       : store_refuse(err, len, ENOTSUP, "%s: dax devices are "
+							      "supported on x86-64 only", store->path);
+	}
+	if (store->memory_is_stable)
+		map = mmap(NULL, page, pmem_protection(store), pmem_map_flags(store, &backing->stat),
+			   store->fd, 0);
+	if (map != MAP_FAILED) {
+		munmap(map, page);
+		*kind = PMEM_FSDAX;
+		return 0;
+	}
+	store->memory_is_stable = false;
+	*kind = backing->volatile_memory ? PMEM_TMPFS : PMEM_PLAIN;
+	return 0;
+}
 
 static const char *pmem_guarantee(const struct store *store, enum pmem_kind kind,
 				  enum store_persistence persistence)
@@ -195,21 +209,16 @@ static const char *pmem_guarantee(const struct store *store, enum pmem_kind kind
 		return "a write survives the target at once, and the machine once flushed or with FUA "
 		       "(page cache, not persistent memory; fdatasync)";
 	default:
-		return pmem_guarantees[kind == PMEM_DEVDAX][persistence];
+		return store_dax_guarantee(kind == PMEM_DEVDAX, persistence);
 	}
 }
 
 /* Say what there is, or refuse it where the configuration asks for more. */
-static int pmem_promise(struct store *store, const struct store_options *options,
-			const struct store_backing *backing, char *err, size_t len)
+static int pmem_promise(struct store *store, const struct store_options *options, enum pmem_kind kind,
+			enum store_persistence persistence, char *err, size_t len)
 {
-	enum pmem_kind kind = pmem_kind(store, backing);
-	enum store_persistence persistence = STORE_UNKNOWN;
-	bool survives;
+	bool survives = persistence < STORE_UNKNOWN;
 
-	if (kind == PMEM_FSDAX || kind == PMEM_DEVDAX)
-		persistence = store_persistence(&backing->stat);
-	survives = persistence < STORE_UNKNOWN;
 	store->guarantee = pmem_guarantee(store, kind, persistence);
 	store->volatile_write_cache = !options->read_only && !survives;
 	if (!options->persistent || survives || options->read_only)
@@ -218,10 +227,150 @@ static int pmem_promise(struct store *store, const struct store_options *options
 			    "asks for: %s", store->path, store->guarantee);
 }
 
+static int pmem_say_atomic(struct store *store, char *err, size_t len)
+{
+	const char *what = store->redo ? "a power failure leaves a block old or new"
+				       : "a power failure may tear a block that is being written "
+					 "(power_fail_atomic = false)";
+
+	if (asprintf(&store->said, "%s; %s", store->guarantee, what) < 0) {
+		store->said = NULL;
+		return store_refuse(err, len, ENOMEM, "out of memory for %s", store->path);
+	}
+	store->guarantee = store->said;
+	return 0;
+}
+
+/* ---- the end of persistent memory, where redo slots may be ---- */
+
+static int pmem_map_tail(struct store *store, const struct store_backing *backing, bool wanted,
+			 char *err, size_t len)
+{
+	uint64_t align = pmem_align(backing), end = backing->size / align * align, start;
+	struct pmem_tail *tail;
+
+	if (end < STORE_REDO_BYTES + store->block_size)
+		return !wanted ? 0
+			       : store_refuse(err, len, EINVAL, "%s is too small: %llu bytes, of which "
+					      "power_fail_atomic takes %u", store->path,
+					      (unsigned long long)backing->size,
+					      (unsigned)STORE_REDO_BYTES);
+	tail = calloc(1, sizeof(*tail));
+	if (!tail)
+		return store_refuse(err, len, ENOMEM, "out of memory for %s", store->path);
+	store->own = tail;
+	tail->start = end - STORE_REDO_BYTES;
+	start = tail->start / align * align;
+	tail->length = end - start;
+	if (wanted && S_ISREG(backing->stat.st_mode) &&
+	    fallocate(store->fd, 0, (off_t)tail->start, STORE_REDO_BYTES) && errno == ENOSPC)
+		return store_refuse(err, len, ENOSPC, "the filesystem of %s has no room for its last "
+				    "%u bytes", store->path, (unsigned)STORE_REDO_BYTES);
+	tail->map = mmap(NULL, tail->length, pmem_protection(store),
+			 pmem_map_flags(store, &backing->stat), store->fd, (off_t)start);
+	if (tail->map == MAP_FAILED || store_guard_map(tail->map, tail->length, align, &store->failed)) {
+		int error = tail->map == MAP_FAILED ? errno : EMFILE;
+
+		if (tail->map != MAP_FAILED)
+			munmap(tail->map, tail->length);
+		tail->map = NULL;
+		return store_refuse(err, len, error, "cannot map the end of %s: %s", store->path,
+				    strerror(error));
+	}
+	tail->pages = tail->map + (tail->start - start);
+	if (wanted)	/* the first write to a page is not to wait for a filesystem */
+		madvise(tail->map, tail->length, MADV_POPULATE_WRITE);
+	return 0;
+}
+
+/* Before the size of the namespace is known: whether its end is something else. */
+static int pmem_look_at_tail(struct store *store, const struct store_backing *backing, bool wanted,
+			     char *err, size_t len)
+{
+	struct pmem_tail *tail;
+	bool there;
+	int rc = pmem_map_tail(store, backing, wanted, err, len);
+
+	tail = store->own;
+	if (rc || !tail)
+		return rc;
+	there = store_redo_there(tail->pages);
+	if (wanted || (there && store->read_only))
+		store->reserved = backing->size - tail->start;
+	if (there && store->read_only && store_redo_pending(tail->pages))
+		return store_refuse(err, len, EUCLEAN, "a power failure interrupted a write to %s: open "
+				    "it for writing first, which mends it", store->path);
+	return 0;
+}
+
+static int pmem_fit(struct store *store, const struct store_options *options,
+		    const struct store_backing *backing, char *err, size_t len)
+{
+	uint64_t there = backing->size - store->reserved;
+
+	if (store->reserved && options->size > there)
+		return store_refuse(err, len, EFBIG, "%s holds %llu bytes, the last %llu of which make "
+				    "writes whole at a power failure: ask for at most %llu, make it "
+				    "larger, or set power_fail_atomic to false", store->path,
+				    (unsigned long long)backing->size,
+				    (unsigned long long)store->reserved, (unsigned long long)there);
+	return store_fit(store->path, options->size, there, options->block_size, &store->size, err,
+			 len);
+}
+
+static int pmem_open_dax(struct store *store, const struct store_options *options,
+			 const struct store_backing *backing, enum pmem_kind kind, char *err, size_t len)
+{
+	enum store_persistence persistence = store_persistence(&backing->stat);
+	bool wanted = options->power_fail_atomic && !options->read_only &&
+		      persistence != STORE_VOLATILE;
+	struct pmem_tail *tail;
+	int rc = pmem_promise(store, options, kind, persistence, err, len);
+
+	if (!rc)
+		rc = pmem_look_at_tail(store, backing, wanted, err, len);
+	if (!rc)
+		rc = pmem_fit(store, options, backing, err, len);
+	if (!rc)
+		rc = pmem_allocate(store, &backing->stat, store->size, err, len);
+	if (!rc)
+		rc = pmem_map(store, backing, err, len);
+	tail = store->own;
+	if (!rc && tail && !store->read_only)
+		rc = store_redo_open(store, tail->pages, wanted, err, len);
+	if (!rc && store_failed(store))
+		rc = store_refuse(err, len, EIO, "the end of %s cannot be read", store->path);
+	if (!rc && !store->redo) {
+		pmem_close(store);
+		store->own = NULL;
+	}
+	if (rc || store->read_only || persistence == STORE_VOLATILE)
+		return rc;
+	return pmem_say_atomic(store, err, len);
+}
+
+static int pmem_open_file(struct store *store, const struct store_options *options,
+			  const struct store_backing *backing, enum pmem_kind kind, char *err,
+			  size_t len)
+{
+	int rc = pmem_promise(store, options, kind, STORE_UNKNOWN, err, len);
+
+	if (!rc)
+		rc = pmem_fit(store, options, backing, err, len);
+	if (!rc)
+		rc = pmem_allocate(store, &backing->stat, store->size, err, len);
+	if (!rc && kind == PMEM_TMPFS)
+		return pmem_map(store, backing, err, len);
+	store->ops = &store_file_ops;
+	return rc;
+}
+
 struct store *store_pmem_open(const struct store_options *options, char *err, size_t len)
 {
 	struct store_backing backing;
+	enum pmem_kind kind;
 	struct store *store;
+	int rc;
 
 	if (store_backing_open(options, &backing, err, len))
 		return NULL;
@@ -231,11 +380,12 @@ struct store *store_pmem_open(const struct store_options *options, char *err, si
 		return NULL;
 	}
 	store->fd = backing.fd;
-	if (store_fit(options->path, options->size, backing.size, options->block_size,
-		      &store->size, err, len) ||
-	    pmem_allocate(store, &backing.stat, store->size, err, len) ||
-	    pmem_map(store, &backing, err, len) ||
-	    pmem_promise(store, options, &backing, err, len)) {
+	rc = pmem_kind(store, &backing, &kind, err, len);
+	if (!rc && (kind == PMEM_DEVDAX || kind == PMEM_FSDAX))
+		rc = pmem_open_dax(store, options, &backing, kind, err, len);
+	else if (!rc)
+		rc = pmem_open_file(store, options, &backing, kind, err, len);
+	if (rc) {
 		store_close(store);
 		return NULL;
 	}

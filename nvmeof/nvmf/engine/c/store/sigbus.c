@@ -16,7 +16,7 @@
 
 #include "store_internal.h"
 
-enum { MAPS = 256 };
+enum { MAPS = 1024 };
 
 static struct guarded {
 	uintptr_t base;		/* 0: free; set last, cleared first */
@@ -28,7 +28,7 @@ static struct guarded {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct sigaction previous;
 
-static bool patch(uintptr_t address)
+static bool sigbus_patch(uintptr_t address)
 {
 	for (size_t i = 0; i < MAPS; i++) {
 		uintptr_t base = __atomic_load_n(&maps[i].base, __ATOMIC_ACQUIRE);
@@ -47,7 +47,7 @@ static bool patch(uintptr_t address)
 	return false;
 }
 
-static void pass_on(int number, siginfo_t *info, void *context)
+static void sigbus_pass_on(int number, siginfo_t *info, void *context)
 {
 	if (previous.sa_flags & SA_SIGINFO) {
 		previous.sa_sigaction(number, info, context);
@@ -67,12 +67,12 @@ static void on_sigbus(int number, siginfo_t *info, void *context)
 {
 	int saved = errno;
 
-	if (info->si_code <= 0 || !patch((uintptr_t)info->si_addr))
-		pass_on(number, info, context);
+	if (info->si_code <= 0 || !sigbus_patch((uintptr_t)info->si_addr))
+		sigbus_pass_on(number, info, context);
 	errno = saved;
 }
 
-static int install(void)
+static int sigbus_install(void)
 {
 	static bool installed;
 	struct sigaction ours = {
@@ -96,7 +96,7 @@ int store_guard_map(void *map, size_t length, size_t granularity, int *failed)
 	int rc;
 
 	pthread_mutex_lock(&lock);
-	rc = install();
+	rc = sigbus_install();
 	for (size_t i = 0; !rc; i++) {
 		if (i == MAPS) {
 			rc = -ENOSPC;

@@ -119,6 +119,8 @@ void store_close(struct store *store)
 		munmap(store->map, store->map_length);
 	}
 	free(store->touched);
+	free(store->redo);
+	free(store->said);
 	if (store->page_cache_fd >= 0)
 		close(store->page_cache_fd);
 	if (store->fd >= 0)

@@ -50,6 +50,8 @@ struct store_options {
 	uint32_t block_size;	/* logical block size of the namespace to come: 512 or 4096 */
 	int direct;		/* file: 1 O_DIRECT or fail, 0 page cache, -1 direct where it can be */
 	bool read_only;
+	/* pmem: the last STORE_REDO_BYTES of what there is make writes of a block whole at a power loss */
+	bool power_fail_atomic;
 	bool persistent;	/* pmem: fail unless what completes is known to survive a power loss */
 };
 
@@ -64,10 +66,13 @@ struct store {
 	bool read_only;
 	bool direct;			/* file: O_DIRECT in force */
 	const char *guarantee;		/* a sentence: what makes a flushed write stable here */
+	char *said;			/* it, if it was made up for this store */
 	char *path;			/* NULL for ram and null */
 	uint8_t *map;			/* ram, pmem: the bytes; else NULL */
 	size_t map_length;		/* what to register: at least size, the same for life */
 	uint64_t *touched;		/* see store_memory_ready(); NULL: all is */
+	struct store_redo *redo;	/* NULL: a power loss may tear a block that is being written */
+	uint64_t reserved;		/* bytes at the end of the file that are not the namespace's */
 	/*
 	 * map: what store_memory_write wrote is as stable as it can get when that returns, FUA or
 	 * not, and a flush has nothing to do (ram, devdax, fsdax).  Where it is false (a file on
@@ -107,6 +112,8 @@ struct store_io {
 	uint8_t step;
 	uint8_t tag;			/* the caller's own */
 };
+
+enum { STORE_REDO_BYTES = 256 << 10 };
 
 struct store_ring;	/* one per reactor */
 

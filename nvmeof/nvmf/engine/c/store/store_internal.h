@@ -59,6 +59,8 @@ enum store_persistence {
 };
 /* Of a DAX device, or a file on a DAX filesystem. */
 enum store_persistence store_persistence(const struct stat *stat);
+/* A sentence for it; device: a DAX device, not a file. */
+const char *store_dax_guarantee(bool device, enum store_persistence persistence);
 extern const char *store_sysfs;	/* where sysfs is: "/sys", but for tests */
 
 /* direct.c: 0 and the buffer alignment where direct I/O works for these blocks, else -errno. */
@@ -77,6 +79,20 @@ uint64_t store_memory_next(const struct store *store, const struct store_io *io)
 /* persist.c: copy so that the bytes are in the persistence domain when it returns. */
 void store_persist_copy(void *to, const void *from, size_t length);
 bool store_persist_supported(void);
+/* The same of an aligned word, which a power failure leaves old or new. */
+void store_persist_word(uint64_t *to, uint64_t value);
+
+/* redo.c: writes of which a power failure leaves nothing or all.  pages: the last STORE_REDO_BYTES. */
+enum { STORE_REDO_DATA = 4096 };
+/*
+ * Do again what a power failure has interrupted, and have slots from here on where they are wanted.  The map is
+ * there.  0, or a negative errno with a sentence.
+ */
+int store_redo_open(struct store *store, uint8_t *pages, bool wanted, char *err, size_t len);
+bool store_redo_there(const uint8_t *pages);
+unsigned store_redo_pending(uint8_t *pages);	/* writes that were interrupted */
+/* Whole units of 512 bytes, at most STORE_REDO_DATA. */
+void store_redo_write(struct store *store, uint64_t offset, const void *from, size_t length);
 
 /* touch.c: pages of a map are known to be mapped. */
 int store_touch_init(struct store *store);	/* none is; 0, or -1: out of memory */

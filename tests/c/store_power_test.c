@@ -1,0 +1,352 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Power failures of persistent memory, at every line that is written.
+ *
+ * This program has the persistence layer of its own (in place of store/persist.c): what is stored reaches the
+ * media at the fence, and a failure before it leaves any of it there: none, all, some lines, or some words of
+ * lines.  A write of a block is stopped at every line, the power fails, the store is opened again, which may be
+ * stopped in the same way, and the block must be the old one or the new one.
+ */
+#include <setjmp.h>
+#include <stdlib.h>
+
+#include "check.h"
+#include "store/redo.c"
+
+enum { MAP = 32 << 10, ALL = MAP + STORE_REDO_BYTES, PENDING = 128, MODES = 9, NEVER = 1 << 30 };
+
+static _Alignas(4096) uint8_t memory[ALL];	/* what the processor sees */
+static uint8_t media[ALL];			/* what is left of it */
+static struct { size_t at, length; uint8_t bytes[LINE]; } pending[PENDING];
+static unsigned pendings, crash_after;
+static jmp_buf crashed;
+
+static void power_step(void)
+{
+	if (!crash_after--)
+		longjmp(crashed, 1);
+}
+
+static void power_store(uint8_t *to, const void *from, size_t length)
+{
+	power_step();
+	memcpy(to, from, length);
+	pending[pendings].at = (size_t)(to - memory);
+	pending[pendings].length = length;
+	memcpy(pending[pendings++].bytes, from, length);
+}
+
+static void power_fence(void)
+{
+	power_step();
+	for (unsigned i = 0; i < pendings; i++)
+		memcpy(media + pending[i].at, pending[i].bytes, pending[i].length);
+	pendings = 0;
+}
+
+bool store_persist_supported(void)
+{
+	return true;
+}
+
+void store_persist_copy(void *to_void, const void *from_void, size_t length)
+{
+	const uint8_t *from = from_void;
+	uint8_t *to = to_void;
+
+	while (length) {
+		size_t now = LINE - ((uintptr_t)to & (LINE - 1));
+
+		now = now < length ? now : length;
+		power_store(to, from, now);
+		to += now;
+		from += now;
+		length -= now;
+	}
+	power_fence();
+}
+
+void store_persist_word(uint64_t *to, uint64_t value)
+{
+	power_store((uint8_t *)to, &value, sizeof(value));
+	power_fence();
+}
+
+static uint64_t power_random(void)
+{
+	static uint64_t x = 88172645463325252ull;
+
+	x ^= x << 13, x ^= x >> 7, x ^= x << 17;
+	return x;
+}
+
+/* Whether the word at byte j of pending line i is on the media when the power fails. */
+static bool power_left(unsigned mode, unsigned i)
+{
+	switch (mode) {
+	case 0:
+		return false;
+	case 1:
+		return true;
+	case 2:
+		return i % 2;
+	case 3:
+		return i + 1 == pendings;
+	case 4:
+		return i + 1 < pendings;
+	default:
+		return power_random() & 1;
+	}
+}
+
+static void power_fail(unsigned mode)
+{
+	for (unsigned i = 0; i < pendings; i++) {
+		bool left = power_left(mode, i);
+
+		for (size_t j = 0; j < pending[i].length; j += 8)
+			if (mode < 7 ? left : power_random() & 1)
+				memcpy(media + pending[i].at + j, pending[i].bytes + j, 8);
+	}
+	pendings = 0;
+	memcpy(memory, media, ALL);
+}
+
+static struct store power_store_of(uint32_t block_size)
+{
+	return (struct store){
+		.kind = STORE_PMEM, .size = MAP, .block_size = block_size, .map = memory, .map_length = MAP,
+		.memory_is_stable = true, .path = (char *)"the store", .fd = 0,
+	};
+}
+
+/* false: the power failed meanwhile. */
+static bool power_open(struct store *store, unsigned after, bool wanted)
+{
+	char err[256] = "";
+	int rc;
+
+	crash_after = after;
+	if (setjmp(crashed))
+		return false;
+	rc = store_redo_open(store, memory + MAP, wanted, err, sizeof(err));
+	if (rc)
+		check_that(false, CHECK_HERE, "opens: %s", err);
+	return true;
+}
+
+static bool power_write(struct store *store, uint64_t offset, const uint8_t *data, size_t length,
+			unsigned after)
+{
+	crash_after = after;
+	if (setjmp(crashed))
+		return false;
+	store_memory_write(store, offset, data, length, false);
+	return true;
+}
+
+static void power_close(struct store *store)
+{
+	free(store->redo);
+	store->redo = NULL;
+}
+
+/* ---- one write, stopped everywhere ---- */
+
+struct trial {
+	uint32_t block;
+	uint64_t offset;
+	bool redo;
+	unsigned mode;
+	const uint8_t *old, *new;
+	unsigned torn, lost, strayed, saw_old, saw_new, trials;
+};
+
+static uint8_t start[ALL];	/* the media before the write: every block is different, slots are empty */
+
+static void power_look(struct trial *t, bool completed)
+{
+	const uint8_t *block = memory + t->offset;
+	bool is_old = !memcmp(block, t->old, t->block), is_new = !memcmp(block, t->new, t->block);
+
+	t->trials++;
+	t->torn += !is_old && !is_new;
+	t->lost += completed && !is_new;
+	t->saw_old += is_old;
+	t->saw_new += is_new;
+	t->strayed += memcmp(memory, start, t->offset) ||
+		      memcmp(memory + t->offset + t->block, start + t->offset + t->block,
+			     MAP - t->offset - t->block);
+}
+
+/* The power has failed, and the image is in memory: open it, failing there too at every step. */
+static void power_reopen(struct trial *t, bool completed)
+{
+	static uint8_t image[ALL];
+
+	memcpy(image, memory, ALL);
+	for (unsigned after = 0;; after++) {
+		struct store store = power_store_of(t->block);
+		bool whole;
+
+		memcpy(memory, image, ALL);
+		memcpy(media, image, ALL);
+		whole = power_open(&store, after, t->redo);
+		if (!whole) {
+			power_fail((t->mode + after) % MODES);
+			power_open(&store, NEVER, t->redo);
+		}
+		power_look(t, completed);
+		power_close(&store);
+		if (whole)
+			return;
+	}
+}
+
+static void power_trials(struct trial *t)
+{
+	for (unsigned after = 0;; after++) {
+		struct store store = power_store_of(t->block);
+		bool completed;
+
+		memcpy(memory, start, ALL);
+		memcpy(media, start, ALL);
+		power_open(&store, NEVER, t->redo);
+		completed = power_write(&store, t->offset, t->new, t->block, after);
+		power_fail(t->mode);
+		power_close(&store);
+		power_reopen(t, completed);
+		if (completed)
+			return;
+	}
+}
+
+static void power_begin(uint32_t block, bool redo)
+{
+	struct store store = power_store_of(block);
+
+	memset(memory, 0, ALL);
+	for (unsigned i = 0; i < MAP; i++)
+		memory[i] = (uint8_t)(i * 31 + i / block);
+	memcpy(media, memory, ALL);
+	if (redo)
+		power_open(&store, NEVER, true);
+	power_close(&store);
+	memcpy(start, media, ALL);
+}
+
+static void test_one_write(uint32_t block, uint64_t offset, bool redo)
+{
+	uint8_t new[4096];
+	struct trial t = { .block = block, .offset = offset, .redo = redo, .new = new,
+			   .old = start + offset };
+
+	power_begin(block, redo);
+	for (unsigned i = 0; i < sizeof(new); i++)
+		new[i] = (uint8_t)~start[offset + i % block];
+	for (t.mode = 0; t.mode < MODES; t.mode++)
+		power_trials(&t);
+	if (redo)
+		check_that(!t.torn && !t.lost && !t.strayed && t.saw_old && t.saw_new, CHECK_HERE,
+			   "%u at %llu: %u failures, %u torn, %u lost, %u strayed, %u old, %u new", block,
+			   (unsigned long long)offset, t.trials, t.torn, t.lost, t.strayed, t.saw_old,
+			   t.saw_new);
+	else
+		check_that(t.torn && !t.lost, CHECK_HERE, "without slots blocks are torn: %u of %u",
+			   t.torn, t.trials);
+}
+
+/* ---- writes of one block by several slots ---- */
+
+static void test_many_slots(void)
+{
+	enum { BLOCK = 512, WRITES = 4 };
+	unsigned bad = 0, trials = 0;
+
+	power_begin(BLOCK, true);
+	for (unsigned after = 0;; after++) {
+		struct store store = power_store_of(BLOCK);
+		uint8_t data[WRITES + 1][BLOCK];
+		unsigned done = 0;
+
+		memcpy(memory, start, ALL);
+		memcpy(media, start, ALL);
+		power_open(&store, NEVER, true);
+		memcpy(data[0], memory, BLOCK);
+		for (unsigned left = after; done < WRITES; done++) {
+			memset(data[done + 1], (int)(done + 1), BLOCK);
+			atomic_store(&store.redo->slot[(done * 7 + 5) % SLOTS].busy, true);
+			if (!power_write(&store, 0, data[done + 1], BLOCK, left))
+				break;
+			left = crash_after;
+		}
+		power_fail(after % MODES);
+		power_close(&store);
+		power_open(&store, NEVER, true);
+		bad += memcmp(memory, data[done], BLOCK) &&
+		       (done == WRITES || memcmp(memory, data[done + 1], BLOCK));
+		trials++;
+		power_close(&store);
+		if (done == WRITES)
+			break;
+	}
+	check_that(!bad, CHECK_HERE, "four writes of a block by other slots: %u of %u failures are bad", bad,
+		   trials);
+}
+
+/* ---- opening ---- */
+
+static void test_opening(void)
+{
+	struct store store = power_store_of(512);
+	uint8_t *pages = memory + MAP;
+	char err[256];
+
+	power_begin(512, false);
+	crash_after = NEVER;
+	memory[ALL - 1] = 1;
+	CHECK(store_redo_open(&store, pages, true, err, sizeof(err)) == -EEXIST, "not empty: \"%s\"", err);
+	CHECK(!store_redo_open(&store, pages, false, err, sizeof(err)) && memory[ALL - 1] == 1 &&
+	      !store.redo, "left alone where none are wanted");
+	for (unsigned after = 0;; after++) {	/* a failure while they are made for the first time */
+		bool whole;
+
+		power_begin(512, false);
+		whole = power_open(&store, after, true);
+		power_close(&store);
+		power_fail(after % MODES);
+		CHECK(power_open(&store, NEVER, true) && store.redo);
+		power_close(&store);
+		if (whole)
+			break;
+	}
+	((struct redo_header *)(void *)pages)->layout = 9;
+	CHECK(store_redo_open(&store, pages, true, err, sizeof(err)) == -EPROTO, "another version: \"%s\"",
+	      err);
+	((struct redo_header *)(void *)pages)->layout = LAYOUT;
+	*redo_word(pages, 3) = redo_pack(MAP, 512);
+	CHECK(store_redo_pending(pages) == 1);
+	CHECK(store_redo_open(&store, pages, true, err, sizeof(err)) == -EUCLEAN, "not in the map: \"%s\"",
+	      err);
+	*redo_word(pages, 3) = redo_pack(1024, 512);
+	memset(redo_data(pages, 3), 0x77, 512);
+	CHECK(!store_redo_open(&store, pages, false, err, sizeof(err)) && memory[1024] == 0x77 &&
+	      !store_redo_there(pages) && !store_redo_pending(pages),
+	      "what was interrupted is done before slots are given up");
+}
+
+int main(int argc, char **argv)
+{
+	check_begin(&argc, argv);
+	check_section("one write");
+	test_one_write(4096, 8192, true);
+	test_one_write(512, 512, true);
+	test_one_write(512, MAP - 512, true);
+	test_one_write(4096, 8192, false);
+	test_one_write(512, 512, false);
+	check_section("many slots");
+	test_many_slots();
+	check_section("opening");
+	test_opening();
+	return check_report();
+}
