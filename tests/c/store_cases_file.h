@@ -101,8 +101,8 @@ static void test_sleep(struct store_ring *ring, struct store *store)
 	int woken = 0;
 
 	/* a thread that has said what it has to say may still be about to wake us */
-	for (uint64_t end = store_now() + CHECK_PATIENCE_S * UINT64_C(1000000000);
-	     poll(&fd, 1, 10) && store_now() < end;)
+	for (uint64_t end = clock_ns() + CHECK_PATIENCE_S * UINT64_C(1000000000);
+	     poll(&fd, 1, 10) && clock_ns() < end;)
 		store_ring_poll(ring);
 	check(poll(&fd, 1, 0) == 0, "an idle ring's descriptor is quiet");
 	store_submit(ring, store, &request.io);

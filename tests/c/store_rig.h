@@ -70,9 +70,9 @@ static void on_done(struct store_io *io, uint16_t status)
 
 static bool wait_for(struct store_ring *ring, const int *calls)
 {
-	uint64_t end = store_now() + CHECK_PATIENCE_S * UINT64_C(1000000000);
+	uint64_t end = clock_ns() + CHECK_PATIENCE_S * UINT64_C(1000000000);
 
-	while (!*calls && store_now() < end) {
+	while (!*calls && clock_ns() < end) {
 		struct pollfd fd = { .fd = store_ring_fd(ring), .events = POLLIN };
 
 		if (!store_ring_poll(ring) && !*calls)

@@ -63,8 +63,8 @@ int store_backing_size(int fd, const struct stat *stat, uint64_t *size)
 }
 
 /* A path that cannot be looked up or opened. */
-static int refuse_open(const struct store_options *options, bool is_device, int error, char *err,
-		       size_t len)
+static int backing_refuse_open(const struct store_options *options, bool is_device, int error,
+			       char *err, size_t len)
 {
 	const char *path = options->path;
 
@@ -101,7 +101,8 @@ static int refuse_open(const struct store_options *options, bool is_device, int 
 	}
 }
 
-static int refuse_type(const struct store_options *options, mode_t mode, char *err, size_t len)
+static int backing_refuse_type(const struct store_options *options, mode_t mode, char *err,
+			       size_t len)
 {
 	bool pmem = !strcmp(options->kind, "pmem");
 	const char *what = S_ISDIR(mode) ? "a directory" : S_ISCHR(mode) ? "a character device" :
@@ -119,7 +120,7 @@ static int refuse_type(const struct store_options *options, mode_t mode, char *e
  * One target writes a file at a time.  A holder may be on its way out (a target that was killed,
  * whose last I/O the kernel is still ending, or udev looking at a device), so wait a second.
  */
-static int lock_file(int fd, const struct store_options *options, char *err, size_t len)
+static int backing_lock(int fd, const struct store_options *options, char *err, size_t len)
 {
 	static const struct timespec pause = { .tv_nsec = LOCK_WAIT_MS * 1000000 };
 	int how = (options->read_only ? LOCK_SH : LOCK_EX) | LOCK_NB;
@@ -148,8 +149,8 @@ int store_backing_open(const struct store_options *options, struct store_backing
 
 	/* Before opening: a pipe would block, and a terminal would take offence. */
 	if (stat(options->path, &backing->stat))
-		return refuse_open(options, false, errno, err, len);
-	rc = refuse_type(options, backing->stat.st_mode, err, len);
+		return backing_refuse_open(options, false, errno, err, len);
+	rc = backing_refuse_type(options, backing->stat.st_mode, err, len);
 	if (rc)
 		return rc;
 	block_device = S_ISBLK(backing->stat.st_mode);
@@ -157,14 +158,14 @@ int store_backing_open(const struct store_options *options, struct store_backing
 		flags |= O_EXCL;
 	backing->fd = open(options->path, flags);
 	if (backing->fd < 0)
-		return refuse_open(options, block_device, errno, err, len);
+		return backing_refuse_open(options, block_device, errno, err, len);
 	if (fstat(backing->fd, &backing->stat))
 		rc = store_refuse(err, len, errno, "cannot stat %s: %s", options->path,
 				  strerror(errno));
 	if (!rc)
-		rc = refuse_type(options, backing->stat.st_mode, err, len);
+		rc = backing_refuse_type(options, backing->stat.st_mode, err, len);
 	if (!rc)
-		rc = lock_file(backing->fd, options, err, len);
+		rc = backing_lock(backing->fd, options, err, len);
 	if (!rc) {
 		rc = store_backing_size(backing->fd, &backing->stat, &backing->size);
 		if (rc)

@@ -27,13 +27,13 @@ int store_reopen(int fd, const char *path, int flags)
 	return again < 0 ? -errno : again;
 }
 
-static bool power_of_two(uint32_t n)
+static bool direct_power_of_two(uint32_t n)
 {
 	return n && !(n & (n - 1));
 }
 
 /* 0 with what is known: 0 for an alignment that is not. */
-static int ask(const struct store_backing *backing, uint32_t *memory, uint32_t *offset)
+static int direct_ask(const struct store_backing *backing, uint32_t *memory, uint32_t *offset)
 {
 	int sector = 0;
 
@@ -55,7 +55,7 @@ static int ask(const struct store_backing *backing, uint32_t *memory, uint32_t *
 	return 0;
 }
 
-static int try_read(int fd, uint32_t length, uint32_t alignment)
+static int direct_try_read(int fd, uint32_t length, uint32_t alignment)
 {
 	uint8_t *area = aligned_alloc(4096, 3 * 4096);
 	int rc = 0;
@@ -77,7 +77,7 @@ int store_direct_probe(const struct store_backing *backing, uint32_t block_size,
 
 	if (backing->volatile_memory)
 		return -EOPNOTSUPP;
-	rc = ask(backing, &memory, &offset);
+	rc = direct_ask(backing, &memory, &offset);
 	*offset_alignment = offset;
 	if (rc)
 		return rc;
@@ -87,9 +87,9 @@ int store_direct_probe(const struct store_backing *backing, uint32_t block_size,
 	if (fd < 0)
 		return fd == -EINVAL ? -EOPNOTSUPP : fd;
 	/* Unknown: a block's own alignment is what every filesystem takes. */
-	if (!power_of_two(memory) || memory > 4096)
+	if (!direct_power_of_two(memory) || memory > 4096)
 		memory = block_size;
-	rc = try_read(fd, block_size, memory);
+	rc = direct_try_read(fd, block_size, memory);
 	close(fd);
 	*alignment = memory;
 	return rc;

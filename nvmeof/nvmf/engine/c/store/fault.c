@@ -21,7 +21,7 @@ struct fault {
 	uint64_t hits;
 };
 
-static bool matches(const struct store_fault_options *options, const struct store_io *io)
+static bool fault_matches(const struct store_fault_options *options, const struct store_io *io)
 {
 	uint64_t end = options->length ? options->offset + options->length : UINT64_MAX;
 
@@ -31,13 +31,13 @@ static bool matches(const struct store_fault_options *options, const struct stor
 	       (io->offset < end && io->offset + io->length > options->offset);
 }
 
-static bool hit(struct fault *fault, const struct store_io *io, struct store_fault_options *how)
+static bool fault_hit(struct fault *fault, const struct store_io *io, struct store_fault_options *how)
 {
 	bool is = false;
 
 	pthread_mutex_lock(&fault->lock);
 	*how = fault->options;
-	if (fault->armed && matches(how, io) && fault->matched++ >= how->after &&
+	if (fault->armed && fault_matches(how, io) && fault->matched++ >= how->after &&
 	    (!how->count || fault->hits < how->count)) {
 		fault->hits++;
 		is = true;
@@ -52,10 +52,10 @@ static void fault_submit(struct store_ring *ring, struct store *store, struct st
 	struct store_fault_options how;
 
 	io->store = fault->inner;
-	if (hit(fault, io, &how)) {
+	if (fault_hit(fault, io, &how)) {
 		if (how.delay_us) {
 			io->status = how.status;
-			io->deadline = store_now() + how.delay_us * UINT64_C(1000);
+			io->deadline = clock_ns() + how.delay_us * UINT64_C(1000);
 			store_ring_delay(ring, io);
 			return;
 		}

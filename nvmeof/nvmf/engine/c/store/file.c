@@ -59,7 +59,7 @@ const struct store_ops store_file_ops = {
 	.resize = file_resize,
 };
 
-static uint32_t physical_block_size(const struct store_backing *backing, uint32_t block_size)
+static uint32_t file_physical_block_size(const struct store_backing *backing, uint32_t block_size)
 {
 	unsigned physical = 0;
 
@@ -71,7 +71,7 @@ static uint32_t physical_block_size(const struct store_backing *backing, uint32_
 }
 
 /* Do punched blocks read back as zeroes? */
-static bool can_deallocate(const struct store_backing *backing)
+static bool file_can_deallocate(const struct store_backing *backing)
 {
 	if (S_ISBLK(backing->stat.st_mode))
 		return store_sysfs_number(&backing->stat, "queue/write_zeroes_max_bytes", 0) > 0;
@@ -80,7 +80,7 @@ static bool can_deallocate(const struct store_backing *backing)
 			  (off_t)((backing->size + 4095) & ~UINT64_C(4095)), 4096);
 }
 
-static const char *guarantee(const struct store *store, const struct store_backing *backing)
+static const char *file_guarantee(const struct store *store, const struct store_backing *backing)
 {
 	if (store->read_only)
 		return "nothing is written: the store is read only";
@@ -95,7 +95,7 @@ static const char *guarantee(const struct store *store, const struct store_backi
 }
 
 /* Decide between direct I/O and the page cache; where direct, store->fd is reopened for it. */
-static int choose_direct(struct store *store, const struct store_options *options,
+static int file_choose_direct(struct store *store, const struct store_options *options,
 			 const struct store_backing *backing, char *err, size_t len)
 {
 	uint32_t alignment = 1, offset_alignment = 0;
@@ -143,13 +143,13 @@ struct store *store_file_open(const struct store_options *options, char *err, si
 	store->fd = backing.fd;
 	if (store_fit(options->path, options->size, backing.size, options->block_size,
 		      &store->size, err, len) ||
-	    choose_direct(store, options, &backing, err, len)) {
+	    file_choose_direct(store, options, &backing, err, len)) {
 		store_close(store);
 		return NULL;
 	}
-	store->physical_block_size = physical_block_size(&backing, options->block_size);
+	store->physical_block_size = file_physical_block_size(&backing, options->block_size);
 	store->volatile_write_cache = !options->read_only;
-	store->deallocate = !options->read_only && can_deallocate(&backing);
-	store->guarantee = guarantee(store, &backing);
+	store->deallocate = !options->read_only && file_can_deallocate(&backing);
+	store->guarantee = file_guarantee(store, &backing);
 	return store;
 }

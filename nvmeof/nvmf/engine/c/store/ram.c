@@ -19,7 +19,7 @@ static void ram_zero(struct store *store, uint64_t offset, size_t length)
 	uint64_t end = offset + length;
 	uint64_t first = (offset + page - 1) & ~(page - 1), last = end & ~(page - 1);
 
-	if (store->pinned || first >= last ||
+	if (__atomic_load_n(&store->pinned, __ATOMIC_ACQUIRE) || first >= last ||
 	    madvise(store->map + first, last - first, MADV_DONTNEED)) {
 		memset(store->map + offset, 0, length);
 		return;

@@ -10,7 +10,6 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/timerfd.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "store_internal.h"
@@ -29,15 +28,7 @@ struct store_ring {
 	struct store_lines lines;
 };
 
-uint64_t store_now(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
-static void wake(const struct store_ring *ring)
+static void ring_wake(const struct store_ring *ring)
 {
 	static const uint64_t one = 1;
 
@@ -46,7 +37,7 @@ static void wake(const struct store_ring *ring)
 		return;
 }
 
-static int open_descriptors(struct store_ring *ring)
+static int ring_open_descriptors(struct store_ring *ring)
 {
 	struct epoll_event event = { .events = EPOLLIN };
 
@@ -60,7 +51,7 @@ static int open_descriptors(struct store_ring *ring)
 	return 0;
 }
 
-static void close_descriptors(struct store_ring *ring)
+static void ring_close_descriptors(struct store_ring *ring)
 {
 	int fds[] = { ring->wake_fd, ring->timer_fd, ring->epoll_fd };
 
@@ -82,7 +73,7 @@ struct store_ring *store_ring_create(unsigned depth, char *err, size_t len)
 	ring->wake_fd = ring->timer_fd = ring->epoll_fd = -1;
 	store_lines_init(&ring->lines, depth ? depth : 1);
 	store_list_init(&ring->pieces);
-	rc = open_descriptors(ring);
+	rc = ring_open_descriptors(ring);
 	if (!rc && !(no && no[0] && strcmp(no, "0")))
 		ring->engine = store_uring_create(ring->lines.depth, ring->wake_fd);
 	if (!rc && !ring->engine)
@@ -91,7 +82,7 @@ struct store_ring *store_ring_create(unsigned depth, char *err, size_t len)
 		store_refuse(err, len, rc ? -rc : EAGAIN,
 			     "cannot make a store ring of depth %u: %s", depth,
 			     rc ? strerror(-rc) : "neither io_uring nor threads can be had");
-		close_descriptors(ring);
+		ring_close_descriptors(ring);
 		free(ring);
 		return NULL;
 	}
@@ -108,7 +99,7 @@ void store_ring_destroy(struct store_ring *ring)
 		if (!store_ring_poll(ring))
 			epoll_wait(ring->epoll_fd, &event, 1, 10);
 	ring->engine->destroy(ring->engine);
-	close_descriptors(ring);
+	ring_close_descriptors(ring);
 	free(ring);
 }
 
@@ -141,11 +132,11 @@ void store_ring_piece(struct store_ring *ring, struct store_io *io)
 {
 	ring->inflight++;
 	if (!ring->pieces.head)
-		wake(ring);
+		ring_wake(ring);
 	store_list_push(&ring->pieces, io);
 }
 
-static void set_timer(const struct store_ring *ring)
+static void ring_set_timer(const struct store_ring *ring)
 {
 	struct itimerspec when = { 0 };
 
@@ -169,11 +160,11 @@ void store_ring_delay(struct store_ring *ring, struct store_io *io)
 	io->next = *at;
 	*at = io;
 	if (ring->delayed == io)
-		set_timer(ring);
+		ring_set_timer(ring);
 }
 
 /* The calls that are over; those in line take their places before done can submit more. */
-static int poll_engine(struct store_ring *ring)
+static int ring_poll_engine(struct store_ring *ring)
 {
 	struct store_list finished;
 	struct store_io *io;
@@ -197,7 +188,7 @@ static int poll_engine(struct store_ring *ring)
 }
 
 /* One piece of one operation, or the call that it waits for: 1 where it was its last. */
-static int poll_pieces(struct store_ring *ring)
+static int ring_poll_pieces(struct store_ring *ring)
 {
 	struct store_io *io = store_list_pop(&ring->pieces);
 	struct store *store = io->store;
@@ -221,9 +212,9 @@ static int poll_pieces(struct store_ring *ring)
 	return 1;
 }
 
-static int poll_delayed(struct store_ring *ring)
+static int ring_poll_delayed(struct store_ring *ring)
 {
-	uint64_t now = store_now();
+	uint64_t now = clock_ns();
 	struct store_io *io;
 	int count = 0;
 
@@ -238,7 +229,7 @@ static int poll_delayed(struct store_ring *ring)
 		else
 			io->store->ops->submit(ring, io->store, io);
 	}
-	set_timer(ring);
+	ring_set_timer(ring);
 	return count;
 }
 
@@ -246,25 +237,25 @@ int store_ring_poll(struct store_ring *ring)
 {
 	uint64_t ignored;
 	bool again;
-	int count = poll_engine(ring);
+	int count = ring_poll_engine(ring);
 
 	if (ring->delayed)
-		count += poll_delayed(ring);
+		count += ring_poll_delayed(ring);
 	if (ring->pieces.head)
-		count += poll_pieces(ring);
+		count += ring_poll_pieces(ring);
 	again = !ring->engine->push(ring->engine);
 	if (count || again || ring->pieces.head) {
 		ring->idle = 0;
 		if (again)
-			wake(ring);
+			ring_wake(ring);
 		return count;
 	}
 	/* What comes between the last look and the read is found by the look after it. */
 	if (++ring->idle % DRAIN_EVERY == 0 &&
 	    read(ring->wake_fd, &ignored, sizeof(ignored)) > 0) {
-		count = poll_engine(ring);
+		count = ring_poll_engine(ring);
 		if (!ring->engine->push(ring->engine))
-			wake(ring);
+			ring_wake(ring);
 	}
 	return count;
 }

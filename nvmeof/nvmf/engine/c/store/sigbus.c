@@ -63,7 +63,7 @@ static void sigbus_pass_on(int number, siginfo_t *info, void *context)
 	}
 }
 
-static void on_sigbus(int number, siginfo_t *info, void *context)
+static void sigbus_raised(int number, siginfo_t *info, void *context)
 {
 	int saved = errno;
 
@@ -76,7 +76,7 @@ static int sigbus_install(void)
 {
 	static bool installed;
 	struct sigaction ours = {
-		.sa_sigaction = on_sigbus,
+		.sa_sigaction = sigbus_raised,
 		.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART,
 	};
 

@@ -135,7 +135,7 @@ int store_resize(struct store *store, uint64_t size, char *err, size_t len)
 	return store->ops->resize(store, size, err, len);
 }
 
-static uint16_t admit(const struct store *store, const struct store_io *io)
+static uint16_t store_admit(const struct store *store, const struct store_io *io)
 {
 	uint64_t size = __atomic_load_n(&store->size, __ATOMIC_RELAXED);
 
@@ -150,7 +150,7 @@ static uint16_t admit(const struct store *store, const struct store_io *io)
 
 void store_submit(struct store_ring *ring, struct store *store, struct store_io *io)
 {
-	uint16_t status = admit(store, io);
+	uint16_t status = store_admit(store, io);
 	bool nothing = io->op == STORE_FLUSH ? store->read_only : io->length == 0;
 
 	if (status || nothing) {

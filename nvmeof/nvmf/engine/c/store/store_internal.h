@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 
 #include "../nvme.h"
+#include "../util/stat.h"
 #include "store.h"
 
 /* A kind of store.  submit and piece run on reactors, the others on a control thread. */
@@ -145,7 +146,6 @@ void store_ring_call(struct store_ring *ring, struct store_io *io, enum store_st
 void store_ring_piece(struct store_ring *ring, struct store_io *io);
 /* At io->deadline (monotonic ns): done with io->status, or where that is 0 submit to io->store. */
 void store_ring_delay(struct store_ring *ring, struct store_io *io);
-uint64_t store_now(void);
 
 struct store_list {
 	struct store_io *head;

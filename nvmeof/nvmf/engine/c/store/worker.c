@@ -188,11 +188,11 @@ static void *worker_work(void *argument)
 /* Whether something waited for STUCK_NS and nothing was taken meanwhile. */
 static bool worker_is_stuck(struct worker *w)
 {
-	uint64_t taken = w->taken, at = store_now() + STUCK_NS;
+	uint64_t taken = w->taken, at = clock_ns() + STUCK_NS;
 	struct timespec until = { .tv_sec = (time_t)(at / 1000000000u),
 				  .tv_nsec = (long)(at % 1000000000u) };
 
-	while (!w->stop && store_now() < at)
+	while (!w->stop && clock_ns() < at)
 		pthread_cond_timedwait(&w->watch, &w->lock, &until);
 	return !w->stop && w->turn && w->taken == taken;
 }
