@@ -202,6 +202,50 @@ static void test_file(struct store_ring *ring, const char *in, uint32_t block, i
 	context[end] = '\0';
 }
 
+static unsigned long pinned_kib(void)
+{
+	FILE *file = fopen("/proc/self/status", "re");
+	unsigned long kib = 0;
+	char line[128];
+
+	while (file && fgets(line, sizeof(line), file))
+		if (sscanf(line, "VmPin: %lu", &kib) == 1)
+			break;
+	if (file)
+		fclose(file);
+	return kib;
+}
+
+/* Buffers inside of what the ring was given, across its end, and elsewhere. */
+static void test_buffers(void)
+{
+	enum { GIVEN = MIB, EACH = 64 * KIB };
+	struct store *store = open_store("file", make_file(folder, "f", 2 * MIB), 0, 4096, -1, false);
+	struct store_ring *ring = store_ring_create(8, err, sizeof(err));
+	uint8_t *area = aligned_alloc(4096, 2 * GIVEN);
+	bool good = true, uring = !strcmp(store_ring_kind(ring), "io_uring");
+	unsigned long before = pinned_kib();
+
+	store_ring_buffers(ring, area, GIVEN);
+	for (unsigned at = 0; at + EACH <= 2 * GIVEN; at += 4096) {
+		memset(area + at, (int)(at / 4096), EACH);
+		good &= !run(ring, store, STORE_WRITE, at / 2 & ~4095u, EACH, area + at, 0);
+		memset(area + at, 0xee, EACH);
+		good &= !run(ring, store, STORE_READ, at / 2 & ~4095u, EACH, area + at, 0) &&
+			area[at] == (uint8_t)(at / 4096) && !memcmp(area + at, area + at + 1, EACH - 1);
+	}
+	check(good, "buffers inside and outside of the ring's memory");
+	if (!uring || !store->direct)
+		skip("registered buffers", uring ? "no direct I/O here" : "io_uring's");
+	else if (pinned_kib() == before)
+		skip("registered buffers", "not enough locked memory is permitted");
+	else
+		check(pinned_kib() - before == GIVEN / KIB, "its memory is registered once");
+	store_ring_destroy(ring);
+	store_close(store);
+	free(area);
+}
+
 static void *own_thread(void *argument)
 {
 	struct store *store = argument;

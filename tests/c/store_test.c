@@ -78,6 +78,7 @@ static void test_engine(const char *name)
 		test_page_fault(ring);
 	}
 	test_fault(ring);
+	test_buffers();
 	test_threads();
 	test_destroy();
 	test_cancel();

@@ -89,10 +89,11 @@ void store_call_next(const struct store_io *io, struct store_call *call)
 		call->buffer = (uint8_t *)io->buffer + io->moved;
 		call->length = call_least(call->length, MOVE_MOST);
 		call->fd = call_fd(store, call->buffer, call->offset, call->length);
+		call->direct = store->direct && call->fd == store->fd;
 		if (fua && io->op == STORE_WRITE) {
 			call->flags = RWF_DSYNC;
 			/* Through the page cache some filesystems sync where they stand. */
-			call->blocks |= call->fd != store->fd || !store->direct;
+			call->blocks |= !call->direct;
 		}
 		break;
 	case STORE_STEP_RANGE:

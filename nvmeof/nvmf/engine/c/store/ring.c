@@ -103,6 +103,12 @@ void store_ring_destroy(struct store_ring *ring)
 	free(ring);
 }
 
+void store_ring_buffers(struct store_ring *ring, void *memory, size_t bytes)
+{
+	if (ring->engine->buffers)
+		ring->engine->buffers(ring->engine, memory, bytes);
+}
+
 const char *store_ring_kind(const struct store_ring *ring)
 {
 	return ring->engine->name;

@@ -137,6 +137,11 @@ uint16_t store_flush(struct store *store);
  */
 struct store_ring *store_ring_create(unsigned depth, char *err, size_t len);
 void store_ring_destroy(struct store_ring *ring);
+/*
+ * Memory that most buffers are in, before the first submit and for as long as the ring lives.  It is given to the
+ * kernel with the first direct I/O, which saves looking its pages up and pinning them each time.
+ */
+void store_ring_buffers(struct store_ring *ring, void *memory, size_t bytes);
 /* "io_uring" or "worker threads", for logs. */
 const char *store_ring_kind(const struct store_ring *ring);
 /*

@@ -136,6 +136,7 @@ struct store_call {
 	uint64_t length;	/* sync: 0 for the whole file */
 	int flags;		/* RWF_*, the fallocate mode, or the advice */
 	bool blocks;		/* known to: not to be tried on the reactor's thread */
+	bool direct;		/* between the device and the buffer */
 };
 void store_call_next(const struct store_io *io, struct store_call *call);
 /* What the call gave (-errno): true when there is a next one, else io->status is set. */
@@ -216,6 +217,8 @@ struct store_engine {
 	void (*poll)(struct store_engine *engine, struct store_list *finished);
 	/* Pushes what was begun; false where it has to be tried again. */
 	bool (*push)(struct store_engine *engine);
+	/* As store_ring_buffers(); NULL: of no use here. */
+	void (*buffers)(struct store_engine *engine, void *memory, size_t bytes);
 	void (*destroy)(struct store_engine *engine);
 };
 /* depth: at most so many are begun and not finished. */

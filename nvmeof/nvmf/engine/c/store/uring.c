@@ -23,7 +23,12 @@ struct uring {
 	unsigned depth;
 	bool disabled;		/* made so */
 	bool enabled;		/* by the thread that it belongs to */
+	uint8_t *memory;	/* to be registered in pieces with the first direct I/O; then registered */
+	size_t bytes;
+	bool registered;
 };
+
+enum { PIECE_SHIFT = 30, PIECES = 8 };	/* the kernel's limit for one */
 
 static struct uring *uring_of(struct store_engine *engine)
 {
@@ -48,8 +53,50 @@ static void uring_enable(struct uring *u)
 	u->enabled = true;
 }
 
-static void uring_prepare(struct io_uring_sqe *sqe, const struct store_call *call)
+static void uring_buffers(struct store_engine *engine, void *memory, size_t bytes)
 {
+	struct uring *u = uring_of(engine);
+
+	u->memory = memory;
+	u->bytes = bytes < (size_t)PIECES << PIECE_SHIFT ? bytes : (size_t)PIECES << PIECE_SHIFT;
+}
+
+/* Where that is not permitted (locked memory, an old kernel) it is done without. */
+static void uring_register(struct uring *u)
+{
+	struct iovec piece[PIECES];
+	unsigned count = 0;
+
+	u->registered = true;
+	for (size_t at = 0; at < u->bytes; at += (size_t)1 << PIECE_SHIFT, count++) {
+		size_t left = u->bytes - at, most = (size_t)1 << PIECE_SHIFT;
+
+		piece[count] = (struct iovec){ .iov_base = u->memory + at,
+					       .iov_len = left < most ? left : most };
+	}
+	uring_enable(u);
+	if (io_uring_register_buffers(&u->ring, piece, count))
+		u->bytes = 0;
+}
+
+/* The registered piece that a call's buffer is in, or -1. */
+static int uring_piece(struct uring *u, const struct store_call *call)
+{
+	uintptr_t at = (uintptr_t)call->buffer - (uintptr_t)u->memory;
+
+	if (!call->direct || at >= u->bytes || call->length > u->bytes - at)
+		return -1;
+	if (!u->registered)
+		uring_register(u);
+	if (!u->bytes || at >> PIECE_SHIFT != (at + call->length - 1) >> PIECE_SHIFT)
+		return -1;
+	return (int)(at >> PIECE_SHIFT);
+}
+
+static void uring_prepare(struct uring *u, struct io_uring_sqe *sqe, const struct store_call *call)
+{
+	int piece = uring_piece(u, call);
+
 	switch (call->type) {
 	case STORE_CALL_READ:
 		io_uring_prep_read(sqe, call->fd, call->buffer, (unsigned)call->length,
@@ -76,6 +123,11 @@ static void uring_prepare(struct io_uring_sqe *sqe, const struct store_call *cal
 		io_uring_prep_madvise(sqe, call->buffer, (off_t)call->length, call->flags);
 		break;
 	}
+	if (piece >= 0) {
+		sqe->opcode = call->type == STORE_CALL_READ ? IORING_OP_READ_FIXED
+							    : IORING_OP_WRITE_FIXED;
+		sqe->buf_index = (uint16_t)piece;
+	}
 	if (call->blocks)
 		io_uring_sqe_set_flags(sqe, IOSQE_ASYNC);
 }
@@ -88,7 +140,7 @@ static void uring_begin(struct store_engine *engine, struct store_io *io)
 	struct io_uring_sqe *sqe = io_uring_get_sqe(&u->ring);
 
 	store_call_next(io, &call);
-	uring_prepare(sqe, &call);
+	uring_prepare(u, sqe, &call);
 	io_uring_sqe_set_data(sqe, io);
 }
 
@@ -166,6 +218,7 @@ struct store_engine *store_uring_create(unsigned depth, int wake_fd)
 	u->engine.begin = uring_begin;
 	u->engine.poll = uring_poll;
 	u->engine.push = uring_push;
+	u->engine.buffers = uring_buffers;
 	u->engine.destroy = uring_destroy;
 	for (size_t i = 0; rc == -EINVAL && i < sizeof(flags) / sizeof(flags[0]); i++) {
 		rc = io_uring_queue_init(depth, &u->ring, flags[i]);

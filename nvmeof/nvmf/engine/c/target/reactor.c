@@ -354,6 +354,7 @@ struct reactor *reactor_create(struct target *target, unsigned index, char *err,
 		reactor_free(r);
 		return NULL;
 	}
+	store_ring_buffers(r->ring, r->pool.memory, r->pool.bytes);
 	what = "epoll";
 	rc = watch(r, store_ring_fd(r->ring), r->ring);
 	if (!rc)
