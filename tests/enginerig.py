@@ -61,6 +61,7 @@ class Pair:
         self, target: engine.Target, channel: engine.EventChannel, device: engine.HostDevice
     ) -> None:
         self.target = target
+        self.channel = channel
         listener = channel.listen("127.0.0.1", 0)
         host = Host(device, listener.address[1])
         request = wait(channel, channel.get_event)
@@ -77,6 +78,14 @@ class Pair:
         self.qpair.cookie = self
         self.host = host.done()
         listener.close()
+
+    def peer_left(self) -> None:
+        """The connection manager says that the host has disconnected: tell the target."""
+        while True:
+            event = wait(self.channel, self.channel.get_event)
+            if isinstance(event, engine.QpairEvent) and event.name == "DISCONNECTED":
+                break
+        self.qpair.disconnect(peer_left=True)
 
     def upcall(self) -> Any:
         (found,) = wait(self.target, self.target.upcalls)

@@ -198,6 +198,7 @@ def test_life_of_a_queue_pair(pair: Pair) -> None:
     pair.host.submit(commands.keep_alive(), 1)
     command = pair.upcall()
     pair.host.close()
+    pair.peer_left()
     event = pair.upcall()
     assert isinstance(event, engine.Closed)
     assert event.qpair is pair.qpair

@@ -348,8 +348,9 @@ async def test_the_engine_lets_a_device_go() -> None:
         await lab.quiet()
         mr, cq = lab.held
         lab.gone()
-        # A completion queue, the zeroes, the pool, and the memory of the namespace.
-        await lab.until(lambda: lab.held == (mr - 3, cq - 1))
+        # A completion queue, the zeroes, the pool, the memory of the namespace, and capsules
+        # of two sizes, with and without data.
+        await lab.until(lambda: lab.held == (mr - 5, cq - 1))
         for _ in range(2):
             async with connect(where, **OPTIONS) as controller:
                 used = lab.held

@@ -199,7 +199,10 @@ static bool responses_under_way(const struct target_qpair *qp)
 
 static void disconnect_now(struct target_qpair *qp)
 {
-	qpair_fail(qp, qp->peer_left ? "the peer disconnected" : "disconnected by the target");
+	if (qp->peer_left && *device_reason(qp))	/* it knows more */
+		die(qp);
+	else
+		qpair_fail(qp, qp->peer_left ? "the peer disconnected" : "disconnected by the target");
 }
 
 /* It was accepted: what had come before this is looked at now. */
