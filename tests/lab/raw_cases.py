@@ -94,7 +94,7 @@ REJECTS: dict[str, tuple[bytes, Reject, int]] = {
     "record format 1": (nvme.cm_request(0, 32, 31, recfmt=1), Reject.RECFMT, 8),
     "queue 65535": (nvme.cm_request(0xFFFF, 32, 31), Reject.QID, 8),
     "queue of one entry": (nvme.cm_request(0, 32, 0), Reject.HSQSIZE, 8),
-    "admin queue of 33 entries": (nvme.cm_request(0, 33, 32), Reject.HSQSIZE, 8),
+    "admin queue of 129 entries": (nvme.cm_request(0, 129, 128), Reject.HSQSIZE, 8),
     "queue of 65536 entries": (nvme.cm_request(1, 32, 0xFFFF), Reject.HSQSIZE, 8),
     "no responses": (nvme.cm_request(0, 0, 31), Reject.HRQSIZE, 8),
     "no reads": (nvme.cm_request(0, 32, 31), Reject.IRD, 0),

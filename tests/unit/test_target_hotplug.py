@@ -361,7 +361,7 @@ async def test_the_engine_lets_a_device_go() -> None:
                     assert await other.namespace(2).read(0, 1) == bytes(512)
             await lab.quiet()
             lab.gone()
-            await lab.until(lambda: lab.held == (mr - 3, cq - 1))
+            await lab.until(lambda: lab.held == (mr - 5, cq - 1))
 
 
 class Resources:
