@@ -328,6 +328,13 @@ static void test_opening(void)
 	CHECK(store_redo_pending(pages) == 1);
 	CHECK(store_redo_open(&store, pages, true, err, sizeof(err)) == -EUCLEAN, "not in the map: \"%s\"",
 	      err);
+	*redo_word(pages, 3) = redo_pack(512, 512);
+	memset(redo_data(pages, 3), 0x66, 512);
+	CHECK(power_open(&store, NEVER, true) && store.redo);
+	*redo_word(pages, 3) = redo_pack(512, 512);
+	CHECK(power_open(&store, NEVER, true) && memory[512] == 0x66 && !store_redo_pending(pages),
+	      "opened again while it is open, as after its file came back");
+	power_close(&store);
 	*redo_word(pages, 3) = redo_pack(1024, 512);
 	memset(redo_data(pages, 3), 0x77, 512);
 	CHECK(!store_redo_open(&store, pages, false, err, sizeof(err)) && memory[1024] == 0x77 &&

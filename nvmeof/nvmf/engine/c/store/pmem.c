@@ -6,7 +6,7 @@
  *   memory	a file on tmpfs, mapped: it survives the target
  *   plain	any other file: not mapped, since its page faults and its writeback would hold up a
  *		reactor, but served through the page cache by the ring, as a file store is
- * The end of the first two may be redo slots (redo.c), which are not the namespace's.
+ * The end of the first two may be redo slots (redo.c, pmem_tail.c), which are not the namespace's.
  * Owns the mappings and their descriptor.  Zeroing runs on reactors, the rest on a control thread.
  *
  * Blocks are never deallocated, and missing ones are allocated at opening: a store through a map
@@ -21,25 +21,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "store_internal.h"
-
-#ifndef MAP_SYNC
-#define MAP_SYNC 0x80000
-#endif
-#ifndef MAP_SHARED_VALIDATE
-#define MAP_SHARED_VALIDATE 0x03
-#endif
-
-#ifndef MADV_POPULATE_WRITE
-#define MADV_POPULATE_WRITE 23
-#endif
-
-struct pmem_tail {		/* store->own */
-	uint8_t *map;		/* with what is before it, where that has to be aligned */
-	size_t length;
-	uint8_t *pages;		/* STORE_REDO_BYTES */
-	uint64_t start;		/* of them, in the file */
-};
+#include "pmem.h"
 
 static void pmem_zero(struct store *store, uint64_t offset, size_t length)
 {
@@ -50,18 +32,6 @@ static void pmem_zero(struct store *store, uint64_t offset, size_t length)
 			return;
 		done += now;
 	}
-}
-
-static int pmem_protection(const struct store *store)
-{
-	return store->read_only ? PROT_READ : PROT_READ | PROT_WRITE;
-}
-
-static int pmem_map_flags(const struct store *store, const struct stat *stat)
-{
-	if (S_ISCHR(stat->st_mode) || !store->memory_is_stable)
-		return MAP_SHARED;
-	return MAP_SHARED_VALIDATE | MAP_SYNC;
 }
 
 static int pmem_allocate(const struct store *store, const struct stat *stat, uint64_t size, char *err,
@@ -106,20 +76,12 @@ static int pmem_resize(struct store *store, uint64_t size, char *err, size_t len
 					    store->path, strerror(errno));
 		store_touch_forget(store);
 		__atomic_store_n(&store->failed, 0, __ATOMIC_RELEASE);
+		rc = pmem_tail_again(store, &st, err, len);
+		if (rc)
+			return rc;
 	}
 	__atomic_store_n(&store->size, size, __ATOMIC_RELEASE);
 	return 0;
-}
-
-static void pmem_close(struct store *store)
-{
-	struct pmem_tail *tail = store->own;
-
-	if (tail && tail->map) {
-		store_unguard_map(tail->map);
-		munmap(tail->map, tail->length);
-	}
-	free(tail);
 }
 
 static const struct store_ops pmem_ops = {
@@ -127,14 +89,8 @@ static const struct store_ops pmem_ops = {
 	.piece = store_memory_piece,
 	.zero = pmem_zero,
 	.resize = pmem_resize,
-	.close = pmem_close,
+	.close = pmem_tail_close,
 };
-
-static uint64_t pmem_align(const struct store_backing *backing)
-{
-	return S_ISCHR(backing->stat.st_mode) ? store_sysfs_number(&backing->stat, "align", 2 << 20)
-					      : (uint64_t)sysconf(_SC_PAGESIZE);
-}
 
 static int pmem_map(struct store *store, const struct store_backing *backing, char *err,
 		    size_t len)
@@ -241,68 +197,6 @@ static int pmem_say_atomic(struct store *store, char *err, size_t len)
 	return 0;
 }
 
-/* ---- the end of persistent memory, where redo slots may be ---- */
-
-static int pmem_map_tail(struct store *store, const struct store_backing *backing, bool wanted,
-			 char *err, size_t len)
-{
-	uint64_t align = pmem_align(backing), end = backing->size / align * align, start;
-	struct pmem_tail *tail;
-
-	if (end < STORE_REDO_BYTES + store->block_size)
-		return !wanted ? 0
-			       : store_refuse(err, len, EINVAL, "%s is too small: %llu bytes, of which "
-					      "power_fail_atomic takes %u", store->path,
-					      (unsigned long long)backing->size,
-					      (unsigned)STORE_REDO_BYTES);
-	tail = calloc(1, sizeof(*tail));
-	if (!tail)
-		return store_refuse(err, len, ENOMEM, "out of memory for %s", store->path);
-	store->own = tail;
-	tail->start = end - STORE_REDO_BYTES;
-	start = tail->start / align * align;
-	tail->length = end - start;
-	if (wanted && S_ISREG(backing->stat.st_mode) &&
-	    fallocate(store->fd, 0, (off_t)tail->start, STORE_REDO_BYTES) && errno == ENOSPC)
-		return store_refuse(err, len, ENOSPC, "the filesystem of %s has no room for its last "
-				    "%u bytes", store->path, (unsigned)STORE_REDO_BYTES);
-	tail->map = mmap(NULL, tail->length, pmem_protection(store),
-			 pmem_map_flags(store, &backing->stat), store->fd, (off_t)start);
-	if (tail->map == MAP_FAILED || store_guard_map(tail->map, tail->length, align, &store->failed)) {
-		int error = tail->map == MAP_FAILED ? errno : EMFILE;
-
-		if (tail->map != MAP_FAILED)
-			munmap(tail->map, tail->length);
-		tail->map = NULL;
-		return store_refuse(err, len, error, "cannot map the end of %s: %s", store->path,
-				    strerror(error));
-	}
-	tail->pages = tail->map + (tail->start - start);
-	if (wanted)	/* the first write to a page is not to wait for a filesystem */
-		madvise(tail->map, tail->length, MADV_POPULATE_WRITE);
-	return 0;
-}
-
-/* Before the size of the namespace is known: whether its end is something else. */
-static int pmem_look_at_tail(struct store *store, const struct store_backing *backing, bool wanted,
-			     char *err, size_t len)
-{
-	struct pmem_tail *tail;
-	bool there;
-	int rc = pmem_map_tail(store, backing, wanted, err, len);
-
-	tail = store->own;
-	if (rc || !tail)
-		return rc;
-	there = store_redo_there(tail->pages);
-	if (wanted || (there && store->read_only))
-		store->reserved = backing->size - tail->start;
-	if (there && store->read_only && store_redo_pending(tail->pages))
-		return store_refuse(err, len, EUCLEAN, "a power failure interrupted a write to %s: open "
-				    "it for writing first, which mends it", store->path);
-	return 0;
-}
-
 static int pmem_fit(struct store *store, const struct store_options *options,
 		    const struct store_backing *backing, char *err, size_t len)
 {
@@ -324,26 +218,20 @@ static int pmem_open_dax(struct store *store, const struct store_options *option
 	enum store_persistence persistence = store_persistence(&backing->stat);
 	bool wanted = options->power_fail_atomic && !options->read_only &&
 		      persistence != STORE_VOLATILE;
-	struct pmem_tail *tail;
 	int rc = pmem_promise(store, options, kind, persistence, err, len);
 
 	if (!rc)
-		rc = pmem_look_at_tail(store, backing, wanted, err, len);
+		rc = pmem_tail_open(store, backing, wanted, err, len);
 	if (!rc)
 		rc = pmem_fit(store, options, backing, err, len);
 	if (!rc)
 		rc = pmem_allocate(store, &backing->stat, store->size, err, len);
 	if (!rc)
 		rc = pmem_map(store, backing, err, len);
-	tail = store->own;
-	if (!rc && tail && !store->read_only)
-		rc = store_redo_open(store, tail->pages, wanted, err, len);
-	if (!rc && store_failed(store))
-		rc = store_refuse(err, len, EIO, "the end of %s cannot be read", store->path);
-	if (!rc && !store->redo) {
-		pmem_close(store);
-		store->own = NULL;
-	}
+	if (!rc)
+		rc = pmem_tail_recover(store, wanted, err, len);
+	if (!rc && !store->redo)
+		pmem_tail_close(store);
 	if (rc || store->read_only || persistence == STORE_VOLATILE)
 		return rc;
 	return pmem_say_atomic(store, err, len);

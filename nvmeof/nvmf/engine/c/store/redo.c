@@ -173,7 +173,7 @@ int store_redo_open(struct store *store, uint8_t *pages, bool wanted, char *err,
 	} else {
 		rc = wanted ? redo_format(store, pages, err, len) : 0;
 	}
-	if (rc || !wanted)
+	if (rc || !wanted || store->redo)
 		return rc;
 	store->redo = aligned_alloc(LINE, sizeof(*store->redo));
 	if (!store->redo)
