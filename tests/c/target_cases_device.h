@@ -6,32 +6,49 @@
 #ifndef TESTS_TARGET_CASES_DEVICE_H
 #define TESTS_TARGET_CASES_DEVICE_H
 
+#include "store/store_internal.h"
 #include "target/calls.h"
 #include "target_cases_fua.h"
 
+#include <semaphore.h>
+#include <sys/mman.h>
+
 enum { PINNED_BYTES = 4 << 20, PINNED_PAGES = PINNED_BYTES / 4096 };
 
-/* The page frames of a namespace as they were while it was being registered. */
+/*
+ * A registration that is held where a driver has pinned every page, and a command that is held while it gives
+ * pages back: the test says when each goes on.
+ */
 static struct {
 	const uint8_t *map;
-	uint64_t frame[PINNED_PAGES];
-	bool seen, slow;
+	sem_t entered, leave;		/* the registration of map */
+	sem_t giving, gave;		/* the command */
+	const struct store_ops *ops;
+	_Atomic bool gives, gave_meanwhile;
+	bool slow;
 } pinned;
 static struct ibv_context second;
 
-/* 0: there is no page; all of them 0: this user may not know. */
-static bool read_frames(const uint8_t *map, uint64_t *frame)
+/* Pages of a namespace that are not there. */
+static unsigned absent(const uint8_t *map)
 {
-	FILE *file = fopen("/proc/self/pagemap", "re");
-	bool read = file && !fseeko(file, (off_t)((uintptr_t)map / 4096 * 8), SEEK_SET) &&
-		    fread(frame, 8, PINNED_PAGES, file) == PINNED_PAGES;
-	uint64_t any = 0;
+	static unsigned char page[PINNED_PAGES];
+	unsigned count = 0;
 
-	for (unsigned i = 0; read && i < PINNED_PAGES; i++)
-		any |= frame[i] &= (1ull << 55) - 1;
-	if (file)
-		fclose(file);
-	return read && any;
+	if (mincore((void *)(uintptr_t)map, PINNED_BYTES, page))
+		return PINNED_PAGES;
+	for (unsigned i = 0; i < PINNED_PAGES; i++)
+		count += !(page[i] & 1);
+	return count;
+}
+
+static bool patient_wait(sem_t *sem)
+{
+	struct timespec until;
+
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec += CHECK_PATIENCE_S;
+	return !sem_timedwait(sem, &until);
 }
 
 /* As a driver that pins: every page is there, and where it is now it has to stay. */
@@ -40,14 +57,34 @@ static struct ibv_mr *pinning_reg_mr(struct ibv_pd *pd, void *addr, size_t lengt
 	const struct timespec pause = { .tv_nsec = 100000000 };
 
 	if (addr == pinned.map) {
+		pinned.gave_meanwhile = pinned.gives;
 		for (size_t i = 0; i < PINNED_BYTES; i += 4096)
 			__atomic_fetch_or((uint8_t *)addr + i, 0, __ATOMIC_RELAXED);
-		pinned.seen = read_frames(pinned.map, pinned.frame);
-		nanosleep(&pause, NULL);
+		sem_post(&pinned.entered);
+		patient_wait(&pinned.leave);
 	} else if (pinned.slow) {
 		nanosleep(&pause, NULL);
 	}
 	return verbs_iwarp()->reg_mr(pd, addr, length, access);
+}
+
+/* The first command that gives pages back has begun to, and ends when the test says so. */
+static void held_zero(struct store *store, uint64_t offset, uint64_t length)
+{
+	const struct timespec grace = { .tv_nsec = 50000000 };
+
+	pinned.gives = true;
+	if (pinned.ops) {
+		const struct store_ops *ops = pinned.ops;
+
+		pinned.ops = NULL;
+		sem_post(&pinned.giving);
+		patient_wait(&pinned.gave);
+		nanosleep(&grace, NULL);	/* for a registration that waits for nobody to begin */
+		ops->zero(store, offset, length);
+		store->ops = ops;
+	}
+	pinned.gives = false;
 }
 
 static struct ibv_context *embedded_context(void)
@@ -65,45 +102,64 @@ static int device_open(const struct verbs *verbs, struct ibv_context *context)
 	return target_device_open(lab.target, verbs, context, err, sizeof(err));
 }
 
-/* Pages are given back all the time while the device is made ready; afterwards none is. */
+/*
+ * A device that pins is opened while a command gives pages back: it is shown the namespace when that is done.
+ * While it pins, and from then on, no pages are given back.
+ */
 static void case_pinned(void)
 {
 	struct target_options options = { .reactors = 2, .spin_us = 50 };
 	struct store_options ram = { .kind = "ram", .size = PINNED_BYTES, .block_size = 512 };
 	struct range range = { .blocks = PINNED_BYTES / 512 };
-	uint64_t frame[PINNED_PAGES];
 	struct target_namespace *ns;
+	struct store_ops held;
+	struct nvme_sqe sqe;
 	struct verbs pins;
 	struct store *store;
-	unsigned moved = 0;
 	struct queue *q;
 
 	lab_pins = false;
 	lab_start(&options);
 	ns = lab_namespace(1, &ram, &store);
 	madvise(store->map, PINNED_BYTES, MADV_NOHUGEPAGE);
+	sem_init(&pinned.entered, 0, 0);
+	sem_init(&pinned.leave, 0, 0);
+	sem_init(&pinned.giving, 0, 0);
+	sem_init(&pinned.gave, 0, 0);
 	pinned.map = store->map;
 	q = queue_open(1, 32, 4096);
 	fill(q->memory, PINNED_BYTES, 3);
+	CHECK(!run_io(q, 1, NVME_OPC_WRITE, 0, PINNED_BYTES / 512, 0) && !absent(store->map) &&
+	      !run_dsm(q, 1, &range, 1, 16, 4) && absent(store->map),
+	      "Deallocate gives pages back where no device pins them");
+
+	held = *store->ops;
+	held.zero = held_zero;
+	pinned.ops = store->ops;
+	store->ops = &held;
+	memcpy(q->memory, &range, sizeof(range));
+	sqe = sqe_new(q, NVME_OPC_DSM, 0, 16);
+	sqe.nsid = 1;
+	sqe.cdw11 = 4;
+	queue_send(q, &sqe, NULL, 0);
+	CHECK(patient_wait(&pinned.giving), "a command is giving pages back");
 	/* A second device: another context of the same one. */
 	second = *embedded_context();
 	pins = *lab.v;
 	pins.pins_memory = true;
 	pins.reg_mr = pinning_reg_mr;
 	CHECK(device_open(&pins, &second) == -EAGAIN, "a device that pins is opened in the background");
-	for (uint64_t until = clock_ns() + CHECK_PATIENCE_S * 1000000000ull;
-	     !atomic_load(&ns->window[1]) && clock_ns() < until;) {
-		run_io(q, 1, NVME_OPC_WRITE, 0, 512, 0);
-		run_dsm(q, 1, &range, 1, 16, 4);
-	}
-	CHECK(atomic_load(&ns->window[1]), "the namespace is registered with it");
-	for (unsigned i = 0; i < 5; i++)
-		run_dsm(q, 1, &range, 1, 16, 4);
-	CHECK(zeroes(q, 1, 0, 8), "deallocated blocks are zeroes all the same");
-	if (pinned.seen && CHECK(read_frames(store->map, frame), "page frames can be read"))
-		for (unsigned i = 0; i < PINNED_PAGES; i++)
-			moved += frame[i] != pinned.frame[i];
-	CHECK(!moved, "%u pages are elsewhere than the device has seen them", moved);
+	sem_post(&pinned.gave);
+	CHECK(!queue_wait(q, sqe.cid), "the command ends");
+	CHECK(patient_wait(&pinned.entered) && !pinned.gave_meanwhile,
+	      "the device is shown the namespace when no command gives pages back any longer");
+	CHECK(!absent(store->map), "pinned: every page is there");
+	CHECK(!run_dsm(q, 1, &range, 1, 16, 4) && !absent(store->map),
+	      "pinned: none is given back while it is being registered (%u)", absent(store->map));
+	sem_post(&pinned.leave);
+	CHECK(LAB_UNTIL(atomic_load(&ns->window[1])), "the namespace is registered with it");
+	CHECK(!run_dsm(q, 1, &range, 1, 16, 4) && !absent(store->map) && zeroes(q, 1, 0, 8),
+	      "pinned: nor afterwards, and deallocated blocks are zeroes all the same");
 	pinned.map = NULL;
 	lab_stop();
 	store_close(store);
