@@ -251,7 +251,7 @@ static int complete_error(struct host_queue *q, const struct ibv_wc *wc,
 		else
 			host_queue_lose(q, "the connection ended: %s failed: %s",
 					kind == HOST_WR_RECV ? "a receive" : "a send",
-					host_wc_status_name(wc->status));
+					verbs_wc_name(wc->status));
 	}
 	if (kind == HOST_WR_INVALIDATE)
 		return complete_invalidate(q, wc, true, only, out);

@@ -260,7 +260,6 @@ int host_queue_establish(struct host_queue *queue, const struct host_queue_optio
 const char *host_cm_event_name(int event);
 const char *host_reject_name(int sts);
 const char *host_reject_hint(int sts);
-const char *host_wc_status_name(int status);
 
 void host_error_clear(struct host_error *error);
 int host_error_set(struct host_error *error, int ret, const char *fmt, ...) HOST_PRINTF(3, 4);

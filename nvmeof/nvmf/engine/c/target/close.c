@@ -17,32 +17,6 @@
 
 #define LINGER_NS 100000000ull	/* for the last responses to leave before a disconnect */
 
-static const char *wc_status_name(enum ibv_wc_status status)
-{
-	static const char *const names[] = {
-		[IBV_WC_LOC_LEN_ERR] = "local length error",
-		[IBV_WC_LOC_QP_OP_ERR] = "local QP operation error",
-		[IBV_WC_LOC_EEC_OP_ERR] = "local EE context operation error",
-		[IBV_WC_LOC_PROT_ERR] = "local protection error",
-		[IBV_WC_WR_FLUSH_ERR] = "work request flushed",
-		[IBV_WC_MW_BIND_ERR] = "memory bind error",
-		[IBV_WC_BAD_RESP_ERR] = "bad response error",
-		[IBV_WC_LOC_ACCESS_ERR] = "local access error",
-		[IBV_WC_REM_INV_REQ_ERR] = "remote invalid request error",
-		[IBV_WC_REM_ACCESS_ERR] = "remote access error",
-		[IBV_WC_REM_OP_ERR] = "remote operation error",
-		[IBV_WC_RETRY_EXC_ERR] = "transport retries exceeded",
-		[IBV_WC_RNR_RETRY_EXC_ERR] = "receiver-not-ready retries exceeded",
-		[IBV_WC_FATAL_ERR] = "fatal error",
-		[IBV_WC_RESP_TIMEOUT_ERR] = "response timeout",
-		[IBV_WC_GENERAL_ERR] = "general error",
-	};
-
-	if ((size_t)status < sizeof(names) / sizeof(names[0]) && names[status])
-		return names[status];
-	return "unknown work completion status";
-}
-
 static void qpair_ended_deliver(struct reactor *reactor, struct mail *mail);
 
 /* On the thread that ends connections: this may take long, and reactors have others to serve. */
@@ -105,7 +79,7 @@ void qpair_fail_wc(struct target_qpair *qp, const char *what, enum ibv_wc_status
 	if (qp->dead)
 		return;
 	if (status != IBV_WC_WR_FLUSH_ERR)
-		snprintf(qp->reason, sizeof(qp->reason), "%s: %s", what, wc_status_name(status));
+		snprintf(qp->reason, sizeof(qp->reason), "%s: %s", what, verbs_wc_name(status));
 	die(qp);
 }
 

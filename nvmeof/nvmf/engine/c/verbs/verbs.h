@@ -103,6 +103,9 @@ struct verbs {
 	void (*drop_unused)(void);
 };
 
+/* A status in words and by name: "transport retries exceeded (RETRY_EXC_ERR)". */
+const char *verbs_wc_name(enum ibv_wc_status status);
+
 /* The embedded iWARP device: always there. */
 const struct verbs *verbs_iwarp(void);
 
