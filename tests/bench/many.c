@@ -10,6 +10,7 @@
  * It sleeps meanwhile, and disconnects at the end of its input.
  */
 #include "host/load.h"
+#include "util/clock.h"
 #include "util/stat.h"
 
 #include <stdio.h>

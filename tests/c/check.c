@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What the checks of a C test come to: see check.h. */
 #include "check.h"
+#include "util/clock.h"
 #include "util/stat.h"
 #include "verbs/verbs.h"
 

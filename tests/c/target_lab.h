@@ -18,6 +18,7 @@
 
 #include "check.h"
 #include "target/target.h"
+#include "util/clock.h"
 #include "util/stat.h"
 
 enum { LAB_QUEUES = 64, LAB_DEPTH = 128, LAB_MEMORY = 8 << 20, LAB_HELD = 256,

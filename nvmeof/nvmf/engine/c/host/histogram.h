@@ -6,7 +6,7 @@
 #ifndef NVMF_HISTOGRAM_H
 #define NVMF_HISTOGRAM_H
 
-#include "util/stat.h"
+#include "util/clock.h"
 
 #include <stddef.h>
 #if defined(__x86_64__)

@@ -10,6 +10,7 @@
 #define NVMF_HOST_INTERNAL_H
 
 #include "host.h"
+#include "util/clock.h"
 #include "util/stat.h"
 
 #include <pthread.h>

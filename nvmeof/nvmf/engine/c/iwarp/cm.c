@@ -66,7 +66,7 @@ void iw_id_deadline(struct iw_id *id, uint64_t ns)
 	if (!ns)
 		return;
 	id->timers = t = &iw_timers[id->state];
-	id->deadline = iw_now() + ns;
+	id->deadline = clock_ns() + ns;
 
 	struct iw_id *before = t->last;
 

@@ -7,6 +7,7 @@
 #define NVMF_IWARP_CM_H
 
 #include "iwarp.h"
+#include "util/clock.h"
 
 #include <sys/socket.h>
 
@@ -151,7 +152,6 @@ extern struct iw_id *iw_ids;
 int iw_helper_use(int n);		/* users come and go; starts and stops the thread */
 int iw_helper_poll(int op, int fd, uint32_t events, const void *ptr, enum iw_source source);
 void iw_refused(const struct sockaddr *peer, const char *what);
-uint64_t iw_now(void);
 
 /* watch.c */
 int iw_watch_memory(bool wanted);	/* while there is a helper */

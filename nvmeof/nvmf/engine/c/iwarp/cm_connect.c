@@ -103,7 +103,7 @@ static int connect_tcp(struct iw_id *id, uint64_t patience_ns)
 bool iw_id_again(struct iw_id *id)
 {
 	struct sockaddr_storage src = id->id.route.addr.src_storage;
-	uint64_t now = iw_now(), left = id->deadline > now ? id->deadline - now : 1;
+	uint64_t now = clock_ns(), left = id->deadline > now ? id->deadline - now : 1;
 	uint8_t frame[MPA_FRAME_MAX];
 	struct iw_mpa m;
 	const char *why;

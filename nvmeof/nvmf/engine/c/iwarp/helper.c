@@ -56,14 +56,6 @@ void iwarp_set_event_log(void (*log)(const char *peer, const char *what))
 	atomic_store(&event_log, log);
 }
 
-uint64_t iw_now(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
-}
-
 /* what: a string that stays. */
 void iw_refused(const struct sockaddr *peer, const char *what)
 {
@@ -128,7 +120,7 @@ int iw_helper_poll(int op, int fd, uint32_t events, const void *ptr, enum iw_sou
 
 static uint64_t timers(void)
 {
-	uint64_t now = iw_now(), first, next_tick;
+	uint64_t now = clock_ns(), first, next_tick;
 
 	/* each that expires gets a later deadline, or none */
 	for (struct iw_timers *t = iw_timers; t < iw_timers + COUNT(iw_timers); t++)
@@ -208,7 +200,7 @@ static void *run(void *arg)
 		struct pollfd pfd = { .fd = fd, .events = POLLIN };
 
 		pthread_mutex_unlock(&iw_cm_lock);
-		now = iw_now();
+		now = clock_ns();
 
 		uint64_t wait = first > now ? first - now : 0;
 		struct timespec ts = { (time_t)(wait / 1000000000u), (long)(wait % 1000000000u) };

@@ -82,7 +82,7 @@ void iw_linger(int fd, uint8_t *words, uint32_t len)
 	l->fd = fd;
 	l->words = words;
 	l->len = len;
-	l->deadline = iw_now() + LINGER_MS * 1000000ull;
+	l->deadline = clock_ns() + LINGER_MS * 1000000ull;
 	l->prev = newest;
 	*(newest ? &newest->next : &lingers) = l;
 	newest = l;

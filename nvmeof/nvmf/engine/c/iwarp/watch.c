@@ -38,7 +38,7 @@ static void to_tick(struct iw_qp *qp)
 	qp->seen_rx = atomic_load(&qp->rx_count);
 	tick_ms = TICK_MIN_MS;
 	if (!ticking.head)
-		next_tick = iw_now() + TICK_MIN_MS * 1000000u;
+		next_tick = clock_ns() + TICK_MIN_MS * 1000000u;
 	list_push(&ticking, &qp->ticking);
 }
 
@@ -145,7 +145,7 @@ static void tick(void)
 		qp->seen_polls = p;
 		qp->seen_rx = rx;
 	}
-	next_tick = iw_now() + tick_ms * 1000000ull;
+	next_tick = clock_ns() + tick_ms * 1000000ull;
 	if (tick_ms < TICK_MAX_MS)
 		tick_ms += TICK_MIN_MS;
 }

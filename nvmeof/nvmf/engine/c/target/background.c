@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "util/clock.h"
 #include "util/fifo.h"
 #include "util/stat.h"
 

@@ -17,6 +17,7 @@
 #include "target/latch.h"
 #include "target/mail.h"
 #include "target/target.h"
+#include "util/clock.h"
 #include "util/fifo.h"
 #include "util/line.h"
 #include "util/list.h"
