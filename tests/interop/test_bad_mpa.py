@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import resource
 import socket
 import struct
 import time
@@ -14,10 +15,11 @@ import pytest
 
 from wire import mpa, nvme
 from wire.errors import ConnectionEnded, Rejected
-from wire.host import Queue
+from wire.host import NvmeHost, Queue
 from wire.nvme import Reject
 from wire.peer import TIMEOUT, IwarpPeer
-from wire.served import HANDSHAKE_MS, Served, config
+from wire.served import HANDSHAKE_MS, SUBNQN, Served, config
+from wire.witness import Witness
 
 pytestmark = pytest.mark.usefixtures("unharmed")
 
@@ -252,6 +254,40 @@ def test_many_at_once(target: Served) -> None:
     Queue.open(target.address).close()
     for one in silent:
         one.close()
+
+
+def hostile(kind: int, address: tuple[str, int]) -> socket.socket:
+    """A connection that comes to nothing, in one of six ways."""
+    sock = socket.create_connection(address)
+    whole = request(data=GOOD.ljust(512, b"\0"))
+    with contextlib.suppress(ConnectionError):
+        sock.sendall(
+            (b"", mpa.REQUEST_KEY[:9], request(length=512), whole[:-1], whole, whole)[kind]
+        )
+        if kind in (3, 4):  # in the middle of the request, or behind it
+            sock.shutdown(socket.SHUT_WR)
+    return sock
+
+
+def test_a_thousand_at_once(target: Served, bystander: Witness) -> None:
+    """Silent, slow, lying about a length, half-closed, accepted and silent: nobody else is hurt."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, 4096)), hard))
+    socks: list[socket.socket] = []
+    try:
+        for number in range(1000):
+            # Four are silent or slow for one that is whole.
+            socks.append(hostile(number % 4 if number % 5 else 4 + number % 2, target.address))
+            if number % 100 == 99:
+                bystander.check()
+                Queue.open(target.address).close()
+        with NvmeHost(target.address, SUBNQN).connect() as host:
+            host.write(0, b"y" * 512)
+            assert host.read(0, 1) == b"y" * 512
+    finally:
+        for sock in socks:
+            sock.close()
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def test_reply_is_not_early(target: Served) -> None:
