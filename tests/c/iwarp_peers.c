@@ -192,7 +192,6 @@ static void depth_left_open(void)
 		check(next_event(ch, NULL, NULL, NULL, NULL) == RDMA_CM_EVENT_ESTABLISHED, "depths: connected");
 		side_close(&b);
 		close(fd);
-		next_event(ch, NULL, NULL, NULL, NULL);
 	}
 	v->destroy_id(l);
 	v->destroy_event_channel(ch);
