@@ -137,7 +137,7 @@ int iw_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **idp, vo
 }
 
 /* Out of the completion queue with what nobody can make sense of any more. */
-static void forget_completions(struct iw_cq *cq, uint32_t qp_num)
+static void cm_forget_completions(struct iw_cq *cq, uint32_t qp_num)
 {
 	iw_lock(&cq->ring_lock);
 
@@ -150,7 +150,7 @@ static void forget_completions(struct iw_cq *cq, uint32_t qp_num)
 	iw_unlock(&cq->ring_lock);
 }
 
-static void destroy_qp(struct iw_id *id)
+static void cm_destroy_qp(struct iw_id *id)
 {
 	struct iw_qp *qp = iw_qp(id->id.qp);
 
@@ -161,13 +161,13 @@ static void destroy_qp(struct iw_id *id)
 	if (id->state == IW_ID_CONNECTED)
 		id->state = IW_ID_ENDED;
 	id->id.qp = NULL;
-	forget_completions(iw_cq(qp->qp.send_cq), qp->qp.qp_num);
-	forget_completions(iw_cq(qp->qp.recv_cq), qp->qp.qp_num);
+	cm_forget_completions(iw_cq(qp->qp.send_cq), qp->qp.qp_num);
+	cm_forget_completions(iw_cq(qp->qp.recv_cq), qp->qp.qp_num);
 	iw_qp_free(qp);
 }
 
 /* The ids that a listener has not handed out yet. */
-static void free_children(struct iw_id *listener)
+static void cm_free_children(struct iw_id *listener)
 {
 	for (struct iw_id *id = iw_ids, *next; id; id = next) {
 		next = id->next;
@@ -187,11 +187,11 @@ int iw_destroy_id(struct rdma_cm_id *rid)
 
 	pthread_mutex_lock(&iw_cm_lock);
 	if (rid->qp)
-		destroy_qp(id);
+		cm_destroy_qp(id);
 	iw_id_close(id);
 	/* the helper knows it no more; purging may free children, so the list is walked after */
 	iw_event_purge(id);
-	free_children(id);
+	cm_free_children(id);
 	while (id->events)
 		pthread_cond_wait(&iw_cm_cond, &iw_cm_lock);
 	keep = id;
@@ -201,7 +201,7 @@ int iw_destroy_id(struct rdma_cm_id *rid)
 	return 0;
 }
 
-static struct ibv_pd *default_pd(void)
+static struct ibv_pd *cm_default_pd(void)
 {
 	static struct ibv_pd *pd;
 
@@ -219,7 +219,7 @@ int iw_create_qp(struct rdma_cm_id *rid, struct ibv_pd *pd, struct ibv_qp_init_a
 		errno = EINVAL;
 	} else {
 		if (!pd)
-			pd = rid->pd ? rid->pd : default_pd();
+			pd = rid->pd ? rid->pd : cm_default_pd();
 		qp = iw_qp_create(pd, attr);
 	}
 	if (qp) {
@@ -240,6 +240,6 @@ void iw_destroy_qp(struct rdma_cm_id *rid)
 {
 	pthread_mutex_lock(&iw_cm_lock);
 	if (rid->qp)
-		destroy_qp((struct iw_id *)rid);
+		cm_destroy_qp((struct iw_id *)rid);
 	pthread_mutex_unlock(&iw_cm_lock);
 }

@@ -19,14 +19,14 @@ socklen_t iw_sa_len(const struct sockaddr *sa)
 	return sa->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6) : 0;
 }
 
-static int fail(int e)
+static int addr_fail(int e)
 {
 	errno = e;
 	return -1;
 }
 
 /* An IPv4 peer of a socket that takes both is an IPv4 peer. */
-static void unmap(struct sockaddr_storage *ss)
+static void addr_unmap(struct sockaddr_storage *ss)
 {
 	struct sockaddr_in6 six;
 	struct sockaddr_in four = { .sin_family = AF_INET };
@@ -46,21 +46,21 @@ void iw_id_names(struct iw_id *id, int fd)
 	socklen_t len = sizeof(a->src_storage);
 
 	if (!getsockname(fd, &a->src_addr, &len))
-		unmap(&a->src_storage);
+		addr_unmap(&a->src_storage);
 	len = sizeof(a->dst_storage);
 	if (!getpeername(fd, &a->dst_addr, &len)) {
-		unmap(&a->dst_storage);
+		addr_unmap(&a->dst_storage);
 		iw_tune_congestion(fd, &a->src_addr, &a->dst_addr);
 	}
 }
 
-static void use_device(struct iw_id *id)
+static void addr_use_device(struct iw_id *id)
 {
 	id->id.verbs = &iw_dev.context;
 	id->id.port_num = 1;
 }
 
-static bool wildcard(const struct sockaddr *sa)
+static bool addr_is_wildcard(const struct sockaddr *sa)
 {
 	if (sa->sa_family == AF_INET)
 		return ((const struct sockaddr_in *)(const void *)sa)->sin_addr.s_addr == 0;
@@ -85,12 +85,12 @@ int iw_id_socket(struct iw_id *id, int family)
 	return fd;
 }
 
-static int bind_locked(struct iw_id *id, struct sockaddr *addr)
+static int addr_bind(struct iw_id *id, struct sockaddr *addr)
 {
 	int one = 1, only = id->afonly, fd, e;
 
 	if (id->state != IW_ID_IDLE || !iw_sa_len(addr))
-		return fail(EINVAL);
+		return addr_fail(EINVAL);
 	fd = iw_id_socket(id, addr->sa_family);
 	if (fd < 0)
 		return -1;
@@ -100,14 +100,14 @@ static int bind_locked(struct iw_id *id, struct sockaddr *addr)
 	if (bind(fd, addr, iw_sa_len(addr))) {
 		e = errno;
 		close(fd);
-		return fail(e);
+		return addr_fail(e);
 	}
 	id->fd = fd;
 	id->bound = true;
 	id->state = IW_ID_BOUND;
 	iw_id_names(id, fd);
-	if (!wildcard(addr))
-		use_device(id);
+	if (!addr_is_wildcard(addr))
+		addr_use_device(id);
 	return 0;
 }
 
@@ -115,14 +115,14 @@ int iw_bind_addr(struct rdma_cm_id *rid, struct sockaddr *addr)
 {
 	pthread_mutex_lock(&iw_cm_lock);
 
-	int rc = bind_locked((struct iw_id *)rid, addr);
+	int rc = addr_bind((struct iw_id *)rid, addr);
 
 	pthread_mutex_unlock(&iw_cm_lock);
 	return rc;
 }
 
 /* Which address would we speak from?  The routing table knows: ask it with a socket that sends nothing. */
-static int source_for(struct iw_id *id, const struct sockaddr *dst)
+static int addr_source(struct iw_id *id, const struct sockaddr *dst)
 {
 	int fd = socket(dst->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0), e = 0;
 	struct sockaddr_storage src = { 0 };
@@ -152,19 +152,19 @@ int iw_resolve_addr(struct rdma_cm_id *rid, struct sockaddr *src, struct sockadd
 
 	(void)timeout_ms;
 	if (!dst || !iw_sa_len(dst))
-		return fail(EINVAL);
+		return addr_fail(EINVAL);
 	pthread_mutex_lock(&iw_cm_lock);
 	if (src && id->state == IW_ID_IDLE)
-		rc = bind_locked(id, src);
+		rc = addr_bind(id, src);
 	if (!rc && id->state != IW_ID_IDLE && id->state != IW_ID_BOUND)
-		rc = fail(EINVAL);
+		rc = addr_fail(EINVAL);
 	if (!rc) {
 		memcpy(&rid->route.addr.dst_storage, dst, iw_sa_len(dst));
-		e = source_for(id, dst);
+		e = addr_source(id, dst);
 		if (e) {
 			iw_event_post(id, RDMA_CM_EVENT_ADDR_ERROR, -e, NULL);
 		} else {
-			use_device(id);
+			addr_use_device(id);
 			id->state = IW_ID_ADDR;
 			iw_event_post(id, RDMA_CM_EVENT_ADDR_RESOLVED, 0, NULL);
 		}
@@ -184,7 +184,7 @@ int iw_resolve_route(struct rdma_cm_id *rid, int timeout_ms)
 		id->state = IW_ID_ROUTE;
 		iw_event_post(id, RDMA_CM_EVENT_ROUTE_RESOLVED, 0, NULL);
 	} else {
-		rc = fail(EINVAL);
+		rc = addr_fail(EINVAL);
 	}
 	pthread_mutex_unlock(&iw_cm_lock);
 	return rc;
@@ -198,9 +198,9 @@ int iw_listen(struct rdma_cm_id *rid, int backlog)
 
 	pthread_mutex_lock(&iw_cm_lock);
 	if (id->state == IW_ID_IDLE)
-		rc = bind_locked(id, (struct sockaddr *)&any);
+		rc = addr_bind(id, (struct sockaddr *)&any);
 	if (!rc && id->state != IW_ID_BOUND)
-		rc = fail(EINVAL);
+		rc = addr_fail(EINVAL);
 	if (!rc) {
 		id->backlog = backlog > 0 && backlog < BACKLOG ? (unsigned int)backlog : BACKLOG;
 		rc = listen(id->fd, BACKLOG);
@@ -220,22 +220,22 @@ int iw_set_option(struct rdma_cm_id *rid, int level, int optname, void *optval, 
 	struct iw_id *id = (struct iw_id *)rid;
 
 	if (level != RDMA_OPTION_ID)
-		return fail(ENOSYS);
+		return addr_fail(ENOSYS);
 	switch (optname) {
 	case RDMA_OPTION_ID_TOS:
 		if (optlen != 1)
-			return fail(EINVAL);
+			return addr_fail(EINVAL);
 		id->tos = *(uint8_t *)optval;
 		return 0;
 	case RDMA_OPTION_ID_AFONLY:
 		if (optlen != sizeof(int))
-			return fail(EINVAL);
+			return addr_fail(EINVAL);
 		id->afonly = *(int *)optval;
 		return 0;
 	case RDMA_OPTION_ID_REUSEADDR:		/* always on: a restart must not wait for TIME_WAIT */
 	case RDMA_OPTION_ID_ACK_TIMEOUT:	/* TCP's affair */
 		return 0;
 	default:
-		return fail(ENOSYS);
+		return addr_fail(ENOSYS);
 	}
 }

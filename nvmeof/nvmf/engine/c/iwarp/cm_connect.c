@@ -10,7 +10,7 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-static int fail(int e)
+static int connect_fail(int e)
 {
 	errno = e;
 	return -1;
@@ -53,7 +53,7 @@ bool iw_id_establish(struct iw_id *id)
 	return true;
 }
 
-static void depths(struct iw_id *id, const struct rdma_conn_param *param)
+static void connect_depths(struct iw_id *id, const struct rdma_conn_param *param)
 {
 	id->ird = param ? param->responder_resources : IW_MAX_IRD;
 	id->ord = param ? param->initiator_depth : IW_MAX_IRD;
@@ -64,7 +64,7 @@ static void depths(struct iw_id *id, const struct rdma_conn_param *param)
 }
 
 /* The request is built now, since the private data is the caller's; it is sent once TCP is up. */
-static void build_request(struct iw_id *id, const struct rdma_conn_param *param)
+static void connect_request(struct iw_id *id, const struct rdma_conn_param *param)
 {
 	struct iwarp_options o;
 	struct iw_mpa m = { 0 };
@@ -157,8 +157,8 @@ int iw_connect(struct rdma_cm_id *rid, struct rdma_conn_param *param)
 		if (id->fd < 0)
 			goto out;
 	}
-	depths(id, param);
-	build_request(id, param);
+	connect_depths(id, param);
+	connect_request(id, param);
 	if (id->patience_ms < o.handshake_timeout_ms)
 		id->patience_ms = o.handshake_timeout_ms;
 	if (connect_tcp(id, id->patience_ms * 1000000ull))
@@ -171,7 +171,7 @@ out:
 }
 
 /* siw's choice: a WRITE if the peer can, else a READ; a zero-length Send is not offered. */
-static void grant_rtr(const struct iw_mpa *req, struct iw_mpa *rep)
+static void reply_rtr(const struct iw_mpa *req, struct iw_mpa *rep)
 {
 	if (!(req->ird_word & MPA_IRD_PEER_TO_PEER))
 		return;
@@ -187,7 +187,7 @@ static uint16_t reply_depth(uint16_t asked, uint16_t ours)
 	return (asked & MPA_DEPTH_MASK) == MPA_DEPTH_OPEN ? (uint16_t)MPA_DEPTH_OPEN : ours;
 }
 
-static int send_reply(struct iw_id *id, bool reject, const void *pd, uint16_t pd_len)
+static int reply_send(struct iw_id *id, bool reject, const void *pd, uint16_t pd_len)
 {
 	uint8_t buf[MPA_FRAME_MAX];
 	struct iw_mpa m = {
@@ -207,7 +207,7 @@ static int send_reply(struct iw_id *id, bool reject, const void *pd, uint16_t pd
 		m.ird_word = reply_depth(id->peer.ord_word, id->ird);
 		m.ord_word = reply_depth(id->peer.ird_word, id->ord);
 		if (!reject)
-			grant_rtr(&id->peer, &m);
+			reply_rtr(&id->peer, &m);
 	}
 
 	uint32_t len = iw_mpa_put(buf, &m);
@@ -227,12 +227,12 @@ int iw_accept(struct rdma_cm_id *rid, struct rdma_conn_param *param)
 	if (id->state != IW_ID_REQUESTED || !rid->qp ||
 	    atomic_load(&iw_qp(rid->qp)->state) != IBV_QPS_INIT) {
 		pthread_mutex_unlock(&iw_cm_lock);
-		return fail(EINVAL);
+		return connect_fail(EINVAL);
 	}
 
 	uint16_t peer_ird = id->ird, peer_ord = id->ord;
 
-	depths(id, param);
+	connect_depths(id, param);
 	if (id->enhanced) {
 		/* resources are cheap here: the peer gets all the READs that it means to have open */
 		if (id->ird < peer_ord)
@@ -241,7 +241,7 @@ int iw_accept(struct rdma_cm_id *rid, struct rdma_conn_param *param)
 			id->ord = peer_ird;
 	}
 	iw_id_left_request(id);
-	e = send_reply(id, false, param ? param->private_data : NULL,
+	e = reply_send(id, false, param ? param->private_data : NULL,
 		       param ? param->private_data_len : 0);
 	if (!e && !iw_id_establish(id))
 		e = errno ? errno : ENOMEM;
@@ -252,7 +252,7 @@ int iw_accept(struct rdma_cm_id *rid, struct rdma_conn_param *param)
 		iw_event_post(id, RDMA_CM_EVENT_ESTABLISHED, 0, NULL);
 	}
 	pthread_mutex_unlock(&iw_cm_lock);
-	return e ? fail(e) : 0;
+	return e ? connect_fail(e) : 0;
 }
 
 int iw_reject(struct rdma_cm_id *rid, const void *private_data, uint8_t len)
@@ -263,11 +263,11 @@ int iw_reject(struct rdma_cm_id *rid, const void *private_data, uint8_t len)
 	pthread_mutex_lock(&iw_cm_lock);
 	if (id->state != IW_ID_REQUESTED) {
 		pthread_mutex_unlock(&iw_cm_lock);
-		return fail(EINVAL);
+		return connect_fail(EINVAL);
 	}
 	iw_id_left_request(id);
 	iw_stats.rejected++;
-	e = send_reply(id, true, private_data, len);
+	e = reply_send(id, true, private_data, len);
 	if (!e)
 		iw_linger(id->fd, NULL, 0);
 	else
@@ -275,7 +275,7 @@ int iw_reject(struct rdma_cm_id *rid, const void *private_data, uint8_t len)
 	id->fd = -1;
 	id->state = IW_ID_ENDED;
 	pthread_mutex_unlock(&iw_cm_lock);
-	return e ? fail(e) : 0;
+	return e ? connect_fail(e) : 0;
 }
 
 int iw_disconnect(struct rdma_cm_id *rid)
@@ -306,7 +306,7 @@ int iw_disconnect(struct rdma_cm_id *rid)
 	case IW_ID_ENDED:
 		break;
 	default:
-		rc = fail(EINVAL);
+		rc = connect_fail(EINVAL);
 	}
 	pthread_mutex_unlock(&iw_cm_lock);
 	return rc;

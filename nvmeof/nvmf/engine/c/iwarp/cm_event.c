@@ -41,8 +41,8 @@ void iw_destroy_event_channel(struct rdma_event_channel *ch)
 	free(c);
 }
 
-static void fill_conn(struct iw_event *e, const struct iw_id *id, enum rdma_cm_event_type type,
-		      const struct iw_mpa *mpa)
+static void event_fill(struct iw_event *e, const struct iw_id *id, enum rdma_cm_event_type type,
+		       const struct iw_mpa *mpa)
 {
 	struct rdma_conn_param *p = &e->ev.param.conn;
 
@@ -73,7 +73,7 @@ void iw_event_post(struct iw_id *id, enum rdma_cm_event_type type, int status,
 	e->ev.listen_id = type == RDMA_CM_EVENT_CONNECT_REQUEST ? &id->listener->id : NULL;
 	e->ev.event = type;
 	e->ev.status = status;
-	fill_conn(e, id, type, mpa);
+	event_fill(e, id, type, mpa);
 	e->id->events++;
 	if (c->tail)
 		c->tail->next = e;
@@ -83,7 +83,7 @@ void iw_event_post(struct iw_id *id, enum rdma_cm_event_type type, int status,
 	(void)!write(c->ch.fd, &one, sizeof(one));
 }
 
-static struct iw_event *take(struct iw_event_channel *c)
+static struct iw_event *event_take(struct iw_event_channel *c)
 {
 	struct iw_event *e = c->head;
 	uint64_t one;
@@ -138,7 +138,7 @@ int iw_get_cm_event(struct rdma_event_channel *ch, struct rdma_cm_event **event)
 	for (;;) {
 		pthread_mutex_lock(&iw_cm_lock);
 
-		struct iw_event *e = take(c);
+		struct iw_event *e = event_take(c);
 
 		pthread_mutex_unlock(&iw_cm_lock);
 		if (e) {

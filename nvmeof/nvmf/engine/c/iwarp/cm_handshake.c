@@ -16,7 +16,7 @@ enum {
 	PAUSE_MS = 100,			/* of a listener when the process is out of descriptors */
 };
 
-static uint64_t timeout_ns(void)
+static uint64_t handshake_timeout_ns(void)
 {
 	struct iwarp_options o;
 
@@ -26,27 +26,27 @@ static uint64_t timeout_ns(void)
 
 /* ---- incoming ---- */
 
-static void refuse(struct iw_id *id, const char *why)
+static void incoming_refuse(struct iw_id *id, const char *why)
 {
 	iw_refused(&id->id.route.addr.dst_addr, why);
 	iw_id_free(id);
 }
 
 /* Room for a newcomer: the one that has been silent for longest goes. */
-static void drop_oldest(struct iw_id *listener)
+static void incoming_drop_oldest(struct iw_id *listener)
 {
 	for (struct iw_id *id = iw_timers[IW_ID_REQUEST_WAIT].first; id; id = id->timed_next) {
 		if (id->listener == listener) {
-			refuse(id, "too many connections without an MPA request");
+			incoming_refuse(id, "too many connections without an MPA request");
 			return;
 		}
 	}
 }
 
-static void incoming(struct iw_id *listener, int fd)
+static void incoming_new(struct iw_id *listener, int fd)
 {
 	if (listener->half_open >= HALF_OPEN_MAX)
-		drop_oldest(listener);
+		incoming_drop_oldest(listener);
 
 	struct iw_id *id = iw_id_new(listener->id.channel, listener->id.context, listener->id.ps);
 
@@ -66,16 +66,16 @@ static void incoming(struct iw_id *listener, int fd)
 		return;
 	}
 	id->polled = true;
-	iw_id_deadline(id, timeout_ns());
+	iw_id_deadline(id, handshake_timeout_ns());
 }
 
-static void accept_all(struct iw_id *id)
+static void incoming_accept(struct iw_id *id)
 {
 	for (int i = 0; i < ACCEPTS; i++) {
 		int fd = accept4(id->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
 		if (fd >= 0) {
-			incoming(id, fd);
+			incoming_new(id, fd);
 			continue;
 		}
 		if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
@@ -90,13 +90,13 @@ static void accept_all(struct iw_id *id)
 	}
 }
 
-static void request(struct iw_id *id)
+static void incoming_request(struct iw_id *id)
 {
 	struct iw_id *listener = id->listener;
 	struct iwarp_options o;
 
 	if (listener->pending >= listener->backlog) {
-		refuse(id, "the application does not keep up with connection requests");
+		incoming_refuse(id, "the application does not keep up with connection requests");
 		return;
 	}
 	iwarp_get_options(&o);
@@ -119,7 +119,7 @@ static void request(struct iw_id *id)
  * Read exactly the frame: what follows it is for the queue pair.  1 with all of it, 0 if there is more to
  * come, -1 with the complaint.
  */
-static int read_frame(struct iw_id *id, bool reply, const char **why)
+static int handshake_read(struct iw_id *id, bool reply, const char **why)
 {
 	for (;;) {
 		uint32_t need;
@@ -143,7 +143,7 @@ static int read_frame(struct iw_id *id, bool reply, const char **why)
 
 /* ---- outgoing ---- */
 
-static void failed(struct iw_id *id, enum rdma_cm_event_type type, int e, const struct iw_mpa *mpa)
+static void outgoing_failed(struct iw_id *id, enum rdma_cm_event_type type, int e, const struct iw_mpa *mpa)
 {
 	iw_id_close(id);
 	id->state = IW_ID_ENDED;
@@ -151,7 +151,7 @@ static void failed(struct iw_id *id, enum rdma_cm_event_type type, int e, const 
 	iw_event_post(id, type, -e, mpa);
 }
 
-static void connect_failed(struct iw_id *id, int e)
+static void outgoing_connect_failed(struct iw_id *id, int e)
 {
 	enum rdma_cm_event_type type = RDMA_CM_EVENT_CONNECT_ERROR;
 
@@ -160,23 +160,23 @@ static void connect_failed(struct iw_id *id, int e)
 		type = RDMA_CM_EVENT_REJECTED;
 	else if (e == ETIMEDOUT || e == EHOSTUNREACH || e == ENETUNREACH)
 		type = RDMA_CM_EVENT_UNREACHABLE;
-	failed(id, type, e, NULL);
+	outgoing_failed(id, type, e, NULL);
 }
 
-static void tcp_up(struct iw_id *id)
+static void outgoing_tcp_up(struct iw_id *id)
 {
 	socklen_t len = sizeof(id->err);
 
 	if (getsockopt(id->fd, SOL_SOCKET, SO_ERROR, &id->err, &len))
 		id->err = errno;
 	if (id->err) {
-		connect_failed(id, id->err);
+		outgoing_connect_failed(id, id->err);
 		return;
 	}
 	iw_id_names(id, id->fd);
 	/* in one piece: siw takes a header whose rest comes later for an error */
 	if (send(id->fd, id->mpa, id->mpa_have, MSG_NOSIGNAL) != (ssize_t)id->mpa_have) {
-		connect_failed(id, errno);
+		outgoing_connect_failed(id, errno);
 		return;
 	}
 	id->mpa_have = 0;
@@ -187,10 +187,10 @@ static void tcp_up(struct iw_id *id)
 		iw_id_deadline(id, id->patience_ms * 1000000ull);
 }
 
-static void established(struct iw_id *id)
+static void outgoing_established(struct iw_id *id)
 {
 	if (!iw_id_establish(id)) {
-		failed(id, RDMA_CM_EVENT_CONNECT_ERROR, ENOMEM, NULL);
+		outgoing_failed(id, RDMA_CM_EVENT_CONNECT_ERROR, ENOMEM, NULL);
 		return;
 	}
 	iw_event_post(id, RDMA_CM_EVENT_ESTABLISHED, 0, &id->peer);
@@ -198,7 +198,7 @@ static void established(struct iw_id *id)
 }
 
 /* A reply that we cannot live with: say so in the peer's language, then close in order. */
-static void terminate(struct iw_id *id, uint16_t code)
+static void outgoing_terminate(struct iw_id *id, uint16_t code)
 {
 	uint8_t *words = malloc(TERM_FPDU_MAX);
 	int fd = id->fd;
@@ -212,21 +212,21 @@ static void terminate(struct iw_id *id, uint16_t code)
 	iw_linger(fd, words, iw_term_build(words, code, NULL, id->crc));
 }
 
-static void reply(struct iw_id *id)
+static void outgoing_reply(struct iw_id *id)
 {
 	const struct iw_mpa *m = &id->peer;
 	struct iwarp_options o;
 
 	if (m->reject) {
-		failed(id, RDMA_CM_EVENT_REJECTED, ECONNREFUSED, m);
+		outgoing_failed(id, RDMA_CM_EVENT_REJECTED, ECONNREFUSED, m);
 		return;
 	}
 	if (id->enhanced && (m->revision != 2 || !m->enhanced)) {
-		failed(id, RDMA_CM_EVENT_CONNECT_ERROR, EPROTO, NULL);
+		outgoing_failed(id, RDMA_CM_EVENT_CONNECT_ERROR, EPROTO, NULL);
 		return;
 	}
 	if (!id->enhanced && m->enhanced) {
-		failed(id, RDMA_CM_EVENT_CONNECT_ERROR, EPROTO, NULL);
+		outgoing_failed(id, RDMA_CM_EVENT_CONNECT_ERROR, EPROTO, NULL);
 		return;
 	}
 	/* one end's wish is enough (RFC 5044 7.1.1) */
@@ -236,8 +236,8 @@ static void reply(struct iw_id *id)
 		uint16_t peer_ord = iw_mpa_depth(m->ord_word);
 
 		if (peer_ord > IW_MAX_IRD) {
-			terminate(id, TERM_LLP_IRD);
-			failed(id, RDMA_CM_EVENT_CONNECT_ERROR, ENOMEM, NULL);
+			outgoing_terminate(id, TERM_LLP_IRD);
+			outgoing_failed(id, RDMA_CM_EVENT_CONNECT_ERROR, ENOMEM, NULL);
 			return;
 		}
 		/* resources are cheap here: whatever the peer means to have open up to our limit */
@@ -249,7 +249,7 @@ static void reply(struct iw_id *id)
 	id->state = IW_ID_SETTLING;
 	iwarp_get_options(&o);
 	if (!o.first_fpdu_delay_us) {
-		established(id);
+		outgoing_established(id);
 		return;
 	}
 	iw_helper_poll(EPOLL_CTL_DEL, id->fd, 0, NULL, IW_SRC_ID);
@@ -267,24 +267,24 @@ void iw_id_ready(struct iw_id *id, uint32_t events)
 	(void)events;
 	switch (id->state) {
 	case IW_ID_LISTENING:
-		accept_all(id);
+		incoming_accept(id);
 		break;
 	case IW_ID_REQUEST_WAIT:
-		r = read_frame(id, false, &why);
+		r = handshake_read(id, false, &why);
 		if (r > 0)
-			request(id);
+			incoming_request(id);
 		else if (r < 0)
-			refuse(id, why);
+			incoming_refuse(id, why);
 		break;
 	case IW_ID_CONNECTING:
-		tcp_up(id);
+		outgoing_tcp_up(id);
 		break;
 	case IW_ID_REPLY_WAIT:
-		r = read_frame(id, true, &why);
+		r = handshake_read(id, true, &why);
 		if (r > 0)
-			reply(id);
+			outgoing_reply(id);
 		else if (r < 0 && (id->mpa_have || !iw_id_again(id)))
-			connect_failed(id, id->mpa_have ? EPROTO : ECONNRESET);
+			outgoing_connect_failed(id, id->mpa_have ? EPROTO : ECONNRESET);
 		break;
 	default:
 		break;
@@ -302,19 +302,19 @@ void iw_id_expired(struct iw_id *id)
 			id->polled = true;
 		break;
 	case IW_ID_REQUEST_WAIT:
-		refuse(id, "no complete MPA request in time");
+		incoming_refuse(id, "no complete MPA request in time");
 		break;
 	case IW_ID_SETTLING:
-		established(id);
+		outgoing_established(id);
 		break;
 	case IW_ID_CONNECTED:
 		iw_nudge(id, false);
 		break;
 	case IW_ID_CONNECTING:
-		connect_failed(id, id->err ? id->err : ETIMEDOUT);
+		outgoing_connect_failed(id, id->err ? id->err : ETIMEDOUT);
 		break;
 	case IW_ID_REPLY_WAIT:
-		connect_failed(id, ETIMEDOUT);
+		outgoing_connect_failed(id, ETIMEDOUT);
 		break;
 	default:
 		iw_id_deadline(id, 0);

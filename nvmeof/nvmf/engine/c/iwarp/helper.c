@@ -118,7 +118,7 @@ int iw_helper_poll(int op, int fd, uint32_t events, const void *ptr, enum iw_sou
 
 /* ---- the thread ---- */
 
-static uint64_t timers(void)
+static uint64_t helper_timers(void)
 {
 	uint64_t now = clock_ns(), first, next_tick;
 
@@ -134,7 +134,7 @@ static uint64_t timers(void)
 	return next_tick && (!first || next_tick < first) ? next_tick : first;
 }
 
-static void events(void)
+static void helper_events(void)
 {
 	struct epoll_event evs[EVENTS];
 	uint64_t n;
@@ -158,7 +158,7 @@ static void events(void)
 	}
 }
 
-static void speak(void)
+static void helper_speak(void)
 {
 	void (*log)(const char *, const char *) = atomic_load(&event_log);
 	unsigned int n = helper.nlogs;
@@ -171,7 +171,7 @@ static void speak(void)
 	helper.nlogs = 0;
 }
 
-static void stop(void)
+static void helper_stop(void)
 {
 	close(helper.epfd);
 	close(atomic_exchange(&helper.wake_fd, -1));
@@ -181,18 +181,18 @@ static void stop(void)
 	pthread_cond_broadcast(&iw_cm_cond);
 }
 
-static void *run(void *arg)
+static void *helper_run(void *arg)
 {
 	(void)arg;
 	pthread_mutex_lock(&iw_cm_lock);
 	for (;;) {
 		uint64_t first, now;
 
-		events();
+		helper_events();
 		iw_watch_attend();
-		first = timers();
+		first = helper_timers();
 		if (helper.nlogs)
-			speak();
+			helper_speak();
 		if (!helper.users && !iw_lingering())
 			break;
 
@@ -209,19 +209,19 @@ static void *run(void *arg)
 		iw_stats.helper_wakeups++;
 		pthread_mutex_lock(&iw_cm_lock);
 	}
-	stop();
+	helper_stop();
 	pthread_mutex_unlock(&iw_cm_lock);
 	return NULL;
 }
 
-static void fork_prepare(void)
+static void helper_fork_prepare(void)
 {
 	pthread_mutex_lock(&iw_cm_lock);
 	pthread_mutex_lock(&iw_dev.lock);
 	pthread_mutex_lock(&iw_stags_lock);
 }
 
-static void fork_parent(void)
+static void helper_fork_parent(void)
 {
 	pthread_mutex_unlock(&iw_stags_lock);
 	pthread_mutex_unlock(&iw_dev.lock);
@@ -233,7 +233,7 @@ static void fork_parent(void)
  * here, or a listening port would stay taken and a peer connected for as long as the child lives.
  * The objects stay, ended, for a child that tidies up.
  */
-static void fork_child(void)
+static void helper_fork_child(void)
 {
 	for (struct iw_qp *qp = iw_dev.qps; qp; qp = qp->dev_next) {
 		if (qp->fd >= 0)
@@ -268,24 +268,24 @@ static void fork_child(void)
 	atomic_store(&helper.wake_fd, -1);
 	helper.running = false;
 	helper.nlogs = 0;
-	fork_parent();
+	helper_fork_parent();
 }
 
 static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
 
-static void fork_setup(void)
+static void helper_fork_setup(void)
 {
-	pthread_atfork(fork_prepare, fork_parent, fork_child);
+	pthread_atfork(helper_fork_prepare, helper_fork_parent, helper_fork_child);
 }
 
-static int start(void)
+static int helper_start(void)
 {
 	pthread_attr_t attr;
 	pthread_t thread;
 	sigset_t all, old;
 	int rc;
 
-	pthread_once(&fork_once, fork_setup);
+	pthread_once(&fork_once, helper_fork_setup);
 	helper.epfd = epoll_create1(EPOLL_CLOEXEC);
 	atomic_store(&helper.wake_fd, eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
 	if (iw_watch_memory(true) || helper.epfd < 0 || helper.wake_fd < 0 ||
@@ -297,12 +297,12 @@ static int start(void)
 		pthread_sigmask(SIG_BLOCK, &all, &old);
 		pthread_attr_init(&attr);
 		pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-		rc = pthread_create(&thread, &attr, run, NULL);
+		rc = pthread_create(&thread, &attr, helper_run, NULL);
 		pthread_attr_destroy(&attr);
 		pthread_sigmask(SIG_SETMASK, &old, NULL);
 	}
 	if (rc) {
-		stop();
+		helper_stop();
 		errno = rc;
 		return -1;
 	}
@@ -314,7 +314,7 @@ static int start(void)
 int iw_helper_use(int n)
 {
 	helper.users += n;
-	if (n > 0 && !helper.running && start()) {
+	if (n > 0 && !helper.running && helper_start()) {
 		helper.users -= n;
 		return -1;
 	}

@@ -24,7 +24,7 @@ struct parting {
 static struct parting *lingers, *newest;	/* all are given as long: the oldest is the first to be over */
 static unsigned int count;
 
-static void done(struct parting *l)
+static void linger_done(struct parting *l)
 {
 	*(l->prev ? &l->prev->next : &lingers) = l->next;
 	*(l->next ? &l->next->prev : &newest) = l->prev;
@@ -37,7 +37,7 @@ static void done(struct parting *l)
 }
 
 /* false when it is over */
-static bool step(struct parting *l)
+static bool linger_step(struct parting *l)
 {
 	uint8_t sink[16384];
 
@@ -87,8 +87,8 @@ void iw_linger(int fd, uint8_t *words, uint32_t len)
 	*(newest ? &newest->next : &lingers) = l;
 	newest = l;
 	count++;
-	if (!step(l))
-		done(l);
+	if (!linger_step(l))
+		linger_done(l);
 	else
 		iw_helper_kick();	/* there is a deadline to mind */
 }
@@ -100,14 +100,14 @@ bool iw_lingering(void)
 
 void iw_linger_ready(void *linger)
 {
-	if (!step(linger))
-		done(linger);
+	if (!linger_step(linger))
+		linger_done(linger);
 }
 
 uint64_t iw_linger_expire(uint64_t now)
 {
 	while (lingers && lingers->deadline <= now)
-		done(lingers);
+		linger_done(lingers);
 	return lingers ? lingers->deadline : 0;
 }
 

@@ -18,19 +18,19 @@
 enum { FIRST_MS = 25, TRIES = 6 };
 
 /* Who has not spoken when the last of TRIES is over speaks to a responder that is long there. */
-static bool silent(const struct iw_qp *qp)
+static bool nudge_is_silent(const struct iw_qp *qp)
 {
 	return qp->initiator && !atomic_load(&qp->rx_count) &&
 	       atomic_load(&qp->state) == IBV_QPS_RTS;
 }
 
 /* Whether we have spoken, and the sending side is between two FPDUs, with nothing waiting. */
-static bool spoken(const struct iw_qp *qp)
+static bool nudge_has_spoken(const struct iw_qp *qp)
 {
 	return qp->tx.send_msn && !qp->tx.blocked && !qp->tx.part && !iw_tx_pending(qp);
 }
 
-static void send_nothing(struct iw_qp *qp)
+static void nudge_send(struct iw_qp *qp)
 {
 	uint8_t fpdu[FPDU_TAGGED + FPDU_CRC] = { 0 };
 
@@ -56,9 +56,9 @@ void iw_nudge(struct iw_id *id, bool first)
 	id->nudges = first ? 0 : id->nudges + 1;
 	if (qp && id->nudges <= TRIES) {
 		iw_lock(&qp->lock);
-		more = qp->fd >= 0 && silent(qp);
-		if (more && !first && spoken(qp))
-			send_nothing(qp);
+		more = qp->fd >= 0 && nudge_is_silent(qp);
+		if (more && !first && nudge_has_spoken(qp))
+			nudge_send(qp);
 		iw_unlock(&qp->lock);
 	}
 	iw_id_deadline(id, more ? ((uint64_t)FIRST_MS << id->nudges) * 1000000u : 0);

@@ -23,18 +23,18 @@ static unsigned int tick_ms;
 static uint64_t next_tick;
 static uint8_t *staging;
 
-static uint32_t polls(const struct iw_qp *qp)
+static uint32_t watch_polls(const struct iw_qp *qp)
 {
 	return atomic_load(&iw_cq(qp->qp.send_cq)->polls) +
 	       atomic_load(&iw_cq(qp->qp.recv_cq)->polls);
 }
 
-static void to_tick(struct iw_qp *qp)
+static void watch_to_tick(struct iw_qp *qp)
 {
 	if (atomic_load(&qp->watch) == IW_WATCH_TICK)
 		return;
 	atomic_store(&qp->watch, IW_WATCH_TICK);
-	qp->seen_polls = polls(qp);
+	qp->seen_polls = watch_polls(qp);
 	qp->seen_rx = atomic_load(&qp->rx_count);
 	tick_ms = TICK_MIN_MS;
 	if (!ticking.head)
@@ -42,13 +42,13 @@ static void to_tick(struct iw_qp *qp)
 	list_push(&ticking, &qp->ticking);
 }
 
-static void to_sleep(struct iw_qp *qp)
+static void watch_to_sleep(struct iw_qp *qp)
 {
 	uint32_t events = EPOLLONESHOT;
 
 	list_remove(&qp->ticking);
 	atomic_store(&qp->watch, IW_WATCH_ASLEEP);
-	qp->seen_polls = polls(qp);
+	qp->seen_polls = watch_polls(qp);
 	iw_lock(&qp->lock);
 	/* after the store above: a queue pair that gets stuck from here on calls for attention */
 	if (!qp->rx.waits)
@@ -60,7 +60,7 @@ static void to_sleep(struct iw_qp *qp)
 	iw_unlock(&qp->lock);
 }
 
-static void unwatch(struct iw_qp *qp)
+static void watch_end(struct iw_qp *qp)
 {
 	list_remove(&qp->ticking);
 	atomic_store(&qp->watch, IW_WATCH_NONE);
@@ -72,7 +72,7 @@ int iw_watch_start(struct iw_qp *qp)
 	if (iw_helper_poll(EPOLL_CTL_ADD, qp->fd, EPOLLIN | EPOLLRDHUP | EPOLLONESHOT, qp,
 			   IW_SRC_QP))
 		return -1;
-	qp->seen_polls = polls(qp);
+	qp->seen_polls = watch_polls(qp);
 	atomic_store(&qp->watch, IW_WATCH_ASLEEP);
 	return 0;
 }
@@ -85,7 +85,7 @@ void iw_reap(struct iw_qp *qp)
 	iw_cq_detach(iw_cq(qp->qp.recv_cq), qp);
 	if (qp->qp.send_cq != qp->qp.recv_cq)
 		iw_cq_detach(iw_cq(qp->qp.send_cq), qp);
-	unwatch(qp);
+	watch_end(qp);
 	iw_lock(&qp->lock);
 
 	int fd = qp->fd;
@@ -97,7 +97,7 @@ void iw_reap(struct iw_qp *qp)
 	iw_linger(fd, words, qp->last_len);
 }
 
-static void ended(struct iw_qp *qp)
+static void watch_ended(struct iw_qp *qp)
 {
 	struct iw_id *id = qp->id;
 
@@ -108,27 +108,27 @@ static void ended(struct iw_qp *qp)
 	}
 }
 
-static void serve(struct iw_qp *qp)
+static void watch_serve(struct iw_qp *qp)
 {
 	iw_stats.helper_served++;
 	if (iw_qp_progress(qp, staging, true) < 0)
-		ended(qp);
+		watch_ended(qp);
 	else
-		to_sleep(qp);
+		watch_to_sleep(qp);
 }
 
 void iw_watch_stirred(struct iw_qp *qp, uint32_t events)
 {
 	if (events & (EPOLLHUP | EPOLLERR))
 		iw_qp_hangup(qp);
-	if (polls(qp) != qp->seen_polls || iw_cq_armed(iw_cq(qp->qp.recv_cq)) ||
+	if (watch_polls(qp) != qp->seen_polls || iw_cq_armed(iw_cq(qp->qp.recv_cq)) ||
 	    iw_cq_armed(iw_cq(qp->qp.send_cq)))
-		to_tick(qp);
+		watch_to_tick(qp);
 	else
-		serve(qp);
+		watch_serve(qp);
 }
 
-static void tick(void)
+static void watch_tick(void)
 {
 	for (struct list_link *link = ticking.head, *next; link; link = next) {
 		struct iw_qp *qp = container_of(link, struct iw_qp, ticking);
@@ -136,12 +136,12 @@ static void tick(void)
 		next = link->next;
 		iw_stats.helper_looks++;
 
-		uint32_t p = polls(qp), rx = atomic_load(&qp->rx_count);
+		uint32_t p = watch_polls(qp), rx = atomic_load(&qp->rx_count);
 
 		if (p == qp->seen_polls)
-			serve(qp);
+			watch_serve(qp);
 		else if (rx == qp->seen_rx && !qp->tx.blocked)
-			to_sleep(qp);
+			watch_to_sleep(qp);
 		qp->seen_polls = p;
 		qp->seen_rx = rx;
 	}
@@ -160,16 +160,16 @@ void iw_watch_attend(void)
 		if (atomic_load(&qp->watch) == IW_WATCH_NONE)
 			continue;
 		if (atomic_load(&qp->ended))
-			ended(qp);
+			watch_ended(qp);
 		else
-			to_tick(qp);
+			watch_to_tick(qp);
 	}
 }
 
 uint64_t iw_watch_timer(uint64_t now)
 {
 	if (ticking.head && next_tick <= now)
-		tick();
+		watch_tick();
 	return ticking.head ? next_tick : 0;
 }
 

@@ -143,7 +143,7 @@ static uint16_t check(struct target_request *req, const struct nvme_sqe *sqe,
 	return status;
 }
 
-static void start(struct target_request *req, const struct nvme_sqe *sqe, bool from_host)
+static void capsule_start(struct target_request *req, const struct nvme_sqe *sqe, bool from_host)
 {
 	struct target_qpair *qp = req->qp;
 
@@ -193,6 +193,6 @@ void capsule_received(struct target_qpair *qp, struct recv *recv)
 		stat_add(&qp->malformed, 1);
 		request_respond(req, status);
 	} else {
-		start(req, sqe, from_host);
+		capsule_start(req, sqe, from_host);
 	}
 }

@@ -45,7 +45,7 @@ bool invalid_keep_ranges(struct target_request *req, const void *ranges)
 
 /* ---- control ---- */
 
-static void passed_deliver(struct reactor *reactor, struct mail *mail)
+static void invalid_passed(struct reactor *reactor, struct mail *mail)
 {
 	struct ns_invalid *old = container_of(mail, struct invalid_mail, mail)->invalid;
 
@@ -62,7 +62,7 @@ static void invalid_free(struct ns_invalid *invalid)
 }
 
 /* Those that no reactor can be looking at. */
-static void sweep(struct target *target)
+static void invalid_sweep(struct target *target)
 {
 	struct ns_invalid **p = &target->old_invalid, *old;
 
@@ -76,7 +76,7 @@ static void sweep(struct target *target)
 	}
 }
 
-static void retire(struct target *target, struct ns_invalid *old)
+static void invalid_retire(struct target *target, struct ns_invalid *old)
 {
 	if (!old)
 		return;
@@ -85,7 +85,7 @@ static void retire(struct target *target, struct ns_invalid *old)
 	atomic_store(&old->left, target->reactors);
 	for (unsigned i = 0; i < target->reactors; i++) {
 		old->mail[i].invalid = old;
-		reactor_mail(target->reactor[i], &old->mail[i].mail, passed_deliver);
+		reactor_mail(target->reactor[i], &old->mail[i].mail, invalid_passed);
 	}
 }
 
@@ -117,8 +117,8 @@ int target_namespace_invalid(struct target_namespace *ns, const struct target_ra
 
 	if (count && !made)
 		return -ENOMEM;
-	sweep(ns->target);
-	retire(ns->target, atomic_exchange(&ns->invalid, made));
+	invalid_sweep(ns->target);
+	invalid_retire(ns->target, atomic_exchange(&ns->invalid, made));
 	return 0;
 }
 

@@ -35,27 +35,27 @@ struct ns_limits {
 
 /* ---- what is admitted ---- */
 
-static int direction(const struct target_request *req)
+static int limit_direction(const struct target_request *req)
 {
 	return req->opcode == NVME_OPC_WRITE || req->opcode == NVME_OPC_WRITE_ZEROES ? DIR_WRITE
 										     : DIR_READ;
 }
 
 /* A command without data costs no bandwidth. */
-static uint64_t units(const struct target_request *req, int unit)
+static uint64_t limit_units(const struct target_request *req, int unit)
 {
 	if (unit == UNIT_COMMANDS)
 		return 1;
 	return req->opcode == NVME_OPC_WRITE_ZEROES ? 0 : req->length;
 }
 
-static bool has_room(struct limit *limit, uint64_t now, uint64_t burst)
+static bool limit_has_room(struct limit *limit, uint64_t now, uint64_t burst)
 {
 	return !atomic_load_explicit(&limit->rate, memory_order_relaxed) ||
 	       atomic_load_explicit(&limit->used_up_to, memory_order_relaxed) <= now + burst;
 }
 
-static void charge(struct limit *limit, uint64_t count, uint64_t now)
+static void limit_charge(struct limit *limit, uint64_t count, uint64_t now)
 {
 	uint64_t rate = atomic_load_explicit(&limit->rate, memory_order_relaxed);
 	uint64_t used = atomic_load_explicit(&limit->used_up_to, memory_order_relaxed), next;
@@ -67,31 +67,31 @@ static void charge(struct limit *limit, uint64_t count, uint64_t now)
 	while (!atomic_compare_exchange_weak(&limit->used_up_to, &used, next));
 }
 
-static bool admit(const struct target_request *req, uint64_t now)
+static bool limits_admit(const struct target_request *req, uint64_t now)
 {
 	struct ns_limits *limits = req->ns->limits;
 	uint64_t burst = atomic_load_explicit(&limits->burst, memory_order_relaxed);
-	int dirs[] = { direction(req), DIR_BOTH };
+	int dirs[] = { limit_direction(req), DIR_BOTH };
 
 	for (int d = 0; d < 2; d++)
 		for (int unit = 0; unit < UNITS; unit++)
-			if (!has_room(&limits->limit[dirs[d]][unit], now, burst))
+			if (!limit_has_room(&limits->limit[dirs[d]][unit], now, burst))
 				return false;
 	for (int d = 0; d < 2; d++)
 		for (int unit = 0; unit < UNITS; unit++)
-			charge(&limits->limit[dirs[d]][unit], units(req, unit), now);
+			limit_charge(&limits->limit[dirs[d]][unit], limit_units(req, unit), now);
 	return true;
 }
 
 /* ---- the lines ---- */
 
-static struct target_request *first_of(struct list_link *place)
+static struct target_request *limits_first(struct list_link *place)
 {
 	return container_of(place, struct target_request, over_place);
 }
 
 /* The one that stands in the line of a request's namespace for its queue pair, or NULL. */
-static struct target_request *own_place(const struct target_request *req)
+static struct target_request *limits_own_place(const struct target_request *req)
 {
 	for (struct list_link *link = req->qp->over.head; link; link = link->next) {
 		struct target_request *first = container_of(link, struct target_request, over_own);
@@ -102,16 +102,16 @@ static struct target_request *own_place(const struct target_request *req)
 	return NULL;
 }
 
-static void take_place(struct ns_local *local, struct target_request *req)
+static void limits_take_place(struct ns_local *local, struct target_request *req)
 {
 	line_push(&local->over, &req->over_place);
 	list_push(&req->qp->over, &req->over_own);
 }
 
-static void stand_in_line(struct reactor *reactor, struct ns_local *local,
-			  struct target_request *req)
+static void limits_stand(struct reactor *reactor, struct ns_local *local,
+			 struct target_request *req)
 {
-	struct target_request *first = own_place(req);
+	struct target_request *first = limits_own_place(req);
 
 	req->state = REQUEST_LIMITED;
 	stat_add(&local->throttled, 1);
@@ -120,13 +120,13 @@ static void stand_in_line(struct reactor *reactor, struct ns_local *local,
 		return;
 	}
 	fifo_init(&req->behind);
-	take_place(local, req);
+	limits_take_place(local, req);
 	if (!list_has(&local->limited_link))
 		list_push(&reactor->limited, &local->limited_link);
 }
 
 /* The first of its queue pair, out of the line; the queue pair's next takes the last place. */
-static void leave_line(struct ns_local *local, struct target_request *first)
+static void limits_leave(struct ns_local *local, struct target_request *first)
 {
 	struct fifo_link *link = fifo_pop(&first->behind);
 
@@ -136,7 +136,7 @@ static void leave_line(struct ns_local *local, struct target_request *first)
 		struct target_request *next = container_of(link, struct target_request, tx.link);
 
 		fifo_move(&next->behind, &first->behind);
-		take_place(local, next);
+		limits_take_place(local, next);
 	}
 	first->state = REQUEST_BEGUN;
 }
@@ -145,15 +145,15 @@ bool limits_wait(struct target_request *req, const struct nvme_sqe *sqe)
 {
 	struct ns_local *local = namespace_local(req);
 
-	if (req->admitted || (!local->over.head && admit(req, clock_ns())))
+	if (req->admitted || (!local->over.head && limits_admit(req, clock_ns())))
 		return false;
 	req->sqe = *sqe;
-	stand_in_line(req->qp->reactor, local, req);
+	limits_stand(req->qp->reactor, local, req);
 	return true;
 }
 
 /* Begin it anew: the gates, the namespace and its size may be others by now. */
-static void run(struct target_request *req)
+static void limits_run(struct target_request *req)
 {
 	if (req->qp->dead) {
 		request_free(req);
@@ -166,15 +166,15 @@ static void run(struct target_request *req)
 	req->admitted = false;	/* it may be another command's already, which has not begun */
 }
 
-static void serve(struct ns_local *local, uint64_t now)
+static void limits_serve_line(struct ns_local *local, uint64_t now)
 {
 	while (local->over.head) {
-		struct target_request *first = first_of(local->over.head);
+		struct target_request *first = limits_first(local->over.head);
 
-		if (!local->retiring && !admit(first, now))
+		if (!local->retiring && !limits_admit(first, now))
 			return;
-		leave_line(local, first);
-		run(first);
+		limits_leave(local, first);
+		limits_run(first);
 	}
 }
 
@@ -193,7 +193,7 @@ void limits_serve(struct reactor *reactor)
 
 		list_remove(link);
 		local->inflight++;	/* it may retire with the last of them, but not yet */
-		serve(local, now);
+		limits_serve_line(local, now);
 		if (local->over.head && !list_has(link))
 			list_push(&reactor->limited, link);
 		namespace_leave(local->ns, local);
@@ -208,7 +208,7 @@ void limits_drop(struct target_qpair *qp)
 							    over_own);
 		struct ns_local *local = namespace_local(first);
 
-		leave_line(local, first);
+		limits_leave(local, first);
 		if (!local->over.head)
 			list_remove(&local->limited_link);
 		request_free(first);	/* the namespace may retire with it */
@@ -218,10 +218,10 @@ void limits_drop(struct target_qpair *qp)
 void limits_cancel(struct target_request *req, uint16_t status)
 {
 	struct ns_local *local = namespace_local(req);
-	struct target_request *first = own_place(req);
+	struct target_request *first = limits_own_place(req);
 
 	if (first == req)
-		leave_line(local, req);
+		limits_leave(local, req);
 	else
 		fifo_remove(&first->behind, &req->tx.link);
 	if (!local->over.head)
@@ -231,7 +231,7 @@ void limits_cancel(struct target_request *req, uint16_t status)
 
 /* ---- from the control thread ---- */
 
-static void set(struct limit *limit, uint64_t rate)
+static void limit_set(struct limit *limit, uint64_t rate)
 {
 	atomic_store(&limit->rate, rate);
 	atomic_store(&limit->used_up_to, 0);
@@ -257,7 +257,7 @@ int target_namespace_limits(struct target_namespace *ns, const struct target_lim
 	atomic_store(&limits->burst, burst * (NS_PER_S / 1000));
 	for (int d = 0; d < DIRS; d++)
 		for (int unit = 0; unit < UNITS; unit++) {
-			set(&limits->limit[d][unit], rates[d][unit]);
+			limit_set(&limits->limit[d][unit], rates[d][unit]);
 			any |= rates[d][unit] != 0;
 		}
 	/* Who stands in line is let go by the rates, whatever the pointer says. */

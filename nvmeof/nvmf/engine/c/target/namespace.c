@@ -260,7 +260,7 @@ static void barrier_deliver(struct reactor *reactor, struct mail *mail)
 		namespace_unused(ns, local);
 }
 
-static void retire(struct target_namespace *ns)
+static void namespace_retire_now(struct target_namespace *ns)
 {
 	struct target *target = ns->target;
 
@@ -285,6 +285,6 @@ int target_nstable_set(struct target_nstable *table, uint32_t nsid, struct targe
 		ns->tables++;
 	old = atomic_exchange(&table->ns[nsid], ns);
 	if (old && !--old->tables)
-		retire(old);
+		namespace_retire_now(old);
 	return 0;
 }

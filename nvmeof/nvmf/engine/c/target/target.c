@@ -143,7 +143,7 @@ int target_fd(const struct target *target)
 
 /* ---- making ---- */
 
-static int check_options(struct target_options *o, char *err, size_t len)
+static int target_check_options(struct target_options *o, char *err, size_t len)
 {
 	const char *why = NULL;
 
@@ -188,7 +188,7 @@ struct target *target_make(const struct target_options *options, char *err, size
 	struct target_options o = *options;
 	struct target *target;
 
-	if (check_options(&o, err, len))
+	if (target_check_options(&o, err, len))
 		return NULL;
 	target = aligned_alloc(CACHE_LINE, (sizeof(*target) + CACHE_LINE - 1) &
 						   ~(size_t)(CACHE_LINE - 1));

@@ -192,7 +192,7 @@ static const struct symbol rdmacm[] = {
 	{ NULL, NULL },
 };
 
-static void *load(const char *library, const struct symbol *symbols)
+static void *system_load(const char *library, const struct symbol *symbols)
 {
 	void *handle = dlopen(library, RTLD_NOW);
 
@@ -214,11 +214,11 @@ static void *load(const char *library, const struct symbol *symbols)
 	return handle;
 }
 
-static void fill(void)
+static void system_fill(void)
 {
-	void *handle = load("libibverbs.so.1", ibverbs), *f;
+	void *handle = system_load("libibverbs.so.1", ibverbs), *f;
 
-	if (!handle || !load("librdmacm.so.1", rdmacm))
+	if (!handle || !system_load("librdmacm.so.1", rdmacm))
 		return;
 	f = dlsym(handle, "ibv_reg_mr_iova2");	/* rdma-core 28 and later */
 	memcpy(&real_reg_mr_iova2, &f, sizeof(f));
@@ -236,7 +236,7 @@ static void fill(void)
 
 const struct verbs *verbs_system(char *why, size_t len)
 {
-	pthread_once(&once, fill);
+	pthread_once(&once, system_fill);
 	if (why && len)
 		snprintf(why, len, "%s", usable ? "" : reason);
 	return usable ? &table : NULL;
