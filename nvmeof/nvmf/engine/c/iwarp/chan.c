@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Completion channels.  Owns the channel's epoll, which holds an eventfd (readable while events are
- * queued) and, one-shot, the epoll of each CQ that is armed: a thread that sleeps on the channel is
- * woken by the very sockets, with no helper in between, and receives for itself in get_cq_event.
+ * queued that nobody is about to take) and the epoll of each CQ that is armed: a thread that sleeps on the
+ * channel is woken by the very sockets, with no helper in between, and receives for itself in
+ * get_cq_event.  A CQ that is not armed is taken out when it stirs (silent), not before: mostly it is
+ * armed again by then, and that costs no system call.  So a channel that does not block can be readable
+ * once without an event.
  * Runs on the application's threads; iw_chan_event on whichever thread queued the completion.
  */
 #include "iwarp.h"
@@ -52,10 +55,27 @@ int iw_destroy_comp_channel(struct ibv_comp_channel *ch)
 	return 0;
 }
 
-void iw_chan_event(struct iw_chan *chan, struct iw_cq *cq)
+void iw_chan_add(struct iw_chan *chan, struct iw_cq *cq, int n)
+{
+	iw_lock(&chan->lock);
+	chan->ncq += (unsigned int)n;
+	chan->only = chan->ncq == 1 && n > 0 ? cq : NULL;
+	iw_unlock(&chan->lock);
+}
+
+/* Under the lock: whoever sleeps is told of events that nobody who is awake will take. */
+static void chan_tell(struct iw_chan *chan)
 {
 	uint64_t one = 1;
 
+	if (!chan->head || chan->told || chan->taking)
+		return;
+	chan->told = true;
+	(void)!write(chan->evfd, &one, sizeof(one));
+}
+
+void iw_chan_event(struct iw_chan *chan, struct iw_cq *cq)
+{
 	iw_lock(&chan->lock);
 	if (!cq->events++) {
 		cq->next_event = NULL;
@@ -64,7 +84,7 @@ void iw_chan_event(struct iw_chan *chan, struct iw_cq *cq)
 		else
 			chan->head = cq;
 		chan->tail = cq;
-		(void)!write(chan->evfd, &one, sizeof(one));
+		chan_tell(chan);
 	}
 	iw_unlock(&chan->lock);
 }
@@ -80,8 +100,10 @@ static void unlink_cq(struct iw_chan *chan, struct iw_cq *cq, struct iw_cq *prev
 		chan->head = cq->next_event;
 	if (chan->tail == cq)
 		chan->tail = prev;
-	if (!chan->head)
+	if (!chan->head && chan->told) {
+		chan->told = false;
 		(void)!read(chan->evfd, &n, sizeof(n));
+	}
 }
 
 void iw_chan_forget(struct iw_chan *chan, struct iw_cq *cq)
@@ -98,10 +120,9 @@ void iw_chan_forget(struct iw_chan *chan, struct iw_cq *cq)
 	iw_unlock(&chan->lock);
 }
 
-static struct iw_cq *take(struct iw_chan *chan)
+/* Under the lock. */
+static struct iw_cq *chan_pop(struct iw_chan *chan)
 {
-	iw_lock(&chan->lock);
-
 	struct iw_cq *cq = chan->head;
 
 	if (cq) {
@@ -111,31 +132,75 @@ static struct iw_cq *take(struct iw_chan *chan)
 		if (!--cq->events)
 			unlink_cq(chan, cq, NULL);
 	}
-	iw_unlock(&chan->lock);
 	return cq;
 }
 
-/*
- * Receive for the armed CQs whose sockets stirred.  Their place in the channel's epoll is one-shot: it
- * is given back unless the completion they waited for has come.
- */
-static void stir(struct iw_chan *chan)
+static void chan_listen(struct iw_chan *chan, struct iw_cq *cq, uint32_t events)
+{
+	struct epoll_event ev = { .events = events, .data.ptr = cq };
+
+	epoll_ctl(chan->ch.fd, EPOLL_CTL_MOD, cq->epfd, &ev);
+}
+
+void iw_chan_armed(struct iw_chan *chan, struct iw_cq *cq)
+{
+	if (atomic_exchange(&cq->silent, false))
+		chan_listen(chan, cq, EPOLLIN);
+}
+
+static void chan_silence(struct iw_chan *chan, struct iw_cq *cq)
+{
+	if (iw_cq_armed(cq) || atomic_load(&cq->silent))
+		return;
+	chan_listen(chan, cq, 0);
+	atomic_store(&cq->silent, true);
+	if (iw_cq_armed(cq))	/* meanwhile, by somebody who may not have seen it silent */
+		iw_chan_armed(chan, cq);
+}
+
+/* Receive for a CQ whose sockets may have stirred. */
+static void stir_cq(struct iw_chan *chan, struct iw_cq *cq)
+{
+	if (iw_cq_armed(cq))
+		iw_cq_progress(cq, true);
+	else
+		chan_silence(chan, cq);
+}
+
+static void stir(struct iw_chan *chan, struct iw_cq *only)
 {
 	struct epoll_event evs[16];
+
+	if (only) {
+		stir_cq(chan, only);
+		return;
+	}
+
 	int n = epoll_wait(chan->ch.fd, evs, 16, 0);
 
-	for (int i = 0; i < n; i++) {
-		struct iw_cq *cq = evs[i].data.ptr;
+	for (int i = 0; i < n; i++)
+		if (evs[i].data.ptr)	/* else the eventfd */
+			stir_cq(chan, evs[i].data.ptr);
+}
 
-		if (!cq)
-			continue;	/* the eventfd */
-		iw_cq_progress(cq, true);
-		if (iw_cq_armed(cq)) {
-			struct epoll_event ev = { .events = EPOLLIN | EPOLLONESHOT, .data.ptr = cq };
+/* An event, received for if there is none yet. */
+static struct iw_cq *chan_take(struct iw_chan *chan)
+{
+	iw_lock(&chan->lock);
 
-			epoll_ctl(chan->ch.fd, EPOLL_CTL_MOD, cq->epfd, &ev);
-		}
+	struct iw_cq *cq = chan_pop(chan), *only = chan->only;
+
+	if (!cq) {
+		chan->taking++;
+		iw_unlock(&chan->lock);
+		stir(chan, only);
+		iw_lock(&chan->lock);
+		chan->taking--;
+		cq = chan_pop(chan);
 	}
+	chan_tell(chan);
+	iw_unlock(&chan->lock);
+	return cq;
 }
 
 int iw_get_cq_event(struct ibv_comp_channel *ch, struct ibv_cq **cqp, void **cq_context)
@@ -143,13 +208,12 @@ int iw_get_cq_event(struct ibv_comp_channel *ch, struct ibv_cq **cqp, void **cq_
 	struct iw_chan *chan = (struct iw_chan *)ch;
 
 	for (;;) {
-		struct iw_cq *cq = take(chan);
+		struct iw_cq *cq = chan_take(chan);
 
-		if (!cq) {
-			stir(chan);
-			cq = take(chan);
-		}
 		if (cq) {
+			/* who would be blocked by a channel that stirs for nothing, is not to see that */
+			if (!chan->patient && !(chan->patient = fcntl(ch->fd, F_GETFL) & O_NONBLOCK))
+				chan_silence(chan, cq);
 			*cqp = &cq->cq;
 			*cq_context = cq->cq.cq_context;
 			return 0;

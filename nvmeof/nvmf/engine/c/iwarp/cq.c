@@ -45,6 +45,8 @@ struct ibv_cq *iw_create_cq(struct ibv_context *context, int cqe, void *cq_conte
 
 		if (epoll_ctl(channel->fd, EPOLL_CTL_ADD, cq->epfd, &ev))
 			goto fail;
+		cq->silent = true;
+		iw_chan_add((struct iw_chan *)channel, cq, 1);
 		__atomic_fetch_add(&channel->refcnt, 1, __ATOMIC_RELEASE);
 	}
 	iw_live.cq++;
@@ -68,6 +70,7 @@ int iw_destroy_cq(struct ibv_cq *ibcq)
 		return EBUSY;
 	if (ibcq->channel) {
 		epoll_ctl(ibcq->channel->fd, EPOLL_CTL_DEL, cq->epfd, NULL);
+		iw_chan_add((struct iw_chan *)ibcq->channel, cq, -1);
 		iw_chan_forget((struct iw_chan *)ibcq->channel, cq);
 		pthread_mutex_lock(&ibcq->mutex);
 		while (cq->delivered != ibcq->comp_events_completed)
@@ -160,10 +163,8 @@ int iw_req_notify_cq(struct ibv_cq *ibcq, int solicited_only)
 		cq->armed = solicited_only ? IW_ARMED_SOLICITED : IW_ARMED;
 	iw_unlock(&cq->ring_lock);
 	iw_cq_nap(cq);
-
-	struct epoll_event ev = { .events = EPOLLIN | EPOLLONESHOT, .data.ptr = cq };
-
-	return epoll_ctl(ibcq->channel->fd, EPOLL_CTL_MOD, cq->epfd, &ev) ? errno : 0;
+	iw_chan_armed((struct iw_chan *)ibcq->channel, cq);
+	return 0;
 }
 
 static int drain(struct iw_cq *cq, int num, struct ibv_wc *wc)

@@ -68,7 +68,11 @@ struct iw_chan {
 	int evfd;
 	iw_spin lock;
 	struct iw_cq *head, *tail;	/* with events not yet taken */
+	bool told;			/* evfd is readable */
+	atomic_bool patient;		/* its application has made it non-blocking */
+	unsigned int taking;		/* threads that receive now, and look for events after */
 	unsigned int ncq;
+	struct iw_cq *only;		/* if there has never been another */
 };
 
 struct iw_cq {
@@ -87,6 +91,7 @@ struct iw_cq {
 	unsigned int nready, nmore;	/* of them, surely with something to be done */
 	unsigned int nlive, skipped, patience, crowd;
 	uint32_t naps;			/* times that it was armed */
+	bool rests;			/* armed, and not polled since: the line is empty */
 	uint8_t *staging;
 	atomic_uint nlive_hint;		/* nlive, for a look without the lock */
 
@@ -94,6 +99,7 @@ struct iw_cq {
 	struct iw_cq *next_event;	/* chan->lock */
 	unsigned int events;		/* chan->lock: queued on the channel */
 	unsigned int delivered;		/* cq.mutex */
+	atomic_bool silent;		/* the channel's epoll does not tell of this one */
 };
 
 struct ibv_comp_channel *iw_create_comp_channel(struct ibv_context *context);
@@ -101,6 +107,9 @@ int iw_destroy_comp_channel(struct ibv_comp_channel *channel);
 int iw_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void **cq_context);
 void iw_ack_cq_events(struct ibv_cq *cq, unsigned int nevents);
 void iw_chan_event(struct iw_chan *chan, struct iw_cq *cq);
+/* One CQ more, or one less (n: -1). */
+void iw_chan_add(struct iw_chan *chan, struct iw_cq *cq, int n);
+void iw_chan_armed(struct iw_chan *chan, struct iw_cq *cq);
 void iw_chan_forget(struct iw_chan *chan, struct iw_cq *cq);
 
 struct ibv_cq *iw_create_cq(struct ibv_context *context, int cqe, void *cq_context,

@@ -114,6 +114,14 @@ void iw_cq_progress(struct iw_cq *cq, bool ask)
 
 	if (!cq->nlive_hint || !iw_trylock(&cq->progress))
 		return;
+	/* the look that an application takes between arming and sleeping: the channel tells of all there is */
+	bool rests = cq->rests && !ask;
+
+	cq->rests = false;
+	if (rests) {
+		iw_unlock(&cq->progress);
+		return;
+	}
 	if (ask || !cq->ready || (cq->nready < cq->nlive && cq->skipped >= cq->patience)) {
 		cq->skipped = 0;
 		ask_epoll(cq);
@@ -134,6 +142,7 @@ void iw_cq_nap(struct iw_cq *cq)
 {
 	iw_lock(&cq->progress);
 	cq->naps++;
+	cq->rests = true;
 	while (cq->ready) {
 		struct iw_turn *t = cq->ready;
 
