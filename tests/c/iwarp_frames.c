@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A raw TCP peer that speaks MPA well and everything after it badly: which TERMINATE does it get? */
-#include "iwarp_pair.h"
+#include "iwarp_raw.h"
 
 #include "cm.h"
 #include "util/crc32c.h"
@@ -17,11 +17,11 @@
 #include <unistd.h>
 
 static struct rdma_event_channel *ch;
-static struct side b;
-static int fd;
+struct side raw_side;
+int raw_fd, raw_mss;
 
 /* Connect by hand with these MPA bits; the reply is left in rep. */
-static int open_raw(uint16_t bits, uint16_t ird, uint16_t ord, uint8_t *rep)
+int raw_open(uint16_t bits, uint16_t ird, uint16_t ord, uint8_t *rep)
 {
 	uint8_t req[MPA_HDR_LEN + MPA_V2_LEN];
 	struct pair_options o = { 0 };
@@ -32,37 +32,39 @@ static int open_raw(uint16_t bits, uint16_t ird, uint16_t ord, uint8_t *rep)
 	uint32_t len = bits & MPA_BIT_ENHANCED ? 24 : 20;
 
 	ch = v->create_event_channel();
-	b = (struct side){ .events = ch };
+	raw_side = (struct side){ .events = ch };
 	l = listen_on(ch, "127.0.0.1", &port);
-	fd = socket(AF_INET, SOCK_STREAM, 0);
+	raw_fd = socket(AF_INET, SOCK_STREAM, 0);
 	sin.sin_port = htons((uint16_t)port);
-	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+	setsockopt(raw_fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+	if (raw_mss)
+		setsockopt(raw_fd, IPPROTO_TCP, TCP_MAXSEG, &raw_mss, sizeof(raw_mss));
 	memcpy(req, MPA_KEY_REQ, MPA_KEY_LEN);
 	iw_put16(req + 16, bits);
 	iw_put16(req + 18, len - 20);
 	iw_put16(req + 20, ird);
 	iw_put16(req + 22, ord);
-	if (!l || connect(fd, (struct sockaddr *)&sin, sizeof(sin)) || send(fd, req, len, 0) != (ssize_t)len)
+	if (!l || connect(raw_fd, (struct sockaddr *)&sin, sizeof(sin)) || send(raw_fd, req, len, 0) != (ssize_t)len)
 		return -1;
-	if (next_event(ch, &b.id, NULL, NULL, NULL) != RDMA_CM_EVENT_CONNECT_REQUEST)
+	if (next_event(ch, &raw_side.id, NULL, NULL, NULL) != RDMA_CM_EVENT_CONNECT_REQUEST)
 		return -1;
 	v->destroy_id(l);
-	if (side_objects(&b, &o) || side_qp(&b, &o) || post_recv(&b, 1, 0, 100) ||
-	    v->accept(b.id, &param) ||
+	if (side_objects(&raw_side, &o) || side_qp(&raw_side, &o) || post_recv(&raw_side, 1, 0, 100) ||
+	    v->accept(raw_side.id, &param) ||
 	    next_event(ch, NULL, NULL, NULL, NULL) != RDMA_CM_EVENT_ESTABLISHED)
 		return -1;
-	return recv(fd, rep, len, MSG_WAITALL) == (ssize_t)len ? 0 : -1;
+	return recv(raw_fd, rep, len, MSG_WAITALL) == (ssize_t)len ? 0 : -1;
 }
 
-static void close_raw(void)
+void raw_close(void)
 {
-	close(fd);
-	side_close(&b);
+	close(raw_fd);
+	side_close(&raw_side);
 	v->destroy_event_channel(ch);
 }
 
 /* Close the FPDU whose header (and payload) is in f; its size. */
-static uint32_t finish(uint8_t *f, bool crc)
+uint32_t raw_finish(uint8_t *f, bool crc)
 {
 	uint32_t size = fpdu_size(iw_get16(f)), sum = 0;
 
@@ -73,20 +75,20 @@ static uint32_t finish(uint8_t *f, bool crc)
 }
 
 /* What comes back until the connection closes. */
-static uint32_t answer(uint8_t *buf, uint32_t room)
+uint32_t raw_answer(uint8_t *buf, uint32_t room)
 {
-	struct pollfd pfd = { .fd = fd, .events = POLLIN };
+	struct pollfd pfd = { .fd = raw_fd, .events = POLLIN };
 	uint32_t have = 0;
 	struct ibv_wc wc;
 	double end = now_s() + CHECK_PATIENCE_S;
 
 	while (now_s() < end) {
-		ibv_poll_cq(b.cq, 0, &wc);
-		ibv_poll_cq(b.cq, 1, &wc);
+		ibv_poll_cq(raw_side.cq, 0, &wc);
+		ibv_poll_cq(raw_side.cq, 1, &wc);
 		if (poll(&pfd, 1, 1) != 1)
 			continue;
 
-		ssize_t n = recv(fd, buf + have, room - have, 0);
+		ssize_t n = recv(raw_fd, buf + have, room - have, 0);
 
 		if (n == 0)
 			return have;
@@ -113,29 +115,29 @@ static void bad_frame(const struct bad *t, bool crc)
 	uint8_t f[512] = { 0 }, rep[64], got[256] = { 0 };
 	uint32_t size, len;
 
-	check(!open_raw(crc ? 0x5002 : 0x1002, 2, 2, rep), "%s: connects", t->name);
+	check(!raw_open(crc ? 0x5002 : 0x1002, 2, 2, rep), "%s: connects", t->name);
 	check(iw_get16(rep + 16) == (crc ? 0x5002 : 0x1002), "%s: reply bits %04x", t->name,
 	      iw_get16(rep + 16));
 	switch (t->shape) {
 	case WRITE:
-		fpdu_put_tagged(f, RDMAP_WRITE, true, 8, b.mr->rkey, (uintptr_t)b.mem);
+		fpdu_put_tagged(f, RDMAP_WRITE, true, 8, raw_side.mr->rkey, (uintptr_t)raw_side.mem);
 		break;
 	case SEND:
 		fpdu_put_untagged(f, RDMAP_SEND, true, 8, 0, DDP_QN_SEND, 1, 0);
 		break;
 	case READ:
-		fpdu_put_read_req(f, 1, 5, 6, 7, b.mr->rkey, (uintptr_t)b.mem);
+		fpdu_put_read_req(f, 1, 5, 6, 7, raw_side.mr->rkey, (uintptr_t)raw_side.mem);
 		break;
 	default:
-		fpdu_put_tagged(f, RDMAP_READ_RESP, true, 8, b.mr->rkey, (uintptr_t)b.mem);
+		fpdu_put_tagged(f, RDMAP_READ_RESP, true, 8, raw_side.mr->rkey, (uintptr_t)raw_side.mem);
 	}
 	if (t->at >= 0)
 		f[t->at] = (uint8_t)t->value;
-	size = finish(f, crc);
+	size = raw_finish(f, crc);
 	if (t->code == TERM_LLP_CRC)
 		f[size - 1] ^= 1;
-	check(send(fd, f, size, 0) == (ssize_t)size, "%s: sent", t->name);
-	len = answer(got, sizeof(got));
+	check(send(raw_fd, f, size, 0) == (ssize_t)size, "%s: sent", t->name);
+	len = raw_answer(got, sizeof(got));
 	check(len == 28u + (uint32_t)t->copied && !memcmp(got + 2, "\x41\x47\0\0\0\0\0\0\0\2\0\0\0\1\0\0\0\0", 18) &&
 	      iw_get16(got) == 22 + t->copied, "%s: a TERMINATE, then the end (%u bytes)", t->name, len);
 	check(iw_get16(got + 20) == t->code && got[22] ==
@@ -147,7 +149,7 @@ static void bad_frame(const struct bad *t, bool crc)
 		check(!memcmp(&sum, got + len - 4, 4), "%s: with its own CRC", t->name);
 	}
 	check(next_event(ch, NULL, NULL, NULL, NULL) == RDMA_CM_EVENT_DISCONNECTED, "%s: disconnected", t->name);
-	close_raw();
+	raw_close();
 }
 
 static const struct bad bads[] = {
@@ -201,63 +203,63 @@ static void depths(void)
 	uint32_t size, len;
 
 	/* three reads where two were agreed on, in one segment so that none is answered between */
-	check(!open_raw(0x1002, 2, 2, rep), "depth: connects");
+	check(!raw_open(0x1002, 2, 2, rep), "depth: connects");
 	for (uint32_t i = 0; i < 3; i++) {
-		fpdu_put_read_req(f + i * 52, i + 1, 5, 6, 7, b.mr->rkey, (uintptr_t)b.mem);
-		finish(f + i * 52, false);
+		fpdu_put_read_req(f + i * 52, i + 1, 5, 6, 7, raw_side.mr->rkey, (uintptr_t)raw_side.mem);
+		raw_finish(f + i * 52, false);
 	}
-	check(send(fd, f, 156, 0) == 156, "depth: three reads");
-	len = answer(got, sizeof(got));
+	check(send(raw_fd, f, 156, 0) == 156, "depth: three reads");
+	len = raw_answer(got, sizeof(got));
 	check(len >= 76 && len < sizeof(got) && iw_get16(got + len - 76 + 20) == TERM_DDP_U_NO_BUFFER,
 	      "depth: one too many (%u bytes)", len);
-	close_raw();
+	raw_close();
 
 	/* the first frame opens the responder's mouth; bytes one at a time are as good as together */
-	check(!open_raw(0x0001, 0, 0, rep), "pieces: connects with revision 1");
+	check(!raw_open(0x0001, 0, 0, rep), "pieces: connects with revision 1");
 	check(iw_get16(rep + 16) == 1, "pieces: the reply's revision");
-	memcpy(b.mem + 200, "abcdefgh", 8);
-	post_send(&b, 9, IBV_WR_SEND, IBV_SEND_SIGNALED, 200, 8, 0, 0);
+	memcpy(raw_side.mem + 200, "abcdefgh", 8);
+	post_send(&raw_side, 9, IBV_WR_SEND, IBV_SEND_SIGNALED, 200, 8, 0, 0);
 
-	struct pollfd pfd = { .fd = fd, .events = POLLIN };
+	struct pollfd pfd = { .fd = raw_fd, .events = POLLIN };
 	struct ibv_wc wc = { 0 };
 
 	check(poll(&pfd, 1, 30) == 0, "pieces: silent until spoken to");
 	memset(f, 0, sizeof(f));
 	fpdu_put_untagged(f, RDMAP_SEND, true, 5, 0, DDP_QN_SEND, 1, 0);
 	memcpy(f + 20, "hello", 5);
-	size = finish(f, false);
+	size = raw_finish(f, false);
 	for (uint32_t i = 0; i < size; i++) {
-		check(send(fd, f + i, 1, 0) == 1, "pieces: byte %u", i);
-		ibv_poll_cq(b.cq, 0, &wc);
+		check(send(raw_fd, f + i, 1, 0) == 1, "pieces: byte %u", i);
+		ibv_poll_cq(raw_side.cq, 0, &wc);
 	}
-	check(next_wc(&b, NULL, &wc) && !wc.status, "pieces: the held send went");
-	int got_recv = next_wc(&b, NULL, &wc);
+	check(next_wc(&raw_side, NULL, &wc) && !wc.status, "pieces: the held send went");
+	int got_recv = next_wc(&raw_side, NULL, &wc);
 
-	check(got_recv && !wc.status && !memcmp(b.mem, "hello", 5), "pieces: received");
-	check(recv(fd, got, 32, MSG_WAITALL) == 32 && !memcmp(got + 20, "abcdefgh", 8), "pieces: heard");
-	close_raw();
+	check(got_recv && !wc.status && !memcmp(raw_side.mem, "hello", 5), "pieces: received");
+	check(recv(raw_fd, got, 32, MSG_WAITALL) == 32 && !memcmp(got + 20, "abcdefgh", 8), "pieces: heard");
+	raw_close();
 
 	/* peer to peer: the RTR is granted and takes no receive */
-	check(!open_raw(0x1002, 0x8002, 0xc002, rep), "rtr: connects");
+	check(!raw_open(0x1002, 0x8002, 0xc002, rep), "rtr: connects");
 	check(iw_get16(rep + 20) == 0x8002 && iw_get16(rep + 22) == 0x8002, "rtr: a write (%04x %04x)",
 	      iw_get16(rep + 20), iw_get16(rep + 22));
-	post_send(&b, 9, IBV_WR_SEND, IBV_SEND_SIGNALED, 200, 8, 0, 0);
+	post_send(&raw_side, 9, IBV_WR_SEND, IBV_SEND_SIGNALED, 200, 8, 0, 0);
 	memset(f, 0, sizeof(f));
 	fpdu_put_tagged(f, RDMAP_WRITE, true, 0, 1, 0);
-	size = finish(f, false);
-	check(send(fd, f, size, 0) == (ssize_t)size && next_wc(&b, NULL, &wc) && wc.wr_id == 9 && !wc.status,
+	size = raw_finish(f, false);
+	check(send(raw_fd, f, size, 0) == (ssize_t)size && next_wc(&raw_side, NULL, &wc) && wc.wr_id == 9 && !wc.status,
 	      "rtr: the write lets it speak");
-	close_raw();
-	check(!open_raw(0x1002, 0x8000, 0x4000, rep), "rtr: connects");
+	raw_close();
+	check(!raw_open(0x1002, 0x8000, 0x4000, rep), "rtr: connects");
 	check(iw_get16(rep + 22) >> 14 == 1, "rtr: a read");
 	fpdu_put_read_req(f, 1, 1, 0, 0, 1, 0);
-	size = finish(f, false);
-	post_send(&b, 9, IBV_WR_SEND, IBV_SEND_SIGNALED, 200, 8, 0, 0);
-	check(send(fd, f, size, 0) == (ssize_t)size && next_wc(&b, NULL, &wc) && wc.wr_id == 9 && !wc.status,
+	size = raw_finish(f, false);
+	post_send(&raw_side, 9, IBV_WR_SEND, IBV_SEND_SIGNALED, 200, 8, 0, 0);
+	check(send(raw_fd, f, size, 0) == (ssize_t)size && next_wc(&raw_side, NULL, &wc) && wc.wr_id == 9 && !wc.status,
 	      "rtr: the read lets it speak");
-	check(recv(fd, got, 52, MSG_WAITALL) == 52 && (!memcmp(got + 2, "\xc1\x42", 2) ||
+	check(recv(raw_fd, got, 52, MSG_WAITALL) == 52 && (!memcmp(got + 2, "\xc1\x42", 2) ||
 	      !memcmp(got + 34, "\xc1\x42", 2)), "rtr: and is answered");
-	close_raw();
+	raw_close();
 }
 
 /* An answered connection whose responder may speak; the zero-length WRITE is left to be received. */
@@ -265,27 +267,27 @@ static int open_spoken(void)
 {
 	uint8_t f[FPDU_TAGGED + FPDU_CRC] = { 0 }, rep[64];
 	struct ibv_wc wc;
-	int rc = open_raw(0x1002, 2, 2, rep);
+	int rc = raw_open(0x1002, 2, 2, rep);
 
 	fpdu_put_tagged(f, RDMAP_WRITE, true, 0, 1, 0);
-	if (!rc && send(fd, f, sizeof(f), 0) != sizeof(f))
+	if (!rc && send(raw_fd, f, sizeof(f), 0) != sizeof(f))
 		rc = -1;
 	for (int i = 0; i < 20; i++, usleep(1000))
-		ibv_poll_cq(b.cq, 1, &wc);
+		ibv_poll_cq(raw_side.cq, 1, &wc);
 	return rc;
 }
 
 /* So many WRITEs of all the memory, as one chain. */
 static void post_writes(int n)
 {
-	struct ibv_sge sge = { (uintptr_t)b.mem, SIDE_MEM, b.mr->lkey };
+	struct ibv_sge sge = { (uintptr_t)raw_side.mem, SIDE_MEM, raw_side.mr->lkey };
 	struct ibv_send_wr wr[DEPTH], *bad;
 
 	for (int i = 0; i < n; i++)
 		wr[i] = (struct ibv_send_wr){ .wr_id = 7, .next = i < n - 1 ? &wr[i + 1] : NULL,
 					      .sg_list = &sge, .num_sge = 1,
 					      .opcode = IBV_WR_RDMA_WRITE };
-	check(!ibv_post_send(b.qp, wr, &bad), "%d writes posted", n);
+	check(!ibv_post_send(raw_side.qp, wr, &bad), "%d writes posted", n);
 }
 
 static atomic_ulong drunk;
@@ -295,7 +297,7 @@ static void *drink(void *unused)
 	static char sink[1 << 20];
 	ssize_t n;
 
-	while ((n = recv(fd, sink, sizeof(sink), MSG_TRUNC)) > 0)
+	while ((n = recv(raw_fd, sink, sizeof(sink), MSG_TRUNC)) > 0)
 		atomic_fetch_add(&drunk, (unsigned long)n);
 	return unused;
 }
@@ -314,11 +316,11 @@ static unsigned long taken_by_then(void)
 	taken = atomic_load(&drunk);
 	for (double end = now_s() + CHECK_PATIENCE_S;
 	     now_s() < end && atomic_load(&drunk) < (size_t)DEPTH * SIDE_MEM;)
-		ibv_poll_cq(b.cq, 1, &wc);
+		ibv_poll_cq(raw_side.cq, 1, &wc);
 	check(atomic_load(&drunk) >= (size_t)DEPTH * SIDE_MEM, "fast reader: all of it came");
-	shutdown(fd, SHUT_RDWR);
+	shutdown(raw_fd, SHUT_RDWR);
 	pthread_join(thread, NULL);
-	close_raw();
+	raw_close();
 	return taken;
 }
 

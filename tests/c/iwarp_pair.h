@@ -73,6 +73,7 @@ void test_cm(void);
 void test_peers(void);
 void test_wire(void);
 void test_frames(void);
+void test_strict(void);
 void test_idle(void);
 void test_many(void);
 void test_turns(void);

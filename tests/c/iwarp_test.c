@@ -19,6 +19,7 @@ static const struct {
 	{ "peers", test_peers },
 	{ "wire", test_wire },
 	{ "frames", test_frames },
+	{ "strict", test_strict },
 	{ "idle", test_idle },
 	{ "many", test_many },
 	{ "turns", test_turns },

@@ -35,7 +35,7 @@ enum {
 	/* that the socket can be written to is added when it was full for the first time */
 	IW_TURN_EVENTS = EPOLLIN | EPOLLOUT | EPOLLRDHUP | (int)EPOLLET,
 	IW_STAGING = 256 * 1024,
-	IW_SEGMENT = 61440,		/* largest payload sent in an FPDU: 15 pages */
+	IW_SEGMENT = 61440,		/* largest payload sent in an FPDU where the MSS allows it: 15 pages */
 	IW_REASON = 256,
 };
 
@@ -203,6 +203,7 @@ struct iw_tx {
 	uint32_t part;			/* bytes of the current FPDU that the socket has taken */
 	enum iw_kind kind;		/* of the current FPDU */
 	uint32_t send_msn, read_msn;	/* next */
+	uint32_t mulpdu, mulpdu_left;	/* largest ULPDU, and messages until that is looked at again */
 	bool hold;			/* responder: silent until the first FPDU came */
 	atomic_bool blocked;		/* the socket is full (the helper looks without the lock) */
 	bool watched;			/* the CQs' epolls tell when the socket is no longer full */
@@ -333,7 +334,8 @@ bool iw_tx_pending(const struct iw_qp *qp);
 void iw_sq_sweep(struct iw_qp *qp);
 uint32_t iw_tx_rest(struct iw_qp *qp, uint8_t *buf);
 void iw_wc_send(struct iw_qp *qp, const struct iw_swr *wr, enum ibv_wc_status status);
-uint32_t iw_segment(uint32_t len);
+/* Payload of each FPDU but the last of a message of len bytes, whose headers have hdr_len. */
+uint32_t iw_segment(struct iw_qp *qp, uint32_t len, uint32_t hdr_len);
 int iw_take_sges(struct ibv_sge *to, const struct ibv_sge *from, int num, uint32_t *len);
 /* Gather len bytes at off of a list of SGEs; iovecs used, or -1 with the access error in *err. */
 int iw_sge_iov(const struct ibv_pd *pd, const struct ibv_sge *sge, uint32_t num_sge, uint64_t off,

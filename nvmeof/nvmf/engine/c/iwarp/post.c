@@ -6,9 +6,38 @@
 #include "iwarp.h"
 
 #include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
 
-uint32_t iw_segment(uint32_t len)
+enum {
+	MSS_MIN = 256,
+	MULPDU_LASTS = 256,		/* messages until the MSS is asked for again */
+};
+
+/*
+ * The largest ULPDU that fits into one TCP segment without markers (RFC 5044, section 4.1), as the
+ * connection's effective MSS is now.  Over loopback that is beyond IW_SEGMENT.
+ */
+static uint32_t post_mulpdu(const struct iw_qp *qp)
 {
+	int mss = 0;
+	socklen_t len = sizeof(mss);
+
+	if (getsockopt(qp->fd, IPPROTO_TCP, TCP_MAXSEG, &mss, &len) || mss < MSS_MIN)
+		return UINT32_MAX;	/* of no TCP, or one that says nothing */
+	return (uint32_t)mss - FPDU_LEN - FPDU_CRC - (uint32_t)mss % 4;
+}
+
+uint32_t iw_segment(struct iw_qp *qp, uint32_t len, uint32_t hdr_len)
+{
+	if (!qp->tx.mulpdu_left--) {	/* a path may change */
+		qp->tx.mulpdu = post_mulpdu(qp);
+		qp->tx.mulpdu_left = MULPDU_LASTS;
+	}
+	hdr_len -= FPDU_LEN;
+	if (qp->tx.mulpdu < IW_SEGMENT + hdr_len)
+		return qp->tx.mulpdu - hdr_len;
 	if (len <= IW_SEGMENT)
 		return IW_SEGMENT;
 
@@ -142,10 +171,11 @@ static int post_one(struct iw_qp *qp, const struct ibv_send_wr *wr)
 	if (num_sge < 0 || (uint32_t)num_sge > qp->cap.max_send_sge ||
 	    iw_take_sges(qp->sq_sge + slot * qp->cap.max_send_sge, wr->sg_list, num_sge, &w->len))
 		return EINVAL;
-	w->seg = iw_segment(w->len);
 	w->placed = 0;
 	if (set_opcode(w, wr))
 		return EINVAL;
+	if (!(w->rdmap & IW_OP_LOCAL))
+		w->seg = iw_segment(qp, w->len, w->rdmap == RDMAP_WRITE ? FPDU_TAGGED : FPDU_UNTAGGED);
 	w->wr_id = wr->wr_id;
 	w->signaled = qp->sq_sig_all || (wr->send_flags & IBV_SEND_SIGNALED);
 	w->fence = wr->send_flags & IBV_SEND_FENCE;

@@ -186,10 +186,14 @@ void iw_qp_flush(struct iw_qp *qp)
 	}
 }
 
-/* The TERMINATE, and before it what the socket still lacks of the FPDU that it took a part of. */
+/*
+ * The TERMINATE, and before it what the socket still lacks of the FPDU that it took a part of: RDMAP sends
+ * nothing else after an error (RFC 5040, section 5.4.5), but MPA delimits the TERMINATE only behind a whole
+ * FPDU (RFC 5044, section 4).
+ */
 static void last_words(struct iw_qp *qp, uint16_t term, const uint8_t *hdr)
 {
-	size_t room = TERM_FPDU_MAX + (qp->tx.part ? (size_t)FPDU_MAX : qp->tx.bounce_len);
+	size_t room = TERM_FPDU_MAX + (qp->tx.part || qp->tx.bounce_len ? (size_t)FPDU_MAX : 0);
 	uint8_t *buf = malloc(room);
 
 	if (!buf)

@@ -322,7 +322,7 @@ static int end_read_req(struct iw_qp *qp)
 	r->sink_stag = iw_get32(hdr + OFF_RR_SINK_STAG);
 	r->sink_to = iw_get64(hdr + OFF_RR_SINK_TO);
 	r->size = iw_get32(hdr + OFF_RR_SIZE);
-	r->seg = iw_segment(r->size);
+	r->seg = iw_segment(qp, r->size, FPDU_TAGGED);
 	r->src_stag = iw_get32(hdr + OFF_RR_SRC_STAG);
 	r->src_to = iw_get64(hdr + OFF_RR_SRC_TO);
 	qp->tx_due = true;

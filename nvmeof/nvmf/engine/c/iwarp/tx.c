@@ -164,7 +164,9 @@ void iw_tx_run(struct iw_qp *qp)
 	struct tx_batch b;
 	size_t sent = 0;
 
-	if (qp->tx.hold || !iw_tx_pending(qp))
+	/* after the end nothing may follow but the rest of a cut FPDU and the TERMINATE (last words) */
+	if (qp->tx.hold || atomic_load_explicit(&qp->state, memory_order_relaxed) == IBV_QPS_ERR ||
+	    !iw_tx_pending(qp))
 		return;
 	if (qp->tx.blocked) {
 		/* cheaper than building a batch for nothing, and waits for a worthwhile space */
@@ -225,8 +227,12 @@ uint32_t iw_tx_rest(struct iw_qp *qp, uint8_t *buf)
 	uint32_t n = 0;
 
 	if (qp->tx.bounce_len) {
-		memcpy(buf, qp->tx.bounce + qp->tx.bounce_off, qp->tx.bounce_len);
-		return qp->tx.bounce_len;
+		/* of several FPDUs there, those that were not begun are not sent */
+		while (n < qp->tx.bounce_off)
+			n += fpdu_size(iw_get16(qp->tx.bounce + n));
+		n -= qp->tx.bounce_off;
+		memcpy(buf, qp->tx.bounce + qp->tx.bounce_off, n);
+		return n;
 	}
 	if (!qp->tx.part)
 		return 0;

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A peer of one connection that is a bare socket (iwarp_frames.c). */
+#ifndef IWARP_RAW_H
+#define IWARP_RAW_H
+
+#include "iwarp_pair.h"
+
+extern struct side raw_side;		/* the device's end */
+extern int raw_fd;
+extern int raw_mss;			/* for the next connection's socket; 0: the system's */
+
+/* Connect by hand with these MPA bits; the reply is left in rep. */
+int raw_open(uint16_t bits, uint16_t ird, uint16_t ord, uint8_t *rep);
+void raw_close(void);
+/* Close the FPDU whose header (and payload) is in f; its size. */
+uint32_t raw_finish(uint8_t *f, bool crc);
+/* What comes back until the connection closes, while the device is polled. */
+uint32_t raw_answer(uint8_t *buf, uint32_t room);
+
+#endif
