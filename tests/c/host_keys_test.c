@@ -277,6 +277,33 @@ static void test_wrong_invalidation(void)
 	raw_stop(raw);
 }
 
+static int as_rxe(struct ibv_context *context, struct ibv_device_attr *attr)
+{
+	const int ret = verbs_iwarp()->query_device(context, attr);
+
+	attr->vendor_id = 0xffffff;
+	return ret;
+}
+
+/* Its windows are not to be used, whatever it says. */
+static void test_rxe(void)
+{
+	struct raw *raw = raw_start_with(RAW_SILENCE, serve_command);
+	struct verbs rxe = *verbs_iwarp();
+	struct host_error e;
+
+	check_section("rxe");
+	rxe.query_device = as_rxe;
+
+	struct host_device *d = host_device_get(&rxe, HOST_KEYS_OF_COMMANDS, e.text, sizeof(e.text));
+	struct host_queue *q = connect_to(d, "127.0.0.1", raw->port, 1, 32, false, &e);
+
+	CHECK(q && !q->windows && !d->windows, "%s", e.text);
+	host_queue_destroy(q);
+	host_device_put(d);
+	raw_stop(raw);
+}
+
 /* Commands that the queue takes with it: their memory is nobody's, and can be let go before the queue. */
 static void test_abandoned(enum mode mode)
 {
@@ -321,6 +348,7 @@ int main(int argc, char **argv)
 	test_many(REGISTERED);
 	test_many(BUFFERS);
 	test_wrong_invalidation();
+	test_rxe();
 	for (enum mode mode = WINDOWS; mode <= BUFFERS; mode++) {
 		test_abandoned(mode);
 		test_destroyed(mode);

@@ -17,7 +17,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { HUGE_PAGE = 2 << 20 };
+enum { HUGE_PAGE = 2 << 20, RXE_VENDOR = 0xffffff };
 
 struct host_device *host_device_get(const struct verbs *verbs, enum host_remote_keys keys, char *err,
 				    size_t len)
@@ -77,7 +77,8 @@ static int context_bind_locked(struct host_device *d, struct ibv_context *contex
 			 d->verbs->get_device_name(context->device), strerror(ret));
 		return -ret;
 	}
-	d->windows = d->keys == HOST_KEYS_OF_COMMANDS && d->attr.max_mw > 0 &&
+	/* rxe, as of Linux 6.12: to invalidate a window that the peer has invalidated stops the machine */
+	d->windows = d->keys == HOST_KEYS_OF_COMMANDS && d->attr.max_mw > 0 && d->attr.vendor_id != RXE_VENDOR &&
 		     (d->attr.device_cap_flags & IBV_DEVICE_MEM_WINDOW_TYPE_2B);
 	d->context = context;
 	return 0;
