@@ -203,6 +203,16 @@ static struct iw_cq *chan_take(struct iw_chan *chan)
 	return cq;
 }
 
+/* Who would be blocked by a channel that stirs for nothing, is not to see that. */
+static void chan_made_patient(struct iw_chan *chan, struct iw_cq *cq)
+{
+	bool patient = fcntl(chan->ch.fd, F_GETFL) & O_NONBLOCK;
+
+	atomic_store(&chan->patient, patient);
+	if (!patient)
+		chan_silence(chan, cq);
+}
+
 int iw_get_cq_event(struct ibv_comp_channel *ch, struct ibv_cq **cqp, void **cq_context)
 {
 	struct iw_chan *chan = (struct iw_chan *)ch;
@@ -211,9 +221,8 @@ int iw_get_cq_event(struct ibv_comp_channel *ch, struct ibv_cq **cqp, void **cq_
 		struct iw_cq *cq = chan_take(chan);
 
 		if (cq) {
-			/* who would be blocked by a channel that stirs for nothing, is not to see that */
-			if (!chan->patient && !(chan->patient = fcntl(ch->fd, F_GETFL) & O_NONBLOCK))
-				chan_silence(chan, cq);
+			if (!atomic_load(&chan->patient))
+				chan_made_patient(chan, cq);
 			*cqp = &cq->cq;
 			*cq_context = cq->cq.cq_context;
 			return 0;
