@@ -105,7 +105,7 @@ struct bad {
 	const char *name;
 	enum shape shape;
 	int at;			/* a byte of the header to overwrite, or -1 */
-	int value;
+	int value;		/* with what; -1: what it was not */
 	uint16_t code;
 	int copied;
 };
@@ -132,7 +132,7 @@ static void bad_frame(const struct bad *t, bool crc)
 		fpdu_put_tagged(f, RDMAP_READ_RESP, true, 8, raw_side.mr->rkey, (uintptr_t)raw_side.mem);
 	}
 	if (t->at >= 0)
-		f[t->at] = (uint8_t)t->value;
+		f[t->at] = t->value < 0 ? (uint8_t)~f[t->at] : (uint8_t)t->value;
 	size = raw_finish(f, crc);
 	if (t->code == TERM_LLP_CRC)
 		f[size - 1] ^= 1;
@@ -183,8 +183,6 @@ static void bad_frames(void)
 	for (size_t i = 0; i < sizeof(bads) / sizeof(bads[0]); i++) {
 		struct bad t = bads[i];
 
-		if (t.value < 0)	/* the STag with its lowest bits turned: not ours, whatever it is */
-			t.value = 0;
 		if (t.code == TERM_DDP_T_WRAP)
 			continue;	/* needs eight bytes: below */
 		bad_frame(&t, false);

@@ -263,6 +263,9 @@ struct iw_visit iw_qp_visit(struct iw_qp *qp, uint8_t *staging, bool try_only, b
 	if (state == IBV_QPS_RTS) {
 		if (qp->tx.blocked)
 			iw_tx_run(qp);
+	}
+	state = atomic_load_explicit(&qp->state, memory_order_relaxed);	/* to send may have failed */
+	if (state == IBV_QPS_RTS) {
 		v.bytes = iw_rx_run(qp, staging, to_end, &v.more);
 		if (qp->tx_due) {
 			qp->tx_due = false;
@@ -272,7 +275,7 @@ struct iw_visit iw_qp_visit(struct iw_qp *qp, uint8_t *staging, bool try_only, b
 		v.more |= qp->tx.yielded;
 		qp->tx.yielded = false;
 		state = atomic_load_explicit(&qp->state, memory_order_relaxed);
-	} else {
+	} else if (state != IBV_QPS_ERR) {
 		v.more = true;	/* attached, about to be started */
 	}
 	v.ended = state == IBV_QPS_ERR;
