@@ -296,6 +296,7 @@ static inline void lab_start(const struct target_options *options)
 	lab_verbs.sends_complete_inline = !lab_sends_apart;
 	lab_verbs.pins_memory = lab_pins;
 	lab_verbs.read_sink_is_local = !lab_private;
+	lab_verbs.shares_receives = lab_shares;
 	lab.v = &lab_verbs;
 	lab.address = (struct sockaddr_in){ .sin_family = AF_INET,
 					    .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };

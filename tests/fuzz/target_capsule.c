@@ -331,8 +331,9 @@ static void share_is_whole(const struct reactor *reactor)
 	const struct target_srq *srq = world.target->devices->srqs;
 
 	REQUIRE(!reactor->orphans.head);
-	REQUIRE(!srq || (!srq->reserved && !srq->next && srq->posted == srq->total && srq->total &&
-			 mock.shared.head - mock.shared.tail == srq->total));
+	REQUIRE(!srq || (!srq->reserved && !srq->next && srq->total &&
+			 srq->posted + srq->spares == srq->total &&
+			 mock.shared.head - mock.shared.tail == srq->posted));
 }
 
 static void finish(struct run *r)

@@ -251,7 +251,8 @@ static inline void recv_give_back(struct target_qpair *qp, struct recv *recv)
 {
 	if (recv->srq) {
 		qp->recv_taken--;
-		fifo_push(&recv->srq->repost, &recv->link);
+		stack_push(&recv->srq->spare, &recv->link);
+		recv->srq->spares++;
 	} else {
 		fifo_push(&qp->repost, &recv->link);
 	}

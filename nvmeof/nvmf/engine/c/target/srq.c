@@ -7,6 +7,10 @@
  * at once: so an idle connection costs no receives, and no host can take what another was promised for good.
  * A host that sends more commands than its queue has entries loses its connection.
  *
+ * Receives are used in the order in which they were posted, so that all of those posted pass through the caches.
+ * Therefore only some are posted (level), and the last used of the others are posted first: twice as many once none
+ * was left, half as many where half were not needed for a while.
+ *
  * The device tells which queue pair a capsule is for by its number.  Slabs are registered on the memory thread
  * (background.h), but for the first.  Control thread, but for functions named *_job, and those of the second half:
  * the reactor's.
@@ -25,6 +29,8 @@
 #define SLAB_MIN 32u
 #define SLAB_MAX 256u
 #define SRQ_MAX 16384u		/* receives: more queue pairs get another queue */
+#define LEVEL_MIN 128u
+#define LEVEL_LOOK 8192u	/* capsules between two looks at whether fewer would do */
 #define RETRY_NS 100000000ull	/* after a slab that there was no memory for */
 
 struct srq_slab {
@@ -127,7 +133,7 @@ static struct target_srq *srq_new(struct target_device *device, struct reactor *
 	srq->reactor = reactor;
 	srq->in_capsule = in_capsule;
 	srq->limit = init.attr.max_wr - SLAB_MAX;
-	fifo_init(&srq->repost);
+	srq->level = srq->lowest = LEVEL_MIN;
 	srq->srq = device->verbs->create_srq(device->pd, &init);
 	slab = srq->srq ? slab_new(srq) : NULL;
 	if (!slab) {
@@ -144,7 +150,7 @@ static struct target_srq *srq_new(struct target_device *device, struct reactor *
 
 bool srqs_can_be(const struct target_device *device)
 {
-	return !device->private_pd && device->attr.max_srq > 0 && device->attr.max_srq_wr > (int)SLAB_MAX &&
+	return device->verbs->shares_receives && !device->private_pd && device->attr.max_srq > 0 && device->attr.max_srq_wr > (int)SLAB_MAX &&
 	       device->attr.max_srq_sge >= 2;
 }
 
@@ -223,7 +229,8 @@ void srq_slab_deliver(struct reactor *reactor, struct mail *mail)
 		return;
 	}
 	for (uint32_t i = 0; i < slab->count; i++)
-		fifo_push(&srq->repost, &slab->recvs[i].link);
+		stack_push(&srq->spare, &slab->recvs[i].link);
+	srq->spares += slab->count;
 	srq->total += slab->count;
 	srq_post(reactor, srq);
 }
@@ -254,7 +261,7 @@ static void srq_look(struct reactor *reactor, struct target_srq *srq)
 {
 	uint32_t low = srq->total < SLAB_MAX ? srq->total / 2 : SLAB_MAX / 2;
 
-	if (srq->posted >= low || srq->growing ||
+	if (srq->posted + srq->spares >= low || srq->growing ||
 	    srq->total >= atomic_load_explicit(&srq->reserved, memory_order_relaxed) ||
 	    (srq->retry && reactor_now(reactor) < srq->retry))
 		return;
@@ -266,12 +273,19 @@ void srq_post(struct reactor *reactor, struct target_srq *srq)
 {
 	struct ibv_recv_wr *bad = NULL;
 
-	while (srq->repost.head) {
+	while (srq->spare && srq->posted < srq->level) {
 		struct recv_chain *chain = &reactor->recv_chain;
-		unsigned n = build_receives(&srq->repost, chain, srq->in_capsule);
-		int rc = ibv_post_srq_recv(srq->srq, chain->wr, &bad);
+		struct fifo some;
+		unsigned n;
+		int rc;
 
+		fifo_init(&some);
+		for (n = 0; n < WR_BATCH && srq->spare && srq->posted + n < srq->level; n++)
+			fifo_push(&some, stack_pop(&srq->spare));
+		build_receives(&some, chain, srq->in_capsule);
+		rc = ibv_post_srq_recv(srq->srq, chain->wr, &bad);
 		srq->posted += n;
+		srq->spares -= n;
 		if (!rc)
 			continue;
 		/* It has room for all of them, so that the device is gone: its queue pairs will be, too. */
@@ -294,6 +308,12 @@ static struct target_qpair *srq_find(struct reactor *reactor, const struct targe
 	while (qp && (qp->number != number || qp->srq != srq))
 		qp = qp->number_next;
 	return qp;
+}
+
+static void srq_spare(struct recv *recv)
+{
+	stack_push(&recv->srq->spare, &recv->link);
+	recv->srq->spares++;
 }
 
 static bool srq_is_for(const struct recv *recv, const struct target_qpair *qp)
@@ -350,11 +370,26 @@ void srq_part(struct target_qpair *qp)
 		struct recv *recv = container_of(link, struct recv, link);
 
 		if (srq_is_for(recv, qp))
-			fifo_push(&recv->srq->repost, link);
+			srq_spare(recv);
 		else
 			fifo_push(&qp->reactor->orphans, link);
 	}
 	srq_post(qp->reactor, qp->srq);
+}
+
+/* How many are to be posted, after one was taken. */
+static void srq_adapt(struct target_srq *srq)
+{
+	srq->lowest = srq->posted < srq->lowest ? srq->posted : srq->lowest;
+	if (!srq->posted &&
+	    srq->level < atomic_load_explicit(&srq->reserved, memory_order_relaxed))
+		srq->level *= 2;
+	else if (++srq->seen < LEVEL_LOOK)
+		return;
+	else if (srq->lowest >= srq->level / 2 && srq->level > LEVEL_MIN)
+		srq->level /= 2;
+	srq->seen = 0;
+	srq->lowest = srq->level;
 }
 
 struct target_qpair *srq_received(struct reactor *reactor, struct recv *recv, uint32_t number, bool good)
@@ -363,6 +398,7 @@ struct target_qpair *srq_received(struct reactor *reactor, struct recv *recv, ui
 	struct target_qpair *qp = srq_find(reactor, srq, number);
 
 	srq->posted--;
+	srq_adapt(srq);
 	srq_look(reactor, srq);
 	recv->number = number;
 	if (qp) {
@@ -370,7 +406,7 @@ struct target_qpair *srq_received(struct reactor *reactor, struct recv *recv, ui
 	} else if (good) {
 		fifo_push(&reactor->orphans, &recv->link);
 	} else {
-		fifo_push(&srq->repost, &recv->link);
+		srq_spare(recv);
 		srq_post(reactor, srq);
 	}
 	return qp;
