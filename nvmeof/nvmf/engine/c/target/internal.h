@@ -78,8 +78,6 @@ struct target_srq {
 	uint32_t total, posted;
 	struct fifo_link *spare;	/* recv: not posted, the last used first: it is in the cache */
 	uint32_t spares;
-	uint32_t level;			/* to be posted: see srq.c */
-	uint32_t lowest, seen;		/* posted, and capsules, since the level was looked at */
 	uint64_t retry;			/* ns: not to grow before */
 	bool growing, leaving;
 };

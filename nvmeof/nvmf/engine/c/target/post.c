@@ -262,7 +262,7 @@ void qpair_flush(struct target_qpair *qp)
 {
 	int rc;
 
-	if (qp->srq && qp->srq->spare && qp->srq->posted < qp->srq->level)
+	if (qp->srq && qp->srq->spare)
 		srq_post(qp->reactor, qp->srq);
 	if (!qp->up)
 		return;

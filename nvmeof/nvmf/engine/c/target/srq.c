@@ -7,10 +7,6 @@
  * at once: so an idle connection costs no receives, and no host can take what another was promised for good.
  * A host that sends more commands than its queue has entries loses its connection.
  *
- * Receives are used in the order in which they were posted, so that all of those posted pass through the caches.
- * Therefore only some are posted (level), and the last used of the others are posted first: twice as many once none
- * was left, half as many where half were not needed for a while.
- *
  * The device tells which queue pair a capsule is for by its number.  Slabs are registered on the memory thread
  * (background.h), but for the first.  Control thread, but for functions named *_job, and those of the second half:
  * the reactor's.
@@ -29,8 +25,6 @@
 #define SLAB_MIN 32u
 #define SLAB_MAX 256u
 #define SRQ_MAX 16384u		/* receives: more queue pairs get another queue */
-#define LEVEL_MIN 128u
-#define LEVEL_LOOK 8192u	/* capsules between two looks at whether fewer would do */
 #define RETRY_NS 100000000ull	/* after a slab that there was no memory for */
 
 struct srq_slab {
@@ -133,7 +127,6 @@ static struct target_srq *srq_new(struct target_device *device, struct reactor *
 	srq->reactor = reactor;
 	srq->in_capsule = in_capsule;
 	srq->limit = init.attr.max_wr - SLAB_MAX;
-	srq->level = srq->lowest = LEVEL_MIN;
 	srq->srq = device->verbs->create_srq(device->pd, &init);
 	slab = srq->srq ? slab_new(srq) : NULL;
 	if (!slab) {
@@ -273,14 +266,14 @@ void srq_post(struct reactor *reactor, struct target_srq *srq)
 {
 	struct ibv_recv_wr *bad = NULL;
 
-	while (srq->spare && srq->posted < srq->level) {
+	while (srq->spare) {
 		struct recv_chain *chain = &reactor->recv_chain;
 		struct fifo some;
 		unsigned n;
 		int rc;
 
 		fifo_init(&some);
-		for (n = 0; n < WR_BATCH && srq->spare && srq->posted + n < srq->level; n++)
+		for (n = 0; n < WR_BATCH && srq->spare; n++)
 			fifo_push(&some, stack_pop(&srq->spare));
 		build_receives(&some, chain, srq->in_capsule);
 		rc = ibv_post_srq_recv(srq->srq, chain->wr, &bad);
@@ -377,28 +370,12 @@ void srq_part(struct target_qpair *qp)
 	srq_post(qp->reactor, qp->srq);
 }
 
-/* How many are to be posted, after one was taken. */
-static void srq_adapt(struct target_srq *srq)
-{
-	srq->lowest = srq->posted < srq->lowest ? srq->posted : srq->lowest;
-	if (!srq->posted &&
-	    srq->level < atomic_load_explicit(&srq->reserved, memory_order_relaxed))
-		srq->level *= 2;
-	else if (++srq->seen < LEVEL_LOOK)
-		return;
-	else if (srq->lowest >= srq->level / 2 && srq->level > LEVEL_MIN)
-		srq->level /= 2;
-	srq->seen = 0;
-	srq->lowest = srq->level;
-}
-
 struct target_qpair *srq_received(struct reactor *reactor, struct recv *recv, uint32_t number, bool good)
 {
 	struct target_srq *srq = recv->srq;
 	struct target_qpair *qp = srq_find(reactor, srq, number);
 
 	srq->posted--;
-	srq_adapt(srq);
 	srq_look(reactor, srq);
 	recv->number = number;
 	if (qp) {
