@@ -2,7 +2,7 @@
 /* Connection management: depths, private data, rejects, refusals, addresses, ends. */
 #include "iwarp_pair.h"
 
-#include "iwarp.h"
+#include "cm.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -274,21 +274,34 @@ static void congestion(void)
 			return;
 		}
 		check(!iw_tune_socket(fd) && congestion_is(fd, "cubic"), "congestion: left alone without a peer");
-		iw_tune_congestion(fd, (struct sockaddr *)&a[0], (struct sockaddr *)&a[1]);
+		iw_congestion_path(fd, (struct sockaddr *)&a[0], (struct sockaddr *)&a[1], "");
 		check(congestion_is(fd, paths[i].ours ? "reno" : "cubic"), "congestion: %s to %s", text[0],
 		      text[1]);
 		o = old;
 		o.congestion = paths[i].ours ? "cubic" : "reno";
 		iwarp_set_options(&o);
-		iw_tune_congestion(fd, (struct sockaddr *)&a[0], (struct sockaddr *)&a[1]);
+		iw_congestion_path(fd, (struct sockaddr *)&a[0], (struct sockaddr *)&a[1], "");
 		check(congestion_is(fd, o.congestion), "congestion: %s to %s, as asked for", text[0], text[1]);
 		iwarp_set_options(&old);
+		close(fd);
+
+		char own[IW_CONGESTION_NAME];
+
+		fd = socket(AF_INET, SOCK_STREAM, 0);
+		setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, "cubic", 5);
+		iw_congestion_listen(fd, own);
+		check(congestion_is(fd, "reno"), "congestion: a listener's, before it knows from where");
+		iw_congestion_path(fd, (struct sockaddr *)&a[0], (struct sockaddr *)&a[1], own);
+		check(congestion_is(fd, paths[i].ours ? "reno" : "cubic"), "congestion: %s to %s, accepted", text[0],
+		      text[1]);
 		close(fd);
 	}
 	for (int k = 0; k < 2; k++) {
 		o.congestion = k ? "cubic" : NULL;
 		iwarp_set_options(&o);
-		check(!pair_open(&p, NULL) && congestion_is(iw_qp(p.a.qp)->fd, k ? "cubic" : "reno") &&
+		check(!pair_open(&p, NULL) && congestion_is(((struct iw_id *)p.listener)->fd, k ? "cubic" : "reno"),
+		      "congestion: of a listener, so that its connections never have another one");
+		check(congestion_is(iw_qp(p.a.qp)->fd, k ? "cubic" : "reno") &&
 		      congestion_is(iw_qp(p.b.qp)->fd, k ? "cubic" : "reno"), "congestion: of a connection, both ends");
 		pair_close(&p);
 		iwarp_set_options(&old);

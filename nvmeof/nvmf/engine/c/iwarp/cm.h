@@ -26,6 +26,8 @@ struct iw_event_channel {
 	unsigned int ids;
 };
 
+enum { IW_CONGESTION_NAME = 16 };	/* TCP_CA_NAME_MAX */
+
 enum iw_id_state {
 	IW_ID_IDLE,
 	IW_ID_BOUND,
@@ -54,6 +56,7 @@ struct iw_id {
 	struct iw_timers *timers;	/* its list, if it has a deadline */
 	struct iw_id *timed_next, *timed_prev;
 	struct iw_id *listener;
+	char congestion[IW_CONGESTION_NAME];	/* of a listener: what it had; "": what it has */
 	unsigned int half_open, pending, backlog;	/* of a listener: its children in the first
 							   two incoming states */
 	unsigned int events;		/* queued, or taken and not acknowledged */
@@ -107,6 +110,12 @@ int iw_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **id, voi
 int iw_destroy_id(struct rdma_cm_id *id);
 int iw_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_attr *attr);
 void iw_destroy_qp(struct rdma_cm_id *id);
+
+/* cm_congestion.c */
+/* Before listen(); own: what iw_congestion_path is to give back to connections from elsewhere, or "". */
+void iw_congestion_listen(int fd, char own[IW_CONGESTION_NAME]);
+/* Before connect(), or after accept() with the listener's own. */
+void iw_congestion_path(int fd, const struct sockaddr *from, const struct sockaddr *to, const char *own);
 
 /* cm_addr.c */
 int iw_set_option(struct rdma_cm_id *id, int level, int optname, void *optval, size_t optlen);

@@ -48,10 +48,8 @@ void iw_id_names(struct iw_id *id, int fd)
 	if (!getsockname(fd, &a->src_addr, &len))
 		addr_unmap(&a->src_storage);
 	len = sizeof(a->dst_storage);
-	if (!getpeername(fd, &a->dst_addr, &len)) {
+	if (!getpeername(fd, &a->dst_addr, &len))
 		addr_unmap(&a->dst_storage);
-		iw_tune_congestion(fd, &a->src_addr, &a->dst_addr);
-	}
 }
 
 static void addr_use_device(struct iw_id *id)
@@ -203,6 +201,7 @@ int iw_listen(struct rdma_cm_id *rid, int backlog)
 		rc = addr_fail(EINVAL);
 	if (!rc) {
 		id->backlog = backlog > 0 && backlog < BACKLOG ? (unsigned int)backlog : BACKLOG;
+		iw_congestion_listen(id->fd, id->congestion);
 		rc = listen(id->fd, BACKLOG);
 	}
 	if (!rc)

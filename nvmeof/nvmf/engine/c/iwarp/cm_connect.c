@@ -90,6 +90,7 @@ static int connect_tcp(struct iw_id *id, uint64_t patience_ns)
 	const struct sockaddr *dst = &id->id.route.addr.dst_addr;
 
 	id->err = 0;
+	iw_congestion_path(id->fd, &id->id.route.addr.src_addr, dst, "");
 	if (connect(id->fd, dst, iw_sa_len(dst)) && errno != EINPROGRESS)
 		id->err = errno;
 	if (!id->err && iw_helper_poll(EPOLL_CTL_ADD, id->fd, EPOLLOUT, id, IW_SRC_ID))

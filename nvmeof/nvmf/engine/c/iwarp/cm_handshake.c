@@ -58,6 +58,8 @@ static void incoming_new(struct iw_id *listener, int fd)
 	id->id.verbs = &iw_dev.context;
 	id->id.port_num = 1;
 	iw_id_names(id, fd);
+	iw_congestion_path(fd, &id->id.route.addr.src_addr, &id->id.route.addr.dst_addr,
+			   listener->congestion);
 	id->state = IW_ID_REQUEST_WAIT;
 	id->listener = listener;
 	listener->half_open++;

@@ -141,40 +141,6 @@ int iw_tune_socket(int fd)
 	return 0;
 }
 
-/* Whether what is sent between the two never leaves the machine. */
-static bool local_path(const struct sockaddr *a, const struct sockaddr *b)
-{
-	if (a->sa_family != b->sa_family)
-		return false;
-	if (a->sa_family == AF_INET) {
-		const struct in_addr *from = &((const struct sockaddr_in *)(const void *)a)->sin_addr;
-		const struct in_addr *to = &((const struct sockaddr_in *)(const void *)b)->sin_addr;
-
-		return from->s_addr == to->s_addr || ntohl(to->s_addr) >> 24 == IN_LOOPBACKNET;
-	}
-	if (a->sa_family == AF_INET6) {
-		const struct in6_addr *from = &((const struct sockaddr_in6 *)(const void *)a)->sin6_addr;
-		const struct in6_addr *to = &((const struct sockaddr_in6 *)(const void *)b)->sin6_addr;
-
-		return IN6_ARE_ADDR_EQUAL(from, to) || IN6_IS_ADDR_LOOPBACK(to);
-	}
-	return false;
-}
-
-void iw_tune_congestion(int fd, const struct sockaddr *from, const struct sockaddr *to)
-{
-	struct iwarp_options o;
-
-	iwarp_get_options(&o);
-
-	/* on a network the system's own choice is the administrator's */
-	const char *name = o.congestion ? o.congestion : local_path(from, to) ? "reno" : NULL;
-
-	/* not being allowed to choose costs speed, not correctness */
-	if (name)
-		(void)setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, (socklen_t)strlen(name));
-}
-
 struct ibv_device **iw_get_device_list(int *num)
 {
 	struct ibv_device **list = calloc(2, sizeof(*list));

@@ -388,7 +388,5 @@ void iw_helper_attention(struct iw_qp *qp);
 void iw_helper_forget(struct iw_qp *qp);	/* it goes away, and nobody calls for it from here on */
 const char *iw_addr_text(const struct sockaddr *sa, char *buf, size_t len);
 int iw_tune_socket(int fd);
-/* The congestion control that was asked for, or the best one for a path that stays on the machine. */
-void iw_tune_congestion(int fd, const struct sockaddr *from, const struct sockaddr *to);
 
 #endif
