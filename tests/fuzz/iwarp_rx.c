@@ -276,7 +276,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		abort();
 	check_untouched(mem, GUARD);
 	check_untouched(mem + GUARD + MEM, MEM + 2 * GUARD);
-	iw_cq_detach(iw_cq(cq), r.qp);
+	iw_qp_detach(r.qp);
 	close(fd[0]);
 	close(fd[1]);
 	iw_qp_free(r.qp);

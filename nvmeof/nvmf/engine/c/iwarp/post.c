@@ -3,7 +3,7 @@
  * Posting work: checks a list of work requests, copies it into the rings and has it sent at once.
  * Also the completion side of the send queue.  Runs on the application's threads, under qp->lock.
  */
-#include "iwarp.h"
+#include "qp.h"
 
 #include <errno.h>
 #include <netinet/in.h>
@@ -89,7 +89,6 @@ void iw_sq_sweep(struct iw_qp *qp)
 		iw_cq_push(iw_cq(qp->qp.send_cq), wc, n, false);
 }
 
-/* The list into the ring, and the sum of its lengths. */
 int iw_take_sges(struct ibv_sge *to, const struct ibv_sge *from, int num, uint32_t *len)
 {
 	uint64_t sum = 0;

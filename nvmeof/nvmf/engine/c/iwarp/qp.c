@@ -4,6 +4,9 @@
  * in two parts: iw_qp_fail, on whichever thread met the reason, stops all work and flushes; the
  * helper then closes the socket in order and tells the CM id's owner.
  */
+#include "qp.h"
+#include "stats.h"
+#include "terminate.h"
 #include "tx.h"
 
 #include <errno.h>
@@ -11,6 +14,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
+
+static const struct iw_turn_calls turn_calls;
 
 static uint32_t pow2(uint32_t n)
 {
@@ -25,10 +30,10 @@ void iw_qp_free(struct iw_qp *qp)
 {
 	struct iw_cq *send = iw_cq(qp->qp.send_cq), *recv = iw_cq(qp->qp.recv_cq);
 
-	if (qp->dev_prev) {
+	if (qp->number_prev) {
 		iw_windows_release(&qp->windows);
-		iw_helper_forget(qp);
-		iw_dev_remove(qp);
+		iw_helper_forget(&qp->caller);
+		iw_number_take(qp);
 		atomic_fetch_sub(&send->users, 1);
 		atomic_fetch_sub(&recv->users, 1);
 		iw_pd_ref(qp->qp.pd, -1);
@@ -94,10 +99,11 @@ struct iw_qp *iw_qp_create(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 		return NULL;
 	}
 	qp->fd = -1;
-	qp->turns[0].qp = qp->turns[1].qp = qp;
+	qp->turns[0] = (struct iw_turn){ iw_cq(attr->recv_cq), &turn_calls, qp, .fd = -1 };
+	qp->turns[1] = (struct iw_turn){ iw_cq(attr->send_cq), &turn_calls, qp, .fd = -1 };
 	qp->windows.lock = &qp->lock;
 	qp->sq_sig_all = attr->sq_sig_all;
-	qp->qp.context = &iw_dev.context;
+	qp->qp.context = pd->context;
 	qp->qp.qp_context = attr->qp_context;
 	qp->qp.pd = pd;
 	qp->recv_pd = attr->srq ? attr->srq->pd : pd;
@@ -107,7 +113,7 @@ struct iw_qp *iw_qp_create(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 	qp->qp.qp_type = IBV_QPT_RC;
 	qp->qp.state = IBV_QPS_INIT;
 	atomic_store(&qp->state, IBV_QPS_INIT);
-	if (iw_dev_add(qp)) {
+	if (iw_number_give(qp)) {
 		iw_qp_free(qp);
 		errno = ENOMEM;
 		return NULL;
@@ -151,16 +157,23 @@ int iw_qp_start(struct iw_qp *qp, int fd, bool crc, bool initiator, unsigned int
 
 	iw_unlock(&qp->lock);
 	/* in this order: a CQ's lock is taken before a queue pair's */
-	if (!ok || iw_cq_attach(iw_cq(qp->qp.recv_cq), qp))
+	if (!ok || iw_turn_attach(&qp->turns[0], fd))
 		return -1;
-	if (qp->qp.send_cq != qp->qp.recv_cq && iw_cq_attach(iw_cq(qp->qp.send_cq), qp)) {
-		iw_cq_detach(iw_cq(qp->qp.recv_cq), qp);
+	if (qp->qp.send_cq != qp->qp.recv_cq && iw_turn_attach(&qp->turns[1], fd)) {
+		iw_turn_detach(&qp->turns[0]);
 		return -1;
 	}
 	iw_lock(&qp->lock);
 	set_state(qp, IBV_QPS_RTS);
 	iw_unlock(&qp->lock);
 	return 0;
+}
+
+void iw_qp_detach(struct iw_qp *qp)
+{
+	iw_turn_detach(&qp->turns[0]);
+	if (qp->qp.send_cq != qp->qp.recv_cq)
+		iw_turn_detach(&qp->turns[1]);
 }
 
 /* Everything outstanding completes; what had been posted is not touched again. */
@@ -241,17 +254,12 @@ void iw_qp_fail(struct iw_qp *qp, uint16_t term, const uint8_t *hdr, const char 
 		iw_helper_attention(qp);
 }
 
-const char *iwarp_qp_end_reason(struct ibv_qp *ibqp)
+const char *iw_qp_reason(struct iw_qp *qp)
 {
-	if (!ibqp || ibqp->context != &iw_dev.context)
-		return "";
-
-	struct iw_qp *qp = iw_qp(ibqp);
-
 	return atomic_load_explicit(&qp->ended, memory_order_acquire) ? qp->reason : "";
 }
 
-struct iw_visit iw_qp_visit(struct iw_qp *qp, uint8_t *staging, bool try_only, bool to_end)
+static struct iw_visit qp_visit(struct iw_qp *qp, uint8_t *staging, bool try_only, bool to_end)
 {
 	struct iw_epoch *section = try_only ? iw_section_trylock(&qp->lock) : iw_section_lock(&qp->lock);
 	struct iw_visit v = { 0 };
@@ -283,9 +291,14 @@ struct iw_visit iw_qp_visit(struct iw_qp *qp, uint8_t *staging, bool try_only, b
 	return v;
 }
 
+static struct iw_visit qp_turn_visit(void *qp, uint8_t *staging, bool to_end)
+{
+	return qp_visit(qp, staging, true, to_end);
+}
+
 int iw_qp_progress(struct iw_qp *qp, uint8_t *staging, bool try_only)
 {
-	struct iw_visit v = iw_qp_visit(qp, staging, try_only, false);
+	struct iw_visit v = qp_visit(qp, staging, try_only, false);
 
 	/* the CQs' edges may have been for what is left */
 	if (v.more && !v.ended)
@@ -293,19 +306,16 @@ int iw_qp_progress(struct iw_qp *qp, uint8_t *staging, bool try_only)
 	return v.ended ? -1 : v.bytes;
 }
 
-/* A socket can nearly always be written to: asking again makes an edge of that. */
-void iw_turn_stir(struct iw_cq *cq, struct iw_turn *turn)
-{
-	struct epoll_event ev = { .events = IW_TURN_EVENTS, .data.ptr = turn };
-
-	epoll_ctl(cq->epfd, EPOLL_CTL_MOD, turn->qp->fd, &ev);
-}
-
 void iw_qp_stir(struct iw_qp *qp)
 {
-	iw_turn_stir(iw_cq(qp->qp.recv_cq), &qp->turns[0]);
+	iw_turn_stir(&qp->turns[0], qp->fd);
 	if (qp->qp.send_cq != qp->qp.recv_cq)
-		iw_turn_stir(iw_cq(qp->qp.send_cq), &qp->turns[1]);
+		iw_turn_stir(&qp->turns[1], qp->fd);
+}
+
+void iw_helper_attention(struct iw_qp *qp)
+{
+	iw_helper_call(&qp->caller);
 }
 
 void iw_qp_wake(struct iw_qp *qp)
@@ -322,6 +332,13 @@ void iw_qp_hangup(struct iw_qp *qp)
 		iw_qp_fail(qp, TERM_NONE, NULL, "the connection was lost while a receive was waited for");
 	iw_unlock(&qp->lock);
 }
+
+static void qp_turn_hangup(void *qp)
+{
+	iw_qp_hangup(qp);
+}
+
+static const struct iw_turn_calls turn_calls = { qp_turn_visit, qp_turn_hangup };
 
 int iw_query_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask,
 		struct ibv_qp_init_attr *init)

@@ -7,7 +7,7 @@
  * Runs under qp->lock, on whichever thread polls.
  */
 #include "util/crc32c.h"
-#include "iwarp.h"
+#include "qp.h"
 
 #include <errno.h>
 #include <stdlib.h>

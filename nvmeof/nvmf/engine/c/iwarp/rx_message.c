@@ -5,7 +5,9 @@
  * Runs under qp->lock, on whichever thread polls.  Memory is looked up anew at each step, so that a
  * region which is deregistered in the middle of a segment is not written to.
  */
-#include "iwarp.h"
+#include "qp.h"
+#include "stats.h"
+#include "terminate.h"
 
 static const uint16_t tagged_codes[] = {
 	[IW_BAD_STAG] = TERM_DDP_T_STAG,

@@ -5,7 +5,8 @@
  * nobody else takes it.  Runs on the application's threads and on whichever thread polls; srq->lock nests
  * inside qp->lock.
  */
-#include "iwarp.h"
+#include "qp.h"
+#include "stats.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -148,7 +149,7 @@ void iw_srq_forked(struct iw_srq *s)
 
 /* ---- the line ---- */
 
-static void line_remove(struct iw_srq *s, struct iw_qp *qp)
+static void srq_line_remove(struct iw_srq *s, struct iw_qp *qp)
 {
 	*qp->place.prev = qp->place.next;
 	if (qp->place.next)
@@ -158,7 +159,7 @@ static void line_remove(struct iw_srq *s, struct iw_qp *qp)
 	qp->place.prev = NULL;
 }
 
-static void line_add(struct iw_srq *s, struct iw_qp *qp)
+static void srq_line_add(struct iw_srq *s, struct iw_qp *qp)
 {
 	qp->place.next = NULL;
 	qp->place.prev = s->line_end;
@@ -167,12 +168,12 @@ static void line_add(struct iw_srq *s, struct iw_qp *qp)
 }
 
 /* Who is first in line gets what there is. */
-static void line_serve(struct iw_srq *s)
+static void srq_line_serve(struct iw_srq *s)
 {
 	while (s->line && s->head - s->tail > s->promised) {
 		struct iw_qp *qp = s->line;
 
-		line_remove(s, qp);
+		srq_line_remove(s, qp);
 		qp->place.promised = true;
 		s->promised++;
 		iw_qp_wake(qp);
@@ -215,7 +216,7 @@ int iw_post_srq_recv(struct ibv_srq *ibsrq, struct ibv_recv_wr *wr, struct ibv_r
 		*bad = wr;
 	srq_count(s);
 	if (s->line)
-		line_serve(s);
+		srq_line_serve(s);
 	iw_unlock(&s->lock);
 	return rc;
 }
@@ -238,7 +239,7 @@ bool iw_srq_take(struct iw_qp *qp)
 		srq_count(s);
 		taken = true;
 	} else if (!qp->place.prev) {
-		line_add(s, qp);
+		srq_line_add(s, qp);
 	}
 	iw_unlock(&s->lock);
 	return taken;
@@ -260,9 +261,9 @@ void iw_srq_leave(struct iw_qp *qp)
 
 	iw_lock(&s->lock);
 	if (qp->place.prev)
-		line_remove(s, qp);
+		srq_line_remove(s, qp);
 	s->promised -= qp->place.promised;
 	qp->place.promised = false;
-	line_serve(s);
+	srq_line_serve(s);
 	iw_unlock(&s->lock);
 }

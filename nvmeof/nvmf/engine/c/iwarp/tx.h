@@ -3,7 +3,7 @@
 #ifndef NVMF_IWARP_TX_H
 #define NVMF_IWARP_TX_H
 
-#include "iwarp.h"
+#include "qp.h"
 
 enum {
 	TX_BATCH = 256,			/* FPDUs in one sendmsg: a turn's worth of 4 KiB READs */
