@@ -11,6 +11,7 @@ enum {
 	TX_TURN = 2 << 20,		/* bytes sent for one queue pair, then the others' turn */
 	TX_BATCH_IOV = 544,
 	TX_COPY_MAX = 256,			/* payloads up to here are copied behind their header */
+	TX_SUM_MIN = 1024,		/* payloads from here on are summed as they are copied */
 	TX_TAIL_MAX = 8,		/* padding and CRC, and a byte to make it a whole word */
 	TX_FPDU_MAX = FPDU_HDR_MAX + TX_COPY_MAX + TX_TAIL_MAX,	/* of it in buf, without copy */
 	TX_SCRATCH = 20480,		/* a batch of the longest has fewer */
@@ -36,6 +37,7 @@ struct tx_batch {
 	int niov, nrec;
 	size_t bytes;
 	bool copy;			/* everything into buf, with a CRC */
+	uint32_t crc, summed;		/* of so many bytes of the FPDU that is being built */
 	enum iw_access err;
 	struct iovec iov[TX_BATCH_IOV];
 	struct tx_rec rec[TX_BATCH];

@@ -43,10 +43,29 @@ int iw_sge_iov(const struct ibv_pd *pd, const struct ibv_sge *sge, uint32_t num_
 	return n;
 }
 
-static void put_payload(struct tx_batch *b, const struct iovec *iov, int n, uint32_t len)
+/* A large payload with its CRC: a second pass over them would cost as much as the first. */
+static void put_summed(struct tx_batch *b, uint32_t start, const struct iovec *iov, int n)
+{
+	uint32_t crc = crc32c(0, b->buf + start, b->len - start);
+
+	for (int i = 0; i < n; i++) {
+		crc = crc32c_copy(crc, b->buf + b->len, iov[i].iov_base, iov[i].iov_len);
+		b->len += (uint32_t)iov[i].iov_len;
+	}
+	b->crc = crc;
+	b->summed = b->len - start;
+}
+
+/* Behind the header, which is at start. */
+static void put_payload(struct tx_batch *b, uint32_t start, const struct iovec *iov, int n, uint32_t len)
 {
 	bool copy = b->copy || len <= TX_COPY_MAX;
 
+	b->crc = b->summed = 0;
+	if (b->copy && len >= TX_SUM_MIN) {
+		put_summed(b, start, iov, n);
+		return;
+	}
 	for (int i = 0; i < n; i++) {
 		if (copy) {
 			memcpy(b->buf + b->len, iov[i].iov_base, iov[i].iov_len);
@@ -68,7 +87,7 @@ static void end_fpdu(struct tx_batch *b, uint32_t start, uint32_t hl, uint32_t p
 	memset(b->buf + b->len, 0, TX_TAIL_MAX);
 	b->len += tail;
 	if (b->copy) {
-		uint32_t crc = crc32c(0, b->buf + start, b->len - start - FPDU_CRC);
+		uint32_t crc = crc32c(b->crc, b->buf + start + b->summed, b->len - start - b->summed - FPDU_CRC);
 
 		memcpy(b->buf + b->len - FPDU_CRC, &crc, FPDU_CRC);
 	}
@@ -95,7 +114,7 @@ static bool put_answer(struct iw_qp *qp, struct tx_batch *b)
 	fpdu_put_tagged(b->buf + start, RDMAP_READ_RESP, last, len, r->sink_stag,
 			r->sink_to + b->at.rr_off);
 	b->len += FPDU_TAGGED;
-	put_payload(b, &iov, len != 0, len);
+	put_payload(b, start, &iov, len != 0, len);
 	end_fpdu(b, start, FPDU_TAGGED, len, IW_TX_READ_RESP, last);
 	b->at.rr_off = last ? 0 : b->at.rr_off + len;
 	b->at.irq += last;
@@ -160,7 +179,7 @@ static bool put_work(struct iw_qp *qp, struct tx_batch *b)
 		return false;
 	hl = work_header(qp, b, wr, len, last);
 	b->len += hl;
-	put_payload(b, iov, n, len);
+	put_payload(b, start, iov, n, len);
 	end_fpdu(b, start, hl, len, IW_TX_SQ, last);
 	b->at.off = last ? 0 : b->at.off + len;
 	b->at.sq += last;

@@ -13,6 +13,7 @@
  * before it, which a queue completes in order.  Unsignalled work still completes when it fails, so it has a wr_id.
  */
 #include "target/calls.h"
+#include "target/expect.h"
 
 enum wr_kind { WR_RECV, WR_RESPONSE, WR_CHUNK, WR_READ, WR_UNSIGNALLED, WR_KIND_MASK = 7 };
 
@@ -338,6 +339,13 @@ static void responded(struct target_request *last)
 		request_response_done(req);
 	} while (req != last);
 	slots_freed(qp, slots);
+}
+
+/* A completion whose turn comes soon. */
+void post_expect(const struct ibv_wc *wc)
+{
+	if ((wc->wr_id & WR_KIND_MASK) == WR_RECV && wc->status == IBV_WC_SUCCESS)
+		expect_capsule((void *)(uintptr_t)(wc->wr_id & ~(uint64_t)WR_KIND_MASK));
 }
 
 /* Returns 1 for responses that have left, else 0. */
