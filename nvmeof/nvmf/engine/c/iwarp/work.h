@@ -7,6 +7,8 @@
 
 #include <sys/uio.h>
 
+enum { IW_SEND_STABLE = 1 << 16 };	/* verbs.send_stable, far from the flags of libibverbs */
+
 struct iw_swr {				/* a send work request */
 	uint64_t wr_id;
 	uint64_t raddr;
@@ -28,6 +30,7 @@ struct iw_swr {				/* a send work request */
 	uint8_t wc_opcode;
 	uint8_t rdmap;			/* enum rdmap_opcode, or IW_OP_* */
 	bool inline_data, signaled, fence, done;
+	bool stable;			/* what it sends does not change until it is done */
 };
 
 /* Work requests that send nothing. */
