@@ -32,8 +32,8 @@ bool iw_id_establish(struct iw_id *id)
 	if (!qp || atomic_load(&qp->state) != IBV_QPS_INIT)
 		return false;
 	if (iw_qp_start(qp, fd, id->crc, initiator, id->ird, id->ord)) {
-		if (qp->fd == fd)
-			qp->fd = -1;
+		if (qp->stream.fd == fd)
+			qp->stream.fd = -1;
 		return false;
 	}
 	id->fd = -1;
@@ -41,7 +41,7 @@ bool iw_id_establish(struct iw_id *id)
 		/* no memory for it in the kernel: nothing works from here on */
 		iw_qp_detach(qp);
 		iw_lock(&qp->lock);
-		qp->fd = -1;
+		qp->stream.fd = -1;
 		iw_qp_fail(qp, TERM_NONE, NULL, "the connection could not be watched");
 		iw_unlock(&qp->lock);
 		close(fd);

@@ -26,13 +26,13 @@ static void fork_parent(void)
 static void fork_child(void)
 {
 	for (struct iw_qp *qp = iw_numbers.qps; qp; qp = qp->number_next) {
-		if (qp->fd >= 0)
-			close(qp->fd);
-		qp->fd = -1;
+		if (qp->stream.fd >= 0)
+			close(qp->stream.fd);
+		qp->stream.fd = -1;
 		qp->reaped = true;
 		atomic_store(&qp->lock, 0);
-		if (qp->srq)
-			iw_srq_forked(qp->srq);
+		if (qp->stream.srq)
+			iw_srq_forked(qp->stream.srq);
 		atomic_store(&qp->watch, IW_WATCH_NONE);
 		atomic_store(&qp->state, IBV_QPS_ERR);
 	}

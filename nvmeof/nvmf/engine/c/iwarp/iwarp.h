@@ -8,10 +8,10 @@
  *   base         sizes stats epoch lock
  *   wire         wire mpa terminate
  *   memory       stag mr mw
- *   engine       work srq stream rx rx_message tx tx_build
+ *   engine       work srq stream rx rx_fpdu rx_message tx tx_build
  *   completion   chan cq turn
  *   helper       helper linger refused
- *   queue pair   qp post numbers
+ *   queue pair   qp qp_visit qp_end post numbers
  *   watch        watch
  *   device       device
  *   connection   cm cm_addr cm_congestion cm_connect cm_event cm_handshake nudge fork

@@ -38,7 +38,7 @@ static void watch_to_tick(struct iw_qp *qp)
 		return;
 	atomic_store(&qp->watch, IW_WATCH_TICK);
 	qp->seen_polls = watch_polls(qp);
-	qp->seen_rx = atomic_load(&qp->rx_count);
+	qp->seen_rx = atomic_load(&qp->stream.rx_count);
 	tick_ms = TICK_MIN_MS;
 	if (!ticking.head)
 		next_tick = clock_ns() + TICK_MIN_MS * 1000000u;
@@ -54,12 +54,12 @@ static void watch_to_sleep(struct iw_qp *qp)
 	qp->seen_polls = watch_polls(qp);
 	iw_lock(&qp->lock);
 	/* after the store above: a queue pair that gets stuck from here on calls for attention */
-	if (!qp->rx.waits)
+	if (!qp->stream.rx.waits)
 		events |= EPOLLIN | EPOLLRDHUP;
-	if (qp->tx.blocked)
+	if (qp->stream.tx.blocked)
 		events |= EPOLLOUT;
-	if (qp->fd >= 0)
-		iw_helper_poll(EPOLL_CTL_MOD, qp->fd, events, &qp->source);
+	if (qp->stream.fd >= 0)
+		iw_helper_poll(EPOLL_CTL_MOD, qp->stream.fd, events, &qp->source);
 	iw_unlock(&qp->lock);
 }
 
@@ -67,12 +67,12 @@ static void watch_end(struct iw_qp *qp)
 {
 	list_remove(&qp->ticking);
 	atomic_store(&qp->watch, IW_WATCH_NONE);
-	iw_helper_poll(EPOLL_CTL_DEL, qp->fd, 0, NULL);
+	iw_helper_poll(EPOLL_CTL_DEL, qp->stream.fd, 0, NULL);
 }
 
 int iw_watch_start(struct iw_qp *qp)
 {
-	if (iw_helper_poll(EPOLL_CTL_ADD, qp->fd, EPOLLIN | EPOLLRDHUP | EPOLLONESHOT, &qp->source))
+	if (iw_helper_poll(EPOLL_CTL_ADD, qp->stream.fd, EPOLLIN | EPOLLRDHUP | EPOLLONESHOT, &qp->source))
 		return -1;
 	qp->seen_polls = watch_polls(qp);
 	atomic_store(&qp->watch, IW_WATCH_ASLEEP);
@@ -81,17 +81,17 @@ int iw_watch_start(struct iw_qp *qp)
 
 void iw_reap(struct iw_qp *qp)
 {
-	if (qp->reaped || qp->fd < 0)
+	if (qp->reaped || qp->stream.fd < 0)
 		return;
 	qp->reaped = true;
 	iw_qp_detach(qp);
 	watch_end(qp);
 	iw_lock(&qp->lock);
 
-	int fd = qp->fd;
+	int fd = qp->stream.fd;
 	uint8_t *words = qp->last_words;
 
-	qp->fd = -1;
+	qp->stream.fd = -1;
 	qp->last_words = NULL;
 	iw_unlock(&qp->lock);
 	iw_linger(fd, words, qp->last_len);
@@ -133,11 +133,11 @@ static void watch_tick(void)
 		next = link->next;
 		iw_stats.helper_looks++;
 
-		uint32_t p = watch_polls(qp), rx = atomic_load(&qp->rx_count);
+		uint32_t p = watch_polls(qp), rx = atomic_load(&qp->stream.rx_count);
 
 		if (p == qp->seen_polls)
 			watch_serve(qp);
-		else if (rx == qp->seen_rx && !qp->tx.blocked)
+		else if (rx == qp->seen_rx && !qp->stream.tx.blocked)
 			watch_to_sleep(qp);
 		qp->seen_polls = p;
 		qp->seen_rx = rx;

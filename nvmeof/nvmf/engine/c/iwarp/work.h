@@ -5,6 +5,7 @@
 
 #include "mr.h"
 
+#include <errno.h>
 #include <sys/uio.h>
 
 enum { IW_SEND_STABLE = 1 << 16 };	/* verbs.send_stable, far from the flags of libibverbs */
@@ -47,8 +48,21 @@ struct iw_irq {				/* a READ of the peer's, to be answered */
 	uint32_t sink_stag, src_stag, size, seg;
 };
 
-/* The list into the ring, and the sum of its lengths. */
-int iw_take_sges(struct ibv_sge *to, const struct ibv_sge *from, int num, uint32_t *len);
+/* The list into the ring, and the sum of its lengths; an errno. */
+static inline int iw_take_sges(struct ibv_sge *to, const struct ibv_sge *from, int num, uint32_t *len)
+{
+	uint64_t sum = 0;
+
+	for (int i = 0; i < num; i++) {
+		to[i] = from[i];
+		sum += from[i].length;
+	}
+	if (sum > 0x80000000u)
+		return EINVAL;
+	*len = (uint32_t)sum;
+	return 0;
+}
+
 /* Gather len bytes at off of a list of SGEs; iovecs used, or -1 with the access error in *err. */
 int iw_sge_iov(const struct ibv_pd *pd, const struct ibv_sge *sge, uint32_t num_sge, uint64_t off,
 	       uint32_t len, int access, struct iovec *iov, enum iw_access *err);
