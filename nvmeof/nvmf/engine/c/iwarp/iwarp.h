@@ -8,7 +8,7 @@
  *   base         sizes stats epoch lock
  *   wire         wire mpa terminate
  *   memory       stag mr mw
- *   engine       work srq stream rx rx_fpdu rx_message tx tx_build
+ *   engine       work srq stream rx rx_fpdu rx_crc rx_message tx tx_build
  *   completion   chan cq turn
  *   helper       helper linger refused
  *   queue pair   qp qp_visit qp_end post numbers

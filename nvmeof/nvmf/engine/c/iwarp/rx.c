@@ -26,7 +26,7 @@ enum {
 /* How much to receive at once, of what may have to be kept. */
 static uint32_t staging_size(const struct iw_stream *s)
 {
-	uint32_t size = s->rx.big && !s->crc ? BIG_STAGING : IW_STAGING;
+	uint32_t size = s->rx.big ? BIG_STAGING : IW_STAGING;
 
 	if (s->srq) {
 		uint64_t most = (uint64_t)iw_srq_available(s->srq) * PER_RECEIVE;
@@ -46,13 +46,13 @@ static int aim(struct iw_stream *s, uint8_t *staging, struct iovec *iov, uint32_
 	int n = 0;
 
 	*direct = 0;
-	if (!s->crc && rx->state == IW_RX_PAYLOAD && rx->remain >= RX_BIG / 2) {
+	if (rx->state == IW_RX_PAYLOAD && rx->remain >= RX_BIG / 2) {
 		n = iw_rx_place_iov(s, rx->remain, iov, out);
 		if (n < 0)
 			return -1;
 		for (int i = 0; i < n; i++)
 			*direct += (uint32_t)iov[i].iov_len;
-	} else if (s->crc && rx->carry_have >= FPDU_LEN) {
+	} else if (s->crc && rx->carry_have >= FPDU_TAGGED) {
 		uint32_t left = fpdu_size(iw_get16(rx->carry)) - rx->carry_have;
 
 		if (left >= RX_BIG / 2) {
@@ -108,7 +108,7 @@ static enum iw_verdict receive(struct iw_stream *s, struct iw_intake *in, struct
 
 	in->left = in->staging;
 	in->left_len = (uint32_t)n - placed;
-	return placed ? iw_rx_in_place(s, placed, out) : IW_GO_ON;
+	return placed ? iw_rx_in_place(s, iov, placed, out) : IW_GO_ON;
 }
 
 /* What was received and not looked at yet. */

@@ -1,17 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Receiving: the byte stream cut into FPDUs.  With CRC on, an FPDU is assembled and verified before anything of it is
- * looked at.  Where a Send has no receive, it and what came behind it are kept.
+ * Receiving: the byte stream cut into FPDUs.  With CRC on: see rx_crc.c.  Where a Send has no receive, it and what came behind it are kept.
  * Runs under qp->lock, on whichever thread polls.
  */
 #include "rx.h"
-#include "util/crc32c.h"
 
 #include <stdlib.h>
 
 enum { SMALL_RUN = 8 };		/* small FPDUs in a row that end the large ones' time */
 
-static void note_size(struct iw_rx *rx, uint32_t payload)
+void iw_rx_note_size(struct iw_rx *rx, uint32_t payload)
 {
 	if (payload >= RX_BIG) {
 		rx->big = true;
@@ -21,8 +19,8 @@ static void note_size(struct iw_rx *rx, uint32_t payload)
 	}
 }
 
-/* A whole FPDU, where it lies: no state between its bytes. */
-static enum iw_verdict whole_fpdu(struct iw_stream *s, const uint8_t *p, struct iw_out *out)
+/* No state between its bytes. */
+enum iw_verdict iw_rx_whole_fpdu(struct iw_stream *s, const uint8_t *p, struct iw_out *out)
 {
 	uint32_t len = iw_get16(p) + (uint32_t)FPDU_LEN;
 	uint32_t hdr_len = iw_hdr_len(iw_get16(p + OFF_CTRL));
@@ -30,7 +28,7 @@ static enum iw_verdict whole_fpdu(struct iw_stream *s, const uint8_t *p, struct 
 
 	if (v)
 		return v;
-	note_size(&s->rx, len - hdr_len);
+	iw_rx_note_size(&s->rx, len - hdr_len);
 	if (len > hdr_len && iw_rx_place_whole(s, p + hdr_len, len - hdr_len, out))
 		return IW_END;
 	return iw_rx_segment_end(s, out);
@@ -47,11 +45,11 @@ static enum iw_verdict begin(struct iw_stream *s, uint32_t hdr_len, struct iw_ou
 		return v;
 	rx->remain = rx->ulpdu_len + FPDU_LEN - hdr_len;
 	rx->state = IW_RX_PAYLOAD;
-	note_size(rx, rx->remain);
+	iw_rx_note_size(rx, rx->remain);
 	return IW_GO_ON;
 }
 
-static void end_payload(struct iw_rx *rx)
+void iw_rx_end_payload(struct iw_rx *rx)
 {
 	if (rx->state == IW_RX_PAYLOAD && !rx->remain) {
 		rx->remain = fpdu_pad(rx->ulpdu_len) + FPDU_CRC;
@@ -102,7 +100,7 @@ static enum iw_verdict stream_bytes(struct iw_stream *s, const uint8_t *p, uint3
 			if (!rx->hdr_have && len >= FPDU_LEN) {
 				n = fpdu_size(iw_get16(p));
 				if (len >= n) {
-					v = whole_fpdu(s, p, out);
+					v = iw_rx_whole_fpdu(s, p, out);
 					if (v)
 						return v;
 					break;
@@ -134,92 +132,31 @@ static enum iw_verdict stream_bytes(struct iw_stream *s, const uint8_t *p, uint3
 		p += n;
 		len -= n;
 		*used = (uint32_t)(p - from);
-		end_payload(rx);
-	}
-	return IW_GO_ON;
-}
-
-static enum iw_verdict crc_fpdu(struct iw_stream *s, uint8_t *p, uint32_t size, struct iw_out *out)
-{
-	uint32_t sum;
-
-	memcpy(&sum, p + size - FPDU_CRC, FPDU_CRC);
-	if (crc32c(0, p, size - FPDU_CRC) != sum)
-		return iw_end(out, TERM_LLP_CRC, NULL, NULL);
-	return whole_fpdu(s, p, out);
-}
-
-/* The FPDU in carry is whole. */
-static enum iw_verdict carried_fpdu(struct iw_stream *s, uint32_t size, struct iw_out *out)
-{
-	enum iw_verdict v = crc_fpdu(s, s->rx.carry, size, out);
-
-	if (v != IW_WAIT)
-		s->rx.carry_have = 0;
-	return v;
-}
-
-static enum iw_verdict crc_bytes(struct iw_stream *s, uint8_t *p, uint32_t len, uint32_t *used, struct iw_out *out)
-{
-	struct iw_rx *rx = &s->rx;
-	const uint8_t *from = p;
-	enum iw_verdict v;
-
-	*used = 0;
-	while (len) {
-		if (iw_out_full(out))
-			return IW_FULL;
-		/* whole ones from where they are */
-		if (!rx->carry_have && len >= FPDU_LEN) {
-			uint32_t size = fpdu_size(iw_get16(p));
-
-			if (len >= size) {
-				v = crc_fpdu(s, p, size, out);
-				if (v)
-					return v;
-				p += size;
-				len -= size;
-				*used = (uint32_t)(p - from);
-				continue;
-			}
-		}
-
-		uint32_t want = rx->carry_have < FPDU_LEN ? FPDU_LEN :
-				fpdu_size(iw_get16(rx->carry));
-		uint32_t n = want - rx->carry_have < len ? want - rx->carry_have : len;
-
-		memcpy(rx->carry + rx->carry_have, p, n);
-		rx->carry_have += n;
-		p += n;
-		len -= n;
-		*used = (uint32_t)(p - from);
-		if (rx->carry_have > FPDU_LEN && rx->carry_have == want) {
-			v = carried_fpdu(s, want, out);
-			if (v)
-				return v;
-		}
+		iw_rx_end_payload(rx);
 	}
 	return IW_GO_ON;
 }
 
 enum iw_verdict iw_rx_bytes(struct iw_stream *s, uint8_t *data, uint32_t len, uint32_t *used, struct iw_out *out)
 {
-	return s->crc ? crc_bytes(s, data, len, used, out) : stream_bytes(s, data, len, used, out);
+	return s->crc ? iw_rx_crc_bytes(s, data, len, used, out) : stream_bytes(s, data, len, used, out);
 }
 
-enum iw_verdict iw_rx_in_place(struct iw_stream *s, uint32_t n, struct iw_out *out)
+enum iw_verdict iw_rx_in_place(struct iw_stream *s, const struct iovec *iov, uint32_t n, struct iw_out *out)
 {
 	struct iw_rx *rx = &s->rx;
 
-	if (s->crc) {
+	if (s->crc && rx->state == IW_RX_HEADER) {
 		uint32_t size = fpdu_size(iw_get16(rx->carry));
 
 		rx->carry_have += n;
-		return rx->carry_have < size ? IW_GO_ON : carried_fpdu(s, size, out);
+		return rx->carry_have < size ? IW_GO_ON : iw_rx_crc_carried(s, size, out);
 	}
+	if (s->crc)
+		iw_rx_crc_placed(rx, iov, n);
 	iw_rx_placed(s, n);
 	rx->remain -= n;
-	end_payload(rx);
+	iw_rx_end_payload(rx);
 	return IW_GO_ON;
 }
 
@@ -249,9 +186,9 @@ enum iw_verdict iw_rx_end_wait(struct iw_stream *s, struct iw_out *out)
 	if (rx->header_waits) {
 		v = begin(s, rx->hdr_have, out);
 		if (v == IW_GO_ON)
-			end_payload(rx);
+			iw_rx_end_payload(rx);
 	} else if (rx->carry_have > FPDU_LEN && rx->carry_have == fpdu_size(iw_get16(rx->carry))) {
-		v = carried_fpdu(s, rx->carry_have, out);
+		v = iw_rx_crc_carried(s, rx->carry_have, out);
 	}
 	while (v == IW_GO_ON && rx->stash_off < rx->stash_len) {
 		uint32_t used;

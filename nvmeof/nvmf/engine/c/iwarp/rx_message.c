@@ -49,20 +49,46 @@ static enum iw_verdict check_write(struct iw_stream *s, const uint8_t *hdr, uint
 	return a == IW_OK ? IW_GO_ON : bad(out, tagged_codes[a], hdr, "a WRITE to STag", rx->stag);
 }
 
-/* It answers the oldest READ, and continues it where it stopped. */
+/* It answers the oldest READ, and continues it where it stopped: 0, or what TERMINATE calls it. */
+static uint16_t answer_error(const struct iw_stream *s, const uint8_t *hdr, uint32_t payload, bool last)
+{
+	const struct iw_swr *wr = iw_sq(s, s->read_next);
+
+	if (!s->reads_out || iw_get32(hdr + OFF_STAG) != s->sink_stag)
+		return TERM_DDP_T_STAG;
+	if (iw_get64(hdr + OFF_TO) != ((uint64_t)s->read_next << 32) + wr->placed ||
+	    payload > wr->len - wr->placed || (last && payload != wr->len - wr->placed))
+		return TERM_DDP_T_BOUNDS;
+	return 0;
+}
+
 static enum iw_verdict check_read_resp(struct iw_stream *s, const uint8_t *hdr, uint32_t payload, struct iw_out *out)
 {
-	struct iw_rx *rx = &s->rx;
-	struct iw_swr *wr = iw_sq(s, s->read_next);
-	uint64_t to = iw_get64(hdr + OFF_TO);
+	uint16_t code = answer_error(s, hdr, payload, s->rx.last);
 
-	rx->stag = iw_get32(hdr + OFF_STAG);
-	if (!s->reads_out || rx->stag != s->sink_stag)
-		return bad(out, TERM_DDP_T_STAG, hdr, "a Read Response to STag", rx->stag);
-	if (to != ((uint64_t)s->read_next << 32) + wr->placed ||
-	    payload > wr->len - wr->placed || (rx->last && payload != wr->len - wr->placed))
-		return bad(out, TERM_DDP_T_BOUNDS, hdr, "a Read Response to offset", to);
-	return IW_GO_ON;
+	s->rx.stag = iw_get32(hdr + OFF_STAG);
+	if (code == TERM_DDP_T_STAG)
+		return bad(out, code, hdr, "a Read Response to STag", s->rx.stag);
+	return code ? bad(out, code, hdr, "a Read Response to offset", iw_get64(hdr + OFF_TO)) : IW_GO_ON;
+}
+
+bool iw_rx_may_place(const struct iw_stream *s, const uint8_t *hdr)
+{
+	uint32_t ctrl = iw_get16(hdr + OFF_CTRL), stag = iw_get32(hdr + OFF_STAG);
+	uint32_t payload = iw_get16(hdr) + (uint32_t)FPDU_LEN - FPDU_TAGGED;
+
+	if ((ctrl & (DDP_TAGGED | DDP_VERSION_MASK | RDMAP_VERSION_MASK)) !=
+	    (DDP_TAGGED | DDP_VERSION | RDMAP_VERSION))
+		return false;
+	switch (ctrl & RDMAP_OPCODE_MASK) {
+	case RDMAP_WRITE:
+		return iw_is_window(stag) && iw_mr_look(s->pd, &s->windows, stag, iw_get64(hdr + OFF_TO),
+							payload, IBV_ACCESS_REMOTE_WRITE) == IW_OK;
+	case RDMAP_READ_RESP:
+		return !answer_error(s, hdr, payload, ctrl & DDP_LAST);
+	default:
+		return false;
+	}
 }
 
 static bool take_shared(struct iw_stream *s)
@@ -104,13 +130,11 @@ static enum iw_verdict check_read_req(struct iw_stream *s, const uint8_t *hdr, u
 	enum iw_access a;
 
 	if (iw_get32(hdr + OFF_QN) != DDP_QN_READ_REQ)
-		return bad(out, TERM_DDP_U_QN, hdr, "a Read Request on queue",
-			   iw_get32(hdr + OFF_QN));
+		return bad(out, TERM_DDP_U_QN, hdr, "a Read Request on queue", iw_get32(hdr + OFF_QN));
 	if (msn != s->rx.read_msn)
 		return bad(out, TERM_DDP_U_MSN, hdr, "a Read Request with MSN", msn);
 	if (iw_get32(hdr + OFF_MO))
-		return bad(out, TERM_DDP_U_MO, hdr, "a Read Request with offset",
-			   iw_get32(hdr + OFF_MO));
+		return bad(out, TERM_DDP_U_MO, hdr, "a Read Request with offset", iw_get32(hdr + OFF_MO));
 	if (payload || !s->rx.last)
 		return bad(out, TERM_DDP_U_TOO_LONG, hdr, "a Read Request with extra bytes", payload);
 	/* where no depth was agreed on there is still the zero-length READ that serves as RTR */
@@ -130,8 +154,7 @@ enum iw_verdict iw_rx_header(struct iw_stream *s, const uint8_t *hdr, uint32_t h
 
 	rx->ulpdu_len = iw_get16(hdr);
 	if (rx->ulpdu_len + FPDU_LEN < hdr_len)
-		return bad(out, TERM_LLP_FPDU, NULL, "an FPDU too short for its header,",
-			   rx->ulpdu_len);
+		return bad(out, TERM_LLP_FPDU, NULL, "an FPDU too short for its header,", rx->ulpdu_len);
 	payload = rx->ulpdu_len + FPDU_LEN - hdr_len;
 	rx->opcode = ctrl & RDMAP_OPCODE_MASK;
 	rx->last = ctrl & DDP_LAST;
@@ -156,8 +179,7 @@ enum iw_verdict iw_rx_header(struct iw_stream *s, const uint8_t *hdr, uint32_t h
 	case RDMAP_TERMINATE:
 		rx->term_have = 0;
 		if (iw_get32(hdr + OFF_QN) != DDP_QN_TERMINATE)
-			return bad(out, TERM_DDP_U_QN, hdr, "a TERMINATE on queue",
-				   iw_get32(hdr + OFF_QN));
+			return bad(out, TERM_DDP_U_QN, hdr, "a TERMINATE on queue", iw_get32(hdr + OFF_QN));
 		return IW_GO_ON;
 	default:
 		rx->stag = iw_get32(hdr + OFF_STAG);	/* to invalidate */

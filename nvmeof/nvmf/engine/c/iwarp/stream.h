@@ -66,7 +66,8 @@ struct iw_rx {
 	uint32_t mo;			/* bytes of the open Send received */
 	uint32_t term_have;
 	uint8_t term[FPDU_TERM_CTRL + FPDU_HDR_MAX];
-	/* CRC on: an FPDU is whole before a byte of it is looked at */
+	/* CRC on: an FPDU is whole before a byte of it is looked at, but for large ones: see rx_crc.c */
+	uint32_t crc;			/* of one of those, so far */
 	uint8_t *carry;
 	uint32_t carry_have;
 	/*
