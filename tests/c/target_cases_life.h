@@ -5,6 +5,7 @@
 
 #include <poll.h>
 
+#include "rings.h"
 #include "target/calls.h"
 #include "target_cases_io.h"
 
@@ -261,6 +262,38 @@ static void case_retire_under_load(struct queue *q)
 	CHECK(!odd, "30 namespaces taken out under load");
 }
 
+/* A file that was in use is held by nobody once its namespace is retired, though reactors go on. */
+static void case_retire_file(struct queue *q)
+{
+	char path[] = "/tmp/target_test_XXXXXX";
+	int fd = mkstemp(path);
+	struct store_options options = { .kind = "file", .path = path, .block_size = 512 };
+	struct nvme_sqe sqe = sqe_io(q, NVME_OPC_READ, 0, 8, 0);
+	struct store *store;
+	struct target_namespace *ns;
+
+	if (!CHECK(fd >= 0 && !ftruncate(fd, 1 << 20), "a file to be retired"))
+		return;
+	close(fd);
+	ns = lab_namespace(7, &options, &store);
+	sqe.nsid = 7;
+	CHECK(!queue_run(q, &sqe, NULL, 0) && LAB_UNTIL(rings_have(path) == rings_can_hold()),
+	      "a file is registered with io_uring when it is used");
+	lab.retired_count = 0;
+	target_nstable_set(lab.table, 7, NULL);
+	CHECK(LAB_UNTIL(lab.retired_count == 1) && !rings_have(path), "and not once it is retired");
+	target_namespace_destroy(ns);
+	store_close(store);
+	store = NULL;
+	ns = lab_namespace(7, &options, &store);
+	CHECK(store && !queue_run(q, &sqe, NULL, 0), "it is opened again");
+	target_nstable_set(lab.table, 7, NULL);
+	LAB_UNTIL(lab.retired_count == 2);
+	target_namespace_destroy(ns);
+	store_close(store);
+	unlink(path);
+}
+
 /* ---- the whole ---- */
 
 static unsigned random32(void)
@@ -371,6 +404,7 @@ static void test_life(void)
 	case_small_pool(q);
 	case_namespace(q);
 	case_retire_under_load(q);
+	case_retire_file(q);
 	case_idle(q);
 	case_refused();
 	case_gone_before_accept();
