@@ -5,7 +5,7 @@
  * usage: host_perf read|write BLOCK_SIZE QUEUE_DEPTH SECONDS [QUEUES [FILE]]
  *        host_perf serve SECONDS [FILE]
  * With REMOTE_KEYS=buffer in the environment commands have no keys of their own, and with
- * REMOTE_KEYS=register they have, but the device has no memory windows.
+ * REMOTE_KEYS=register they have, but the device has no memory windows.  With CRC=1 FPDUs have theirs.
  */
 #include "host/load.h"
 #include "mini_target.h"
@@ -62,6 +62,12 @@ static int serve(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
+	const char *crc = getenv("CRC");
+	struct iwarp_options device;
+
+	iwarp_get_options(&device);
+	device.crc = crc && !strcmp(crc, "1");
+	iwarp_set_options(&device);
 	if (argc > 2 && !strcmp(argv[1], "serve"))
 		return serve(argc, argv);
 	if (argc < 5) {

@@ -129,6 +129,8 @@ void iw_cq_detach(struct iw_cq *cq, struct iw_qp *qp);
 
 /* ---- queue pairs ---- */
 
+enum { IW_SEND_STABLE = 1 << 16 };	/* verbs.send_stable, far from the flags of libibverbs */
+
 struct iw_swr {				/* a send work request */
 	uint64_t wr_id;
 	uint64_t raddr;
@@ -150,6 +152,7 @@ struct iw_swr {				/* a send work request */
 	uint8_t wc_opcode;
 	uint8_t rdmap;			/* enum rdmap_opcode, or IW_OP_* */
 	bool inline_data, signaled, fence, done;
+	bool stable;			/* what it sends does not change until it is done */
 };
 /* Work requests that send nothing. */
 enum { IW_OP_LOCAL = 0x10, IW_OP_LOCAL_INV = 0x10, IW_OP_BIND = 0x11 };

@@ -180,6 +180,7 @@ static int post_one(struct iw_qp *qp, const struct ibv_send_wr *wr)
 	w->signaled = qp->sq_sig_all || (wr->send_flags & IBV_SEND_SIGNALED);
 	w->fence = wr->send_flags & IBV_SEND_FENCE;
 	w->inline_data = false;
+	w->stable = (wr->send_flags & IW_SEND_STABLE) || w->rdmap == RDMAP_READ_REQ || !w->len;
 	w->done = false;
 	w->num_sge = (uint16_t)num_sge;
 	if (wr->send_flags & IBV_SEND_INLINE) {
@@ -193,7 +194,7 @@ static int post_one(struct iw_qp *qp, const struct ibv_send_wr *wr)
 				       wr->sg_list[k].length);
 			to += wr->sg_list[k].length;
 		}
-		w->inline_data = true;
+		w->inline_data = w->stable = true;
 	}
 	if (w->wc_opcode == IBV_WC_SEND)
 		w->msn = ++qp->tx.send_msn;

@@ -7,6 +7,7 @@ static const struct verbs table = {
 	.name = "iwarp",
 	.read_sink_is_local = true,
 	.sends_complete_inline = true,
+	.send_stable = IW_SEND_STABLE,
 	.get_device_list = iw_get_device_list,
 	.free_device_list = iw_free_device_list,
 	.get_device_name = iw_get_device_name,

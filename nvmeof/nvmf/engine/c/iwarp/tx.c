@@ -3,7 +3,7 @@
  * Sending: batches of FPDUs in one sendmsg each, straight from the application's memory.  What the socket
  * takes is done; what it does not take is built again later.  With CRC on FPDUs are built in a buffer
  * instead, so that the CRC is that of the bytes sent even when the application writes to the memory
- * meanwhile.
+ * meanwhile; unless it has said that it does not (IW_SEND_STABLE).
  * Runs under qp->lock, on whichever thread posts or polls.
  */
 #include "tx.h"
@@ -174,11 +174,10 @@ void iw_tx_run(struct iw_qp *qp)
 			return;
 		qp->tx.blocked = false;
 	}
-	b.copy = qp->crc;
-	b.buf = b.copy ? qp->tx.bounce : local;
-	b.cap = b.copy ? TX_BOUNCE : TX_SCRATCH;
+	b.scratch = local;
+	b.scratch_size = sizeof(local);
 	for (;;) {
-		if (b.copy && !flush_bounce(qp))
+		if (!flush_bounce(qp))
 			return;
 		iw_tx_build(qp, &b);
 		if (!b.nrec)
@@ -222,7 +221,7 @@ void iw_tx_run(struct iw_qp *qp)
 /* At the end of the connection: the rest of an FPDU that the socket took a part of, into buf. */
 uint32_t iw_tx_rest(struct iw_qp *qp, uint8_t *buf)
 {
-	struct tx_batch b = { .copy = false };
+	struct tx_batch b;
 	uint8_t local[TX_FPDU_MAX];
 	uint32_t n = 0;
 
@@ -236,9 +235,9 @@ uint32_t iw_tx_rest(struct iw_qp *qp, uint8_t *buf)
 	}
 	if (!qp->tx.part)
 		return 0;
-	b.buf = local;
-	b.cap = sizeof(local);
-	iw_tx_build(qp, &b);		/* cap leaves room for one */
+	b.scratch = local;
+	b.scratch_size = sizeof(local);		/* room for one */
+	iw_tx_build(qp, &b);
 	if (b.nrec != 1)
 		return UINT32_MAX;
 	for (int i = skip(&b, qp->tx.part); i < b.niov; i++) {

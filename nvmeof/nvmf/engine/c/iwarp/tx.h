@@ -8,6 +8,7 @@
 enum {
 	TX_BATCH = 256,			/* FPDUs in one sendmsg: a turn's worth of 4 KiB READs */
 	TX_BATCH_BYTES = 1 << 20,
+	TX_BATCH_SUMMED = 256 * 1024,	/* with CRCs: those of what the socket does not take were for nothing */
 	TX_TURN = 2 << 20,		/* bytes sent for one queue pair, then the others' turn */
 	TX_BATCH_IOV = 544,
 	TX_COPY_MAX = 256,			/* payloads up to here are copied behind their header */
@@ -30,12 +31,16 @@ struct tx_cursor {				/* where building is, ahead of what was sent */
 
 struct tx_batch {
 	struct tx_cursor at;
-	uint8_t *buf;
-	uint32_t len, cap;
+	uint8_t *scratch;		/* the caller's, for headers */
+	uint32_t scratch_size;
+	uint8_t *buf;			/* of the two, which one it is built in */
+	uint32_t len, cap, margin;	/* cap: bytes of buf; margin: what one more FPDU may take of it */
 	uint32_t run;			/* from here on nothing of buf is in iov yet */
 	int niov, nrec;
 	size_t bytes;
-	bool copy;			/* everything into buf, with a CRC */
+	bool copy;			/* everything into buf, which is the bounce buffer */
+	bool summed;			/* crc is that of the FPDU so far: header and payload */
+	uint32_t crc;
 	enum iw_access err;
 	struct iovec iov[TX_BATCH_IOV];
 	struct tx_rec rec[TX_BATCH];

@@ -43,12 +43,36 @@ int iw_sge_iov(const struct ibv_pd *pd, const struct ibv_sge *sge, uint32_t num_
 	return n;
 }
 
-static void put_payload(struct tx_batch *b, const struct iovec *iov, int n, uint32_t len)
+/* A large payload that goes into the CRC: a second pass over a copy would cost as much as the first. */
+static void put_summed(struct tx_batch *b, uint32_t start, const struct iovec *iov, int n)
 {
-	bool copy = b->copy || len <= TX_COPY_MAX;
-
+	b->crc = crc32c(0, b->buf + start, b->len - start);
+	b->summed = true;
 	for (int i = 0; i < n; i++) {
-		if (copy) {
+		if (b->copy) {
+			b->crc = crc32c_copy(b->crc, b->buf + b->len, iov[i].iov_base, iov[i].iov_len);
+			b->len += (uint32_t)iov[i].iov_len;
+		} else {
+			b->crc = crc32c(b->crc, iov[i].iov_base, iov[i].iov_len);
+			close_run(b);
+			b->iov[b->niov++] = iov[i];
+		}
+	}
+}
+
+/* Behind the header, which is at start. */
+static void put_payload(struct iw_qp *qp, struct tx_batch *b, uint32_t start, const struct iovec *iov, int n,
+			uint32_t len)
+{
+	bool small = len <= TX_COPY_MAX;
+
+	b->summed = false;
+	if (qp->crc && !small) {
+		put_summed(b, start, iov, n);
+		return;
+	}
+	for (int i = 0; i < n; i++) {
+		if (small) {
 			memcpy(b->buf + b->len, iov[i].iov_base, iov[i].iov_len);
 			b->len += (uint32_t)iov[i].iov_len;
 		} else {
@@ -59,18 +83,21 @@ static void put_payload(struct tx_batch *b, const struct iovec *iov, int n, uint
 }
 
 /* Behind its header, of hl bytes, and its payload: padding and CRC, and it is one more. */
-static void end_fpdu(struct tx_batch *b, uint32_t start, uint32_t hl, uint32_t payload,
+static void end_fpdu(struct iw_qp *qp, struct tx_batch *b, uint32_t start, uint32_t hl, uint32_t payload,
 		     enum iw_kind kind, bool last)
 {
 	uint32_t tail = fpdu_pad(hl - FPDU_LEN + payload) + FPDU_CRC;
 	uint32_t bytes = hl + payload + tail;
 
 	memset(b->buf + b->len, 0, TX_TAIL_MAX);
-	b->len += tail;
-	if (b->copy) {
-		uint32_t crc = crc32c(0, b->buf + start, b->len - start - FPDU_CRC);
+	if (qp->crc) {
+		uint32_t from = b->summed ? b->len : start, crc;
 
+		b->len += tail;
+		crc = crc32c(b->summed ? b->crc : 0, b->buf + from, b->len - from - FPDU_CRC);
 		memcpy(b->buf + b->len - FPDU_CRC, &crc, FPDU_CRC);
+	} else {
+		b->len += tail;
 	}
 	b->rec[b->nrec++] = (struct tx_rec){ bytes, payload, kind, last };
 	b->bytes += bytes;
@@ -95,8 +122,8 @@ static bool put_answer(struct iw_qp *qp, struct tx_batch *b)
 	fpdu_put_tagged(b->buf + start, RDMAP_READ_RESP, last, len, r->sink_stag,
 			r->sink_to + b->at.rr_off);
 	b->len += FPDU_TAGGED;
-	put_payload(b, &iov, len != 0, len);
-	end_fpdu(b, start, FPDU_TAGGED, len, IW_TX_READ_RESP, last);
+	put_payload(qp, b, start, &iov, len != 0, len);
+	end_fpdu(qp, b, start, FPDU_TAGGED, len, IW_TX_READ_RESP, last);
 	b->at.rr_off = last ? 0 : b->at.rr_off + len;
 	b->at.irq += last;
 	return true;
@@ -160,8 +187,8 @@ static bool put_work(struct iw_qp *qp, struct tx_batch *b)
 		return false;
 	hl = work_header(qp, b, wr, len, last);
 	b->len += hl;
-	put_payload(b, iov, n, len);
-	end_fpdu(b, start, hl, len, IW_TX_SQ, last);
+	put_payload(qp, b, start, iov, n, len);
+	end_fpdu(qp, b, start, hl, len, IW_TX_SQ, last);
 	b->at.off = last ? 0 : b->at.off + len;
 	b->at.sq += last;
 	b->at.reads += read;
@@ -208,9 +235,26 @@ static bool sq_ready(struct iw_qp *qp, struct tx_batch *b)
 	return false;
 }
 
+/*
+ * Whether the next one of a kind is built in the bounce buffer: with CRC on, where the application may write to
+ * the memory meanwhile.  What the peer READs may always be written to.
+ */
+static bool needs_bounce(struct iw_qp *qp, const struct tx_batch *b, enum iw_kind kind)
+{
+	return qp->crc && (kind == IW_TX_READ_RESP || !iw_sq(qp, b->at.sq)->stable);
+}
+
+static void use_buffer(struct iw_qp *qp, struct tx_batch *b, bool bounce)
+{
+	b->copy = bounce;
+	b->buf = bounce ? qp->tx.bounce : b->scratch;
+	b->cap = bounce ? TX_BOUNCE : b->scratch_size;
+	b->margin = bounce ? FPDU_MAX : TX_FPDU_MAX;
+}
+
 void iw_tx_build(struct iw_qp *qp, struct tx_batch *b)
 {
-	uint32_t margin = b->copy ? FPDU_MAX : TX_FPDU_MAX;
+	const size_t most = qp->crc ? TX_BATCH_SUMMED : TX_BATCH_BYTES;
 
 	b->at = (struct tx_cursor){ qp->sq_tx, qp->tx.off, qp->irq_head, qp->tx.rr_off, qp->reads_out,
 				 qp->tx.kind };
@@ -218,8 +262,9 @@ void iw_tx_build(struct iw_qp *qp, struct tx_batch *b)
 	b->len = b->run = 0;
 	b->bytes = 0;
 	b->err = IW_OK;
-	while (b->nrec < TX_BATCH && b->niov + IW_MAX_SGE + 3 <= TX_BATCH_IOV &&
-	       b->bytes < TX_BATCH_BYTES && b->len + margin <= b->cap) {
+	b->copy = false;
+	while (b->nrec < TX_BATCH && b->niov + IW_MAX_SGE + 3 <= TX_BATCH_IOV && b->bytes < most &&
+	       (!b->nrec || b->len + b->margin <= b->cap)) {
 		bool rr = b->at.irq != qp->irq_tail;
 		bool cut = !b->nrec && qp->tx.part;
 		bool sq = !(cut && b->at.kind == IW_TX_READ_RESP) && sq_ready(qp, b);
@@ -233,10 +278,15 @@ void iw_tx_build(struct iw_qp *qp, struct tx_batch *b)
 			kind = b->at.kind == IW_TX_SQ ? IW_TX_READ_RESP : IW_TX_SQ;
 		else
 			kind = rr ? IW_TX_READ_RESP : IW_TX_SQ;
+		if (!b->nrec)
+			use_buffer(qp, b, needs_bounce(qp, b, kind));
+		else if (needs_bounce(qp, b, kind) != b->copy)
+			break;
 		if (!(kind == IW_TX_READ_RESP ? put_answer(qp, b) : put_work(qp, b))) {
 			b->at.kind = kind;	/* whose fault it is */
 			break;
 		}
 	}
-	close_run(b);
+	if (b->nrec)
+		close_run(b);
 }

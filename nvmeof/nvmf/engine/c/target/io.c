@@ -9,6 +9,7 @@
  * Command Set gives them no meaning then.  Runs on the reactor's thread.
  */
 #include "target/calls.h"
+#include "target/expect.h"
 
 #include <string.h>
 
@@ -105,6 +106,7 @@ static void read_in_place(struct target_request *req, const struct ns_window *wi
 
 	req->source = window->base + (req->offset & window->mask);
 	req->source_lkey = window->lkey;
+	expect_bytes(req->source, req->length, false);	/* sent when all commands of this turn have begun */
 	request_respond(req, status);
 }
 

@@ -65,6 +65,12 @@ static _Atomic uint32_t *held_of(const struct target_namespace *ns, uint64_t ent
 	return &ns->latches.held[entry % LATCH_ENTRIES << ns->latches.held_shift];
 }
 
+void latch_expect(struct reactor *reactor, const struct target_namespace *ns, uint64_t slba)
+{
+	__builtin_prefetch(readers_of(ns, reactor->index, slba / LATCH_BLOCKS), 1);
+	__builtin_prefetch(held_of(ns, slba / LATCH_BLOCKS), 0);
+}
+
 /* ---- readers ---- */
 
 static bool count_up(_Atomic uint16_t *count)

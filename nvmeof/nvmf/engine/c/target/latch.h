@@ -85,6 +85,8 @@ void latches_free(struct target_namespace *ns);
  */
 bool latch_take(struct reactor *reactor, struct latch *latch, struct target_namespace *ns,
 		uint64_t offset, uint64_t length, bool exclusive, void (*granted)(struct latch *));
+/* A latch that begins at slba will be asked for soon: see expect.c. */
+void latch_expect(struct reactor *reactor, const struct target_namespace *ns, uint64_t slba);
 void latch_drop(struct reactor *reactor, struct latch *latch);	/* held, or LATCH_NONE: nothing */
 /* Take it out of the line, if it is there: whether it was. */
 bool latch_cancel(struct reactor *reactor, struct latch *latch);

@@ -11,8 +11,12 @@
  * Selective signalling: the data before a response is unsignalled and its buffer is released with
  * the response's completion.  Of the responses of a chain the last one is signalled; it stands for those
  * before it, which a queue completes in order.  Unsignalled work still completes when it fails, so it has a wr_id.
+ *
+ * Nothing that is sent changes until it is done (verbs->send_stable): a buffer belongs to its command, and blocks
+ * that are sent in place are latched.
  */
 #include "target/calls.h"
+#include "target/expect.h"
 
 enum wr_kind { WR_RECV, WR_RESPONSE, WR_CHUNK, WR_READ, WR_UNSIGNALLED, WR_KIND_MASK = 7 };
 
@@ -101,7 +105,8 @@ static unsigned build_writes(struct target_request *req, unsigned n, uint32_t of
 		from += size;
 		wr->opcode = IBV_WR_RDMA_WRITE;
 		wr->wr_id = last && !length ? last : wr_id(qp, WR_UNSIGNALLED);
-		wr->send_flags = (last && !length) || qp->signal_all ? IBV_SEND_SIGNALED : 0;
+		wr->send_flags = ((last && !length) || qp->signal_all ? IBV_SEND_SIGNALED : 0) |
+				 qp->verbs->send_stable;
 		wr->wr.rdma.remote_addr = addr;
 		wr->wr.rdma.rkey = key;
 	}
@@ -139,7 +144,7 @@ static unsigned build_response(struct target_request *req, unsigned n)
 	fifo_push(&qp->posted, &req->tx.link);
 	wr->wr_id = wr_id(req, WR_RESPONSE);
 	wr->send_flags = (qp->signal_all ? IBV_SEND_SIGNALED : 0) |
-			 (qp->inline_response ? IBV_SEND_INLINE : 0);
+			 (qp->inline_response ? IBV_SEND_INLINE : 0) | qp->verbs->send_stable;
 	if (req->invalidate && qp->send_with_invalidate) {
 		wr->opcode = IBV_WR_SEND_WITH_INV;
 		wr->invalidate_rkey = request_sgl(req)->key;
@@ -338,6 +343,13 @@ static void responded(struct target_request *last)
 		request_response_done(req);
 	} while (req != last);
 	slots_freed(qp, slots);
+}
+
+/* A completion whose turn comes soon. */
+void post_expect(const struct ibv_wc *wc)
+{
+	if ((wc->wr_id & WR_KIND_MASK) == WR_RECV && wc->status == IBV_WC_SUCCESS)
+		expect_capsule((void *)(uintptr_t)(wc->wr_id & ~(uint64_t)WR_KIND_MASK));
 }
 
 /* Returns 1 for responses that have left, else 0. */

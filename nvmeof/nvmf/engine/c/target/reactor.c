@@ -12,6 +12,7 @@
  * completions, or if nothing else woke the reactor for SENDS_CHECK_MS.
  */
 #include "target/calls.h"
+#include "target/expect.h"
 #include "util/pause.h"
 #include "util/numa.h"
 
@@ -92,8 +93,13 @@ static bool poll_cq(struct reactor *r, struct reactor_cq *rcq)
 	int n = ibv_poll_cq(rcq->cq, CQ_BATCH, r->wc);
 	int news = n;
 
-	for (int i = 0; i < n; i++)
+	for (int i = 0; i < n && i < EXPECT_AHEAD; i++)
+		post_expect(&r->wc[i]);
+	for (int i = 0; i < n; i++) {
+		if (i + EXPECT_AHEAD < n)
+			post_expect(&r->wc[i + EXPECT_AHEAD]);
 		news -= post_completion(r, &r->wc[i]);
+	}
 	return news > 0 || n == CQ_BATCH;
 }
 

@@ -19,6 +19,7 @@ static struct verbs table = {
 	/* InfiniBand and RoCE do not need the sink's remote access right, iWARP adapters do */
 	.read_sink_is_local = false,
 	.sends_complete_inline = false,
+	.send_stable = 0,
 };
 static char reason[512];
 static bool usable;

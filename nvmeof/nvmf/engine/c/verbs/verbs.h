@@ -45,6 +45,12 @@ struct verbs {
 	 * peer or another thread does later.  True of the embedded device.
 	 */
 	bool sends_complete_inline;
+	/*
+	 * In send_flags: the memory of the request does not change until it is done, and the device may
+	 * read it more than once.  With that the embedded device sends FPDUs with a CRC without copying them;
+	 * where it is not true, they are broken.  0 where a device has no such flag.
+	 */
+	unsigned int send_stable;
 	/* To register memory takes long, and keeps its pages where they are.  Not so on the embedded device. */
 	bool pins_memory;
 	/*

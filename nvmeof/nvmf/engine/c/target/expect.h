@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What commands are about to touch, into the cache: see expect.c. */
+#ifndef NVMF_TARGET_EXPECT_H
+#define NVMF_TARGET_EXPECT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct recv;
+
+enum { EXPECT_AHEAD = 2 };	/* completions between the look at a command and its turn */
+
+/* Bytes that are about to be copied from, or to. */
+static inline void expect_bytes(const uint8_t *at, size_t length, const int written)
+{
+	enum { LINE_SIZE = 64, ENOUGH = 4096 };	/* the processor finds the rest by itself */
+
+	if (length > ENOUGH)
+		length = ENOUGH;
+	for (size_t i = 0; i < length; i += LINE_SIZE) {
+		if (written)
+			__builtin_prefetch(at + i, 1, 2);
+		else
+			__builtin_prefetch(at + i, 0, 2);
+	}
+}
+
+/* A capsule that has been received and whose turn comes soon.  Nothing of it has been checked. */
+void expect_capsule(const struct recv *recv);
+
+#endif
