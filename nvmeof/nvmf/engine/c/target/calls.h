@@ -72,11 +72,14 @@ void windows_snapshot(struct target_device *device);
 void windows_close_device(struct target_device *device);
 void windows_close(struct target_namespace *ns);
 
-/* ---- reactor.c ---- */
+/* ---- reactor_control.c (control) ---- */
 struct reactor *reactor_create(struct target *target, unsigned index, char *err, size_t len);
 int reactor_start(struct reactor *reactor, char *err, size_t len);
 int reactor_stop(struct reactor *reactor, uint64_t deadline);
 void reactor_free(struct reactor *reactor);
+
+/* ---- reactor.c ---- */
+void *reactor_main(void *reactor);		/* its thread, until it is told to stop */
 void reactor_mail(struct reactor *reactor, struct mail *mail,
 		  void (*deliver)(struct reactor *, struct mail *));	/* any thread */
 void reactor_wake(struct reactor *reactor);	/* any thread */
