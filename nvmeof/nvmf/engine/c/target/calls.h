@@ -106,7 +106,15 @@ void pool_leave_line(struct target_qpair *qp);
 void pool_serve(struct reactor *reactor);
 void pool_press(struct reactor *reactor);	/* now and then, while somebody waits */
 
+/* ---- region.c (control) ---- */
+int region_map(struct target_qpair *qp);
+int region_register(struct target_qpair *qp);
+/* Its protection domain and buffers, where it shares them with no other. */
+int region_make_private(struct target_qpair *qp);
+
 /* ---- qpair.c (control), close.c ---- */
+struct target_qpair *qpair_new(struct target *target, const struct verbs *verbs,
+			       struct rdma_cm_id *id, const struct target_qpair_options *options);
 void qpair_unlink(struct target_qpair *qp);
 void qpair_release_job(struct job *job);	/* its RDMA side; then DESTROYED goes up */
 /* All that it has but its own memory: the reactor has ended, or has let go. */

@@ -73,7 +73,7 @@ struct target_device {
 	struct ns_window zero;		/* base NULL where it could not be registered */
 	struct ibv_mr *zero_mr;
 	struct ibv_mr **pool_mr;	/* per reactor */
-	bool private_pd;		/* a protection domain for each queue pair: see qpair.c */
+	bool private_pd;		/* a protection domain for each queue pair: see region.c */
 	bool gone;			/* removed: for no new queue pair, and freed after the last */
 	struct target_srq *srqs;
 	unsigned cqs;			/* these, and completion queues, that reactors have not let go of */

@@ -187,7 +187,7 @@ static void chunk_write(struct chunk *chunk)
 	chunk_store(chunk, STORE_WRITE, data);
 }
 
-/* What is checked is what is done: nothing that the host could still write to (qpair.c). */
+/* What is checked is what is done: nothing that the host could still write to (region.c). */
 static void ranges_arrived(struct chunk *chunk)
 {
 	struct target_request *req = chunk->req;
