@@ -26,7 +26,7 @@ static bool changed[65536];		/* by CID: a store was changed for the last command
 /* For a chunk of a request, or a step of it; or for a fused pair, which cannot be taken back. */
 static void note_change(const struct store_io *io)
 {
-	const struct target_request *req = transfer_io_of(io);
+	const struct target_request *req = chunk_io_of(io);
 	const uint8_t *at = (const uint8_t *)io, *first = (const uint8_t *)current->requests;
 
 	if (!req && at >= first && at < first + sizeof(*req) * current->request_count)

@@ -177,11 +177,15 @@ bool transfer_cancel(struct target_request *req);
 void transfer_start(struct target_request *req, enum transfer mode, uint32_t length);
 void transfer_advance(struct target_request *req);	/* a chunk has ended, or its turn has come */
 bool transfer_fetches(const struct target_request *req);	/* whether its data comes by RDMA READ */
-struct target_request *transfer_io_of(const struct store_io *io);
-void transfer_chunk_read(struct chunk *chunk);
-void transfer_chunk_written(struct chunk *chunk);
-void transfer_chunk_drop(struct chunk *chunk);	/* out of qp->reads, the connection being dead */
-void transfer_chunk_release(struct chunk *chunk);
+
+/* ---- chunk.c ---- */
+/* Of what is left of the request's data, as much as there is room for.  fetch: from the host first. */
+void chunk_start(struct target_request *req, struct chunk *chunk, bool fetch);
+struct target_request *chunk_io_of(const struct store_io *io);	/* whose chunk it is for, or NULL */
+void chunk_read(struct chunk *chunk);	/* an RDMA READ of it has completed */
+void chunk_written(struct chunk *chunk);	/* its RDMA WRITE has */
+void chunk_drop(struct chunk *chunk);	/* out of qp->reads, the connection being dead */
+void chunk_release(struct chunk *chunk);
 
 /* ---- namespace.c ---- */
 void namespace_free(struct target_namespace *ns);

@@ -2,7 +2,7 @@
 /*
  * Buffers: the pool of a reactor, or of a queue pair that shares none, and the chunks of requests that they carry.
  *
- * A pool belongs to one reactor; see pool.c, and transfer.c for what is done with chunks.
+ * A pool belongs to one reactor; see pool.c, and chunk.c for what is done with chunks.
  */
 #ifndef NVMF_TARGET_POOL_H
 #define NVMF_TARGET_POOL_H
