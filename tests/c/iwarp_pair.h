@@ -72,6 +72,7 @@ void test_srq(void);
 void test_cm(void);
 void test_peers(void);
 void test_wire(void);
+void test_crc(void);
 void test_frames(void);
 void test_strict(void);
 void test_idle(void);

@@ -18,6 +18,7 @@ static const struct {
 	{ "cm", test_cm },
 	{ "peers", test_peers },
 	{ "wire", test_wire },
+	{ "crc", test_crc },
 	{ "frames", test_frames },
 	{ "strict", test_strict },
 	{ "idle", test_idle },

@@ -1,88 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Bytes: CRC32C, MPA frames, FPDU headers, TERMINATE, against values known from elsewhere. */
+/* Bytes: MPA frames, FPDU headers, TERMINATE, against values known from elsewhere. */
 #include "iwarp_pair.h"
 
-#include "util/crc32c.h"
 #include "iwarp.h"
 
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdlib.h>
-
-/* Every way that this processor has, against the last one, which is the table. */
-static void crc_ways(void)
-{
-	static uint8_t big[20000], to[20100];
-	unsigned count;
-	const struct crc32c_way *way = crc32c_ways(&count), *table = &way[count - 1];
-
-	for (size_t i = 0; i < sizeof(big); i++)
-		big[i] = (uint8_t)(i * i >> 3);
-	check(!strcmp(table->name, "table") && table->sum(~0u, big, 0) == ~0u, "crc: there is a table");
-	for (; count--; way++) {
-		int sums = 1, copies = 1;
-
-		for (size_t len = 0; len < sizeof(big) - 64; len += len < 1200 ? 1 : 61) {
-			for (size_t off = 0; off < 3; off++) {
-				uint32_t sum = table->sum(7, big + off, len);
-
-				sums &= way->sum(7, big + off, len) == sum;
-				memset(to, 0xee, off + len + 80);
-				copies &= way->copy(7, to + off, big + off, len) == sum &&
-					  !memcmp(to + off, big + off, len) && to[off + len] == 0xee &&
-					  (!off || to[off - 1] == 0xee);
-			}
-		}
-		check(sums && copies, "crc: %s agrees with the table in every length and alignment (%d %d)", way->name,
-		      sums, copies);
-	}
-}
-
-static void *crc_scribble(void *arg)
-{
-	uint8_t *from = arg;
-
-	for (unsigned i = 0; atomic_load((_Atomic uint8_t *)&from[0]) != 0xff; i++)
-		((volatile uint8_t *)from)[1 + i % 59999] = (uint8_t)i;
-	return NULL;
-}
-
-/* The application may write to what it sends: the sum is of the bytes that are sent. */
-static void crc_changing(void)
-{
-	static uint8_t from[60000], to[60000];
-	pthread_t thread;
-	unsigned count, bad = 0;
-	const struct crc32c_way *way = crc32c_ways(&count);
-
-	pthread_create(&thread, NULL, crc_scribble, from);
-	for (; count--; way++)
-		for (unsigned i = 0; i < 300; i++)
-			bad += way->copy(0, to, from, sizeof(from)) != way->sum(0, to, sizeof(to));
-	atomic_store((_Atomic uint8_t *)&from[0], 0xff);
-	pthread_join(thread, NULL);
-	check(!bad, "crc: of what was copied, whatever is written meanwhile (%u wrong)", bad);
-}
-
-static void crc(void)
-{
-	uint8_t zero[32] = { 0 }, ones[32], up[32], big[20000];
-	unsigned count;
-
-	memset(ones, 0xff, sizeof(ones));
-	for (int i = 0; i < 32; i++)
-		up[i] = (uint8_t)i;
-	/* RFC 3720 B.4 */
-	check(crc32c(0, "123456789", 9) == 0xe3069283, "crc: 123456789 (%s)", crc32c_ways(&count)->name);
-	check(crc32c(0, zero, 32) == 0x8a9136aa && crc32c(0, ones, 32) == 0x62a8ab43 &&
-	      crc32c(0, up, 32) == 0x46dd794e, "crc: RFC 3720's vectors");
-	for (size_t i = 0; i < sizeof(big); i++)
-		big[i] = (uint8_t)(i * i >> 3);
-	check(crc32c(crc32c(0, big, 5000), big + 5000, 7000) == crc32c(0, big, 12000),
-	      "crc: continues");
-	crc_ways();
-	crc_changing();
-}
 
 /* The request of a siw initiator for the kernel's NVMe host, less its private data. */
 static const uint8_t siw_request[] = {
@@ -159,7 +81,6 @@ static void fpdu(void)
 
 void test_wire(void)
 {
-	crc();
 	mpa();
 	fpdu();
 }

@@ -186,7 +186,8 @@ struct iw_rx {
 	uint32_t mo;			/* bytes of the open Send received */
 	uint32_t term_have;
 	uint8_t term[FPDU_TERM_CTRL + FPDU_HDR_MAX];
-	/* CRC on: an FPDU is whole before a byte of it is looked at */
+	/* CRC on: an FPDU is whole before a byte of it is looked at, but for large ones: see rx_crc.c */
+	uint32_t crc;			/* of one of those, so far */
 	uint8_t *carry;
 	uint32_t carry_have;
 	/*
@@ -355,6 +356,8 @@ int iw_rx_run(struct iw_qp *qp, uint8_t *staging, bool to_end, bool *more);
 int iw_rx_bytes(struct iw_qp *qp, uint8_t *data, uint32_t len);
 /* -1 if the connection ended over it, 1 if there is no receive for it yet: then once more, later. */
 int iw_rx_header(struct iw_qp *qp, const uint8_t *hdr, uint32_t hdr_len);
+/* Whether the tagged FPDU of this header may go to its place before its CRC is known. */
+bool iw_rx_may_place(const struct iw_qp *qp, const uint8_t *hdr);
 int iw_rx_place_iov(struct iw_qp *qp, uint32_t max, struct iovec *iov);
 void iw_rx_placed(struct iw_qp *qp, uint32_t n);
 int iw_rx_place(struct iw_qp *qp, const uint8_t *data, uint32_t len);

@@ -3,18 +3,16 @@
  * Receiving: the byte stream cut into FPDUs.  Bytes come into the staging buffer of whoever polls, shared
  * by all its queue pairs and so hot in the cache; what is left of it between two receives is at most a
  * header, kept in the queue pair.  The rest of a large payload is received straight into the memory it
- * is for.  With CRC on, an FPDU is assembled and verified before anything of it is looked at.
+ * is for.  With CRC on: see rx_crc.c.
  * Runs under qp->lock, on whichever thread polls.
  */
-#include "util/crc32c.h"
-#include "iwarp.h"
+#include "rx.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 
 enum {
-	BIG = 8192,		/* payloads from here on are worth receiving in place */
 	BIG_STAGING = 2048,	/* staging behind them: the next headers, little to copy */
 	SMALL_RUN = 8,		/* small FPDUs in a row that end the large ones' time */
 	ROUNDS = 8,		/* receives in a row for one queue pair, then the others' turn */
@@ -27,12 +25,9 @@ enum {
 	LEAST_STAGING = 4096,
 };
 
-/* The ways in which bytes are taken in. */
-enum { RX_END = -1, RX_OK = 0, RX_WAIT = 1 };
-
-static void note_size(struct iw_rx *rx, uint32_t payload)
+void iw_rx_note_size(struct iw_rx *rx, uint32_t payload)
 {
-	if (payload >= BIG) {
+	if (payload >= RX_BIG) {
 		rx->big = true;
 		rx->small_run = 0;
 	} else if (rx->big && ++rx->small_run >= SMALL_RUN) {
@@ -40,8 +35,8 @@ static void note_size(struct iw_rx *rx, uint32_t payload)
 	}
 }
 
-/* A whole FPDU, where it lies: no state between its bytes. */
-static int whole_fpdu(struct iw_qp *qp, const uint8_t *p)
+/* No state between its bytes. */
+int iw_rx_whole_fpdu(struct iw_qp *qp, const uint8_t *p)
 {
 	uint32_t len = iw_get16(p) + (uint32_t)FPDU_LEN;
 	uint32_t hdr_len = iw_hdr_len(iw_get16(p + OFF_CTRL));
@@ -49,7 +44,7 @@ static int whole_fpdu(struct iw_qp *qp, const uint8_t *p)
 
 	if (r)
 		return r;
-	note_size(&qp->rx, len - hdr_len);
+	iw_rx_note_size(&qp->rx, len - hdr_len);
 	if (len > hdr_len && iw_rx_place_whole(qp, p + hdr_len, len - hdr_len))
 		return -1;
 	return iw_rx_segment_end(qp);
@@ -66,11 +61,11 @@ static int begin(struct iw_qp *qp, uint32_t hdr_len)
 		return r;
 	rx->remain = rx->ulpdu_len + FPDU_LEN - hdr_len;
 	rx->state = IW_RX_PAYLOAD;
-	note_size(rx, rx->remain);
+	iw_rx_note_size(rx, rx->remain);
 	return 0;
 }
 
-static void end_payload(struct iw_rx *rx)
+void iw_rx_end_payload(struct iw_rx *rx)
 {
 	if (rx->state == IW_RX_PAYLOAD && !rx->remain) {
 		rx->remain = fpdu_pad(rx->ulpdu_len) + FPDU_CRC;
@@ -120,7 +115,7 @@ static int stream_bytes(struct iw_qp *qp, const uint8_t *p, uint32_t len, uint32
 			if (!rx->hdr_have && len >= FPDU_LEN) {
 				n = fpdu_size(iw_get16(p));
 				if (len >= n) {
-					r = whole_fpdu(qp, p);
+					r = iw_rx_whole_fpdu(qp, p);
 					if (r)
 						return r;
 					break;
@@ -152,77 +147,14 @@ static int stream_bytes(struct iw_qp *qp, const uint8_t *p, uint32_t len, uint32
 		p += n;
 		len -= n;
 		*used = (uint32_t)(p - from);
-		end_payload(rx);
-	}
-	return RX_OK;
-}
-
-static int crc_fpdu(struct iw_qp *qp, uint8_t *p, uint32_t size)
-{
-	uint32_t sum;
-
-	memcpy(&sum, p + size - FPDU_CRC, FPDU_CRC);
-	if (crc32c(0, p, size - FPDU_CRC) != sum) {
-		iw_qp_fail(qp, TERM_LLP_CRC, NULL, NULL);
-		return RX_END;
-	}
-	return whole_fpdu(qp, p);
-}
-
-/* The FPDU in carry is whole. */
-static int carried_fpdu(struct iw_qp *qp, uint32_t size)
-{
-	int r = crc_fpdu(qp, qp->rx.carry, size);
-
-	if (r != RX_WAIT)
-		qp->rx.carry_have = 0;
-	return r;
-}
-
-static int crc_bytes(struct iw_qp *qp, uint8_t *p, uint32_t len, uint32_t *used)
-{
-	struct iw_rx *rx = &qp->rx;
-	const uint8_t *from = p;
-	int r;
-
-	*used = 0;
-	while (len) {
-		/* whole ones from where they are */
-		if (!rx->carry_have && len >= FPDU_LEN) {
-			uint32_t size = fpdu_size(iw_get16(p));
-
-			if (len >= size) {
-				r = crc_fpdu(qp, p, size);
-				if (r)
-					return r;
-				p += size;
-				len -= size;
-				*used = (uint32_t)(p - from);
-				continue;
-			}
-		}
-
-		uint32_t want = rx->carry_have < FPDU_LEN ? FPDU_LEN :
-				fpdu_size(iw_get16(rx->carry));
-		uint32_t n = want - rx->carry_have < len ? want - rx->carry_have : len;
-
-		memcpy(rx->carry + rx->carry_have, p, n);
-		rx->carry_have += n;
-		p += n;
-		len -= n;
-		*used = (uint32_t)(p - from);
-		if (rx->carry_have > FPDU_LEN && rx->carry_have == want) {
-			r = carried_fpdu(qp, want);
-			if (r)
-				return r;
-		}
+		iw_rx_end_payload(rx);
 	}
 	return RX_OK;
 }
 
 static int take_bytes(struct iw_qp *qp, uint8_t *data, uint32_t len, uint32_t *used)
 {
-	return qp->crc ? crc_bytes(qp, data, len, used) : stream_bytes(qp, data, len, used);
+	return qp->crc ? iw_rx_crc_bytes(qp, data, len, used) : stream_bytes(qp, data, len, used);
 }
 
 /* ---- without a receive: nothing is taken from the socket until there is one ---- */
@@ -255,9 +187,9 @@ static int end_wait(struct iw_qp *qp)
 	if (rx->header_waits) {
 		r = begin(qp, rx->hdr_have);
 		if (r == RX_OK)
-			end_payload(rx);
+			iw_rx_end_payload(rx);
 	} else if (rx->carry_have > FPDU_LEN && rx->carry_have == fpdu_size(iw_get16(rx->carry))) {
-		r = carried_fpdu(qp, rx->carry_have);
+		r = iw_rx_crc_carried(qp, rx->carry_have);
 	}
 	while (r == RX_OK && rx->stash_off < rx->stash_len) {
 		uint32_t used;
@@ -285,7 +217,7 @@ int iw_rx_bytes(struct iw_qp *qp, uint8_t *data, uint32_t len)
 /* How much to receive at once, of what may have to be kept. */
 static uint32_t staging_size(const struct iw_qp *qp)
 {
-	uint32_t size = qp->rx.big && !qp->crc ? BIG_STAGING : IW_STAGING;
+	uint32_t size = qp->rx.big ? BIG_STAGING : IW_STAGING;
 
 	if (qp->srq) {
 		uint64_t most = (uint64_t)iw_srq_available(qp->srq) * PER_RECEIVE;
@@ -305,16 +237,16 @@ static int aim(struct iw_qp *qp, uint8_t *staging, struct iovec *iov, uint32_t *
 	int n = 0;
 
 	*direct = 0;
-	if (!qp->crc && rx->state == IW_RX_PAYLOAD && rx->remain >= BIG / 2) {
+	if (rx->state == IW_RX_PAYLOAD && rx->remain >= RX_BIG / 2) {
 		n = iw_rx_place_iov(qp, rx->remain, iov);
 		if (n < 0)
 			return -1;
 		for (int i = 0; i < n; i++)
 			*direct += (uint32_t)iov[i].iov_len;
-	} else if (qp->crc && rx->carry_have >= FPDU_LEN) {
+	} else if (qp->crc && rx->carry_have >= FPDU_TAGGED) {
 		uint32_t left = fpdu_size(iw_get16(rx->carry)) - rx->carry_have;
 
-		if (left >= BIG / 2) {
+		if (left >= RX_BIG / 2) {
 			iov[n++] = (struct iovec){ rx->carry + rx->carry_have, left };
 			*direct = left;
 		}
@@ -323,19 +255,21 @@ static int aim(struct iw_qp *qp, uint8_t *staging, struct iovec *iov, uint32_t *
 	return n;
 }
 
-static int took_direct(struct iw_qp *qp, uint32_t n)
+static int took_direct(struct iw_qp *qp, const struct iovec *iov, uint32_t n)
 {
 	struct iw_rx *rx = &qp->rx;
 
-	if (qp->crc) {
+	if (qp->crc && rx->state == IW_RX_HEADER) {
 		uint32_t size = fpdu_size(iw_get16(rx->carry));
 
 		rx->carry_have += n;
-		return rx->carry_have < size ? RX_OK : carried_fpdu(qp, size);
+		return rx->carry_have < size ? RX_OK : iw_rx_crc_carried(qp, size);
 	}
+	if (qp->crc)
+		iw_rx_crc_placed(rx, iov, n);
 	iw_rx_placed(qp, n);
 	rx->remain -= n;
-	end_payload(rx);
+	iw_rx_end_payload(rx);
 	return 0;
 }
 
@@ -394,7 +328,7 @@ int iw_rx_run(struct iw_qp *qp, uint8_t *staging, bool to_end, bool *more)
 
 		uint32_t placed = (size_t)n < direct ? (uint32_t)n : direct;
 
-		int r = placed ? took_direct(qp, placed) : RX_OK;
+		int r = placed ? took_direct(qp, iov, placed) : RX_OK;
 
 		if (r == RX_WAIT)
 			r = begin_wait(qp, staging, (uint32_t)n - placed);

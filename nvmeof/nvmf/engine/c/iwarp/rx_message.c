@@ -48,20 +48,46 @@ static int check_write(struct iw_qp *qp, const uint8_t *hdr, uint32_t payload)
 	return a == IW_OK ? 0 : bad(qp, tagged_codes[a], hdr, "a WRITE to STag", rx->stag);
 }
 
-/* It answers the oldest READ, and continues it where it stopped. */
+/* It answers the oldest READ, and continues it where it stopped: 0, or what TERMINATE calls it. */
+static uint16_t answer_error(const struct iw_qp *qp, const uint8_t *hdr, uint32_t payload, bool last)
+{
+	const struct iw_swr *wr = iw_sq(qp, qp->read_next);
+
+	if (!qp->reads_out || iw_get32(hdr + OFF_STAG) != qp->sink_stag)
+		return TERM_DDP_T_STAG;
+	if (iw_get64(hdr + OFF_TO) != ((uint64_t)qp->read_next << 32) + wr->placed ||
+	    payload > wr->len - wr->placed || (last && payload != wr->len - wr->placed))
+		return TERM_DDP_T_BOUNDS;
+	return 0;
+}
+
 static int check_read_resp(struct iw_qp *qp, const uint8_t *hdr, uint32_t payload)
 {
-	struct iw_rx *rx = &qp->rx;
-	struct iw_swr *wr = iw_sq(qp, qp->read_next);
-	uint64_t to = iw_get64(hdr + OFF_TO);
+	uint16_t code = answer_error(qp, hdr, payload, qp->rx.last);
 
-	rx->stag = iw_get32(hdr + OFF_STAG);
-	if (!qp->reads_out || rx->stag != qp->sink_stag)
-		return bad(qp, TERM_DDP_T_STAG, hdr, "a Read Response to STag", rx->stag);
-	if (to != ((uint64_t)qp->read_next << 32) + wr->placed ||
-	    payload > wr->len - wr->placed || (rx->last && payload != wr->len - wr->placed))
-		return bad(qp, TERM_DDP_T_BOUNDS, hdr, "a Read Response to offset", to);
-	return 0;
+	qp->rx.stag = iw_get32(hdr + OFF_STAG);
+	if (code == TERM_DDP_T_STAG)
+		return bad(qp, code, hdr, "a Read Response to STag", qp->rx.stag);
+	return code ? bad(qp, code, hdr, "a Read Response to offset", iw_get64(hdr + OFF_TO)) : 0;
+}
+
+bool iw_rx_may_place(const struct iw_qp *qp, const uint8_t *hdr)
+{
+	uint32_t ctrl = iw_get16(hdr + OFF_CTRL), stag = iw_get32(hdr + OFF_STAG);
+	uint32_t payload = iw_get16(hdr) + (uint32_t)FPDU_LEN - FPDU_TAGGED;
+
+	if ((ctrl & (DDP_TAGGED | DDP_VERSION_MASK | RDMAP_VERSION_MASK)) !=
+	    (DDP_TAGGED | DDP_VERSION | RDMAP_VERSION))
+		return false;
+	switch (ctrl & RDMAP_OPCODE_MASK) {
+	case RDMAP_WRITE:
+		return iw_is_window(stag) && iw_mr_look(qp->qp.pd, &qp->windows, stag, iw_get64(hdr + OFF_TO),
+							payload, IBV_ACCESS_REMOTE_WRITE) == IW_OK;
+	case RDMAP_READ_RESP:
+		return !answer_error(qp, hdr, payload, ctrl & DDP_LAST);
+	default:
+		return false;
+	}
 }
 
 static int check_send(struct iw_qp *qp, const uint8_t *hdr, uint32_t payload)
