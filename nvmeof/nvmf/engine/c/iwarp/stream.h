@@ -153,6 +153,12 @@ enum iw_verdict iw_end(struct iw_out *out, uint16_t term, const uint8_t *hdr, co
 
 /* ---- the send queue (work.c) ---- */
 
+/* Whether there is something to be swept. */
+static inline bool iw_sq_done(const struct iw_stream *s)
+{
+	return s->sq_tail != s->sq_tx && iw_sq(s, s->sq_tail)->done;
+}
+
 void iw_ask_mss(struct iw_stream *s);
 
 /* Payload of each FPDU but the last of a message of len bytes, whose headers have hdr_len. */
