@@ -52,7 +52,7 @@ static int block_device(void)
 	if (run(ring, store, STORE_FLUSH, 0, 0, NULL, 0) || truncate(path, 256 * KIB))
 		return 2;
 	direct_cut = run(ring, store, STORE_READ, 300 * KIB, 4096, area, 0);
-	store_close(store);
+	close_store(ring, store);
 	ioctl(loop, BLKFLSBUF);
 	store = open_store("file", device, 0, 4096, 0, false);
 	cut = run(ring, store, STORE_READ, 400 * KIB, 4096, area, 0);
@@ -61,7 +61,7 @@ static int block_device(void)
 	else
 		check(cut == NVME_UNRECOVERED_READ_ERROR && direct_cut == cut,
 		      "EIO is an unrecovered read error (%#x, %#x)", cut, direct_cut);
-	store_close(store);
+	close_store(ring, store);
 	/* Sparse again and larger than its filesystem: writes go to the cache, and no further. */
 	if (truncate(path, 0) || truncate(path, 4 * MIB) || ioctl(loop, LOOP_SET_CAPACITY))
 		return 3;
@@ -76,7 +76,7 @@ static int block_device(void)
 	check(written == 48 && flush == NVME_WRITE_FAULT && later == flush && fua == flush,
 	      "a flush that fails is a write fault, and no later one succeeds (%u, %#x, %#x, %#x)",
 	      written, flush, later, fua);
-	store_close(store);
+	close_store(ring, store);
 	ioctl(loop, LOOP_CLR_FD);
 	close(loop);
 	store_ring_destroy(ring);

@@ -118,7 +118,7 @@ static void test_dax_atomic(struct store_ring *ring)
 		for (unsigned j = 0; j < 4096; j++)
 			good &= store->map[i * 4096 + j] == i / 8 * 50 + (i % 8 ? 1992 + i % 8 : 2000) % 50;
 	check(good, "four threads at once, each with a slot");
-	store_close(store);
+	close_store(ring, store);
 	options.size = 2 * MIB;
 	err[0] = '\0';
 	store = store_open(&options, err, sizeof(err));
@@ -127,7 +127,7 @@ static void test_dax_atomic(struct store_ring *ring)
 	store = store_open(&options, err, sizeof(err));
 	check(store && !store->redo && strstr(store->guarantee, "may tear"), "without them: \"%s\"",
 	      store ? store->guarantee : err);
-	store_close(store);
+	close_store(ring, store);
 	err[0] = '\0';
 }
 

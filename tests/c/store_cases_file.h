@@ -189,7 +189,7 @@ static void test_file(struct store_ring *ring, const char *in, uint32_t block, i
 		test_sleep(ring, store);
 		test_chain(ring, store);
 		test_truncated(ring, store);
-		store_close(store);
+		close_store(ring, store);
 		store = open_store("file", make_file(in, "file", MIB), 0, block, direct, true);
 		check(run(ring, store, STORE_WRITE, 0, 512, folder, 0) ==
 			      NVME_NAMESPACE_WRITE_PROTECTED &&
@@ -198,7 +198,7 @@ static void test_file(struct store_ring *ring, const char *in, uint32_t block, i
 		      !run(ring, store, STORE_FLUSH, 0, 0, NULL, 0),
 		      "read only, it refuses to write and has nothing to flush");
 	}
-	store_close(store);
+	close_store(ring, store);
 	context[end] = '\0';
 }
 

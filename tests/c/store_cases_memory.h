@@ -55,7 +55,7 @@ static void test_ram(struct store_ring *ring)
 	test_model(ring, store);
 	test_queue(ring, store);
 	test_chain(ring, store);
-	store_close(store);
+	close_store(ring, store);
 }
 
 static void test_null(struct store_ring *ring)
@@ -69,7 +69,7 @@ static void test_null(struct store_ring *ring)
 	      !run(ring, store, STORE_FLUSH, 0, 0, NULL, 0) &&
 	      !run(ring, store, STORE_DEALLOCATE, 0, MIB, NULL, 0), "null reads zeroes");
 	check(!store_resize(store, 8192, err, sizeof(err)) && store->size == 8192, "null resizes");
-	store_close(store);
+	close_store(ring, store);
 }
 
 static void test_pmem(struct store_ring *ring)
@@ -125,8 +125,8 @@ static void test_pmem(struct store_ring *ring)
 		check(false, "truncate: %s", strerror(errno));
 	check(store_memory_write(store, MIB + 8192, area, 8192, false) == NVME_WRITE_FAULT,
 	      "pmem: a write into what was cut is an error too");
-	store_close(store);
-	store_close(other);
+	close_store(ring, store);
+	close_store(ring, other);
 }
 
 /* A plain file is no memory: its page faults would hold up a reactor. */
@@ -144,7 +144,7 @@ static void test_plain_pmem(struct store_ring *ring)
 	test_model(ring, store);
 	test_queue(ring, store);
 	test_sleep(ring, store);
-	store_close(store);
+	close_store(ring, store);
 }
 
 static int fault_handler(const struct store *store)
@@ -200,8 +200,8 @@ static void test_page_fault(struct store_ring *ring)
 		test_model(ring, store);
 		test_queue(ring, store);
 	}
-	store_close(store);
-	store_close(other);
+	close_store(ring, store);
+	close_store(ring, other);
 }
 
 static int unrelated_fault(void)
@@ -278,10 +278,10 @@ static void test_fault(struct store_ring *ring)
 	      "fault: a flush is late and fails");
 	store_fault_set(store, NULL);
 	test_model(ring, store);
-	store_close(store);
+	close_store(ring, store);
 	store = store_fault(open_store("file", make_file(folder, "f", MIB), 0, 4096, -1, false), NULL);
 	test_model(ring, store);
-	store_close(store);
+	close_store(ring, store);
 }
 
 #endif

@@ -112,7 +112,7 @@ static int full_filesystem(void)
 	second = run(ring, store, STORE_WRITE, 2 * MIB, sizeof(data), data, 0);
 	zeroes = run(ring, store, STORE_WRITE_ZEROES, 2 * MIB, 2 * MIB, NULL, 0);
 	read = run(ring, store, STORE_READ, 0, sizeof(data), data, 0);
-	store_close(store);
+	close_store(ring, store);
 	store_ring_destroy(ring);
 	check_note("write %#x, beyond the room %#x, zeroes %#x, read %#x, pmem refused %d", first,
 		   second, zeroes, read, pmem_refused);

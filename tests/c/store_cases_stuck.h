@@ -146,6 +146,11 @@ static int stuck_stores(void)
 	check(done == 100 && waiting == STUCK_STORES * STUCK_EACH,
 	      "%u stores hang with %u writes, and another one answers", (unsigned)STUCK_STORES,
 	      waiting);
+	strcpy(path, other->path);
+	close_store(ring, other);
+	other = open_store("file", path, 0, 4096, -1, false);
+	check(other && answers(ring, other, &one, STORE_READ, 0, 4096, 0),
+	      "that one is closed, and opened again");
 	ioctl(fs, FITHAW, 0);
 	for (int i = 0; i < STUCK_STORES * STUCK_EACH; i++)
 		good += wait_for(ring, &requests[i].calls) && !requests[i].status;

@@ -122,6 +122,14 @@ static struct store *open_store(const char *kind, const char *path, uint64_t siz
 	return store_open(&options, err, sizeof(err));
 }
 
+/* One that was used through this ring, which goes on. */
+static void close_store(struct store_ring *ring, struct store *store)
+{
+	if (store)
+		store_ring_forget(ring, store);
+	store_close(store);
+}
+
 static uint64_t seed = 1;
 static uint64_t rnd(uint64_t below)
 {

@@ -13,6 +13,7 @@
 #include "store_cases_memory.h"
 #include "store_cases_refuse.h"
 #include "store_cases_stuck.h"
+#include "store_cases_table.h"
 
 static bool is_this(const struct store_io *io, const void *arg)
 {
@@ -79,6 +80,8 @@ static void test_engine(const char *name)
 	}
 	test_fault(ring);
 	test_buffers();
+	test_table(0);
+	test_table(-1);
 	test_threads();
 	test_destroy();
 	test_cancel();

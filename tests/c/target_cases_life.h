@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How connections, namespaces and targets end, and what the others notice of it: nothing. */
+/* How connections and targets end, and what the others notice of it: nothing. */
 #ifndef TESTS_TARGET_CASES_LIFE_H
 #define TESTS_TARGET_CASES_LIFE_H
 
@@ -7,6 +7,7 @@
 
 #include "target/calls.h"
 #include "target_cases_io.h"
+#include "target_cases_namespace.h"
 
 static bool still_works(struct queue *q)
 {
@@ -184,83 +185,6 @@ static void case_gone_before_accept(void)
 	}
 }
 
-/* ---- namespaces ---- */
-
-static void case_namespace(struct queue *q)
-{
-	struct store_options ram = { .kind = "ram", .size = 1 << 20, .block_size = 4096 };
-	struct store *store;
-	struct target_namespace *ns = lab_namespace(7, &ram, &store);
-	struct nvme_sqe sqe = sqe_new(q, NVME_OPC_READ, 0, 4096);
-	struct target_namespace_stats stats;
-	struct target_nstable *other;
-	char err[256];
-
-	sqe.nsid = 7;
-	CHECK(!queue_run(q, &sqe, NULL, 0), "a namespace of 4096 byte blocks, added while connected");
-	sqe.cdw10 = 255;
-	CHECK(!queue_run(q, &sqe, NULL, 0), "its last block");
-	store_resize(store, 1 << 19, err, sizeof(err));
-	target_namespace_resized(ns);
-	CHECK(queue_run(q, &sqe, NULL, 0) == (NVME_LBA_OUT_OF_RANGE | NVME_DNR),
-	      "gone when it was made smaller");
-	target_namespace_stats(ns, &stats);
-	CHECK(stats.reads == 2 && stats.read_bytes == 8192 && stats.errors == 1 &&
-	      !stats.media_errors, "counted");
-	other = target_nstable_create(lab.target, 16);
-	CHECK(!target_nstable_set(other, 7, ns) && !target_nstable_set(lab.table, 7, NULL),
-	      "moved to another table");
-	CHECK(queue_run(q, &sqe, NULL, 0) == (NVME_INVALID_NAMESPACE | NVME_DNR), "not in the first");
-	target_qpair_show(q->qp, other);
-	sqe.cdw10 = 0;
-	CHECK(!queue_run(q, &sqe, NULL, 0), "shown by the second");
-	target_qpair_show(q->qp, lab.table);
-	CHECK(!target_nstable_set(lab.table, 7, ns) && !target_nstable_set(other, 7, NULL) &&
-		      !lab.retired_count, "moved back, and never retired");
-	sqe.cdw10 = 255;
-	CHECK(target_nstable_set(lab.table, 7, ns) == -EBUSY &&
-		      target_nstable_set(lab.table, 6, ns) == -EINVAL &&
-		      target_nstable_set(lab.table, 17, NULL) == -EINVAL, "no place for it twice");
-	lab.retired_count = 0;
-	target_nstable_set(lab.table, 7, NULL);
-	CHECK(queue_run(q, &sqe, NULL, 0) == (NVME_INVALID_NAMESPACE | NVME_DNR), "taken out");
-	CHECK(LAB_UNTIL(lab.retired_count == 1) && lab.retired[0] == ns, "retired");
-	CHECK(!target_nstable_set(lab.table, 7, ns) && queue_run(q, &sqe, NULL, 0) ==
-		      (NVME_LBA_OUT_OF_RANGE | NVME_DNR), "put back");
-	target_nstable_set(lab.table, 7, NULL);
-	CHECK(LAB_UNTIL(lab.retired_count == 2), "retired again");
-	target_namespace_destroy(ns);
-	store_close(store);
-}
-
-/* Taken out under load: RETIRED comes after the last use, and only once. */
-static void case_retire_under_load(struct queue *q)
-{
-	unsigned odd = 0;
-
-	for (unsigned round = 0; round < 30; round++) {
-		struct store_options ram = { .kind = "ram", .size = 4 << 20, .block_size = 512 };
-		struct store *store;
-		struct target_namespace *ns = lab_namespace(7, &ram, &store);
-
-		lab.retired_count = 0;
-		for (unsigned i = 0; i < 64; i++) {
-			struct nvme_sqe sqe = sqe_io(q, i & 1 ? NVME_OPC_WRITE : NVME_OPC_READ,
-						     i * 64, 1024, 0);
-
-			sqe.nsid = 7;
-			queue_send(q, &sqe, NULL, 0);
-			if (i == 2 * round)
-				target_nstable_set(lab.table, 7, NULL);
-		}
-		odd += !LAB_UNTIL(lab.retired_count && !q->outstanding);
-		odd += lab.retired_count != 1;
-		target_namespace_destroy(ns);
-		store_close(store);
-	}
-	CHECK(!odd, "30 namespaces taken out under load");
-}
-
 /* ---- the whole ---- */
 
 static unsigned random32(void)
@@ -371,6 +295,7 @@ static void test_life(void)
 	case_small_pool(q);
 	case_namespace(q);
 	case_retire_under_load(q);
+	case_retire_file(q);
 	case_idle(q);
 	case_refused();
 	case_gone_before_accept();

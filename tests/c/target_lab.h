@@ -62,7 +62,7 @@ struct queue {
 
 static bool lab_sends_apart;	/* a completion queue of their own for what is sent */
 static bool lab_pins;		/* the device registers memory in the background, and pins it */
-static bool lab_private;	/* peers may write where RDMA READs put data: see qpair.c */
+static bool lab_private;	/* peers may write where RDMA READs put data: see region.c */
 static bool lab_shares;		/* queue pairs share their receives */
 static struct verbs lab_verbs;
 

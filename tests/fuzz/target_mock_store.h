@@ -28,6 +28,14 @@ void store_ring_buffers(struct store_ring *ring, void *memory, size_t bytes)
 	(void)bytes;
 }
 
+void store_ring_forget(struct store_ring *ring, const struct store *store)
+{
+	(void)ring;
+	REQUIRE(store);
+	for (const struct store_io *io = mock.io_head; io; io = io->next)
+		REQUIRE(io->store != store);
+}
+
 static uint16_t mock_store_do(struct store_io *io)
 {
 	struct store *store = io->store;

@@ -199,6 +199,10 @@ def test_identifiers() -> None:
         (SUBSYSTEM + "serial = 3\n", "t.toml:3: subsystem[0].serial: expected text in quotes"),
         (SUBSYSTEM + 'serial = "é"\n', "t.toml:3: subsystem[0].serial: expected printable ASCII"),
         ('[iwarp]\ncongestion = "A"\n', "t.toml:2: iwarp.congestion: expected the name of a TCP"),
+        (
+            '[iwarp]\ncongestion = "none_such"\n',
+            "t.toml:2: iwarp.congestion: this kernel has no TCP congestion control 'none_such': ",
+        ),
         (NAMESPACE + 'uuid = "x"\n', "t.toml:6: subsystem[0].namespace[0].uuid: expected a UUID"),
         (NAMESPACE + "path = 3\n", "t.toml:6: subsystem[0].namespace[0].path: expected a path in"),
     ],

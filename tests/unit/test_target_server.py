@@ -1,27 +1,23 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The server's life: ports, connections, upcalls and the end, without the engine."""
+"""The server's life: connections, upcalls, changes and the end, without the engine."""
 
 from __future__ import annotations
 
 import asyncio
-import errno
-from typing import Any
 
 import pytest
 
-from fakeengine import Command, ConnectRequest, DeviceReady, Freed, QpairEvent, in_use
+from fakeengine import Command, Freed, QpairEvent
 from faketarget import NQN, with_sgl
 from nvmf.config import NamespaceConfig, loads
 from nvmf.spec import commands
-from nvmf.spec.cm import CmRequest, CmStatus
 from nvmf.spec.opcodes import FeatureId
 from nvmf.spec.status import DNR, Status
 from nvmf.target import connection as connection_module
 from nvmf.target import connections as connections_module
 from nvmf.target import edit
 from nvmf.target import server as server_module
-from nvmf.target.stores import ServerError
-from serverlab import TEXT, AlwaysMore, Lab, running, settle, until
+from serverlab import TEXT, AlwaysMore, running, settle, until
 
 
 async def test_start_and_stop() -> None:
@@ -76,96 +72,6 @@ async def test_what_a_connection_is_given() -> None:
         third, fourth = await lab.queue(), await lab.queue()
         assert {third.options["reactor"], fourth.options["reactor"]} == {0, 1}
         assert third.options["in_capsule"] == 0
-
-
-@pytest.mark.parametrize(
-    ("private_data", "depth", "status"),
-    [
-        (b"short", 8, CmStatus.INVALID_LENGTH),
-        (CmRequest(1, 0, 32, 31).encode(), 8, CmStatus.INVALID_RECFMT),
-        (CmRequest(0, 65, 32, 31).encode(), 8, CmStatus.INVALID_QID),
-        (CmRequest(0, 0, 129, 128).encode(), 8, CmStatus.INVALID_HSQSIZE),
-        (CmRequest(0, 0, 0, 31).encode(), 8, CmStatus.INVALID_HRQSIZE),
-        (CmRequest(0, 0, 32, 31).encode(), 0, CmStatus.INVALID_IRD),
-    ],
-)
-async def test_rejects(
-    private_data: bytes, depth: int, status: CmStatus, caplog: pytest.LogCaptureFixture
-) -> None:
-    async with running() as lab:
-        request = await lab.request(private_data, depth)
-        assert request.rejected == bytes([0, 0, status, 0])
-        assert status.title in caplog.text
-        assert "10.0.0.9" in caplog.text
-        assert lab.server.connections == 0
-
-
-async def test_no_connection_left() -> None:
-    async with running() as lab:
-        for _ in range(4):
-            await lab.queue()
-        request = await lab.request(CmRequest(0, 0, 32, 31).encode())
-        assert request.rejected == bytes([0, 0, CmStatus.NO_RESOURCES, 0])
-
-
-async def test_an_engine_that_cannot_accept(caplog: pytest.LogCaptureFixture) -> None:
-    async with running() as lab:
-        lab.engine.accept_error = OSError(12, "no memory for the queue pair")
-        request = await lab.request(CmRequest(0, 0, 32, 31).encode())
-        assert request.rejected == bytes([0, 0, CmStatus.NO_RESOURCES, 0])
-        assert "no memory" in caplog.text
-        lab.engine.accept_error = None
-        await lab.host()
-
-
-async def test_a_request_waits_for_its_device(caplog: pytest.LogCaptureFixture) -> None:
-    async with running() as lab:
-        lab.engine.accept_error = OSError(errno.EAGAIN, "the device is being made ready")
-        request = await lab.request(CmRequest(0, 0, 32, 31).encode())
-        left = await lab.request(CmRequest(0, 0, 32, 31).encode())
-        assert (request.qpair, request.rejected) == (None, None)
-        left.gone = True
-        lab.engine.accept_error = None
-        lab.engine.target.put(DeviceReady("mlx5_0"))
-        await settle()
-        assert (request.qpair, request.rejected) == (None, None), "another device"
-        lab.engine.target.put(DeviceReady("iwarp0"))
-        await settle()
-        assert request.qpair is not None
-        assert left.qpair is None
-        assert "the host gave up" in caplog.text
-
-
-async def test_a_device_that_cannot_be_used(caplog: pytest.LogCaptureFixture) -> None:
-    async with running() as lab:
-        lab.engine.target.put(DeviceReady("iwarp0", "no memory to register"))
-        await settle()
-        assert "no memory to register" in caplog.text
-        lab.engine.accept_error = OSError(errno.EAGAIN, "the device is being made ready")
-        request = await lab.request(CmRequest(0, 0, 32, 31).encode())
-        caplog.clear()
-        lab.engine.target.put(DeviceReady("iwarp0", "no memory to register"))
-        await settle()
-        assert request.rejected == bytes([0, 0, CmStatus.NO_RESOURCES, 0])
-        assert "no memory to register" in caplog.text
-
-
-async def test_a_host_that_gave_up(caplog: pytest.LogCaptureFixture) -> None:
-    async with running() as lab:
-        lab.engine.accept_error = OSError(errno.EINVAL, "create_qp: Invalid argument")
-        request = ConnectRequest(lab.engine, CmRequest(0, 0, 32, 31).encode())
-        request.gone = True  # told by an event behind the request
-        lab.engine.channels["iwarp"].put(request)
-        await settle()
-        assert "the host gave up" in caplog.text
-        assert "Invalid argument" not in caplog.text
-
-
-async def test_a_target_that_stops_refuses_who_waits() -> None:
-    async with running() as lab:
-        lab.engine.accept_error = OSError(errno.EAGAIN, "the device is being made ready")
-        request = await lab.request(CmRequest(0, 0, 32, 31).encode())
-    assert request.rejected == bytes([0, 0, CmStatus.NO_RESOURCES, 0])
 
 
 async def test_a_store_is_open_while_a_device_has_its_memory() -> None:
@@ -351,55 +257,3 @@ async def test_namespaces_come_and_go() -> None:
         assert not lab.engine.stores[0].closed
         with pytest.raises(edit.EditError, match=f"there is no namespace 2 in {NQN}"):
             await lab.server.edit(CHANGES["detach"])
-
-
-# ---- starts that fail ----
-
-
-async def fails(lab: Lab) -> str:
-    with pytest.raises(ServerError) as caught:
-        await lab.server.start()
-    assert lab.engine.target.closed
-    assert all(store.closed for store in lab.engine.stores)
-    return str(caught.value)
-
-
-async def test_a_store_that_cannot_be_opened() -> None:
-    lab = Lab()
-    lab.engine.store_error = OSError(2, "no such file")
-    assert await fails(lab) == (
-        f"namespace 1 of {NQN}: the ram store cannot be opened: no such file"
-    )
-
-
-async def test_a_port_in_use() -> None:
-    lab = Lab()
-    lab.engine.listen_errors["iwarp"] = in_use()
-    said = await fails(lab)
-    assert said == "cannot listen on 127.0.0.1:0: in use"
-
-
-async def test_a_system_without_devices() -> None:
-    lab = Lab(TEXT.replace('device = "iwarp"', 'device = "system"'))
-    said = await fails(lab)
-    assert "with the system device: there is no RDMA device" in said
-    assert 'device = "iwarp"' in said
-
-
-@pytest.mark.parametrize(
-    ("devices", "error", "device"),
-    [
-        ([], None, "iwarp"),
-        ([{"name": "rxe0"}], None, "system"),
-        ([{"name": "rxe0"}], OSError(19, "no such device"), "iwarp"),
-    ],
-)
-async def test_auto_takes_what_routes(
-    devices: list[dict[str, Any]], error: OSError | None, device: str
-) -> None:
-    lab = Lab(TEXT.replace('device = "iwarp"', 'device = "auto"'))
-    lab.engine.system_devices = devices
-    if error is not None:
-        lab.engine.listen_errors["system"] = error
-    async with lab.server:
-        assert lab.said[0].device == device

@@ -17,6 +17,7 @@ from pydantic import (
 )
 
 from nvmf.config.base import FaultError, Model, endpoint, listed, unique
+from nvmf.config.congestion import check_congestion
 from nvmf.config.hosts import HostConfig
 from nvmf.config.services import MdnsConfig, MetricsConfig, RpcConfig
 from nvmf.config.units import Eui64, FilePath, Nguid, Nqn, Size, format_size
@@ -76,9 +77,17 @@ class IwarpConfig(Model):
     crc: StrictBool | None = None
     """Ask for CRC32C; it is always honoured where the peer asks."""
     congestion: str | None = Field(None, pattern=CONGESTION)
-    """TCP_CONGESTION of its sockets; left out, reno over loopback and else the system's own."""
+    """TCP_CONGESTION of its sockets, which the kernel has to have; left out, reno over loopback and
+    else the system's own."""
     mpa_revision: Literal[1, 2] | None = None
     handshake_timeout_ms: StrictInt | None = Field(None, ge=100, le=600_000)
+
+    @field_validator("congestion")
+    @classmethod
+    def _congestion(cls, value: str | None) -> str | None:
+        if value is not None:
+            check_congestion(value)
+        return value
 
 
 class AnaGroupConfig(Model):

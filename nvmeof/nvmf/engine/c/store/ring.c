@@ -109,6 +109,12 @@ void store_ring_buffers(struct store_ring *ring, void *memory, size_t bytes)
 		ring->engine->buffers(ring->engine, memory, bytes);
 }
 
+void store_ring_forget(struct store_ring *ring, const struct store *store)
+{
+	if (ring->engine->forget)
+		ring->engine->forget(ring->engine, store);
+}
+
 const char *store_ring_kind(const struct store_ring *ring)
 {
 	return ring->engine->name;

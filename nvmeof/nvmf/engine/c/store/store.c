@@ -25,6 +25,8 @@ int store_refuse(char *err, size_t len, int error, const char *format, ...)
 	return -error;
 }
 
+static uint64_t store_numbers;
+
 struct store *store_new(enum store_kind kind, const struct store_options *options,
 			const struct store_ops *ops, char *err, size_t len)
 {
@@ -50,6 +52,8 @@ struct store *store_new(enum store_kind kind, const struct store_options *option
 	store->page_cache_fd = -1;
 	store->ops = ops;
 	store->line = store_line_take();
+	store->place = store->line;
+	store->number = __atomic_add_fetch(&store_numbers, 1, __ATOMIC_RELAXED);
 	return store;
 }
 

@@ -90,6 +90,8 @@ struct store {
 	int sync_failed;		/* atomic: a sync failed, so none may succeed after it */
 	int last_error;			/* atomic: errno of the last failure, until it is told */
 	uint16_t line;			/* its line in every ring: see line.c */
+	uint16_t place;			/* of fd in the table of files of every ring */
+	uint64_t number;		/* of all stores that ever were, from 1: whose fd that is */
 	int fd;				/* file, pmem; else -1 */
 	int page_cache_fd;		/* direct: the same file for unaligned buffers; else -1 */
 	const struct store_ops *ops;
@@ -142,6 +144,12 @@ void store_ring_destroy(struct store_ring *ring);
  * kernel with the first direct I/O, which saves looking its pages up and pinning them each time.
  */
 void store_ring_buffers(struct store_ring *ring, void *memory, size_t bytes);
+/*
+ * Remove the store's file from the ring, whose engine may hold it open from its first use on.  To be called after the
+ * last use and before store_close(), on the ring's thread: otherwise the file stays open and locked until the
+ * ring is destroyed.
+ */
+void store_ring_forget(struct store_ring *ring, const struct store *store);
 /* "io_uring" or "worker threads", for logs. */
 const char *store_ring_kind(const struct store_ring *ring);
 /*

@@ -219,6 +219,8 @@ struct store_engine {
 	bool (*push)(struct store_engine *engine);
 	/* As store_ring_buffers(); NULL: of no use here. */
 	void (*buffers)(struct store_engine *engine, void *memory, size_t bytes);
+	/* As store_ring_forget(); NULL: it holds nothing of stores. */
+	void (*forget)(struct store_engine *engine, const struct store *store);
 	void (*destroy)(struct store_engine *engine);
 };
 /* depth: at most so many are begun and not finished. */

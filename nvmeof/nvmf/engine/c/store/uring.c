@@ -4,6 +4,9 @@
  * (it is made disabled and enabled there, as IORING_SETUP_SINGLE_ISSUER wants), so that no
  * completion interrupts a reactor: it is told by a flag in shared memory, and polling costs no
  * system call while nothing has happened.
+ *
+ * The reactor's buffers (uring_piece) and the stores' files (uring_file) are registered with it, so that the
+ * kernel does not look them up for each call.
  */
 #include <errno.h>
 #include <liburing.h>
@@ -16,6 +19,9 @@
 #ifndef IORING_SETUP_DEFER_TASKRUN
 #define IORING_SETUP_DEFER_TASKRUN (1U << 13)
 #endif
+#ifndef IORING_FEAT_RW_ATTR
+#define IORING_FEAT_RW_ATTR (1U << 16)
+#endif
 
 struct uring {
 	struct store_engine engine;
@@ -26,6 +32,8 @@ struct uring {
 	uint8_t *memory;	/* to be registered in pieces with the first direct I/O; then registered */
 	size_t bytes;
 	bool registered;
+	bool files;		/* there is a table of them */
+	uint64_t file[STORE_LINES];	/* the number of the store whose descriptor is in this place; 0: none */
 };
 
 enum { PIECE_SHIFT = 30, PIECES = 8 };	/* the kernel's limit for one */
@@ -33,6 +41,16 @@ enum { PIECE_SHIFT = 30, PIECES = 8 };	/* the kernel's limit for one */
 static struct uring *uring_of(struct store_engine *engine)
 {
 	return (struct uring *)engine;	/* its first member */
+}
+
+/*
+ * The table keeps a file open, and its lock held, until the place is given up.  Before Linux 6.13 the kernel
+ * released a file only when all earlier calls of the ring were over, including those of a store that hangs:
+ * no files are registered there.  A feature of Linux 6.14 tells.
+ */
+static bool uring_may_hold(const struct uring *u)
+{
+	return (u->ring.features & IORING_FEAT_RW_ATTR) != 0;
 }
 
 /*
@@ -50,6 +68,7 @@ static void uring_enable(struct uring *u)
 		syscall(__NR_io_uring_register, u->ring.ring_fd, IORING_REGISTER_ENABLE_RINGS,
 			NULL, 0);
 	io_uring_register_iowq_max_workers(&u->ring, threads);
+	u->files = uring_may_hold(u) && !io_uring_register_files_sparse(&u->ring, STORE_LINES);
 	u->enabled = true;
 }
 
@@ -74,7 +93,6 @@ static void uring_register(struct uring *u)
 		piece[count] = (struct iovec){ .iov_base = u->memory + at,
 					       .iov_len = left < most ? left : most };
 	}
-	uring_enable(u);
 	if (io_uring_register_buffers(&u->ring, piece, count))
 		u->bytes = 0;
 }
@@ -93,9 +111,47 @@ static int uring_piece(struct uring *u, const struct store_call *call)
 	return (int)(at >> PIECE_SHIFT);
 }
 
-static void uring_prepare(struct uring *u, struct io_uring_sqe *sqe, const struct store_call *call)
+/* The place of a call's descriptor in the table, or -1. */
+static int uring_file(struct uring *u, const struct store *store, const struct store_call *call)
 {
-	int piece = uring_piece(u, call);
+	unsigned place = store->place;
+
+	if (!u->files || call->fd != store->fd || call->type == STORE_CALL_POPULATE)
+		return -1;
+	if (u->file[place] == store->number)
+		return (int)place;
+	/* Others that share the place do without; so does this one if the kernel refuses. */
+	if (u->file[place] || io_uring_register_files_update(&u->ring, place, &store->fd, 1) != 1)
+		return -1;
+	u->file[place] = store->number;
+	return (int)place;
+}
+
+/* Calls that the kernel has seen keep the file until they are over; the others use the descriptor itself. */
+static void uring_forget(struct store_engine *engine, const struct store *store)
+{
+	struct uring *u = uring_of(engine);
+	const struct io_uring_sq *sq = &u->ring.sq;
+	int none = -1;
+
+	if (u->file[store->place] != store->number)
+		return;
+	for (unsigned at = io_uring_smp_load_acquire(sq->khead); at != sq->sqe_tail; at++) {
+		struct io_uring_sqe *sqe = &sq->sqes[at & sq->ring_mask];
+
+		if (sqe->flags & IOSQE_FIXED_FILE && sqe->fd == store->place) {
+			sqe->flags &= (uint8_t)~IOSQE_FIXED_FILE;
+			sqe->fd = store->fd;
+		}
+	}
+	io_uring_register_files_update(&u->ring, store->place, &none, 1);
+	u->file[store->place] = 0;
+}
+
+static void uring_prepare(struct uring *u, struct io_uring_sqe *sqe, const struct store *store,
+			  const struct store_call *call)
+{
+	int piece = uring_piece(u, call), file = uring_file(u, store, call);
 
 	switch (call->type) {
 	case STORE_CALL_READ:
@@ -128,8 +184,12 @@ static void uring_prepare(struct uring *u, struct io_uring_sqe *sqe, const struc
 							    : IORING_OP_WRITE_FIXED;
 		sqe->buf_index = (uint16_t)piece;
 	}
+	if (file >= 0) {
+		sqe->fd = file;
+		sqe->flags |= IOSQE_FIXED_FILE;
+	}
 	if (call->blocks)
-		io_uring_sqe_set_flags(sqe, IOSQE_ASYNC);
+		sqe->flags |= IOSQE_ASYNC;
 }
 
 static void uring_begin(struct store_engine *engine, struct store_io *io)
@@ -139,8 +199,9 @@ static void uring_begin(struct store_engine *engine, struct store_io *io)
 	/* Never NULL: there are as many entries as the ring begins at most. */
 	struct io_uring_sqe *sqe = io_uring_get_sqe(&u->ring);
 
+	uring_enable(u);
 	store_call_next(io, &call);
-	uring_prepare(u, sqe, &call);
+	uring_prepare(u, sqe, io->store, &call);
 	io_uring_sqe_set_data(sqe, io);
 }
 
@@ -150,7 +211,6 @@ static bool uring_push(struct store_engine *engine)
 
 	if (!io_uring_sq_ready(&u->ring))
 		return true;
-	uring_enable(u);
 	io_uring_submit(&u->ring);
 	return !io_uring_sq_ready(&u->ring);
 }
@@ -219,6 +279,7 @@ struct store_engine *store_uring_create(unsigned depth, int wake_fd)
 	u->engine.poll = uring_poll;
 	u->engine.push = uring_push;
 	u->engine.buffers = uring_buffers;
+	u->engine.forget = uring_forget;
 	u->engine.destroy = uring_destroy;
 	for (size_t i = 0; rc == -EINVAL && i < sizeof(flags) / sizeof(flags[0]); i++) {
 		rc = io_uring_queue_init(depth, &u->ring, flags[i]);

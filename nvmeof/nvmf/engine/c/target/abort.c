@@ -24,7 +24,7 @@ static bool is_of(const struct store_io *io, const void *arg)
 {
 	const struct target_request *req = arg;
 
-	return io == &req->io || transfer_io_of(io) == req;
+	return io == &req->io || chunk_io_of(io) == req;
 }
 
 /* All that is under way of it waits in the store's line, or nothing is done. */

@@ -72,11 +72,14 @@ void windows_snapshot(struct target_device *device);
 void windows_close_device(struct target_device *device);
 void windows_close(struct target_namespace *ns);
 
-/* ---- reactor.c ---- */
+/* ---- reactor_control.c (control) ---- */
 struct reactor *reactor_create(struct target *target, unsigned index, char *err, size_t len);
 int reactor_start(struct reactor *reactor, char *err, size_t len);
 int reactor_stop(struct reactor *reactor, uint64_t deadline);
 void reactor_free(struct reactor *reactor);
+
+/* ---- reactor.c ---- */
+void *reactor_main(void *reactor);		/* its thread, until it is told to stop */
 void reactor_mail(struct reactor *reactor, struct mail *mail,
 		  void (*deliver)(struct reactor *, struct mail *));	/* any thread */
 void reactor_wake(struct reactor *reactor);	/* any thread */
@@ -85,23 +88,6 @@ bool reactor_deliver(struct reactor *reactor);
 void reactor_add_cq(struct reactor *reactor, struct reactor_cq *rcq);
 void reactor_remove_cq(struct reactor *reactor, struct reactor_cq *rcq);
 void reactor_drain_cq(struct reactor *reactor, struct reactor_cq *rcq);	/* all that it has now */
-
-/* The time, to a half turn: while completions are taken, and while what they led to is posted. */
-static inline uint64_t reactor_now(struct reactor *reactor)
-{
-	if (!reactor->now)
-		reactor->now = clock_ns();
-	return reactor->now;
-}
-
-static inline void reactor_mark(struct target_qpair *qp)
-{
-	if (!qp->marked) {
-		qp->marked = true;
-		qp->mark_next = qp->reactor->marked;
-		qp->reactor->marked = qp;
-	}
-}
 
 /* ---- pool.c ---- */
 int pool_create(struct pool *pool, uint32_t buffer_size, uint32_t count, int node);
@@ -120,7 +106,15 @@ void pool_leave_line(struct target_qpair *qp);
 void pool_serve(struct reactor *reactor);
 void pool_press(struct reactor *reactor);	/* now and then, while somebody waits */
 
+/* ---- region.c (control) ---- */
+int region_map(struct target_qpair *qp);
+int region_register(struct target_qpair *qp);
+/* Its protection domain and buffers, where it shares them with no other. */
+int region_make_private(struct target_qpair *qp);
+
 /* ---- qpair.c (control), close.c ---- */
+struct target_qpair *qpair_new(struct target *target, const struct verbs *verbs,
+			       struct rdma_cm_id *id, const struct target_qpair_options *options);
 void qpair_unlink(struct target_qpair *qp);
 void qpair_release_job(struct job *job);	/* its RDMA side; then DESTROYED goes up */
 /* All that it has but its own memory: the reactor has ended, or has let go. */
@@ -183,11 +177,15 @@ bool transfer_cancel(struct target_request *req);
 void transfer_start(struct target_request *req, enum transfer mode, uint32_t length);
 void transfer_advance(struct target_request *req);	/* a chunk has ended, or its turn has come */
 bool transfer_fetches(const struct target_request *req);	/* whether its data comes by RDMA READ */
-struct target_request *transfer_io_of(const struct store_io *io);
-void transfer_chunk_read(struct chunk *chunk);
-void transfer_chunk_written(struct chunk *chunk);
-void transfer_chunk_drop(struct chunk *chunk);	/* out of qp->reads, the connection being dead */
-void transfer_chunk_release(struct chunk *chunk);
+
+/* ---- chunk.c ---- */
+/* Of what is left of the request's data, as much as there is room for.  fetch: from the host first. */
+void chunk_start(struct target_request *req, struct chunk *chunk, bool fetch);
+struct target_request *chunk_io_of(const struct store_io *io);	/* whose chunk it is for, or NULL */
+void chunk_read(struct chunk *chunk);	/* an RDMA READ of it has completed */
+void chunk_written(struct chunk *chunk);	/* its RDMA WRITE has */
+void chunk_drop(struct chunk *chunk);	/* out of qp->reads, the connection being dead */
+void chunk_release(struct chunk *chunk);
 
 /* ---- namespace.c ---- */
 void namespace_free(struct target_namespace *ns);
@@ -221,14 +219,6 @@ bool invalid_keep_ranges(struct target_request *req, const void *ranges);
 void invalid_forget(struct target_namespace *ns);
 void invalid_free_all(struct target *target);
 
-/* Whether some of these bytes cannot be read. */
-static inline bool invalid_overlaps(struct target_namespace *ns, uint64_t offset, uint64_t length)
-{
-	const struct ns_invalid *invalid = atomic_load_explicit(&ns->invalid, memory_order_acquire);
-
-	return invalid && invalid_find(invalid, offset, length);
-}
-
 /* ---- limits.c ---- */
 /* Whether it stands in line now: then io_command() begins with it again, later. */
 bool limits_wait(struct target_request *req, const struct nvme_sqe *sqe);
@@ -236,164 +226,11 @@ void limits_serve(struct reactor *reactor);
 void limits_drop(struct target_qpair *qp);
 void limits_cancel(struct target_request *req, uint16_t status);
 
-static inline bool limited(struct target_request *req, const struct nvme_sqe *sqe)
-{
-	return atomic_load_explicit(&req->ns->limited, memory_order_acquire) &&
-	       limits_wait(req, sqe);
-}
-
 /* ---- abort.c ---- */
 void aborts_free_all(struct target *target);
 /* Whether nothing was done of it yet, and nothing is: then it ends with status. */
 bool request_cancel(struct target_request *req, uint16_t status);
 
-/* What is in it is not needed any more. */
-static inline void recv_give_back(struct target_qpair *qp, struct recv *recv)
-{
-	if (recv->srq) {
-		qp->recv_taken--;
-		stack_push(&recv->srq->spare, &recv->link);
-		recv->srq->spares++;
-	} else {
-		fifo_push(&qp->repost, &recv->link);
-	}
-	reactor_mark(qp);
-}
-
-static inline uint16_t gate_status(uint64_t gate, enum gate_group group)
-{
-	return (uint16_t)(gate >> 16 * group);
-}
-
-static inline bool chunk_is_own(const struct chunk *chunk)
-{
-	return chunk == &chunk->req->qp->own;
-}
-
-static inline uint32_t chunk_lkey(const struct chunk *chunk)
-{
-	return chunk_is_own(chunk) ? chunk->req->qp->own_lkey : chunk->req->qp->pool_lkey;
-}
-
-static inline const struct sgl_entry *request_sgl(const struct target_request *req)
-{
-	return req->sgl_count > 1 ? req->qp->sgls + (size_t)req->index * TARGET_MAX_SGL : &req->sgl;
-}
-
-/* The host's memory at byte offset of the data: how much of max lies there in one piece. */
-static inline uint32_t request_piece(const struct target_request *req, uint32_t offset,
-				     uint32_t max, uint64_t *addr, uint32_t *key)
-{
-	const struct sgl_entry *e = request_sgl(req);
-
-	while (offset >= e->length) {
-		offset -= e->length;
-		e++;
-	}
-	*addr = e->addr + offset;
-	*key = e->key;
-	return max < e->length - offset ? max : e->length - offset;
-}
-
-static inline uint32_t request_pieces(const struct target_request *req, uint32_t offset,
-				      uint32_t length)
-{
-	uint32_t pieces = 1, key;
-	uint64_t addr;
-
-	if (req->sgl_count == 1)
-		return 1;
-	for (;; pieces++) {
-		uint32_t n = request_piece(req, offset, length, &addr, &key);
-
-		if (n == length)
-			return pieces;
-		offset += n;
-		length -= n;
-	}
-}
-
-static inline struct ns_local *namespace_local(const struct target_request *req)
-{
-	return &req->ns->local[req->qp->reactor->index];
-}
-
-static inline void namespace_leave(struct target_namespace *ns, struct ns_local *local)
-{
-	if (!--local->inflight && local->retiring)
-		namespace_unused(ns, local);
-}
-
-/* Its response is on the way, or will never be. */
-static inline void namespace_served(struct target_request *req)
-{
-	struct ns_local *local = namespace_local(req);
-
-	if (!req->serving)
-		return;
-	req->serving = false;
-	if (--local->serving)
-		return;
-	stat_add(&local->busy_ns, reactor_now(req->qp->reactor) - local->busy_since);
-	__atomic_store_n(&local->busy_since, 0, __ATOMIC_RELAXED);
-}
-
-static inline struct target_namespace *namespace_get(struct target_request *req, uint32_t nsid)
-{
-	struct target_nstable *table = atomic_load_explicit(&req->qp->table, memory_order_acquire);
-
-	if (nsid > table->max_nsid)
-		return NULL;
-	req->ns = atomic_load_explicit(&table->ns[nsid], memory_order_acquire);
-	if (req->ns) {
-		struct ns_local *local = namespace_local(req);
-
-		local->inflight++;
-		req->serving = true;
-		if (!local->serving++)
-			__atomic_store_n(&local->busy_since, reactor_now(req->qp->reactor),
-					 __ATOMIC_RELAXED);
-	}
-	return req->ns;
-}
-
-/* What the gates say to a command on its namespace: NVMe status. */
-static inline uint16_t namespace_gate(const struct target_request *req, enum gate_group group)
-{
-	const struct target_namespace *ns = req->ns;
-	struct target_gates *gates = atomic_load_explicit(&req->qp->gates, memory_order_acquire);
-	uint16_t status = 0;
-
-	if (gates && ns->nsid <= gates->max_nsid)
-		status = gate_status(atomic_load_explicit(&gates->gate[ns->nsid],
-							  memory_order_relaxed), group);
-	return status ? status
-		      : gate_status(atomic_load_explicit(&ns->gate, memory_order_relaxed), group);
-}
-
-/* Make the namespace the request's: NVMe status. */
-static inline uint16_t namespace_use(struct target_request *req, uint32_t nsid,
-				     enum gate_group group)
-{
-	if (!namespace_get(req, nsid))
-		return NVME_INVALID_NAMESPACE | NVME_DNR;
-	return namespace_gate(req, group);
-}
-
-/* Whether a write is a copy to memory, or has to go through the store's ring. */
-static inline bool namespace_copies(const struct target_request *req)
-{
-	const struct store *store = req->ns->store;
-
-	return req->ns->memory && (!req->fua || store->memory_is_stable) &&
-	       store_memory_ready(store, req->offset, req->length);
-}
-
-static inline void namespace_put(struct target_request *req)
-{
-	namespace_served(req);
-	namespace_leave(req->ns, namespace_local(req));
-	req->ns = NULL;
-}
+#include "target/inline.h"
 
 #endif

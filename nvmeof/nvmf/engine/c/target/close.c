@@ -116,7 +116,7 @@ static void drop_lines(struct target_qpair *qp)
 		struct tx *tx = container_of(link, struct tx, link);
 
 		if (tx->is_chunk)
-			transfer_chunk_written(container_of(tx, struct chunk, tx));
+			chunk_written(container_of(tx, struct chunk, tx));
 		else
 			request_response_done(container_of(tx, struct target_request, tx));
 	}

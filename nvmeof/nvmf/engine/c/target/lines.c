@@ -110,7 +110,7 @@ void transfer_drop_lines(struct target_qpair *qp)
 		drop_line(&qp->waiting[i]);
 	leave_namespace_lines(qp);
 	while ((link = fifo_pop(&qp->reads)))
-		transfer_chunk_drop(container_of(link, struct chunk, tx.link));
+		chunk_drop(container_of(link, struct chunk, tx.link));
 }
 
 /* The first chunk of it in line for an RDMA READ, and how many there are untouched. */
@@ -143,7 +143,7 @@ bool transfer_cancel(struct target_request *req)
 	for (; chunk; chunk = first_unposted(req, &count)) {
 		fifo_remove(&qp->reads, &chunk->tx.link);
 		qp->fetching--;
-		transfer_chunk_release(chunk);
+		chunk_release(chunk);
 	}
 	reactor_mark(qp);
 	req->moving = TRANSFER_QUIET;

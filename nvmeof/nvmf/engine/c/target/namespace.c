@@ -244,6 +244,7 @@ void target_nstable_destroy(struct target_nstable *table)
 /* On a reactor: it has nothing of the namespace in flight, and cannot find it again. */
 void namespace_unused(struct target_namespace *ns, struct ns_local *local)
 {
+	store_ring_forget(ns->target->reactor[local - ns->local]->ring, ns->store);
 	local->retiring = false;
 	if (atomic_fetch_sub(&ns->barriers_left, 1) == 1)
 		target_post_upcall(ns->target, &ns->upcall);

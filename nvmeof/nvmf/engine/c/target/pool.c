@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Pools of transfer buffers: a reactor's, and those of queue pairs that share none (qpair.c).
+ * Pools of transfer buffers: a reactor's, and those of queue pairs that share none (region.c).
  *
  * Owns one mapping, registered once per device (device.c), and the chunks that stand for its
  * buffers.  Made and freed by the control thread, used by the reactor's alone.  A part of the memory is cut

@@ -375,7 +375,7 @@ int post_completion(struct reactor *reactor, const struct ibv_wc *wc)
 			qpair_fail_wc(chunk->req->qp, "RDMA WRITE", status);
 		reactor->awaited--;
 		slots_freed(chunk->req->qp, chunk->slots);
-		transfer_chunk_written(chunk);
+		chunk_written(chunk);
 		break;
 	case WR_READ:
 		if (status != IBV_WC_SUCCESS)
@@ -383,7 +383,7 @@ int post_completion(struct reactor *reactor, const struct ibv_wc *wc)
 		reactor->awaited--;
 		chunk->req->qp->read_free++;
 		slots_freed(chunk->req->qp, 1);
-		transfer_chunk_read(chunk);
+		chunk_read(chunk);
 		break;
 	case WR_UNSIGNALLED:
 		if (status != IBV_WC_SUCCESS)

@@ -227,7 +227,7 @@ void request_respond(struct target_request *req, uint16_t status)
 void request_response_done(struct target_request *req)
 {
 	if (req->chunk) {
-		transfer_chunk_release(req->chunk);
+		chunk_release(req->chunk);
 		req->chunk = NULL;
 	}
 	request_free(req);

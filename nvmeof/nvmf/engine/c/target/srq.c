@@ -50,7 +50,7 @@ static void slab_free(struct srq_slab *slab)
 	free(slab);
 }
 
-/* The SQEs close together, in-capsule data on pages of its own, as in a queue pair's memory (qpair.c). */
+/* The SQEs close together, in-capsule data on pages of its own, as in a queue pair's memory (region.c). */
 static void slab_cut(struct srq_slab *slab, uint32_t stride)
 {
 	uint8_t *data = slab->memory + (((size_t)SQE_SIZE * slab->count + PAGE - 1) & ~(size_t)(PAGE - 1));

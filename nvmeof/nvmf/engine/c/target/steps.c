@@ -166,7 +166,7 @@ static bool step_next(struct target_request *req)
 void steps_end(struct target_request *req)
 {
 	if (req->chunk) {
-		transfer_chunk_release(req->chunk);
+		chunk_release(req->chunk);
 		req->chunk = NULL;
 	}
 	if (req->qp->dead)

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the files of the target ask of each other so often that it is not a call.  On the reactor's thread.
+ */
+#ifndef NVMF_TARGET_INLINE_H
+#define NVMF_TARGET_INLINE_H
+
+#include "target/calls.h"
+
+/* ---- reactors ---- */
+
+/* The time, to a half turn: while completions are taken, and while what they led to is posted. */
+static inline uint64_t reactor_now(struct reactor *reactor)
+{
+	if (!reactor->now)
+		reactor->now = clock_ns();
+	return reactor->now;
+}
+
+static inline void reactor_mark(struct target_qpair *qp)
+{
+	if (!qp->marked) {
+		qp->marked = true;
+		qp->mark_next = qp->reactor->marked;
+		qp->reactor->marked = qp;
+	}
+}
+
+/* ---- requests ---- */
+
+/* What is in it is not needed any more. */
+static inline void recv_give_back(struct target_qpair *qp, struct recv *recv)
+{
+	if (recv->srq) {
+		qp->recv_taken--;
+		stack_push(&recv->srq->spare, &recv->link);
+		recv->srq->spares++;
+	} else {
+		fifo_push(&qp->repost, &recv->link);
+	}
+	reactor_mark(qp);
+}
+
+static inline bool chunk_is_own(const struct chunk *chunk)
+{
+	return chunk == &chunk->req->qp->own;
+}
+
+static inline uint32_t chunk_lkey(const struct chunk *chunk)
+{
+	return chunk_is_own(chunk) ? chunk->req->qp->own_lkey : chunk->req->qp->pool_lkey;
+}
+
+static inline const struct sgl_entry *request_sgl(const struct target_request *req)
+{
+	return req->sgl_count > 1 ? req->qp->sgls + (size_t)req->index * TARGET_MAX_SGL : &req->sgl;
+}
+
+/* The host's memory at byte offset of the data: how much of max lies there in one piece. */
+static inline uint32_t request_piece(const struct target_request *req, uint32_t offset,
+				     uint32_t max, uint64_t *addr, uint32_t *key)
+{
+	const struct sgl_entry *e = request_sgl(req);
+
+	while (offset >= e->length) {
+		offset -= e->length;
+		e++;
+	}
+	*addr = e->addr + offset;
+	*key = e->key;
+	return max < e->length - offset ? max : e->length - offset;
+}
+
+static inline uint32_t request_pieces(const struct target_request *req, uint32_t offset,
+				      uint32_t length)
+{
+	uint32_t pieces = 1, key;
+	uint64_t addr;
+
+	if (req->sgl_count == 1)
+		return 1;
+	for (;; pieces++) {
+		uint32_t n = request_piece(req, offset, length, &addr, &key);
+
+		if (n == length)
+			return pieces;
+		offset += n;
+		length -= n;
+	}
+}
+
+/* ---- namespaces ---- */
+
+static inline uint16_t gate_status(uint64_t gate, enum gate_group group)
+{
+	return (uint16_t)(gate >> 16 * group);
+}
+
+static inline struct ns_local *namespace_local(const struct target_request *req)
+{
+	return &req->ns->local[req->qp->reactor->index];
+}
+
+static inline void namespace_leave(struct target_namespace *ns, struct ns_local *local)
+{
+	if (!--local->inflight && local->retiring)
+		namespace_unused(ns, local);
+}
+
+/* Its response is on the way, or will never be. */
+static inline void namespace_served(struct target_request *req)
+{
+	struct ns_local *local = namespace_local(req);
+
+	if (!req->serving)
+		return;
+	req->serving = false;
+	if (--local->serving)
+		return;
+	stat_add(&local->busy_ns, reactor_now(req->qp->reactor) - local->busy_since);
+	__atomic_store_n(&local->busy_since, 0, __ATOMIC_RELAXED);
+}
+
+static inline struct target_namespace *namespace_get(struct target_request *req, uint32_t nsid)
+{
+	struct target_nstable *table = atomic_load_explicit(&req->qp->table, memory_order_acquire);
+
+	if (nsid > table->max_nsid)
+		return NULL;
+	req->ns = atomic_load_explicit(&table->ns[nsid], memory_order_acquire);
+	if (req->ns) {
+		struct ns_local *local = namespace_local(req);
+
+		local->inflight++;
+		req->serving = true;
+		if (!local->serving++)
+			__atomic_store_n(&local->busy_since, reactor_now(req->qp->reactor),
+					 __ATOMIC_RELAXED);
+	}
+	return req->ns;
+}
+
+/* What the gates say to a command on its namespace: NVMe status. */
+static inline uint16_t namespace_gate(const struct target_request *req, enum gate_group group)
+{
+	const struct target_namespace *ns = req->ns;
+	struct target_gates *gates = atomic_load_explicit(&req->qp->gates, memory_order_acquire);
+	uint16_t status = 0;
+
+	if (gates && ns->nsid <= gates->max_nsid)
+		status = gate_status(atomic_load_explicit(&gates->gate[ns->nsid],
+							  memory_order_relaxed), group);
+	return status ? status
+		      : gate_status(atomic_load_explicit(&ns->gate, memory_order_relaxed), group);
+}
+
+/* Make the namespace the request's: NVMe status. */
+static inline uint16_t namespace_use(struct target_request *req, uint32_t nsid,
+				     enum gate_group group)
+{
+	if (!namespace_get(req, nsid))
+		return NVME_INVALID_NAMESPACE | NVME_DNR;
+	return namespace_gate(req, group);
+}
+
+/* Whether a write is a copy to memory, or has to go through the store's ring. */
+static inline bool namespace_copies(const struct target_request *req)
+{
+	const struct store *store = req->ns->store;
+
+	return req->ns->memory && (!req->fua || store->memory_is_stable) &&
+	       store_memory_ready(store, req->offset, req->length);
+}
+
+static inline void namespace_put(struct target_request *req)
+{
+	namespace_served(req);
+	namespace_leave(req->ns, namespace_local(req));
+	req->ns = NULL;
+}
+
+/* Whether some of these bytes cannot be read. */
+static inline bool invalid_overlaps(struct target_namespace *ns, uint64_t offset, uint64_t length)
+{
+	const struct ns_invalid *invalid = atomic_load_explicit(&ns->invalid, memory_order_acquire);
+
+	return invalid && invalid_find(invalid, offset, length);
+}
+
+static inline bool limited(struct target_request *req, const struct nvme_sqe *sqe)
+{
+	return atomic_load_explicit(&req->ns->limited, memory_order_acquire) &&
+	       limits_wait(req, sqe);
+}
+
+#endif

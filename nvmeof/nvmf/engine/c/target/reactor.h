@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A reactor: one thread, the queues that it polls and the lines that it serves.
+ *
+ * The fields before the mailbox are set before the thread runs, or belong to control where they say so; the mailbox
+ * and what is beside it are for any thread; the rest is the reactor's.
+ */
+#ifndef NVMF_TARGET_REACTOR_H
+#define NVMF_TARGET_REACTOR_H
+
+#include "target/pool.h"
+
+struct reactor_cq;
+struct store_ring;
+
+enum {
+	CQ_BATCH = 128,			/* completions of a turn: what they led to is sent at once */
+	WR_BATCH = 256,
+	NUMBER_BUCKETS = 4096,
+};
+
+struct recv_chain {			/* where a chain of receives is built */
+	struct ibv_recv_wr wr[WR_BATCH];
+	struct ibv_sge sge[2 * WR_BATCH];
+};
+
+struct reactor {
+	struct target *target;
+	unsigned index;
+	int cpu, node;			/* NUMA_UNKNOWN: memory is taken as it comes */
+	int epoll_fd, event_fd;
+	pthread_t thread;
+	bool started;			/* control */
+	struct reactor_cq *control_cqs;	/* control */
+	struct mail stop_mail;		/* control */
+
+	_Alignas(CACHE_LINE) _Atomic(struct mail *) mailbox;
+	_Atomic int sleeping;
+	_Atomic bool ended;
+
+	_Alignas(CACHE_LINE) struct reactor_cq *cqs;
+	struct store_ring *ring;
+	struct target_qpair *marked;	/* with something to post or to end */
+	struct list limited;		/* ns_local: namespaces with commands over a limit */
+	struct fifo latching;		/* ns_local: namespaces with somebody in line for a latch */
+	uint32_t latch_pass;		/* never 0, once there was one */
+	struct latch_press press;
+	struct list qpairs;		/* accepted, and not closed */
+	struct fifo orphans;		/* recv: capsules that came before their queue pair was known */
+	struct target_qpair *by_number[NUMBER_BUCKETS];	/* those that share receives */
+	struct fifo halves;		/* queue pairs with the first of a fused pair */
+	struct fifo lingering;		/* queue pairs whose last responses are on their way */
+	uint64_t spin_ns;
+	uint32_t short_waits;		/* of late, not much longer than that: see reactor.c */
+	uint32_t responses;		/* posted, and not completed */
+	uint32_t awaited;		/* other sends, and queue pairs that wait for any to complete */
+	bool waited;			/* in vain, SENDS_CHECK_MS long, for the responses */
+	uint64_t now;			/* ns, of this half of the turn; 0: nobody has asked */
+	bool stop;
+	struct pool pool;
+	struct ibv_wc wc[CQ_BATCH];
+	struct ibv_send_wr wr[WR_BATCH];
+	struct ibv_sge sge[WR_BATCH];
+	struct recv_chain recv_chain;
+};
+
+#endif

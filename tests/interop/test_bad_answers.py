@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Targets whose answers are wrong: our client has an error in time, and never the wrong data."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import struct
+from collections.abc import AsyncIterator, Callable, Iterator
+from functools import partial
+from typing import TYPE_CHECKING
+
+import pytest
+
+from spoiling import CAP, connected, good
+from wire import nvme
+from wire.nvme import Io, Reject
+from wire.responder import Connection, NvmeResponder, identify
+from wire.served import SUBNQN
+
+if TYPE_CHECKING:
+    from nvmf.initiator import Controller
+
+pytestmark = pytest.mark.usefixtures("need_client")
+
+Spoil = Callable[[Connection, bytes], None]
+
+
+@pytest.fixture
+def responder() -> Iterator[NvmeResponder]:
+    """A target of ours to spoil."""
+    with NvmeResponder(SUBNQN, identify, cap=CAP) as one:
+        yield one
+        one.errors.clear()
+
+
+@pytest.fixture
+async def controller(responder: NvmeResponder) -> AsyncIterator[Controller]:
+    """The client of a test."""
+    async with connected(responder) as one:
+        yield one
+
+
+def response(connection: Connection, cid: int, *, size: int = 16, status: int = 0) -> None:
+    """A response capsule of any kind."""
+    cqe = struct.pack("<QHHHH", 0, 0, connection.qid, cid, status)
+    connection.peer.send(cqe[:size].ljust(size, b"\0"))
+
+
+def unknown_cid(connection: Connection, capsule: bytes) -> None:
+    """A response to a command that there is not."""
+    response(connection, int.from_bytes(capsule[2:4], "little") ^ 0x4000)
+
+
+def short_response(connection: Connection, capsule: bytes) -> None:
+    """Eight bytes."""
+    response(connection, int.from_bytes(capsule[2:4], "little"), size=8)
+
+
+def closes(connection: Connection, capsule: bytes) -> None:
+    """The target goes away."""
+    connection.peer.sock.shutdown(socket.SHUT_RDWR)
+
+
+def terminates(connection: Connection, capsule: bytes) -> None:
+    """The target terminates."""
+    connection.peer.terminate(0, 2, 7)
+
+
+@pytest.mark.parametrize("spoil", [unknown_cid, short_response, closes, terminates])
+async def test_lost(responder: NvmeResponder, controller: Controller, spoil: Spoil) -> None:
+    """ConnectionLost, in time; never a hang and never data that did not come."""
+    from nvmf.initiator import ConnectionLost
+
+    def hook(connection: Connection, capsule: bytes) -> bool:
+        if not connection.qid or capsule[0] != Io.READ:
+            return False
+        spoil(connection, capsule)
+        return True
+
+    responder.hook = hook
+    with pytest.raises(ConnectionLost):
+        await controller.namespace(1).read(0, 1)
+
+
+Lie = Callable[[int, int, bytearray], None]
+"""Given CNS, NSID and right Identify data: what the target says instead."""
+
+
+def same_list(cns: int, nsid: int, data: bytearray) -> None:
+    """A full list of namespaces, the same whatever it is to begin after."""
+    if cns == 2:
+        data[:] = struct.pack("<1024I", *range(1, 1025))
+
+
+def endless_list(cns: int, nsid: int, data: bytearray) -> None:
+    """More namespaces after each."""
+    if cns == 2:
+        data[:] = struct.pack("<1024I", *range(nsid + 1, nsid + 1025))
+
+
+@pytest.mark.parametrize("lie", [same_list, endless_list])
+async def test_lists_without_end(responder: NvmeResponder, lie: Lie) -> None:
+    """A sentence, instead of reading for ever."""
+    from nvmf.initiator import ConnectionLost
+
+    responder.identify = partial(telling, lie)
+    with pytest.raises(ConnectionLost, match="active namespaces does not end"):
+        async with connected(responder):
+            pass
+
+
+def telling(lie: Lie, capsule: bytes) -> bytes:
+    data = bytearray(identify(capsule))
+    lie(capsule[40], int.from_bytes(capsule[4:8], "little"), data)
+    return bytes(data)
+
+
+def boundless(cns: int, nsid: int, data: bytearray) -> None:
+    """MDTS and IOCCSZ of more than any command can have."""
+    if cns == 1:
+        data[77] = 255
+        struct.pack_into("<I", data, 1792, 0xFFFFFFFF)
+
+
+async def test_limits_beyond_all_measure(responder: NvmeResponder) -> None:
+    """No command is longer than its descriptor can say (Base 2.0, 4.1.2.1: 24 bits)."""
+    responder.identify = partial(telling, boundless)
+    async with connected(responder) as one:
+        assert one.max_transfer == (1 << 24) - 1
+        await good(one)
+
+
+async def test_unanswered(responder: NvmeResponder) -> None:
+    """No response at all: the I/O timeout ends it."""
+    from nvmf.initiator import ConnectionLost
+
+    responder.hook = lambda connection, capsule: bool(connection.qid and capsule[0] == Io.READ)
+    async with connected(responder, io_timeout=1.0) as one:
+        with pytest.raises(ConnectionLost):
+            await one.namespace(1).read(0, 1)
+
+
+async def test_response_twice(responder: NvmeResponder, controller: Controller) -> None:
+    """The second one answers nothing: the connection ends or it is ignored, no data is mixed up."""
+    from nvmf.initiator import ConnectionLost
+
+    def hook(connection: Connection, capsule: bytes) -> bool:
+        if connection.qid and capsule[0] == Io.FLUSH:
+            response(connection, int.from_bytes(capsule[2:4], "little"))
+            response(connection, int.from_bytes(capsule[2:4], "little"))
+            return True
+        return False
+
+    responder.hook = hook
+    disk = controller.namespace(1)
+    await disk.flush()
+    try:
+        await disk.write(5, b"5" * 512)
+        assert await disk.read(5, 1) == b"5" * 512
+    except ConnectionLost:
+        pass
+
+
+@pytest.mark.parametrize("status", list(Reject))
+async def test_rejected(responder: NvmeResponder, status: Reject) -> None:
+    """Each reject by its number, in an error that names it."""
+    from nvmf.initiator import ConnectError, connect
+
+    responder.refuse = lambda start: nvme.cm_reject(status)
+    with pytest.raises(ConnectError) as error:
+        await connect(f"nvme+rdma://127.0.0.1:{responder.port}/{SUBNQN}", device="iwarp")
+    assert error.value.reject_sts == status
+    assert len(str(error.value)) > 20
+
+
+@pytest.mark.parametrize("data", [b"", b"\0", b"\0\0\x63\0", b"\1\0\4\0", bytes(200)])
+async def test_strange_rejects(responder: NvmeResponder, data: bytes) -> None:
+    """Private data of a reject that is none of NVMe-oF's."""
+    from nvmf.initiator import ConnectError, connect
+
+    responder.refuse = lambda start: data
+    with pytest.raises(ConnectError):
+        await connect(f"nvme+rdma://127.0.0.1:{responder.port}/{SUBNQN}", device="iwarp")
+
+
+async def test_room_for_one_command(responder: NvmeResponder) -> None:
+    """On the admin queue a request for events would take it; an I/O queue can do with one."""
+    from nvmf.initiator import ConnectError
+
+    responder.accept = lambda depth: nvme.cm_accept(1)
+    with pytest.raises(ConnectError, match="takes one admin command at a time"):
+        async with connected(responder):
+            pass
+    responder.accept = lambda depth: nvme.cm_accept(2 if depth == 32 else 1)
+    async with connected(responder) as one:
+        await asyncio.gather(*(one.namespace(1).write(lba, b"1" * 512) for lba in range(20)))
+        await asyncio.gather(*(one.identify_data(1) for _ in range(20)))
+        await good(one)
