@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The engine of a connection: its work queues, and what its receiver (rx.c) and sender (tx.c) keep from one call to the
- * next.  Everything is under the lock of the queue pair whose stream it is, unless it says otherwise.
+ * The engine of a connection: its work queues, and what its receiver (rx.c) and sender (tx.c) keep from one call
+ * to the next.  Everything is under the lock of the queue pair whose stream it is, unless it says otherwise.
  *
- * The engine calls nobody above it.  It writes completions, and the reason for which a connection has to end, to a
- * struct iw_out of its caller's, who passes them on when the call returns.
+ * The engine does not know the queue pair.  It writes completions, and the reason for which a connection has to
+ * end, to a struct iw_out of its caller's, who passes them on when the call returns.
  */
 #ifndef NVMF_IWARP_STREAM_H
 #define NVMF_IWARP_STREAM_H
