@@ -16,10 +16,10 @@ enum {
 	ROUNDS = 8,		/* receives in a row for one queue pair, then the others' turn */
 	TURN = 512 * 1024,	/* and bytes: small frames take the longest */
 	/*
-	 * With a shared receive queue, what is received beyond its receives has to be kept: so much for each
-	 * receive that there is, which is less than a Send of NVMe takes, and so much at least.
+	 * With a shared receive queue, what is received beyond its receives has to be kept.  So no more than
+	 * so much for each receive that there is, a command with a little data, and so much at least.
 	 */
-	PER_RECEIVE = 64,
+	PER_RECEIVE = 1024,
 	LEAST_STAGING = 4096,
 };
 
