@@ -119,6 +119,46 @@ static void flood(void)
 	shared_close(&s);
 }
 
+/* More Sends wait than the receiver completes at one go; then there is a receive for each. */
+static void all_waited(void)
+{
+	enum { N = 100, LEN = 8 };
+	static struct shared s;
+	struct ibv_wc wc = { 0 };
+	struct ibv_send_wr wr[N] = { 0 }, *bad;
+	struct ibv_sge sge[N];
+	uint32_t next[PEERS] = { 0 };
+	unsigned int total = 0;
+	int ok = 1;
+
+	shared_open(&s, 1, N);
+	for (uint32_t i = 0; i < N; i++) {
+		const uint32_t words[] = { 0, i };
+
+		memcpy(s.a[0].mem + (size_t)i * LEN, words, LEN);
+		sge[i] = (struct ibv_sge){ (uintptr_t)s.a[0].mem + (size_t)i * LEN, LEN, s.a[0].mr->lkey };
+		wr[i] = (struct ibv_send_wr){ .next = i + 1 < N ? &wr[i + 1] : NULL, .sg_list = &sge[i], .num_sge = 1,
+					      .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED };
+	}
+	ok &= !ibv_post_send(s.a[0].qp, wr, &bad);	/* all in one segment */
+	for (double end = now_s() + CHECK_PATIENCE_S; now_s() < end && !iw_qp(s.ids[0]->qp)->stream.rx.waits;)
+		ok &= ibv_poll_cq(s.cq, 1, &wc) == 0;
+	check(ok && iw_qp(s.ids[0]->qp)->stream.rx.stash_len > 2 * IW_OUT_WCS * LEN, "waited: %u bytes are kept",
+	      iw_qp(s.ids[0]->qp)->stream.rx.stash_len);
+	for (uint64_t i = 0; i < N; i++)
+		ok &= !shared_post(&s, i);
+	for (double end = now_s() + CHECK_PATIENCE_S; total < N && now_s() < end && ok;) {
+		shared_drain(&s);
+		if (ibv_poll_cq(s.cq, 1, &wc) != 1)
+			continue;
+		ok &= shared_heard(&s, &wc, next);
+		total++;
+	}
+	check(ok && total == N, "waited: %u of %d (status %d): %s", total, N, wc.status,
+	      iwarp_qp_end_reason(s.ids[0]->qp));
+	shared_close(&s);
+}
+
 /* A peer that dies while its Send waits is noticed, and a receive posted later is not lost on it. */
 static void dies_waiting(void)
 {
@@ -220,6 +260,7 @@ void test_srq(void)
 	pieces(false);
 	pieces(true);
 	flood();
+	all_waited();
 	dies_waiting();
 	unattended();
 }

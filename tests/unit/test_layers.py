@@ -1,4 +1,4 @@
-"""No file of the embedded device includes or calls what is in a layer above its own."""
+"""No file of the embedded device includes or calls what is in a layer that comes after its own."""
 
 from __future__ import annotations
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The embedded iWARP device: its layers, and for tests the whole of its inside.  Nothing in this folder includes this.
+ * The embedded iWARP device: its layers, and for tests the whole of its inside.  No file of this folder includes
+ * this one.
  *
- * A file includes and calls what is in its own layer and in those above it in this list, never what is below:
- * whoever comes later passes in what has to be called.  tests/unit/test_layers.py reads this list.
+ * A file includes and calls what is in its own layer and in those that come before it in this list, never what
+ * comes after it: who comes after passes in the calls that are needed.  tests/unit/test_layers.py reads this list.
  *
  *   base         sizes stats epoch lock
  *   wire         wire mpa terminate

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Queue pairs progress: the engine is run, and what it leaves is passed on to the completion queues, to the helper and
- * to the end of the connection.  Runs on whichever thread posts or polls.
+ * Queue pairs progress: the engine is run, and what it leaves is passed on to the completion queues, to the
+ * helper, and to the end of the connection.  Runs on whichever thread posts or polls.
  */
 #include "qp.h"
 #include "util/fifo.h"
@@ -13,8 +13,8 @@ static void qp_push(struct iw_qp *qp, const struct iw_out *out)
 	struct iw_cq *send = iw_cq(qp->qp.send_cq), *recv = iw_cq(qp->qp.recv_cq);
 	unsigned int from = 0;
 
-	if (send == recv) {
-		iw_cq_push(recv, out->wc, out->n, out->solicited);
+	if (send == recv || out->n == 1) {
+		iw_cq_push(out->wc[0].opcode & IBV_WC_RECV ? recv : send, out->wc, out->n, out->solicited);
 		return;
 	}
 	for (unsigned int i = 1; i <= out->n; i++) {
@@ -29,14 +29,17 @@ static void qp_push(struct iw_qp *qp, const struct iw_out *out)
 
 static void qp_complete(struct iw_qp *qp, struct iw_out *out)
 {
-	for (;;) {
-		iw_sq_sweep(&qp->stream, out);
-		if (!out->n)
-			return;
-		qp_push(qp, out);
+	bool full;
+
+	do {
+		if (iw_sq_done(&qp->stream))
+			iw_sq_sweep(&qp->stream, out);
+		full = iw_out_full(out);	/* and there may be more to sweep */
+		if (out->n)
+			qp_push(qp, out);
 		out->n = 0;
 		out->solicited = false;
-	}
+	} while (full);
 }
 
 static void qp_end(struct iw_qp *qp, const struct iw_end *end)

@@ -64,17 +64,18 @@ static int aim(struct iw_stream *s, uint8_t *staging, struct iovec *iov, uint32_
 	return n;
 }
 
-static enum iw_verdict lost(const struct iw_stream *s, ssize_t n, struct iw_out *out)
+static enum iw_verdict rx_lost(const struct iw_stream *s, ssize_t n, struct iw_out *out)
 {
 	bool middle = s->rx.state != IW_RX_HEADER || s->rx.hdr_have || s->rx.carry_have;
 
 	if (n < 0)
 		return iw_end(out, TERM_NONE, NULL, "the connection was lost: %s", strerror(errno));
-	return iw_end(out, TERM_NONE, NULL, "the peer closed the connection%s", middle ? " in the middle of a frame" : "");
+	return iw_end(out, TERM_NONE, NULL, "the peer closed the connection%s",
+		      middle ? " in the middle of a frame" : "");
 }
 
 /* Once from the socket: what is not in place by then is in->left. */
-static enum iw_verdict receive(struct iw_stream *s, struct iw_intake *in, struct iw_out *out)
+static enum iw_verdict rx_receive(struct iw_stream *s, struct iw_intake *in, struct iw_out *out)
 {
 	struct iovec iov[IW_MAX_SGE + 1];
 	uint32_t direct;
@@ -100,7 +101,7 @@ static enum iw_verdict receive(struct iw_stream *s, struct iw_intake *in, struct
 		return IW_GO_ON;
 	}
 	if (n <= 0)
-		return lost(s, n, out);
+		return rx_lost(s, n, out);
 	in->bytes += (int)n;
 	in->drained = !in->to_end && (size_t)n < room;
 
@@ -112,7 +113,7 @@ static enum iw_verdict receive(struct iw_stream *s, struct iw_intake *in, struct
 }
 
 /* What was received and not looked at yet. */
-static enum iw_verdict look(struct iw_stream *s, struct iw_intake *in, struct iw_out *out)
+static enum iw_verdict rx_look(struct iw_stream *s, struct iw_intake *in, struct iw_out *out)
 {
 	uint32_t used;
 	enum iw_verdict v = iw_rx_bytes(s, in->left, in->left_len, &used, out);
@@ -123,7 +124,7 @@ static enum iw_verdict look(struct iw_stream *s, struct iw_intake *in, struct iw
 }
 
 /* For a receive that there was none of when the stream was looked at last. */
-static enum iw_verdict waited(struct iw_stream *s, struct iw_intake *in, struct iw_out *out)
+static enum iw_verdict rx_waited(struct iw_stream *s, struct iw_intake *in, struct iw_out *out)
 {
 	enum iw_verdict v = IW_WAIT;
 
@@ -133,7 +134,7 @@ static enum iw_verdict waited(struct iw_stream *s, struct iw_intake *in, struct 
 	return v;
 }
 
-static void count(struct iw_stream *s)
+static void rx_traffic(struct iw_stream *s)
 {
 	atomic_store_explicit(&s->rx_count, atomic_load_explicit(&s->rx_count, memory_order_relaxed) + 1,
 			      memory_order_relaxed);
@@ -144,21 +145,21 @@ enum iw_verdict iw_rx_run(struct iw_stream *s, struct iw_intake *in, struct iw_o
 	enum iw_verdict v = IW_GO_ON;
 
 	if (s->rx.waits) {
-		v = waited(s, in, out);
+		v = rx_waited(s, in, out);
 		in->goes_on = v == IW_FULL;
 		if (v)
 			return v;
 	}
 	while (v == IW_GO_ON) {
-		if (in->left_len)
-			v = look(s, in, out);
-		else if (in->drained || in->rounds == ROUNDS || in->bytes >= TURN)
+		if (in->left_len) {
+			v = rx_look(s, in, out);
+		} else if (in->drained || in->rounds == ROUNDS || in->bytes >= TURN) {
 			break;
-		else if (iw_out_full(out))
+		} else if (iw_out_full(out)) {
 			v = IW_FULL;
-		else {
+		} else {
 			in->rounds++;
-			v = receive(s, in, out);
+			v = rx_receive(s, in, out);
 		}
 	}
 	if (v == IW_WAIT) {
@@ -166,6 +167,6 @@ enum iw_verdict iw_rx_run(struct iw_stream *s, struct iw_intake *in, struct iw_o
 		v = iw_rx_begin_wait(s, in->left, in->left_len, out);
 	}
 	if (in->bytes && v != IW_FULL && v != IW_END)
-		count(s);
+		rx_traffic(s);
 	return v;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Between the parts of the receiver: the socket (rx.c), FPDUs (rx_fpdu.c, rx_crc.c), messages (rx_message.c).  Under qp->lock.
- * Each call writes to out what the receiver's caller is to know: one completion at most, but for a Read Response,
- * which completes as much as out takes.
+ * Between the parts of the receiver: the socket (rx.c), FPDUs (rx_fpdu.c, rx_crc.c), messages (rx_message.c).
+ * Under qp->lock.  Each call that takes an out writes to it what the receiver's caller is to know; it has room
+ * for one completion at least.
  */
 #ifndef NVMF_IWARP_RX_H
 #define NVMF_IWARP_RX_H

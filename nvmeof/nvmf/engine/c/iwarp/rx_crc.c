@@ -63,7 +63,8 @@ static enum iw_verdict early_end(struct iw_stream *s, struct iw_out *out)
 	return iw_rx_segment_end(s, out);
 }
 
-static enum iw_verdict early_bytes(struct iw_stream *s, const uint8_t *p, uint32_t len, uint32_t *n, struct iw_out *out)
+static enum iw_verdict early_bytes(struct iw_stream *s, const uint8_t *p, uint32_t len, uint32_t *n,
+				   struct iw_out *out)
 {
 	struct iw_rx *rx = &s->rx;
 
@@ -105,7 +106,8 @@ static uint32_t carry_want(const struct iw_rx *rx)
 	return rx->carry_have < FPDU_TAGGED && size >= RX_BIG ? (uint32_t)FPDU_TAGGED : size;
 }
 
-static enum iw_verdict carry_bytes(struct iw_stream *s, const uint8_t *p, uint32_t len, uint32_t *n, struct iw_out *out)
+static enum iw_verdict carry_bytes(struct iw_stream *s, const uint8_t *p, uint32_t len, uint32_t *n,
+				   struct iw_out *out)
 {
 	struct iw_rx *rx = &s->rx;
 	uint32_t want = carry_want(rx);
@@ -120,7 +122,8 @@ static enum iw_verdict carry_bytes(struct iw_stream *s, const uint8_t *p, uint32
 	return iw_rx_may_place(s, rx->carry) ? early_begin(s, out) : IW_GO_ON;
 }
 
-enum iw_verdict iw_rx_crc_bytes(struct iw_stream *s, uint8_t *p, uint32_t len, uint32_t *used, struct iw_out *out)
+enum iw_verdict iw_rx_crc_bytes(struct iw_stream *s, uint8_t *p, uint32_t len, uint32_t *used,
+				struct iw_out *out)
 {
 	struct iw_rx *rx = &s->rx;
 	const uint8_t *from = p;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Receiving: the byte stream cut into FPDUs.  With CRC on: see rx_crc.c.  Where a Send has no receive, it and what came behind it are kept.
+ * Receiving: the byte stream cut into FPDUs.  With CRC on: see rx_crc.c.  Where a Send has no receive, it and
+ * what came behind it are kept.
  * Runs under qp->lock, on whichever thread polls.
  */
 #include "rx.h"
@@ -66,7 +67,8 @@ static uint32_t hdr_want(const struct iw_rx *rx)
 }
 
 /* *n: the bytes taken, also if the header then has to wait */
-static enum iw_verdict header_bytes(struct iw_stream *s, const uint8_t *p, uint32_t len, uint32_t *n, struct iw_out *out)
+static enum iw_verdict header_bytes(struct iw_stream *s, const uint8_t *p, uint32_t len, uint32_t *n,
+				    struct iw_out *out)
 {
 	struct iw_rx *rx = &s->rx;
 	uint32_t want = hdr_want(rx);
@@ -83,7 +85,8 @@ static enum iw_verdict header_bytes(struct iw_stream *s, const uint8_t *p, uint3
 	return IW_GO_ON;
 }
 
-static enum iw_verdict stream_bytes(struct iw_stream *s, const uint8_t *p, uint32_t len, uint32_t *used, struct iw_out *out)
+static enum iw_verdict stream_bytes(struct iw_stream *s, const uint8_t *p, uint32_t len, uint32_t *used,
+				    struct iw_out *out)
 {
 	struct iw_rx *rx = &s->rx;
 	const uint8_t *from = p;

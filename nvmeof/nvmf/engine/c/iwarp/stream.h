@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The engine of a connection: its work queues, and what its receiver (rx.c) and sender (tx.c) keep from one call to the
- * next.  Everything is under the lock of the queue pair whose stream it is, unless it says otherwise.
+ * The engine of a connection: its work queues, and what its receiver (rx.c) and sender (tx.c) keep from one call
+ * to the next.  Everything is under the lock of the queue pair whose stream it is, unless it says otherwise.
  *
- * The engine calls nobody above it.  It writes completions, and the reason for which a connection has to end, to a
- * struct iw_out of its caller's, who passes them on when the call returns.
+ * The engine does not know the queue pair.  It writes completions, and the reason for which a connection has to
+ * end, to a struct iw_out of its caller's, who passes them on when the call returns.
  */
 #ifndef NVMF_IWARP_STREAM_H
 #define NVMF_IWARP_STREAM_H
@@ -152,6 +152,12 @@ enum iw_verdict iw_end(struct iw_out *out, uint16_t term, const uint8_t *hdr, co
 	__attribute__((format(printf, 4, 5)));
 
 /* ---- the send queue (work.c) ---- */
+
+/* Whether there is something to be swept. */
+static inline bool iw_sq_done(const struct iw_stream *s)
+{
+	return s->sq_tail != s->sq_tx && iw_sq(s, s->sq_tail)->done;
+}
 
 void iw_ask_mss(struct iw_stream *s);
 
