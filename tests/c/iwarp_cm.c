@@ -301,8 +301,8 @@ static void congestion(void)
 		iwarp_set_options(&o);
 		check(!pair_open(&p, NULL) && congestion_is(((struct iw_id *)p.listener)->fd, k ? "cubic" : "reno"),
 		      "congestion: of a listener, so that its connections never have another one");
-		check(congestion_is(iw_qp(p.a.qp)->fd, k ? "cubic" : "reno") &&
-		      congestion_is(iw_qp(p.b.qp)->fd, k ? "cubic" : "reno"), "congestion: of a connection, both ends");
+		check(congestion_is(iw_qp(p.a.qp)->stream.fd, k ? "cubic" : "reno") &&
+		      congestion_is(iw_qp(p.b.qp)->stream.fd, k ? "cubic" : "reno"), "congestion: of a connection, both ends");
 		pair_close(&p);
 		iwarp_set_options(&old);
 	}

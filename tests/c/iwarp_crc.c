@@ -126,7 +126,7 @@ static void large(void)
 	o = old;
 	o.crc = true;
 	iwarp_set_options(&o);
-	check(!pair_open(&p, NULL) && iw_qp(p.a.qp)->crc && iw_qp(p.b.qp)->crc, "crc: connects with it");
+	check(!pair_open(&p, NULL) && iw_qp(p.a.qp)->stream.crc && iw_qp(p.b.qp)->stream.crc, "crc: connects with it");
 	iwarp_set_options(&old);
 	key = bind_window(&p.b, &mw, &mr);
 	post_send(&p.a, 1, IBV_WR_RDMA_WRITE, 0, 0, 0, 0, 0);
@@ -240,7 +240,7 @@ static void poll_taken(void)
 
 	while (left && now_s() < end) {
 		ibv_poll_cq(raw_side.cq, 1, &wc);
-		ioctl(iw_qp(raw_side.qp)->fd, FIONREAD, &left);
+		ioctl(iw_qp(raw_side.qp)->stream.fd, FIONREAD, &left);
 	}
 	check(!left, "crc: it takes what came (%d left)", left);
 }

@@ -59,13 +59,13 @@ void test_numbers(void)
 	struct ibv_pd *pd = v->alloc_pd(context);
 	struct ibv_cq *cq = v->create_cq(context, 64, NULL, NULL, 0);
 	struct rdma_cm_id *id[ALL], *more = new_id(ch);
-	uint32_t last = iw_dev.last_qpn;
+	uint32_t last = iw_numbers.last;
 	struct ibv_wc wc[4];
 
 	v->free_device_list(list);
-	if (iw_dev.next_qpn != 1 || iw_dev.qps)
+	if (iw_numbers.next != 1 || iw_numbers.qps)
 		check(false, "numbers: run first");
-	iw_dev.last_qpn = ALL;
+	iw_numbers.last = ALL;
 	for (unsigned int i = 0; i < ALL; i++) {
 		id[i] = new_id(ch);
 		check(!new_qp(id[i], pd, cq) && id[i]->qp->qp_num == i + 1, "numbers: %u", i + 1);
@@ -98,7 +98,7 @@ void test_numbers(void)
 	for (unsigned int i = 0; i < ALL; i++)
 		v->destroy_id(id[i]);
 	v->destroy_id(more);
-	iw_dev.last_qpn = last;
+	iw_numbers.last = last;
 	v->destroy_cq(cq);
 	v->dealloc_pd(pd);
 	v->destroy_event_channel(ch);

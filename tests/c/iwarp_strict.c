@@ -96,14 +96,14 @@ static void cut_then_terminate(bool crc)
 	fpdu_put_tagged(f, RDMAP_WRITE, true, 0, 0, 0);	/* it has spoken */
 	len = raw_finish(f, crc);
 	check(send(raw_fd, f, len, 0) == (ssize_t)len, "cut: speaks");
-	for (double end = now_s() + CHECK_PATIENCE_S; iw_qp(raw_side.qp)->tx.hold && now_s() < end;) {
+	for (double end = now_s() + CHECK_PATIENCE_S; iw_qp(raw_side.qp)->stream.tx.hold && now_s() < end;) {
 		struct ibv_wc wc;
 
 		ibv_poll_cq(raw_side.cq, 1, &wc);
 	}
 	for (int i = 0; i < PIECES; i++)
 		post_send(&raw_side, 9, IBV_WR_RDMA_WRITE, 0, 0, 1000000, 4096, 77);
-	check(iw_qp(raw_side.qp)->tx.blocked, "cut: the socket is full");
+	check(iw_qp(raw_side.qp)->stream.tx.blocked, "cut: the socket is full");
 	fpdu_put_tagged(f, RDMAP_WRITE, true, 8, 0x12345678, 0);
 	len = raw_finish(f, crc);
 	check(send(raw_fd, f, len, 0) == (ssize_t)len, "cut: nonsense");

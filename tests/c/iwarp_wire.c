@@ -69,13 +69,13 @@ static void fpdu(void)
 	check(iw_term_build(t, TERM_RDMAP_ACCESS, h, false) == 24 + 48 + 4 &&
 	      !memcmp(t, term_read, sizeof(term_read)) && !memcmp(t + 24, h, 48),
 	      "fpdu: a TERMINATE with a Read Request's headers");
-	static struct iw_qp qp = { .fd = -1 };
+	static struct iw_stream stream = { .fd = -1 };
 
-	check(iw_segment(&qp, 4096, FPDU_TAGGED) >= 4096 && iw_segment(&qp, 61441, FPDU_TAGGED) == 32768 &&
-	      iw_segment(&qp, 131072, FPDU_TAGGED) == 45056 &&
-	      iw_segment(&qp, 0x80000000u, FPDU_TAGGED) <= IW_SEGMENT, "fpdu: segments are balanced pages");
-	qp.tx.mulpdu = 1442;
-	check(iw_segment(&qp, 61441, FPDU_TAGGED) == 1428 && iw_segment(&qp, 4, FPDU_UNTAGGED) == 1424,
+	check(iw_segment(&stream, 4096, FPDU_TAGGED) >= 4096 && iw_segment(&stream, 61441, FPDU_TAGGED) == 32768 &&
+	      iw_segment(&stream, 131072, FPDU_TAGGED) == 45056 &&
+	      iw_segment(&stream, 0x80000000u, FPDU_TAGGED) <= IW_SEGMENT, "fpdu: segments are balanced pages");
+	stream.tx.mulpdu = 1442;
+	check(iw_segment(&stream, 61441, FPDU_TAGGED) == 1428 && iw_segment(&stream, 4, FPDU_UNTAGGED) == 1424,
 	      "fpdu: no longer than the MSS allows");
 }
 

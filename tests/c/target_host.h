@@ -287,6 +287,14 @@ static inline void nonblocking(int fd)
 	fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
 }
 
+static int without_shared_receives(struct ibv_context *context, struct ibv_device_attr *attr)
+{
+	const int ret = verbs_iwarp()->query_device(context, attr);
+
+	attr->max_srq = 0;
+	return ret;
+}
+
 static inline void lab_start(const struct target_options *options)
 {
 	char err[256];
@@ -296,7 +304,8 @@ static inline void lab_start(const struct target_options *options)
 	lab_verbs.sends_complete_inline = !lab_sends_apart;
 	lab_verbs.pins_memory = lab_pins;
 	lab_verbs.read_sink_is_local = !lab_private;
-	lab_verbs.shares_receives = lab_shares;
+	if (!lab_shares)
+		lab_verbs.query_device = without_shared_receives;
 	lab.v = &lab_verbs;
 	lab.address = (struct sockaddr_in){ .sin_family = AF_INET,
 					    .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };

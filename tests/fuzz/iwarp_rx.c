@@ -69,7 +69,7 @@ static void unstick(struct run *r)
 	struct ibv_recv_wr rw = { .sg_list = &sge, .num_sge = 1 }, *bad;
 
 	poll_all(r);
-	if (r->qp->srq && !r->ended)
+	if (r->qp->stream.srq && !r->ended)
 		r->shared += !iw_post_srq_recv(srq, &rw, &bad);
 }
 
@@ -118,17 +118,17 @@ static void frame(struct run *r, struct input *in)
 		hdr = FPDU_TAGGED;
 		break;
 	case RDMAP_READ_RESP: {
-		struct iw_swr *wr = iw_sq(r->qp, r->qp->read_next);
+		struct iw_swr *wr = iw_sq(&r->qp->stream, r->qp->stream.read_next);
 
-		if (r->qp->reads_out && !(spoil & 2))
+		if (r->qp->stream.reads_out && !(spoil & 2))
 			len = last ? wr->len - wr->placed : len % (wr->len - wr->placed + 1);
-		fpdu_put_tagged(f, op, last, len, r->qp->sink_stag,
-				((uint64_t)r->qp->read_next << 32) + wr->placed);
+		fpdu_put_tagged(f, op, last, len, r->qp->stream.sink_stag,
+				((uint64_t)r->qp->stream.read_next << 32) + wr->placed);
 		hdr = FPDU_TAGGED;
 		break;
 	}
 	case RDMAP_READ_REQ:
-		fpdu_put_read_req(f, r->qp->rx.read_msn, 1, 2, len, spoil & 2 ? r->key : shared->rkey,
+		fpdu_put_read_req(f, r->qp->stream.rx.read_msn, 1, 2, len, spoil & 2 ? r->key : shared->rkey,
 				  base + off);
 		hdr = FPDU_READ_REQ;
 		len = 0;
@@ -139,7 +139,7 @@ static void frame(struct run *r, struct input *in)
 		break;
 	default:
 		fpdu_put_untagged(f, op, last, len, spoil & 2 ? r->key : spoil & 1 ? shared->rkey : 0,
-				  DDP_QN_SEND, r->qp->rx.send_msn, r->qp->rx.mo);
+				  DDP_QN_SEND, r->qp->stream.rx.send_msn, r->qp->stream.rx.mo);
 		hdr = FPDU_UNTAGGED;
 	}
 	if (spoil & 4)
@@ -148,7 +148,7 @@ static void frame(struct run *r, struct input *in)
 		iw_put32(f + OFF_STAG, private_mr->rkey);
 
 	uint32_t size = fpdu_size(iw_get16(f));
-	uint32_t crc = r->qp->crc ? crc32c(0, f, size - FPDU_CRC) : 0;
+	uint32_t crc = r->qp->stream.crc ? crc32c(0, f, size - FPDU_CRC) : 0;
 
 	if (!(spoil & 16))
 		memcpy(f + size - FPDU_CRC, &crc, FPDU_CRC);
@@ -167,7 +167,7 @@ static void application(struct run *r, struct input *in)
 
 	switch (what & 3) {
 	case 0:
-		if (r->qp->srq)
+		if (r->qp->stream.srq)
 			r->shared += !iw_post_srq_recv(srq, &rw, &badr);
 		else
 			r->posted += !iw_post_recv(&r->qp->qp, &rw, &badr);
@@ -276,7 +276,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		abort();
 	check_untouched(mem, GUARD);
 	check_untouched(mem + GUARD + MEM, MEM + 2 * GUARD);
-	iw_cq_detach(iw_cq(cq), r.qp);
+	iw_qp_detach(r.qp);
 	close(fd[0]);
 	close(fd[1]);
 	iw_qp_free(r.qp);

@@ -284,7 +284,6 @@ static const char *mock_device_name(struct ibv_device *device)
 static const struct verbs mock_verbs = {
 	.name = "mock",
 	.read_sink_is_local = true,
-	.shares_receives = true,
 	.get_device_name = mock_device_name,
 	.query_device = mock_query_device,
 	.alloc_pd = mock_alloc_pd,

@@ -8,7 +8,8 @@
  * once without an event.
  * Runs on the application's threads; iw_chan_event on whichever thread queued the completion.
  */
-#include "iwarp.h"
+#include "chan.h"
+#include "util/fifo.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -25,6 +26,7 @@ struct ibv_comp_channel *iw_create_comp_channel(struct ibv_context *context)
 
 	if (!chan)
 		return NULL;
+	line_init(&chan->queued);
 	chan->ch.context = context;
 	chan->ch.fd = epoll_create1(EPOLL_CLOEXEC);
 	chan->evfd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -55,124 +57,127 @@ int iw_destroy_comp_channel(struct ibv_comp_channel *ch)
 	return 0;
 }
 
-void iw_chan_add(struct iw_chan *chan, struct iw_cq *cq, int n)
-{
-	iw_lock(&chan->lock);
-	chan->ncq += (unsigned int)n;
-	chan->only = chan->ncq == 1 && n > 0 ? cq : NULL;
-	iw_unlock(&chan->lock);
-}
-
 /* Under the lock: whoever sleeps is told of events that nobody who is awake will take. */
 static void chan_tell(struct iw_chan *chan)
 {
 	uint64_t one = 1;
 
-	if (!chan->head || chan->told || chan->taking)
+	if (!chan->queued.head || chan->told || chan->taking)
 		return;
 	chan->told = true;
 	(void)!write(chan->evfd, &one, sizeof(one));
 }
 
-void iw_chan_event(struct iw_chan *chan, struct iw_cq *cq)
+void iw_chan_event(struct iw_chan *chan, struct iw_member *m)
 {
 	iw_lock(&chan->lock);
-	if (!cq->events++) {
-		cq->next_event = NULL;
-		if (chan->tail)
-			chan->tail->next_event = cq;
-		else
-			chan->head = cq;
-		chan->tail = cq;
+	if (!m->events++) {
+		line_push(&chan->queued, &m->queued);
 		chan_tell(chan);
 	}
 	iw_unlock(&chan->lock);
 }
 
-/* Take a CQ off the list (the caller holds the lock); the eventfd goes quiet with the last. */
-static void unlink_cq(struct iw_chan *chan, struct iw_cq *cq, struct iw_cq *prev)
+/* Off the line (the caller holds the lock); the eventfd goes quiet with the last. */
+static void chan_unqueue(struct iw_chan *chan, struct iw_member *m)
 {
 	uint64_t n;
 
-	if (prev)
-		prev->next_event = cq->next_event;
-	else
-		chan->head = cq->next_event;
-	if (chan->tail == cq)
-		chan->tail = prev;
-	if (!chan->head && chan->told) {
+	line_remove(&chan->queued, &m->queued);
+	if (!chan->queued.head && chan->told) {
 		chan->told = false;
 		(void)!read(chan->evfd, &n, sizeof(n));
 	}
 }
 
-void iw_chan_forget(struct iw_chan *chan, struct iw_cq *cq)
+int iw_chan_join(struct iw_chan *chan, struct iw_member *m)
 {
-	iw_lock(&chan->lock);
-	if (cq->events) {
-		struct iw_cq *prev = NULL;
+	/* there from the start, but silent until armed */
+	struct epoll_event ev = { .events = 0, .data.ptr = m };
 
-		for (struct iw_cq *c = chan->head; c != cq; c = c->next_event)
-			prev = c;
-		unlink_cq(chan, cq, prev);
-		cq->events = 0;
-	}
+	if (epoll_ctl(chan->ch.fd, EPOLL_CTL_ADD, m->epfd, &ev))
+		return -1;
+	m->silent = true;
+	iw_lock(&chan->lock);
+	chan->only = ++chan->nmembers == 1 ? m : NULL;
 	iw_unlock(&chan->lock);
+	__atomic_fetch_add(&chan->ch.refcnt, 1, __ATOMIC_RELEASE);
+	return 0;
+}
+
+void iw_chan_leave(struct iw_chan *chan, struct iw_member *m)
+{
+	epoll_ctl(chan->ch.fd, EPOLL_CTL_DEL, m->epfd, NULL);
+	iw_lock(&chan->lock);
+	chan->nmembers--;
+	chan->only = NULL;
+	if (m->events)
+		chan_unqueue(chan, m);
+	m->events = 0;
+	iw_unlock(&chan->lock);
+	pthread_mutex_lock(&m->cq->mutex);
+	while (m->delivered != m->cq->comp_events_completed)
+		pthread_cond_wait(&m->cq->cond, &m->cq->mutex);
+	pthread_mutex_unlock(&m->cq->mutex);
+	__atomic_fetch_sub(&chan->ch.refcnt, 1, __ATOMIC_RELEASE);
 }
 
 /* Under the lock. */
-static struct iw_cq *chan_pop(struct iw_chan *chan)
+static struct iw_member *chan_pop(struct iw_chan *chan)
 {
-	struct iw_cq *cq = chan->head;
+	struct list_link *first = chan->queued.head;
 
-	if (cq) {
-		pthread_mutex_lock(&cq->cq.mutex);
-		cq->delivered++;
-		pthread_mutex_unlock(&cq->cq.mutex);
-		if (!--cq->events)
-			unlink_cq(chan, cq, NULL);
-	}
-	return cq;
+	if (!first)
+		return NULL;
+
+	struct iw_member *m = container_of(first, struct iw_member, queued);
+
+	pthread_mutex_lock(&m->cq->mutex);
+	m->delivered++;
+	pthread_mutex_unlock(&m->cq->mutex);
+	if (!--m->events)
+		chan_unqueue(chan, m);
+	return m;
 }
 
-static void chan_listen(struct iw_chan *chan, struct iw_cq *cq, uint32_t events)
+static void chan_listen(struct iw_chan *chan, struct iw_member *m, uint32_t events)
 {
-	struct epoll_event ev = { .events = events, .data.ptr = cq };
+	struct epoll_event ev = { .events = events, .data.ptr = m };
 
-	epoll_ctl(chan->ch.fd, EPOLL_CTL_MOD, cq->epfd, &ev);
+	epoll_ctl(chan->ch.fd, EPOLL_CTL_MOD, m->epfd, &ev);
 }
 
-void iw_chan_armed(struct iw_chan *chan, struct iw_cq *cq)
+void iw_chan_armed(struct iw_chan *chan, struct iw_member *m)
 {
-	if (atomic_exchange(&cq->silent, false))
-		chan_listen(chan, cq, EPOLLIN);
+	if (atomic_exchange(&m->silent, false))
+		chan_listen(chan, m, EPOLLIN);
 }
 
-static void chan_silence(struct iw_chan *chan, struct iw_cq *cq)
+static void chan_silence(struct iw_chan *chan, struct iw_member *m)
 {
-	if (iw_cq_armed(cq) || atomic_load(&cq->silent))
+	if (m->calls->armed(m) || atomic_load(&m->silent))
 		return;
-	chan_listen(chan, cq, 0);
-	atomic_store(&cq->silent, true);
-	if (iw_cq_armed(cq))	/* meanwhile, by somebody who may not have seen it silent */
-		iw_chan_armed(chan, cq);
+	chan_listen(chan, m, 0);
+	atomic_store(&m->silent, true);
+	if (m->calls->armed(m))	/* meanwhile, by somebody who may not have seen it silent */
+		iw_chan_armed(chan, m);
 }
 
 /* Receive for a CQ whose sockets may have stirred. */
-static void stir_cq(struct iw_chan *chan, struct iw_cq *cq)
+static void chan_stir_one(struct iw_chan *chan, struct iw_member *m)
 {
-	if (iw_cq_armed(cq))
-		iw_cq_progress(cq, true);
+	if (m->calls->armed(m))
+		m->calls->receive(m);
 	else
-		chan_silence(chan, cq);
+		chan_silence(chan, m);
 }
 
-static void stir(struct iw_chan *chan, struct iw_cq *only)
+static void chan_stir(struct iw_chan *chan, struct iw_member *only)
 {
 	struct epoll_event evs[16];
 
 	if (only) {
-		stir_cq(chan, only);
+		chan_stir_one(chan, only);
 		return;
 	}
 
@@ -180,37 +185,37 @@ static void stir(struct iw_chan *chan, struct iw_cq *only)
 
 	for (int i = 0; i < n; i++)
 		if (evs[i].data.ptr)	/* else the eventfd */
-			stir_cq(chan, evs[i].data.ptr);
+			chan_stir_one(chan, evs[i].data.ptr);
 }
 
 /* An event, received for if there is none yet. */
-static struct iw_cq *chan_take(struct iw_chan *chan)
+static struct iw_member *chan_take(struct iw_chan *chan)
 {
 	iw_lock(&chan->lock);
 
-	struct iw_cq *cq = chan_pop(chan), *only = chan->only;
+	struct iw_member *m = chan_pop(chan), *only = chan->only;
 
-	if (!cq) {
+	if (!m) {
 		chan->taking++;
 		iw_unlock(&chan->lock);
-		stir(chan, only);
+		chan_stir(chan, only);
 		iw_lock(&chan->lock);
 		chan->taking--;
-		cq = chan_pop(chan);
+		m = chan_pop(chan);
 	}
 	chan_tell(chan);
 	iw_unlock(&chan->lock);
-	return cq;
+	return m;
 }
 
 /* Who would be blocked by a channel that stirs for nothing, is not to see that. */
-static void chan_made_patient(struct iw_chan *chan, struct iw_cq *cq)
+static void chan_made_patient(struct iw_chan *chan, struct iw_member *m)
 {
 	bool patient = fcntl(chan->ch.fd, F_GETFL) & O_NONBLOCK;
 
 	atomic_store(&chan->patient, patient);
 	if (!patient)
-		chan_silence(chan, cq);
+		chan_silence(chan, m);
 }
 
 int iw_get_cq_event(struct ibv_comp_channel *ch, struct ibv_cq **cqp, void **cq_context)
@@ -218,13 +223,13 @@ int iw_get_cq_event(struct ibv_comp_channel *ch, struct ibv_cq **cqp, void **cq_
 	struct iw_chan *chan = (struct iw_chan *)ch;
 
 	for (;;) {
-		struct iw_cq *cq = chan_take(chan);
+		struct iw_member *m = chan_take(chan);
 
-		if (cq) {
+		if (m) {
 			if (!atomic_load(&chan->patient))
-				chan_made_patient(chan, cq);
-			*cqp = &cq->cq;
-			*cq_context = cq->cq.cq_context;
+				chan_made_patient(chan, m);
+			*cqp = m->cq;
+			*cq_context = m->cq->cq_context;
 			return 0;
 		}
 		if (fcntl(ch->fd, F_GETFL) & O_NONBLOCK) {

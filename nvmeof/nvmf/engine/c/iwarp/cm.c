@@ -4,33 +4,60 @@
  * Runs on the application's threads and on the helper, under iw_cm_lock.
  */
 #include "cm.h"
+#include "stats.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <unistd.h>
 
-const char *iw_addr_text(const struct sockaddr *sa, char *buf, size_t len)
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+struct list iw_ids;
+struct iw_timers iw_timers[IW_ID_ENDED + 1];
+
+/* ---- what the helper does for ids and their queue pairs ---- */
+
+static int cm_start(void)
 {
-	char ip[INET6_ADDRSTRLEN] = "?";
-
-	if (sa->sa_family == AF_INET) {
-		const struct sockaddr_in *in = (const void *)sa;
-
-		inet_ntop(AF_INET, &in->sin_addr, ip, sizeof(ip));
-		snprintf(buf, len, "%s:%u", ip, ntohs(in->sin_port));
-	} else if (sa->sa_family == AF_INET6) {
-		const struct sockaddr_in6 *in = (const void *)sa;
-
-		inet_ntop(AF_INET6, &in->sin6_addr, ip, sizeof(ip));
-		snprintf(buf, len, "[%s]:%u", ip, ntohs(in->sin6_port));
-	} else {
-		snprintf(buf, len, "?");
-	}
-	return buf;
+	iw_fork_setup();
+	return iw_watch_memory();
 }
+
+static uint64_t cm_expire(uint64_t now)
+{
+	uint64_t first;
+
+	/* each that expires gets a later deadline, or none */
+	for (struct iw_timers *t = iw_timers; t < iw_timers + COUNT(iw_timers); t++)
+		while (t->first && t->first->deadline <= now)
+			iw_id_expired(t->first);
+	first = iw_watch_expire(now);
+	for (struct iw_timers *t = iw_timers; t < iw_timers + COUNT(iw_timers); t++)
+		if (t->first && (!first || t->first->deadline < first))
+			first = t->first->deadline;
+	return first;
+}
+
+int iw_cm_use(int n)
+{
+	static const struct iw_helper_calls calls = { cm_start, iw_watch_no_memory, cm_expire };
+
+	return iw_helper_use(n, &calls);
+}
+
+/* A connected queue pair has ended by itself. */
+static void cm_ended(struct iw_qp *qp)
+{
+	struct iw_id *id = qp->owner;
+
+	if (id->state == IW_ID_CONNECTED) {
+		id->state = IW_ID_ENDED;
+		iw_event_post(id, RDMA_CM_EVENT_DISCONNECTED, 0, NULL);
+	}
+}
+
+/* ---- ids ---- */
 
 struct iw_id *iw_id_new(struct rdma_event_channel *channel, void *context, enum rdma_port_space ps)
 {
@@ -44,11 +71,8 @@ struct iw_id *iw_id_new(struct rdma_event_channel *channel, void *context, enum 
 	id->id.qp_type = IBV_QPT_RC;
 	id->fd = -1;
 	id->tos = -1;
-	id->next = iw_ids;
-	id->prev = &iw_ids;
-	if (id->next)
-		id->next->prev = &id->next;
-	iw_ids = id;
+	id->source.ready = iw_id_ready;
+	list_push(&iw_ids, &id->link);
 	((struct iw_event_channel *)channel)->ids++;
 	iw_live.cm_id++;
 	return id;
@@ -96,7 +120,7 @@ void iw_id_close(struct iw_id *id)
 	if (id->fd < 0)
 		return;
 	if (id->polled)
-		iw_helper_poll(EPOLL_CTL_DEL, id->fd, 0, NULL, IW_SRC_ID);
+		iw_helper_poll(EPOLL_CTL_DEL, id->fd, 0, NULL);
 	id->polled = false;
 	close(id->fd);
 	id->fd = -1;
@@ -106,9 +130,7 @@ void iw_id_free(struct iw_id *id)
 {
 	iw_id_left_request(id);
 	iw_id_close(id);
-	*id->prev = id->next;
-	if (id->next)
-		id->next->prev = id->prev;
+	list_remove(&id->link);
 	((struct iw_event_channel *)id->id.channel)->ids--;
 	iw_live.cm_id--;
 	free(id);
@@ -124,30 +146,16 @@ int iw_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **idp, vo
 		return -1;
 	}
 	pthread_mutex_lock(&iw_cm_lock);
-	if (!iw_helper_use(1)) {
+	if (!iw_cm_use(1)) {
 		id = iw_id_new(channel, context, ps);
 		if (!id)
-			iw_helper_use(-1);
+			iw_cm_use(-1);
 	}
 	pthread_mutex_unlock(&iw_cm_lock);
 	if (!id)
 		return -1;
 	*idp = &id->id;
 	return 0;
-}
-
-/* Out of the completion queue with what nobody can make sense of any more. */
-static void cm_forget_completions(struct iw_cq *cq, uint32_t qp_num)
-{
-	iw_lock(&cq->ring_lock);
-
-	uint32_t to = cq->tail;
-
-	for (uint32_t i = cq->tail; i != cq->head; i++)
-		if (cq->ring[i & cq->mask].qp_num != qp_num)
-			cq->ring[to++ & cq->mask] = cq->ring[i & cq->mask];
-	atomic_store(&cq->head, to);
-	iw_unlock(&cq->ring_lock);
 }
 
 static void cm_destroy_qp(struct iw_id *id)
@@ -161,16 +169,18 @@ static void cm_destroy_qp(struct iw_id *id)
 	if (id->state == IW_ID_CONNECTED)
 		id->state = IW_ID_ENDED;
 	id->id.qp = NULL;
-	cm_forget_completions(iw_cq(qp->qp.send_cq), qp->qp.qp_num);
-	cm_forget_completions(iw_cq(qp->qp.recv_cq), qp->qp.qp_num);
+	iw_cq_forget(iw_cq(qp->qp.send_cq), qp->qp.qp_num);
+	iw_cq_forget(iw_cq(qp->qp.recv_cq), qp->qp.qp_num);
 	iw_qp_free(qp);
 }
 
 /* The ids that a listener has not handed out yet. */
 static void cm_free_children(struct iw_id *listener)
 {
-	for (struct iw_id *id = iw_ids, *next; id; id = next) {
-		next = id->next;
+	for (struct list_link *link = iw_ids.head, *next; link; link = next) {
+		struct iw_id *id = container_of(link, struct iw_id, link);
+
+		next = link->next;
 		if (id->listener != listener)
 			continue;
 		if (id->state == IW_ID_REQUEST_WAIT)
@@ -196,7 +206,7 @@ int iw_destroy_id(struct rdma_cm_id *rid)
 		pthread_cond_wait(&iw_cm_cond, &iw_cm_lock);
 	keep = id;
 	iw_id_free(keep);
-	iw_helper_use(-1);
+	iw_cm_use(-1);
 	pthread_mutex_unlock(&iw_cm_lock);
 	return 0;
 }
@@ -223,7 +233,8 @@ int iw_create_qp(struct rdma_cm_id *rid, struct ibv_pd *pd, struct ibv_qp_init_a
 		qp = iw_qp_create(pd, attr);
 	}
 	if (qp) {
-		qp->id = (struct iw_id *)rid;
+		iw_watch_init(qp, cm_ended);
+		qp->owner = rid;
 		rid->qp = &qp->qp;
 		rid->pd = pd;
 		rid->srq = attr->srq;

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Connection management, inside: ids, their events, the handshake, and what the helper thread serves.
+ * Connection management, inside: ids, their events, the handshake.
  * Everything here is under iw_cm_lock.
  */
 #ifndef NVMF_IWARP_CM_H
 #define NVMF_IWARP_CM_H
 
-#include "iwarp.h"
+#include "device.h"
+#include "mpa.h"
+#include "watch.h"
 #include "util/clock.h"
+#include "util/fifo.h"
 
 #include <sys/socket.h>
 
@@ -15,14 +18,14 @@ enum { IW_EVENT_PD_MAX = 255 };	/* what rdma_conn_param.private_data_len can say
 
 struct iw_event {
 	struct rdma_cm_event ev;
-	struct iw_event *next;
+	struct fifo_link link;
 	struct iw_id *id;		/* whose destroy waits for the acknowledgement */
 	uint8_t pd[IW_EVENT_PD_MAX];
 };
 
 struct iw_event_channel {
 	struct rdma_event_channel ch;	/* fd: an eventfd that counts the queued events */
-	struct iw_event *head, *tail;
+	struct fifo queued;		/* by link */
 	unsigned int ids;
 };
 
@@ -52,7 +55,8 @@ struct iw_id {
 	int tos;			/* -1: not set */
 	uint64_t deadline;		/* ns, 0 for none */
 	uint32_t patience_ms;		/* that of resolve_route: a connect may take as long */
-	struct iw_id *next, **prev;	/* all ids */
+	struct iw_source source;
+	struct list_link link;		/* of the list of all ids */
 	struct iw_timers *timers;	/* its list, if it has a deadline */
 	struct iw_id *timed_next, *timed_prev;
 	struct iw_id *listener;
@@ -80,8 +84,6 @@ struct iw_timers {
 };
 extern struct iw_timers iw_timers[IW_ID_ENDED + 1];
 
-extern pthread_cond_t iw_cm_cond;
-
 /* The depth that a word of the peer's allows: our own limit if it leaves the depth to the consumers. */
 static inline uint16_t iw_mpa_depth(uint16_t word)
 {
@@ -99,6 +101,8 @@ void iw_event_post(struct iw_id *id, enum rdma_cm_event_type type, int status,
 void iw_event_purge(struct iw_id *id);
 
 /* cm.c */
+extern struct list iw_ids;		/* by link */
+int iw_cm_use(int n);			/* ids come and go, and the helper with them */
 struct iw_id *iw_id_new(struct rdma_event_channel *channel, void *context,
 			enum rdma_port_space ps);
 void iw_id_free(struct iw_id *id);
@@ -141,34 +145,13 @@ bool iw_id_establish(struct iw_id *id);
 bool iw_id_again(struct iw_id *id);
 
 /* cm_handshake.c: what happens to an id on the helper */
-void iw_id_ready(struct iw_id *id, uint32_t events);
+void iw_id_ready(struct iw_source *source, uint32_t events);
 void iw_id_expired(struct iw_id *id);
 
 /* nudge.c */
 void iw_nudge(struct iw_id *id, bool first);
 
-/* linger.c */
-void iw_linger(int fd, uint8_t *words, uint32_t len);	/* takes both */
-bool iw_lingering(void);
-void iw_linger_ready(void *linger);
-uint64_t iw_linger_expire(uint64_t now);	/* the next deadline, or 0 */
-void iw_linger_forked(void);
-
-/* helper.c */
-struct iw_qp *iw_helper_called(void);	/* all that called for attention, by attention_next */
-enum iw_source { IW_SRC_WAKE, IW_SRC_ID, IW_SRC_QP, IW_SRC_LINGER, IW_SRC_MASK = 3 };
-extern struct iw_id *iw_ids;
-int iw_helper_use(int n);		/* users come and go; starts and stops the thread */
-int iw_helper_poll(int op, int fd, uint32_t events, const void *ptr, enum iw_source source);
-void iw_refused(const struct sockaddr *peer, const char *what);
-
-/* watch.c */
-int iw_watch_memory(bool wanted);	/* while there is a helper */
-int iw_watch_start(struct iw_qp *qp);
-void iw_watch_stirred(struct iw_qp *qp, uint32_t events);
-void iw_watch_attend(void);		/* to those that called for it */
-uint64_t iw_watch_timer(uint64_t now);	/* when to call again, or 0 */
-void iw_watch_forked(void);
-void iw_reap(struct iw_qp *qp);		/* an ended queue pair: off all epolls, socket closed in order */
+/* fork.c */
+void iw_fork_setup(void);
 
 #endif

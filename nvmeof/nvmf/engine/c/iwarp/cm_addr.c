@@ -205,7 +205,7 @@ int iw_listen(struct rdma_cm_id *rid, int backlog)
 		rc = listen(id->fd, BACKLOG);
 	}
 	if (!rc)
-		rc = iw_helper_poll(EPOLL_CTL_ADD, id->fd, EPOLLIN, id, IW_SRC_ID);
+		rc = iw_helper_poll(EPOLL_CTL_ADD, id->fd, EPOLLIN, &id->source);
 	if (!rc) {
 		id->polled = true;
 		id->state = IW_ID_LISTENING;

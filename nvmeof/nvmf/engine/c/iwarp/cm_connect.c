@@ -4,6 +4,7 @@
  * under iw_cm_lock.  The helper's half is cm_handshake.c.
  */
 #include "cm.h"
+#include "stats.h"
 
 #include <errno.h>
 #include <netinet/in.h>
@@ -25,24 +26,22 @@ bool iw_id_establish(struct iw_id *id)
 
 	iw_id_deadline(id, 0);
 	if (id->polled)
-		iw_helper_poll(EPOLL_CTL_DEL, fd, 0, NULL, IW_SRC_ID);
+		iw_helper_poll(EPOLL_CTL_DEL, fd, 0, NULL);
 	id->polled = false;
 	/* the application may have destroyed it, or put it into the error state, meanwhile */
 	if (!qp || atomic_load(&qp->state) != IBV_QPS_INIT)
 		return false;
 	if (iw_qp_start(qp, fd, id->crc, initiator, id->ird, id->ord)) {
-		if (qp->fd == fd)
-			qp->fd = -1;
+		if (qp->stream.fd == fd)
+			qp->stream.fd = -1;
 		return false;
 	}
 	id->fd = -1;
 	if (iw_watch_start(qp)) {
 		/* no memory for it in the kernel: nothing works from here on */
-		iw_cq_detach(iw_cq(qp->qp.recv_cq), qp);
-		if (qp->qp.send_cq != qp->qp.recv_cq)
-			iw_cq_detach(iw_cq(qp->qp.send_cq), qp);
+		iw_qp_detach(qp);
 		iw_lock(&qp->lock);
-		qp->fd = -1;
+		qp->stream.fd = -1;
 		iw_qp_fail(qp, TERM_NONE, NULL, "the connection could not be watched");
 		iw_unlock(&qp->lock);
 		close(fd);
@@ -93,7 +92,7 @@ static int connect_tcp(struct iw_id *id, uint64_t patience_ns)
 	iw_congestion_path(id->fd, &id->id.route.addr.src_addr, dst, "");
 	if (connect(id->fd, dst, iw_sa_len(dst)) && errno != EINPROGRESS)
 		id->err = errno;
-	if (!id->err && iw_helper_poll(EPOLL_CTL_ADD, id->fd, EPOLLOUT, id, IW_SRC_ID))
+	if (!id->err && iw_helper_poll(EPOLL_CTL_ADD, id->fd, EPOLLOUT, &id->source))
 		return -1;
 	id->polled = !id->err;
 	id->state = IW_ID_CONNECTING;

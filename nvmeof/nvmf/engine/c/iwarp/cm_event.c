@@ -18,6 +18,7 @@ struct rdma_event_channel *iw_create_event_channel(void)
 
 	if (!c)
 		return NULL;
+	fifo_init(&c->queued);
 	c->ch.fd = eventfd(0, EFD_CLOEXEC | EFD_SEMAPHORE);
 	if (c->ch.fd < 0) {
 		free(c);
@@ -29,13 +30,11 @@ struct rdma_event_channel *iw_create_event_channel(void)
 void iw_destroy_event_channel(struct rdma_event_channel *ch)
 {
 	struct iw_event_channel *c = (struct iw_event_channel *)ch;
-	struct iw_event *e;
+	struct fifo_link *link;
 
 	pthread_mutex_lock(&iw_cm_lock);
-	while ((e = c->head)) {
-		c->head = e->next;
-		free(e);
-	}
+	while ((link = fifo_pop(&c->queued)))
+		free(container_of(link, struct iw_event, link));
 	pthread_mutex_unlock(&iw_cm_lock);
 	close(c->ch.fd);
 	free(c);
@@ -75,60 +74,46 @@ void iw_event_post(struct iw_id *id, enum rdma_cm_event_type type, int status,
 	e->ev.status = status;
 	event_fill(e, id, type, mpa);
 	e->id->events++;
-	if (c->tail)
-		c->tail->next = e;
-	else
-		c->head = e;
-	c->tail = e;
+	fifo_push(&c->queued, &e->link);
 	(void)!write(c->ch.fd, &one, sizeof(one));
 }
 
 static struct iw_event *event_take(struct iw_event_channel *c)
 {
-	struct iw_event *e = c->head;
+	struct fifo_link *link = fifo_pop(&c->queued);
 	uint64_t one;
 
-	if (e) {
-		c->head = e->next;
-		if (!c->head)
-			c->tail = NULL;
-		/* never blocks: the count is the queue's length, and both change under the lock */
-		(void)!read(c->ch.fd, &one, sizeof(one));
-	}
-	return e;
+	if (!link)
+		return NULL;
+	/* never blocks: the count is the queue's length, and both change under the lock */
+	(void)!read(c->ch.fd, &one, sizeof(one));
+	return container_of(link, struct iw_event, link);
 }
 
 /* Events of an id that is going away; a request not yet seen takes its new id with it. */
 void iw_event_purge(struct iw_id *id)
 {
 	struct iw_event_channel *c = (struct iw_event_channel *)id->id.channel;
-	struct iw_event *e, *keep = NULL, **at = &keep;
+	struct fifo all;
+	struct fifo_link *link;
 
-	c->tail = NULL;
-	e = c->head;
-	c->head = NULL;
-	while (e) {
-		struct iw_event *next = e->next;
+	fifo_move(&all, &c->queued);
+	while ((link = fifo_pop(&all))) {
+		struct iw_event *e = container_of(link, struct iw_event, link);
+		uint64_t one;
 
-		e->next = NULL;
 		if (e->id != id) {
-			*at = e;
-			at = &e->next;
-			c->tail = e;
-		} else {
-			uint64_t one;
-
-			(void)!read(c->ch.fd, &one, sizeof(one));
-			id->events--;
-			if (e->ev.event == RDMA_CM_EVENT_CONNECT_REQUEST) {
-				iw_id_free((struct iw_id *)e->ev.id);
-				iw_helper_use(-1);	/* not the last: id is one too */
-			}
-			free(e);
+			fifo_push(&c->queued, link);
+			continue;
 		}
-		e = next;
+		(void)!read(c->ch.fd, &one, sizeof(one));
+		id->events--;
+		if (e->ev.event == RDMA_CM_EVENT_CONNECT_REQUEST) {
+			iw_id_free((struct iw_id *)e->ev.id);
+			iw_cm_use(-1);	/* not the last: id is one too */
+		}
+		free(e);
 	}
-	c->head = keep;
 }
 
 int iw_get_cm_event(struct rdma_event_channel *ch, struct rdma_cm_event **event)

@@ -4,6 +4,8 @@
  * sent once TCP is up, replies.  Runs on the helper, under iw_cm_lock.
  */
 #include "cm.h"
+#include "stats.h"
+#include "terminate.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -63,7 +65,7 @@ static void incoming_new(struct iw_id *listener, int fd)
 	id->state = IW_ID_REQUEST_WAIT;
 	id->listener = listener;
 	listener->half_open++;
-	if (iw_tune_socket(fd) || iw_helper_poll(EPOLL_CTL_ADD, fd, EPOLLIN, id, IW_SRC_ID)) {
+	if (iw_tune_socket(fd) || iw_helper_poll(EPOLL_CTL_ADD, fd, EPOLLIN, &id->source)) {
 		iw_id_free(id);
 		return;
 	}
@@ -82,7 +84,7 @@ static void incoming_accept(struct iw_id *id)
 		}
 		if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
 			/* the connection stays in the queue and would wake us for ever */
-			iw_helper_poll(EPOLL_CTL_DEL, id->fd, 0, NULL, IW_SRC_ID);
+			iw_helper_poll(EPOLL_CTL_DEL, id->fd, 0, NULL);
 			id->polled = false;
 			iw_id_deadline(id, PAUSE_MS * 1000000ull);
 			return;
@@ -108,12 +110,12 @@ static void incoming_request(struct iw_id *id)
 	id->ird = id->enhanced ? iw_mpa_depth(id->peer.ird_word) : IW_MAX_IRD;
 	id->ord = id->enhanced ? iw_mpa_depth(id->peer.ord_word) : IW_MAX_IRD;
 	iw_id_deadline(id, 0);
-	iw_helper_poll(EPOLL_CTL_DEL, id->fd, 0, NULL, IW_SRC_ID);
+	iw_helper_poll(EPOLL_CTL_DEL, id->fd, 0, NULL);
 	id->polled = false;
 	listener->half_open--;
 	listener->pending++;
 	id->state = IW_ID_REQUESTED;
-	iw_helper_use(1);	/* an id like any other from here on */
+	iw_cm_use(1);	/* an id like any other from here on */
 	iw_event_post(id, RDMA_CM_EVENT_CONNECT_REQUEST, 0, &id->peer);
 }
 
@@ -183,7 +185,7 @@ static void outgoing_tcp_up(struct iw_id *id)
 	}
 	id->mpa_have = 0;
 	id->state = IW_ID_REPLY_WAIT;
-	iw_helper_poll(EPOLL_CTL_MOD, id->fd, EPOLLIN, id, IW_SRC_ID);
+	iw_helper_poll(EPOLL_CTL_MOD, id->fd, EPOLLIN, &id->source);
 	/* a second try has what is left of the first one's time */
 	if (!id->again)
 		iw_id_deadline(id, id->patience_ms * 1000000ull);
@@ -207,7 +209,7 @@ static void outgoing_terminate(struct iw_id *id, uint16_t code)
 
 	if (!words)
 		return;
-	iw_helper_poll(EPOLL_CTL_DEL, fd, 0, NULL, IW_SRC_ID);
+	iw_helper_poll(EPOLL_CTL_DEL, fd, 0, NULL);
 	id->polled = false;
 	id->fd = -1;
 	iw_stats.terminates_sent++;
@@ -254,15 +256,16 @@ static void outgoing_reply(struct iw_id *id)
 		outgoing_established(id);
 		return;
 	}
-	iw_helper_poll(EPOLL_CTL_DEL, id->fd, 0, NULL, IW_SRC_ID);
+	iw_helper_poll(EPOLL_CTL_DEL, id->fd, 0, NULL);
 	id->polled = false;
 	iw_id_deadline(id, o.first_fpdu_delay_us * 1000ull);
 }
 
 /* ---- what the helper calls ---- */
 
-void iw_id_ready(struct iw_id *id, uint32_t events)
+void iw_id_ready(struct iw_source *source, uint32_t events)
 {
+	struct iw_id *id = container_of(source, struct iw_id, source);
 	const char *why = "";
 	int r;
 
@@ -298,7 +301,7 @@ void iw_id_expired(struct iw_id *id)
 	switch (id->state) {
 	case IW_ID_LISTENING:
 		iw_id_deadline(id, 0);
-		if (iw_helper_poll(EPOLL_CTL_ADD, id->fd, EPOLLIN, id, IW_SRC_ID))
+		if (iw_helper_poll(EPOLL_CTL_ADD, id->fd, EPOLLIN, &id->source))
 			iw_id_deadline(id, PAUSE_MS * 1000000ull);
 		else
 			id->polled = true;

@@ -1,14 +1,27 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Completion queues.  Owns the ring of completions.  Whoever polls an empty one receives for the queue
- * pairs attached (turn.c), on the application's thread.
+ * Completion queues.  Owns the ring of completions.  Whoever polls an empty one receives for those that are
+ * attached (turn.c), on the application's thread.
  */
-#include "iwarp.h"
+#include "cq.h"
+#include "stats.h"
+#include "util/fifo.h"
 
 #include <errno.h>
 #include <stdlib.h>
-#include <sys/epoll.h>
 #include <unistd.h>
+
+static bool member_armed(struct iw_member *member)
+{
+	return iw_cq_armed(container_of(member, struct iw_cq, member));
+}
+
+static void member_receive(struct iw_member *member)
+{
+	iw_cq_progress(container_of(member, struct iw_cq, member), true);
+}
+
+static const struct iw_member_calls member_calls = { member_armed, member_receive };
 
 struct ibv_cq *iw_create_cq(struct ibv_context *context, int cqe, void *cq_context,
 			    struct ibv_comp_channel *channel, int comp_vector)
@@ -31,7 +44,7 @@ struct ibv_cq *iw_create_cq(struct ibv_context *context, int cqe, void *cq_conte
 	if (!cq->ring || cq->epfd < 0)
 		goto fail;
 	cq->mask = size - 1;
-	cq->ready_end = &cq->ready;
+	line_init(&cq->ready);
 	cq->patience = 1;
 	cq->cq.context = context;
 	cq->cq.channel = channel;
@@ -39,16 +52,11 @@ struct ibv_cq *iw_create_cq(struct ibv_context *context, int cqe, void *cq_conte
 	cq->cq.cqe = (int)size;
 	pthread_mutex_init(&cq->cq.mutex, NULL);
 	pthread_cond_init(&cq->cq.cond, NULL);
-	if (channel) {
-		/* there from the start, but silent until armed */
-		struct epoll_event ev = { .events = 0, .data.ptr = cq };
-
-		if (epoll_ctl(channel->fd, EPOLL_CTL_ADD, cq->epfd, &ev))
-			goto fail;
-		cq->silent = true;
-		iw_chan_add((struct iw_chan *)channel, cq, 1);
-		__atomic_fetch_add(&channel->refcnt, 1, __ATOMIC_RELEASE);
-	}
+	cq->member.cq = &cq->cq;
+	cq->member.epfd = cq->epfd;
+	cq->member.calls = &member_calls;
+	if (channel && iw_chan_join((struct iw_chan *)channel, &cq->member))
+		goto fail;
 	iw_live.cq++;
 	return &cq->cq;
 fail:;
@@ -68,16 +76,8 @@ int iw_destroy_cq(struct ibv_cq *ibcq)
 
 	if (atomic_load(&cq->users))
 		return EBUSY;
-	if (ibcq->channel) {
-		epoll_ctl(ibcq->channel->fd, EPOLL_CTL_DEL, cq->epfd, NULL);
-		iw_chan_add((struct iw_chan *)ibcq->channel, cq, -1);
-		iw_chan_forget((struct iw_chan *)ibcq->channel, cq);
-		pthread_mutex_lock(&ibcq->mutex);
-		while (cq->delivered != ibcq->comp_events_completed)
-			pthread_cond_wait(&ibcq->cond, &ibcq->mutex);
-		pthread_mutex_unlock(&ibcq->mutex);
-		__atomic_fetch_sub(&ibcq->channel->refcnt, 1, __ATOMIC_RELEASE);
-	}
+	if (ibcq->channel)
+		iw_chan_leave((struct iw_chan *)ibcq->channel, &cq->member);
 	close(cq->epfd);
 	pthread_cond_destroy(&ibcq->cond);
 	pthread_mutex_destroy(&ibcq->mutex);
@@ -89,7 +89,7 @@ int iw_destroy_cq(struct ibv_cq *ibcq)
 }
 
 /* A full ring is the application's mistake; growing costs it nothing and loses nothing. */
-static void grow(struct iw_cq *cq)
+static void cq_grow(struct iw_cq *cq)
 {
 	uint32_t head = cq->head, tail = cq->tail, size = (cq->mask + 1) * 2;
 	struct ibv_wc *ring = malloc(size * sizeof(*ring));
@@ -112,13 +112,12 @@ int iw_resize_cq(struct ibv_cq *ibcq, int cqe)
 	/* the ring grows when it has to: there is nothing to lose by never making it smaller */
 	iw_lock(&cq->ring_lock);
 	while (cq->mask + 1 < (uint32_t)cqe)
-		grow(cq);
+		cq_grow(cq);
 	ibcq->cqe = (int)(cq->mask + 1);
 	iw_unlock(&cq->ring_lock);
 	return 0;
 }
 
-/* n completions, of which one that failed is alone. */
 void iw_cq_push(struct iw_cq *cq, const struct ibv_wc *wc, unsigned int n, bool solicited)
 {
 	bool notify = false;
@@ -128,7 +127,7 @@ void iw_cq_push(struct iw_cq *cq, const struct ibv_wc *wc, unsigned int n, bool 
 	uint32_t head = atomic_load_explicit(&cq->head, memory_order_relaxed);
 
 	while (head + n - atomic_load_explicit(&cq->tail, memory_order_relaxed) > cq->mask + 1)
-		grow(cq);
+		cq_grow(cq);
 	for (unsigned int i = 0; i < n; i++)
 		cq->ring[head++ & cq->mask] = wc[i];
 	atomic_store_explicit(&cq->head, head, memory_order_release);
@@ -139,7 +138,20 @@ void iw_cq_push(struct iw_cq *cq, const struct ibv_wc *wc, unsigned int n, bool 
 	}
 	iw_unlock(&cq->ring_lock);
 	if (notify)
-		iw_chan_event((struct iw_chan *)cq->cq.channel, cq);
+		iw_chan_event((struct iw_chan *)cq->cq.channel, &cq->member);
+}
+
+void iw_cq_forget(struct iw_cq *cq, uint32_t qp_num)
+{
+	iw_lock(&cq->ring_lock);
+
+	uint32_t to = cq->tail;
+
+	for (uint32_t i = cq->tail; i != cq->head; i++)
+		if (cq->ring[i & cq->mask].qp_num != qp_num)
+			cq->ring[to++ & cq->mask] = cq->ring[i & cq->mask];
+	atomic_store(&cq->head, to);
+	iw_unlock(&cq->ring_lock);
 }
 
 bool iw_cq_armed(struct iw_cq *cq)
@@ -163,11 +175,11 @@ int iw_req_notify_cq(struct ibv_cq *ibcq, int solicited_only)
 		cq->armed = solicited_only ? IW_ARMED_SOLICITED : IW_ARMED;
 	iw_unlock(&cq->ring_lock);
 	iw_cq_nap(cq);
-	iw_chan_armed((struct iw_chan *)ibcq->channel, cq);
+	iw_chan_armed((struct iw_chan *)ibcq->channel, &cq->member);
 	return 0;
 }
 
-static int drain(struct iw_cq *cq, int num, struct ibv_wc *wc)
+static int cq_drain(struct iw_cq *cq, int num, struct ibv_wc *wc)
 {
 	int n = 0;
 
@@ -200,9 +212,9 @@ int iw_poll_cq(struct ibv_cq *ibcq, int num, struct ibv_wc *wc)
 			      memory_order_relaxed);
 	if (num <= 0)
 		return num ? -1 : 0;
-	n = drain(cq, num, wc);
+	n = cq_drain(cq, num, wc);
 	if (n)
 		return n;
 	iw_cq_progress(cq, false);
-	return drain(cq, num, wc);
+	return cq_drain(cq, num, wc);
 }

@@ -4,7 +4,6 @@
  * and the process-wide options.  Any thread.
  */
 #include "device.h"
-#include "iwarp.h"
 
 #include <errno.h>
 #include <netinet/in.h>
@@ -38,65 +37,11 @@ struct iw_dev iw_dev = {
 		.num_comp_vectors = 1,
 		.mutex = PTHREAD_MUTEX_INITIALIZER,
 	},
-	.lock = PTHREAD_MUTEX_INITIALIZER,
-	.next_at = &iw_dev.qps,
-	.next_qpn = 1,
-	.last_qpn = 0xffffff,
 };
 
-/* Step over the live numbers; false if there are no others. */
-static bool free_number(void)
+const char *iwarp_qp_end_reason(struct ibv_qp *qp)
 {
-	bool wrapped = false;
-
-	for (;;) {
-		if (iw_dev.next_qpn > iw_dev.last_qpn) {
-			if (wrapped)
-				return false;
-			wrapped = true;
-			iw_dev.next_qpn = 1;
-			iw_dev.next_at = &iw_dev.qps;
-		}
-
-		const struct iw_qp *live = *iw_dev.next_at;
-
-		if (!live || live->qp.qp_num != iw_dev.next_qpn)
-			return true;
-		iw_dev.next_at = &(*iw_dev.next_at)->dev_next;
-		iw_dev.next_qpn++;
-	}
-}
-
-int iw_dev_add(struct iw_qp *qp)
-{
-	pthread_mutex_lock(&iw_dev.lock);
-
-	bool found = free_number();
-
-	if (found) {
-		qp->qp.qp_num = qp->qp.handle = iw_dev.next_qpn++;
-		qp->dev_prev = iw_dev.next_at;
-		qp->dev_next = *qp->dev_prev;
-		if (qp->dev_next)
-			qp->dev_next->dev_prev = &qp->dev_next;
-		*qp->dev_prev = qp;
-		iw_dev.next_at = &qp->dev_next;
-	}
-	pthread_mutex_unlock(&iw_dev.lock);
-	if (!found)
-		errno = ENOMEM;
-	return found ? 0 : -1;
-}
-
-void iw_dev_remove(struct iw_qp *qp)
-{
-	pthread_mutex_lock(&iw_dev.lock);
-	*qp->dev_prev = qp->dev_next;
-	if (qp->dev_next)
-		qp->dev_next->dev_prev = qp->dev_prev;
-	if (iw_dev.next_at == &qp->dev_next)
-		iw_dev.next_at = qp->dev_prev;
-	pthread_mutex_unlock(&iw_dev.lock);
+	return qp && qp->context == &iw_dev.context ? iw_qp_reason(iw_qp(qp)) : "";
 }
 
 static pthread_mutex_t options_lock = PTHREAD_MUTEX_INITIALIZER;

@@ -1,9 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The device's calls, for its table. */
+/* The device and its context, and their calls (device.c).  Any thread. */
 #ifndef NVMF_IWARP_DEVICE_H
 #define NVMF_IWARP_DEVICE_H
 
+#include "qp.h"
 #include "verbs.h"
+
+struct iw_dev {
+	struct ibv_device device;
+	struct ibv_context context;
+};
+extern struct iw_dev iw_dev;
 
 struct ibv_device **iw_get_device_list(int *num);
 void iw_free_device_list(struct ibv_device **list);
@@ -15,5 +22,7 @@ int iw_close_device(struct ibv_context *context);
 int iw_query_device(struct ibv_context *context, struct ibv_device_attr *attr);
 int iw_query_port(struct ibv_context *context, uint8_t port, struct ibv_port_attr *attr);
 int iw_query_gid(struct ibv_context *context, uint8_t port, int index, union ibv_gid *gid);
+
+int iw_tune_socket(int fd);		/* TCP as the data path wants it */
 
 #endif

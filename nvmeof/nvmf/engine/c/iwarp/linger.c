@@ -5,7 +5,10 @@
  * would send a reset that destroys the last words on their way.  Bounded in time and number.
  * Runs on the helper, under iw_cm_lock.
  */
-#include "cm.h"
+#include "helper.h"
+#include "util/clock.h"
+#include "util/fifo.h"
+#include "util/line.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -15,22 +18,27 @@
 enum { LINGER_MS = 1000, LINGER_MAX = 1024, READS = 16 };
 
 struct parting {
-	struct parting *next, *prev;
+	struct iw_source source;
+	struct list_link link;
 	int fd;
 	uint8_t *words;
 	uint32_t len, off;
 	uint64_t deadline;
 };
-static struct parting *lingers, *newest;	/* all are given as long: the oldest is the first to be over */
+static struct line lingers = { .tail = &lingers.head };	/* all are given as long: the first is over first */
 static unsigned int count;
+
+static struct parting *linger_first(void)
+{
+	return lingers.head ? container_of(lingers.head, struct parting, link) : NULL;
+}
 
 static void linger_done(struct parting *l)
 {
-	*(l->prev ? &l->prev->next : &lingers) = l->next;
-	*(l->next ? &l->next->prev : &newest) = l->prev;
+	line_remove(&lingers, &l->link);
 	count--;
 	/* not left to close(): a forked child may hold the socket too, and the epoll would keep it */
-	iw_helper_poll(EPOLL_CTL_DEL, l->fd, 0, NULL, IW_SRC_LINGER);
+	iw_helper_poll(EPOLL_CTL_DEL, l->fd, 0, NULL);
 	close(l->fd);
 	free(l->words);
 	free(l);
@@ -50,7 +58,7 @@ static bool linger_step(struct parting *l)
 		l->off += (uint32_t)n;
 		if (l->off == l->len) {
 			shutdown(l->fd, SHUT_WR);
-			iw_helper_poll(EPOLL_CTL_MOD, l->fd, EPOLLIN, l, IW_SRC_LINGER);
+			iw_helper_poll(EPOLL_CTL_MOD, l->fd, EPOLLIN, &l->source);
 		}
 	}
 	for (int i = 0; i < READS; i++) {
@@ -64,14 +72,24 @@ static bool linger_step(struct parting *l)
 	return true;
 }
 
+static void linger_ready(struct iw_source *source, uint32_t events)
+{
+	struct parting *l = container_of(source, struct parting, source);
+
+	(void)events;
+	if (!linger_step(l))
+		linger_done(l);
+}
+
 void iw_linger(int fd, uint8_t *words, uint32_t len)
 {
 	struct parting *l = count < LINGER_MAX ? calloc(1, sizeof(*l)) : NULL;
 
 	if (!len)
 		shutdown(fd, SHUT_WR);
-	if (!l || iw_helper_poll(EPOLL_CTL_ADD, fd, len ? EPOLLOUT : EPOLLIN, l,
-				 IW_SRC_LINGER)) {
+	if (l)
+		l->source.ready = linger_ready;
+	if (!l || iw_helper_poll(EPOLL_CTL_ADD, fd, len ? EPOLLOUT : EPOLLIN, &l->source)) {
 		if (len)
 			(void)!send(fd, words, len, MSG_NOSIGNAL | MSG_DONTWAIT);
 		close(fd);
@@ -83,9 +101,7 @@ void iw_linger(int fd, uint8_t *words, uint32_t len)
 	l->words = words;
 	l->len = len;
 	l->deadline = clock_ns() + LINGER_MS * 1000000ull;
-	l->prev = newest;
-	*(newest ? &newest->next : &lingers) = l;
-	newest = l;
+	line_push(&lingers, &l->link);
 	count++;
 	if (!linger_step(l))
 		linger_done(l);
@@ -95,31 +111,26 @@ void iw_linger(int fd, uint8_t *words, uint32_t len)
 
 bool iw_lingering(void)
 {
-	return lingers;
-}
-
-void iw_linger_ready(void *linger)
-{
-	if (!linger_step(linger))
-		linger_done(linger);
+	return lingers.head;
 }
 
 uint64_t iw_linger_expire(uint64_t now)
 {
-	while (lingers && lingers->deadline <= now)
-		linger_done(lingers);
-	return lingers ? lingers->deadline : 0;
+	struct parting *l;
+
+	while ((l = linger_first()) && l->deadline <= now)
+		linger_done(l);
+	return l ? l->deadline : 0;
 }
 
 /* In a child: these are the parent's to finish. */
 void iw_linger_forked(void)
 {
-	for (struct parting *l = lingers, *next; l; l = next) {
-		next = l->next;
+	for (struct parting *l; (l = linger_first());) {
+		line_remove(&lingers, &l->link);
 		close(l->fd);
 		free(l->words);
 		free(l);
 	}
-	lingers = newest = NULL;
 	count = 0;
 }

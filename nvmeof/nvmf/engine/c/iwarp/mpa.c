@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* MPA start-up frames: written and read, strictly.  Pure functions, no state, any thread. */
-#include "iwarp.h"
+#include "mpa.h"
 
 uint32_t iw_mpa_put(uint8_t *buf, const struct iw_mpa *m)
 {

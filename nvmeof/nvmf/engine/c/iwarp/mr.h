@@ -15,6 +15,7 @@
 
 #include "lock.h"
 #include "stag.h"
+#include "util/list.h"
 
 /* Beside the rights of the verbs: use through an lkey, which windows do not grant. */
 enum { IW_ACCESS_LOCAL = 1 << 30 };
@@ -27,13 +28,13 @@ struct iw_mr {
 struct iw_mw {
 	struct ibv_mw mw;
 	struct iw_stag s;
-	struct iw_mw *next, **prev;	/* those bound to the same queue pair */
+	struct list_link link;		/* of those bound to the same queue pair, under its lock */
 };
 
 /* The windows bound to a queue pair, under its lock; also who the queue pair is to the lookups for it. */
 struct iw_windows {
 	iw_spin *lock;
-	struct iw_mw *first;
+	struct list bound;
 };
 
 extern struct iw_windows iw_unbound;	/* where a window is bound that is not bound */

@@ -43,9 +43,7 @@ void iw_mw_unbind(struct iw_stag *s)
 {
 	struct iw_mw *mw = container_of(s, struct iw_mw, s);
 
-	*mw->prev = mw->next;
-	if (mw->next)
-		mw->next->prev = mw->prev;
+	list_remove(&mw->link);
 	atomic_store_explicit(&s->stag, 0, memory_order_relaxed);
 	atomic_store_explicit(&s->bound, &iw_unbound, memory_order_release);
 }
@@ -105,11 +103,7 @@ enum iw_access iw_mw_bind(const struct ibv_pd *pd, struct iw_windows *windows,
 	s->length = bind->length;
 	s->access = bind->access;
 	s->parent = bind->parent;
-	mw->next = windows->first;
-	mw->prev = &windows->first;
-	if (mw->next)
-		mw->next->prev = &mw->next;
-	windows->first = mw;
+	list_push(&windows->bound, &mw->link);
 	atomic_store_explicit(&s->stag, bind->stag, memory_order_relaxed);
 	return IW_OK;
 }
@@ -125,8 +119,8 @@ void iw_windows_release(struct iw_windows *windows)
 {
 	pthread_mutex_lock(&iw_stags_lock);
 	iw_lock(windows->lock);
-	while (windows->first)
-		iw_mw_unbind(&windows->first->s);
+	while (windows->bound.head)
+		iw_mw_unbind(&container_of(windows->bound.head, struct iw_mw, link)->s);
 	iw_unlock(windows->lock);
 	pthread_mutex_unlock(&iw_stags_lock);
 }

@@ -20,14 +20,14 @@ enum { FIRST_MS = 25, TRIES = 6 };
 /* Who has not spoken when the last of TRIES is over speaks to a responder that is long there. */
 static bool nudge_is_silent(const struct iw_qp *qp)
 {
-	return qp->initiator && !atomic_load(&qp->rx_count) &&
+	return qp->initiator && !atomic_load(&qp->stream.rx_count) &&
 	       atomic_load(&qp->state) == IBV_QPS_RTS;
 }
 
 /* Whether we have spoken, and the sending side is between two FPDUs, with nothing waiting. */
 static bool nudge_has_spoken(const struct iw_qp *qp)
 {
-	return qp->tx.send_msn && !qp->tx.blocked && !qp->tx.part && !iw_tx_pending(qp);
+	return qp->stream.tx.send_msn && !qp->stream.tx.blocked && !qp->stream.tx.part && !iw_tx_pending(&qp->stream);
 }
 
 static void nudge_send(struct iw_qp *qp)
@@ -35,13 +35,13 @@ static void nudge_send(struct iw_qp *qp)
 	uint8_t fpdu[FPDU_TAGGED + FPDU_CRC] = { 0 };
 
 	fpdu_put_tagged(fpdu, RDMAP_WRITE, true, 0, 0, 0);
-	if (qp->crc) {
+	if (qp->stream.crc) {
 		uint32_t crc = crc32c(0, fpdu, FPDU_TAGGED);
 
 		memcpy(fpdu + FPDU_TAGGED, &crc, FPDU_CRC);
 	}
 
-	ssize_t n = send(qp->fd, fpdu, sizeof(fpdu), MSG_NOSIGNAL | MSG_DONTWAIT);
+	ssize_t n = send(qp->stream.fd, fpdu, sizeof(fpdu), MSG_NOSIGNAL | MSG_DONTWAIT);
 
 	if (n > 0 && (size_t)n < sizeof(fpdu))
 		iw_qp_fail(qp, TERM_NONE, NULL, "a frame could not be sent whole");
@@ -56,7 +56,7 @@ void iw_nudge(struct iw_id *id, bool first)
 	id->nudges = first ? 0 : id->nudges + 1;
 	if (qp && id->nudges <= TRIES) {
 		iw_lock(&qp->lock);
-		more = qp->fd >= 0 && nudge_is_silent(qp);
+		more = qp->stream.fd >= 0 && nudge_is_silent(qp);
 		if (more && !first && nudge_has_spoken(qp))
 			nudge_send(qp);
 		iw_unlock(&qp->lock);

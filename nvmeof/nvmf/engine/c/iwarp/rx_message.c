@@ -5,7 +5,9 @@
  * Runs under qp->lock, on whichever thread polls.  Memory is looked up anew at each step, so that a
  * region which is deregistered in the middle of a segment is not written to.
  */
-#include "iwarp.h"
+#include "rx.h"
+#include "stats.h"
+#include "terminate.h"
 
 static const uint16_t tagged_codes[] = {
 	[IW_BAD_STAG] = TERM_DDP_T_STAG,
@@ -22,56 +24,55 @@ static const uint16_t rdmap_codes[] = {
 	[IW_BAD_WRAP] = TERM_RDMAP_WRAP,
 };
 
-static int bad(struct iw_qp *qp, uint16_t code, const uint8_t *hdr, const char *what, uint64_t got)
+static enum iw_verdict bad(struct iw_out *out, uint16_t code, const uint8_t *hdr, const char *what, uint64_t got)
 {
-	iw_qp_fail(qp, code, hdr, "%s 0x%llx", what, (unsigned long long)got);
-	return -1;
+	return iw_end(out, code, hdr, "%s 0x%llx", what, (unsigned long long)got);
 }
 
-static struct iw_rwr *recv_wr(const struct iw_qp *qp)
+static struct iw_rwr *recv_wr(const struct iw_stream *s)
 {
-	return &qp->rq[qp->rq_tail & (qp->rq_size - 1)];
+	return &s->rq[s->rq_tail & (s->rq_size - 1)];
 }
 
-static int check_write(struct iw_qp *qp, const uint8_t *hdr, uint32_t payload)
+static enum iw_verdict check_write(struct iw_stream *s, const uint8_t *hdr, uint32_t payload, struct iw_out *out)
 {
-	struct iw_rx *rx = &qp->rx;
+	struct iw_rx *rx = &s->rx;
 
 	rx->stag = iw_get32(hdr + OFF_STAG);
 	rx->to = iw_get64(hdr + OFF_TO);
 	if (!payload)
-		return 0;
+		return IW_GO_ON;
 
-	enum iw_access a = iw_mr_look(qp->qp.pd, &qp->windows, rx->stag, rx->to, payload,
+	enum iw_access a = iw_mr_look(s->pd, &s->windows, rx->stag, rx->to, payload,
 				      IBV_ACCESS_REMOTE_WRITE);
 
-	return a == IW_OK ? 0 : bad(qp, tagged_codes[a], hdr, "a WRITE to STag", rx->stag);
+	return a == IW_OK ? IW_GO_ON : bad(out, tagged_codes[a], hdr, "a WRITE to STag", rx->stag);
 }
 
 /* It answers the oldest READ, and continues it where it stopped: 0, or what TERMINATE calls it. */
-static uint16_t answer_error(const struct iw_qp *qp, const uint8_t *hdr, uint32_t payload, bool last)
+static uint16_t answer_error(const struct iw_stream *s, const uint8_t *hdr, uint32_t payload, bool last)
 {
-	const struct iw_swr *wr = iw_sq(qp, qp->read_next);
+	const struct iw_swr *wr = iw_sq(s, s->read_next);
 
-	if (!qp->reads_out || iw_get32(hdr + OFF_STAG) != qp->sink_stag)
+	if (!s->reads_out || iw_get32(hdr + OFF_STAG) != s->sink_stag)
 		return TERM_DDP_T_STAG;
-	if (iw_get64(hdr + OFF_TO) != ((uint64_t)qp->read_next << 32) + wr->placed ||
+	if (iw_get64(hdr + OFF_TO) != ((uint64_t)s->read_next << 32) + wr->placed ||
 	    payload > wr->len - wr->placed || (last && payload != wr->len - wr->placed))
 		return TERM_DDP_T_BOUNDS;
 	return 0;
 }
 
-static int check_read_resp(struct iw_qp *qp, const uint8_t *hdr, uint32_t payload)
+static enum iw_verdict check_read_resp(struct iw_stream *s, const uint8_t *hdr, uint32_t payload, struct iw_out *out)
 {
-	uint16_t code = answer_error(qp, hdr, payload, qp->rx.last);
+	uint16_t code = answer_error(s, hdr, payload, s->rx.last);
 
-	qp->rx.stag = iw_get32(hdr + OFF_STAG);
+	s->rx.stag = iw_get32(hdr + OFF_STAG);
 	if (code == TERM_DDP_T_STAG)
-		return bad(qp, code, hdr, "a Read Response to STag", qp->rx.stag);
-	return code ? bad(qp, code, hdr, "a Read Response to offset", iw_get64(hdr + OFF_TO)) : 0;
+		return bad(out, code, hdr, "a Read Response to STag", s->rx.stag);
+	return code ? bad(out, code, hdr, "a Read Response to offset", iw_get64(hdr + OFF_TO)) : IW_GO_ON;
 }
 
-bool iw_rx_may_place(const struct iw_qp *qp, const uint8_t *hdr)
+bool iw_rx_may_place(const struct iw_stream *s, const uint8_t *hdr)
 {
 	uint32_t ctrl = iw_get16(hdr + OFF_CTRL), stag = iw_get32(hdr + OFF_STAG);
 	uint32_t payload = iw_get16(hdr) + (uint32_t)FPDU_LEN - FPDU_TAGGED;
@@ -81,39 +82,47 @@ bool iw_rx_may_place(const struct iw_qp *qp, const uint8_t *hdr)
 		return false;
 	switch (ctrl & RDMAP_OPCODE_MASK) {
 	case RDMAP_WRITE:
-		return iw_is_window(stag) && iw_mr_look(qp->qp.pd, &qp->windows, stag, iw_get64(hdr + OFF_TO),
+		return iw_is_window(stag) && iw_mr_look(s->pd, &s->windows, stag, iw_get64(hdr + OFF_TO),
 							payload, IBV_ACCESS_REMOTE_WRITE) == IW_OK;
 	case RDMAP_READ_RESP:
-		return !answer_error(qp, hdr, payload, ctrl & DDP_LAST);
+		return !answer_error(s, hdr, payload, ctrl & DDP_LAST);
 	default:
 		return false;
 	}
 }
 
-static int check_send(struct iw_qp *qp, const uint8_t *hdr, uint32_t payload)
+static bool take_shared(struct iw_stream *s)
 {
-	struct iw_rx *rx = &qp->rx;
+	if (!iw_srq_take(s->srq, &s->place, s->rq, s->rq_sge))
+		return false;
+	s->rq_head++;
+	return true;
+}
+
+static enum iw_verdict check_send(struct iw_stream *s, const uint8_t *hdr, uint32_t payload, struct iw_out *out)
+{
+	struct iw_rx *rx = &s->rx;
 	uint32_t msn = iw_get32(hdr + OFF_MSN), mo = iw_get32(hdr + OFF_MO);
 
 	if (iw_get32(hdr + OFF_QN) != DDP_QN_SEND)
-		return bad(qp, TERM_DDP_U_QN, hdr, "a Send on queue", iw_get32(hdr + OFF_QN));
+		return bad(out, TERM_DDP_U_QN, hdr, "a Send on queue", iw_get32(hdr + OFF_QN));
 	if (msn != rx->send_msn)
-		return bad(qp, TERM_DDP_U_MSN, hdr, "a Send with MSN", msn);
-	if (qp->rq_tail == qp->rq_head && qp->srq && !iw_srq_take(qp))
-		return 1;
-	if (qp->rq_tail == qp->rq_head)
-		return bad(qp, TERM_DDP_U_NO_BUFFER, hdr, "no receive was posted for Send", msn);
+		return bad(out, TERM_DDP_U_MSN, hdr, "a Send with MSN", msn);
+	if (s->rq_tail == s->rq_head && s->srq && !take_shared(s))
+		return IW_WAIT;
+	if (s->rq_tail == s->rq_head)
+		return bad(out, TERM_DDP_U_NO_BUFFER, hdr, "no receive was posted for Send", msn);
 	if (mo != rx->mo)
-		return bad(qp, TERM_DDP_U_MO, hdr, "a Send with offset", mo);
-	if (payload > recv_wr(qp)->len - mo) {
-		qp->rq_fail_index = qp->rq_tail;
-		qp->rq_fail_status = IBV_WC_LOC_LEN_ERR;
-		return bad(qp, TERM_DDP_U_TOO_LONG, hdr, "a Send of at least", (uint64_t)mo + payload);
+		return bad(out, TERM_DDP_U_MO, hdr, "a Send with offset", mo);
+	if (payload > recv_wr(s)->len - mo) {
+		s->rq_fail_index = s->rq_tail;
+		s->rq_fail_status = IBV_WC_LOC_LEN_ERR;
+		return bad(out, TERM_DDP_U_TOO_LONG, hdr, "a Send of at least", (uint64_t)mo + payload);
 	}
-	return 0;
+	return IW_GO_ON;
 }
 
-static int check_read_req(struct iw_qp *qp, const uint8_t *hdr, uint32_t payload)
+static enum iw_verdict check_read_req(struct iw_stream *s, const uint8_t *hdr, uint32_t payload, struct iw_out *out)
 {
 	uint32_t msn = iw_get32(hdr + OFF_MSN), stag = iw_get32(hdr + OFF_RR_SRC_STAG);
 	uint32_t size = iw_get32(hdr + OFF_RR_SIZE);
@@ -121,103 +130,96 @@ static int check_read_req(struct iw_qp *qp, const uint8_t *hdr, uint32_t payload
 	enum iw_access a;
 
 	if (iw_get32(hdr + OFF_QN) != DDP_QN_READ_REQ)
-		return bad(qp, TERM_DDP_U_QN, hdr, "a Read Request on queue",
-			   iw_get32(hdr + OFF_QN));
-	if (msn != qp->rx.read_msn)
-		return bad(qp, TERM_DDP_U_MSN, hdr, "a Read Request with MSN", msn);
+		return bad(out, TERM_DDP_U_QN, hdr, "a Read Request on queue", iw_get32(hdr + OFF_QN));
+	if (msn != s->rx.read_msn)
+		return bad(out, TERM_DDP_U_MSN, hdr, "a Read Request with MSN", msn);
 	if (iw_get32(hdr + OFF_MO))
-		return bad(qp, TERM_DDP_U_MO, hdr, "a Read Request with offset",
-			   iw_get32(hdr + OFF_MO));
-	if (payload || !qp->rx.last)
-		return bad(qp, TERM_DDP_U_TOO_LONG, hdr, "a Read Request with extra bytes", payload);
+		return bad(out, TERM_DDP_U_MO, hdr, "a Read Request with offset", iw_get32(hdr + OFF_MO));
+	if (payload || !s->rx.last)
+		return bad(out, TERM_DDP_U_TOO_LONG, hdr, "a Read Request with extra bytes", payload);
 	/* where no depth was agreed on there is still the zero-length READ that serves as RTR */
-	if (qp->irq_tail - qp->irq_head >= (qp->ird ? qp->ird : !size))
-		return bad(qp, TERM_DDP_U_NO_BUFFER, hdr, "more READs than the depth agreed on,",
-			   qp->ird);
+	if (s->irq_tail - s->irq_head >= (s->ird ? s->ird : !size))
+		return bad(out, TERM_DDP_U_NO_BUFFER, hdr, "more READs than the depth agreed on,",
+			   s->ird);
 	if (!size)
-		return 0;
-	a = iw_mr_look(qp->qp.pd, &qp->windows, stag, src, size, IBV_ACCESS_REMOTE_READ);
-	return a == IW_OK ? 0 : bad(qp, rdmap_codes[a], hdr, "a READ of STag", stag);
+		return IW_GO_ON;
+	a = iw_mr_look(s->pd, &s->windows, stag, src, size, IBV_ACCESS_REMOTE_READ);
+	return a == IW_OK ? IW_GO_ON : bad(out, rdmap_codes[a], hdr, "a READ of STag", stag);
 }
 
-int iw_rx_header(struct iw_qp *qp, const uint8_t *hdr, uint32_t hdr_len)
+enum iw_verdict iw_rx_header(struct iw_stream *s, const uint8_t *hdr, uint32_t hdr_len, struct iw_out *out)
 {
-	struct iw_rx *rx = &qp->rx;
+	struct iw_rx *rx = &s->rx;
 	uint32_t ctrl = iw_get16(hdr + OFF_CTRL), payload;
 
 	rx->ulpdu_len = iw_get16(hdr);
 	if (rx->ulpdu_len + FPDU_LEN < hdr_len)
-		return bad(qp, TERM_LLP_FPDU, NULL, "an FPDU too short for its header,",
-			   rx->ulpdu_len);
+		return bad(out, TERM_LLP_FPDU, NULL, "an FPDU too short for its header,", rx->ulpdu_len);
 	payload = rx->ulpdu_len + FPDU_LEN - hdr_len;
 	rx->opcode = ctrl & RDMAP_OPCODE_MASK;
 	rx->last = ctrl & DDP_LAST;
 	if ((ctrl & DDP_VERSION_MASK) != DDP_VERSION)
-		return bad(qp, ctrl & DDP_TAGGED ? TERM_DDP_T_VERSION : TERM_DDP_U_VERSION, hdr,
+		return bad(out, ctrl & DDP_TAGGED ? TERM_DDP_T_VERSION : TERM_DDP_U_VERSION, hdr,
 			   "control word", ctrl);
 	if ((ctrl & RDMAP_VERSION_MASK) != RDMAP_VERSION)
-		return bad(qp, TERM_RDMAP_VERSION, hdr, "control word", ctrl);
+		return bad(out, TERM_RDMAP_VERSION, hdr, "control word", ctrl);
 	if (rx->opcode > RDMAP_TERMINATE ||
 	    rdmap_is_tagged(rx->opcode) != !!(ctrl & DDP_TAGGED))
-		return bad(qp, TERM_RDMAP_OPCODE, hdr, "control word", ctrl);
+		return bad(out, TERM_RDMAP_OPCODE, hdr, "control word", ctrl);
 
 	switch (rx->opcode) {
 	case RDMAP_WRITE:
-		return check_write(qp, hdr, payload);
+		return check_write(s, hdr, payload, out);
 	case RDMAP_READ_RESP:
-		return check_read_resp(qp, hdr, payload);
+		return check_read_resp(s, hdr, payload, out);
 	case RDMAP_READ_REQ:
 		if (hdr != rx->hdr)	/* wanted at the segment's end */
 			memcpy(rx->hdr, hdr, FPDU_READ_REQ);
-		return check_read_req(qp, hdr, payload);
+		return check_read_req(s, hdr, payload, out);
 	case RDMAP_TERMINATE:
 		rx->term_have = 0;
 		if (iw_get32(hdr + OFF_QN) != DDP_QN_TERMINATE)
-			return bad(qp, TERM_DDP_U_QN, hdr, "a TERMINATE on queue",
-				   iw_get32(hdr + OFF_QN));
-		return 0;
+			return bad(out, TERM_DDP_U_QN, hdr, "a TERMINATE on queue", iw_get32(hdr + OFF_QN));
+		return IW_GO_ON;
 	default:
 		rx->stag = iw_get32(hdr + OFF_STAG);	/* to invalidate */
-		return check_send(qp, hdr, payload);
+		return check_send(s, hdr, payload, out);
 	}
 }
 
-static int recv_failed(struct iw_qp *qp, enum iw_access a)
+static enum iw_verdict recv_failed(struct iw_stream *s, enum iw_access a, struct iw_out *out)
 {
-	qp->rq_fail_index = qp->rq_tail;
-	qp->rq_fail_status = IBV_WC_LOC_PROT_ERR;
-	iw_qp_fail(qp, TERM_DDP_CATASTROPHIC, NULL,
-		   "a receive named memory that is not registered for it (lkey error %d)", a);
-	return -1;
+	s->rq_fail_index = s->rq_tail;
+	s->rq_fail_status = IBV_WC_LOC_PROT_ERR;
+	return iw_end(out, TERM_DDP_CATASTROPHIC, NULL,
+		      "a receive named memory that is not registered for it (lkey error %d)", a);
 }
 
-/* Memory for up to max bytes of the current payload; -1 when the connection ended over it. */
-int iw_rx_place_iov(struct iw_qp *qp, uint32_t max, struct iovec *iov)
+int iw_rx_place_iov(struct iw_stream *s, uint32_t max, struct iovec *iov, struct iw_out *out)
 {
-	struct iw_rx *rx = &qp->rx;
+	struct iw_rx *rx = &s->rx;
 	struct iw_swr *wr;
 	enum iw_access a = IW_OK;
 	int n;
 
 	switch (rx->opcode) {
 	case RDMAP_WRITE:
-		a = iw_mr_look(qp->qp.pd, &qp->windows, rx->stag, rx->to, max, IBV_ACCESS_REMOTE_WRITE);
+		a = iw_mr_look(s->pd, &s->windows, rx->stag, rx->to, max, IBV_ACCESS_REMOTE_WRITE);
 		if (a != IW_OK)
-			return bad(qp, tagged_codes[a], NULL, "a WRITE to STag", rx->stag);
+			return bad(out, tagged_codes[a], NULL, "a WRITE to STag", rx->stag);
 		iov[0] = (struct iovec){ (void *)(uintptr_t)rx->to, max };
 		return 1;
 	case RDMAP_READ_RESP:
-		wr = iw_sq(qp, qp->read_next);
-		n = iw_sge_iov(qp->qp.pd, qp->sq_sge + (size_t)(qp->read_next & (qp->sq_size - 1)) *
-			       qp->cap.max_send_sge, wr->num_sge, wr->placed, max,
+		wr = iw_sq(s, s->read_next);
+		n = iw_sge_iov(s->pd, s->sq_sge + (size_t)(s->read_next & (s->sq_size - 1)) *
+			       s->cap.max_send_sge, wr->num_sge, wr->placed, max,
 			       IBV_ACCESS_LOCAL_WRITE, iov, &a);
 		if (n >= 0)
 			return n;
-		qp->sq_fail_index = qp->read_next;
-		qp->sq_fail_status = IBV_WC_LOC_PROT_ERR;
-		iw_qp_fail(qp, TERM_DDP_CATASTROPHIC, NULL,
-			   "a READ named memory that is not registered for it (lkey error %d)", a);
-		return -1;
+		s->sq_fail_index = s->read_next;
+		s->sq_fail_status = IBV_WC_LOC_PROT_ERR;
+		return iw_end(out, TERM_DDP_CATASTROPHIC, NULL,
+			      "a READ named memory that is not registered for it (lkey error %d)", a);
 	case RDMAP_TERMINATE:
 		if (rx->term_have == sizeof(rx->term))
 			return 0;
@@ -226,23 +228,23 @@ int iw_rx_place_iov(struct iw_qp *qp, uint32_t max, struct iovec *iov)
 			iov[0].iov_len = max;
 		return 1;
 	default:
-		n = iw_sge_iov(qp->recv_pd, qp->rq_sge + (size_t)(qp->rq_tail & (qp->rq_size - 1)) *
-			       qp->cap.max_recv_sge, recv_wr(qp)->num_sge, rx->mo, max,
+		n = iw_sge_iov(s->recv_pd, s->rq_sge + (size_t)(s->rq_tail & (s->rq_size - 1)) *
+			       s->cap.max_recv_sge, recv_wr(s)->num_sge, rx->mo, max,
 			       IBV_ACCESS_LOCAL_WRITE, iov, &a);
-		return n >= 0 ? n : recv_failed(qp, a);
+		return n >= 0 ? n : recv_failed(s, a, out);
 	}
 }
 
-void iw_rx_placed(struct iw_qp *qp, uint32_t n)
+void iw_rx_placed(struct iw_stream *s, uint32_t n)
 {
-	struct iw_rx *rx = &qp->rx;
+	struct iw_rx *rx = &s->rx;
 
 	switch (rx->opcode) {
 	case RDMAP_WRITE:
 		rx->to += n;
 		break;
 	case RDMAP_READ_RESP:
-		iw_sq(qp, qp->read_next)->placed += n;
+		iw_sq(s, s->read_next)->placed += n;
 		break;
 	case RDMAP_TERMINATE:
 		rx->term_have += n < sizeof(rx->term) - rx->term_have ?
@@ -253,143 +255,143 @@ void iw_rx_placed(struct iw_qp *qp, uint32_t n)
 	}
 }
 
-int iw_rx_place(struct iw_qp *qp, const uint8_t *data, uint32_t len)
+enum iw_verdict iw_rx_place(struct iw_stream *s, const uint8_t *data, uint32_t len, struct iw_out *out)
 {
 	struct iovec iov[IW_MAX_SGE];
-	int n = iw_rx_place_iov(qp, len, iov);
+	int n = iw_rx_place_iov(s, len, iov, out);
 
 	if (n < 0)
-		return -1;
+		return IW_END;
 	for (int i = 0; i < n; i++) {
 		memcpy(iov[i].iov_base, data, iov[i].iov_len);
 		data += iov[i].iov_len;
 	}
-	iw_rx_placed(qp, len);
-	return 0;
+	iw_rx_placed(s, len);
+	return IW_GO_ON;
 }
 
-/* The whole payload right behind its header's check, which is good for a WRITE: the lock was held. */
-int iw_rx_place_whole(struct iw_qp *qp, const uint8_t *data, uint32_t len)
+enum iw_verdict iw_rx_place_whole(struct iw_stream *s, const uint8_t *data, uint32_t len, struct iw_out *out)
 {
-	struct iw_rx *rx = &qp->rx;
+	struct iw_rx *rx = &s->rx;
 	const struct ibv_sge *sge;
 
 	switch (rx->opcode) {
 	case RDMAP_WRITE:
 		memcpy((void *)(uintptr_t)rx->to, data, len);
-		return 0;
+		return IW_GO_ON;
 	case RDMAP_READ_RESP:
 	case RDMAP_TERMINATE:
-		return iw_rx_place(qp, data, len);
+		return iw_rx_place(s, data, len, out);
 	default:	/* a capsule or a response: all of it in the receive's first piece */
-		sge = qp->rq_sge + (size_t)(qp->rq_tail & (qp->rq_size - 1)) * qp->cap.max_recv_sge;
+		sge = s->rq_sge + (size_t)(s->rq_tail & (s->rq_size - 1)) * s->cap.max_recv_sge;
 		if (rx->mo || len > sge->length ||
-		    iw_mr_look(qp->recv_pd, NULL, sge->lkey, sge->addr, len,
+		    iw_mr_look(s->recv_pd, NULL, sge->lkey, sge->addr, len,
 			       IBV_ACCESS_LOCAL_WRITE | IW_ACCESS_LOCAL))
-			return iw_rx_place(qp, data, len);
+			return iw_rx_place(s, data, len, out);
 		memcpy((void *)(uintptr_t)sge->addr, data, len);
 		rx->mo = len;
-		return 0;
+		return IW_GO_ON;
 	}
 }
 
-static int end_send(struct iw_qp *qp)
+static enum iw_verdict end_send(struct iw_stream *s, struct iw_out *out)
 {
-	struct iw_rx *rx = &qp->rx;
+	struct iw_rx *rx = &s->rx;
 	bool inv = rx->opcode == RDMAP_SEND_INV || rx->opcode == RDMAP_SEND_SE_INV;
 	bool se = rx->opcode == RDMAP_SEND_SE || rx->opcode == RDMAP_SEND_SE_INV;
-	struct ibv_wc wc = {
-		.wr_id = recv_wr(qp)->wr_id,
+	struct ibv_wc *wc = &out->wc[out->n];
+
+	*wc = (struct ibv_wc){
+		.wr_id = recv_wr(s)->wr_id,
 		.opcode = IBV_WC_RECV,
 		.byte_len = rx->mo,
-		.qp_num = qp->qp.qp_num,
+		.qp_num = s->qp_num,
 	};
-
 	if (inv) {
-		enum iw_access a = iw_mr_invalidate(qp->qp.pd, &qp->windows, rx->stag, true);
+		enum iw_access a = iw_mr_invalidate(s->pd, &s->windows, rx->stag, true);
 
 		if (a != IW_OK) {
-			qp->rq_fail_index = qp->rq_tail;
-			qp->rq_fail_status = IBV_WC_REM_INV_REQ_ERR;
-			return bad(qp, a == IW_BAD_STAG ? TERM_RDMAP_CANNOT_INVALIDATE :
+			s->rq_fail_index = s->rq_tail;
+			s->rq_fail_status = IBV_WC_REM_INV_REQ_ERR;
+			return bad(out, a == IW_BAD_STAG ? TERM_RDMAP_CANNOT_INVALIDATE :
 				   TERM_RDMAP_CANNOT_INVALIDATE_PROT, NULL,
 				   "a Send invalidating STag", rx->stag);
 		}
-		wc.wc_flags = IBV_WC_WITH_INV;
-		wc.invalidated_rkey = rx->stag;
+		wc->wc_flags = IBV_WC_WITH_INV;
+		wc->invalidated_rkey = rx->stag;
 	}
-	qp->rq_tail++;
+	s->rq_tail++;
 	rx->send_msn++;
 	rx->mo = 0;
-	iw_cq_push(iw_cq(qp->qp.recv_cq), &wc, 1, se);
-	return 0;
+	out->n++;
+	out->solicited |= se;
+	return IW_GO_ON;
 }
 
-static int end_read_resp(struct iw_qp *qp)
+static enum iw_verdict end_read_resp(struct iw_stream *s, struct iw_out *out)
 {
-	struct iw_swr *wr = iw_sq(qp, qp->read_next);
+	struct iw_swr *wr = iw_sq(s, s->read_next);
 
 	wr->done = true;
-	if (--qp->reads_out)
+	if (--s->reads_out)
 		do
-			qp->read_next++;
-		while (iw_sq(qp, qp->read_next)->rdmap != RDMAP_READ_REQ);
-	iw_sq_sweep(qp);
-	qp->tx_due = true;
-	return 0;
+			s->read_next++;
+		while (iw_sq(s, s->read_next)->rdmap != RDMAP_READ_REQ);
+	iw_sq_sweep(s, out);
+	s->tx_due = true;
+	return IW_GO_ON;
 }
 
-static int end_read_req(struct iw_qp *qp)
+static void end_read_req(struct iw_stream *s)
 {
-	const uint8_t *hdr = qp->rx.hdr;
-	struct iw_irq *r = &qp->irq[qp->irq_tail++ % IW_MAX_IRD];
+	const uint8_t *hdr = s->rx.hdr;
+	struct iw_irq *r = &s->irq[s->irq_tail++ % IW_MAX_IRD];
 
-	qp->rx.read_msn++;
+	s->rx.read_msn++;
 	r->sink_stag = iw_get32(hdr + OFF_RR_SINK_STAG);
 	r->sink_to = iw_get64(hdr + OFF_RR_SINK_TO);
 	r->size = iw_get32(hdr + OFF_RR_SIZE);
-	r->seg = iw_segment(qp, r->size, FPDU_TAGGED);
+	r->seg = iw_segment(s, r->size, FPDU_TAGGED);
 	r->src_stag = iw_get32(hdr + OFF_RR_SRC_STAG);
 	r->src_to = iw_get64(hdr + OFF_RR_SRC_TO);
-	qp->tx_due = true;
-	return 0;
+	s->tx_due = true;
 }
 
-static int end_terminate(struct iw_qp *qp)
+static enum iw_verdict end_terminate(struct iw_stream *s, struct iw_out *out)
 {
-	const uint8_t *t = qp->rx.term;
-	uint16_t code = qp->rx.term_have >= FPDU_TERM_CTRL ? iw_get16(t) : 0;
+	const uint8_t *t = s->rx.term;
+	uint16_t code = s->rx.term_have >= FPDU_TERM_CTRL ? iw_get16(t) : 0;
 	char text[96];
 
 	iw_term_text(code, text, sizeof(text));
 	/* it names our oldest READ: that one failed, the others are merely flushed */
-	if (qp->reads_out && qp->rx.term_have >= FPDU_TERM_CTRL && (t[2] & TERM_FLAG_RDMAP)) {
-		qp->sq_fail_index = qp->read_next;
-		qp->sq_fail_status = code >> 8 == 1 ? IBV_WC_REM_ACCESS_ERR : IBV_WC_REM_OP_ERR;
+	if (s->reads_out && s->rx.term_have >= FPDU_TERM_CTRL && (t[2] & TERM_FLAG_RDMAP)) {
+		s->sq_fail_index = s->read_next;
+		s->sq_fail_status = code >> 8 == 1 ? IBV_WC_REM_ACCESS_ERR : IBV_WC_REM_OP_ERR;
 	}
 	iw_stats.terminates_received++;
-	iw_qp_fail(qp, TERM_NONE, NULL, "the peer sent TERMINATE %s", text);
-	return -1;
+	return iw_end(out, TERM_NONE, NULL, "the peer sent TERMINATE %s", text);
 }
 
-int iw_rx_segment_end(struct iw_qp *qp)
+enum iw_verdict iw_rx_segment_end(struct iw_stream *s, struct iw_out *out)
 {
-	struct iw_rx *rx = &qp->rx;
+	struct iw_rx *rx = &s->rx;
 
-	if (qp->tx.hold) {	/* the initiator has spoken */
-		qp->tx.hold = false;
-		qp->tx_due = true;
+	if (s->tx.hold) {	/* the initiator has spoken */
+		s->tx.hold = false;
+		s->tx_due = true;
 	}
 	switch (rx->opcode) {
 	case RDMAP_WRITE:
-		return 0;
+		return IW_GO_ON;
 	case RDMAP_READ_RESP:
-		return rx->last ? end_read_resp(qp) : 0;
+		return rx->last ? end_read_resp(s, out) : IW_GO_ON;
 	case RDMAP_READ_REQ:
-		return end_read_req(qp);
+		end_read_req(s);
+		return IW_GO_ON;
 	case RDMAP_TERMINATE:
-		return end_terminate(qp);
+		return end_terminate(s, out);
 	default:
-		return rx->last ? end_send(qp) : 0;
+		return rx->last ? end_send(s, out) : IW_GO_ON;
 	}
 }

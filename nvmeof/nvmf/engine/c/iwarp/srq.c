@@ -1,26 +1,34 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Shared receive queues.  Owns the ring of receives and the line of queue pairs that wait for one.  The
+ * Shared receive queues.  Owns the ring of receives and the line of connections that wait for one.  The
  * line is served in order: a receive posted while it is not empty is promised to the first in it, and
  * nobody else takes it.  Runs on the application's threads and on whichever thread polls; srq->lock nests
  * inside qp->lock.
  */
-#include "iwarp.h"
+#include "srq.h"
+#include "sizes.h"
+#include "stats.h"
+#include "util/fifo.h"
+#include "util/line.h"
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 struct iw_srq {
 	struct ibv_srq srq;
+	uint32_t max_sge;
+	atomic_uint users;
+
+	/* lock */
 	iw_spin lock;
 	struct iw_rwr *wr;
 	struct ibv_sge *sge;
-	uint32_t size, max_wr, max_sge;
+	uint32_t size, max_wr;
 	uint32_t head, tail;		/* free running */
 	atomic_uint available;		/* head - tail, for a look without the lock */
-	uint32_t promised;		/* of them, kept for queue pairs that have left the line */
-	struct iw_qp *line, **line_end;
-	atomic_uint users;
+	uint32_t promised;		/* of them, kept for places that have left the line */
+	struct line line;		/* of places */
 };
 
 static struct iw_srq *srq_of(struct ibv_srq *srq)
@@ -84,7 +92,7 @@ struct ibv_srq *iw_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr)
 	s->srq.srq_context = attr->srq_context;
 	s->srq.pd = pd;
 	s->max_sge = attr->attr.max_sge + !attr->attr.max_sge;
-	s->line_end = &s->line;
+	line_init(&s->line);
 	if (srq_rings(s, attr->attr.max_wr)) {
 		srq_free(s);
 		errno = ENOMEM;
@@ -148,34 +156,16 @@ void iw_srq_forked(struct iw_srq *s)
 
 /* ---- the line ---- */
 
-static void line_remove(struct iw_srq *s, struct iw_qp *qp)
-{
-	*qp->place.prev = qp->place.next;
-	if (qp->place.next)
-		qp->place.next->place.prev = qp->place.prev;
-	else
-		s->line_end = qp->place.prev;
-	qp->place.prev = NULL;
-}
-
-static void line_add(struct iw_srq *s, struct iw_qp *qp)
-{
-	qp->place.next = NULL;
-	qp->place.prev = s->line_end;
-	*s->line_end = qp;
-	s->line_end = &qp->place.next;
-}
-
 /* Who is first in line gets what there is. */
-static void line_serve(struct iw_srq *s)
+static void srq_serve(struct iw_srq *s)
 {
-	while (s->line && s->head - s->tail > s->promised) {
-		struct iw_qp *qp = s->line;
+	while (s->line.head && s->head - s->tail > s->promised) {
+		struct iw_srq_place *place = container_of(s->line.head, struct iw_srq_place, link);
 
-		line_remove(s, qp);
-		qp->place.promised = true;
+		line_remove(&s->line, &place->link);
+		place->promised = true;
 		s->promised++;
-		iw_qp_wake(qp);
+		place->wake(place);
 	}
 }
 
@@ -214,55 +204,49 @@ int iw_post_srq_recv(struct ibv_srq *ibsrq, struct ibv_recv_wr *wr, struct ibv_r
 	if (rc)
 		*bad = wr;
 	srq_count(s);
-	if (s->line)
-		line_serve(s);
+	srq_serve(s);
 	iw_unlock(&s->lock);
 	return rc;
 }
 
-bool iw_srq_take(struct iw_qp *qp)
+bool iw_srq_take(struct iw_srq *s, struct iw_srq_place *place, struct iw_rwr *wr, struct ibv_sge *sge)
 {
-	struct iw_srq *s = qp->srq;
 	bool taken = false;
 
 	iw_lock(&s->lock);
-	if (qp->place.promised || s->head - s->tail > s->promised) {
+	if (place->promised || s->head - s->tail > s->promised) {
 		uint32_t slot = s->tail++ & (s->size - 1);
 
-		s->promised -= qp->place.promised;
-		qp->place.promised = false;
-		qp->rq[0] = s->wr[slot];
-		memcpy(qp->rq_sge, s->sge + (size_t)slot * s->max_sge,
-		       s->wr[slot].num_sge * sizeof(*qp->rq_sge));
-		qp->rq_head++;
+		s->promised -= place->promised;
+		place->promised = false;
+		*wr = s->wr[slot];
+		memcpy(sge, s->sge + (size_t)slot * s->max_sge, wr->num_sge * sizeof(*sge));
 		srq_count(s);
 		taken = true;
-	} else if (!qp->place.prev) {
-		line_add(s, qp);
+	} else if (!list_has(&place->link)) {
+		line_push(&s->line, &place->link);
 	}
 	iw_unlock(&s->lock);
 	return taken;
 }
 
-bool iw_srq_promised(struct iw_qp *qp)
+bool iw_srq_promised(struct iw_srq *s, const struct iw_srq_place *place)
 {
-	iw_lock(&qp->srq->lock);
+	iw_lock(&s->lock);
 
-	bool promised = qp->place.promised;
+	bool promised = place->promised;
 
-	iw_unlock(&qp->srq->lock);
+	iw_unlock(&s->lock);
 	return promised;
 }
 
-void iw_srq_leave(struct iw_qp *qp)
+void iw_srq_leave(struct iw_srq *s, struct iw_srq_place *place)
 {
-	struct iw_srq *s = qp->srq;
-
 	iw_lock(&s->lock);
-	if (qp->place.prev)
-		line_remove(s, qp);
-	s->promised -= qp->place.promised;
-	qp->place.promised = false;
-	line_serve(s);
+	if (list_has(&place->link))
+		line_remove(&s->line, &place->link);
+	s->promised -= place->promised;
+	place->promised = false;
+	srq_serve(s);
 	iw_unlock(&s->lock);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Who of a CQ's queue pairs is received for, and when.  Owns the line of those that are ready, and the
+ * Who of those attached to a CQ is received for, and when.  Owns the line of those that are ready, and the
  * CQ's epoll, which is edge-triggered and puts them there.  Each is visited for a bounded time, then goes
  * to the line's end if there was more, and out of it if there was not: a poll costs what is busy,
  * whatever is connected, and nobody is served twice while somebody waits.
@@ -11,7 +11,8 @@
  *
  * Runs under cq->progress, on whichever thread polls; attaching and detaching on the helper.
  */
-#include "iwarp.h"
+#include "cq.h"
+#include "util/fifo.h"
 
 #include <stdlib.h>
 
@@ -27,30 +28,27 @@ enum {
 	ASK_IDLE = 4,		/* a poll without work counts as so many */
 };
 
-static void line_add(struct iw_cq *cq, struct iw_turn *t)
+static void turn_enter(struct iw_cq *cq, struct iw_turn *t)
 {
-	t->next = NULL;
-	t->prev = cq->ready_end;
-	*cq->ready_end = t;
-	cq->ready_end = &t->next;
+	line_push(&cq->ready, &t->link);
 	cq->nready++;
 	cq->nmore += t->more;
 }
 
-static void line_remove(struct iw_cq *cq, struct iw_turn *t)
+static void turn_leave(struct iw_cq *cq, struct iw_turn *t)
 {
-	*t->prev = t->next;
-	if (t->next)
-		t->next->prev = t->prev;
-	else
-		cq->ready_end = t->prev;
-	t->prev = NULL;
+	line_remove(&cq->ready, &t->link);
 	cq->nready--;
 	cq->nmore -= t->more;
 }
 
+static struct iw_turn *turn_first(const struct iw_cq *cq)
+{
+	return container_of(cq->ready.head, struct iw_turn, link);
+}
+
 /* Whether one that had no more is worth another visit, at a chance. */
-static bool worthwhile(struct iw_cq *cq, struct iw_turn *t, bool brought)
+static bool turn_worthwhile(struct iw_cq *cq, struct iw_turn *t, bool brought)
 {
 	if (t->nap != cq->naps) {
 		t->nap = cq->naps;
@@ -66,24 +64,24 @@ static bool worthwhile(struct iw_cq *cq, struct iw_turn *t, bool brought)
 }
 
 /* Receive for one, and see whether it stays in line.  The bytes that came. */
-static int visit(struct iw_cq *cq, struct iw_turn *t)
+static int turn_visit(struct iw_cq *cq, struct iw_turn *t)
 {
 	struct iw_visit v;
 
-	line_remove(cq, t);
-	v = iw_qp_visit(t->qp, cq->staging, true, t->end);
+	turn_leave(cq, t);
+	v = t->calls->visit(t->owner, cq->staging, t->end);
 	if (t->hup && !v.ended)
-		iw_qp_hangup(t->qp);
+		t->calls->hangup(t->owner);
 	if (v.ended)
 		return 0;
 	t->more = v.more;
-	if (worthwhile(cq, t, v.bytes > 0) || v.more)
-		line_add(cq, t);
+	if (turn_worthwhile(cq, t, v.bytes > 0) || v.more)
+		turn_enter(cq, t);
 	return v.bytes;
 }
 
 /* Into the line, whom epoll names. */
-static void ask_epoll(struct iw_cq *cq)
+static void turn_ask(struct iw_cq *cq)
 {
 	struct epoll_event evs[EVENTS];
 	int n = epoll_wait(cq->epfd, evs, EVENTS, 0);
@@ -94,13 +92,13 @@ static void ask_epoll(struct iw_cq *cq)
 
 		t->end |= evs[i].events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR);
 		t->hup |= evs[i].events & (EPOLLHUP | EPOLLERR);
-		if (t->prev) {
+		if (list_has(&t->link)) {
 			cq->nmore += !t->more;
 			t->more = true;
 			continue;
 		}
 		t->more = found = true;
-		line_add(cq, t);
+		turn_enter(cq, t);
 	}
 	if (found)
 		cq->patience = 1;
@@ -122,12 +120,12 @@ void iw_cq_progress(struct iw_cq *cq, bool ask)
 		iw_unlock(&cq->progress);
 		return;
 	}
-	if (ask || !cq->ready || (cq->nready < cq->nlive && cq->skipped >= cq->patience)) {
+	if (ask || !cq->ready.head || (cq->nready < cq->nlive && cq->skipped >= cq->patience)) {
 		cq->skipped = 0;
-		ask_epoll(cq);
+		turn_ask(cq);
 	}
 	for (unsigned int n = cq->nready < ROUND ? cq->nready : ROUND; n; n--)
-		bytes += visit(cq, cq->ready);
+		bytes += turn_visit(cq, turn_first(cq));
 	cq->skipped += bytes ? 1 + (unsigned int)bytes / ASK_BYTES : ASK_IDLE;
 	cq->crowd -= bytes && cq->crowd;
 
@@ -143,33 +141,37 @@ void iw_cq_nap(struct iw_cq *cq)
 	iw_lock(&cq->progress);
 	cq->naps++;
 	cq->rests = true;
-	while (cq->ready) {
-		struct iw_turn *t = cq->ready;
+	while (cq->ready.head) {
+		struct iw_turn *t = turn_first(cq);
 
-		line_remove(cq, t);
+		turn_leave(cq, t);
 		if (t->more)
-			iw_turn_stir(cq, t);
+			iw_turn_stir(t, t->fd);
 	}
 	iw_unlock(&cq->progress);
 }
 
-static struct iw_turn *turn_of(const struct iw_cq *cq, struct iw_qp *qp)
+/* A socket can nearly always be written to: asking again makes an edge of that. */
+void iw_turn_stir(struct iw_turn *t, int fd)
 {
-	return &qp->turns[qp->qp.recv_cq != &cq->cq];
+	struct epoll_event ev = { .events = IW_TURN_EVENTS, .data.ptr = t };
+
+	epoll_ctl(t->cq->epfd, EPOLL_CTL_MOD, fd, &ev);
 }
 
-int iw_cq_attach(struct iw_cq *cq, struct iw_qp *qp)
+int iw_turn_attach(struct iw_turn *t, int fd)
 {
-	struct epoll_event ev = { .events = IW_TURN_EVENTS & ~(uint32_t)EPOLLOUT,
-				  .data.ptr = turn_of(cq, qp) };
+	struct epoll_event ev = { .events = IW_TURN_EVENTS & ~(uint32_t)EPOLLOUT, .data.ptr = t };
+	struct iw_cq *cq = t->cq;
 	int rc = 0;
 
 	iw_lock(&cq->progress);
 	if (!cq->staging)
 		cq->staging = malloc(IW_STAGING);
-	if (!cq->staging || epoll_ctl(cq->epfd, EPOLL_CTL_ADD, qp->fd, &ev)) {
+	if (!cq->staging || epoll_ctl(cq->epfd, EPOLL_CTL_ADD, fd, &ev)) {
 		rc = -1;
 	} else {
+		t->fd = fd;
 		cq->nlive++;
 		atomic_store(&cq->nlive_hint, cq->nlive);
 	}
@@ -177,14 +179,15 @@ int iw_cq_attach(struct iw_cq *cq, struct iw_qp *qp)
 	return rc;
 }
 
-void iw_cq_detach(struct iw_cq *cq, struct iw_qp *qp)
+void iw_turn_detach(struct iw_turn *t)
 {
-	struct iw_turn *t = turn_of(cq, qp);
+	struct iw_cq *cq = t->cq;
 
 	iw_lock(&cq->progress);
-	if (t->prev)
-		line_remove(cq, t);
-	epoll_ctl(cq->epfd, EPOLL_CTL_DEL, qp->fd, NULL);
+	if (list_has(&t->link))
+		turn_leave(cq, t);
+	epoll_ctl(cq->epfd, EPOLL_CTL_DEL, t->fd, NULL);
+	t->fd = -1;
 	cq->nlive--;
 	atomic_store(&cq->nlive_hint, cq->nlive);
 	iw_unlock(&cq->progress);

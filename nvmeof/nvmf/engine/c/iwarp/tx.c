@@ -13,105 +13,95 @@
 #include <sys/socket.h>
 
 /* n bytes of the batch have been taken by the socket (or by the bounce buffer). */
-static void commit(struct iw_qp *qp, const struct tx_batch *b, size_t n)
+static void commit(struct iw_stream *s, const struct tx_batch *b, size_t n)
 {
-	n += qp->tx.part;
-	qp->tx.part = 0;
+	n += s->tx.part;
+	s->tx.part = 0;
 	for (int i = 0; i < b->nrec; i++) {
 		const struct tx_rec *r = &b->rec[i];
 
-		qp->tx.kind = r->kind;
+		s->tx.kind = r->kind;
 		if (n < r->bytes) {
-			qp->tx.part = (uint32_t)n;
+			s->tx.part = (uint32_t)n;
 			break;
 		}
 		n -= r->bytes;
 		if (r->kind == IW_TX_READ_RESP) {
-			qp->tx.rr_off = r->last ? 0 : qp->tx.rr_off + r->payload;
-			qp->irq_head += r->last;
+			s->tx.rr_off = r->last ? 0 : s->tx.rr_off + r->payload;
+			s->irq_head += r->last;
 			continue;
 		}
 		/* what sent nothing was carried out as the batch was built: the record is of what follows it */
-		while (iw_sq(qp, qp->sq_tx)->done)
-			qp->sq_tx++;
-		qp->tx.off = r->last ? 0 : qp->tx.off + r->payload;
+		while (iw_sq(s, s->sq_tx)->done)
+			s->sq_tx++;
+		s->tx.off = r->last ? 0 : s->tx.off + r->payload;
 		if (!r->last)
 			continue;
 
-		struct iw_swr *wr = iw_sq(qp, qp->sq_tx);
+		struct iw_swr *wr = iw_sq(s, s->sq_tx);
 
 		if (wr->rdmap == RDMAP_READ_REQ) {
-			if (!qp->reads_out++)
-				qp->read_next = qp->sq_tx;
+			if (!s->reads_out++)
+				s->read_next = s->sq_tx;
 		} else {
 			wr->done = true;
 		}
 		do	/* and past more of that */
-			qp->sq_tx++;
-		while (qp->sq_tx != qp->sq_head && iw_sq(qp, qp->sq_tx)->done);
+			s->sq_tx++;
+		while (s->sq_tx != s->sq_head && iw_sq(s, s->sq_tx)->done);
 	}
 }
 
-static void tx_blocked(struct iw_qp *qp)
+/* The socket is full, or others are to have their turn while it is not (yielded). */
+static enum iw_verdict tx_blocked(struct iw_stream *s, bool yielded)
 {
-	qp->tx.blocked = true;
-	if (!qp->tx.watched) {
-		qp->tx.watched = true;
-		iw_qp_stir(qp);
-	}
-	/* nobody may come back to this queue pair: the helper is told, unless it is looking anyway */
-	if (atomic_load_explicit(&qp->watch, memory_order_relaxed) == IW_WATCH_ASLEEP)
-		iw_helper_attention(qp);
-}
-
-/* The socket takes more, but others are to have their turn. */
-static void tx_yield(struct iw_qp *qp)
-{
-	tx_blocked(qp);
-	qp->tx.yielded = true;
+	s->tx.blocked = true;
+	s->tx.yielded |= yielded;
+	return IW_WAIT;
 }
 
 /* Whether the socket takes no more; if so, the epolls will tell when it does. */
-static bool tx_full(const struct iw_qp *qp)
+static bool tx_full(const struct iw_stream *s)
 {
-	struct pollfd pfd = { .fd = qp->fd, .events = POLLOUT };
+	struct pollfd pfd = { .fd = s->fd, .events = POLLOUT };
 
 	return poll(&pfd, 1, 0) == 0;
 }
 
-/* sendmsg from iov; the bytes taken, or -1 with the queue pair blocked or ended. */
-static ssize_t push(struct iw_qp *qp, struct iovec *iov, int niov)
+/* sendmsg from iov; *n: the bytes taken. */
+static enum iw_verdict push(struct iw_stream *s, struct iovec *iov, int niov, size_t *n, struct iw_out *out)
 {
 	struct msghdr msg = { .msg_iov = iov, .msg_iovlen = (size_t)niov };
-	ssize_t n;
+	ssize_t sent;
 
 	do
-		n = sendmsg(qp->fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
-	while (n < 0 && errno == EINTR);
-	if (n >= 0)
-		return n;
-	if (errno == EAGAIN)
-		tx_blocked(qp);
-	else
-		iw_qp_fail(qp, TERM_NONE, NULL, "the connection was lost: %s", strerror(errno));
-	return -1;
-}
-
-static bool flush_bounce(struct iw_qp *qp)
-{
-	while (qp->tx.bounce_len) {
-		struct iovec iov = { qp->tx.bounce + qp->tx.bounce_off, qp->tx.bounce_len };
-		ssize_t n = push(qp, &iov, 1);
-
-		if (n < 0)
-			return false;
-		qp->tx.bounce_off += (uint32_t)n;
-		qp->tx.bounce_len -= (uint32_t)n;
+		sent = sendmsg(s->fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
+	while (sent < 0 && errno == EINTR);
+	if (sent >= 0) {
+		*n = (size_t)sent;
+		return IW_GO_ON;
 	}
-	return true;
+	if (errno == EAGAIN)
+		return tx_blocked(s, false);
+	return iw_end(out, TERM_NONE, NULL, "the connection was lost: %s", strerror(errno));
 }
 
-static void build_failed(struct iw_qp *qp, const struct tx_batch *b)
+static enum iw_verdict flush_bounce(struct iw_stream *s, struct iw_out *out)
+{
+	while (s->tx.bounce_len) {
+		struct iovec iov = { s->tx.bounce + s->tx.bounce_off, s->tx.bounce_len };
+		size_t n;
+		enum iw_verdict v = push(s, &iov, 1, &n, out);
+
+		if (v)
+			return v;
+		s->tx.bounce_off += (uint32_t)n;
+		s->tx.bounce_len -= (uint32_t)n;
+	}
+	return IW_GO_ON;
+}
+
+static enum iw_verdict build_failed(struct iw_stream *s, const struct tx_batch *b, struct iw_out *out)
 {
 	static const uint16_t codes[] = {
 		[IW_BAD_STAG] = TERM_RDMAP_INVALID_STAG,
@@ -121,24 +111,19 @@ static void build_failed(struct iw_qp *qp, const struct tx_batch *b)
 		[IW_BAD_WRAP] = TERM_RDMAP_WRAP,
 	};
 
-	if (b->at.kind == IW_TX_READ_RESP) {
-		/* the memory went away between the peer's request and the answer */
-		iw_qp_fail(qp, codes[b->err], NULL, NULL);
-		return;
-	}
+	/* the memory went away between the peer's request and the answer */
+	if (b->at.kind == IW_TX_READ_RESP)
+		return iw_end(out, codes[b->err], NULL, NULL);
 
-	bool local = iw_sq(qp, b->at.sq)->rdmap & IW_OP_LOCAL;
+	bool local = iw_sq(s, b->at.sq)->rdmap & IW_OP_LOCAL;
 
-	qp->sq_fail_index = b->at.sq;
-	qp->sq_fail_status = local ? IBV_WC_MW_BIND_ERR : IBV_WC_LOC_PROT_ERR;
+	s->sq_fail_index = b->at.sq;
+	s->sq_fail_status = local ? IBV_WC_MW_BIND_ERR : IBV_WC_LOC_PROT_ERR;
 	if (local)
-		iw_qp_fail(qp, TERM_RDMAP_CATASTROPHIC, NULL,
-			   "a bind or invalidation named an STag that it cannot be done to (error %d)",
-			   b->err);
-	else
-		iw_qp_fail(qp, TERM_RDMAP_CATASTROPHIC, NULL,
-			   "a work request named memory that is not registered for it (lkey error %d)",
-			   b->err);
+		return iw_end(out, TERM_RDMAP_CATASTROPHIC, NULL,
+			      "a bind or invalidation named an STag that it cannot be done to (error %d)", b->err);
+	return iw_end(out, TERM_RDMAP_CATASTROPHIC, NULL,
+		      "a work request named memory that is not registered for it (lkey error %d)", b->err);
 }
 
 /* Bytes of the cut FPDU out of the front of the iovecs. */
@@ -153,94 +138,84 @@ static int skip(struct tx_batch *b, size_t n)
 	return i;
 }
 
-bool iw_tx_pending(const struct iw_qp *qp)
+bool iw_tx_pending(const struct iw_stream *s)
 {
-	return qp->sq_tx != qp->sq_head || qp->irq_head != qp->irq_tail || qp->tx.bounce_len;
+	return s->sq_tx != s->sq_head || s->irq_head != s->irq_tail || s->tx.bounce_len;
 }
 
-void iw_tx_run(struct iw_qp *qp)
+enum iw_verdict iw_tx_run(struct iw_stream *s, struct iw_out *out)
 {
 	uint8_t local[TX_SCRATCH];
 	struct tx_batch b;
 	size_t sent = 0;
 
-	/* after the end nothing may follow but the rest of a cut FPDU and the TERMINATE (last words) */
-	if (qp->tx.hold || atomic_load_explicit(&qp->state, memory_order_relaxed) == IBV_QPS_ERR ||
-	    !iw_tx_pending(qp))
-		return;
-	if (qp->tx.blocked) {
+	if (s->tx.hold || !iw_tx_pending(s))
+		return IW_GO_ON;
+	if (s->tx.blocked) {
 		/* cheaper than building a batch for nothing, and waits for a worthwhile space */
-		if (tx_full(qp))
-			return;
-		qp->tx.blocked = false;
+		if (tx_full(s))
+			return IW_GO_ON;
+		s->tx.blocked = false;
 	}
 	b.scratch = local;
 	b.scratch_size = sizeof(local);
 	for (;;) {
-		if (!flush_bounce(qp))
-			return;
-		iw_tx_build(qp, &b);
+		enum iw_verdict v = flush_bounce(s, out);
+
+		if (v)
+			return v;
+		iw_tx_build(s, &b);
 		if (!b.nrec)
 			break;
 		if (b.copy) {
-			qp->tx.bounce_off = 0;
-			qp->tx.bounce_len = b.len;
-			commit(qp, &b, b.bytes);
-			iw_sq_sweep(qp);
+			s->tx.bounce_off = 0;
+			s->tx.bounce_len = b.len;
+			commit(s, &b, b.bytes);
 			sent += b.bytes;
-			if (sent >= TX_TURN) {
-				tx_yield(qp);
-				return;
-			}
+			if (sent >= TX_TURN)
+				return tx_blocked(s, true);
 			continue;
 		}
 
-		int first = skip(&b, qp->tx.part);
-		size_t want = b.bytes - qp->tx.part;
-		ssize_t n = push(qp, b.iov + first, b.niov - first);
+		int first = skip(&b, s->tx.part);
+		size_t want = b.bytes - s->tx.part;
+		size_t n;
 
-		if (n < 0)
-			return;
-		commit(qp, &b, (size_t)n);
-		iw_sq_sweep(qp);
-		sent += (size_t)n;
-		if ((size_t)n < want && tx_full(qp)) {
-			tx_blocked(qp);
-			return;
-		}
-		if (sent >= TX_TURN && iw_tx_pending(qp)) {
-			tx_yield(qp);
-			return;
-		}
+		v = push(s, b.iov + first, b.niov - first, &n, out);
+		if (v)
+			return v;
+		commit(s, &b, n);
+		sent += n;
+		if (n < want && tx_full(s))
+			return tx_blocked(s, false);
+		if (sent >= TX_TURN && iw_tx_pending(s))
+			return tx_blocked(s, true);
 	}
-	iw_sq_sweep(qp);	/* binds and LOCAL_INVs */
-	if (b.err != IW_OK)
-		build_failed(qp, &b);
+	return b.err == IW_OK ? IW_GO_ON : build_failed(s, &b, out);
 }
 
-/* At the end of the connection: the rest of an FPDU that the socket took a part of, into buf. */
-uint32_t iw_tx_rest(struct iw_qp *qp, uint8_t *buf)
+uint32_t iw_tx_rest(struct iw_stream *s, uint8_t *buf)
 {
 	struct tx_batch b;
 	uint8_t local[TX_FPDU_MAX];
 	uint32_t n = 0;
 
-	if (qp->tx.bounce_len) {
+	if (s->tx.bounce_len) {
 		/* of several FPDUs there, those that were not begun are not sent */
-		while (n < qp->tx.bounce_off)
-			n += fpdu_size(iw_get16(qp->tx.bounce + n));
-		n -= qp->tx.bounce_off;
-		memcpy(buf, qp->tx.bounce + qp->tx.bounce_off, n);
+		while (n < s->tx.bounce_off)
+			n += fpdu_size(iw_get16(s->tx.bounce + n));
+		n -= s->tx.bounce_off;
+		memcpy(buf, s->tx.bounce + s->tx.bounce_off, n);
 		return n;
 	}
-	if (!qp->tx.part)
+	if (!s->tx.part)
 		return 0;
 	b.scratch = local;
 	b.scratch_size = sizeof(local);		/* room for one */
-	iw_tx_build(qp, &b);
+	iw_tx_build(s, &b);
 	if (b.nrec != 1)
 		return UINT32_MAX;
-	for (int i = skip(&b, qp->tx.part); i < b.niov; i++) {
+	for (int i = skip(&b, s->tx.part); i < b.niov; i++) {
 		memcpy(buf + n, b.iov[i].iov_base, b.iov[i].iov_len);
 		n += (uint32_t)b.iov[i].iov_len;
 	}

@@ -3,7 +3,7 @@
 #ifndef NVMF_IWARP_TX_H
 #define NVMF_IWARP_TX_H
 
-#include "iwarp.h"
+#include "stream.h"
 
 enum {
 	TX_BATCH = 256,			/* FPDUs in one sendmsg: a turn's worth of 4 KiB READs */
@@ -50,6 +50,6 @@ struct tx_batch {
  * As many FPDUs as fit and may be sent.  Fewer than there are, with b->err set, where one cannot be
  * built: once it is the first, nothing else is left to send before the connection ends over it.
  */
-void iw_tx_build(struct iw_qp *qp, struct tx_batch *b);
+void iw_tx_build(struct iw_stream *s, struct tx_batch *b);
 
 #endif

@@ -61,13 +61,13 @@ static void put_summed(struct tx_batch *b, uint32_t start, const struct iovec *i
 }
 
 /* Behind the header, which is at start. */
-static void put_payload(struct iw_qp *qp, struct tx_batch *b, uint32_t start, const struct iovec *iov, int n,
+static void put_payload(struct iw_stream *s, struct tx_batch *b, uint32_t start, const struct iovec *iov, int n,
 			uint32_t len)
 {
 	bool small = len <= TX_COPY_MAX;
 
 	b->summed = false;
-	if (qp->crc && !small) {
+	if (s->crc && !small) {
 		put_summed(b, start, iov, n);
 		return;
 	}
@@ -83,14 +83,14 @@ static void put_payload(struct iw_qp *qp, struct tx_batch *b, uint32_t start, co
 }
 
 /* Behind its header, of hl bytes, and its payload: padding and CRC, and it is one more. */
-static void end_fpdu(struct iw_qp *qp, struct tx_batch *b, uint32_t start, uint32_t hl, uint32_t payload,
+static void end_fpdu(struct iw_stream *s, struct tx_batch *b, uint32_t start, uint32_t hl, uint32_t payload,
 		     enum iw_kind kind, bool last)
 {
 	uint32_t tail = fpdu_pad(hl - FPDU_LEN + payload) + FPDU_CRC;
 	uint32_t bytes = hl + payload + tail;
 
 	memset(b->buf + b->len, 0, TX_TAIL_MAX);
-	if (qp->crc) {
+	if (s->crc) {
 		uint32_t from = b->summed ? b->len : start, crc;
 
 		b->len += tail;
@@ -105,9 +105,9 @@ static void end_fpdu(struct iw_qp *qp, struct tx_batch *b, uint32_t start, uint3
 }
 
 /* The next FPDU of an answer to the peer's READ; false if it cannot be built (b->err). */
-static bool put_answer(struct iw_qp *qp, struct tx_batch *b)
+static bool put_answer(struct iw_stream *s, struct tx_batch *b)
 {
-	const struct iw_irq *r = &qp->irq[b->at.irq % IW_MAX_IRD];
+	const struct iw_irq *r = &s->irq[b->at.irq % IW_MAX_IRD];
 	uint64_t src = r->src_to + b->at.rr_off;
 	uint32_t left = r->size - b->at.rr_off, start = b->len;
 	uint32_t len = left < r->seg ? left : r->seg;
@@ -115,44 +115,44 @@ static bool put_answer(struct iw_qp *qp, struct tx_batch *b)
 	bool last = len == left;
 
 	if (len) {
-		b->err = iw_mr_look(qp->qp.pd, &qp->windows, r->src_stag, src, len, IBV_ACCESS_REMOTE_READ);
+		b->err = iw_mr_look(s->pd, &s->windows, r->src_stag, src, len, IBV_ACCESS_REMOTE_READ);
 		if (b->err != IW_OK)
 			return false;
 	}
 	fpdu_put_tagged(b->buf + start, RDMAP_READ_RESP, last, len, r->sink_stag,
 			r->sink_to + b->at.rr_off);
 	b->len += FPDU_TAGGED;
-	put_payload(qp, b, start, &iov, len != 0, len);
-	end_fpdu(qp, b, start, FPDU_TAGGED, len, IW_TX_READ_RESP, last);
+	put_payload(s, b, start, &iov, len != 0, len);
+	end_fpdu(s, b, start, FPDU_TAGGED, len, IW_TX_READ_RESP, last);
 	b->at.rr_off = last ? 0 : b->at.rr_off + len;
 	b->at.irq += last;
 	return true;
 }
 
 /* Where the payload of a work request is. */
-static int work_iov(struct iw_qp *qp, struct tx_batch *b, const struct iw_swr *wr, uint32_t len,
+static int work_iov(struct iw_stream *s, struct tx_batch *b, const struct iw_swr *wr, uint32_t len,
 		    struct iovec *iov)
 {
-	size_t slot = b->at.sq & (qp->sq_size - 1);
-	const struct ibv_sge *sge = qp->sq_sge + slot * qp->cap.max_send_sge;
+	size_t slot = b->at.sq & (s->sq_size - 1);
+	const struct ibv_sge *sge = s->sq_sge + slot * s->cap.max_send_sge;
 	uint64_t addr;
 
 	if (!len)
 		return 0;
 	if (wr->inline_data) {
-		iov[0] = (struct iovec){ qp->sq_inline + slot * qp->cap.max_inline_data +
+		iov[0] = (struct iovec){ s->sq_inline + slot * s->cap.max_inline_data +
 					 b->at.off, len };
 		return 1;
 	}
 	if (wr->num_sge != 1)
-		return iw_sge_iov(qp->qp.pd, sge, wr->num_sge, b->at.off, len, 0, iov, &b->err);
+		return iw_sge_iov(s->pd, sge, wr->num_sge, b->at.off, len, 0, iov, &b->err);
 	addr = sge->addr + b->at.off;
-	b->err = iw_mr_look(qp->qp.pd, NULL, sge->lkey, addr, len, IW_ACCESS_LOCAL);
+	b->err = iw_mr_look(s->pd, NULL, sge->lkey, addr, len, IW_ACCESS_LOCAL);
 	iov[0] = (struct iovec){ (void *)(uintptr_t)addr, len };
 	return b->err == IW_OK ? 1 : -1;
 }
 
-static uint32_t work_header(struct iw_qp *qp, struct tx_batch *b, const struct iw_swr *wr,
+static uint32_t work_header(struct iw_stream *s, struct tx_batch *b, const struct iw_swr *wr,
 			    uint32_t len, bool last)
 {
 	uint8_t *h = b->buf + b->len;
@@ -162,7 +162,7 @@ static uint32_t work_header(struct iw_qp *qp, struct tx_batch *b, const struct i
 		fpdu_put_tagged(h, RDMAP_WRITE, last, len, wr->rkey, wr->raddr + b->at.off);
 		return FPDU_TAGGED;
 	case RDMAP_READ_REQ:
-		fpdu_put_read_req(h, wr->msn, qp->sink_stag, (uint64_t)b->at.sq << 32, wr->len,
+		fpdu_put_read_req(h, wr->msn, s->sink_stag, (uint64_t)b->at.sq << 32, wr->len,
 				  wr->rkey, wr->raddr);
 		return FPDU_READ_REQ;
 	default:
@@ -173,22 +173,22 @@ static uint32_t work_header(struct iw_qp *qp, struct tx_batch *b, const struct i
 }
 
 /* The next FPDU of the next work request; false if it cannot be built (b->err). */
-static bool put_work(struct iw_qp *qp, struct tx_batch *b)
+static bool put_work(struct iw_stream *s, struct tx_batch *b)
 {
-	const struct iw_swr *wr = iw_sq(qp, b->at.sq);
+	const struct iw_swr *wr = iw_sq(s, b->at.sq);
 	bool read = wr->rdmap == RDMAP_READ_REQ;
 	uint32_t left = read ? 0 : wr->len - b->at.off, start = b->len, hl;
 	uint32_t len = left < wr->seg ? left : wr->seg;
 	bool last = len == left;
 	struct iovec iov[IW_MAX_SGE];
-	int n = work_iov(qp, b, wr, len, iov);
+	int n = work_iov(s, b, wr, len, iov);
 
 	if (n < 0)
 		return false;
-	hl = work_header(qp, b, wr, len, last);
+	hl = work_header(s, b, wr, len, last);
 	b->len += hl;
-	put_payload(qp, b, start, iov, n, len);
-	end_fpdu(qp, b, start, hl, len, IW_TX_SQ, last);
+	put_payload(s, b, start, iov, n, len);
+	end_fpdu(s, b, start, hl, len, IW_TX_SQ, last);
 	b->at.off = last ? 0 : b->at.off + len;
 	b->at.sq += last;
 	b->at.reads += read;
@@ -199,38 +199,38 @@ static bool put_work(struct iw_qp *qp, struct tx_batch *b)
  * Carry out a bind or a LOCAL_INV; false if it has to wait (or failed: b->err).  A region waits until all
  * before it has been sent, which may have been from its memory.
  */
-static bool put_local(struct iw_qp *qp, struct tx_batch *b, struct iw_swr *wr)
+static bool put_local(struct iw_stream *s, struct tx_batch *b, struct iw_swr *wr)
 {
 	if (wr->rdmap == IW_OP_BIND) {
 		const struct iw_bind bind = { wr->inval, wr->rkey, wr->raddr, wr->bind_len,
 					      wr->bind_access };
 
-		b->err = iw_mw_bind(qp->qp.pd, &qp->windows, &bind);
+		b->err = iw_mw_bind(s->pd, &s->windows, &bind);
 	} else {
 		if (b->nrec && !iw_is_window(wr->inval))
 			return false;
-		b->err = iw_mr_invalidate(qp->qp.pd, &qp->windows, wr->inval, false);
+		b->err = iw_mr_invalidate(s->pd, &s->windows, wr->inval, false);
 	}
 	wr->done = b->err == IW_OK;
 	return wr->done;
 }
 
 /* May the next work request go?  Those that send nothing are carried out on the way. */
-static bool sq_ready(struct iw_qp *qp, struct tx_batch *b)
+static bool sq_ready(struct iw_stream *s, struct tx_batch *b)
 {
-	for (; b->at.sq != qp->sq_head; b->at.sq++) {
-		struct iw_swr *wr = iw_sq(qp, b->at.sq);
+	for (; b->at.sq != s->sq_head; b->at.sq++) {
+		struct iw_swr *wr = iw_sq(s, b->at.sq);
 
 		if (b->at.off)
 			return true;
 		if (wr->fence && b->at.reads)
 			return false;
 		if (!(wr->rdmap & IW_OP_LOCAL))
-			return wr->rdmap != RDMAP_READ_REQ || b->at.reads < qp->ord;
-		if (!wr->done && !put_local(qp, b, wr))
+			return wr->rdmap != RDMAP_READ_REQ || b->at.reads < s->ord;
+		if (!wr->done && !put_local(s, b, wr))
 			return false;
 		if (!b->nrec)	/* else commit() passes over it */
-			qp->sq_tx = b->at.sq + 1;
+			s->sq_tx = b->at.sq + 1;
 	}
 	return false;
 }
@@ -239,25 +239,25 @@ static bool sq_ready(struct iw_qp *qp, struct tx_batch *b)
  * Whether the next one of a kind is built in the bounce buffer: with CRC on, where the application may write to
  * the memory meanwhile.  What the peer READs may always be written to.
  */
-static bool needs_bounce(struct iw_qp *qp, const struct tx_batch *b, enum iw_kind kind)
+static bool needs_bounce(struct iw_stream *s, const struct tx_batch *b, enum iw_kind kind)
 {
-	return qp->crc && (kind == IW_TX_READ_RESP || !iw_sq(qp, b->at.sq)->stable);
+	return s->crc && (kind == IW_TX_READ_RESP || !iw_sq(s, b->at.sq)->stable);
 }
 
-static void use_buffer(struct iw_qp *qp, struct tx_batch *b, bool bounce)
+static void use_buffer(struct iw_stream *s, struct tx_batch *b, bool bounce)
 {
 	b->copy = bounce;
-	b->buf = bounce ? qp->tx.bounce : b->scratch;
+	b->buf = bounce ? s->tx.bounce : b->scratch;
 	b->cap = bounce ? TX_BOUNCE : b->scratch_size;
 	b->margin = bounce ? FPDU_MAX : TX_FPDU_MAX;
 }
 
-void iw_tx_build(struct iw_qp *qp, struct tx_batch *b)
+void iw_tx_build(struct iw_stream *s, struct tx_batch *b)
 {
-	const size_t most = qp->crc ? TX_BATCH_SUMMED : TX_BATCH_BYTES;
+	const size_t most = s->crc ? TX_BATCH_SUMMED : TX_BATCH_BYTES;
 
-	b->at = (struct tx_cursor){ qp->sq_tx, qp->tx.off, qp->irq_head, qp->tx.rr_off, qp->reads_out,
-				 qp->tx.kind };
+	b->at = (struct tx_cursor){ s->sq_tx, s->tx.off, s->irq_head, s->tx.rr_off, s->reads_out,
+				 s->tx.kind };
 	b->niov = b->nrec = 0;
 	b->len = b->run = 0;
 	b->bytes = 0;
@@ -265,9 +265,9 @@ void iw_tx_build(struct iw_qp *qp, struct tx_batch *b)
 	b->copy = false;
 	while (b->nrec < TX_BATCH && b->niov + IW_MAX_SGE + 3 <= TX_BATCH_IOV && b->bytes < most &&
 	       (!b->nrec || b->len + b->margin <= b->cap)) {
-		bool rr = b->at.irq != qp->irq_tail;
-		bool cut = !b->nrec && qp->tx.part;
-		bool sq = !(cut && b->at.kind == IW_TX_READ_RESP) && sq_ready(qp, b);
+		bool rr = b->at.irq != s->irq_tail;
+		bool cut = !b->nrec && s->tx.part;
+		bool sq = !(cut && b->at.kind == IW_TX_READ_RESP) && sq_ready(s, b);
 		enum iw_kind kind;
 
 		if (b->err != IW_OK || (!rr && !sq))
@@ -279,10 +279,10 @@ void iw_tx_build(struct iw_qp *qp, struct tx_batch *b)
 		else
 			kind = rr ? IW_TX_READ_RESP : IW_TX_SQ;
 		if (!b->nrec)
-			use_buffer(qp, b, needs_bounce(qp, b, kind));
-		else if (needs_bounce(qp, b, kind) != b->copy)
+			use_buffer(s, b, needs_bounce(s, b, kind));
+		else if (needs_bounce(s, b, kind) != b->copy)
 			break;
-		if (!(kind == IW_TX_READ_RESP ? put_answer(qp, b) : put_work(qp, b))) {
+		if (!(kind == IW_TX_READ_RESP ? put_answer(s, b) : put_work(s, b))) {
 			b->at.kind = kind;	/* whose fault it is */
 			break;
 		}

@@ -10,9 +10,12 @@
  * Owns the list of queue pairs in TICK: whatever is asleep costs a tick nothing.
  * Runs on the helper, under iw_cm_lock.
  */
-#include "cm.h"
+#include "watch.h"
+#include "stats.h"
+#include "util/clock.h"
 #include "util/fifo.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 
@@ -35,7 +38,7 @@ static void watch_to_tick(struct iw_qp *qp)
 		return;
 	atomic_store(&qp->watch, IW_WATCH_TICK);
 	qp->seen_polls = watch_polls(qp);
-	qp->seen_rx = atomic_load(&qp->rx_count);
+	qp->seen_rx = atomic_load(&qp->stream.rx_count);
 	tick_ms = TICK_MIN_MS;
 	if (!ticking.head)
 		next_tick = clock_ns() + TICK_MIN_MS * 1000000u;
@@ -51,12 +54,12 @@ static void watch_to_sleep(struct iw_qp *qp)
 	qp->seen_polls = watch_polls(qp);
 	iw_lock(&qp->lock);
 	/* after the store above: a queue pair that gets stuck from here on calls for attention */
-	if (!qp->rx.waits)
+	if (!qp->stream.rx.waits)
 		events |= EPOLLIN | EPOLLRDHUP;
-	if (qp->tx.blocked)
+	if (qp->stream.tx.blocked)
 		events |= EPOLLOUT;
-	if (qp->fd >= 0)
-		iw_helper_poll(EPOLL_CTL_MOD, qp->fd, events, qp, IW_SRC_QP);
+	if (qp->stream.fd >= 0)
+		iw_helper_poll(EPOLL_CTL_MOD, qp->stream.fd, events, &qp->source);
 	iw_unlock(&qp->lock);
 }
 
@@ -64,13 +67,12 @@ static void watch_end(struct iw_qp *qp)
 {
 	list_remove(&qp->ticking);
 	atomic_store(&qp->watch, IW_WATCH_NONE);
-	iw_helper_poll(EPOLL_CTL_DEL, qp->fd, 0, NULL, IW_SRC_QP);
+	iw_helper_poll(EPOLL_CTL_DEL, qp->stream.fd, 0, NULL);
 }
 
 int iw_watch_start(struct iw_qp *qp)
 {
-	if (iw_helper_poll(EPOLL_CTL_ADD, qp->fd, EPOLLIN | EPOLLRDHUP | EPOLLONESHOT, qp,
-			   IW_SRC_QP))
+	if (iw_helper_poll(EPOLL_CTL_ADD, qp->stream.fd, EPOLLIN | EPOLLRDHUP | EPOLLONESHOT, &qp->source))
 		return -1;
 	qp->seen_polls = watch_polls(qp);
 	atomic_store(&qp->watch, IW_WATCH_ASLEEP);
@@ -79,19 +81,17 @@ int iw_watch_start(struct iw_qp *qp)
 
 void iw_reap(struct iw_qp *qp)
 {
-	if (qp->reaped || qp->fd < 0)
+	if (qp->reaped || qp->stream.fd < 0)
 		return;
 	qp->reaped = true;
-	iw_cq_detach(iw_cq(qp->qp.recv_cq), qp);
-	if (qp->qp.send_cq != qp->qp.recv_cq)
-		iw_cq_detach(iw_cq(qp->qp.send_cq), qp);
+	iw_qp_detach(qp);
 	watch_end(qp);
 	iw_lock(&qp->lock);
 
-	int fd = qp->fd;
+	int fd = qp->stream.fd;
 	uint8_t *words = qp->last_words;
 
-	qp->fd = -1;
+	qp->stream.fd = -1;
 	qp->last_words = NULL;
 	iw_unlock(&qp->lock);
 	iw_linger(fd, words, qp->last_len);
@@ -99,13 +99,8 @@ void iw_reap(struct iw_qp *qp)
 
 static void watch_ended(struct iw_qp *qp)
 {
-	struct iw_id *id = qp->id;
-
 	iw_reap(qp);
-	if (id && id->state == IW_ID_CONNECTED) {
-		id->state = IW_ID_ENDED;
-		iw_event_post(id, RDMA_CM_EVENT_DISCONNECTED, 0, NULL);
-	}
+	qp->on_end(qp);
 }
 
 static void watch_serve(struct iw_qp *qp)
@@ -117,8 +112,10 @@ static void watch_serve(struct iw_qp *qp)
 		watch_to_sleep(qp);
 }
 
-void iw_watch_stirred(struct iw_qp *qp, uint32_t events)
+static void watch_stirred(struct iw_source *source, uint32_t events)
 {
+	struct iw_qp *qp = container_of(source, struct iw_qp, source);
+
 	if (events & (EPOLLHUP | EPOLLERR))
 		iw_qp_hangup(qp);
 	if (watch_polls(qp) != qp->seen_polls || iw_cq_armed(iw_cq(qp->qp.recv_cq)) ||
@@ -136,11 +133,11 @@ static void watch_tick(void)
 		next = link->next;
 		iw_stats.helper_looks++;
 
-		uint32_t p = watch_polls(qp), rx = atomic_load(&qp->rx_count);
+		uint32_t p = watch_polls(qp), rx = atomic_load(&qp->stream.rx_count);
 
 		if (p == qp->seen_polls)
 			watch_serve(qp);
-		else if (rx == qp->seen_rx && !qp->tx.blocked)
+		else if (rx == qp->seen_rx && !qp->stream.tx.blocked)
 			watch_to_sleep(qp);
 		qp->seen_polls = p;
 		qp->seen_rx = rx;
@@ -150,38 +147,44 @@ static void watch_tick(void)
 		tick_ms += TICK_MIN_MS;
 }
 
-void iw_watch_attend(void)
+static void watch_called(struct iw_caller *caller)
 {
-	for (struct iw_qp *qp = iw_helper_called(), *next; qp; qp = next) {
-		next = qp->attention_next;
-		iw_stats.helper_looks++;
-		/* before the look: a call after it is another one */
-		atomic_store(&qp->attention, false);
-		if (atomic_load(&qp->watch) == IW_WATCH_NONE)
-			continue;
-		if (atomic_load(&qp->ended))
-			watch_ended(qp);
-		else
-			watch_to_tick(qp);
-	}
+	struct iw_qp *qp = container_of(caller, struct iw_qp, caller);
+
+	iw_stats.helper_looks++;
+	if (atomic_load(&qp->watch) == IW_WATCH_NONE)
+		return;
+	if (atomic_load(&qp->ended))
+		watch_ended(qp);
+	else
+		watch_to_tick(qp);
 }
 
-uint64_t iw_watch_timer(uint64_t now)
+void iw_watch_init(struct iw_qp *qp, void (*ended)(struct iw_qp *qp))
+{
+	qp->on_end = ended;
+	qp->source.ready = watch_stirred;
+	qp->caller.answer = watch_called;
+}
+
+uint64_t iw_watch_expire(uint64_t now)
 {
 	if (ticking.head && next_tick <= now)
 		watch_tick();
 	return ticking.head ? next_tick : 0;
 }
 
-int iw_watch_memory(bool wanted)
+int iw_watch_memory(void)
 {
-	if (wanted && !staging)
+	if (!staging)
 		staging = malloc(IW_STAGING);
-	if (!wanted) {
-		free(staging);
-		staging = NULL;
-	}
-	return !wanted || staging ? 0 : -1;
+	return staging ? 0 : ENOMEM;
+}
+
+void iw_watch_no_memory(void)
+{
+	free(staging);
+	staging = NULL;
 }
 
 void iw_watch_forked(void)

@@ -62,6 +62,7 @@ void srq_post(struct reactor *reactor, struct target_srq *srq);
 void srq_join(struct target_qpair *qp);
 void srq_part(struct target_qpair *qp);
 /* Whose this capsule is; NULL: nobody's yet, and it is kept. */
+struct target_qpair *srq_find(struct reactor *reactor, const struct target_srq *srq, uint32_t number);
 struct target_qpair *srq_received(struct reactor *reactor, struct recv *recv, uint32_t number,
 				  bool good);
 
@@ -137,7 +138,7 @@ int qpair_post_receives(struct target_qpair *qp, struct recv_chain *chain);
 /* A chain of receives for what was to be posted again, WR_BATCH at most: how many. */
 unsigned build_receives(struct fifo *repost, struct recv_chain *chain, uint32_t in_capsule);
 int post_completion(struct reactor *reactor, const struct ibv_wc *wc);
-void post_expect(const struct ibv_wc *wc);
+void post_expect(struct reactor *reactor, const struct ibv_wc *wc);
 
 /* ---- request.c ---- */
 struct target_request *request_alloc(struct target_qpair *qp);

@@ -17,17 +17,15 @@ static void expect_written(const struct target_namespace *ns, const struct nvme_
 		expect_bytes(ns->store->map + offset, length, true);
 }
 
-void expect_capsule(const struct recv *recv)
+void expect_capsule(const struct target_qpair *qp, const struct nvme_sqe *sqe)
 {
-	const struct nvme_sqe *sqe = recv->sqe;
 	const struct target_nstable *table;
 	const struct target_namespace *ns;
 	uint64_t slba;
 
-	/* of a shared receive it is not known yet whose it is */
-	if (recv->srq || (sqe->opc != NVME_OPC_READ && sqe->opc != NVME_OPC_WRITE))
+	if (sqe->opc != NVME_OPC_READ && sqe->opc != NVME_OPC_WRITE)
 		return;
-	table = atomic_load_explicit(&recv->qp->table, memory_order_acquire);
+	table = atomic_load_explicit(&qp->table, memory_order_acquire);
 	if (!table || sqe->nsid > table->max_nsid)
 		return;
 	ns = atomic_load_explicit(&table->ns[sqe->nsid], memory_order_acquire);
@@ -35,7 +33,7 @@ void expect_capsule(const struct recv *recv)
 		return;
 	slba = sqe->cdw10 | (uint64_t)sqe->cdw11 << 32;
 	if (ns->latched)
-		latch_expect(recv->qp->reactor, ns, slba);
+		latch_expect(qp->reactor, ns, slba);
 	if (ns->memory && sqe->opc == NVME_OPC_WRITE && sqe->sgl.keyed.type == NVME_SGL_IN_CAPSULE)
 		expect_written(ns, sqe, slba);
 }

@@ -6,7 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct recv;
+struct nvme_sqe;
+struct target_qpair;
 
 enum { EXPECT_AHEAD = 2 };	/* completions between the look at a command and its turn */
 
@@ -26,6 +27,6 @@ static inline void expect_bytes(const uint8_t *at, size_t length, const int writ
 }
 
 /* A capsule that has been received and whose turn comes soon.  Nothing of it has been checked. */
-void expect_capsule(const struct recv *recv);
+void expect_capsule(const struct target_qpair *qp, const struct nvme_sqe *sqe);
 
 #endif

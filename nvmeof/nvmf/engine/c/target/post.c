@@ -346,10 +346,16 @@ static void responded(struct target_request *last)
 }
 
 /* A completion whose turn comes soon. */
-void post_expect(const struct ibv_wc *wc)
+void post_expect(struct reactor *reactor, const struct ibv_wc *wc)
 {
-	if ((wc->wr_id & WR_KIND_MASK) == WR_RECV && wc->status == IBV_WC_SUCCESS)
-		expect_capsule((void *)(uintptr_t)(wc->wr_id & ~(uint64_t)WR_KIND_MASK));
+	const struct recv *recv = (void *)(uintptr_t)(wc->wr_id & ~(uint64_t)WR_KIND_MASK);
+	const struct target_qpair *qp;
+
+	if ((wc->wr_id & WR_KIND_MASK) != WR_RECV || wc->status != IBV_WC_SUCCESS)
+		return;
+	qp = recv->srq ? srq_find(reactor, recv->srq, wc->qp_num) : recv->qp;
+	if (qp)
+		expect_capsule(qp, recv->sqe);
 }
 
 /* Returns 1 for responses that have left, else 0. */

@@ -143,7 +143,7 @@ static struct target_srq *srq_new(struct target_device *device, struct reactor *
 
 bool srqs_can_be(const struct target_device *device)
 {
-	return device->verbs->shares_receives && !device->private_pd && device->attr.max_srq > 0 && device->attr.max_srq_wr > (int)SLAB_MAX &&
+	return !device->private_pd && device->attr.max_srq > 0 && device->attr.max_srq_wr > (int)SLAB_MAX &&
 	       device->attr.max_srq_sge >= 2;
 }
 
@@ -293,8 +293,7 @@ static struct target_qpair **srq_bucket(struct reactor *reactor, uint32_t number
 	return &reactor->by_number[number % NUMBER_BUCKETS];
 }
 
-static struct target_qpair *srq_find(struct reactor *reactor, const struct target_srq *srq,
-				     uint32_t number)
+struct target_qpair *srq_find(struct reactor *reactor, const struct target_srq *srq, uint32_t number)
 {
 	struct target_qpair *qp = *srq_bucket(reactor, number);
 

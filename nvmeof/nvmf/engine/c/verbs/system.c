@@ -15,7 +15,6 @@
 static struct verbs table = {
 	.name = "system",
 	.pins_memory = true,
-	.shares_receives = true,
 	/* InfiniBand and RoCE do not need the sink's remote access right, iWARP adapters do */
 	.read_sink_is_local = false,
 	.sends_complete_inline = false,

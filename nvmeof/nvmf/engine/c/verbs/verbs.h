@@ -53,11 +53,6 @@ struct verbs {
 	unsigned int send_stable;
 	/* To register memory takes long, and keeps its pages where they are.  Not so on the embedded device. */
 	bool pins_memory;
-	/*
-	 * Queue pairs had better share their receives, since those of an idle one take memory that is pinned.
-	 * Not so on the embedded device, where to share halves the rate of writes from capsules at depth 128.
-	 */
-	bool shares_receives;
 
 	/* libibverbs */
 	struct ibv_device **(*get_device_list)(int *num);

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* TERMINATE: the frame, and its code in words.  Pure functions, any thread. */
+#include "terminate.h"
 #include "util/crc32c.h"
-#include "iwarp.h"
 
 #include <stdio.h>
 
-/* hdr: the header complained of, copied from its length field on (that is the DDP segment length). */
 uint32_t iw_term_build(uint8_t *buf, uint16_t code, const uint8_t *hdr, bool crc)
 {
 	uint32_t copied = hdr ? iw_hdr_len(iw_get16(hdr + OFF_CTRL)) : 0;

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Completion channels (chan.c), and the place of a completion queue in one.  The channel does not know what a
+ * completion queue is: it asks the queue, by the calls that it was given, whether it is armed, and lets it receive.
+ */
+#ifndef NVMF_IWARP_CHAN_H
+#define NVMF_IWARP_CHAN_H
+
+#include "lock.h"
+#include "util/line.h"
+
+#include <infiniband/verbs.h>
+
+struct iw_member;
+
+struct iw_member_calls {
+	bool (*armed)(struct iw_member *member);
+	void (*receive)(struct iw_member *member);	/* for its sockets that have stirred */
+};
+
+struct iw_chan {
+	struct ibv_comp_channel ch;	/* ch.fd is an epoll of evfd and the CQs' epolls */
+	int evfd;
+	atomic_bool patient;		/* its application has made it non-blocking */
+
+	/* lock */
+	iw_spin lock;
+	struct line queued;		/* members with events not yet taken */
+	bool told;			/* evfd is readable */
+	unsigned int taking;		/* threads that receive now, and look for events after */
+	unsigned int nmembers;
+	struct iw_member *only;		/* if there has never been another */
+};
+
+/* A completion queue in its channel. */
+struct iw_member {
+	struct ibv_cq *cq;
+	int epfd;			/* of the CQ's sockets */
+	const struct iw_member_calls *calls;
+	atomic_bool silent;		/* the channel's epoll does not tell of this one */
+
+	/* chan->lock */
+	struct list_link queued;
+	unsigned int events;		/* queued on the channel */
+
+	/* cq->mutex */
+	unsigned int delivered;
+};
+
+struct ibv_comp_channel *iw_create_comp_channel(struct ibv_context *context);
+int iw_destroy_comp_channel(struct ibv_comp_channel *channel);
+int iw_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void **cq_context);
+void iw_ack_cq_events(struct ibv_cq *cq, unsigned int nevents);
+
+/* A CQ more, silent until it is armed; its cq, epfd and calls are there.  -1 with errno. */
+int iw_chan_join(struct iw_chan *chan, struct iw_member *member);
+/* A CQ less; waits until the events that were taken are acknowledged. */
+void iw_chan_leave(struct iw_chan *chan, struct iw_member *member);
+void iw_chan_event(struct iw_chan *chan, struct iw_member *member);
+void iw_chan_armed(struct iw_chan *chan, struct iw_member *member);
+
+#endif

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Queue pairs (qp.c, qp_visit.c, qp_end.c), what is posted to them (post.c), and the list of them (numbers.c).
+ */
+#ifndef NVMF_IWARP_QP_H
+#define NVMF_IWARP_QP_H
+
+#include "cq.h"
+#include "helper.h"
+#include "stream.h"
+
+enum { IW_REASON = 256 };
+
+enum iw_watch { IW_WATCH_NONE, IW_WATCH_ASLEEP, IW_WATCH_TICK };
+
+struct iw_qp {
+	struct ibv_qp qp;
+
+	bool sq_sig_all;
+	bool initiator;
+
+	/* lock: spin */
+	iw_spin lock;
+	atomic_int state;		/* enum ibv_qp_state; looked at without the lock, too */
+	struct iw_stream stream;
+
+	/* lock: the end, written once */
+	char reason[IW_REASON];
+	atomic_bool ended;		/* reason stands, the helper has work to do */
+	uint8_t *last_words;		/* rest of a cut FPDU and the TERMINATE */
+	uint32_t last_len;
+
+	/* cq->progress of either */
+	struct iw_turn turns[2];	/* on the receive CQ, and the send CQ if that is another */
+
+	/* iw_cm_lock (watch.c) */
+	struct iw_caller caller;
+	struct iw_source source;
+	void (*on_end)(struct iw_qp *qp);
+	void *owner;			/* of on_end */
+	bool reaped;			/* the helper has done what the end leaves to it */
+	struct list_link ticking;	/* of the list of those in TICK */
+	uint32_t seen_polls, seen_rx;
+	atomic_int watch;		/* enum iw_watch; looked at without the lock, too */
+
+	/* iw_numbers.lock */
+	struct iw_qp *number_next, **number_prev;
+};
+
+static inline struct iw_qp *iw_qp(struct ibv_qp *qp)
+{
+	return (struct iw_qp *)qp;
+}
+
+/* ---- numbers.c ---- */
+
+struct iw_numbers {
+	pthread_mutex_t lock;
+	struct iw_qp *qps;		/* every queue pair, by number_next, in the order of their numbers */
+	/*
+	 * Numbers are given in turn, so that one comes back as late as it can, and never while it is
+	 * live.  next_at: the link to the first queue pair whose number is not below next.
+	 */
+	struct iw_qp **next_at;
+	uint32_t next, last;
+};
+extern struct iw_numbers iw_numbers;
+/* Give a queue pair its number and enter it; -1 if none is free (ENOMEM). */
+int iw_number_give(struct iw_qp *qp);
+void iw_number_take(struct iw_qp *qp);
+
+/* ---- qp.c ---- */
+
+static inline int iw_qp_state(const struct iw_qp *qp)
+{
+	return atomic_load_explicit(&qp->state, memory_order_relaxed);
+}
+
+static inline void iw_qp_set_state(struct iw_qp *qp, enum ibv_qp_state state)
+{
+	atomic_store(&qp->state, state);
+	__atomic_store_n(&qp->qp.state, state, __ATOMIC_RELAXED);
+}
+
+struct iw_qp *iw_qp_create(struct ibv_pd *pd, struct ibv_qp_init_attr *attr);
+void iw_qp_free(struct iw_qp *qp);
+int iw_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask,
+		struct ibv_qp_init_attr *init);
+int iw_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask);
+/* The handshake is over: fd belongs to the queue pair from here on (also if this fails). */
+int iw_qp_start(struct iw_qp *qp, int fd, bool crc, bool initiator, unsigned int ird,
+		unsigned int ord);
+/* Off the epolls of its CQs. */
+void iw_qp_detach(struct iw_qp *qp);
+/* ---- qp_end.c ---- */
+
+/*
+ * End the connection, qp->lock held: TERMINATE (unless TERM_NONE) with the offending header copied,
+ * flush, error state.  The rest of it (closing in order, the CM event) is the helper's.
+ */
+void iw_qp_fail(struct iw_qp *qp, uint16_t term, const uint8_t *hdr, const char *format, ...)
+	__attribute__((format(printf, 4, 5)));
+void iw_qp_flush(struct iw_qp *qp);
+/* Why it ended, or "". */
+const char *iw_qp_reason(struct iw_qp *qp);
+/* epoll said that the connection is gone, which a queue pair that receives nothing does not notice. */
+void iw_qp_hangup(struct iw_qp *qp);
+
+/* ---- qp_visit.c ---- */
+
+extern const struct iw_turn_calls iw_qp_turn_calls;
+/* Send what may be sent, and see to what came of it.  Within a section, qp->lock held, the connection not ended. */
+void iw_qp_send(struct iw_qp *qp);
+/*
+ * Receive and send what can be, within bounds that leave time for the others, on behalf of nobody's CQ; qp->lock
+ * not held.  Bytes received, 0, or -1 for an ended one.
+ */
+int iw_qp_progress(struct iw_qp *qp, uint8_t *staging, bool try_only);
+/* The CQs' epolls are to tell of the queue pair once more, soon. */
+void iw_qp_stir(struct iw_qp *qp);
+/* A queue pair that waits for a receive is promised one: whoever polls comes round.  Under srq->lock. */
+void iw_qp_wake(struct iw_srq_place *place);
+
+/* ---- post.c ---- */
+
+int iw_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
+int iw_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
+
+#endif

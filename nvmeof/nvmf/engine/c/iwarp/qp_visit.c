@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Queue pairs progress: the engine is run, and what it leaves is passed on to the completion queues, to the helper and
+ * to the end of the connection.  Runs on whichever thread posts or polls.
+ */
+#include "qp.h"
+#include "util/fifo.h"
+
+/* ---- what the engine leaves to its caller ---- */
+
+static void qp_push(struct iw_qp *qp, const struct iw_out *out)
+{
+	struct iw_cq *send = iw_cq(qp->qp.send_cq), *recv = iw_cq(qp->qp.recv_cq);
+	unsigned int from = 0;
+
+	if (send == recv) {
+		iw_cq_push(recv, out->wc, out->n, out->solicited);
+		return;
+	}
+	for (unsigned int i = 1; i <= out->n; i++) {
+		bool is_recv = out->wc[from].opcode & IBV_WC_RECV;
+
+		if (i < out->n && is_recv == !!(out->wc[i].opcode & IBV_WC_RECV))
+			continue;
+		iw_cq_push(is_recv ? recv : send, out->wc + from, i - from, is_recv && out->solicited);
+		from = i;
+	}
+}
+
+static void qp_complete(struct iw_qp *qp, struct iw_out *out)
+{
+	for (;;) {
+		iw_sq_sweep(&qp->stream, out);
+		if (!out->n)
+			return;
+		qp_push(qp, out);
+		out->n = 0;
+		out->solicited = false;
+	}
+}
+
+static void qp_end(struct iw_qp *qp, const struct iw_end *end)
+{
+	iw_qp_fail(qp, end->term, end->has_hdr ? end->hdr : NULL, end->why[0] ? "%s" : NULL, end->why);
+}
+
+static void qp_blocked(struct iw_qp *qp)
+{
+	if (!qp->stream.tx.watched) {
+		qp->stream.tx.watched = true;
+		iw_qp_stir(qp);
+	}
+	/* nobody may come back to this queue pair: the helper is told, unless it is looking anyway */
+	if (atomic_load_explicit(&qp->watch, memory_order_relaxed) == IW_WATCH_ASLEEP)
+		iw_helper_call(&qp->caller);
+}
+
+/* After the end nothing may follow but the rest of a cut FPDU and the TERMINATE (last words). */
+void iw_qp_send(struct iw_qp *qp)
+{
+	struct iw_out out;
+
+	out.n = 0;
+	out.solicited = false;
+
+	enum iw_verdict v = iw_tx_run(&qp->stream, &out);
+
+	qp_complete(qp, &out);
+	if (v == IW_END)
+		qp_end(qp, &out.end);
+	else if (v == IW_WAIT)
+		qp_blocked(qp);
+}
+
+static void qp_receive(struct iw_qp *qp, struct iw_intake *in)
+{
+	struct iw_out out;
+	enum iw_verdict v;
+
+	out.n = 0;
+	out.solicited = false;
+	do {
+		v = iw_rx_run(&qp->stream, in, &out);
+		qp_complete(qp, &out);
+	} while (v == IW_FULL);
+	if (v == IW_END)
+		qp_end(qp, &out.end);
+}
+
+static struct iw_visit qp_visit(struct iw_qp *qp, uint8_t *staging, bool try_only, bool to_end)
+{
+	struct iw_epoch *section = try_only ? iw_section_trylock(&qp->lock) : iw_section_lock(&qp->lock);
+	struct iw_stream *s = &qp->stream;
+	struct iw_visit v = { 0 };
+
+	if (!section)
+		return (struct iw_visit){ .more = true };
+	if (iw_qp_state(qp) == IBV_QPS_RTS && s->tx.blocked)
+		iw_qp_send(qp);
+	if (iw_qp_state(qp) == IBV_QPS_RTS) {	/* to send may have failed */
+		struct iw_intake in = { .staging = staging, .to_end = to_end };
+
+		qp_receive(qp, &in);
+		if (s->tx_due) {
+			s->tx_due = false;
+			if (!s->tx.blocked && iw_qp_state(qp) == IBV_QPS_RTS)
+				iw_qp_send(qp);
+		}
+		v.bytes = in.bytes;
+		v.more = !in.drained || s->tx.yielded;
+		s->tx.yielded = false;
+	} else if (iw_qp_state(qp) != IBV_QPS_ERR) {
+		v.more = true;	/* attached, about to be started */
+	}
+	v.ended = iw_qp_state(qp) == IBV_QPS_ERR;
+	iw_section_unlock(section, &qp->lock);
+	return v;
+}
+
+static struct iw_visit qp_turn_visit(void *qp, uint8_t *staging, bool to_end)
+{
+	return qp_visit(qp, staging, true, to_end);
+}
+
+int iw_qp_progress(struct iw_qp *qp, uint8_t *staging, bool try_only)
+{
+	struct iw_visit v = qp_visit(qp, staging, try_only, false);
+
+	/* the CQs' edges may have been for what is left */
+	if (v.more && !v.ended)
+		iw_qp_stir(qp);
+	return v.ended ? -1 : v.bytes;
+}
+
+void iw_qp_stir(struct iw_qp *qp)
+{
+	iw_turn_stir(&qp->turns[0], qp->stream.fd);
+	if (qp->qp.send_cq != qp->qp.recv_cq)
+		iw_turn_stir(&qp->turns[1], qp->stream.fd);
+}
+
+void iw_qp_wake(struct iw_srq_place *place)
+{
+	struct iw_qp *qp = container_of(place, struct iw_qp, stream.place);
+
+	iw_qp_stir(qp);
+	if (atomic_load_explicit(&qp->watch, memory_order_relaxed) == IW_WATCH_ASLEEP)
+		iw_helper_call(&qp->caller);
+}
+
+static void qp_turn_hangup(void *qp)
+{
+	iw_qp_hangup(qp);
+}
+
+const struct iw_turn_calls iw_qp_turn_calls = { qp_turn_visit, qp_turn_hangup };

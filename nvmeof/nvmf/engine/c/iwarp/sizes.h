@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the embedded device allows, and the size of the buffer that is received into. */
+#ifndef NVMF_IWARP_SIZES_H
+#define NVMF_IWARP_SIZES_H
+
+enum {
+	IW_MAX_SGE = 32,
+	IW_MAX_INLINE = 1024,
+	IW_MAX_WR = 32768,
+	IW_MAX_SRQ_WR = 1 << 20,
+	IW_MAX_IRD = 128,
+	IW_MAX_CQE = 1 << 20,
+	IW_STAGING = 256 * 1024,
+};
+
+#endif
