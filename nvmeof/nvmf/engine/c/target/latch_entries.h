@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The entries of a latch: which blocks they have of its range, and where they are.  For the files of latches only:
+ * latch.c, latch_line.c, latch_press.c.
+ */
+#ifndef NVMF_TARGET_LATCH_ENTRIES_H
+#define NVMF_TARGET_LATCH_ENTRIES_H
+
+#include "target/calls.h"
+
+static inline struct latch_span span_of(const struct latch *latch)
+{
+	uint8_t shift = latch->ns->block_shift;
+	uint64_t first = latch->offset >> shift;
+	uint64_t last = (latch->offset + latch->length - 1) >> shift;
+
+	return (struct latch_span){ first, last, first / LATCH_BLOCKS, last / LATCH_BLOCKS + 1 };
+}
+
+/* The blocks of the span in its next entry. */
+static inline uint32_t span_bits(const struct latch_span *span)
+{
+	uint64_t base = span->entry * LATCH_BLOCKS;
+	unsigned from = span->first > base ? (unsigned)(span->first - base) : 0;
+	unsigned to = span->last - base < LATCH_BLOCKS ? (unsigned)(span->last - base)
+						       : LATCH_BLOCKS - 1;
+
+	return (2u << to) - (1u << from);
+}
+
+static inline struct latch_readers *readers_of(const struct target_namespace *ns, unsigned reactor,
+					       uint64_t entry)
+{
+	return &ns->local[reactor].readers[entry % LATCH_ENTRIES];
+}
+
+static inline _Atomic uint32_t *held_of(const struct target_namespace *ns, uint64_t entry)
+{
+	return &ns->latches.held[entry % LATCH_ENTRIES << ns->latches.held_shift];
+}
+
+/* Whether a reactor that has these counts reads any of the blocks. */
+static inline bool is_read(const struct latch_readers *r, uint32_t bits)
+{
+	if (atomic_load_explicit(&r->all, memory_order_acquire))
+		return true;
+	for (; bits; bits &= bits - 1)
+		if (atomic_load_explicit(&r->block[__builtin_ctz(bits)], memory_order_acquire))
+			return true;
+	return false;
+}
+
+/* ---- latch.c ---- */
+bool latch_try(struct reactor *reactor, struct latch *latch);	/* whether it is held now */
+void latch_release(struct reactor *reactor, struct latch *latch);	/* held, or wanted */
+
+/* ---- latch_line.c ---- */
+/* Whether somebody waits on this reactor for one of its entries: he came first. */
+bool latch_is_behind(struct reactor *reactor, const struct latch *latch);
+void latch_join_line(struct reactor *reactor, struct latch *latch);
+
+/* ---- latch_press.c ---- */
+/* End the connections of hosts that have kept it from being written for too long.  It is wanted. */
+void latch_press_holders(struct reactor *reactor, const struct latch *latch, uint64_t now);
+
+#endif

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Hosts that hold a latch for too long: a Read of theirs was posted, and they do not take it, while somebody waits to
+ * write those blocks.  Their connections end.  The reactor of who waits asks all reactors by mail; one such
+ * question at a time is under way in a target.  Reactor's thread.
+ */
+#include "target/latch_entries.h"
+
+#define PATIENCE_NS 4000000000ull	/* for a host that keeps a block from being written */
+
+/* Whether two ranges have an entry in common. */
+static bool meet(const struct latch_span *a, const struct latch_span *b)
+{
+	return (b->entry - a->entry) % LATCH_ENTRIES < a->end - a->entry ||
+	       (a->entry - b->entry) % LATCH_ENTRIES < b->end - b->entry;
+}
+
+static bool is_in_the_way(const struct target_request *req, const struct latch_press *press)
+{
+	struct latch_span span;
+
+	if (req->latch.state != LATCH_HELD || req->latch.exclusive || req->latch.ns != press->ns)
+		return false;
+	span = span_of(&req->latch);
+	return meet(&span, &press->span);
+}
+
+static void press_qpair(struct target_qpair *qp, const struct latch_press *press, uint64_t now)
+{
+	if (qp->dead || now < qp->moved + PATIENCE_NS)
+		return;
+	for (uint32_t i = 0; i < qp->request_fresh; i++) {
+		if (!is_in_the_way(&qp->requests[i], press))
+			continue;
+		qpair_fail(qp, "for %u s the host did not take the data of a Read, while others waited "
+			   "to write those blocks", (unsigned)(PATIENCE_NS / 1000000000));
+		return;
+	}
+}
+
+static void press_deliver(struct reactor *reactor, struct mail *mail)
+{
+	struct latch_press *press = container_of(mail, struct latch_press, mail);
+	struct list_link *link = reactor->qpairs.head, *next;
+
+	for (; link; link = next) {
+		next = link->next;
+		press_qpair(container_of(link, struct target_qpair, reactor_link), press,
+			    reactor_now(reactor));
+	}
+	atomic_fetch_sub(&reactor->target->pressing, 1);
+}
+
+void latch_press_holders(struct reactor *reactor, const struct latch *latch, uint64_t now)
+{
+	struct target *target = reactor->target;
+	unsigned nobody = 0;
+
+	if (now < latch->since + PATIENCE_NS ||
+	    !atomic_compare_exchange_strong(&target->pressing, &nobody, target->reactors))
+		return;
+	for (unsigned i = 0; i < target->reactors; i++) {
+		struct latch_press *press = &target->reactor[i]->press;
+
+		press->ns = latch->ns;
+		press->span = span_of(latch);
+		reactor_mail(target->reactor[i], &press->mail, press_deliver);
+	}
+}
