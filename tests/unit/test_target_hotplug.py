@@ -373,7 +373,7 @@ class Resources:
 
     @staticmethod
     def held() -> tuple[int, int, int]:
-        """Memory regions, completion queues and shared receive queues; a client keeps none of them."""
+        """Memory regions, completion queues, shared receive queues; a client keeps none."""
         found = engine.resources()
         return found["mr"], found["cq"], found["srq"]
 
