@@ -33,7 +33,7 @@ struct iw_qp {
 	/* cq->progress of either */
 	struct iw_turn turns[2];	/* on the receive CQ, and the send CQ if that is another */
 
-	/* iw_cm_lock (watch.c) */
+	/* iw_cm_lock (watch.c); to call, the caller needs no lock */
 	struct iw_caller caller;
 	struct iw_source source;
 	void (*on_end)(struct iw_qp *qp);
