@@ -80,6 +80,7 @@ static void capsule(struct run *r)
 	if (shape & 64 && shape & 1)
 		length = take8(r);
 	memcpy(bytes, &sqe, sizeof(sqe));
+	shared[sqe.cid] |= sent[sqe.cid]++ != mock.answered[sqe.cid];
 	changed[sqe.cid] = false;
 	/* what lies in the capsule may be ranges, or a list that the input spoils */
 	for (uint32_t i = take8(r) & 15; i; i--) {
@@ -194,6 +195,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		target_namespace_gate(world.ns[i], &none), unlimited(i),
 			target_namespace_invalid(world.ns[i], NULL, 0);
 	mock.responses = 0;
+	memset(mock.answered, 0, sizeof(mock.answered));
+	memset(sent, 0, sizeof(sent));
+	memset(shared, 0, sizeof(shared));
 	mock.io_fails = false;
 	mock.done = note_change;
 	how = take8(&r);

@@ -37,6 +37,7 @@ static struct mock {
 	unsigned unsignalled;
 	bool silent;			/* the last response was unsignalled */
 	unsigned responses;
+	uint16_t answered[65536];	/* how many of them, by CID */
 	int key_invalidated;
 	/* stores */
 	struct store_io *io_head, *io_tail;
@@ -79,6 +80,7 @@ static bool mock_do(const struct ibv_send_wr *wr)
 		REQUIRE(!(cqe.status & 1) && !cqe.sqid);
 		REQUIRE(wr->opcode == IBV_WR_SEND || !cqe.status);
 		mock.responses++;
+		mock.answered[cqe.cid]++;
 		return true;
 	}
 	REQUIRE(wr->opcode == IBV_WR_RDMA_READ || wr->opcode == IBV_WR_RDMA_WRITE);
