@@ -35,6 +35,7 @@ cdef enum:
 include "common.pxi"
 include "store.pxi"
 include "target.pxi"
+include "namespace.pxi"
 include "qpair.pxi"
 include "gate.pxi"
 include "cm.pxi"

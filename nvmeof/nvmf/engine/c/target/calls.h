@@ -138,7 +138,6 @@ int qpair_post_receives(struct target_qpair *qp, struct recv_chain *chain);
 /* A chain of receives for what was to be posted again, WR_BATCH at most: how many. */
 unsigned build_receives(struct fifo *repost, struct recv_chain *chain, uint32_t in_capsule);
 int post_completion(struct reactor *reactor, const struct ibv_wc *wc);
-void post_expect(struct reactor *reactor, const struct ibv_wc *wc);
 
 /* ---- request.c ---- */
 struct target_request *request_alloc(struct target_qpair *qp);

@@ -7,6 +7,7 @@
  */
 #include "target/calls.h"
 #include "target/expect.h"
+#include "target/wr.h"
 
 static void expect_written(const struct target_namespace *ns, const struct nvme_sqe *sqe, uint64_t slba)
 {
@@ -17,7 +18,8 @@ static void expect_written(const struct target_namespace *ns, const struct nvme_
 		expect_bytes(ns->store->map + offset, length, true);
 }
 
-void expect_capsule(const struct target_qpair *qp, const struct nvme_sqe *sqe)
+/* Nothing of it has been checked. */
+static void expect_capsule(const struct target_qpair *qp, const struct nvme_sqe *sqe)
 {
 	const struct target_nstable *table;
 	const struct target_namespace *ns;
@@ -36,4 +38,16 @@ void expect_capsule(const struct target_qpair *qp, const struct nvme_sqe *sqe)
 		latch_expect(qp->reactor, ns, slba);
 	if (ns->memory && sqe->opc == NVME_OPC_WRITE && sqe->sgl.keyed.type == NVME_SGL_IN_CAPSULE)
 		expect_written(ns, sqe, slba);
+}
+
+void expect_completion(struct reactor *reactor, const struct ibv_wc *wc)
+{
+	const struct recv *recv = wr_of(wc->wr_id);
+	const struct target_qpair *qp;
+
+	if (wr_kind(wc->wr_id) != WR_RECV || wc->status != IBV_WC_SUCCESS)
+		return;
+	qp = recv->srq ? srq_find(reactor, recv->srq, wc->qp_num) : recv->qp;
+	if (qp)
+		expect_capsule(qp, recv->sqe);
 }

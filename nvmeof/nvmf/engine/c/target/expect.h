@@ -6,8 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct nvme_sqe;
-struct target_qpair;
+struct ibv_wc;
+struct reactor;
 
 enum { EXPECT_AHEAD = 2 };	/* completions between the look at a command and its turn */
 
@@ -26,7 +26,7 @@ static inline void expect_bytes(const uint8_t *at, size_t length, const int writ
 	}
 }
 
-/* A capsule that has been received and whose turn comes soon.  Nothing of it has been checked. */
-void expect_capsule(const struct target_qpair *qp, const struct nvme_sqe *sqe);
+/* A completion whose turn comes soon. */
+void expect_completion(struct reactor *reactor, const struct ibv_wc *wc);
 
 #endif

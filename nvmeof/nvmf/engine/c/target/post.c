@@ -16,14 +16,7 @@
  * that are sent in place are latched.
  */
 #include "target/calls.h"
-#include "target/expect.h"
-
-enum wr_kind { WR_RECV, WR_RESPONSE, WR_CHUNK, WR_READ, WR_UNSIGNALLED, WR_KIND_MASK = 7 };
-
-static inline uint64_t wr_id(const void *p, enum wr_kind kind)
-{
-	return (uintptr_t)p | kind;
-}
+#include "target/wr.h"
 
 /* ---- receives ---- */
 
@@ -345,29 +338,16 @@ static void responded(struct target_request *last)
 	slots_freed(qp, slots);
 }
 
-/* A completion whose turn comes soon. */
-void post_expect(struct reactor *reactor, const struct ibv_wc *wc)
-{
-	const struct recv *recv = (void *)(uintptr_t)(wc->wr_id & ~(uint64_t)WR_KIND_MASK);
-	const struct target_qpair *qp;
-
-	if ((wc->wr_id & WR_KIND_MASK) != WR_RECV || wc->status != IBV_WC_SUCCESS)
-		return;
-	qp = recv->srq ? srq_find(reactor, recv->srq, wc->qp_num) : recv->qp;
-	if (qp)
-		expect_capsule(qp, recv->sqe);
-}
-
 /* Returns 1 for responses that have left, else 0. */
 int post_completion(struct reactor *reactor, const struct ibv_wc *wc)
 {
 	enum ibv_wc_status status = wc->status;
 	uint64_t id = wc->wr_id;
-	void *p = (void *)(uintptr_t)(id & ~(uint64_t)WR_KIND_MASK);
+	void *p = wr_of(id);
 	struct target_request *req = p;
 	struct chunk *chunk = p;
 
-	switch ((enum wr_kind)(id & WR_KIND_MASK)) {
+	switch (wr_kind(id)) {
 	case WR_RECV:
 		received(reactor, p, wc);
 		break;

@@ -88,10 +88,10 @@ static bool poll_cq(struct reactor *r, struct reactor_cq *rcq)
 	int news = n;
 
 	for (int i = 0; i < n && i < EXPECT_AHEAD; i++)
-		post_expect(r, &r->wc[i]);
+		expect_completion(r, &r->wc[i]);
 	for (int i = 0; i < n; i++) {
 		if (i + EXPECT_AHEAD < n)
-			post_expect(r, &r->wc[i + EXPECT_AHEAD]);
+			expect_completion(r, &r->wc[i + EXPECT_AHEAD]);
 		news -= post_completion(r, &r->wc[i]);
 	}
 	return news > 0 || n == CQ_BATCH;
