@@ -1,17 +1,17 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """No file of the embedded device includes or calls what is in a layer that comes after its own."""
 
 from __future__ import annotations
 
+import os
 import re
-import shutil
 import subprocess
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "nvmeof" / "nvmf" / "engine" / "c" / "iwarp"
-OBJECTS = ROOT / "build" / "dev" / "CMakeFiles" / "nvmf_engine.dir" / FOLDER.relative_to(ROOT)
+BUILD = Path(os.environ.get("NVMF_BUILD_DIR", ROOT / "build" / "dev"))
+OBJECTS = BUILD / "CMakeFiles" / "nvmf_engine.dir" / FOLDER.relative_to(ROOT)
 
 SUMMARY = "iwarp.h"
 """It has the list of layers, and includes all of them for tests."""
@@ -68,9 +68,6 @@ def symbols(path: Path) -> tuple[set[str], set[str]]:
 
 def test_calls_go_down() -> None:
     objects = {path: OBJECTS / f"{path.name}.o" for path in sources() if path.suffix == ".c"}
-    missing = [path.name for path, built in objects.items() if not built.exists()]
-    if missing or not shutil.which("nm"):
-        pytest.skip("no objects in build/dev (./dev build), or no nm")
     position = layers()
     known = {path: symbols(built) for path, built in objects.items()}
     home = {name: path for path, (defined, _) in known.items() for name in defined}
