@@ -41,6 +41,35 @@ static void all_in_order(void)
 	shared_close(&s);
 }
 
+/* What one peer at a time sends goes into the same memory again and again, whoever the peer is. */
+static void last_first(void)
+{
+	enum { RECEIVES = 64 };
+	static struct shared s;
+	uint32_t next[PEERS] = { 0 };
+	int ok = 1;
+
+	shared_open(&s, PEERS, RECEIVES);
+	for (uint64_t i = 0; i < RECEIVES; i++)
+		ok &= !shared_post(&s, i);
+	for (uint32_t seq = 0; seq < RECEIVES && ok; seq++)
+		for (unsigned int i = 0; i < PEERS && ok; i++) {
+			struct ibv_wc wc = { 0 };
+			double end = now_s() + CHECK_PATIENCE_S;
+			int n = 0;
+
+			ok &= !shared_say(&s, i, seq, 64);
+			while (!n && now_s() < end) {
+				shared_drain(&s);
+				n = ibv_poll_cq(s.cq, 1, &wc);
+			}
+			ok &= n == 1 && wc.wr_id == RECEIVES - 1 && shared_heard(&s, &wc, next) &&
+			      !shared_post(&s, wc.wr_id);
+		}
+	check(ok, "srq: the receive posted last is taken first");
+	shared_close(&s);
+}
+
 /* Sends that wait for a receive again and again, and a READ that waits behind one of them. */
 static void pieces(bool crc)
 {
@@ -255,6 +284,7 @@ void test_srq(void)
 {
 	wrong();
 	all_in_order();
+	last_first();
 	srq_empty(false);
 	srq_empty(true);
 	pieces(false);

@@ -20,6 +20,7 @@ from wire.served import Served
 PROGRAM = Path(__file__).with_name("steered_target.py")
 NSID = 1
 """The namespace that is always there."""
+KEPT = ("srq", "mr")
 ORPHANED = ("TIME-WAIT", "FIN-WAIT-1", "FIN-WAIT-2", "LAST-ACK", "CLOSING")
 """States of sockets that were closed: the kernel ends them by itself."""
 
@@ -64,10 +65,13 @@ class State:
     connections: int
     controllers: int
     resources: Mapping[str, int]
-    """Of the embedded device."""
+    """Of the embedded device, but for those that the target keeps."""
     descriptors: int
     sockets: tuple[str, ...]
     """States of the TCP sockets on its port, but for those that nobody has any more."""
+    kept: Mapping[str, int] = field(compare=False)
+    """Of the embedded device, those of which the target keeps some for the hosts to come: shared
+    receive queues, one or more for each reactor, and their memory."""
     blocks: int = field(compare=False)
     """Python's allocated blocks of memory."""
     heap: int = field(compare=False)
@@ -125,12 +129,14 @@ class Steered(Served):
     def state(self) -> State:
         """What it holds now."""
         found = self.ask("state")
+        resources = found["resources"]
         return State(
             found["connections"],
             found["controllers"],
-            found["resources"],
+            {name: count for name, count in resources.items() if name not in KEPT},
             self.descriptors,
             tuple(sorted(self._sockets())),
+            {name: resources[name] for name in KEPT},
             found["blocks"],
             found["heap"],
         )
@@ -147,7 +153,7 @@ class Steered(Served):
         )
 
     def wait_same(self, before: State) -> State:
-        """Wait until it holds what it held before; its memory is for the caller to judge."""
+        """Wait until it holds what it held before; what is kept, and memory, the caller judges."""
         return self._wait(
             lambda now: (
                 replace(now, descriptors=before.descriptors) == before

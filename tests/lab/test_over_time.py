@@ -108,7 +108,7 @@ def test_link_down(target: Steered, cable: Network, host: KernelHost, guest: Gue
             load.go_on()
             target.wait_same(before)
     assert "nothing heard for 4000 ms" in target.log
-    assert gone.resources["mr"] < before.resources["mr"]
+    assert gone.kept["mr"] < before.kept["mr"]
 
 
 @pytest.mark.feature("connect")
@@ -169,6 +169,8 @@ def test_cycles_leave_nothing(target: Steered, host: KernelHost, guest: Guest) -
         cycles(CYCLES)
         states.append(target.wait_same(before))
         resident.append(target.resident)
+    for name in before.kept:
+        assert min(new.kept[name] - old.kept[name] for old, new in pairwise(states)) <= 0, states
     if SANITIZED:
         return
     # Less than one allocation for each host, in the target and in the engine.

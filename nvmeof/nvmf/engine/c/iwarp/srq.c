@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Shared receive queues.  Owns the ring of receives and the line of connections that wait for one.  The
- * line is served in order: a receive posted while it is not empty is promised to the first in it, and
+ * Shared receive queues.  Owns the receives and the line of connections that wait for one.  The receive that was
+ * posted last is taken first: its memory is likely to be in the cache, and memory that was never needed is never
+ * touched.  The line is served in order: a receive posted while it is not empty is promised to the first in it, and
  * nobody else takes it.  Runs on the application's threads and on whichever thread polls; srq->lock nests
  * inside qp->lock.
  */
@@ -24,9 +25,8 @@ struct iw_srq {
 	iw_spin lock;
 	struct iw_rwr *wr;
 	struct ibv_sge *sge;
-	uint32_t size, max_wr;
-	uint32_t head, tail;		/* free running */
-	atomic_uint available;		/* head - tail, for a look without the lock */
+	uint32_t max_wr;
+	atomic_uint available;		/* changed under the lock, looked at without it */
 	uint32_t promised;		/* of them, kept for places that have left the line */
 	struct line line;		/* of places */
 };
@@ -45,32 +45,26 @@ static void srq_free(struct iw_srq *s)
 	free(s);
 }
 
-/* Rings for max_wr receives, with what the old ones hold. */
-static int srq_rings(struct iw_srq *s, uint32_t max_wr)
+/* Room for max_wr receives, with what there are. */
+static int srq_room(struct iw_srq *s, uint32_t max_wr)
 {
-	uint32_t size = 1;
-
-	while (size < max_wr)
-		size *= 2;
-
-	struct iw_rwr *wr = calloc(size, sizeof(*wr));
-	struct ibv_sge *sge = calloc((size_t)size * s->max_sge, sizeof(*sge));
+	uint32_t count = iw_srq_available(s);
+	struct iw_rwr *wr = calloc(max_wr, sizeof(*wr));
+	struct ibv_sge *sge = calloc((size_t)max_wr * s->max_sge, sizeof(*sge));
 
 	if (!wr || !sge) {
 		free(wr);
 		free(sge);
 		return ENOMEM;
 	}
-	for (uint32_t i = s->tail; i != s->head; i++) {
-		wr[i & (size - 1)] = s->wr[i & (s->size - 1)];
-		memcpy(sge + (size_t)(i & (size - 1)) * s->max_sge,
-		       s->sge + (size_t)(i & (s->size - 1)) * s->max_sge, s->max_sge * sizeof(*sge));
+	if (count) {
+		memcpy(wr, s->wr, count * sizeof(*wr));
+		memcpy(sge, s->sge, (size_t)count * s->max_sge * sizeof(*sge));
 	}
 	free(s->wr);
 	free(s->sge);
 	s->wr = wr;
 	s->sge = sge;
-	s->size = size;
 	s->max_wr = max_wr;
 	return 0;
 }
@@ -93,7 +87,7 @@ struct ibv_srq *iw_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr)
 	s->srq.pd = pd;
 	s->max_sge = attr->attr.max_sge + !attr->attr.max_sge;
 	line_init(&s->line);
-	if (srq_rings(s, attr->attr.max_wr)) {
+	if (srq_room(s, attr->attr.max_wr)) {
 		srq_free(s);
 		errno = ENOMEM;
 		return NULL;
@@ -114,10 +108,10 @@ int iw_modify_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *attr, int mask)
 	if (!(mask & IBV_SRQ_MAX_WR))
 		return 0;
 	iw_lock(&s->lock);
-	if (!attr->max_wr || attr->max_wr > IW_MAX_SRQ_WR || attr->max_wr < s->head - s->tail)
+	if (!attr->max_wr || attr->max_wr > IW_MAX_SRQ_WR || attr->max_wr < iw_srq_available(s))
 		rc = EINVAL;
 	else
-		rc = srq_rings(s, attr->max_wr);
+		rc = srq_room(s, attr->max_wr);
 	iw_unlock(&s->lock);
 	return rc;
 }
@@ -159,7 +153,7 @@ void iw_srq_forked(struct iw_srq *s)
 /* Who is first in line gets what there is. */
 static void srq_serve(struct iw_srq *s)
 {
-	while (s->line.head && s->head - s->tail > s->promised) {
+	while (s->line.head && iw_srq_available(s) > s->promised) {
 		struct iw_srq_place *place = container_of(s->line.head, struct iw_srq_place, link);
 
 		line_remove(&s->line, &place->link);
@@ -169,11 +163,16 @@ static void srq_serve(struct iw_srq *s)
 	}
 }
 
+static void srq_count(struct iw_srq *s, uint32_t count)
+{
+	atomic_store_explicit(&s->available, count, memory_order_relaxed);
+}
+
 static int srq_push(struct iw_srq *s, const struct ibv_recv_wr *wr)
 {
-	uint32_t slot = s->head & (s->size - 1);
+	uint32_t slot = iw_srq_available(s);
 
-	if (s->head - s->tail >= s->max_wr)
+	if (slot >= s->max_wr)
 		return ENOMEM;
 	if (wr->num_sge < 0 || (uint32_t)wr->num_sge > s->max_sge ||
 	    iw_take_sges(s->sge + (size_t)slot * s->max_sge, wr->sg_list, wr->num_sge,
@@ -181,13 +180,8 @@ static int srq_push(struct iw_srq *s, const struct ibv_recv_wr *wr)
 		return EINVAL;
 	s->wr[slot].wr_id = wr->wr_id;
 	s->wr[slot].num_sge = (uint32_t)wr->num_sge;
-	s->head++;
+	srq_count(s, slot + 1);
 	return 0;
-}
-
-static void srq_count(struct iw_srq *s)
-{
-	atomic_store_explicit(&s->available, s->head - s->tail, memory_order_relaxed);
 }
 
 int iw_post_srq_recv(struct ibv_srq *ibsrq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
@@ -203,7 +197,6 @@ int iw_post_srq_recv(struct ibv_srq *ibsrq, struct ibv_recv_wr *wr, struct ibv_r
 	}
 	if (rc)
 		*bad = wr;
-	srq_count(s);
 	srq_serve(s);
 	iw_unlock(&s->lock);
 	return rc;
@@ -214,14 +207,14 @@ bool iw_srq_take(struct iw_srq *s, struct iw_srq_place *place, struct iw_rwr *wr
 	bool taken = false;
 
 	iw_lock(&s->lock);
-	if (place->promised || s->head - s->tail > s->promised) {
-		uint32_t slot = s->tail++ & (s->size - 1);
+	if (place->promised || iw_srq_available(s) > s->promised) {
+		uint32_t slot = iw_srq_available(s) - 1;
 
 		s->promised -= place->promised;
 		place->promised = false;
 		*wr = s->wr[slot];
 		memcpy(sge, s->sge + (size_t)slot * s->max_sge, wr->num_sge * sizeof(*sge));
-		srq_count(s);
+		srq_count(s, slot);
 		taken = true;
 	} else if (!list_has(&place->link)) {
 		line_push(&s->line, &place->link);
