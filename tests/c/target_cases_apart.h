@@ -150,12 +150,92 @@ static void case_private_domains(void)
 	store_close(store);
 }
 
+/* ---- siw's ways ---- */
+
+static struct {
+	int (*real_post)(struct ibv_qp *, struct ibv_send_wr *, struct ibv_send_wr **);
+	const struct ibv_qp *fails;	/* of which the next work request is refused */
+	_Atomic unsigned posted, alone;	/* short data: all, in a single element */
+	char ends[4];			/* what was called of a queue pair's end, in order */
+	_Atomic unsigned end_count;
+} siw;
+
+static int siw_post(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+{
+	for (const struct ibv_send_wr *at = wr; at; at = at->next) {
+		uint32_t bytes = 0;
+
+		for (int i = 0; i < at->num_sge; i++)
+			bytes += at->sg_list[i].length;
+		if (bytes && bytes <= 32 && at->opcode != IBV_WR_RDMA_READ && !(at->send_flags & IBV_SEND_INLINE)) {
+			siw.posted++;
+			siw.alone += at->num_sge == 1;
+		}
+	}
+	if (qp == siw.fails) {
+		*bad = wr;
+		return EIO;
+	}
+	return siw.real_post(qp, wr, bad);
+}
+
+static int siw_disconnect(struct rdma_cm_id *id)
+{
+	siw.ends[siw.end_count++ % sizeof(siw.ends)] = 'd';
+	return verbs_iwarp()->disconnect(id);
+}
+
+static int siw_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
+{
+	siw.ends[siw.end_count++ % sizeof(siw.ends)] = 'e';
+	return verbs_iwarp()->modify_qp(qp, attr, mask);
+}
+
+/* What is told of siw in accept.c and close.c. */
+static void case_siw(void)
+{
+	struct target_options options = { .reactors = 1, .spin_us = 50 };
+	struct store_options ram = { .kind = "ram", .size = 32 << 20, .block_size = 512 };
+	struct ibv_context *context = embedded_context();
+	struct queue *q[2];
+	struct store *store;
+	struct nvme_sqe sqe;
+
+	siw.real_post = context->ops.post_send;
+	context->ops.post_send = siw_post;
+	lab_start(&options);
+	lab_verbs.disconnect = siw_disconnect;
+	lab_verbs.modify_qp = siw_modify_qp;
+	lab_namespace(1, &ram, &store);
+	for (unsigned i = 0; i < 2; i++)
+		q[i] = queue_open(1, 32, 4096);
+	siw.posted = siw.alone = 0;
+	CHECK(round_trip(q[0], 1, 3, 64) && siw.posted && !siw.alone,
+	      "%u of %u responses are in one element, which siw may take for another process's memory", siw.alone,
+	      siw.posted);
+	siw.end_count = 0;
+	siw.fails = q[0]->qp->ibqp;
+	sqe = sqe_io(q[0], NVME_OPC_READ, 0, 8, 0);
+	sqe.nsid = 1;
+	queue_send(q[0], &sqe, NULL, 0);
+	CHECK(LAB_UNTIL(q[0]->closed) && siw.end_count == 2 && siw.ends[0] == 'e',
+	      "work of it failed: in the error state before it is closed (%.2s)", siw.ends);
+	siw.end_count = 0;
+	target_qpair_disconnect(q[1]->qp);
+	CHECK(LAB_UNTIL(q[1]->closed) && siw.end_count == 2 && siw.ends[0] == 'd', "else it is closed in order");
+	siw.fails = NULL;
+	lab_stop();
+	store_close(store);
+	context->ops.post_send = siw.real_post;
+}
+
 static void test_apart(void)
 {
 	case_store_hangs(8);
 	case_store_hangs(256);
 	lab_private = true;
 	case_private_domains();
+	case_siw();
 	test_io(131072, 128);
 	lab_private = false;
 }

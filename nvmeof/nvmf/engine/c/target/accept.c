@@ -40,13 +40,15 @@ static int accept_create_ibqp(struct target_qpair *qp, char *err, size_t len)
 	const struct ibv_device_attr *attr = &qp->dev->attr;
 	uint32_t limit = attr->max_qp_wr > 0 ? (uint32_t)attr->max_qp_wr : UINT32_MAX;
 	uint32_t wanted = 2u * qp->options.recv_depth;	/* data and response of each */
+	bool adapter = !qp->verbs->read_sink_is_local &&
+		       qp->id->verbs->device->transport_type == IBV_TRANSPORT_IWARP;
 	struct ibv_qp_init_attr init = {
 		.qp_context = qp,
 		.qp_type = IBV_QPT_RC,
 		.srq = qp->srq ? qp->srq->srq : NULL,
 		.cap = {
 			.max_recv_wr = qp->srq ? 0 : qp->options.recv_depth,
-			.max_send_sge = 1,
+			.max_send_sge = adapter ? 2 : 1,
 			.max_recv_sge = qp->srq ? 0 : qp->in_capsule ? 2 : 1,
 			.max_inline_data = sizeof(struct nvme_cqe),
 		},
@@ -86,13 +88,18 @@ static int accept_create_ibqp(struct target_qpair *qp, char *err, size_t len)
 	 * siw sends what is not signalled from the memory itself, for as long as TCP keeps it, and
 	 * what is signalled from a copy: a buffer that is used again must have been signalled.
 	 */
-	qp->signal_all = !qp->verbs->read_sink_is_local &&
-			 qp->id->verbs->device->transport_type == IBV_TRANSPORT_IWARP;
+	qp->signal_all = adapter;
 	/*
 	 * siw takes inline data with a plain Send only, and most responses are Sends with
 	 * Invalidate.
 	 */
-	qp->inline_response = init.cap.max_inline_data >= sizeof(struct nvme_cqe) && !qp->signal_all;
+	qp->inline_response = init.cap.max_inline_data >= sizeof(struct nvme_cqe) && !adapter;
+	/*
+	 * siw's own thread goes on with what a system call could not send, and where that has not quite ended it
+	 * takes short data of a single element for the caller's memory, which it cannot reach: the Send fails
+	 * with EFAULT.  It does not look at data of two elements in this way.
+	 */
+	qp->split_short = adapter;
 	qp->ibqp = qp->id->qp;
 	qp->number = qp->ibqp->qp_num;
 	return 0;

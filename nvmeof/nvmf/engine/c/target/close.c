@@ -25,9 +25,16 @@ void qpair_end_job(struct job *job)
 	struct target_qpair *qp = container_of(job, struct target_qpair, end_job);
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
 
+	/*
+	 * A queue pair in the error state gives back the work that is outstanding.  Where some has failed, it is
+	 * put there before the connection is closed: siw keeps what is behind a Send that failed if it is closed
+	 * first, and never gives it back.  Elsewhere the connection is closed in order, whatever that can do.
+	 */
+	if (qp->broken)
+		qp->verbs->modify_qp(qp->ibqp, &attr, IBV_QP_STATE);
 	qp->verbs->disconnect(qp->id);
-	/* Whatever that could do: this makes the outstanding work come back. */
-	qp->verbs->modify_qp(qp->ibqp, &attr, IBV_QP_STATE);
+	if (!qp->broken)
+		qp->verbs->modify_qp(qp->ibqp, &attr, IBV_QP_STATE);
 	if (qp->srq)
 		reactor_mail(qp->reactor, &qp->ended_mail, qpair_ended_deliver);
 }
@@ -80,6 +87,7 @@ void qpair_fail_wc(struct target_qpair *qp, const char *what, enum ibv_wc_status
 		return;
 	if (status != IBV_WC_WR_FLUSH_ERR)
 		snprintf(qp->reason, sizeof(qp->reason), "%s: %s", what, verbs_wc_name(status));
+	qp->broken = true;
 	die(qp);
 }
 
@@ -91,6 +99,9 @@ static const char *device_reason(const struct target_qpair *qp)
 /* Work refused: nothing but news of the end where the connection had ended. */
 void qpair_fail_post(struct target_qpair *qp, const char *what, int rc)
 {
+	if (qp->dead)
+		return;
+	qp->broken = true;
 	if (*device_reason(qp))
 		qpair_fail_wc(qp, what, IBV_WC_WR_FLUSH_ERR);
 	else

@@ -18,6 +18,8 @@
 #include "target/calls.h"
 #include "target/wr.h"
 
+enum { SIW_SHORT = 32 };	/* bytes: data that siw sends out of the buffer of the header */
+
 /* ---- receives ---- */
 
 unsigned build_receives(struct fifo *repost, struct recv_chain *chain, uint32_t in_capsule)
@@ -78,6 +80,22 @@ static inline struct ibv_send_wr *next_wr(struct reactor *r, unsigned n, uint64_
 	return wr;
 }
 
+/* Short data in two elements, for siw: see accept.c. */
+static void split_short(struct reactor *r, unsigned n)
+{
+	struct ibv_send_wr *wr = &r->wr[n];
+	struct ibv_sge *half = r->half[n];
+
+	if (wr->sg_list->length < 2 || wr->sg_list->length > SIW_SHORT)
+		return;
+	half[0] = half[1] = *wr->sg_list;
+	half[0].length /= 2;
+	half[1].addr += half[0].length;
+	half[1].length -= half[0].length;
+	wr->sg_list = half;
+	wr->num_sge = 2;
+}
+
 /*
  * RDMA WRITEs of the data at offset; the last one is signalled with wr_id last, if that is not 0.
  * Nobody waits for the completions of the others, even where they are signalled too.
@@ -102,6 +120,8 @@ static unsigned build_writes(struct target_request *req, unsigned n, uint32_t of
 				 qp->verbs->send_stable;
 		wr->wr.rdma.remote_addr = addr;
 		wr->wr.rdma.rkey = key;
+		if (qp->split_short)
+			split_short(r, n - 1);
 	}
 	return n;
 }
@@ -146,6 +166,8 @@ static unsigned build_response(struct target_request *req, unsigned n)
 	} else {
 		wr->opcode = IBV_WR_SEND;
 	}
+	if (qp->split_short)
+		split_short(qp->reactor, n - 1);
 	return n;
 }
 

@@ -30,7 +30,7 @@ struct target_qpair {
 	bool closed;			/* CLOSED went up: the reactor touches ibqp and id no more */
 	bool marked;
 	bool inline_response, send_with_invalidate;
-	bool signal_all;		/* see accept.c */
+	bool signal_all, split_short;	/* see accept.c */
 	bool blocked;			/* something waits for sends to complete */
 	bool fused_expected;		/* the first of a pair came: the second is next */
 	uint8_t device;			/* index */
@@ -82,6 +82,7 @@ struct target_qpair {
 	uint64_t linger_until;
 	bool lingering;			/* takes no more capsules: to be disconnected */
 	bool linger_listed, disconnected, ended_here, destroying;
+	bool broken;			/* work of it failed, or was refused */
 	bool ended;			/* the device has: what came of shared receives has been taken */
 	struct list over;		/* requests: the first in line of each namespace over whose limits it is */
 	struct fifo fences;		/* the first is waiting for requests, the others for it */
