@@ -26,9 +26,13 @@ SIZE = 512 * MIB
 WORKLOADS = (
     ("randread", 4096, 1),
     ("randread", 4096, 32),
+    ("randread", 4096, 128),
     ("randwrite", 4096, 32),
+    ("randwrite", 4096, 128),
     ("read", 131072, 8),
+    ("read", 131072, 32),
     ("write", 131072, 8),
+    ("write", 131072, 32),
 )
 
 
