@@ -3,8 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Self
 
@@ -95,18 +94,6 @@ class KernelTarget:
     def queue_pairs(self) -> int:
         """How many connections there are."""
         return int(self.guest.run(_QUEUE_PAIRS, quiet=True).stdout)
-
-    @contextmanager
-    def counting(self) -> Iterator[list[int]]:
-        """How many connections there were every now and then: a list, complete in the end."""
-        counts: list[int] = []
-        running = self.guest.start(f"while {_QUEUE_PAIRS}; do sleep 0.2; done", quiet=True)
-        try:
-            yield counts
-        finally:
-            running.signal()
-            running.wait()
-            counts += map(int, running.output.split())
 
     def close(self) -> None:
         """Take away every target of the kernel."""
