@@ -15,6 +15,7 @@ from lab.kernel_initiator import HOSTID, HOSTNQN, SECONDS, Initiator
 from lab.network import Network
 from lab.nvmet import KernelTarget
 from lab.ours import FRIEND_NQN, PRIVATE_NQN, OursInside, OursOutside
+from lab.prepare import ROOT
 
 CELLS = (
     Cell("kernel", "siw"),
@@ -276,6 +277,9 @@ def test_without_a_device(row: Row, guest: Guest) -> None:
 def _as_nobody(row: Row, guest: Guest) -> str:
     """What `nvmeof connect` says to somebody who is not root."""
     argv = row.ours.argv("connect", *row.where, "-n", row.target.nqn)
+    # The tree may be where only root may look; the guest's root is an overlay, so that the modes
+    # of the machine's own directories stay.
+    guest.run(["chmod", "a+x", *map(str, ROOT.parents)])
     done = guest.run(
         ["setpriv", "--reuid", "65534", "--clear-groups", *argv], check=False, timeout=SECONDS
     )
