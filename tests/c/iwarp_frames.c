@@ -371,9 +371,29 @@ static void last_words_unread(void)
 	v->destroy_event_channel(events);
 }
 
+/* A peer that cannot be reached: what is on its way to it does not arrive when the connection was given up long ago. */
+static void given_up(void)
+{
+	static uint8_t rep[64], f[64], sink[1 << 20];
+	struct ibv_wc wc;
+	ssize_t n;
+	check(!raw_open(0x1002, 2, 2, rep), "given up: connects");
+	fpdu_put_tagged(f, RDMAP_WRITE, true, 8, raw_side.mr->rkey, (uintptr_t)raw_side.mem);
+	check(send(raw_fd, f, raw_finish(f, false), 0) > 0, "given up: the peer speaks first");
+	post_writes(8);
+	for (double end = now_s() + 0.2; now_s() < end;)
+		ibv_poll_cq(raw_side.cq, 1, &wc);
+	v->disconnect(raw_side.id);
+	sleep(2);	/* twice what is waited for it */
+	while ((n = recv(raw_fd, sink, sizeof(sink), 0)) > 0) {}
+	check(n < 0 && errno == ECONNRESET, "given up: a reset ends what is not sent (%zd, %s)", n, strerror(errno));
+	raw_close();
+}
+
 void test_frames(void)
 {
 	fast_reader();
+	given_up();
 	last_words_unread();
 	bad_frames();
 	depths();

@@ -11,8 +11,11 @@
 #include "util/line.h"
 
 #include <errno.h>
+#include <linux/sockios.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 enum { LINGER_MS = 1000, LINGER_MAX = 1024, READS = 16 };
@@ -109,6 +112,19 @@ void iw_linger(int fd, uint8_t *words, uint32_t len)
 		iw_helper_kick();	/* there is a deadline to mind */
 }
 
+/*
+ * What the peer has not acknowledged is not sent any more, as the kernel would do for minutes after close(): a write
+ * that arrives when its connection has long been given up would replace what was written since on another one.
+ */
+static void linger_give_up(int fd)
+{
+	const struct linger reset = { .l_onoff = 1 };
+	int left = 0;
+
+	if (!ioctl(fd, SIOCOUTQ, &left) && left)
+		setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
+}
+
 bool iw_lingering(void)
 {
 	return lingers.head;
@@ -118,8 +134,10 @@ uint64_t iw_linger_expire(uint64_t now)
 {
 	struct parting *l;
 
-	while ((l = linger_first()) && l->deadline <= now)
+	while ((l = linger_first()) && l->deadline <= now) {
+		linger_give_up(l->fd);
 		linger_done(l);
+	}
 	return l ? l->deadline : 0;
 }
 
