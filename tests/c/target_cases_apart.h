@@ -155,7 +155,8 @@ static void case_private_domains(void)
 static struct {
 	int (*real_post)(struct ibv_qp *, struct ibv_send_wr *, struct ibv_send_wr **);
 	const struct ibv_qp *fails;	/* of which the next work request is refused */
-	_Atomic unsigned posted, alone;	/* short data: all, in a single element */
+	_Atomic unsigned posted, alone;	/* short data that is sent: all, in a single element */
+	_Atomic unsigned fetched, parted;	/* what is read: all, into several elements */
 	char ends[4];			/* what was called of a queue pair's end, in order */
 	_Atomic unsigned end_count;
 } siw;
@@ -167,7 +168,10 @@ static int siw_post(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_w
 
 		for (int i = 0; i < at->num_sge; i++)
 			bytes += at->sg_list[i].length;
-		if (bytes && bytes <= 32 && at->opcode != IBV_WR_RDMA_READ && !(at->send_flags & IBV_SEND_INLINE)) {
+		if (at->opcode == IBV_WR_RDMA_READ) {
+			siw.fetched++;
+			siw.parted += at->num_sge != 1;
+		} else if (bytes && bytes <= 32 && !(at->send_flags & IBV_SEND_INLINE)) {
 			siw.posted++;
 			siw.alone += at->num_sge == 1;
 		}
@@ -197,6 +201,7 @@ static void case_siw(void)
 	struct target_options options = { .reactors = 1, .spin_us = 50 };
 	struct store_options ram = { .kind = "ram", .size = 32 << 20, .block_size = 512 };
 	struct ibv_context *context = embedded_context();
+	struct range range = { .blocks = 8 };
 	struct queue *q[2];
 	struct store *store;
 	struct nvme_sqe sqe;
@@ -213,6 +218,9 @@ static void case_siw(void)
 	CHECK(round_trip(q[0], 1, 3, 64) && siw.posted && !siw.alone,
 	      "%u of %u responses are in one element, which siw may take for another process's memory", siw.alone,
 	      siw.posted);
+	siw.fetched = 0;
+	CHECK(!run_dsm(q[0], 1, &range, 1, sizeof(range), 4) && siw.fetched && !siw.parted,
+	      "%u of %u RDMA READs are into several elements, which iWARP has not", siw.parted, siw.fetched);
 	siw.end_count = 0;
 	siw.fails = q[0]->qp->ibqp;
 	sqe = sqe_io(q[0], NVME_OPC_READ, 0, 8, 0);

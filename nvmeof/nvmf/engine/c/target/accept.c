@@ -40,21 +40,30 @@ static int accept_create_ibqp(struct target_qpair *qp, char *err, size_t len)
 	const struct ibv_device_attr *attr = &qp->dev->attr;
 	uint32_t limit = attr->max_qp_wr > 0 ? (uint32_t)attr->max_qp_wr : UINT32_MAX;
 	uint32_t wanted = 2u * qp->options.recv_depth;	/* data and response of each */
-	bool adapter = !qp->verbs->read_sink_is_local &&
-		       qp->id->verbs->device->transport_type == IBV_TRANSPORT_IWARP;
 	struct ibv_qp_init_attr init = {
 		.qp_context = qp,
 		.qp_type = IBV_QPT_RC,
 		.srq = qp->srq ? qp->srq->srq : NULL,
 		.cap = {
 			.max_recv_wr = qp->srq ? 0 : qp->options.recv_depth,
-			.max_send_sge = adapter ? 2 : 1,
 			.max_recv_sge = qp->srq ? 0 : qp->in_capsule ? 2 : 1,
 			.max_inline_data = sizeof(struct nvme_cqe),
 		},
 	};
 	int rc;
 
+	/*
+	 * To iWARP the completion of a Send does not say that the peer has what was sent before it.
+	 * siw sends what is not signalled from the memory itself, for as long as TCP keeps it, and
+	 * what is signalled from a copy: a buffer that is used again must have been signalled.
+	 *
+	 * siw's own thread goes on with what a system call could not send.  While that call has not quite returned, the
+	 * thread takes short data of a single element for the caller's memory, which it cannot reach: the Send fails
+	 * with EFAULT.  It does not look at data of two elements in this way.
+	 */
+	qp->iwarp_adapter = !qp->verbs->read_sink_is_local &&
+			    qp->id->verbs->device->transport_type == IBV_TRANSPORT_IWARP;
+	init.cap.max_send_sge = qp->iwarp_adapter ? 2 : 1;
 	if (qp->options.recv_depth > limit) {
 		snprintf(err, len, "queue %u: %u receives asked for, the device has %u",
 			 qp->options.qid, qp->options.recv_depth, limit);
@@ -84,22 +93,10 @@ static int accept_create_ibqp(struct target_qpair *qp, char *err, size_t len)
 		return rc ? rc : -EIO;
 	}
 	/*
-	 * To iWARP the completion of a Send does not say that the peer has what was sent before it.
-	 * siw sends what is not signalled from the memory itself, for as long as TCP keeps it, and
-	 * what is signalled from a copy: a buffer that is used again must have been signalled.
-	 */
-	qp->signal_all = adapter;
-	/*
 	 * siw takes inline data with a plain Send only, and most responses are Sends with
 	 * Invalidate.
 	 */
-	qp->inline_response = init.cap.max_inline_data >= sizeof(struct nvme_cqe) && !adapter;
-	/*
-	 * siw's own thread goes on with what a system call could not send, and where that has not quite ended it
-	 * takes short data of a single element for the caller's memory, which it cannot reach: the Send fails
-	 * with EFAULT.  It does not look at data of two elements in this way.
-	 */
-	qp->split_short = adapter;
+	qp->inline_response = init.cap.max_inline_data >= sizeof(struct nvme_cqe) && !qp->iwarp_adapter;
 	qp->ibqp = qp->id->qp;
 	qp->number = qp->ibqp->qp_num;
 	return 0;

@@ -18,7 +18,7 @@
 #include "target/calls.h"
 #include "target/wr.h"
 
-enum { SIW_SHORT = 32 };	/* bytes: data that siw sends out of the buffer of the header */
+enum { SIW_SHORT = 32 };	/* bytes: data that siw copies behind the header: see accept.c */
 
 /* ---- receives ---- */
 
@@ -66,34 +66,21 @@ int qpair_post_receives(struct target_qpair *qp, struct recv_chain *chain)
 
 /* ---- sends ---- */
 
-static inline struct ibv_send_wr *next_wr(struct reactor *r, unsigned n, uint64_t addr,
-					  uint32_t length, uint32_t lkey)
+/* halve: short data in two elements, where it is sent on an iWARP adapter; what is read goes into one. */
+static inline struct ibv_send_wr *next_wr(struct reactor *r, unsigned n, uint64_t addr, uint32_t length,
+					  uint32_t lkey, bool halve)
 {
 	struct ibv_send_wr *wr = &r->wr[n];
+	struct ibv_sge *sge = r->sge[n];
+	uint32_t head = halve && length <= SIW_SHORT ? length / 2 : 0;
 
-	r->sge[n].addr = addr;
-	r->sge[n].length = length;
-	r->sge[n].lkey = lkey;
 	wr->next = wr + 1;
-	wr->sg_list = &r->sge[n];
-	wr->num_sge = 1;
+	wr->sg_list = sge;
+	wr->num_sge = head ? 2 : 1;
+	if (head)
+		*sge++ = (struct ibv_sge){ .addr = addr, .length = head, .lkey = lkey };
+	*sge = (struct ibv_sge){ .addr = addr + head, .length = length - head, .lkey = lkey };
 	return wr;
-}
-
-/* Short data in two elements, for siw: see accept.c. */
-static void split_short(struct reactor *r, unsigned n)
-{
-	struct ibv_send_wr *wr = &r->wr[n];
-	struct ibv_sge *half = r->half[n];
-
-	if (wr->sg_list->length < 2 || wr->sg_list->length > SIW_SHORT)
-		return;
-	half[0] = half[1] = *wr->sg_list;
-	half[0].length /= 2;
-	half[1].addr += half[0].length;
-	half[1].length -= half[0].length;
-	wr->sg_list = half;
-	wr->num_sge = 2;
 }
 
 /*
@@ -104,24 +91,22 @@ static unsigned build_writes(struct target_request *req, unsigned n, uint32_t of
 			     uint32_t length, const uint8_t *from, uint32_t lkey, uint64_t last)
 {
 	struct target_qpair *qp = req->qp;
-	struct reactor *r = qp->reactor;
 
 	while (length) {
 		uint64_t addr;
 		uint32_t key, size = request_piece(req, offset, length, &addr, &key);
-		struct ibv_send_wr *wr = next_wr(r, n++, (uintptr_t)from, size, lkey);
+		struct ibv_send_wr *wr = next_wr(qp->reactor, n++, (uintptr_t)from, size, lkey,
+						 qp->iwarp_adapter);
 
 		offset += size;
 		length -= size;
 		from += size;
 		wr->opcode = IBV_WR_RDMA_WRITE;
 		wr->wr_id = last && !length ? last : wr_id(qp, WR_UNSIGNALLED);
-		wr->send_flags = ((last && !length) || qp->signal_all ? IBV_SEND_SIGNALED : 0) |
+		wr->send_flags = ((last && !length) || qp->iwarp_adapter ? IBV_SEND_SIGNALED : 0) |
 				 qp->verbs->send_stable;
 		wr->wr.rdma.remote_addr = addr;
 		wr->wr.rdma.rkey = key;
-		if (qp->split_short)
-			split_short(r, n - 1);
 	}
 	return n;
 }
@@ -153,10 +138,10 @@ static unsigned build_response(struct target_request *req, unsigned n)
 		qp->cqes[req->index] = req->cqe;
 		cqe = &qp->cqes[req->index];
 	}
-	wr = next_wr(qp->reactor, n++, (uintptr_t)cqe, sizeof(*cqe), qp->lkey);
+	wr = next_wr(qp->reactor, n++, (uintptr_t)cqe, sizeof(*cqe), qp->lkey, qp->iwarp_adapter);
 	fifo_push(&qp->posted, &req->tx.link);
 	wr->wr_id = wr_id(req, WR_RESPONSE);
-	wr->send_flags = (qp->signal_all ? IBV_SEND_SIGNALED : 0) |
+	wr->send_flags = (qp->iwarp_adapter ? IBV_SEND_SIGNALED : 0) |
 			 (qp->inline_response ? IBV_SEND_INLINE : 0) | qp->verbs->send_stable;
 	if (req->invalidate && qp->send_with_invalidate) {
 		wr->opcode = IBV_WR_SEND_WITH_INV;
@@ -166,8 +151,6 @@ static unsigned build_response(struct target_request *req, unsigned n)
 	} else {
 		wr->opcode = IBV_WR_SEND;
 	}
-	if (qp->split_short)
-		split_short(qp->reactor, n - 1);
 	return n;
 }
 
@@ -180,7 +163,7 @@ static unsigned build_reads(struct target_qpair *qp, unsigned n)
 						   chunk->length - chunk->posted, &addr, &key);
 		struct ibv_send_wr *wr = next_wr(qp->reactor, n++,
 						 (uintptr_t)chunk->buffer + chunk->posted, size,
-						 chunk_lkey(chunk));
+						 chunk_lkey(chunk), false);
 
 		wr->wr_id = wr_id(chunk, WR_READ);
 		wr->opcode = IBV_WR_RDMA_READ;

@@ -30,7 +30,7 @@ struct target_qpair {
 	bool closed;			/* CLOSED went up: the reactor touches ibqp and id no more */
 	bool marked;
 	bool inline_response, send_with_invalidate;
-	bool signal_all, split_short;	/* see accept.c */
+	bool iwarp_adapter;		/* an iWARP device that is not ours: see accept.c */
 	bool blocked;			/* something waits for sends to complete */
 	bool fused_expected;		/* the first of a pair came: the second is next */
 	uint8_t device;			/* index */

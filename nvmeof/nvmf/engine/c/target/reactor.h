@@ -60,8 +60,7 @@ struct reactor {
 	struct pool pool;
 	struct ibv_wc wc[CQ_BATCH];
 	struct ibv_send_wr wr[WR_BATCH];
-	struct ibv_sge sge[WR_BATCH];
-	struct ibv_sge half[WR_BATCH][2];
+	struct ibv_sge sge[WR_BATCH][2];
 	struct recv_chain recv_chain;
 };
 
