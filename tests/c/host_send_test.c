@@ -22,6 +22,7 @@ static int vectors[64], nvectors;
 static int (*device_poll)(struct ibv_cq *cq, int n, struct ibv_wc *wc);
 static struct ibv_cq *watched;
 static unsigned sends_completed;
+static const struct ibv_qp *stopped;	/* the queue pair that was put into the error state last */
 
 static int watch_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 {
@@ -49,6 +50,13 @@ static int watch_poll(struct ibv_cq *cq, int n, struct ibv_wc *wc)
 	return got;
 }
 
+static int watch_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
+{
+	if (mask & IBV_QP_STATE && attr->qp_state == IBV_QPS_ERR)
+		stopped = qp;
+	return verbs_iwarp()->modify_qp(qp, attr, mask);
+}
+
 struct rig {
 	struct host_device *device;
 	struct host_controller *c;
@@ -66,6 +74,7 @@ static bool rig_open(struct rig *r, const struct mini *m, unsigned inline_bytes,
 	table = *verbs_iwarp();
 	table.create_qp = watch_create_qp;
 	table.create_cq = watch_create_cq;
+	table.modify_qp = watch_modify_qp;
 	table.sends_complete_inline = sends_complete_inline;
 	inline_most = inline_bytes;
 	nvectors = 0;
@@ -165,6 +174,31 @@ static void test_inline(struct mini *m)
 	rig_close(&r);
 }
 
+/* A queue that ends with commands outstanding sends nothing more: they may be on another connection next. */
+static void test_stopped(struct mini *m)
+{
+	static const char *ends[] = { "idle", "with a command", "lost" };
+
+	check_section("stopped");
+	for (int i = 0; i < 3; i++) {
+		const struct ibv_qp *qp = NULL;
+		struct rig r = { 0 };
+
+		stopped = NULL;
+		if (rig_open(&r, m, 0, true)) {
+			qp = r.q->id->qp;
+			CHECK(i != 1 || submit_one(&r, NVME_OPC_READ, 0));
+			if (i == 2)
+				host_queue_lose(r.q, "lost");
+			CHECK(i != 2 || stopped == qp);
+		}
+		host_queue_destroy(r.q);
+		CHECK(stopped == (i ? qp : NULL), "%s", ends[i]);
+		r.q = NULL;
+		rig_close(&r);
+	}
+}
+
 static void test_vectors(struct mini *m)
 {
 	struct rig r = { 0 };
@@ -207,6 +241,7 @@ int main(int argc, char **argv)
 	test_signals(m);
 	test_inline(m);
 	test_vectors(m);
+	test_stopped(m);
 	mini_stop(m);
 	context->ops.poll_cq = device_poll;
 	return check_report();

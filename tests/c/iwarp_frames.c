@@ -5,99 +5,12 @@
 #include "cm.h"
 #include "util/crc32c.h"
 
-#include <arpa/inet.h>
-#include <errno.h>
 #include <limits.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
-
-static struct rdma_event_channel *ch;
-struct side raw_side;
-int raw_fd, raw_mss;
-
-/* Connect by hand with these MPA bits; the reply is left in rep. */
-int raw_open(uint16_t bits, uint16_t ird, uint16_t ord, uint8_t *rep)
-{
-	uint8_t req[MPA_HDR_LEN + MPA_V2_LEN];
-	struct pair_options o = { 0 };
-	struct rdma_conn_param param = { .responder_resources = 2, .initiator_depth = 2 };
-	struct sockaddr_in sin = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(0x7f000001) };
-	int port = 0, one = 1;
-	struct rdma_cm_id *l;
-	uint32_t len = bits & MPA_BIT_ENHANCED ? 24 : 20;
-
-	ch = v->create_event_channel();
-	raw_side = (struct side){ .events = ch };
-	l = listen_on(ch, "127.0.0.1", &port);
-	raw_fd = socket(AF_INET, SOCK_STREAM, 0);
-	sin.sin_port = htons((uint16_t)port);
-	setsockopt(raw_fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
-	if (raw_mss)
-		setsockopt(raw_fd, IPPROTO_TCP, TCP_MAXSEG, &raw_mss, sizeof(raw_mss));
-	memcpy(req, MPA_KEY_REQ, MPA_KEY_LEN);
-	iw_put16(req + 16, bits);
-	iw_put16(req + 18, len - 20);
-	iw_put16(req + 20, ird);
-	iw_put16(req + 22, ord);
-	if (!l || connect(raw_fd, (struct sockaddr *)&sin, sizeof(sin)) || send(raw_fd, req, len, 0) != (ssize_t)len)
-		return -1;
-	if (next_event(ch, &raw_side.id, NULL, NULL, NULL) != RDMA_CM_EVENT_CONNECT_REQUEST)
-		return -1;
-	v->destroy_id(l);
-	if (side_objects(&raw_side, &o) || side_qp(&raw_side, &o) || post_recv(&raw_side, 1, 0, 100) ||
-	    v->accept(raw_side.id, &param) ||
-	    next_event(ch, NULL, NULL, NULL, NULL) != RDMA_CM_EVENT_ESTABLISHED)
-		return -1;
-	return recv(raw_fd, rep, len, MSG_WAITALL) == (ssize_t)len ? 0 : -1;
-}
-
-void raw_close(void)
-{
-	close(raw_fd);
-	side_close(&raw_side);
-	v->destroy_event_channel(ch);
-}
-
-/* Close the FPDU whose header (and payload) is in f; its size. */
-uint32_t raw_finish(uint8_t *f, bool crc)
-{
-	uint32_t size = fpdu_size(iw_get16(f)), sum = 0;
-
-	if (crc)
-		sum = crc32c(0, f, size - 4);
-	memcpy(f + size - 4, &sum, 4);
-	return size;
-}
-
-/* What comes back until the connection closes. */
-uint32_t raw_answer(uint8_t *buf, uint32_t room)
-{
-	struct pollfd pfd = { .fd = raw_fd, .events = POLLIN };
-	uint32_t have = 0;
-	struct ibv_wc wc;
-	double end = now_s() + CHECK_PATIENCE_S;
-
-	while (now_s() < end) {
-		ibv_poll_cq(raw_side.cq, 0, &wc);
-		ibv_poll_cq(raw_side.cq, 1, &wc);
-		if (poll(&pfd, 1, 1) != 1)
-			continue;
-
-		ssize_t n = recv(raw_fd, buf + have, room - have, 0);
-
-		if (n == 0)
-			return have;
-		if (n < 0)
-			return UINT32_MAX;	/* a reset instead of an end */
-		have += (uint32_t)n;
-	}
-	return UINT32_MAX - 1;
-}
 
 enum shape { WRITE, SEND, READ, RESP };
 
@@ -148,7 +61,7 @@ static void bad_frame(const struct bad *t, bool crc)
 
 		check(!memcmp(&sum, got + len - 4, 4), "%s: with its own CRC", t->name);
 	}
-	check(next_event(ch, NULL, NULL, NULL, NULL) == RDMA_CM_EVENT_DISCONNECTED, "%s: disconnected", t->name);
+	check(next_event(raw_side.events, NULL, NULL, NULL, NULL) == RDMA_CM_EVENT_DISCONNECTED, "%s: disconnected", t->name);
 	raw_close();
 }
 
@@ -260,34 +173,6 @@ static void depths(void)
 	raw_close();
 }
 
-/* An answered connection whose responder may speak; the zero-length WRITE is left to be received. */
-static int open_spoken(void)
-{
-	uint8_t f[FPDU_TAGGED + FPDU_CRC] = { 0 }, rep[64];
-	struct ibv_wc wc;
-	int rc = raw_open(0x1002, 2, 2, rep);
-
-	fpdu_put_tagged(f, RDMAP_WRITE, true, 0, 1, 0);
-	if (!rc && send(raw_fd, f, sizeof(f), 0) != sizeof(f))
-		rc = -1;
-	for (int i = 0; i < 20; i++, usleep(1000))
-		ibv_poll_cq(raw_side.cq, 1, &wc);
-	return rc;
-}
-
-/* So many WRITEs of all the memory, as one chain. */
-static void post_writes(int n)
-{
-	struct ibv_sge sge = { (uintptr_t)raw_side.mem, SIDE_MEM, raw_side.mr->lkey };
-	struct ibv_send_wr wr[DEPTH], *bad;
-
-	for (int i = 0; i < n; i++)
-		wr[i] = (struct ibv_send_wr){ .wr_id = 7, .next = i < n - 1 ? &wr[i + 1] : NULL,
-					      .sg_list = &sge, .num_sge = 1,
-					      .opcode = IBV_WR_RDMA_WRITE };
-	check(!ibv_post_send(raw_side.qp, wr, &bad), "%d writes posted", n);
-}
-
 static atomic_ulong drunk;
 
 static void *drink(void *unused)
@@ -308,9 +193,9 @@ static unsigned long taken_by_then(void)
 	struct ibv_wc wc;
 
 	atomic_store(&drunk, 0);
-	check(!open_spoken(), "fast reader: connects");
+	check(!raw_open_spoken(), "fast reader: connects");
 	pthread_create(&thread, NULL, drink, NULL);
-	post_writes(DEPTH);
+	raw_post_writes(DEPTH);
 	taken = atomic_load(&drunk);
 	for (double end = now_s() + CHECK_PATIENCE_S;
 	     now_s() < end && atomic_load(&drunk) < (size_t)DEPTH * SIDE_MEM;)
@@ -336,65 +221,9 @@ static void fast_reader(void)
 	      DEPTH * (SIDE_MEM >> 20));
 }
 
-/* How often the helper wakes in 300 ms of last words that nobody reads. */
-static uint64_t wakes_while_unread(void)
-{
-	uint8_t *words = calloc(1, 4 << 20);
-	int ends[2];
-	uint64_t wakes;
-
-	check(!socketpair(AF_UNIX, SOCK_STREAM, 0, ends), "unread: a socket");
-	pthread_mutex_lock(&iw_cm_lock);
-	iw_linger(ends[0], words, 4 << 20);
-	pthread_mutex_unlock(&iw_cm_lock);
-	check(send(ends[1], "more", 4, MSG_NOSIGNAL) == 4, "unread: the peer says more");
-	usleep(20000);
-	wakes = iwarp_get_stats()->helper_wakeups;
-	usleep(300000);
-	wakes = iwarp_get_stats()->helper_wakeups - wakes;
-	close(ends[1]);
-	return wakes;
-}
-
-/* Last words that a peer does not read, while it goes on talking: nobody waits for that by polling. */
-static void last_words_unread(void)
-{
-	struct rdma_event_channel *events = v->create_event_channel();
-	struct rdma_cm_id *id;
-	uint64_t wakes = UINT64_MAX;
-
-	v->create_id(events, &id, NULL, RDMA_PS_TCP);	/* the helper runs while there is an id */
-	for (int i = 0; i < 20 && wakes >= 20; i++)
-		wakes = wakes_while_unread();
-	check(wakes < 20, "unread: %llu wake-ups of the helper in 300 ms", (unsigned long long)wakes);
-	v->destroy_id(id);
-	v->destroy_event_channel(events);
-}
-
-/* A peer that cannot be reached: what is on its way to it does not arrive when the connection was given up long ago. */
-static void given_up(void)
-{
-	uint8_t rep[64], f[64];
-	struct pollfd gone;
-
-	check(!raw_open(0x1002, 2, 2, rep), "given up: connects");
-	fpdu_put_tagged(f, RDMAP_WRITE, true, 8, raw_side.mr->rkey, (uintptr_t)raw_side.mem);
-	check(send(raw_fd, f, raw_finish(f, false), 0) > 0, "given up: the peer speaks first");
-	post_writes(8);
-	for (double end = now_s() + 0.2; now_s() < end;)
-		ibv_poll_cq(raw_side.cq, 1, &(struct ibv_wc){ 0 });
-	v->disconnect(raw_side.id);
-	gone = (struct pollfd){ .fd = raw_fd };
-	check(poll(&gone, 1, CHECK_PATIENCE_S * 1000) == 1 && gone.revents & POLLERR,
-	      "given up: a reset ends what is not sent (%x)", gone.revents);
-	raw_close();
-}
-
 void test_frames(void)
 {
 	fast_reader();
-	given_up();
-	last_words_unread();
 	bad_frames();
 	depths();
 }

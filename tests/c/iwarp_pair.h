@@ -74,6 +74,7 @@ void test_peers(void);
 void test_wire(void);
 void test_crc(void);
 void test_frames(void);
+void test_ends(void);
 void test_strict(void);
 void test_idle(void);
 void test_many(void);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A peer of one connection that is a bare socket (iwarp_frames.c). */
+/* A peer of one connection that is a bare socket (iwarp_raw.c). */
 #ifndef IWARP_RAW_H
 #define IWARP_RAW_H
 
@@ -11,7 +11,11 @@ extern int raw_mss;			/* for the next connection's socket; 0: the system's */
 
 /* Connect by hand with these MPA bits; the reply is left in rep. */
 int raw_open(uint16_t bits, uint16_t ird, uint16_t ord, uint8_t *rep);
+/* The same, and the device's end may speak: a zero-length WRITE is left to be received. */
+int raw_open_spoken(void);
 void raw_close(void);
+/* So many WRITEs of all the memory by the device, as one chain. */
+void raw_post_writes(int n);
 /* Close the FPDU whose header (and payload) is in f; its size. */
 uint32_t raw_finish(uint8_t *f, bool crc);
 /* What comes back until the connection closes, while the device is polled. */

@@ -20,6 +20,7 @@ static const struct {
 	{ "wire", test_wire },
 	{ "crc", test_crc },
 	{ "frames", test_frames },
+	{ "ends", test_ends },
 	{ "strict", test_strict },
 	{ "idle", test_idle },
 	{ "many", test_many },

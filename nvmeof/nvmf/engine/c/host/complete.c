@@ -27,6 +27,7 @@ void host_queue_lose(struct host_queue *queue, const char *fmt, ...)
 		return;
 	queue->lost = true;
 	host_group_lose(queue);
+	host_queue_stop(queue);
 
 	int n = snprintf(queue->reason, sizeof(queue->reason), "queue %u to %s: ", queue->qid,
 			 queue->where);

@@ -219,12 +219,14 @@ struct host_queue *host_queue_new(struct host_device *device,
 				  struct host_error *error);
 /* Queue pair, registered rings and posted receives on a resolved id. */
 int host_queue_build(struct host_queue *queue, struct host_error *error);
+/* Nothing more leaves by the connection: what is outstanding may be sent again on another one. */
+void host_queue_stop(struct host_queue *queue);
 /* Back to what host_queue_new made, for another address; the connection ends. */
 void host_queue_unbuild(struct host_queue *queue);
 
 /* ---- submit.c, complete.c ---- */
 
-/* The connection is gone: keep the first reason. */
+/* The connection is gone: keep the first reason, and let nothing more leave by it. */
 void host_queue_lose(struct host_queue *queue, const char *fmt, ...) HOST_PRINTF(2, 3);
 /* What the CM says of an established connection. */
 void host_queue_cm_event(struct host_queue *queue, enum rdma_cm_event_type type, int status);

@@ -206,12 +206,23 @@ struct host_queue *host_queue_connect(struct host_device *device,
 	return NULL;
 }
 
+void host_queue_stop(struct host_queue *queue)
+{
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
+
+	/* refused where the connection has ended, or never began: then there is nothing to stop */
+	if (queue->id && queue->id->qp)
+		(void)queue->verbs->modify_qp(queue->id->qp, &attr, IBV_QP_STATE);
+}
+
 void host_queue_unbuild(struct host_queue *queue)
 {
 	struct host_queue *q = queue;
 
 	if (q->id) {
 		if (q->id->qp) {
+			if (q->outstanding)
+				host_queue_stop(q);
 			q->verbs->disconnect(q->id);
 			q->verbs->destroy_qp(q->id);
 		}

@@ -47,6 +47,7 @@ bool iw_id_establish(struct iw_id *id)
 		close(fd);
 		return false;
 	}
+	iw_reset_unless_lingering(fd);
 	iw_stats.handshakes++;
 	id->state = IW_ID_CONNECTED;
 	return true;

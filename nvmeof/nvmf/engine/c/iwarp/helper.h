@@ -48,6 +48,8 @@ void iw_helper_forked(void);		/* in a child, which has no helper */
 
 /* linger.c */
 void iw_linger(int fd, uint8_t *words, uint32_t len);	/* takes both */
+void iw_cut(int fd);			/* takes it; what the peer has not acknowledged so far, it never gets */
+void iw_reset_unless_lingering(int fd);	/* however it is closed, the process's death included */
 bool iw_lingering(void);
 uint64_t iw_linger_expire(uint64_t now);	/* the next deadline, or 0 */
 void iw_linger_forked(void);

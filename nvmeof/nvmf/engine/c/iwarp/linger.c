@@ -3,7 +3,12 @@
  * Sockets whose connection is over: what is still to be said is sent, the sending side is closed, and
  * what the peer still sends is read and dropped until it closes too, since closing with unread data
  * would send a reset that destroys the last words on their way.  Bounded in time and number.
- * Runs on the helper, under iw_cm_lock.
+ * Under iw_cm_lock; what comes later runs on the helper.
+ *
+ * An orderly end has one danger.  What the peer has not acknowledged TCP sends again for as long as it takes, and
+ * a host gives a connection up to send its commands on another: a late write of the old connection would replace
+ * what the new one wrote since.  So nothing is sent again when the time is over, nor after a connection was given
+ * up with work on it (iw_cut), nor after the process has died.
  */
 #include "helper.h"
 #include "util/clock.h"
@@ -12,6 +17,8 @@
 
 #include <errno.h>
 #include <linux/sockios.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
@@ -84,10 +91,35 @@ static void linger_ready(struct iw_source *source, uint32_t events)
 		linger_done(l);
 }
 
+/* What close() sends: a reset, or an end in order. */
+static void linger_close_by_reset(int fd, bool reset)
+{
+	const struct linger how = { .l_onoff = reset };
+
+	(void)setsockopt(fd, SOL_SOCKET, SO_LINGER, &how, sizeof(how));
+}
+
+static bool linger_unacknowledged(int fd)
+{
+	int left = 0;
+
+	return !ioctl(fd, SIOCOUTQ, &left) && left;
+}
+
+/* What the kernel goes on with by itself lasts no longer either. */
+static void linger_leave(int fd)
+{
+	const int ms = LINGER_MS;
+
+	(void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &ms, sizeof(ms));
+	close(fd);
+}
+
 void iw_linger(int fd, uint8_t *words, uint32_t len)
 {
 	struct parting *l = count < LINGER_MAX ? calloc(1, sizeof(*l)) : NULL;
 
+	linger_close_by_reset(fd, false);
 	if (!len)
 		shutdown(fd, SHUT_WR);
 	if (l)
@@ -95,7 +127,7 @@ void iw_linger(int fd, uint8_t *words, uint32_t len)
 	if (!l || iw_helper_poll(EPOLL_CTL_ADD, fd, len ? EPOLLOUT : EPOLLIN, &l->source)) {
 		if (len)
 			(void)!send(fd, words, len, MSG_NOSIGNAL | MSG_DONTWAIT);
-		close(fd);
+		linger_leave(fd);
 		free(words);
 		free(l);
 		return;
@@ -112,17 +144,19 @@ void iw_linger(int fd, uint8_t *words, uint32_t len)
 		iw_helper_kick();	/* there is a deadline to mind */
 }
 
-/*
- * What the peer has not acknowledged is not sent any more, as the kernel would do for minutes after close(): a write
- * that arrives when its connection has long been given up would replace what was written since on another one.
- */
-static void linger_give_up(int fd)
+void iw_cut(int fd)
 {
-	const struct linger reset = { .l_onoff = 1 };
-	int left = 0;
+	if (!linger_unacknowledged(fd)) {
+		iw_linger(fd, NULL, 0);
+		return;
+	}
+	linger_close_by_reset(fd, true);
+	close(fd);
+}
 
-	if (!ioctl(fd, SIOCOUTQ, &left) && left)
-		setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
+void iw_reset_unless_lingering(int fd)
+{
+	linger_close_by_reset(fd, true);
 }
 
 bool iw_lingering(void)
@@ -135,7 +169,7 @@ uint64_t iw_linger_expire(uint64_t now)
 	struct parting *l;
 
 	while ((l = linger_first()) && l->deadline <= now) {
-		linger_give_up(l->fd);
+		linger_close_by_reset(l->fd, linger_unacknowledged(l->fd));
 		linger_done(l);
 	}
 	return l ? l->deadline : 0;

@@ -210,6 +210,8 @@ int iw_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask)
 		return (int)attr->qp_state == atomic_load(&qp->state) ? 0 : EINVAL;
 	}
 	iw_lock(&qp->lock);
+	/* an abortive end, unlike rdma_disconnect: nothing that has not left yet does so after this */
+	qp->cut |= iw_qp_state(qp) == IBV_QPS_RTS;
 	iw_qp_fail(qp, TERM_NONE, NULL, "this side put the queue pair into the error state");
 	iw_unlock(&qp->lock);
 	return 0;

@@ -27,6 +27,7 @@ struct iw_qp {
 	/* lock: the end, written once */
 	char reason[IW_REASON];
 	atomic_bool ended;		/* reason stands, the helper has work to do */
+	bool cut;			/* given up by this side: nothing more is sent */
 	uint8_t *last_words;		/* rest of a cut FPDU and the TERMINATE */
 	uint32_t last_len;
 

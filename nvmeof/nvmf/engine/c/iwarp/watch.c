@@ -94,7 +94,10 @@ void iw_reap(struct iw_qp *qp)
 	qp->stream.fd = -1;
 	qp->last_words = NULL;
 	iw_unlock(&qp->lock);
-	iw_linger(fd, words, qp->last_len);
+	if (qp->cut)
+		iw_cut(fd);
+	else
+		iw_linger(fd, words, qp->last_len);
 }
 
 static void watch_ended(struct iw_qp *qp)
