@@ -17,8 +17,8 @@ from unittest import mock
 
 from nvmf.config import loads
 from nvmf.initiator import NvmeError
-from nvmf.target.server import Server
-from nvmf.target.state import write_atomically
+from nvmf.target.lasting.state import write_atomically
+from nvmf.target.serve.server import Server
 
 NQN = "nqn.2014-08.org.example:client"
 
@@ -110,7 +110,7 @@ class SlowDisk:
 def slow_disk() -> Iterator[SlowDisk]:
     """Targets in this process have one."""
     disk = SlowDisk()
-    with mock.patch("nvmf.target.namespacefiles.write_atomically", disk):
+    with mock.patch("nvmf.target.lasting.namespacefiles.write_atomically", disk):
         yield disk
 
 

@@ -14,11 +14,11 @@ from nvmf.spec import commands
 from nvmf.spec.fabrics import ConnectData
 from nvmf.spec.properties import Cc, Property
 from nvmf.spec.sgl import Sgl, SglType
-from nvmf.target.core import Core
-from nvmf.target.namespace import Identity, Namespace
-from nvmf.target.queue import Queue
-from nvmf.target.request import Completion
-from nvmf.target.subsystem import Subsystem
+from nvmf.target.command.request import Completion
+from nvmf.target.commands.core import Core
+from nvmf.target.model.namespace import Identity, Namespace
+from nvmf.target.model.queue import Queue
+from nvmf.target.model.subsystem import Subsystem
 
 NQN = "nqn.2014-08.org.example:unit"
 HOST = "nqn.2014-08.org.example:host"

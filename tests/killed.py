@@ -37,12 +37,12 @@ from nvmf.spec.reservations import (
     ReservationType,
 )
 from nvmf.spec.status import StatusError
-from nvmf.target import generation
-from nvmf.target.healthkeeper import HealthKeeper
-from nvmf.target.lasting import Lasting
-from nvmf.target.reservekeeper import encode, load
-from nvmf.target.state import state_folder
-from nvmf.target.subsystem import Subsystem
+from nvmf.target.lasting import generation
+from nvmf.target.lasting.healthkeeper import HealthKeeper
+from nvmf.target.lasting.lasting import Lasting
+from nvmf.target.lasting.state import state_folder
+from nvmf.target.model.reservekeeper import encode, load
+from nvmf.target.model.subsystem import Subsystem
 
 NQN = "nqn.2014-08.org.example:killed"
 OTHER = bytes(range(2, 18))

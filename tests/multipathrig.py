@@ -15,9 +15,9 @@ from nvmf.config import loads
 from nvmf.initiator import State
 from nvmf.initiator.multipath import MultipathNamespace, Subsystem
 from nvmf.spec.ana import AnaState
-from nvmf.target.edit import remove_port, set_ana
-from nvmf.target.gates import Gate, GateReason
-from nvmf.target.server import Server
+from nvmf.target.change.edit import remove_port, set_ana
+from nvmf.target.command.gates import Gate, GateReason
+from nvmf.target.serve.server import Server
 from relay import free_ports
 
 STEADY: dict[str, Any] = {**OPTIONS, "kato": 0}

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Hosts that ask for more than the target's one thread for it can do at once.
 
-Each is served in its turn (nvmf.target.turns), in the order of its commands, and whoever goes while
-its commands are in line leaves nothing behind.
+Each is served in its turn (nvmf.target.io.turns), in the order of its commands, and whoever goes
+while its commands are in line leaves nothing behind.
 """
 
 from __future__ import annotations

@@ -26,8 +26,8 @@ from typing import Any
 from nvmf import engine
 from nvmf.config import load
 from nvmf.config.models import NamespaceConfig
-from nvmf.target import edit
-from nvmf.target.server import Server
+from nvmf.target.change import edit
+from nvmf.target.serve.server import Server
 
 _MALLINFO2 = (
     *("arena", "ordblks", "smblks", "hblks", "hblkhd"),

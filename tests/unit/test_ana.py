@@ -18,10 +18,10 @@ from nvmf.spec.features import AsyncEvent, AsyncEvents
 from nvmf.spec.identify import IdentifyController
 from nvmf.spec.opcodes import FeatureId, LogId
 from nvmf.spec.status import DecodeError, Status
-from nvmf.target.discovery import Port
-from nvmf.target.edit import EditError, set_ana
+from nvmf.target.change.edit import EditError, set_ana
+from nvmf.target.commands.discovery import Port
 from nvmf.target.rpc.methods import METHODS
-from nvmf.target.server import Server
+from nvmf.target.serve.server import Server
 
 pytestmark = pytest.mark.feature("ana")
 

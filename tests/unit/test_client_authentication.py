@@ -23,7 +23,7 @@ from nvmf.engine import bench as engine_bench
 from nvmf.initiator import AuthenticationError, ConnectOptions, TransportId, connect, sync
 from nvmf.initiator.options import parse_options
 from nvmf.spec.auth import DhGroup
-from nvmf.target.server import Server
+from nvmf.target.serve.server import Server
 from wire import dhchap
 
 HOST = "nqn.2014-08.org.example:keyed"

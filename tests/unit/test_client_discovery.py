@@ -33,9 +33,9 @@ from nvmf.spec.fabrics import (
     encode_discovery_log,
 )
 from nvmf.spec.nqn import DISCOVERY_NQN
-from nvmf.target.discovery import Referral
-from nvmf.target.server import Server
-from nvmf.target.subsystem import Subsystem
+from nvmf.target.commands.discovery import Referral
+from nvmf.target.model.subsystem import Subsystem
+from nvmf.target.serve.server import Server
 
 HANG = 60.0
 """Seconds that end a test which hangs."""

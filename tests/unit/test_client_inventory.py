@@ -15,7 +15,7 @@ from nvmf.initiator import Controller, connect, inventory
 from nvmf.initiator.admin import Admin
 from nvmf.spec.features import AsyncEvent, EventType, Notice
 from nvmf.spec.opcodes import Cns, LogId
-from nvmf.target import edit
+from nvmf.target.change import edit
 
 COUNT = 100
 STORE = 'store = "null"\nsize = "1MiB"'

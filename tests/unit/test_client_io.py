@@ -27,8 +27,8 @@ from nvmf.spec.features import EventType, Notice
 from nvmf.spec.nqn import DISCOVERY_NQN
 from nvmf.spec.opcodes import FeatureId, LogId
 from nvmf.spec.status import Status
-from nvmf.target import edit
-from nvmf.target.server import Server
+from nvmf.target.change import edit
+from nvmf.target.serve.server import Server
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ import pytest
 from nvmf.config import Config, ConfigError, loads, plain
 from nvmf.config.models import NamespaceConfig, PortConfig, SubsystemConfig
 from nvmf.config.save import merge, write
-from nvmf.target import edit
+from nvmf.target.change import edit
 
 A, B = "nqn.2026-11.io.example:a", "nqn.2026-11.io.example:b"
 TEXT = f"""\

@@ -21,8 +21,8 @@ from nvmf.initiator.mdns import Service, _Browser, services_of
 from nvmf.spec.dnssd import TCP_TYPE, UDP_TYPE, parse_text_record, service_type, text_record
 from nvmf.spec.fabrics import RdmaProvider
 from nvmf.spec.nqn import DISCOVERY_NQN
-from nvmf.target.discovery import Port
-from nvmf.target.mdns import addresses_of, system_protocol
+from nvmf.target.commands.discovery import Port
+from nvmf.target.serve.mdns import addresses_of, system_protocol
 from wire.served import Served
 
 NQN = "nqn.2014-08.org.example:discovery"

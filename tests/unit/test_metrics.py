@@ -20,10 +20,10 @@ from nvmf.config import loads
 from nvmf.initiator import NvmeError, connect
 from nvmf.target.metrics.exposition import Families, plain, render
 from nvmf.target.metrics.families import FAMILIES, HISTOGRAM, Facts, Source
-from nvmf.target.metrics.latency import LatencyKeeper
 from nvmf.target.metrics.sample import HostSample, NamespaceSample, ReactorSample, Sample, take
-from nvmf.target.metrics.tally import OTHER, Events, Hosts, Totals
-from nvmf.target.server import Server
+from nvmf.target.model.latency import LatencyKeeper
+from nvmf.target.model.tally import OTHER, Events, Hosts, Totals
+from nvmf.target.serve.server import Server
 
 DASHBOARD = Path(__file__).parents[2] / "systemd" / "grafana" / "nvmeof-target.json"
 A, B, C = (f"nqn.2026-11.io.example:{name}" for name in "abc")

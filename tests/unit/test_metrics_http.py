@@ -11,9 +11,9 @@ from typing import TypeVar
 import pytest
 
 from nvmf.config.services import MetricsConfig
+from nvmf.target.io.stores import ServerError
 from nvmf.target.metrics import http
 from nvmf.target.metrics.http import CLIENTS_MOST, REQUEST_MOST, MetricsServer, Render
-from nvmf.target.stores import ServerError
 
 T = TypeVar("T")
 HANG = 60

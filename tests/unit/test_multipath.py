@@ -15,7 +15,7 @@ from nvmf.initiator import ConnectionLost, NvmeError, State
 from nvmf.initiator.multipath import Path, Policy, connect_multipath
 from nvmf.spec.ana import AnaState
 from nvmf.spec.status import DNR, Status
-from nvmf.target.edit import add_port, find_port
+from nvmf.target.change.edit import add_port, find_port
 from relay import relayed
 
 

@@ -18,8 +18,8 @@ from nvmf.spec.reservations import (
     ReservationType,
 )
 from nvmf.spec.status import DNR, Status, StatusError
-from nvmf.target.gates import OPEN, Gate
-from nvmf.target.reservations import Outcome, Reservation, acquire, clear, register, release
+from nvmf.target.command.gates import OPEN, Gate
+from nvmf.target.lasting.reservations import Outcome, Reservation, acquire, clear, register, release
 
 pytestmark = pytest.mark.feature("reservations")
 

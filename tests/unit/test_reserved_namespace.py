@@ -26,9 +26,9 @@ from nvmf.spec.reservations import (
     ReservationType,
 )
 from nvmf.spec.status import DNR, Status
-from nvmf.target.reservekeeper import load
-from nvmf.target.server import Server
-from nvmf.target.state import DamagedState
+from nvmf.target.lasting.state import DamagedState
+from nvmf.target.model.reservekeeper import load
+from nvmf.target.serve.server import Server
 
 DISK = 'store = "ram"\nsize = "8MiB"\nblock_size = 512\nuuid = "{}"'
 UUID = "1f0c1c9e-0000-4000-8000-000000000001"
@@ -233,7 +233,7 @@ async def test_a_disk_that_is_full(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         def full(*_: object) -> None:
             raise OSError(28, "No space left on device")
 
-        monkeypatch.setattr("nvmf.target.namespacefiles.write_atomically", full)
+        monkeypatch.setattr("nvmf.target.lasting.namespacefiles.write_atomically", full)
         status = await status_of(one.reservations.acquire(0xA, EA))
         assert status & 0x7FF == Status.INTERNAL_ERROR
         await two.write(0, BLOCK)

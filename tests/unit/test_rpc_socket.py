@@ -19,13 +19,13 @@ import pytest
 from fakeengine import FakeEngine
 from nvmf.config import loads
 from nvmf.paths import default_socket
-from nvmf.target.administration import Administration
+from nvmf.target.io.stores import ServerError
 from nvmf.target.rpc import socket as rpc_socket
 from nvmf.target.rpc.framing import MESSAGE_MOST
 from nvmf.target.rpc.registry import METHODS
 from nvmf.target.rpc.socket import RpcSocket
-from nvmf.target.server import Server
-from nvmf.target.stores import ServerError
+from nvmf.target.serve.administration import Administration
+from nvmf.target.serve.server import Server
 
 NQN = "nqn.2026-11.io.example:disk"
 HOST = "nqn.2026-11.io.example:host"

@@ -22,8 +22,8 @@ from nvmf.spec.opcodes import AdminOpcode, FeatureId, LogId
 from nvmf.spec.properties import Property
 from nvmf.spec.sqe import Sqe
 from nvmf.spec.status import DNR, Status
-from nvmf.target.core import Core
-from nvmf.target.queue import Queue
+from nvmf.target.commands.core import Core
+from nvmf.target.model.queue import Queue
 
 INVALID = Status.INVALID_FIELD | DNR
 NAMESPACE = Status.INVALID_NAMESPACE_OR_FORMAT | DNR

@@ -12,8 +12,8 @@ from changelab import BASE, PORT, SECOND, A, B, Lab, file, ram, running, subsyst
 from faketarget import HOST
 from nvmf.config import ConfigError, loads
 from nvmf.config.models import ReferralConfig
-from nvmf.target.diff import compare, fixed
-from nvmf.target.edit import (
+from nvmf.target.change.diff import compare, fixed
+from nvmf.target.change.edit import (
     EditError,
     add_referral,
     allow_any_host,
@@ -21,7 +21,7 @@ from nvmf.target.edit import (
     remove_host,
     remove_referral,
 )
-from nvmf.target.stores import ServerError
+from nvmf.target.io.stores import ServerError
 from wire import dhchap
 
 

@@ -20,10 +20,10 @@ from nvmf.spec.opcodes import AdminOpcode, FabricsType, IoOpcode
 from nvmf.spec.properties import Property
 from nvmf.spec.sqe import Sqe
 from nvmf.spec.status import DNR, Status
-from nvmf.target.access import host_keys
-from nvmf.target.queue import Queue
-from nvmf.target.request import Completion
-from nvmf.target.subsystem import Subsystem
+from nvmf.target.command.request import Completion
+from nvmf.target.lasting.access import host_keys
+from nvmf.target.model.queue import Queue
+from nvmf.target.model.subsystem import Subsystem
 from wire import dhchap
 
 KEY, CTRL_KEY = dhchap.key_text(b"h" * 32), dhchap.key_text(b"c" * 32)

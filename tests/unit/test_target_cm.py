@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from faketarget import dialogue
 from nvmf.spec.cm import CmRejectError, CmRequest, CmStatus
-from nvmf.target.cm import CmAccept, CmLimits, decide
+from nvmf.target.commands.cm import CmAccept, CmLimits, decide
 
 LIMITS = CmLimits(queue_size=128, io_queues=8)
 

@@ -22,10 +22,10 @@ from nvmf.spec.opcodes import AdminOpcode, Cns, FabricsType, LogId
 from nvmf.spec.properties import Cap, Csts, Property
 from nvmf.spec.sqe import Sqe
 from nvmf.spec.status import Status
-from nvmf.target.cm import CmLimits, decide
-from nvmf.target.discovery import Port
-from nvmf.target.queue import Queue
-from nvmf.target.request import Completion
+from nvmf.target.command.request import Completion
+from nvmf.target.commands.cm import CmLimits, decide
+from nvmf.target.commands.discovery import Port
+from nvmf.target.model.queue import Queue
 
 LIMITS = CmLimits(queue_size=128, io_queues=64)
 

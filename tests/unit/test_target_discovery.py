@@ -25,10 +25,10 @@ from nvmf.spec.identify import IdentifyController
 from nvmf.spec.nqn import DISCOVERY_NQN
 from nvmf.spec.opcodes import Cns, FeatureId, LogId
 from nvmf.spec.status import DNR, Status
-from nvmf.target.core import Core
-from nvmf.target.discovery import Port, Referral, plain_address, reachable
-from nvmf.target.queue import Queue
-from nvmf.target.subsystem import Subsystem
+from nvmf.target.commands.core import Core
+from nvmf.target.commands.discovery import Port, Referral, plain_address, reachable
+from nvmf.target.model.queue import Queue
+from nvmf.target.model.subsystem import Subsystem
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from nvmf.spec.nqn import DISCOVERY_NQN
 from nvmf.spec.opcodes import AdminOpcode, LogId
 from nvmf.spec.sqe import PSDT_SGL, Sqe
 from nvmf.spec.status import DNR, Status
-from nvmf.target.queue import Queue
+from nvmf.target.model.queue import Queue
 
 
 def refused(queue: Queue, cid: int, when: float, **fields: Any) -> None:

@@ -17,7 +17,7 @@ from nvmf.spec.opcodes import AdminOpcode, FabricsType
 from nvmf.spec.properties import Cap, Cc, Crto, Csts, Property
 from nvmf.spec.sqe import Sqe
 from nvmf.spec.status import DNR, Status
-from nvmf.target.queue import Queue
+from nvmf.target.model.queue import Queue
 from wire import dhchap
 
 SEQUENCE = Status.COMMAND_SEQUENCE_ERROR | DNR

@@ -14,9 +14,10 @@ import pytest
 from fakeengine import FakeEngine, Faulted
 from faketarget import NQN
 from nvmf.config import loads
-from nvmf.target import edit, faults
-from nvmf.target.faults import sentence
-from nvmf.target.server import Server
+from nvmf.target.change import edit
+from nvmf.target.io import faults
+from nvmf.target.io.faults import sentence
+from nvmf.target.serve.server import Server
 
 TEXT = f"""
 [[port]]

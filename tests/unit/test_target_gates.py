@@ -7,8 +7,8 @@ from typing import Any
 
 from faketarget import Bench, FakeHandle
 from nvmf.spec.status import DNR, Status
-from nvmf.target.gates import OPEN, ControllerGates, Gate, GateReason
-from nvmf.target.queue import Queue
+from nvmf.target.command.gates import OPEN, ControllerGates, Gate, GateReason
+from nvmf.target.model.queue import Queue
 
 
 class FakeGates:

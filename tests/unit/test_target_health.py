@@ -19,12 +19,12 @@ from nvmf.config import loads
 from nvmf.spec import commands
 from nvmf.spec.logs import SmartLog
 from nvmf.spec.opcodes import LogId
-from nvmf.target import health, healthkeeper
-from nvmf.target.health import SubsystemHealth
-from nvmf.target.healthkeeper import FILE, HealthKeeper
-from nvmf.target.server import Server
-from nvmf.target.state import seal, write_atomically
-from nvmf.target.stores import ServerError
+from nvmf.target.io.stores import ServerError
+from nvmf.target.lasting import health, healthkeeper
+from nvmf.target.lasting.health import SubsystemHealth
+from nvmf.target.lasting.healthkeeper import FILE, HealthKeeper
+from nvmf.target.lasting.state import seal, write_atomically
+from nvmf.target.serve.server import Server
 
 NQN = "nqn.2014-08.org.example:health"
 ONE, TWO = UUID(int=1), UUID(int=2)

@@ -19,13 +19,13 @@ from nvmf.config import ConfigError, loads
 from nvmf.initiator import connect
 from nvmf.rdma.hotplug import DeviceEvent
 from nvmf.spec.cm import CmRequest
-from nvmf.target import presence
-from nvmf.target.administration import Administration
-from nvmf.target.hotplug import Surroundings
+from nvmf.target.change import presence
+from nvmf.target.change.hotplug import Surroundings
+from nvmf.target.io.stores import ServerError
 from nvmf.target.rpc.registry import Params
 from nvmf.target.rpc.whole import get_tree
-from nvmf.target.server import Server
-from nvmf.target.stores import ServerError
+from nvmf.target.serve.administration import Administration
+from nvmf.target.serve.server import Server
 
 NQN = "nqn.2026-11.io.example:a"
 PATIENCE = 60.0

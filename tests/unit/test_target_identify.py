@@ -20,7 +20,7 @@ from nvmf.spec.identify import (
 from nvmf.spec.identify_ns import NSFEAT_ATOMIC
 from nvmf.spec.opcodes import Cns, FeatureId
 from nvmf.spec.status import DNR, Status
-from nvmf.target.queue import Queue
+from nvmf.target.model.queue import Queue
 
 INVALID = Status.INVALID_FIELD | DNR
 NAMESPACE = Status.INVALID_NAMESPACE_OR_FORMAT | DNR

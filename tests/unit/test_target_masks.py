@@ -11,8 +11,8 @@ from faketarget import HOST, Bench, FakeNamespace, FakeStore
 from nvmf.spec import commands
 from nvmf.spec.opcodes import Cns
 from nvmf.spec.status import Status
-from nvmf.target.namespace import Identity, Namespace
-from nvmf.target.queue import Queue
+from nvmf.target.model.namespace import Identity, Namespace
+from nvmf.target.model.queue import Queue
 
 pytestmark = pytest.mark.feature("masks")
 

@@ -13,10 +13,10 @@ from nvmf.config import NamespaceConfig, loads
 from nvmf.spec import commands
 from nvmf.spec.opcodes import FeatureId
 from nvmf.spec.status import DNR, Status
-from nvmf.target import connection as connection_module
-from nvmf.target import connections as connections_module
-from nvmf.target import edit
-from nvmf.target import server as server_module
+from nvmf.target.change import edit
+from nvmf.target.io import connection as connection_module
+from nvmf.target.io import connections as connections_module
+from nvmf.target.serve import server as server_module
 from serverlab import TEXT, AlwaysMore, running, settle, until
 
 
@@ -183,7 +183,7 @@ async def test_no_connect_no_connection(monkeypatch: pytest.MonkeyPatch) -> None
 @pytest.mark.feature("keep-alive")
 async def test_a_silent_host_is_disconnected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection_module, "_KEEP_ALIVE_STEP", 0.01)
-    monkeypatch.setattr("nvmf.target.controller.KEEP_ALIVE_GRANULARITY_MS", 10)
+    monkeypatch.setattr("nvmf.target.model.controller.KEEP_ALIVE_GRANULARITY_MS", 10)
     async with running() as lab:
         silent, busy = await lab.host(kato_ms=100), await lab.host(kato_ms=100)
         io = await lab.io(2)
@@ -200,7 +200,7 @@ async def test_a_target_that_stood_still_does_not_blame_its_hosts(
 ) -> None:
     """What they have sent meanwhile is not read yet: they get their time again."""
     monkeypatch.setattr(connection_module, "_KEEP_ALIVE_STEP", 0.01)
-    monkeypatch.setattr("nvmf.target.controller.KEEP_ALIVE_GRANULARITY_MS", 10)
+    monkeypatch.setattr("nvmf.target.model.controller.KEEP_ALIVE_GRANULARITY_MS", 10)
     monkeypatch.setattr(connection_module, "_HELD_UP", -1.0)  # every look is late
     async with running() as lab:
         host = await lab.host(kato_ms=50)

@@ -9,7 +9,7 @@ import pytest
 
 from fakeengine import in_use
 from faketarget import NQN
-from nvmf.target.stores import ServerError
+from nvmf.target.io.stores import ServerError
 from serverlab import TEXT, Lab
 
 

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from nvmf.config import loads
-from nvmf.target.generation import FILE, RESERVE, Generation
-from nvmf.target.server import Server
-from nvmf.target.state import DamagedState, state_folder, unseal, write_atomically
-from nvmf.target.stores import ServerError
+from nvmf.target.io.stores import ServerError
+from nvmf.target.lasting.generation import FILE, RESERVE, Generation
+from nvmf.target.lasting.state import DamagedState, state_folder, unseal, write_atomically
+from nvmf.target.serve.server import Server
 
 
 def early() -> int:
@@ -116,7 +116,7 @@ def test_a_folder_that_cannot_be_written(
 KILLED = """
 import os, sys
 from pathlib import Path
-from nvmf.target.state import write_atomically
+from nvmf.target.lasting.state import write_atomically
 
 left = int(sys.argv[2])
 def count(real):

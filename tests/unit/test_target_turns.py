@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import pytest
 
-from nvmf.target.turns import TURN, Turns
+from nvmf.target.io.turns import TURN, Turns
 
 
 @dataclass(eq=False)

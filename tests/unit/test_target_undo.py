@@ -17,15 +17,15 @@ from nvmf.config.models import Config, NamespaceConfig
 from nvmf.spec.features import WriteProtection
 from nvmf.spec.reservations import ReservationType
 from nvmf.spec.status import Status, StatusError
-from nvmf.target import edit
-from nvmf.target.administration import Administration
-from nvmf.target.lasting import Lasting
-from nvmf.target.namespace import Namespace
-from nvmf.target.protection import protect
-from nvmf.target.reservations import Outcome, Reservation
+from nvmf.target.change import edit
+from nvmf.target.commands.protection import protect
+from nvmf.target.io.stores import ServerError
+from nvmf.target.lasting.lasting import Lasting
+from nvmf.target.lasting.reservations import Outcome, Reservation
+from nvmf.target.model.namespace import Namespace
 from nvmf.target.rpc.dispatch import answer
 from nvmf.target.rpc.ports import AddPort, RemovePort, add, remove
-from nvmf.target.stores import ServerError
+from nvmf.target.serve.administration import Administration
 
 HOST_A = b"a" * 16
 PATIENCE = 60.0

@@ -20,10 +20,10 @@ from nvmf.spec.features import WriteProtection
 from nvmf.spec.identify import IdentifyNamespace
 from nvmf.spec.opcodes import Cns, FeatureId
 from nvmf.spec.status import Status
-from nvmf.target.administration import Administration
-from nvmf.target.controller import Controller as ServedController
+from nvmf.target.model.controller import Controller as ServedController
 from nvmf.target.rpc.socket import RpcSocket
-from nvmf.target.server import Server
+from nvmf.target.serve.administration import Administration
+from nvmf.target.serve.server import Server
 
 UUID = "1f0c1c9e-0000-4000-8000-000000000003"
 RAM = f'store = "ram"\nsize = "8MiB"\nblock_size = 512\nuuid = "{UUID}"'
@@ -181,7 +181,7 @@ async def test_a_disk_that_is_full(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
     async with serving(tmp_path) as (_, where), connect(where, **OPTIONS) as a:
         with monkeypatch.context() as patch:
-            patch.setattr("nvmf.target.namespacefiles.write_atomically", full)
+            patch.setattr("nvmf.target.lasting.namespacefiles.write_atomically", full)
             assert await status_of(protect(a, PROTECTED)) == Status.INTERNAL_ERROR
         assert await state_of(a) == NONE
         await a.namespace(1).write(0, BLOCK)
@@ -218,7 +218,7 @@ async def test_writes_that_do_not_end(tmp_path: Path, monkeypatch: pytest.Monkey
 
         with monkeypatch.context() as patch:
             patch.setattr(subsystem, "when_ended", held_up)
-            patch.setattr("nvmf.target.protection.SETTLE_TIMEOUT", 0.01)
+            patch.setattr("nvmf.target.commands.protection.SETTLE_TIMEOUT", 0.01)
             sqe = commands.set_features(FID, PROTECTED, nsid=1)
             status = await status_of(a.session.admin.run(sqe, "Set Features"))
             assert status == Status.COMMAND_INTERRUPTED

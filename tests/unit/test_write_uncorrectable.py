@@ -30,8 +30,8 @@ from nvmf.spec.features import WriteProtection
 from nvmf.spec.identify import Oncs
 from nvmf.spec.opcodes import FeatureId
 from nvmf.spec.status import DNR, Status
-from nvmf.target import uncorrectable
-from nvmf.target.lasting import Range, with_range, without_range
+from nvmf.target.commands import uncorrectable
+from nvmf.target.lasting.lasting import Range, with_range, without_range
 
 UUID = "1f0c1c9e-0000-4000-8000-000000000005"
 LOST = Status.UNRECOVERED_READ_ERROR | DNR
@@ -156,7 +156,7 @@ async def test_a_disk_that_is_full(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         disk = a.namespace(1)
         await disk.write_uncorrectable(0, 2)
         with monkeypatch.context() as patch:
-            patch.setattr("nvmf.target.namespacefiles.write_atomically", full)
+            patch.setattr("nvmf.target.lasting.namespacefiles.write_atomically", full)
             for one in (disk.write_uncorrectable(8, 1), disk.write(1, bytes(512))):
                 assert await status_of(one) == Status.INTERNAL_ERROR
             await lost(disk, 0, 2)
@@ -232,7 +232,7 @@ async def test_a_fault_inside_holds_up_nobody(
     ):
         disk = a.namespace(1)
         with monkeypatch.context() as patch:
-            patch.setattr("nvmf.target.lastingkeeper.encode", lambda _: 1 // 0)
+            patch.setattr("nvmf.target.model.lastingkeeper.encode", lambda _: 1 // 0)
             done = await asyncio.gather(
                 *(status_of(disk.write_uncorrectable(lba, 1)) for lba in (1, 3, 5))
             )

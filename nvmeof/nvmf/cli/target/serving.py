@@ -15,12 +15,12 @@ from pathlib import Path
 from nvmf.cli.base import EXIT_OK, CliError, drop_stdout
 from nvmf.config import ConfigError, advice
 from nvmf.paths import default_socket
-from nvmf.target.administration import Administration, Source
+from nvmf.target.io.stores import ServerError
 from nvmf.target.logs import TELL_EVERY, LogOutput
-from nvmf.target.notify import Notifier
 from nvmf.target.rpc.socket import RpcSocket
-from nvmf.target.server import Listening, Server
-from nvmf.target.stores import ServerError
+from nvmf.target.serve.administration import Administration, Source
+from nvmf.target.serve.notify import Notifier
+from nvmf.target.serve.server import Listening, Server
 
 log = logging.getLogger(__name__)
 

@@ -12,9 +12,9 @@ from typing import Any
 
 from nvmf.spec.cm import CmRejectError
 from nvmf.spec.status import StatusError, status_name
-from nvmf.target.controller import Controller
-from nvmf.target.ports import where
-from nvmf.target.queue import Queue
+from nvmf.target.io.ports import where
+from nvmf.target.model.controller import Controller
+from nvmf.target.model.queue import Queue
 
 NAMES = ("peer", "hostnqn", "subnqn", "cntlid", "qid", "nsid", "status")
 """In the order in which they are written."""

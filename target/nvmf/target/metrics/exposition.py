@@ -25,7 +25,7 @@ from nvmf.target.metrics.families import (
     Labels,
     Source,
 )
-from nvmf.target.metrics.latency import BOUNDS
+from nvmf.target.model.latency import BOUNDS
 
 _BOUNDS = tuple(str(bound) for bound in BOUNDS)
 _OPEN_METRICS = "application/openmetrics-text"

@@ -15,8 +15,8 @@ from collections.abc import Callable
 from http import HTTPStatus
 
 from nvmf.config.services import MetricsConfig
-from nvmf.target.ports import where
-from nvmf.target.stores import ServerError
+from nvmf.target.io.ports import where
+from nvmf.target.io.stores import ServerError
 
 log = logging.getLogger("nvmf.target")
 

@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from nvmf.target.metrics.latency import Latencies
-from nvmf.target.metrics.tally import Events, Totals
+from nvmf.target.model.latency import Latencies
+from nvmf.target.model.tally import Events, Totals
 
 if TYPE_CHECKING:
-    from nvmf.target.connection import Connection
-    from nvmf.target.server import Server
+    from nvmf.target.io.connection import Connection
+    from nvmf.target.serve.server import Server
 
 
 @dataclass(slots=True)

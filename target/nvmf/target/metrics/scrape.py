@@ -13,7 +13,7 @@ from nvmf.target.metrics.http import MetricsServer, Render
 from nvmf.target.metrics.sample import take
 
 if TYPE_CHECKING:
-    from nvmf.target.server import Server
+    from nvmf.target.serve.server import Server
 
 
 def _version() -> str:

@@ -6,14 +6,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from nvmf.config.models import Config
-from nvmf.target import edit
-from nvmf.target.edit import EditError
+from nvmf.target.change import edit
+from nvmf.target.change.edit import EditError
 from nvmf.target.rpc.ports import ListenAddress
 from nvmf.target.rpc.registry import Params, method
 from nvmf.target.rpc.subsystems import find
 
 if TYPE_CHECKING:
-    from nvmf.target.administration import Administration
+    from nvmf.target.serve.administration import Administration
 
 
 class SetAna(Params):

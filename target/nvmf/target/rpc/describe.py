@@ -6,14 +6,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from nvmf.spec.features import WriteProtection
-from nvmf.target.namespace import Namespace
-from nvmf.target.presence import coming_namespaces, coming_ports
-from nvmf.target.queue import Address, Queue
+from nvmf.target.change.presence import coming_namespaces, coming_ports
+from nvmf.target.model.namespace import Namespace
+from nvmf.target.model.queue import Address, Queue
 
 if TYPE_CHECKING:
-    from nvmf.target.controller import Controller
-    from nvmf.target.server import Server
-    from nvmf.target.subsystem import Subsystem
+    from nvmf.target.model.controller import Controller
+    from nvmf.target.model.subsystem import Subsystem
+    from nvmf.target.serve.server import Server
 
 
 def address(where: Address) -> dict[str, str]:

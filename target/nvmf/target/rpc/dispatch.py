@@ -10,13 +10,13 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from nvmf.config.loader import ConfigError
-from nvmf.target.edit import EditError
+from nvmf.target.change.edit import EditError
+from nvmf.target.io.stores import ServerError
 from nvmf.target.rpc.errors import Code, RpcError
 from nvmf.target.rpc.methods import METHODS
-from nvmf.target.stores import ServerError
 
 if TYPE_CHECKING:
-    from nvmf.target.administration import Administration
+    from nvmf.target.serve.administration import Administration
 
 log = logging.getLogger("nvmf.target.rpc")
 

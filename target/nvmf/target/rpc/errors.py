@@ -7,8 +7,8 @@ import contextlib
 from collections.abc import Iterator
 from enum import IntEnum
 
-from nvmf.target.edit import EditError, NoSuchSubsystem
-from nvmf.target.stores import ServerError
+from nvmf.target.change.edit import EditError, NoSuchSubsystem
+from nvmf.target.io.stores import ServerError
 
 
 class Code(IntEnum):

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from nvmf.target import edit
+from nvmf.target.change import edit
 from nvmf.target.rpc.errors import Code, spdk_says
 from nvmf.target.rpc.keys import SubsystemHost
 from nvmf.target.rpc.registry import Params, method
 
 if TYPE_CHECKING:
-    from nvmf.target.administration import Administration
+    from nvmf.target.serve.administration import Administration
 
 
 class AllowAny(Params):

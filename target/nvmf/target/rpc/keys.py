@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nvmf.config.hosts import HostConfig
-from nvmf.target import edit
-from nvmf.target.edit import EditError
-from nvmf.target.keyring import KeyringError, refuse_key
+from nvmf.target.change import edit
+from nvmf.target.change.edit import EditError
 from nvmf.target.rpc.errors import Code, RpcError, spdk_says
 from nvmf.target.rpc.registry import Params, method
+from nvmf.target.serve.keyring import KeyringError, refuse_key
 
 if TYPE_CHECKING:
-    from nvmf.target.administration import Administration
+    from nvmf.target.serve.administration import Administration
 
 
 class AddKey(Params):

@@ -6,14 +6,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from nvmf.config.models import Config, LimitsConfig
-from nvmf.target import edit
-from nvmf.target.edit import EditError
+from nvmf.target.change import edit
+from nvmf.target.change.edit import EditError
 from nvmf.target.rpc.errors import Code, RpcError
 from nvmf.target.rpc.namespaces import OneNamespace
 from nvmf.target.rpc.registry import Params, method
 
 if TYPE_CHECKING:
-    from nvmf.target.administration import Administration
+    from nvmf.target.serve.administration import Administration
 
 MEGABYTE = 1 << 20
 """Bytes of SPDK's megabyte."""

@@ -14,17 +14,17 @@ from nvmf.config.models import Config, NamespaceConfig
 from nvmf.config.units import parse_size
 from nvmf.spec.features import WriteProtection
 from nvmf.spec.status import StatusError
-from nvmf.target import edit
-from nvmf.target.edit import EditError
-from nvmf.target.protection import check
-from nvmf.target.protection import protect as change
+from nvmf.target.change import edit
+from nvmf.target.change.edit import EditError
+from nvmf.target.commands.protection import check
+from nvmf.target.commands.protection import protect as change
 from nvmf.target.rpc.describe import protection_word
 from nvmf.target.rpc.errors import Code, spdk_says
 from nvmf.target.rpc.registry import Params, method
 from nvmf.target.rpc.subsystems import find
 
 if TYPE_CHECKING:
-    from nvmf.target.administration import Administration
+    from nvmf.target.serve.administration import Administration
 
 
 class AddNamespace(Params):

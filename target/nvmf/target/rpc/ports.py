@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from nvmf.config.base import endpoint
 from nvmf.config.models import Config, PortConfig
-from nvmf.target import edit
-from nvmf.target.edit import EditError
-from nvmf.target.presence import listen_of
+from nvmf.target.change import edit
+from nvmf.target.change.edit import EditError
+from nvmf.target.change.presence import listen_of
 from nvmf.target.rpc.describe import address
 from nvmf.target.rpc.errors import Code, spdk_says
 from nvmf.target.rpc.registry import Params, method
 from nvmf.target.rpc.subsystems import Named, find
 
 if TYPE_CHECKING:
-    from nvmf.target.administration import Administration
+    from nvmf.target.serve.administration import Administration
 
 DEFAULT_SERVICE = "4420"
 _NUMBER = re.compile("[0-9]{1,5}")

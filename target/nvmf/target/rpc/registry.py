@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from nvmf.target.edit import faults
+from nvmf.target.change.edit import faults
 from nvmf.target.rpc.errors import Code, RpcError
 
 

@@ -14,13 +14,13 @@ import struct
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from nvmf.target.io.stores import ServerError
 from nvmf.target.rpc import dispatch
 from nvmf.target.rpc.errors import Code
 from nvmf.target.rpc.framing import FramingError, Splitter, parse
-from nvmf.target.stores import ServerError
 
 if TYPE_CHECKING:
-    from nvmf.target.administration import Administration
+    from nvmf.target.serve.administration import Administration
 
 log = logging.getLogger("nvmf.target.rpc")
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from nvmf.target.cm import ADMIN_QUEUE_DEPTH
+from nvmf.target.commands.cm import ADMIN_QUEUE_DEPTH
 from nvmf.target.rpc.errors import Code, RpcError
 from nvmf.target.rpc.registry import Params, method
 
 if TYPE_CHECKING:
-    from nvmf.target.administration import Administration
+    from nvmf.target.serve.administration import Administration
 
 
 @method("nvmf_get_stats", Params)

@@ -6,15 +6,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal
 
 from nvmf.config.models import SubsystemConfig
-from nvmf.target import edit
-from nvmf.target.edit import NoSuchSubsystem
+from nvmf.target.change import edit
+from nvmf.target.change.edit import NoSuchSubsystem
 from nvmf.target.rpc.describe import describe_subsystem
 from nvmf.target.rpc.errors import Code, RpcError, spdk_says
 from nvmf.target.rpc.registry import Params, method
 
 if TYPE_CHECKING:
-    from nvmf.target.administration import Administration
-    from nvmf.target.subsystem import Subsystem
+    from nvmf.target.model.subsystem import Subsystem
+    from nvmf.target.serve.administration import Administration
 
 
 class OneOrAll(Params):

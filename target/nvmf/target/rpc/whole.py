@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from nvmf.target.identify import FIRMWARE
+from nvmf.target.commands.identify import FIRMWARE
 from nvmf.target.rpc.connected import get_controllers
 from nvmf.target.rpc.describe import (
     absent_namespaces,
@@ -17,7 +17,7 @@ from nvmf.target.rpc.registry import METHODS, Params, method
 from nvmf.target.rpc.subsystems import Named
 
 if TYPE_CHECKING:
-    from nvmf.target.administration import Administration
+    from nvmf.target.serve.administration import Administration
 
 
 class GetMethods(Params):

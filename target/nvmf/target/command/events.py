@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Asynchronous events of one controller (Base 2.0, 5.2)."""
+
+from __future__ import annotations
+
+from nvmf.spec.features import AsyncEvent, EventType, Notice
+from nvmf.spec.opcodes import LogId
+from nvmf.spec.status import DNR, Status, StatusError
+from nvmf.target.command.request import Completion, Request
+
+AER_LIMIT = 4
+"""Asynchronous Event Requests outstanding at most: AERL + 1."""
+
+NAMESPACE_CHANGED = AsyncEvent(
+    EventType.NOTICE, Notice.NAMESPACE_ATTRIBUTE_CHANGED, LogId.CHANGED_NAMESPACES
+)
+ANA_CHANGED = AsyncEvent(EventType.NOTICE, Notice.ANA_CHANGE, LogId.ANA)
+RESERVATION_NOTICE = AsyncEvent(EventType.IO_COMMAND_SET, 0, LogId.RESERVATION_NOTIFICATION)
+DISCOVERY_CHANGED = AsyncEvent(EventType.NOTICE, Notice.DISCOVERY_LOG_CHANGE, LogId.DISCOVERY)
+
+
+class EventQueue:
+    """Outstanding requests, events that wait for one, and events that wait to be read.
+
+    An event is reported once, and again only after the host has read its log page.
+    """
+
+    def __init__(self) -> None:
+        self._requests: list[Request] = []
+        self._pending: list[AsyncEvent] = []
+        self._masked: set[AsyncEvent] = set()
+        self._ready: list[tuple[Request, Completion]] = []
+
+    def request(self, request: Request) -> None:
+        """Take an Asynchronous Event Request; refused beyond the limit."""
+        if len(self._requests) >= AER_LIMIT:
+            raise StatusError(Status.AER_LIMIT_EXCEEDED, f"{AER_LIMIT} are outstanding already")
+        self._requests.append(request)
+        self._match()
+
+    def post(self, event: AsyncEvent) -> None:
+        """Something happened."""
+        if event not in self._masked and event not in self._pending:
+            self._pending.append(event)
+            self._match()
+
+    def log_read(self, lid: int) -> None:
+        """The host read a log page and did not ask to retain its event."""
+        self._masked = {event for event in self._masked if event.lid != lid}
+        self._pending = [event for event in self._pending if event.lid != lid]
+
+    def abort(self, cid: int) -> bool:
+        """End the request with this command identifier; whether there was one."""
+        for request in self._requests:
+            if request.sqe.cid == cid:
+                self._requests.remove(request)
+                self._ready.append((request, Completion(status=Status.ABORT_REQUESTED)))
+                return True
+        return False
+
+    def finish(self, request: Request, completion: Completion) -> None:
+        """End a command that stayed outstanding for something else."""
+        self._ready.append((request, completion))
+
+    def clear(self) -> None:
+        """The controller was reset: every request ends, every event is forgotten."""
+        ended = Completion(status=Status.ABORTED_SQ_DELETION | DNR)
+        self._ready += [(request, ended) for request in self._requests]
+        self._requests.clear()
+        self._pending.clear()
+        self._masked.clear()
+
+    def take(self) -> list[tuple[Request, Completion]]:
+        """Requests that have ended since the last call."""
+        ready, self._ready = self._ready, []
+        return ready
+
+    def _match(self) -> None:
+        while self._requests and self._pending:
+            event = self._pending.pop(0)
+            self._masked.add(event)
+            self._ready.append((self._requests.pop(0), Completion(event.encode())))

@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Set and Get Features (Base 2.0, 5.15 and 5.27): each feature is a pair of functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from nvmf.spec.features import AsyncEvents, HostBehavior, NumberOfQueues, Timestamp
+from nvmf.spec.opcodes import FeatureId
+from nvmf.spec.sqe import At, GetFeaturesDw10, SetFeaturesDw10
+from nvmf.spec.status import Status, StatusError
+from nvmf.target.command.request import Completion, Request, expect_data, expect_length
+from nvmf.target.commands import protection
+from nvmf.target.commands import reservecommands as reserve
+from nvmf.target.commands.identify import DISCOVERY_EVENTS, IO_EVENTS
+from nvmf.target.model.controller import Controller
+
+_EXTENDED_HOST_ID = 1
+_HOST_ID_BYTES = 16
+
+_Function: TypeAlias = Callable[[Controller, Request], Completion]
+_Set: TypeAlias = Callable[[Controller, Request], Completion | None]
+"""None: it completes later."""
+
+
+@dataclass(frozen=True, slots=True)
+class Feature:
+    """How a feature is read and written."""
+
+    get: _Function
+    set: _Set
+
+
+def _no_feature(why: str) -> StatusError:
+    return StatusError(Status.INVALID_FIELD, why, location=At.DW10)
+
+
+def _bad_value(why: str) -> StatusError:
+    return StatusError(Status.INVALID_FIELD, why, location=At.DW11)
+
+
+def _no_data(request: Request) -> None:
+    expect_length(request, 0)
+
+
+def _refuse(status: Status, why: str) -> _Function:
+    def function(controller: Controller, request: Request) -> Completion:
+        raise StatusError(status, why)
+
+    return function
+
+
+def _remembered(fid: FeatureId, mask: int) -> Feature:
+    """A feature that has no effect here: its value is kept within mask."""
+
+    def get(controller: Controller, request: Request) -> Completion:
+        _no_data(request)
+        return Completion(controller.feature(fid))
+
+    def set_(controller: Controller, request: Request) -> Completion:
+        _no_data(request)
+        controller.features[fid] = request.sqe.cdw11 & mask
+        return Completion()
+
+    return Feature(get, set_)
+
+
+def _get_queues(controller: Controller, request: Request) -> Completion:
+    _no_data(request)
+    most = controller.subsystem.max_io_queues - 1
+    return Completion(NumberOfQueues(most, most).encode())
+
+
+def _set_queues(controller: Controller, request: Request) -> Completion:
+    asked = NumberOfQueues.decode(request.sqe.cdw11)
+    if 0xFFFF in (asked.nsq, asked.ncq):
+        raise _bad_value("65536 queues are not a number of queues")
+    if controller.io_queues:
+        raise StatusError(Status.COMMAND_SEQUENCE_ERROR, "there are I/O queues already")
+    return _get_queues(controller, request)
+
+
+def _get_kato(controller: Controller, request: Request) -> Completion:
+    _no_data(request)
+    return Completion(controller.kato_ms)
+
+
+def _set_kato(controller: Controller, request: Request) -> Completion:
+    _no_data(request)
+    controller.set_kato(request.sqe.cdw11)
+    return Completion()
+
+
+def _get_events(controller: Controller, request: Request) -> Completion:
+    _no_data(request)
+    return Completion(int(controller.enabled_events))
+
+
+def _set_events(controller: Controller, request: Request) -> Completion:
+    _no_data(request)
+    known = DISCOVERY_EVENTS if controller.subsystem.discovery else IO_EVENTS
+    if request.sqe.cdw11 & ~int(known):
+        raise _bad_value(f"events {request.sqe.cdw11:#x}, of which only {int(known):#x} are known")
+    controller.enabled_events = AsyncEvents(request.sqe.cdw11)
+    return Completion()
+
+
+def _has_cache(controller: Controller) -> bool:
+    stores = (namespace.store for namespace in controller.namespaces.values())
+    return any(store.volatile_write_cache for store in stores)
+
+
+def _get_write_cache(controller: Controller, request: Request) -> Completion:
+    _no_data(request)
+    if not _has_cache(controller):
+        raise _no_feature("there is no volatile write cache")
+    return Completion(1)
+
+
+def _set_write_cache(controller: Controller, request: Request) -> Completion:
+    _get_write_cache(controller, request)
+    if not request.sqe.cdw11 & 1:
+        raise StatusError(Status.FEATURE_NOT_CHANGEABLE, "the cache is the operating system's")
+    return Completion()
+
+
+def _get_timestamp(controller: Controller, request: Request) -> Completion:
+    expect_length(request, Timestamp.SIZE)
+    milliseconds, at, origin = controller.timestamp
+    value = milliseconds + int((request.now - at) * 1000) & (1 << 48) - 1
+    return Completion(data=Timestamp(value.to_bytes(6, "little"), origin << 1).encode())
+
+
+def _set_timestamp(controller: Controller, request: Request) -> Completion:
+    value = Timestamp.decode(expect_data(request, Timestamp.SIZE)).value
+    controller.timestamp = (value, request.now, 1)
+    return Completion()
+
+
+def _get_behavior(controller: Controller, request: Request) -> Completion:
+    expect_length(request, HostBehavior.SIZE)
+    return Completion(data=controller.host_behavior)
+
+
+def _set_behavior(controller: Controller, request: Request) -> Completion:
+    data = expect_data(request, HostBehavior.SIZE)
+    asked = HostBehavior.decode(data)
+    if max(asked.acre, asked.etdas, asked.lbafee) > 1:
+        raise StatusError(Status.INVALID_FIELD, "host behavior of neither 0 nor 1")
+    controller.host_behavior = asked.encode()
+    return Completion()
+
+
+def _get_host_id(controller: Controller, request: Request) -> Completion:
+    if not request.sqe.cdw11 & _EXTENDED_HOST_ID:
+        raise _bad_value("only 128-bit host identifiers are in use")
+    expect_length(request, _HOST_ID_BYTES)
+    return Completion(data=controller.hostid)
+
+
+FEATURES: dict[FeatureId, Feature] = {
+    FeatureId.ARBITRATION: _remembered(FeatureId.ARBITRATION, 0xFFFFFF07),
+    FeatureId.POWER_MANAGEMENT: _remembered(FeatureId.POWER_MANAGEMENT, 0),
+    FeatureId.TEMPERATURE_THRESHOLD: _remembered(FeatureId.TEMPERATURE_THRESHOLD, 0xFFFF),
+    FeatureId.ERROR_RECOVERY: _remembered(FeatureId.ERROR_RECOVERY, 0xFFFF),
+    FeatureId.VOLATILE_WRITE_CACHE: Feature(_get_write_cache, _set_write_cache),
+    FeatureId.NUMBER_OF_QUEUES: Feature(_get_queues, _set_queues),
+    FeatureId.WRITE_ATOMICITY: _remembered(FeatureId.WRITE_ATOMICITY, 1),
+    FeatureId.ASYNC_EVENT_CONFIGURATION: Feature(_get_events, _set_events),
+    FeatureId.TIMESTAMP: Feature(_get_timestamp, _set_timestamp),
+    FeatureId.KEEP_ALIVE_TIMER: Feature(_get_kato, _set_kato),
+    FeatureId.HOST_BEHAVIOR: Feature(_get_behavior, _set_behavior),
+    FeatureId.HOST_IDENTIFIER: Feature(
+        _get_host_id,
+        _refuse(Status.COMMAND_SEQUENCE_ERROR, "Connect has set the host identifier"),
+    ),
+    FeatureId.RESERVATION_NOTIFICATION_MASK: Feature(reserve.get_mask, reserve.set_mask),
+    FeatureId.RESERVATION_PERSISTENCE: Feature(reserve.get_persistence, reserve.set_persistence),
+    FeatureId.NAMESPACE_WRITE_PROTECTION: Feature(protection.get, protection.set_),
+}
+"""What I/O controllers have."""
+DISCOVERY_FEATURES: dict[FeatureId, Feature] = {
+    fid: FEATURES[fid] for fid in (FeatureId.ASYNC_EVENT_CONFIGURATION, FeatureId.KEEP_ALIVE_TIMER)
+}
+"""What discovery controllers have."""
+
+
+def _find(controller: Controller, fid: int) -> Feature:
+    features = DISCOVERY_FEATURES if controller.subsystem.discovery else FEATURES
+    if fid not in features:
+        raise _no_feature(f"feature {fid:02x}h is not supported")
+    return features[FeatureId(fid)]
+
+
+def get_features(controller: Controller, request: Request) -> Completion:
+    """Get Features: the current value (ONCS says that there is no other to select)."""
+    dw10 = GetFeaturesDw10.decode(request.sqe.cdw10)
+    feature = _find(controller, dw10.fid)
+    if dw10.sel:
+        raise StatusError(
+            Status.INVALID_FIELD,
+            f"value {dw10.sel} of a feature is not selectable",
+            location=At.SEL,
+        )
+    return feature.get(controller, request)
+
+
+def set_features(controller: Controller, request: Request) -> Completion | None:
+    """Set Features: until the next reset, but for what lasts by itself."""
+    dw10 = SetFeaturesDw10.decode(request.sqe.cdw10)
+    feature = _find(controller, dw10.fid)
+    if dw10.sv:
+        raise StatusError(Status.FEATURE_NOT_SAVEABLE, f"feature {dw10.fid:02x}h")
+    return feature.set(controller, request)

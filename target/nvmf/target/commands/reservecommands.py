@@ -1,0 +1,254 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Reservation commands of I/O queues (Base 2.0, 7.2 to 7.5), and what else speaks of them."""
+
+from __future__ import annotations
+
+from collections.abc import Set
+from dataclasses import replace
+from enum import IntEnum
+from typing import TypeVar
+
+from nvmf.spec.opcodes import IoOpcode
+from nvmf.spec.reservations import (
+    AcquireAction,
+    AcquireDw10,
+    NotificationPage,
+    PersistenceChange,
+    RegisterAction,
+    RegisterDw10,
+    RegistrantEntry,
+    ReleaseAction,
+    ReleaseDw10,
+    ReservationStatus,
+    ReservationType,
+    keys,
+)
+from nvmf.spec.sqe import At
+from nvmf.spec.status import DecodeError, Status, StatusError
+from nvmf.target.command.later import Done, answer, each
+from nvmf.target.command.request import Completion, Handler, Request, expect_length
+from nvmf.target.commands.identify import ALL_NAMESPACES, find_namespace
+from nvmf.target.lasting import reservations
+from nvmf.target.lasting.reservations import Outcome, Reservation
+from nvmf.target.model.controller import Controller
+from nvmf.target.model.reservekeeper import Action
+
+_Action = TypeVar("_Action", bound=IntEnum)
+_EXTENDED = 1
+ABORT_TIMEOUT = 5.0
+"""Seconds that Preempt and Abort waits for hosts that do not move their data; then they go."""
+_MASK = 0b1110
+"""Registration Preempted, Reservation Released, Reservation Preempted."""
+_MOST_AVAILABLE = 255
+
+
+def _invalid(sentence: str, location: At = At.DW10) -> StatusError:
+    return StatusError(Status.INVALID_FIELD, sentence, location=location)
+
+
+def _action(kind: type[_Action], value: int, location: At = At.DW10) -> _Action:
+    try:
+        return kind(value)
+    except ValueError:
+        raise _invalid(f"{kind.__name__} {value} is not known", location) from None
+
+
+def _keys(request: Request, count: int) -> tuple[int, ...]:
+    try:
+        return keys(request.data, count)
+    except DecodeError as error:
+        raise StatusError(Status.SGL_DATA_LENGTH_INVALID, str(error)) from None
+
+
+def _place(controller: Controller, request: Request) -> Reservation:
+    """What is reserved of the command's namespace, which must be one."""
+    find_namespace(controller, request.sqe.nsid)
+    return controller.subsystem.reservations.get(request.sqe.nsid)
+
+
+def _commit(controller: Controller, request: Request, act: Action) -> Completion | None:
+    keeper, nsid = controller.subsystem.reservations, request.sqe.nsid
+    return answer(controller, request, lambda done: keeper.commit(nsid, act, done, controller))
+
+
+def register(controller: Controller, request: Request) -> Completion | None:
+    """Reservation Register."""
+    _place(controller, request)
+    dw10 = RegisterDw10.decode(request.sqe.cdw10)
+    change = _action(PersistenceChange, dw10.cptpl, At.CPTPL)
+    action = _action(RegisterAction, dw10.rrega)
+    current, new = _keys(request, 2)
+
+    def act(now: Reservation) -> Outcome:
+        outcome = reservations.register(
+            now, controller.hostid, action, current, new, ignore=bool(dw10.iekey)
+        )
+        if change is PersistenceChange.NONE:
+            return outcome
+        lasting = replace(outcome.reservation, ptpl=change is PersistenceChange.SET)
+        return outcome._replace(reservation=lasting)
+
+    return _commit(controller, request, act)
+
+
+def acquire(controller: Controller, request: Request) -> Completion | None:
+    """Reservation Acquire.
+
+    Preempt and Abort takes back the commands, of the hosts that lost their registration, of which
+    nothing was done yet, and completes when none of the others is under way any more.
+    """
+    _place(controller, request)
+    dw10 = AcquireDw10.decode(request.sqe.cdw10)
+    if dw10.iekey:
+        raise _invalid("Ignore Existing Key is not for Acquire", At.IEKEY)
+    action = _action(AcquireAction, dw10.racqa)
+    rtype = _action(ReservationType, dw10.rtype, At.RTYPE)
+    current, preempted = _keys(request, 2)
+    host, removed = controller.hostid, frozenset[bytes]()
+
+    def act(now: Reservation) -> Outcome:
+        nonlocal removed
+        outcome = reservations.acquire(now, host, action, rtype, current, preempted)
+        removed = outcome.removed
+        return outcome
+
+    def begin(done: Done) -> None:
+        def committed(failure: StatusError | None) -> None:
+            if failure is None and action is AcquireAction.PREEMPT_AND_ABORT:
+                _abort(controller, request.sqe.nsid, removed, done)
+            else:
+                done(failure)
+
+        controller.subsystem.reservations.commit(request.sqe.nsid, act, committed, controller)
+
+    return answer(controller, request, begin)
+
+
+def _abort(controller: Controller, nsid: int, hosts: Set[bytes], done: Done) -> None:
+    subsystem = controller.subsystem
+    losers = [c for c in subsystem.controllers.values() if c.hostid in hosts]
+    if not any(loser.io_queues for loser in losers):
+        done(None)
+        return
+    ended = False
+
+    def end() -> None:
+        nonlocal ended
+        ended = True
+        done(None)
+
+    def evict() -> None:
+        for queue in [] if ended else [q for one in losers for q in one.io_queues.values()]:
+            queue.handle.disconnect()
+
+    subsystem.when_ended(losers, nsid, end, Status.ABORTED_PREEMPT)
+    if subsystem.call_later is not None and not ended:
+        subsystem.call_later(ABORT_TIMEOUT, evict)
+
+
+def release(controller: Controller, request: Request) -> Completion | None:
+    """Reservation Release."""
+    _place(controller, request)
+    dw10 = ReleaseDw10.decode(request.sqe.cdw10)
+    if dw10.iekey:
+        raise _invalid("Ignore Existing Key is not for Release", At.IEKEY)
+    (current,) = _keys(request, 1)
+    action = _action(ReleaseAction, dw10.rrela)
+
+    def act(now: Reservation) -> Outcome:
+        if action is ReleaseAction.CLEAR:
+            return reservations.clear(now, controller.hostid, current)
+        return reservations.release(now, controller.hostid, dw10.rtype, current)
+
+    return _commit(controller, request, act)
+
+
+def report(controller: Controller, request: Request) -> Completion:
+    """Reservation Report, extended: host identifiers of fabrics have 128 bits."""
+    now = _place(controller, request)
+    if not request.sqe.cdw11 & _EXTENDED:
+        raise StatusError(
+            Status.HOST_IDENTIFIER_INCONSISTENT_FORMAT,
+            "host identifiers have 128 bits: ask for the extended data structure",
+        )
+    length = 4 * (request.sqe.cdw10 + 1)
+    if length > controller.subsystem.mdts:
+        raise _invalid(f"{length} bytes are more than MDTS allows")
+    expect_length(request, length)
+    entries: list[RegistrantEntry] = []
+    for host, key in now.registrants.items():
+        theirs = [c for c in controller.subsystem.controllers.values() if c.hostid == host]
+        entries += [
+            RegistrantEntry(cntlid, int(now.holds(host)), key, host)
+            for cntlid in [c.cntlid for c in theirs] or [0xFFFF]
+        ]
+    status = ReservationStatus(now.gen, int(now.rtype or 0), int(now.ptpl), tuple(entries))
+    return Completion(data=status.encode()[:length].ljust(length, b"\0"))
+
+
+IO_HANDLERS: dict[int, Handler] = {
+    IoOpcode.RESERVATION_REGISTER: register,
+    IoOpcode.RESERVATION_REPORT: report,
+    IoOpcode.RESERVATION_ACQUIRE: acquire,
+    IoOpcode.RESERVATION_RELEASE: release,
+}
+"""Commands of I/O queues that the engine does not run."""
+
+
+# ---- features, log page ----
+
+
+def _nsid(controller: Controller, request: Request) -> int:
+    return find_namespace(controller, request.sqe.nsid).nsid
+
+
+def get_mask(controller: Controller, request: Request) -> Completion:
+    """Reservation Notification Mask of a namespace."""
+    expect_length(request, 0)
+    return Completion(controller.reservation_masks.get(_nsid(controller, request), 0))
+
+
+def set_mask(controller: Controller, request: Request) -> Completion:
+    """The same, or of all namespaces."""
+    expect_length(request, 0)
+    nsid, mask = request.sqe.nsid, request.sqe.cdw11 & _MASK
+    every = list(controller.namespaces)
+    chosen = every if nsid == ALL_NAMESPACES else [_nsid(controller, request)]
+    controller.reservation_masks.update(dict.fromkeys(chosen, mask))
+    return Completion()
+
+
+def get_persistence(controller: Controller, request: Request) -> Completion:
+    """Reservation Persistence of a namespace."""
+    expect_length(request, 0)
+    nsid = _nsid(controller, request)
+    return Completion(int(controller.subsystem.reservations.get(nsid).ptpl))
+
+
+def set_persistence(controller: Controller, request: Request) -> Completion | None:
+    """The same, or of all namespaces; Invalid Field where nothing lasts."""
+    expect_length(request, 0)
+    keeper, nsid = controller.subsystem.reservations, request.sqe.nsid
+    ptpl = bool(request.sqe.cdw11 & 1)
+    every = list(controller.namespaces)
+    chosen = every if nsid == ALL_NAMESPACES else [_nsid(controller, request)]
+
+    def act(now: Reservation) -> Outcome:
+        return Outcome(replace(now, ptpl=ptpl))
+
+    def begin(done: Done) -> None:
+        each(chosen, lambda one, ended: keeper.commit(one, act, ended, controller), done)
+
+    return answer(controller, request, begin)
+
+
+def notification_page(controller: Controller, *, retain: bool) -> bytes:
+    """The oldest notification that was not read yet, which this is unless it is to be retained."""
+    notices = controller.reservation_notices
+    if not notices:
+        return NotificationPage().encode()
+    count, kind, nsid = notices[0]
+    page = NotificationPage(count, kind, min(len(notices) - 1, _MOST_AVAILABLE), nsid)
+    if not retain:
+        notices.popleft()
+    return page.encode()

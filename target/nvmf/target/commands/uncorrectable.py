@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Write Uncorrectable (NVM 1.0, 3.2.7), and the writes that end what it did.
+
+The engine refuses to read marked blocks.  It runs the commands that write some, and sends them
+here when all of it is done: they are answered when their blocks are marked no more, and that lasts.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+from dataclasses import replace
+
+from nvmf.spec.opcodes import IoOpcode
+from nvmf.spec.sqe import Sqe
+from nvmf.spec.status import Status, StatusError
+from nvmf.target.command.later import answer
+from nvmf.target.command.request import Completion, Handler, Request, expect_length
+from nvmf.target.commands.identify import find_namespace
+from nvmf.target.lasting.lasting import Lasting, Range, with_range, without_range
+from nvmf.target.model.controller import Controller
+
+MOST_RANGES = 4096
+"""Of a namespace; more are refused."""
+_DSM_RANGE = struct.Struct("<IIQ")
+
+
+def _range(sqe: Sqe) -> Range:
+    return sqe.cdw10 | sqe.cdw11 << 32, (sqe.cdw12 & 0xFFFF) + 1
+
+
+def write_uncorrectable(controller: Controller, request: Request) -> Completion | None:
+    """Write Uncorrectable: reads of these blocks fail from now on."""
+    namespace = find_namespace(controller, request.sqe.nsid)
+    expect_length(request, 0)
+    nsid, keeper = namespace.nsid, controller.subsystem.lasting
+    refused = controller.gates.get(nsid).write or keeper.gate(nsid).write
+    if refused:
+        raise StatusError.from_wire(refused, f"namespace {nsid} takes no writes", io=True)
+    lba, blocks = _range(request.sqe)
+    if lba + blocks > namespace.blocks:
+        raise StatusError(Status.LBA_OUT_OF_RANGE, f"block {lba} and {blocks - 1} more", io=True)
+    if namespace.store.read_only:
+        raise StatusError(Status.NAMESPACE_WRITE_PROTECTED, "it is read only", io=True)
+
+    def mark(now: Lasting) -> Lasting:
+        invalid = with_range(now.invalid, lba, blocks)
+        if len(invalid) > MOST_RANGES:
+            raise StatusError(
+                Status.INTERNAL_ERROR,
+                f"namespace {nsid} has {MOST_RANGES} ranges of invalid blocks",
+            )
+        return replace(now, invalid=invalid)
+
+    return answer(controller, request, lambda done: keeper.commit(nsid, mark, done))
+
+
+def _written(
+    controller: Controller, request: Request, ranges: Iterable[Range]
+) -> Completion | None:
+    """Invalid Namespace or Format where that has gone: its blocks are still marked."""
+
+    def unmark(now: Lasting) -> Lasting:
+        invalid = now.invalid
+        for lba, blocks in ranges:
+            invalid = without_range(invalid, lba, blocks)
+        return replace(now, invalid=invalid)
+
+    keeper, nsid = controller.subsystem.lasting, request.sqe.nsid
+    return answer(controller, request, lambda done: keeper.commit(nsid, unmark, done))
+
+
+def written(controller: Controller, request: Request) -> Completion | None:
+    """A Write or Write Zeroes that the engine has done."""
+    return _written(controller, request, [_range(request.sqe)])
+
+
+def deallocated(controller: Controller, request: Request) -> Completion | None:
+    """A deallocation that the engine has done: such blocks read as zeroes (DLFEAT)."""
+    length = ((request.sqe.cdw10 & 0xFF) + 1) * _DSM_RANGE.size
+    ranges = _DSM_RANGE.iter_unpack(request.data[:length])
+    return _written(controller, request, [(lba, blocks) for _, blocks, lba in ranges])
+
+
+IO_HANDLERS: dict[int, Handler] = {
+    IoOpcode.WRITE_UNCORRECTABLE: write_uncorrectable,
+    IoOpcode.WRITE: written,
+    IoOpcode.WRITE_ZEROES: written,
+    IoOpcode.DATASET_MANAGEMENT: deallocated,
+}
+"""Commands of I/O queues that come up from the engine."""

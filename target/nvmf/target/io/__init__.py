@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The only user of the engine: connections, ports, and the stores behind namespaces."""

@@ -1,0 +1,215 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The connections of a target: asked for, accepted on the least busy reactor, and ended."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import logging
+from collections.abc import Collection, Iterator
+from typing import Any
+
+from nvmf.spec.cm import CmRejectError, CmRequest, CmStatus
+from nvmf.spec.status import StatusError
+from nvmf.target.commands.cm import decide
+from nvmf.target.commands.core import Core
+from nvmf.target.io.connection import Connection, Dispatcher
+from nvmf.target.io.ports import OpenPort, where
+from nvmf.target.model.queue import Queue
+
+log = logging.getLogger("nvmf.target")
+
+_HARMLESS = {"ESTABLISHED", "TIMEWAIT_EXIT", "CONNECT_RESPONSE"}
+_LEFT, _LOST = "the peer disconnected", "the connection was lost"
+_STOPPING = "the target is stopping"
+_GAVE_UP = "the host gave up before its connection was accepted"
+_NAMING_GRACE = 30.0
+"""Seconds that the connection manager has to say how a connection ended, where its device did not:
+iWARP adapters give back the work of a queue pair before the event that says why.  Nothing but the
+queue pair waits for it."""
+
+
+class Connections:
+    """What there is between a request for a connection and its end."""
+
+    def __init__(
+        self, engine: Any, target: Any, core: Core, dispatcher: Dispatcher, *, limit: int
+    ) -> None:
+        self.quiet = asyncio.Event()
+        """Set when the last connection has ended."""
+        self.stopping = False
+        """No more are accepted."""
+        self._engine = engine
+        self._target = target
+        self._core = core
+        self._dispatcher = dispatcher
+        self._limit = limit
+        self._connections: set[Connection] = set()
+        self._load: list[int] = [0] * target.reactors
+        self._accepted = [[0, 0] for _ in self._load]
+        """Admin and I/O queues that a reactor has had."""
+        self._unnamed: dict[Connection, asyncio.TimerHandle] = {}
+        self._parked: list[Any] = []
+        """Requests for a connection whose device is being made ready."""
+
+    def __len__(self) -> int:
+        return len(self._connections)
+
+    def __iter__(self) -> Iterator[Connection]:
+        return iter(self._connections)
+
+    def counts(self) -> list[dict[str, int]]:
+        """Of each reactor, in the words of SPDK."""
+        found = [
+            {
+                "admin_qpairs": admin,
+                "io_qpairs": io,
+                "current_admin_qpairs": 0,
+                "current_io_qpairs": 0,
+                "pending_bdev_io": 0,
+                "completed_nvme_io": self._core.tally.ended_of(index).get("commands", 0),
+            }
+            for index, (admin, io) in enumerate(self._accepted)
+        ]
+        for connection in self._connections:
+            counts, stats = found[connection.reactor], connection.qpair.stats
+            counts["current_io_qpairs" if connection.queue.qid else "current_admin_qpairs"] += 1
+            counts["pending_bdev_io"] += stats.get("outstanding", 0)
+            counts["completed_nvme_io"] += stats.get("commands", 0)
+        return found
+
+    def event(self, event: Any) -> None:
+        """An event of a device's channel."""
+        if isinstance(event, self._engine.ConnectRequest):
+            self._connect_request(event)
+        elif event.qpair.cookie in self._unnamed:
+            if event.name == "DISCONNECTED":
+                self._name(event.qpair.cookie, _LEFT)
+        elif event.name not in _HARMLESS:
+            left = event.name == "DISCONNECTED"
+            if event.qpair.cookie is not None:
+                event.qpair.cookie.peer_left |= left
+            event.qpair.disconnect(peer_left=left)
+
+    def closed(self, connection: Connection, reason: str) -> None:
+        """The engine has ended it; with no reason, the connection manager may still give one."""
+        self._connections.discard(connection)
+        self._load[connection.reactor] -= 1
+        self._core.tally.connection_ended(
+            connection.reactor, connection.host, connection.qpair.stats
+        )
+        if not reason and (connection.peer_left or self.stopping):
+            reason = _LEFT if connection.peer_left else _LOST
+        self._dispatcher.closed(connection, reason)
+        if not reason:
+            loop = asyncio.get_running_loop()
+            timer = loop.call_later(_NAMING_GRACE, self._name, connection, _LOST)
+            self._unnamed[connection] = timer
+        if not self._connections:
+            self.quiet.set()
+
+    def _name(self, connection: Connection, reason: str) -> None:
+        self._unnamed.pop(connection).cancel()
+        self._dispatcher.forget(connection, reason)
+
+    def disconnect(self, port: OpenPort) -> None:
+        """Begin the end of every connection that came by a port."""
+        for connection in self._connections:
+            if port.takes(connection.queue.local):
+                connection.qpair.disconnect()
+
+    def disconnect_devices(self, names: Collection[str]) -> None:
+        """Begin the end of every connection on these RDMA devices."""
+        for connection in self._connections:
+            if connection.qpair.device in names:
+                connection.qpair.disconnect()
+
+    def device_ready(self, device: str, error: str) -> None:
+        """A device can be used (or not: the sentence says why): decide what waited for it."""
+        waited = [event for event in self._parked if event.device == device]
+        self._parked = [event for event in self._parked if event.device != device]
+        if error and not waited:
+            log.warning("%s", error)
+        for event in waited:
+            if event.gone:
+                self._refuse(event, CmRejectError(CmStatus.NO_RESOURCES, _GAVE_UP))
+            elif error:
+                self._refuse(event, CmRejectError(CmStatus.NO_RESOURCES, error))
+            else:
+                self._connect_request(event)
+
+    def disconnect_all(self) -> None:
+        """Begin the end of every connection."""
+        parked, self._parked = self._parked, []
+        for event in parked:
+            self._refuse(event, CmRejectError(CmStatus.NO_RESOURCES, _STOPPING))
+        for connection in list(self._unnamed):
+            self._name(connection, _LOST)
+        for connection in self._connections:
+            connection.qpair.disconnect()
+
+    def drop_all(self) -> None:
+        """Forget what has not ended in time: the engine ends with it."""
+        for connection in self._connections:
+            connection.cancel_timers()
+            self._dispatcher.drop(connection)
+        self._connections.clear()
+
+    def _connect_request(self, event: Any) -> None:
+        try:
+            connection = self._accept(event)
+        except CmRejectError as error:
+            self._refuse(event, error)
+        except Exception as error:
+            if getattr(error, "errno", None) == errno.EAGAIN:
+                self._parked.append(event)
+            else:
+                # Whether its host has given up is among the events that come after this one.
+                asyncio.get_running_loop().call_soon(self._engine_refused, event, error)
+        else:
+            self._connections.add(connection)
+            self._core.tally.events.accepted += 1
+            self._load[connection.reactor] += 1
+            self._accepted[connection.reactor][connection.queue.qid > 0] += 1
+            self.quiet.clear()
+            self._dispatcher.opened(connection)
+
+    def _engine_refused(self, event: Any, error: Exception) -> None:
+        why = _GAVE_UP if event.gone else f"the engine cannot: {error}"
+        self._refuse(event, CmRejectError(CmStatus.NO_RESOURCES, why))
+
+    def _refuse(self, event: Any, error: CmRejectError) -> None:
+        self._core.tally.connection_refused(error)
+        self._say_refused(event, error)
+        event.reject(error.encode())
+
+    def _say_refused(self, event: Any, error: CmRejectError) -> None:
+        peer = where(event.peer)
+        known: dict[str, object] = {"peer": peer}
+        with contextlib.suppress(StatusError):
+            known["qid"] = CmRequest.decode(event.private_data).qid
+        queue = f" queue {known['qid']}" if "qid" in known else ""
+        log.warning("%s%s: connection refused: %s", peer, queue, error, extra=known)
+
+    def _accept(self, event: Any) -> Connection:
+        if self.stopping:
+            raise CmRejectError(CmStatus.NO_RESOURCES, _STOPPING)
+        limits = self._core.cm_limits(self._limit - len(self._connections))
+        wanted = decide(event.private_data, event.initiator_depth, limits)
+        mdts, in_capsule = self._core.transfer_limits(wanted.cntlid if wanted.qid else None)
+        reactor = min(range(len(self._load)), key=self._load.__getitem__)
+        qpair = event.accept(
+            self._target,
+            reactor=reactor,
+            qid=wanted.qid,
+            recv_depth=wanted.recv_depth,
+            send_depth=wanted.send_depth,
+            in_capsule=in_capsule if wanted.qid else 0,
+            max_transfer=mdts,
+            initiator_depth=wanted.initiator_depth,
+        )
+        queue = Queue(qpair, wanted.qid, wanted.recv_depth, event.peer, event.local)
+        qpair.cookie = Connection(queue, qpair, reactor)
+        connection: Connection = qpair.cookie
+        return connection

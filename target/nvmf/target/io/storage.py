@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Stores behind namespaces: opened and closed on an executor, closed when no reactor uses them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from nvmf.config.models import NamespaceConfig
+from nvmf.target.io.faults import FaultLog
+from nvmf.target.io.stores import make_namespace, open_store
+from nvmf.target.lasting.healthkeeper import HealthKeeper
+from nvmf.target.model.latency import Latencies, LatencyKeeper
+from nvmf.target.model.namespace import Namespace
+
+log = logging.getLogger("nvmf.target")
+
+
+class Storage:
+    """The namespaces of a target, from the opening of their stores to the closing."""
+
+    def __init__(self, engine: Any, target: Any, health: HealthKeeper) -> None:
+        self.idle = asyncio.Event()
+        """Set when the last namespace that was taken away is closed."""
+        self._engine = engine
+        self._target = target
+        self._health = health
+        self._stores: dict[Namespace, Any] = {}
+        self._latencies = LatencyKeeper()
+        self._subsystems: dict[Namespace, str] = {}
+        """The NQN of each."""
+        self._retiring: dict[int, tuple[Namespace, asyncio.Future[None]]] = {}
+        self._freeing: dict[int, asyncio.Future[None]] = {}
+        """Engine namespaces whose memory a device still has."""
+        self._faults = FaultLog()
+        self._working: dict[Namespace, set[asyncio.Future[None]]] = {}
+        self._tasks: set[asyncio.Future[None]] = set()
+        self._closed = False
+
+    @property
+    def retiring(self) -> bool:
+        """Whether reactors may still use what was taken away."""
+        return bool(self._retiring)
+
+    async def open(self, nqn: str, nsid: int, config: NamespaceConfig) -> Namespace:
+        """A namespace that no host sees yet; ServerError where its store cannot be opened."""
+        loop = asyncio.get_running_loop()
+        where = f"namespace {nsid} of {nqn}"
+        store = await loop.run_in_executor(None, open_store, self._engine, config, where)
+        try:
+            namespace = make_namespace(self._engine, self._target, nqn, nsid, config, store)
+        except BaseException:
+            store.close()
+            raise
+        self._stores[namespace] = store
+        self._subsystems[namespace] = nqn
+        self._faults.watch(namespace, where, store)
+        blocks, size = namespace.blocks, store.block_size
+        log.info("%s: %s, %d blocks of %d bytes", where, store.guarantee, blocks, size)
+        return namespace
+
+    async def resize(self, namespace: Namespace, size: int = 0) -> int:
+        """Give it a new size, or (0) that of its file; bytes.  OSError where it cannot be done."""
+        loop = asyncio.get_running_loop()
+        found = await loop.run_in_executor(None, self._stores[namespace].resize, size)
+        namespace.engine.resized()
+        return int(found)
+
+    async def discard(self, namespace: Namespace) -> None:
+        """Close one that no host has seen."""
+        self._faults.forget(namespace)
+        store = self._stores.pop(namespace)
+        del self._subsystems[namespace]
+        await self._free(namespace)
+        await asyncio.get_running_loop().run_in_executor(None, store.close)
+
+    async def _free(self, namespace: Namespace) -> None:
+        """Close it in the engine, and wait until no device has its memory."""
+        if not namespace.engine.close():
+            freed = asyncio.get_running_loop().create_future()
+            self._freeing[id(namespace.engine)] = freed
+            await freed
+
+    def freed(self, engine_namespace: Any) -> None:
+        """No device has the memory of its store any longer."""
+        _done(self._freeing.pop(id(engine_namespace)))
+
+    def retire(self, namespace: Namespace) -> asyncio.Future[None]:
+        """Hosts see it no more: close it when no reactor uses it; done when its store is closed."""
+        self.idle.clear()
+        closed = asyncio.get_running_loop().create_future()
+        self._retiring[id(namespace.engine)] = (namespace, closed)
+        return closed
+
+    def retired(self, engine_namespace: Any) -> None:
+        """No reactor uses it any more: close it and its store."""
+        namespace, closed = self._retiring.pop(id(engine_namespace), (None, None))
+        if namespace is None or closed is None:
+            return
+        self._faults.forget(namespace)
+        nqn = self._subsystems.pop(namespace)
+        self._latencies.gone(nqn, engine_namespace.latency())
+        self._health.look(nqn).went(namespace.identity.uuid, engine_namespace)
+        task = asyncio.ensure_future(self._close(namespace, self._stores.pop(namespace)))
+        task.add_done_callback(lambda _: _done(closed))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        if not self._retiring:
+            self.idle.set()
+
+    def work(
+        self,
+        namespace: Namespace,
+        work: Callable[[], None],
+        then: Callable[[OSError | None], None],
+    ) -> None:
+        """Do on a thread what blocks, and call then, with the OSError that kept it from being done.
+
+        The namespace's store stays open until it is done.  then is called no more once
+        forget_work() was.
+        """
+        future = asyncio.get_running_loop().run_in_executor(None, work)
+        working = self._working.setdefault(namespace, set())
+        working.add(future)
+
+        def done(future: asyncio.Future[None]) -> None:
+            working.discard(future)
+            error = future.exception()
+            if error is not None and not isinstance(error, OSError):
+                raise error
+            if not self._closed:
+                then(error)
+
+        future.add_done_callback(done)
+
+    def forget_work(self) -> None:
+        """The target ends: nobody is there to be told of it."""
+        self._closed = True
+
+    async def _close(self, namespace: Namespace, store: Any) -> None:
+        """Close a store that no reactor uses: when no device and no work() uses it either."""
+        await self._free(namespace)
+        working = self._working.pop(namespace, None)
+        if working:
+            await asyncio.wait(working)
+        await asyncio.get_running_loop().run_in_executor(None, store.close)
+
+    def faulted(self, fault: Any) -> None:
+        """A store failed a command (nvmf.engine.Faulted): say so."""
+        self._faults.tell(fault)
+
+    def latencies(self) -> Latencies:
+        """How long commands took, of each subsystem since the target started."""
+        there = ((nqn, space.engine.latency()) for space, nqn in self._subsystems.items())
+        return self._latencies.totals(there)
+
+    async def close(self) -> None:
+        """Everything, when the engine's target is closed: no device has any memory."""
+        for freed in self._freeing.values():
+            _done(freed)
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+        for namespace, store in self._stores.items():
+            self._faults.forget(namespace)
+            await self._close(namespace, store)
+        self._stores.clear()
+        self._subsystems.clear()
+
+
+def _done(future: asyncio.Future[None]) -> None:
+    if not future.done():  # whoever waited may have given up
+        future.set_result(None)

@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Keeps the counters of the SMART logs in the state folder: one file for the whole target.
+
+It is written when subsystems come and go, when the target stops, at most once a minute while
+commands run, and once an hour for the hours: never for a command, and never by the thread that
+runs the event loop.  What a crash can lose is the last minute; that it was one is counted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from nvmf.target.lasting.health import SUBSYSTEMS_MOST, SubsystemHealth
+from nvmf.target.lasting.state import DamagedState, seal, set_aside, unseal, write_atomically
+
+log = logging.getLogger("nvmf.target")
+
+FILE = "health.json"
+SAVE_EVERY = 60.0
+"""Seconds between two writes at least, but for what an administrator does."""
+IDLE_EVERY = 3600.0
+"""Seconds until the hours are written where nothing else has changed."""
+_KIND = "health"
+_FORMAT = 1
+
+
+class HealthKeeper:
+    """The lives of all subsystems.  folder: where they are kept; None: they end with the target."""
+
+    def __init__(
+        self, folder: Path | None = None, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._path = None if folder is None else folder / FILE
+        self._clock = clock
+        self._subsystems: dict[str, SubsystemHealth] = {}
+        self._written: dict[str, Any] = {}
+        """What the file has, without the seconds."""
+        self._failed = False
+        """It could not be written the last time."""
+        self._saving = asyncio.Lock()
+        self._timer: asyncio.TimerHandle | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._load()
+
+    # ---- what there is ----
+
+    def subsystem(self, nqn: str) -> SubsystemHealth:
+        """The life of a subsystem, which may begin with this."""
+        return self._subsystems.setdefault(nqn, SubsystemHealth())
+
+    def power_on(self, nqn: str) -> None:
+        """A subsystem is served from now on."""
+        self.subsystem(nqn).power_on(self._clock())
+
+    def take_back(self, nqn: str) -> None:
+        """It is not served after all."""
+        one = self.subsystem(nqn)
+        if one.on:
+            one.on = False
+            one.power_cycles -= 1
+
+    def power_off(self, nqn: str) -> None:
+        """It is served no more; its namespaces are told gone one by one, as the engine lets go."""
+        self.subsystem(nqn).power_off(self._clock())
+
+    def look(self, nqn: str) -> SubsystemHealth:
+        """The life of a subsystem until now."""
+        found = self.subsystem(nqn)
+        found.look(self._clock())
+        return found
+
+    def end(self) -> None:
+        """The engine is about to end, in order: no more is counted."""
+        for nqn, one in self._subsystems.items():
+            if one.on:
+                self.power_off(nqn)  # which still sees how busy its namespaces were
+            one.all_went()
+
+    # ---- on disk ----
+
+    def stir(self) -> None:
+        """Something has happened: look soon whether there is something to write."""
+        if self._path is None:
+            return
+        loop = asyncio.get_running_loop()
+        if self._timer is not None:
+            if self._timer.when() <= loop.time() + SAVE_EVERY:
+                return
+            self._timer.cancel()
+        self._timer = loop.call_later(SAVE_EVERY, self._look)
+
+    def _look(self) -> None:
+        self._timer = None
+        if self._task is None or self._task.done():
+            self._task = asyncio.get_running_loop().create_task(self._look_and_save())
+
+    async def _look_and_save(self) -> None:
+        if await self.save() or self._failed:
+            self.stir()
+        elif self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(IDLE_EVERY, self._look)
+
+    async def save(self) -> bool:
+        """Write what has changed; whether anything has.  What cannot be written is said, once."""
+        if self._path is None:
+            return False
+        async with self._saving:
+            for nqn in self._subsystems:
+                self.look(nqn)
+            self._forget_some()
+            body = {nqn: one.body() for nqn, one in self._subsystems.items()}
+            plain = {nqn: _plain(one) for nqn, one in body.items()}
+            if plain == self._written:
+                return False
+            data = seal(_KIND, {"format": _FORMAT, "subsystems": body})
+            loop = asyncio.get_running_loop()
+            try:
+                await loop.run_in_executor(None, write_atomically, self._path, data)
+            except OSError as error:
+                self._tell(error)
+            else:
+                self._written = plain
+                if self._failed:
+                    log.info("%s is written again", self._path)
+                self._failed = False
+            return True
+
+    async def close(self) -> None:
+        """Write it for the last time."""
+        if self._task is not None:
+            await asyncio.wait([self._task])
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        await self.save()
+
+    def _tell(self, error: OSError) -> None:
+        if not self._failed:
+            log.error(
+                "%s cannot be written (%s): the counters of SMART logs are lost with the target "
+                "if this lasts; it is tried again every %g s",
+                self._path,
+                error.strerror,
+                SAVE_EVERY,
+            )
+        self._failed = True
+
+    def _forget_some(self) -> None:
+        absent = [nqn for nqn, one in self._subsystems.items() if not one.on]
+        for nqn in absent[:-SUBSYSTEMS_MOST]:
+            if not any(space.live for space in self._subsystems[nqn].spaces.values()):
+                del self._subsystems[nqn]
+
+    def _load(self) -> None:
+        """What earlier runs have left; those that were not shut down have been so unsafely."""
+        if self._path is None:
+            return
+        lost = "the counters of SMART logs begin anew"
+        try:
+            self._subsystems = unseal(self._path, _KIND, _decode, lost) or {}
+        except DamagedState as error:
+            self._leave(error)
+        for one in self._subsystems.values():
+            one.unsafe_shutdowns += one.on
+            one.on = False
+
+    def _leave(self, error: DamagedState) -> None:
+        path = self._path
+        assert path is not None
+        try:
+            kept = set_aside(path)
+        except OSError as again:
+            self._path = None
+            log.error("%s; it cannot be set aside (%s): they are not kept", error, again.strerror)
+        else:
+            log.error("%s; it is now %s", error, kept.name)
+
+
+def _decode(body: Any) -> dict[str, SubsystemHealth]:
+    if body["format"] != _FORMAT:
+        raise ValueError(f"its format is {body['format']}, and {_FORMAT} is known")
+    return {str(nqn): SubsystemHealth.of_body(one) for nqn, one in body["subsystems"].items()}
+
+
+def _plain(body: dict[str, Any]) -> dict[str, Any]:
+    """What is worth a write: the log has whole hours and minutes."""
+    return {
+        **body,
+        "on_seconds": int(body["on_seconds"] / 3600),
+        "busy_seconds": int(body["busy_seconds"] / 60),
+    }

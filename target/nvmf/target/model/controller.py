@@ -1,0 +1,281 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A controller: its properties, its queues, its keep-alive and its memory of errors.
+
+CC and CSTS follow Base 2.0, 3.5 and 3.6: what enabling asks for is checked once, at the moment
+when CC.EN becomes 1, and CSTS.CFS says that it cannot be had.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping
+
+from nvmf.spec.features import AsyncEvents
+from nvmf.spec.opcodes import FeatureId
+from nvmf.spec.properties import NVME_2_0, Cap, Cc, Crto, Csts, Property
+from nvmf.spec.reservations import NotificationType
+from nvmf.spec.sqe import Sqe
+from nvmf.spec.status import Status, StatusError
+from nvmf.target.command.events import (
+    ANA_CHANGED,
+    DISCOVERY_CHANGED,
+    NAMESPACE_CHANGED,
+    RESERVATION_NOTICE,
+    EventQueue,
+)
+from nvmf.target.command.gates import ControllerGates
+from nvmf.target.command.request import Completion, Request
+from nvmf.target.model.errorlog import ErrorLog
+from nvmf.target.model.namespace import Namespace
+from nvmf.target.model.queue import Queue
+from nvmf.target.model.subsystem import Subsystem, View
+
+ABORT_LIMIT = 3
+"""ACL: Abort commands that may be outstanding, less one."""
+_RESERVATION_NOTICES = 256
+"""Unread ones beyond that push the oldest out."""
+READY_TIMEOUT = 15
+"""CAP.TO and CRTO, in 500 ms."""
+KEEP_ALIVE_GRANULARITY_MS = 1000
+"""KAS, in ms: a timeout is rounded up to a multiple of it."""
+DISCOVERY_KATO_MS = 120_000
+"""For discovery controllers whose host asks for none, so that they do not stay for ever."""
+_IOSQES, _IOCQES = 6, 4
+_CSS_NVM, _CSS_SETS = 0, 6
+SHUTDOWN_COMPLETE = 2
+
+
+class Controller:
+    """One association of a host with a subsystem."""
+
+    def __init__(
+        self,
+        subsystem: Subsystem,
+        cntlid: int,
+        admin: Queue,
+        hostnqn: str,
+        hostid: bytes,
+        kato_ms: int,
+        now: float,
+    ) -> None:
+        self.subsystem = subsystem
+        self.cntlid = cntlid
+        self.admin = admin
+        self.hostnqn = hostnqn
+        self.hostid = hostid
+        self.portid = 0
+        """The port that its host came by."""
+        self.view = subsystem.view_of(hostnqn)
+        self.io_queues: dict[int, Queue] = {}
+        self.gates = ControllerGates(subsystem.make_gates)
+        """What its I/O commands end with instead of running."""
+        self.cc = Cc()
+        self.csts = Csts()
+        self.created = now
+        self.events = EventQueue()
+        self.enabled_events = AsyncEvents(0)
+        self.changed_namespaces: set[int] = set()
+        self.reservation_notices: deque[tuple[int, NotificationType, int]] = deque(
+            maxlen=_RESERVATION_NOTICES
+        )
+        """Number, type and NSID of the notifications that are not read yet; the oldest first."""
+        self.reservation_masks: dict[int, int] = {}
+        """By NSID, bit by type: what the host does not want to hear."""
+        self._noticed = 0
+        self._finished: list[tuple[Request, Completion]] = []
+        self.features: dict[int, int] = {}
+        """Current values of features that are only remembered."""
+        self.host_behavior = bytes(512)
+        self.timestamp: tuple[int, float, int] = (0, now, 0)
+        """Milliseconds, when they were so, and origin (features.Timestamp)."""
+        self.errors = ErrorLog()
+        self.aborts = 0
+        """Abort commands outstanding."""
+        self.last_seen = now
+        """When its last admin command came."""
+        self.activity = 0
+        """Commands of its I/O queues when it was last looked at."""
+        self.kato_ms = 0
+        if subsystem.discovery and not kato_ms:
+            kato_ms = DISCOVERY_KATO_MS
+        self.set_kato(kato_ms)
+
+    def __str__(self) -> str:
+        host = self.hostnqn or "a host without an NQN"
+        return f"controller {self.cntlid} of {self.subsystem.nqn} for {host}"
+
+    # ---- namespaces ----
+
+    @property
+    def namespaces(self) -> Mapping[int, Namespace]:
+        """What its host sees."""
+        return self.view.namespaces
+
+    def group_of(self, nsid: int) -> int:
+        """The ANA group of a namespace."""
+        return self.subsystem.group_of(nsid)
+
+    def look_at(self, view: View) -> None:
+        """See these from now on, on its I/O queues too."""
+        if view is not self.view:
+            self.view = view
+            for queue in self.io_queues.values():
+                if queue.has_table:
+                    queue.handle.show(view.table)
+
+    # ---- properties ----
+
+    @property
+    def cap(self) -> Cap:
+        """Controller Capabilities."""
+        return Cap(
+            mqes=self.subsystem.queue_size - 1,
+            cqr=1,
+            to=READY_TIMEOUT,
+            css_nvm=1,
+            css_sets=1,
+            crwms=1,
+        )
+
+    @property
+    def ready(self) -> bool:
+        """Whether I/O and admin commands run."""
+        return bool(self.cc.en and self.csts.rdy and not self.csts.shst)
+
+    def read_property(self, offset: int) -> int:
+        """The value of a property; KeyError where there is none."""
+        return {
+            Property.CAP: self.cap.encode(),
+            Property.VS: NVME_2_0,
+            Property.CC: self.cc.encode(),
+            Property.CSTS: self.csts.encode(),
+            Property.CRTO: Crto(READY_TIMEOUT, READY_TIMEOUT).encode(),
+        }[Property(offset)]
+
+    def write_cc(self, value: int) -> None:
+        """Controller Configuration: enable, reset, shutdown."""
+        old, new = self.cc, Cc.decode(value)
+        self.cc = new
+        if old.en and not new.en:
+            self._reset()
+        elif new.en and not old.en:
+            self.csts = Csts(rdy=1) if self._can_run(new) else Csts(cfs=1)
+        if new.shn and not old.shn:
+            self.csts = Csts(self.csts.rdy, self.csts.cfs, SHUTDOWN_COMPLETE)
+        elif not new.shn and not new.en:
+            self.csts = Csts(cfs=self.csts.cfs)
+        for queue in self.io_queues.values():
+            queue.handle.enable(self.ready and not queue.locked)
+
+    def _can_run(self, cc: Cc) -> bool:
+        # Entry sizes are of I/O queues, which discovery controllers do not have.
+        sizes = self.subsystem.discovery or (cc.iosqes, cc.iocqes) == (_IOSQES, _IOCQES)
+        return sizes and cc.mps == 0 and cc.ams == 0 and cc.css in (_CSS_NVM, _CSS_SETS)
+
+    def _reset(self) -> None:
+        """CC.EN became 0: all but the admin queue and its connection starts anew."""
+        self.csts = Csts()
+        self.events.clear()
+        self.enabled_events = AsyncEvents(0)
+        self.changed_namespaces.clear()
+        self.reservation_notices.clear()
+        self.reservation_masks.clear()
+        self.features.clear()
+        self.host_behavior = bytes(512)
+        for queue in self.io_queues.values():
+            queue.handle.enable(False)
+            queue.handle.disconnect()
+
+    def fail(self) -> None:
+        """Fatal: CSTS.CFS, and every connection ends."""
+        self.csts = Csts(self.csts.rdy, 1, self.csts.shst)
+        for queue in self.queues():
+            queue.handle.enable(False)
+            queue.handle.disconnect()
+
+    def queues(self) -> list[Queue]:
+        """All its queues, the admin queue first."""
+        return [self.admin, *self.io_queues.values()]
+
+    # ---- keep-alive ----
+
+    def set_kato(self, kato_ms: int) -> None:
+        """Keep Alive Timeout; 0 is none, others are rounded up to the granularity."""
+        self.kato_ms = -(-kato_ms // KEEP_ALIVE_GRANULARITY_MS) * KEEP_ALIVE_GRANULARITY_MS
+
+    def keep_alive_left(self, now: float) -> float | None:
+        """Seconds until the host must have been heard of; None where there is no timeout."""
+        return self.last_seen + self.kato_ms / 1000 - now if self.kato_ms else None
+
+    def heard(self, now: float) -> bool:
+        """Whether the host is alive: to be asked when keep_alive_left() says so.
+
+        Any command counts (TBKAS); those of I/O queues are found in the engine's counters, which
+        do not say when it was: a host that falls silent is found out within twice its timeout.
+        """
+        queues = self.io_queues.values()
+        activity = sum(queue.handle.stats.get("commands", 0) for queue in queues)
+        if activity != self.activity:
+            self.activity = activity
+            self.last_seen = now
+        left = self.keep_alive_left(now)
+        return left is None or left > 0
+
+    # ---- events and errors ----
+
+    def namespaces_changed(self, nsids: Iterable[int]) -> None:
+        """Note it in the log page, and tell the host where it wants to know."""
+        if not self.subsystem.discovery:
+            self.changed_namespaces.update(nsids)
+            if self.enabled_events & AsyncEvents.NAMESPACE_ATTRIBUTE:
+                self.events.post(NAMESPACE_CHANGED)
+
+    def ana_changed(self) -> None:
+        """Tell the host where it wants to know that a group is in another state."""
+        if self.enabled_events & AsyncEvents.ANA_CHANGE:
+            self.events.post(ANA_CHANGED)
+
+    def reservation_changed(self, nsid: int, what: NotificationType) -> None:
+        """Another host changed a reservation: tell this one where it wants to know."""
+        if not self.reservation_masks.get(nsid, 0) & 1 << what:
+            self._noticed += 1
+            self.reservation_notices.append((self._noticed, what, nsid))
+            self.events.post(RESERVATION_NOTICE)
+
+    def discovery_changed(self) -> None:
+        """Tell the host where it wants to know."""
+        if self.enabled_events & AsyncEvents.DISCOVERY_CHANGE:
+            self.events.post(DISCOVERY_CHANGED)
+
+    def finish(self, request: Request, completion: Completion) -> None:
+        """A command that was left outstanding has ended: take() gives it to the connection."""
+        self._finished.append((request, completion))
+
+    def take(self) -> list[tuple[Request, Completion]]:
+        """Commands that have ended since the last call, event requests among them."""
+        finished, self._finished = self._finished, []
+        return finished + self.events.take()
+
+    def record_error(
+        self, queue: Queue, sqe: Sqe, status: int, location: int | None = None
+    ) -> None:
+        """Remember a command that was refused here for the error log page."""
+        self.errors.record(queue, sqe, status, self.queues(), location)
+
+    def look_for_errors(self) -> ErrorLog:
+        """The error log, with what the engine has refused until now."""
+        self.errors.collect(self.queues())
+        return self.errors
+
+    def require_ready(self) -> None:
+        """Command Sequence Error where the controller is not enabled and ready."""
+        if not self.ready:
+            raise StatusError(
+                Status.COMMAND_SEQUENCE_ERROR,
+                f"the controller is not ready (CC.EN {self.cc.en}, CSTS.RDY {self.csts.rdy}, "
+                f"CSTS.SHST {self.csts.shst})",
+            )
+
+    def feature(self, fid: FeatureId) -> int:
+        """The current value of a feature that is only remembered."""
+        return self.features.get(fid, 0)

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The error log of a controller (Base 2.0, 5.16.1.2): its own failed commands, and no other's.
+
+Commands that Python refuses are entered at once.  Those that the engine refuses by itself stay in
+a ring of their queue pair, and are fetched when somebody looks, or another entry comes, or the
+queue ends, or a keep-alive is due; then the log of the target has a line for each, too.  The
+controllers here are dynamic ones: their log, and its count, begin with them.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from nvmf.spec.logs import ErrorEntry
+from nvmf.spec.opcodes import AdminOpcode, command_title
+from nvmf.spec.sqe import At, Sqe
+from nvmf.spec.status import CODE_MASK, Status, StatusError
+from nvmf.target.model.queue import Queue
+
+log = logging.getLogger("nvmf.target")
+
+ERROR_LOG_ENTRIES = 16
+_LOGGED = 16
+"""Lines of the target's log about what the engine refused of a queue; then there are counters."""
+_NOWHERE = 0xFFFF
+_LOCATIONS = {
+    Status.INVALID_NAMESPACE_OR_FORMAT: At.NSID,
+    Status.SGL_DATA_LENGTH_INVALID: At.DPTR,
+    Status.INVALID_LOG_PAGE: At.DW10,
+    Status.LBA_OUT_OF_RANGE: At.DW10,
+    Status.FEATURE_NOT_SAVEABLE: At.SV,
+}
+"""Parameters that these are about, whoever finds it; see also c/target/errors.c."""
+
+
+class ErrorLog:
+    """The last errors of a controller, and how many there were."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        """Number of Error Information Log Entries; the number of the newest entry."""
+        self.entries: deque[ErrorEntry] = deque(maxlen=ERROR_LOG_ENTRIES)
+        """The newest first."""
+        self._seen: dict[Queue, int] = {}
+        """How many errors of a queue's engine are in it."""
+
+    def record(
+        self,
+        queue: Queue,
+        sqe: Sqe,
+        status: int,
+        queues: Iterable[Queue],
+        location: int | None = None,
+    ) -> None:
+        """Python has refused a command; queues: all of the controller, whose errors come first.
+
+        location: of the parameter that it is about, where whoever refused it knows.
+        """
+        self.collect(queues)
+        if location is None:
+            location = _location(sqe, status & CODE_MASK)
+        self._enter(queue.qid, sqe.cid, status, sqe.nsid, sqe.opcode, location=location)
+
+    def collect(self, queues: Iterable[Queue]) -> None:
+        """Enter what the engine has refused since the last time, in the order of time.
+
+        What a ring has lost meanwhile is counted, as older than all of them.
+        """
+        found: list[tuple[float, Queue, Mapping[str, Any]]] = []
+        for queue in queues:
+            seen = self._seen.get(queue, 0)
+            last, errors = queue.handle.errors(seen)
+            if last != seen:
+                self._seen[queue] = last
+                self.count += last - seen - len(errors)
+                for number, error in enumerate(errors, last - len(errors) + 1):
+                    found.append((error["when"], queue, error))
+                    if number <= _LOGGED:
+                        _tell(queue, error, last=number == _LOGGED)
+        for _, queue, error in sorted(found, key=lambda one: one[0]):
+            self._enter(queue.qid, error["cid"], error["status"], error["nsid"], error["opcode"],
+                        location=error["location"], lba=error["lba"])  # fmt: skip
+
+    def forget(self, queue: Queue) -> None:
+        """A queue has ended: its errors stay."""
+        self.collect([queue])
+        self._seen.pop(queue, None)
+
+    def _enter(
+        self, qid: int, cid: int, status: int, nsid: int, opcode: int, *,
+        location: int, lba: int = 0,
+    ) -> None:  # fmt: skip
+        self.count += 1
+        self.entries.appendleft(
+            ErrorEntry(
+                error_count=self.count,
+                sqid=qid,
+                cid=cid,
+                status_field=status << 1,
+                parameter_error_location=location,
+                lba=lba,
+                nsid=nsid if opcode != AdminOpcode.FABRICS else 0,
+                opcode=opcode,
+            )
+        )
+
+
+def _tell(queue: Queue, error: Mapping[str, Any], *, last: bool) -> None:
+    nsid, lba = error["nsid"], error["lba"]
+    name = command_title(error["opcode"], io=queue.qid > 0)
+    where = f" of namespace {nsid}" + (f" at block {lba}" if lba else "") if queue.qid else ""
+    log.info(
+        "%s: %s%s refused: %s%s",
+        queue,
+        name,
+        where,
+        StatusError.from_wire(error["status"], io=queue.qid > 0),
+        " (further ones are only counted)" if last else "",
+        extra={"nsid": nsid} if queue.qid else None,
+    )
+
+
+def _location(sqe: Sqe, code: int) -> int:
+    """Where in a command the parameter is that a status is about; FFFFh where it says no more."""
+    if code == Status.INVALID_OPCODE:
+        return At.NSID if sqe.opcode == AdminOpcode.FABRICS else At.OPCODE
+    return _LOCATIONS.get(Status(code), _NOWHERE) if code in set(Status) else _NOWHERE

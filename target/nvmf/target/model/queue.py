@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A queue pair as controllers see it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from nvmf.auth import ControllerAuth
+from nvmf.spec.fabrics import ConnectData
+
+if TYPE_CHECKING:
+    from nvmf.target.model.controller import Controller
+
+Address = tuple[str, int]
+
+
+class QueueHandle(Protocol):
+    """What a controller does to a queue pair (nvmf.engine.Qpair is one); nothing here waits."""
+
+    @property
+    def stats(self) -> dict[str, int]: ...
+    def errors(self, after: int) -> tuple[int, list[Any]]: ...
+    def connected(self, sq_size: int, namespaces: Any) -> None: ...
+    def abort(self, cid: int, cookie: Any) -> None: ...
+    def gate(self, gates: Any) -> None: ...
+    def show(self, namespaces: Any) -> None: ...
+    def enable(self, enabled: bool) -> None: ...
+    def disconnect(self) -> None: ...
+
+
+@dataclass(eq=False)
+class Queue:
+    """A connected queue pair, before and after its Connect."""
+
+    handle: QueueHandle
+    qid: int
+    recv_depth: int
+    """Capsules that the host may have outstanding."""
+    peer: Address = ("", 0)
+    local: Address = ("", 0)
+    """The address that the host connected to."""
+    asked: ConnectData | None = None
+    """What its Connect asks for, in the words of a host that nothing is known of yet."""
+    controller: Controller | None = None
+    """Whose queue it is, after Connect."""
+    sq_size: int = 0
+    """Entries, after Connect."""
+    leaving: bool = False
+    """The host has sent Disconnect, or has failed to authenticate."""
+    auth: ControllerAuth | None = None
+    """After Connect, where the host has a key."""
+    authentications: int = 0
+    """Those that succeeded."""
+    auth_failed: bool = False
+
+    @property
+    def has_table(self) -> bool:
+        """Whether the engine has been given namespaces for it (of an I/O queue)."""
+        return self.auth is None or self.authentications > 0
+
+    @property
+    def locked(self) -> bool:
+        """Whether the host still has to authenticate on it."""
+        return self.auth is not None and not self.auth.authenticated
+
+    def __str__(self) -> str:
+        host, port = self.peer
+        where = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        if self.controller is None:
+            host = f" host {self.asked.hostnqn}" if self.asked is not None else ""
+            return f"{where}{host} queue {self.qid}"
+        return f"{where} {self.controller} queue {self.qid}"

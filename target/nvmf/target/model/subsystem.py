@@ -1,0 +1,308 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A subsystem: its namespaces, the hosts that may use it, and its controllers.
+
+A namespace may be masked: only the hosts that it names see it.  Hosts that see the same namespaces
+share a view, and so do all hosts where nothing is masked.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+
+from nvmf.auth import HostKeys
+from nvmf.spec.status import Status
+from nvmf.target.command.gates import EngineGates, NoGates
+from nvmf.target.lasting.health import SubsystemHealth
+from nvmf.target.model.ana import Ana
+from nvmf.target.model.lastingkeeper import LastingKeeper
+from nvmf.target.model.namespace import Namespace
+from nvmf.target.model.reservekeeper import ReservationKeeper
+
+if TYPE_CHECKING:
+    from nvmf.target.model.controller import Controller
+
+
+def serial_of(nqn: str) -> str:
+    """A serial number that stays the same for the same NQN."""
+    return hashlib.sha256(nqn.encode()).hexdigest()[:16].upper()
+
+
+class Fence(Protocol):
+    """nvmf.engine.Target.fence, whose cookie is called."""
+
+    def __call__(
+        self, qpairs: list[Any], nsid: int, then: Callable[[], None], /, *, abort: int = 0
+    ) -> None: ...
+
+
+Mask: TypeAlias = "frozenset[str] | None"
+"""NQNs of the hosts that see a namespace; None: all that may connect."""
+
+
+Work: TypeAlias = Callable[[Namespace, Callable[[], None], Callable[[OSError | None], None]], None]
+"""Do for a namespace what may block, and call, later, with the OSError that it raised."""
+
+
+def _at_once(
+    namespace: Namespace, work: Callable[[], None], then: Callable[[OSError | None], None]
+) -> None:
+    try:
+        work()
+    except OSError as error:
+        then(error)
+    else:
+        then(None)
+
+
+@dataclass(eq=False, slots=True)
+class View:
+    """What some hosts see."""
+
+    table: Any = None
+    """The same for their I/O queues (nvmf.engine.NamespaceTable)."""
+    namespaces: dict[int, Namespace] = field(default_factory=dict)
+
+    def put(self, nsid: int, namespace: Namespace | None) -> None:
+        """Show a namespace, or (None) nothing there."""
+        if self.namespaces.get(nsid) is namespace:
+            return
+        if self.table is not None:
+            self.table.set(nsid, namespace.engine if namespace is not None else None)
+        if namespace is not None:
+            self.namespaces[nsid] = namespace
+        else:
+            self.namespaces.pop(nsid, None)
+
+
+@dataclass(eq=False)
+class Subsystem:
+    """A subsystem of the target."""
+
+    nqn: str
+    serial: str
+    model: str = "nvmeof-rdma"
+    allow_any_host: bool = False
+    hosts: frozenset[str] = frozenset()
+    """NQNs of the hosts that may connect."""
+    keys: dict[str, HostKeys] = field(default_factory=dict)
+    """By NQN: what hosts have to authenticate with; the others need not."""
+    max_namespaces: int = 32
+    """The highest NSID."""
+    mdts: int = 1 << 20
+    """Bytes one command may transfer; a power of two."""
+    in_capsule: int = 4096
+    """Bytes of in-capsule data an I/O command may carry."""
+    max_io_queues: int = 64
+    """I/O queues a controller."""
+    queue_size: int = 128
+    """Entries of an I/O queue at most."""
+    permanent_protection: bool = False
+    """Whether hosts may write protect namespaces permanently, or until the target ends."""
+    discovery: bool = False
+    """Whether it is the discovery subsystem."""
+    make_gates: Callable[[], EngineGates] = NoGates
+    """Gates for the I/O queues of a controller (nvmf.engine.Gates)."""
+    fence: Fence | None = None
+    """None: commands end at once."""
+    call_later: Callable[[float, Callable[[], None]], object] | None = None
+    """asyncio's, in seconds."""
+    work: Work = _at_once
+    """storage.Storage's."""
+    make_table: Callable[[], Any] = lambda: None
+    """A new table for a view (nvmf.engine.NamespaceTable)."""
+    state: Path | None = None
+    """Folder for what outlives the target."""
+    health: SubsystemHealth = field(default_factory=SubsystemHealth)
+    """What its SMART log counts."""
+    controllers: dict[int, Controller] = field(default_factory=dict)
+    """By controller identifier."""
+    _all: View = field(init=False)
+    """Every namespace, so that the engine holds those that no host sees now."""
+    _views: dict[frozenset[int], View] = field(init=False, default_factory=dict)
+    """By the masked NSIDs that are seen."""
+    _masks: dict[int, frozenset[str]] = field(init=False, default_factory=dict)
+    _seen: dict[str, set[int]] = field(init=False, default_factory=dict)
+    """Masked NSIDs that a host sees."""
+
+    reservations: ReservationKeeper = field(init=False)
+    lasting: LastingKeeper = field(init=False)
+    ana: Ana = field(init=False, default_factory=Ana)
+    """Of the whole target."""
+    _groups: dict[int, int] = field(init=False, default_factory=dict)
+    """By NSID."""
+
+    def __post_init__(self) -> None:
+        self._all = View(self.make_table())
+        folder = self.state / "reservations" if self.state is not None else None
+        self.reservations = ReservationKeeper(self, folder)
+        folder = self.state / "namespaces" if self.state is not None else None
+        self.lasting = LastingKeeper(self, folder)
+
+    @property
+    def namespaces(self) -> Mapping[int, Namespace]:
+        """All of them; what a host sees is its controller's."""
+        return self._all.namespaces
+
+    def allows(self, hostnqn: str) -> bool:
+        """Whether a host may connect; without a name only if any may, and none has a key."""
+        if not hostnqn:
+            return self.allow_any_host and not self.keys
+        return self.allow_any_host or hostnqn in self.hosts
+
+    def check_free(self, nsid: int) -> None:
+        """ValueError where the NSID is taken or too high."""
+        if not 1 <= nsid <= self.max_namespaces:
+            raise ValueError(f"NSID {nsid}: {self.nqn} has 1 to {self.max_namespaces}")
+        if nsid in self.namespaces:
+            raise ValueError(f"NSID {nsid} is taken in {self.nqn}")
+
+    def attach(self, namespace: Namespace, mask: Mask = None) -> None:
+        """Show a namespace to the hosts; ValueError where the NSID is taken or too high."""
+        self.check_free(namespace.nsid)
+        self.change({namespace.nsid: (namespace, mask)})
+
+    def detach(self, nsid: int) -> Namespace:
+        """Take a namespace away from the hosts; KeyError where there is none."""
+        namespace = self.namespaces[nsid]
+        self.change({nsid: (None, None)})
+        return namespace
+
+    def when_ended(
+        self,
+        controllers: Iterable[Controller],
+        nsid: int,
+        then: Callable[[], None],
+        abort: Status = Status.SUCCESS,
+    ) -> None:
+        """Call then, later, once the I/O commands have ended that these controllers have begun.
+
+        To be asked after a gate was set, about the namespace of that gate (0: about all): commands
+        that begin later meet the gate.  Where abort is a status, those of which nothing was done
+        yet are not waited for but end with it.  A host that does not move its data can hold this
+        up until it is disconnected.
+        """
+        qpairs = [q.handle for one in controllers for q in one.io_queues.values()]
+        if self.fence is not None:
+            self.fence(qpairs, nsid, then, abort=abort)
+        else:
+            then()
+
+    def soon(self, then: Callable[[], None]) -> None:
+        """Call then, later, where completions and events that it leads to go out at once."""
+        self.when_ended((), 0, then)
+
+    def mask_of(self, nsid: int) -> Mask:
+        """The hosts that see a namespace."""
+        return self._masks.get(nsid)
+
+    def change(self, changes: Mapping[int, tuple[Namespace | None, Mask]]) -> None:
+        """Show, mask or take away namespaces by NSID, and tell the hosts that see the difference.
+
+        One namespace in the place of another is two changes, so that hosts do not take it for
+        the same.
+        """
+        controllers = list(self.controllers.values())
+        before = [{nsid for nsid in changes if nsid in c.namespaces} for c in controllers]
+        for nsid, (namespace, mask) in changes.items():
+            if namespace is not None:
+                # Before hosts see it, so that none passes a reservation by.
+                if self.namespaces.get(nsid) is not namespace:
+                    self.reservations.come(namespace)
+                    self.lasting.come(namespace)
+                    self._groups[nsid] = namespace.ana_group
+                self._all.put(nsid, namespace)
+                self.health.come(namespace.identity.uuid, namespace.engine, masked=mask is not None)
+            self._set_mask(nsid, mask)
+        # First what has to be seen from now on, so that nothing is in no table for a moment.
+        for controller in controllers:
+            controller.look_at(self.view_of(controller.hostnqn))
+            for nsid, (namespace, _) in changes.items():
+                if namespace is not None:
+                    self.ana.enforce(controller, nsid)
+        for nsid, (namespace, mask) in changes.items():
+            for seen, view in self._views.items():
+                view.put(nsid, namespace if mask is None or nsid in seen else None)
+            if namespace is None:
+                self._all.put(nsid, None)
+                self.reservations.go(nsid)
+                self.lasting.go(nsid)
+                self._groups.pop(nsid, None)
+        for controller, saw in zip(controllers, before, strict=True):
+            sees = {nsid for nsid in changes if nsid in controller.namespaces}
+            if saw != sees:
+                controller.namespaces_changed(saw ^ sees)
+        self.drop_views()
+
+    def group_of(self, nsid: int) -> int:
+        """The ANA group of a namespace."""
+        return self._groups.get(nsid, 1)
+
+    def regroup(self, groups: Mapping[int, int]) -> None:
+        """Put namespaces into other ANA groups, and tell the hosts that see them."""
+        moved = {nsid: group for nsid, group in groups.items() if group != self.group_of(nsid)}
+        if not moved:
+            return
+        changed = {self.group_of(nsid) for nsid in moved} | set(moved.values())
+        self._groups.update(moved)
+        for portid in {controller.portid for controller in self.controllers.values()}:
+            self.ana.regrouped(portid, changed)
+        for controller in self.controllers.values():
+            for nsid in moved:
+                self.ana.enforce(controller, nsid)
+            controller.ana_changed()
+        self.changed(moved)
+
+    def _set_mask(self, nsid: int, mask: Mask) -> None:
+        for host in self._masks.pop(nsid, ()):
+            self._seen[host].discard(nsid)
+            if not self._seen[host]:
+                del self._seen[host]
+        if mask is not None:
+            self._masks[nsid] = mask
+            for host in mask:
+                self._seen.setdefault(host, set()).add(nsid)
+
+    def view_of(self, hostnqn: str) -> View:
+        """What a host sees."""
+        seen = frozenset(self._seen.get(hostnqn, ()))
+        view = self._views.get(seen)
+        if view is None:
+            view = self._views[seen] = View(self.make_table())
+            for nsid, namespace in self.namespaces.items():
+                if nsid not in self._masks or nsid in seen:
+                    view.put(nsid, namespace)
+        return view
+
+    def drop_views(self) -> None:
+        """Forget what no controller looks at and no queue pair uses any more."""
+        if len(self._views) < 2:
+            return
+        used = {id(controller.view) for controller in self.controllers.values()}
+        for seen, view in list(self._views.items()):
+            if seen and id(view) not in used and (view.table is None or not view.table.users):
+                del self._views[seen]
+                if view.table is not None:
+                    view.table.close()
+
+    @property
+    def in_use(self) -> bool:
+        """Whether queue pairs see its namespaces."""
+        return any(v.table.users for v in self._views.values() if v.table is not None)
+
+    def close_tables(self) -> None:
+        """The end of it, when no queue pair is left."""
+        for view in (self._all, *self._views.values()):
+            if view.table is not None:
+                view.table.close()
+        self._views.clear()
+
+    def changed(self, nsids: Iterable[int]) -> None:
+        """Tell the hosts that something about these namespaces is different."""
+        for controller in self.controllers.values():
+            seen = [nsid for nsid in nsids if nsid in controller.namespaces]
+            if seen:
+                controller.namespaces_changed(seen)

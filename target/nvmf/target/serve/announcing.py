@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Whether the discovery service is announced on the local network, as it is configured just now."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+from nvmf.config.services import MdnsConfig
+
+if TYPE_CHECKING:
+    from nvmf.spec.dnssd import Protocol
+    from nvmf.target.commands.discovery import Port
+    from nvmf.target.serve.mdns import Announcer
+
+
+class Announcing:
+    """At most one announcer, which another configuration replaces.
+
+    transports: of the system's RDMA devices, as nvmf.engine.list_devices() has them.
+    """
+
+    def __init__(self, nqn: str, transports: Callable[[], Iterable[str]]) -> None:
+        self._nqn = nqn
+        self._transports = transports
+        self._announcer: Announcer | None = None
+
+    async def configure(self, config: MdnsConfig) -> None:
+        """Announce, by another name, or no more; what was announced is taken back first."""
+        await self.close()
+        if config.enabled:
+            from nvmf.target.serve.mdns import Announcer, system_protocol
+
+            def system() -> Protocol | None:
+                return system_protocol(self._transports())
+
+            self._announcer = Announcer(config.name, self._nqn, system)
+
+    def follow(self, ports: Iterable[Port]) -> None:
+        """The ports there are."""
+        if self._announcer is not None:
+            self._announcer.follow(ports)
+
+    async def close(self) -> None:
+        """Say goodbye, where anything was announced; bounded."""
+        announcer, self._announcer = self._announcer, None
+        if announcer is not None:
+            await announcer.close()

@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Announces the target's discovery service on the local network (mDNS), a service for each port.
+
+Nothing here keeps a target from serving: what cannot be announced is logged.  The addresses of the
+machine are looked at every few seconds: a network that comes up later is announced on, and a port
+on every address is announced with those that there are.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ipaddress
+import logging
+import secrets
+import socket
+import zlib
+from collections.abc import Callable, Iterable
+
+from zeroconf import Error as ZeroconfError
+from zeroconf.asyncio import AsyncServiceInfo, AsyncZeroconf
+
+from nvmf.mdns import NO_NETWORK, MdnsError, open_mdns, outward_addresses
+from nvmf.spec.dnssd import Protocol, service_type, text_record
+from nvmf.spec.fabrics import RdmaProvider
+from nvmf.target.commands.discovery import Port
+
+log = logging.getLogger("nvmf.target")
+
+CLOSE_TIMEOUT = 0.8
+"""Seconds to say goodbye."""
+LOOK_SECONDS = 5.0
+"""Between looks at the addresses, and until what failed is tried again."""
+_TTL = 120
+"""Seconds that others remember an announcement (RFC 6762, 10)."""
+
+
+class Announcer:
+    """Announcements that follow the ports, and the addresses of this machine.
+
+    name: of this target, for people.  nqn: of its discovery subsystem.  system: the protocol of the
+    system's devices, or None where they are of several kinds.
+    """
+
+    def __init__(self, name: str, nqn: str, system: Callable[[], Protocol | None]) -> None:
+        self._name = name or socket.gethostname().split(".")[0] or "target"
+        self._nqn = nqn
+        self._own = secrets.token_hex(4)
+        """What host names of this target alone have."""
+        self._system = system
+        self._zeroconf: AsyncZeroconf | None = None
+        self._addresses: list[str] = []
+        """Where it is announced."""
+        self._services: dict[Port, AsyncServiceInfo] = {}
+        self._wanted: list[Port] = []
+        self._wake = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._failed = ""
+        self._silent: dict[Port, str] = {}
+        """Ports that are not announced, and why: said already."""
+
+    def follow(self, ports: Iterable[Port]) -> None:
+        """Announce these ports, and no others any more; it takes a while, and nobody waits."""
+        self._wanted = list(ports)
+        self._wake.set()
+        if self._task is None:
+            self._task = asyncio.create_task(self._run())
+
+    async def _run(self) -> None:
+        while True:
+            addresses = outward_addresses()
+            if self._wake.is_set() or addresses != self._addresses:
+                self._wake.clear()
+                try:
+                    await self._announce(addresses, self._wanted)
+                except (MdnsError, OSError, ZeroconfError) as error:
+                    sentence = str(error) or repr(error)
+                    if sentence != self._failed:
+                        log.warning("the discovery service cannot be announced: %s", sentence)
+                    self._failed = sentence
+                    self._addresses = []
+                else:
+                    self._failed = ""
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(LOOK_SECONDS):
+                    await self._wake.wait()
+
+    async def _announce(self, addresses: list[str], wanted: list[Port]) -> None:
+        if self._zeroconf is None:
+            self._zeroconf = open_mdns(addresses)
+        elif addresses != self._addresses:
+            await self._zeroconf.async_update_interfaces(list(addresses))
+        self._addresses = addresses
+        if not addresses:  # nobody hears a goodbye
+            raise MdnsError(NO_NETWORK)
+        services = {port: info for port in wanted if (info := self._service(port)) is not None}
+        for port, old in list(self._services.items()):
+            if port not in services or services[port].type != old.type:
+                del self._services[port]
+                await self._zeroconf.async_unregister_service(old)
+        for port, info in services.items():
+            there = self._services.get(port)
+            if there is None:
+                await self._zeroconf.async_register_service(info, allow_name_change=True)
+            elif set(there.parsed_addresses()) != set(info.parsed_addresses()):
+                info.name = there.name  # which another may have been given for
+                await self._zeroconf.async_update_service(info)
+            else:
+                continue
+            self._services[port] = info
+            listed = ", ".join(info.parsed_addresses())
+            log.info("mDNS: %s announces port %d of %s", info.name, port.trsvcid, listed)
+
+    def _service(self, port: Port) -> AsyncServiceInfo | None:
+        addresses = addresses_of(port)
+        if not addresses:
+            alone = ipaddress.ip_address(port.traddr).is_loopback
+            why = "is for this machine alone" if alone else "has no address that others can go to"
+            self._say(port, f"mDNS: port %s {why}: not announced")
+            return None
+        protocol = self._system() if port.provider != RdmaProvider.IWARP else "iwarp"
+        if protocol is None:
+            self._say(
+                port,
+                "mDNS: port %s is not announced: the RDMA devices are of several kinds, and an "
+                "announcement is for one",
+                logging.WARNING,
+            )
+            return None
+        self._silent.pop(port, None)
+        kind = service_type(protocol)
+        # No other target on this machine has it: zeroconf may not see there that a name is taken,
+        # whose answer goes to one of the sockets that share a port.
+        name = f"{self._name}-{port.trsvcid}-{zlib.crc32(port.traddr.encode()) & 0xFFFF:04x}"
+        return AsyncServiceInfo(
+            kind,
+            f"{name}.{kind}",
+            port=port.trsvcid,
+            properties=dict(text_record(protocol, self._nqn)),
+            # That of the machine may have other addresses, and another target this target's name.
+            server=f"nvmeof-{name}-{self._own}.local.",
+            parsed_addresses=addresses,
+            host_ttl=_TTL,
+            other_ttl=_TTL,
+        )
+
+    def _say(self, port: Port, why: str, level: int = logging.INFO) -> None:
+        """Once, until it is another one."""
+        if self._silent.get(port) != why:
+            log.log(level, why, port.traddr)
+        self._silent[port] = why
+
+    async def close(self) -> None:
+        """Say goodbye."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        if self._zeroconf is None:
+            return
+        zeroconf, self._zeroconf = self._zeroconf, None
+        try:
+            async with asyncio.timeout(CLOSE_TIMEOUT):
+                await zeroconf.async_close()
+        except (TimeoutError, OSError, ZeroconfError):
+            log.info("mDNS: the network may remember this target for a while")
+
+
+def addresses_of(port: Port) -> list[str]:
+    """The addresses by which others reach a port now; none where it is for this machine alone."""
+    address = ipaddress.ip_address(port.traddr)
+    if address.is_loopback:
+        return []
+    if not address.is_unspecified:
+        return [str(address)]
+    return outward_addresses(address.version)
+
+
+def system_protocol(transports: Iterable[str]) -> Protocol | None:
+    """The protocol of devices with these transports (list_devices); None where they differ."""
+    protocols: set[Protocol] = {
+        "iwarp" if "iwarp" in transport.lower() else "roce" for transport in transports
+    }
+    return protocols.pop() if len(protocols) == 1 else None

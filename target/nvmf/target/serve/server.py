@@ -1,0 +1,395 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The target on the engine and on an event loop: start, changes, stop.
+
+Everything runs on the loop's thread and nothing here waits, but for the opening and closing of
+stores and of the engine, which an executor does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import importlib
+import logging
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from nvmf.config.models import Config, PortConfig
+from nvmf.spec.nqn import DISCOVERY_NQN
+from nvmf.target.change.apply import Change
+from nvmf.target.change.diff import AT_START, Difference, compare
+from nvmf.target.change.edit import Edit
+from nvmf.target.change.hotplug import Following, Surroundings, Watcher
+from nvmf.target.change.presence import Key, exchange_port, present, without
+from nvmf.target.commands.core import Core
+from nvmf.target.io.connection import Connection, Dispatcher
+from nvmf.target.io.connections import Connections
+from nvmf.target.io.ports import Listening, OpenPort, Ports
+from nvmf.target.io.storage import Storage
+from nvmf.target.io.stores import ServerError
+from nvmf.target.lasting.generation import Generation
+from nvmf.target.lasting.healthkeeper import HealthKeeper
+from nvmf.target.lasting.state import state_folder
+from nvmf.target.model.tally import Tally
+from nvmf.target.serve.announcing import Announcing
+
+if TYPE_CHECKING:
+    from nvmf.target.metrics.http import MetricsServer
+
+__all__ = ["Listening", "Server"]
+
+log = logging.getLogger("nvmf.target")
+
+_CLOSE_TIMEOUT = 0.8
+"""Seconds that connections have to end when the server stops."""
+_CHANGE_TIMEOUT = 0.5
+"""Seconds that a change under way has to end then."""
+_RETIRE_TIMEOUT = 0.3
+"""Seconds that reactors have to let go of the namespaces then."""
+
+
+class Server:
+    """A target as its configuration describes it.
+
+    listening is called for each port once it is open, on the loop's thread.  engine stands for
+    nvmf.engine in tests, surroundings for the machine's devices.
+    """
+
+    storage: Storage
+    _connections: Connections
+    _ports: Ports
+    _dispatcher: Dispatcher
+
+    def __init__(
+        self,
+        config: Config,
+        *,
+        listening: Callable[[Listening], None] | None = None,
+        engine: Any = None,
+        surroundings: Surroundings | None = None,
+    ) -> None:
+        self.config = config
+        self._served: Config = Config.model_construct(ports=(), subsystems=())
+        """The part of it whose devices are there."""
+        self._surroundings = surroundings or Surroundings()
+        self._following = Following(self._surroundings)
+        self._watcher: Watcher | None = None
+        self.core = Core(config.target.discovery_nqn or DISCOVERY_NQN)
+        self._announce = listening
+        self._engine = engine if engine is not None else importlib.import_module("nvmf.engine")
+        self._target: Any = None
+        self._state: Path | None = None
+        self.health = HealthKeeper()
+        self._announcing = Announcing(self.core.discovery.nqn, self._transports)
+        self.metrics: MetricsServer | None = None
+        """Where it is scraped."""
+        self._stopping = False
+        self._changing = asyncio.Lock()
+
+    @property
+    def connections(self) -> int:
+        """Queue pairs there are."""
+        return len(self._connections) if self._target is not None else 0
+
+    @property
+    def reactors(self) -> int:
+        """Threads that move data."""
+        return int(self._target.reactors)
+
+    def open_connections(self) -> list[Connection]:
+        """The queue pairs that there are, with what is known of them."""
+        return list(self._connections)
+
+    @property
+    def open_ports(self) -> list[OpenPort]:
+        """The ports that are open, with what was configured."""
+        return self._ports.open_ports
+
+    def reactor_counts(self) -> list[dict[str, int]]:
+        """Queue pairs and commands of each reactor, in the words of SPDK."""
+        return self._connections.counts()
+
+    @property
+    def ports(self) -> list[Listening]:
+        """The ports that are open."""
+        return [one.listening for one in self._ports.open_ports]
+
+    @property
+    def away(self) -> dict[Key, str]:
+        """Paths and addresses that are waited for, and why they cannot be served."""
+        return self._following.away
+
+    # ---- start and stop ----
+
+    async def start(self) -> None:
+        """Open stores and ports.  ServerError where that cannot be, with nothing left open."""
+        try:
+            await self._start()
+        except OSError as error:
+            await self.stop()
+            raise ServerError(f"the target cannot start: {error.strerror or error}") from error
+        except BaseException:
+            await self.stop()
+            raise
+
+    async def _start(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._dispatcher = Dispatcher(self.core, loop)
+        self.core.tally = Tally(self.config.metrics.hosts)
+        options = self.config.iwarp.model_dump(exclude_none=True)
+        if options:
+            self._engine.set_iwarp_options(**options)
+        target = self.config.target
+        await self._restore(target.state_dir)
+        self._target = self._engine.Target(
+            reactors=target.reactors,
+            cpus=list(target.cpus) if target.cpus is not None else None,
+            spin_us=target.spin_us,
+            buffer_size=target.buffer_size,
+            buffers=target.buffers,
+        )
+        self.storage = Storage(self._engine, self._target, self.health)
+        self._connections = Connections(
+            self._engine, self._target, self.core, self._dispatcher, limit=target.max_queues
+        )
+        self._ports = Ports(self._engine, self._target, self.core, self._event, self._announce)
+        loop.add_reader(self._target.fileno(), self._upcalls)
+        async with self._changing:
+            await self._serve(self.config)
+        if self.config.metrics.enabled:
+            from nvmf.target.metrics.scrape import make_metrics
+
+            self.metrics = make_metrics(self, self._engine)
+            await self.metrics.start()
+
+    async def _restore(self, configured: Path | None) -> None:
+        """What earlier runs left in the state folder."""
+        loop = asyncio.get_running_loop()
+        try:
+            folder = await loop.run_in_executor(None, state_folder, configured)
+        except OSError as error:
+            raise ServerError(
+                f"the state folder {error.filename} cannot be made: {error.strerror}"
+            ) from error
+        self._state = folder
+        self.core.generation = await loop.run_in_executor(None, Generation, folder)
+        self.health = await loop.run_in_executor(None, HealthKeeper, folder)
+
+    # ---- changes while it runs ----
+
+    async def apply(self, config: Config, follow: Iterable[tuple[str, int]] = ()) -> Difference:
+        """Serve another configuration; what is the same in both goes on undisturbed.
+
+        follow: namespaces (NQN, NSID) that take the size of their file again.  ServerError where
+        it cannot be done, and nothing has changed.  What is only read at start stays as it was:
+        diff.fixed() names it.
+        """
+        return await self.edit(lambda _: config, follow)
+
+    async def edit(self, change: Edit, follow: Iterable[tuple[str, int]] = ()) -> Difference:
+        """apply() of a change to what is served now; EditError where it conflicts with that."""
+        async with self._changing:
+            if self._stopping or self._target is None:
+                raise ServerError("the target is stopping")
+            config = change(self.config)
+            start = {name: getattr(self.config, name) for name in AT_START}
+            return await self._serve(config.model_copy(update=start), follow)
+
+    async def pin_port(self, config: PortConfig) -> OpenPort | None:
+        """What was opened last for this; where it took a free number, it keeps it from now on.
+
+        So it can be named, and saved.  None where nothing is open for it.
+        """
+        async with self._changing:
+            opened = next((p for p in reversed(self.open_ports) if p.config == config), None)
+            if opened is not None:
+                made = config.model_copy(update={"trsvcid": opened.port.trsvcid})
+                self.config = exchange_port(self.config, config, made)
+                self._served = exchange_port(self._served, config, made)
+                opened.config = made
+            return opened
+
+    async def _serve(self, config: Config, follow: Iterable[tuple[str, int]] = ()) -> Difference:
+        """Serve another configuration, all or nothing, but for what is away.
+
+        Then what has come, each by itself: what cannot be served keeps nothing else waiting.
+        """
+        following = self._following
+        sight = await following.look(config, self._ports.open_ports)
+        part = present(config, sight.away)
+        difference = compare(self._served, part, [*follow, *sight.grown])
+        await self._apply(difference)
+        self.config, self._served = config, part
+        for key in sight.come:
+            away = {other: why for other, why in sight.away.items() if other != key}
+            part = present(config, away)
+            try:
+                await self._apply(compare(self._served, part))
+            except ServerError as error:
+                sight.failed(key, error)
+            else:
+                self._served, sight.away = part, away
+        following.settle(config, sight, self._ports.open_ports)
+        if self._watcher is None and following.needed(config, self._ports.open_ports):
+            self._watcher = Watcher(self._surroundings.monitor(), self.look)
+        return difference
+
+    async def look(self) -> bool:
+        """Serve what is there now; whether something is waited for that may soon be there."""
+        async with self._changing:
+            if self._stopping or self._target is None:
+                return False
+            gone = await self._following.removed_devices(self._ports.open_ports)
+            try:
+                if self._following.wanted(self.config):
+                    await self._serve(self.config)
+            finally:  # who removes them waits for it, whatever else cannot be followed
+                self._connections.disconnect_devices(gone)
+                for name in gone:
+                    log.warning("RDMA device %s was removed", name)
+                    self._target.device_gone(name)
+            return bool(self.away)
+
+    def _event(self, event: Any) -> None:
+        """An event of a device's channel."""
+        engine = self._engine
+        if not isinstance(event, engine.ListenerEvent):
+            self._connections.event(event)
+        if isinstance(event, engine.ConnectRequest) or event.name != "DEVICE_REMOVAL":
+            return
+        if isinstance(event, engine.ListenerEvent):
+            self._device_removed(event.listener)
+        elif event.qpair.device is not None:
+            self._target.device_gone(event.qpair.device)
+
+    def _device_removed(self, listener: Any) -> None:
+        if listener.device is not None:
+            self._target.device_gone(listener.device)
+        for opened in self._ports.open_ports:
+            if opened.listener is not listener:
+                continue
+            if opened.config.hotplug and self._watcher is not None:
+                self._following.lost(opened)
+                self._watcher.wake()
+            else:
+                listener.close()  # who removes the device waits for it
+                log.error(
+                    "its device was removed and hosts cannot reach it: %s; hotplug = true of a "
+                    "port brings it back with its device", opened.listening
+                )  # fmt: skip
+
+    async def _apply(self, difference: Difference) -> None:
+        change = Change(
+            difference,
+            engine=self._engine,
+            target=self._target,
+            core=self.core,
+            storage=self.storage,
+            ports=self._ports,
+            connections=self._connections,
+            health=self.health,
+            state=self._state,
+        )
+        try:
+            await change.run()
+            if difference.mdns is not None:
+                await self._announcing.configure(difference.mdns)
+        finally:  # what was undone may have been seen by hosts, too
+            self._served = without(self._served, change.lost)
+            self._dispatcher.flush_all()
+            self._announcing.follow(self.core.ports)
+        self.health.stir()
+        if difference.removed:
+            await self.health.save()
+
+    def _transports(self) -> list[str]:
+        return [device["transport"] for device in self._engine.list_devices("system")]
+
+    async def stop(self) -> None:
+        """Disconnect every host and close everything; bounded, 3 s where no thread is stuck."""
+        if self._stopping:
+            return
+        self._stopping = True
+        if self._target is None:
+            return
+        if self._watcher is not None:
+            self._watcher.stop()
+        if self.metrics is not None:
+            await self.metrics.close()
+        self._ports.stop_listening()
+        self._connections.stopping = True
+        goodbye = asyncio.create_task(self._announcing.close())
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_CHANGE_TIMEOUT), self._changing:
+                pass
+        self._connections.disconnect_all()
+        if self._connections:
+            await self._wait(self._connections.quiet, _CLOSE_TIMEOUT, "connections")
+        for subsystem in self.core.subsystems.values():
+            for namespace in list(subsystem.namespaces.values()):
+                self.storage.retire(subsystem.detach(namespace.nsid))
+        self._dispatcher.flush_all()
+        if self.storage.retiring:
+            await self._wait(self.storage.idle, _RETIRE_TIMEOUT, "namespaces")
+        await goodbye
+        await self._close()
+
+    async def _wait(self, event: asyncio.Event, seconds: float, what: str) -> None:
+        try:
+            async with asyncio.timeout(seconds):
+                await event.wait()
+        except TimeoutError:
+            log.warning("%s are not closed after %g s: closing anyway", what, seconds)
+
+    async def _close(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._connections.drop_all()
+        self.storage.forget_work()
+        self._ports.stop_events()
+        loop.remove_reader(self._target.fileno())
+        self.health.end()
+        await loop.run_in_executor(None, self._target.close)
+        self._target = None
+        self._ports.close_channels()
+        await self.storage.close()
+        await self.health.close()
+
+    # ---- what the engine hands up ----
+
+    def _upcalls(self) -> None:
+        self.health.stir()
+        for upcall in self._target.upcalls():
+            try:
+                self._upcall(upcall)
+            except Exception:
+                log.exception("an upcall of the engine could not be handled")
+
+    def _upcall(self, upcall: Any) -> None:
+        engine = self._engine
+        if isinstance(upcall, engine.Command):
+            self._dispatcher.command(upcall.qpair.cookie, upcall)
+        elif isinstance(upcall, engine.Closed):
+            self._connections.closed(upcall.qpair.cookie, upcall.reason)
+        elif isinstance(upcall, engine.Retired):
+            self.storage.retired(upcall.namespace)
+        elif isinstance(upcall, engine.Freed):
+            self.storage.freed(upcall.namespace)
+        elif isinstance(upcall, engine.DeviceReady):
+            self._connections.device_ready(upcall.device, upcall.error)
+        elif isinstance(upcall, engine.Fenced):
+            upcall.cookie()
+            self._dispatcher.flush_all()
+        elif isinstance(upcall, engine.Faulted):
+            self.storage.faulted(upcall)
+        elif isinstance(upcall, engine.Aborted):
+            upcall.cookie(upcall.aborted)
+            self._dispatcher.flush_all()
+
+    async def __aenter__(self) -> Server:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.shield(self.stop())
