@@ -56,14 +56,13 @@ def test_queues_get_them_when_there_are_any() -> None:
     made = FakeGates()
     gates = ControllerGates(lambda: made)
     first, second, gone = FakeHandle(), FakeHandle(), FakeHandle()
-    gates.add(Queue(first, 1, 32))
-    left = Queue(gone, 3, 32)
-    gates.add(left)
-    gates.remove(left)
+    gates.add(first)
+    gates.add(gone)
+    gates.remove(gone)
     assert first.calls == []
     gates.set(2, GateReason.MASKED, HIDDEN)
     assert made.now == {2: (0x400B, 0x400B, 0x400B)}
-    gates.add(Queue(second, 2, 32))
+    gates.add(second)
     assert first.calls == second.calls == [("gate", made)]
     assert gone.calls == []
     gates.close()

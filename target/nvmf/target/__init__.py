@@ -1,6 +1,19 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The target: subsystems, controllers, discovery, and the server that puts them on the engine.
 
-Everything but ``server`` and ``connection`` is sans-IO: a handler takes a command and a clock and
-returns a completion.  All of it runs on one thread, the event loop's.
+Its rooms, from the bottom up; each imports only those before it:
+
+- ``command``: one command and how it waits; the engine's objects as protocols
+- ``lasting``: state that outlives a restart; the only owner of its files
+- ``model``: subsystems, controllers, queues and namespaces
+- ``commands``: a handler for each command: takes a command and a clock, returns a completion
+- ``io``: connections, ports and stores; the only user of the engine
+- ``change``: the difference between two configurations, applied; hot-plug
+- ``metrics``: all counters at one moment, as Prometheus reads them
+- ``serve``: the server, its administration, keys and announcements
+- ``rpc``: the administration socket and its methods
+- ``logs``: log records for terminals, files and the journal
+
+``command``, ``model`` and ``commands`` are sans-IO. Everything runs on one thread, the event
+loop's, except work that may block, which ``lasting`` and ``io`` do on executors.
 """

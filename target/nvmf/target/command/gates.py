@@ -11,10 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Protocol
 
 from nvmf.spec.status import DNR, Status
-from nvmf.target.model.queue import Queue
+from nvmf.target.command.engine import EngineGates, QueueHandle
 
 
 class GateReason(IntEnum):
@@ -42,13 +41,6 @@ UNKNOWN = Gate(*[Status.NAMESPACE_NOT_READY | DNR] * 3)
 """What holds for the namespace is not known, because its file is damaged: nothing runs."""
 
 
-class EngineGates(Protocol):
-    """What the engine does of it (nvmf.engine.Gates is one)."""
-
-    def set(self, nsid: int, *, read: int, write: int, flush: int) -> None: ...
-    def close(self) -> None: ...
-
-
 class ControllerGates:
     """The gates of one controller.
 
@@ -60,7 +52,7 @@ class ControllerGates:
         self._make = make
         self._engine: EngineGates | None = None
         self._wanted: dict[int, dict[GateReason, Gate]] = {}
-        self._queues: list[Queue] = []
+        self._queues: list[QueueHandle] = []
 
     def set(self, nsid: int, reason: GateReason, gate: Gate) -> None:
         """Refuse commands on a namespace for this reason, in place of what it wanted before."""
@@ -80,16 +72,15 @@ class ControllerGates:
         """What the namespace's commands meet."""
         return _combined(self._wanted.get(nsid, {}))
 
-    def add(self, queue: Queue) -> None:
-        """An I/O queue of the controller, before its first command."""
+    def add(self, queue: QueueHandle) -> None:
+        """Apply the gates to an I/O queue of the controller, before its first command."""
         self._queues.append(queue)
         if self._engine is not None:
-            queue.handle.gate(self._engine)
+            queue.gate(self._engine)
 
-    def remove(self, queue: Queue) -> None:
-        """The queue has gone."""
-        if queue in self._queues:
-            self._queues.remove(queue)
+    def remove(self, queue: QueueHandle) -> None:
+        """Forget a queue that was disconnected."""
+        self._queues = [one for one in self._queues if one is not queue]
 
     def close(self) -> None:
         """The controller has gone; commands that still run keep the gates they have."""
@@ -102,7 +93,7 @@ class ControllerGates:
         if self._engine is None:
             self._engine = self._make()
             for queue in self._queues:
-                queue.handle.gate(self._engine)
+                queue.gate(self._engine)
         self._engine.set(nsid, read=gate.read, write=gate.write, flush=gate.flush)
 
 

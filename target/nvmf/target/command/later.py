@@ -5,13 +5,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from typing import Protocol, TypeAlias
 
 from nvmf.spec.status import StatusError
 from nvmf.target.command.request import Completion, Request
-
-if TYPE_CHECKING:
-    from nvmf.target.model.controller import Controller
 
 log = logging.getLogger("nvmf.target")
 
@@ -19,8 +16,14 @@ Done: TypeAlias = Callable[[StatusError | None], None]
 """Called once: with why something could not be done, or None."""
 
 
+class Finisher(Protocol):
+    """The controller of a command that stays outstanding."""
+
+    def finish(self, request: Request, completion: Completion) -> None: ...
+
+
 def answer(
-    controller: Controller, request: Request, begin: Callable[[Done], None]
+    controller: Finisher, request: Request, begin: Callable[[Done], None]
 ) -> Completion | None:
     """What a handler returns for a command that begin does; None where it is not done yet.
 

@@ -3,16 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
 
 from nvmf.spec.sgl import SglType
 from nvmf.spec.sqe import At, Sqe
 from nvmf.spec.status import Status, StatusError
-
-if TYPE_CHECKING:
-    from nvmf.target.model.controller import Controller
 
 PSDT_SGL = 1
 
@@ -40,10 +35,6 @@ class Request:
     """What the host sent with it."""
     token: object = None
     """Names the command where its completion comes later (asynchronous events)."""
-
-
-Handler: TypeAlias = "Callable[[Controller, Request], Completion | None]"
-"""None: the command stays outstanding.  StatusError: it failed with that status."""
 
 
 def transfer_length(request: Request) -> int | None:

@@ -6,8 +6,9 @@ from __future__ import annotations
 from nvmf.spec.opcodes import AdminOpcode
 from nvmf.spec.sqe import At
 from nvmf.spec.status import Status, StatusError
-from nvmf.target.command.request import Completion, Handler, Request, expect_length
+from nvmf.target.command.request import Completion, Request, expect_length
 from nvmf.target.commands.featureset import get_features, set_features
+from nvmf.target.commands.handler import Handler
 from nvmf.target.commands.identify import identify
 from nvmf.target.commands.logpages import get_log_page
 from nvmf.target.model.controller import ABORT_LIMIT, Controller

@@ -272,7 +272,7 @@ class Core:
             return []
         if queue is not controller.admin:
             if controller.io_queues.get(queue.qid) is queue:
-                controller.gates.remove(queue)
+                controller.gates.remove(queue.handle)
                 controller.errors.forget(queue)
                 del controller.io_queues[queue.qid]
             return []

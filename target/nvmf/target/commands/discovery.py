@@ -17,8 +17,8 @@ from nvmf.spec.fabrics import (
     TransportType,
 )
 from nvmf.spec.nqn import DISCOVERY_NQN
+from nvmf.target.command.engine import Address
 from nvmf.target.commands.cm import ADMIN_QUEUE_DEPTH
-from nvmf.target.model.queue import Address
 from nvmf.target.model.subsystem import Subsystem
 
 

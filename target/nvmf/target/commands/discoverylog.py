@@ -19,9 +19,10 @@ from nvmf.spec.logs import encode_supported_pages
 from nvmf.spec.opcodes import AdminOpcode, LogId
 from nvmf.spec.sqe import LogRequest
 from nvmf.spec.status import Status, StatusError
-from nvmf.target.command.request import Completion, Handler, Request
+from nvmf.target.command.request import Completion, Request
 from nvmf.target.commands.admin import ADMIN_HANDLERS
 from nvmf.target.commands.discovery import View
+from nvmf.target.commands.handler import Handler
 from nvmf.target.commands.logpages import check_offset, cut, errors, parse
 from nvmf.target.model.controller import Controller
 

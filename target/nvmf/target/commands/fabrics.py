@@ -79,7 +79,7 @@ def connect(registry: Registry, queue: Queue, request: Request) -> Completion:
     else:
         controller = _find_controller(subsystem, command, wanted)
         controller.io_queues[command.qid] = queue
-        controller.gates.add(queue)
+        controller.gates.add(queue.handle)
     queue.controller = controller
     queue.sq_size = command.sqsize + 1
     queue.auth = authentication.begin(subsystem, wanted.hostnqn, request.now)

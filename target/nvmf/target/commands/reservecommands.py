@@ -26,7 +26,8 @@ from nvmf.spec.reservations import (
 from nvmf.spec.sqe import At
 from nvmf.spec.status import DecodeError, Status, StatusError
 from nvmf.target.command.later import Done, answer, each
-from nvmf.target.command.request import Completion, Handler, Request, expect_length
+from nvmf.target.command.request import Completion, Request, expect_length
+from nvmf.target.commands.handler import Handler
 from nvmf.target.commands.identify import ALL_NAMESPACES, find_namespace
 from nvmf.target.lasting import reservations
 from nvmf.target.lasting.reservations import Outcome, Reservation

@@ -15,7 +15,8 @@ from nvmf.spec.opcodes import IoOpcode
 from nvmf.spec.sqe import Sqe
 from nvmf.spec.status import Status, StatusError
 from nvmf.target.command.later import answer
-from nvmf.target.command.request import Completion, Handler, Request, expect_length
+from nvmf.target.command.request import Completion, Request, expect_length
+from nvmf.target.commands.handler import Handler
 from nvmf.target.commands.identify import find_namespace
 from nvmf.target.lasting.lasting import Lasting, Range, with_range, without_range
 from nvmf.target.model.controller import Controller

@@ -13,10 +13,10 @@ from nvmf.config.base import endpoint
 from nvmf.config.models import PortConfig
 from nvmf.spec.ana import AnaState
 from nvmf.spec.fabrics import RdmaProvider
+from nvmf.target.command.engine import Address
 from nvmf.target.commands.core import Core
 from nvmf.target.commands.discovery import Port, plain_address
 from nvmf.target.io.stores import ServerError
-from nvmf.target.model.queue import Address
 
 log = logging.getLogger("nvmf.target")
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
-from nvmf.target.model.namespace import EngineNamespace
+from nvmf.target.command.engine import EngineNamespace
 
 COUNTS = ("read_bytes", "write_bytes", "reads", "writes", "media_errors")
 ABSENT_MOST = 1024

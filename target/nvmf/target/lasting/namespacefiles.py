@@ -5,13 +5,10 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
-from typing import TYPE_CHECKING
+from uuid import UUID
 
 from nvmf.spec.status import Status, StatusError
 from nvmf.target.lasting.state import make_folder, remove, write_atomically
-
-if TYPE_CHECKING:
-    from nvmf.target.model.namespace import Namespace
 
 log = logging.getLogger("nvmf.target")
 
@@ -24,21 +21,21 @@ class NamespaceFiles:
         self._failed = False
         """One could not be written the last time."""
 
-    def path(self, namespace: Namespace) -> Path:
-        """Of a namespace's file, which may not be there."""
-        return self._folder / f"{namespace.identity.uuid}.json"
+    def path(self, uuid: UUID) -> Path:
+        """Return the path of a namespace's file, which need not exist."""
+        return self._folder / f"{uuid}.json"
 
-    def put(self, namespace: Namespace, data: bytes | None) -> None:
+    def put(self, uuid: UUID, data: bytes | None) -> None:
         """Make data all that its file has, or (None) take it away; blocks.  OSError."""
         if data is None:
-            remove(self.path(namespace))
+            remove(self.path(uuid))
         else:
             make_folder(self._folder)
-            write_atomically(self.path(namespace), data)
+            write_atomically(self.path(uuid), data)
 
-    def was_put(self, namespace: Namespace, error: OSError | None) -> StatusError | None:
+    def was_put(self, uuid: UUID, error: OSError | None) -> StatusError | None:
         """What the command ends with for which put() was called; said once where it lasts."""
-        path = self.path(namespace)
+        path = self.path(uuid)
         if error is None:
             if self._failed:
                 log.info("%s is written again", path)

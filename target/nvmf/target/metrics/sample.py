@@ -4,16 +4,30 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
+from nvmf.config.models import Config
+from nvmf.target.commands.core import Core
+from nvmf.target.io.connection import Connection
+from nvmf.target.io.storage import Storage
 from nvmf.target.model.latency import Latencies
 from nvmf.target.model.tally import Events, Totals
 
-if TYPE_CHECKING:
-    from nvmf.target.io.connection import Connection
-    from nvmf.target.serve.server import Server
+
+class Measured(Protocol):
+    """A running target (nvmf.target.serve.server.Server)."""
+
+    @property
+    def config(self) -> Config: ...
+    @property
+    def core(self) -> Core: ...
+    @property
+    def storage(self) -> Storage: ...
+    @property
+    def reactors(self) -> int: ...
+    def open_connections(self) -> Sequence[Connection]: ...
 
 
 @dataclass(slots=True)
@@ -75,7 +89,7 @@ class Sample:
     """By the NQN of their subsystem."""
 
 
-def take(server: Server) -> Sample:
+def take(server: Measured) -> Sample:
     """Read them."""
     core = server.core
     tally = core.tally

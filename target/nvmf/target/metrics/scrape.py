@@ -5,15 +5,12 @@ from __future__ import annotations
 
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from nvmf.target.metrics.exposition import render
 from nvmf.target.metrics.families import Facts, Source
 from nvmf.target.metrics.http import MetricsServer, Render
-from nvmf.target.metrics.sample import take
-
-if TYPE_CHECKING:
-    from nvmf.target.serve.server import Server
+from nvmf.target.metrics.sample import Measured, take
 
 
 def _version() -> str:
@@ -23,7 +20,7 @@ def _version() -> str:
         return "unknown"
 
 
-def make_metrics(server: Server, engine: Any) -> MetricsServer:
+def make_metrics(server: Measured, engine: Any) -> MetricsServer:
     """As [metrics] of the server's configuration has it; not started yet."""
     name, target = _version(), server.config.target
     pool = target.buffers * target.buffer_size * server.reactors

@@ -112,9 +112,9 @@ class Commits(Generic[T]):
         self._saving[nsid] = plan.after
         self._subsystem.work(
             namespace,
-            lambda: files.put(namespace, plan.content),
+            lambda: files.put(namespace.identity.uuid, plan.content),
             lambda error: self._subsystem.soon(
-                lambda: self._saved(nsid, plan, files.was_put(namespace, error))
+                lambda: self._saved(nsid, plan, files.was_put(namespace.identity.uuid, error))
             ),
         )
         return True

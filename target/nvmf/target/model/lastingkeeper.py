@@ -97,7 +97,7 @@ class LastingKeeper:
             if expected is not None:
                 self._now[nsid] = expected
             elif self._files is not None:
-                found = load(self._files.path(namespace))
+                found = load(self._files.path(namespace.identity.uuid))
                 if found is not None:
                     self._now[nsid] = found.outliving(data=_data_lasts(namespace))
         except DamagedState as error:

@@ -4,10 +4,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, Protocol
 from uuid import UUID
 
 from nvmf.spec.identify_ns import (
@@ -23,46 +21,12 @@ from nvmf.spec.identify_ns import (
     lba_format,
 )
 from nvmf.spec.opcodes import Csi
+from nvmf.target.command.engine import EngineNamespace, StoreFacts
 
 ATOMIC_BLOCKS = 1 - 1
 """Blocks that are read and written whole, 0's based: one, on every store, power failures too."""
 _DLFEAT_WRITE_ZEROES = 1 << 3
 """Write Zeroes may deallocate."""
-
-
-class StoreFacts(Protocol):
-    """What a store says of itself (nvmf.engine.Store is one)."""
-
-    @property
-    def size(self) -> int: ...
-    @property
-    def block_size(self) -> int: ...
-    @property
-    def physical_block_size(self) -> int: ...
-    @property
-    def volatile_write_cache(self) -> bool: ...
-    @property
-    def deallocate(self) -> bool: ...
-    @property
-    def read_only(self) -> bool: ...
-    @property
-    def path(self) -> str | None: ...
-    def flush(self) -> None: ...
-
-
-class EngineNamespace(Protocol):
-    """What moves its data (nvmf.engine.Namespace is one)."""
-
-    @property
-    def stats(self) -> dict[str, int]: ...
-    def busy(self) -> list[int]: ...
-    def latency(self) -> Mapping[str, Any]: ...
-    def resized(self) -> None: ...
-    def limit(self, **limits: int) -> None: ...
-    def gate(self, *, read: int = 0, write: int = 0, flush: int | None = None) -> None: ...
-    def set_invalid(self, ranges: Iterable[tuple[int, int]]) -> None: ...
-    def rearm(self) -> None: ...
-    def close(self) -> bool: ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,29 +4,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING
 
 from nvmf.auth import ControllerAuth
 from nvmf.spec.fabrics import ConnectData
+from nvmf.target.command.engine import Address, QueueHandle
 
 if TYPE_CHECKING:
     from nvmf.target.model.controller import Controller
-
-Address = tuple[str, int]
-
-
-class QueueHandle(Protocol):
-    """What a controller does to a queue pair (nvmf.engine.Qpair is one); nothing here waits."""
-
-    @property
-    def stats(self) -> dict[str, int]: ...
-    def errors(self, after: int) -> tuple[int, list[Any]]: ...
-    def connected(self, sq_size: int, namespaces: Any) -> None: ...
-    def abort(self, cid: int, cookie: Any) -> None: ...
-    def gate(self, gates: Any) -> None: ...
-    def show(self, namespaces: Any) -> None: ...
-    def enable(self, enabled: bool) -> None: ...
-    def disconnect(self) -> None: ...
 
 
 @dataclass(eq=False)

@@ -72,7 +72,9 @@ class ReservationKeeper:
         try:
             if expected is not None:
                 self._now[nsid] = expected
-            elif self._files is not None and (found := load(self._files.path(namespace))):
+            elif self._files is not None and (
+                found := load(self._files.path(namespace.identity.uuid))
+            ):
                 self._now[nsid] = found
         except DamagedState as error:
             log.error("namespace %d of %s is refused: %s", nsid, self._subsystem.nqn, error)

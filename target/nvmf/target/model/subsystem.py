@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from nvmf.auth import HostKeys
 from nvmf.spec.status import Status
-from nvmf.target.command.gates import EngineGates, NoGates
+from nvmf.target.command.engine import EngineGates
+from nvmf.target.command.gates import NoGates
 from nvmf.target.lasting.health import SubsystemHealth
 from nvmf.target.model.ana import Ana
 from nvmf.target.model.lastingkeeper import LastingKeeper

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from nvmf.spec.features import WriteProtection
 from nvmf.target.change.presence import coming_namespaces, coming_ports
+from nvmf.target.command.engine import Address
 from nvmf.target.model.namespace import Namespace
-from nvmf.target.model.queue import Address, Queue
+from nvmf.target.model.queue import Queue
 
 if TYPE_CHECKING:
     from nvmf.target.model.controller import Controller

@@ -1,0 +1,16 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The type of the functions that do commands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from nvmf.target.command.request import Completion, Request
+from nvmf.target.model.controller import Controller
+
+Handler: TypeAlias = Callable[[Controller, Request], Completion | None]
+"""Return the completion, or None if the command stays outstanding.
+
+StatusError: the command failed with that status.
+"""
