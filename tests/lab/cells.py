@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 
 from lab import network
@@ -44,6 +45,8 @@ class Cell:
 
     def thorough(self, series: str) -> bool:
         """Whether every load runs here: where our code meets the newest kernel."""
+        if os.environ.get("NVMF_LAB") == "quick":
+            return False
         return series == SERIES[0] and (self.target, self.host) != ("kernel", "kernel")
 
 

@@ -6,10 +6,11 @@ and a few times a run where it did not, since a machine that stands still for se
 kernels' own time limits. Both attempts are told at the end. What the tests of cells showed is kept
 in build/lab/results.json.
 
-``NVMF_LAB`` unset: the tests are skipped, ``./dev lab`` runs them.  Set: they run, and are skipped
-with the reason where this machine cannot; where ``CI`` is set too, or ``NVMF_LAB`` is ``required``,
-that is a failure.  ``NVMF_LAB_KERNELS`` names the series, ``all`` is all of them: modules that say
-``EVERY_KERNEL = True`` run on each, the others on the first.
+``NVMF_LAB`` unset: the tests are skipped, ``./dev lab`` runs them.  ``quick``: the tests with that
+marker run, which are connect, verified I/O and disconnect of each cell.  Set otherwise: all run.
+A test that this machine cannot run is skipped with the reason; if ``CI`` is set too, or
+``NVMF_LAB`` is ``required``, it fails.  ``NVMF_LAB_KERNELS`` names the series, ``all`` is all of
+them: modules that say ``EVERY_KERNEL = True`` run on each, the others on the first.
 """
 
 from __future__ import annotations
@@ -99,6 +100,7 @@ _voice = _Voice()
 
 def pytest_configure(config: pytest.Config) -> None:
     _voice.configure(config)
+    config.addinivalue_line("markers", "quick: runs in ./dev test, where CI is not set, too")
     config.addinivalue_line("markers", "unclean(pattern): kernel log lines that this test expects")
 
 
@@ -119,6 +121,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if here in item.path.parents and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(CELL_SECONDS))
+    if os.environ.get("NVMF_LAB") == "quick":
+        left_out = [
+            item
+            for item in items
+            if here in item.path.parents and not item.get_closest_marker("quick")
+        ]
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in set(left_out)]
 
 
 class Lab:

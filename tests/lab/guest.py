@@ -30,6 +30,9 @@ from lab.running import GuestError, Result, Running
 BOOT_SECONDS = float(os.environ.get("NVMF_LAB_BOOT_SECONDS", "240"))
 QEMU = "qemu-system-x86_64"
 ACCELERATOR = os.environ.get("NVMF_LAB_ACCEL", "tcg,thread=multi,tb-size=512")
+COUNTING = os.environ.get("NVMF_LAB_ICOUNT", "")
+"""Nanoseconds of an instruction, as a power of two: the guest's clock then counts instructions, so
+that rates repeat within a few percent (with NVMF_LAB_ACCEL=tcg,thread=single)."""
 CPU = "max,la57=off,-erms,-fsrm"
 """Emulation does `rep movsb` byte by byte: on a processor that calls it fast every copy is slow."""
 COMMAND_LINE = (
@@ -124,6 +127,8 @@ class Guest:
             -device virtio-net-pci,netdev=net,mac=52:54:00:77:00:02
             -serial file:{self._console} -initrd {self._folder}/initrd
         """.split()
+        if COUNTING:
+            command += ["-icount", f"shift={COUNTING}"]
         if nvdimm:
             file = self._folder / "nvdimm"
             subprocess.run(["truncate", "-s", nvdimm, file], check=True)

@@ -126,6 +126,7 @@ def test_discover(row: Row, guest: Guest) -> None:
     assert PRIVATE_NQN not in [record["subnqn"] for record in found]
 
 
+@pytest.mark.quick
 @pytest.mark.feature("connect", "formats")
 def test_connect_and_identify(row: Row, guest: Guest) -> None:
     controller, devices = row.controller(), row.devices()
@@ -150,6 +151,7 @@ def test_questions(row: Row, guest: Guest) -> None:
     assert not refused, "\n".join(refused)
 
 
+@pytest.mark.quick
 @pytest.mark.feature("keyed-sgl", "in-capsule", "formats")
 @pytest.mark.parametrize("nsid", [1, 2])
 def test_verify(row: Row, guest: Guest, nsid: int) -> None:
@@ -189,6 +191,7 @@ def test_reset(row: Row, guest: Guest) -> None:
     block.expect(guest, device, 0x5A, 0, block.MIB)
 
 
+@pytest.mark.quick
 def test_disconnect_leaves_nothing(row: Row, guest: Guest) -> None:
     row.controller()
     row.disconnect()

@@ -78,6 +78,7 @@ def test_discover(row: Row) -> None:
     assert row.target.address in json.dumps(log)
 
 
+@pytest.mark.quick
 def test_connect_and_identify(row: Row) -> None:
     controller = row.cases["id-ctrl"].check().json()
     assert controller["subnqn"] == row.target.nqn
@@ -104,6 +105,7 @@ def test_refused(row: Row) -> None:
     assert "Invalid" in result.output, result.output
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("nsid", [1, 2])
 def test_verify(row: Row, nsid: int) -> None:
     size = row.target.block_sizes[nsid - 1]
@@ -111,6 +113,7 @@ def test_verify(row: Row, nsid: int) -> None:
     row.host.fio_verify(nsid, block.loads(size, thorough=thorough))
 
 
+@pytest.mark.quick
 def test_disconnect_leaves_nothing(row: Row) -> None:
     """Every connection was ended in order, and our target says so; nvmet has none left."""
     row.cases["client"].check()

@@ -52,6 +52,7 @@ def row(request: pytest.FixtureRequest, vm: Guest, need_product: None) -> Iterat
 NAMES = list(dict.fromkeys(raw_cases.names(iwarp=True) + raw_cases.names(iwarp=False)))
 
 
+@pytest.mark.quick
 # siw and rxe say in the kernel's log what a hostile host makes them refuse.
 @pytest.mark.unclean("siw|rxe|rdma")
 @pytest.mark.parametrize("case", NAMES)
@@ -62,6 +63,7 @@ def test_case(row: Row, guest: Guest, case: str) -> None:
     assert not row.cases[case], f"{row.cases[case]}\n{row.target.log}"
 
 
+@pytest.mark.quick
 def test_the_target_lives_and_says_why(row: Row, guest: Guest) -> None:
     """Every refusal and every end that the host caused is in its log, in words."""
     row.target.wait_no_connections()

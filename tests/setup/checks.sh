@@ -37,6 +37,12 @@ check_aarch64() {
 
 cmd_test() {
     export_environment
+    if [ "${1-}" = --all ]; then
+        shift
+        [ $# -eq 0 ] || die "--all takes no tests: it runs all there are."
+    elif [ $# -eq 0 ] && [ -z "${CI-}" ]; then
+        lab=quick
+    fi
     if [ $# -gt 0 ]; then
         for argument in "$@"; do
             case $argument in tests/lab | tests/lab/*)
@@ -72,6 +78,8 @@ cmd_test() {
     say "== pytest"
     say "tests/lab boots kernels $kernels in emulation, and is most of what follows: it says which" \
         "cell of the matrix it is at. Two processes share the tests, with a kernel's guest each."
+    [ "$lab" = all ] || say "Left out: all tests of the lab but connect, verified I/O and disconnect" \
+        "of each cell ('deselected' at the end). './dev test --all' runs them too, as CI does."
     if [ "$(id -u)" -eq 0 ]; then
         # shellcheck disable=SC2086
         lab_python -m pytest $SHARED
@@ -109,8 +117,11 @@ lab_python() {
     "$BIN/python" -m compileall -q nvmeof target initiator config tests/lab tests/wire
     as_root env PATH="$PATH" VIRTUAL_ENV="$VENV" NVMF_FIO="$NVMF_FIO" \
         NVMF_FIO_ENGINE="$NVMF_FIO_ENGINE" NVMF_BUILD_DIR="$NVMF_BUILD_DIR" CI="${CI-}" \
-        NVMF_LAB=1 NVMF_LAB_KERNELS="$kernels" PYTHONDONTWRITEBYTECODE=1 "$BIN/python" "$@"
+        NVMF_LAB="$lab" NVMF_LAB_KERNELS="$kernels" PYTHONDONTWRITEBYTECODE=1 "$BIN/python" "$@"
 }
+
+# Which of the lab's tests run: all, or quick.
+lab=all
 
 # Two processes, of which each has the guest of one kernel: a guest waits as often as it works.
 SHARED="-n 2"
