@@ -305,6 +305,18 @@ async def test_connect_all(servers: list[Server]) -> None:
             await controller.close()
 
 
+async def test_connect_all_reports_a_record_that_it_cannot_use(servers: list[Server]) -> None:
+    one = port_of(servers[0])
+    offer(servers[0], "testnqn")
+    async with asyncio.timeout(HANG), aclosing(connect_all(url(one), **OPTIONS)) as run:
+        outcomes = [outcome async for outcome in run]
+    (refused,) = [outcome for outcome in outcomes if outcome.error is not None]
+    assert refused.place.is_discovery
+    assert "'testnqn' in the discovery log: NQN 'testnqn' is not of the form" in str(refused.error)
+    (good,) = [outcome.controller for outcome in outcomes if outcome.controller is not None]
+    await good.close()
+
+
 async def test_connect_all_of_the_host_files(servers: list[Server], tmp_path: Path) -> None:
     one, two = port_of(servers[0]), port_of(servers[1])
     path = tmp_path / "fabrics.conf"

@@ -19,8 +19,8 @@ from nvmf.initiator.kernel.errors import KernelError
 from nvmf.initiator.options import ConnectOptions
 from nvmf.initiator.referrals import MAX_DEPTH, discover_all
 from nvmf.initiator.transport_id import TransportId
-from nvmf.spec.fabrics import SubsystemType
-from nvmf.spec.nqn import DISCOVERY_NQN, is_valid_nqn
+from nvmf.spec.fabrics import SubsystemType, TransportType
+from nvmf.spec.nqn import DISCOVERY_NQN
 from nvmf.spec.status import StatusError
 
 Key = tuple[str, str, str]
@@ -59,6 +59,7 @@ async def connect_all(
 
     Without a port, the host files say what to connect (config: a file in their place).  What is
     among connected, or came before, is skipped; records of other transports are passed over.
+    A record that cannot be used is an outcome of the discovery service with an error.
     What cannot be connected is an outcome with an error, and the others go on.  Options are those
     of ConnectOptions: with backend="kernel" the client reads the logs, the kernel connects, and
     what it is connected to already is skipped.  HostFileError where a host file cannot be used.
@@ -111,11 +112,13 @@ class _Run:
             if log.error is not None:
                 yield Outcome(log.place, error=log.error)
             for entry in log.entries:
-                if entry.subtype != SubsystemType.NVME or not is_valid_nqn(entry.subnqn):
+                if entry.subtype != SubsystemType.NVME or entry.trtype != TransportType.RDMA:
                     continue
                 try:
                     place = place_of(entry)
-                except ValueError:
+                except ValueError as error:
+                    why = f"cannot use the record of {entry.subnqn!a} in the discovery log: {error}"
+                    yield Outcome(log.place, error=ValueError(why))
                     continue
                 if found.backend == "kernel" and "," in f"{place.traddr}{place.subnqn}":
                     why = f"the kernel can take no comma in {place.subnqn!a} at {place.traddr!a}"
