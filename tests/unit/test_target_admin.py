@@ -84,6 +84,14 @@ def test_effects_name_what_is_served(bench: Bench) -> None:
     assert not io[2].lbcc
 
 
+def test_effects_have_no_scope(bench: Bench) -> None:
+    """Linux 7.3 prints "unusual effects" for commands whose scope is reported."""
+    for effects in decode_effects(log(bench, bench.admin(), LogId.COMMANDS_EFFECTS, 4096)):
+        for effect in effects.values():
+            assert not effect.namespace_scope
+            assert not effect.controller_scope
+
+
 @pytest.mark.feature("smart")
 def test_smart_counts(bench: Bench) -> None:
     for nsid, size in ((1, 512_000), (3, 1)):

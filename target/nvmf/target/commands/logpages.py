@@ -32,9 +32,10 @@ from nvmf.target.model.errorlog import ERROR_LOG_ENTRIES
 
 _RGO = 1
 """Return Groups Only, of LSP."""
-_SUPPORTED = Effects(csupp=1, controller_scope=1)
-_IO_READ = Effects(csupp=1, namespace_scope=1)
-_IO_WRITE = Effects(csupp=1, lbcc=1, namespace_scope=1)
+# No command reports a scope: Linux prints "unusual effects" for those that do.
+_SUPPORTED = Effects(csupp=1)
+_IO_READ = Effects(csupp=1)
+_IO_WRITE = Effects(csupp=1, lbcc=1)
 
 ADMIN_EFFECTS: dict[int, Effects] = dict.fromkeys(
     (
