@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from clientlab import NQN, RAM, url
-from nvmf.auth import Key
+from nvmf.auth import ControllerAuth, Key
 from nvmf.cli.main import main
 from nvmf.config import loads
 from nvmf.engine import EngineError
@@ -23,6 +23,7 @@ from nvmf.engine import bench as engine_bench
 from nvmf.initiator import AuthenticationError, ConnectOptions, TransportId, connect, sync
 from nvmf.initiator.options import parse_options
 from nvmf.spec.auth import DhGroup
+from nvmf.target.commands import authentication
 from nvmf.target.serve.server import Server
 from wire import dhchap
 
@@ -117,6 +118,29 @@ async def test_refusals(given: dict[str, str], lines: str, says: str) -> None:
         assert said.startswith(f"{NQN} at 127.0.0.1:")
         assert not any(key[10:40] in said for key in (KEY, CTRL_KEY, OTHER))
         await until(lambda: not server.connections)  # nothing of it stays
+
+
+@pytest.mark.feature("dhchap-mutual")
+async def test_admin_queue_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As nvmet since Linux 7.3: I/O queues require no authentication, and refuse it."""
+    begun = authentication.begin
+    queues = 0
+
+    def begin(*arguments: Any) -> ControllerAuth | None:
+        nonlocal queues
+        queues += 1
+        return begun(*arguments) if queues == 1 else None
+
+    monkeypatch.setattr(authentication, "begin", begin)
+    options = OPTIONS | {"dhchap_secret": KEY, "dhchap_ctrl_secret": CTRL_KEY}
+    async with serving(BOTH) as (server, where), connect(where, **options) as controller:
+        disk = controller.namespace(1)
+        await disk.write(0, b"\x3c" * 512)
+        await controller.reauthenticate()
+        assert bytes(await disk.read(0, 1)) == b"\x3c" * 512
+        assert queues == 3
+        (there,) = server.core.subsystems[NQN].controllers.values()
+        assert [queue.authentications for queue in there.queues()] == [2, 0, 0]
 
 
 async def test_key_that_is_not_asked_for() -> None:

@@ -28,22 +28,34 @@ class Authenticator:
         self._where = where
         self._parties = Parties(hostnqn, where.subnqn)
         self._key, self._controller_key = options.keys()
+        self._required: set[int] = set()
         self.success = ""
         """How the last queue was authenticated: hash, group, one way or both ways."""
 
     async def connected(self, queue: Admin, qid: int, result: ConnectResult) -> None:
-        """Do what the result of Connect asks for; AuthenticationError where that cannot be."""
+        """Authenticate a queue if the result of its Connect requires that (ATR).
+
+        A controller may require it of the admin queue alone, as nvmet does since Linux 7.3.  A
+        controller key demands that the controller proves its identity, for which the admin queue
+        is enough.  AuthenticationError: it failed, or the admin queue does not require it and
+        there is a controller key.
+        """
         if result.ascr:
             raise self._error("it asks for a secure channel, which RDMA does not have")
         if result.atr:
+            self._required.add(qid)
             await self.authenticate(queue, qid)
-        elif self._controller_key is not None:
+        elif self._controller_key is not None and not qid:
             raise self._error(
                 "it does not ask for authentication, so that it would not prove who it is, as the "
                 "controller key that was given (--dhchap-ctrl-secret) demands"
             )
         elif self._key is not None and not qid:
             log.info("%s asks for no authentication: the key is not used", self._where.subnqn)
+
+    def required(self, qid: int) -> bool:
+        """Whether the Connect of a queue required authentication."""
+        return qid in self._required
 
     async def authenticate(self, queue: Admin, qid: int) -> None:
         """One transaction; AuthenticationError where it fails, QueueLost where the queue ends."""

@@ -312,10 +312,14 @@ class Session:
         return Admin(queue, self.place.pool, self.place.options.admin_timeout)
 
     async def reauthenticate(self) -> None:
-        """Authenticate every queue anew, as Linux does; AuthenticationError where one fails."""
+        """Authenticate again: the admin queue, and each I/O queue whose Connect required it.
+
+        AuthenticationError: one failed.
+        """
         await self.authenticator.authenticate(self.admin, 0)
         for queue in self.queues:
-            await self.authenticator.authenticate(self._commands(queue), queue.qid)
+            if self.authenticator.required(queue.qid):
+                await self.authenticator.authenticate(self._commands(queue), queue.qid)
 
     # ---- the end ----
 
