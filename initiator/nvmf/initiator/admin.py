@@ -8,16 +8,13 @@ connection ends.  Data goes through the pool of registered buffers.
 from __future__ import annotations
 
 from nvmf.initiator.buffers import LARGEST, BufferPool
-from nvmf.initiator.errors import ConnectionLost, NvmeError
+from nvmf.initiator.errors import NvmeError
+from nvmf.initiator.nsidlist import NsidList
 from nvmf.initiator.queue import Completion, Data, Queue
 from nvmf.spec import commands
-from nvmf.spec.identify import IDENTIFY_SIZE, decode_namespace_list
+from nvmf.spec.identify import IDENTIFY_SIZE
 from nvmf.spec.opcodes import Cns, LogId
 from nvmf.spec.properties import Property
-
-MAX_NAMESPACES = 65536
-"""Of one controller; one that lists more is not believed."""
-_MAX_NSID = 0xFFFFFFFE
 
 
 class Admin:
@@ -87,24 +84,14 @@ class Admin:
         return data
 
     async def active_namespaces(self) -> list[int]:
-        """NSIDs of the active namespaces, ascending.
+        """Return the NSIDs of the active namespaces, ascending.
 
-        ConnectionLost where the list has no end: a controller that tells the same again, or of
-        more namespaces than there can be.
+        ConnectionLost: the list has no end (NsidList).
         """
-        found: list[int] = []
-        while True:
-            above = found[-1] if found else 0
-            part = decode_namespace_list(await self.identify(Cns.ACTIVE_NAMESPACES, above))
-            more = [nsid for nsid in part if nsid > above]
-            found += more
-            if len(part) < IDENTIFY_SIZE // 4 or found[-1] >= _MAX_NSID:
-                return found
-            if not more or len(found) > MAX_NAMESPACES:
-                raise ConnectionLost(
-                    "the controller's list of active namespaces does not end: "
-                    f"{len(found)}, and then a page of {'others' if more else 'the same again'}"
-                )
+        listed = NsidList()
+        while not listed.complete:
+            listed.add(await self.identify(Cns.ACTIVE_NAMESPACES, listed.after))
+        return listed.nsids
 
     async def log_page(
         self,

@@ -19,12 +19,12 @@ from nvmf.initiator.kernel.options import FabricsOptions
 from nvmf.initiator.kernel.sysfs import ControllerInfo, NamespaceInfo
 from nvmf.initiator.kernel.system import System
 from nvmf.initiator.kernel.wait import Waiter
+from nvmf.initiator.nsidlist import NsidList
 from nvmf.spec import commands
 from nvmf.spec.identify import (
     IDENTIFY_SIZE,
     IdentifyNamespace,
     decode_descriptors,
-    decode_namespace_list,
 )
 from nvmf.spec.opcodes import Cns, Csi
 
@@ -120,15 +120,16 @@ def _wanted(controller: ControllerInfo) -> list[int]:
 
 
 def active_namespaces(device: Device) -> list[int]:
-    """NSIDs of the active namespaces, ascending, however many there are."""
-    found: list[int] = []
-    while True:
-        sqe = commands.identify(Cns.ACTIVE_NAMESPACES, found[-1] if found else 0)
+    """Return the NSIDs of the active namespaces, ascending.
+
+    ConnectionLost: the list has no end (NsidList).
+    """
+    listed = NsidList()
+    while not listed.complete:
+        sqe = commands.identify(Cns.ACTIVE_NAMESPACES, listed.after)
         data, _ = device.admin(sqe, "Identify (active namespaces)", IDENTIFY_SIZE)
-        part = decode_namespace_list(data)
-        found += part
-        if len(part) < IDENTIFY_SIZE // 4:
-            return found
+        listed.add(data)
+    return listed.nsids
 
 
 def _is_block(device: Device, nsid: int) -> bool:
