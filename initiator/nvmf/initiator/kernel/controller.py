@@ -116,10 +116,10 @@ class KernelController:
         """Live, reconnecting, lost or closed."""
         if self._closing is not None:
             return State.CLOSED
-        info = self.info
-        if info is None or info.is_going:
+        word = sysfs.state(self.name, self._system)
+        if word is None or word in sysfs.GOING:
             return State.LOST
-        return State.LIVE if info.is_live else State.RECONNECTING
+        return State.LIVE if word == sysfs.LIVE else State.RECONNECTING
 
     @property
     def info(self) -> ControllerInfo | None:
@@ -214,9 +214,18 @@ class KernelController:
         return await self.on_thread(lambda: self._admin.admin(sqe, name, length))
 
     async def on_thread(self, work: Callable[[], T]) -> T:
-        """The result of work, which may block.  Where the caller is cancelled, it ends first."""
-        self.check_usable()
-        doing = asyncio.get_running_loop().run_in_executor(self._threads, work)
+        """Return the result of work, which may block.  If the caller is cancelled, it ends first.
+
+        ConnectionLost: the controller is closed, or the kernel has given it up.
+        """
+        if self._closing is not None:
+            self.check_usable()
+
+        def checked() -> T:
+            self.check_usable()  # reads sysfs, so not on the event loop
+            return work()
+
+        doing = asyncio.get_running_loop().run_in_executor(self._threads, checked)
         try:
             return await asyncio.shield(doing)
         except asyncio.CancelledError:
@@ -226,7 +235,7 @@ class KernelController:
             raise
 
     def check_usable(self) -> None:
-        """Raise ConnectionLost where the controller is closed or gone."""
+        """Raise ConnectionLost if the controller is closed or gone; reads sysfs."""
         match self.state:
             case State.CLOSED:
                 raise ConnectionLost("the controller was closed")

@@ -20,7 +20,9 @@ SECTOR = 512
 """Bytes of a sector: the unit of size in sysfs, whatever the block size."""
 _CONTROLLER = re.compile(r"nvme\d+")
 _BLOCK = re.compile(r"nvme(\d+)(?:c\d+)?n(\d+)")
-_NOT_LIVE = ("dead", "deleting", "deleting (no IO)")
+LIVE = "live"
+GOING = ("dead", "deleting", "deleting (no IO)")
+"""States of a controller: it takes commands; it does not come back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,12 +92,12 @@ class ControllerInfo:
     @property
     def is_live(self) -> bool:
         """Whether it takes commands."""
-        return self.state == "live"
+        return self.state == LIVE
 
     @property
     def is_going(self) -> bool:
         """Whether it is on its way out."""
-        return self.state in _NOT_LIVE
+        return self.state in GOING
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +150,11 @@ def controller(name: str, system: System) -> ControllerInfo | None:
         ctrl_loss_tmo=_text(folder / "ctrl_loss_tmo"),
         fast_io_fail_tmo=_text(folder / "fast_io_fail_tmo"),
     )
+
+
+def state(name: str, system: System) -> str | None:
+    """Return the state of a controller, or None if there is no such controller: one file."""
+    return _text(system.sysfs / "class" / "nvme" / name / "state")
 
 
 def subsystems(system: System) -> list[SubsystemInfo]:
