@@ -8,13 +8,14 @@ import secrets
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
 from clientlab import NQN, OPTIONS, RAM, config, url
 from nvmf.cli.target.client import call
 from nvmf.initiator import ConnectionLost, NvmeError, State
-from nvmf.initiator.sync import Controller, connect, connect_all, discover, watch
+from nvmf.initiator.sync import Controller, Namespace, connect, connect_all, discover, watch
 from nvmf.spec.nqn import DISCOVERY_NQN
 from nvmf.spec.reservations import ReservationType
 from wire.served import Served
@@ -99,6 +100,55 @@ def test_closed(target: Served) -> None:
     assert threading.active_count() == before
     with pytest.raises(ConnectionLost):
         namespace.read(0, 1)
+
+
+def test_closed_by_many_threads(target: Served) -> None:
+    """While others read: every close returns, and every read has data or ends with the reason."""
+    before = threading.active_count()
+    for _ in range(10):
+        controller = connect(url(target.port), **OPTIONS)
+        namespace = controller.namespace(1)
+        together = threading.Barrier(8, timeout=60)
+
+        def close(controller: Controller = controller, together: Any = together) -> str:
+            together.wait()
+            controller.close()
+            assert controller.state is State.CLOSED
+            return "closed"
+
+        def read(
+            controller: Controller = controller,
+            namespace: Namespace = namespace,
+            together: Any = together,
+        ) -> str:
+            together.wait()
+            try:
+                while True:
+                    assert len(namespace.read(0, 8)) == 4096
+                    assert [one.nsid for one in controller.namespaces] == [1]
+            except ConnectionLost as error:
+                return str(error)
+
+        with ThreadPoolExecutor(8) as threads:
+            work = [threads.submit(one) for one in (close, read) * 4]
+            said = [one.result(60) for one in work]
+        assert said[::2] == ["closed"] * 4
+        assert set(said[1::2]) == {"the controller was closed"}
+    assert threading.active_count() == before
+
+
+def test_callback_may_not_wait_for_itself(controller: Controller) -> None:
+    said: list[str] = []
+
+    def look() -> None:
+        try:
+            controller.namespace(1).flush()
+        except RuntimeError as error:
+            said.append(str(error))
+
+    controller._loop.get(look)
+    assert said
+    assert "would wait for itself" in said[0]
 
 
 def test_refused(target: Served) -> None:

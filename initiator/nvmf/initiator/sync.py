@@ -11,6 +11,7 @@ other thread, and from several at once.  backend="kernel" has Linux's nvme-rdma 
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Generator, Iterable
 from contextlib import AbstractAsyncContextManager, contextmanager
 from pathlib import Path
@@ -144,7 +145,10 @@ class Controller:
     def __init__(self, loop: Loop, controller: AnyController) -> None:
         self._loop = loop
         self._controller = controller
-        self._closed = False
+        self._lock = threading.Lock()
+        """Of _closing."""
+        self._closing = False
+        self._closed = threading.Event()
 
     def __enter__(self) -> Self:
         return self
@@ -180,11 +184,12 @@ class Controller:
     @property
     def namespaces(self) -> list[Namespace]:
         """The active namespaces, by NSID."""
-        return [Namespace(self._loop, namespace) for namespace in self._controller.namespaces]
+        found = self._loop.get(lambda: self._controller.namespaces)
+        return [Namespace(self._loop, namespace) for namespace in found]
 
     def namespace(self, nsid: int) -> Namespace:
         """One namespace; NvmeError where it is not active."""
-        return Namespace(self._loop, self._controller.namespace(nsid))
+        return Namespace(self._loop, self._loop.get(lambda: self._controller.namespace(nsid)))
 
     def alloc(self, length: int) -> AnyMemory:
         """Registered memory of length bytes, for transfers without a copy; close() it."""
@@ -227,15 +232,27 @@ class Controller:
         return self._loop.call(self._controller.set_features(fid, value, nsid=nsid))
 
     def close(self) -> None:
-        """Shut the controller down, disconnect, and end the thread.  Idempotent."""
-        if self._closed:
+        """Shut the controller down, disconnect, and end the thread.
+
+        Any number of threads may call it, any number of times; each returns when it is closed.
+        Calls that other threads have in progress end with ConnectionLost.
+        """
+        with self._lock:
+            first, self._closing = not self._closing, True
+        if not first:
+            self._closed.wait()
             return
         try:
-            if self._controller.state is not State.CLOSED:
-                self._loop.call(self._controller.close())
+            self._loop.call(self._close())
         finally:
-            self._closed = True
-            self._loop.close()
+            try:
+                self._loop.close()
+            finally:
+                self._closed.set()
+
+    async def _close(self) -> None:
+        if self._controller.state is not State.CLOSED:
+            await self._controller.close()
 
 
 def connect(
