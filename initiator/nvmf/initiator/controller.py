@@ -13,17 +13,19 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Self, TypeVar
 
-from nvmf.engine import EngineError, HostMemory
+from nvmf.engine import HostMemory
 from nvmf.initiator import inventory
 from nvmf.initiator.admin import Admin
 from nvmf.initiator.attach import first_session
+from nvmf.initiator.background import begin, failure
 from nvmf.initiator.errors import ConnectionLost, NvmeError, OutcomeUnknown, QueueLost
 from nvmf.initiator.namespace import Namespace
 from nvmf.initiator.options import ConnectOptions
 from nvmf.initiator.queue import Data
+from nvmf.initiator.recovery import reconnect
 from nvmf.initiator.retry import MAX_RETRIES, RETRIED, Losses
 from nvmf.initiator.roster import Roster
-from nvmf.initiator.session import Lost, Session
+from nvmf.initiator.session import Session
 from nvmf.initiator.state import State
 from nvmf.initiator.transport_id import TransportId
 from nvmf.initiator.upkeep import async_events, keep_alive
@@ -299,9 +301,10 @@ class Controller:
                 log.exception("%s: a callback of an event failed", self.where.subnqn)
 
     def _begin_upkeep(self) -> None:
+        session = self._session
         self._upkeep = [
-            asyncio.create_task(keep_alive(self._session)),
-            asyncio.create_task(async_events(self._session, self._on_event)),
+            begin(keep_alive(session), "Keep Alive", session.lose),
+            begin(async_events(session, self._on_event), "the handling of an event", session.lose),
         ]
 
     async def _end_upkeep(self) -> None:
@@ -313,14 +316,28 @@ class Controller:
     # ---- the connection's life ----
 
     async def _supervise(self) -> None:
+        """Connect again whenever the session is lost, until that fails for good."""
+        try:
+            await self._keep_connected()
+        except Exception as error:  # those who wait for the controller hear of it
+            self._why = failure("the recovery of the connection", error)
+            log.exception("%s: %s", self.where.subnqn, self._why)
+            self._state = State.LOST
+            self._announce()
+            await self._session.close(self._why)
+
+    async def _keep_connected(self) -> None:
         while True:
             lost = await asyncio.shield(self._session.lost)
             log.warning("%s: connection lost: %s", self.where.subnqn, lost.reason)
             self._state = State.RECONNECTING
             await self._end_upkeep()
             await self._session.close()
-            session = await self._reconnect(lost)
-            if session is None:
+            lived = asyncio.get_running_loop().time() - self._since
+            try:
+                session = await reconnect(self._attempt, self._session.place, lost, lived)
+            except ConnectionLost as error:
+                self._why = str(error)
                 log.error("%s", self._why)
                 self._state = State.LOST
                 self._announce()
@@ -332,34 +349,6 @@ class Controller:
             self._begin_upkeep()
             self._announce()
             log.warning("%s: connected again", self.where.subnqn)
-
-    async def _reconnect(self, lost: Lost) -> Session | None:
-        options, loop = self.options, asyncio.get_running_loop()
-        began = loop.time()
-        forever = options.ctrl_loss_tmo < 0
-        lived = began - self._since
-        pause = 0.0 if not lost.timed_out and lived >= options.reconnect_delay else None
-        last = "no attempt was made"
-        while True:
-            left = began + options.ctrl_loss_tmo - loop.time()
-            if not forever and left <= 0:
-                break
-            wait = options.reconnect_delay if pause is None else pause
-            pause = None
-            await asyncio.sleep(wait if forever else min(wait, left))
-            try:
-                return await self._attempt()
-            except (EngineError, StatusError, ConnectionLost, ValueError) as error:
-                last = str(error)
-                log.warning("%s: cannot reconnect: %s", self.where.subnqn, last)
-            except Exception as error:  # or those who wait would do so for ever
-                last = f"{type(error).__name__}: {error}"
-                log.exception("%s: cannot reconnect", self.where.subnqn)
-        self._why = (
-            f"the connection to {self.where} was lost ({lost.reason}) and not made again within "
-            f"{options.ctrl_loss_tmo:g} s (ctrl_loss_tmo): {last}"
-        )
-        return None
 
     async def _attempt(self) -> Session:
         session = await Session.open(self._session.place)

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, TypeVar
 
+from nvmf.initiator.background import begin
 from nvmf.initiator.errors import ConnectionLost, NvmeError
 from nvmf.initiator.kernel import host, sysfs
 from nvmf.initiator.kernel.errors import KernelError
@@ -106,7 +107,11 @@ class KernelController:
             else:
                 await asyncio.to_thread(sysfs.delete, found.controller)
             raise
-        controller._follower = asyncio.create_task(controller._follow())
+        controller._follower = begin(
+            controller._follow(),
+            f"the following of {controller.name}'s namespaces",
+            lambda why: None,
+        )
         return controller
 
     # ---- what it is ----

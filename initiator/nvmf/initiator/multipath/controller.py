@@ -13,6 +13,7 @@ import contextlib
 import logging
 from collections.abc import Callable
 
+from nvmf.initiator.background import begin
 from nvmf.initiator.controller import Controller
 from nvmf.initiator.errors import ConnectionLost, NvmeError, QueueLost
 from nvmf.initiator.multipath.analog import read_ana, states
@@ -77,7 +78,10 @@ class PathController(Controller):
             return False
         self._doubted.add(nsid)
         if self._reading is None or self._reading.done():
-            self._reading = asyncio.create_task(self._read_again(self._session))
+            session = self._session
+            self._reading = begin(
+                self._read_again(session), "the reading of ANA states", session.lose
+            )
         return True
 
     # ---- what it does otherwise than a controller that is alone ----

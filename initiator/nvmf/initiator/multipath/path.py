@@ -8,6 +8,7 @@ import logging
 from collections.abc import Callable
 
 from nvmf.engine import EngineError
+from nvmf.initiator.background import begin
 from nvmf.initiator.errors import ConnectionLost
 from nvmf.initiator.multipath.controller import PathController
 from nvmf.initiator.multipath.features import Features
@@ -102,7 +103,12 @@ class Path:
         """The first connection failed: try again as one does that was lost."""
         log.warning("%s: %s", self.where.subnqn, error)
         self._why = str(error)
-        self._trying = asyncio.create_task(self._try())
+        self._trying = begin(self._try(), "the connecting of a path", self._given_up)
+
+    def _given_up(self, why: str) -> None:
+        self._why = why
+        self._trying = None
+        self._on_change()
 
     async def _try(self) -> None:
         options, loop = self.options, asyncio.get_running_loop()
