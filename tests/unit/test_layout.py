@@ -42,6 +42,18 @@ def test_namespace_is_a_namespace() -> None:
         assert str(ROOT / source_root / "nvmf") in list(namespace.__path__)
 
 
+def test_every_package_is_typed() -> None:
+    """Type checkers use the annotations of packages that have py.typed, and of no others."""
+    packages = [path for root in SOURCE_ROOTS for path in (ROOT / root / "nvmf").glob("*/")]
+    names = {path.name for path in packages if (path / "__init__.py").exists()}
+    assert names >= {"auth", "cli", "config", "doctor", "engine", "initiator", "spec", "target"}
+    assert not {path.name for path in packages if path.name in names and not typed(path)}
+
+
+def typed(package: Path) -> bool:
+    return (package / "py.typed").exists()
+
+
 def test_binding_is_compiled_for_this_python() -> None:
     engine = importlib.import_module("nvmf.engine._engine")
     assert engine.__file__ is not None
