@@ -1,21 +1,29 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Stores behind namespaces: opened and closed on an executor, closed when no reactor uses them."""
+"""Stores behind namespaces: opened and closed on threads, closed when no reactor uses them."""
 
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from nvmf.config.models import NamespaceConfig
 from nvmf.target.io.faults import FaultLog
 from nvmf.target.io.stores import make_namespace, open_store
 from nvmf.target.lasting.healthkeeper import HealthKeeper
+from nvmf.target.lasting.threads import Threads
 from nvmf.target.model.latency import Latencies, LatencyKeeper
 from nvmf.target.model.namespace import Namespace
 
 log = logging.getLogger("nvmf.target")
+
+_STORES_AT_ONCE = 64
+"""Stores that are opened, resized or closed at a time: each may be on a disk that hangs."""
+_FILES_AT_ONCE = 8
+"""Files of the state folder that are written at a time."""
 
 
 class Storage:
@@ -38,6 +46,8 @@ class Storage:
         self._working: dict[Namespace, set[asyncio.Future[None]]] = {}
         self._tasks: set[asyncio.Future[None]] = set()
         self._closed = False
+        self._threads = Threads("storage", _STORES_AT_ONCE)
+        self._state_threads = Threads("state", _FILES_AT_ONCE)
 
     @property
     def retiring(self) -> bool:
@@ -46,9 +56,8 @@ class Storage:
 
     async def open(self, nqn: str, nsid: int, config: NamespaceConfig) -> Namespace:
         """A namespace that no host sees yet; ServerError where its store cannot be opened."""
-        loop = asyncio.get_running_loop()
         where = f"namespace {nsid} of {nqn}"
-        store = await loop.run_in_executor(None, open_store, self._engine, config, where)
+        store = await self._threads.run(partial(open_store, self._engine, config, where))
         try:
             namespace = make_namespace(self._engine, self._target, nqn, nsid, config, store)
         except BaseException:
@@ -63,8 +72,7 @@ class Storage:
 
     async def resize(self, namespace: Namespace, size: int = 0) -> int:
         """Give it a new size, or (0) that of its file; bytes.  OSError where it cannot be done."""
-        loop = asyncio.get_running_loop()
-        found = await loop.run_in_executor(None, self._stores[namespace].resize, size)
+        found = await self._threads.run(partial(self._stores[namespace].resize, size))
         namespace.engine.resized()
         return int(found)
 
@@ -74,7 +82,7 @@ class Storage:
         store = self._stores.pop(namespace)
         del self._subsystems[namespace]
         await self._free(namespace)
-        await asyncio.get_running_loop().run_in_executor(None, store.close)
+        await self._threads.run(store.close)
 
     async def _free(self, namespace: Namespace) -> None:
         """Close it in the engine, and wait until no device has its memory."""
@@ -116,21 +124,22 @@ class Storage:
         work: Callable[[], None],
         then: Callable[[OSError | None], None],
     ) -> None:
-        """Do on a thread what blocks, and call then, with the OSError that kept it from being done.
+        """Do work on a thread, then call then with its OSError, or None if it was done.
 
-        The namespace's store stays open until it is done.  then is called no more once
-        forget_work() was.
+        Any other exception is logged, and becomes an OSError (EIO).  The namespace's store stays
+        open until work is done.  After forget_work(), then is not called.
         """
-        future = asyncio.get_running_loop().run_in_executor(None, work)
+        future = asyncio.ensure_future(self._state_threads.run(work))
         working = self._working.setdefault(namespace, set())
         working.add(future)
 
         def done(future: asyncio.Future[None]) -> None:
             working.discard(future)
-            error = future.exception()
+            error = None if future.cancelled() else future.exception()
             if error is not None and not isinstance(error, OSError):
-                raise error
-            if not self._closed:
+                log.error("namespace %d: a change was not stored", namespace.nsid, exc_info=error)
+                error = OSError(errno.EIO, f"{type(error).__name__}: {error}")
+            if not self._closed and not future.cancelled():
                 then(error)
 
         future.add_done_callback(done)
@@ -145,7 +154,7 @@ class Storage:
         working = self._working.pop(namespace, None)
         if working:
             await asyncio.wait(working)
-        await asyncio.get_running_loop().run_in_executor(None, store.close)
+        await self._threads.run(store.close)
 
     def faulted(self, fault: Any) -> None:
         """A store failed a command (nvmf.engine.Faulted): say so."""

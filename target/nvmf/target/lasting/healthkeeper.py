@@ -12,11 +12,13 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from nvmf.target.lasting.health import SUBSYSTEMS_MOST, SubsystemHealth
 from nvmf.target.lasting.state import DamagedState, seal, set_aside, unseal, write_atomically
+from nvmf.target.lasting.threads import Threads
 
 log = logging.getLogger("nvmf.target")
 
@@ -43,6 +45,7 @@ class HealthKeeper:
         self._failed = False
         """It could not be written the last time."""
         self._saving = asyncio.Lock()
+        self._threads = Threads("health", 1)
         self._timer: asyncio.TimerHandle | None = None
         self._task: asyncio.Task[None] | None = None
         self._load()
@@ -118,9 +121,8 @@ class HealthKeeper:
             if plain == self._written:
                 return False
             data = seal(_KIND, {"format": _FORMAT, "subsystems": body})
-            loop = asyncio.get_running_loop()
             try:
-                await loop.run_in_executor(None, write_atomically, self._path, data)
+                await self._threads.run(partial(write_atomically, self._path, data))
             except OSError as error:
                 self._tell(error)
             else:
