@@ -143,6 +143,13 @@ static int mock_connect(struct rdma_cm_id *id, struct rdma_conn_param *param)
 	return 0;
 }
 
+static int mock_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
+{
+	REQUIRE(attr->qp_state == IBV_QPS_ERR && mask == IBV_QP_STATE);
+	mock_fail((struct mock_qp *)qp);
+	return 0;
+}
+
 static int mock_disconnect(struct rdma_cm_id *id)
 {
 	if (id->qp)
@@ -170,6 +177,7 @@ static const struct verbs mock_verbs = {
 	.destroy_id = mock_destroy_id,
 	.resolve_addr = mock_resolve_addr,
 	.resolve_route = mock_resolve_route,
+	.modify_qp = mock_modify_qp,
 	.create_qp = mock_create_qp,
 	.destroy_qp = mock_destroy_qp,
 	.connect = mock_connect,
