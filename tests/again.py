@@ -41,15 +41,26 @@ def run(
     reports = runtestprotocol(item, nextitem=nextitem, log=False)
     if any(report.failed for report in reports) and once_more(reports):
         first = words(reports)
-        item.session._setupstate.teardown_exact(None)  # as after the last test
-        item.stash = pytest.Stash()
-        item._initrequest()  # type: ignore[attr-defined]
-        reports = runtestprotocol(item, nextitem=nextitem, log=False)
-        reports[-1].user_properties.append((FIRST_ATTEMPT, first))
+        torn_down = _tear_down(item)
+        if torn_down.failed:  # what the test shares with others ended badly: no attempt mends that
+            reports.append(torn_down)
+        else:
+            item.stash = pytest.Stash()
+            item._initrequest()  # type: ignore[attr-defined]
+            reports = runtestprotocol(item, nextitem=nextitem, log=False)
+            reports[-1].user_properties.append((FIRST_ATTEMPT, first))
     for report in reports:
         item.ihook.pytest_runtest_logreport(report=report)
     item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
     return reports
+
+
+def _tear_down(item: pytest.Item) -> pytest.TestReport:
+    """Tear down every fixture, as after the last test of a run."""
+    state = item.session._setupstate
+    call = pytest.CallInfo.from_call(lambda: state.teardown_exact(None), when="teardown")
+    report: pytest.TestReport = item.ihook.pytest_runtest_makereport(item=item, call=call)
+    return report
 
 
 def words(reports: list[pytest.TestReport]) -> str:

@@ -27,9 +27,25 @@ def test_never(n):
 """
 
 
-def run(folder: Path, ci: str) -> tuple[int, str]:
+_SHARED = """
+import pytest
+
+@pytest.fixture(scope="module")
+def server():
+    yield
+    assert False, "the server ended badly"
+
+def test_breaks_it(server):
+    assert False, "no answer"
+
+def test_next():
+    pass
+"""
+
+
+def run(folder: Path, ci: str, tests: str = _TESTS) -> tuple[int, str]:
     """What pytest comes to: its exit status, and what it says."""
-    (folder / "test_it.py").write_text(_TESTS)
+    (folder / "test_it.py").write_text(tests)
     environ = os.environ | {"CI": ci, "PYTHONPATH": str(Path(__file__).resolve().parents[1])}
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-p", "again", "-p", "no:cacheprovider", "test_it.py"],
@@ -56,3 +72,12 @@ def test_elsewhere(tmp_path: Path) -> None:
     assert status == 1
     assert "5 failed" in said
     assert "first attempt" not in said
+
+
+def test_shared_fixture_that_ends_badly(tmp_path: Path) -> None:
+    """It is an error of the test, not of pytest, and the tests behind it run."""
+    status, said = run(tmp_path, "1", _SHARED)
+    assert status == 1
+    assert "1 failed, 1 passed, 1 error" in said
+    assert "no answer" in said
+    assert "the server ended badly" in said
