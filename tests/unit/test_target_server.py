@@ -249,6 +249,7 @@ async def test_namespaces_come_and_go() -> None:
             before = event.result
             assert before is None
             await lab.server.edit(CHANGES[change])
+            await settle()
             assert event.result == (0, 0x40002, 0, b"")
             page = await lab.run(admin, commands.get_log_page(4, 4096), length=4096)
             assert page.result is not None

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from nvmf.spec.features import AsyncEvent, EventType, Notice
 from nvmf.spec.opcodes import LogId
 from nvmf.spec.status import DNR, Status, StatusError
@@ -25,7 +27,9 @@ class EventQueue:
     An event is reported once, and again only after the host has read its log page.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, tell: Callable[[], object]) -> None:
+        """tell is called whenever take() has something new."""
+        self._tell = tell
         self._requests: list[Request] = []
         self._pending: list[AsyncEvent] = []
         self._masked: set[AsyncEvent] = set()
@@ -54,19 +58,21 @@ class EventQueue:
         for request in self._requests:
             if request.sqe.cid == cid:
                 self._requests.remove(request)
-                self._ready.append((request, Completion(status=Status.ABORT_REQUESTED)))
+                self.finish(request, Completion(status=Status.ABORT_REQUESTED))
                 return True
         return False
 
     def finish(self, request: Request, completion: Completion) -> None:
         """End a command that stayed outstanding for something else."""
         self._ready.append((request, completion))
+        self._tell()
 
     def clear(self) -> None:
         """The controller was reset: every request ends, every event is forgotten."""
         ended = Completion(status=Status.ABORTED_SQ_DELETION | DNR)
-        self._ready += [(request, ended) for request in self._requests]
-        self._requests.clear()
+        requests, self._requests = self._requests, []
+        for request in requests:
+            self.finish(request, ended)
         self._pending.clear()
         self._masked.clear()
 
@@ -79,4 +85,4 @@ class EventQueue:
         while self._requests and self._pending:
             event = self._pending.pop(0)
             self._masked.add(event)
-            self._ready.append((self._requests.pop(0), Completion(event.encode())))
+            self.finish(self._requests.pop(0), Completion(event.encode()))

@@ -10,12 +10,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 
 from nvmf.spec.fabrics import MAX_CNTLID
 from nvmf.spec.nqn import DISCOVERY_NQN
 from nvmf.spec.opcodes import AdminOpcode, FabricsType, command_title
 from nvmf.spec.sqe import Sqe
 from nvmf.spec.status import Status, StatusError
+from nvmf.target.command.outbox import Outbox
 from nvmf.target.command.request import Completion, Request, check_flags
 from nvmf.target.commands import (
     admin,
@@ -75,6 +77,7 @@ class Core:
         )
         self._logged: dict[Queue, int] = {}
         self.tally = Tally()
+        self.outbox: Outbox[Controller] = Outbox()
 
     # ---- what there is ----
 
@@ -144,6 +147,7 @@ class Core:
     def add_controller(self, controller: Controller) -> None:
         """A host has connected."""
         self._controllers[controller.cntlid] = controller
+        controller.on_completion = partial(self.outbox.add, controller)
         self.tally.controller_made(controller)
         controller.subsystem.controllers[controller.cntlid] = controller
         controller.subsystem.reservations.joined(controller)

@@ -69,6 +69,7 @@ class Dispatcher:
         self.core = core
         self.loop = loop
         self._turns = Turns(loop, self._run)
+        core.outbox.schedule = lambda: loop.call_soon(self._send)
 
     def opened(self, connection: Connection) -> None:
         """A connection was accepted: Connect has to follow."""
@@ -101,10 +102,13 @@ class Dispatcher:
         self._watch_authentication(connection)
         if queue.leaving:
             self.loop.call_later(DISCONNECT_GRACE, _leave, connection)
-        self.flush(controller)
 
-    def flush(self, controller: Controller) -> None:
-        """Complete what was left outstanding and has ended."""
+    def _send(self) -> None:
+        for controller in self.core.outbox.take():
+            self._flush(controller)
+
+    def _flush(self, controller: Controller) -> None:
+        """Complete the commands that had stayed outstanding and have ended."""
         for request, completion in controller.take():
             command: Any = request.token
             connection: Connection | None = command.qpair.cookie
@@ -117,11 +121,6 @@ class Dispatcher:
                 if failed:
                     controller.record_error(queue, request.sqe, completion.status)
                 complete(command, completion, more=failed)
-
-    def flush_all(self) -> None:
-        """The same for every controller, after a change that no command made."""
-        for controller in self.core.controllers():
-            self.flush(controller)
 
     def closed(self, connection: Connection, reason: str) -> None:
         """The connection has ended: nothing of it stays.

@@ -8,7 +8,7 @@ when CC.EN becomes 1, and CSTS.CFS says that it cannot be had.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from nvmf.spec.features import AsyncEvents
 from nvmf.spec.opcodes import FeatureId
@@ -72,7 +72,9 @@ class Controller:
         self.cc = Cc()
         self.csts = Csts()
         self.created = now
-        self.events = EventQueue()
+        self.on_completion: Callable[[], object] = lambda: None
+        """Called whenever take() has something new."""
+        self.events = EventQueue(lambda: self.on_completion())
         self.enabled_events = AsyncEvents(0)
         self.changed_namespaces: set[int] = set()
         self.reservation_notices: deque[tuple[int, NotificationType, int]] = deque(
@@ -250,6 +252,7 @@ class Controller:
     def finish(self, request: Request, completion: Completion) -> None:
         """A command that was left outstanding has ended: take() gives it to the connection."""
         self._finished.append((request, completion))
+        self.on_completion()
 
     def take(self) -> list[tuple[Request, Completion]]:
         """Commands that have ended since the last call, event requests among them."""

@@ -297,7 +297,6 @@ class Server:
                 await self._announcing.configure(difference.mdns)
         finally:  # what was undone may have been seen by hosts, too
             self._served = without(self._served, change.lost)
-            self._dispatcher.flush_all()
             self._announcing.follow(self.core.ports)
         self.health.stir()
         if difference.removed:
@@ -329,7 +328,6 @@ class Server:
         for subsystem in self.core.subsystems.values():
             for namespace in list(subsystem.namespaces.values()):
                 self.storage.retire(subsystem.detach(namespace.nsid))
-        self._dispatcher.flush_all()
         if self.storage.retiring:
             await self._wait(self.storage.idle, _RETIRE_TIMEOUT, "namespaces")
         await goodbye
@@ -379,12 +377,10 @@ class Server:
             self._connections.device_ready(upcall.device, upcall.error)
         elif isinstance(upcall, engine.Fenced):
             upcall.cookie()
-            self._dispatcher.flush_all()
         elif isinstance(upcall, engine.Faulted):
             self.storage.faulted(upcall)
         elif isinstance(upcall, engine.Aborted):
             upcall.cookie(upcall.aborted)
-            self._dispatcher.flush_all()
 
     async def __aenter__(self) -> Server:
         await self.start()
