@@ -120,7 +120,6 @@ async def test_conflicts_change_nothing(served: Served) -> None:
         (("port", "add", "-a", "192.0.2.1", "--device", "iwarp"), "192.0.2.1"),
         (("port", "add", "-a", "192.0.2.1", "--hotplug"), "what to wait for"),
         (("namespace", "add", A, *ram, "--hotplug"), "memory does not come and go"),
-        (("port", "remove", "-a", "127.0.0.1", "-s", served.port), "a target needs one"),
     ):
         sentence = run(served, *args, status=1)
         assert said in sentence
@@ -153,6 +152,21 @@ async def test_hosts_and_ports_by_command(served: Served) -> None:
                 async with asyncio.timeout(HANG):
                     while True:
                         await by_port.namespace(1).read(0, 1)
+
+
+@pytest.mark.feature("rpc")
+async def test_the_last_port_goes_and_comes(served: Served) -> None:
+    """A target without a port goes on: its hosts are disconnected, and find it again."""
+    place = ("-a", "127.0.0.1", "-s", served.port)
+    async with host(served, A, reconnect_delay=0.05, ctrl_loss_tmo=HANG) as one:
+        await one.namespace(1).write(0, bytes([7]) * 512)
+        await command(served, "port", "remove", *place)
+        assert (await command(served, "ls"))["ports"] == []
+        await command(served, "save")
+        assert "port = []" in (served.folder / "target.toml").read_text()
+        await command(served, "port", "add", *place, "--device", "iwarp")
+        async with asyncio.timeout(HANG):
+            assert await one.namespace(1).read(0, 1) == bytes([7]) * 512
 
 
 async def test_what_is_waited_for(served: Served, tmp_path: Path) -> None:

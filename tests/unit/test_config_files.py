@@ -72,7 +72,6 @@ def test_identifiers() -> None:
         ('[target]\nreactors = "x"\n', "t.toml:2: target.reactors: expected a whole number"),
         ("[target]\nbuffer_size = 5000\n", "t.toml:2: target.buffer_size: expected a power of two"),
         ("[target]\ncpus = [0, 1]\n", "t.toml:2: target.cpus: cpus names 2 CPUs for 1 reactors"),
-        ("port = []\n", "t.toml: a target needs a port"),
         ('[[port]]\ntraddr = "localhost"\n', "t.toml:2: port[0].traddr: 'localhost' is not a num"),
         ('[[port]]\ntraddr = "fe80::1"\n', "t.toml:2: port[0].traddr: fe80::1 is of one link: say"),
         ("[[port]]\n[[port]]\n", "t.toml:2: port[1]: port 127.0.0.1:4420 is there twice"),

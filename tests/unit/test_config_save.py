@@ -193,6 +193,17 @@ def test_tables_go() -> None:
 
 
 @pytest.mark.feature("save")
+def test_the_last_port_goes_and_another_comes() -> None:
+    """A file without the key has the default port, so that none has to be said."""
+    text = saved(lambda config: edit.remove_port(config, "127.0.0.1", 4420))
+    assert "port = []\n" in text
+    assert "[[port]]" not in text
+    port = PortConfig(traddr="127.0.0.1", trsvcid=4421)
+    text = merge(text, edit.add_port(loads(text, base=BASE), port), base=BASE)
+    assert "port = []" not in text
+    assert loads(text, base=BASE).ports == (port,)
+
+
 def test_what_goes_leaves_no_empty_lines() -> None:
     """As many in a row, at the start and at the end as there were."""
     first = f'[[subsystem]]\nnqn = "{A}"\n'

@@ -340,8 +340,13 @@ async def test_ports(client: Client) -> None:
     listeners = await client.result("nvmf_subsystem_get_listeners", nqn=NQN)
     assert [one["address"]["trsvcid"] for one in listeners] == ["4420", "4421"]
     assert await client.result("nvmf_subsystem_remove_listener", nqn=NQN, listen_address=place)
+    await client.result("target_remove_port", traddr="127.0.0.1", trsvcid=4420)
+    assert await client.result("nvmf_subsystem_get_listeners", nqn=NQN) == []
     code, said = await client.refused("target_remove_port", traddr="127.0.0.1", trsvcid=4420)
-    assert (code, "a target needs one" in said) == (-32602, True)
+    assert (code, "there is no port" in said) == (-32602, True)
+    await client.result(
+        "target_add_port", port={"traddr": "127.0.0.1", "trsvcid": 4420, "device": "iwarp"}
+    )
 
 
 async def test_what_is_asked_without_a_change(client: Client) -> None:

@@ -21,6 +21,8 @@ def advice(config: Config, source: str | Path | None = None) -> list[str]:
             "there are keys in this file, and everybody can read it: chmod 0600 it, or put the "
             "keys into files of their own (dhchap_key_file)"
         )
+    if not config.ports:
+        found.append("port = []: no host can connect until a port is added (target port add)")
     if not config.subsystems:
         found.append("there is no [[subsystem]]: hosts find a discovery log without entries")
     for subsystem in config.subsystems:

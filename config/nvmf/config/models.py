@@ -356,8 +356,6 @@ class Config(Model):
 
     @model_validator(mode="after")
     def _together(self) -> Self:
-        if not self.ports:
-            raise ValueError("a target needs a port")
         if self.target.discovery_nqn in {s.nqn for s in self.subsystems}:
             raise FaultError("discovery_nqn is the NQN of a subsystem", "target", "discovery_nqn")
         self._unique()

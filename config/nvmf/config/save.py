@@ -176,6 +176,8 @@ def _update_list(table: Any, key: str, old: Sequence[Any], new: Sequence[Any]) -
     """Tables that are repeated: those that are gone, those that stay, and those that come."""
     if not new:
         table.pop(key, None)
+        if key == "port":  # without the key, there is a default port
+            table[key] = []
         return
     there = table.get(key)
     if not isinstance(there, AoT):  # none, or one in brackets

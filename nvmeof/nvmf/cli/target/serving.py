@@ -143,7 +143,7 @@ def _status(server: Server) -> str:
     ports = ", ".join(str(port).removeprefix("listening on ") for port in server.ports)
     subsystems = [s for s in server.core.subsystems.values() if not s.discovery]
     namespaces = sum(len(subsystem.namespaces) for subsystem in subsystems)
-    return f"{namespaces} namespaces in {len(subsystems)} subsystems on {ports}"
+    return f"{namespaces} namespaces in {len(subsystems)} subsystems on {ports or 'no port'}"
 
 
 async def _reload(administration: Administration, again: asyncio.Event, notifier: Notifier) -> None:

@@ -282,10 +282,8 @@ def add_port(config: Config, port: PortConfig) -> Config:
 
 
 def remove_port(config: Config, traddr: str, trsvcid: int) -> Config:
-    """A port less."""
+    """A port less.  Without the last one the target goes on, and hosts cannot connect."""
     port = find_port(config, traddr, trsvcid)
-    if len(config.ports) == 1:
-        raise EditError(f"{endpoint(traddr, trsvcid)} is the only port: a target needs one")
     changed: Config = _with(config, ports=tuple(p for p in config.ports if p is not port))
     return changed
 
