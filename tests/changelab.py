@@ -16,7 +16,7 @@ from nvmf.spec import commands
 from nvmf.spec.cm import CmRequest
 from nvmf.spec.fabrics import ConnectData
 from nvmf.spec.properties import Property
-from nvmf.target.serve.server import Server
+from nvmf.target.service.server import Server
 
 A, B = "nqn.2026-11.io.example:a", "nqn.2026-11.io.example:b"
 PORT = '[[port]]\ntrsvcid = 4420\ndevice = "iwarp"\n'

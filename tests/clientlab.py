@@ -18,7 +18,7 @@ from unittest import mock
 from nvmf.config import loads
 from nvmf.initiator import NvmeError
 from nvmf.target.lasting.state import write_atomically
-from nvmf.target.serve.server import Server
+from nvmf.target.service.server import Server
 
 NQN = "nqn.2014-08.org.example:client"
 

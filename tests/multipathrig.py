@@ -17,7 +17,7 @@ from nvmf.initiator.multipath import MultipathNamespace, Subsystem
 from nvmf.spec.ana import AnaState
 from nvmf.target.change.edit import remove_port, set_ana
 from nvmf.target.command.gates import Gate, GateReason
-from nvmf.target.serve.server import Server
+from nvmf.target.service.server import Server
 from relay import free_ports
 
 STEADY: dict[str, Any] = {**OPTIONS, "kato": 0}

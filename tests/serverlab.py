@@ -15,7 +15,7 @@ from nvmf.spec import commands
 from nvmf.spec.cm import CmRequest
 from nvmf.spec.fabrics import ConnectData
 from nvmf.spec.properties import Property
-from nvmf.target.serve.server import Listening, Server
+from nvmf.target.service.server import Listening, Server
 
 TEXT = f"""
 [target]

@@ -27,7 +27,7 @@ from nvmf import engine
 from nvmf.config import load
 from nvmf.config.models import NamespaceConfig
 from nvmf.target.change import edit
-from nvmf.target.serve.server import Server
+from nvmf.target.service.server import Server
 
 _MALLINFO2 = (
     *("arena", "ordblks", "smblks", "hblks", "hblkhd"),

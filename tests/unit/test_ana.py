@@ -21,7 +21,7 @@ from nvmf.spec.status import DecodeError, Status
 from nvmf.target.change.edit import EditError, set_ana
 from nvmf.target.commands.discovery import Port
 from nvmf.target.rpc.methods import METHODS
-from nvmf.target.serve.server import Server
+from nvmf.target.service.server import Server
 
 pytestmark = pytest.mark.feature("ana")
 

@@ -24,7 +24,7 @@ from nvmf.initiator import AuthenticationError, ConnectOptions, TransportId, con
 from nvmf.initiator.options import parse_options
 from nvmf.spec.auth import DhGroup
 from nvmf.target.commands import authentication
-from nvmf.target.serve.server import Server
+from nvmf.target.service.server import Server
 from wire import dhchap
 
 HOST = "nqn.2014-08.org.example:keyed"

@@ -14,7 +14,7 @@ from clientlab import NQN, OPTIONS, RAM, config, url
 from nvmf.config import loads
 from nvmf.initiator import ConnectionLost, State, connect
 from nvmf.initiator import controller as controller_module
-from nvmf.target.serve.server import Server
+from nvmf.target.service.server import Server
 
 HANG = 60
 

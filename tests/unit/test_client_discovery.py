@@ -35,7 +35,7 @@ from nvmf.spec.fabrics import (
 from nvmf.spec.nqn import DISCOVERY_NQN
 from nvmf.target.commands.discovery import Referral
 from nvmf.target.model.subsystem import Subsystem
-from nvmf.target.serve.server import Server
+from nvmf.target.service.server import Server
 
 HANG = 60.0
 """Seconds that end a test which hangs."""

@@ -28,7 +28,7 @@ from nvmf.spec.nqn import DISCOVERY_NQN
 from nvmf.spec.opcodes import FeatureId, LogId
 from nvmf.spec.status import Status
 from nvmf.target.change import edit
-from nvmf.target.serve.server import Server
+from nvmf.target.service.server import Server
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from nvmf.spec.dnssd import TCP_TYPE, UDP_TYPE, parse_text_record, service_type,
 from nvmf.spec.fabrics import RdmaProvider
 from nvmf.spec.nqn import DISCOVERY_NQN
 from nvmf.target.commands.discovery import Port
-from nvmf.target.serve.mdns import addresses_of, system_protocol
+from nvmf.target.service.mdns import addresses_of, system_protocol
 from wire.served import Served
 
 NQN = "nqn.2014-08.org.example:discovery"

@@ -23,7 +23,7 @@ from nvmf.target.metrics.families import FAMILIES, HISTOGRAM, Facts, Source
 from nvmf.target.metrics.sample import HostSample, NamespaceSample, ReactorSample, Sample, take
 from nvmf.target.model.latency import LatencyKeeper
 from nvmf.target.model.tally import OTHER, Events, Hosts, Totals
-from nvmf.target.serve.server import Server
+from nvmf.target.service.server import Server
 
 DASHBOARD = Path(__file__).parents[2] / "systemd" / "grafana" / "nvmeof-target.json"
 A, B, C = (f"nqn.2026-11.io.example:{name}" for name in "abc")

@@ -23,7 +23,7 @@ from nvmf.spec.reservations import ReservationType
 from nvmf.spec.status import Status
 from nvmf.target.command.gates import Gate, GateReason
 from nvmf.target.lasting.reservations import Reservation
-from nvmf.target.serve.server import Server
+from nvmf.target.service.server import Server
 from relay import Relay, relayed
 
 FAST: dict[str, Any] = {**OPTIONS, "kato": 0, "reconnect_delay": 0.2}

@@ -28,7 +28,7 @@ from nvmf.spec.reservations import (
 from nvmf.spec.status import DNR, Status
 from nvmf.target.lasting.state import DamagedState
 from nvmf.target.model.reservekeeper import load
-from nvmf.target.serve.server import Server
+from nvmf.target.service.server import Server
 
 DISK = 'store = "ram"\nsize = "8MiB"\nblock_size = 512\nuuid = "{}"'
 UUID = "1f0c1c9e-0000-4000-8000-000000000001"

@@ -19,7 +19,7 @@ ROOMS = (
     "io",
     "change",
     "metrics",
-    "serve",
+    "service",
     "rpc",
     "logs",
 )

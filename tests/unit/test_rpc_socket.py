@@ -24,8 +24,8 @@ from nvmf.target.rpc import socket as rpc_socket
 from nvmf.target.rpc.framing import MESSAGE_MOST
 from nvmf.target.rpc.registry import METHODS
 from nvmf.target.rpc.socket import RpcSocket
-from nvmf.target.serve.administration import Administration
-from nvmf.target.serve.server import Server
+from nvmf.target.service.administration import Administration
+from nvmf.target.service.server import Server
 
 NQN = "nqn.2026-11.io.example:disk"
 HOST = "nqn.2026-11.io.example:host"

@@ -17,7 +17,7 @@ from nvmf.config import loads
 from nvmf.target.change import edit
 from nvmf.target.io import faults
 from nvmf.target.io.faults import sentence
-from nvmf.target.serve.server import Server
+from nvmf.target.service.server import Server
 
 TEXT = f"""
 [[port]]

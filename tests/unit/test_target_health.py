@@ -24,7 +24,7 @@ from nvmf.target.lasting import health, healthkeeper
 from nvmf.target.lasting.health import SubsystemHealth
 from nvmf.target.lasting.healthkeeper import FILE, HealthKeeper
 from nvmf.target.lasting.state import seal, write_atomically
-from nvmf.target.serve.server import Server
+from nvmf.target.service.server import Server
 
 NQN = "nqn.2014-08.org.example:health"
 ONE, TWO = UUID(int=1), UUID(int=2)

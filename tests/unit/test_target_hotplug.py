@@ -24,8 +24,8 @@ from nvmf.target.change.hotplug import Surroundings
 from nvmf.target.io.stores import ServerError
 from nvmf.target.rpc.registry import Params
 from nvmf.target.rpc.whole import get_tree
-from nvmf.target.serve.administration import Administration
-from nvmf.target.serve.server import Server
+from nvmf.target.service.administration import Administration
+from nvmf.target.service.server import Server
 
 NQN = "nqn.2026-11.io.example:a"
 PATIENCE = 60.0

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from nvmf.target.serve.notify import Notifier
+from nvmf.target.service.notify import Notifier
 from wire.served import Served, config
 
 

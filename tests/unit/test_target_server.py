@@ -16,7 +16,7 @@ from nvmf.spec.status import DNR, Status
 from nvmf.target.change import edit
 from nvmf.target.io import connection as connection_module
 from nvmf.target.io import connections as connections_module
-from nvmf.target.serve import server as server_module
+from nvmf.target.service import server as server_module
 from serverlab import TEXT, AlwaysMore, running, settle, until
 
 

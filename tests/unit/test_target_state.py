@@ -15,7 +15,7 @@ from nvmf.config import loads
 from nvmf.target.io.stores import ServerError
 from nvmf.target.lasting.generation import FILE, RESERVE, Generation
 from nvmf.target.lasting.state import DamagedState, state_folder, unseal, write_atomically
-from nvmf.target.serve.server import Server
+from nvmf.target.service.server import Server
 
 
 def early() -> int:

@@ -25,7 +25,7 @@ from nvmf.target.lasting.reservations import Outcome, Reservation
 from nvmf.target.model.namespace import Namespace
 from nvmf.target.rpc.dispatch import answer
 from nvmf.target.rpc.ports import AddPort, RemovePort, add, remove
-from nvmf.target.serve.administration import Administration
+from nvmf.target.service.administration import Administration
 
 HOST_A = b"a" * 16
 PATIENCE = 60.0

@@ -22,8 +22,8 @@ from nvmf.spec.opcodes import Cns, FeatureId
 from nvmf.spec.status import Status
 from nvmf.target.model.controller import Controller as ServedController
 from nvmf.target.rpc.socket import RpcSocket
-from nvmf.target.serve.administration import Administration
-from nvmf.target.serve.server import Server
+from nvmf.target.service.administration import Administration
+from nvmf.target.service.server import Server
 
 UUID = "1f0c1c9e-0000-4000-8000-000000000003"
 RAM = f'store = "ram"\nsize = "8MiB"\nblock_size = 512\nuuid = "{UUID}"'

@@ -10,7 +10,7 @@ Its rooms, from the bottom up; each imports only those before it:
 - ``io``: connections, ports and stores; the only user of the engine
 - ``change``: the difference between two configurations, applied; hot-plug
 - ``metrics``: all counters at one moment, as Prometheus reads them
-- ``serve``: the server, its administration, keys and announcements
+- ``service``: the server, its administration, keys and announcements
 - ``rpc``: the administration socket and its methods
 - ``logs``: log records for terminals, files and the journal
 

@@ -18,9 +18,9 @@ from nvmf.paths import default_socket
 from nvmf.target.io.stores import ServerError
 from nvmf.target.logs import TELL_EVERY, LogOutput
 from nvmf.target.rpc.socket import RpcSocket
-from nvmf.target.serve.administration import Administration, Source
-from nvmf.target.serve.notify import Notifier
-from nvmf.target.serve.server import Listening, Server
+from nvmf.target.service.administration import Administration, Source
+from nvmf.target.service.notify import Notifier
+from nvmf.target.service.server import Listening, Server
 
 log = logging.getLogger(__name__)
 

@@ -17,7 +17,7 @@ from nvmf.target.model.tally import Events, Totals
 
 
 class Measured(Protocol):
-    """A running target (nvmf.target.serve.server.Server)."""
+    """A running target (nvmf.target.service.server.Server)."""
 
     @property
     def config(self) -> Config: ...

@@ -13,7 +13,7 @@ from nvmf.target.rpc.registry import Params, method
 from nvmf.target.rpc.subsystems import find
 
 if TYPE_CHECKING:
-    from nvmf.target.serve.administration import Administration
+    from nvmf.target.service.administration import Administration
 
 
 class SetAna(Params):

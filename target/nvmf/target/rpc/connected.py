@@ -10,7 +10,7 @@ from nvmf.target.rpc.registry import method
 from nvmf.target.rpc.subsystems import Named, find
 
 if TYPE_CHECKING:
-    from nvmf.target.serve.administration import Administration
+    from nvmf.target.service.administration import Administration
 
 
 @method("nvmf_subsystem_get_controllers", Named)

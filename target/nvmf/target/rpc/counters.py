@@ -10,7 +10,7 @@ from nvmf.target.rpc.describe import address
 from nvmf.target.rpc.registry import Params, method
 
 if TYPE_CHECKING:
-    from nvmf.target.serve.administration import Administration
+    from nvmf.target.service.administration import Administration
 
 
 @method("target_get_counters", Params)

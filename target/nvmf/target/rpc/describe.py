@@ -14,7 +14,7 @@ from nvmf.target.model.queue import Queue
 if TYPE_CHECKING:
     from nvmf.target.model.controller import Controller
     from nvmf.target.model.subsystem import Subsystem
-    from nvmf.target.serve.server import Server
+    from nvmf.target.service.server import Server
 
 
 def address(where: Address) -> dict[str, str]:

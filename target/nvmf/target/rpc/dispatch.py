@@ -16,7 +16,7 @@ from nvmf.target.rpc.errors import Code, RpcError
 from nvmf.target.rpc.methods import METHODS
 
 if TYPE_CHECKING:
-    from nvmf.target.serve.administration import Administration
+    from nvmf.target.service.administration import Administration
 
 log = logging.getLogger("nvmf.target.rpc")
 

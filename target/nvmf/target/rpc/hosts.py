@@ -11,7 +11,7 @@ from nvmf.target.rpc.keys import SubsystemHost
 from nvmf.target.rpc.registry import Params, method
 
 if TYPE_CHECKING:
-    from nvmf.target.serve.administration import Administration
+    from nvmf.target.service.administration import Administration
 
 
 class AllowAny(Params):

@@ -17,10 +17,10 @@ from nvmf.target.change import edit
 from nvmf.target.change.edit import EditError
 from nvmf.target.rpc.errors import Code, RpcError, spdk_says
 from nvmf.target.rpc.registry import Params, method
-from nvmf.target.serve.keyring import KeyringError, refuse_key
+from nvmf.target.service.keyring import KeyringError, refuse_key
 
 if TYPE_CHECKING:
-    from nvmf.target.serve.administration import Administration
+    from nvmf.target.service.administration import Administration
 
 
 class AddKey(Params):

@@ -13,7 +13,7 @@ from nvmf.target.rpc.namespaces import OneNamespace
 from nvmf.target.rpc.registry import Params, method
 
 if TYPE_CHECKING:
-    from nvmf.target.serve.administration import Administration
+    from nvmf.target.service.administration import Administration
 
 MEGABYTE = 1 << 20
 """Bytes of SPDK's megabyte."""

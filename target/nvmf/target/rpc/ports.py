@@ -17,7 +17,7 @@ from nvmf.target.rpc.registry import Params, method
 from nvmf.target.rpc.subsystems import Named, find
 
 if TYPE_CHECKING:
-    from nvmf.target.serve.administration import Administration
+    from nvmf.target.service.administration import Administration
 
 DEFAULT_SERVICE = "4420"
 _NUMBER = re.compile("[0-9]{1,5}")

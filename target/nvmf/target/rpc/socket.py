@@ -20,7 +20,7 @@ from nvmf.target.rpc.errors import Code
 from nvmf.target.rpc.framing import FramingError, Splitter, parse
 
 if TYPE_CHECKING:
-    from nvmf.target.serve.administration import Administration
+    from nvmf.target.service.administration import Administration
 
 log = logging.getLogger("nvmf.target.rpc")
 

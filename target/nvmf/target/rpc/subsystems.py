@@ -14,7 +14,7 @@ from nvmf.target.rpc.registry import Params, method
 
 if TYPE_CHECKING:
     from nvmf.target.model.subsystem import Subsystem
-    from nvmf.target.serve.administration import Administration
+    from nvmf.target.service.administration import Administration
 
 
 class OneOrAll(Params):

@@ -17,7 +17,7 @@ from nvmf.target.rpc.registry import METHODS, Params, method
 from nvmf.target.rpc.subsystems import Named
 
 if TYPE_CHECKING:
-    from nvmf.target.serve.administration import Administration
+    from nvmf.target.service.administration import Administration
 
 
 class GetMethods(Params):

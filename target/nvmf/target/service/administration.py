@@ -17,8 +17,8 @@ from nvmf.config.models import Config, NamespaceConfig, PortConfig
 from nvmf.target.change.diff import Difference, fixed
 from nvmf.target.change.edit import Edit, find_port
 from nvmf.target.io.stores import ServerError, identity_of
-from nvmf.target.serve.keyring import Keyring
-from nvmf.target.serve.server import Server
+from nvmf.target.service.keyring import Keyring
+from nvmf.target.service.server import Server
 
 log = logging.getLogger("nvmf.target")
 

@@ -11,7 +11,7 @@ from nvmf.config.services import MdnsConfig
 if TYPE_CHECKING:
     from nvmf.spec.dnssd import Protocol
     from nvmf.target.commands.discovery import Port
-    from nvmf.target.serve.mdns import Announcer
+    from nvmf.target.service.mdns import Announcer
 
 
 class Announcing:
@@ -29,7 +29,7 @@ class Announcing:
         """Announce, by another name, or no more; what was announced is taken back first."""
         await self.close()
         if config.enabled:
-            from nvmf.target.serve.mdns import Announcer, system_protocol
+            from nvmf.target.service.mdns import Announcer, system_protocol
 
             def system() -> Protocol | None:
                 return system_protocol(self._transports())

@@ -32,7 +32,7 @@ from nvmf.target.lasting.generation import Generation
 from nvmf.target.lasting.healthkeeper import HealthKeeper
 from nvmf.target.lasting.state import state_folder
 from nvmf.target.model.tally import Tally
-from nvmf.target.serve.announcing import Announcing
+from nvmf.target.service.announcing import Announcing
 
 if TYPE_CHECKING:
     from nvmf.target.metrics.http import MetricsServer
