@@ -16,7 +16,8 @@ from nvmf.spec import commands
 from nvmf.spec.cm import CmRequest
 from nvmf.spec.fabrics import ConnectData
 from nvmf.spec.properties import Property
-from nvmf.target.service.server import Server
+from nvmf.target.service.starting import serve
+from served_lab import ServedLab
 
 A, B = "nqn.2026-11.io.example:a", "nqn.2026-11.io.example:b"
 PORT = '[[port]]\ntrsvcid = 4420\ndevice = "iwarp"\n'
@@ -39,7 +40,7 @@ def file(nsid: int, path: str, more: str = "") -> str:
 BASE = PORT + subsystem(A, ram(1)) + subsystem(B, ram(1))
 
 
-class Lab:
+class Lab(ServedLab):
     """A server on the engine that does nothing, and its hosts."""
 
     def __init__(self, text: str, state: Path | None = None) -> None:
@@ -48,7 +49,7 @@ class Lab:
         if state is not None:
             target = config.target.model_copy(update={"state_dir": state})
             config = config.model_copy(update={"target": target})
-        self.server = Server(config, engine=self.engine, listening=lambda _: None)
+        super().__init__(serve(config, engine=self.engine, listening=lambda _: None))
 
     async def settle(self) -> None:
         for _ in range(5):
@@ -96,6 +97,5 @@ class Lab:
 
 @asynccontextmanager
 async def running(text: str = BASE, state: Path | None = None) -> AsyncIterator[Lab]:
-    lab = Lab(text, state)
-    async with lab.server:
+    async with Lab(text, state) as lab:
         yield lab

@@ -19,6 +19,7 @@ from nvmf.config import loads
 from nvmf.initiator import NvmeError
 from nvmf.target.lasting.state import write_atomically
 from nvmf.target.service.server import Server
+from nvmf.target.service.starting import serve
 
 NQN = "nqn.2014-08.org.example:client"
 
@@ -38,8 +39,7 @@ def config(*namespaces: str, port: int = 0, extra: str = "") -> str:
 @asynccontextmanager
 async def serving(*namespaces: str, extra: str = "") -> AsyncIterator[tuple[Server, str]]:
     """A server on this loop, and the URL of its subsystem."""
-    server = Server(loads(config(*namespaces, extra=extra)))
-    await server.start()
+    server = await serve(loads(config(*namespaces, extra=extra)))
     try:
         yield server, url(server.ports[0].address[1])
     finally:
@@ -54,8 +54,7 @@ async def serving_at(
     text = config(*namespaces, extra=extra)
     if state is not None:
         text = f"[target]\nstate_dir = {json.dumps(str(state))}\n{text}"
-    server = Server(loads(text))
-    await server.start()
+    server = await serve(loads(text))
     try:
         yield server, url(server.ports[0].address[1])
     finally:

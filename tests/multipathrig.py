@@ -18,6 +18,7 @@ from nvmf.spec.ana import AnaState
 from nvmf.target.change.edit import remove_port, set_ana
 from nvmf.target.command.gates import Gate, GateReason
 from nvmf.target.service.server import Server
+from nvmf.target.service.starting import serve
 from relay import free_ports
 
 STEADY: dict[str, Any] = {**OPTIONS, "kato": 0}
@@ -65,8 +66,7 @@ async def two_ports(*namespaces: str) -> AsyncIterator[Lab]:
     text += f'[[subsystem]]\nnqn = "{NQN}"\nallow_any_host = true\n'
     for namespace in namespaces or (RAM_4K,):
         text += f"[[subsystem.namespace]]\n{namespace}\n"
-    server = Server(loads(text))
-    await server.start()
+    server = await serve(loads(text))
     try:
         yield Lab(server, services)
     finally:

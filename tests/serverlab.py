@@ -15,7 +15,9 @@ from nvmf.spec import commands
 from nvmf.spec.cm import CmRequest
 from nvmf.spec.fabrics import ConnectData
 from nvmf.spec.properties import Property
-from nvmf.target.service.server import Listening, Server
+from nvmf.target.service.server import Listening
+from nvmf.target.service.starting import serve
+from served_lab import ServedLab
 
 TEXT = f"""
 [target]
@@ -56,13 +58,13 @@ class AlwaysMore(dict[str, int]):
         return self.looks
 
 
-class Lab:
+class Lab(ServedLab):
     """A running server, and hosts of it."""
 
     def __init__(self, text: str = TEXT) -> None:
         self.engine = FakeEngine()
         self.said: list[Listening] = []
-        self.server = Server(loads(text), listening=self.said.append, engine=self.engine)
+        super().__init__(serve(loads(text), listening=self.said.append, engine=self.engine))
 
     async def request(self, private_data: bytes, depth: int = 8) -> ConnectRequest:
         request = ConnectRequest(self.engine, private_data, depth)
@@ -101,6 +103,5 @@ class Lab:
 
 @asynccontextmanager
 async def running(text: str = TEXT) -> AsyncIterator[Lab]:
-    lab = Lab(text)
-    async with lab.server:
+    async with Lab(text) as lab:
         yield lab

@@ -28,6 +28,7 @@ from nvmf.config import load
 from nvmf.config.models import NamespaceConfig
 from nvmf.target.change import edit
 from nvmf.target.service.server import Server
+from nvmf.target.service.starting import serve
 
 _MALLINFO2 = (
     *("arena", "ordblks", "smblks", "hblks", "hblkhd"),
@@ -96,7 +97,7 @@ async def _obey(server: Server) -> None:
 async def main() -> None:
     logging.basicConfig(level=logging.INFO, format="%(levelname)s %(message)s")
     loop = asyncio.get_running_loop()
-    async with Server(load(sys.argv[1]), listening=lambda port: print(port, flush=True)) as server:
+    async with serve(load(sys.argv[1]), listening=lambda port: print(port, flush=True)) as server:
         obeying = asyncio.ensure_future(_obey(server))
         loop.add_signal_handler(signal.SIGTERM, obeying.cancel)
         await asyncio.wait({obeying})

@@ -22,6 +22,7 @@ from nvmf.target.change.edit import EditError, set_ana
 from nvmf.target.commands.discovery import Port
 from nvmf.target.rpc.methods import METHODS
 from nvmf.target.service.server import Server
+from nvmf.target.service.starting import serve
 
 pytestmark = pytest.mark.feature("ana")
 
@@ -51,8 +52,7 @@ BLOCK = bytes(512)
 
 @asynccontextmanager
 async def serving() -> AsyncIterator[tuple[Server, str, str]]:
-    server = Server(loads(TEXT))
-    await server.start()
+    server = await serve(loads(TEXT))
     try:
         first, second = (port.address for port in server.ports)
         yield server, url(first[1]), url(second[1]).replace("127.0.0.1", "127.0.0.2")

@@ -25,6 +25,7 @@ from nvmf.initiator.options import parse_options
 from nvmf.spec.auth import DhGroup
 from nvmf.target.commands import authentication
 from nvmf.target.service.server import Server
+from nvmf.target.service.starting import serve
 from wire import dhchap
 
 HOST = "nqn.2014-08.org.example:keyed"
@@ -51,8 +52,7 @@ async def serving(lines: str) -> AsyncIterator[tuple[Server, str]]:
     """A subsystem for one host, and its URL; lines go into the host's table."""
     text = f'[[port]]\ntrsvcid = 0\ndevice = "iwarp"\n[[subsystem]]\nnqn = "{NQN}"\n'
     text += f'[[subsystem.host]]\nnqn = "{HOST}"\n{lines}\n[[subsystem.namespace]]\n{RAM}\n'
-    server = Server(loads(text))
-    await server.start()
+    server = await serve(loads(text))
     try:
         yield server, url(server.ports[0].address[1])
     finally:

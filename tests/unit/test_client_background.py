@@ -14,15 +14,14 @@ from clientlab import NQN, OPTIONS, RAM, config, url
 from nvmf.config import loads
 from nvmf.initiator import ConnectionLost, State, connect
 from nvmf.initiator import controller as controller_module
-from nvmf.target.service.server import Server
+from nvmf.target.service.starting import serve
 
 HANG = 60
 
 
 @pytest_asyncio.fixture
 async def where() -> AsyncIterator[str]:
-    server = Server(loads(config(RAM)))
-    await server.start()
+    server = await serve(loads(config(RAM)))
     yield url(server.ports[0].address[1])
     await server.stop()
 

@@ -24,6 +24,7 @@ from nvmf.target.metrics.sample import HostSample, NamespaceSample, ReactorSampl
 from nvmf.target.model.latency import LatencyKeeper
 from nvmf.target.model.tally import OTHER, Events, Hosts, Totals
 from nvmf.target.service.server import Server
+from nvmf.target.service.starting import serve
 
 DASHBOARD = Path(__file__).parents[2] / "systemd" / "grafana" / "nvmeof-target.json"
 A, B, C = (f"nqn.2026-11.io.example:{name}" for name in "abc")
@@ -201,8 +202,7 @@ def test_the_dashboard_asks_for_what_there_is() -> None:
 
 @pytest.fixture
 async def server() -> AsyncIterator[Server]:
-    made = Server(loads(config(RAM)), listening=lambda _: None)
-    async with made:
+    async with serve(loads(config(RAM))) as made:
         yield made
 
 

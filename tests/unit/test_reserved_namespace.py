@@ -28,7 +28,7 @@ from nvmf.spec.reservations import (
 from nvmf.spec.status import DNR, Status
 from nvmf.target.lasting.state import DamagedState
 from nvmf.target.model.reservekeeper import load
-from nvmf.target.service.server import Server
+from nvmf.target.service.starting import serve
 
 DISK = 'store = "ram"\nsize = "8MiB"\nblock_size = 512\nuuid = "{}"'
 UUID = "1f0c1c9e-0000-4000-8000-000000000001"
@@ -43,8 +43,7 @@ async def serving(state: Path | None) -> AsyncIterator[str]:
     text = config(DISK.format(UUID), DISK.format(OTHER))
     if state is not None:
         text = f"[target]\nstate_dir = {json.dumps(str(state))}\n{text}"
-    server = Server(loads(text))
-    await server.start()
+    server = await serve(loads(text))
     try:
         yield url(server.ports[0].address[1])
     finally:

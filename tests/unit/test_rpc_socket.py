@@ -25,7 +25,8 @@ from nvmf.target.rpc.framing import MESSAGE_MOST
 from nvmf.target.rpc.registry import METHODS
 from nvmf.target.rpc.socket import RpcSocket
 from nvmf.target.service.administration import Administration
-from nvmf.target.service.server import Server
+from nvmf.target.service.starting import serve
+from served_lab import ServedLab
 
 NQN = "nqn.2026-11.io.example:disk"
 HOST = "nqn.2026-11.io.example:host"
@@ -85,21 +86,21 @@ async def connected(path: Path) -> AsyncIterator[Client]:
             await writer.wait_closed()
 
 
-class Lab:
+class Lab(ServedLab):
     """A server on the engine that does nothing, and its socket."""
 
     def __init__(self, folder: Path) -> None:
         self.engine = FakeEngine()
-        self.server = Server(loads(TEXT), engine=self.engine, listening=lambda _: None)
-        administration = Administration(self.server)
-        administration.ready.set()
-        self.rpc = RpcSocket(administration, folder / "t.sock")
+        super().__init__(serve(loads(TEXT), engine=self.engine, listening=lambda _: None))
+        self.administration: asyncio.Future[Administration] = asyncio.Future()
+        self.rpc = RpcSocket(self.administration, folder / "t.sock")
 
 
 @pytest.fixture
 async def lab(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Lab]:
     made = Lab(tmp_path_factory.mktemp("r"))
-    async with made.server:
+    async with made:
+        made.administration.set_result(Administration(made.server))
         await made.rpc.start()
         yield made
         await made.rpc.close()
@@ -244,7 +245,7 @@ async def test_gone_before_the_answer(lab: Lab, client: Client) -> None:
 @pytest.mark.feature("rpc")
 async def test_only_the_owner(lab: Lab) -> None:
     assert stat.S_IMODE(lab.rpc.path.stat().st_mode) == 0o600
-    other = RpcSocket(Administration(lab.server), lab.rpc.path)
+    other = RpcSocket(asyncio.Future(), lab.rpc.path)
     with pytest.raises(ServerError, match="another target is administered there"):
         await other.start()
     await lab.rpc.close()

@@ -178,7 +178,7 @@ async def test_a_namespace_that_is_not_enabled() -> None:
 
 async def test_a_stopping_target_takes_no_change() -> None:
     lab = Lab(BASE)
-    await lab.server.start()
+    await lab.start()
     await lab.server.stop()
     with pytest.raises(ServerError, match="stopping"):
         await lab.server.apply(loads(BASE))

@@ -18,6 +18,7 @@ from nvmf.target.change import edit
 from nvmf.target.io import faults
 from nvmf.target.io.faults import sentence
 from nvmf.target.service.server import Server
+from nvmf.target.service.starting import serve
 
 TEXT = f"""
 [[port]]
@@ -38,7 +39,7 @@ def engine() -> FakeEngine:
 
 @pytest.fixture
 async def server(engine: FakeEngine) -> AsyncIterator[Server]:
-    async with Server(loads(TEXT), listening=lambda _: None, engine=engine) as one:
+    async with serve(loads(TEXT), listening=lambda _: None, engine=engine) as one:
         yield one
 
 

@@ -24,7 +24,7 @@ from nvmf.target.lasting import health, healthkeeper
 from nvmf.target.lasting.health import SubsystemHealth
 from nvmf.target.lasting.healthkeeper import FILE, HealthKeeper
 from nvmf.target.lasting.state import seal, write_atomically
-from nvmf.target.service.server import Server
+from nvmf.target.service.starting import Starting, serve
 
 NQN = "nqn.2014-08.org.example:health"
 ONE, TWO = UUID(int=1), UUID(int=2)
@@ -338,18 +338,17 @@ async def test_it_is_written_by_itself(tmp_path: Path, monkeypatch: pytest.Monke
 # ---- in the server ----
 
 
-def serving(folder: Path, engine: Any) -> Server:
+def serving(folder: Path, engine: Any) -> Starting:
     text = f'[target]\nstate_dir = "{folder}"\n[[port]]\ntrsvcid = 0\ndevice = "iwarp"\n'
     text += f'[[subsystem]]\nnqn = "{NQN}"\nallow_any_host = true\n'
     text += '[[subsystem.namespace]]\nstore = "ram"\nsize = "1MiB"\n'
-    return Server(loads(text), engine=engine)
+    return serve(loads(text), engine=engine)
 
 
 async def test_runs_of_a_server(tmp_path: Path) -> None:
     for run in (1, 2, 3):
         engine = FakeEngine()
-        server = serving(tmp_path, engine)
-        await server.start()
+        server = await serving(tmp_path, engine)
         life = server.health.subsystem(NQN)
         assert (life.power_cycles, life.unsafe_shutdowns, life.on) == (run, 0, True)
         assert '"on": true' in (tmp_path / FILE).read_text(), "a crash would be known for one"
@@ -377,6 +376,6 @@ async def test_a_start_that_fails_is_no_power_cycle(tmp_path: Path) -> None:
     engine = FakeEngine()
     engine.listen_errors["iwarp"] = OSError(errno.EADDRINUSE, "Address already in use")
     with pytest.raises(ServerError):
-        await serving(tmp_path, engine).start()
+        await serving(tmp_path, engine)
     assert HealthKeeper(tmp_path).subsystem(NQN).power_cycles == 0
     assert HealthKeeper(tmp_path).subsystem(NQN).unsafe_shutdowns == 0

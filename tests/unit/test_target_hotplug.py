@@ -26,6 +26,8 @@ from nvmf.target.rpc.registry import Params
 from nvmf.target.rpc.whole import get_tree
 from nvmf.target.service.administration import Administration
 from nvmf.target.service.server import Server
+from nvmf.target.service.starting import serve
+from served_lab import ServedLab
 
 NQN = "nqn.2026-11.io.example:a"
 PATIENCE = 60.0
@@ -43,7 +45,7 @@ class Monitor(Readable):
         self.put(DeviceEvent(action, subsystem, "sdx", "/dev/sdx"))
 
 
-class Lab:
+class Lab(ServedLab):
     """A server on the engine that does nothing, and a machine whose devices come and go."""
 
     def __init__(self, text: str, devices: tuple[str, ...] = ()) -> None:
@@ -52,11 +54,8 @@ class Lab:
         self.rdma: frozenset[str] = frozenset()
         self.looked = False
         self.plug(*devices)
-        self.server = Server(
-            loads(text),
-            engine=self.engine,
-            surroundings=Surroundings(lambda: self.monitor, self._look),
-        )
+        surroundings = Surroundings(lambda: self.monitor, self._look)
+        super().__init__(serve(loads(text), engine=self.engine, surroundings=surroundings))
 
     def _look(self) -> frozenset[str]:
         self.looked = True
@@ -92,7 +91,7 @@ class Lab:
 @asynccontextmanager
 async def running(text: str, *devices: str) -> AsyncIterator[Lab]:
     lab = Lab(text, devices)
-    async with lab.server:
+    async with lab:
         yield lab
     lab.monitor.close()
 
@@ -147,7 +146,7 @@ async def test_without_hotplug_it_is_an_error(tmp_path: Path) -> None:
     lab = Lab(disks(tmp_path / "none", more=""))
     lab.engine.store_error = OSError(errno.ENOENT, "no such file")
     with pytest.raises(ServerError, match="no such file"):
-        await lab.server.start()
+        await lab.start()
     lab.monitor.close()
 
 
@@ -314,7 +313,7 @@ async def test_an_address_that_comes() -> None:
     text = '[[port]]\ntraddr = "192.0.2.1"\ndevice = "iwarp"\nhotplug = true\n'
     lab = Lab(text)
     lab.engine.listen_errors["iwarp"] = OSError(errno.EADDRNOTAVAIL, "no interface has it")
-    async with lab.server:
+    async with lab:
         assert lab.server.away == {("192.0.2.1", 4420): "no interface has it"}
         lab.engine.listen_errors.clear()
         await lab.until(lambda: lab.listening == [4420])

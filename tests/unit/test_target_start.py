@@ -15,7 +15,7 @@ from serverlab import TEXT, Lab
 
 async def fails(lab: Lab) -> str:
     with pytest.raises(ServerError) as caught:
-        await lab.server.start()
+        await lab.start()
     assert lab.engine.target.closed
     assert all(store.closed for store in lab.engine.stores)
     return str(caught.value)
@@ -58,5 +58,5 @@ async def test_auto_takes_what_routes(
     lab.engine.system_devices = devices
     if error is not None:
         lab.engine.listen_errors["system"] = error
-    async with lab.server:
+    async with lab:
         assert lab.said[0].device == device

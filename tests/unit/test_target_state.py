@@ -15,7 +15,7 @@ from nvmf.config import loads
 from nvmf.target.io.stores import ServerError
 from nvmf.target.lasting.generation import FILE, RESERVE, Generation
 from nvmf.target.lasting.state import DamagedState, state_folder, unseal, write_atomically
-from nvmf.target.service.server import Server
+from nvmf.target.service.starting import serve
 
 
 def early() -> int:
@@ -178,4 +178,4 @@ async def test_a_server_with_no_folder_to_be_had(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     text = f'[target]\nstate_dir = "{tmp_path}/file/state"\n[[port]]\ntrsvcid = 0\n'
     with pytest.raises(ServerError, match=r"the state folder .*/file.* cannot be made"):
-        await Server(loads(text)).start()
+        await serve(loads(text))

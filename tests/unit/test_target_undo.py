@@ -102,7 +102,6 @@ async def test_a_port_with_a_free_number_beside_another_change(
     """The change behind it does not take its number away again: it can be removed by that."""
     async with running() as lab:
         administration = Administration(lab.server)
-        administration.ready.set()
         added = asyncio.create_task(
             add(administration, AddPort(port={"trsvcid": 0, "device": "iwarp"}))
         )
@@ -135,8 +134,8 @@ def with_space(config: Config, namespace: str) -> Config:
 async def test_protecting_what_goes_meanwhile(tmp_path: Path) -> None:
     """The answer says so, and comes."""
     async with running(BASE, tmp_path / "state") as lab:
-        administration = Administration(lab.server)
-        administration.ready.set()
+        administration: asyncio.Future[Administration] = asyncio.Future()
+        administration.set_result(Administration(lab.server))
         held: list[Callable[[], None]] = []
         one = lab.server.core.subsystems[A]
         one.fence = lambda qpairs, nsid, then, *, abort=0: held.append(then)

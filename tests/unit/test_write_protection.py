@@ -273,8 +273,8 @@ async def test_by_the_administrator(tmp_path: Path) -> None:
         return program.returncode, out.decode()
 
     async with serving(tmp_path / "state") as (server, where), connect(where, **OPTIONS) as a:
-        administration = Administration(server)
-        administration.ready.set()
+        administration: asyncio.Future[Administration] = asyncio.Future()
+        administration.set_result(Administration(server))
         rpc = RpcSocket(administration, path)
         await rpc.start()
         try:

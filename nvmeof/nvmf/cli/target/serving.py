@@ -13,7 +13,7 @@ import signal
 from pathlib import Path
 
 from nvmf.cli.base import EXIT_OK, CliError, drop_stdout
-from nvmf.config import ConfigError, advice
+from nvmf.config import ConfigError, RpcConfig, advice
 from nvmf.paths import default_socket
 from nvmf.target.io.stores import ServerError
 from nvmf.target.logs import TELL_EVERY, LogOutput
@@ -21,6 +21,7 @@ from nvmf.target.rpc.socket import RpcSocket
 from nvmf.target.service.administration import Administration, Source
 from nvmf.target.service.notify import Notifier
 from nvmf.target.service.server import Listening, Server
+from nvmf.target.service.starting import serve
 
 log = logging.getLogger(__name__)
 
@@ -62,15 +63,15 @@ def _serve(args: argparse.Namespace, output: LogOutput) -> int:
             loop.add_signal_handler(number, stop.set)
         loop.add_signal_handler(signal.SIGHUP, again.set)
         notifier = Notifier()
-        server = Server(config, listening=announce)
-        administration = Administration(server, source)
+        administration: asyncio.Future[Administration] = loop.create_future()
+        server: Server | None = None
         rpc: RpcSocket | None = None
         reloading: asyncio.Task[None] | None = None
         telling = asyncio.create_task(_tell(output))
         try:
             # Before the ports: who sees them open may ask at once.
-            rpc = await _listen(administration, args.rpc_socket)
-            starting = asyncio.ensure_future(server.start())
+            rpc = await _listen(administration, config.rpc, args.rpc_socket)
+            starting = asyncio.ensure_future(serve(config, listening=announce))
             stopping = asyncio.ensure_future(stop.wait())
             await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)
             if not starting.done():
@@ -78,9 +79,9 @@ def _serve(args: argparse.Namespace, output: LogOutput) -> int:
                 await asyncio.wait({starting})
             elif starting.exception() is not None:
                 stopping.cancel()
-            await starting
-            administration.ready.set()
-            reloading = asyncio.create_task(_reload(administration, again, notifier))
+            server = await starting
+            administration.set_result(Administration(server, source))
+            reloading = asyncio.create_task(_reload(administration.result(), again, notifier))
             notifier.feed().ready(_status(server))
             await stopping
             log.info("stopping")
@@ -93,7 +94,8 @@ def _serve(args: argparse.Namespace, output: LogOutput) -> int:
                 reloading.cancel()
             if rpc is not None:
                 await rpc.close()
-            await server.stop()
+            if server is not None:
+                await server.stop()
             await notifier.close()
         return EXIT_OK
 
@@ -110,9 +112,10 @@ def _raise_descriptors() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
-async def _listen(administration: Administration, path: str | None) -> RpcSocket | None:
-    """The socket for administration: ServerError where a path was given and cannot be had."""
-    config = administration.server.config.rpc
+async def _listen(
+    administration: asyncio.Future[Administration], config: RpcConfig, path: str | None
+) -> RpcSocket | None:
+    """Open the administration socket; ServerError if a path was given and cannot be used."""
     chosen = Path(path) if path else config.socket
     if path is None and not config.enabled:
         return None

@@ -7,6 +7,7 @@ import asyncio
 import json
 import logging
 import re
+from asyncio import Future
 from typing import TYPE_CHECKING, Any
 
 from nvmf.config.loader import ConfigError
@@ -30,7 +31,7 @@ _KEY = re.compile("DHHC-1:.*", re.DOTALL)
 _KEYS = {"jsonrpc", "method", "params", "id"}
 
 
-async def answer(administration: Administration, message: Any, peer: str) -> Any:
+async def answer(administration: Future[Administration], message: Any, peer: str) -> Any:
     """What goes back to the client; None where nothing does.  peer: who asks, for the log."""
     if not isinstance(message, list):
         return await _one(administration, message, peer)
@@ -47,7 +48,9 @@ def error(code: int, message: str, ident: Any = None) -> dict[str, Any]:
     return {"jsonrpc": "2.0", "id": ident, "error": {"code": int(code), "message": message}}
 
 
-async def _one(administration: Administration, request: Any, peer: str) -> dict[str, Any] | None:
+async def _one(
+    administration: Future[Administration], request: Any, peer: str
+) -> dict[str, Any] | None:
     await asyncio.sleep(0)  # between two requests the hosts have their turn
     why = _malformed(request)
     if why is not None:
@@ -76,15 +79,15 @@ def _malformed(request: Any) -> str | None:
     return None
 
 
-async def _call(administration: Administration, name: str, params: Any, peer: str) -> Any:
+async def _call(administration: Future[Administration], name: str, params: Any, peer: str) -> Any:
     method = METHODS.get(name)
     if method is None:
         raise RpcError(
             Code.METHOD_NOT_FOUND, f"there is no method {name[:64]}: rpc_get_methods names them"
         )
-    await administration.ready.wait()
+    started = await asyncio.shield(administration)
     try:
-        result = await method.call(administration, params)
+        result = await method.call(started, params)
     except Exception as failure:
         refused = _translated(name, failure)
         if method.changes:

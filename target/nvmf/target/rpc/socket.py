@@ -34,7 +34,8 @@ _READ_SIZE = 65536
 class RpcSocket:
     """Listens at a path and answers, until it is closed."""
 
-    def __init__(self, administration: Administration, path: Path) -> None:
+    def __init__(self, administration: asyncio.Future[Administration], path: Path) -> None:
+        """administration: set once the target has started; requests wait for it."""
         self.path = path
         self._administration = administration
         self._server: asyncio.Server | None = None

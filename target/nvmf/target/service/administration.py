@@ -63,8 +63,6 @@ class Administration:
         self.source = source
         """What is in force came from it, but for the changes made since."""
         self.keyring = Keyring()
-        self.ready = asyncio.Event()
-        """Whether the target has started: what is asked before has to wait."""
 
     async def change(self, edit: Edit, follow: Iterable[tuple[str, int]] = ()) -> Difference:
         """Make a change; EditError or ServerError where it cannot be, and nothing has changed."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The target on the engine and on an event loop: start, changes, stop.
+"""The target on the engine and on an event loop: changes, events, stop.
 
 Everything runs on the loop's thread and nothing here waits, but for the opening and closing of
 stores and of the engine, which an executor does.
@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import importlib
 import logging
 from collections.abc import Callable, Iterable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nvmf.config.models import Config, PortConfig
@@ -28,9 +26,7 @@ from nvmf.target.io.connections import Connections
 from nvmf.target.io.ports import Listening, OpenPort, Ports
 from nvmf.target.io.storage import Storage
 from nvmf.target.io.stores import ServerError
-from nvmf.target.lasting.generation import Generation
-from nvmf.target.lasting.healthkeeper import HealthKeeper
-from nvmf.target.lasting.state import state_folder
+from nvmf.target.lasting.restored import State
 from nvmf.target.model.tally import Tally
 from nvmf.target.service.announcing import Announcing
 
@@ -50,47 +46,49 @@ _RETIRE_TIMEOUT = 0.3
 
 
 class Server:
-    """A target as its configuration describes it.
-
-    listening is called for each port once it is open, on the loop's thread.  engine stands for
-    nvmf.engine in tests, surroundings for the machine's devices.
-    """
-
-    storage: Storage
-    _connections: Connections
-    _ports: Ports
-    _dispatcher: Dispatcher
+    """A running target, as its configuration describes it; serve() starts one."""
 
     def __init__(
         self,
         config: Config,
         *,
-        listening: Callable[[Listening], None] | None = None,
-        engine: Any = None,
-        surroundings: Surroundings | None = None,
+        engine: Any,
+        target: Any,
+        state: State,
+        listening: Callable[[Listening], None] | None,
+        surroundings: Surroundings,
     ) -> None:
         self.config = config
         self._served: Config = Config.model_construct(ports=(), subsystems=())
         """The part of it whose devices are there."""
-        self._surroundings = surroundings or Surroundings()
-        self._following = Following(self._surroundings)
+        self._engine = engine
+        self._target = target
+        self._state = state.folder
+        self._surroundings = surroundings
+        self._following = Following(surroundings)
         self._watcher: Watcher | None = None
         self.core = Core(config.target.discovery_nqn or DISCOVERY_NQN)
-        self._announce = listening
-        self._engine = engine if engine is not None else importlib.import_module("nvmf.engine")
-        self._target: Any = None
-        self._state: Path | None = None
-        self.health = HealthKeeper()
+        self.core.tally = Tally(config.metrics.hosts)
+        self.core.generation = state.generation
+        self.health = state.health
+        self.storage = Storage(engine, target, self.health)
+        self._loop = asyncio.get_running_loop()
+        self._dispatcher = Dispatcher(self.core, self._loop)
+        self._connections = Connections(
+            engine, target, self.core, self._dispatcher, limit=config.target.max_queues
+        )
+        self._ports = Ports(engine, target, self.core, self._event, listening)
         self._announcing = Announcing(self.core.discovery.nqn, self._transports)
         self.metrics: MetricsServer | None = None
-        """Where it is scraped."""
+        """Where it is scraped, if the configuration enables metrics."""
         self._stopping = False
         self._changing = asyncio.Lock()
+        self._loop.add_reader(target.fileno(), self._upcalls)
 
     @property
     def connections(self) -> int:
         """Queue pairs there are."""
-        return len(self._connections) if self._target is not None else 0
+        return len(self._connections)
 
     @property
     def reactors(self) -> int:
@@ -122,39 +120,8 @@ class Server:
 
     # ---- start and stop ----
 
-    async def start(self) -> None:
-        """Open stores and ports.  ServerError where that cannot be, with nothing left open."""
-        try:
-            await self._start()
-        except OSError as error:
-            await self.stop()
-            raise ServerError(f"the target cannot start: {error.strerror or error}") from error
-        except BaseException:
-            await self.stop()
-            raise
-
-    async def _start(self) -> None:
-        loop = asyncio.get_running_loop()
-        self._dispatcher = Dispatcher(self.core, loop)
-        self.core.tally = Tally(self.config.metrics.hosts)
-        options = self.config.iwarp.model_dump(exclude_none=True)
-        if options:
-            self._engine.set_iwarp_options(**options)
-        target = self.config.target
-        await self._restore(target.state_dir)
-        self._target = self._engine.Target(
-            reactors=target.reactors,
-            cpus=list(target.cpus) if target.cpus is not None else None,
-            spin_us=target.spin_us,
-            buffer_size=target.buffer_size,
-            buffers=target.buffers,
-        )
-        self.storage = Storage(self._engine, self._target, self.health)
-        self._connections = Connections(
-            self._engine, self._target, self.core, self._dispatcher, limit=target.max_queues
-        )
-        self._ports = Ports(self._engine, self._target, self.core, self._event, self._announce)
-        loop.add_reader(self._target.fileno(), self._upcalls)
+    async def begin(self) -> None:
+        """Open stores and ports; OSError or ServerError if that is not possible."""
         async with self._changing:
             await self._serve(self.config)
         if self.config.metrics.enabled:
@@ -162,19 +129,6 @@ class Server:
 
             self.metrics = make_metrics(self, self._engine)
             await self.metrics.start()
-
-    async def _restore(self, configured: Path | None) -> None:
-        """What earlier runs left in the state folder."""
-        loop = asyncio.get_running_loop()
-        try:
-            folder = await loop.run_in_executor(None, state_folder, configured)
-        except OSError as error:
-            raise ServerError(
-                f"the state folder {error.filename} cannot be made: {error.strerror}"
-            ) from error
-        self._state = folder
-        self.core.generation = await loop.run_in_executor(None, Generation, folder)
-        self.health = await loop.run_in_executor(None, HealthKeeper, folder)
 
     # ---- changes while it runs ----
 
@@ -190,7 +144,7 @@ class Server:
     async def edit(self, change: Edit, follow: Iterable[tuple[str, int]] = ()) -> Difference:
         """apply() of a change to what is served now; EditError where it conflicts with that."""
         async with self._changing:
-            if self._stopping or self._target is None:
+            if self._stopping:
                 raise ServerError("the target is stopping")
             config = change(self.config)
             start = {name: getattr(self.config, name) for name in AT_START}
@@ -238,7 +192,7 @@ class Server:
     async def look(self) -> bool:
         """Serve what is there now; whether something is waited for that may soon be there."""
         async with self._changing:
-            if self._stopping or self._target is None:
+            if self._stopping:
                 return False
             gone = await self._following.removed_devices(self._ports.open_ports)
             try:
@@ -310,8 +264,6 @@ class Server:
         if self._stopping:
             return
         self._stopping = True
-        if self._target is None:
-            return
         if self._watcher is not None:
             self._watcher.stop()
         if self.metrics is not None:
@@ -341,14 +293,12 @@ class Server:
             log.warning("%s are not closed after %g s: closing anyway", what, seconds)
 
     async def _close(self) -> None:
-        loop = asyncio.get_running_loop()
         self._connections.drop_all()
         self.storage.forget_work()
         self._ports.stop_events()
-        loop.remove_reader(self._target.fileno())
+        self._loop.remove_reader(self._target.fileno())
         self.health.end()
-        await loop.run_in_executor(None, self._target.close)
-        self._target = None
+        await self._loop.run_in_executor(None, self._target.close)
         self._ports.close_channels()
         await self.storage.close()
         await self.health.close()
@@ -381,11 +331,3 @@ class Server:
             self.storage.faulted(upcall)
         elif isinstance(upcall, engine.Aborted):
             upcall.cookie(upcall.aborted)
-
-    async def __aenter__(self) -> Server:
-        await self.start()
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        with contextlib.suppress(asyncio.CancelledError):
-            await asyncio.shield(self.stop())

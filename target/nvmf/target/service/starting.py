@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Starting a target: everything that it needs is there before there is a Server."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import importlib
+from collections.abc import Callable, Generator
+from typing import Any
+
+from nvmf.config.models import Config
+from nvmf.target.change.hotplug import Surroundings
+from nvmf.target.io.stores import ServerError
+from nvmf.target.lasting.restored import State
+from nvmf.target.service.server import Listening, Server
+
+
+class Starting:
+    """A target that is about to start: await it, or use it with ``async with``, which stops it.
+
+    Raises:
+        ServerError: The target cannot start; nothing of it is left open.
+    """
+
+    def __init__(self, config: Config, options: dict[str, Any]) -> None:
+        self._config = config
+        self._options = options
+        self._server: Server | None = None
+
+    def __await__(self) -> Generator[Any, None, Server]:
+        return _start(self._config, **self._options).__await__()
+
+    async def __aenter__(self) -> Server:
+        self._server = await self
+        return self._server
+
+    async def __aexit__(self, *_: object) -> None:
+        assert self._server is not None
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.shield(self._server.stop())
+
+
+def serve(
+    config: Config,
+    *,
+    listening: Callable[[Listening], None] | None = None,
+    engine: Any = None,
+    surroundings: Surroundings | None = None,
+) -> Starting:
+    """Start a target on the running event loop.
+
+    Args:
+        config: What it serves.
+        listening: Called for each port once it is open, on the loop's thread.
+        engine: Stands for nvmf.engine in tests.
+        surroundings: The machine's devices; tests have their own.
+    """
+    options = {"listening": listening, "engine": engine, "surroundings": surroundings}
+    return Starting(config, options)
+
+
+async def _start(
+    config: Config,
+    *,
+    listening: Callable[[Listening], None] | None,
+    engine: Any,
+    surroundings: Surroundings | None,
+) -> Server:
+    if engine is None:
+        engine = importlib.import_module("nvmf.engine")
+    loop = asyncio.get_running_loop()
+    try:
+        state = await loop.run_in_executor(None, State.restore, config.target.state_dir)
+    except OSError as error:
+        raise ServerError(
+            f"the state folder {error.filename} cannot be made: {error.strerror}"
+        ) from error
+    try:
+        target = _engine_target(engine, config)
+    except BaseException as error:
+        await state.health.close()
+        if isinstance(error, OSError):
+            raise _cannot_start(error) from error
+        raise
+    server = Server(
+        config,
+        engine=engine,
+        target=target,
+        state=state,
+        listening=listening,
+        surroundings=surroundings or Surroundings(),
+    )
+    try:
+        await server.begin()
+    except BaseException as error:
+        await server.stop()
+        if isinstance(error, OSError):
+            raise _cannot_start(error) from error
+        raise
+    return server
+
+
+def _engine_target(engine: Any, config: Config) -> Any:
+    options = config.iwarp.model_dump(exclude_none=True)
+    if options:
+        engine.set_iwarp_options(**options)
+    wanted = config.target
+    return engine.Target(
+        reactors=wanted.reactors,
+        cpus=list(wanted.cpus) if wanted.cpus is not None else None,
+        spin_us=wanted.spin_us,
+        buffer_size=wanted.buffer_size,
+        buffers=wanted.buffers,
+    )
+
+
+def _cannot_start(error: OSError) -> ServerError:
+    return ServerError(f"the target cannot start: {error.strerror or error}")
