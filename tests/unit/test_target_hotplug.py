@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
+import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -148,6 +149,37 @@ async def test_without_hotplug_it_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(ServerError, match="no such file"):
         await lab.start()
     lab.monitor.close()
+
+
+@pytest.mark.feature("hotplug-disk")
+async def test_a_file_system_that_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is served stays, what is not is waited for, and changes go on meanwhile."""
+    monkeypatch.setattr(presence, "STAT_TIMEOUT", 0.05)
+    served, other = tmp_path / "served", tmp_path / "other"
+    served.touch()
+    answers = threading.Event()
+    look = presence.Mark.of
+
+    def slowly(path: Path) -> presence.Mark:
+        answers.wait(PATIENCE)
+        return look(path)
+
+    async with running(disks(served)) as lab:
+        monkeypatch.setattr(presence.Mark, "of", slowly)
+        other.touch()
+        await lab.server.apply(loads(disks(served, other)))
+        assert lab.server.away == {other: "its file system does not answer"}
+        assert lab.shown == {1}
+        threads = threading.active_count()
+        await lab.server.look()
+        assert threading.active_count() == threads, "one thread waits for one path"
+        answers.set()
+        lab.monitor.tell()
+        await lab.until(lambda: lab.shown == {1, 2})
+        answers.clear()
+        await lab.server.look()
+        assert lab.shown == {1, 2}
+    answers.set()
 
 
 @pytest.mark.feature("hotplug-disk")

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from nvmf.config.models import NamespaceConfig, PortConfig, SubsystemConfig
 from nvmf.target.change.diff import Difference, SubsystemChange, mask, served
 from nvmf.target.commands.core import Core
 from nvmf.target.io.connections import Connections
+from nvmf.target.io.files import Files
 from nvmf.target.io.ports import OpenPort, Ports
 from nvmf.target.io.storage import Storage
 from nvmf.target.io.stores import ServerError, make_referral, make_subsystem, read_keys, set_limits
@@ -48,6 +50,7 @@ class Change:
         target: Any,
         core: Core,
         storage: Storage,
+        files: Files,
         ports: Ports,
         connections: Connections,
         health: HealthKeeper,
@@ -58,6 +61,7 @@ class Change:
         self._target = target
         self._core = core
         self._storage = storage
+        self._files = files
         self._ports = ports
         self._connections = connections
         self._health = health
@@ -77,7 +81,7 @@ class Change:
         async with AsyncExitStack() as undo:
             await self._release(undo)
             await self._open(undo)
-            self._make(undo)
+            await self._make(undo)
             await self._resize(undo)
             await self._power_on(undo)
             self._listen(undo)
@@ -144,13 +148,14 @@ class Change:
             undo.push_async_callback(self._storage.discard, namespace)
             self._opened[nqn, nsid] = namespace
 
-    def _make(self, undo: AsyncExitStack) -> None:
+    async def _make(self, undo: AsyncExitStack) -> None:
         rebuilt = [change.new for change in self._difference.changed if change.rebuilt]
         for config in (*self._difference.added, *rebuilt):
             subsystem = make_subsystem(
                 self._engine,
                 self._target,
                 config,
+                await self._files.read(partial(read_keys, config), "key files"),
                 self._state,
                 self._storage.work,
                 self._health.subsystem(config.nqn),
@@ -160,7 +165,7 @@ class Change:
         for change in self._difference.changed:
             if not change.keys or change.rebuilt:
                 continue
-            keys = read_keys(change.new)
+            keys = await self._files.read(partial(read_keys, change.new), "key files")
             change.keys = keys != self._core.subsystems[change.new.nqn].keys
             if change.keys:
                 self._keys[change.new.nqn] = keys

@@ -27,10 +27,10 @@ from nvmf.rdma.hotplug import (
 from nvmf.target.change.presence import (
     Key,
     Mark,
+    Marks,
     Place,
     coming_namespaces,
     coming_ports,
-    marks,
     named,
 )
 from nvmf.target.io.ports import OpenPort
@@ -100,6 +100,7 @@ class Following:
     def __init__(self, surroundings: Surroundings) -> None:
         self.away: dict[Key, str] = {}
         self._surroundings = surroundings
+        self._look_at = Marks()
         self._marks: dict[Path, Mark] = {}
         """Of what is served."""
         self._devices: frozenset[str] = frozenset()
@@ -114,6 +115,10 @@ class Following:
     def needed(self, config: Config, open_ports: Iterable[OpenPort]) -> bool:
         """Whether to look at all: what removes an RDMA device waits for us, whatever is wanted."""
         return self.wanted(config) or any(p.listening.device == "system" for p in open_ports)
+
+    def stop(self) -> None:
+        """End the looks that are under way."""
+        self._look_at.stop()
 
     def lost(self, opened: OpenPort) -> None:
         """The device of a port was removed, though one of its name may be there again."""
@@ -133,12 +138,14 @@ class Following:
         """See what of a configuration is there; whether a port can be is seen by trying."""
         sight = Sight()
         spaces = coming_namespaces(config)
-        found: dict[Path, Mark | str] = {}
-        if spaces:
-            loop = asyncio.get_running_loop()
-            found = await loop.run_in_executor(None, marks, list(spaces))
-        for path, mark in found.items():
+        for path, mark in (await self._look_at.of(spaces)).items():
             before = self._marks.get(path)
+            if mark is None:  # a file system that hangs is no reason to take a namespace away
+                if before is not None:
+                    sight.marks[path] = before
+                else:
+                    sight.away[path] = "its file system does not answer"
+                continue
             if isinstance(mark, str):
                 sight.away[path] = mark
                 continue

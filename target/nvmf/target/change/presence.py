@@ -7,13 +7,20 @@ out of the part that is served, and the change engine brings hosts from one part
 
 from __future__ import annotations
 
+import asyncio
 import os
 import stat
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from nvmf.config.models import Config, NamespaceConfig, PortConfig, SubsystemConfig
+from nvmf.target.lasting.threads import Threads
+
+STAT_TIMEOUT = 2.0
+"""Seconds that a look at a path may take; without an answer, what is served stays."""
+_THREADS_MOST = 64
 
 _BLOCK_DEVICES = Path("/sys/dev/block")
 
@@ -51,15 +58,45 @@ class Mark:
         return cls(identity, sectors * 512)
 
 
-def marks(paths: Iterable[Path]) -> dict[Path, Mark | str]:
-    """What each path leads to, or why it leads nowhere; blocks on a disk."""
-    found: dict[Path, Mark | str] = {}
-    for path in paths:
-        try:
-            found[path] = Mark.of(path)
-        except OSError as error:
-            found[path] = error.strerror or str(error)
-    return found
+def _mark(path: Path) -> Mark | str:
+    """Return what a path leads to, or why it leads nowhere; may block."""
+    try:
+        return Mark.of(path)
+    except OSError as error:
+        return error.strerror or str(error)
+
+
+class Marks:
+    """Looks at paths on threads, so that a file system that hangs delays nothing but its paths."""
+
+    def __init__(self) -> None:
+        self._threads = Threads("stat", _THREADS_MOST)
+        self._under_way: dict[Path, asyncio.Task[Mark | str]] = {}
+
+    async def of(self, paths: Iterable[Path]) -> dict[Path, Mark | str | None]:
+        """Return what each path leads to, or why it leads nowhere.
+
+        None: its file system has not answered within STAT_TIMEOUT.
+        """
+        wanted = list(paths)
+        for path in wanted:
+            if path not in self._under_way:
+                work = self._threads.run(partial(_mark, path))
+                self._under_way[path] = asyncio.ensure_future(work)
+        tasks = {path: self._under_way[path] for path in wanted}
+        if tasks:
+            await asyncio.wait(tasks.values(), timeout=STAT_TIMEOUT)
+        found: dict[Path, Mark | str | None] = dict.fromkeys(wanted)
+        for path, task in tasks.items():
+            if task.done():
+                del self._under_way[path]
+                found[path] = None if task.cancelled() else task.result()
+        return found
+
+    def stop(self) -> None:
+        """Wait for nothing that is under way; its threads end with the process."""
+        for task in self._under_way.values():
+            task.cancel()
 
 
 def listen_of(port: PortConfig) -> Listen:

@@ -52,14 +52,15 @@ def make_subsystem(
     engine: Any,
     target: Any,
     config: SubsystemConfig,
+    keys: dict[str, HostKeys],
     state: Path | None,
     work: Work,
     health: SubsystemHealth,
 ) -> Subsystem:
-    """A subsystem without namespaces; ServerError where a key of its hosts cannot be read.
+    """A subsystem without namespaces.
 
-    state is the folder for what outlives the target, work is storage.Storage's, health what its
-    SMART log has counted.
+    keys are those of its hosts, state is the folder for what outlives the target, work is
+    storage.Storage's, health what its SMART log has counted.
     """
     return Subsystem(
         nqn=config.nqn,
@@ -67,7 +68,7 @@ def make_subsystem(
         model=config.model,
         allow_any_host=config.allow_any_host,
         hosts=frozenset(config.host_nqns),
-        keys=read_keys(config),
+        keys=keys,
         max_namespaces=config.max_namespaces,
         mdts=config.mdts,
         in_capsule=config.in_capsule,

@@ -51,10 +51,10 @@ class HostTable(Params):
 
 
 @method("keyring_file_add_key", AddKey, changes=True)
-def add_key(administration: Administration, params: AddKey) -> bool:
+async def add_key(administration: Administration, params: AddKey) -> bool:
     """Give a file with a key a name, for as long as the target runs."""
     try:
-        administration.keyring.add(params.name, Path(params.path))
+        await administration.keyring.add(params.name, Path(params.path))
     except KeyringError as error:
         raise RpcError(-error.errno, str(error)) from None
     return True

@@ -8,6 +8,7 @@ import hashlib
 import logging
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -47,12 +48,25 @@ class Source:
 
     @classmethod
     def read(cls, path: Path) -> tuple[Config, Source]:
-        """The configuration in a file; ConfigError where it is none."""
+        """Return the configuration in a file, and where it came from; may block.
+
+        Raises:
+            ConfigError: The file is not a configuration.
+        """
         path = path.absolute()
         text = read_text(path)
         config = loads(text, str(path), base=path.parent)
         blank = not any(line.partition("#")[0].strip() for line in text.splitlines())
         return config, cls(path, hashlib.sha256(text.encode()).hexdigest(), blank)
+
+
+def _read_again(path: Path) -> tuple[Config, Source]:
+    if path.exists() and not path.is_file():  # reading a pipe would wait for its writer
+        raise ConfigError(str(path), [f"{path}: is no file that can be read again"])
+    config, source = Source.read(path)
+    if source.blank:
+        raise ConfigError(str(path), [f"{path}: is empty: somebody may be about to write it"])
+    return config, source
 
 
 class Administration:
@@ -62,7 +76,7 @@ class Administration:
         self.server = server
         self.source = source
         """What is in force came from it, but for the changes made since."""
-        self.keyring = Keyring()
+        self.keyring = Keyring(server.files)
 
     async def change(self, edit: Edit, follow: Iterable[tuple[str, int]] = ()) -> Difference:
         """Make a change; EditError or ServerError where it cannot be, and nothing has changed."""
@@ -76,22 +90,19 @@ class Administration:
         """
         if self.source is None:
             raise ServerError("the target has no configuration file to read")
-        loop = asyncio.get_running_loop()
+        path, files = self.source.path, self.server.files
         try:
-            path = self.source.path
-            if path.exists() and not path.is_file():  # a pipe would be waited for
-                raise ConfigError(str(path), [f"{path}: is no file that can be read again"])
-            config, source = await loop.run_in_executor(None, Source.read, path)
-            if source.blank:
-                said = f"{path}: is empty: somebody may be about to write it"
-                raise ConfigError(str(path), [said])
+            config, source = await files.read(partial(_read_again, path), str(path))
             ignored = fixed(self.server.config, config)
             difference = await self.change(lambda _: config)
         except (ConfigError, ServerError) as error:
             log.error("the configuration in force stays: %s", error)
             raise
         self.source = source
-        warnings = advice(config, path)
+        try:
+            warnings = await files.read(partial(advice, config, path), "the files that it names")
+        except ServerError as error:
+            warnings = [str(error)]
         for sentence in (*ignored, *warnings):
             log.warning("%s: %s", path, sentence)
         log.info("%s was read again: %s", path, difference.sentence())

@@ -4,10 +4,12 @@
 from __future__ import annotations
 
 import errno
+from functools import partial
 from pathlib import Path
 
 from nvmf.auth.key import PREFIX, read_key
 from nvmf.target.change.edit import EditError
+from nvmf.target.io.files import Files
 from nvmf.target.lasting.access import protect
 
 NAME_MOST = 255
@@ -27,29 +29,37 @@ class KeyringError(EditError):
 class Keyring:
     """Key files by name.  It lasts as long as the target; no key is in it."""
 
-    def __init__(self) -> None:
+    def __init__(self, files: Files) -> None:
+        self._files = files
         self._paths: dict[str, Path] = {}
 
-    def add(self, name: str, path: Path) -> None:
-        """Name a file that has a key now; EditError where it has none, or the name is taken."""
+    async def add(self, name: str, path: Path) -> None:
+        """Name a file that has a key now.
+
+        Raises:
+            EditError: The file has no key, or the name is taken.
+            ServerError: The file system does not answer.
+        """
         refuse_key("name", name)
         refuse_key("path", str(path))
         if not 0 < len(name) <= NAME_MOST:
             raise EditError(f"name: expected 1 to {NAME_MOST} characters")
-        if name in self._paths:
-            raise KeyringError(errno.EEXIST, f"there is a key {name} already: {self._paths[name]}")
+        self._check_free(name)
         if not path.is_absolute():
-            raise KeyringError(
-                errno.EPERM, f"path {path}: it does not start with /, and where would it start?"
-            )
+            raise KeyringError(errno.EPERM, f"path {path}: the path must be absolute")
         protect()
         try:
-            read_key(path, waits=False)
+            await self._files.read(partial(read_key, path, waits=False), str(path))
         except ValueError as error:
             why = error.__cause__
             number = why.errno if isinstance(why, OSError) and why.errno else errno.EINVAL
             raise KeyringError(number, str(error)) from None
+        self._check_free(name)  # another request may have taken it meanwhile
         self._paths[name] = path
+
+    def _check_free(self, name: str) -> None:
+        if name in self._paths:
+            raise KeyringError(errno.EEXIST, f"there is a key {name} already: {self._paths[name]}")
 
     def remove(self, name: str) -> None:
         """Forget a name; hosts that have the file go on with it."""

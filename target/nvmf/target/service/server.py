@@ -23,6 +23,7 @@ from nvmf.target.change.presence import Key, exchange_port, present, without
 from nvmf.target.commands.core import Core
 from nvmf.target.io.connection import Connection, Dispatcher
 from nvmf.target.io.connections import Connections
+from nvmf.target.io.files import Files
 from nvmf.target.io.ports import Listening, OpenPort, Ports
 from nvmf.target.io.storage import Storage
 from nvmf.target.io.stores import ServerError
@@ -72,6 +73,7 @@ class Server:
         self.core.generation = state.generation
         self.health = state.health
         self.storage = Storage(engine, target, self.health)
+        self.files = Files()
         self._loop = asyncio.get_running_loop()
         self._dispatcher = Dispatcher(self.core, self._loop)
         self._connections = Connections(
@@ -240,6 +242,7 @@ class Server:
             target=self._target,
             core=self.core,
             storage=self.storage,
+            files=self.files,
             ports=self._ports,
             connections=self._connections,
             health=self.health,
@@ -266,6 +269,7 @@ class Server:
         self._stopping = True
         if self._watcher is not None:
             self._watcher.stop()
+        self._following.stop()
         if self.metrics is not None:
             await self.metrics.close()
         self._ports.stop_listening()
