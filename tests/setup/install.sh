@@ -38,6 +38,7 @@ END
 aarch64_packages() {
     cat <<'END'
 gcc-aarch64-linux-gnu compiles the engine for a processor that is not x86
+libc6-dev-arm64-cross C library headers for it
 END
 }
 
@@ -84,7 +85,7 @@ install_packages() {
     esac
     say "Debian packages to install:"
     "$1" | while read -r package reason; do
-        case "$missing " in *" $package "*) printf '  %-18s%s\n' "$package" "$reason" ;; esac
+        case "$missing " in *" $package "*) printf '  %-18s %s\n' "$package" "$reason" ;; esac
     done
     if [ "$(id -u)" -ne 0 ]; then
         by_root="run 'apt-get install --no-install-recommends$missing' as root, then this again."
