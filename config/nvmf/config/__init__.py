@@ -2,7 +2,7 @@
 """Configuration: what a target serves, as TOML files and as validated models."""
 
 from nvmf.config.advice import advice
-from nvmf.config.loader import ConfigError, json_schema, load, loads
+from nvmf.config.loader import ConfigError, from_dict, json_schema, load, loads
 from nvmf.config.models import (
     Config,
     IwarpConfig,
@@ -27,6 +27,7 @@ __all__ = [
     "SubsystemConfig",
     "TargetConfig",
     "advice",
+    "from_dict",
     "json_schema",
     "load",
     "loads",

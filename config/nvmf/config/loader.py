@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -62,10 +62,23 @@ def loads(text: str, source: str = "configuration", *, base: Path | None = None)
         raise ConfigError(source, [f"{source}: cannot be read as TOML: {error}"]) from None
     if base is not None:
         _anchor(data, base)
+    return _validated(data, source, lambda: _key_lines(text))
+
+
+def from_dict(data: Mapping[str, Any], source: str = "configuration") -> Config:
+    """Return the configuration in a dictionary with the keys of a TOML file.
+
+    Raises:
+        ConfigError: It is not a configuration.
+    """
+    return _validated(data, source, dict)
+
+
+def _validated(data: Any, source: str, find_lines: Callable[[], dict[Loc, int]]) -> Config:
     try:
         return Config.model_validate(data)
     except ValidationError as error:
-        lines = _key_lines(text)
+        lines = find_lines()
         details = [placed(detail) for detail in error.errors(include_url=False)]
         # A list is too short, too, where nothing in it is right.
         inside = {detail["loc"][:-1] for detail in details}

@@ -17,3 +17,29 @@ Its rooms, from the bottom up; each imports only those before it:
 ``command``, ``model`` and ``commands`` are sans-IO. Everything runs on one thread, the event
 loop's, except work that may block, which ``lasting`` and ``io`` do on executors.
 """
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from nvmf.target.io.stores import ServerError
+    from nvmf.target.service.embedded import Starting, Target, serve
+
+__all__ = ["ServerError", "Starting", "Target", "serve"]
+
+_WHERE = {"ServerError": "io.stores"}
+"""The room and the module of a public name, if it is not service.embedded."""
+
+
+def __getattr__(name: str) -> object:
+    """Import what is public when it is first used: one room alone does not load the others."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module = importlib.import_module(f"{__name__}.{_WHERE.get(name, 'service.embedded')}")
+    return getattr(module, name)
+
+
+def __dir__() -> list[str]:
+    return __all__
