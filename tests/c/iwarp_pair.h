@@ -76,6 +76,7 @@ void test_crc(void);
 void test_frames(void);
 void test_ends(void);
 void test_strict(void);
+void test_segments(void);
 void test_idle(void);
 void test_many(void);
 void test_turns(void);

@@ -13,14 +13,15 @@
 
 static struct rdma_event_channel *ch;
 struct side raw_side;
-int raw_fd, raw_mss;
+int raw_fd, raw_mss, raw_depth;
 
 /* Connect by hand with these MPA bits; the reply is left in rep. */
 int raw_open(uint16_t bits, uint16_t ird, uint16_t ord, uint8_t *rep)
 {
 	uint8_t req[MPA_HDR_LEN + MPA_V2_LEN];
 	struct pair_options o = { 0 };
-	struct rdma_conn_param param = { .responder_resources = 2, .initiator_depth = 2 };
+	const uint8_t depth = raw_depth ? (uint8_t)raw_depth : 2;
+	struct rdma_conn_param param = { .responder_resources = depth, .initiator_depth = depth };
 	struct sockaddr_in sin = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(0x7f000001) };
 	int port = 0, one = 1;
 	struct rdma_cm_id *l;

@@ -8,6 +8,7 @@
 extern struct side raw_side;		/* the device's end */
 extern int raw_fd;
 extern int raw_mss;			/* for the next connection's socket; 0: the system's */
+extern int raw_depth;			/* of READs on the device's end, for the next one; 0: 2 */
 
 /* Connect by hand with these MPA bits; the reply is left in rep. */
 int raw_open(uint16_t bits, uint16_t ird, uint16_t ord, uint8_t *rep);

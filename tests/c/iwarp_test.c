@@ -22,6 +22,7 @@ static const struct {
 	{ "frames", test_frames },
 	{ "ends", test_ends },
 	{ "strict", test_strict },
+	{ "segments", test_segments },
 	{ "idle", test_idle },
 	{ "many", test_many },
 	{ "turns", test_turns },

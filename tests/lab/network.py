@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import os
 import subprocess
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 PREFIX = "nvmf-lab-"
@@ -68,6 +69,15 @@ class Network:
     def link(self, *, up: bool) -> None:
         """Pull the cable out, or put it back."""
         _ip("-n", self.name, "link", "set", TAP, "up" if up else "down")
+
+    @contextmanager
+    def ordinary_segments(self) -> Iterator[None]:
+        """TCP segments leave this end one by one, none longer than Ethernet's 1500 bytes allow."""
+        _ip("-n", self.name, *f"link set {TAP} mtu 1500 gso_max_segs 1".split())
+        try:
+            yield
+        finally:
+            _ip("-n", self.name, *f"link set {TAP} mtu {MTU} gso_max_segs 65535".split())
 
     def sockets(self, port: int) -> list[str]:
         """The TCP sockets of the namespace that have this port on our side, a line each."""

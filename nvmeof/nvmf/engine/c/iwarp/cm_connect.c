@@ -214,7 +214,7 @@ static int reply_send(struct iw_id *id, bool reject, const void *pd, uint16_t pd
 	uint32_t len = iw_mpa_put(buf, &m);
 
 	/* the socket is new and empty: a frame this short goes whole or the connection is gone */
-	if (send(id->fd, buf, len, MSG_NOSIGNAL | MSG_DONTWAIT) != (ssize_t)len)
+	if (send(id->fd, buf, len, MSG_NOSIGNAL | MSG_DONTWAIT | MSG_EOR) != (ssize_t)len)
 		return errno ? errno : ECONNRESET;
 	return 0;
 }

@@ -179,7 +179,7 @@ static void outgoing_tcp_up(struct iw_id *id)
 	}
 	iw_id_names(id, id->fd);
 	/* in one piece: siw takes a header whose rest comes later for an error */
-	if (send(id->fd, id->mpa, id->mpa_have, MSG_NOSIGNAL) != (ssize_t)id->mpa_have) {
+	if (send(id->fd, id->mpa, id->mpa_have, MSG_NOSIGNAL | MSG_EOR) != (ssize_t)id->mpa_have) {
 		outgoing_connect_failed(id, errno);
 		return;
 	}

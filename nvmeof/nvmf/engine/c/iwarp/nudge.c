@@ -41,7 +41,7 @@ static void nudge_send(struct iw_qp *qp)
 		memcpy(fpdu + FPDU_TAGGED, &crc, FPDU_CRC);
 	}
 
-	ssize_t n = send(qp->stream.fd, fpdu, sizeof(fpdu), MSG_NOSIGNAL | MSG_DONTWAIT);
+	ssize_t n = send(qp->stream.fd, fpdu, sizeof(fpdu), MSG_NOSIGNAL | MSG_DONTWAIT | MSG_EOR);
 
 	if (n > 0 && (size_t)n < sizeof(fpdu))
 		iw_qp_fail(qp, TERM_NONE, NULL, "a frame could not be sent whole");

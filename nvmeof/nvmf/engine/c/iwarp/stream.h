@@ -100,6 +100,8 @@ struct iw_tx {
 	enum iw_kind kind;		/* of the current FPDU */
 	uint32_t send_msn, read_msn;	/* next */
 	uint32_t mulpdu, mulpdu_left;	/* largest ULPDU, and messages until that is looked at again */
+	uint32_t mss;			/* of the connection, then; 0: unknown */
+	uint32_t seg;			/* bytes since the last segment began that a sendmsg was cut in */
 	bool hold;			/* responder: silent until the first FPDU came */
 	atomic_bool blocked;		/* the socket is full (the helper looks without the lock) */
 	bool watched;			/* the CQs' epolls tell when the socket is no longer full */

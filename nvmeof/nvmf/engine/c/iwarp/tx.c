@@ -68,17 +68,22 @@ static bool tx_full(const struct iw_stream *s)
 	return poll(&pfd, 1, 0) == 0;
 }
 
-/* sendmsg from iov; *n: the bytes taken. */
-static enum iw_verdict push(struct iw_stream *s, struct iovec *iov, int niov, size_t *n, struct iw_out *out)
+/*
+ * sendmsg of want bytes from iov; *n: the bytes taken.  MSG_EOR: what is sent next begins a TCP segment, so
+ * that segments end where the batch was built for.
+ */
+static enum iw_verdict push(struct iw_stream *s, struct iovec *iov, int niov, size_t want, size_t *n,
+			    struct iw_out *out)
 {
 	struct msghdr msg = { .msg_iov = iov, .msg_iovlen = (size_t)niov };
 	ssize_t sent;
 
 	do
-		sent = sendmsg(s->fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
+		sent = sendmsg(s->fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT | MSG_EOR);
 	while (sent < 0 && errno == EINTR);
 	if (sent >= 0) {
 		*n = (size_t)sent;
+		s->tx.seg = *n < want && s->tx.mss ? (uint32_t)((s->tx.seg + *n) % s->tx.mss) : 0;
 		return IW_GO_ON;
 	}
 	if (errno == EAGAIN)
@@ -91,7 +96,7 @@ static enum iw_verdict flush_bounce(struct iw_stream *s, struct iw_out *out)
 	while (s->tx.bounce_len) {
 		struct iovec iov = { s->tx.bounce + s->tx.bounce_off, s->tx.bounce_len };
 		size_t n;
-		enum iw_verdict v = push(s, &iov, 1, &n, out);
+		enum iw_verdict v = push(s, &iov, 1, iov.iov_len, &n, out);
 
 		if (v)
 			return v;
@@ -181,7 +186,7 @@ enum iw_verdict iw_tx_run(struct iw_stream *s, struct iw_out *out)
 		size_t want = b.bytes - s->tx.part;
 		size_t n;
 
-		v = push(s, b.iov + first, b.niov - first, &n, out);
+		v = push(s, b.iov + first, b.niov - first, want, &n, out);
 		if (v)
 			return v;
 		commit(s, &b, n);

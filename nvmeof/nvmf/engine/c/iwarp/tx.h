@@ -38,6 +38,7 @@ struct tx_batch {
 	uint32_t run;			/* from here on nothing of buf is in iov yet */
 	int niov, nrec;
 	size_t bytes;
+	uint32_t seg;			/* of those, since the last TCP segment began */
 	bool copy;			/* everything into buf, which is the bounce buffer */
 	bool summed;			/* crc is that of the FPDU so far: header and payload */
 	uint32_t crc;

@@ -101,10 +101,27 @@ static void end_fpdu(struct iw_stream *s, struct tx_batch *b, uint32_t start, ui
 	}
 	b->rec[b->nrec++] = (struct tx_rec){ bytes, payload, kind, last };
 	b->bytes += bytes;
+	if (s->tx.mss)
+		b->seg = (b->seg + bytes) % s->tx.mss;
 	b->at.kind = kind;
 }
 
-/* The next FPDU of an answer to the peer's READ; false if it cannot be built (b->err). */
+/*
+ * Whether the end of a TCP segment would cut the FPDU that is to follow, with a header of hl bytes, in a
+ * place that Linux's siw does not survive: behind the first 16 bytes of an untagged header, whose rest siw
+ * copies over memory behind it, or in a trailer that has a CRC, which siw then takes for wrong.
+ */
+static bool is_cut_badly(const struct iw_stream *s, const struct tx_batch *b, uint32_t hl, uint32_t payload)
+{
+	const uint32_t tail = fpdu_pad(hl - FPDU_LEN + payload) + FPDU_CRC, bytes = hl + payload + tail;
+	const uint32_t at = s->tx.mss - b->seg;		/* the segment's end, in the FPDU */
+
+	if (!s->tx.mss || at >= bytes)
+		return false;
+	return (at > FPDU_TAGGED && at < hl) || (s->crc && at > bytes - tail);
+}
+
+/* The next FPDU of an answer to the peer's READ; false if it cannot be built (b->err), or not here. */
 static bool put_answer(struct iw_stream *s, struct tx_batch *b)
 {
 	const struct iw_irq *r = &s->irq[b->at.irq % IW_MAX_IRD];
@@ -114,6 +131,8 @@ static bool put_answer(struct iw_stream *s, struct tx_batch *b)
 	struct iovec iov = { (void *)(uintptr_t)src, len };
 	bool last = len == left;
 
+	if (b->nrec && is_cut_badly(s, b, FPDU_TAGGED, len))
+		return false;
 	if (len) {
 		b->err = iw_mr_look(s->pd, &s->windows, r->src_stag, src, len, IBV_ACCESS_REMOTE_READ);
 		if (b->err != IW_OK)
@@ -152,40 +171,55 @@ static int work_iov(struct iw_stream *s, struct tx_batch *b, const struct iw_swr
 	return b->err == IW_OK ? 1 : -1;
 }
 
-static uint32_t work_header(struct iw_stream *s, struct tx_batch *b, const struct iw_swr *wr,
-			    uint32_t len, bool last)
+static void work_header(struct iw_stream *s, struct tx_batch *b, const struct iw_swr *wr, uint32_t len,
+			bool last)
 {
 	uint8_t *h = b->buf + b->len;
 
 	switch (wr->rdmap) {
 	case RDMAP_WRITE:
 		fpdu_put_tagged(h, RDMAP_WRITE, last, len, wr->rkey, wr->raddr + b->at.off);
-		return FPDU_TAGGED;
+		break;
 	case RDMAP_READ_REQ:
 		fpdu_put_read_req(h, wr->msn, s->sink_stag, (uint64_t)b->at.sq << 32, wr->len,
 				  wr->rkey, wr->raddr);
-		return FPDU_READ_REQ;
+		break;
 	default:
 		fpdu_put_untagged(h, wr->rdmap, last, len, wr->inval, DDP_QN_SEND, wr->msn,
 				  b->at.off);
+	}
+}
+
+static uint32_t work_header_len(const struct iw_swr *wr)
+{
+	switch (wr->rdmap) {
+	case RDMAP_WRITE:
+		return FPDU_TAGGED;
+	case RDMAP_READ_REQ:
+		return FPDU_READ_REQ;
+	default:
 		return FPDU_UNTAGGED;
 	}
 }
 
-/* The next FPDU of the next work request; false if it cannot be built (b->err). */
+/* The next FPDU of the next work request; false if it cannot be built (b->err), or not here. */
 static bool put_work(struct iw_stream *s, struct tx_batch *b)
 {
 	const struct iw_swr *wr = iw_sq(s, b->at.sq);
 	bool read = wr->rdmap == RDMAP_READ_REQ;
-	uint32_t left = read ? 0 : wr->len - b->at.off, start = b->len, hl;
+	uint32_t left = read ? 0 : wr->len - b->at.off, start = b->len;
 	uint32_t len = left < wr->seg ? left : wr->seg;
+	const uint32_t hl = work_header_len(wr);
 	bool last = len == left;
 	struct iovec iov[IW_MAX_SGE];
-	int n = work_iov(s, b, wr, len, iov);
+	int n;
 
+	if (b->nrec && is_cut_badly(s, b, hl, len))
+		return false;
+	n = work_iov(s, b, wr, len, iov);
 	if (n < 0)
 		return false;
-	hl = work_header(s, b, wr, len, last);
+	work_header(s, b, wr, len, last);
 	b->len += hl;
 	put_payload(s, b, start, iov, n, len);
 	end_fpdu(s, b, start, hl, len, IW_TX_SQ, last);
@@ -261,6 +295,7 @@ void iw_tx_build(struct iw_stream *s, struct tx_batch *b)
 	b->niov = b->nrec = 0;
 	b->len = b->run = 0;
 	b->bytes = 0;
+	b->seg = s->tx.mss ? (s->tx.seg + s->tx.mss - s->tx.part % s->tx.mss) % s->tx.mss : 0;
 	b->err = IW_OK;
 	b->copy = false;
 	while (b->nrec < TX_BATCH && b->niov + IW_MAX_SGE + 3 <= TX_BATCH_IOV && b->bytes < most &&

@@ -17,22 +17,18 @@ enum {
 };
 
 /*
- * The largest ULPDU that fits into one TCP segment without markers (RFC 5044, section 4.1), as the
- * connection's effective MSS is now.  Over loopback that is beyond IW_SEGMENT.
+ * The connection's effective MSS as it is now, and the largest ULPDU that fits into one TCP segment
+ * without markers (RFC 5044, section 4.1).  Over loopback that is beyond IW_SEGMENT.
  */
-static uint32_t work_mulpdu(const struct iw_stream *s)
+void iw_ask_mss(struct iw_stream *s)
 {
 	int mss = 0;
 	socklen_t len = sizeof(mss);
 
 	if (getsockopt(s->fd, IPPROTO_TCP, TCP_MAXSEG, &mss, &len) || mss < MSS_MIN)
-		return UINT32_MAX;	/* of no TCP, or one that says nothing */
-	return (uint32_t)mss - FPDU_LEN - FPDU_CRC - (uint32_t)mss % 4;
-}
-
-void iw_ask_mss(struct iw_stream *s)
-{
-	s->tx.mulpdu = work_mulpdu(s);
+		mss = 0;	/* of no TCP, or one that says nothing */
+	s->tx.mss = (uint32_t)mss;
+	s->tx.mulpdu = mss ? s->tx.mss - FPDU_LEN - FPDU_CRC - s->tx.mss % 4 : UINT32_MAX;
 	s->tx.mulpdu_left = MULPDU_LASTS;
 }
 
