@@ -16,7 +16,7 @@ from wire.served import SUBNQN
 
 if TYPE_CHECKING:
     from nvmf.initiator import Controller
-    from nvmf.initiator.opening import Opening
+    from nvmf.initiator.base.opening import Opening
 
 pytestmark = pytest.mark.usefixtures("need_client")
 

@@ -19,8 +19,8 @@ from wire.served import FRIEND_NQN, SUBNQN
 
 if TYPE_CHECKING:
     from nvmf.initiator import Controller
+    from nvmf.initiator.base.opening import Opening
     from nvmf.initiator.multipath import Subsystem
-    from nvmf.initiator.opening import Opening
 
 pytestmark = pytest.mark.usefixtures("need_client")
 OPTIONS: dict[str, Any] = {

@@ -13,14 +13,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from nvmf.initiator.base.opening import Opening
+from nvmf.initiator.base.options import ConnectOptions
+from nvmf.initiator.base.transport_id import TransportId
 from nvmf.initiator.multipath.discovery import find_paths
 from nvmf.initiator.multipath.namespace import MultipathNamespace
 from nvmf.initiator.multipath.path import Path
 from nvmf.initiator.multipath.policy import Policy, chooser
 from nvmf.initiator.multipath.subsystem import Subsystem, places_of
-from nvmf.initiator.opening import Opening
-from nvmf.initiator.options import ConnectOptions
-from nvmf.initiator.transport_id import TransportId
 
 __all__ = [
     "MultipathNamespace",

@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-from nvmf.initiator.buffers import LARGEST
-from nvmf.initiator.errors import ConnectionLost
-from nvmf.initiator.session import Session
+from nvmf.initiator.base.errors import ConnectionLost
+from nvmf.initiator.client.buffers import LARGEST
+from nvmf.initiator.client.session import Session
 from nvmf.spec.ana import AnaGroup, AnaState, ana_log_size, decode_ana_log
 from nvmf.spec.opcodes import LogId
 

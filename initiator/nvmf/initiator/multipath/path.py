@@ -8,14 +8,14 @@ import logging
 from collections.abc import Callable
 
 from nvmf.engine import EngineError
-from nvmf.initiator.background import begin
-from nvmf.initiator.errors import ConnectionLost
+from nvmf.initiator.base.background import begin
+from nvmf.initiator.base.errors import ConnectionLost
+from nvmf.initiator.base.options import ConnectOptions
+from nvmf.initiator.base.state import State
+from nvmf.initiator.base.transport_id import TransportId
+from nvmf.initiator.client.namespace import Namespace
 from nvmf.initiator.multipath.controller import PathController
 from nvmf.initiator.multipath.features import Features
-from nvmf.initiator.namespace import Namespace
-from nvmf.initiator.options import ConnectOptions
-from nvmf.initiator.state import State
-from nvmf.initiator.transport_id import TransportId
 from nvmf.spec.ana import AnaState
 from nvmf.spec.status import StatusError
 

@@ -18,22 +18,22 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from nvmf.initiator.backends import open_controller
-from nvmf.initiator.blocking import BlockingReservations, Loop
-from nvmf.initiator.controller import Controller as AsyncController
-from nvmf.initiator.discovery import discover as async_discover
-from nvmf.initiator.everything import Outcome
-from nvmf.initiator.everything import connect_all as async_connect_all
-from nvmf.initiator.interface import AnyController, AnyMemory, AnyNamespace
+from nvmf.initiator.base.interface import AnyController, AnyMemory, AnyNamespace
+from nvmf.initiator.base.options import ConnectOptions
+from nvmf.initiator.base.state import State
+from nvmf.initiator.base.transport_id import TransportId
+from nvmf.initiator.client.controller import Controller as AsyncController
+from nvmf.initiator.connecting.backends import open_controller
+from nvmf.initiator.connecting.everything import Outcome
+from nvmf.initiator.connecting.everything import connect_all as async_connect_all
+from nvmf.initiator.discovery.log import discover as async_discover
+from nvmf.initiator.discovery.referrals import MAX_DEPTH
+from nvmf.initiator.discovery.watching import Change
+from nvmf.initiator.discovery.watching import watch as async_watch
 from nvmf.initiator.multipath import Policy, Subsystem
 from nvmf.initiator.multipath import connect_multipath as async_connect_multipath
 from nvmf.initiator.multipath import find_paths as async_find_paths
-from nvmf.initiator.options import ConnectOptions
-from nvmf.initiator.referrals import MAX_DEPTH
-from nvmf.initiator.state import State
-from nvmf.initiator.transport_id import TransportId
-from nvmf.initiator.watching import Change
-from nvmf.initiator.watching import watch as async_watch
+from nvmf.initiator.sync.blocking import BlockingReservations, Loop
 from nvmf.spec.fabrics import DiscoveryEntry
 from nvmf.spec.identify import IdentifyController, IdentifyNamespace, NamespaceIds
 from nvmf.spec.nqn import DISCOVERY_NQN
@@ -45,7 +45,7 @@ T = TypeVar("T")
 
 
 class Namespace:
-    """An active namespace of a controller; see nvmf.initiator.namespace for what methods do."""
+    """An active namespace; nvmf.initiator.client.namespace describes its methods."""
 
     def __init__(self, loop: Loop, namespace: AnyNamespace) -> None:
         self._loop = loop

@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from nvmf.initiator.buffers import LARGEST
-from nvmf.initiator.errors import NvmeError
+from nvmf.initiator.base.errors import NvmeError
+from nvmf.initiator.client.buffers import LARGEST
 from nvmf.spec.identify import IdentifyNamespace, NamespaceIds
 from nvmf.spec.status import DNR, Status
 

@@ -9,10 +9,10 @@ import logging
 
 from nvmf.auth import HostAuth
 from nvmf.auth.response import Parties
-from nvmf.initiator.admin import Admin
-from nvmf.initiator.errors import AuthenticationError, NvmeError, QueueLost
-from nvmf.initiator.options import ConnectOptions
-from nvmf.initiator.transport_id import TransportId
+from nvmf.initiator.base.errors import AuthenticationError, NvmeError, QueueLost
+from nvmf.initiator.base.options import ConnectOptions
+from nvmf.initiator.base.transport_id import TransportId
+from nvmf.initiator.client.admin import Admin
 from nvmf.spec import commands
 from nvmf.spec.auth import MAX_MESSAGE
 from nvmf.spec.fabrics import ConnectResult

@@ -19,11 +19,11 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from nvmf.engine import HostMemory
-from nvmf.initiator.buffers import LARGEST, BufferPool
-from nvmf.initiator.geometry import Geometry
-from nvmf.initiator.pieces import Piece, groups, split, transfer
-from nvmf.initiator.queue import Data
-from nvmf.initiator.reservations import Reservations
+from nvmf.initiator.base.geometry import Geometry
+from nvmf.initiator.base.pieces import Piece, groups, split, transfer
+from nvmf.initiator.base.reservations import Reservations
+from nvmf.initiator.client.buffers import LARGEST, BufferPool
+from nvmf.initiator.client.queue import Data
 from nvmf.spec import commands
 from nvmf.spec.commands import MAX_BLOCKS, MAX_DSM_RANGES
 from nvmf.spec.identify import IdentifyNamespace, NamespaceIds, Oncs
@@ -31,7 +31,7 @@ from nvmf.spec.identify import IdentifyNamespace, NamespaceIds, Oncs
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-    from nvmf.initiator.controller import Controller
+    from nvmf.initiator.client.controller import Controller
 
 _MAX_RANGE = 0xFFFFFFFF
 

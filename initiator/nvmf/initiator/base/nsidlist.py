@@ -6,7 +6,7 @@ Sans-IO: the caller sends the commands, on an event loop or on a thread.
 
 from __future__ import annotations
 
-from nvmf.initiator.errors import ConnectionLost
+from nvmf.initiator.base.errors import ConnectionLost
 from nvmf.spec.identify import IDENTIFY_SIZE, decode_namespace_list
 
 MAX_NAMESPACES = 65536

@@ -7,11 +7,11 @@ import asyncio
 from typing import Literal
 
 from nvmf.engine import ConnectError, HostDevice, list_devices, verbs_available
-from nvmf.initiator.buffers import BufferPool
-from nvmf.initiator.identity import host_identity
-from nvmf.initiator.options import ConnectOptions, DeviceKind
-from nvmf.initiator.session import Place, Session
-from nvmf.initiator.transport_id import TransportId
+from nvmf.initiator.base.identity import host_identity
+from nvmf.initiator.base.options import ConnectOptions, DeviceKind
+from nvmf.initiator.base.transport_id import TransportId
+from nvmf.initiator.client.buffers import BufferPool
+from nvmf.initiator.client.session import Place, Session
 
 _CM_EVENT_ADDR_ERROR, _CM_EVENT_ROUTE_ERROR = 1, 3
 

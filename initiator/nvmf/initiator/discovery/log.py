@@ -8,11 +8,11 @@ import ipaddress
 from dataclasses import replace
 from typing import Any
 
-from nvmf.initiator.admin import Admin
-from nvmf.initiator.attach import first_session
-from nvmf.initiator.errors import ConnectionLost
-from nvmf.initiator.options import ConnectOptions
-from nvmf.initiator.transport_id import TransportId
+from nvmf.initiator.base.errors import ConnectionLost
+from nvmf.initiator.base.options import ConnectOptions
+from nvmf.initiator.base.transport_id import TransportId
+from nvmf.initiator.client.admin import Admin
+from nvmf.initiator.client.attach import first_session
 from nvmf.spec.fabrics import (
     DiscoveryEntry,
     DiscoveryHeader,

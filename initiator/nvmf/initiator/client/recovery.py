@@ -8,8 +8,8 @@ import logging
 from collections.abc import Awaitable, Callable
 
 from nvmf.engine import EngineError
-from nvmf.initiator.errors import ConnectionLost
-from nvmf.initiator.session import Lost, Place, Session
+from nvmf.initiator.base.errors import ConnectionLost
+from nvmf.initiator.client.session import Lost, Place, Session
 from nvmf.spec.status import StatusError
 
 log = logging.getLogger(__name__)

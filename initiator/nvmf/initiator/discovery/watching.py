@@ -10,11 +10,11 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
-from nvmf.initiator.controller import Controller
-from nvmf.initiator.discovery import read_log
-from nvmf.initiator.errors import ConnectionLost
-from nvmf.initiator.options import ConnectOptions
-from nvmf.initiator.transport_id import TransportId
+from nvmf.initiator.base.errors import ConnectionLost
+from nvmf.initiator.base.options import ConnectOptions
+from nvmf.initiator.base.transport_id import TransportId
+from nvmf.initiator.client.controller import Controller
+from nvmf.initiator.discovery.log import read_log
 from nvmf.spec.fabrics import DiscoveryEntry, DiscoveryHeader, decode_discovery_log
 from nvmf.spec.features import AsyncEvent, AsyncEvents
 from nvmf.spec.nqn import DISCOVERY_NQN

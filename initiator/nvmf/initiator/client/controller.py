@@ -14,21 +14,21 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Self, TypeVar
 
 from nvmf.engine import HostMemory
-from nvmf.initiator import inventory
-from nvmf.initiator.admin import Admin
-from nvmf.initiator.attach import first_session
-from nvmf.initiator.background import begin, failure
-from nvmf.initiator.errors import ConnectionLost, NvmeError, OutcomeUnknown, QueueLost
-from nvmf.initiator.namespace import Namespace
-from nvmf.initiator.options import ConnectOptions
-from nvmf.initiator.queue import Data
-from nvmf.initiator.recovery import reconnect
-from nvmf.initiator.retry import MAX_RETRIES, RETRIED, Losses
-from nvmf.initiator.roster import Roster
-from nvmf.initiator.session import Session
-from nvmf.initiator.state import State
-from nvmf.initiator.transport_id import TransportId
-from nvmf.initiator.upkeep import async_events, keep_alive
+from nvmf.initiator.base.background import begin, failure
+from nvmf.initiator.base.errors import ConnectionLost, NvmeError, OutcomeUnknown, QueueLost
+from nvmf.initiator.base.options import ConnectOptions
+from nvmf.initiator.base.retry import MAX_RETRIES, RETRIED, Losses
+from nvmf.initiator.base.state import State
+from nvmf.initiator.base.transport_id import TransportId
+from nvmf.initiator.client import inventory
+from nvmf.initiator.client.admin import Admin
+from nvmf.initiator.client.attach import first_session
+from nvmf.initiator.client.namespace import Namespace
+from nvmf.initiator.client.queue import Data
+from nvmf.initiator.client.recovery import reconnect
+from nvmf.initiator.client.roster import Roster
+from nvmf.initiator.client.session import Session
+from nvmf.initiator.client.upkeep import async_events, keep_alive
 from nvmf.spec.features import AsyncEvent
 from nvmf.spec.identify import IdentifyController
 from nvmf.spec.properties import Version

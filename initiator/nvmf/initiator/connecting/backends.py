@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-from nvmf.initiator.controller import Controller
-from nvmf.initiator.interface import AnyController
-from nvmf.initiator.options import ConnectOptions
-from nvmf.initiator.transport_id import TransportId
+from nvmf.initiator.base.interface import AnyController
+from nvmf.initiator.base.options import ConnectOptions
+from nvmf.initiator.base.transport_id import TransportId
+from nvmf.initiator.client.controller import Controller
 
 
 async def open_controller(where: TransportId, options: ConnectOptions) -> AnyController:

@@ -16,14 +16,14 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
 from nvmf.engine import HostQueue
-from nvmf.initiator.admin import Admin
-from nvmf.initiator.authentication import Authenticator
-from nvmf.initiator.buffers import LARGEST, BufferPool
-from nvmf.initiator.errors import ConnectionLost, NvmeError
-from nvmf.initiator.identity import HostIdentity
-from nvmf.initiator.options import ConnectOptions
-from nvmf.initiator.queue import Data, Queue, finished
-from nvmf.initiator.transport_id import TransportId
+from nvmf.initiator.base.errors import ConnectionLost, NvmeError
+from nvmf.initiator.base.identity import HostIdentity
+from nvmf.initiator.base.options import ConnectOptions
+from nvmf.initiator.base.transport_id import TransportId
+from nvmf.initiator.client.admin import Admin
+from nvmf.initiator.client.authentication import Authenticator
+from nvmf.initiator.client.buffers import LARGEST, BufferPool
+from nvmf.initiator.client.queue import Data, Queue, finished
 from nvmf.spec import commands
 from nvmf.spec.fabrics import DYNAMIC_CNTLID, ConnectData, ConnectResult
 from nvmf.spec.features import AsyncEvents, NumberOfQueues

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from nvmf.engine import EngineError
-from nvmf.initiator.discovery import MAX_RECORDS, address_key, place_of, raw_log
-from nvmf.initiator.errors import ConnectionLost
-from nvmf.initiator.options import ConnectOptions
-from nvmf.initiator.transport_id import TransportId
+from nvmf.initiator.base.errors import ConnectionLost
+from nvmf.initiator.base.options import ConnectOptions
+from nvmf.initiator.base.transport_id import TransportId
+from nvmf.initiator.discovery.log import MAX_RECORDS, address_key, place_of, raw_log
 from nvmf.spec.fabrics import (
     DiscoveryEntry,
     DiscoveryHeader,

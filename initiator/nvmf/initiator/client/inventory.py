@@ -11,9 +11,9 @@ import asyncio
 from collections.abc import Mapping
 from typing import TypeAlias
 
-from nvmf.initiator.admin import Admin
-from nvmf.initiator.errors import ConnectionLost
-from nvmf.initiator.pieces import pipeline
+from nvmf.initiator.base.errors import ConnectionLost
+from nvmf.initiator.base.pieces import pipeline
+from nvmf.initiator.client.admin import Admin
 from nvmf.spec.features import AsyncEvent, EventType, Notice
 from nvmf.spec.identify import IdentifyNamespace, decode_descriptors
 from nvmf.spec.identify_ns import NamespaceIds

@@ -17,8 +17,8 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from nvmf.engine import EngineError, HostMemory, HostQueue
-from nvmf.initiator.buffers import Slot
-from nvmf.initiator.errors import QueueLost
+from nvmf.initiator.base.errors import QueueLost
+from nvmf.initiator.client.buffers import Slot
 
 
 class Data(NamedTuple):

@@ -9,8 +9,8 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import CancelledError, Future
 from typing import Any, Self, TypeVar
 
-from nvmf.initiator.errors import ConnectionLost
-from nvmf.initiator.reservations import Reservations
+from nvmf.initiator.base.errors import ConnectionLost
+from nvmf.initiator.base.reservations import Reservations
 from nvmf.spec.reservations import ReservationStatus, ReservationType
 
 T = TypeVar("T")
@@ -118,7 +118,7 @@ class Loop:
 
 
 class BlockingReservations:
-    """See nvmf.initiator.reservations for what the methods do."""
+    """See nvmf.initiator.base.reservations for what the methods do."""
 
     def __init__(self, loop: Loop, reservations: Reservations) -> None:
         self._loop = loop

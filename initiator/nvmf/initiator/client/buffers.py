@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Self
 
 from nvmf.engine import HostDevice, HostMemory
-from nvmf.initiator.errors import ConnectionLost
+from nvmf.initiator.base.errors import ConnectionLost
 
 SIZES = ((4096, 256), (32768, 64), (262144, 16))
 """Bytes of a slot, and how many there are of that size: 7 MiB in all."""

@@ -7,10 +7,10 @@ connection ends.  Data goes through the pool of registered buffers.
 
 from __future__ import annotations
 
-from nvmf.initiator.buffers import LARGEST, BufferPool
-from nvmf.initiator.errors import NvmeError
-from nvmf.initiator.nsidlist import NsidList
-from nvmf.initiator.queue import Completion, Data, Queue
+from nvmf.initiator.base.errors import NvmeError
+from nvmf.initiator.base.nsidlist import NsidList
+from nvmf.initiator.client.buffers import LARGEST, BufferPool
+from nvmf.initiator.client.queue import Completion, Data, Queue
 from nvmf.spec import commands
 from nvmf.spec.identify import IDENTIFY_SIZE
 from nvmf.spec.opcodes import Cns, LogId

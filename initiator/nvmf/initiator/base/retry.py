@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from nvmf.initiator.errors import ConnectionLost, QueueLost
+from nvmf.initiator.base.errors import ConnectionLost, QueueLost
 from nvmf.spec.status import Status
 
 MAX_RETRIES = 5

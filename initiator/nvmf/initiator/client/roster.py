@@ -12,9 +12,9 @@ import logging
 from collections.abc import Callable
 from weakref import WeakValueDictionary
 
-from nvmf.initiator import inventory
-from nvmf.initiator.admin import Admin
-from nvmf.initiator.namespace import Namespace
+from nvmf.initiator.client import inventory
+from nvmf.initiator.client.admin import Admin
+from nvmf.initiator.client.namespace import Namespace
 from nvmf.spec.identify import IdentifyNamespace, NamespaceIds
 
 log = logging.getLogger(__name__)

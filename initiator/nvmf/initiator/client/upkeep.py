@@ -7,8 +7,8 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 
-from nvmf.initiator.errors import NvmeError, QueueLost
-from nvmf.initiator.session import Session
+from nvmf.initiator.base.errors import NvmeError, QueueLost
+from nvmf.initiator.client.session import Session
 from nvmf.spec import commands
 from nvmf.spec.features import AsyncEvent
 from nvmf.spec.identify import Ctratt

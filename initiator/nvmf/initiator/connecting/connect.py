@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-from nvmf.initiator.backends import open_controller
-from nvmf.initiator.controller import Controller
-from nvmf.initiator.interface import AnyController
-from nvmf.initiator.opening import Opening
-from nvmf.initiator.options import Backend, ConnectOptions
-from nvmf.initiator.transport_id import TransportId
+from nvmf.initiator.base.interface import AnyController
+from nvmf.initiator.base.opening import Opening
+from nvmf.initiator.base.options import Backend, ConnectOptions
+from nvmf.initiator.base.transport_id import TransportId
+from nvmf.initiator.client.controller import Controller
+from nvmf.initiator.connecting.backends import open_controller
 
 if TYPE_CHECKING:
     from nvmf.initiator.kernel.controller import KernelController

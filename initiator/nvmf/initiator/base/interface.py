@@ -2,7 +2,7 @@
 """What a controller and a namespace have, whoever moves the data: the client or the kernel.
 
 What only one of them has (the client's session and events, the kernel's device names) is not here.
-The methods are described where they are: nvmf.initiator.controller and nvmf.initiator.namespace.
+The methods are described where they are: nvmf.initiator.client.controller, and namespace beside it.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from nvmf.initiator.options import ConnectOptions
-from nvmf.initiator.reservations import Reservations
-from nvmf.initiator.state import State
-from nvmf.initiator.transport_id import TransportId
+from nvmf.initiator.base.options import ConnectOptions
+from nvmf.initiator.base.reservations import Reservations
+from nvmf.initiator.base.state import State
+from nvmf.initiator.base.transport_id import TransportId
 from nvmf.spec.identify import IdentifyController, IdentifyNamespace, NamespaceIds
 from nvmf.spec.properties import Version
 

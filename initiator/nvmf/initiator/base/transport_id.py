@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
-from nvmf.initiator.options import parse_options
+from nvmf.initiator.base.options import parse_options
 from nvmf.spec.nqn import DISCOVERY_NQN, validate_nqn
 
 SCHEME = "nvme+rdma"

@@ -10,15 +10,15 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from nvmf.engine import EngineError
-from nvmf.initiator.backends import open_controller
-from nvmf.initiator.discovery import address_key, place_of
-from nvmf.initiator.errors import ConnectionLost
+from nvmf.initiator.base.errors import ConnectionLost
+from nvmf.initiator.base.interface import AnyController
+from nvmf.initiator.base.options import ConnectOptions
+from nvmf.initiator.base.transport_id import TransportId
+from nvmf.initiator.connecting.backends import open_controller
+from nvmf.initiator.discovery.log import address_key, place_of
+from nvmf.initiator.discovery.referrals import MAX_DEPTH, discover_all
 from nvmf.initiator.hostfiles import Endpoint, HostFileError, configured
-from nvmf.initiator.interface import AnyController
 from nvmf.initiator.kernel.errors import KernelError
-from nvmf.initiator.options import ConnectOptions
-from nvmf.initiator.referrals import MAX_DEPTH, discover_all
-from nvmf.initiator.transport_id import TransportId
 from nvmf.spec.fabrics import SubsystemType, TransportType
 from nvmf.spec.nqn import DISCOVERY_NQN
 from nvmf.spec.status import StatusError
