@@ -10,6 +10,17 @@ connect_multipath() takes several ports of one subsystem, of which any may fail.
 nvmf.initiator.sync has the same for scripts without asyncio.  With backend="kernel" Linux's own
 nvme-rdma connects instead, and its block devices move the data: AnyController and AnyNamespace are
 what both have.
+
+Its rooms, from the bottom up; each imports only those before it:
+
+- ``base``: options, addresses, errors, and what the client and the kernel share
+- ``hostfiles``: the files that say what a host connects to
+- ``kernel``: controllers that Linux's nvme-rdma connects; imports nothing of the engine
+- ``client``: controllers, sessions, queues and namespaces in this process
+- ``discovery``: discovery logs, referrals, changes, mDNS
+- ``multipath``: a subsystem by several ports
+- ``connecting``: what a caller connects with
+- ``sync``: all of it for scripts without asyncio
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from nvmf.initiator.base.errors import NvmeError
-from nvmf.initiator.client.buffers import LARGEST
+from nvmf.initiator.base.limits import LARGEST
 from nvmf.spec.identify import IdentifyNamespace, NamespaceIds
 from nvmf.spec.status import DNR, Status
 

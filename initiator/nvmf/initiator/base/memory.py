@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Memory that the kernel moves data to and from without a copy: aligned as direct I/O asks."""
+"""Memory that no RDMA device has registered: pages aligned for direct I/O, and borrowed buffers."""
 
 from __future__ import annotations
 

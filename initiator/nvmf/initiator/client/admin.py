@@ -8,8 +8,9 @@ connection ends.  Data goes through the pool of registered buffers.
 from __future__ import annotations
 
 from nvmf.initiator.base.errors import NvmeError
+from nvmf.initiator.base.limits import LARGEST
 from nvmf.initiator.base.nsidlist import NsidList
-from nvmf.initiator.client.buffers import LARGEST, BufferPool
+from nvmf.initiator.client.buffers import BufferPool
 from nvmf.initiator.client.queue import Completion, Data, Queue
 from nvmf.spec import commands
 from nvmf.spec.identify import IDENTIFY_SIZE

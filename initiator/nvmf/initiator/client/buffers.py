@@ -16,10 +16,10 @@ from typing import Self
 
 from nvmf.engine import HostDevice, HostMemory
 from nvmf.initiator.base.errors import ConnectionLost
+from nvmf.initiator.base.limits import LARGEST
 
-SIZES = ((4096, 256), (32768, 64), (262144, 16))
+SIZES = ((4096, 256), (32768, 64), (LARGEST, 16))
 """Bytes of a slot, and how many there are of that size: 7 MiB in all."""
-LARGEST = SIZES[-1][0]
 CLOSED = "the controller was closed"
 
 

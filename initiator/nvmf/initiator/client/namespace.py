@@ -20,9 +20,10 @@ from typing import TYPE_CHECKING
 
 from nvmf.engine import HostMemory
 from nvmf.initiator.base.geometry import Geometry
+from nvmf.initiator.base.limits import LARGEST
 from nvmf.initiator.base.pieces import Piece, groups, split, transfer
 from nvmf.initiator.base.reservations import Reservations
-from nvmf.initiator.client.buffers import LARGEST, BufferPool
+from nvmf.initiator.client.buffers import BufferPool
 from nvmf.initiator.client.queue import Data
 from nvmf.spec import commands
 from nvmf.spec.commands import MAX_BLOCKS, MAX_DSM_RANGES

@@ -18,11 +18,12 @@ from typing import Any, NamedTuple, TypeVar
 from nvmf.engine import HostQueue
 from nvmf.initiator.base.errors import ConnectionLost, NvmeError
 from nvmf.initiator.base.identity import HostIdentity
+from nvmf.initiator.base.limits import LARGEST, MAX_TRANSFER
 from nvmf.initiator.base.options import ConnectOptions
 from nvmf.initiator.base.transport_id import TransportId
 from nvmf.initiator.client.admin import Admin
 from nvmf.initiator.client.authentication import Authenticator
-from nvmf.initiator.client.buffers import LARGEST, BufferPool
+from nvmf.initiator.client.buffers import BufferPool
 from nvmf.initiator.client.queue import Data, Queue, finished
 from nvmf.spec import commands
 from nvmf.spec.fabrics import DYNAMIC_CNTLID, ConnectData, ConnectResult
@@ -40,8 +41,6 @@ MAX_READY_SECONDS = 600.0
 """How long a controller may take to become ready, whatever it says: CRTO can say nine hours."""
 SHUTDOWN_SECONDS = 1.0
 """How long a controller may take to shut down before it is left."""
-MAX_TRANSFER = 4 << 20
-"""Bytes of a command where the controller has no limit."""
 _MOST_TRANSFER = (1 << 24) - 1
 """Bytes that a keyed SGL descriptor can say, whatever MDTS does."""
 T = TypeVar("T")

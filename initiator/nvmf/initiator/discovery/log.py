@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from nvmf.initiator.base.errors import ConnectionLost
+from nvmf.initiator.base.limits import TRIES
 from nvmf.initiator.base.options import ConnectOptions
 from nvmf.initiator.base.transport_id import TransportId
 from nvmf.initiator.client.admin import Admin
@@ -23,8 +24,6 @@ from nvmf.spec.fabrics import (
 from nvmf.spec.nqn import DISCOVERY_NQN, is_valid_nqn
 from nvmf.spec.opcodes import LogId
 
-TRIES = 10
-"""How often a log that changes under the reader is read again."""
 MAX_RECORDS = 65536
 """Of one log; a port that announces more is not believed."""
 _MOST_SECONDS = 600.0

@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, TypeVar
 
 from nvmf.initiator.base.background import begin
 from nvmf.initiator.base.errors import ConnectionLost, NvmeError
+from nvmf.initiator.base.limits import MAX_TRANSFER
 from nvmf.initiator.base.memory import BorrowedMemory, KernelMemory
 from nvmf.initiator.base.options import ConnectOptions
 from nvmf.initiator.base.state import State
 from nvmf.initiator.base.transport_id import TransportId
-from nvmf.initiator.client.session import MAX_TRANSFER
 from nvmf.initiator.kernel import host, sysfs
 from nvmf.initiator.kernel.errors import KernelError
 from nvmf.initiator.kernel.ioctl import Device

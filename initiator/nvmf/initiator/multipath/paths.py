@@ -23,11 +23,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
 from nvmf.initiator.base.errors import ConnectionLost, NvmeError, OutcomeUnknown
+from nvmf.initiator.base.limits import LARGEST
 from nvmf.initiator.base.options import ConnectOptions
 from nvmf.initiator.base.retry import MAX_RETRIES, Losses, is_path_error
 from nvmf.initiator.base.state import State
 from nvmf.initiator.base.transport_id import TransportId
-from nvmf.initiator.client.buffers import LARGEST
 from nvmf.initiator.client.namespace import Namespace
 from nvmf.initiator.multipath.controller import PathController, is_ana_error
 from nvmf.initiator.multipath.features import Features
