@@ -19,7 +19,7 @@ Its rooms, from the bottom up; each imports only those before it:
 - ``client``: controllers, sessions, queues and namespaces in this process
 - ``discovery``: discovery logs, referrals, changes, mDNS
 - ``multipath``: a subsystem by several ports
-- ``connecting``: what a caller connects with
+- ``connecting``: what a caller connects with; connect.py describes the way to a session
 - ``sync``: all of it for scripts without asyncio
 """
 

@@ -37,7 +37,7 @@ from nvmf.engine import bench as engine_bench
 from nvmf.initiator import NvmeError
 from nvmf.initiator.base.errors import status_hint
 from nvmf.initiator.base.identity import host_identity
-from nvmf.initiator.client.attach import device_kinds
+from nvmf.initiator.client.bringup import device_kinds
 
 _OPTIONS = ("queues", "queue_depth", "hostnqn", "device", "remote_keys")
 """Options of a URL that the engine's load has a use for."""

@@ -22,7 +22,7 @@ from nvmf.initiator.base.state import State
 from nvmf.initiator.base.transport_id import TransportId
 from nvmf.initiator.client import inventory
 from nvmf.initiator.client.admin import Admin
-from nvmf.initiator.client.attach import first_session
+from nvmf.initiator.client.bringup import first_session, new_session
 from nvmf.initiator.client.namespace import Namespace
 from nvmf.initiator.client.queue import Data
 from nvmf.initiator.client.recovery import reconnect
@@ -64,8 +64,8 @@ class Controller:
         """How often the connection was made anew."""
 
     @classmethod
-    async def open(cls, where: TransportId, options: ConnectOptions) -> Self:
-        """Connect; raises as attach.first_session() does."""
+    async def connect(cls, where: TransportId, options: ConnectOptions) -> Self:
+        """Connect; raises as bringup.first_session() does."""
         session = await first_session(where, options)
         controller = cls(session)
         try:
@@ -351,7 +351,7 @@ class Controller:
             log.warning("%s: connected again", self.where.subnqn)
 
     async def _attempt(self) -> Session:
-        session = await Session.open(self._session.place)
+        session = await new_session(self._session.place)
         try:
             await session.guard(self._load_namespaces(session))
         except BaseException:

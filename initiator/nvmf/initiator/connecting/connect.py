@@ -1,16 +1,34 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""connect(): a controller by the client or by the kernel, to await or to enter."""
+"""connect(): from an address to a controller that can be used.
+
+What happens from the call to a session with all its queues, and where:
+
+1. ``connect()``, here, parses the address, merges the options and returns a ``Pending``; nothing
+   is sent before the caller awaits or enters it.
+2. ``connect_controller()``, here, chooses who connects.  ``KernelController.connect()`` has Linux
+   do the rest; what follows is the client's.
+3. ``Controller.connect()`` in client/controller.py asks for a session, reads which namespaces there
+   are, and starts the tasks that keep the session alive and replace it.
+4. ``first_session()`` in client/bringup.py settles who this host is, and tries the kinds of RDMA
+   device until one has a way to the address.  Device, identity, address and options form a
+   ``Place``, which does not change any more.
+5. ``new_session()`` in client/bringup.py connects the queues to a ``Place``, each by the RDMA CM,
+   Fabrics Connect and authentication, and enables the controller in between.
+
+After a loss the supervisor of the controller repeats step 5 (client/recovery.py has its timers) and
+reads the namespaces again.  connect_all() begins with step 2 for each subsystem,
+connect_multipath() with step 3 for each path, discover() with step 4.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from nvmf.initiator.base.interface import AnyController
-from nvmf.initiator.base.opening import Opening
 from nvmf.initiator.base.options import Backend, ConnectOptions
+from nvmf.initiator.base.pending import Pending
 from nvmf.initiator.base.transport_id import TransportId
 from nvmf.initiator.client.controller import Controller
-from nvmf.initiator.connecting.backends import open_controller
 
 if TYPE_CHECKING:
     from nvmf.initiator.kernel.controller import KernelController
@@ -24,7 +42,7 @@ def connect(
     *,
     backend: Literal["kernel"],
     **changes: Any,
-) -> Opening[KernelController]: ...
+) -> Pending[KernelController]: ...
 @overload
 def connect(
     where: str | TransportId,
@@ -33,11 +51,11 @@ def connect(
     *,
     backend: Backend,
     **changes: Any,
-) -> Opening[AnyController]: ...
+) -> Pending[AnyController]: ...
 @overload
 def connect(
     where: str | TransportId, options: ConnectOptions | None = None, /, **changes: Any
-) -> Opening[Controller]: ...
+) -> Pending[Controller]: ...
 def connect(
     where: str | TransportId, options: ConnectOptions | None = None, /, **changes: Any
 ) -> Any:
@@ -52,4 +70,13 @@ def connect(
     """
     place = TransportId.of(where)
     wanted = (options or ConnectOptions()).with_options({**place.options, **changes})
-    return Opening(lambda: open_controller(place, wanted))
+    return Pending(lambda: connect_controller(place, wanted))
+
+
+async def connect_controller(where: TransportId, options: ConnectOptions) -> AnyController:
+    """Connect by the backend that the options name; raises as connect() does."""
+    if options.backend == "kernel":
+        from nvmf.initiator.kernel.controller import KernelController
+
+        return await KernelController.connect(where, options)
+    return await Controller.connect(where, options)

@@ -14,7 +14,7 @@ from nvmf.initiator.base.errors import ConnectionLost
 from nvmf.initiator.base.interface import AnyController
 from nvmf.initiator.base.options import ConnectOptions
 from nvmf.initiator.base.transport_id import TransportId
-from nvmf.initiator.connecting.backends import open_controller
+from nvmf.initiator.connecting.connect import connect_controller
 from nvmf.initiator.discovery.log import address_key, place_of
 from nvmf.initiator.discovery.referrals import MAX_DEPTH, discover_all
 from nvmf.initiator.hostfiles import Endpoint, HostFileError, configured
@@ -131,7 +131,7 @@ class _Run:
             return Outcome(place, skipped=True)
         self._seen.add(_key(place))
         try:
-            return Outcome(place, await open_controller(place, options))
+            return Outcome(place, await connect_controller(place, options))
         except (EngineError, StatusError, ConnectionLost, KernelError) as error:
             if isinstance(error, KernelError) and error.errno == errno.EALREADY:
                 return Outcome(place, skipped=True)

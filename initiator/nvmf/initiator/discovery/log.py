@@ -13,7 +13,7 @@ from nvmf.initiator.base.limits import TRIES
 from nvmf.initiator.base.options import ConnectOptions
 from nvmf.initiator.base.transport_id import TransportId
 from nvmf.initiator.client.admin import Admin
-from nvmf.initiator.client.attach import first_session
+from nvmf.initiator.client.bringup import first_session
 from nvmf.spec.fabrics import (
     DiscoveryEntry,
     DiscoveryHeader,

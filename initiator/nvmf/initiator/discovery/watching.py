@@ -59,7 +59,7 @@ async def watch(
     )
     if not wanted.kato:
         raise ValueError("kato is more than 0 seconds where a discovery controller is kept")
-    controller = await Controller.open(replace(place, subnqn=subnqn), wanted)
+    controller = await Controller.connect(replace(place, subnqn=subnqn), wanted)
     try:
         if not controller.identify.oaes & AsyncEvents.DISCOVERY_CHANGE:
             raise ConnectionLost(

@@ -78,7 +78,7 @@ class KernelController:
         self._follower: asyncio.Task[None] | None = None
 
     @classmethod
-    async def open(
+    async def connect(
         cls, where: TransportId, options: ConnectOptions, system: System | None = None
     ) -> KernelController:
         """Connect; raises KernelError, or ValueError for options that the kernel has not."""

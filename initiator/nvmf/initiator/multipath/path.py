@@ -87,9 +87,9 @@ class Path:
         """Every namespace that its controller has."""
         return [] if self.controller is None else self.controller.namespaces
 
-    async def open(self) -> None:
+    async def connect(self) -> None:
         """Connect; raises as nvmf.initiator.connect does."""
-        controller = await PathController.open(self.where, self.options)
+        controller = await PathController.connect(self.where, self.options)
         controller.features = self._features
         try:
             await controller.set_again(controller.session)
@@ -116,7 +116,7 @@ class Path:
         while options.ctrl_loss_tmo < 0 or loop.time() + options.reconnect_delay <= until:
             await asyncio.sleep(options.reconnect_delay)
             try:
-                await self.open()
+                await self.connect()
             except (*UNREACHED, ValueError) as error:  # a key file that cannot be used, too
                 self._why = str(error)
                 log.warning("%s: %s", self.where.subnqn, error)

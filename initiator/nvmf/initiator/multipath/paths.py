@@ -97,7 +97,7 @@ class Paths:
         return new
 
     async def _connect(self, new: list[Path]) -> None:
-        results = await asyncio.gather(*(path.open() for path in new), return_exceptions=True)
+        results = await asyncio.gather(*(path.connect() for path in new), return_exceptions=True)
         if self._closed:
             raise ConnectionLost(CLOSED)
         errors = [result for result in results if isinstance(result, BaseException)]

@@ -65,8 +65,10 @@ class Subsystem:
         self._closing: asyncio.Task[None] | None = None
 
     @classmethod
-    async def open(cls, places: Sequence[Place], options: ConnectOptions, policy: str) -> Subsystem:
-        """Connect: see connect_multipath()."""
+    async def connect(
+        cls, places: Sequence[Place], options: ConnectOptions, policy: str
+    ) -> Subsystem:
+        """Connect by all paths: see connect_multipath()."""
         paths = Paths(places[0][0].subnqn, policy)
         await paths.connect(places)
         return cls(options, paths)
