@@ -23,7 +23,7 @@ from nvmf.initiator import (
     State,
     connect,
 )
-from nvmf.initiator.options import Backend
+from nvmf.initiator.base.options import Backend
 from nvmf.spec.opcodes import Cns, FeatureId, LogId
 from nvmf.spec.reservations import ReservationType
 from nvmf.spec.status import Status

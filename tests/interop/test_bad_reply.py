@@ -16,7 +16,7 @@ from wire.served import SUBNQN
 
 if TYPE_CHECKING:
     from nvmf.initiator import Controller
-    from nvmf.initiator.opening import Opening
+    from nvmf.initiator.base.pending import Pending
 
 pytestmark = pytest.mark.usefixtures("need_client")
 
@@ -89,6 +89,6 @@ async def test_given_up() -> None:
                 pass
 
 
-async def opened(opening: Opening[Controller]) -> None:
+async def opened(opening: Pending[Controller]) -> None:
     async with opening:
         raise AssertionError("nobody has answered")

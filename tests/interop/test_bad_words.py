@@ -213,8 +213,8 @@ def test_absurd_logs(responder: NvmeResponder, run: Run, log: bytes, said: str) 
 @pytest.mark.parametrize(
     ("command", "silent", "limit", "said"),
     [
-        ("discover", Admin.GET_LOG_PAGE, "discovery", "was not read within 0.2 s"),
-        ("list-ns", None, "inventory", "did not tell what its namespaces are within 0.2 s"),
+        ("discover", Admin.GET_LOG_PAGE, "discovery.log", "was not read within 0.2 s"),
+        ("list-ns", None, "client.inventory", "did not tell what its namespaces are within 0.2 s"),
     ],
 )
 def test_what_takes_for_ever(

@@ -19,8 +19,8 @@ from wire.served import FRIEND_NQN, SUBNQN
 
 if TYPE_CHECKING:
     from nvmf.initiator import Controller
+    from nvmf.initiator.base.pending import Pending
     from nvmf.initiator.multipath import Subsystem
-    from nvmf.initiator.opening import Opening
 
 pytestmark = pytest.mark.usefixtures("need_client")
 OPTIONS: dict[str, Any] = {
@@ -36,13 +36,13 @@ def responder() -> Iterator[NvmeResponder]:
         one.errors.clear()
 
 
-def client(responder: NvmeResponder, **changes: Any) -> Opening[Controller]:
+def client(responder: NvmeResponder, **changes: Any) -> Pending[Controller]:
     from nvmf.initiator import connect
 
     return connect(f"nvme+rdma://127.0.0.1:{responder.port}/{SUBNQN}", **{**OPTIONS, **changes})
 
 
-def multipath(responder: NvmeResponder) -> Opening[Subsystem]:
+def multipath(responder: NvmeResponder) -> Pending[Subsystem]:
     from nvmf.initiator.multipath import connect_multipath
 
     return connect_multipath([f"nvme+rdma://127.0.0.1:{responder.port}/{SUBNQN}"], **OPTIONS)
@@ -228,7 +228,7 @@ async def test_away_and_back(responder: NvmeResponder) -> None:
 
 @pytest.mark.parametrize("connected", [client, multipath])
 async def test_a_command_that_always_ends_the_connection(
-    responder: NvmeResponder, connected: Callable[[NvmeResponder], Opening[Any]]
+    responder: NvmeResponder, connected: Callable[[NvmeResponder], Pending[Any]]
 ) -> None:
     """Each reconnection succeeds: it is the command that has an end, after as many tries as Linux
     makes."""

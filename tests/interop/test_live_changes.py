@@ -19,7 +19,7 @@ import pytest
 from clientlab import OPTIONS, url
 from livelab import H1, H2, HANG, A, B, busy, command, config, run
 from nvmf.initiator import ConnectionLost, Controller, NvmeError, connect
-from nvmf.initiator.errors import ConnectError
+from nvmf.initiator.base.errors import ConnectError
 from wire.served import Served
 
 

@@ -17,7 +17,7 @@ HEAVY = {
     "nvmf.config",
     "nvmf.doctor",
     "nvmf.engine",
-    "nvmf.initiator.controller",
+    "nvmf.initiator.client.controller",
     "nvmf.target",
     "prometheus_client",
     "pydantic",

@@ -22,7 +22,7 @@ from nvmf.cli.main import main
 from nvmf.cli.output import print_fields
 from nvmf.engine import list_devices, verbs_available
 from nvmf.initiator import ConnectOptions
-from nvmf.initiator.options import SECRETS
+from nvmf.initiator.base.options import SECRETS
 from nvmf.initiator.sync import connect
 from nvmf.spec.nqn import DISCOVERY_NQN
 from wire.served import Served

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from nvmf.initiator import ConnectOptions, TransportId, identity
-from nvmf.initiator.identity import HostIdentity, host_identity
+from nvmf.initiator import ConnectOptions, TransportId
+from nvmf.initiator.base import identity
+from nvmf.initiator.base.identity import HostIdentity, host_identity
 from nvmf.spec.nqn import DISCOVERY_NQN
 
 NQN = "nqn.2026-01.example:disk"

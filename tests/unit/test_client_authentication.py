@@ -21,7 +21,7 @@ from nvmf.config import loads
 from nvmf.engine import EngineError
 from nvmf.engine import bench as engine_bench
 from nvmf.initiator import AuthenticationError, ConnectOptions, TransportId, connect, sync
-from nvmf.initiator.options import parse_options
+from nvmf.initiator.base.options import parse_options
 from nvmf.spec.auth import DhGroup
 from nvmf.target.commands import authentication
 from nvmf.target.service.server import Server
@@ -196,7 +196,7 @@ async def test_stalled(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptur
     async def silent(*_: object) -> None:
         await asyncio.Event().wait()
 
-    monkeypatch.setattr("nvmf.initiator.authentication.Authenticator.authenticate", silent)
+    monkeypatch.setattr("nvmf.initiator.client.authentication.Authenticator.authenticate", silent)
     async with serving(BOTH) as (server, where):
         connecting = asyncio.ensure_future(_open(where))
         await until(lambda: server.connections > 0)

@@ -13,7 +13,7 @@ import pytest_asyncio
 from clientlab import NQN, OPTIONS, RAM, config, url
 from nvmf.config import loads
 from nvmf.initiator import ConnectionLost, State, connect
-from nvmf.initiator import controller as controller_module
+from nvmf.initiator.client import controller as controller_module
 from nvmf.target.service.starting import serve
 
 HANG = 60

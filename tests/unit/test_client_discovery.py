@@ -22,9 +22,10 @@ from nvmf.initiator import (
     discover_all,
     watch,
 )
-from nvmf.initiator.discovery import MAX_RECORDS, TRIES, address_key, place_of, read_log
+from nvmf.initiator.base.limits import TRIES
+from nvmf.initiator.discovery.log import MAX_RECORDS, address_key, place_of, read_log
+from nvmf.initiator.discovery.referrals import MAX_DEPTH, FoundLog, referred
 from nvmf.initiator.hostfiles import HostFileError
-from nvmf.initiator.referrals import MAX_DEPTH, FoundLog, referred
 from nvmf.spec.fabrics import (
     DiscoveryEntry,
     DiscoveryHeader,
@@ -102,7 +103,7 @@ async def test_a_chain_ends_at_eight_referrals(monkeypatch: pytest.MonkeyPatch) 
         entry = DiscoveryEntry(subtype=1, traddr="192.0.2.1", trsvcid=following, subnqn="x")
         return encode_discovery_log(1, [entry])
 
-    monkeypatch.setattr("nvmf.initiator.referrals.raw_log", raw)
+    monkeypatch.setattr("nvmf.initiator.discovery.referrals.raw_log", raw)
     found = await logs("nvme+rdma://192.0.2.1:1000")
     assert asked == [str(1000 + n) for n in range(MAX_DEPTH + 1)]
     assert {log.place.subnqn for log in found} == {DISCOVERY_NQN}, "x is no NQN"
@@ -120,7 +121,7 @@ async def test_a_flood_of_referrals_ends(monkeypatch: pytest.MonkeyPatch) -> Non
         ]
         return encode_discovery_log(1, many)
 
-    monkeypatch.setattr("nvmf.initiator.referrals.raw_log", raw)
+    monkeypatch.setattr("nvmf.initiator.discovery.referrals.raw_log", raw)
     await logs("nvme+rdma://192.0.2.1:1000")
     assert len(asked) == len(set(asked)) == 256
 
@@ -137,9 +138,9 @@ async def test_a_flood_of_records_ends(monkeypatch: pytest.MonkeyPatch) -> None:
         ]
         return encode_discovery_log(1, some * (most // 8))
 
-    monkeypatch.setattr("nvmf.initiator.referrals.raw_log", raw)
-    monkeypatch.setattr("nvmf.initiator.referrals.MAX_RECORDS", 64)
-    monkeypatch.setattr("nvmf.initiator.referrals._MAX_REFERRED", 8)
+    monkeypatch.setattr("nvmf.initiator.discovery.referrals.raw_log", raw)
+    monkeypatch.setattr("nvmf.initiator.discovery.referrals.MAX_RECORDS", 64)
+    monkeypatch.setattr("nvmf.initiator.discovery.referrals._MAX_REFERRED", 8)
     found = await logs("nvme+rdma://192.0.2.1:1000")
     assert asked == [64] + [8] * 8
     assert "not followed: 128 records came already" in str(found[-1].error)

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from clientlab import NQN, OPTIONS, serving
-from nvmf.initiator import Controller, connect, inventory
-from nvmf.initiator.admin import Admin
+from nvmf.initiator import Controller, connect
+from nvmf.initiator.client import inventory
+from nvmf.initiator.client.admin import Admin
 from nvmf.spec.features import AsyncEvent, EventType, Notice
 from nvmf.spec.opcodes import Cns, LogId
 from nvmf.target.change import edit

@@ -22,7 +22,7 @@ from nvmf.initiator import (
     connect,
     discover,
 )
-from nvmf.initiator.buffers import LARGEST
+from nvmf.initiator.base.limits import LARGEST
 from nvmf.spec.features import EventType, Notice
 from nvmf.spec.nqn import DISCOVERY_NQN
 from nvmf.spec.opcodes import FeatureId, LogId

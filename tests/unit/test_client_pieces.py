@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from nvmf.engine import EngineError, HostDevice
-from nvmf.initiator.buffers import SIZES, BufferPool
-from nvmf.initiator.errors import ConnectionLost, QueueLost
-from nvmf.initiator.pieces import Piece, groups, pipeline, split
-from nvmf.initiator.queue import Queue
+from nvmf.initiator.base.errors import ConnectionLost, QueueLost
+from nvmf.initiator.base.pieces import Piece, groups, pipeline, split
+from nvmf.initiator.client.buffers import SIZES, BufferPool
+from nvmf.initiator.client.queue import Queue
 
 
 def test_split() -> None:

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from zeroconf import ServiceStateChange
 
 from clientlab import RAM, config
-from nvmf.initiator.mdns import Service, _Browser, services_of
+from nvmf.initiator.discovery.mdns import Service, _Browser, services_of
 from nvmf.spec.dnssd import TCP_TYPE, UDP_TYPE, parse_text_record, service_type, text_record
 from nvmf.spec.fabrics import RdmaProvider
 from nvmf.spec.nqn import DISCOVERY_NQN

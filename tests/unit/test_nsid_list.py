@@ -8,10 +8,10 @@ from typing import Any, cast
 
 import pytest
 
-from nvmf.initiator.errors import ConnectionLost
+from nvmf.initiator.base.errors import ConnectionLost
+from nvmf.initiator.base.nsidlist import MAX_NAMESPACES
 from nvmf.initiator.kernel.host import active_namespaces
 from nvmf.initiator.kernel.ioctl import Device
-from nvmf.initiator.nsidlist import MAX_NAMESPACES
 from nvmf.spec.sqe import Sqe
 
 PAGE = 1024

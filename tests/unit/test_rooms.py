@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Each room of the target imports only itself and the rooms that stand before it."""
+"""Each room of the target and of the initiator imports only itself and the rooms before it."""
 
 from __future__ import annotations
 
@@ -10,21 +10,46 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-TARGET = ROOT / "target" / "nvmf" / "target"
-ROOMS = (
-    "command",
-    "lasting",
-    "model",
-    "commands",
-    "io",
-    "change",
-    "metrics",
-    "service",
-    "rpc",
-    "logs",
-)
+ROOMS = {
+    "target": (
+        "command",
+        "lasting",
+        "model",
+        "commands",
+        "io",
+        "change",
+        "metrics",
+        "service",
+        "rpc",
+        "logs",
+    ),
+    "initiator": (
+        "base",
+        "hostfiles",
+        "kernel",
+        "client",
+        "discovery",
+        "multipath",
+        "connecting",
+        "sync",
+    ),
+}
 """From the bottom up."""
-SANS_IO = ("command", "model", "commands")
+EACH = [(package, room) for package, rooms in ROOMS.items() for room in rooms]
+SANS_IO = ("nvmf.engine", "asyncio", "socket", "threading")
+BARRED = {
+    ("target", "command"): SANS_IO,
+    ("target", "model"): SANS_IO,
+    ("target", "commands"): SANS_IO,
+    ("initiator", "hostfiles"): SANS_IO,
+    ("initiator", "kernel"): ("nvmf.engine",),
+}
+"""Commands are decided without a socket, a reactor or an event loop; Linux connects without the
+engine."""
+
+
+def folder(package: str) -> Path:
+    return ROOT / package / "nvmf" / package
 
 
 def imports(path: Path) -> Iterator[str]:
@@ -36,33 +61,35 @@ def imports(path: Path) -> Iterator[str]:
             assert not node.level, f"{path.name} has a relative import"
             assert node.module is not None
             yield node.module
-            if node.module == "nvmf.target":
+            if node.module in [f"nvmf.{package}" for package in ROOMS]:
                 yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
-def rooms_used(path: Path) -> set[str]:
+def rooms_used(path: Path, package: str) -> set[str]:
     names = (name.split(".") for name in imports(path))
-    return {parts[2] for parts in names if parts[:2] == ["nvmf", "target"] and len(parts) > 2}
+    return {parts[2] for parts in names if parts[:2] == ["nvmf", package] and len(parts) > 2}
 
 
-def test_every_module_is_in_a_room() -> None:
-    assert {path.name for path in TARGET.iterdir() if path.is_dir()} - {"__pycache__"} == set(ROOMS)
-    assert [path.name for path in TARGET.glob("*.py")] == ["__init__.py"]
+@pytest.mark.parametrize("package", ROOMS)
+def test_every_module_is_in_a_room(package: str) -> None:
+    folders = {path.name for path in folder(package).iterdir() if path.is_dir()}
+    assert folders - {"__pycache__"} == set(ROOMS[package])
+    assert [path.name for path in folder(package).glob("*.py")] == ["__init__.py"]
 
 
-@pytest.mark.parametrize("room", ROOMS)
-def test_imports_go_down(room: str) -> None:
-    allowed = set(ROOMS[: ROOMS.index(room) + 1])
-    files = sorted((TARGET / room).rglob("*.py"))
+@pytest.mark.parametrize(("package", "room"), EACH)
+def test_imports_go_down(package: str, room: str) -> None:
+    rooms = ROOMS[package]
+    allowed = set(rooms[: rooms.index(room) + 1])
+    files = sorted((folder(package) / room).rglob("*.py"))
     assert len(files) > 1
-    upward = {(path.name, used) for path in files for used in rooms_used(path) - allowed}
+    upward = {(path.name, used) for path in files for used in rooms_used(path, package) - allowed}
     assert not upward
 
 
-@pytest.mark.parametrize("room", SANS_IO)
-def test_rooms_without_io_use_no_engine(room: str) -> None:
-    """Commands are decided without a socket, a reactor or an event loop."""
-    barred = ("nvmf.engine", "asyncio", "socket", "threading")
-    for path in sorted((TARGET / room).rglob("*.py")):
+@pytest.mark.parametrize(("package", "room"), BARRED)
+def test_what_a_room_has_no_use_of(package: str, room: str) -> None:
+    barred = BARRED[package, room]
+    for path in sorted((folder(package) / room).rglob("*.py")):
         found = {name for name in imports(path) if name.startswith(barred)}
         assert not found, f"{room}/{path.name} imports {found}"

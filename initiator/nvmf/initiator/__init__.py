@@ -10,6 +10,17 @@ connect_multipath() takes several ports of one subsystem, of which any may fail.
 nvmf.initiator.sync has the same for scripts without asyncio.  With backend="kernel" Linux's own
 nvme-rdma connects instead, and its block devices move the data: AnyController and AnyNamespace are
 what both have.
+
+Its rooms, from the bottom up; each imports only those before it:
+
+- ``base``: options, addresses, errors, and what the client and the kernel share
+- ``hostfiles``: the files that say what a host connects to
+- ``kernel``: controllers that Linux's nvme-rdma connects; imports nothing of the engine
+- ``client``: controllers, sessions, queues and namespaces in this process
+- ``discovery``: discovery logs, referrals, changes, mDNS
+- ``multipath``: a subsystem by several ports
+- ``connecting``: what a caller connects with; connect.py describes the way to a session
+- ``sync``: all of it for scripts without asyncio
 """
 
 from __future__ import annotations
@@ -18,26 +29,26 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from nvmf.initiator.connecting import connect
-    from nvmf.initiator.controller import Controller
-    from nvmf.initiator.discovery import discover, discovery_log
-    from nvmf.initiator.errors import (
+    from nvmf.initiator.base.errors import (
         AuthenticationError,
         ConnectError,
         ConnectionLost,
         NvmeError,
         OutcomeUnknown,
     )
-    from nvmf.initiator.everything import Outcome, connect_all
-    from nvmf.initiator.interface import AnyController, AnyNamespace
+    from nvmf.initiator.base.interface import AnyController, AnyNamespace
+    from nvmf.initiator.base.options import ConnectOptions
+    from nvmf.initiator.base.state import State
+    from nvmf.initiator.base.transport_id import TransportId
+    from nvmf.initiator.client.controller import Controller
+    from nvmf.initiator.client.namespace import Namespace
+    from nvmf.initiator.connecting.connect import connect
+    from nvmf.initiator.connecting.everything import Outcome, connect_all
+    from nvmf.initiator.discovery.log import discover, discovery_log
+    from nvmf.initiator.discovery.referrals import FoundLog, discover_all
+    from nvmf.initiator.discovery.watching import Change, watch
     from nvmf.initiator.kernel.errors import KernelError
     from nvmf.initiator.multipath import Subsystem, connect_multipath, find_paths
-    from nvmf.initiator.namespace import Namespace
-    from nvmf.initiator.options import ConnectOptions
-    from nvmf.initiator.referrals import FoundLog, discover_all
-    from nvmf.initiator.state import State
-    from nvmf.initiator.transport_id import TransportId
-    from nvmf.initiator.watching import Change, watch
 
 __all__ = [
     "AnyController",
@@ -68,44 +79,44 @@ __all__ = [
 ]
 
 _PLACES = {
-    "connecting": ("connect",),
-    "controller": ("Controller",),
-    "discovery": (
-        "discover",
-        "discovery_log",
-    ),
-    "errors": (
+    "base.errors": (
         "AuthenticationError",
         "ConnectError",
         "ConnectionLost",
         "NvmeError",
         "OutcomeUnknown",
     ),
-    "everything": (
-        "Outcome",
-        "connect_all",
-    ),
-    "interface": (
+    "base.interface": (
         "AnyController",
         "AnyNamespace",
     ),
+    "base.options": ("ConnectOptions",),
+    "base.state": ("State",),
+    "base.transport_id": ("TransportId",),
     "kernel.errors": ("KernelError",),
+    "client.controller": ("Controller",),
+    "client.namespace": ("Namespace",),
+    "discovery.log": (
+        "discover",
+        "discovery_log",
+    ),
+    "discovery.referrals": (
+        "FoundLog",
+        "discover_all",
+    ),
+    "discovery.watching": (
+        "Change",
+        "watch",
+    ),
     "multipath": (
         "Subsystem",
         "connect_multipath",
         "find_paths",
     ),
-    "namespace": ("Namespace",),
-    "options": ("ConnectOptions",),
-    "referrals": (
-        "FoundLog",
-        "discover_all",
-    ),
-    "state": ("State",),
-    "transport_id": ("TransportId",),
-    "watching": (
-        "Change",
-        "watch",
+    "connecting.connect": ("connect",),
+    "connecting.everything": (
+        "Outcome",
+        "connect_all",
     ),
 }
 """Where each name is: loaded when somebody asks for one, because no command needs them all."""

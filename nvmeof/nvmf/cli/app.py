@@ -199,7 +199,7 @@ def _open_missing() -> None:
 def _failures() -> tuple[type[Exception], ...]:
     """What a command may end with; looked up where it does."""
     from nvmf.engine import EngineError
-    from nvmf.initiator.errors import ConnectionLost
+    from nvmf.initiator.base.errors import ConnectionLost
     from nvmf.initiator.kernel.errors import KernelError
     from nvmf.spec.status import StatusError
 

@@ -35,9 +35,9 @@ from nvmf.cli.output import print_fields, print_json, rate_text
 from nvmf.engine import EngineError, bench_cancel, bench_threads
 from nvmf.engine import bench as engine_bench
 from nvmf.initiator import NvmeError
-from nvmf.initiator.attach import device_kinds
-from nvmf.initiator.errors import status_hint
-from nvmf.initiator.identity import host_identity
+from nvmf.initiator.base.errors import status_hint
+from nvmf.initiator.base.identity import host_identity
+from nvmf.initiator.client.bringup import device_kinds
 
 _OPTIONS = ("queues", "queue_depth", "hostnqn", "device", "remote_keys")
 """Options of a URL that the engine's load has a use for."""

@@ -14,9 +14,9 @@ from typing import Any, TypeVar
 from nvmf.auth.key import protect_process
 from nvmf.cli.base import UsageError, number_argument
 from nvmf.initiator import ConnectOptions, TransportId
-from nvmf.initiator.identity import host_identity
-from nvmf.initiator.options import number
-from nvmf.initiator.transport_id import DEFAULT_PORT
+from nvmf.initiator.base.identity import host_identity
+from nvmf.initiator.base.options import number
+from nvmf.initiator.base.transport_id import DEFAULT_PORT
 from nvmf.spec.nqn import DISCOVERY_NQN
 
 T = TypeVar("T")

@@ -26,9 +26,9 @@ from nvmf.cli.output import plain, print_fields, print_json, print_table
 from nvmf.cli.records import line, record
 from nvmf.engine import EngineError
 from nvmf.initiator import ConnectionLost, ConnectOptions, TransportId
+from nvmf.initiator.discovery.referrals import MAX_DEPTH, FoundLog, discover_all
+from nvmf.initiator.discovery.watching import DISCOVERY_KATO, Change, watch
 from nvmf.initiator.hostfiles import FOLDER, HostFileError, configured
-from nvmf.initiator.referrals import MAX_DEPTH, FoundLog, discover_all
-from nvmf.initiator.watching import DISCOVERY_KATO, Change, watch
 from nvmf.spec.nqn import validate_nqn
 from nvmf.spec.status import StatusError
 
@@ -245,7 +245,7 @@ def _print_change(
 
 
 async def _announced(args: argparse.Namespace) -> int:
-    from nvmf.initiator.mdns import MdnsError, browse
+    from nvmf.initiator.discovery.mdns import MdnsError, browse
 
     try:
         found = await browse(args.wait)

@@ -11,7 +11,7 @@ from nvmf.auth import Key
 from nvmf.auth.key import read_key
 from nvmf.cli.base import EXIT_OK, CliError, Subparsers, UsageError, add_command
 from nvmf.cli.output import print_json
-from nvmf.initiator.identity import host_identity
+from nvmf.initiator.base.identity import host_identity
 from nvmf.spec.auth import Hash
 from nvmf.spec.nqn import validate_nqn
 

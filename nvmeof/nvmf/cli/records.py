@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from nvmf.cli.base import printable
-from nvmf.initiator.discovery import transport_name
+from nvmf.initiator.discovery.log import transport_name
 from nvmf.spec.fabrics import (
     AddressFamily,
     DiscoveryEntry,

@@ -12,7 +12,7 @@ from nvmf.cli.common import add_target_arguments, options_of, run_async, where_o
 from nvmf.cli.identify import EXAMPLE, add_namespace_argument
 from nvmf.cli.output import print_json, print_table
 from nvmf.initiator import connect
-from nvmf.initiator.reservations import Reservations
+from nvmf.initiator.base.reservations import Reservations
 from nvmf.spec.reservations import ReservationType
 
 _DEFAULTS: dict[str, Any] = {"queues": 1, "ctrl_loss_tmo": 0}

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal
 
-from nvmf.initiator.options import ConnectOptions
-from nvmf.initiator.transport_id import DEFAULT_PORT, TransportId
+from nvmf.initiator.base.options import ConnectOptions
+from nvmf.initiator.base.transport_id import DEFAULT_PORT, TransportId
 from nvmf.spec.nqn import DISCOVERY_NQN, validate_nqn
 
 Value = int | bool | str

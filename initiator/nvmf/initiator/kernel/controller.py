@@ -15,20 +15,20 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, TypeVar
 
-from nvmf.initiator.background import begin
-from nvmf.initiator.errors import ConnectionLost, NvmeError
+from nvmf.initiator.base.background import begin
+from nvmf.initiator.base.errors import ConnectionLost, NvmeError
+from nvmf.initiator.base.limits import MAX_TRANSFER
+from nvmf.initiator.base.memory import BorrowedMemory, KernelMemory
+from nvmf.initiator.base.options import ConnectOptions
+from nvmf.initiator.base.state import State
+from nvmf.initiator.base.transport_id import TransportId
 from nvmf.initiator.kernel import host, sysfs
 from nvmf.initiator.kernel.errors import KernelError
 from nvmf.initiator.kernel.ioctl import Device
-from nvmf.initiator.kernel.memory import BorrowedMemory, KernelMemory
 from nvmf.initiator.kernel.namespace import KernelNamespace
 from nvmf.initiator.kernel.options import from_client
 from nvmf.initiator.kernel.sysfs import ControllerInfo, NamespaceInfo
 from nvmf.initiator.kernel.system import System
-from nvmf.initiator.options import ConnectOptions
-from nvmf.initiator.session import MAX_TRANSFER
-from nvmf.initiator.state import State
-from nvmf.initiator.transport_id import TransportId
 from nvmf.rdma.hotplug import BLOCK, Hotplug, HotplugError
 from nvmf.spec import commands
 from nvmf.spec.identify import (
@@ -78,7 +78,7 @@ class KernelController:
         self._follower: asyncio.Task[None] | None = None
 
     @classmethod
-    async def open(
+    async def connect(
         cls, where: TransportId, options: ConnectOptions, system: System | None = None
     ) -> KernelController:
         """Connect; raises KernelError, or ValueError for options that the kernel has not."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from nvmf.initiator.discovery import TRIES
-from nvmf.initiator.errors import NvmeError
+from nvmf.initiator.base.errors import NvmeError
+from nvmf.initiator.base.limits import TRIES
 from nvmf.initiator.kernel import sysfs
 from nvmf.initiator.kernel.errors import KernelError
 from nvmf.initiator.kernel.host import connect

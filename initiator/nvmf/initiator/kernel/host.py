@@ -10,7 +10,8 @@ import socket
 import threading
 from dataclasses import dataclass
 
-from nvmf.initiator.errors import ConnectionLost, NvmeError
+from nvmf.initiator.base.errors import ConnectionLost, NvmeError
+from nvmf.initiator.base.nsidlist import NsidList
 from nvmf.initiator.kernel import sysfs
 from nvmf.initiator.kernel.errors import KernelError
 from nvmf.initiator.kernel.fabrics import create
@@ -19,7 +20,6 @@ from nvmf.initiator.kernel.options import FabricsOptions
 from nvmf.initiator.kernel.sysfs import ControllerInfo, NamespaceInfo
 from nvmf.initiator.kernel.system import System
 from nvmf.initiator.kernel.wait import Waiter
-from nvmf.initiator.nsidlist import NsidList
 from nvmf.spec import commands
 from nvmf.spec.identify import (
     IDENTIFY_SIZE,

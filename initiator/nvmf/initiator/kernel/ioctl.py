@@ -14,7 +14,7 @@ import os
 import struct
 from typing import TYPE_CHECKING
 
-from nvmf.initiator.errors import ConnectionLost, NvmeError
+from nvmf.initiator.base.errors import ConnectionLost, NvmeError
 from nvmf.initiator.kernel.errors import KernelError
 from nvmf.spec.sqe import Sqe
 

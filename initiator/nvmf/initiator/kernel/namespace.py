@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Blocks of a namespace through its block device: direct I/O, on threads.
 
-The same methods as of the client's namespace (nvmf.initiator.namespace), and the same errors, as
-far as the kernel tells them: of reads and writes it passes on an errno, of other commands the
-status.  Commands that the block layer has no call for go to the controller as they are.
+The same methods as of the client's namespace (nvmf.initiator.client.namespace), and the same
+errors, as far as the kernel tells them: of reads and writes it passes on an errno, of other
+commands the status.  Commands that the block layer has no call for go to the controller as they
+are.
 """
 
 from __future__ import annotations
@@ -18,12 +19,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nvmf.initiator.errors import ConnectionLost, NvmeError
-from nvmf.initiator.geometry import Geometry
+from nvmf.initiator.base.errors import ConnectionLost, NvmeError
+from nvmf.initiator.base.geometry import Geometry
+from nvmf.initiator.base.memory import KernelMemory, bytes_of, is_aligned
+from nvmf.initiator.base.reservations import Reservations
 from nvmf.initiator.kernel.errors import KernelError, errno_name
 from nvmf.initiator.kernel.ioctl import IO, pieces, submit
-from nvmf.initiator.kernel.memory import KernelMemory, bytes_of, is_aligned
-from nvmf.initiator.reservations import Reservations
 from nvmf.spec import commands
 from nvmf.spec.commands import MAX_BLOCKS
 from nvmf.spec.identify import IdentifyNamespace, NamespaceIds

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from nvmf.auth.key import Key, read_key
-from nvmf.initiator.identity import host_identity
+from nvmf.initiator.base.identity import host_identity
+from nvmf.initiator.base.options import CLIENT_ONLY, SECRETS, ConnectOptions
+from nvmf.initiator.base.transport_id import DEFAULT_PORT, TransportId
 from nvmf.initiator.kernel.errors import KernelError
-from nvmf.initiator.options import CLIENT_ONLY, SECRETS, ConnectOptions
-from nvmf.initiator.transport_id import DEFAULT_PORT, TransportId
 from nvmf.spec.nqn import DISCOVERY_NQN, validate_nqn
 
 LIMITS: dict[str, tuple[int, int]] = {

@@ -15,13 +15,13 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from nvmf.initiator.errors import status_hint
+from nvmf.initiator.base.errors import status_hint
+from nvmf.initiator.base.transport_id import TransportId
 from nvmf.initiator.kernel.errors import KernelError, errno_name
 from nvmf.initiator.kernel.options import FabricsOptions
 from nvmf.initiator.kernel.route import Route, find_route
 from nvmf.initiator.kernel.system import System
 from nvmf.initiator.kernel.tcp_probe import Answer, ask_tcp
-from nvmf.initiator.transport_id import TransportId
 from nvmf.spec.cm import CmStatus, cm_status_name
 from nvmf.spec.status import CODE_MASK, Status, status_name
 

@@ -13,14 +13,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from nvmf.initiator.base.options import ConnectOptions
+from nvmf.initiator.base.pending import Pending
+from nvmf.initiator.base.transport_id import TransportId
 from nvmf.initiator.multipath.discovery import find_paths
 from nvmf.initiator.multipath.namespace import MultipathNamespace
 from nvmf.initiator.multipath.path import Path
 from nvmf.initiator.multipath.policy import Policy, chooser
 from nvmf.initiator.multipath.subsystem import Subsystem, places_of
-from nvmf.initiator.opening import Opening
-from nvmf.initiator.options import ConnectOptions
-from nvmf.initiator.transport_id import TransportId
 
 __all__ = [
     "MultipathNamespace",
@@ -39,7 +39,7 @@ def connect_multipath(
     *,
     policy: Policy = "numa",
     **changes: Any,
-) -> Opening[Subsystem]:
+) -> Pending[Subsystem]:
     """Connect to a subsystem by several ports: enter it, or await and close() it.
 
     paths are URLs or TransportIds of one NQN, the nearest first; find_paths() has those of a
@@ -54,4 +54,4 @@ def connect_multipath(
     wanted = (options or ConnectOptions()).with_options(changes)
     chooser(policy)
     places = places_of(paths, wanted, changes)
-    return Opening(lambda: Subsystem.open(places, wanted, policy))
+    return Pending(lambda: Subsystem.connect(places, wanted, policy))

@@ -3,14 +3,12 @@
 
 from __future__ import annotations
 
-from nvmf.initiator.buffers import LARGEST
-from nvmf.initiator.errors import ConnectionLost
-from nvmf.initiator.session import Session
+from nvmf.initiator.base.errors import ConnectionLost
+from nvmf.initiator.base.limits import LARGEST, TRIES
+from nvmf.initiator.client.session import Session
 from nvmf.spec.ana import AnaGroup, AnaState, ana_log_size, decode_ana_log
 from nvmf.spec.opcodes import LogId
 
-TRIES = 10
-"""How often a log that changes under the reader is read again."""
 _MOST = 1 << 16
 """Groups, and namespaces, whose log is read; NANAGRPID and NN alone may be any number."""
 _HEAD = 16

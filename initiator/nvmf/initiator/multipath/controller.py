@@ -13,14 +13,14 @@ import contextlib
 import logging
 from collections.abc import Callable
 
-from nvmf.initiator.background import begin
-from nvmf.initiator.controller import Controller
-from nvmf.initiator.errors import ConnectionLost, NvmeError, QueueLost
+from nvmf.initiator.base.background import begin
+from nvmf.initiator.base.errors import ConnectionLost, NvmeError, QueueLost
+from nvmf.initiator.base.retry import RETRIED, is_path_error
+from nvmf.initiator.client.controller import Controller
+from nvmf.initiator.client.namespace import Namespace
+from nvmf.initiator.client.session import Session
 from nvmf.initiator.multipath.analog import read_ana, states
 from nvmf.initiator.multipath.features import Features
-from nvmf.initiator.namespace import Namespace
-from nvmf.initiator.retry import RETRIED, is_path_error
-from nvmf.initiator.session import Session
 from nvmf.spec.ana import AnaState
 from nvmf.spec.features import AsyncEvent
 from nvmf.spec.identify import Cmic

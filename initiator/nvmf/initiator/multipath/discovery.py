@@ -8,10 +8,10 @@ import socket
 from dataclasses import replace
 from typing import Any
 
-from nvmf.initiator.discovery import address_key, discover, place_of
-from nvmf.initiator.errors import ConnectionLost
-from nvmf.initiator.options import ConnectOptions
-from nvmf.initiator.transport_id import TransportId
+from nvmf.initiator.base.errors import ConnectionLost
+from nvmf.initiator.base.options import ConnectOptions
+from nvmf.initiator.base.transport_id import TransportId
+from nvmf.initiator.discovery.log import address_key, discover, place_of
 from nvmf.spec.fabrics import SubsystemType
 
 _MOST = 256

@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Self
 
-from nvmf.initiator.geometry import identifiers
-from nvmf.initiator.namespace import Namespace
+from nvmf.initiator.base.geometry import identifiers
+from nvmf.initiator.client.namespace import Namespace
 from nvmf.spec.identify_ns import NMIC_SHARED
 
 

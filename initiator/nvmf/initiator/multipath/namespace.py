@@ -13,14 +13,14 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, TypeVar
 
 from nvmf.engine import HostMemory
-from nvmf.initiator.buffers import LARGEST
-from nvmf.initiator.errors import ConnectionLost, NvmeError, OutcomeUnknown
-from nvmf.initiator.geometry import Geometry
-from nvmf.initiator.kernel.memory import bytes_of
+from nvmf.initiator.base.errors import ConnectionLost, NvmeError, OutcomeUnknown
+from nvmf.initiator.base.geometry import Geometry
+from nvmf.initiator.base.limits import LARGEST
+from nvmf.initiator.base.memory import bytes_of
+from nvmf.initiator.base.pieces import Piece, transfer
+from nvmf.initiator.client.namespace import Namespace
 from nvmf.initiator.multipath.identity import Identity
 from nvmf.initiator.multipath.reservations import MultipathReservations
-from nvmf.initiator.namespace import Namespace
-from nvmf.initiator.pieces import Piece, transfer
 from nvmf.spec.commands import MAX_BLOCKS
 
 if TYPE_CHECKING:

@@ -8,14 +8,14 @@ import logging
 from collections.abc import Callable
 
 from nvmf.engine import EngineError
-from nvmf.initiator.background import begin
-from nvmf.initiator.errors import ConnectionLost
+from nvmf.initiator.base.background import begin
+from nvmf.initiator.base.errors import ConnectionLost
+from nvmf.initiator.base.options import ConnectOptions
+from nvmf.initiator.base.state import State
+from nvmf.initiator.base.transport_id import TransportId
+from nvmf.initiator.client.namespace import Namespace
 from nvmf.initiator.multipath.controller import PathController
 from nvmf.initiator.multipath.features import Features
-from nvmf.initiator.namespace import Namespace
-from nvmf.initiator.options import ConnectOptions
-from nvmf.initiator.state import State
-from nvmf.initiator.transport_id import TransportId
 from nvmf.spec.ana import AnaState
 from nvmf.spec.status import StatusError
 
@@ -87,9 +87,9 @@ class Path:
         """Every namespace that its controller has."""
         return [] if self.controller is None else self.controller.namespaces
 
-    async def open(self) -> None:
+    async def connect(self) -> None:
         """Connect; raises as nvmf.initiator.connect does."""
-        controller = await PathController.open(self.where, self.options)
+        controller = await PathController.connect(self.where, self.options)
         controller.features = self._features
         try:
             await controller.set_again(controller.session)
@@ -116,7 +116,7 @@ class Path:
         while options.ctrl_loss_tmo < 0 or loop.time() + options.reconnect_delay <= until:
             await asyncio.sleep(options.reconnect_delay)
             try:
-                await self.open()
+                await self.connect()
             except (*UNREACHED, ValueError) as error:  # a key file that cannot be used, too
                 self._why = str(error)
                 log.warning("%s: %s", self.where.subnqn, error)

@@ -22,19 +22,19 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
-from nvmf.initiator.buffers import LARGEST
-from nvmf.initiator.errors import ConnectionLost, NvmeError, OutcomeUnknown
+from nvmf.initiator.base.errors import ConnectionLost, NvmeError, OutcomeUnknown
+from nvmf.initiator.base.limits import LARGEST
+from nvmf.initiator.base.options import ConnectOptions
+from nvmf.initiator.base.retry import MAX_RETRIES, Losses, is_path_error
+from nvmf.initiator.base.state import State
+from nvmf.initiator.base.transport_id import TransportId
+from nvmf.initiator.client.namespace import Namespace
 from nvmf.initiator.multipath.controller import PathController, is_ana_error
 from nvmf.initiator.multipath.features import Features
 from nvmf.initiator.multipath.identity import Identity
 from nvmf.initiator.multipath.namespace import MultipathNamespace
 from nvmf.initiator.multipath.path import UNREACHED, Path
 from nvmf.initiator.multipath.policy import chooser, usable
-from nvmf.initiator.namespace import Namespace
-from nvmf.initiator.options import ConnectOptions
-from nvmf.initiator.retry import MAX_RETRIES, Losses, is_path_error
-from nvmf.initiator.state import State
-from nvmf.initiator.transport_id import TransportId
 from nvmf.spec.identify import Cmic
 from nvmf.spec.status import DNR, Status
 
@@ -97,7 +97,7 @@ class Paths:
         return new
 
     async def _connect(self, new: list[Path]) -> None:
-        results = await asyncio.gather(*(path.open() for path in new), return_exceptions=True)
+        results = await asyncio.gather(*(path.connect() for path in new), return_exceptions=True)
         if self._closed:
             raise ConnectionLost(CLOSED)
         errors = [result for result in results if isinstance(result, BaseException)]

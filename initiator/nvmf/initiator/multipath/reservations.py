@@ -14,9 +14,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
-from nvmf.initiator.errors import ConnectionLost, NvmeError
-from nvmf.initiator.namespace import Namespace
-from nvmf.initiator.reservations import Reservations
+from nvmf.initiator.base.errors import ConnectionLost, NvmeError
+from nvmf.initiator.base.reservations import Reservations
+from nvmf.initiator.client.namespace import Namespace
 from nvmf.spec.reservations import (
     AcquireAction,
     RegisterAction,

@@ -7,16 +7,16 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from nvmf.initiator.discovery import address_key
-from nvmf.initiator.errors import ConnectionLost
-from nvmf.initiator.kernel.memory import BorrowedMemory, KernelMemory
+from nvmf.initiator.base.errors import ConnectionLost
+from nvmf.initiator.base.memory import BorrowedMemory, KernelMemory
+from nvmf.initiator.base.options import ConnectOptions
+from nvmf.initiator.base.state import State
+from nvmf.initiator.base.transport_id import TransportId
+from nvmf.initiator.discovery.log import address_key
 from nvmf.initiator.multipath.controller import PathController
 from nvmf.initiator.multipath.namespace import MultipathNamespace
 from nvmf.initiator.multipath.path import Path
 from nvmf.initiator.multipath.paths import Paths
-from nvmf.initiator.options import ConnectOptions
-from nvmf.initiator.state import State
-from nvmf.initiator.transport_id import TransportId
 from nvmf.spec.identify import IdentifyController
 from nvmf.spec.properties import Version
 
@@ -65,8 +65,10 @@ class Subsystem:
         self._closing: asyncio.Task[None] | None = None
 
     @classmethod
-    async def open(cls, places: Sequence[Place], options: ConnectOptions, policy: str) -> Subsystem:
-        """Connect: see connect_multipath()."""
+    async def connect(
+        cls, places: Sequence[Place], options: ConnectOptions, policy: str
+    ) -> Subsystem:
+        """Connect by all paths: see connect_multipath()."""
         paths = Paths(places[0][0].subnqn, policy)
         await paths.connect(places)
         return cls(options, paths)

@@ -10,8 +10,8 @@ from typing import Any
 from nvmf.cli.base import UsageError, number_argument
 from nvmf.cli.common import add_identity_arguments, add_secret_arguments
 from nvmf.initiator import ConnectOptions, TransportId
+from nvmf.initiator.base.identity import host_identity
 from nvmf.initiator.hostfiles import Endpoint, HostFileError
-from nvmf.initiator.identity import host_identity
 from nvmf.initiator.kernel.host import resolve
 from nvmf.initiator.kernel.options import FabricsOptions, kernel_words
 

@@ -10,10 +10,10 @@ from nvmf.cli.common import where_of
 from nvmf.cli.kernel.arguments import NO_BACKEND, add_connect_arguments, fabrics_options
 from nvmf.cli.kernel.words import connected_fields, print_blocks
 from nvmf.cli.output import print_json
+from nvmf.initiator.base.transport_id import DEFAULT_PORT
 from nvmf.initiator.kernel.host import READY_SECONDS, Connected
 from nvmf.initiator.kernel.host import connect as connect_kernel
 from nvmf.initiator.kernel.system import System
-from nvmf.initiator.transport_id import DEFAULT_PORT
 
 
 def add_commands(subparsers: Subparsers) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 from nvmf.cli.base import EXIT_OK, Subparsers, add_command
 from nvmf.cli.kernel.words import format_text, path_fields
 from nvmf.cli.output import print_json, print_table, size_text
-from nvmf.initiator.errors import ConnectionLost, NvmeError
+from nvmf.initiator.base.errors import ConnectionLost, NvmeError
 from nvmf.initiator.kernel import sysfs
 from nvmf.initiator.kernel.errors import KernelError
 from nvmf.initiator.kernel.ioctl import Device

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Where a controller is: a transport id, and the URL that writes it.
+
+    nvme+rdma://HOST[:PORT][/NQN][?OPTION=VALUE&...]
+
+HOST is a name or an address, IPv6 in brackets.  PORT is 4420 where it is left out, the NQN that of
+the discovery subsystem.  Options are those of ConnectOptions.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Self
+from urllib.parse import parse_qsl, quote, unquote, urlsplit
+
+from nvmf.initiator.base.options import parse_options
+from nvmf.spec.nqn import DISCOVERY_NQN, validate_nqn
+
+SCHEME = "nvme+rdma"
+DEFAULT_PORT = "4420"
+_PORT = re.compile("[0-9]{1,5}")
+
+
+@dataclass(frozen=True, slots=True)
+class TransportId:
+    """Address of a subsystem's port, and the subsystem; ValueError where they cannot be."""
+
+    traddr: str
+    """Host name or address, IPv6 without brackets."""
+    trsvcid: str = DEFAULT_PORT
+    """Port, decimal."""
+    subnqn: str = DISCOVERY_NQN
+    options: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    """Options that the URL carries."""
+
+    def __post_init__(self) -> None:
+        if not self.traddr:
+            raise ValueError("a transport id needs a host address")
+        if not self.traddr.isprintable() or " " in self.traddr:
+            raise ValueError(f"{self.traddr[:64]!a} is no name or address of a host")
+        if not _PORT.fullmatch(self.trsvcid) or not 0 < int(self.trsvcid) < 65536:
+            raise ValueError(f"a port is 1 to 65535, not {self.trsvcid!r}")
+        validate_nqn(self.subnqn)
+
+    @classmethod
+    def parse(cls, url: str) -> Self:
+        """From a URL; ValueError with a sentence where it is none."""
+        try:
+            split = urlsplit(url)
+        except ValueError as error:
+            raise ValueError(f"{url!r}: {error}") from None
+        if split.scheme != SCHEME:
+            raise ValueError(f"{url!r} is not of the form {SCHEME}://HOST:PORT/NQN")
+        if split.username is not None or split.password is not None or split.fragment:
+            raise ValueError(f"{url!r}: a user, a password or a fragment means nothing here")
+        try:
+            host, port = split.hostname, split.port
+        except ValueError:
+            raise ValueError(f"{url!r}: a port is 1 to 65535") from None
+        if not host:
+            raise ValueError(f"{url!r} has no host")
+        try:
+            pairs = parse_qsl(split.query, keep_blank_values=True, strict_parsing=bool(split.query))
+        except ValueError:
+            raise ValueError(f"{url!r}: options are written NAME=VALUE&NAME=VALUE") from None
+        return cls(
+            unquote(host),
+            DEFAULT_PORT if port is None else str(port),
+            unquote(split.path.removeprefix("/")) or DISCOVERY_NQN,
+            parse_options(dict(pairs)),
+        )
+
+    @classmethod
+    def of(cls, where: str | TransportId) -> TransportId:
+        """Itself, or the one that a URL writes."""
+        return cls.parse(where) if isinstance(where, str) else where
+
+    @property
+    def is_discovery(self) -> bool:
+        """Whether the subsystem is the discovery subsystem."""
+        return self.subnqn == DISCOVERY_NQN
+
+    @property
+    def endpoint(self) -> str:
+        """HOST:PORT, with brackets where IPv6 asks for them."""
+        host = f"[{self.traddr}]" if ":" in self.traddr else self.traddr
+        return f"{host}:{self.trsvcid}"
+
+    def __str__(self) -> str:
+        host = self.traddr.replace("%", "%25")
+        host = f"[{host}]" if ":" in host else host
+        return f"{SCHEME}://{host}:{self.trsvcid}/{quote(self.subnqn, safe=':')}"

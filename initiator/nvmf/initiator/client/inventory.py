@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Which namespaces a controller has, and what they are.
+
+There may be a thousand, each worth two commands: several are in flight at a time, and after an
+event only those are read again that its log page names.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import TypeAlias
+
+from nvmf.initiator.base.errors import ConnectionLost
+from nvmf.initiator.base.pieces import pipeline
+from nvmf.initiator.client.admin import Admin
+from nvmf.spec.features import AsyncEvent, EventType, Notice
+from nvmf.spec.identify import IdentifyNamespace, decode_descriptors
+from nvmf.spec.identify_ns import NamespaceIds
+from nvmf.spec.logs import CHANGED_NAMESPACES_OVERFLOW, decode_changed_namespaces
+from nvmf.spec.opcodes import Cns, Csi, LogId
+from nvmf.spec.status import Status, StatusError
+
+_MOST_SECONDS = 600.0
+"""How long the reading may take, however many they are, and slow."""
+_UNKNOWN = (Status.INVALID_FIELD, Status.INVALID_OPCODE)
+_AT_ONCE = 16
+"""Namespaces that are asked about at a time: half of the admin queue, the rest is for others."""
+_LOG_LENGTH = {LogId.ERROR: 64, LogId.SMART: 512, LogId.CHANGED_NAMESPACES: 4096, LogId.ANA: 16}
+"""Bytes that are read of the log pages that events are about."""
+Described: TypeAlias = tuple[IdentifyNamespace, NamespaceIds]
+"""What a controller says of a namespace."""
+
+
+async def read(admin: Admin, known: Mapping[int, Described]) -> dict[int, Described]:
+    """The active namespaces of the NVM command set, by NSID, ascending.
+
+    Those of known are not read again, but for whether they are still active.  ConnectionLost where
+    that takes too long.
+    """
+    try:
+        async with asyncio.timeout(_MOST_SECONDS):
+            return await _read(admin, known)
+    except TimeoutError:
+        raise ConnectionLost(
+            f"the controller did not tell what its namespaces are within {_MOST_SECONDS:g} s"
+        ) from None
+
+
+async def _read(admin: Admin, known: Mapping[int, Described]) -> dict[int, Described]:
+    nsids = await admin.active_namespaces()
+    found = {nsid: known[nsid] for nsid in nsids if nsid in known}
+    missing = [nsid for nsid in nsids if nsid not in found]
+
+    async def describe(nsid: int) -> None:
+        info = IdentifyNamespace.decode(await admin.identify(Cns.NAMESPACE, nsid))
+        ids = NamespaceIds()
+        try:
+            ids = decode_descriptors(await admin.identify(Cns.NAMESPACE_DESCRIPTORS, nsid))
+        except StatusError as error:  # optional before NVMe 1.3
+            if not error.dnr and error.status not in _UNKNOWN:
+                raise  # another time it may tell them, and is the same namespace
+        if info.nsze and ids.csi in (None, Csi.NVM):
+            found[nsid] = info, ids
+
+    await pipeline(missing, describe, min(len(missing), _AT_ONCE))
+    return dict(sorted(found.items()))
+
+
+async def read_about(admin: Admin, event: AsyncEvent) -> bytes:
+    """The log page of an event, which allows the next one of its kind; empty where it has none."""
+    if event.lid not in _LOG_LENGTH:
+        return b""
+    return await admin.log_page(event.lid, _LOG_LENGTH[LogId(event.lid)])
+
+
+def tells_of(event: AsyncEvent) -> bool:
+    """Whether an event says that namespaces came, went or are different."""
+    return event.type == EventType.NOTICE and event.info == Notice.NAMESPACE_ATTRIBUTE_CHANGED
+
+
+def changed(event: AsyncEvent, page: bytes) -> set[int] | None:
+    """The NSIDs in the log page of such an event; None where it can be any."""
+    if event.lid != LogId.CHANGED_NAMESPACES:
+        return None
+    nsids = set(decode_changed_namespaces(page))
+    return nsids if nsids and CHANGED_NAMESPACES_OVERFLOW not in nsids else None

@@ -1,0 +1,369 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A queue of the engine on an asyncio loop: commands in, completions out.
+
+Owned by the loop's thread; connecting and closing, which block, are done in others.  The queue's
+completion channel is armed whenever the loop may sleep, so an idle queue costs nothing and no
+wake-up is lost: drain the channel, poll to the end, arm, and poll once more for what came between.
+A queue that is lost fails its commands only after it is closed, when nothing can write into their
+buffers any more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from nvmf.engine import EngineError, HostMemory, HostQueue
+from nvmf.initiator.base.errors import QueueLost
+from nvmf.initiator.client.buffers import Slot
+
+
+class Data(NamedTuple):
+    """What moves with a command."""
+
+    memory: HostMemory
+    offset: int
+    length: int
+    """Bytes."""
+    to_device: bool
+    slot: Slot | None = None
+    """The slot of a pool that the memory is, held while the command is in flight."""
+
+
+class Completion(NamedTuple):
+    """What came back."""
+
+    status: int
+    """SCT << 8 | SC with DNR; 0 is success."""
+    dw0: int
+    dw1: int
+
+    @property
+    def value(self) -> int:
+        """Both dwords: a property."""
+        return self.dw1 << 32 | self.dw0
+
+
+class _Request:
+    """A command in flight."""
+
+    __slots__ = ("deadline", "future", "slot", "what", "within")
+
+    def __init__(
+        self,
+        future: asyncio.Future[Completion],
+        slot: Slot | None,
+        deadline: float,
+        within: float | None,
+        what: str,
+    ) -> None:
+        self.future = future
+        self.slot = slot
+        self.deadline = deadline
+        self.within = within
+        self.what = what
+
+
+class Queue:
+    """One connected queue.  on_lost(queue, reason, timed_out) is called once where it is lost."""
+
+    def __init__(
+        self,
+        host: HostQueue,
+        on_lost: Callable[[Queue, str, bool], None],
+        *,
+        in_capsule: bool = True,
+    ) -> None:
+        self._host = host
+        self._on_lost = on_lost
+        self._in_capsule = in_capsule
+        self._loop = asyncio.get_running_loop()
+        self._free = host.size
+        self._line: deque[asyncio.Future[None]] = deque()
+        self._requests: dict[_Request, None] = {}
+        self._progress: asyncio.Future[None] | None = None
+        self._pairing = asyncio.Lock()
+        self._half: asyncio.Future[None] | None = None
+        """Until the second of a pair is submitted, whose first is."""
+        self._timer: asyncio.TimerHandle | None = None
+        self._closing: asyncio.Task[None] | None = None
+        self.lost: str | None = None
+        """Why it is of no use any more."""
+        self.completed = 0
+        """Commands that were answered, so far."""
+        self._loop.add_reader(host.fileno(), self._on_readable)
+        self._reap()
+
+    @property
+    def qid(self) -> int:
+        """0 is the admin queue."""
+        return self._host.qid
+
+    @property
+    def outstanding(self) -> int:
+        """Commands in flight and in line."""
+        return len(self._requests) + len(self._line)
+
+    async def execute(
+        self, sqe: bytes, data: Data | None = None, *, within: float | None, what: str
+    ) -> Completion:
+        """Submit a command and wait for its completion; within: seconds, None for ever.
+
+        Waits in line while the queue is full.  Raises QueueLost where the connection ends under it,
+        or where it took too long, which ends the connection.  Where the caller is cancelled the
+        command goes on, and holds its buffer until it is complete.
+        """
+        await self._take_turn()
+        return await (await self._start(sqe, data, within, what))
+
+    async def connect(self, sqe: bytes, data: Data, *, within: float) -> Completion:
+        """execute() a Connect: it is what a target may miss (HostQueue.nudge)."""
+        answer = asyncio.create_task(self.execute(sqe, data, within=within, what="Connect"))
+        try:
+            while self.lost is None and not answer.done() and (pause := self._host.nudge()):
+                await asyncio.wait([answer], timeout=pause)
+            return await answer
+        finally:
+            answer.cancel()
+
+    async def execute_pair(
+        self, pair: Sequence[tuple[bytes, Data]], *, within: float | None, what: str
+    ) -> list[Completion]:
+        """Submit two fused commands, one right behind the other; as execute()."""
+        async with self._pairing:  # or each of many pairs would wait for its second turn
+            await self._take_turn()
+            try:
+                await self._take_turn()
+            except BaseException:
+                self._pass_turn()
+                raise
+            (first, one), (second, other) = pair
+            try:
+                compared = await self._start(first, one, within, what)
+            except BaseException:
+                self._pass_turn()
+                raise
+            half = self._half = self._loop.create_future()
+            try:
+                written = await self._start(second, other, within, what, behind=half)
+            except BaseException:
+                compared.cancel()
+                raise
+            finally:
+                self._half = None
+                half.set_result(None)
+        return list(await asyncio.gather(compared, written))
+
+    async def _start(
+        self,
+        sqe: bytes,
+        data: Data | None,
+        within: float | None,
+        what: str,
+        *,
+        behind: asyncio.Future[None] | None = None,
+    ) -> asyncio.Future[Completion]:
+        """Submit a command whose turn it is; behind the first of its pair, if it is the second."""
+        future: asyncio.Future[Completion] = self._loop.create_future()
+        slot = None if data is None else data.slot
+        deadline = float("inf") if within is None else self._loop.time() + within
+        request = _Request(future, slot, deadline, within, what)
+        try:
+            await self._submit(sqe, request, data, behind)
+        except BaseException:
+            self._pass_turn()
+            raise
+        self._requests[request] = None
+        if slot is not None:
+            slot.hold()
+        if within is not None:
+            self._watch(deadline)
+        return future
+
+    async def _submit(
+        self,
+        sqe: bytes,
+        request: _Request,
+        data: Data | None,
+        behind: asyncio.Future[None] | None,
+    ) -> None:
+        while self.lost is None:
+            if self._half is not None and self._half is not behind:
+                await asyncio.shield(self._half)  # no command comes between the two
+                continue
+            try:
+                if data is None:
+                    self._host.submit(sqe, request)
+                else:
+                    self._host.submit(
+                        sqe,
+                        request,
+                        data.memory,
+                        data.offset,
+                        data.length,
+                        data.to_device,
+                        self._in_capsule,
+                    )
+                return
+            except BlockingIOError:
+                # The engine has less room than the queue has entries; a completion makes some.
+                if not self._requests:
+                    raise
+                if self._progress is None:
+                    self._progress = self._loop.create_future()
+                await asyncio.shield(self._progress)
+            except EngineError as error:
+                self._lose(error)
+        raise QueueLost(self.lost)
+
+    # ---- whose turn it is ----
+
+    async def _take_turn(self) -> None:
+        if self.lost is not None:
+            raise QueueLost(self.lost)
+        if self._free and not self._line:
+            self._free -= 1
+            return
+        turn: asyncio.Future[None] = self._loop.create_future()
+        self._line.append(turn)
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled() and turn.exception() is None:
+                self._pass_turn()
+            raise
+
+    def _pass_turn(self) -> None:
+        while self._line:
+            turn = self._line.popleft()
+            if not turn.done():
+                turn.set_result(None)
+                return
+        self._free += 1
+
+    # ---- completions ----
+
+    def _on_readable(self) -> None:
+        try:
+            self._host.drain()
+        except EngineError as error:
+            self._lose(error)
+        self._reap()
+
+    def _reap(self) -> None:
+        """Take what has completed and leave the completion channel armed."""
+        if self.lost is not None:
+            return
+        try:
+            self._poll()
+            self._host.arm()
+            self._poll()
+        except EngineError as error:
+            self._lose(error)
+
+    def _poll(self) -> None:
+        while done := self._host.poll():
+            for request, status, dw0, dw1 in done:
+                assert isinstance(request, _Request)
+                self.completed += 1
+                self._requests.pop(request, None)
+                if not request.future.done():
+                    request.future.set_result(Completion(status, dw0, dw1))
+                self._end(request)
+            if self._progress is not None:
+                self._progress.set_result(None)
+                self._progress = None
+
+    def _end(self, request: _Request) -> None:
+        if request.slot is not None:
+            request.slot.drop()
+        self._pass_turn()
+
+    # ---- timeouts ----
+
+    def _watch(self, deadline: float) -> None:
+        if self._timer is None or deadline < self._timer.when():
+            if self._timer is not None:
+                self._timer.cancel()
+            self._timer = self._loop.call_at(deadline, self._on_timer)
+
+    def _on_timer(self) -> None:
+        self._timer = None
+        first = min(self._requests, key=lambda request: request.deadline, default=None)
+        if first is None or first.deadline == float("inf") or self.lost is not None:
+            return
+        if first.deadline > self._loop.time():
+            self._watch(first.deadline)
+            return
+        reason = f"the controller did not answer {first.what} within {first.within:g} s"
+        self._fail(reason, timed_out=True)
+
+    # ---- the end ----
+
+    def _lose(self, error: EngineError) -> None:
+        reason = self._host.reason or error.strerror or str(error)
+        if error.errno not in (errno.ENOTCONN, errno.EBADF):
+            reason = str(error)
+        self._fail(reason, timed_out=False)
+
+    def _fail(self, reason: str, *, timed_out: bool) -> None:
+        if self.lost is not None:
+            return
+        self.lost = reason
+        self._detach()
+        self._on_lost(self, reason, timed_out)
+
+    def _detach(self) -> None:
+        self._loop.remove_reader(self._host.fileno())
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def close(self, reason: str = "the queue was closed") -> asyncio.Task[None]:
+        """Disconnect, free, and fail what is in flight with QueueLost.  Idempotent.
+
+        Wait for the task, which is bounded in time, and goes on to its end even if it is cancelled.
+        """
+        if self._closing is None:
+            if self.lost is None:
+                self.lost = reason
+                self._detach()
+            self._closing = self._loop.create_task(self._close())
+        return self._closing
+
+    async def _close(self) -> None:
+        await finished([self._loop.run_in_executor(None, self._host.close)])
+        assert self.lost is not None
+        requests, self._requests = list(self._requests), {}
+        for request in requests:
+            if request.slot is not None:
+                request.slot.drop()
+            _refuse(request.future, self.lost, sent=True)
+        if self._progress is not None:
+            self._progress.set_result(None)
+            self._progress = None
+        while self._line:
+            _refuse(self._line.popleft(), self.lost)
+
+
+async def finished(work: Sequence[asyncio.Future[None]]) -> bool:
+    """Wait until all is done, whatever cancels the caller; whether something did."""
+    cancelled = False
+    while waiting := [future for future in work if not future.done()]:
+        try:
+            await asyncio.wait(waiting)
+        except asyncio.CancelledError:
+            cancelled = True
+    return cancelled
+
+
+def _refuse(
+    future: asyncio.Future[Completion] | asyncio.Future[None], reason: str, *, sent: bool = False
+) -> None:
+    if not future.done():
+        error = QueueLost(reason)
+        error.sent = sent
+        future.set_exception(error)

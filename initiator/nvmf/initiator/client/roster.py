@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The namespaces of a controller, over its connections: which there are, and whether an NSID is
+still the namespace that it was.
+
+A target that restarts, or another one at its address, may give the same NSID to something else.
+Who holds the object of the old one must not write to the new one.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from weakref import WeakValueDictionary
+
+from nvmf.initiator.client import inventory
+from nvmf.initiator.client.admin import Admin
+from nvmf.initiator.client.namespace import Namespace
+from nvmf.spec.identify import IdentifyNamespace, NamespaceIds
+
+log = logging.getLogger(__name__)
+
+
+class Roster:
+    """What load() found last.  make() makes the object of a namespace that is new."""
+
+    def __init__(
+        self, subnqn: str, make: Callable[[int, IdentifyNamespace, NamespaceIds], Namespace]
+    ) -> None:
+        self._subnqn = subnqn
+        self.active: dict[int, Namespace] = {}
+        """By NSID."""
+        self._make = make
+        self._gone: WeakValueDictionary[int, Namespace] = WeakValueDictionary()
+        """Not active any more, but somebody has them still: they may come back."""
+        self._serial: str | None = None
+        self._unread = False
+        """What the namespaces are was not read to the end."""
+
+    async def load(self, admin: Admin, serial: str, changed: set[int] | None = None) -> None:
+        """Read which namespaces there are, and what they are (changed: those of before only).
+
+        serial is the controller's serial number: what tells namespaces without any identifier.
+        """
+        sure, self._unread = not self._unread, True
+        kept = self.active.keys() - changed if changed is not None and sure else ()
+        known = {nsid: (self.active[nsid].info, self.active[nsid].ids) for nsid in kept}
+        found = await inventory.read(admin, known)
+        self._unread = False
+        before, self._serial = self._serial or serial, serial
+        for nsid in self.active.keys() - found.keys():
+            self._gone[nsid] = self.active.pop(nsid)
+        for nsid, told in found.items():
+            self.active[nsid] = self._same(nsid, *told, before) or self._make(nsid, *told)
+
+    def _same(
+        self, nsid: int, info: IdentifyNamespace, ids: NamespaceIds, serial: str
+    ) -> Namespace | None:
+        """The object that there is of the namespace; None where there is none, or it is another."""
+        one = self.active.get(nsid) or self._gone.pop(nsid, None)
+        if one is None:
+            return None
+        why = one.difference(info, ids)
+        if not why and not one.identified and serial != self._serial:
+            why = f"it has no identifier, and the serial number is {self._serial}, not {serial}"
+        if why:
+            one.replaced = f"namespace {nsid} of {self._subnqn} is another one than before: {why}"
+            log.error("%s", one.replaced)
+            return None
+        one.info, one.ids = info, ids
+        return one

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What a session needs in the background: Keep Alive, and Asynchronous Event Requests."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+
+from nvmf.initiator.base.errors import NvmeError, QueueLost
+from nvmf.initiator.client.session import Session
+from nvmf.spec import commands
+from nvmf.spec.features import AsyncEvent
+from nvmf.spec.identify import Ctratt
+
+log = logging.getLogger(__name__)
+_EVENT_SECONDS = 0.1
+"""Between events, where they keep coming ..."""
+_BURST_SECONDS = 3.2
+"""... and how much of that may be saved up: events that come together are handled at once."""
+
+
+async def keep_alive(session: Session) -> None:
+    """Send Keep Alive at KATO / 2, as Linux does, until the session is lost.
+
+    Where any command keeps the controller alive (TBKAS), look twice as often and send one only
+    where nothing was answered in between.
+    """
+    kato = session.place.options.kato
+    if not kato or not session.identify.kas:
+        return
+    by_traffic = bool(session.identify.ctratt & Ctratt.TBKAS)
+    interval = kato / 4 if by_traffic else kato / 2
+    while True:
+        seen = session.completed
+        await asyncio.sleep(interval)
+        if by_traffic and session.completed != seen:
+            continue
+        try:
+            await session.admin.run(commands.keep_alive(), "Keep Alive", within=kato)
+        except QueueLost:
+            return
+        except NvmeError as error:
+            session.lose(str(error))
+            return
+
+
+async def async_events(
+    session: Session, handle: Callable[[Session, AsyncEvent], Awaitable[None]]
+) -> None:
+    """Ask for events and give each to handle, until the session is lost.
+
+    A controller that always has another one is not asked as fast as it can answer: half of the
+    time at least is for other things.
+    """
+    loop = asyncio.get_running_loop()
+    due = loop.time()
+    try:
+        while True:
+            done = await session.admin.run(
+                commands.async_event_request(), "Asynchronous Event Request", within=None
+            )
+            began = loop.time()
+            await handle(session, AsyncEvent.decode(done.dw0))
+            due = max(due, began) + max(_EVENT_SECONDS, 2 * (loop.time() - began))
+            await asyncio.sleep(max(0.0, due - _BURST_SECONDS - loop.time()))
+    except QueueLost:
+        return
+    except NvmeError as error:
+        log.warning("%s: no more events: %s", session.place.where.subnqn, error)

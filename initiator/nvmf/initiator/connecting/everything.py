@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Connect to every subsystem that discovery finds, or that the host files name."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import AsyncGenerator, Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from nvmf.engine import EngineError
+from nvmf.initiator.base.errors import ConnectionLost
+from nvmf.initiator.base.interface import AnyController
+from nvmf.initiator.base.options import ConnectOptions
+from nvmf.initiator.base.transport_id import TransportId
+from nvmf.initiator.connecting.connect import connect_controller
+from nvmf.initiator.discovery.log import address_key, place_of
+from nvmf.initiator.discovery.referrals import MAX_DEPTH, discover_all
+from nvmf.initiator.hostfiles import Endpoint, HostFileError, configured
+from nvmf.initiator.kernel.errors import KernelError
+from nvmf.spec.fabrics import SubsystemType, TransportType
+from nvmf.spec.nqn import DISCOVERY_NQN
+from nvmf.spec.status import StatusError
+
+Key = tuple[str, str, str]
+
+
+C = TypeVar("C")
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome(Generic[C]):
+    """What became of one subsystem at one address, or of one discovery service."""
+
+    place: TransportId
+    controller: C | None = None
+    """The caller closes it."""
+    error: Exception | None = None
+    """Why there is none: a sentence."""
+    skipped: bool = False
+    """It was connected already."""
+
+
+async def connect_all(
+    where: str | TransportId | None = None,
+    options: ConnectOptions | None = None,
+    /,
+    *,
+    connected: Iterable[AnyController] = (),
+    depth: int = MAX_DEPTH,
+    subnqn: str = DISCOVERY_NQN,
+    config: Path | None = None,
+    **changes: Any,
+) -> AsyncGenerator[Outcome[AnyController], None]:
+    """Connect to the subsystems in the log of a port, and in those that it refers to.
+
+    subnqn is that of the discovery subsystem, whatever the URL names.
+
+    Without a port, the host files say what to connect (config: a file in their place).  What is
+    among connected, or came before, is skipped; records of other transports are passed over.
+    A record that cannot be used is an outcome of the discovery service with an error.
+    What cannot be connected is an outcome with an error, and the others go on.  Options are those
+    of ConnectOptions: with backend="kernel" the client reads the logs, the kernel connects, and
+    what it is connected to already is skipped.  HostFileError where a host file cannot be used.
+    """
+    run = _Run({_key(controller.where) for controller in connected}, depth)
+    wanted = (options or ConnectOptions()).with_options(changes)
+    if where is not None:
+        place = TransportId.of(where)
+        wanted = wanted.with_options({**place.options, **changes})
+        start = replace(place, subnqn=subnqn, options={})
+        async for outcome in run.discovered(start, wanted, wanted):
+            yield outcome
+        return
+    for endpoint in configured(config):
+        if endpoint.transport != "rdma":
+            continue
+        async for outcome in run.configured(endpoint, changes):
+            yield outcome
+
+
+def _key(place: TransportId) -> Key:
+    return (*address_key(place), place.subnqn)
+
+
+class _Run:
+    """One run: what it has been to."""
+
+    def __init__(self, seen: set[Key], depth: int) -> None:
+        self._seen = seen
+        self._depth = depth
+
+    async def configured(
+        self, endpoint: Endpoint, changes: dict[str, Any]
+    ) -> AsyncGenerator[Outcome[AnyController], None]:
+        """What one controller of a host file comes to."""
+        place, how = endpoint.place(), endpoint.options(**changes)
+        if not endpoint.discovery:
+            yield await self._connect(place, how)
+            return
+        found = endpoint.options(endpoint.found_subsystem, **changes)
+        async for outcome in self.discovered(place, how, found):
+            yield outcome
+
+    async def discovered(
+        self, start: TransportId, how: ConnectOptions, found: ConnectOptions
+    ) -> AsyncGenerator[Outcome[AnyController], None]:
+        """What the log of a port comes to; how: to the port, found: to what it tells of."""
+        asking = how.with_options({"kato": 0, "backend": "client"})  # the log is read once
+        async for log in discover_all(start, asking, depth=self._depth):
+            if log.error is not None:
+                yield Outcome(log.place, error=log.error)
+            for entry in log.entries:
+                if entry.subtype != SubsystemType.NVME or entry.trtype != TransportType.RDMA:
+                    continue
+                try:
+                    place = place_of(entry)
+                except ValueError as error:
+                    why = f"cannot use the record of {entry.subnqn!a} in the discovery log: {error}"
+                    yield Outcome(log.place, error=ValueError(why))
+                    continue
+                if found.backend == "kernel" and "," in f"{place.traddr}{place.subnqn}":
+                    why = f"the kernel can take no comma in {place.subnqn!a} at {place.traddr!a}"
+                    yield Outcome(place, error=KernelError(why))
+                    continue
+                yield await self._connect(place, found)
+
+    async def _connect(self, place: TransportId, options: ConnectOptions) -> Outcome[AnyController]:
+        if _key(place) in self._seen:
+            return Outcome(place, skipped=True)
+        self._seen.add(_key(place))
+        try:
+            return Outcome(place, await connect_controller(place, options))
+        except (EngineError, StatusError, ConnectionLost, KernelError) as error:
+            if isinstance(error, KernelError) and error.errno == errno.EALREADY:
+                return Outcome(place, skipped=True)
+            return Outcome(place, error=error)
+
+
+__all__ = ["HostFileError", "Outcome", "connect_all"]

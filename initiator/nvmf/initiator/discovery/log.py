@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Discovery: what subsystems a port offers (Base 2.1, 5.1.12.3.1)."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+from dataclasses import replace
+from typing import Any
+
+from nvmf.initiator.base.errors import ConnectionLost
+from nvmf.initiator.base.limits import TRIES
+from nvmf.initiator.base.options import ConnectOptions
+from nvmf.initiator.base.transport_id import TransportId
+from nvmf.initiator.client.admin import Admin
+from nvmf.initiator.client.bringup import first_session
+from nvmf.spec.fabrics import (
+    DiscoveryEntry,
+    DiscoveryHeader,
+    SubsystemType,
+    TransportType,
+    decode_discovery_log,
+)
+from nvmf.spec.nqn import DISCOVERY_NQN, is_valid_nqn
+from nvmf.spec.opcodes import LogId
+
+MAX_RECORDS = 65536
+"""Of one log; a port that announces more is not believed."""
+_MOST_SECONDS = 600.0
+"""How long the reading of a log may take, however many its pages, and slow."""
+_PAGE = 4096
+
+
+async def discover(
+    where: str | TransportId, options: ConnectOptions | None = None, /, **changes: Any
+) -> list[DiscoveryEntry]:
+    """The discovery log of the port that where names.
+
+    A subsystem in where that is not a discovery subsystem is passed over: the well-known one is
+    asked.  Options are those of ConnectOptions.  Raises ConnectError, NvmeError, ConnectionLost.
+    """
+    _, entries = await discovery_log(where, options, **changes)
+    return entries
+
+
+async def discovery_log(
+    where: str | TransportId, options: ConnectOptions | None = None, /, **changes: Any
+) -> tuple[DiscoveryHeader, list[DiscoveryEntry]]:
+    """The discovery log with its header: see discover()."""
+    place = TransportId.of(where)
+    wanted = (options or ConnectOptions(kato=0)).with_options({**place.options, **changes})
+    return decode_discovery_log(await raw_log(replace(place, subnqn=DISCOVERY_NQN), wanted))
+
+
+async def raw_log(place: TransportId, options: ConnectOptions, most: int = MAX_RECORDS) -> bytes:
+    """The bytes of the discovery log of a discovery subsystem, whose NQN may be a unique one."""
+    session = await first_session(place, options)
+    try:
+        async with asyncio.timeout(_MOST_SECONDS):
+            found = await session.guard(read_log(session.admin, most))
+        await session.shutdown()
+        return found
+    except TimeoutError:
+        raise ConnectionLost(
+            f"the discovery log of {place.endpoint} was not read within {_MOST_SECONDS:g} s"
+        ) from None
+    finally:
+        try:
+            await session.close()
+        finally:
+            session.place.pool.close()
+
+
+async def read_log(admin: Admin, most: int = MAX_RECORDS) -> bytes:
+    """A log whose parts are of one generation: read again where GENCTR changes meanwhile.
+
+    Its event is retained until all has been read, so that a change under way is told of.
+    ConnectionLost where what comes is no discovery log, or one of more than most records.
+    """
+    for _ in range(TRIES):
+        first = await admin.log_page(LogId.DISCOVERY, DiscoveryHeader.SIZE, nsid=0, rae=True)
+        header = DiscoveryHeader.decode(first)
+        if header.recfmt:
+            raise ConnectionLost(
+                f"the discovery log is of record format {header.recfmt}, which is unknown"
+            )
+        if header.numrec > most:
+            raise ConnectionLost(
+                f"the discovery log announces {header.numrec} records, more than a port can have "
+                f"({most} are read)"
+            )
+        rest = await admin.log_page(
+            LogId.DISCOVERY,
+            header.numrec * DiscoveryEntry.SIZE,
+            nsid=0,
+            offset=DiscoveryHeader.SIZE,
+            rae=True,
+            chunk=_PAGE,
+        )
+        again = await admin.log_page(LogId.DISCOVERY, DiscoveryHeader.SIZE, nsid=0)
+        if DiscoveryHeader.decode(again).genctr == header.genctr:
+            return first + rest
+    raise ConnectionLost(f"the discovery log changed under each of {TRIES} readings; try again")
+
+
+def place_of(entry: DiscoveryEntry) -> TransportId:
+    """Where the controllers of a record are; ValueError says why this client cannot go there."""
+    if entry.trtype != TransportType.RDMA:
+        raise ValueError(f"its transport is {transport_name(entry.trtype)}, not rdma")
+    nqn = entry.subnqn
+    if entry.subtype != SubsystemType.NVME and not is_valid_nqn(nqn):
+        nqn = DISCOVERY_NQN
+    return TransportId(entry.traddr.strip(), entry.trsvcid.strip(), nqn)
+
+
+def transport_name(trtype: int) -> str:
+    """rdma, tcp, ...; the number where it has no name."""
+    try:
+        return TransportType(trtype).name.lower()
+    except ValueError:
+        return f"type {trtype}"
+
+
+def address_key(place: TransportId) -> tuple[str, str]:
+    """The same for the same address, however it is written."""
+    try:
+        return str(ipaddress.ip_address(place.traddr)), str(int(place.trsvcid))
+    except ValueError:
+        return place.traddr.lower(), str(int(place.trsvcid))

@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Discovery from service to service: the logs of a port and of all that it refers to.
+
+A host need not go deeper than eight referrals (Base 2.1, 5.1.12.3.1), and does not ask a port
+twice, so that services which refer to each other come to an end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from nvmf.engine import EngineError
+from nvmf.initiator.base.errors import ConnectionLost
+from nvmf.initiator.base.options import ConnectOptions
+from nvmf.initiator.base.transport_id import TransportId
+from nvmf.initiator.discovery.log import MAX_RECORDS, address_key, place_of, raw_log
+from nvmf.spec.fabrics import (
+    DiscoveryEntry,
+    DiscoveryHeader,
+    EntryFlags,
+    SubsystemType,
+    decode_discovery_log,
+)
+from nvmf.spec.status import StatusError
+
+MAX_DEPTH = 8
+"""Referrals, one behind the other."""
+MAX_LOGS = 256
+"""Logs that one start may lead to."""
+_AT_ONCE = 8
+"""Logs that are read at the same time."""
+_MAX_REFERRED = MAX_RECORDS // _AT_ONCE
+"""Records of a log that a referral led to: what one host says, others must not be able to swell."""
+
+
+@dataclass(frozen=True, slots=True)
+class FoundLog:
+    """The log of one discovery service, or why there is none."""
+
+    place: TransportId
+    depth: int
+    """0: asked for; else how many referrals led there."""
+    header: DiscoveryHeader = field(default_factory=DiscoveryHeader)
+    entries: tuple[DiscoveryEntry, ...] = ()
+    raw: bytes = field(default=b"", repr=False)
+    error: Exception | None = None
+    """ConnectError, NvmeError, ConnectionLost: a sentence."""
+
+
+async def discover_all(
+    starts: str | TransportId | Iterable[TransportId],
+    options: ConnectOptions | None = None,
+    /,
+    *,
+    depth: int = MAX_DEPTH,
+    **changes: Any,
+) -> AsyncGenerator[FoundLog, None]:
+    """The logs of discovery services, and of those that they refer to, nearest first.
+
+    depth 0 follows no referral.  A service that cannot be asked gives a log with an error, and
+    others go on.  Where the logs come to more than MAX_RECORDS records together, no referral of
+    them is followed any more, which is such an error too.  Options are those of ConnectOptions; a
+    start's own come after them.
+    """
+    if isinstance(starts, str | TransportId):
+        starts = [TransportId.of(starts)]
+    base = (options or ConnectOptions(kato=0)).with_options(changes)
+    level = [(place, base.with_options({**place.options, **changes})) for place in starts]
+    seen: set[tuple[str, str]] = set()
+    records = 0
+    for now in range(depth + 1):
+        wanted = []
+        for place, how in level:
+            if address_key(place) not in seen and len(seen) < MAX_LOGS:
+                seen.add(address_key(place))
+                wanted.append((place, how))
+        level = []
+        for first in range(0, len(wanted), _AT_ONCE):
+            part = wanted[first : first + _AT_ONCE]
+            if now and records > MAX_RECORDS:
+                error = ConnectionLost(
+                    f"this referral and those after it are not followed: {records} records came "
+                    "already"
+                )
+                yield FoundLog(part[0][0], now, error=error)
+                return
+            reading = (_read(place, how, now) for place, how in part)
+            for found, (_, how) in zip(await asyncio.gather(*reading), part, strict=True):
+                yield found
+                records += len(found.entries)
+                level += [(place, how) for place in referred(found.entries)]
+        if not level:
+            return
+
+
+def referred(entries: Iterable[DiscoveryEntry]) -> list[TransportId]:
+    """Other discovery services that a log tells of, and that this client can ask.
+
+    Another port of the same service is one where it says that it has more to tell.
+    """
+    places = []
+    for entry in entries:
+        more = not entry.eflags & EntryFlags.DUPLICATE
+        current = entry.subtype == SubsystemType.CURRENT_DISCOVERY
+        if entry.subtype == SubsystemType.REFERRAL or (current and more):
+            try:
+                places.append(place_of(entry))
+            except ValueError:
+                continue  # of another transport, or with an address that is none
+    return places
+
+
+async def _read(place: TransportId, options: ConnectOptions, depth: int) -> FoundLog:
+    place = replace(place, options={})
+    try:
+        raw = await raw_log(place, options, _MAX_REFERRED if depth else MAX_RECORDS)
+        header, entries = decode_discovery_log(raw)
+    except (EngineError, StatusError, ConnectionLost) as error:
+        return FoundLog(place, depth, error=error)
+    return FoundLog(place, depth, header, tuple(entries), raw)

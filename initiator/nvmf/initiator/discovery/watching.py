@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A discovery controller that stays connected, and tells of changes (an explicit persistent
+connection, Base 2.1, 3.1.3.3): Keep Alive, and Discovery Log Page Change events."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+from nvmf.initiator.base.errors import ConnectionLost
+from nvmf.initiator.base.options import ConnectOptions
+from nvmf.initiator.base.transport_id import TransportId
+from nvmf.initiator.client.controller import Controller
+from nvmf.initiator.discovery.log import read_log
+from nvmf.spec.fabrics import DiscoveryEntry, DiscoveryHeader, decode_discovery_log
+from nvmf.spec.features import AsyncEvent, AsyncEvents
+from nvmf.spec.nqn import DISCOVERY_NQN
+from nvmf.spec.opcodes import LogId
+
+DISCOVERY_KATO = 30.0
+"""Seconds: what nvme-cli asks of a discovery controller that it keeps."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A discovery log that is another one than before."""
+
+    header: DiscoveryHeader
+    entries: tuple[DiscoveryEntry, ...]
+    added: tuple[DiscoveryEntry, ...]
+    """Not in the log before; at first all."""
+    removed: tuple[DiscoveryEntry, ...]
+
+
+@asynccontextmanager
+async def watch(
+    where: str | TransportId,
+    options: ConnectOptions | None = None,
+    /,
+    *,
+    subnqn: str = DISCOVERY_NQN,
+    **changes: Any,
+) -> AsyncIterator[AsyncIterator[Change]]:
+    """The log of a port, and then its changes as they come, over lost connections.
+
+        async with watch("nvme+rdma://192.0.2.1") as changes:
+            async for change in changes:
+                print(change.added, change.removed)
+
+    The iteration ends with ConnectionLost when the target is not back within ctrl_loss_tmo.
+    Raises ConnectError, NvmeError, ConnectionLost.
+    """
+    place = TransportId.of(where)
+    wanted = (options or ConnectOptions(kato=DISCOVERY_KATO)).with_options(
+        {**place.options, **changes}
+    )
+    if not wanted.kato:
+        raise ValueError("kato is more than 0 seconds where a discovery controller is kept")
+    controller = await Controller.connect(replace(place, subnqn=subnqn), wanted)
+    try:
+        if not controller.identify.oaes & AsyncEvents.DISCOVERY_CHANGE:
+            raise ConnectionLost(
+                f"the discovery controller at {place.endpoint} tells of no changes (OAES bit 31)"
+            )
+        iterator = _changes(controller)
+        try:
+            yield iterator
+        finally:
+            await iterator.aclose()
+    finally:
+        await controller.close()
+
+
+async def _changes(controller: Controller) -> AsyncGenerator[Change, None]:
+    changed = asyncio.Event()
+
+    def on_event(event: AsyncEvent) -> None:
+        if event.lid == LogId.DISCOVERY:
+            changed.set()
+
+    controller.on_event(on_event)
+    before: tuple[DiscoveryEntry, ...] | None = None
+    while True:
+        session = controller.session
+        changed.clear()
+        header, found = decode_discovery_log(await controller.with_admin(read_log))
+        entries = tuple(found)
+        if entries != before:
+            old = before or ()
+            added, removed = set(entries).difference(old), set(old).difference(entries)
+            yield Change(
+                header,
+                entries,
+                tuple(entry for entry in entries if entry in added),
+                tuple(entry for entry in old if entry in removed),
+            )
+            before = entries
+        waiting = asyncio.ensure_future(changed.wait())
+        try:
+            # What happened while the connection was lost, no event tells.
+            either: set[asyncio.Future[Any]] = {waiting, session.lost}
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            waiting.cancel()
