@@ -162,7 +162,7 @@ def test_failure_ends_the_connection(caplog: pytest.LogCaptureFixture) -> None:
     assert queue.leaving
     (record,) = [r for r in caplog.records if "authentication failed" in r.message]
     assert record.levelname == "WARNING"
-    for part in ("10.0.0.2:1000", HOST, NQN, "queue 0", "another key"):
+    for part in ("10.0.0.2:1000", HOST, NQN, "queue 0", "a different key"):
         assert part in record.message
     assert one.do(queue, commands.identify(), length=4096).status == REQUIRED
 
