@@ -265,7 +265,7 @@ def test_keys_in_files(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None
         )
     }
     (record,) = caplog.records
-    assert "everybody can read" in record.message
+    assert "is world-readable" in record.message
     assert str(tmp_path / "host.key") in record.message
 
 
