@@ -38,7 +38,7 @@ class EventQueue:
     def request(self, request: Request) -> None:
         """Accept an Asynchronous Event Request; raise StatusError above the limit."""
         if len(self._requests) >= AER_LIMIT:
-            raise StatusError(Status.AER_LIMIT_EXCEEDED, f"{AER_LIMIT} are outstanding already")
+            raise StatusError(Status.AER_LIMIT_EXCEEDED, f"{AER_LIMIT} are already outstanding")
         self._requests.append(request)
         self._match()
 
