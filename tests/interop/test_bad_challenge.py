@@ -89,12 +89,12 @@ def success_unanswered(message: bytes, sent: int) -> bytes:
 
 
 BAD: dict[str, tuple[Answer, str]] = {
-    "zeroes": (lambda message, sent: bytes(4096), "is wrong"),
-    "ones": (lambda message, sent: b"\xff" * 4096, "is wrong"),
-    "nothing": (lambda message, sent: b"", "is wrong"),
-    "reflected": (reflected, "is wrong"),
-    "again": (again, "DH-HMAC-CHAP_Challenge came in the place of DH-HMAC-CHAP_Success1"),
-    "success": (success, "DH-HMAC-CHAP_Success1 came in the place of DH-HMAC-CHAP_Challenge"),
+    "zeroes": (lambda message, sent: bytes(4096), "an invalid message"),
+    "ones": (lambda message, sent: b"\xff" * 4096, "an invalid message"),
+    "nothing": (lambda message, sent: b"", "an invalid message"),
+    "reflected": (reflected, "an invalid message"),
+    "again": (again, "DH-HMAC-CHAP_Challenge received instead of DH-HMAC-CHAP_Success1"),
+    "success": (success, "DH-HMAC-CHAP_Success1 received instead of DH-HMAC-CHAP_Challenge"),
     "another transaction": (first(transaction=0xFFFF), "transaction 65535 in transaction"),
     "hash length": (first(hl=255), "a hash length of 255"),
     "hash": (first(hashid=200), "HashID c8h"),

@@ -119,7 +119,7 @@ async def test_conflicts_change_nothing(served: Served) -> None:
         (("host", "remove", B, f"{H1}x"), "is not one of the hosts"),
         (("port", "add", "-a", "192.0.2.1", "--device", "iwarp"), "192.0.2.1"),
         (("port", "add", "-a", "192.0.2.1", "--hotplug"), "what to wait for"),
-        (("namespace", "add", A, *ram, "--hotplug"), "memory does not come and go"),
+        (("namespace", "add", A, *ram, "--hotplug"), "hotplug requires path"),
     ):
         sentence = run(served, *args, status=1)
         assert said in sentence
@@ -228,7 +228,7 @@ async def test_reload_by_difference(served: Served) -> None:
         ("", "is empty"),
         ("\n# mine\n\n", "is empty"),
         (config() + "[[subsystem]]\n", "nqn: is missing"),
-        (config() + f'[[subsystem]]\nnqn = "{A}"\n', "is there twice"),
+        (config() + f'[[subsystem]]\nnqn = "{A}"\n', "duplicate subsystem nqn"),
         (config() + '[[subsystem.namespace]]\nstore = "file"\npath = "none.img"\n', "none.img"),
         (config() + '[[port]]\ntraddr = "192.0.2.1"\ndevice = "iwarp"\n', "192.0.2.1"),
         ("\udcff", "is not UTF-8"),

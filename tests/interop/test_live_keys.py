@@ -119,7 +119,7 @@ def test_wrong_commands(served: Served, keys: list[Path], tmp_path: Path) -> Non
         (("allow", B, KEYED, "--dhchap-key", tmp_path / "none"), 1, "No such file"),
         (("allow", B, KEYED, "--dhchap-key", tmp_path / "no.txt"), 1, "has the form DHHC-1"),
         (("allow", B, KEYED, "--dhchap-key", secret), 1, "to say where a key is"),
-        (("allow", B, KEYED, "--dhchap-ctrl-key", keys[0]), 1, "goes with a dhchap_key"),
+        (("allow", B, KEYED, "--dhchap-ctrl-key", keys[0]), 1, "requires dhchap_key"),
         (("allow", B, KEYED, "--dhchap-key-credential", "a"), 1, "$CREDENTIALS_DIRECTORY"),
         (("allow", B, KEYED, "--dhchap-key-credential", "../a"), 1, "name of a systemd credential"),
         (("allow", B, "--any", "--dhchap-key", keys[0]), 2, "one host's"),

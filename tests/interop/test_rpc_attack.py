@@ -93,7 +93,7 @@ async def test_paths_that_never_end(served: Served, tmp_path: Path) -> None:
     async with undisturbed(served), asking(served) as client:
         for path in (pipe, "/dev/zero", tmp_path):
             said = await client.refused("keyring_file_add_key", name="k", path=str(path))
-            assert "no regular file" in said or "Is a directory" in said
+            assert "not a regular file" in said or "Is a directory" in said
             table = {"nqn": f"{A}-host", "dhchap_key_file": str(path)}
             await client.refused("target_add_host", nqn=A, host=table)
             for store in ("file", "pmem"):

@@ -133,8 +133,8 @@ def test_kernel_host_again(ours: Served, guest: Guest) -> None:
 @pytest.mark.parametrize(
     ("index", "options", "kernel_says", "we_say"),
     [
-        (0, ("--dhchap-secret", OTHER), "authentication failed", "it has another key"),
-        (3, ("--dhchap-secret", OTHER), "authentication failed", "it has another key"),
+        (0, ("--dhchap-secret", OTHER), "authentication failed", "the host has a different key"),
+        (3, ("--dhchap-secret", OTHER), "authentication failed", "the host has a different key"),
         (WRONG, BOTH, "controller authentication failed", "refused the controller (AUTH_Failure2)"),
         (0, (), "qid 0", ""),
     ],
@@ -239,7 +239,7 @@ def test_kernel_target_again(ask: None, host: OurHost) -> None:
             ("--dhchap-secret", OTHER),
             "Authentication failed; check|was being authenticated: .* check",
         ),
-        ((*BOTH[:3], OTHER), "may not be the controller it says it is"),
+        ((*BOTH[:3], OTHER), "may not be the controller that it claims to be"),
         ((), "it asks for in-band authentication: give the key"),
     ],
     ids=["wrong key", "wrong controller key", "no key"],

@@ -297,7 +297,7 @@ size = "16MiB"
         host.nvme("resv-register", "--nrkey", "0x11")
         assert rig.hosts.do(("reserve", device, 0x11, 1), ("write", device)) == ["done", "done"]
         guest.run(["nvme", "disconnect", "-n", OTHER_NQN])
-        assert "reservations do not outlast the target, which has no state_dir" in served.log
+        assert "reservations cannot persist: the target has no state_dir" in served.log
         served.check_log()
 
 

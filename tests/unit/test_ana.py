@@ -186,5 +186,5 @@ def test_edits() -> None:
     with pytest.raises(EditError, match="there is no port"):
         set_ana(config, "127.0.0.9", 0, 1, "optimized")
     assert {"target_set_ana", "nvmf_subsystem_listener_set_ana_state"} <= METHODS.keys()
-    with pytest.raises(ValueError, match="none of optimized"):
+    with pytest.raises(ValueError, match="not one of optimized"):
         AnaState.of("splendid")

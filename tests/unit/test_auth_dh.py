@@ -46,7 +46,7 @@ def test_values_that_give_the_secret_away(group: DhGroup) -> None:
     """RFC 7919, 5.1: 1 < y < p - 1."""
     ours, p = DhExchange(group), dhchap.prime(group)
     for value in (0, 1, p - 1, p, p + 1, (1 << 8 * group.size) - 1):
-        with pytest.raises(DhError, match="is not one of"):
+        with pytest.raises(DhError, match="is not in the group"):
             ours.session_key(value.to_bytes(group.size, "big"), Hash.SHA_256)
     ours.session_key((p - 2).to_bytes(group.size, "big"), Hash.SHA_256)
 

@@ -120,7 +120,7 @@ def test_dh_value_of_the_controller() -> None:
     bad = head + b"\1\0\0\0" + bytes(32) + b"\0" * 255 + b"\1"
     reason, sentence = answer(host, bad)
     assert reason == Reason.INCORRECT_PAYLOAD
-    assert "not one of ffdhe2048" in sentence
+    assert "not in the group ffdhe2048" in sentence
 
 
 @pytest.mark.parametrize("reason", [*Reason, 0x77])

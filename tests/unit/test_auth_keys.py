@@ -95,8 +95,8 @@ GOOD = dhchap.key_text(bytes(range(32)))
         ("DHHC-1:00:AAAA:", "has 3 bytes"),
         (dhchap.key_text(bytes(33)), "has 37 bytes"),
         (GOOD[:12] + "B" + GOOD[13:], "checksum"),
-        (dhchap.key_text(bytes(48), 1), "SHA-256 transforms has 32 bytes"),
-        (dhchap.key_text(bytes(32), 3), "SHA-512 transforms has 64 bytes"),
+        (dhchap.key_text(bytes(48), 1), "SHA-256 must have 32 bytes"),
+        (dhchap.key_text(bytes(32), 3), "SHA-512 must have 64 bytes"),
     ],
 )
 def test_bad_keys(text: str, says: str) -> None:
@@ -140,7 +140,7 @@ def test_key_file(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("content", "says"),
-    [(b"", "form"), (b"\xff\xfe", "no text"), (GOOD.encode() * 9, "longer than 256")],
+    [(b"", "form"), (b"\xff\xfe", "not ASCII text"), (GOOD.encode() * 9, "longer than 256")],
 )
 def test_bad_key_file(tmp_path: Path, content: bytes, says: str) -> None:
     path = tmp_path / "host.key"

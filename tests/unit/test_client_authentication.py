@@ -94,7 +94,7 @@ async def test_larger_groups(group: str) -> None:
         (
             {"dhchap_secret": KEY, "dhchap_ctrl_secret": OTHER},
             BOTH,
-            "may not be the controller it says it is",
+            "may not be the controller that it claims to be",
         ),
         (
             {"dhchap_secret": KEY, "dhchap_ctrl_secret": CTRL_KEY},
@@ -306,7 +306,7 @@ def test_gen_dhchap_key(capfd: pytest.CaptureFixture[str]) -> None:
     [
         (("-s", "xy"), "hexadecimal"),
         (("-s", "ab"), "has 1"),
-        (("-m", "1", "-l", "64"), "SHA-256 transforms has 32 bytes"),
+        (("-m", "1", "-l", "64"), "SHA-256 must have 32 bytes"),
         (("-m", "4"), "invalid choice"),
         (("-n", "x" * 300), "223"),
     ],

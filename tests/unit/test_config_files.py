@@ -73,15 +73,15 @@ def test_identifiers() -> None:
         ("[target]\nbuffer_size = 5000\n", "t.toml:2: target.buffer_size: expected a power of two"),
         ("[target]\ncpus = [0, 1]\n", "t.toml:2: target.cpus: cpus names 2 CPUs for 1 reactors"),
         ('[[port]]\ntraddr = "localhost"\n', "t.toml:2: port[0].traddr: 'localhost' is not a num"),
-        ('[[port]]\ntraddr = "fe80::1"\n', "t.toml:2: port[0].traddr: fe80::1 is of one link: say"),
-        ("[[port]]\n[[port]]\n", "t.toml:2: port[1]: port 127.0.0.1:4420 is there twice"),
+        ('[[port]]\ntraddr = "fe80::1"\n', "t.toml:2: port[0].traddr: fe80::1 is link-local: add"),
+        ("[[port]]\n[[port]]\n", "t.toml:2: port[1]: duplicate port 127.0.0.1:4420"),
         ("[[port]]\ntrsvcid = 70000\n", "t.toml:2: port[0].trsvcid: expected a number from 0 to"),
         ('[[port]]\ndevice = "roce"\n', 't.toml:2: port[0].device: expected "iwarp", "system" or'),
         ("[[subsystem]]\n", "t.toml:1: subsystem[0].nqn: is missing"),
         ('[[subsystem]]\nnqn = "x"\n', "t.toml:2: subsystem[0].nqn: NQN 'x' is not of the form"),
         (
             '[[subsystem]]\nnqn = "nqn.2014-08.org.nvmexpress.discovery"\n',
-            "t.toml:2: subsystem[0].nqn: the discovery subsystem is always there",
+            "t.toml:2: subsystem[0].nqn: the discovery subsystem always exists",
         ),
         (
             f'[target]\ndiscovery_nqn = "{NQN}"\n{SUBSYSTEM}',
@@ -94,7 +94,7 @@ def test_identifiers() -> None:
         ),
         (
             '[[referral]]\ntraddr = "::"\n',
-            "t.toml:2: referral[0].traddr: traddr :: is no",
+            "t.toml:2: referral[0].traddr: hosts cannot connect to traddr ::",
         ),
         (
             '[[referral]]\ntraddr = "::1"\nadrfam = "ipv4"\n',
@@ -102,9 +102,9 @@ def test_identifiers() -> None:
         ),
         (
             '[[referral]]\ntraddr = "::1"\n' * 2,
-            "t.toml:3: referral[1]: referral rdma [::1]:4420",
+            "t.toml:3: referral[1]: duplicate referral rdma [::1]:4420",
         ),
-        (SUBSYSTEM * 2, f"t.toml:4: subsystem[1].nqn: subsystem nqn {NQN} is there twice"),
+        (SUBSYSTEM * 2, f"t.toml:4: subsystem[1].nqn: duplicate subsystem nqn {NQN}"),
         (SUBSYSTEM + "mdts = 12345\n", "t.toml:3: subsystem[0].mdts: expected a power of two"),
         (
             SUBSYSTEM + "in_capsule = 100\n",
@@ -113,7 +113,7 @@ def test_identifiers() -> None:
         (SUBSYSTEM + 'hosts = ["me"]\n', "t.toml:3: subsystem[0].hosts[0]: NQN 'me' is not of"),
         (
             SUBSYSTEM + f'allow_any_host = true\nhosts = ["{NQN}"]\n',
-            "t.toml:4: subsystem[0].hosts: hosts has no meaning beside allow_any_host",
+            "t.toml:4: subsystem[0].hosts: hosts has no effect with allow_any_host",
         ),
         (
             SUBSYSTEM + f'serial = "{"x" * 21}"\n',
@@ -137,16 +137,16 @@ def test_identifiers() -> None:
         ),
         (
             NAMESPACE + "direct = true\n",
-            't.toml:6: subsystem[0].namespace[0].direct: direct goes with store = "file"',
+            't.toml:6: subsystem[0].namespace[0].direct: direct requires store = "file"',
         ),
         (
             NAMESPACE + "power_fail_atomic = false\n",
             "t.toml:6: subsystem[0].namespace[0].power_fail_atomic: "
-            'power_fail_atomic goes with store = "pmem"',
+            'power_fail_atomic requires store = "pmem"',
         ),
         (
             NAMESPACE + "persistent = true\n",
-            't.toml:6: subsystem[0].namespace[0].persistent: persistent goes with store = "pmem"',
+            't.toml:6: subsystem[0].namespace[0].persistent: persistent requires store = "pmem"',
         ),
         (
             NAMESPACE + "block_size = 520\n",
@@ -171,7 +171,7 @@ def test_identifiers() -> None:
         ),
         (
             NAMESPACE + 'eui64 = "0000000000000000"\n',
-            "t.toml:6: subsystem[0].namespace[0].eui64: an identifier is not all zero",
+            "t.toml:6: subsystem[0].namespace[0].eui64: an identifier must not be all zero",
         ),
         (
             SUBSYSTEM + f'[[subsystem.host]]\nnqn = "{NQN}"\ndhchap_hashes = []\n',
@@ -184,8 +184,14 @@ def test_identifiers() -> None:
         ("[target\n", "t.toml:1: is not TOML"),
         ("a = " + "[" * 100_000, "t.toml: cannot be read as TOML"),
         ("a = " + "9" * 5000, "t.toml: cannot be read as TOML"),
-        ('[target]\nstate_dir = "/a\\u0000b"\n', "t.toml:2: target.state_dir: a path has no NUL"),
-        (SUBSYSTEM + 'mdts = "9999999TiB"\n', "t.toml:3: subsystem[0].mdts: no size is 8 EiB"),
+        (
+            '[target]\nstate_dir = "/a\\u0000b"\n',
+            "t.toml:2: target.state_dir: a path must not contain NUL",
+        ),
+        (
+            SUBSYSTEM + 'mdts = "9999999TiB"\n',
+            "t.toml:3: subsystem[0].mdts: a size must be less than 8 EiB",
+        ),
         (
             SUBSYSTEM + 'allow_any_host = "yes"\n',
             "t.toml:3: subsystem[0].allow_any_host: expected true or false, without quotes",
@@ -225,7 +231,7 @@ def test_errors_say_where_and_what(text: str, said: str) -> None:
             NAMESPACE + "mdts = 4\n",
             "it is one of [[subsystem]]. [[subsystem.namespace]] takes nsid",
         ),
-        (NAMESPACE.replace('"1MiB"', "1MiB"), "a size with its unit, is written in quotes"),
+        (NAMESPACE.replace('"1MiB"', "1MiB"), "sizes with a unit must be in quotes"),
     ],
 )
 def test_errors_say_what_to_write(text: str, said: str) -> None:
@@ -252,7 +258,7 @@ def test_a_value_is_not_told_twice() -> None:
             [
                 "no host may connect",
                 "y has no [[subsystem.namespace]]",
-                "have 900.0 TiB altogether",
+                "have 900.0 TiB in total",
             ],
         ),
     ],
@@ -265,13 +271,13 @@ def test_advice(text: str, words: list[str]) -> None:
 
 def test_a_number_that_is_there_twice() -> None:
     part = '[[subsystem.namespace]]\nnsid = 1\nstore = "null"\nsize = 4096\n'
-    with pytest.raises(ConfigError, match=r":8: .*namespace\[1\].nsid: nsid 1 is there twice"):
+    with pytest.raises(ConfigError, match=r":8: .*namespace\[1\].nsid: duplicate nsid 1"):
         loads(SUBSYSTEM + part * 2)
 
 
 def test_a_file_that_is_written_by_two_namespaces() -> None:
     part = '[[subsystem.namespace]]\nstore = "file"\npath = "/x"\n'
-    with pytest.raises(ConfigError, match=r".namespace\[.\].path: writable path /x is there twice"):
+    with pytest.raises(ConfigError, match=r".namespace\[.\].path: duplicate writable path /x"):
         loads(SUBSYSTEM + part * 2)
     loads(SUBSYSTEM + (part + "read_only = true\n") * 2)
 
@@ -322,7 +328,7 @@ def test_what_is_not_a_size(text: object) -> None:
 def test_advice_on_a_file_that_is_not_there(tmp_path: Path) -> None:
     text = f'{SUBSYSTEM}allow_any_host = true\n[[subsystem.namespace]]\nstore = "file"\n'
     (said,) = advice(loads(f'{text}path = "{tmp_path}/disk.img"\n'))
-    assert said == f"{tmp_path}/disk.img, namespace 1 of {NQN}, does not exist"
+    assert said == f"{tmp_path}/disk.img (namespace 1 of {NQN}) does not exist"
 
 
 @given(st.integers(0, 1 << 50))

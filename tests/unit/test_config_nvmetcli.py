@@ -187,9 +187,9 @@ def test_referrals() -> None:
     assert [(r.trtype, r.traddr, r.trsvcid) for r in config.referrals] == [
         ("tcp", "192.0.2.7", 8009), ("rdma", "192.0.2.9", 4420), ("tcp", "2001:db8::1", 8009)
     ]  # fmt: skip
-    said = ("referral 2 is not enabled", "sent to fc", "sent to tcp somewhere",
-            "192.0.2.9:4420: every port tells of it here, and port 2 did not",
-            "2001:db8::1:8009: every port tells of it here, and port 1 did not")  # fmt: skip
+    said = ("referral 2 is not enabled", "referred to fc", "referred to tcp somewhere",
+            "192.0.2.9:4420: every port reports it here; port 2 did not",
+            "2001:db8::1:8009: every port reports it here; port 1 did not")  # fmt: skip
     assert [len([one for one in lost if words in one]) for words in said] == [1] * len(said)
     assert len(lost) == len(said)
     written, lost = dump(config)
@@ -204,8 +204,8 @@ def test_referrals() -> None:
 def test_the_nqn_of_a_referral_is_lost() -> None:
     text = f'[[referral]]\ntraddr = "192.0.2.7"\nnqn = "{A}"\n'
     _, lost = dump(loads(text))
-    assert lost == ["referral 192.0.2.7:4420: nqn is left out: the kernel refers to the well-known "
-                    "one"]  # fmt: skip
+    assert lost == ["referral 192.0.2.7:4420: nqn is omitted: the kernel refers to the well-known "
+                    "NQN"]  # fmt: skip
 
 
 def test_more_that_is_lost() -> None:
@@ -217,7 +217,7 @@ def test_more_that_is_lost() -> None:
     data["subsystems"][0]["namespaces"][0]["device"]["path"] = "(null)"
     config, lost = load(json.dumps(data), "config.json")
     assert [space.nsid for space in config.subsystems[0].namespaces] == [40]
-    said = ("inline_data_size = 16384", "pi_enable = 1", "treq = required", "passed through",
+    said = ("inline_data_size = 16384", "pi_enable = 1", "treq = required", "passthru",
             "no device path")  # fmt: skip
     assert [len([one for one in lost if words in one]) for words in said] == [1] * len(said)
     assert len(lost) == len(said)
@@ -227,7 +227,7 @@ def test_no_port_on_rdma() -> None:
     data = {**FILE, "ports": FILE["ports"][1:], "discovery": {"nqn": f"{A}-discovery"}}  # type: ignore[index]
     config, lost = load(json.dumps(data), "config.json")
     assert config.target.discovery_nqn == f"{A}-discovery"
-    assert "there is no port on RDMA: 127.0.0.1 port 4420 is what is served" in lost
+    assert "there is no RDMA port: using the default, 127.0.0.1 port 4420" in lost
 
 
 @pytest.mark.parametrize(

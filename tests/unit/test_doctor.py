@@ -163,7 +163,7 @@ def test_addresses() -> None:
     machine = Machine()
     found = only(network.addresses(machine, config()))
     assert found.level is Level.PROBLEM
-    assert "192.0.2.1 is no address of this machine" in found.text
+    assert "192.0.2.1 is not an address of this machine" in found.text
     with socket.create_server(("127.0.0.1", 0)) as taken:
         number = taken.getsockname()[1]
         port = {"traddr": "127.0.0.1", "trsvcid": number, "device": "iwarp"}
@@ -244,7 +244,7 @@ def test_the_state_folder(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     for wrong in (tmp_path / "file", tmp_path / "file" / "below"):
         assert found(wrong).level is Level.PROBLEM
-        assert "file is no folder" in found(wrong).text
+        assert "file is not a folder" in found(wrong).text
 
 
 def test_keys(tmp_path: Path) -> None:
@@ -286,9 +286,11 @@ def test_this_machine(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert run(["doctor", str(file), "-o", "json"]) == 1
     report = json.loads(capsys.readouterr().out)
     assert report["well"] is False
-    assert any("192.0.2.1 is no address" in finding["text"] for finding in report["findings"])
+    assert any("192.0.2.1 is not an address" in finding["text"] for finding in report["findings"])
     assert run(["doctor", str(file)]) == 1
-    assert "problem  addresses: 192.0.2.1 is no address of this machine" in capsys.readouterr().out
+    assert (
+        "problem  addresses: 192.0.2.1 is not an address of this machine" in capsys.readouterr().out
+    )
 
 
 def test_wrong_configuration(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

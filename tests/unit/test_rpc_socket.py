@@ -293,7 +293,7 @@ async def test_namespaces(client: Client, lab: Lab) -> None:
     space = {"store": "ram", "size": "1MiB", "uuid": "11111111-2222-3333-4444-555555555555"}
     assert await client.result("nvmf_subsystem_add_ns", nqn=NQN, namespace=space) == 2
     for wrong, said in (
-        (space, "uuid 11111111-2222-3333-4444-555555555555 is there twice"),
+        (space, "duplicate uuid 11111111-2222-3333-4444-555555555555"),
         ({"store": "ram", "size": 4096, "nsid": 2}, "there is a namespace 2"),
         ({"store": "ram", "size": 4096, "nsid": 99}, "above max_namespaces = 32"),
         ({"store": "ram"}, "needs size"),

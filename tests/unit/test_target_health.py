@@ -235,7 +235,7 @@ DAMAGES: list[tuple[Callable[[str], str], str]] = [
     (lambda text: "[]", "list indices"),
     (lambda text: "{}", "'health'"),
     (wrong, "its CRC is wrong"),
-    (newer, "its format is 2, and 1 is known"),
+    (newer, "its format is 2, not 1"),
     (lambda text: seal("health", {"format": 1, "subsystems": {NQN: {}}}).decode(),
      "'namespaces'"),
 ]  # fmt: skip
@@ -260,7 +260,7 @@ async def test_a_damaged_file_is_set_aside(
         again = HealthKeeper(tmp_path, clock)
         assert again.subsystem(NQN).power_cycles == 0
         assert f"{path} is damaged (" in caplog.text
-        assert f"begin anew; it is now {FILE}.damaged-{number}" in caplog.text
+        assert f"start at zero; it was renamed to {FILE}.damaged-{number}" in caplog.text
         assert (tmp_path / f"{FILE}.damaged-{number}").read_text() == damaged
         again.power_on(NQN)
         assert await again.save()
@@ -280,7 +280,7 @@ async def test_a_damaged_file_that_cannot_be_moved(
     keeper = HealthKeeper(tmp_path)
     keeper.power_on(NQN)
     assert not await keeper.save()
-    assert "cannot be set aside (Read-only file system)" in caplog.text
+    assert "cannot be renamed (Read-only file system)" in caplog.text
     assert path.read_text() == "rubbish", "and is not overwritten"
 
 
@@ -306,7 +306,7 @@ async def test_a_full_disk_is_said_once(
     room = True
     assert await keeper.save()
     assert not await keeper.save()
-    assert caplog.records[-1].getMessage() == f"{tmp_path / FILE} is written again"
+    assert caplog.records[-1].getMessage() == f"{tmp_path / FILE} can be written again"
     assert HealthKeeper(tmp_path, clock).subsystem(NQN).power_cycles == 1
 
 

@@ -360,7 +360,7 @@ async def test_an_address_that_comes() -> None:
         (
             f'[[subsystem]]\nnqn = "{NQN}"\n[[subsystem.namespace]]\nstore = "ram"\nsize = 4096\n'
             "hotplug = true\n",
-            "memory does not come and go",
+            "hotplug requires path",
         ),
     ],
 )

@@ -96,7 +96,7 @@ def test_what_is_no_file_of_ours(
         unseal(tmp_path / "name.json", "name", dict, "what it said is not known")
     make(tmp_path / FILE)
     assert Generation(tmp_path, early).value == 1000
-    assert f"{FILE} is damaged or cannot be read" in caplog.text
+    assert f"{FILE} is damaged or unreadable" in caplog.text
     assert (tmp_path / f"{FILE}.damaged-1").exists()
 
 

@@ -152,7 +152,7 @@ async def test_protecting_what_goes_meanwhile(tmp_path: Path) -> None:
         held[0]()
         async with asyncio.timeout(PATIENCE):
             found = await asked
-        assert "there is no namespace 1 any more" in found["error"]["message"]
+        assert "namespace 1 no longer exists" in found["error"]["message"]
 
 
 async def test_protecting_what_another_takes_the_place_of(tmp_path: Path) -> None:

@@ -291,7 +291,7 @@ async def test_by_the_administrator(tmp_path: Path) -> None:
             assert "(write protected until the target ends)" in (await do("ls"))[1]
             status, said = await do(*words, "1", "none")
             assert status == 1
-            assert "write protected until the target is started again" in said
+            assert "write protected until the target is restarted" in said
             assert (await do(*words, "9"))[0] == 1
             assert (await do(*words, "1", "sometimes"))[0] == 2
         finally:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What is allowed in a configuration, and yet is hardly what was meant."""
+"""Finds settings that are valid but probably unintended."""
 
 from __future__ import annotations
 
@@ -11,40 +11,40 @@ from nvmf.config.models import Config
 
 
 def advice(config: Config, source: str | Path | None = None) -> list[str]:
-    """A sentence for each; a target serves such a configuration all the same.
+    """Return a message for each probably unintended setting; the configuration can still be served.
 
-    source: the file that it came from, which may have keys in it.
+    source: the file of the configuration, checked for world-readable keys.
     """
     found: list[str] = []
     if source is not None and _keys_are_exposed(config, Path(source)):
         found.append(
-            "there are keys in this file, and everybody can read it: chmod 0600 it, or put the "
-            "keys into files of their own (dhchap_key_file)"
+            "this file contains keys and is world-readable: chmod 0600 it, or put the keys into "
+            "separate files (dhchap_key_file)"
         )
     if not config.ports:
         found.append("port = []: no host can connect until a port is added (target port add)")
     if not config.subsystems:
-        found.append("there is no [[subsystem]]: hosts find a discovery log without entries")
+        found.append("there is no [[subsystem]]: hosts find an empty discovery log")
     for subsystem in config.subsystems:
         if not subsystem.allow_any_host and not subsystem.host_nqns:
             found.append(
-                f"no host may connect to {subsystem.nqn}: name the hosts, hosts = [NQN, ...], or "
-                "let everybody in, allow_any_host = true"
+                f"no host may connect to {subsystem.nqn}: list the hosts, hosts = [NQN, ...], or "
+                "allow all hosts, allow_any_host = true"
             )
         if not subsystem.namespaces:
             found.append(
-                f"{subsystem.nqn} has no [[subsystem.namespace]]: hosts connect, and find no disk"
+                f"{subsystem.nqn} has no [[subsystem.namespace]]: hosts connect, but find no disk"
             )
         if not subsystem.allow_any_host:
             found += [
-                f"namespace {nsid} of {subsystem.nqn} is for {host}, which may not connect: name "
-                "it in the hosts of the subsystem too"
+                f"namespace {nsid} of {subsystem.nqn} is for {host}, which may not connect: add "
+                "it to the hosts of the subsystem too"
                 for nsid, namespace in subsystem.numbered()
                 for host in namespace.hosts or ()
                 if not subsystem.allows(host)
             ]
         found += [
-            f"{namespace.path}, namespace {nsid} of {subsystem.nqn}, does not exist"
+            f"{namespace.path} (namespace {nsid} of {subsystem.nqn}) does not exist"
             for nsid, namespace in subsystem.numbered()
             if namespace.path is not None and not (namespace.hotplug or namespace.path.exists())
         ]
@@ -53,7 +53,7 @@ def advice(config: Config, source: str | Path | None = None) -> list[str]:
                 continue
             files = (host.dhchap_key_file, host.dhchap_ctrl_key_file)
             found += [
-                f"{path}, a key of host {host.nqn} of {subsystem.nqn}, does not exist"
+                f"{path} (key of host {host.nqn} of {subsystem.nqn}) does not exist"
                 for path in files
                 if path is not None and not path.exists()
             ]
@@ -71,7 +71,7 @@ def _keys_are_exposed(config: Config, source: Path) -> bool:
 
 
 def _memory(config: Config) -> list[str]:
-    """RAM is taken page by page as hosts write, so that too much of it is noticed late."""
+    """Check the size of RAM namespaces: memory is allocated only as hosts write, page by page."""
     asked = sum(
         namespace.size or 0
         for subsystem in config.subsystems
@@ -82,8 +82,8 @@ def _memory(config: Config) -> list[str]:
     if asked <= there:
         return []
     return [
-        f"the ram namespaces have {_rounded(asked)} altogether, and this machine "
-        f"{_rounded(there)} of memory: hosts that fill them bring the target down"
+        f"the ram namespaces have {_rounded(asked)} in total, but this machine has "
+        f"{_rounded(there)} of memory: the target fails when hosts fill them"
     ]
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What every table of the configuration is made of."""
+"""Base classes and helpers for all tables of the configuration."""
 
 from __future__ import annotations
 
@@ -8,28 +8,28 @@ from collections.abc import Iterable, Iterator
 from pydantic import BaseModel, ConfigDict
 
 Loc = tuple[int | str, ...]
-"""Where a value is: keys, and numbers of tables that are repeated."""
+"""Location of a value: keys, and indices of repeated tables."""
 
 
 class Model(BaseModel):
-    """Unknown keys are refused, and what was validated does not change.
+    """Base of all tables: unknown keys are rejected, and validated values are immutable.
 
-    Whole numbers and booleans are strict: "yes" in quotes may be meant as either answer.
+    Integers and booleans are strict: quoted text such as "yes" is ambiguous and rejected.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
 
 
 def endpoint(traddr: str, trsvcid: int) -> str:
-    """HOST:PORT, as URLs have it."""
+    """Return HOST:PORT, in the format of URLs."""
     return f"[{traddr}]:{trsvcid}" if ":" in traddr else f"{traddr}:{trsvcid}"
 
 
 class FaultError(ValueError):
-    """What a check of several keys finds wrong, at the one of them that is to be changed."""
+    """A check across several keys failed; at names the key to change."""
 
     at: Loc
-    """From the table that was checked."""
+    """Location relative to the table that was checked."""
 
     def __init__(self, words: str, *at: int | str) -> None:
         super().__init__(words)
@@ -37,14 +37,14 @@ class FaultError(ValueError):
 
 
 def unique(values: Iterable[tuple[Loc, object]], what: str) -> None:
-    """FaultError where a value is there twice, at the second; each comes with its place."""
+    """Raise FaultError at the second occurrence of a value; values come with their locations."""
     seen: set[object] = set()
     for at, value in values:
         if value in seen:
-            raise FaultError(f"{what} {value} is there twice", *at)
+            raise FaultError(f"duplicate {what} {value}", *at)
         seen.add(value)
 
 
 def listed(key: str, values: Iterable[object]) -> Iterator[tuple[Loc, object]]:
-    """Values of a list, with their places."""
+    """Return the values of a list with their locations."""
     return (((key, number), value) for number, value in enumerate(values))

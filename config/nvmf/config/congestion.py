@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""TCP congestion control: whether this kernel has it, and lets this user have it."""
+"""TCP congestion control: whether this kernel has an algorithm and permits this user to use it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _LISTS = Path("/proc/sys/net/ipv4")
 
 
 def check_congestion(name: str) -> None:
-    """ValueError if a connection cannot have it; the kernel loads its module if it may."""
+    """Raise ValueError if a connection cannot use it; the kernel loads its module if permitted."""
     try:
         with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as one:
             one.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, name.encode())
@@ -30,7 +30,7 @@ def check_congestion(name: str) -> None:
 
 
 def _names(which: str) -> str:
-    """Return the names of a list of the kernel, in words."""
+    """Return the names in one of the kernel's lists, as text."""
     try:
         names = sorted((_LISTS / f"tcp_{which}_congestion_control").read_text().split())
     except OSError:

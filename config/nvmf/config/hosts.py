@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""[[subsystem.host]]: a host that may connect, and what it authenticates with."""
+"""[[subsystem.host]]: a host that may connect, and its keys for authentication."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ DhchapGroup = Literal["null", "ffdhe2048", "ffdhe3072", "ffdhe4096", "ffdhe6144"
 
 
 class HostConfig(Model):
-    """[[subsystem.host]]: a host that may connect, and what it authenticates with.
+    """[[subsystem.host]]: a host that may connect, and its keys for authentication.
 
-    A key is DHHC-1:HH:BASE64: as gen-dhchap-key prints it: in a file, in a systemd credential
-    (LoadCredential= of the service), or here.
+    A key has the form DHHC-1:HH:BASE64: printed by gen-dhchap-key.  It is in a file, in a systemd
+    credential (LoadCredential= of the service), or here.
     """
 
     KEYS: ClassVar = tuple(
@@ -27,15 +27,15 @@ class HostConfig(Model):
         for name in ("dhchap_key", "dhchap_ctrl_key")
         for place in ("", "_file", "_credential")
     )
-    """Those that say where a key is."""
+    """Settings that give the location of a key."""
 
     nqn: Nqn
     dhchap_key_file: FilePath | None = None
-    """The host's key: it has to authenticate."""
+    """The host's key: if set, the host must authenticate."""
     dhchap_key_credential: str | None = Field(None, pattern=CREDENTIAL)
     dhchap_key: Secret = None
     dhchap_ctrl_key_file: FilePath | None = None
-    """The subsystem's key: the host may ask it to authenticate too."""
+    """The subsystem's key: if set, the host may request that the subsystem authenticate too."""
     dhchap_ctrl_key_credential: str | None = Field(None, pattern=CREDENTIAL)
     dhchap_ctrl_key: Secret = None
     dhchap_hashes: tuple[DhchapHash, ...] = Field(("sha256", "sha384", "sha512"), min_length=1)
@@ -49,20 +49,20 @@ class HostConfig(Model):
     def _together(self) -> Self:
         for name in ("dhchap_key", "dhchap_ctrl_key"):
             if len(self.sources(name)) > 1:
-                raise ValueError(f"give one of {name}, {name}_file and {name}_credential")
+                raise ValueError(f"set only one of {name}, {name}_file and {name}_credential")
         if self.sources("dhchap_ctrl_key") and not self.authenticates:
-            raise ValueError("dhchap_ctrl_key goes with a dhchap_key: hosts authenticate first")
+            raise ValueError("dhchap_ctrl_key requires dhchap_key: hosts authenticate first")
         unique(listed("dhchap_hashes", self.dhchap_hashes), "hash")
         unique(listed("dhchap_dhgroups", self.dhchap_dhgroups), "group")
         return self
 
     def sources(self, name: str) -> list[str]:
-        """The keys that say where dhchap_key or dhchap_ctrl_key is."""
+        """Return the settings that give the location of dhchap_key or dhchap_ctrl_key."""
         names = (name, f"{name}_file", f"{name}_credential")
         return [one for one in names if getattr(self, one) is not None]
 
     def place(self, name: str) -> str | None:
-        """Where dhchap_key or dhchap_ctrl_key is, for people: a file, or what else it is in."""
+        """Return the location of dhchap_key or dhchap_ctrl_key, for messages; None if not set."""
         for source in self.sources(name):
             value = getattr(self, source)
             kind = source.removeprefix(name)
@@ -73,5 +73,5 @@ class HostConfig(Model):
 
     @property
     def authenticates(self) -> bool:
-        """Whether the host has to."""
+        """Whether the host must authenticate."""
         return bool(self.sources("dhchap_key"))

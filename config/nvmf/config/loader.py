@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Reads a TOML configuration; an error names the file, the line, the key and what was expected."""
+"""Reads a TOML configuration; errors give the file, line, key and expected value."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from nvmf.config.words import expectation, placed
 
 
 class ConfigError(Exception):
-    """A configuration cannot be used: one line for each fault, in the order of the file."""
+    """A configuration is invalid: one line for each error, in the order of the file."""
 
     source: str
     """The file."""
     problems: tuple[str, ...]
-    """FILE:LINE: KEY: sentence."""
+    """FILE:LINE: KEY: message."""
 
     def __init__(self, source: str, problems: Sequence[str]) -> None:
         super().__init__("\n".join(problems))
@@ -31,16 +31,16 @@ class ConfigError(Exception):
 
 
 def load(path: str | Path) -> Config:
-    """The configuration in a file; relative paths in it start at its folder.
+    """Load the configuration in a file; paths in it are relative to its folder.
 
-    ConfigError where it cannot be read, is not TOML, or is not a configuration.
+    Raise ConfigError if it cannot be read, is not TOML, or is not a valid configuration.
     """
     path = Path(path)
     return loads(read_text(path), str(path), base=path.parent)
 
 
 def read_text(path: Path) -> str:
-    """What is in a file; ConfigError where it cannot be read or is not text."""
+    """Return the text of a file; raise ConfigError if it cannot be read or is not UTF-8."""
     try:
         return path.read_bytes().decode()
     except OSError as error:
@@ -50,15 +50,15 @@ def read_text(path: Path) -> str:
 
 
 def loads(text: str, source: str = "configuration", *, base: Path | None = None) -> Config:
-    """The configuration in a TOML text; base is where relative paths start."""
+    """Load the configuration in a TOML text; base is the folder for relative paths."""
     try:
         data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         line = re.search(r"at line (\d+)", str(error))
         where = f"{source}:{line[1]}" if line else source
-        hint = "; text, and a size with its unit, is written in quotes" if _bare(text, line) else ""
+        hint = "; text and sizes with a unit must be in quotes" if _bare(text, line) else ""
         raise ConfigError(source, [f"{where}: is not TOML: {error}{hint}"]) from error
-    except (ValueError, RecursionError) as error:  # a number without end, brackets without end
+    except (ValueError, RecursionError) as error:  # a huge number, deeply nested brackets
         raise ConfigError(source, [f"{source}: cannot be read as TOML: {error}"]) from None
     if base is not None:
         _anchor(data, base)
@@ -80,7 +80,7 @@ def _validated(data: Any, source: str, find_lines: Callable[[], dict[Loc, int]])
     except ValidationError as error:
         lines = find_lines()
         details = [placed(detail) for detail in error.errors(include_url=False)]
-        # A list is too short, too, where nothing in it is right.
+        # If all items of a list are invalid, it is also reported as too short.
         inside = {detail["loc"][:-1] for detail in details}
         details = [one for one in details if one["type"] != "too_short" or one["loc"] not in inside]
         found = sorted(
@@ -91,16 +91,16 @@ def _validated(data: Any, source: str, find_lines: Callable[[], dict[Loc, int]])
 
 
 def json_schema() -> dict[str, Any]:
-    """The JSON schema of a configuration, for editors."""
+    """Return the JSON schema of a configuration, for editors."""
     return Config.model_json_schema(by_alias=True)
 
 
 _PATHS = {"namespace": ("path",), "host": ("dhchap_key_file", "dhchap_ctrl_key_file")}
-"""Keys of a subsystem's tables that are paths."""
+"""Keys with paths, in the tables of a subsystem."""
 
 
 def _anchor(data: dict[str, Any], base: Path) -> None:
-    """Make relative paths start at base."""
+    """Make relative paths relative to base."""
     target = data.get("target")
     if isinstance(target, dict) and isinstance(target.get("state_dir"), str):
         target["state_dir"] = str(base / target["state_dir"])
@@ -118,7 +118,7 @@ def _anchor(data: dict[str, Any], base: Path) -> None:
 
 
 def _sentence(source: str, detail: Any, lines: dict[Loc, int]) -> str:
-    """FILE:LINE: KEY: what was expected (and what is there, where that is short)."""
+    """Return FILE:LINE: KEY: the expected value (and the given value, if short)."""
     loc: Loc = detail["loc"]
     key = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in loc)[1:]
     line = _line_of(loc, lines)
@@ -128,7 +128,7 @@ def _sentence(source: str, detail: Any, lines: dict[Loc, int]) -> str:
 
 
 def _line_of(loc: Loc, lines: dict[Loc, int]) -> int | None:
-    """The line of a key, or of the table that it should be in."""
+    """Return the line of a key, or of the table that should contain it."""
     for end in range(len(loc), 0, -1):
         line = lines.get(loc[:end])
         if line is not None:
@@ -137,7 +137,7 @@ def _line_of(loc: Loc, lines: dict[Loc, int]) -> int | None:
 
 
 def _bare(text: str, line: re.Match[str] | None) -> bool:
-    """Whether the line gives a key a value that starts like 1GiB or like a word."""
+    """Return whether the line sets a key to an unquoted value such as 1GiB or a word."""
     if line is None:
         return False
     return bool(re.match(r"[^=#]*=\s*(\d+[A-Za-z]|[A-Za-z/])", text.splitlines()[int(line[1]) - 1]))
@@ -148,7 +148,7 @@ _KEY = re.compile(r"\s*([A-Za-z0-9_-]+)\s*=")
 
 
 def _key_lines(text: str) -> dict[Loc, int]:
-    """Line of each table and key of ordinary TOML (keys inside inline tables are not found)."""
+    """Return the line of each table and key (keys in inline tables are not found)."""
     lines: dict[Loc, int] = {}
     counts: dict[Loc, int] = {}
     here: Loc = ()

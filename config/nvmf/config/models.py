@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Models of the configuration: every key, its default, its limits, and what must fit together."""
+"""Models of the configuration: keys, defaults, limits, and checks across keys."""
 
 from __future__ import annotations
 
@@ -40,22 +40,22 @@ class TargetConfig(Model):
     """[target]: threads and memory."""
 
     reactors: StrictInt = Field(1, ge=1, le=64)
-    """Threads that move data."""
+    """Number of threads that transfer data."""
     cpus: tuple[Annotated[StrictInt, Field(ge=-1, le=4095)], ...] | None = None
-    """One CPU a reactor, -1 for any; not pinned where left out."""
+    """One CPU per reactor, -1 for any; default: not pinned."""
     spin_us: StrictInt = Field(100, ge=0, le=1_000_000)
-    """Microseconds a reactor polls after its last work before it sleeps; up to twenty times as long
-    where the next command has mostly come a little later than that, and 0 is never."""
+    """Microseconds that an idle reactor polls before it sleeps; 0: no polling.  It polls up to
+    twenty times as long if commands have mostly arrived a little later than that."""
     buffer_size: Size = 131072
     """Bytes of a transfer buffer: a power of two."""
     buffers: StrictInt = Field(128, ge=2, le=65536)
-    """Transfer buffers a reactor."""
+    """Transfer buffers per reactor."""
     max_queues: StrictInt = Field(4096, ge=1, le=65535)
-    """Connections altogether."""
+    """Maximum number of connections in total."""
     state_dir: FilePath | None = None
-    """Folder for what outlives the target; $STATE_DIRECTORY of systemd where left out."""
+    """Folder for state that persists across restarts; default: $STATE_DIRECTORY of systemd."""
     discovery_nqn: Nqn | None = None
-    """NQN of the discovery subsystem beside the well-known one: hosts tell targets apart by it."""
+    """Unique NQN of the discovery subsystem, besides the well-known one, to distinguish targets."""
 
     @field_validator("buffer_size")
     @classmethod
@@ -72,13 +72,13 @@ class TargetConfig(Model):
 
 
 class IwarpConfig(Model):
-    """[iwarp]: the embedded device.  What is left out is the engine's default."""
+    """[iwarp]: the embedded device.  Omitted keys have the engine's defaults."""
 
     crc: StrictBool | None = None
-    """Ask for CRC32C; it is always honoured where the peer asks."""
+    """Request CRC32C; a request by the peer is always honoured."""
     congestion: str | None = Field(None, pattern=CONGESTION)
-    """TCP_CONGESTION of its sockets, which the kernel has to have; left out, reno over loopback and
-    else the system's own."""
+    """TCP_CONGESTION of its sockets, which the kernel must support; default: reno over loopback,
+    otherwise the system's default."""
     mpa_revision: Literal[1, 2] | None = None
     handshake_timeout_ms: StrictInt | None = Field(None, ge=100, le=600_000)
 
@@ -91,10 +91,10 @@ class IwarpConfig(Model):
 
 
 class AnaGroupConfig(Model):
-    """[[port.ana_group]]: what a port does for a group of namespaces (ANA)."""
+    """[[port.ana_group]]: the ANA state of a group of namespaces on a port."""
 
     id: StrictInt = Field(ge=1, le=MAX_GROUP)
-    """The group, as namespaces name it (ana_group)."""
+    """The group's number, as in the ana_group of namespaces."""
     state: Literal["optimized", "non-optimized", "inaccessible", "persistent-loss", "change"]
 
 
@@ -102,23 +102,23 @@ class PortConfig(Model):
     """[[port]]: where to listen."""
 
     traddr: str = "127.0.0.1"
-    """A numeric IPv4 or IPv6 address; 0.0.0.0 and :: are all of them."""
+    """A numeric IPv4 or IPv6 address; 0.0.0.0 and :: mean all addresses."""
     trsvcid: StrictInt = Field(4420, ge=0, le=65535)
-    """Port; 0 takes a free one."""
+    """Port; 0 selects a free port."""
     device: Literal["iwarp", "system", "auto"] = "auto"
-    """The embedded device, the system's RDMA devices, or the latter where the address is theirs."""
+    """The embedded device, the system's RDMA devices, or (auto) these if they have the address."""
 
     hotplug: StrictBool = False
-    """It comes and goes with its device; an error where left out and the device is not there."""
+    """The port appears and disappears with its device; if false, a missing device is an error."""
     ana_groups: tuple[AnaGroupConfig, ...] = Field((), alias="ana_group")
-    """Groups of which nothing is said are optimized."""
+    """Groups that are not listed are optimized."""
 
     @model_validator(mode="after")
     def _together(self) -> Self:
         if self.hotplug and (self.device == "auto" or not self.trsvcid):
             raise FaultError(
-                'hotplug goes with device = "system" or "iwarp" and a trsvcid that is not 0: '
-                "it says what to wait for",
+                'hotplug requires device = "system" or "iwarp" and a trsvcid other than 0, '
+                "to define what to wait for",
                 "hotplug",
             )
         return self
@@ -137,22 +137,22 @@ class PortConfig(Model):
         except ValueError:
             raise ValueError(f"{value!r} is not a numeric IPv4 or IPv6 address") from None
         if address.version == 6 and address.is_link_local and not address.scope_id:
-            raise ValueError(f"{value} is of one link: say of which, as in {value}%eth0")
+            raise ValueError(f"{value} is link-local: add the interface, such as {value}%eth0")
         return str(address)
 
 
 class ReferralConfig(Model):
-    """[[referral]]: another discovery service that hosts are told of."""
+    """[[referral]]: a different discovery service that is reported to hosts."""
 
     traddr: str
-    """Its address, numeric."""
+    """Its numeric address."""
     trsvcid: StrictInt = Field(4420, ge=1, le=65535)
     """Its port."""
     trtype: Literal["rdma", "tcp"] = "rdma"
     adrfam: Literal["ipv4", "ipv6"] | None = None
-    """That of traddr, which is what it is where left out."""
+    """Address family of traddr; default: derived from traddr."""
     nqn: Nqn = DISCOVERY_NQN
-    """Its subsystem, where it has a unique one."""
+    """NQN of its discovery subsystem, if it has a unique one."""
 
     @model_validator(mode="after")
     def _together(self) -> Self:
@@ -163,67 +163,67 @@ class ReferralConfig(Model):
                 f"traddr {self.traddr!r} is not a numeric IPv4 or IPv6 address", "traddr"
             ) from None
         if address.is_unspecified:
-            raise FaultError(f"traddr {self.traddr} is no address that a host can go to", "traddr")
+            raise FaultError(f"hosts cannot connect to traddr {self.traddr}", "traddr")
         if self.adrfam is not None and self.adrfam != f"ipv{address.version}":
             raise FaultError(f"traddr {self.traddr} is not of adrfam {self.adrfam}", "traddr")
         return self
 
 
 class LimitsConfig(Model):
-    """limits of a namespace: commands over one wait their turn; what is left out is not limited."""
+    """limits of a namespace: commands above a limit are delayed; omitted limits do not apply."""
 
     read_iops: StrictInt | None = Field(None, ge=1, le=MAX_IOPS)
-    """Commands a second: Read, Compare, Verify."""
+    """Read, Compare and Verify commands per second."""
     write_iops: StrictInt | None = Field(None, ge=1, le=MAX_IOPS)
-    """Write, Write Zeroes."""
+    """Write and Write Zeroes commands per second."""
     iops: StrictInt | None = Field(None, ge=1, le=MAX_IOPS)
-    """Both."""
+    """All of these together."""
     read_bandwidth: Size | None = Field(None, ge=1)
-    """Bytes a second."""
+    """Bytes per second."""
     write_bandwidth: Size | None = Field(None, ge=1)
     bandwidth: Size | None = Field(None, ge=1)
     burst_ms: StrictInt = Field(100, ge=10, le=60_000)
-    """So much of each limit, in milliseconds, may be used at once after a rest."""
+    """Share of each limit, in milliseconds, that may be used at once after an idle period."""
 
     @property
     def limited(self) -> bool:
-        """Whether there is a limit."""
+        """Whether any limit is set."""
         return any(value is not None for name, value in self if name != "burst_ms")
 
 
 class NamespaceConfig(Model):
-    """[[subsystem.namespace]]: a namespace and what stands behind it."""
+    """[[subsystem.namespace]]: a namespace and its storage."""
 
     nsid: StrictInt | None = Field(None, ge=1, le=0xFFFFFFFE)
-    """Namespace identifier; the next free one where left out."""
+    """Namespace identifier; default: the lowest free one."""
     store: Literal["ram", "file", "pmem", "null"]
     size: Size | None = None
-    """Bytes; ram and null need it, and of a file no more than it is used."""
+    """Bytes; required for ram and null; limits how much of a file is used."""
     path: FilePath | None = None
-    """The file or block device of file and pmem."""
+    """The file or block device, for file and pmem."""
     block_size: Literal[512, 4096] = 512
     """Bytes of a logical block."""
     direct: StrictBool | None = None
-    """Bypass the page cache: yes, no, or where it can be."""
+    """Bypass the page cache; default: if possible."""
     read_only: StrictBool = False
     persistent: StrictBool = False
-    """Refuse a pmem store unless a completed write is known to survive a power failure."""
+    """Refuse a pmem store unless completed writes are known to survive a power failure."""
     power_fail_atomic: StrictBool = True
-    """A power failure leaves a block of persistent memory old or new: takes the last 256 KiB."""
+    """Make block writes to persistent memory atomic on power failure; uses the last 256 KiB."""
     ana_group: StrictInt = Field(1, ge=1, le=MAX_GROUP)
-    """Its group: see [[port.ana_group]]."""
+    """ANA group: see [[port.ana_group]]."""
     uuid: UUID | None = None
-    """Identifiers: made from the subsystem, the NSID and the path where they are left out."""
+    """Identifiers; default: derived from the subsystem, the NSID and the path."""
     nguid: Nguid = None
     eui64: Eui64 = None
     hosts: tuple[Nqn, ...] | None = None
-    """NQNs of the hosts that see it; all that may connect where left out."""
+    """NQNs of the hosts that see the namespace; default: all that may connect."""
     enabled: StrictBool = True
-    """Whether it is served; its number stays taken where it is not."""
+    """Whether the namespace is served; if not, its NSID stays reserved."""
     limits: LimitsConfig = LimitsConfig()
-    """How much of it all hosts together may use."""
+    """Limits for all hosts together."""
     hotplug: StrictBool = False
-    """It comes and goes with its path; an error where left out and nothing is there."""
+    """The namespace appears and disappears with its path; if false, a missing path is an error."""
 
     @model_validator(mode="after")
     def _together(self) -> Self:
@@ -236,19 +236,19 @@ class NamespaceConfig(Model):
         elif self.path is None:
             raise ValueError(f'store = "{self.store}" needs path')
         if self.hotplug and self.path is None:
-            raise FaultError("hotplug goes with path: memory does not come and go", "hotplug")
+            raise FaultError("hotplug requires path", "hotplug")
         if self.direct is not None and self.store != "file":
-            raise FaultError('direct goes with store = "file"', "direct")
+            raise FaultError('direct requires store = "file"', "direct")
         if self.persistent and self.store != "pmem":
-            raise FaultError('persistent goes with store = "pmem"', "persistent")
+            raise FaultError('persistent requires store = "pmem"', "persistent")
         if not self.power_fail_atomic and self.store != "pmem":
-            raise FaultError('power_fail_atomic goes with store = "pmem"', "power_fail_atomic")
+            raise FaultError('power_fail_atomic requires store = "pmem"', "power_fail_atomic")
         if self.size is not None and (self.size == 0 or self.size % self.block_size):
             raise FaultError(
                 f"size {self.size} is not a multiple of block_size {self.block_size}", "size"
             )
         if self.uuid is not None and self.uuid.int == 0:
-            raise FaultError("uuid is not all zero", "uuid")
+            raise FaultError("uuid must not be all zero", "uuid")
         return self
 
 
@@ -260,32 +260,32 @@ class SubsystemConfig(Model):
 
     nqn: Nqn
     serial: _Text | None = Field(None, min_length=1, max_length=20)
-    """Made from the NQN where left out."""
+    """Serial number; default: derived from the NQN."""
     model: _Text = Field("nvmeof-rdma", min_length=1, max_length=40)
     allow_any_host: StrictBool = False
     hosts: tuple[Nqn, ...] = ()
     """NQNs of the hosts that may connect without authentication."""
     host_tables: tuple[HostConfig, ...] = Field((), alias="host")
-    """More hosts that may connect, and the keys of those that have to authenticate."""
+    """More hosts that may connect, with the keys of those that must authenticate."""
     max_namespaces: StrictInt = Field(32, ge=1, le=65536)
-    """The highest NSID that it will ever have."""
+    """The highest NSID that the subsystem can have."""
     mdts: Size = MIB
-    """Bytes one command may transfer: a power of two."""
+    """Maximum bytes that one command may transfer: a power of two."""
     in_capsule: Size = 4096
-    """Bytes of data that a write may bring along in its capsule."""
+    """Maximum bytes of in-capsule data of a command."""
     max_io_queues: StrictInt = Field(64, ge=1, le=1024)
-    """I/O queues a controller."""
+    """Maximum I/O queues per controller."""
     queue_size: StrictInt = Field(1024, ge=16, le=4096)
-    """Entries of an I/O queue at most; a host gets what it asks for, and only that costs memory."""
+    """Maximum entries of an I/O queue; only the entries that a host requests use memory."""
     permanent_write_protect: StrictBool = False
-    """Hosts may write protect namespaces for good, too, or until the target is started again."""
+    """Hosts may also write-protect namespaces permanently or until the target is restarted."""
     namespaces: tuple[NamespaceConfig, ...] = Field((), alias="namespace")
 
     @field_validator("nqn")
     @classmethod
     def _not_discovery(cls, value: str) -> str:
         if value == DISCOVERY_NQN:
-            raise ValueError("the discovery subsystem is always there and is not configured")
+            raise ValueError("the discovery subsystem always exists and cannot be configured")
         return value
 
     @field_validator("mdts")
@@ -321,22 +321,22 @@ class SubsystemConfig(Model):
         if self.allow_any_host and self.host_nqns:
             said = "hosts" if self.hosts else "[[subsystem.host]]"
             raise FaultError(
-                f"{said} has no meaning beside allow_any_host = true",
+                f"{said} has no effect with allow_any_host = true",
                 *(("hosts",) if self.hosts else ("host", 0)),
             )
         return self
 
     def allows(self, hostnqn: str) -> bool:
-        """Whether a host may connect."""
+        """Return whether a host may connect."""
         return self.allow_any_host or hostnqn in self.host_nqns
 
     @property
     def host_nqns(self) -> tuple[str, ...]:
-        """All hosts that may connect."""
+        """NQNs of all listed hosts."""
         return (*self.hosts, *(host.nqn for host in self.host_tables))
 
     def numbered(self) -> list[tuple[int, NamespaceConfig]]:
-        """(NSID, namespace) of each: those without a number get the lowest free ones."""
+        """Return (NSID, namespace) pairs; namespaces without nsid get the lowest free numbers."""
         taken = {n.nsid for n in self.namespaces}
         free = (nsid for nsid in range(1, self.max_namespaces + 1) if nsid not in taken)
         return [(n.nsid if n.nsid is not None else next(free), n) for n in self.namespaces]
@@ -362,7 +362,7 @@ class Config(Model):
         return self
 
     def _unique(self) -> None:
-        """FaultError where two tables are the same, or take the same."""
+        """Raise FaultError if two tables have the same identifier or resource."""
         referrals = (f"{r.trtype} {endpoint(r.traddr, r.trsvcid)}" for r in self.referrals)
         unique(listed("referral", referrals), "referral")
         nqns = (

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A configuration as the shortest tables that say the same: what has its default is left out."""
+"""Converts a configuration to the shortest equivalent tables, without default values."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from nvmf.config.models import PortConfig
 HIDDEN = "[secret]"
 
 _ALWAYS = {(PortConfig, "traddr")}
-"""What is there though it is the default: without it a port seems to be everywhere."""
+"""Written even if default: a port without traddr would seem to listen on all addresses."""
 
 
 def plain(model: BaseModel, *, secrets: bool = True) -> dict[str, Any]:
-    """Tables, lists, text, whole numbers and booleans, as TOML and JSON have them.
+    """Convert a model to tables, lists, text, integers and booleans, as in TOML and JSON.
 
-    A key that must be there is, and so is one whose value is not the default.  With secrets it is
-    for the file and for no log; without, HIDDEN stands in their place.
+    Required keys and keys with values other than the default are included.  With secrets, the
+    result must go only to the file, never to a log; otherwise HIDDEN replaces each secret.
     """
     found: dict[str, Any] = {}
     for name, field in type(model).model_fields.items():

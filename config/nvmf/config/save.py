@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Writes a configuration back into the text that it came from, with its comments and its order."""
+"""Writes a changed configuration back to its file, keeping comments and order."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ from nvmf.config.units import format_size
 _HEADER = re.compile(r"\s*\[\[?[^\[\]=]+\]\]?\s*(#.*)?$")
 _COMMENT = re.compile(r"\s*#")
 _MARK = "#@above "
-"""Of a comment on its way."""
+"""Prefix of a comment that is moved temporarily."""
 _EMPTY_LINES = re.compile(r"\n{2,}")
 _SIZES = {"size", "mdts", "in_capsule", "buffer_size"}
 _SIZES |= {"bandwidth", "read_bandwidth", "write_bandwidth"}
 
 
 def merge(text: str, wanted: Config, *, base: Path | None = None) -> str:
-    """The text with the least changes that make it say what is wanted.
+    """Return the text with the fewest changes that give the wanted configuration.
 
-    What is the same stays as it is written, and so does what stands beside it.  base: where
-    relative paths of the text start.  ConfigError where the text is not a configuration, or is
-    laid out in a way that cannot be changed in place.
+    Unchanged settings and their comments stay as they are.  base: the folder for relative paths in
+    the text.  Raise ConfigError if the text is not a valid configuration, or its layout does not
+    permit changes in place.
     """
     old = loads(text, base=base)
     labels = _MARK not in text
@@ -50,15 +50,16 @@ def merge(text: str, wanted: Config, *, base: Path | None = None) -> str:
     merged = _tidied(_above(merged) if labels else merged, text)
     if _unordered(loads(merged, base=base)) != _unordered(wanted):
         raise ConfigError(
-            "configuration", ["the file is laid out in a way that cannot be changed in place"]
+            "configuration", ["the layout of the file does not permit changes in place"]
         )
     return merged
 
 
 def _inside(text: str) -> str:
-    """With the comments right above a table's header below it: there they go where it goes.
+    """Move comments directly above a table's header below it, so that they move with the table.
 
-    For the parser they are the end of the table before.  What is above the first is the file's.
+    The parser assigns them to the preceding table.  Comments above the first header belong to the
+    file and stay.
     """
     lines: list[str] = []
     first = True
@@ -76,7 +77,7 @@ def _inside(text: str) -> str:
 
 
 def _above(text: str) -> str:
-    """With those comments back above the header."""
+    """Move those comments back above the header."""
     lines: list[str] = []
     at = 0
     for line in text.splitlines(keepends=True):
@@ -90,9 +91,9 @@ def _above(text: str) -> str:
 
 
 def _tidied(merged: str, text: str) -> str:
-    """Without the empty lines that tables leave behind which are gone; text: before the change.
+    """Remove the empty lines left by removed tables; text: before the change.
 
-    There are no more in a row, at the start and at the end than there were.
+    Consecutive empty lines, and those at the start and end, do not exceed those in text.
     """
     start, end = (len(text) - len(bare) for bare in (text.lstrip("\n"), text.rstrip("\n")))
     most = max((len(run) for run in _EMPTY_LINES.findall(text)), default=0)
@@ -103,7 +104,7 @@ def _tidied(merged: str, text: str) -> str:
 
 
 def _unordered(config: Config) -> Config:
-    """To compare: what has a number of its own may stand anywhere among its like."""
+    """Sort namespaces and ANA groups by number, to compare configurations regardless of order."""
     subsystems = tuple(
         one.model_copy(update={"namespaces": tuple(sorted(one.numbered(), key=lambda n: n[0]))})
         for one in config.subsystems
@@ -116,17 +117,17 @@ def _unordered(config: Config) -> Config:
 
 
 def write(path: Path, text: str) -> None:
-    """Put text into a file, all or nothing, with the mode and the owner that it has; OSError."""
+    """Replace a file's content atomically, keeping mode and owner; raise OSError on failure."""
     path = path.resolve()
     try:
         _replace(path, text)
     except OSError as error:
-        error.filename, error.filename2 = str(path), None  # the one that was asked for
+        error.filename, error.filename2 = str(path), None  # not the temporary file
         raise
 
 
 def _replace(path: Path, text: str) -> None:
-    """Another file in its place, once it is on the disk."""
+    """Write a temporary file, sync it to disk, and rename it to path."""
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as file:
@@ -150,7 +151,7 @@ def _replace(path: Path, text: str) -> None:
 
 
 def _update(table: Any, old: BaseModel, new: BaseModel) -> None:
-    """Change the keys of a table whose values are different."""
+    """Change the keys of a table whose values differ."""
     for name, field in type(new).model_fields.items():
         before, after = getattr(old, name), getattr(new, name)
         if before == after:
@@ -173,14 +174,14 @@ def _models(value: Any) -> bool:
 
 
 def _update_list(table: Any, key: str, old: Sequence[Any], new: Sequence[Any]) -> None:
-    """Tables that are repeated: those that are gone, those that stay, and those that come."""
+    """Update repeated tables: delete the removed, update the remaining, append the new ones."""
     if not new:
         table.pop(key, None)
         if key == "port":  # without the key, there is a default port
             table[key] = []
         return
     there = table.get(key)
-    if not isinstance(there, AoT):  # none, or one in brackets
+    if not isinstance(there, AoT):  # absent, or an inline array
         old = ()
         table.pop(key, None)
         there = table[key] = tomlkit.aot()
@@ -199,7 +200,7 @@ def _update_list(table: Any, key: str, old: Sequence[Any], new: Sequence[Any]) -
 
 
 def _append(there: AoT, made: Table) -> None:
-    """One more table: the empty line behind the last one is behind this one then."""
+    """Append a table; an empty line after the previous table moves after this one."""
     if len(there) and there[-1].as_string().endswith("\n\n"):
         made.trivia.indent = ""
         made.add(tomlkit.nl())
@@ -207,7 +208,7 @@ def _append(there: AoT, made: Table) -> None:
 
 
 def _names(items: Sequence[Any]) -> list[Hashable]:
-    """What tells one table from the others."""
+    """Return an identifier for each of the tables."""
     if items and isinstance(items[0], NamespaceConfig):
         given = {n.nsid for n in items}
         free = (nsid for nsid in range(1, 0xFFFFFFFF) if nsid not in given)
@@ -227,14 +228,14 @@ def _name(item: Any) -> Hashable:
 
 
 def _written(key: str, value: Any) -> Any:
-    """A value as people write it."""
+    """Return a value for the file; sizes with a unit."""
     if isinstance(value, dict):
         return {inner: _written(inner, each) for inner, each in value.items()}
     return format_size(value).replace(" ", "") if key in _SIZES and value % 1024 == 0 else value
 
 
 def _table(model: BaseModel) -> Table:
-    """A new table."""
+    """Return a new table for a model."""
     made = tomlkit.table()
     made.trivia.indent = "\n"
     repeated: dict[str, Any] = {}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Tables of the configuration about what a target does beside serving hosts."""
+"""Tables of the configuration for services of a target other than serving hosts."""
 
 from __future__ import annotations
 
@@ -14,42 +14,42 @@ from nvmf.config.units import FilePath
 
 LABEL = r"^([A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?)?$"
 SOCKET_PATH_MOST = 100
-"""sun_path has 108 bytes, of which the socket's temporary name takes some."""
+"""sun_path has 108 bytes; the suffix of the socket's temporary name needs some of them."""
 
 
 class RpcConfig(Model):
-    """[rpc]: the socket for administration while it runs; see nvmeof target ls."""
+    """[rpc]: the socket for administration of a running target; see nvmeof target ls."""
 
     enabled: StrictBool = True
     socket: FilePath | None = None
-    """Where left out: target.sock in $RUNTIME_DIRECTORY, or /run/nvmeof/target.sock for root."""
+    """Default: target.sock in $RUNTIME_DIRECTORY, or /run/nvmeof/target.sock for root."""
 
     @field_validator("socket")
     @classmethod
     def _socket(cls, value: Path | None) -> Path | None:
         if value is not None and len(os.fsencode(value)) > SOCKET_PATH_MOST:
-            raise ValueError(f"a path of a socket has at most {SOCKET_PATH_MOST} bytes")
+            raise ValueError(f"the path of a socket must have at most {SOCKET_PATH_MOST} bytes")
         return value
 
 
 class MdnsConfig(Model):
-    """[mdns]: announcing the discovery service on the local network."""
+    """[mdns]: announcement of the discovery service on the local network."""
 
     enabled: StrictBool = False
     name: str = Field("", max_length=40, pattern=LABEL)
-    """Of this target, for people; that of the machine where left out."""
+    """Name of this target shown to users; default: the machine's name."""
 
 
 class MetricsConfig(Model):
-    """[metrics]: counters for Prometheus, by HTTP at /metrics."""
+    """[metrics]: counters for Prometheus, over HTTP at /metrics."""
 
     enabled: StrictBool = False
     address: str = "127.0.0.1"
-    """A numeric IPv4 or IPv6 address.  Whoever reaches it can read: there is no access control."""
+    """A numeric IPv4 or IPv6 address.  There is no access control: all who can connect can read."""
     port: StrictInt = Field(9421, ge=0, le=65535)
-    """Port; 0 takes a free one."""
+    """Port; 0 selects a free port."""
     hosts: StrictInt = Field(128, ge=0, le=65535)
-    """Hosts that have labels of their own; the rest are counted together, as "other"."""
+    """Number of hosts with labels of their own; the rest are counted together as "other"."""
 
     @field_validator("address")
     @classmethod

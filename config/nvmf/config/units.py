@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Types of configuration values: sizes as people write them, NQNs, fixed-length identifiers."""
+"""Types of configuration values: sizes with units, NQNs, fixed-length identifiers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from nvmf.auth import Key
 from nvmf.spec.nqn import validate_nqn
 
 SIZE_MOST = (1 << 63) - 1
-"""Bytes of the largest file."""
+"""Maximum size of a file in bytes."""
 _FACTORS: dict[str, int] = {
     "": 1,
     "b": 1,
@@ -31,14 +31,14 @@ _FACTORS: dict[str, int] = {
 
 
 def parse_size(value: object) -> int:
-    """Bytes from an integer or from text such as 4096, "4KiB", "1.5 GiB", "64M", "1TB".
+    """Convert an integer or text such as 4096, "4KiB", "1.5 GiB", "64M", "1TB" to bytes.
 
     K, M, G and T, alone or with iB, are powers of 1024; kB, MB, GB and TB are powers of 1000.
-    ValueError where it is neither, is not a whole number of bytes, or more than any file has.
+    Raise ValueError if it is neither, not a whole number of bytes, or larger than any file.
     """
     if isinstance(value, int) and not isinstance(value, bool):
         if value < 0:
-            raise ValueError("a size is not negative")
+            raise ValueError("a size must not be negative")
         return _possible(value)
     if not isinstance(value, str):
         raise ValueError('expected a size: a whole number, or text such as "4KiB" or "1GiB"')
@@ -56,12 +56,12 @@ def parse_size(value: object) -> int:
 
 def _possible(size: int) -> int:
     if size > SIZE_MOST:
-        raise ValueError("no size is 8 EiB or more")
+        raise ValueError("a size must be less than 8 EiB")
     return size
 
 
 def format_size(size: int) -> str:
-    """Bytes for people, exact: "1 GiB", "4 KiB", "1000 B"."""
+    """Format bytes exactly, for messages: "1 GiB", "4 KiB", "1000 B"."""
     for power, unit in ((4, "TiB"), (3, "GiB"), (2, "MiB"), (1, "KiB")):
         if size and size % 1024**power == 0:
             return f"{size // 1024**power} {unit}"
@@ -79,7 +79,7 @@ def _identifier(value: object, size: int) -> bytes | None:
             found = bytes.fromhex(digits)
             if any(found):
                 return found
-            raise ValueError("an identifier is not all zero")
+            raise ValueError("an identifier must not be all zero")
     raise ValueError(f"expected {2 * size} hexadecimal digits in quotes")
 
 
@@ -107,12 +107,12 @@ def _secret(value: object) -> Key | None:
 
 def _nameable(value: Path) -> Path:
     if "\0" in str(value):
-        raise ValueError("a path has no NUL")
+        raise ValueError("a path must not contain NUL")
     return value
 
 
 FilePath = Annotated[Path, AfterValidator(_nameable)]
-"""A path that the system can be asked for."""
+"""A path that is valid in system calls (no NUL)."""
 Size = Annotated[
     int,
     BeforeValidator(parse_size),
@@ -141,4 +141,4 @@ Secret = Annotated[
     PlainSerializer(lambda value: "secret" if value is not None else None),
     WithJsonSchema({"type": "string", "format": "password"}),
 ]
-"""A DH-HMAC-CHAP key; shown nowhere, in dumps neither."""
+"""A DH-HMAC-CHAP key; never shown, not even in dumps."""

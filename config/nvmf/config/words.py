@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What is wrong with a value, in the words of a configuration instead of those of the validator."""
+"""Error messages for invalid values, in terms of the configuration and not of the validator."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _FIXED = {
     "uuid_parsing": 'expected a UUID such as "f81d4fae-7dec-11d0-a765-00a0c91e6bf6"',
 }
 _SECRETS = {"dhchap_key", "dhchap_ctrl_key"}
-"""What is there is not repeated."""
+"""Keys whose values are never shown."""
 _PATTERNS = {
     CREDENTIAL: "expected the name of a systemd credential",
     PRINTABLE: "expected printable ASCII characters",
@@ -35,9 +35,9 @@ _PATTERNS = {
 
 
 def expectation(detail: Any, place: Loc = ()) -> str:
-    """What was expected, for one entry of ValidationError.errors(), and what is there instead.
+    """Return the message for an entry of ValidationError.errors(): expected and given value.
 
-    place: where the table is that was validated, if it was not the whole.
+    place: the location of the table that was validated, if not the whole configuration.
     """
     kind, loc, given = str(detail["type"]), (*place, *detail["loc"]), detail.get("input")
     if kind == "extra_forbidden":
@@ -54,7 +54,7 @@ def expectation(detail: Any, place: Loc = ()) -> str:
 
 
 def placed(detail: Any) -> Any:
-    """An entry of ValidationError.errors(), at the key that a check of several found wrong."""
+    """Return an entry of ValidationError.errors(), located at the key that a FaultError names."""
     error = detail.get("ctx", {}).get("error")
     return (
         {**detail, "loc": (*detail["loc"], *error.at)} if isinstance(error, FaultError) else detail
@@ -62,7 +62,7 @@ def placed(detail: Any) -> Any:
 
 
 def place_of(model: type[BaseModel]) -> Loc:
-    """Where the tables of this model are in a configuration."""
+    """Return the location of this model's tables in a configuration."""
     return next((path for path, other in _tables(Config, ()) if other is model), ())
 
 
@@ -88,17 +88,17 @@ def _said(kind: str, detail: Any, loc: Loc) -> str:
         return f"expected {_header((*loc, 0)) if _model(loc) else 'a list in [ ]'}"
     if kind.startswith(("model_", "dict_")):
         return f"expected a table {_header(loc)}"
-    return str(detail["msg"])  # a kind that no key of ours has today
+    return str(detail["msg"])  # a kind that no key has at present
 
 
 def _unknown(loc: Loc) -> str:
-    """The keys there are, the one that was probably meant, or the table that has it."""
+    """Return the message for an unknown key: tables with such a key, or similar and valid keys."""
     key, model = str(loc[-1]), _model(loc[:-1]) or Config
     keys = _keys(model)
     said = "unknown key"
     near = difflib.get_close_matches(key, keys, 1)
     owners = [_header(path) for path, other in _tables(Config, ()) if key in _keys(other)]
-    if owners:  # what is right elsewhere is no misspelling
+    if owners:  # a key of a different table is not a misspelling
         said += f": it is one of {' and '.join(owners)}."
     elif near:
         said += f": did you mean {near[0]}?"
@@ -113,7 +113,7 @@ def _keys(model: type[BaseModel]) -> list[str]:
 
 
 def _field(loc: Loc) -> FieldInfo | None:
-    """The field at a place; None for the whole."""
+    """Return the field at a location; None for the whole configuration."""
     model: type[BaseModel] | None = Config
     found: FieldInfo | None = None
     for part in loc:
@@ -125,7 +125,7 @@ def _field(loc: Loc) -> FieldInfo | None:
 
 
 def _model(loc: Loc) -> type[BaseModel] | None:
-    """The model of the table at a place."""
+    """Return the model of the table at a location."""
     if not loc:
         return Config
     field = _field(loc)
@@ -133,14 +133,14 @@ def _model(loc: Loc) -> type[BaseModel] | None:
 
 
 def _model_in(annotation: Any) -> type[BaseModel] | None:
-    """The model that an annotation is or holds, as a tuple of tables does."""
+    """Return the model that an annotation is or contains (as a tuple of tables does)."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
     return next((m for part in get_args(annotation) if (m := _model_in(part))), None)
 
 
 def _tables(model: type[BaseModel], path: Loc) -> Iterator[tuple[Loc, type[BaseModel]]]:
-    """Every table that a configuration may have, and its model."""
+    """Yield every table that a configuration may have, with its model."""
     for name, field in model.model_fields.items():
         inner = _model_in(field.annotation)
         if inner is not None:
@@ -151,7 +151,7 @@ def _tables(model: type[BaseModel], path: Loc) -> Iterator[tuple[Loc, type[BaseM
 
 
 def _header(loc: Loc) -> str:
-    """[target] or [[subsystem.namespace]]."""
+    """Return the header of a table, such as [target] or [[subsystem.namespace]]."""
     names = ".".join(part for part in loc if isinstance(part, str))
     if not names:
         return "the file"
@@ -159,7 +159,7 @@ def _header(loc: Loc) -> str:
 
 
 def _range(loc: Loc) -> str:
-    """Both limits of a field, of which the validator names the one that was passed."""
+    """Return both limits of a field; the validator reports only the violated one."""
     field = _field(loc)
     marks: list[Any] = list(field.metadata) if field is not None else []
     if field is not None and isinstance(loc[-1], int):
@@ -179,7 +179,7 @@ def _mark(marks: list[Any], name: str) -> int | None:
 
 
 def _metadata(annotation: Any) -> list[Any]:
-    """What Annotated[] says of the items of a list."""
+    """Return the Annotated[] metadata of the items of a list."""
     found: list[Any] = []
     for mark in getattr(annotation, "__metadata__", ()):
         found += getattr(mark, "metadata", [mark])
@@ -189,7 +189,7 @@ def _metadata(annotation: Any) -> list[Any]:
 
 
 def _toml(value: object) -> str:
-    """A value as the file has it."""
+    """Return a value in TOML syntax."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else str(value)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The controller's side of one queue: Authentication Send and Receive in, what to answer out.
+"""The controller's side of authentication on one queue: Authentication Send and Receive.
 
-A transaction goes through the states in order; whatever else a host sends fails it, and with it the
-connection ends.  After a success the host may begin the next at any time, and the queue stays
+A transaction passes through the states in order.  Any other message from the host fails it and ends
+the connection.  After a success the host may start another transaction at any time; the queue stays
 authenticated meanwhile.
 """
 
@@ -38,25 +38,25 @@ from nvmf.spec.auth import (
 from nvmf.spec.auth_messages import Challenge, Failure, Negotiate, Reply, Success1, Success2
 
 STEP_TIMEOUT = 60.0
-"""Seconds from one message to the next."""
+"""Maximum seconds between two messages."""
 
 
 @dataclass(frozen=True, slots=True)
 class HostKeys:
-    """What one host has to prove, and what it may ask for."""
+    """The keys and algorithms for one host."""
 
     key: Key
-    """The host's."""
+    """The host's key."""
     controller_key: Key | None = None
-    """The subsystem's, for hosts that want it to prove itself."""
+    """The subsystem's key, for hosts that authenticate the controller."""
     hashes: tuple[Hash, ...] = ALL_HASHES
-    """Allowed, in order of preference."""
+    """Allowed hashes, in order of preference."""
     groups: tuple[DhGroup, ...] = ALL_GROUPS
-    """The same."""
+    """Allowed DH groups, in order of preference."""
 
 
 class State(Enum):
-    """What has to come next."""
+    """The expected next step of the host."""
 
     NEGOTIATE = "AUTH_Negotiate"
     CHALLENGE = "a receive of DH-HMAC-CHAP_Challenge"
@@ -73,12 +73,12 @@ _EXPECTED = {
     State.SUCCESS1: {AuthId.FAILURE2},
     State.SUCCESS2: {AuthId.SUCCESS2, AuthId.FAILURE2},
 }
-"""Messages that a state takes; the others take none."""
+"""Messages that a state accepts; other states accept no message."""
 
 
 @dataclass(slots=True)
 class _Transaction:
-    """What a transaction has come to so far; nothing of it outlives its end."""
+    """Data of the current transaction; discarded when it ends."""
 
     t_id: int
     keys: HostKeys
@@ -91,7 +91,7 @@ class _Transaction:
 
 
 class ControllerAuth:
-    """Authentication of one queue.  lookup gives the keys of now; None where the host has none."""
+    """Authentication of one queue.  lookup returns the current keys; None if the host has none."""
 
     def __init__(
         self,
@@ -103,14 +103,14 @@ class ControllerAuth:
     ) -> None:
         self.authenticated = False
         self.deadline: float | None = now + STEP_TIMEOUT
-        """When the next message must have come (clock of now); None: nothing is awaited."""
+        """Deadline for the next message (clock of now); None: no message is expected."""
         self.state = State.NEGOTIATE
         self.failure: str | None = None
-        """Why it failed, as a sentence for the log."""
+        """Why authentication failed, as text for the log."""
         self.success = ""
-        """How the host was authenticated last: hash, group, one way or both."""
+        """How the host was last authenticated: hash, group, one way or both ways."""
         self.count = 0
-        """Transactions that succeeded."""
+        """Successful transactions."""
         self._parties = parties
         self._lookup = lookup
         self._random = random
@@ -120,13 +120,13 @@ class ControllerAuth:
 
     @property
     def over(self) -> bool:
-        """It failed and nothing more is to be said: the connection has to end."""
+        """Authentication failed and the host was told: the connection must end."""
         return self.state is State.OVER
 
     # ---- Authentication Send ----
 
     def send(self, data: bytes, now: float) -> None:
-        """Take a message of the host.  What is wrong with it is said by the next receive."""
+        """Process a message from the host; the next receive reports an error in it."""
         if self.state in (State.FAILURE1, State.OVER):
             return
         try:
@@ -135,7 +135,7 @@ class ControllerAuth:
             if name not in _EXPECTED.get(self.state, ()):
                 raise MessageError(
                     Reason.INCORRECT_MESSAGE,
-                    f"{name.title} came in the place of {self.state.value}",
+                    f"{name.title} received instead of {self.state.value}",
                 )
             self._take(name, header.t_id, data)
         except MessageError as error:
@@ -170,11 +170,11 @@ class ControllerAuth:
         offer = Negotiate.parse(data)
         if offer.sc_c != NO_SECURE_CHANNEL:
             raise MessageError(
-                Reason.CONCATENATION_MISMATCH, f"SC_C {offer.sc_c}: there is no secure channel here"
+                Reason.CONCATENATION_MISMATCH, f"SC_C {offer.sc_c}: no secure channel is supported"
             )
         keys = self._lookup()
         if keys is None:
-            raise MessageError(Reason.FAILED, "there is no key for this host any more")
+            raise MessageError(Reason.FAILED, "there is no longer a key for this host")
         hashed = next((one for one in keys.hashes if one in offer.hashes), None)
         if hashed is None:
             allowed = ", ".join(one.title for one in keys.hashes)
@@ -201,14 +201,14 @@ class ControllerAuth:
         challenge = augmented(transaction.c1, session, hashed)
         wanted = host_response(keys.key, hashed, self._parties, challenge, transaction.s1, t_id)
         if not hmac.compare_digest(wanted, reply.r1):
-            raise MessageError(Reason.FAILED, "the host's response is wrong: it has another key")
+            raise MessageError(Reason.FAILED, "wrong response: the host has a different key")
         if reply.c2 is not None:
             if keys.controller_key is None:
                 raise MessageError(
-                    Reason.FAILED, "the host asks for a controller's key, and there is none for it"
+                    Reason.FAILED, "the host sent a challenge, but no controller key is configured"
                 )
             if hmac.compare_digest(reply.c2, transaction.c1):
-                raise MessageError(Reason.FAILED, "the host's challenge is a copy of ours")
+                raise MessageError(Reason.FAILED, "the host copied the controller's challenge")
             challenge = augmented(reply.c2, session, hashed)
             transaction.r2 = controller_response(
                 keys.controller_key, hashed, self._parties, challenge, reply.s2, t_id
@@ -218,9 +218,9 @@ class ControllerAuth:
     # ---- Authentication Receive ----
 
     def receive(self, room: int, now: float) -> bytes:
-        """The message that the host asks for; room: bytes that it has for it.
+        """Return the message for an Authentication Receive; room: the size of the host's buffer.
 
-        ValueError where that is too little, which changes nothing.
+        Raise ValueError if the buffer is too small; the state is then unchanged.
         """
         if self.state is State.CHALLENGE:
             try:
@@ -237,7 +237,7 @@ class ControllerAuth:
         elif self.state is not State.FAILURE1:
             self._fail(
                 Reason.INCORRECT_MESSAGE,
-                f"{Reason.INCORRECT_MESSAGE.title}: a receive came in the place of "
+                f"{Reason.INCORRECT_MESSAGE.title}: Authentication Receive instead of "
                 f"{self.state.value}",
             )
         message = _fit(Failure(t_id=self._t_id, rcode_explanation=self._reason).encode(), room)
@@ -250,7 +250,7 @@ class ControllerAuth:
         assert transaction is not None
         hashed, group = transaction.hash, transaction.group
         sizes = Challenge(0, hashed, group, 0, bytes(hashed.size), bytes(group.size))
-        _fit(sizes.encode(), room)  # before a key is made for it
+        _fit(sizes.encode(), room)  # before a key is generated
         transaction.exchange = DhExchange(group) if group else None
         transaction.s1 = next_seqnum()
         transaction.c1 = self._random(hashed.size)
@@ -295,7 +295,7 @@ class ControllerAuth:
 
 def _fit(message: bytes, room: int) -> bytes:
     if len(message) > room:
-        raise ValueError(f"a message of {len(message)} bytes where the host has room for {room}")
+        raise ValueError(f"message of {len(message)} bytes; the host has room for {room}")
     return message
 
 

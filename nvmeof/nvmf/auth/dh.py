@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Finite field Diffie-Hellman of RFC 7919 by OpenSSL's libcrypto 3.
+"""Finite field Diffie-Hellman (RFC 7919) with OpenSSL's libcrypto 3.
 
-Bound by ctypes, because the Python package `cryptography` is dropping these groups.  OpenSSL makes
-the key pair, with a private exponent of the length that RFC 7919 asks for, and raises the other
-end's value to it in constant time.  Its EVP_PKEY_derive is not used: it proves membership in the
-subgroup with a full-length exponentiation, two or three times over (half a second on ffdhe8192),
-where safe primes and exponents used once need the range check of RFC 7919, 5.1, alone.  What is
-left takes 1 ms on ffdhe2048 and some 20 on ffdhe8192; calls release the GIL.
+libcrypto is called through ctypes, because the Python package `cryptography` is dropping these
+groups.  OpenSSL generates the key pair, with a private exponent of the length that RFC 7919
+requires, and raises the peer's value to it in constant time.  EVP_PKEY_derive is not used: it
+checks membership in the subgroup with two or three full-length exponentiations (half a second on
+ffdhe8192), but with safe primes and exponents used once, the range check of RFC 7919, 5.1, is
+sufficient.  The calls take 1 ms on ffdhe2048 and about 20 ms on ffdhe8192, and release the GIL.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from nvmf.spec.auth import DhGroup, Hash
 
 
 class DhError(Exception):
-    """A value that is none of the group, or OpenSSL that cannot do it."""
+    """The peer's value is not in the group, or OpenSSL failed."""
 
 
 _CALLS: dict[str, tuple[Any, list[Any]]] = {
@@ -47,7 +47,7 @@ _CALLS: dict[str, tuple[Any, list[Any]]] = {
 
 @cache
 def _crypto() -> Any:
-    """libcrypto with its prototypes; DhError where it is not there."""
+    """Load libcrypto and declare its prototypes; raise DhError if that fails."""
     try:
         library = ctypes.CDLL("libcrypto.so.3")
         for name, (result, arguments) in _CALLS.items():
@@ -59,20 +59,20 @@ def _crypto() -> Any:
 
 
 def _need(result: Any, what: str) -> Any:
-    """What a call returned, where it succeeded."""
+    """Return the result of a call if it succeeded; raise DhError if it failed."""
     if not result or (isinstance(result, int) and result < 0):
         crypto = _crypto()
         why = crypto.ERR_reason_error_string(crypto.ERR_get_error())
         crypto.ERR_clear_error()
-        raise DhError(f"{what}: {why.decode() if why else 'OpenSSL does not say why'}")
+        raise DhError(f"{what}: {why.decode() if why else 'OpenSSL gives no reason'}")
     return result
 
 
 class DhExchange:
-    """One ephemeral key pair of a group that is not NULL."""
+    """One ephemeral key pair of a group other than NULL."""
 
     def __init__(self, group: DhGroup) -> None:
-        """DhError where OpenSSL does not have the group."""
+        """Generate the key pair; raise DhError if OpenSSL does not have the group."""
         self.group = group
         self._pair = c_void_p()
         crypto = _crypto()
@@ -85,10 +85,10 @@ class DhExchange:
         finally:
             crypto.EVP_PKEY_CTX_free(context)
         self.public = self._number("pub")
-        """g^x mod p, as long as p."""
+        """g^x mod p, padded to the length of p."""
 
     def _number(self, name: str) -> bytes:
-        """A public number of the key pair, as long as p."""
+        """Return a public number of the key pair, padded to the length of p."""
         number = self._bignum(name)
         try:
             return self._bytes(number).raw
@@ -104,14 +104,14 @@ class DhExchange:
     def _bytes(self, number: c_void_p) -> ctypes.Array[ctypes.c_char]:
         size = self.group.size
         into = ctypes.create_string_buffer(size)
-        _need(_crypto().BN_bn2binpad(number, into, size) == size, "a number of another size")
+        _need(_crypto().BN_bn2binpad(number, into, size) == size, "a number's size")
         return into
 
     def session_key(self, theirs: bytes, hashed: Hash) -> bytes:
-        """KS = H(g^xy mod p), with the leading zeroes; DhError where their value is none."""
+        """Return KS = H(g^xy mod p, with leading zeroes); raise DhError for an invalid value."""
         prime = int.from_bytes(self._number("p"), "big")
         if not 1 < int.from_bytes(theirs, "big") < prime - 1:
-            raise DhError(f"the other end's DH value is not one of {self.group.title}")
+            raise DhError(f"the peer's DH value is not in the group {self.group.title}")
         secret = self._raise_to_private(theirs)
         try:
             return hashlib.new(hashed.digest, memoryview(secret)).digest()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The host's side of one transaction: messages to send out, messages received in."""
+"""The host's side of one authentication transaction; performs no I/O."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from nvmf.spec.auth_messages import Challenge, Failure, Negotiate, Reply, Succes
 
 
 class AuthFailed(Exception):
-    """Authentication failed: a sentence, and the reason on the wire."""
+    """Authentication failed: text for users, and the reason sent or received."""
 
     reason: int
     """Reason Code Explanation."""
@@ -51,9 +51,12 @@ class _State(Enum):
 
 
 class HostAuth:
-    """One transaction on one queue, driven so: send what outgoing() gives; give what a receive of
-    MAX_MESSAGE bytes brings to incoming(); until done.  What outgoing() still has after a failure
-    (AUTH_Failure2) goes out too, and then error says what to raise."""
+    """One transaction on one queue.
+
+    Until done: send the message from outgoing(), then receive up to MAX_MESSAGE bytes and pass
+    them to incoming().  Then send the last message, if outgoing() has one (Success2, Failure2),
+    and raise error, if set.
+    """
 
     def __init__(
         self,
@@ -67,10 +70,10 @@ class HostAuth:
     ) -> None:
         self.t_id = next_t_id()
         self.done = False
-        """Nothing is to be received any more."""
+        """No further message is to be received."""
         self.error: AuthFailed | None = None
         self.success = ""
-        """Hash, group, one way or both ways."""
+        """After success: the hash, the group, one way or both ways."""
         self._parties = parties
         self._key = key
         self._controller_key = controller_key
@@ -82,18 +85,18 @@ class HostAuth:
         self._chosen: tuple[Hash, DhGroup] | None = None
 
     def outgoing(self) -> bytes | None:
-        """The next message to send, once."""
+        """Return the next message to send; each is returned once."""
         message, self._next = self._next, None
         if self._state is _State.NEGOTIATE:
             self._state = _State.CHALLENGE
         return message
 
     def incoming(self, data: bytes) -> None:
-        """Take what a receive brought.  May compute for some ten milliseconds."""
+        """Process a received message.  May compute for some tens of milliseconds."""
         try:
             self._take(data)
         except MessageError as error:
-            self._refuse(error.reason, f"what the controller sent is wrong: {error}")
+            self._refuse(error.reason, f"the controller sent an invalid message: {error}")
         except DhError as error:
             self._refuse(Reason.INCORRECT_PAYLOAD, f"Diffie-Hellman failed: {error}")
 
@@ -106,7 +109,7 @@ class HostAuth:
         wanted = AuthId.CHALLENGE if self._state is _State.CHALLENGE else AuthId.SUCCESS1
         if name != wanted:
             raise MessageError(
-                Reason.INCORRECT_MESSAGE, f"{name.title} came in the place of {wanted.title}"
+                Reason.INCORRECT_MESSAGE, f"{name.title} received instead of {wanted.title}"
             )
         if header.t_id != self.t_id:
             raise MessageError(
@@ -159,8 +162,8 @@ class HostAuth:
             if success.r2 is None or not hmac.compare_digest(success.r2, self._r2):
                 self._refuse(
                     Reason.FAILED,
-                    "the controller's response is wrong: it does not have the key that "
-                    "--dhchap-ctrl-secret gives, and may not be the controller it says it is",
+                    "the controller's response is wrong: it does not have the key given with "
+                    "--dhchap-ctrl-secret, and may not be the controller that it claims to be",
                 )
                 return
             ways = "both ways"
@@ -169,14 +172,14 @@ class HostAuth:
         self._end()
 
     def _refused(self, reason: int) -> None:
-        """The controller says no."""
+        """Handle AUTH_Failure1: the controller refused."""
         hint = _HINTS.get(reason, "")
         if self._state is _State.CHALLENGE and reason == Reason.FAILED:
-            hint = "; its log says why"
+            hint = "; see its log for the reason"
         self._end(AuthFailed(reason, f"the controller refused: {reason_name(reason)}{hint}"))
 
     def _refuse(self, reason: Reason, sentence: str) -> None:
-        """This host says no."""
+        """Refuse the controller: fail with AUTH_Failure2."""
         failure = Failure(auth_id=AuthId.FAILURE2, t_id=self.t_id, rcode_explanation=reason)
         self._next = failure.encode()
         self._end(AuthFailed(reason, sentence))
@@ -189,10 +192,10 @@ class HostAuth:
 
 _HINTS: dict[int, str] = {
     Reason.FAILED: (
-        "; check that --dhchap-secret is the key that the target holds for this host NQN, and that "
-        "it has a controller key for it where --dhchap-ctrl-secret is given"
+        "; check that --dhchap-secret is the target's key for this host NQN, and, if "
+        "--dhchap-ctrl-secret is given, that the target has a controller key for it"
     ),
     Reason.HASH_NOT_USABLE: "; the target allows no hash that this host offers",
     Reason.DHGROUP_NOT_USABLE: "; the target allows no DH group that this host offers",
-    Reason.CONCATENATION_MISMATCH: "; the target insists on TLS, which RDMA does not have",
+    Reason.CONCATENATION_MISMATCH: "; the target requires TLS, which RDMA does not have",
 }

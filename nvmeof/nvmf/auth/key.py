@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Keys: DHHC-1:HH:BASE64: with a checksum, where they are read from, and what keeps them secret.
+"""Keys: the format DHHC-1:HH:BASE64: with its checksum, sources of keys, and their protection.
 
-A key shows itself in no repr, message, pickle or dump.  Python cannot wipe memory that it has
-copied, so that a key stays in the memory of a process for as long as that lives: a process that
-holds one can shut others out of that memory, and its core file, with protect_process().
+A key never appears in a repr, message, pickle or dump.  Python cannot wipe copies in memory, so a
+key stays in the memory of the process until the process ends; protect_process() denies other
+processes access to this memory and disables core files.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from nvmf.spec.auth import Hash
 
 PREFIX = "DHHC-1:"
 SIZES = (32, 48, 64)
-"""Bytes of a secret."""
+"""Valid lengths of a secret in bytes."""
 _SEED = b"NVMe-over-Fabrics"
 _MAX_TEXT = 256
 _PR_SET_DUMPABLE = 4
@@ -36,28 +36,28 @@ class Key:
     __slots__ = ("_secret", "hash")
 
     def __init__(self, secret: bytes, hashed: Hash | None = None) -> None:
-        """ValueError where the secret is not 32, 48 or 64 bytes, or not as long as the hash."""
+        """Raise ValueError if the secret is not 32, 48 or 64 bytes, or not as long as the hash."""
         if len(secret) not in SIZES:
-            raise ValueError(f"a secret has 32, 48 or 64 bytes, this has {len(secret)}")
+            raise ValueError(f"a secret must have 32, 48 or 64 bytes; this one has {len(secret)}")
         if hashed is not None and len(secret) != hashed.size:
             raise ValueError(
-                f"a secret that {hashed.title} transforms has {hashed.size} bytes, this has "
-                f"{len(secret)}"
+                f"a secret transformed with {hashed.title} must have {hashed.size} bytes; this "
+                f"one has {len(secret)}"
             )
         self._secret = secret
         self.hash = hashed
-        """None: the secret is used as it is."""
+        """None: the secret is not transformed."""
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """From DHHC-1:HH:BASE64:; a ValueError says what is wrong and repeats none of it."""
+        """Parse DHHC-1:HH:BASE64:; the text of a ValueError contains no part of the key."""
         head, number, encoded, rest = ([*text.strip().split(":", 3), "", "", ""])[:4]
         if f"{head}:" != PREFIX or rest or not text.strip().endswith(":"):
             raise ValueError("a DH-HMAC-CHAP key has the form DHHC-1:HH:BASE64:")
         try:
             hashed = {"00": None, "01": Hash(1), "02": Hash(2), "03": Hash(3)}[number]
         except KeyError:
-            raise ValueError("the hash of a DH-HMAC-CHAP key is 00, 01, 02 or 03") from None
+            raise ValueError("the hash of a DH-HMAC-CHAP key must be 00, 01, 02 or 03") from None
         try:
             data = base64.b64decode(encoded, validate=True)
         except (binascii.Error, ValueError):
@@ -65,11 +65,11 @@ class Key:
         secret, checksum = data[:-4], data[-4:]
         if len(secret) not in SIZES:
             raise ValueError(
-                f"the DH-HMAC-CHAP key has {len(data)} bytes, where a secret of 32, 48 or 64 and "
-                "its checksum have 36, 52 or 68"
+                f"the DH-HMAC-CHAP key has {len(data)} bytes; it must have 36, 52 or 68 (a secret "
+                "of 32, 48 or 64, and the checksum)"
             )
         if zlib.crc32(secret).to_bytes(4, "little") != checksum:
-            raise ValueError("the checksum of the DH-HMAC-CHAP key is wrong: it is not all there")
+            raise ValueError("wrong checksum in the DH-HMAC-CHAP key: incomplete or mistyped")
         return cls(secret, hashed)
 
     @classmethod
@@ -81,11 +81,11 @@ class Key:
         nqn: str = "",
         seed: bytes = b"",
     ) -> Self:
-        """A new one, or the one that nvme-cli makes of a seed: transformed for the NQN already."""
+        """Generate a key; from a seed, as nvme-cli does: already transformed for the NQN."""
         size = size or (hashed.size if hashed is not None else len(seed) or 32)
         key = cls(seed or secrets.token_bytes(size), hashed)
         if len(key._secret) != size:
-            raise ValueError(f"the secret has {len(key._secret)} bytes, the key is to have {size}")
+            raise ValueError(f"the secret has {len(key._secret)} bytes; the key requires {size}")
         return cls(key.transformed(nqn), hashed) if seed else key
 
     @property
@@ -94,12 +94,12 @@ class Key:
         return len(self._secret)
 
     def text(self) -> str:
-        """DHHC-1:HH:BASE64:, for a file or the person that asked for it; for no log."""
+        """Return DHHC-1:HH:BASE64:, for a key file or the user's terminal; never log it."""
         data = self._secret + zlib.crc32(self._secret).to_bytes(4, "little")
         return f"{PREFIX}{int(self.hash or 0):02x}:{base64.b64encode(data).decode()}:"
 
     def transformed(self, nqn: str) -> bytes:
-        """What responses are keyed with: for the NQN of the host, or of the subsystem."""
+        """Return the HMAC key for responses; nqn is that of the host or of the subsystem."""
         if self.hash is None:
             return self._secret
         digest = getattr(hashlib, self.hash.digest)
@@ -127,17 +127,17 @@ class Key:
 
 
 def read_key(path: Path, *, waits: bool = True) -> tuple[Key, bool]:
-    """The key in a file of one line, and whether others than its owner and group can read it.
+    """Read a key from a file of one line; also return whether the file is world-readable.
 
-    waits: it may be a pipe, whose writer is waited for.  ValueError with a sentence where it cannot
-    be read or is none.
+    waits: the file may be a pipe, and the call waits for its writer.  Raise ValueError if the file
+    cannot be read or does not contain a key.
     """
     flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY | (0 if waits else os.O_NONBLOCK)
     try:
         with open(os.open(path, flags), "rb") as file:
             mode = os.fstat(file.fileno()).st_mode
             if not waits and not stat.S_ISREG(mode):
-                raise ValueError(f"the key file {path} is no regular file")
+                raise ValueError(f"the key file {path} is not a regular file")
             exposed = bool(mode & stat.S_IROTH)
             data = file.read(_MAX_TEXT + 1)
     except OSError as error:
@@ -147,13 +147,13 @@ def read_key(path: Path, *, waits: bool = True) -> tuple[Key, bool]:
             raise ValueError(f"it is longer than {_MAX_TEXT} bytes")
         return Key.parse(data.decode("ascii")), exposed
     except UnicodeDecodeError:
-        raise ValueError(f"the key file {path} is no text") from None
+        raise ValueError(f"the key file {path} is not ASCII text") from None
     except ValueError as error:
         raise ValueError(f"the key file {path}: {error}") from None
 
 
 def credential(name: str) -> Path:
-    """The file of a systemd credential; ValueError where the service was given none."""
+    """Return the path of a systemd credential; raise ValueError if the service has none."""
     folder = os.environ.get("CREDENTIALS_DIRECTORY")
     if not folder:
         raise ValueError(
@@ -164,7 +164,7 @@ def credential(name: str) -> Path:
 
 
 def protect_process() -> None:
-    """No core file and no debugger for this process (PR_SET_DUMPABLE); root is not stopped."""
+    """Disable core files and debugging of this process (PR_SET_DUMPABLE), except by root."""
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0):
         number = ctypes.get_errno()

@@ -14,7 +14,7 @@ from nvmf.spec.auth import NO_SECURE_CHANNEL, Hash
 
 @dataclass(frozen=True, slots=True)
 class Parties:
-    """Who authenticates to whom."""
+    """The two ends of an authentication."""
 
     hostnqn: str
     subnqn: str
@@ -23,7 +23,7 @@ class Parties:
 def host_response(
     key: Key, hashed: Hash, parties: Parties, challenge: bytes, seqnum: int, t_id: int
 ) -> bytes:
-    """R1: what a host that has the key answers to Ca1 and S1."""
+    """Return R1, the response of a host with this key to Ca1 and S1."""
     secret = key.transformed(parties.hostnqn)
     text = _text(challenge, seqnum, t_id, b"HostHost", parties.hostnqn, parties.subnqn)
     return hmac.digest(secret, text, hashed.digest)
@@ -32,14 +32,14 @@ def host_response(
 def controller_response(
     key: Key, hashed: Hash, parties: Parties, challenge: bytes, seqnum: int, t_id: int
 ) -> bytes:
-    """R2: what a controller that has the key answers to Ca2 and S2."""
+    """Return R2, the response of a controller with this key to Ca2 and S2."""
     secret = key.transformed(parties.subnqn)
     text = _text(challenge, seqnum, t_id, b"Controller", parties.subnqn, parties.hostnqn)
     return hmac.digest(secret, text, hashed.digest)
 
 
 def augmented(challenge: bytes, session_key: bytes | None, hashed: Hash) -> bytes:
-    """Ca: the challenge bound to the key of the DH exchange, where there was one."""
+    """Return Ca: the challenge combined with the session key, if a DH exchange took place."""
     if session_key is None:
         return challenge
     return hmac.digest(session_key, challenge, hashed.digest)
@@ -65,10 +65,10 @@ _t_ids = itertools.count(secrets.randbits(16))
 
 
 def next_seqnum() -> int:
-    """A sequence number that this process has not used for long; never 0."""
+    """Return a sequence number, never 0, that this process has not used recently."""
     return (next(_seqnums) & 0xFFFFFFFF) or next_seqnum()
 
 
 def next_t_id() -> int:
-    """A transaction identifier that this process has not used for long."""
+    """Return a transaction identifier that this process has not used recently."""
     return next(_t_ids) & 0xFFFF

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The doctor: looks at the machine for what is wrong with it, for a configuration or in general."""
+"""nvmeof doctor: checks the machine for problems, for a configuration or in general."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _CHECKS = (
 
 
 def examine(config: Config | None = None, machine: Machine | None = None) -> list[Finding]:
-    """Everything there is to say; what a check cannot find out is a note.  Changes nothing."""
+    """Run all checks; a fact that a check cannot determine is a note.  Changes nothing."""
     machine = machine or Machine()
     found = [finding for check in _CHECKS for finding in check(machine, config)]
     if config is not None:

@@ -13,17 +13,17 @@ from nvmf.doctor.rdma import wants_system
 
 _HUGE = 2 << 20
 _SPARE_FILES = 256
-"""Descriptors that a target has beside its connections."""
+"""Descriptors that a target needs in addition to its connections."""
 
 
 def _pool(config: Config) -> int:
-    """Bytes of registered transfer buffers."""
+    """Return the bytes of the registered transfer buffers."""
     target = config.target
     return target.reactors * target.buffers * target.buffer_size
 
 
 def memlock(machine: Machine, config: Config | None) -> Iterator[Finding]:
-    """Registered memory of a system device counts as locked; that of the embedded one does not."""
+    """Check RLIMIT_MEMLOCK: memory registered with a system device counts, embedded does not."""
     limit = machine.limit(resource.RLIMIT_MEMLOCK)
     if limit is None:
         yield Finding("memlock", Level.OK, "locked memory is not limited")
@@ -40,7 +40,7 @@ def memlock(machine: Machine, config: Config | None) -> Iterator[Finding]:
     yield Finding(
         "memlock",
         level,
-        f"locked memory is limited to {format_size(limit)}, and the transfer buffers alone take"
+        f"locked memory is limited to {format_size(limit)}; the transfer buffers alone take"
         f" {format_size(needed)}",
         ""
         if level is Level.OK
@@ -49,25 +49,25 @@ def memlock(machine: Machine, config: Config | None) -> Iterator[Finding]:
 
 
 def huge_pages(machine: Machine, config: Config | None) -> Iterator[Finding]:
-    """Buffers take huge pages where there are any."""
+    """Check for free huge pages, which transfer buffers use if available."""
     free = machine.memory.get("HugePages_Free", 0)
     size = machine.memory.get("Hugepagesize", _HUGE)
     if config is None:
         return
     needed = -(-_pool(config) // size)
     if free >= needed:
-        yield Finding("huge pages", Level.OK, f"{free} huge pages are free; {needed} are of use")
+        yield Finding("huge pages", Level.OK, f"{free} huge pages are free; {needed} can be used")
     else:
         yield Finding(
             "huge pages",
             Level.NOTE,
-            f"{free} huge pages are free, and the buffers could use {needed}",
-            f"Not needed; on RDMA hardware sysctl vm.nr_hugepages={needed} spares it translations.",
+            f"{free} huge pages are free; the buffers could use {needed}",
+            f"Optional; sysctl vm.nr_hugepages={needed} saves RDMA hardware address translations.",
         )
 
 
 def memory(machine: Machine, config: Config | None) -> Iterator[Finding]:
-    """Whether RAM namespaces fit into what is free now."""
+    """Check whether RAM namespaces fit into the available memory."""
     if config is None:
         return
     asked = _pool(config) + sum(
@@ -79,20 +79,20 @@ def memory(machine: Machine, config: Config | None) -> Iterator[Finding]:
     available = machine.memory.get("MemAvailable")
     if available is None:
         return
-    text = f"RAM namespaces and buffers take {format_size(asked)} once they are full, and"
+    text = f"RAM namespaces and buffers take {format_size(asked)} when full;"
     if asked > available:
         yield Finding(
             "memory",
             Level.WARNING,
             f"{text} only {available / (1 << 30):.1f} GiB are available",
-            "Make the ram namespaces smaller, or put them on a file.",
+            "Make the ram namespaces smaller, or use files instead.",
         )
     else:
         yield Finding("memory", Level.OK, f"{text} {available / (1 << 30):.1f} GiB are available")
 
 
 def files(machine: Machine, config: Config | None) -> Iterator[Finding]:
-    """A connection of the embedded device is a socket."""
+    """Check RLIMIT_NOFILE: each connection of the embedded device is a socket."""
     limit = machine.limit(resource.RLIMIT_NOFILE)
     if limit is None or config is None:
         return
@@ -103,14 +103,14 @@ def files(machine: Machine, config: Config | None) -> Iterator[Finding]:
         yield Finding(
             "descriptors",
             Level.WARNING,
-            f"{limit} descriptors are allowed, and max_queues = {config.target.max_queues}"
-            f" connections want {needed}",
+            f"{limit} descriptors are allowed; max_queues = {config.target.max_queues}"
+            f" connections need {needed}",
             f"ulimit -n {needed}; in a unit LimitNOFILE={needed}; or a lower max_queues.",
         )
 
 
 def processors(machine: Machine, config: Config | None) -> Iterator[Finding]:
-    """Reactors spin while there is work: each wants a CPU."""
+    """Check the CPUs: a busy reactor polls, so each should have its own."""
     if config is None:
         return
     there = machine.cpus
@@ -119,23 +119,24 @@ def processors(machine: Machine, config: Config | None) -> Iterator[Finding]:
         yield Finding(
             "cpus",
             Level.PROBLEM,
-            f"[target] cpus names {', '.join(map(str, sorted(named - there)))}, which this process"
-            f" may not run on; it may on {', '.join(map(str, sorted(there)))}",
-            "Name others, or leave cpus out.",
+            f"[target] cpus: this process may not run on"
+            f" {', '.join(map(str, sorted(named - there)))}; it may run on"
+            f" {', '.join(map(str, sorted(there)))}",
+            "Choose other CPUs, or omit cpus.",
         )
     elif config.target.reactors > len(there):
         yield Finding(
             "cpus",
             Level.WARNING,
             f"{config.target.reactors} reactors share {len(there)} CPUs: they take turns",
-            f"reactors = {max(1, len(there) - 1)} leaves one for the rest.",
+            f"reactors = {max(1, len(there) - 1)} leaves one CPU for other work.",
         )
     else:
         yield Finding("cpus", Level.OK, f"{config.target.reactors} reactors have {len(there)} CPUs")
 
 
 def io_uring(machine: Machine, config: Config | None) -> Iterator[Finding]:
-    """Files are read and written by io_uring; by threads where that is forbidden."""
+    """Check for io_uring, which file I/O uses; threads are used if it is disabled."""
     disabled = machine.read("/proc/sys/kernel/io_uring_disabled")
     if disabled is None or disabled == "0" or (disabled == "1" and machine.root_user):
         return

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the doctor knows of the machine: files of /proc and /sys, programs, limits.
+"""Access to the machine for the checks: files of /proc and /sys, programs, limits.
 
-Everything is read through one object, so that a test can describe a machine that it does not have.
+All access is through one object, so that tests can simulate a machine.
 """
 
 from __future__ import annotations
@@ -20,27 +20,27 @@ _PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 class Level(StrEnum):
-    """How bad a finding is."""
+    """Severity of a finding."""
 
     OK = "ok"
     NOTE = "note"
-    """Worth knowing; nothing is wrong."""
+    """For information; there is no fault."""
     WARNING = "warning"
-    """It works, and less well than it could."""
+    """It works, but not as well as it could."""
     PROBLEM = "problem"
     """It does not work."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was looked at."""
+    """The result of one check."""
 
     check: str
     level: Level
     text: str
-    """A sentence."""
+    """The finding, as a clause without a full stop."""
     remedy: str = ""
-    """What to do about it."""
+    """How to correct it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,31 +55,31 @@ class Interface:
 
 
 class Machine:
-    """This machine, or (root) the files of another."""
+    """This machine, or a different one whose files are under root."""
 
     def __init__(self, root: Path = Path("/")) -> None:
         self._root = root
 
     def path(self, name: str) -> Path:
-        """Where a file with this absolute name is."""
+        """Return the path of the file with this absolute name."""
         return self._root / name.lstrip("/")
 
     def read(self, name: str) -> str | None:
-        """What is in a file, without blanks around it; None where it cannot be read."""
+        """Return the stripped content of a file; None if it cannot be read."""
         try:
             return self.path(name).read_text(encoding="utf-8", errors="replace").strip()
         except OSError:
             return None
 
     def names(self, folder: str) -> list[str]:
-        """What a folder has; nothing where there is no such folder."""
+        """Return the names in a folder; an empty list if the folder cannot be read."""
         try:
             return sorted(entry.name for entry in self.path(folder).iterdir())
         except OSError:
             return []
 
     def output(self, *command: str) -> str | None:
-        """What a program prints; None where it is missing, fails or takes long."""
+        """Return the output of a program; None if it is missing, fails or times out."""
         try:
             done = subprocess.run(
                 command,
@@ -95,9 +95,9 @@ class Machine:
         return done.stdout
 
     def limit(self, number: int) -> int | None:
-        """The limit of a resource (RLIMIT_...) for a target; None where there is none.
+        """Return the limit of a resource (RLIMIT_...) for a target; None if unlimited.
 
-        The soft one, but of descriptors, of which a target takes as many as it may.
+        This is the soft limit, but for descriptors the hard limit, to which a target raises it.
         """
         limit = resource.getrlimit(number)[number == resource.RLIMIT_NOFILE]
         return None if limit == resource.RLIM_INFINITY else limit
@@ -109,12 +109,12 @@ class Machine:
 
     @property
     def root_user(self) -> bool:
-        """Whether this process is root's."""
+        """Whether this process runs as root."""
         return os.geteuid() == 0
 
     @cached_property
     def memory(self) -> dict[str, int]:
-        """/proc/meminfo: bytes, and plain numbers for the HugePages_ counts."""
+        """The values of /proc/meminfo in bytes; HugePages_ counts as numbers of pages."""
         found = {}
         for line in (self.read("/proc/meminfo") or "").splitlines():
             name, _, rest = line.partition(":")
@@ -130,7 +130,7 @@ class Machine:
 
     @cached_property
     def interfaces(self) -> list[Interface] | None:
-        """Network interfaces with their addresses; None where iproute2 does not tell."""
+        """Network interfaces with their addresses; None if iproute2 cannot list them."""
         text = self.output("ip", "-j", "address", "show")
         if text is None:
             return None
@@ -148,7 +148,7 @@ class Machine:
             return None
 
     def interface_of(self, address: str) -> Interface | None:
-        """The interface that has an address."""
+        """Return the interface that has an address; None if there is no such interface."""
         for interface in self.interfaces or []:
             if address in interface.addresses:
                 return interface
@@ -156,7 +156,7 @@ class Machine:
 
     @cached_property
     def rdma_links(self) -> dict[str, str]:
-        """RDMA device to the network interface it stands on, where it stands on one."""
+        """The network interface of each RDMA device that has one."""
         found = {}
         for device in self.names("/sys/class/infiniband"):
             for name in self.names(f"/sys/class/infiniband/{device}/ports/1/gid_attrs/ndevs"):

@@ -19,7 +19,7 @@ _LOW_MTU = 1500
 _DAY = 86400
 _ROCE_PAYLOAD = 4096
 _ROCE_MTU = 4200
-"""What an RDMA MTU of 4096 bytes needs of the Ethernet: headers come on top."""
+"""Ethernet MTU that an RDMA MTU of 4096 bytes requires, because of the headers."""
 
 
 def _where(port: PortConfig) -> str:
@@ -27,7 +27,7 @@ def _where(port: PortConfig) -> str:
 
 
 def addresses(machine: Machine, config: Config | None) -> Iterator[Finding]:
-    """Whether each port's address is this machine's, and its number free."""
+    """Check that each port's address is this machine's, and that its number is free."""
     for port in config.ports if config else ():
         family = socket.AF_INET6 if ":" in port.traddr else socket.AF_INET
         try:
@@ -46,21 +46,21 @@ def _not_ours(port: PortConfig, error: OSError) -> Finding:
     match error.errno:
         case errno.EADDRINUSE:
             text = f"port {where} is in use"
-            remedy = f"See who has it: ss -ltnp 'sport = :{port.trsvcid}'. A target that runs?"
+            remedy = f"See what uses it (a running target?): ss -ltnp 'sport = :{port.trsvcid}'"
             return Finding("addresses", Level.WARNING, text, remedy)
         case errno.EADDRNOTAVAIL:
-            text = f"{port.traddr} is no address of this machine"
-            return Finding("addresses", Level.PROBLEM, text, "See ip address; 0.0.0.0 is all.")
+            text = f"{port.traddr} is not an address of this machine"
+            return Finding("addresses", Level.PROBLEM, text, "See ip address; 0.0.0.0 means all.")
         case errno.EACCES:
-            text = f"port {where} is for root: it is below 1024"
-            return Finding("addresses", Level.PROBLEM, text, "4420 is NVMe-oF's own number.")
+            text = f"port {where} is below 1024: only root may use it"
+            return Finding("addresses", Level.PROBLEM, text, "NVMe-oF's standard port is 4420.")
         case _:
             text = f"port {where} cannot be opened: {error.strerror or error}"
             return Finding("addresses", Level.PROBLEM, text, "See ip address and ip route.")
 
 
 def mtu(machine: Machine, config: Config | None) -> Iterator[Finding]:
-    """Small frames cost throughput, and RoCE its full payload."""
+    """Check the MTU: a small one reduces throughput and the payload of RoCE packets."""
     seen = set()
     for port in config.ports if config else ():
         interface = machine.interface_of(port.traddr)
@@ -82,17 +82,17 @@ def mtu(machine: Machine, config: Config | None) -> Iterator[Finding]:
 
 
 def firewall(machine: Machine, config: Config | None) -> Iterator[Finding]:
-    """Whether what comes in is dropped unless a rule names it, and none names our ports."""
+    """Check whether the firewall drops input by default and no rule names the target's ports."""
     if config is None:
         return
     if not machine.root_user:
-        yield Finding("firewall", Level.NOTE, "only root can see the firewall's rules")
+        yield Finding("firewall", Level.NOTE, "only root can read the firewall's rules")
         return
     rules = machine.output("nft", "list", "ruleset")
     if rules is None:
         rules = machine.output("iptables", "-S", "INPUT")
     if rules is None:
-        yield Finding("firewall", Level.NOTE, "neither nft nor iptables tells the rules")
+        yield Finding("firewall", Level.NOTE, "neither nft nor iptables lists the rules")
         return
     closed = re.search(r"hook input [^}]*policy drop|^-P INPUT DROP", rules, re.MULTILINE)
     numbers = {port.trsvcid for port in config.ports if port.traddr not in ("127.0.0.1", "::1")}
@@ -102,16 +102,16 @@ def firewall(machine: Machine, config: Config | None) -> Iterator[Finding]:
         yield Finding(
             "firewall",
             Level.WARNING,
-            f"the firewall drops what no rule accepts, and no rule names port {listed}",
+            f"the firewall drops input by default, and no rule names port {listed}",
             f"nft add rule inet filter input tcp dport {missing[0]} accept (the embedded device);"
             " RoCEv2 is udp dport 4791.",
         )
     else:
-        yield Finding("firewall", Level.OK, "no rule of the firewall shuts the ports out")
+        yield Finding("firewall", Level.OK, "the firewall does not block the ports")
 
 
 def names(machine: Machine, config: Config | None) -> Iterator[Finding]:
-    """Whether the machine finds itself by name, and the hosts of discovery.conf."""
+    """Check that the machine's own name and those in the files of /etc/nvme can be resolved."""
     name = socket.gethostname()
     try:
         socket.getaddrinfo(name, None)
@@ -121,13 +121,13 @@ def names(machine: Machine, config: Config | None) -> Iterator[Finding]:
             "names",
             Level.NOTE,
             f"the machine's own name, {name}, has no address: {error.strerror or error}",
-            "Add it to /etc/hosts, if hosts are to reach this machine by name.",
+            "If hosts reach this machine by name, add it to /etc/hosts.",
         )
     yield from _configured(machine)
 
 
 def _configured(machine: Machine) -> Iterator[Finding]:
-    """The targets that the host files name."""
+    """Check the names of targets in the files of /etc/nvme."""
     from nvmf.initiator.hostfiles import HostFileError, configured
 
     try:
@@ -143,14 +143,14 @@ def _configured(machine: Machine) -> Iterator[Finding]:
             yield Finding(
                 "names",
                 Level.WARNING,
-                f"{address}, which the files of /etc/nvme name, has no address: "
+                f"{address}, named in the files of /etc/nvme, has no address: "
                 f"{error.strerror or error}",
-                "Correct the name, or the resolver.",
+                "Correct the name, or the resolver's configuration.",
             )
 
 
 def clock(machine: Machine, config: Config | None) -> Iterator[Finding]:
-    """The clock is in logs, in the Timestamp feature and in the discovery generation."""
+    """Check the clock, used for logs, the Timestamp feature and the discovery generation."""
     said = machine.output("timedatectl", "show", "-p", "NTPSynchronized", "--value")
     synchronized = (said or "").strip()
     if synchronized == "yes" or machine.path("/run/systemd/timesync/synchronized").exists():
@@ -159,15 +159,15 @@ def clock(machine: Machine, config: Config | None) -> Iterator[Finding]:
         yield Finding(
             "clock",
             Level.WARNING,
-            "the clock is not synchronized: logs of hosts and target do not fit together",
+            "the clock is not synchronized: times in logs of hosts and target do not match",
             "timedatectl set-ntp true, or install chrony.",
         )
     else:
-        yield Finding("clock", Level.NOTE, "whether the clock is synchronized cannot be told")
+        yield Finding("clock", Level.NOTE, "cannot determine whether the clock is synchronized")
     if time.time() < Path(__file__).stat().st_mtime - _DAY:
         yield Finding(
             "clock",
             Level.PROBLEM,
-            "the clock is behind this program's own files",
-            "Set it: timedatectl set-time, or synchronize it.",
+            "the clock is earlier than the date of this program's files",
+            "Set it (timedatectl set-time) or synchronize it.",
         )

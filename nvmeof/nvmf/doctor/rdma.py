@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""RDMA devices, and the kernel modules around them."""
+"""RDMA devices and their kernel modules."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ _EVERYWHERE = {"0.0.0.0", "::"}
 
 
 def wants_system(config: Config | None) -> bool:
-    """Whether a port must have a system device."""
+    """Return whether a port requires a system device."""
     return config is not None and any(port.device == "system" for port in config.ports)
 
 
 def devices(machine: Machine, config: Config | None) -> Iterator[Finding]:
-    """Which devices there are, whether they are up, and whether a port's address is on one."""
+    """List the RDMA devices and check whether their ports are up."""
     found = machine.names("/sys/class/infiniband")
     if not found:
         yield Finding(
             "devices",
             Level.PROBLEM if wants_system(config) else Level.NOTE,
-            "there is no RDMA device; the embedded one (iwarp) needs none",
-            "For a device of the kernel on any network card: modprobe rdma_rxe; rdma link add rxe0"
+            "there is no RDMA device; the embedded device (iwarp) does not need one",
+            "For a kernel device on any network card: modprobe rdma_rxe; rdma link add rxe0"
             ' type rxe netdev NAME. Or use device = "iwarp".',
         )
         return
@@ -47,7 +47,7 @@ def devices(machine: Machine, config: Config | None) -> Iterator[Finding]:
 
 
 def ports(machine: Machine, config: Config) -> Iterator[Finding]:
-    """Whether the address of every system port is on an RDMA device."""
+    """Check that the address of every system port is on an RDMA device."""
     for port in config.ports:
         if port.device != "system" or port.traddr in _EVERYWHERE:
             continue
@@ -56,15 +56,15 @@ def ports(machine: Machine, config: Config) -> Iterator[Finding]:
             yield Finding(
                 "devices",
                 Level.PROBLEM,
-                f"port {port.traddr} wants a system device, and its interface {interface.name} has"
-                " no RDMA device",
+                f"port {port.traddr} requires a system device, but its interface"
+                f" {interface.name} has no RDMA device",
                 f"rdma link add rxe0 type rxe netdev {interface.name}; or an address of "
                 f'{", ".join(sorted(set(machine.rdma_links.values())))}; or device = "iwarp".',
             )
 
 
 def modules(machine: Machine, config: Config | None) -> Iterator[Finding]:
-    """What the system's devices need of the kernel, and what its own initiator needs."""
+    """Check the kernel modules for system devices and for the kernel's initiator."""
     needed = wants_system(config) or bool(machine.names("/sys/class/infiniband"))
     for module, node, what in (
         ("ib_uverbs", "/dev/infiniband", "verbs in userspace"),
@@ -85,6 +85,6 @@ def modules(machine: Machine, config: Config | None) -> Iterator[Finding]:
         yield Finding(
             "modules",
             Level.NOTE,
-            "nvme_rdma is not loaded: nvmeof connect (the kernel's initiator) loads it where there"
-            " is one; the client in Python, fio and the target do not need it",
+            "nvme_rdma is not loaded: nvmeof connect (the kernel's initiator) loads it if the"
+            " kernel has it; the Python client, fio and the target do not need it",
         )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a target needs beside devices and data: its state folder, keys, and the metrics' address."""
+"""What a target needs besides devices and storage: state folder, keys and metrics address."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ from nvmf.config.models import Config
 from nvmf.doctor.machine import Finding, Level, Machine
 
 _ROOM = 1 << 20
-"""Bytes that the files of the state folder need at most, but for very many namespaces."""
+"""Upper limit for the files of the state folder in bytes, unless there are very many namespaces."""
 
 
 def state(machine: Machine, config: Config | None) -> Iterator[Finding]:
-    """Whether what has to outlive the target can be written."""
+    """Check that the state folder, for state that persists across restarts, can be written."""
     folder = config.target.state_dir if config else None
     if folder is None:
         return
     there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
     if not there.is_dir():
-        yield _state(f"{there} is no folder", "Correct state_dir.")
+        yield _state(f"{there} is not a folder", "Correct state_dir.")
     elif not os.access(there, os.W_OK | os.X_OK):
-        verb = "written" if there == folder else f"made in {there}"
+        verb = "written" if there == folder else f"created in {there}"
         yield _state(f"{folder} cannot be {verb}", "Give it to the target's user: chown, mount.")
     elif (room := os.statvfs(there)).f_bavail * room.f_frsize < _ROOM:
         yield Finding(
             "state",
             Level.WARNING,
-            f"the file system of {folder} is full: reservations and write protection that have to"
-            " last would be refused",
-            "Make room.",
+            f"the file system of {folder} is full: persistent reservations and write protection"
+            " would be refused",
+            "Free space.",
         )
     else:
         yield Finding("state", Level.OK, f"{folder} can be written")
@@ -45,7 +45,7 @@ def _state(text: str, remedy: str) -> Finding:
 
 
 def keys(machine: Machine, config: Config | None) -> Iterator[Finding]:
-    """Whether the keys of hosts are where the configuration says; credentials are systemd's."""
+    """Check that the hosts' key files can be read; credentials exist only in systemd's service."""
     for subsystem in config.subsystems if config else ():
         for host in subsystem.host_tables:
             for name in ("dhchap_key", "dhchap_ctrl_key"):
@@ -61,13 +61,13 @@ def _key(where: str, path: Path) -> Finding:
         remedy = f"(umask 077; nvmeof gen-dhchap-key > {path}), or correct the path."
         return Finding("keys", Level.PROBLEM, f"{where}: {error}", remedy)
     if exposed:
-        text = f"{where}: everybody can read {path}"
+        text = f"{where}: {path} is world-readable"
         return Finding("keys", Level.WARNING, text, f"chmod 0600 {path}")
     return Finding("keys", Level.OK, f"{where} can be used")
 
 
 def metrics(machine: Machine, config: Config | None) -> Iterator[Finding]:
-    """Whether the address of the metrics is this machine's, and free."""
+    """Check that the metrics address is this machine's, and that its port is free."""
     if config is None or not config.metrics.enabled:
         return
     address, port = str(config.metrics.address), config.metrics.port
@@ -79,13 +79,13 @@ def metrics(machine: Machine, config: Config | None) -> Iterator[Finding]:
             trial.bind((address, port))
             trial.listen()
     except OSError as error:
-        text = f"no metrics at {where}: {error.strerror or error}"
-        remedy = "A target that runs? Else name another place with address and port in [metrics]."
+        text = f"metrics cannot use {where}: {error.strerror or error}"
+        remedy = "If no target is running, set a different address or port in [metrics]."
         yield Finding("metrics", Level.WARNING, text, remedy)
         return
     ours = {one.trsvcid for one in config.ports if one.traddr in (address, "0.0.0.0", "::")}
     if port and port in ours:
-        text = f"port {port} is that of [[port]] and of [metrics]"
-        yield Finding("metrics", Level.PROBLEM, text, "Give one of them another number.")
+        text = f"[[port]] and [metrics] both use port {port}"
+        yield Finding("metrics", Level.PROBLEM, text, "Change one of them.")
     else:
         yield Finding("metrics", Level.OK, f"{where} is free")

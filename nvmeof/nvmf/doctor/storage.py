@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What stands behind the namespaces: files and devices."""
+"""The storage of namespaces: files and devices."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from nvmf.doctor.machine import Finding, Level, Machine
 
 
 def stores(machine: Machine, config: Config | None) -> Iterator[Finding]:
-    """Whether each file or device is there, can be opened, is not in use, and has room."""
+    """Check that each file or device exists, can be opened, is not in use, and has space."""
     for subsystem in config.subsystems if config else ():
         for nsid, namespace in subsystem.numbered():
             if namespace.path is not None:
@@ -36,7 +36,7 @@ def _store(
         yield Finding("storage", Level.PROBLEM, text, remedy or "Correct the path.")
         return
     try:
-        # O_EXCL on a block device: not while it is mounted or part of something.
+        # O_EXCL on a block device fails if it is mounted or part of another device.
         flags = os.O_RDONLY if namespace.read_only else os.O_RDWR
         block = stat.S_ISBLK(found.st_mode)
         os.close(os.open(path, flags | (os.O_EXCL if block else 0) | os.O_CLOEXEC))
@@ -51,13 +51,13 @@ def _store(
 
 def _not_opened(where: str, path: Path, error: OSError) -> Finding:
     if error.errno == errno.EBUSY:
-        remedy = f"See who has it: lsblk {path}. Two masters destroy a file system."
+        remedy = f"See what uses it: lsblk {path}. Two writers destroy a file system."
         return Finding("storage", Level.PROBLEM, f"{where}: {path} is in use", remedy)
     text = f"{where}: {path} cannot be opened: {error.strerror}"
     if error.errno in (errno.EROFS, errno.EPERM, errno.EACCES):
-        remedy = "Give the target's user the right to write it, or set read_only = true."
+        remedy = "Give the target's user write permission, or set read_only = true."
         return Finding("storage", Level.PROBLEM, text, remedy)
-    return Finding("storage", Level.PROBLEM, text, "See the kernel's log: dmesg.")
+    return Finding("storage", Level.PROBLEM, text, "See the kernel log: dmesg.")
 
 
 def _block_device(
@@ -70,16 +70,16 @@ def _block_device(
         yield Finding(
             "storage",
             Level.PROBLEM,
-            f"{where}: blocks of {namespace.block_size} bytes on {path}, which has {logical}",
+            f"{where}: blocks of {namespace.block_size} bytes, but {path} has blocks of {logical}",
             f"block_size = {logical}",
         )
     elif namespace.block_size < physical:
         yield Finding(
             "storage",
             Level.NOTE,
-            f"{where}: {path} writes {physical} bytes at once, and blocks have"
+            f"{where}: {path} has physical blocks of {physical} bytes, the namespace blocks of"
             f" {namespace.block_size}",
-            f"block_size = {physical} spares it reading before it writes.",
+            f"block_size = {physical} avoids read-modify-write cycles.",
         )
     else:
         yield Finding("storage", Level.OK, f"{where}: {path} can be used")
@@ -95,9 +95,9 @@ def _regular(
         yield Finding(
             "storage",
             Level.WARNING,
-            f"{where}: {path} may grow by {format_size(missing)}, and its file system has"
-            f" {free / (1 << 30):.1f} GiB left: hosts would see Capacity Exceeded",
-            "Make room, or a smaller size.",
+            f"{where}: {path} may grow by {format_size(missing)}, but its file system has only"
+            f" {free / (1 << 30):.1f} GiB left: writes would fail with Capacity Exceeded",
+            "Free space, or reduce size.",
         )
     else:
         yield Finding("storage", Level.OK, f"{where}: {path} can be used")

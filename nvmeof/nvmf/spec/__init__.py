@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""NVMe and NVMe-oF structures, opcodes and status codes: every byte offset there is in Python.
+"""NVMe and NVMe-oF structures, opcodes and status codes: all byte offsets used by Python code.
 
-Sources: NVM Express Base 2.0, NVM Command Set 1.0, RDMA Transport 1.0.  Decoding bytes raises
-nothing but StatusError; encoding values that do not fit raises ValueError.
+Sources: NVM Express Base 2.0, NVM Command Set 1.0, RDMA Transport 1.0.  Decoding raises only
+StatusError; encoding raises ValueError if a value does not fit its field.
 """

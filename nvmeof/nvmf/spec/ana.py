@@ -11,15 +11,15 @@ from enum import IntEnum
 from nvmf.spec.status import DecodeError, Status
 
 MAX_GROUP = 128
-"""Groups that this target and nvmet have."""
+"""Number of ANA groups of this target and of nvmet."""
 ALL_STATES = 0x1F
-"""ANACAP: every state may be reported."""
+"""ANACAP: all states may be reported."""
 TRANSITION_SECONDS = 10
-"""ANATT: how long the state Change lasts at most."""
+"""ANATT: the longest time that a group stays in the ANA Change state."""
 
 
 class AnaState(IntEnum):
-    """What a controller does for the namespaces of a group."""
+    """How a controller accesses the namespaces of a group."""
 
     OPTIMIZED = 0x1
     NON_OPTIMIZED = 0x2
@@ -29,21 +29,21 @@ class AnaState(IntEnum):
 
     @property
     def word(self) -> str:
-        """As people write it: non-optimized."""
+        """The state as users write it, such as non-optimized."""
         return self.name.lower().replace("_", "-")
 
     @classmethod
     def of(cls, word: str) -> AnaState:
-        """From such a word; ValueError names the words that there are."""
+        """Return the state for such a word; the ValueError for others lists the valid words."""
         for state in cls:
             if word.replace("_", "-").lower() == state.word:
                 return state
         words = ", ".join(state.word for state in cls)
-        raise ValueError(f"{word!r} is none of {words}")
+        raise ValueError(f"{word!r} is not one of {words}")
 
     @property
     def status(self) -> Status | None:
-        """What I/O commands end with; None where they run."""
+        """The status of I/O commands in this state; None if they are executed."""
         return {
             AnaState.INACCESSIBLE: Status.ANA_INACCESSIBLE,
             AnaState.PERSISTENT_LOSS: Status.ANA_PERSISTENT_LOSS,
@@ -66,7 +66,7 @@ _GROUP = struct.Struct("<IIQB15x")
 
 
 def encode_ana_log(change_count: int, groups: Sequence[AnaGroup], *, only_groups: bool) -> bytes:
-    """Asymmetric Namespace Access log page; only_groups (RGO) leaves the NSIDs out."""
+    """Encode the Asymmetric Namespace Access log page; only_groups (RGO) omits the NSIDs."""
     page = bytearray(_HEAD.pack(change_count, len(groups)))
     for one in groups:
         nsids = () if only_groups else one.nsids
@@ -76,7 +76,7 @@ def encode_ana_log(change_count: int, groups: Sequence[AnaGroup], *, only_groups
 
 
 def decode_ana_log(data: bytes) -> tuple[int, list[AnaGroup]]:
-    """(change count, groups); DecodeError where the page ends within a group."""
+    """Return (change count, groups); raise DecodeError if the page is truncated."""
     try:
         change_count, count = _HEAD.unpack_from(data)
         at = _HEAD.size
@@ -85,7 +85,7 @@ def decode_ana_log(data: bytes) -> tuple[int, list[AnaGroup]]:
             group, number, changes, state = _GROUP.unpack_from(data, at)
             at += _GROUP.size
             if number > (len(data) - at) // 4:
-                raise DecodeError(f"ANA log page of {len(data)} bytes: group {group} is cut off")
+                raise DecodeError(f"ANA log page of {len(data)} bytes: group {group} is truncated")
             nsids = struct.unpack_from(f"<{number}I", data, at)
             at += 4 * number
             groups.append(AnaGroup(group, state & 0xF, changes, nsids))
@@ -95,10 +95,10 @@ def decode_ana_log(data: bytes) -> tuple[int, list[AnaGroup]]:
 
 
 def ana_log_size(groups: int, namespaces: int) -> int:
-    """Bytes of the largest log page of so many groups and namespaces."""
+    """Return the maximum size in bytes of a log page with this many groups and namespaces."""
     return _HEAD.size + groups * _GROUP.size + 4 * namespaces
 
 
 def by_state(groups: Iterable[AnaGroup]) -> dict[int, int]:
-    """NSID to state."""
+    """Return the state of each NSID."""
     return {nsid: one.state for one in groups for nsid in one.nsids}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""In-band authentication: identifiers, reasons, commands, and what every message begins with.
+"""In-band authentication: identifiers, reasons, commands and the common message header.
 
 Base 2.0, 6.1, 6.2 and 8.13; the messages are in auth_messages.
 """
@@ -18,9 +18,9 @@ SECP = 0xE9
 SPSP = 1
 """Both bytes of the SP Specific field."""
 MAX_MESSAGE = 4096
-"""Bytes that every message fits in: the longest, a reply of FFDHE 8192 and SHA-512, has 1168."""
+"""Buffer size for any message; the longest, a reply with FFDHE 8192 and SHA-512, has 1168 bytes."""
 NO_SECURE_CHANNEL = 0
-"""SC_C: no secure channel is to follow."""
+"""SC_C: no secure channel follows."""
 
 
 class AuthType(IntEnum):
@@ -31,7 +31,7 @@ class AuthType(IntEnum):
 
 
 class AuthId(Named):
-    """AUTH_ID of a message, whatever its type."""
+    """AUTH_ID of a message of any type."""
 
     NEGOTIATE = 0x00, "AUTH_Negotiate"
     CHALLENGE = 0x01, "DH-HMAC-CHAP_Challenge"
@@ -59,12 +59,12 @@ class Hash(Named):
 
     @property
     def digest(self) -> str:
-        """As hashlib and configurations call it."""
+        """The name used by hashlib and by configurations."""
         return f"sha{8 * self.size}"
 
 
 class DhGroup(Named):
-    """DHgID: the finite field groups of RFC 7919, or none."""
+    """DHgID: a finite field group of RFC 7919, or no group (NULL)."""
 
     NULL = 0, "null"
     FFDHE_2048 = 1, "ffdhe2048"
@@ -81,7 +81,7 @@ class DhGroup(Named):
 
 ALL_HASHES = (Hash.SHA_256, Hash.SHA_384, Hash.SHA_512)
 ALL_GROUPS = (*(group for group in DhGroup if group), DhGroup.NULL)
-"""In the order in which they are preferred: the quickest group first, and none at all last."""
+"""In order of preference: the fastest group first, NULL last."""
 
 
 class Reason(Named):
@@ -100,7 +100,7 @@ RCODE_FAILURE = 1
 
 
 def reason_name(code: int) -> str:
-    """The specification's name of a Reason Code Explanation."""
+    """Return the specification's name of a Reason Code Explanation."""
     try:
         return Reason(code).title
     except ValueError:
@@ -108,7 +108,7 @@ def reason_name(code: int) -> str:
 
 
 class MessageError(Exception):
-    """A message is not what it has to be: the reason that goes on the wire, and a sentence."""
+    """A message is invalid: the reason to send to the peer, and text for the log."""
 
     reason: Reason
     detail: str
@@ -131,16 +131,16 @@ class AuthCommand:
 
     @classmethod
     def of(cls, cdw10: int, cdw11: int) -> Self:
-        """Invalid Field where the security protocol is another, or there is no length."""
+        """Decode the dwords; raise Invalid Field for another security protocol or a length of 0."""
         if cdw10 != _CDW10:
             raise StatusError(
                 Status.INVALID_FIELD,
                 f"security protocol {cdw10 >> 24:02x}h, SPSP1 {cdw10 >> 16 & 0xFF:02x}h, "
-                f"SPSP0 {cdw10 >> 8 & 0xFF:02x}h, where {SECP:02x}h, 01h and 01h are in-band "
-                "authentication",
+                f"SPSP0 {cdw10 >> 8 & 0xFF:02x}h: in-band authentication has {SECP:02x}h, 01h and "
+                "01h",
             )
         if not cdw11:
-            raise StatusError(Status.INVALID_FIELD, "authentication with a length of 0")
+            raise StatusError(Status.INVALID_FIELD, "authentication command with a length of 0")
         return cls(cdw11)
 
     @property
@@ -154,7 +154,7 @@ _CDW10 = SPSP << 8 | SPSP << 16 | SECP << 24
 
 @dataclass(frozen=True, slots=True)
 class Header(Structure):
-    """What every message begins with."""
+    """The header of every message."""
 
     SIZE = 6
     auth_type: Annotated[int, u8(0)] = 0
@@ -164,7 +164,7 @@ class Header(Structure):
 
     @classmethod
     def parse(cls, data: bytes) -> Self:
-        """MessageError where there is none, or no message is called so."""
+        """Decode the header; raise MessageError if it is incomplete or of an unknown message."""
         if len(data) < cls.SIZE:
             raise MessageError(Reason.INCORRECT_PAYLOAD, f"a message of {len(data)} bytes")
         header = cls.decode(data)
@@ -172,7 +172,7 @@ class Header(Structure):
         return header
 
     def name(self) -> AuthId:
-        """Which message it is; MessageError where there is no such message."""
+        """Return which message this is; raise MessageError if it is unknown."""
         try:
             found = AuthId(self.auth_id)
         except ValueError:

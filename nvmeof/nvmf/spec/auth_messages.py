@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Messages of in-band authentication: AUTH_Negotiate, DH-HMAC-CHAP, AUTH_Failure (Base 2.0, 8.13).
 
-What a host sends has the length that its fields say; what a controller sends is read out of a
-buffer that may be longer, because the host does not know how much came.  Reserved bytes are written
-as zero and ignored when read.
+A host's message has exactly the length that its fields give.  A controller's message is parsed from
+a buffer that may be longer, because the host does not know how many bytes it received.  Reserved
+bytes are written as zero and ignored when read.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from nvmf.spec.layout import Structure, raw, u8, u16, u32
 
 S = TypeVar("S", bound=Structure)
 _LIST = 30
-"""Entries of a list of hashes, and of one of groups."""
+"""Capacity of the list of hashes and of the list of groups."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class _Negotiate(Structure):
     t_id: Annotated[int, u16(4)] = 0
     sc_c: Annotated[int, u8(6)] = NO_SECURE_CHANNEL
     napd: Annotated[int, u8(7)] = 0
-    """Protocol descriptors that follow."""
+    """Number of protocol descriptors that follow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class _Descriptor(Structure):
 
 @dataclass(frozen=True, slots=True)
 class Negotiate:
-    """AUTH_Negotiate: what the host can do."""
+    """AUTH_Negotiate: the hashes and groups that the host supports."""
 
     t_id: int
     hashes: Sequence[int]
@@ -62,14 +62,14 @@ class Negotiate:
     sc_c: int = NO_SECURE_CHANNEL
 
     def encode(self) -> bytes:
-        """With one descriptor, of DH-HMAC-CHAP."""
+        """Encode with one protocol descriptor, for DH-HMAC-CHAP."""
         fixed = _Negotiate(t_id=self.t_id, sc_c=self.sc_c, napd=1).encode()
         hashes, groups = bytes(self.hashes), bytes(self.groups)
         return fixed + _Descriptor(1, len(hashes), len(groups), hashes, groups).encode()
 
     @classmethod
     def parse(cls, data: bytes) -> Self:
-        """MessageError where it is none, or offers no DH-HMAC-CHAP."""
+        """Decode; raise MessageError if the message is invalid or does not offer DH-HMAC-CHAP."""
         fixed = _fixed(_Negotiate, data)
         _exact(data, _Negotiate.SIZE + fixed.napd * _Descriptor.SIZE, "AUTH_Negotiate")
         for index in range(fixed.napd):
@@ -78,7 +78,7 @@ class Negotiate:
             if one.authid != AuthType.DH_HMAC_CHAP:
                 continue
             if one.halen > _LIST or one.dhlen > _LIST:
-                raise _payload(f"{one.halen} hashes and {one.dhlen} groups in lists of {_LIST}")
+                raise _payload(f"{one.halen} hashes, {one.dhlen} groups; the maximum is {_LIST}")
             hashes, groups = one.hashes[: one.halen], one.groups[: one.dhlen]
             return cls(fixed.t_id, tuple(hashes), tuple(groups), fixed.sc_c)
         raise MessageError(Reason.PROTOCOL_NOT_USABLE, "DH-HMAC-CHAP is not among the protocols")
@@ -99,7 +99,7 @@ class _Challenge(Structure):
 
 @dataclass(frozen=True, slots=True)
 class Challenge:
-    """DH-HMAC-CHAP_Challenge: the hash and the group chosen, S1, C1 and g^x."""
+    """DH-HMAC-CHAP_Challenge: the selected hash and group, S1, C1 and g^x."""
 
     t_id: int
     hash: Hash
@@ -109,7 +109,7 @@ class Challenge:
     dh_value: bytes = b""
 
     def encode(self) -> bytes:
-        """All of it."""
+        """Encode the whole message."""
         fixed = _Challenge(
             t_id=self.t_id,
             hl=self.hash.size,
@@ -122,7 +122,7 @@ class Challenge:
 
     @classmethod
     def parse(cls, data: bytes) -> Self:
-        """From a buffer; MessageError where it is none, or of an unknown hash or group."""
+        """Parse a buffer; raise MessageError if invalid, or if the hash or group is unknown."""
         fixed = _fixed(_Challenge, data)
         try:
             hashed = Hash(fixed.hashid)
@@ -155,7 +155,7 @@ class _Reply(Structure):
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """DH-HMAC-CHAP_Reply: R1 and g^y, and C2 and S2 where the controller has to answer too."""
+    """DH-HMAC-CHAP_Reply: R1 and g^y; C2 and S2 if the controller must authenticate itself too."""
 
     t_id: int
     r1: bytes
@@ -164,7 +164,7 @@ class Reply:
     dh_value: bytes = b""
 
     def encode(self) -> bytes:
-        """All of it; the room of C2 is there where it is not used."""
+        """Encode the whole message; without C2 its field is zero."""
         size = len(self.r1)
         fixed = _Reply(
             t_id=self.t_id,
@@ -177,7 +177,7 @@ class Reply:
 
     @classmethod
     def parse(cls, data: bytes, hashed: Hash, group: DhGroup) -> Self:
-        """To a challenge of this hash and group; MessageError where it is none."""
+        """Decode the reply to a challenge with this hash and group; MessageError if invalid."""
         fixed = _fixed(_Reply, data)
         if fixed.hl != hashed.size:
             raise _payload(f"a hash length of {fixed.hl} with {hashed.title}")
@@ -201,21 +201,21 @@ class _Success1(Structure):
 
 @dataclass(frozen=True, slots=True)
 class Success1:
-    """DH-HMAC-CHAP_Success1: the host is who it says, and R2 where it asked for that."""
+    """DH-HMAC-CHAP_Success1: the host is authenticated; R2 if the host sent a challenge."""
 
     t_id: int
     hash: Hash
     r2: bytes | None = None
 
     def encode(self) -> bytes:
-        """HL is set in any case: Linux insists on it."""
+        """Encode; HL is always set, because Linux requires it."""
         valid = int(self.r2 is not None)
         fixed = _Success1(t_id=self.t_id, hl=self.hash.size, rvalid=valid)
         return fixed.encode() + (self.r2 or b"")
 
     @classmethod
     def parse(cls, data: bytes, hashed: Hash) -> Self:
-        """From a buffer; MessageError where it is none."""
+        """Parse a buffer; raise MessageError if the message is invalid."""
         fixed = _fixed(_Success1, data)
         if not fixed.rvalid:
             return cls(fixed.t_id, hashed)
@@ -226,7 +226,7 @@ class Success1:
 
 @dataclass(frozen=True, slots=True)
 class Success2(Structure):
-    """DH-HMAC-CHAP_Success2: the controller is who it says."""
+    """DH-HMAC-CHAP_Success2: the controller is authenticated."""
 
     SIZE = 16
     auth_type: Annotated[int, u8(0)] = AuthType.DH_HMAC_CHAP
@@ -235,14 +235,14 @@ class Success2(Structure):
 
     @classmethod
     def parse(cls, data: bytes) -> Self:
-        """MessageError where it has another length."""
+        """Decode; raise MessageError if the length is wrong."""
         _exact(data, cls.SIZE, "DH-HMAC-CHAP_Success2")
         return cls.decode(data)
 
 
 @dataclass(frozen=True, slots=True)
 class Failure(Structure):
-    """AUTH_Failure1, of the controller, or AUTH_Failure2, of the host."""
+    """AUTH_Failure1 (from the controller) or AUTH_Failure2 (from the host)."""
 
     SIZE = 8
     auth_type: Annotated[int, u8(0)] = AuthType.COMMON
@@ -253,7 +253,7 @@ class Failure(Structure):
 
     @classmethod
     def parse(cls, data: bytes) -> Self:
-        """From a buffer; MessageError where it is none."""
+        """Parse a buffer; raise MessageError if the message is invalid."""
         return _fixed(cls, data)
 
 
@@ -264,19 +264,19 @@ def _payload(detail: str) -> MessageError:
 def _fixed(kind: type[S], data: bytes) -> S:
     if len(data) < kind.SIZE:
         name = kind.__name__.strip("_")
-        raise _payload(f"{len(data)} bytes, where {name} begins with {kind.SIZE}")
+        raise _payload(f"{len(data)} bytes; {name} needs at least {kind.SIZE}")
     return kind.decode(data)
 
 
 def _exact(data: bytes, size: int, name: str) -> None:
     if len(data) != size:
-        raise _payload(f"{name} of {len(data)} bytes, where its fields make it {size}")
+        raise _payload(f"{name} of {len(data)} bytes; its fields require {size}")
 
 
 def _tail(data: bytes, start: int, *sizes: int) -> list[bytes]:
-    """Fields of these sizes, one behind the other."""
+    """Return consecutive fields of these sizes."""
     if len(data) < start + sum(sizes):
-        raise _payload(f"{len(data)} bytes, where the fields make it {start + sum(sizes)}")
+        raise _payload(f"{len(data)} bytes; the fields require {start + sum(sizes)}")
     fields = []
     for size in sizes:
         fields.append(bytes(data[start : start + size]))
@@ -285,6 +285,6 @@ def _tail(data: bytes, start: int, *sizes: int) -> list[bytes]:
 
 
 def _check_dh_length(group: DhGroup, length: int) -> None:
-    # A value may come without its leading zeroes; Linux, SPDK and this keep them.
+    # A peer may omit leading zeroes; Linux, SPDK and this implementation send them.
     if length > group.size or (group and not length):
-        raise _payload(f"a DH value of {length} bytes, where {group.title} has {group.size}")
+        raise _payload(f"a DH value of {length} bytes; those of {group.title} have {group.size}")

@@ -24,7 +24,7 @@ class CmStatus(Named):
 
 
 def cm_status_name(sts: int) -> str:
-    """The name of a reject status."""
+    """Return the name of a reject status."""
     try:
         return CmStatus(sts).title
     except ValueError:
@@ -33,17 +33,17 @@ def cm_status_name(sts: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class CmRequest(Structure):
-    """Private data of a REQ; what is received may be longer, zero-padded by the transport."""
+    """Private data of a REQ; received data may be longer, zero-padded by the transport."""
 
     SIZE = 32
     recfmt: Annotated[int, u16(0)] = 0
     qid: Annotated[int, u16(2)] = 0
     hrqsize: Annotated[int, u16(4)] = 0
-    """Responses that the host can take: entries."""
+    """Responses that the host can receive: entries."""
     hsqsize: Annotated[int, u16(6)] = 0
     """Capsules that the host may have outstanding: entries, 0's based."""
     cntlid: Annotated[int, u16(8)] = 0
-    """I/O queues; older hosts leave it 0."""
+    """Set for I/O queues; older hosts leave it 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class CmReply(Structure):
     SIZE = 32
     recfmt: Annotated[int, u16(0)] = 0
     crqsize: Annotated[int, u16(2)] = 0
-    """Capsules that the controller can take: entries."""
+    """Capsules that the controller can receive: entries."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +66,11 @@ class CmReject(Structure):
 
 
 class CmRejectError(Exception):
-    """A connection request is refused."""
+    """A connection request is rejected."""
 
     status: CmStatus
     detail: str
-    """A sentence for people; never on the wire."""
+    """Text for logs and users; never sent."""
 
     def __init__(self, status: CmStatus, detail: str) -> None:
         super().__init__(status, detail)
@@ -81,5 +81,5 @@ class CmRejectError(Exception):
         return f"{self.detail}: {self.status.title} (sts {self.status:d})"
 
     def encode(self) -> bytes:
-        """The private data of the REJ."""
+        """Return the private data of the REJ."""
         return CmReject(0, int(self.status)).encode()

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Builders of submission queue entries for hosts: 64 bytes each.
 
-CID, PSDT and the SGL are left zero: the engine fills them in.  ValueError where an argument does
-not fit its field.
+CID, PSDT and the SGL are left zero: the engine sets them.  Builders raise ValueError if an argument
+does not fit its field.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from nvmf.spec.sqe import (
 
 ALL_NAMESPACES = 0xFFFFFFFF
 MAX_BLOCKS = 65536
-"""Logical blocks that one command can name."""
+"""Maximum logical blocks of one command."""
 MAX_DSM_RANGES = 256
 
 _FUA = 1 << 30
@@ -49,7 +49,7 @@ _DSM_DEALLOCATE = 1 << 2
 def identify(
     cns: int = Cns.CONTROLLER, nsid: int = 0, *, cntid: int = 0, csi: int = 0, specific: int = 0
 ) -> bytes:
-    """Identify; 4096 bytes come back."""
+    """Identify; the controller returns 4096 bytes."""
     dw10 = IdentifyDw10(cns, cntid).encode()
     dw11 = IdentifyDw11(specific, csi).encode()
     return Sqe(AdminOpcode.IDENTIFY, nsid, dw10, dw11).encode()
@@ -93,7 +93,7 @@ def set_features(fid: int, cdw11: int = 0, *, nsid: int = 0, save: bool = False)
 
 
 def set_number_of_queues(queues: int) -> bytes:
-    """Set Features, Number of Queues: I/O queues asked for (at least 1)."""
+    """Set Features, Number of Queues: requests this many I/O queues (at least 1)."""
     return set_features(FeatureId.NUMBER_OF_QUEUES, (queues - 1) << 16 | (queues - 1))
 
 
@@ -113,14 +113,14 @@ def async_event_request() -> bytes:
 
 
 def abort(cid: int, sqid: int = 0) -> bytes:
-    """Abort of one command."""
+    """Abort one command."""
     return Sqe(AdminOpcode.ABORT, cdw10=cid << 16 | sqid).encode()
 
 
 def connect(
     qid: int, sqsize: int, *, kato_ms: int = 0, disable_sq_flow_control: bool = False
 ) -> bytes:
-    """Connect; its data is fabrics.ConnectData.  sqsize is 0's based: entries - 1."""
+    """Connect; its data is fabrics.ConnectData.  sqsize is 0's based (entries - 1)."""
     return Sqe(
         AdminOpcode.FABRICS,
         FabricsType.CONNECT,
@@ -159,7 +159,7 @@ def disconnect() -> bytes:
 
 
 def authentication_send(length: int) -> bytes:
-    """Authentication Send of a message of length bytes (spec.auth)."""
+    """Authentication Send of a message of length bytes (see spec.auth)."""
     return _authentication(FabricsType.AUTHENTICATION_SEND, length)
 
 
@@ -205,7 +205,7 @@ def compare(nsid: int, slba: int, blocks: int, *, fua: bool = False) -> bytes:
 def compare_and_write(
     nsid: int, slba: int, blocks: int, *, fua: bool = False
 ) -> tuple[bytes, bytes]:
-    """A fused Compare and Write, to be submitted one after the other (Base 2.0, 3.4.2)."""
+    """Fused Compare and Write commands, to be submitted consecutively (Base 2.0, 3.4.2)."""
     first, second = (
         bytearray(compare(nsid, slba, blocks)),
         bytearray(write(nsid, slba, blocks, fua=fua)),
@@ -223,13 +223,13 @@ def verify(nsid: int, slba: int, blocks: int, *, fua: bool = False) -> bytes:
 def write_zeroes(
     nsid: int, slba: int, blocks: int, *, deallocate: bool = False, fua: bool = False
 ) -> bytes:
-    """Write Zeroes; no data goes with it."""
+    """Write Zeroes; transfers no data."""
     flags = (_DEALLOCATE if deallocate else 0) | _rw_flags(fua, False)
     return _blocks(IoOpcode.WRITE_ZEROES, nsid, slba, blocks, flags)
 
 
 def write_uncorrectable(nsid: int, slba: int, blocks: int) -> bytes:
-    """Write Uncorrectable; no data goes with it."""
+    """Write Uncorrectable; transfers no data."""
     return _blocks(IoOpcode.WRITE_UNCORRECTABLE, nsid, slba, blocks, 0)
 
 
@@ -248,7 +248,7 @@ def dataset_management(nsid: int, ranges: int, *, deallocate: bool = True) -> by
 
 
 def dsm_ranges(ranges: Iterable[tuple[int, int]]) -> bytes:
-    """The data of Dataset Management: (first block, blocks) each, 16 bytes a range."""
+    """Encode (first block, blocks) pairs as data of Dataset Management: 16 bytes per range."""
     return b"".join(struct.pack("<IIQ", 0, blocks, slba) for slba, blocks in ranges)
 
 
@@ -262,13 +262,13 @@ def reservation_register(
     ignore_existing: bool = False,
     persistence: PersistenceChange = PersistenceChange.NONE,
 ) -> bytes:
-    """Reservation Register; its data is the current key and the new one."""
+    """Reservation Register; its data is the current key and the new key."""
     dw10 = RegisterDw10(action, int(ignore_existing), persistence).encode()
     return Sqe(IoOpcode.RESERVATION_REGISTER, nsid, dw10).encode()
 
 
 def reservation_acquire(nsid: int, action: AcquireAction, rtype: ReservationType) -> bytes:
-    """Reservation Acquire; its data is the current key and the one to preempt."""
+    """Reservation Acquire; its data is the current key and the key to preempt."""
     dw10 = AcquireDw10(action, rtype=rtype).encode()
     return Sqe(IoOpcode.RESERVATION_ACQUIRE, nsid, dw10).encode()
 
@@ -282,5 +282,5 @@ def reservation_release(nsid: int, action: ReleaseAction, rtype: int = 0) -> byt
 def reservation_report(nsid: int, length: int) -> bytes:
     """Reservation Report, extended: length bytes, a multiple of 4."""
     if length <= 0 or length % 4:
-        raise ValueError(f"a reservation report of {length} bytes: a multiple of 4 is asked for")
+        raise ValueError(f"reservation report length {length} is not a positive multiple of 4")
     return Sqe(IoOpcode.RESERVATION_REPORT, nsid, length // 4 - 1, 1).encode()

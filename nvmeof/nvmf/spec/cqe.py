@@ -35,12 +35,12 @@ class Cqe:
 
     @classmethod
     def decode(cls, data: bytes | bytearray | memoryview) -> Self:
-        """From 16 bytes; DecodeError where there are fewer."""
+        """Decode 16 bytes; raise DecodeError if there are fewer."""
         if len(data) < SIZE:
             raise DecodeError(f"CQE of {len(data)} bytes")
         dw0, dw1, sqhd, sqid, cid, status = _FORM.unpack_from(data)
         return cls(dw0, dw1, sqhd, sqid, cid, status >> 1)
 
     def encode(self) -> bytes:
-        """16 bytes."""
+        """Encode to 16 bytes."""
         return _FORM.pack(self.dw0, self.dw1, self.sqhd, self.sqid, self.cid, self.status << 1)

@@ -12,10 +12,10 @@ from nvmf.spec.sqe import Sqe
 from nvmf.spec.status import DecodeError, Status, StatusError
 
 DYNAMIC_CNTLID = 0xFFFF
-"""Connect on an admin queue asks for any controller."""
+"""Connect for an admin queue: requests any controller."""
 STATIC_CNTLID_ANY = 0xFFFE
 MAX_CNTLID = 0xFFEF
-"""The highest controller identifier that may be given out."""
+"""The highest controller identifier that may be assigned."""
 
 IATTR_SQE = 0
 """Connect Invalid Parameters: IPO counts from the start of the SQE."""
@@ -24,7 +24,7 @@ IATTR_DATA = 1 << 16
 
 
 class ConnectOffset(IntEnum):
-    """Offsets in the Connect SQE that Connect Invalid Parameters names."""
+    """Offsets of Connect SQE fields, as reported by Connect Invalid Parameters."""
 
     RECFMT = 40
     QID = 42
@@ -50,7 +50,7 @@ class ConnectDw11(Register):
     priority: Annotated[int, bits(16, 17)] = 0
     sq_flow_control_disabled: Annotated[int, bits(18)] = 0
     io_queue_deletion: Annotated[int, bits(19)] = 0
-    """The host can delete one I/O queue with Disconnect."""
+    """The host can delete individual I/O queues with Disconnect."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +64,11 @@ class ConnectCommand:
     sq_flow_control_disabled: bool
     io_queue_deletion: bool
     kato: int
-    """Keep Alive Timeout, ms; 0 is none."""
+    """Keep Alive Timeout, ms; 0: none."""
 
     @classmethod
     def of(cls, sqe: Sqe) -> Self:
-        """The Connect in a command's dwords 10 to 12."""
+        """Decode a command's dwords 10 to 12."""
         dw10, dw11 = ConnectDw10.decode(sqe.cdw10), ConnectDw11.decode(sqe.cdw11)
         return cls(
             dw10.recfmt,
@@ -92,10 +92,10 @@ class ConnectData(Structure):
 
     @classmethod
     def parse(cls, data: bytes) -> Self:
-        """Like decode, and strict about the NQNs: NUL-terminated printable UTF-8.
+        """Decode, and check that both NQNs are NUL-terminated printable UTF-8.
 
-        SUBNQN is not empty; HOSTNQN may be, as SPDK's programs send it: the subsystem decides.
-        StatusError (Connect Invalid Parameters, naming the field) if one is not so.
+        SUBNQN must not be empty; HOSTNQN may be, since SPDK sends it so: the subsystem decides.
+        Raise StatusError (Connect Invalid Parameters, naming the field) if a check fails.
         """
         decoded = cls.decode(data)
         for name in ("subnqn", "hostnqn"):
@@ -132,7 +132,7 @@ class ConnectInvalid(Register):
     ipo: Annotated[int, bits(0, 15)] = 0
     """Invalid Parameter Offset."""
     iattr: Annotated[int, bits(16)] = 0
-    """1: the offset is in the Connect data, else in the SQE."""
+    """1: the offset is in the Connect data; 0: in the SQE."""
 
     def __str__(self) -> str:
         where = "Connect data" if self.iattr else "SQE"
@@ -158,14 +158,14 @@ class PropertyCommand:
     """Property Get or Property Set (figures 389 and 391)."""
 
     size: int
-    """Bytes: 4 or 8; 0 where the command names a reserved size."""
+    """Bytes: 4 or 8; 0 if the command specifies a reserved size."""
     offset: int
     value: int
     """Property Set only."""
 
     @classmethod
     def of(cls, sqe: Sqe) -> Self:
-        """From dwords 10 to 13."""
+        """Decode a command's dwords 10 to 13."""
         size = {0: 4, 1: 8}.get(sqe.cdw10 & 7, 0)
         return cls(size, sqe.cdw11, sqe.cdw13 << 32 | sqe.cdw12)
 
@@ -201,23 +201,23 @@ class EntryFlags(IntFlag):
     """EFLAGS of a discovery log entry."""
 
     DUPLICATE = 1 << 0
-    """DUPRETINFO: the ports with this flag give the same log."""
+    """DUPRETINFO: all ports with this flag return the same log."""
     PERSISTENT = 1 << 1
-    """EPCSD: connections to this discovery controller may be kept."""
+    """EPCSD: connections to this discovery controller may be persistent."""
     NO_CDC = 1 << 2
     """NCC: no connection to a centralized discovery controller."""
 
 
 class LogOptions(IntFlag):
-    """Log specific parameter of Get Log Page for the discovery log; LIDSP of what is supported;
-    and DLPF, what the log that came is."""
+    """Bits of the discovery log: the log specific parameter of Get Log Page (requested), LIDSP
+    (supported) and DLPF (used in the returned log)."""
 
     EXTENDED = 1 << 0
     """EXTDLPE: extended entries."""
     PORT_LOCAL = 1 << 1
-    """PLEO: entries only of the port that the command came by."""
+    """PLEO: only entries for the port that received the command."""
     ALL_SUBSYSTEMS = 1 << 2
-    """ALLSUBE: all entries, whoever asks."""
+    """ALLSUBE: all entries, whichever host asks."""
 
 
 class RdmaProvider(IntEnum):
@@ -264,7 +264,7 @@ class DiscoveryEntry(Structure):
     portid: Annotated[int, u16(4)] = 0
     cntlid: Annotated[int, u16(6)] = DYNAMIC_CNTLID
     asqsz: Annotated[int, u16(8)] = 32
-    """Admin queue entries at most."""
+    """Maximum admin queue entries."""
     eflags: Annotated[int, u16(10)] = 0
     trsvcid: Annotated[str, ascii_(32, 32)] = ""
     subnqn: Annotated[str, utf8(256, 256)] = ""
@@ -276,13 +276,13 @@ class DiscoveryEntry(Structure):
 
 
 def encode_discovery_log(genctr: int, entries: list[DiscoveryEntry]) -> bytes:
-    """The whole discovery log page."""
+    """Encode the whole discovery log page."""
     header = DiscoveryHeader(genctr, len(entries))
     return header.encode() + b"".join(entry.encode() for entry in entries)
 
 
 def decode_discovery_log(data: bytes) -> tuple[DiscoveryHeader, list[DiscoveryEntry]]:
-    """Header and entries of a discovery log page; DecodeError where it is cut short."""
+    """Return header and entries of a discovery log page; raise DecodeError if it is truncated."""
     header = DiscoveryHeader.decode(data)
     if header.recfmt != 0:
         raise DecodeError(f"discovery log of record format {header.recfmt}, not 0")

@@ -69,7 +69,7 @@ class AsyncEvent(Register):
     type: Annotated[int, bits(0, 2)] = 0
     info: Annotated[int, bits(8, 15)] = 0
     lid: Annotated[int, bits(16, 23)] = 0
-    """The log page that tells more, and whose reading (RAE 0) allows the next such event."""
+    """The associated log page; reading it with RAE 0 allows the next event of this kind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ class Timestamp(Structure):
     milliseconds: Annotated[bytes, raw(0, 6)] = bytes(6)
     """Since the Unix epoch, 48 bits little-endian."""
     attributes: Annotated[int, u8(6)] = 0
-    """Bit 0: it stopped for a while; bits 3:1 origin: 0 controller reset, 1 Set Features."""
+    """Bit 0: counting stopped for a while; bits 3:1 origin: 0 controller reset, 1 Set Features."""
 
     @property
     def value(self) -> int:

@@ -66,7 +66,7 @@ class Ctratt(IntFlag):
 
 
 class Nwpc(IntFlag):
-    """Namespace Write Protection Capabilities: the states that there are."""
+    """Namespace Write Protection Capabilities: the supported states."""
 
     WRITE_PROTECT = 1 << 0
     UNTIL_POWER_CYCLE = 1 << 1
@@ -91,7 +91,7 @@ class Sgls(IntFlag):
     """SGL Support."""
 
     SUPPORTED = 1 << 0
-    """No alignment asked for."""
+    """Supported, without alignment requirements."""
     KEYED = 1 << 2
     """Keyed data block descriptors."""
     OFFSET = 1 << 20
@@ -115,7 +115,7 @@ class IdentifyController(Structure):
     ieee: Annotated[bytes, raw(73, 3)] = bytes(3)
     cmic: Annotated[int, u8(76)] = 0
     mdts: Annotated[int, u8(77)] = 0
-    """Maximum Data Transfer Size: 2 ** MDTS pages of 2 ** (12 + CAP.MPSMIN); 0 is no limit."""
+    """Maximum Data Transfer Size: 2 ** MDTS pages of 2 ** (12 + CAP.MPSMIN) bytes; 0: no limit."""
     cntlid: Annotated[int, u16(78)] = 0
     ver: Annotated[int, u32(80)] = 0
     rtd3r: Annotated[int, u32(84)] = 0
@@ -159,7 +159,7 @@ class IdentifyController(Structure):
     dsto: Annotated[int, u8(318)] = 0
     fwug: Annotated[int, u8(319)] = 0
     kas: Annotated[int, u16(320)] = 0
-    """Keep Alive granularity in 100 ms; 0 is no keep alive."""
+    """Keep Alive granularity in 100 ms; 0: Keep Alive is not supported."""
     hctma: Annotated[int, u16(322)] = 0
     mntmt: Annotated[int, u16(324)] = 0
     mxtmt: Annotated[int, u16(326)] = 0
@@ -175,14 +175,14 @@ class IdentifyController(Structure):
     """SQ entry size as powers of two: required (3:0) and maximum (7:4)."""
     cqes: Annotated[int, u8(513)] = 0
     maxcmd: Annotated[int, u16(514)] = 0
-    """Commands a queue may have outstanding."""
+    """Maximum outstanding commands of a queue."""
     nn: Annotated[int, u32(516)] = 0
     """Number of Namespaces: the highest NSID."""
     oncs: Annotated[int, u16(520)] = 0
     fuses: Annotated[int, u16(522)] = 0
     fna: Annotated[int, u8(524)] = 0
     vwc: Annotated[int, u8(525)] = 0
-    """Volatile Write Cache: bit 0 present, bits 2:1 Flush with NSID FFFFFFFFh (2 no, 3 yes)."""
+    """Volatile Write Cache: bit 0 present; bits 2:1 Flush with NSID FFFFFFFFh (2 no, 3 yes)."""
     awun: Annotated[int, u16(526)] = 0
     """Atomic Write Unit Normal: logical blocks, 0's based."""
     awupf: Annotated[int, u16(528)] = 0
@@ -197,15 +197,15 @@ class IdentifyController(Structure):
     maxcna: Annotated[int, u32(560)] = 0
     subnqn: Annotated[str, utf8(768, 256)] = ""
     ioccsz: Annotated[int, u32(1792)] = 0
-    """I/O Queue Command Capsule Supported Size: 16 bytes each."""
+    """I/O Queue Command Capsule Supported Size, in units of 16 bytes."""
     iorcsz: Annotated[int, u32(1796)] = 0
-    """I/O Queue Response Capsule Supported Size: 16 bytes each."""
+    """I/O Queue Response Capsule Supported Size, in units of 16 bytes."""
     icdoff: Annotated[int, u16(1800)] = 0
-    """In Capsule Data Offset: 16 bytes each."""
+    """In Capsule Data Offset, in units of 16 bytes."""
     fcatt: Annotated[int, u8(1802)] = 0
     """Bit 0: static controllers."""
     msdbd: Annotated[int, u8(1803)] = 0
-    """Maximum SGL Data Block Descriptors; 0 is no limit."""
+    """Maximum SGL Data Block Descriptors; 0: no limit."""
     ofcs: Annotated[int, u16(1804)] = 0
     """Bit 0: Disconnect is supported."""
     psd0: Annotated[bytes, raw(2048, 32)] = bytes(32)
@@ -213,11 +213,11 @@ class IdentifyController(Structure):
 
     @property
     def in_capsule_bytes(self) -> int:
-        """Bytes of in-capsule data that an I/O command may carry."""
+        """Maximum bytes of in-capsule data of an I/O command."""
         return max(self.ioccsz * 16 - 64 - self.icdoff * 16, 0)
 
     def max_transfer_bytes(self, mpsmin: int = 0) -> int | None:
-        """Bytes one command may transfer; None is no limit."""
+        """Return the maximum bytes that one command may transfer; None: no limit."""
         return 1 << (12 + mpsmin + self.mdts) if self.mdts else None
 
 
@@ -227,7 +227,7 @@ class PowerState(Structure):
 
     SIZE = 32
     mp: Annotated[int, u16(0)] = 0
-    """Maximum Power: 0.01 W each, or 0.0001 W with bit 0 of the flags."""
+    """Maximum Power, in units of 0.01 W, or of 0.0001 W if bit 0 of the flags is set."""
     flags: Annotated[int, u8(3)] = 0
     """Bit 0 MXPS, bit 1 non-operational."""
     enlat: Annotated[int, u32(4)] = 0
@@ -244,7 +244,7 @@ class PowerState(Structure):
 
     @property
     def watts(self) -> float:
-        """Maximum power."""
+        """Maximum power in watts."""
         return self.mp / (10_000 if self.flags & 1 else 100)
 
 
@@ -254,26 +254,26 @@ class IdentifyNvmController(Structure):
 
     SIZE = IDENTIFY_SIZE
     vsl: Annotated[int, u8(0)] = 0
-    """Verify Size Limit, like MDTS; 0 is no limit."""
+    """Verify Size Limit, like MDTS; 0: no limit."""
     wzsl: Annotated[int, u8(1)] = 0
-    """Write Zeroes Size Limit, like MDTS; 0 is no limit."""
+    """Write Zeroes Size Limit, like MDTS; 0: no limit."""
     wusl: Annotated[int, u8(2)] = 0
-    """Write Uncorrectable Size Limit, like MDTS; 0 is no limit."""
+    """Write Uncorrectable Size Limit, like MDTS; 0: no limit."""
     dmrl: Annotated[int, u8(3)] = 0
-    """Dataset Management Ranges Limit; 0 is no limit."""
+    """Dataset Management Ranges Limit; 0: no limit."""
     dmrsl: Annotated[int, u32(4)] = 0
-    """Dataset Management Range Size Limit: logical blocks; 0 is no limit."""
+    """Dataset Management Range Size Limit: logical blocks; 0: no limit."""
     dmsl: Annotated[int, u64(8)] = 0
 
 
 def encode_namespace_list(nsids: Iterable[int], above: int = 0) -> bytes:
-    """4096 bytes: the NSIDs greater than above in ascending order, 1024 at most (CNS 02h)."""
+    """Encode the NSIDs greater than above, ascending, at most 1024, to 4096 bytes (CNS 02h)."""
     chosen = sorted(nsid for nsid in nsids if nsid > above)[:1024]
     return struct.pack(f"<{len(chosen)}I", *chosen).ljust(IDENTIFY_SIZE, b"\0")
 
 
 def decode_namespace_list(data: bytes) -> list[int]:
-    """The NSIDs up to the first zero."""
+    """Return the NSIDs up to the first zero."""
     nsids: list[int] = []
     for (nsid,) in struct.iter_unpack("<I", data[: len(data) & ~3]):
         if nsid == 0:
@@ -283,27 +283,27 @@ def decode_namespace_list(data: bytes) -> list[int]:
 
 
 def encode_controller_list(cntlids: Iterable[int], least: int = 0) -> bytes:
-    """4096 bytes: a count, then the identifiers from least on, ascending (CNS 12h and 13h)."""
+    """Encode a count and the identifiers from least on, ascending, to 4096 bytes (CNS 12h, 13h)."""
     chosen = sorted(cntlid for cntlid in cntlids if cntlid >= least)[:2047]
     return struct.pack(f"<H{len(chosen)}H", len(chosen), *chosen).ljust(IDENTIFY_SIZE, b"\0")
 
 
 def decode_controller_list(data: bytes) -> list[int]:
-    """The controller identifiers; DecodeError where there are fewer than announced."""
+    """Return the controller identifiers; raise DecodeError if there are fewer than the count."""
     if len(data) < 2 or len(data) < 2 + 2 * int.from_bytes(data[:2], "little"):
-        raise DecodeError("controller list is cut short")
+        raise DecodeError("controller list is truncated")
     count = int.from_bytes(data[:2], "little")
     return list(struct.unpack_from(f"<{count}H", data, 2))
 
 
 def encode_command_sets(vectors: Iterable[int]) -> bytes:
-    """4096 bytes: combinations of command sets that can be used together (CNS 1Ch)."""
+    """Encode the combinations of command sets that are supported to 4096 bytes (CNS 1Ch)."""
     words = list(vectors)
     return struct.pack(f"<{len(words)}Q", *words).ljust(IDENTIFY_SIZE, b"\0")
 
 
 def decode_command_sets(data: bytes) -> list[int]:
-    """The combinations up to the first empty one, each a bit mask of CSIs."""
+    """Return the combinations up to the first empty one, each a bit mask of CSIs."""
     vectors: list[int] = []
     for (vector,) in struct.iter_unpack("<Q", data[: len(data) & ~7]):
         if vector == 0:

@@ -21,13 +21,13 @@ NIDT_SIZE = {NIDT_EUI64: 8, NIDT_NGUID: 16, NIDT_UUID: 16, NIDT_CSI: 1}
 
 NSFEAT_THIN = 1 << 0
 NSFEAT_ATOMIC = 1 << 1
-"""NSABP: NAWUN, NAWUPF, NACWU, NABSN, NABO and NABSPF are this namespace's own."""
+"""NSABP: the namespace defines NAWUN, NAWUPF, NACWU, NABSN, NABO and NABSPF."""
 NSFEAT_DEALLOCATED_ERROR = 1 << 2
 NSFEAT_UID_REUSE = 1 << 3
 NSFEAT_OPTPERF = 1 << 4
-"""NPWG, NPWA, NPDG, NPDA and NOWS are there."""
+"""NPWG, NPWA, NPDG, NPDA and NOWS are defined."""
 NMIC_SHARED = 1 << 0
-"""More than one controller may have the namespace."""
+"""The namespace may be attached to more than one controller."""
 NSATTR_WRITE_PROTECTED = 1 << 0
 DLFEAT_READS_ZERO = 1
 """A deallocated block reads as zeroes."""
@@ -41,7 +41,7 @@ class IdentifyNamespace(Structure):
     nsze: Annotated[int, u64(0)] = 0
     """Logical blocks."""
     ncap: Annotated[int, u64(8)] = 0
-    """Logical blocks that may be allocated; 0 is a namespace that is not there."""
+    """Logical blocks that may be allocated; 0: the namespace is not active."""
     nuse: Annotated[int, u64(16)] = 0
     nsfeat: Annotated[int, u8(24)] = 0
     nlbaf: Annotated[int, u8(25)] = 0
@@ -61,11 +61,11 @@ class IdentifyNamespace(Structure):
     nacwu: Annotated[int, u16(38)] = 0
     """Atomic compare and write unit: logical blocks, 0's based."""
     nabsn: Annotated[int, u16(40)] = 0
-    """Atomic boundary size, normal: logical blocks, 0's based; 0: there is no boundary."""
+    """Atomic boundary size, normal: logical blocks, 0's based; 0: no boundary."""
     nabo: Annotated[int, u16(42)] = 0
-    """The first logical block of which an atomic boundary begins."""
+    """Atomic boundary offset: the logical block at which the first atomic boundary begins."""
     nabspf: Annotated[int, u16(44)] = 0
-    """Atomic boundary size, power fail, as NABSN."""
+    """Atomic boundary size, power fail, like NABSN."""
     noiob: Annotated[int, u16(46)] = 0
     nvmcap: Annotated[int, u128(48)] = 0
     """Bytes."""
@@ -95,7 +95,7 @@ class IdentifyNamespace(Structure):
 
     @property
     def formats(self) -> list[tuple[int, int, int]]:
-        """(MS, LBADS, RP) of each LBA format: bytes of metadata, log2 of the block, performance."""
+        """(MS, LBADS, RP) of each format: metadata bytes, log2 of the block size, performance."""
         return [
             (
                 int.from_bytes(self.lbafs[at : at + 2], "little"),
@@ -107,7 +107,7 @@ class IdentifyNamespace(Structure):
 
     @property
     def block_size(self) -> int:
-        """Bytes of a logical block in the format in use; 0 where LBADS is not one."""
+        """Bytes of a logical block in the format in use; 0 if LBADS is invalid."""
         return 1 << self.lbads if 9 <= self.lbads < 32 else 0
 
     @property
@@ -117,7 +117,7 @@ class IdentifyNamespace(Structure):
 
     @property
     def metadata_size(self) -> int:
-        """Bytes of metadata a logical block in the format in use."""
+        """Bytes of metadata per logical block in the format in use."""
         at = 4 * self.format_index
         return int.from_bytes(self.lbafs[at : at + 2], "little")
 
@@ -128,7 +128,7 @@ class IdentifyNamespace(Structure):
 
 
 def lba_format(block_size: int) -> bytes:
-    """LBA format 0 without metadata; ValueError where block_size is not a power of two >= 512."""
+    """Encode an LBA format without metadata; ValueError if not a power of two of at least 512."""
     if block_size < 512 or block_size & (block_size - 1):
         raise ValueError(f"block size {block_size} is not a power of two of at least 512")
     return bytes((0, 0, block_size.bit_length() - 1, 0))
@@ -164,7 +164,7 @@ class IdentifyIndependentNamespace(Structure):
 
 @dataclass(frozen=True, slots=True)
 class NamespaceIds:
-    """What Namespace Identification Descriptors say (CNS 03h)."""
+    """The identifiers in the Namespace Identification Descriptors (CNS 03h)."""
 
     eui64: bytes | None = None
     """8 bytes."""
@@ -175,7 +175,7 @@ class NamespaceIds:
 
 
 def encode_descriptors(ids: NamespaceIds) -> bytes:
-    """4096 bytes of descriptors: EUI64, NGUID, UUID, CSI, as far as they are there."""
+    """Encode the identifiers that are not None (EUI64, NGUID, UUID, CSI) to 4096 bytes."""
     parts = [
         (NIDT_EUI64, ids.eui64),
         (NIDT_NGUID, ids.nguid),
@@ -192,7 +192,7 @@ def encode_descriptors(ids: NamespaceIds) -> bytes:
 
 
 def decode_descriptors(data: bytes) -> NamespaceIds:
-    """The descriptors up to the first empty one; DecodeError where one has a wrong length.
+    """Decode up to the first empty descriptor; raise DecodeError if one has a wrong length.
 
     Descriptors of unknown types are skipped.
     """

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Byte layouts as data: a structure is a dataclass whose fields say where they live.
+"""Byte layouts as data: a structure is a dataclass whose annotations give each field's location.
 
 ``Structure`` is for data structures (little-endian, offsets in bytes), ``Register`` for values
-whose fields are ranges of bits (properties, command dwords).  Both encode and decode from the
-same table, so that the two ends of the wire cannot disagree by accident.
+whose fields are ranges of bits (properties, command dwords).  Encoding and decoding use the same
+table, so that host and target cannot disagree.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ Kind = Literal["int", "ascii", "utf8", "raw"]
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a field of a Structure lives, and how its bytes become a value."""
+    """Location of a field of a Structure, and how its bytes are converted to a value."""
 
     offset: int
     """Bytes from the start of the structure."""
     size: int
     """Bytes."""
     kind: Kind
-    """int: little-endian; ascii: space padded; utf8: NUL terminated; raw: bytes as they are."""
+    """int: little-endian; ascii: space padded; utf8: NUL terminated; raw: not converted."""
 
     def load(self, data: bytes | memoryview) -> int | str | bytes:
-        """The value of these bytes; never fails, whatever the bytes are."""
+        """Return the field's value in data; never fails, whatever the bytes are."""
         part = bytes(data[self.offset : self.offset + self.size])
         if self.kind == "int":
             return int.from_bytes(part, "little")
@@ -39,21 +39,21 @@ class Place:
         return part
 
     def store(self, into: bytearray, value: int | str | bytes, name: str) -> None:
-        """Put the value in; ValueError where it does not fit."""
+        """Write the value into the buffer; raise ValueError if it does not fit."""
         if isinstance(value, int):
             if value < 0 or value >> (8 * self.size):
-                raise ValueError(f"{name} = {value} does not fit {self.size} bytes")
+                raise ValueError(f"{name} = {value} does not fit in {self.size} bytes")
             part = value.to_bytes(self.size, "little")
         elif isinstance(value, str):
             part = value.encode("ascii" if self.kind == "ascii" else "utf-8")
-            # A UTF-8 string of the specification is NUL-terminated inside its field.
+            # The specification's UTF-8 strings are NUL-terminated within their fields.
             if len(part) > self.size - (1 if self.kind == "utf8" else 0):
-                raise ValueError(f"{name} = {value!r} does not fit {self.size} bytes")
+                raise ValueError(f"{name} = {value!r} does not fit in {self.size} bytes")
             part = part.ljust(self.size, b" " if self.kind == "ascii" else b"\0")
         else:
             part = bytes(value)
             if len(part) > self.size:
-                raise ValueError(f"{name}: {len(part)} bytes do not fit {self.size}")
+                raise ValueError(f"{name}: {len(part)} bytes do not fit in {self.size}")
             part = part.ljust(self.size, b"\0")
         into[self.offset : self.offset + self.size] = part
 
@@ -94,7 +94,7 @@ def utf8(offset: int, size: int) -> Place:
 
 
 def raw(offset: int, size: int) -> Place:
-    """Bytes as they are."""
+    """Bytes, not converted."""
     return Place(offset, size, "raw")
 
 
@@ -102,7 +102,7 @@ _tables: dict[Any, dict[str, Any]] = {}
 
 
 def _table(cls: Any) -> dict[str, Any]:
-    """Field name to its Place or Bits, read from the annotations once."""
+    """Return field names with their Place or Bits; annotations are read once per class."""
     table = _tables.get(cls)
     if table is None:
         hints = get_type_hints(cls, include_extras=True)
@@ -124,14 +124,14 @@ class Structure:
 
     @classmethod
     def decode(cls, data: bytes | bytearray | memoryview) -> Self:
-        """From at least SIZE bytes; DecodeError (a StatusError) where there are fewer."""
+        """Decode at least SIZE bytes; raise DecodeError (a StatusError) if there are fewer."""
         if len(data) < cls.SIZE:
             raise DecodeError(f"{cls.__name__} needs {cls.SIZE} bytes, not {len(data)}")
         view = memoryview(data)
         return cls(**{name: place.load(view) for name, place in _table(cls).items()})
 
     def encode(self) -> bytes:
-        """SIZE bytes; ValueError where a value does not fit its field."""
+        """Encode to SIZE bytes; raise ValueError if a value does not fit its field."""
         into = bytearray(self.SIZE)
         for name, place in _table(type(self)).items():
             place.store(into, getattr(self, name), name)
@@ -139,7 +139,7 @@ class Structure:
 
     @classmethod
     def offset_of(cls, name: str) -> int:
-        """Byte offset of a field (an error names the field that it is about with it)."""
+        """Return the byte offset of a field (errors identify an invalid field by its offset)."""
         place = _table(cls)[name]
         assert isinstance(place, Place)
         return place.offset
@@ -147,7 +147,7 @@ class Structure:
 
 @dataclass(frozen=True, slots=True)
 class Bits:
-    """Where a field of a Register lives."""
+    """Location of a field of a Register."""
 
     low: int
     """Lowest bit."""
@@ -156,7 +156,7 @@ class Bits:
 
 
 def bits(low: int, high: int | None = None) -> Bits:
-    """Bits low to high, both included; one bit where high is left out."""
+    """Bits low to high, both included; a single bit if high is omitted."""
     return Bits(low, 1 if high is None else high - low + 1)
 
 
@@ -166,15 +166,15 @@ class Register:
 
     @classmethod
     def decode(cls, value: int) -> Self:
-        """From the integer; never fails."""
+        """Decode the integer; never fails."""
         return cls(**{n: (value >> b.low) & ((1 << b.width) - 1) for n, b in _table(cls).items()})
 
     def encode(self) -> int:
-        """The integer; ValueError where a value does not fit its field."""
+        """Encode to an integer; raise ValueError if a value does not fit its field."""
         value = 0
         for name, place in _table(type(self)).items():
             field = int(getattr(self, name))
             if field < 0 or field >> place.width:
-                raise ValueError(f"{name} = {field} does not fit {place.width} bits")
+                raise ValueError(f"{name} = {field} does not fit in {place.width} bits")
             value |= field << place.low
         return value

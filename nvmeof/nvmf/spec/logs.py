@@ -14,7 +14,7 @@ from nvmf.spec.status import DecodeError
 ERROR_ENTRY_SIZE = 64
 CHANGED_NAMESPACES_MAX = 1024
 CHANGED_NAMESPACES_OVERFLOW = 0xFFFFFFFF
-"""First and only entry when more than 1024 namespaces changed."""
+"""First and only entry if more than 1024 namespaces changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class ErrorEntry(Structure):
 
     SIZE = ERROR_ENTRY_SIZE
     error_count: Annotated[int, u64(0)] = 0
-    """1 for the first error since the controller was made; 0: no entry."""
+    """1 for the first error since the controller was created; 0: no entry."""
     sqid: Annotated[int, u16(8)] = 0
     cid: Annotated[int, u16(10)] = 0
     status_field: Annotated[int, u16(12)] = 0
@@ -46,7 +46,7 @@ class SmartLog(Structure):
     SIZE = 512
     critical_warning: Annotated[int, u8(0)] = 0
     composite_temperature: Annotated[int, u16(1)] = 0
-    """Kelvin; 0 is not reported."""
+    """Kelvin; 0: not reported."""
     available_spare: Annotated[int, u8(3)] = 0
     """Percent."""
     available_spare_threshold: Annotated[int, u8(4)] = 0
@@ -79,28 +79,28 @@ class FirmwareSlotLog(Structure):
 
 @dataclass(frozen=True, slots=True)
 class Effects(Register):
-    """One command of the commands supported and effects log (figure 211)."""
+    """Entry of the commands supported and effects log for one command (figure 211)."""
 
     csupp: Annotated[int, bits(0)] = 0
     """The command is supported."""
     lbcc: Annotated[int, bits(1)] = 0
-    """It may change logical block content."""
+    """The command may change logical block content."""
     ncc: Annotated[int, bits(2)] = 0
     nic: Annotated[int, bits(3)] = 0
     ccc: Annotated[int, bits(4)] = 0
     cse: Annotated[int, bits(16, 18)] = 0
-    """Submission and execution: 1, one command a namespace; 2, one command a controller."""
+    """Submission and execution: 1, one command per namespace; 2, one command per controller."""
     namespace_scope: Annotated[int, bits(20)] = 0
     controller_scope: Annotated[int, bits(21)] = 0
 
 
 def data_units(byte_count: int) -> int:
-    """Bytes as the SMART log counts them: thousands of 512 bytes, rounded up."""
+    """Convert bytes to the unit of the SMART log: thousands of 512 bytes, rounded up."""
     return -(-byte_count // 512_000)
 
 
 def encode_changed_namespaces(nsids: Iterable[int]) -> bytes:
-    """4096 bytes: the NSIDs in ascending order, or FFFFFFFFh where there are more than 1024."""
+    """Encode the NSIDs, ascending, or FFFFFFFFh if there are more than 1024, to 4096 bytes."""
     ordered = sorted(set(nsids))
     if len(ordered) > CHANGED_NAMESPACES_MAX:
         ordered = [CHANGED_NAMESPACES_OVERFLOW]
@@ -108,7 +108,7 @@ def encode_changed_namespaces(nsids: Iterable[int]) -> bytes:
 
 
 def decode_changed_namespaces(data: bytes) -> list[int]:
-    """The NSIDs; [FFFFFFFFh] means that all may have changed."""
+    """Return the NSIDs; [FFFFFFFFh] means that any namespace may have changed."""
     nsids = []
     for (nsid,) in struct.iter_unpack("<I", data[: len(data) & ~3]):
         if nsid == 0:
@@ -118,7 +118,7 @@ def decode_changed_namespaces(data: bytes) -> list[int]:
 
 
 def encode_effects(admin: Mapping[int, Effects], io: Mapping[int, Effects]) -> bytes:
-    """4096 bytes: opcode to effects for admin and for I/O commands."""
+    """Encode the effects of admin and I/O commands, by opcode, to 4096 bytes."""
     words = [0] * 1024
     for base, table in ((0, admin), (256, io)):
         for opcode, effects in table.items():
@@ -127,7 +127,7 @@ def encode_effects(admin: Mapping[int, Effects], io: Mapping[int, Effects]) -> b
 
 
 def decode_effects(data: bytes) -> tuple[dict[int, Effects], dict[int, Effects]]:
-    """Supported admin and I/O opcodes with their effects; DecodeError where it is cut short."""
+    """Return effects of supported admin and I/O opcodes; raise DecodeError if truncated."""
     if len(data) < 2048:
         raise DecodeError(f"commands supported and effects log of {len(data)} bytes")
     words = struct.unpack_from("<512I", data)
@@ -139,7 +139,7 @@ def decode_effects(data: bytes) -> tuple[dict[int, Effects], dict[int, Effects]]
 
 
 def encode_supported_pages(lids: Iterable[int], specific: Mapping[int, int] | None = None) -> bytes:
-    """1024 bytes: which log pages there are (figure 204), with the LIDSP of some."""
+    """Encode the supported log pages (figure 204), some with a LIDSP, to 1024 bytes."""
     words = [0] * 256
     for lid in lids:
         words[lid] = 1 | (specific or {}).get(lid, 0) << 16
@@ -147,14 +147,14 @@ def encode_supported_pages(lids: Iterable[int], specific: Mapping[int, int] | No
 
 
 def decode_supported_pages(data: bytes) -> list[int]:
-    """The log page identifiers; DecodeError where it is cut short."""
+    """Return the log page identifiers; raise DecodeError if the page is truncated."""
     if len(data) < 1024:
         raise DecodeError(f"supported log pages log of {len(data)} bytes")
     return [lid for lid, word in enumerate(struct.unpack_from("<256I", data)) if word & 1]
 
 
 def encode_supported_features(fids: Iterable[int]) -> bytes:
-    """1024 bytes: which features there are (feature identifiers supported and effects log)."""
+    """Encode the feature identifiers supported and effects log to 1024 bytes."""
     words = [0] * 256
     for fid in fids:
         words[fid] = 1

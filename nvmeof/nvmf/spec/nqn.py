@@ -7,11 +7,11 @@ import re
 import uuid
 
 DISCOVERY_NQN = "nqn.2014-08.org.nvmexpress.discovery"
-"""The well-known discovery subsystem."""
+"""NQN of the well-known discovery subsystem."""
 UUID_NQN_PREFIX = "nqn.2014-08.org.nvmexpress:uuid:"
-"""An NQN made of a UUID."""
+"""Prefix of an NQN that is formed from a UUID."""
 MAX_NQN_BYTES = 223
-"""UTF-8 bytes of an NQN, without the NUL."""
+"""Maximum length of an NQN in bytes of UTF-8, without the NUL."""
 
 _DOMAIN_FORM = re.compile(
     r"nqn\.\d{4}-(0[1-9]|1[0-2])"
@@ -22,13 +22,13 @@ _DOMAIN_FORM = re.compile(
 
 
 def validate_nqn(nqn: str) -> str:
-    """The NQN itself; ValueError with a sentence where it is not one."""
+    """Return the NQN; raise ValueError if it is invalid."""
     try:
         size = len(nqn.encode("utf-8"))
     except UnicodeEncodeError:
         raise ValueError(f"NQN {nqn!r} is not UTF-8") from None
     if size > MAX_NQN_BYTES:
-        raise ValueError(f"NQN of {size} bytes is longer than {MAX_NQN_BYTES}")
+        raise ValueError(f"NQN of {size} bytes is longer than {MAX_NQN_BYTES} bytes")
     if any(ord(char) < 0x20 or ord(char) == 0x7F for char in nqn):
         raise ValueError(f"NQN {nqn!r} contains a control character")
     if nqn.startswith(UUID_NQN_PREFIX):
@@ -44,7 +44,7 @@ def validate_nqn(nqn: str) -> str:
 
 
 def is_valid_nqn(nqn: str) -> bool:
-    """Whether validate_nqn takes it."""
+    """Return whether validate_nqn accepts the NQN."""
     try:
         validate_nqn(nqn)
     except ValueError:
@@ -53,10 +53,10 @@ def is_valid_nqn(nqn: str) -> bool:
 
 
 def nqn_of_uuid(value: uuid.UUID) -> str:
-    """The NQN of a host or subsystem that is known by a UUID."""
+    """Return the NQN of a host or subsystem that is identified by a UUID."""
     return f"{UUID_NQN_PREFIX}{value}"
 
 
 def hostid_bytes(value: uuid.UUID | str) -> bytes:
-    """The 16 bytes of a host identifier as Linux puts them in Connect data (UUID order)."""
+    """Return the 16 bytes of a host identifier as in Linux's Connect data (UUID order)."""
     return (value if isinstance(value, uuid.UUID) else uuid.UUID(value)).bytes

@@ -125,7 +125,7 @@ class FeatureId(IntEnum):
 
 
 def command_title(opcode: int, *, io: bool) -> str:
-    """The name of a command, for people."""
+    """Return the name of a command, for messages."""
     kinds = IoOpcode if io else AdminOpcode
     try:
         return kinds(opcode).name.replace("_", " ").title()

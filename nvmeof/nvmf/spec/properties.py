@@ -11,7 +11,7 @@ from nvmf.spec.layout import Register, bits
 
 
 class Property(IntEnum):
-    """Offsets of the properties that fabrics have."""
+    """Offsets of the properties that exist over fabrics."""
 
     CAP = 0x00
     VS = 0x08
@@ -29,7 +29,7 @@ PROPERTY_SIZE = {
     Property.NSSR: 4,
     Property.CRTO: 4,
 }
-"""Bytes of each property: a Property Get or Set of another size is refused."""
+"""Bytes of each property: a Property Get or Set of a different size is rejected."""
 
 NVME_1_3 = 0x010300
 NVME_1_4 = 0x010400
@@ -56,11 +56,11 @@ class Cap(Register):
     css_none: Annotated[int, bits(44)] = 0
     """No I/O command set."""
     mpsmin: Annotated[int, bits(48, 51)] = 0
-    """Smallest memory page: 2 ** (12 + MPSMIN) bytes."""
+    """Smallest memory page size: 2 ** (12 + MPSMIN) bytes."""
     mpsmax: Annotated[int, bits(52, 55)] = 0
     nsss: Annotated[int, bits(58)] = 0
     crwms: Annotated[int, bits(59)] = 0
-    """Controller Ready With Media Support: CRTO is there."""
+    """Controller Ready With Media Support: the CRTO property exists."""
     crims: Annotated[int, bits(60)] = 0
 
 
@@ -86,14 +86,14 @@ class Cc(Register):
     css: Annotated[int, bits(4, 6)] = 0
     """0: the NVM command set; 6: all supported I/O command sets; 7: admin only."""
     mps: Annotated[int, bits(7, 10)] = 0
-    """Memory page: 2 ** (12 + MPS) bytes."""
+    """Memory page size: 2 ** (12 + MPS) bytes."""
     ams: Annotated[int, bits(11, 13)] = 0
     shn: Annotated[int, bits(14, 15)] = 0
     """Shutdown notification: 0 none, 1 normal, 2 abrupt."""
     iosqes: Annotated[int, bits(16, 19)] = 0
-    """I/O SQ entry size, as a power of two: 6."""
+    """I/O SQ entry size, as a power of two: 6 (64 bytes)."""
     iocqes: Annotated[int, bits(20, 23)] = 0
-    """I/O CQ entry size, as a power of two: 4."""
+    """I/O CQ entry size, as a power of two: 4 (16 bytes)."""
     crime: Annotated[int, bits(24)] = 0
     """Controller Ready Independent of Media Enable."""
 
@@ -123,6 +123,6 @@ class Crto(Register):
 
 
 def ready_timeout_seconds(cap: Cap, crto: Crto | None = None) -> float:
-    """How long a host waits for CSTS.RDY to follow CC.EN."""
+    """Return how long a host waits for CSTS.RDY to follow CC.EN."""
     units = crto.crwmt if crto is not None and cap.crwms else cap.to
     return max(units, 1) * 0.5

@@ -16,7 +16,7 @@ HOST_ID_BYTES = 16
 
 
 class ReservationType(IntEnum):
-    """RTYPE: who may do what beside the holder (figure 437)."""
+    """RTYPE: which access hosts other than the holder have (figure 437)."""
 
     WRITE_EXCLUSIVE = 1
     EXCLUSIVE_ACCESS = 2
@@ -37,7 +37,7 @@ class ReservationType(IntEnum):
 
     @property
     def excludes_reads(self) -> bool:
-        """Whether those without rights may not even read."""
+        """Whether reads, too, are denied to hosts without rights."""
         return self % 2 == 0
 
 
@@ -107,7 +107,7 @@ class Rescap(IntFlag):
     """Persist Through Power Loss."""
     ALL_TYPES = 0x3F << 1
     IEKEY = 1 << 7
-    """Ignore Existing Key is that of revision 1.3 and later."""
+    """Ignore Existing Key is as defined in revision 1.3 and later."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,38 +116,38 @@ class RegistrantEntry(Structure):
 
     SIZE = 64
     cntlid: Annotated[int, u16(0)] = 0xFFFF
-    """FFFFh: no controller of this host is there."""
+    """FFFFh: the host has no controller at present."""
     rcsts: Annotated[int, u8(2)] = 0
-    """Bit 0: its host holds the reservation."""
+    """Bit 0: the host holds the reservation."""
     rkey: Annotated[int, u64(8)] = 0
     hostid: Annotated[bytes, raw(16, HOST_ID_BYTES)] = bytes(HOST_ID_BYTES)
 
 
 @dataclass(frozen=True, slots=True)
 class ReservationStatus:
-    """Reservation status, extended (figure 449): what Reservation Report gives."""
+    """Reservation status, extended (figure 449): the data of Reservation Report."""
 
     gen: int
-    """Counts changes of the registrants, 32 bits."""
+    """Generation: counts changes to registrations, 32 bits."""
     rtype: int
     """0: no reservation."""
     ptpls: int
-    """Whether it persists through power loss."""
+    """Whether the reservation persists through power loss."""
     registrants: tuple[RegistrantEntry, ...] = ()
 
     _HEAD = struct.Struct("<IBHxxB54x")
 
     def encode(self) -> bytes:
-        """64 bytes, and 64 for each registered controller."""
+        """Encode to 64 bytes, plus 64 for each registered controller."""
         count = min(len(self.registrants), 0xFFFF)
         head = self._HEAD.pack(self.gen & 0xFFFFFFFF, self.rtype, count, self.ptpls)
         return head + b"".join(entry.encode() for entry in self.registrants[:count])
 
     @classmethod
     def decode(cls, data: bytes) -> ReservationStatus:
-        """From as much as was transferred; DecodeError where not even the head is there."""
+        """Decode the part that was transferred; raise DecodeError if it ends before the entries."""
         if len(data) < cls._HEAD.size:
-            raise DecodeError(f"a reservation status of {len(data)} bytes")
+            raise DecodeError(f"reservation status of {len(data)} bytes")
         gen, rtype, count, ptpls = cls._HEAD.unpack_from(data)
         size = RegistrantEntry.SIZE
         there = min(count, (len(data) - cls._HEAD.size) // size)
@@ -171,23 +171,23 @@ class NotificationPage(Structure):
 
     SIZE = 64
     count: Annotated[int, u64(0)] = 0
-    """Which notification of this controller it is, from 1; 0: there is none."""
+    """Number of this notification on its controller, from 1; 0: there is no notification."""
     type: Annotated[int, u8(8)] = 0
     available: Annotated[int, u8(9)] = 0
-    """How many more are to be read, 255 at most."""
+    """Number of further pages to read, at most 255."""
     nsid: Annotated[int, u32(12)] = 0
 
 
 def keys(data: bytes, count: int) -> tuple[int, ...]:
-    """The first keys of a command's data; DecodeError where there are fewer.
+    """Return the first count keys of a command's data; raise DecodeError if there are fewer.
 
-    Hosts send more than there is to send: Linux gives every such command 16 bytes.
+    The data may be longer: Linux sends 16 bytes with every such command.
     """
     if len(data) < 8 * count:
-        raise DecodeError(f"{len(data)} bytes where {count} keys of 8 are")
+        raise DecodeError(f"{len(data)} bytes of data; {count} keys of 8 bytes expected")
     return struct.unpack_from(f"<{count}Q", data)
 
 
 def encode_keys(values: Iterable[int]) -> bytes:
-    """Keys as the data of a command."""
+    """Encode keys as the data of a command."""
     return b"".join(value.to_bytes(8, "little") for value in values)

@@ -15,18 +15,18 @@ SIZE = 16
 
 
 class SglType(IntEnum):
-    """Type and subtype of the descriptors that RDMA carries (byte 15)."""
+    """Type and subtype of the descriptors used over RDMA (byte 15)."""
 
     IN_CAPSULE = 0x01
     """Data block at an offset in the capsule."""
     LAST_SEGMENT_IN_CAPSULE = 0x31
     """A list of descriptors at an offset in the capsule."""
     KEYED = 0x40
-    """Data block in the host's memory, by key."""
+    """Keyed data block in the host's memory."""
     KEYED_INVALIDATE = 0x4F
-    """The same, and the key is invalidated by the response."""
+    """Keyed data block whose key the response invalidates."""
     TRANSPORT = 0x5A
-    """Transport SGL data block: the transport says where."""
+    """Transport SGL data block: the transport defines the location."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,16 +40,16 @@ class Sgl:
     length: int
     """Bytes."""
     key: int = 0
-    """Remote key, keyed descriptors only."""
+    """Remote key (keyed descriptors only)."""
 
     @property
     def keyed(self) -> bool:
-        """Whether it is a keyed data block, of any subtype."""
+        """Whether this is a keyed data block, of any subtype."""
         return self.type >> 4 == 4
 
     @classmethod
     def decode(cls, data: bytes | memoryview) -> Self:
-        """From 16 bytes; DecodeError (Invalid SGL Segment Descriptor) where there are fewer."""
+        """Decode 16 bytes; DecodeError (Invalid SGL Segment Descriptor) if there are fewer."""
         if len(data) < SIZE:
             raise DecodeError(
                 f"SGL descriptor of {len(data)} bytes", Status.INVALID_SGL_SEGMENT_DESCRIPTOR
@@ -62,7 +62,7 @@ class Sgl:
         return cls(kind, address, int.from_bytes(data[8:12], "little"))
 
     def encode(self) -> bytes:
-        """16 bytes; ValueError where a value does not fit."""
+        """Encode to 16 bytes; raise ValueError if a value does not fit its field."""
         if not 0 <= self.length < 1 << (24 if self.keyed else 32):
             raise ValueError(f"SGL length {self.length} does not fit")
         if self.keyed:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Submission queue entries: the common form, and views of the command specific dwords."""
+"""Submission queue entries: the common format, and views of the command specific dwords."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from nvmf.spec.status import DecodeError, Status
 SIZE = 64
 """Bytes of a submission queue entry."""
 PSDT_SGL = 0x40
-"""Byte 1: SGLs are used for this transfer; fabrics know nothing else."""
+"""Byte 1: the transfer uses SGLs; fabrics support nothing else."""
 _FORM = struct.Struct("<BBHIIIQ16s6I")
 
 
@@ -35,15 +35,15 @@ class Sqe:
     cdw3: int = 0
     mptr: int = 0
     cid: int = 0
-    """Command identifier; the engine fills it in on hosts."""
+    """Command identifier; on hosts, the engine sets it."""
     flags: int = 0
-    """FUSE in bits 1:0, PSDT in bits 7:6; the engine fills PSDT in on hosts."""
+    """FUSE in bits 1:0, PSDT in bits 7:6; on hosts, the engine sets PSDT."""
     sgl1: bytes = bytes(16)
-    """The data pointer; the engine fills it in on hosts."""
+    """The data pointer; on hosts, the engine sets it."""
 
     @property
     def fuse(self) -> int:
-        """Fused operation: 0 is a normal one."""
+        """Fused operation: 0 is a normal command."""
         return self.flags & 3
 
     @property
@@ -53,7 +53,7 @@ class Sqe:
 
     @property
     def fctype(self) -> int:
-        """Fabrics command type, where the opcode is 7Fh: it sits where the NSID does elsewhere."""
+        """Fabrics command type (opcode 7Fh only), in the place of the NSID."""
         return self.nsid & 0xFF
 
     @property
@@ -63,7 +63,7 @@ class Sqe:
 
     @classmethod
     def decode(cls, data: bytes | bytearray | memoryview) -> Self:
-        """From 64 bytes; DecodeError where there are fewer."""
+        """Decode 64 bytes; raise DecodeError if there are fewer."""
         if len(data) < SIZE:
             raise DecodeError(f"SQE of {len(data)} bytes", Status.INVALID_FIELD)
         opcode, flags, cid, nsid, cdw2, cdw3, mptr, sgl1, *cdw = _FORM.unpack_from(data)
@@ -86,7 +86,7 @@ class Sqe:
         )
 
     def encode(self) -> bytes:
-        """64 bytes; ValueError where a value does not fit its field."""
+        """Encode to 64 bytes; raise ValueError if a value does not fit its field."""
         try:
             return _FORM.pack(
                 self.opcode,
@@ -109,13 +109,13 @@ class Sqe:
 
 
 class At(IntEnum):
-    """Where in a command a parameter begins: byte, and bit << 8 (Base 2.0, figure 206)."""
+    """Location of a parameter in a command: byte, and bit << 8 (Base 2.0, figure 206)."""
 
     OPCODE = 0
     FUSE = 1
     PSDT = 1 | 6 << 8
     NSID = 4
-    """Of fabrics commands: FCTYPE."""
+    """FCTYPE in fabrics commands."""
     DPTR = 24
     DW10 = 40
     """CNS, LID, FID; SQID of Abort, ATTRIB of Property Get and Set, SLBA of I/O commands."""
@@ -127,7 +127,7 @@ class At(IntEnum):
     CPTPL = 43 | 6 << 8
     SV = 43 | 7 << 8
     DW11 = 44
-    """What a feature is set to; OFST of Property Get and Set, TL and AL of authentication."""
+    """A feature's new value; OFST of Property Get and Set, TL and AL of authentication."""
     IDENTIFY_CSI = 47
     LPO = 48
     OT = 58 | 7 << 8
@@ -200,7 +200,7 @@ class SetFeaturesDw10(Register):
 
 @dataclass(frozen=True, slots=True)
 class LogRequest:
-    """What a Get Log Page command asks for."""
+    """The parameters of a Get Log Page command."""
 
     lid: int
     length: int
@@ -214,7 +214,7 @@ class LogRequest:
 
     @classmethod
     def of(cls, sqe: Sqe) -> Self:
-        """The request in a command's dwords 10 to 14."""
+        """Decode a command's dwords 10 to 14."""
         dw10, dw11 = LogDw10.decode(sqe.cdw10), LogDw11.decode(sqe.cdw11)
         dw14 = LogDw14.decode(sqe.cdw14)
         return cls(

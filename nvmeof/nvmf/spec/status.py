@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Status codes, and the exception that carries one to the single place that puts it on the wire.
+"""Status codes, and the exception that carries one to the single place that sends it.
 
 A status here is SCT << 8 | SC (Base 2.0, 3.3.3.2), with MORE and DNR above it: the CQE's status
 field without the phase bit.
@@ -13,13 +13,13 @@ from typing import Self
 DNR = 0x4000
 """Do Not Retry: the same command would fail again."""
 MORE = 0x2000
-"""More: the Error Information log page has an entry about it."""
+"""More: the Error Information log page has an entry for this error."""
 CODE_MASK = 0x07FF
 """SCT and SC."""
 
 
 class Named(IntEnum):
-    """An IntEnum whose members carry the name that the specification writes."""
+    """An IntEnum whose members have the specification's name as their title."""
 
     title: str
 
@@ -33,8 +33,8 @@ class Named(IntEnum):
 class Status(Named):
     """Generic, command specific (admin and fabrics), media and path related status values.
 
-    180h to 1BFh means one thing for a fabrics command and another for an I/O command: the I/O
-    meanings are in NvmStatus.
+    The values 180h to 1BFh differ in meaning between fabrics and I/O commands; NvmStatus has those
+    of I/O commands.
     """
 
     SUCCESS = 0x000, "Successful Completion"
@@ -149,9 +149,9 @@ class NvmStatus(Named):
 
 
 def status_name(status: int, *, io: bool = False) -> str:
-    """The specification's name of a status (DNR and MORE are ignored).
+    """Return the specification's name of a status (DNR and MORE are ignored).
 
-    io: it ended an I/O command, for the codes whose meaning depends on it.
+    io: the status is that of an I/O command, which decides the meaning of some codes.
     """
     code = status & CODE_MASK
     kinds: tuple[type[Named], ...] = (NvmStatus, Status) if io else (Status,)
@@ -164,20 +164,20 @@ def status_name(status: int, *, io: bool = False) -> str:
 
 
 class StatusError(Exception):
-    """A command failed: what the target will answer, or what a host was answered."""
+    """A command failed: the status that a target will return, or that a host received."""
 
     status: int
     """SCT << 8 | SC, without DNR."""
     dnr: bool
     """Do Not Retry."""
     dw0: int
-    """Command specific result that goes with it (Connect Invalid Parameters: IATTR and IPO)."""
+    """Command specific result sent with it (Connect Invalid Parameters: IATTR and IPO)."""
     detail: str
-    """A sentence for people; never on the wire."""
+    """Text for logs and users; never sent."""
     io: bool
-    """It is about an I/O command."""
+    """Whether the command is an I/O command."""
     location: int | None
-    """The parameter of the command that it is about (sqe.At), where one is known."""
+    """The parameter in error (sqe.At), if known."""
 
     def __init__(
         self,
@@ -204,17 +204,17 @@ class StatusError(Exception):
 
     @property
     def code(self) -> int:
-        """What goes on the wire: the status with DNR."""
+        """The status to send, including DNR."""
         return self.status | (DNR if self.dnr else 0)
 
     @classmethod
     def from_wire(cls, status: int, detail: str = "", *, io: bool = False, dw0: int = 0) -> Self:
-        """From the status field of a CQE (without the phase bit)."""
+        """Create from the status field of a CQE (without the phase bit)."""
         return cls(status, detail, dnr=bool(status & DNR), dw0=dw0, io=io)
 
     @property
     def code_text(self) -> str:
-        """The status in figures, for people: (SCT 1h, SC 82h, do not retry)."""
+        """The status as numbers, for messages: (SCT 1h, SC 82h, do not retry)."""
         retry = ", do not retry" if self.dnr else ""
         return f"(SCT {self.status >> 8:x}h, SC {self.status & 0xFF:02x}h{retry})"
 
@@ -224,7 +224,7 @@ class StatusError(Exception):
 
 
 class DecodeError(StatusError):
-    """Bytes that are not the structure they should be."""
+    """Bytes could not be decoded as the expected structure."""
 
     def __init__(self, detail: str, status: int = Status.INVALID_FIELD) -> None:
         super().__init__(status, detail)

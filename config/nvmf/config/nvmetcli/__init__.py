@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The file of nvmetcli (JSON, /etc/nvmet/config.json) read into a configuration, and written.
+"""Conversion from and to the file of nvmetcli (JSON, /etc/nvmet/config.json).
 
-Two things are different there.  Each port refers hosts to other discovery services by itself; here
-a port tells of all.  And of a group of namespaces (ANA) that a port does not name, the kernel makes
-an inaccessible one, but for the first; here it is optimized.
+There are two differences.  In nvmetcli, referrals belong to a port; here every port reports all
+referrals.  The kernel treats an ANA group that a port does not list as inaccessible, except group
+1; here such a group is optimized.
 """
 
 from nvmf.config.nvmetcli.reading import load

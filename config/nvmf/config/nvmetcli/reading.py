@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""nvmetcli's file as a configuration.
+"""Converts nvmetcli's file to a configuration.
 
-Every member of it may be missing, as the files of older versions and kernels have it.
+Most members may be missing, as in the files of older versions and kernels.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from nvmf.config.words import expectation
 from nvmf.spec.nqn import DISCOVERY_NQN
 
 _ATTRIBUTES = {"allow_any_host", "serial", "model"}
-"""Of a subsystem, those that a configuration has."""
+"""Attributes of a subsystem that a configuration has."""
 _DEFAULTS = {
     "version", "cntlid_min", "cntlid_max", "qid_max", "pi_enable", "ieee_oui", "firmware"
 }  # fmt: skip
-"""Those that are nvmet's own, or the same for every target: nothing is lost without them."""
+"""Attributes specific to nvmet, or equal for every target: dropped without a message."""
 _WELL_KNOWN = {"rdma": 4420, "tcp": 8009}
-"""Where a referral says no port: IANA's nvme and nvme-disc."""
+"""Default ports of referrals: IANA's nvme and nvme-disc."""
 _OF_A_PORT: dict[str, dict[str, set[str]]] = {
     "addr": {"treq": {"not specified", "not required"}, "tsas": {"connected", "none"}},
     "param": {
@@ -33,30 +33,30 @@ _OF_A_PORT: dict[str, dict[str, set[str]]] = {
         "pi_enable": {"0"},
     },
 }
-"""More of a port, in its groups, with the values without which nothing is lost."""
+"""Further attributes of a port, by group, with the values that are dropped without a message."""
 
 
 def load(text: str, source: str) -> tuple[Config, list[str]]:
-    """The configuration in such a file, and a sentence for each thing that it cannot say.
+    """Return the configuration in such a file, and a message for each setting that is lost.
 
-    ConfigError where it is no such file, or what is left of it is no configuration.
+    Raise ConfigError if it is not such a file, or the resulting configuration is invalid.
     """
     try:
         data = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise ConfigError(source, [f"{source}: is not JSON: {error}"]) from None
     if not isinstance(data, dict) or not isinstance(data.get("subsystems"), list):
-        said = f"{source}: is no file of nvmetcli: it has no list of subsystems"
+        said = f"{source}: is not a file of nvmetcli: it has no list of subsystems"
         raise ConfigError(source, [said])
     lost: list[str] = []
     try:
         values = _values(data, lost)
     except KeyError as error:
         raise ConfigError(
-            source, [f"{source}: is no file of nvmetcli: {error} is missing"]
+            source, [f"{source}: is not a file of nvmetcli: {error} is missing"]
         ) from None
     except (TypeError, AttributeError, ValueError) as error:
-        raise ConfigError(source, [f"{source}: is no file of nvmetcli: {error}"]) from None
+        raise ConfigError(source, [f"{source}: is not a file of nvmetcli: {error}"]) from None
     try:
         return Config.model_validate(values), lost
     except ValidationError as error:
@@ -64,7 +64,7 @@ def load(text: str, source: str) -> tuple[Config, list[str]]:
 
 
 def _values(data: dict[str, Any], lost: list[str]) -> dict[str, Any]:
-    """The tables of the configuration."""
+    """Return the tables of the configuration."""
     subsystems = [_subsystem(one, lost) for one in data["subsystems"]]
     groups = {space.get("ana_group", 1) for one in subsystems for space in one.get("namespace", ())}
     found = data.get("ports", [])
@@ -76,7 +76,7 @@ def _values(data: dict[str, Any], lost: list[str]) -> dict[str, Any]:
             values["referral"] = referrals
     else:
         own = PortConfig()
-        lost.append(f"there is no port on RDMA: {own.traddr} port {own.trsvcid} is what is served")
+        lost.append(f"there is no RDMA port: using the default, {own.traddr} port {own.trsvcid}")
     nqn = data.get("discovery", {}).get("nqn")
     if nqn and nqn != DISCOVERY_NQN:
         values["target"] = {"discovery_nqn": nqn}
@@ -95,7 +95,7 @@ def _subsystem(one: dict[str, Any], lost: list[str]) -> dict[str, Any]:
     for name in sorted(attributes.keys() - _ATTRIBUTES - _DEFAULTS):
         lost.append(f"subsystem {nqn}: attr {name} = {attributes[name]} has no counterpart")
     if any(int(passed.get("enable", 0)) for passed in one.get("passthru", [])):
-        lost.append(f"subsystem {nqn}: commands are not passed through to a disk: left out")
+        lost.append(f"subsystem {nqn}: passthru is not supported: omitted")
     spaces = [
         _namespace(nqn, space, lost)
         for space in one.get("namespaces", [])
@@ -115,10 +115,10 @@ def _subsystem(one: dict[str, Any], lost: list[str]) -> dict[str, Any]:
 
 
 def _has_path(nqn: str, one: dict[str, Any], lost: list[str]) -> bool:
-    """Not where it was made and never set up: the kernel prints a null pointer then."""
+    """Return whether the namespace has a path; the kernel prints (null) if it was never set."""
     if one.get("device", {}).get("path") not in (None, "", "(null)"):
         return True
-    lost.append(f"namespace {one['nsid']} of {nqn}: it has no device path: left out")
+    lost.append(f"namespace {one['nsid']} of {nqn}: it has no device path: omitted")
     return False
 
 
@@ -131,7 +131,7 @@ def _namespace(nqn: str, one: dict[str, Any], lost: list[str]) -> dict[str, Any]
             values[name] = device[name]
     if not int(one.get("enable", 1)):
         values["enabled"] = False
-    # Kernels before ANA have no such attribute: 0 stands for it.
+    # Kernels without ANA do not have this attribute; the file has 0 or nothing then.
     group = int(one.get("ana_grpid") or one.get("ana", {}).get("grpid") or 1)
     if group != 1:
         values["ana_group"] = group
@@ -145,7 +145,7 @@ def _is_rdma(one: dict[str, Any], lost: list[str]) -> bool:
     trtype = one["addr"].get("trtype")
     if trtype == "rdma":
         return True
-    lost.append(f"{_named(one)}: transport {trtype} has no counterpart: left out")
+    lost.append(f"{_named(one)}: transport {trtype} has no counterpart: omitted")
     return False
 
 
@@ -154,7 +154,7 @@ def _named(port: dict[str, Any]) -> str:
 
 
 def _port(one: dict[str, Any], groups: set[int], lost: list[str]) -> dict[str, Any]:
-    """A port; groups: those that have a namespace."""
+    """Convert a port; groups: the ANA groups that have a namespace."""
     for kind, known in _OF_A_PORT.items():
         for name, harmless in known.items():
             value = str(one.get(kind, {}).get(name) or "")
@@ -174,13 +174,13 @@ def _port(one: dict[str, Any], groups: set[int], lost: list[str]) -> dict[str, A
 
 
 def _referrals(ports: list[dict[str, Any]], lost: list[str]) -> list[dict[str, Any]]:
-    """What any port refers hosts to; here every port tells of it."""
+    """Return the referrals of all ports; here every port reports all of them."""
     found: dict[tuple[str, ...], tuple[dict[str, Any], list[str]]] = {}
     for port in ports:
         for one in port.get("referrals", []):
             where = f"{_named(port)}: referral {one.get('name', '?')}"
             if not int(one.get("enable", 0)):
-                lost.append(f"{where} is not enabled: left out")
+                lost.append(f"{where} is not enabled: omitted")
                 continue
             address = one["addr"]
             values = {name: address.get(name, "") for name in ("trtype", "traddr")}
@@ -189,7 +189,7 @@ def _referrals(ports: list[dict[str, Any]], lost: list[str]) -> list[dict[str, A
                 ReferralConfig.model_validate(values)
             except (KeyError, ValueError):
                 place = " ".join(str(address.get(name)) for name in ("trtype", "traddr", "trsvcid"))
-                lost.append(f"{where}: a host cannot be sent to {place}: left out")
+                lost.append(f"{where}: hosts cannot be referred to {place}: omitted")
                 continue
             found.setdefault(tuple(map(str, values.values())), (values, []))[1].append(_named(port))
     for values, there in found.values():
@@ -197,7 +197,7 @@ def _referrals(ports: list[dict[str, Any]], lost: list[str]) -> list[dict[str, A
         if others:
             place = f"{values['traddr']}:{values['trsvcid']}"
             lost.append(
-                f"referral to {place}: every port tells of it here, and {', '.join(others)} did not"
+                f"referral to {place}: every port reports it here; {', '.join(others)} did not"
             )
     return [values for values, _ in found.values()]
 
@@ -205,13 +205,13 @@ def _referrals(ports: list[dict[str, Any]], lost: list[str]) -> list[dict[str, A
 def _check_subsystems(
     ports: list[dict[str, Any]], subsystems: list[dict[str, Any]], lost: list[str]
 ) -> None:
-    """A port here serves every subsystem."""
+    """Report ports that did not serve every subsystem; here every port does."""
     every = {one["nqn"] for one in subsystems}
     for port in ports:
         missing = sorted(every - set(port.get("subsystems", [])))
         if missing:
             lost.append(
-                f"{_named(port)}: a port serves every subsystem here, and this one did not serve "
+                f"{_named(port)}: every port serves all subsystems here; this one did not serve "
                 f"{', '.join(missing)}"
             )
 
@@ -221,6 +221,5 @@ def _check_hosts(data: dict[str, Any], lost: list[str]) -> None:
         keys = sorted(name for name in host if name.startswith("dhchap") and host[name])
         if keys:
             lost.append(
-                f"host {host['nqn']}: {', '.join(keys)} left out: name its keys in "
-                "[[subsystem.host]]"
+                f"host {host['nqn']}: {', '.join(keys)} omitted: set its keys in [[subsystem.host]]"
             )

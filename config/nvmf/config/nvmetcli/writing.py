@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A configuration as nvmetcli's file."""
+"""Converts a configuration to nvmetcli's file."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from nvmf.config.models import (
 from nvmf.spec.nqn import DISCOVERY_NQN
 
 _MOST_NSID = 8192
-"""The highest number that nvmetcli takes."""
+"""The highest NSID that nvmetcli accepts."""
 
 
 def dump(config: Config) -> tuple[dict[str, Any], list[str]]:
-    """Such a file for a configuration, and a sentence for each thing that it cannot say."""
+    """Return such a file for a configuration, and a message for each setting that is lost."""
     lost: list[str] = []
     hosts = sorted({nqn for subsystem in config.subsystems for nqn in subsystem.host_nqns})
     subsystems = [_subsystem(subsystem, lost) for subsystem in config.subsystems]
@@ -44,13 +44,13 @@ def dump(config: Config) -> tuple[dict[str, Any], list[str]]:
                 f"port {endpoint(port.traddr, port.trsvcid)}: the kernel has no embedded device"
             )
         if port.hotplug:
-            lost.append(f"port {endpoint(port.traddr, port.trsvcid)}: hotplug is left out")
+            lost.append(f"port {endpoint(port.traddr, port.trsvcid)}: hotplug is omitted")
         if not port.trsvcid:
-            lost.append(f"port {port.traddr}: the kernel takes no free number: write one there")
+            lost.append(f"port {port.traddr}: the kernel does not select a free port: set trsvcid")
     if config.target.discovery_nqn is not None:
-        lost.append("discovery_nqn is left out: nvmetcli does not set it")
+        lost.append("discovery_nqn is omitted: nvmetcli does not set it")
     if config.target.state_dir is not None:
-        lost.append("state_dir is left out: the kernel keeps nothing through a restart")
+        lost.append("state_dir is omitted: the kernel's target keeps no state across restarts")
     if config.mdns.enabled:
         lost.append("the kernel does not announce itself by mDNS")
     if config.metrics.enabled:
@@ -73,7 +73,7 @@ def _address(trtype: str, traddr: str, trsvcid: int) -> dict[str, str]:
 
 
 def _groups(port: PortConfig, used: set[int]) -> list[dict[str, Any]]:
-    """Every group that has a namespace, for what the kernel is not told of is inaccessible."""
+    """Return all groups with a namespace: the kernel treats unlisted ones as inaccessible."""
     states = {1: "optimized", **dict.fromkeys(used, "optimized")}
     states.update((group.id, group.state) for group in port.ana_groups)
     return [{"ana": {"state": state}, "grpid": group} for group, state in sorted(states.items())]
@@ -82,7 +82,7 @@ def _groups(port: PortConfig, used: set[int]) -> list[dict[str, Any]]:
 def _referral(number: int, config: ReferralConfig, lost: list[str]) -> dict[str, Any]:
     if config.nqn != DISCOVERY_NQN:
         where = endpoint(config.traddr, config.trsvcid)
-        lost.append(f"referral {where}: nqn is left out: the kernel refers to the well-known one")
+        lost.append(f"referral {where}: nqn is omitted: the kernel refers to the well-known NQN")
     address = _address(config.trtype, config.traddr, config.trsvcid)
     return {"addr": address, "enable": 1, "name": str(number)}
 
@@ -92,10 +92,10 @@ def _subsystem(config: SubsystemConfig, lost: list[str]) -> dict[str, Any]:
     if config.serial is not None:
         attributes["serial"] = config.serial
     if any(host.authenticates for host in config.host_tables):
-        lost.append(f"subsystem {config.nqn}: the keys of its hosts are left out")
+        lost.append(f"subsystem {config.nqn}: the keys of its hosts are omitted")
     for name in ("mdts", "in_capsule", "max_io_queues", "queue_size", "permanent_write_protect"):
         if getattr(config, name) != type(config).model_fields[name].default:
-            lost.append(f"subsystem {config.nqn}: {name} is left out")
+            lost.append(f"subsystem {config.nqn}: {name} is omitted")
     spaces = [_namespace(config.nqn, nsid, one, lost) for nsid, one in config.numbered()]
     return {
         "allowed_hosts": list(config.host_nqns),
@@ -110,20 +110,20 @@ def _namespace(
 ) -> dict[str, Any] | None:
     where = f"namespace {nsid} of {nqn}"
     if config.store != "file":
-        lost.append(f"{where}: the kernel has no {config.store} store: left out")
+        lost.append(f"{where}: the kernel has no {config.store} store: omitted")
         return None
     if nsid > _MOST_NSID:
-        lost.append(f"{where}: nvmetcli takes numbers up to {_MOST_NSID}: left out")
+        lost.append(f"{where}: nvmetcli accepts NSIDs up to {_MOST_NSID}: omitted")
         return None
     if config.size is not None:
-        lost.append(f"{where}: size is left out: the kernel exports the whole file")
+        lost.append(f"{where}: size is omitted: the kernel exports the whole file")
     if config.block_size != 512:
-        lost.append(f"{where}: block_size is left out: the kernel takes the device's")
+        lost.append(f"{where}: block_size is omitted: the kernel uses that of the device")
     for name in ("hosts", "read_only", "eui64", "hotplug"):
-        if getattr(config, name) not in (None, False):  # hosts = [] says something
-            lost.append(f"{where}: {name} is left out")
+        if getattr(config, name) not in (None, False):  # hosts = [] is a setting, too
+            lost.append(f"{where}: {name} is omitted")
     if config.limits != LimitsConfig():
-        lost.append(f"{where}: limits are left out")
+        lost.append(f"{where}: limits are omitted")
     device = {"path": str(config.path)}
     if config.uuid is not None:
         device["uuid"] = str(config.uuid)

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""One command and how it waits: requests, completions, events, gates."""
+"""Requests, completions, asynchronous events and gates: the state of commands in progress."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The engine's objects, as far as the sans-IO rooms use them; none of their methods waits."""
+"""Protocols for the engine's objects as used by code without I/O; no method blocks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Address: TypeAlias = tuple[str, int]
 
 
 class QueueHandle(Protocol):
-    """A queue pair, as controllers use it (nvmf.engine.Qpair)."""
+    """The interface of a queue pair for controllers (nvmf.engine.Qpair)."""
 
     @property
     def stats(self) -> dict[str, int]: ...
@@ -52,7 +52,7 @@ class StoreFacts(Protocol):
 
 
 class EngineNamespace(Protocol):
-    """A namespace, as it moves data (nvmf.engine.Namespace)."""
+    """The part of a namespace that transfers data (nvmf.engine.Namespace)."""
 
     @property
     def stats(self) -> dict[str, int]: ...

@@ -11,7 +11,7 @@ from nvmf.spec.status import DNR, Status, StatusError
 from nvmf.target.command.request import Completion, Request
 
 AER_LIMIT = 4
-"""Asynchronous Event Requests outstanding at most: AERL + 1."""
+"""Maximum outstanding Asynchronous Event Requests: AERL + 1."""
 
 NAMESPACE_CHANGED = AsyncEvent(
     EventType.NOTICE, Notice.NAMESPACE_ATTRIBUTE_CHANGED, LogId.CHANGED_NAMESPACES
@@ -22,13 +22,13 @@ DISCOVERY_CHANGED = AsyncEvent(EventType.NOTICE, Notice.DISCOVERY_LOG_CHANGE, Lo
 
 
 class EventQueue:
-    """Outstanding requests, events that wait for one, and events that wait to be read.
+    """Outstanding requests, events that wait for a request, and events whose log page is unread.
 
-    An event is reported once, and again only after the host has read its log page.
+    An event is reported once, and reported again only after the host has read its log page.
     """
 
     def __init__(self, tell: Callable[[], object]) -> None:
-        """tell is called whenever take() has something new."""
+        """tell is called whenever take() has a new completion."""
         self._tell = tell
         self._requests: list[Request] = []
         self._pending: list[AsyncEvent] = []
@@ -36,25 +36,25 @@ class EventQueue:
         self._ready: list[tuple[Request, Completion]] = []
 
     def request(self, request: Request) -> None:
-        """Take an Asynchronous Event Request; refused beyond the limit."""
+        """Accept an Asynchronous Event Request; raise StatusError above the limit."""
         if len(self._requests) >= AER_LIMIT:
-            raise StatusError(Status.AER_LIMIT_EXCEEDED, f"{AER_LIMIT} are outstanding already")
+            raise StatusError(Status.AER_LIMIT_EXCEEDED, f"{AER_LIMIT} are already outstanding")
         self._requests.append(request)
         self._match()
 
     def post(self, event: AsyncEvent) -> None:
-        """Something happened."""
+        """Report an event, now or when a request arrives."""
         if event not in self._masked and event not in self._pending:
             self._pending.append(event)
             self._match()
 
     def log_read(self, lid: int) -> None:
-        """The host read a log page and did not ask to retain its event."""
+        """Allow events of a log page again: the host read it without Retain Asynchronous Event."""
         self._masked = {event for event in self._masked if event.lid != lid}
         self._pending = [event for event in self._pending if event.lid != lid]
 
     def abort(self, cid: int) -> bool:
-        """End the request with this command identifier; whether there was one."""
+        """Abort the request with this command identifier; return whether it existed."""
         for request in self._requests:
             if request.sqe.cid == cid:
                 self._requests.remove(request)
@@ -63,12 +63,12 @@ class EventQueue:
         return False
 
     def finish(self, request: Request, completion: Completion) -> None:
-        """End a command that stayed outstanding for something else."""
+        """Complete a command that stayed outstanding, an event request or another."""
         self._ready.append((request, completion))
         self._tell()
 
     def clear(self) -> None:
-        """The controller was reset: every request ends, every event is forgotten."""
+        """End all requests and discard all events, for a controller reset."""
         ended = Completion(status=Status.ABORTED_SQ_DELETION | DNR)
         requests, self._requests = self._requests, []
         for request in requests:
@@ -77,7 +77,7 @@ class EventQueue:
         self._masked.clear()
 
     def take(self) -> list[tuple[Request, Completion]]:
-        """Requests that have ended since the last call."""
+        """Return the requests completed since the last call, with their completions."""
         ready, self._ready = self._ready, []
         return ready
 

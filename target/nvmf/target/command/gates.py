@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the I/O commands of one controller end with instead of running, and who wants that.
+"""Gates: statuses with which I/O commands of a controller fail instead of being executed.
 
-Several parts of the target have a say about the same namespace of a controller (its ANA state, a
-reservation, its being masked); the engine has one gate for it.  Each part says what it wants for
-itself, here it is put together: where two refuse a group of commands the first reason counts.
+The engine has one gate per namespace of a controller.  Several parts of the target control it: ANA
+state, reservations, masking.  Each part sets its own gate, and this module combines them: if more
+than one refuses a group of commands, the reason that comes first in GateReason determines the
+status.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from nvmf.target.command.engine import EngineGates, QueueHandle
 
 
 class GateReason(IntEnum):
-    """Why commands are refused: the first says so."""
+    """Why commands are refused, in order of precedence."""
 
     MASKED = 0
     """The host may not see the namespace."""
@@ -27,7 +28,7 @@ class GateReason(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """A status (with DNR where it applies) for each group of commands; 0: they run."""
+    """A status (with DNR if it applies) for each group of commands; 0: they are executed."""
 
     read: int = 0
     """Read, Compare, Verify."""
@@ -38,14 +39,14 @@ class Gate:
 
 OPEN = Gate()
 UNKNOWN = Gate(*[Status.NAMESPACE_NOT_READY | DNR] * 3)
-"""What holds for the namespace is not known, because its file is damaged: nothing runs."""
+"""The namespace's state is unknown, because its file is damaged: all commands are refused."""
 
 
 class ControllerGates:
     """The gates of one controller.
 
-    make is called when the first is closed: a controller none of whose namespaces was ever gated
-    has none in the engine.
+    make is called for the first gate that refuses commands; until then the controller has no gates
+    in the engine.
     """
 
     def __init__(self, make: Callable[[], EngineGates]) -> None:
@@ -55,7 +56,7 @@ class ControllerGates:
         self._queues: list[QueueHandle] = []
 
     def set(self, nsid: int, reason: GateReason, gate: Gate) -> None:
-        """Refuse commands on a namespace for this reason, in place of what it wanted before."""
+        """Set the gate of a namespace for this reason, replacing its previous gate."""
         wanted = self._wanted.setdefault(nsid, {})
         before = _combined(wanted)
         if gate == OPEN:
@@ -69,7 +70,7 @@ class ControllerGates:
             self._apply(nsid, after)
 
     def get(self, nsid: int) -> Gate:
-        """What the namespace's commands meet."""
+        """Return the combined gate of a namespace."""
         return _combined(self._wanted.get(nsid, {}))
 
     def add(self, queue: QueueHandle) -> None:
@@ -79,11 +80,11 @@ class ControllerGates:
             queue.gate(self._engine)
 
     def remove(self, queue: QueueHandle) -> None:
-        """Forget a queue that was disconnected."""
+        """Remove a disconnected queue."""
         self._queues = [one for one in self._queues if one is not queue]
 
     def close(self) -> None:
-        """The controller has gone; commands that still run keep the gates they have."""
+        """Release the engine's gates when the controller ends; running commands keep theirs."""
         if self._engine is not None:
             self._engine.close()
         self._engine = None
@@ -107,7 +108,7 @@ def _combined(wanted: dict[GateReason, Gate]) -> Gate:
 
 
 class NoGates:
-    """Of a controller that has gone, or has no engine."""
+    """Gates for a controller that has ended, or that has no engine."""
 
     def set(self, nsid: int, *, read: int, write: int, flush: int) -> None: ...
 

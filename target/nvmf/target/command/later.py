@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Commands that may have to wait for something: answered at once where they need not."""
+"""Commands that may have to wait: completed at once if possible."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from nvmf.target.command.request import Completion, Request
 log = logging.getLogger("nvmf.target")
 
 Done: TypeAlias = Callable[[StatusError | None], None]
-"""Called once: with why something could not be done, or None."""
+"""Called once, with the failure, or None on success."""
 
 
 class Finisher(Protocol):
@@ -25,9 +25,9 @@ class Finisher(Protocol):
 def answer(
     controller: Finisher, request: Request, begin: Callable[[Done], None]
 ) -> Completion | None:
-    """What a handler returns for a command that begin does; None where it is not done yet.
+    """Return the completion of a command that begin executes; None if it is not complete yet.
 
-    begin hands on what is to be called when it is.  StatusError where it has failed already.
+    begin receives the function to call when it is.  Raise StatusError if it has already failed.
     """
     result: list[StatusError | None] = []
     returned = False
@@ -38,7 +38,7 @@ def answer(
         elif failure is None:
             controller.finish(request, Completion())
         else:
-            log.info("%s: a command that had to wait is refused: %s", controller, failure)
+            log.info("%s: delayed command failed: %s", controller, failure)
             controller.finish(request, Completion(status=failure.code))
 
     begin(done)
@@ -51,7 +51,7 @@ def answer(
 
 
 def each(nsids: Sequence[int], begin: Callable[[int, Done], None], done: Done) -> None:
-    """Begin the same of each namespace; done is called when all are, with the last failure."""
+    """Call begin for each namespace, and done when all have finished, with the last failure."""
     left, why = len(nsids), None
 
     def ended(failure: StatusError | None) -> None:

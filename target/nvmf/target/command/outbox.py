@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The controllers that have completions to send, and the request to send them."""
+"""The controllers that have completions to send, and the callback that schedules sending."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ T = TypeVar("T")
 
 
 class Outbox(Generic[T]):
-    """Calls schedule once when the first controller is added, and again after take().
+    """Calls schedule when the first controller is added, once until the next take().
 
-    Whatever ends a command adds its controller, so that nobody else has to think of it.
+    Code that completes a command adds its controller here and need not send the completion.
     """
 
     def __init__(self) -> None:
         self.schedule: Callable[[], object] = lambda: None
-        """Has take() called soon."""
+        """Arranges that take() is called soon."""
         self._waiting: dict[T, None] = {}
 
     def add(self, controller: T) -> None:
-        """A command of the controller has ended that had stayed outstanding."""
+        """Add a controller: one of its outstanding commands is complete."""
         if not self._waiting:
             self.schedule()
         self._waiting[controller] = None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a handler is given and what it returns."""
+"""The argument and the result of command handlers."""
 
 from __future__ import annotations
 
@@ -14,31 +14,31 @@ PSDT_SGL = 1
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """What ends a command."""
+    """The completion of a command."""
 
     dw0: int = 0
     dw1: int = 0
     data: bytes = b""
-    """Goes to the host before the response."""
+    """Sent to the host before the response."""
     status: int = 0
     """SCT << 8 | SC, with DNR."""
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A command, as a handler sees it."""
+    """A command, as passed to a handler."""
 
     sqe: Sqe
     now: float
     """Seconds, monotonic."""
     data: bytes = b""
-    """What the host sent with it."""
+    """Data sent by the host with the command."""
     token: object = None
-    """Names the command where its completion comes later (asynchronous events)."""
+    """Identifies the command if it completes later (such as asynchronous event requests)."""
 
 
 def transfer_length(request: Request) -> int | None:
-    """Bytes that the command's SGL describes; None where only the engine knows."""
+    """Return the bytes that the command's SGL describes; None if only the engine knows."""
     sgl = request.sqe.sgl
     if sgl.keyed or sgl.type == SglType.IN_CAPSULE:
         return sgl.length
@@ -46,16 +46,16 @@ def transfer_length(request: Request) -> int | None:
 
 
 def expect_length(request: Request, length: int) -> None:
-    """Data SGL Length Invalid where the SGL does not describe exactly this many bytes."""
+    """Raise Data SGL Length Invalid if the SGL does not describe exactly this many bytes."""
     found = transfer_length(request)
     if found is not None and found != length:
         raise StatusError(
-            Status.SGL_DATA_LENGTH_INVALID, f"SGL of {found} bytes where {length} are transferred"
+            Status.SGL_DATA_LENGTH_INVALID, f"SGL of {found} bytes; the command transfers {length}"
         )
 
 
 def expect_data(request: Request, length: int) -> bytes:
-    """The host's data; Data SGL Length Invalid where it is not exactly this many bytes."""
+    """Return the host's data; raise Data SGL Length Invalid if not exactly this many bytes."""
     expect_length(request, length)
     if len(request.data) != length:
         raise StatusError(
@@ -65,12 +65,12 @@ def expect_data(request: Request, length: int) -> bytes:
 
 
 def check_flags(sqe: Sqe) -> None:
-    """Invalid Field where the command is fused, or does not say that it uses SGLs."""
+    """Raise Invalid Field if the command is fused, or PSDT does not select SGLs."""
     if sqe.fuse:
         raise StatusError(
             Status.INVALID_FIELD, f"fused operation {sqe.fuse} is not supported", location=At.FUSE
         )
     if sqe.psdt != PSDT_SGL:
         raise StatusError(
-            Status.INVALID_FIELD, f"PSDT {sqe.psdt} where fabrics need 1", location=At.PSDT
+            Status.INVALID_FIELD, f"PSDT {sqe.psdt}; fabrics require 1", location=At.PSDT
         )

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What each command does: a handler takes a command and a clock and returns a completion."""
+"""Command handlers: each takes a command and the time, and returns a completion."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Which handler an admin command has."""
+"""The handlers of admin commands."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from nvmf.target.commands.logpages import get_log_page
 from nvmf.target.model.controller import ABORT_LIMIT, Controller
 
 _NOT_ABORTED = 1
-"""Dword 0 of an Abort."""
+"""Dword 0 of the completion of an Abort."""
 
 
 def keep_alive(controller: Controller, request: Request) -> Completion:
-    """Keep Alive: that it came is what counts."""
+    """Keep Alive: its arrival, recorded before, restarts the Keep Alive Timer."""
     expect_length(request, 0)
     return Completion()
 
 
 def async_event_request(controller: Controller, request: Request) -> None:
-    """Asynchronous Event Request: stays outstanding until something happens."""
+    """Asynchronous Event Request: stays outstanding until an event occurs."""
     expect_length(request, 0)
     controller.events.request(request)
 
 
 def abort(controller: Controller, request: Request) -> Completion | None:
-    """Abort (Base 2.0, 5.1): event requests, and I/O commands of which nothing was done yet."""
+    """Abort (Base 2.0, 5.1) event requests, and I/O commands of which nothing was done yet."""
     expect_length(request, 0)
     sqid, cid = request.sqe.cdw10 & 0xFFFF, request.sqe.cdw10 >> 16
     if sqid == 0:
@@ -40,7 +40,7 @@ def abort(controller: Controller, request: Request) -> Completion | None:
         raise StatusError(Status.INVALID_FIELD, f"there is no queue {sqid}", location=At.DW10)
     if controller.aborts > ABORT_LIMIT:
         raise StatusError(
-            Status.ABORT_COMMAND_LIMIT_EXCEEDED, f"{controller.aborts} are outstanding already"
+            Status.ABORT_COMMAND_LIMIT_EXCEEDED, f"{controller.aborts} are already outstanding"
         )
     controller.aborts += 1
 
@@ -67,7 +67,7 @@ ADMIN_HANDLERS: dict[int, Handler] = {
 def dispatch(
     handlers: dict[int, Handler], controller: Controller, request: Request
 ) -> Completion | None:
-    """Run an admin command that is not of fabrics."""
+    """Execute an admin command other than fabrics commands."""
     controller.require_ready()
     handler = handlers.get(request.sqe.opcode)
     if handler is None:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""In-band authentication of a queue: from the Connect that asks for it to the end (Base 2.0, 8.13).
+"""In-band authentication of queues, from Connect to its success or failure (Base 2.0, 8.13).
 
-Every queue of a host that has a key authenticates by itself.  Until it has, nothing but
-Authentication Send and Receive runs on it; a queue whose authentication fails ends with its
-connection, and an admin queue takes its controller along.
+Every queue of a host with a key authenticates separately.  Until then, it accepts only Connect,
+Disconnect, and Authentication Send and Receive.  If authentication fails, the connection of the
+queue ends, and in the case of an admin queue also its controller.
 """
 
 from __future__ import annotations
@@ -32,27 +32,27 @@ _ALLOWED = {
 
 
 def begin(subsystem: Subsystem, hostnqn: str, now: float) -> ControllerAuth | None:
-    """What a queue of this host has to go through; None where the host has no key."""
+    """Return the authentication state for a queue of this host; None if the host has no key."""
     if hostnqn not in subsystem.keys:
         return None
-    # Looked up at every transaction: a key that is changed counts from the next one on.
+    # Looked up at every transaction, so that a changed key applies from the next one on.
     return ControllerAuth(Parties(hostnqn, subsystem.nqn), lambda: subsystem.keys.get(hostnqn), now)
 
 
 def check(queue: Queue, sqe: Sqe) -> None:
-    """Authentication Required where the queue has not authenticated and the command needs it."""
+    """Raise Authentication Required if the queue is locked and the command is not permitted."""
     if not queue.locked or (sqe.opcode == AdminOpcode.FABRICS and sqe.fctype in _ALLOWED):
         return
     raise StatusError(Status.AUTHENTICATION_REQUIRED, "the queue is not authenticated")
 
 
 def send(controller: Controller, queue: Queue, request: Request) -> Completion:
-    """Authentication Send (6.2): succeeds even where the message is wrong; a receive says that."""
+    """Authentication Send (6.2): succeeds even for an invalid message; the receive reports it."""
     auth = _of(queue)
     length = AuthCommand.of(request.sqe.cdw10, request.sqe.cdw11).length
     if length > MAX_MESSAGE:
         raise StatusError(
-            Status.INVALID_FIELD, f"TL is {length}, no message is so long", location=At.DW11
+            Status.INVALID_FIELD, f"TL is {length}; the maximum is {MAX_MESSAGE}", location=At.DW11
         )
     auth.send(expect_data(request, length), request.now)
     _follow(controller, queue, auth)
@@ -77,13 +77,13 @@ def receive(controller: Controller, queue: Queue, request: Request) -> Completio
 def _of(queue: Queue) -> ControllerAuth:
     if queue.auth is None:
         raise StatusError(
-            Status.INVALID_OPCODE, "there is no key for this host, and authentication was not asked"
+            Status.INVALID_OPCODE, "there is no key for this host: authentication is not required"
         )
     return queue.auth
 
 
 def _follow(controller: Controller, queue: Queue, auth: ControllerAuth) -> None:
-    """What a message changes for the queue."""
+    """Apply the result of a message to the queue."""
     if auth.count != queue.authentications:
         first, queue.authentications = not queue.authentications, auth.count
         log.info("%s: authenticated %s(%s)", queue, "" if first else "again ", auth.success)

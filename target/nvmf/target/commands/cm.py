@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Whether a connection request is accepted, and with what; every reject reason is here."""
+"""Accepts or rejects connection requests, with parameters or a reject reason."""
 
 from __future__ import annotations
 
@@ -9,68 +9,68 @@ from nvmf.spec.cm import CmRejectError, CmRequest, CmStatus
 from nvmf.spec.status import StatusError
 
 ADMIN_QUEUE_DEPTH = 128
-"""Entries of an admin queue at most; a host is told so by the discovery log (ASQSZ)."""
+"""Maximum entries of an admin queue, reported in the discovery log (ASQSZ)."""
 
 
 @dataclass(frozen=True, slots=True)
 class CmLimits:
-    """What the target can give to one connection."""
+    """The limits for one connection."""
 
     queue_size: int
-    """Entries of an I/O queue at most: CAP.MQES + 1 of the largest subsystem."""
+    """Maximum entries of an I/O queue: the largest CAP.MQES + 1 of all subsystems."""
     io_queues: int
     """The highest queue identifier."""
     initiator_depth: int = 32
-    """RDMA READs that the target has outstanding at most."""
+    """Maximum outstanding RDMA READs of the target."""
     free_queues: int = 1
-    """Connections that may still be accepted."""
+    """Number of further connections that can be accepted."""
 
 
 @dataclass(frozen=True, slots=True)
 class CmAccept:
-    """With what a connection is accepted."""
+    """The parameters of an accepted connection."""
 
     qid: int
     recv_depth: int
-    """Capsules that the host may have outstanding, and the CRQSIZE of the reply."""
+    """Maximum outstanding capsules of the host; CRQSIZE of the reply."""
     send_depth: int
-    """Responses that the host can take."""
+    """Number of responses that the host can receive."""
     initiator_depth: int
-    """RDMA READs that the target may have outstanding."""
+    """Maximum outstanding RDMA READs of the target."""
     cntlid: int
-    """What the host says of an I/O queue; 0 where it is too old to say it."""
+    """The controller identifier of an I/O queue, from the host; 0 from older hosts."""
 
 
 def decide(private_data: bytes, initiator_depth: int, limits: CmLimits) -> CmAccept:
-    """Judge the private data of a REQ (RDMA Transport 1.0, 3.1).
+    """Check the private data of a REQ (RDMA Transport 1.0, 3.1), and return the parameters.
 
-    initiator_depth: as it arrives, RDMA READs that the host lets the target have outstanding.
-    Raises CmRejectError.  A host's ORD is never refused: hosts read nothing from a target, so
-    that the answer is that it may have none outstanding.
+    initiator_depth: from the REQ, the outstanding RDMA READs that the host permits the target.
+    Raises CmRejectError.  A host's ORD is never rejected: hosts do not read from a target, so the
+    reply permits none.
     """
     try:
         request = CmRequest.decode(private_data)
     except StatusError:
         raise CmRejectError(
             CmStatus.INVALID_LENGTH,
-            f"private data of {len(private_data)} bytes, at least {CmRequest.SIZE} are needed",
+            f"private data of {len(private_data)} bytes; at least {CmRequest.SIZE} are required",
         ) from None
     if request.recfmt != 0:
         raise CmRejectError(CmStatus.INVALID_RECFMT, f"record format {request.recfmt}, not 0")
     if request.qid > limits.io_queues:
         raise CmRejectError(
-            CmStatus.INVALID_QID, f"queue {request.qid}, the highest is {limits.io_queues}"
+            CmStatus.INVALID_QID, f"queue {request.qid}; the highest is {limits.io_queues}"
         )
     most = limits.queue_size if request.qid else ADMIN_QUEUE_DEPTH
     if not 2 <= request.hsqsize + 1 <= most:
         raise CmRejectError(
             CmStatus.INVALID_HSQSIZE,
-            f"queue of {request.hsqsize + 1} entries, 2 to {most} are possible",
+            f"queue of {request.hsqsize + 1} entries; 2 to {most} are possible",
         )
     if request.hrqsize == 0:
-        raise CmRejectError(CmStatus.INVALID_HRQSIZE, "the host can take no response")
+        raise CmRejectError(CmStatus.INVALID_HRQSIZE, "the host cannot receive responses")
     if initiator_depth == 0:
-        raise CmRejectError(CmStatus.INVALID_IRD, "the host lets the target read nothing")
+        raise CmRejectError(CmStatus.INVALID_IRD, "the host permits no RDMA READs")
     if limits.free_queues < 1:
         raise CmRejectError(CmStatus.NO_RESOURCES, "all connections are in use")
     return CmAccept(

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The target without its transport: commands in, completions out.
 
-``Core.handle`` is the one error boundary: whatever a handler raises becomes the status that the
-host gets, and never reaches another command or connection.
+``Core.handle`` is the only error boundary: an exception of a handler becomes the status returned to
+the host, and never affects other commands or connections.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ from nvmf.target.model.tally import Tally
 log = logging.getLogger("nvmf.target")
 
 IO_HANDLERS = reservecommands.IO_HANDLERS | uncorrectable.IO_HANDLERS
-"""Commands of I/O queues that the engine does not run, or not to their end."""
+"""Commands of I/O queues that the engine does not execute, or does not complete."""
 _LOGGED_ERRORS = 16
-"""Failed commands of one queue that are logged one by one."""
+"""Failed commands per queue that are logged; further ones are only counted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The largest of what the subsystems have; bytes where it is not a count."""
+    """The largest limits of all subsystems; counts and bytes."""
 
     queue_size: int = 0
     max_io_queues: int = 0
@@ -65,12 +65,12 @@ class Core:
         self.ana = Ana()
         self.referrals: list[Referral] = []
         self.generation = Generation()
-        """Of the discovery log."""
+        """Generation of the discovery log."""
         self._last_cntlid = 0
         self._controllers: dict[int, Controller] = {}
-        """By controller identifier, which is one of the whole target."""
+        """By controller identifier, which is unique in the whole target."""
         self._leaving: list[Subsystem] = []
-        """Removed subsystems whose last connections are about to end."""
+        """Removed subsystems whose last connections have not ended yet."""
         self.limits = Limits()
         self._discovery_handlers = discovery_handlers(
             self._discovery_view, lambda: self.generation.value
@@ -79,19 +79,19 @@ class Core:
         self.tally = Tally()
         self.outbox: Outbox[Controller] = Outbox()
 
-    # ---- what there is ----
+    # ---- subsystems, ports and controllers ----
 
     def add_subsystem(self, subsystem: Subsystem) -> None:
-        """Offer a subsystem; ValueError where its NQN is taken."""
+        """Add a subsystem; raise ValueError if its NQN is in use."""
         if subsystem.nqn in self.subsystems:
-            raise ValueError(f"there is a subsystem {subsystem.nqn} already")
+            raise ValueError(f"subsystem {subsystem.nqn} already exists")
         self.subsystems[subsystem.nqn] = subsystem
         subsystem.ana = self.ana
         self._find_limits()
         self.discovery_changed(subsystem)
 
     def remove_subsystem(self, nqn: str) -> None:
-        """Take a subsystem away, with its namespaces detached before, and disconnect its hosts."""
+        """Remove a subsystem, whose namespaces were detached before, and disconnect its hosts."""
         subsystem = self.subsystems.pop(nqn)
         self._leaving.append(subsystem)
         for controller in list(subsystem.controllers.values()):
@@ -101,31 +101,31 @@ class Core:
         self.tidy(subsystem)
 
     def tidy(self, subsystem: Subsystem) -> None:
-        """A queue pair of it has gone, and perhaps was the last to use something."""
+        """Release unused resources of a subsystem, after one of its queue pairs was closed."""
         subsystem.drop_views()
         if subsystem in self._leaving and not subsystem.controllers and not subsystem.in_use:
             self._leaving.remove(subsystem)
             subsystem.close_tables()
 
     def add_port(self, port: Port) -> None:
-        """Tell hosts of an address."""
+        """Add a port and report it to hosts."""
         self.ports.append(port)
         self.discovery_changed()
 
     def remove_port(self, port: Port) -> None:
-        """The address is gone."""
+        """Remove a port and report that to hosts."""
         self.ports.remove(port)
         self.discovery_changed()
 
     def set_referrals(self, referrals: Iterable[Referral]) -> None:
-        """Refer hosts to these other discovery services, and to no others."""
+        """Set the referrals to other discovery services."""
         self.referrals = list(referrals)
         self.discovery_changed()
 
     def discovery_changed(self, subsystem: Subsystem | None = None) -> None:
-        """The discovery log is another one now: what is offered, where, or to whom.
+        """Advance the generation of the discovery log and notify hosts.
 
-        Where only entries of one subsystem are, hosts that may not use it hear nothing of it.
+        subsystem: notify only the hosts that may use it, if only its entries have changed.
         """
         self.generation.advance()
         for controller in self.discovery.controllers.values():
@@ -133,19 +133,19 @@ class Core:
                 controller.discovery_changed()
 
     def find_subsystem(self, nqn: str) -> Subsystem | None:
-        """The subsystem of this name; the discovery subsystem has its well-known one besides."""
+        """Return the subsystem with this NQN; the discovery subsystem has two."""
         return self.discovery if nqn == DISCOVERY_NQN else self.subsystems.get(nqn)
 
     def controllers(self) -> list[Controller]:
-        """All controllers."""
+        """Return all controllers."""
         return list(self._controllers.values())
 
     def find_controller(self, cntlid: int) -> Controller | None:
-        """The controller with this identifier, in whatever subsystem."""
+        """Return the controller with this identifier, in any subsystem."""
         return self._controllers.get(cntlid)
 
     def add_controller(self, controller: Controller) -> None:
-        """A host has connected."""
+        """Add the controller of a newly connected host."""
         self._controllers[controller.cntlid] = controller
         controller.on_completion = partial(self.outbox.add, controller)
         self.tally.controller_made(controller)
@@ -157,14 +157,14 @@ class Core:
                 self.ana.enforce(controller, nsid)
 
     def _portid(self, queue: Queue) -> int:
-        """The port that a connection came by; 0 where it is closed already."""
+        """Return the identifier of the port of a connection; 0 if the port is already closed."""
         return next((port.portid for port in self.ports if port.takes(queue.local)), 0)
 
     def allocate_cntlid(self) -> int:
-        """An identifier that no controller has, the least recently used; Controller Busy if none.
+        """Return the least recently used free controller identifier; raise Controller Busy if none.
 
-        One of the whole target: hosts refuse a second controller with the same in a subsystem,
-        and may still remember one that has just gone.
+        Identifiers are unique in the whole target: hosts reject a second controller with the same
+        identifier in a subsystem, and may still remember one that has just ended.
         """
         for step in range(MAX_CNTLID):
             cntlid = (self._last_cntlid + step) % MAX_CNTLID + 1
@@ -174,7 +174,7 @@ class Core:
         raise StatusError(Status.CONTROLLER_BUSY, "every controller identifier is in use")
 
     def cm_limits(self, free_queues: int) -> CmLimits:
-        """What a connection may ask for before its subsystem is known."""
+        """Return the limits for a connection whose subsystem is not known yet."""
         return CmLimits(
             queue_size=self.limits.queue_size,
             io_queues=self.limits.max_io_queues,
@@ -182,8 +182,8 @@ class Core:
         )
 
     def transfer_limits(self, cntlid: int | None) -> tuple[int, int]:
-        """Bytes: MDTS and in-capsule data of a controller's subsystem, or the largest there are."""
-        controller = self._controllers.get(cntlid or 0)  # 0 is nobody's
+        """Return MDTS and in-capsule bytes of a controller's subsystem, or the largest of all."""
+        controller = self._controllers.get(cntlid or 0)  # 0 is never assigned
         limits = controller.subsystem if controller is not None else self.limits
         return limits.mdts, limits.in_capsule
 
@@ -213,7 +213,7 @@ class Core:
     def handle(
         self, queue: Queue, sqe: bytes, data: bytes, now: float, token: object = None
     ) -> Completion | None:
-        """Run a command; None where it stays outstanding, with token as its name."""
+        """Execute a command; return None if it stays outstanding, identified by token."""
         command = Sqe.decode(sqe)
         request = Request(command, now, data, token)
         authenticated, failed = queue.authentications, queue.auth_failed
@@ -241,7 +241,7 @@ class Core:
         if opcode == AdminOpcode.FABRICS:
             return fabrics.handle(self, queue, request)
         if controller is None:
-            raise StatusError(Status.COMMAND_SEQUENCE_ERROR, "Connect comes first")
+            raise StatusError(Status.COMMAND_SEQUENCE_ERROR, "Connect is required first")
         if queue.qid == 0:
             discovering = controller.subsystem.discovery
             handlers = self._discovery_handlers if discovering else admin.ADMIN_HANDLERS
@@ -266,9 +266,9 @@ class Core:
         log.log(level, "%s: %s refused: %s%s", queue, command_name(queue, command), error, last)
 
     def closed(self, queue: Queue) -> list[tuple[Request, Completion]]:
-        """The connection has ended; the commands that end with it.
+        """Handle the end of a connection; return the commands that end with it.
 
-        An admin queue takes its controller along, and that the other queues.
+        The end of an admin queue ends its controller and the controller's other queues.
         """
         self._logged.pop(queue, None)
         controller = queue.controller
@@ -293,7 +293,7 @@ class Core:
 
 
 def command_name(queue: Queue, command: Sqe) -> str:
-    """The name of a command, for people."""
+    """Return the name of a command, for messages."""
     if command.opcode != AdminOpcode.FABRICS:
         return command_title(command.opcode, io=queue.qid > 0)
     try:

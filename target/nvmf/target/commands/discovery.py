@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The discovery subsystem: where the subsystems that a host may use are to be found."""
+"""The discovery subsystem: reports the addresses of the subsystems that a host may use."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ class Port:
 
     portid: int
     traddr: str
-    """Numeric; a wildcard stands for every address."""
+    """Numeric; a wildcard means all addresses."""
     trsvcid: int
     provider: RdmaProvider = RdmaProvider.NONE
 
     def takes(self, local: Address) -> bool:
-        """Whether a connection to this local address came by this port."""
+        """Return whether a connection to this local address arrived at this port."""
         if self.trsvcid != local[1]:
             return False
         here = plain_address(local[0])
@@ -42,7 +42,7 @@ class Port:
 
 @dataclass(frozen=True, slots=True)
 class Referral:
-    """Another discovery service that hosts are told of."""
+    """A different discovery service that is reported to hosts."""
 
     traddr: str
     """Numeric."""
@@ -53,7 +53,7 @@ class Referral:
 
 
 def discovery_subsystem(serial: str, nqn: str = DISCOVERY_NQN) -> Subsystem:
-    """The subsystem that is always there, for every host."""
+    """Create the discovery subsystem, which always exists and admits all hosts."""
     return Subsystem(
         nqn=nqn,
         serial=serial,
@@ -66,36 +66,36 @@ def discovery_subsystem(serial: str, nqn: str = DISCOVERY_NQN) -> Subsystem:
 
 
 def plain_address(traddr: str) -> str:
-    """A numeric address without its scope, and an IPv4-mapped one as IPv4."""
+    """Return a numeric address without its scope, an IPv4-mapped one as IPv4."""
     address = ipaddress.ip_address(traddr.split("%")[0])
     mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
     return str(mapped or address)
 
 
 def reachable(port: Port, local: Address) -> str | None:
-    """The address of a port for a host that connected to local; None where it has none for it."""
+    """Return a port's address for a host that connected to local; None if it is not reachable."""
     here, there = ipaddress.ip_address(plain_address(local[0])), ipaddress.ip_address(port.traddr)
     if there.is_unspecified:
-        # The IPv6 wildcard does not take IPv4: listeners ask for RDMA_OPTION_ID_AFONLY.
+        # The IPv6 wildcard does not accept IPv4: listeners set RDMA_OPTION_ID_AFONLY.
         return str(here) if here.version == there.version else None
     return str(there) if here.is_loopback == there.is_loopback else None
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What one host may be told, wherever it asks."""
+    """The discovery information for one host, independent of the port that it uses."""
 
     ports: tuple[Port, ...]
     referrals: tuple[Referral, ...]
     subsystems: tuple[str, ...]
-    """NQNs of those that the host may use."""
+    """NQNs of the subsystems that the host may use."""
     discovery_nqn: str = DISCOVERY_NQN
 
     def entries(self, local: Address, *, port_local: bool = False) -> Iterator[DiscoveryEntry]:
-        """The log for a host that connected to local, in the order of nvmet.
+        """Yield the log for a host that connected to local, in the order of nvmet.
 
-        First this discovery service itself on each of its ports, then the subsystems on each,
-        then other services.  port_local: only the port that the host came by counts.
+        First this discovery service on each of its ports, then the subsystems on each port, then
+        other services.  port_local: only for the port that the host connected to.
         """
         there = self._addresses(local)
         shown = [(p, a) for p, a in there if not port_local or _is_port(p, a, local)]
@@ -111,7 +111,7 @@ class View:
             yield _referral(referral)
 
     def _addresses(self, local: Address) -> list[tuple[Port, str]]:
-        """The ports that a host which connected to local reaches, with their address for it."""
+        """Return the ports reachable for a host that connected to local, with their addresses."""
         found = ((port, reachable(port, local)) for port in self.ports)
         return [(port, traddr) for port, traddr in found if traddr is not None]
 
@@ -130,7 +130,7 @@ def _entry(
     return DiscoveryEntry(
         adrfam=_family(traddr),
         subtype=subtype,
-        # Nothing said of a secure channel, as nvmet: nvme-cli knows no name for more.
+        # Secure channel not specified, like nvmet: nvme-cli has no names for other values.
         treq=TREQ_SQ_FLOW_CONTROL_OPTIONAL,
         portid=port.portid,
         asqsz=ADMIN_QUEUE_DEPTH,
@@ -143,7 +143,7 @@ def _entry(
 
 
 def _referral(referral: Referral) -> DiscoveryEntry:
-    # Of another target: nothing is known of its ports but where one is.
+    # The entry is for a different target: only the address of one port is known.
     rdma = referral.trtype == TransportType.RDMA
     return DiscoveryEntry(
         trtype=referral.trtype,

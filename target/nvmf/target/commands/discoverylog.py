@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Get Log Page of discovery controllers (Base 2.1, 5.1.12.3.1), and their other admin commands.
 
-A host reads the header, then the entries in several commands, then the header again, and starts
-anew where GENCTR is another one.  A read at offset 0 therefore takes a picture of the log, from
-which the reads behind it are answered: every page is of one generation, and what changed meanwhile
-shows in the next header.
+A host reads the header, then the entries in several commands, then the header again, and restarts
+if GENCTR has changed.  A read at offset 0 therefore takes a snapshot of the log, which also serves
+the reads at later offsets: a page belongs to one generation, and later changes appear in the next
+header.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ from nvmf.target.commands.logpages import check_offset, cut, errors, parse
 from nvmf.target.model.controller import Controller
 
 MAX_LOG_TRANSFER = 1 << 20
-"""Bytes of the discovery log that one command reads at most."""
+"""Maximum bytes of the discovery log that one command reads."""
 
 _PAGES = (LogId.SUPPORTED_PAGES, LogId.ERROR, LogId.DISCOVERY)
 _SUPPORTED = LogOptions.PORT_LOCAL
-"""Not all subsystems: a host is told of those that it may use."""
+"""ALL_SUBSYSTEMS is not supported: a host sees only the subsystems that it may use."""
 
 
 @lru_cache(maxsize=8192)
 def _encode(entry: DiscoveryEntry) -> bytes:
-    """Hosts are told the same again and again, and encoding takes a hundred times as long."""
+    """Encode an entry; cached, because a lookup is a hundred times as fast as encoding."""
     return entry.encode()
 
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """The log as it was at one moment, for one controller."""
+    """A snapshot of the log for one controller."""
 
     generation: int
     options: LogOptions
@@ -53,14 +53,14 @@ class Picture:
     def take(
         cls, view: View, controller: Controller, generation: int, options: LogOptions
     ) -> Picture:
-        """The log of now."""
+        """Take a snapshot of the log."""
         local_only = bool(options & LogOptions.PORT_LOCAL)
         found = [_encode(e) for e in view.entries(controller.admin.local, port_local=local_only)]
         header = DiscoveryHeader(generation, len(found), 0, int(options))
         return cls(generation, options, (header.encode(), *found))
 
     def cut(self, log: LogRequest) -> bytes:
-        """What was asked for, zeroes beyond the end."""
+        """Return the requested part, with zeroes beyond the end."""
         size = DiscoveryEntry.SIZE
         check_offset(log, len(self.blocks) * size)
         first = log.offset // size
@@ -73,18 +73,18 @@ class Picture:
 def discovery_handlers(
     view: Callable[[Controller], View], generation: Callable[[], int]
 ) -> dict[int, Handler]:
-    """Admin commands of discovery controllers; generation is another one whenever a view is."""
+    """Return the admin handlers of discovery controllers; views change only with generation."""
     pictures: WeakKeyDictionary[Controller, Picture] = WeakKeyDictionary()
 
     def discovery_log(controller: Controller, log: LogRequest) -> bytes:
-        options = LogOptions(log.lsp) & _SUPPORTED  # the others do not change what is told
+        options = LogOptions(log.lsp) & _SUPPORTED  # others do not change the log
         picture, now = pictures.get(controller), generation()
         stale = picture is None or (log.offset == 0 and picture.generation != now)
         if picture is None or stale or picture.options != options:
             picture = Picture.take(view(controller), controller, now, options)
             pictures[controller] = picture
         data = picture.cut(log)
-        # An event about a change that this picture does not show yet must not be forgotten.
+        # Keep the event of a change that this snapshot does not include yet.
         if not log.rae and picture.generation == now:
             controller.events.log_read(log.lid)
         return data

@@ -26,7 +26,7 @@ from nvmf.target.model.subsystem import Subsystem
 
 
 class Registry(Protocol):
-    """What Connect needs to know of the target."""
+    """The part of the target that Connect uses."""
 
     def find_subsystem(self, nqn: str) -> Subsystem | None: ...
     def allocate_cntlid(self) -> int: ...
@@ -44,9 +44,9 @@ def _bad_data(
 
 
 def connect(registry: Registry, queue: Queue, request: Request) -> Completion:
-    """Connect (6.3): gives a queue pair its controller.
+    """Connect (6.3): assigns a queue pair to a controller.
 
-    Connect Invalid Parameters names the field in dword 0.
+    Connect Invalid Parameters reports the invalid field in dword 0.
     """
     command = ConnectCommand.of(request.sqe)
     data = expect_data(request, ConnectData.SIZE)
@@ -55,9 +55,9 @@ def connect(registry: Registry, queue: Queue, request: Request) -> Completion:
     wanted = queue.asked = ConnectData.parse(data)
     if command.qid != queue.qid:
         raise _bad_command(
-            ConnectOffset.QID, f"queue {command.qid} on a connection made for queue {queue.qid}"
+            ConnectOffset.QID, f"queue {command.qid} on the connection of queue {queue.qid}"
         )
-    # Capsules beyond the receives of the connection would break it.
+    # More capsules than posted receives would break the connection.
     if not 1 <= command.sqsize < queue.recv_depth:
         raise _bad_command(
             ConnectOffset.SQSIZE,
@@ -67,7 +67,7 @@ def connect(registry: Registry, queue: Queue, request: Request) -> Completion:
     if subsystem is None:
         raise _bad_data("subnqn", f"there is no subsystem {wanted.subnqn!r}")
     if not wanted.hostnqn and not subsystem.allows(""):
-        raise _bad_data("hostnqn", f"the host gives no NQN, and {subsystem.nqn} asks who it is")
+        raise _bad_data("hostnqn", f"the host sent no NQN, which {subsystem.nqn} requires")
     if not subsystem.allows(wanted.hostnqn):
         raise _bad_data(
             "hostnqn",
@@ -85,7 +85,7 @@ def connect(registry: Registry, queue: Queue, request: Request) -> Completion:
     queue.auth = authentication.begin(subsystem, wanted.hostnqn, request.now)
     queue.handle.connected(
         0 if command.sq_flow_control_disabled else queue.sq_size,
-        # Without a table, I/O commands come here, where they are refused by the right name.
+        # Without a table, I/O commands are passed on to Python, which refuses them.
         controller.view.table if command.qid and not queue.locked else None,
     )
     if command.qid:
@@ -103,7 +103,7 @@ def _make_controller(
 ) -> Controller:
     if wanted.cntlid != DYNAMIC_CNTLID:
         raise _bad_data(
-            "cntlid", f"controller {wanted.cntlid:#x} asked for, but controllers are dynamic"
+            "cntlid", f"controller {wanted.cntlid:#x} requested, but controllers are dynamic"
         )
     cntlid = registry.allocate_cntlid()
     controller = Controller(
@@ -120,9 +120,9 @@ def _find_controller(
     if controller is None:
         raise _bad_data("cntlid", f"there is no controller {wanted.cntlid} in {subsystem.nqn}")
     if controller.hostnqn != wanted.hostnqn:
-        raise _bad_data("hostnqn", f"{controller} is not of host {wanted.hostnqn}")
+        raise _bad_data("hostnqn", f"{controller} does not belong to host {wanted.hostnqn}")
     if controller.hostid != wanted.hostid:
-        raise _bad_data("hostid", f"{controller} is not of host {wanted.hostid.hex()}")
+        raise _bad_data("hostid", f"{controller} does not belong to host {wanted.hostid.hex()}")
     if command.qid > subsystem.max_io_queues:
         raise _bad_command(
             ConnectOffset.QID,
@@ -130,7 +130,7 @@ def _find_controller(
         )
     if command.sqsize >= subsystem.queue_size:
         raise _bad_command(
-            ConnectOffset.SQSIZE, f"SQSIZE {command.sqsize}, MQES is {subsystem.queue_size - 1}"
+            ConnectOffset.SQSIZE, f"SQSIZE {command.sqsize}; MQES is {subsystem.queue_size - 1}"
         )
     if not controller.ready:
         raise StatusError(Status.COMMAND_SEQUENCE_ERROR, f"{controller} is not ready")
@@ -142,14 +142,14 @@ def _find_controller(
 
 
 def property_get(controller: Controller, request: Request) -> Completion:
-    """Property Get (6.6): dwords 0 and 1 are the value."""
+    """Property Get (6.6): returns the value in dwords 0 and 1."""
     expect_length(request, 0)
     command = PropertyCommand.of(request.sqe)
     _check_property(command)
     try:
         value = controller.read_property(command.offset)
     except KeyError:
-        raise _bad_offset(f"property {command.offset:#x}") from None
+        raise _bad_offset(f"property {command.offset:#x} is not supported") from None
     return Completion(value & 0xFFFFFFFF, value >> 32)
 
 
@@ -159,14 +159,14 @@ def property_set(controller: Controller, request: Request) -> Completion:
     command = PropertyCommand.of(request.sqe)
     _check_property(command)
     if command.offset != Property.CC:
-        raise _bad_offset(f"property {command.offset:#x} is read-only")
+        raise _bad_offset(f"property {command.offset:#x} cannot be written")
     controller.write_cc(command.value & 0xFFFFFFFF)
     return Completion()
 
 
 def _check_property(command: PropertyCommand) -> None:
-    """Invalid Field where there is no such property, or it has another size."""
-    said = f"property {command.offset:#x} of {command.size} bytes"
+    """Raise Invalid Field if the property does not exist, or has a different size."""
+    said = f"no property {command.offset:#x} of {command.size} bytes"
     if command.offset not in PROPERTY_SIZE:
         raise _bad_offset(said)
     if PROPERTY_SIZE[Property(command.offset)] != command.size:
@@ -183,20 +183,20 @@ def disconnect(queue: Queue, request: Request) -> Completion:
     if request.sqe.cdw10 & 0xFFFF:
         raise StatusError(Status.INCOMPATIBLE_FORMAT, "Disconnect of an unknown format")
     if queue.qid == 0:
-        raise StatusError(Status.INVALID_QUEUE_TYPE, "an admin queue has no Disconnect")
+        raise StatusError(Status.INVALID_QUEUE_TYPE, "Disconnect is not for admin queues")
     queue.leaving = True
     return Completion()
 
 
 def handle(registry: Registry, queue: Queue, request: Request) -> Completion:
-    """Run a fabrics command."""
+    """Execute a fabrics command."""
     controller, fctype = queue.controller, request.sqe.fctype
     if fctype == FabricsType.CONNECT:
         if controller is not None:
-            raise StatusError(Status.COMMAND_SEQUENCE_ERROR, "the queue is connected already")
+            raise StatusError(Status.COMMAND_SEQUENCE_ERROR, "the queue is already connected")
         return connect(registry, queue, request)
     if controller is None:
-        raise StatusError(Status.COMMAND_SEQUENCE_ERROR, "Connect comes first")
+        raise StatusError(Status.COMMAND_SEQUENCE_ERROR, "Connect is required first")
     if fctype == FabricsType.DISCONNECT:
         return disconnect(queue, request)
     if fctype == FabricsType.PROPERTY_GET and queue.qid == 0:

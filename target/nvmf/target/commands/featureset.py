@@ -22,12 +22,12 @@ _HOST_ID_BYTES = 16
 
 _Function: TypeAlias = Callable[[Controller, Request], Completion]
 _Set: TypeAlias = Callable[[Controller, Request], Completion | None]
-"""None: it completes later."""
+"""Returns None if the command completes later."""
 
 
 @dataclass(frozen=True, slots=True)
 class Feature:
-    """How a feature is read and written."""
+    """The functions that get and set a feature."""
 
     get: _Function
     set: _Set
@@ -53,7 +53,7 @@ def _refuse(status: Status, why: str) -> _Function:
 
 
 def _remembered(fid: FeatureId, mask: int) -> Feature:
-    """A feature that has no effect here: its value is kept within mask."""
+    """Return a feature without effect: its value, limited to mask, is only remembered."""
 
     def get(controller: Controller, request: Request) -> Completion:
         _no_data(request)
@@ -76,9 +76,9 @@ def _get_queues(controller: Controller, request: Request) -> Completion:
 def _set_queues(controller: Controller, request: Request) -> Completion:
     asked = NumberOfQueues.decode(request.sqe.cdw11)
     if 0xFFFF in (asked.nsq, asked.ncq):
-        raise _bad_value("65536 queues are not a number of queues")
+        raise _bad_value("65536 queues requested; the maximum is 65535")
     if controller.io_queues:
-        raise StatusError(Status.COMMAND_SEQUENCE_ERROR, "there are I/O queues already")
+        raise StatusError(Status.COMMAND_SEQUENCE_ERROR, "I/O queues already exist")
     return _get_queues(controller, request)
 
 
@@ -102,7 +102,7 @@ def _set_events(controller: Controller, request: Request) -> Completion:
     _no_data(request)
     known = DISCOVERY_EVENTS if controller.subsystem.discovery else IO_EVENTS
     if request.sqe.cdw11 & ~int(known):
-        raise _bad_value(f"events {request.sqe.cdw11:#x}, of which only {int(known):#x} are known")
+        raise _bad_value(f"events {request.sqe.cdw11:#x}; only {int(known):#x} are supported")
     controller.enabled_events = AsyncEvents(request.sqe.cdw11)
     return Completion()
 
@@ -122,7 +122,7 @@ def _get_write_cache(controller: Controller, request: Request) -> Completion:
 def _set_write_cache(controller: Controller, request: Request) -> Completion:
     _get_write_cache(controller, request)
     if not request.sqe.cdw11 & 1:
-        raise StatusError(Status.FEATURE_NOT_CHANGEABLE, "the cache is the operating system's")
+        raise StatusError(Status.FEATURE_NOT_CHANGEABLE, "the system's cache cannot be disabled")
     return Completion()
 
 
@@ -148,14 +148,14 @@ def _set_behavior(controller: Controller, request: Request) -> Completion:
     data = expect_data(request, HostBehavior.SIZE)
     asked = HostBehavior.decode(data)
     if max(asked.acre, asked.etdas, asked.lbafee) > 1:
-        raise StatusError(Status.INVALID_FIELD, "host behavior of neither 0 nor 1")
+        raise StatusError(Status.INVALID_FIELD, "a host behavior field is neither 0 nor 1")
     controller.host_behavior = asked.encode()
     return Completion()
 
 
 def _get_host_id(controller: Controller, request: Request) -> Completion:
     if not request.sqe.cdw11 & _EXTENDED_HOST_ID:
-        raise _bad_value("only 128-bit host identifiers are in use")
+        raise _bad_value("only 128-bit host identifiers are supported")
     expect_length(request, _HOST_ID_BYTES)
     return Completion(data=controller.hostid)
 
@@ -174,17 +174,17 @@ FEATURES: dict[FeatureId, Feature] = {
     FeatureId.HOST_BEHAVIOR: Feature(_get_behavior, _set_behavior),
     FeatureId.HOST_IDENTIFIER: Feature(
         _get_host_id,
-        _refuse(Status.COMMAND_SEQUENCE_ERROR, "Connect has set the host identifier"),
+        _refuse(Status.COMMAND_SEQUENCE_ERROR, "Connect has already set the host identifier"),
     ),
     FeatureId.RESERVATION_NOTIFICATION_MASK: Feature(reserve.get_mask, reserve.set_mask),
     FeatureId.RESERVATION_PERSISTENCE: Feature(reserve.get_persistence, reserve.set_persistence),
     FeatureId.NAMESPACE_WRITE_PROTECTION: Feature(protection.get, protection.set_),
 }
-"""What I/O controllers have."""
+"""The features of I/O controllers."""
 DISCOVERY_FEATURES: dict[FeatureId, Feature] = {
     fid: FEATURES[fid] for fid in (FeatureId.ASYNC_EVENT_CONFIGURATION, FeatureId.KEEP_ALIVE_TIMER)
 }
-"""What discovery controllers have."""
+"""The features of discovery controllers."""
 
 
 def _find(controller: Controller, fid: int) -> Feature:
@@ -195,20 +195,20 @@ def _find(controller: Controller, fid: int) -> Feature:
 
 
 def get_features(controller: Controller, request: Request) -> Completion:
-    """Get Features: the current value (ONCS says that there is no other to select)."""
+    """Get Features: only the current value (ONCS reports no support for others)."""
     dw10 = GetFeaturesDw10.decode(request.sqe.cdw10)
     feature = _find(controller, dw10.fid)
     if dw10.sel:
         raise StatusError(
             Status.INVALID_FIELD,
-            f"value {dw10.sel} of a feature is not selectable",
+            f"SEL {dw10.sel} is not supported",
             location=At.SEL,
         )
     return feature.get(controller, request)
 
 
 def set_features(controller: Controller, request: Request) -> Completion | None:
-    """Set Features: until the next reset, but for what lasts by itself."""
+    """Set Features: values apply until the next reset, except those that are persistent."""
     dw10 = SetFeaturesDw10.decode(request.sqe.cdw10)
     feature = _find(controller, dw10.fid)
     if dw10.sv:

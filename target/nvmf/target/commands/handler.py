@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The type of the functions that do commands."""
+"""The type of command handlers."""
 
 from __future__ import annotations
 

@@ -41,12 +41,12 @@ from nvmf.target.model.namespace import ATOMIC_BLOCKS, Namespace
 ALL_NAMESPACES = 0xFFFFFFFF
 _ZEROES = bytes(IDENTIFY_SIZE)
 _MAX_DESCRIPTORS = 16
-"""Data blocks that the engine takes of one command."""
+"""Maximum data blocks of one command in the engine."""
 
 IO_EVENTS = AsyncEvents(0x7FFF)
-"""Events that an I/O controller's host may ask for, whether they ever happen (OAES) or not."""
+"""Events that a host may enable on an I/O controller, whether supported (OAES) or not."""
 DISCOVERY_EVENTS = AsyncEvents.DISCOVERY_CHANGE
-"""Events that a discovery controller's host may ask for."""
+"""Events that a host may enable on a discovery controller."""
 
 
 def _firmware() -> str:
@@ -61,7 +61,7 @@ FIRMWARE = _firmware()
 
 
 def controller_data(controller: Controller) -> IdentifyController:
-    """Identify Controller: what a controller of this subsystem can do."""
+    """Return Identify Controller data for a controller."""
     subsystem = controller.subsystem
     common = IdentifyController(
         sn=subsystem.serial,
@@ -121,7 +121,7 @@ def _io_controller(controller: Controller, common: IdentifyController) -> Identi
         nwpc=subsystem.lasting.nwpc,
         awun=ATOMIC_BLOCKS,
         awupf=ATOMIC_BLOCKS,
-        # Compare and Write, of as much: see c/target/fused.c.
+        # Compare and Write, up to the same size: see c/target/fused.c.
         fuses=1 << 0,
         acwu=ATOMIC_BLOCKS,
         # Bits 2:1 = 3: Flush of all namespaces at once is supported.
@@ -137,14 +137,14 @@ def _io_controller(controller: Controller, common: IdentifyController) -> Identi
 
 
 def _nsid(controller: Controller, nsid: int) -> int:
-    """Invalid Namespace or Format where no namespace can have this identifier."""
+    """Return the NSID; raise Invalid Namespace or Format if it is out of range."""
     if not 1 <= nsid <= controller.subsystem.max_namespaces:
         raise StatusError(Status.INVALID_NAMESPACE_OR_FORMAT, f"NSID {nsid:#x}")
     return nsid
 
 
 def find_namespace(controller: Controller, nsid: int) -> Namespace:
-    """The namespace; Invalid Namespace or Format where it is not there."""
+    """Return the namespace; raise Invalid Namespace or Format if it does not exist."""
     try:
         return controller.namespaces[nsid]
     except KeyError:
@@ -241,9 +241,9 @@ STRUCTURES: dict[Cns, _Structure] = {
     Cns.CSI_ALLOCATED_NAMESPACE: _csi_namespace,
     Cns.IO_COMMAND_SETS: _io_command_sets,
 }
-"""What I/O controllers answer."""
+"""The structures of I/O controllers."""
 DISCOVERY_STRUCTURES: dict[Cns, _Structure] = {Cns.CONTROLLER: _controller}
-"""What discovery controllers answer."""
+"""The structures of discovery controllers."""
 _WITH_CSI = {
     Cns.CSI_NAMESPACE,
     Cns.CSI_CONTROLLER,
@@ -254,7 +254,7 @@ _WITH_CSI = {
 
 
 def identify(controller: Controller, request: Request) -> Completion:
-    """Identify: 4096 bytes."""
+    """Identify: returns 4096 bytes."""
     expect_length(request, IDENTIFY_SIZE)
     cns = IdentifyDw10.decode(request.sqe.cdw10).cns
     structures = DISCOVERY_STRUCTURES if controller.subsystem.discovery else STRUCTURES

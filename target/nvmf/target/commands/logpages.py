@@ -31,8 +31,8 @@ from nvmf.target.model.controller import Controller
 from nvmf.target.model.errorlog import ERROR_LOG_ENTRIES
 
 _RGO = 1
-"""Return Groups Only, of LSP."""
-# No command reports a scope: Linux prints "unusual effects" for those that do.
+"""Return Groups Only (LSP)."""
+# No command reports a scope, because Linux would log "unusual effects" for it.
 _SUPPORTED = Effects(csupp=1)
 _IO_READ = Effects(csupp=1)
 _IO_WRITE = Effects(csupp=1, lbcc=1)
@@ -72,7 +72,7 @@ def _supported_pages(controller: Controller, request: Request, log: LogRequest) 
 
 
 def errors(controller: Controller, request: Request, log: LogRequest) -> bytes:
-    """Error Information: the newest first."""
+    """Return Error Information, the newest entry first."""
     entries = b"".join(entry.encode() for entry in controller.look_for_errors().entries)
     return entries.ljust(ERROR_LOG_ENTRIES * ERROR_ENTRY_SIZE, b"\0")
 
@@ -131,7 +131,7 @@ def _nvme_mi(controller: Controller, request: Request, log: LogRequest) -> bytes
 
 def _ana(controller: Controller, request: Request, log: LogRequest) -> bytes:
     page = controller.subsystem.ana.log_page(controller, only_groups=bool(log.lsp & _RGO))
-    # Hosts read as much as Identify says that it may be, in pieces (nvme-cli), whatever is there.
+    # Hosts (nvme-cli) read the maximum size according to Identify, in parts, whatever the content.
     return page.ljust(ana_log_size(MAX_GROUP, controller.subsystem.max_namespaces), b"\0")
 
 
@@ -151,37 +151,37 @@ PAGES: dict[LogId, _Page] = {
     LogId.NVME_MI_EFFECTS: _nvme_mi,
     LogId.RESERVATION_NOTIFICATION: _reservation_notification,
 }
-"""What I/O controllers have."""
+"""The log pages of I/O controllers."""
 
 
 def check_offset(log: LogRequest, size: int) -> None:
-    """Invalid Field where the offset is beyond a page of size bytes, or not a multiple of 4."""
+    """Raise Invalid Field if the offset is beyond a page of size bytes, or not a multiple of 4."""
     if log.offset_is_index or log.offset % 4 or log.offset > size:
         kind = "index" if log.offset_is_index else "byte"
         raise StatusError(
             Status.INVALID_FIELD,
-            f"log page {log.lid:02x}h of {size} at {kind} {log.offset}",
+            f"log page {log.lid:02x}h of {size} bytes: invalid offset, {kind} {log.offset}",
             location=At.OT if log.offset_is_index else At.LPO,
         )
 
 
 def cut(page: bytes, log: LogRequest) -> bytes:
-    """The part of a page that was asked for, zeroes beyond its end (undefined there).
+    """Return the requested part of a page, with zeroes beyond its end (undefined there).
 
-    Invalid Field as check_offset() has it.
+    Raise Invalid Field like check_offset().
     """
     check_offset(log, len(page))
     return page[log.offset : log.offset + log.length].ljust(log.length, b"\0")
 
 
 def parse(request: Request, max_transfer: int) -> LogRequest:
-    """What is asked for; the SGL must be of that length, and not longer than MDTS allows."""
+    """Return the log request; check that the SGL has its length, and MDTS permits it."""
     log = LogRequest.of(request.sqe)
     expect_length(request, log.length)
     if log.length > max_transfer:
         raise StatusError(
             Status.INVALID_FIELD,
-            f"{log.length} bytes of a log page, {max_transfer} at most",
+            f"{log.length} bytes of a log page; the maximum is {max_transfer}",
             location=At.NUMDL,
         )
     return log

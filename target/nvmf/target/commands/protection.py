@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Namespace Write Protection (Base 2.0, 8.12): the feature, and how a namespace gets there."""
+"""Namespace Write Protection (Base 2.0, 8.12): the feature and its state transitions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from nvmf.target.model.lastingkeeper import Change
 from nvmf.target.model.subsystem import Subsystem
 
 SETTLE_TIMEOUT = 10.0
-"""Seconds that writes have to end which had begun before."""
+"""Seconds within which writes in progress must end."""
 _STATE = 0b111
 _NEEDED = {
     WriteProtection.NONE: Nwpc.WRITE_PROTECT,
@@ -29,14 +29,12 @@ _NEEDED = {
 
 
 def check(subsystem: Subsystem, nsid: int, wanted: WriteProtection) -> None:
-    """Feature Not Changeable or Namespace Not Ready where a namespace cannot get there now.
+    """Raise Feature Not Changeable or Namespace Not Ready if the state cannot be set now.
 
-    Invalid Namespace or Format where it has gone.
+    Raise Invalid Namespace or Format if the namespace was removed.
     """
     if nsid not in subsystem.namespaces:
-        raise StatusError(
-            Status.INVALID_NAMESPACE_OR_FORMAT, f"there is no namespace {nsid} any more"
-        )
+        raise StatusError(Status.INVALID_NAMESPACE_OR_FORMAT, f"namespace {nsid} no longer exists")
     if subsystem.lasting.closing(nsid):
         raise StatusError(
             Status.NAMESPACE_NOT_READY,
@@ -53,9 +51,9 @@ def protect(
     done: Done,
     by: Controller | None = None,
 ) -> None:
-    """Put a namespace, which check() lets, into a state; tell the hosts and call done.
+    """Set the state of a namespace accepted by check(), notify the hosts, and call done.
 
-    done gets what kept it from being so.  It may be called at once.  by: whose host asks.
+    done receives the failure, or None; it may be called at once.  by: the requesting controller.
     """
     was = subsystem.lasting.get(nsid).protection is not WriteProtection.NONE
     becomes = wanted is not WriteProtection.NONE
@@ -80,9 +78,9 @@ def _to(wanted: WriteProtection) -> Change:
 
 
 class _Closing:
-    """A namespace on its way: writes that have begun end, then they are flushed, then it lasts.
+    """A transition to write protected: wait for writes in progress, flush, store the state.
 
-    The specification has the controller commit its volatile write cache before it is there.
+    The specification requires the volatile write cache to be committed before protection begins.
     """
 
     def __init__(
@@ -119,16 +117,18 @@ class _Closing:
     def _flushed(self, error: OSError | None) -> None:
         if self._over:
             return
-        self._over = True  # what is left takes as long as a file does to be written
+        self._over = True  # no timeout for the rest, the write of a file
         if not self._there:
             self._end(
-                StatusError(Status.INVALID_NAMESPACE_OR_FORMAT, f"namespace {self._nsid} has gone")
+                StatusError(
+                    Status.INVALID_NAMESPACE_OR_FORMAT, f"namespace {self._nsid} was removed"
+                )
             )
         elif error is not None:
             self._end(
                 StatusError(
                     Status.WRITE_FAULT,
-                    f"what was written to namespace {self._nsid} before cannot be made stable: "
+                    f"cannot flush earlier writes to namespace {self._nsid}: "
                     f"{error.strerror or error}",
                 )
             )
@@ -145,8 +145,8 @@ class _Closing:
             self._end(
                 StatusError(
                     Status.COMMAND_INTERRUPTED,
-                    f"commands that began on namespace {self._nsid} before have not ended within "
-                    f"{SETTLE_TIMEOUT:g} s: it is not write protected",
+                    f"namespace {self._nsid} is not write protected: earlier commands have not "
+                    f"ended within {SETTLE_TIMEOUT:g} s",
                     dnr=False,
                 )
             )
@@ -167,14 +167,14 @@ def _supported(controller: Controller) -> Nwpc:
     if not nwpc:
         raise StatusError(
             Status.INVALID_FIELD,
-            "there is no write protection: it has to last, and the target has no state_dir",
+            "write protection requires a state_dir, because it must persist",
             location=At.DW10,
         )
     return nwpc
 
 
 def get(controller: Controller, request: Request) -> Completion:
-    """The state of a namespace."""
+    """Get the write protection state of a namespace."""
     _supported(controller)
     expect_length(request, 0)
     nsid = find_namespace(controller, request.sqe.nsid).nsid
@@ -182,7 +182,7 @@ def get(controller: Controller, request: Request) -> Completion:
 
 
 def set_(controller: Controller, request: Request) -> Completion | None:
-    """Another state for a namespace, or for all; it completes when that is in force and lasts."""
+    """Set the state of a namespace, or of all; completes when it is stored and in effect."""
     nwpc = _supported(controller)
     expect_length(request, 0)
     state, nsid = request.sqe.cdw11 & _STATE, request.sqe.nsid
@@ -190,7 +190,7 @@ def set_(controller: Controller, request: Request) -> Completion | None:
     if wanted is None or not nwpc & _NEEDED[wanted]:
         raise StatusError(
             Status.INVALID_FIELD,
-            f"write protection state {state} is not one that hosts can set here",
+            f"hosts cannot set write protection state {state}",
             location=At.DW11,
         )
     every = list(controller.namespaces)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Reservation commands of I/O queues (Base 2.0, 7.2 to 7.5), and what else speaks of them."""
+"""Reservation commands (Base 2.0, 7.2 to 7.5), features and notification log page."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from nvmf.target.model.reservekeeper import Action
 _Action = TypeVar("_Action", bound=IntEnum)
 _EXTENDED = 1
 ABORT_TIMEOUT = 5.0
-"""Seconds that Preempt and Abort waits for hosts that do not move their data; then they go."""
+"""Seconds until Preempt and Abort disconnects hosts that do not transfer their data."""
 _MASK = 0b1110
 """Registration Preempted, Reservation Released, Reservation Preempted."""
 _MOST_AVAILABLE = 255
@@ -51,7 +51,7 @@ def _action(kind: type[_Action], value: int, location: At = At.DW10) -> _Action:
     try:
         return kind(value)
     except ValueError:
-        raise _invalid(f"{kind.__name__} {value} is not known", location) from None
+        raise _invalid(f"{kind.__name__} {value} is unknown", location) from None
 
 
 def _keys(request: Request, count: int) -> tuple[int, ...]:
@@ -62,7 +62,7 @@ def _keys(request: Request, count: int) -> tuple[int, ...]:
 
 
 def _place(controller: Controller, request: Request) -> Reservation:
-    """What is reserved of the command's namespace, which must be one."""
+    """Return the reservation of the command's namespace, which must exist."""
     find_namespace(controller, request.sqe.nsid)
     return controller.subsystem.reservations.get(request.sqe.nsid)
 
@@ -95,13 +95,13 @@ def register(controller: Controller, request: Request) -> Completion | None:
 def acquire(controller: Controller, request: Request) -> Completion | None:
     """Reservation Acquire.
 
-    Preempt and Abort takes back the commands, of the hosts that lost their registration, of which
-    nothing was done yet, and completes when none of the others is under way any more.
+    Preempt and Abort aborts the preempted hosts' commands of which nothing was done yet, and
+    completes when their other commands have ended.
     """
     _place(controller, request)
     dw10 = AcquireDw10.decode(request.sqe.cdw10)
     if dw10.iekey:
-        raise _invalid("Ignore Existing Key is not for Acquire", At.IEKEY)
+        raise _invalid("Acquire does not support Ignore Existing Key", At.IEKEY)
     action = _action(AcquireAction, dw10.racqa)
     rtype = _action(ReservationType, dw10.rtype, At.RTYPE)
     current, preempted = _keys(request, 2)
@@ -152,7 +152,7 @@ def release(controller: Controller, request: Request) -> Completion | None:
     _place(controller, request)
     dw10 = ReleaseDw10.decode(request.sqe.cdw10)
     if dw10.iekey:
-        raise _invalid("Ignore Existing Key is not for Release", At.IEKEY)
+        raise _invalid("Release does not support Ignore Existing Key", At.IEKEY)
     (current,) = _keys(request, 1)
     action = _action(ReleaseAction, dw10.rrela)
 
@@ -165,16 +165,16 @@ def release(controller: Controller, request: Request) -> Completion | None:
 
 
 def report(controller: Controller, request: Request) -> Completion:
-    """Reservation Report, extended: host identifiers of fabrics have 128 bits."""
+    """Reservation Report, extended, because host identifiers over fabrics have 128 bits."""
     now = _place(controller, request)
     if not request.sqe.cdw11 & _EXTENDED:
         raise StatusError(
             Status.HOST_IDENTIFIER_INCONSISTENT_FORMAT,
-            "host identifiers have 128 bits: ask for the extended data structure",
+            "host identifiers have 128 bits: request the extended data structure",
         )
     length = 4 * (request.sqe.cdw10 + 1)
     if length > controller.subsystem.mdts:
-        raise _invalid(f"{length} bytes are more than MDTS allows")
+        raise _invalid(f"{length} bytes exceed MDTS")
     expect_length(request, length)
     entries: list[RegistrantEntry] = []
     for host, key in now.registrants.items():
@@ -193,7 +193,7 @@ IO_HANDLERS: dict[int, Handler] = {
     IoOpcode.RESERVATION_ACQUIRE: acquire,
     IoOpcode.RESERVATION_RELEASE: release,
 }
-"""Commands of I/O queues that the engine does not run."""
+"""Commands of I/O queues that the engine does not execute."""
 
 
 # ---- features, log page ----
@@ -204,13 +204,13 @@ def _nsid(controller: Controller, request: Request) -> int:
 
 
 def get_mask(controller: Controller, request: Request) -> Completion:
-    """Reservation Notification Mask of a namespace."""
+    """Get the Reservation Notification Mask of a namespace."""
     expect_length(request, 0)
     return Completion(controller.reservation_masks.get(_nsid(controller, request), 0))
 
 
 def set_mask(controller: Controller, request: Request) -> Completion:
-    """The same, or of all namespaces."""
+    """Set the Reservation Notification Mask of a namespace, or of all."""
     expect_length(request, 0)
     nsid, mask = request.sqe.nsid, request.sqe.cdw11 & _MASK
     every = list(controller.namespaces)
@@ -220,14 +220,14 @@ def set_mask(controller: Controller, request: Request) -> Completion:
 
 
 def get_persistence(controller: Controller, request: Request) -> Completion:
-    """Reservation Persistence of a namespace."""
+    """Get the Reservation Persistence of a namespace."""
     expect_length(request, 0)
     nsid = _nsid(controller, request)
     return Completion(int(controller.subsystem.reservations.get(nsid).ptpl))
 
 
 def set_persistence(controller: Controller, request: Request) -> Completion | None:
-    """The same, or of all namespaces; Invalid Field where nothing lasts."""
+    """Set the Reservation Persistence of a namespace, or of all; requires a state_dir."""
     expect_length(request, 0)
     keeper, nsid = controller.subsystem.reservations, request.sqe.nsid
     ptpl = bool(request.sqe.cdw11 & 1)
@@ -244,7 +244,7 @@ def set_persistence(controller: Controller, request: Request) -> Completion | No
 
 
 def notification_page(controller: Controller, *, retain: bool) -> bytes:
-    """The oldest notification that was not read yet, which this is unless it is to be retained."""
+    """Return the oldest unread notification, and mark it as read unless retain is set."""
     notices = controller.reservation_notices
     if not notices:
         return NotificationPage().encode()

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Write Uncorrectable (NVM 1.0, 3.2.7), and the writes that end what it did.
+"""Write Uncorrectable (NVM 1.0, 3.2.7), and the writes that make its blocks readable again.
 
-The engine refuses to read marked blocks.  It runs the commands that write some, and sends them
-here when all of it is done: they are answered when their blocks are marked no more, and that lasts.
+The engine refuses reads of marked blocks.  It executes commands that write marked blocks, and then
+passes them here: they complete when the marks of their blocks are removed, and this is stored.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from nvmf.target.lasting.lasting import Lasting, Range, with_range, without_rang
 from nvmf.target.model.controller import Controller
 
 MOST_RANGES = 4096
-"""Of a namespace; more are refused."""
+"""Maximum ranges of a namespace; more are refused."""
 _DSM_RANGE = struct.Struct("<IIQ")
 
 
@@ -31,25 +31,25 @@ def _range(sqe: Sqe) -> Range:
 
 
 def write_uncorrectable(controller: Controller, request: Request) -> Completion | None:
-    """Write Uncorrectable: reads of these blocks fail from now on."""
+    """Write Uncorrectable: reads of these blocks fail until they are written."""
     namespace = find_namespace(controller, request.sqe.nsid)
     expect_length(request, 0)
     nsid, keeper = namespace.nsid, controller.subsystem.lasting
     refused = controller.gates.get(nsid).write or keeper.gate(nsid).write
     if refused:
-        raise StatusError.from_wire(refused, f"namespace {nsid} takes no writes", io=True)
+        raise StatusError.from_wire(refused, f"namespace {nsid} refuses writes", io=True)
     lba, blocks = _range(request.sqe)
     if lba + blocks > namespace.blocks:
         raise StatusError(Status.LBA_OUT_OF_RANGE, f"block {lba} and {blocks - 1} more", io=True)
     if namespace.store.read_only:
-        raise StatusError(Status.NAMESPACE_WRITE_PROTECTED, "it is read only", io=True)
+        raise StatusError(Status.NAMESPACE_WRITE_PROTECTED, "the namespace is read-only", io=True)
 
     def mark(now: Lasting) -> Lasting:
         invalid = with_range(now.invalid, lba, blocks)
         if len(invalid) > MOST_RANGES:
             raise StatusError(
                 Status.INTERNAL_ERROR,
-                f"namespace {nsid} has {MOST_RANGES} ranges of invalid blocks",
+                f"namespace {nsid} already has {MOST_RANGES} ranges of invalid blocks",
             )
         return replace(now, invalid=invalid)
 
@@ -59,7 +59,7 @@ def write_uncorrectable(controller: Controller, request: Request) -> Completion 
 def _written(
     controller: Controller, request: Request, ranges: Iterable[Range]
 ) -> Completion | None:
-    """Invalid Namespace or Format where that has gone: its blocks are still marked."""
+    """Unmark ranges; Invalid Namespace or Format if the namespace was removed meanwhile."""
 
     def unmark(now: Lasting) -> Lasting:
         invalid = now.invalid
@@ -72,12 +72,12 @@ def _written(
 
 
 def written(controller: Controller, request: Request) -> Completion | None:
-    """A Write or Write Zeroes that the engine has done."""
+    """Complete a Write or Write Zeroes that the engine has executed."""
     return _written(controller, request, [_range(request.sqe)])
 
 
 def deallocated(controller: Controller, request: Request) -> Completion | None:
-    """A deallocation that the engine has done: such blocks read as zeroes (DLFEAT)."""
+    """Complete a deallocation that the engine has executed: its blocks read as zeroes (DLFEAT)."""
     length = ((request.sqe.cdw10 & 0xFF) + 1) * _DSM_RANGE.size
     ranges = _DSM_RANGE.iter_unpack(request.data[:length])
     return _written(controller, request, [(lba, blocks) for _, blocks, lba in ranges])
@@ -89,4 +89,4 @@ IO_HANDLERS: dict[int, Handler] = {
     IoOpcode.WRITE_ZEROES: written,
     IoOpcode.DATASET_MANAGEMENT: deallocated,
 }
-"""Commands of I/O queues that come up from the engine."""
+"""Commands of I/O queues that the engine passes on."""

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What outlives a restart: the only owner of the files of the state folder."""
+"""State that persists across restarts; only this package accesses files of the state folder."""

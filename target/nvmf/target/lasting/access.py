@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The keys of the hosts of a subsystem, from where its configuration says that they are."""
+"""Reads the keys of a subsystem's hosts from the sources given in its configuration."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ log = logging.getLogger("nvmf.target")
 
 
 def host_keys(config: SubsystemConfig) -> dict[str, HostKeys]:
-    """The keys of the hosts that have to authenticate, by NQN; reads files.
+    """Return the keys of the hosts that must authenticate, by NQN; reads files.
 
-    ValueError with a sentence where a key cannot be read, or is none.
+    Raise ValueError if a key cannot be read or is invalid.
     """
     hosts = [host for host in config.host_tables if host.authenticates]
     if hosts:
@@ -32,7 +32,7 @@ def _keys(nqn: str, host: HostConfig) -> HostKeys:
     controller_key = _key(nqn, host, "dhchap_ctrl_key")
     if controller_key == key:
         log.warning(
-            "host %s of %s: both keys are the same: whoever has one can play both parts",
+            "host %s of %s: both keys are the same: each end can impersonate the other",
             host.nqn,
             nqn,
         )
@@ -58,13 +58,13 @@ def _key(nqn: str, host: HostConfig, name: str) -> Key | None:
     except ValueError as error:
         raise ValueError(f"{where}: {error}") from None
     if exposed:
-        log.warning("%s: everybody can read %s: chmod 0600 it", where, path)
+        log.warning("%s: %s is world-readable: chmod 0600 it", where, path)
     return key
 
 
 def protect() -> None:
-    """Before this process holds a key; a warning where it cannot be."""
+    """Protect the memory of this process, before it holds a key; log a warning on failure."""
     try:
         protect_process()
     except OSError as error:
-        log.warning("a core file of this process could hold keys: %s", error)
+        log.warning("cannot disable core files, which could contain keys: %s", error)

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The generation counter of the discovery log (GENCTR): up with every change, and never back.
+"""The generation counter of the discovery log (GENCTR): incremented with every change.
 
-A host that comes back after a restart of the target must not take a new log for the one it knows.
-So the counter starts at the time of day in microseconds, which nobody can outpace by changes, and
-where there is a state folder not below what an earlier run may have used, whatever the clock says:
-the file holds a number that no counter has reached yet, and is written before one does.
+A host that reconnects after a restart of the target must not mistake a new log for the one it
+knows.  So the counter starts at the time of day in microseconds, which grows faster than changes
+can occur.  If there is a state folder, the counter also starts no lower than any value that an
+earlier run may have used, even if the clock was set back: the file contains a number that the
+counter has not reached yet, and is rewritten before the counter reaches it.
 """
 
 from __future__ import annotations
@@ -20,28 +21,28 @@ log = logging.getLogger("nvmf.target")
 
 FILE = "discovery-generation"
 RESERVE = 1 << 16
-"""Changes between two writes of the file: it is written at the start, and then hardly ever."""
+"""Changes between two writes of the file; it is written at the start, then very rarely."""
 _LAST = (1 << 64) - 1
 
 
 def _clock() -> int:
-    """Microseconds since the Unix epoch."""
+    """Return microseconds since the Unix epoch."""
     return time.time_ns() // 1000
 
 
 class Generation:
-    """The counter, for one run of the target.  folder: None keeps it nowhere."""
+    """The counter, for one run of the target.  folder: None does not store it."""
 
     def __init__(self, folder: Path | None = None, clock: Callable[[], int] = _clock) -> None:
         self._path = None if folder is None else folder / FILE
         self._ceiling = 0
-        """Below it, no write is needed."""
+        """Values below this need no write."""
         self._failed = False
         self.value = max(clock(), self._stored())
         self._keep()
 
     def advance(self) -> int:
-        """The log is another one now; its generation."""
+        """Increment the counter for a changed log, and return it."""
         self.value = 1 if self.value >= _LAST else self.value + 1
         if self.value >= self._ceiling:
             self._keep()
@@ -60,11 +61,11 @@ class Generation:
         if 0 <= number <= _LAST - RESERVE:
             return number
         try:
-            now = f"it is now {set_aside(self._path).name}"
+            now = f"it was renamed to {set_aside(self._path).name}"
         except OSError as error:
-            now = f"it cannot be set aside: {error.strerror}"
+            now = f"it cannot be renamed: {error.strerror}"
         log.error(
-            "%s is damaged or cannot be read: the discovery log counts on from the time of day; %s",
+            "%s is damaged or unreadable: the discovery generation starts at the time of day; %s",
             self._path,
             now,
         )
@@ -81,12 +82,12 @@ class Generation:
             if not self._failed:
                 log.error(
                     "%s cannot be written (%s): after a restart with the clock set back, hosts may "
-                    "take a new discovery log for an old one; it is tried again with each change",
+                    "mistake a new discovery log for an old one; will retry with each change",
                     self._path,
                     error.strerror,
                 )
             self._failed = True
         else:
             if self._failed:
-                log.info("%s is written again", self._path)
+                log.info("%s can be written again", self._path)
             self._failed = False

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the SMART log counts over the life of a subsystem (Base 2.0, 5.16.1.3), and its file.
+"""The counters of the SMART log over the life of a subsystem (Base 2.0, 5.16.1.3), and their file.
 
-Commands and bytes are the engine's counters of the namespaces that are served now, on top of what
-was kept, by UUID, of those before.  The power of a subsystem is that it is served.  A namespace
-that is masked is in the sum of the hosts that see it, and of no other.
+Commands and bytes are the sum of the engine's counters for the namespaces served now and of stored
+counters, by UUID, for earlier ones.  A subsystem counts as powered on while it is served.  A masked
+namespace is included in the totals only for hosts that see it.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from nvmf.target.command.engine import EngineNamespace
 
 COUNTS = ("read_bytes", "write_bytes", "reads", "writes", "media_errors")
 ABSENT_MOST = 1024
-"""Namespaces of a subsystem that are remembered by themselves while they are not there."""
+"""Maximum absent namespaces of a subsystem whose counters are kept individually."""
 SUBSYSTEMS_MOST = 1024
-"""Subsystems that are remembered while they are not served."""
+"""Maximum subsystems whose counters are kept while they are not served."""
 
 Counts = dict[str, int]
-"""By the names of COUNTS."""
+"""Values by the names in COUNTS."""
 
 
 def _add(into: Counts, more: Counts) -> None:
@@ -31,9 +31,10 @@ def _add(into: Counts, more: Counts) -> None:
 
 
 def smart_counts(engine: EngineNamespace) -> Counts:
-    """The engine's counters in the words of the log (NVM Command Set 1.0, 1.4.2).
+    """Return the engine's counters with the definitions of the log (NVM Command Set 1.0, 1.4.2).
 
-    Compare and Verify read data units, and Compare is a read command; Write Zeroes writes none.
+    Compare and Verify count as data units read, and Compare as a read command; Write Zeroes does
+    not count as data units written.
     """
     stats = engine.stats
     return {
@@ -47,7 +48,7 @@ def smart_counts(engine: EngineNamespace) -> Counts:
 
 @dataclass
 class _Live:
-    """A namespace of the engine, and how busy its reactors were with it when last looked at."""
+    """A namespace of the engine, and the reactors' busy times with it at the last update."""
 
     engine: EngineNamespace
     busy: list[int]
@@ -55,16 +56,16 @@ class _Live:
 
 @dataclass
 class NamespaceHealth:
-    """A namespace, whatever stores it has had."""
+    """The counters of a namespace, across all stores it has had."""
 
     kept: Counts = field(default_factory=dict)
-    """Of engine namespaces that have gone."""
+    """Counts of engine namespaces that have ended."""
     masked: bool = False
     live: dict[int, _Live] = field(default_factory=dict)
-    """By the identity of the engine's; seldom more than one, while one takes another's place."""
+    """By id() of the engine's namespace; more than one only during a replacement."""
 
     def totals(self) -> Counts:
-        """With those that the engine counts now."""
+        """Return kept and current counts together."""
         found = {name: self.kept.get(name, 0) for name in COUNTS}
         for one in self.live.values():
             _add(found, smart_counts(one.engine))
@@ -73,36 +74,36 @@ class NamespaceHealth:
 
 @dataclass
 class SubsystemHealth:
-    """The life of a subsystem.  Times are of one monotonic clock, in seconds."""
+    """The counters of a subsystem.  Times are from one monotonic clock, in seconds."""
 
     power_cycles: int = 0
     unsafe_shutdowns: int = 0
     on_seconds: float = 0.0
-    """Until the clock stood at looked."""
+    """Time powered on, until the clock time in looked."""
     busy_seconds: float = 0.0
-    """The same, with I/O commands under way."""
+    """The part of it with I/O commands in progress."""
     on: bool = False
     looked: float = 0.0
     gone: Counts = field(default_factory=dict)
-    """Of namespaces that are not remembered by themselves any more."""
+    """Counts of namespaces that are no longer kept individually."""
     spaces: dict[UUID, NamespaceHealth] = field(default_factory=dict)
 
     def power_on(self, now: float) -> None:
-        """It is served from now on."""
+        """Record that the subsystem is served from now on."""
         if not self.on:
             self.on, self.looked = True, now
             self.power_cycles += 1
 
     def power_off(self, now: float) -> None:
-        """It is served no more; namespaces may have to be told gone yet."""
+        """Record that the subsystem is no longer served; calls of went() may still follow."""
         self.look(now)
         self.on = False
 
     def look(self, now: float) -> None:
-        """Count the time since the last look.
+        """Add the time since the last update.
 
-        Its reactors are busy with its namespaces each for a part of it; how these parts lie to
-        each other is not known, and taken as chance has it.
+        Each reactor was busy with each namespace for part of that time; how these parts overlap is
+        not known, and they are treated as independent.
         """
         elapsed = now - self.looked
         if not self.on or elapsed <= 0:
@@ -119,13 +120,13 @@ class SubsystemHealth:
         self.looked = now
 
     def come(self, uuid: UUID, engine: EngineNamespace, *, masked: bool) -> None:
-        """A namespace is there, or is masked in another way."""
+        """Record that a namespace is added, or that its mask has changed."""
         space = self.spaces.setdefault(uuid, NamespaceHealth())
         space.masked = masked
         space.live.setdefault(id(engine), _Live(engine, engine.busy()))
 
     def went(self, uuid: UUID, engine: EngineNamespace) -> None:
-        """No reactor uses a namespace any more: keep what it has counted."""
+        """Keep the counts of a namespace that no reactor uses any longer."""
         space = self.spaces.get(uuid)
         if space is None or space.live.pop(id(engine), None) is None:
             return
@@ -137,13 +138,13 @@ class SubsystemHealth:
                 _add(self.gone, left.kept)
 
     def all_went(self) -> None:
-        """The engine is about to end."""
+        """Call went() for all namespaces, before the engine ends."""
         for uuid, space in list(self.spaces.items()):
             for one in list(space.live.values()):
                 self.went(uuid, one.engine)
 
     def totals(self, seen: Collection[UUID]) -> Counts:
-        """What a host is told that sees these namespaces."""
+        """Return the totals for a host that sees these namespaces."""
         found = {name: self.gone.get(name, 0) for name in COUNTS}
         for uuid, space in self.spaces.items():
             if uuid in seen or not space.masked:
@@ -151,13 +152,13 @@ class SubsystemHealth:
         return found
 
     def of(self, uuid: UUID) -> Counts:
-        """The counts of one namespace."""
+        """Return the counts of one namespace."""
         return self.spaces[uuid].totals() if uuid in self.spaces else {}
 
     # ---- its file ----
 
     def body(self) -> dict[str, Any]:
-        """What is kept of it, as JSON has it."""
+        """Return the stored form of the counters, for JSON."""
         return {
             "power_cycles": self.power_cycles,
             "unsafe_shutdowns": self.unsafe_shutdowns,
@@ -173,9 +174,9 @@ class SubsystemHealth:
 
     @classmethod
     def of_body(cls, body: dict[str, Any]) -> SubsystemHealth:
-        """What was kept; on where it was not shut down.
+        """Decode the stored form; on is set if the subsystem was not shut down.
 
-        ValueError, TypeError, KeyError or AttributeError where it is nothing of the kind.
+        Raise ValueError, TypeError, KeyError or AttributeError if it is invalid.
         """
         spaces = {
             UUID(uuid): NamespaceHealth(_counts(one), bool(one["masked"]))

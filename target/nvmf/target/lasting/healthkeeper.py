@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Keeps the counters of the SMART logs in the state folder: one file for the whole target.
+"""Stores the counters of the SMART logs in the state folder: one file for the whole target.
 
-It is written when subsystems come and go, when the target stops, at most once a minute while
-commands run, and once an hour for the hours: never for a command, and never by the thread that
-runs the event loop.  What a crash can lose is the last minute; that it was one is counted.
+The file is written when subsystems are added or removed, when the target stops, at most once a
+minute while commands run, and once an hour for the hours: never for a command, and never by the
+event loop's thread.  A crash loses at most the last minute, and is counted as an unsafe shutdown.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ log = logging.getLogger("nvmf.target")
 
 FILE = "health.json"
 SAVE_EVERY = 60.0
-"""Seconds between two writes at least, but for what an administrator does."""
+"""Minimum seconds between two writes, except for an administrator's changes."""
 IDLE_EVERY = 3600.0
-"""Seconds until the hours are written where nothing else has changed."""
+"""Seconds between writes of the hours if nothing else has changed."""
 _KIND = "health"
 _FORMAT = 1
 
 
 class HealthKeeper:
-    """The lives of all subsystems.  folder: where they are kept; None: they end with the target."""
+    """The counters of all subsystems.  folder: where to store them; None: not stored."""
 
     def __init__(
         self, folder: Path | None = None, clock: Callable[[], float] = time.monotonic
@@ -41,53 +41,53 @@ class HealthKeeper:
         self._clock = clock
         self._subsystems: dict[str, SubsystemHealth] = {}
         self._written: dict[str, Any] = {}
-        """What the file has, without the seconds."""
+        """The content of the file, without the seconds."""
         self._failed = False
-        """It could not be written the last time."""
+        """The last write failed."""
         self._saving = asyncio.Lock()
         self._threads = Threads("health", 1)
         self._timer: asyncio.TimerHandle | None = None
         self._task: asyncio.Task[None] | None = None
         self._load()
 
-    # ---- what there is ----
+    # ---- counters in memory ----
 
     def subsystem(self, nqn: str) -> SubsystemHealth:
-        """The life of a subsystem, which may begin with this."""
+        """Return the counters of a subsystem, created if new."""
         return self._subsystems.setdefault(nqn, SubsystemHealth())
 
     def power_on(self, nqn: str) -> None:
-        """A subsystem is served from now on."""
+        """Record that a subsystem is served from now on."""
         self.subsystem(nqn).power_on(self._clock())
 
     def take_back(self, nqn: str) -> None:
-        """It is not served after all."""
+        """Undo power_on(): the subsystem is not served after all."""
         one = self.subsystem(nqn)
         if one.on:
             one.on = False
             one.power_cycles -= 1
 
     def power_off(self, nqn: str) -> None:
-        """It is served no more; its namespaces are told gone one by one, as the engine lets go."""
+        """Record that a subsystem is no longer served; went() follows for its namespaces."""
         self.subsystem(nqn).power_off(self._clock())
 
     def look(self, nqn: str) -> SubsystemHealth:
-        """The life of a subsystem until now."""
+        """Return the counters of a subsystem, updated to the present."""
         found = self.subsystem(nqn)
         found.look(self._clock())
         return found
 
     def end(self) -> None:
-        """The engine is about to end, in order: no more is counted."""
+        """Take the final counts before an orderly end of the engine."""
         for nqn, one in self._subsystems.items():
             if one.on:
-                self.power_off(nqn)  # which still sees how busy its namespaces were
+                self.power_off(nqn)  # which reads the busy times of its namespaces
             one.all_went()
 
-    # ---- on disk ----
+    # ---- the file ----
 
     def stir(self) -> None:
-        """Something has happened: look soon whether there is something to write."""
+        """Schedule a check for changes to write."""
         if self._path is None:
             return
         loop = asyncio.get_running_loop()
@@ -109,7 +109,7 @@ class HealthKeeper:
             self._timer = asyncio.get_running_loop().call_later(IDLE_EVERY, self._look)
 
     async def save(self) -> bool:
-        """Write what has changed; whether anything has.  What cannot be written is said, once."""
+        """Write changes; return whether there were any.  A failure is logged once."""
         if self._path is None:
             return False
         async with self._saving:
@@ -128,12 +128,12 @@ class HealthKeeper:
             else:
                 self._written = plain
                 if self._failed:
-                    log.info("%s is written again", self._path)
+                    log.info("%s can be written again", self._path)
                 self._failed = False
             return True
 
     async def close(self) -> None:
-        """Write it for the last time."""
+        """Stop the timer and write the file for the last time."""
         if self._task is not None:
             await asyncio.wait([self._task])
         if self._timer is not None:
@@ -144,8 +144,8 @@ class HealthKeeper:
     def _tell(self, error: OSError) -> None:
         if not self._failed:
             log.error(
-                "%s cannot be written (%s): the counters of SMART logs are lost with the target "
-                "if this lasts; it is tried again every %g s",
+                "%s cannot be written (%s): if this persists, the counters of SMART logs are lost "
+                "when the target ends; will retry every %g s",
                 self._path,
                 error.strerror,
                 SAVE_EVERY,
@@ -159,10 +159,10 @@ class HealthKeeper:
                 del self._subsystems[nqn]
 
     def _load(self) -> None:
-        """What earlier runs have left; those that were not shut down have been so unsafely."""
+        """Load the counters of earlier runs; subsystems not shut down get an unsafe shutdown."""
         if self._path is None:
             return
-        lost = "the counters of SMART logs begin anew"
+        lost = "the counters of SMART logs start at zero"
         try:
             self._subsystems = unseal(self._path, _KIND, _decode, lost) or {}
         except DamagedState as error:
@@ -178,19 +178,19 @@ class HealthKeeper:
             kept = set_aside(path)
         except OSError as again:
             self._path = None
-            log.error("%s; it cannot be set aside (%s): they are not kept", error, again.strerror)
+            log.error("%s; it cannot be renamed (%s): they are not stored", error, again.strerror)
         else:
-            log.error("%s; it is now %s", error, kept.name)
+            log.error("%s; it was renamed to %s", error, kept.name)
 
 
 def _decode(body: Any) -> dict[str, SubsystemHealth]:
     if body["format"] != _FORMAT:
-        raise ValueError(f"its format is {body['format']}, and {_FORMAT} is known")
+        raise ValueError(f"its format is {body['format']}, not {_FORMAT}")
     return {str(nqn): SubsystemHealth.of_body(one) for nqn, one in body["subsystems"].items()}
 
 
 def _plain(body: dict[str, Any]) -> dict[str, Any]:
-    """What is worth a write: the log has whole hours and minutes."""
+    """Return the values whose change requires a write: the log has whole hours and minutes."""
     return {
         **body,
         "on_seconds": int(body["on_seconds"] / 3600),

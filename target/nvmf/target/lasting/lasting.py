@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What belongs to a namespace besides its data, without controllers, files or time.
+"""State of a namespace other than its data, without controllers, files or time.
 
-Its write protection (Base 2.0, 8.12) and the blocks that Write Uncorrectable marked (NVM 1.0,
-3.2.7).  Both are values: nothing has changed where the next one cannot be made to last.
+The state is the write protection (Base 2.0, 8.12) and the blocks marked by Write Uncorrectable (NVM
+1.0, 3.2.7).  It is immutable: nothing has changed if the next state cannot be stored.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from nvmf.spec.status import Status, StatusError
 from nvmf.target.lasting.state import seal, unseal
 
 Range: TypeAlias = tuple[int, int]
-"""First logical block, and how many."""
+"""First logical block, and number of blocks."""
 
 _FORMAT = 1
 _FIXED = (WriteProtection.UNTIL_POWER_CYCLE, WriteProtection.PERMANENT)
@@ -28,22 +28,22 @@ class Lasting:
 
     protection: WriteProtection = WriteProtection.NONE
     invalid: tuple[Range, ...] = ()
-    """Blocks that cannot be read until they are written: sorted, and apart from each other."""
+    """Blocks that cannot be read until written: sorted, neither overlapping nor adjacent."""
 
     def check(self, wanted: WriteProtection) -> None:
-        """Feature Not Changeable where the protection that there is cannot become another."""
+        """Raise Feature Not Changeable if the present protection cannot be changed to wanted."""
         if self.protection in _FIXED and wanted is not self.protection:
             until = (
-                "until the target is started again"
+                "until the target is restarted"
                 if self.protection is WriteProtection.UNTIL_POWER_CYCLE
-                else "for good"
+                else "permanently"
             )
             raise StatusError(
                 Status.FEATURE_NOT_CHANGEABLE, f"the namespace is write protected {until}"
             )
 
     def outliving(self, *, data: bool) -> Lasting:
-        """What of it outlives the target.  data: whether the namespace's data does."""
+        """Return the part that persists across restarts.  data: whether the data does."""
         kept = self if data else replace(self, invalid=())
         if self.protection is WriteProtection.UNTIL_POWER_CYCLE:
             return replace(kept, protection=WriteProtection.NONE)
@@ -51,7 +51,7 @@ class Lasting:
 
 
 def with_range(ranges: tuple[Range, ...], lba: int, blocks: int) -> tuple[Range, ...]:
-    """These ranges, and one more."""
+    """Return these ranges with one added."""
     start, end = lba, lba + blocks
     apart = []
     for first, count in ranges:
@@ -63,7 +63,7 @@ def with_range(ranges: tuple[Range, ...], lba: int, blocks: int) -> tuple[Range,
 
 
 def without_range(ranges: tuple[Range, ...], lba: int, blocks: int) -> tuple[Range, ...]:
-    """These ranges, without what lies in another."""
+    """Return these ranges with one removed."""
     left = []
     for first, count in ranges:
         for start, end in (
@@ -76,7 +76,7 @@ def without_range(ranges: tuple[Range, ...], lba: int, blocks: int) -> tuple[Ran
 
 
 def encode(lasting: Lasting) -> bytes:
-    """The content of its file."""
+    """Return the content of the namespace's file."""
     return seal(
         "namespace",
         {
@@ -88,22 +88,22 @@ def encode(lasting: Lasting) -> bytes:
 
 
 def load(path: Path) -> Lasting | None:
-    """What a file has; None where there is no file; DamagedState where it is another."""
+    """Load a file; return None if there is no file; raise DamagedState if it is invalid."""
     return unseal(
         path,
         "namespace",
         _decode,
-        "whether the namespace is write protected, and which of its blocks are invalid, is not "
-        "known. Put back a copy, or remove the file, which ends both",
+        "the write protection and the invalid blocks of the namespace are unknown. Restore a copy, "
+        "or remove the file, which clears both",
     )
 
 
 def _decode(body: Any) -> Lasting:
     if body["format"] != _FORMAT:
-        raise ValueError(f"its format is {body['format']}, and {_FORMAT} is known")
+        raise ValueError(f"its format is {body['format']}, not {_FORMAT}")
     invalid: tuple[Range, ...] = ()
     for lba, blocks in body["invalid"]:
         if not (isinstance(lba, int) and isinstance(blocks, int) and lba >= 0 and blocks > 0):
-            raise ValueError(f"[{lba}, {blocks}] is no range of blocks")
+            raise ValueError(f"[{lba}, {blocks}] is not a range of blocks")
         invalid = with_range(invalid, lba, blocks)
     return Lasting(WriteProtection(body["write_protection"]), invalid)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Reservations of one namespace (Base 2.0, 8.19), without controllers, files or time.
 
-A Reservation is a value: each action takes one and gives the next, with who has to be told of it.
-So nothing has changed where an action is refused, or where its result cannot be made to last.
+A Reservation is immutable: each action takes one and returns the next, with the hosts to notify.
+So nothing has changed if an action is refused, or if its result cannot be stored.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from nvmf.spec.status import DNR, Status, StatusError
 from nvmf.target.command.gates import OPEN, Gate
 
 HostId = bytes
-"""128 bits, as Connect gave it."""
+"""128 bits, from the Connect data."""
 MAX_REGISTRANTS = 4096
 _CONFLICT = Gate(*[Status.RESERVATION_CONFLICT | DNR] * 3)
 _READ_ONLY = replace(_CONFLICT, read=0)
@@ -31,26 +31,26 @@ _READ_ONLY = replace(_CONFLICT, read=0)
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """Who is registered with which key, and what is reserved for whom."""
+    """The registrants with their keys, and the reservation."""
 
     registrants: Mapping[HostId, int] = field(default_factory=lambda: MappingProxyType({}))
-    """Host to its key, in the order of registration."""
+    """The key of each host, in the order of registration."""
     rtype: ReservationType | None = None
     holder: HostId | None = None
-    """Who acquired it; None where there is none, or where all registrants hold it."""
+    """The host that acquired it; None if there is no reservation, or all registrants hold it."""
     gen: int = 0
-    """Changes of the registrants so far, modulo 2**32."""
+    """Number of changes to registrations so far, modulo 2**32."""
     ptpl: bool = False
-    """Whether registrants and reservation outlive the target."""
+    """Whether registrants and reservation persist across restarts."""
 
     def holds(self, host: HostId) -> bool:
-        """Whether a host is a holder."""
+        """Return whether a host is a holder."""
         if self.rtype is None or host not in self.registrants:
             return False
         return self.rtype.all_registrants or self.holder == host
 
     def gate(self, host: HostId) -> Gate:
-        """What a host's commands meet (figure 431)."""
+        """Return the gate for a host's commands (figure 431)."""
         if self.rtype is None or self.holds(host):
             return OPEN
         if self.rtype.for_registrants and host in self.registrants:
@@ -59,13 +59,13 @@ class Reservation:
 
 
 class Outcome(NamedTuple):
-    """What an action leads to."""
+    """The result of an action."""
 
     reservation: Reservation
     notifications: Mapping[HostId, NotificationType] = MappingProxyType({})
-    """Who has to be told what; never the host that acts."""
+    """Notifications to send, by host; never to the acting host."""
     removed: frozenset[HostId] = frozenset()
-    """Whose registration was taken away by another host."""
+    """Hosts whose registration a different host removed."""
 
 
 def _conflict(sentence: str) -> StatusError:
@@ -74,12 +74,12 @@ def _conflict(sentence: str) -> StatusError:
 
 def _check_key(now: Reservation, host: HostId, key: int) -> None:
     if now.registrants.get(host) != key:
-        known = "another key" if host in now.registrants else "no key"
-        raise _conflict(f"this host is registered with {known}")
+        known = "registered with a different key" if host in now.registrants else "not registered"
+        raise _conflict(f"this host is {known}")
 
 
 def _without(now: Reservation, hosts: frozenset[HostId]) -> Reservation:
-    """Take registrants away, and a reservation that nobody is left to hold."""
+    """Remove registrants, and the reservation if no holder is left."""
     left = {host: key for host, key in now.registrants.items() if host not in hosts}
     after = replace(now, registrants=MappingProxyType(left), gen=(now.gen + 1) % (1 << 32))
     if now.rtype is not None and (not left or now.holder in hosts):
@@ -100,11 +100,11 @@ def register(
 ) -> Outcome:
     """Register, unregister or replace a key.
 
-    Reservation Conflict where that may not be; Invalid Field for a new key of 0, which would mean
-    "everybody" where it is to be preempted.
+    Raise Reservation Conflict if that is not permitted, and Invalid Field for a new key of 0, which
+    Preempt would interpret as all registrants.
     """
     if action is not RegisterAction.UNREGISTER and not new:
-        raise StatusError(Status.INVALID_FIELD, "0 is no key to register")
+        raise StatusError(Status.INVALID_FIELD, "a registration key must not be 0")
     match action:
         case RegisterAction.REGISTER:
             return Outcome(_registered(now, host, new))
@@ -115,7 +115,7 @@ def register(
                 _check_key(now, host, current)
             return _unregistered(now, host)
         case RegisterAction.REPLACE:
-            # IEKEY lets a host that knows no key of its own in, too.
+            # With IEKEY, Replace also registers a host that is not registered.
             if not ignore:
                 _check_key(now, host, current)
             elif host not in now.registrants:
@@ -126,9 +126,9 @@ def register(
 def _registered(now: Reservation, host: HostId, key: int) -> Reservation:
     found = now.registrants.get(host)
     if found is not None and found != key:
-        raise _conflict("this host is registered with another key: replace it")
+        raise _conflict("this host is registered with a different key: replace it")
     if found is None and len(now.registrants) >= MAX_REGISTRANTS:
-        raise StatusError(Status.INTERNAL_ERROR, f"there are {MAX_REGISTRANTS} registrants")
+        raise StatusError(Status.INTERNAL_ERROR, f"there are already {MAX_REGISTRANTS} registrants")
     return _with_key(now, host, key)
 
 
@@ -156,7 +156,7 @@ def acquire(
     current: int,
     preempted: int,
 ) -> Outcome:
-    """Acquire, or preempt the holders of a key.  Reservation Conflict, Invalid Field."""
+    """Acquire, or preempt the hosts with a key; raise Reservation Conflict or Invalid Field."""
     _check_key(now, host, current)
     if action is not AcquireAction.ACQUIRE:
         return _preempt(now, host, rtype, preempted)
@@ -165,8 +165,8 @@ def acquire(
     if now.holds(host) and now.rtype is rtype:
         return Outcome(now)
     if now.holds(host):
-        raise _conflict("this host holds a reservation of another type")
-    raise _conflict("another host holds a reservation")
+        raise _conflict("this host holds a reservation of a different type")
+    raise _conflict("a different host holds a reservation")
 
 
 def _reserved(now: Reservation, host: HostId, rtype: ReservationType) -> Reservation:
@@ -174,14 +174,14 @@ def _reserved(now: Reservation, host: HostId, rtype: ReservationType) -> Reserva
 
 
 def _preempt(now: Reservation, host: HostId, rtype: ReservationType, key: int) -> Outcome:
-    """Preempt (8.19.7): remove the registrants of a key; take the reservation if it is theirs."""
+    """Preempt (8.19.7): remove the registrants with a key, and take a reservation they hold."""
     everybody = now.rtype is not None and now.rtype.all_registrants
     if not key and not everybody:
-        raise StatusError(Status.INVALID_FIELD, "key 0 preempts only what all registrants hold")
-    # Key 0 is all the others, where all hold it.
+        raise StatusError(Status.INVALID_FIELD, "key 0 preempts only all-registrants reservations")
+    # For an all-registrants reservation, key 0 means all other hosts.
     named = frozenset(h for h, k in now.registrants.items() if not key or k == key)
     if not named:
-        raise _conflict("nobody is registered with the key to preempt")
+        raise _conflict("no host is registered with the key to preempt")
     takes = not key if everybody else now.holder in named
     others = named - {host}
     after = replace(_without(now, others), rtype=now.rtype, holder=now.holder)
@@ -198,7 +198,7 @@ def _preempt(now: Reservation, host: HostId, rtype: ReservationType, key: int) -
 
 
 def release(now: Reservation, host: HostId, rtype: int, current: int) -> Outcome:
-    """Give a reservation up; nothing happens where this host holds none."""
+    """Release a reservation; no effect if this host holds none."""
     _check_key(now, host, current)
     if not now.holds(host):
         return Outcome(now)
@@ -216,7 +216,7 @@ def release(now: Reservation, host: HostId, rtype: int, current: int) -> Outcome
 
 
 def clear(now: Reservation, host: HostId, current: int) -> Outcome:
-    """Take every registration and the reservation away."""
+    """Remove all registrations and the reservation."""
     _check_key(now, host, current)
     everybody = frozenset(now.registrants)
     after = _without(now, everybody)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What must outlive the target: small files in the state folder, replaced as a whole or not at all.
+"""Persistent state: small files in the state folder, replaced atomically.
 
-The folder is `[target] state_dir`, else that of systemd ($STATE_DIRECTORY), else there is none.
-Whatever kills the target or the machine, a file is the old one or the new one.
+The folder is `[target] state_dir`, or that of systemd ($STATE_DIRECTORY); otherwise there is none.
+If the target or the machine crashes, a file has its old or its new content.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ T = TypeVar("T")
 
 _ASIDE_MOST = 100
 _MOST = 64 << 20
-"""Bytes of a file that are read; the target writes none of a tenth of it."""
+"""Maximum bytes of a file to read; files of the target have less than a tenth of it."""
 _LEFT = ".*.new"
-"""What a write that was killed leaves."""
+"""Temporary files left by interrupted writes."""
 
 
 class DamagedState(ValueError):
-    """A file of the state folder is not what was written there; a sentence names it."""
+    """A file of the state folder is damaged; the message gives its path."""
 
 
 def state_folder(
     configured: Path | None, environment: Mapping[str, str] = os.environ
 ) -> Path | None:
-    """The state folder, made where it is not there; None where nothing names one.
+    """Return the state folder, created if missing; None if none is configured.
 
-    OSError where it cannot be made.
+    Raise OSError if it cannot be created.
     """
     named = environment.get("STATE_DIRECTORY", "").split(":")[0]
     folder = configured or (Path(named) if named else None)
@@ -47,31 +47,31 @@ def state_folder(
 
 
 def sweep(folder: Path) -> None:
-    """Remove what writes have left that were killed, here and in its folders."""
+    """Remove temporary files of interrupted writes, here and in subfolders."""
     for left in (*folder.glob(_LEFT), *folder.glob(f"*/{_LEFT}")):
         with contextlib.suppress(OSError):
             left.unlink()
 
 
 def read(path: Path) -> bytes:
-    """The content of a file.
+    """Return the content of a file.
 
-    OSError, also where it is a pipe or a device, which could keep its reader for ever, or is larger
-    than any that was written here.
+    Raise OSError also if it is a pipe or a device, which could block the reader forever, or larger
+    than any file written here.
     """
     with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
         found = os.fstat(file.fileno())
         if not stat.S_ISREG(found.st_mode):
-            raise OSError(errno.EINVAL, "it is no regular file")
+            raise OSError(errno.EINVAL, "it is not a regular file")
         if found.st_size > _MOST:
             raise OSError(errno.EFBIG, f"it has {found.st_size} bytes")
         return file.read(_MOST)
 
 
 def write_atomically(path: Path, data: bytes) -> None:
-    """Put data in the place of a file's content, safe from power loss too; may block.
+    """Replace a file's content atomically, even on power loss; may block.
 
-    OSError where it cannot be done: the old content is still there then.
+    Raise OSError on failure: the file then has its old content.
     """
     handle, name = tempfile.mkstemp(".new", f".{path.name}.", path.parent)
     try:
@@ -88,14 +88,14 @@ def write_atomically(path: Path, data: bytes) -> None:
 
 
 def remove(path: Path) -> None:
-    """Take a file away that may be there, so that it does not come back; may block.  OSError."""
+    """Remove a file durably, if it exists; may block.  Raise OSError on failure."""
     with contextlib.suppress(FileNotFoundError):
         path.unlink()
         _sync(path.parent)
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder of the state folder where it is not there; may block.  OSError."""
+    """Create a subfolder of the state folder if missing; may block.  Raise OSError on failure."""
     if not folder.is_dir():
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         _sync(folder.parent)
@@ -110,29 +110,29 @@ def _sync(folder: Path) -> None:
 
 
 def set_aside(path: Path) -> Path:
-    """Give a file that is not understood another name, so that nothing of it is lost; its new one.
+    """Rename a damaged file, so that it is not lost, and return its new path.
 
-    OSError where that cannot be.
+    Raise OSError on failure.
     """
     for number in range(1, _ASIDE_MOST + 1):
         other = path.with_name(f"{path.name}.damaged-{number}")
         if not other.exists():
             os.rename(path, other)
             return other
-    raise FileExistsError(errno.EEXIST, f"there are {_ASIDE_MOST} that were set aside already")
+    raise FileExistsError(errno.EEXIST, f"there are already {_ASIDE_MOST} damaged files")
 
 
 def seal(name: str, body: Mapping[str, Any]) -> bytes:
-    """A file's content: JSON of body under name, with a CRC-32 of it."""
+    """Return a file's content: body as JSON under name, and its CRC-32."""
     text = json.dumps(body, sort_keys=True)
     return json.dumps({"crc32": zlib.crc32(text.encode()), name: body}).encode() + b"\n"
 
 
 def unseal(path: Path, name: str, decode: Callable[[Any], T], lost: str) -> T | None:
-    """What decode makes of a sealed file; None where there is no file.
+    """Return the result of decode for a sealed file; None if there is no file.
 
-    DamagedState where it is another, or decode raises: lost is what is not known then, and what
-    to do about it.
+    Raise DamagedState if the file is invalid or decode raises; lost describes the consequence for
+    the message, and the remedy.
     """
     try:
         data = read(path)

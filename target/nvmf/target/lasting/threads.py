@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Threads for work that may block on a disk.
 
-Each kind of work has threads of its own, so that a disk that hangs delays neither other kinds nor
-what the event loop's default executor does.  The threads are daemons: the target can end while one
-hangs.
+Each kind of work has its own threads, so that a disk that hangs delays neither other kinds nor
+the event loop's default executor.  The threads are daemons: the target can end while one hangs.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ class Threads:
                 result = work()
             except BaseException as caught:
                 error = caught
-            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits
+            with contextlib.suppress(RuntimeError):  # the loop is closed, so there is no waiter
                 loop.call_soon_threadsafe(finish, result, error)
 
         try:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Asymmetric Namespace Access: what each port does for each group of namespaces.
+"""Asymmetric Namespace Access: the state of each group of namespaces on each port.
 
-A group that nothing was said of is optimized on every port.
+A group without a state is optimized on every port.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ class Ana:
 
     def __init__(self) -> None:
         self._states: dict[int, dict[int, AnaState]] = {}
-        """By port identifier, then by group."""
+        """States by port identifier, then by group."""
         self._changes: dict[tuple[int, int], int] = {}
-        """How often a group has changed on a port."""
+        """Number of changes of a group on a port."""
         self._all_changes: dict[int, int] = {}
 
     def state(self, portid: int, group: int) -> AnaState:
-        """What a port does for a group."""
+        """Return the state of a group on a port."""
         return self._states.get(portid, {}).get(group, AnaState.OPTIMIZED)
 
     def states(self, portid: int) -> dict[int, AnaState]:
-        """What was said of a port."""
+        """Return the states that are set on a port."""
         return dict(self._states.get(portid, {}))
 
     def put(
@@ -43,10 +43,10 @@ class Ana:
         states: Mapping[int, AnaState],
         controllers: Iterable[Controller] = (),
     ) -> None:
-        """Say all there is to say of a port, and tell the hosts of these controllers.
+        """Set all states of a port, and notify the hosts of these controllers.
 
-        Controllers of other ports, and those that see no namespace of a group that changes, are
-        left alone.
+        Controllers of other ports, and those that see no namespace of a changed group, are not
+        notified.
         """
         before = self._states.get(portid, {})
         groups = {
@@ -66,7 +66,7 @@ class Ana:
                 self._tell(controller, groups)
 
     def forget(self, portid: int) -> None:
-        """The port is closed."""
+        """Forget the states of a closed port."""
         self._states.pop(portid, None)
 
     def _tell(self, controller: Controller, groups: set[int]) -> None:
@@ -77,19 +77,19 @@ class Ana:
             controller.ana_changed()
 
     def regrouped(self, portid: int, groups: Iterable[int]) -> None:
-        """Namespaces went into a group, or out of it."""
+        """Count a change of these groups: namespaces were added or removed."""
         self._all_changes[portid] = self._all_changes.get(portid, 0) + 1
         for group in groups:
             self._changes[portid, group] = self._changes.get((portid, group), 0) + 1
 
     def enforce(self, controller: Controller, nsid: int) -> None:
-        """Let I/O commands on a namespace run, or end with the status of its group's state."""
+        """Set the gate of a namespace according to the state of its group."""
         status = self.state(controller.portid, controller.group_of(nsid)).status
         gate = Gate(status, status, status) if status is not None else OPEN
         controller.gates.set(nsid, GateReason.ANA, gate)
 
     def log_page(self, controller: Controller, *, only_groups: bool) -> bytes:
-        """Asymmetric Namespace Access, of the namespaces that a controller's host sees."""
+        """Return the ANA log page for the namespaces that a controller's host sees."""
         groups: dict[int, list[int]] = {}
         for nsid in sorted(controller.namespaces):
             groups.setdefault(controller.group_of(nsid), []).append(nsid)

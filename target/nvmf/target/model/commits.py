@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Changes to what namespaces have besides their data: one at a time of each, and first on disk.
+"""Changes to the state of namespaces: one at a time per namespace, stored before taking effect.
 
-A disk that takes its time holds up nobody but those that want the same namespace changed.
+A slow disk delays only other changes to the same namespace.
 """
 
 from __future__ import annotations
@@ -27,25 +27,25 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Plan(Generic[T]):
-    """What a change leads to, once it is its turn."""
+    """The result of a change, determined at its turn."""
 
     after: T
-    """What the namespace has then."""
+    """The new state of the namespace."""
     enter: Callable[[], None]
-    """Puts it in force."""
+    """Puts the state into effect."""
     files: NamespaceFiles | None = None
-    """Where it has to be made to last first; None where it need not."""
+    """Where to store the state first; None if it need not be stored."""
     content: bytes | None = None
-    """Of its file; None where there is to be none."""
+    """New content of the file; None to remove the file."""
 
 
 Begin: TypeAlias = "Callable[[Namespace], Plan[T]]"
-"""Given the namespace, what is to become of it; StatusError where it cannot be."""
+"""Returns the plan for a namespace; raises StatusError if the change is refused."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Commit(Generic[T]):
-    """A change, and who asked for it of what."""
+    """A requested change of a namespace, and the callback of its requester."""
 
     namespace: Namespace | None
     begin: Begin[T]
@@ -53,25 +53,25 @@ class _Commit(Generic[T]):
 
 
 class Commits(Generic[T]):
-    """Those of a subsystem's namespaces."""
+    """The changes to a subsystem's namespaces."""
 
     def __init__(self, subsystem: Subsystem) -> None:
         self._subsystem = subsystem
         self._lines: dict[int, deque[_Commit[T]]] = {}
-        """Changes that are being made, the first, or that wait for it."""
+        """Queued changes by NSID; the first is in progress."""
         self._saving: dict[int, T] = {}
-        """What is being made to last."""
+        """States that are being stored."""
 
     def leaving(self, nsid: int, now: T) -> T:
-        """What a namespace takes along that goes now: what is in its file soon, too."""
+        """Return the state of a namespace about to be removed, including one being stored."""
         return self._saving.get(nsid, now)
 
     def add(self, nsid: int, begin: Begin[T], done: Done) -> None:
-        """Put what begin plans in force, after it is made to last where it has to be.
+        """Execute the plan of begin: store the state if required, then put it into effect.
 
-        In the order of the calls.  done, which may be called at once, gets what kept it from being
-        so; nothing has changed then: what begin raises, Internal Error where it cannot be made to
-        last, Invalid Namespace or Format where the namespace has gone.
+        Changes are made in the order of calls.  done may be called at once.  Its argument is the
+        failure, in which case nothing has changed: the StatusError of begin, Internal Error if the
+        state cannot be stored, or Invalid Namespace or Format if the namespace was removed.
         """
         line = self._lines.setdefault(nsid, deque())
         line.append(_Commit(self._subsystem.namespaces.get(nsid), begin, done))
@@ -88,21 +88,21 @@ class Commits(Generic[T]):
 
     @staticmethod
     def _waits(one: _Commit[T], step: Callable[[], bool]) -> bool:
-        """Whether a step of a change leads to another; else who asked for it hears what it did."""
+        """Run a step of a change; return whether more follow, otherwise report the result."""
         failure: StatusError | None = None
         try:
             if step():
                 return True
         except StatusError as refusal:
             failure = refusal
-        except Exception:  # whatever it is: those behind it in the line must have their turn
-            log.exception("what lasts of a namespace could not be changed")
-            failure = StatusError(Status.INTERNAL_ERROR, "it failed inside the target")
+        except Exception:  # in any case, the changes queued behind it must proceed
+            log.exception("cannot change the state of a namespace")
+            failure = StatusError(Status.INTERNAL_ERROR, "the change failed inside the target")
         one.done(failure)
         return False
 
     def _begin(self, nsid: int, one: _Commit[T]) -> bool:
-        """Whether it has to be made to last first."""
+        """Begin a change; return whether its state must be stored first."""
         namespace = self._there(nsid, one)
         plan = one.begin(namespace)
         files = plan.files
@@ -135,7 +135,7 @@ class Commits(Generic[T]):
         self._next(nsid)
 
     def _there(self, nsid: int, one: _Commit[T]) -> Namespace:
-        """The namespace that it was asked for."""
+        """Return the namespace of a change; raise StatusError if it was removed."""
         if one.namespace is None or self._subsystem.namespaces.get(nsid) is not one.namespace:
-            raise StatusError(Status.INVALID_NAMESPACE_OR_FORMAT, f"namespace {nsid} has gone")
+            raise StatusError(Status.INVALID_NAMESPACE_OR_FORMAT, f"namespace {nsid} was removed")
         return one.namespace

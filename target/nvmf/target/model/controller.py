@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A controller: its properties, its queues, its keep-alive and its memory of errors.
+"""A controller: its properties, queues, Keep Alive Timer, events and error log.
 
-CC and CSTS follow Base 2.0, 3.5 and 3.6: what enabling asks for is checked once, at the moment
-when CC.EN becomes 1, and CSTS.CFS says that it cannot be had.
+CC and CSTS follow Base 2.0, 3.5 and 3.6: the settings in CC are checked once, when CC.EN becomes 1;
+CSTS.CFS is set if they are not supported.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ from nvmf.target.model.queue import Queue
 from nvmf.target.model.subsystem import Subsystem, View
 
 ABORT_LIMIT = 3
-"""ACL: Abort commands that may be outstanding, less one."""
+"""ACL: maximum outstanding Abort commands, 0's based."""
 _RESERVATION_NOTICES = 256
-"""Unread ones beyond that push the oldest out."""
+"""Maximum unread notifications; further ones displace the oldest."""
 READY_TIMEOUT = 15
-"""CAP.TO and CRTO, in 500 ms."""
+"""CAP.TO and CRTO, in units of 500 ms."""
 KEEP_ALIVE_GRANULARITY_MS = 1000
 """KAS, in ms: a timeout is rounded up to a multiple of it."""
 DISCOVERY_KATO_MS = 120_000
-"""For discovery controllers whose host asks for none, so that they do not stay for ever."""
+"""Default for discovery controllers whose host sets none, so that they do not stay forever."""
 _IOSQES, _IOCQES = 6, 4
 _CSS_NVM, _CSS_SETS = 0, 6
 SHUTDOWN_COMPLETE = 2
@@ -64,39 +64,39 @@ class Controller:
         self.hostnqn = hostnqn
         self.hostid = hostid
         self.portid = 0
-        """The port that its host came by."""
+        """The port that the host connected to."""
         self.view = subsystem.view_of(hostnqn)
         self.io_queues: dict[int, Queue] = {}
         self.gates = ControllerGates(subsystem.make_gates)
-        """What its I/O commands end with instead of running."""
+        """Statuses with which its I/O commands fail instead of being executed."""
         self.cc = Cc()
         self.csts = Csts()
         self.created = now
         self.on_completion: Callable[[], object] = lambda: None
-        """Called whenever take() has something new."""
+        """Called whenever take() has a new completion."""
         self.events = EventQueue(lambda: self.on_completion())
         self.enabled_events = AsyncEvents(0)
         self.changed_namespaces: set[int] = set()
         self.reservation_notices: deque[tuple[int, NotificationType, int]] = deque(
             maxlen=_RESERVATION_NOTICES
         )
-        """Number, type and NSID of the notifications that are not read yet; the oldest first."""
+        """Number, type and NSID of the unread notifications, the oldest first."""
         self.reservation_masks: dict[int, int] = {}
-        """By NSID, bit by type: what the host does not want to hear."""
+        """By NSID, one bit per type: notifications that the host has disabled."""
         self._noticed = 0
         self._finished: list[tuple[Request, Completion]] = []
         self.features: dict[int, int] = {}
-        """Current values of features that are only remembered."""
+        """Current values of features that have no effect."""
         self.host_behavior = bytes(512)
         self.timestamp: tuple[int, float, int] = (0, now, 0)
-        """Milliseconds, when they were so, and origin (features.Timestamp)."""
+        """Milliseconds, the time at which they were set, and origin (features.Timestamp)."""
         self.errors = ErrorLog()
         self.aborts = 0
-        """Abort commands outstanding."""
+        """Outstanding Abort commands."""
         self.last_seen = now
-        """When its last admin command came."""
+        """Time of the last known activity of the host."""
         self.activity = 0
-        """Commands of its I/O queues when it was last looked at."""
+        """Number of commands of its I/O queues at the last check."""
         self.kato_ms = 0
         if subsystem.discovery and not kato_ms:
             kato_ms = DISCOVERY_KATO_MS
@@ -110,15 +110,15 @@ class Controller:
 
     @property
     def namespaces(self) -> Mapping[int, Namespace]:
-        """What its host sees."""
+        """The namespaces that its host sees."""
         return self.view.namespaces
 
     def group_of(self, nsid: int) -> int:
-        """The ANA group of a namespace."""
+        """Return the ANA group of a namespace."""
         return self.subsystem.group_of(nsid)
 
     def look_at(self, view: View) -> None:
-        """See these from now on, on its I/O queues too."""
+        """Use this view from now on, on the I/O queues too."""
         if view is not self.view:
             self.view = view
             for queue in self.io_queues.values():
@@ -141,11 +141,11 @@ class Controller:
 
     @property
     def ready(self) -> bool:
-        """Whether I/O and admin commands run."""
+        """Whether I/O and admin commands are executed."""
         return bool(self.cc.en and self.csts.rdy and not self.csts.shst)
 
     def read_property(self, offset: int) -> int:
-        """The value of a property; KeyError where there is none."""
+        """Return the value of a property; raise KeyError if there is no such property."""
         return {
             Property.CAP: self.cap.encode(),
             Property.VS: NVME_2_0,
@@ -155,7 +155,7 @@ class Controller:
         }[Property(offset)]
 
     def write_cc(self, value: int) -> None:
-        """Controller Configuration: enable, reset, shutdown."""
+        """Write Controller Configuration: enable, reset or shut down."""
         old, new = self.cc, Cc.decode(value)
         self.cc = new
         if old.en and not new.en:
@@ -170,12 +170,12 @@ class Controller:
             queue.handle.enable(self.ready and not queue.locked)
 
     def _can_run(self, cc: Cc) -> bool:
-        # Entry sizes are of I/O queues, which discovery controllers do not have.
+        # Entry sizes apply to I/O queues, which discovery controllers do not have.
         sizes = self.subsystem.discovery or (cc.iosqes, cc.iocqes) == (_IOSQES, _IOCQES)
         return sizes and cc.mps == 0 and cc.ams == 0 and cc.css in (_CSS_NVM, _CSS_SETS)
 
     def _reset(self) -> None:
-        """CC.EN became 0: all but the admin queue and its connection starts anew."""
+        """Reset everything except the admin queue and its connection, after CC.EN became 0."""
         self.csts = Csts()
         self.events.clear()
         self.enabled_events = AsyncEvents(0)
@@ -189,31 +189,31 @@ class Controller:
             queue.handle.disconnect()
 
     def fail(self) -> None:
-        """Fatal: CSTS.CFS, and every connection ends."""
+        """Set CSTS.CFS and disconnect all queues."""
         self.csts = Csts(self.csts.rdy, 1, self.csts.shst)
         for queue in self.queues():
             queue.handle.enable(False)
             queue.handle.disconnect()
 
     def queues(self) -> list[Queue]:
-        """All its queues, the admin queue first."""
+        """Return all its queues, the admin queue first."""
         return [self.admin, *self.io_queues.values()]
 
     # ---- keep-alive ----
 
     def set_kato(self, kato_ms: int) -> None:
-        """Keep Alive Timeout; 0 is none, others are rounded up to the granularity."""
+        """Set the Keep Alive Timeout, rounded up to the granularity; 0: none."""
         self.kato_ms = -(-kato_ms // KEEP_ALIVE_GRANULARITY_MS) * KEEP_ALIVE_GRANULARITY_MS
 
     def keep_alive_left(self, now: float) -> float | None:
-        """Seconds until the host must have been heard of; None where there is no timeout."""
+        """Return the seconds until the Keep Alive Timeout expires; None if there is no timeout."""
         return self.last_seen + self.kato_ms / 1000 - now if self.kato_ms else None
 
     def heard(self, now: float) -> bool:
-        """Whether the host is alive: to be asked when keep_alive_left() says so.
+        """Return whether the host is alive; call this when keep_alive_left() has elapsed.
 
-        Any command counts (TBKAS); those of I/O queues are found in the engine's counters, which
-        do not say when it was: a host that falls silent is found out within twice its timeout.
+        Any command counts (TBKAS).  Commands on I/O queues are found in the engine's counters,
+        without their time, so a silent host is detected within twice its timeout.
         """
         queues = self.io_queues.values()
         activity = sum(queue.handle.stats.get("commands", 0) for queue in queues)
@@ -226,52 +226,52 @@ class Controller:
     # ---- events and errors ----
 
     def namespaces_changed(self, nsids: Iterable[int]) -> None:
-        """Note it in the log page, and tell the host where it wants to know."""
+        """Add the namespaces to the log page, and notify the host if it enabled the event."""
         if not self.subsystem.discovery:
             self.changed_namespaces.update(nsids)
             if self.enabled_events & AsyncEvents.NAMESPACE_ATTRIBUTE:
                 self.events.post(NAMESPACE_CHANGED)
 
     def ana_changed(self) -> None:
-        """Tell the host where it wants to know that a group is in another state."""
+        """Notify the host, if it enabled the event, that an ANA state has changed."""
         if self.enabled_events & AsyncEvents.ANA_CHANGE:
             self.events.post(ANA_CHANGED)
 
     def reservation_changed(self, nsid: int, what: NotificationType) -> None:
-        """Another host changed a reservation: tell this one where it wants to know."""
+        """Notify the host, unless masked, that a different host changed a reservation."""
         if not self.reservation_masks.get(nsid, 0) & 1 << what:
             self._noticed += 1
             self.reservation_notices.append((self._noticed, what, nsid))
             self.events.post(RESERVATION_NOTICE)
 
     def discovery_changed(self) -> None:
-        """Tell the host where it wants to know."""
+        """Notify the host, if it enabled the event, that the discovery log has changed."""
         if self.enabled_events & AsyncEvents.DISCOVERY_CHANGE:
             self.events.post(DISCOVERY_CHANGED)
 
     def finish(self, request: Request, completion: Completion) -> None:
-        """A command that was left outstanding has ended: take() gives it to the connection."""
+        """Complete a command that stayed outstanding: take() returns it."""
         self._finished.append((request, completion))
         self.on_completion()
 
     def take(self) -> list[tuple[Request, Completion]]:
-        """Commands that have ended since the last call, event requests among them."""
+        """Return the commands completed since the last call, including event requests."""
         finished, self._finished = self._finished, []
         return finished + self.events.take()
 
     def record_error(
         self, queue: Queue, sqe: Sqe, status: int, location: int | None = None
     ) -> None:
-        """Remember a command that was refused here for the error log page."""
+        """Add a failed command to the error log."""
         self.errors.record(queue, sqe, status, self.queues(), location)
 
     def look_for_errors(self) -> ErrorLog:
-        """The error log, with what the engine has refused until now."""
+        """Return the error log, updated with the errors of the engine."""
         self.errors.collect(self.queues())
         return self.errors
 
     def require_ready(self) -> None:
-        """Command Sequence Error where the controller is not enabled and ready."""
+        """Raise Command Sequence Error if the controller is not enabled and ready."""
         if not self.ready:
             raise StatusError(
                 Status.COMMAND_SEQUENCE_ERROR,
@@ -280,5 +280,5 @@ class Controller:
             )
 
     def feature(self, fid: FeatureId) -> int:
-        """The current value of a feature that is only remembered."""
+        """Return the current value of a feature that has no effect."""
         return self.features.get(fid, 0)

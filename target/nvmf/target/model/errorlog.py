@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The error log of a controller (Base 2.0, 5.16.1.2): its own failed commands, and no other's.
+"""The error log of a controller (Base 2.0, 5.16.1.2), with failed commands of that controller only.
 
-Commands that Python refuses are entered at once.  Those that the engine refuses by itself stay in
-a ring of their queue pair, and are fetched when somebody looks, or another entry comes, or the
-queue ends, or a keep-alive is due; then the log of the target has a line for each, too.  The
-controllers here are dynamic ones: their log, and its count, begin with them.
+Commands refused by Python code are entered at once.  Errors of the engine stay in a ring of their
+queue pair, and are collected when the log is read, when a further entry is made, when the queue
+ends, or when the Keep Alive Timer is checked; each then also gets a line in the target's log.
+Controllers are dynamic: their error log and its count start empty.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ log = logging.getLogger("nvmf.target")
 
 ERROR_LOG_ENTRIES = 16
 _LOGGED = 16
-"""Lines of the target's log about what the engine refused of a queue; then there are counters."""
+"""Log lines per queue for errors of the engine; further errors are only counted."""
 _NOWHERE = 0xFFFF
 _LOCATIONS = {
     Status.INVALID_NAMESPACE_OR_FORMAT: At.NSID,
@@ -33,19 +33,19 @@ _LOCATIONS = {
     Status.LBA_OUT_OF_RANGE: At.DW10,
     Status.FEATURE_NOT_SAVEABLE: At.SV,
 }
-"""Parameters that these are about, whoever finds it; see also c/target/errors.c."""
+"""Parameters in error by status, for all callers; see also c/target/errors.c."""
 
 
 class ErrorLog:
-    """The last errors of a controller, and how many there were."""
+    """The last errors of a controller, and their total number."""
 
     def __init__(self) -> None:
         self.count = 0
-        """Number of Error Information Log Entries; the number of the newest entry."""
+        """Number of Error Information Log Entries over the life of the controller."""
         self.entries: deque[ErrorEntry] = deque(maxlen=ERROR_LOG_ENTRIES)
-        """The newest first."""
+        """Entries, the newest first."""
         self._seen: dict[Queue, int] = {}
-        """How many errors of a queue's engine are in it."""
+        """Number of engine errors collected per queue."""
 
     def record(
         self,
@@ -55,9 +55,9 @@ class ErrorLog:
         queues: Iterable[Queue],
         location: int | None = None,
     ) -> None:
-        """Python has refused a command; queues: all of the controller, whose errors come first.
+        """Enter a command refused by Python; collect errors of all queues of the controller first.
 
-        location: of the parameter that it is about, where whoever refused it knows.
+        location: of the parameter in error, if known.
         """
         self.collect(queues)
         if location is None:
@@ -65,9 +65,9 @@ class ErrorLog:
         self._enter(queue.qid, sqe.cid, status, sqe.nsid, sqe.opcode, location=location)
 
     def collect(self, queues: Iterable[Queue]) -> None:
-        """Enter what the engine has refused since the last time, in the order of time.
+        """Enter the engine's errors since the last call, in order of time.
 
-        What a ring has lost meanwhile is counted, as older than all of them.
+        Errors that a ring has lost meanwhile are counted as older than all of these.
         """
         found: list[tuple[float, Queue, Mapping[str, Any]]] = []
         for queue in queues:
@@ -85,7 +85,7 @@ class ErrorLog:
                         location=error["location"], lba=error["lba"])  # fmt: skip
 
     def forget(self, queue: Queue) -> None:
-        """A queue has ended: its errors stay."""
+        """Collect the last errors of a queue that has ended."""
         self.collect([queue])
         self._seen.pop(queue, None)
 
@@ -124,7 +124,7 @@ def _tell(queue: Queue, error: Mapping[str, Any], *, last: bool) -> None:
 
 
 def _location(sqe: Sqe, code: int) -> int:
-    """Where in a command the parameter is that a status is about; FFFFh where it says no more."""
+    """Return the location of the parameter in error for a status; FFFFh if unknown."""
     if code == Status.INVALID_OPCODE:
         return At.NSID if sqe.opcode == AdminOpcode.FABRICS else At.OPCODE
     return _LOCATIONS.get(Status(code), _NOWHERE) if code in set(Status) else _NOWHERE

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The write protection and the invalid blocks of a subsystem's namespaces: in force, and on disk.
+"""Write protection and invalid blocks of a subsystem's namespaces: enforced and stored.
 
-One file for each namespace that has any, by its UUID, in the folder ``namespaces`` of the state
-folder.  They are the namespace's own, so that the engine enforces them for every host.
+There is one file per namespace that has any, named by UUID, in the folder ``namespaces`` of the
+state folder.  This state belongs to the namespace, so the engine enforces it for every host.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ _NONE = Lasting()
 _PROTECTED = Gate(write=Status.NAMESPACE_WRITE_PROTECTED | DNR)
 
 Change: TypeAlias = Callable[[Lasting], Lasting]
-"""From the state that there is to another; StatusError where it cannot be."""
+"""Returns the new state for the present one; raises StatusError if the change is refused."""
 
 
 class LastingKeeper:
-    """What namespaces of a subsystem have besides their data.
+    """The state of a subsystem's namespaces other than their data.
 
-    folder is where it lasts.  Without one there is no write protection, which the specification
-    wants to last, and invalid blocks are forgotten with the target.
+    folder: where the state is stored.  Without one there is no write protection, because the
+    specification requires it to persist, and invalid blocks are forgotten when the target ends.
     """
 
     def __init__(self, subsystem: Subsystem, folder: Path | None = None) -> None:
@@ -49,7 +49,7 @@ class LastingKeeper:
         self._files = NamespaceFiles(folder) if folder is not None else None
         self._now: dict[int, Lasting] = {}
         self._closing: set[int] = set()
-        """On their way to be write protected."""
+        """Namespaces that are about to be write protected."""
         self._expected: dict[int, Lasting] = {}
         self._unknown: dict[int, DamagedState] = {}
         self._commits: Commits[Lasting] = Commits(subsystem)
@@ -64,32 +64,32 @@ class LastingKeeper:
         return Nwpc.WRITE_PROTECT
 
     def get(self, nsid: int) -> Lasting:
-        """A namespace's state; Namespace Not Ready where it is not known."""
+        """Return a namespace's state; raise Namespace Not Ready if it is unknown."""
         if nsid in self._unknown:
             raise StatusError(Status.NAMESPACE_NOT_READY, str(self._unknown[nsid]))
         return self.state(nsid)
 
     def state(self, nsid: int) -> Lasting:
-        """The same, as far as it is known."""
+        """Return a namespace's state; an empty one if it is unknown."""
         return self._now.get(nsid, _NONE)
 
     def gate(self, nsid: int) -> Gate:
-        """What commands of every host meet."""
+        """Return the gate for commands of all hosts."""
         if nsid in self._unknown:
             return UNKNOWN
         return _PROTECTED if self.protected(nsid) else OPEN
 
     def protected(self, nsid: int) -> bool:
-        """Whether hosts cannot write, so far as is known."""
+        """Return whether writes are refused, as far as known."""
         unprotected = self.state(nsid).protection is WriteProtection.NONE
         return nsid in self._closing or not unprotected
 
     def closing(self, nsid: int) -> bool:
-        """Whether it is about to be write protected."""
+        """Return whether a namespace is about to be write protected."""
         return nsid in self._closing
 
     def come(self, namespace: Namespace) -> None:
-        """A namespace comes, before hosts see it: with what was expected of it, or lasts."""
+        """Add a namespace, before hosts see it, with its expected or stored state."""
         nsid = namespace.nsid
         expected = self._expected.pop(nsid, None)
         self.go(nsid)
@@ -108,22 +108,22 @@ class LastingKeeper:
             namespace.engine.set_invalid(self.state(nsid).invalid)
 
     def go(self, nsid: int) -> None:
-        """A namespace goes; what lasts waits for its return."""
+        """Remove a namespace; its stored state is kept for its return."""
         self._now.pop(nsid, None)
         self._unknown.pop(nsid, None)
         self._closing.discard(nsid)
 
     def leaving(self, nsid: int) -> Lasting:
-        """What a namespace takes along that goes now: what is in its file soon, too."""
+        """Return the state of a namespace about to be removed, including one being stored."""
         return self._commits.leaving(nsid, self.state(nsid))
 
     def expect(self, nsid: int, lasting: Lasting) -> None:
-        """What a namespace comes with next in the place of what lasts: it was there until now."""
-        if lasting != _NONE:  # which a damaged file is, too
+        """Set the state for the next come() of a namespace, instead of the stored one."""
+        if lasting != _NONE:  # a damaged file gives _NONE, too
             self._expected[nsid] = lasting
 
     def close(self, nsid: int, closing: bool = True) -> None:
-        """Refuse writes that begin from now on, or (closing False) no more for that alone."""
+        """Refuse writes from now on, or (closing False) end this temporary refusal."""
         if closing:
             self._closing.add(nsid)
         else:
@@ -133,9 +133,9 @@ class LastingKeeper:
             self._enforce(namespace)
 
     def commit(self, nsid: int, change: Change, done: Done, by: Controller | None = None) -> None:
-        """Put what change makes of a namespace's state in force, after it is made to last.
+        """Change a namespace's state: store the new state, then put it into effect.
 
-        Commits.add's, in all else.  by: whose host asks.
+        Otherwise as Commits.add().  by: the controller of the requesting host.
         """
 
         def begin(namespace: Namespace) -> Plan[Lasting]:
@@ -153,7 +153,7 @@ class LastingKeeper:
     def _put(
         self, namespace: Namespace, before: Lasting, after: Lasting, by: Controller | None
     ) -> None:
-        """In force."""
+        """Put the new state into effect."""
         if after == before:
             return
         if after.invalid != before.invalid:

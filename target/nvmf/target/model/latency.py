@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""How long commands took, as the engine's histograms have it, summed by subsystem.
+"""Latency of commands: the engine's histograms, summed by subsystem.
 
-A namespace that has gone stays in the sum of its subsystem: it never goes back.
+The counts of removed namespaces stay in the sum of their subsystem, which never decreases.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from nvmf.target.model.tally import OTHER
 
 OPERATIONS = ("read", "write")
 BUCKETS = 24
-"""The first is for less than 1 us, each after it goes to twice of the one before, the last is for
-the rest (nvmf.engine.NamespaceLatency)."""
+"""The first bucket is for less than 1 us, each following one ends at twice the previous bound, and
+the last is for the rest (nvmf.engine.NamespaceLatency)."""
 BOUNDS = tuple((1 << index) / 1e6 for index in range(BUCKETS - 1))
-"""Seconds that a bucket ends at, but the last."""
+"""Upper bounds of the buckets in seconds, without the last."""
 _SUBSYSTEMS_MOST = 64
-"""Subsystems with histograms of their own; the rest share one."""
+"""Maximum subsystems with their own histograms; the rest share one."""
 
 
 @dataclass(slots=True)
@@ -28,31 +28,31 @@ class Latency:
 
     counts: list[int] = field(default_factory=lambda: [0] * BUCKETS)
     nanoseconds: int = 0
-    """The sum of all."""
+    """Sum of all latencies."""
 
     def add(self, counts: Iterable[int], nanoseconds: int) -> None:
-        """Those of another."""
+        """Add a different histogram."""
         self.counts = [a + b for a, b in zip(self.counts, counts, strict=True)]
         self.nanoseconds += nanoseconds
 
 
 Latencies = dict[tuple[str, str], Latency]
-"""By the NQN of the subsystem, and the operation."""
+"""Histograms by subsystem NQN and operation."""
 
 
 class LatencyKeeper:
-    """The histograms of subsystems, with those of namespaces that have gone."""
+    """The histograms of subsystems, including those of removed namespaces."""
 
     def __init__(self) -> None:
         self._gone: Latencies = {}
         self._named: set[str] = set()
 
     def gone(self, nqn: str, latency: Mapping[str, Any]) -> None:
-        """A namespace of this subsystem is about to be closed."""
+        """Keep the histograms of a namespace that is about to be closed."""
         self._add(self._gone, nqn, latency)
 
     def totals(self, there: Iterable[tuple[str, Mapping[str, Any]]]) -> Latencies:
-        """With those of the namespaces that there are: NQN and nvmf.engine.NamespaceLatency."""
+        """Return the sums with those of present namespaces (NQN, nvmf.engine.NamespaceLatency)."""
         found: Latencies = {
             key: Latency(list(one.counts), one.nanoseconds) for key, one in self._gone.items()
         }

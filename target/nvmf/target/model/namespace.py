@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A namespace as hosts are told of it: its store's promises in Identify's words."""
+"""A namespace, and its Identify data derived from the properties of its store."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from nvmf.spec.opcodes import Csi
 from nvmf.target.command.engine import EngineNamespace, StoreFacts
 
 ATOMIC_BLOCKS = 1 - 1
-"""Blocks that are read and written whole, 0's based: one, on every store, power failures too."""
+"""Atomic write unit, 0's based: one block on every store, also on power failure."""
 _DLFEAT_WRITE_ZEROES = 1 << 3
 """Write Zeroes may deallocate."""
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """How a namespace is recognised, whatever path it is reached by."""
+    """The identifiers of a namespace, the same on all paths."""
 
     uuid: UUID
     nguid: bytes
@@ -50,10 +50,9 @@ class Identity:
         nguid: bytes | None = None,
         eui64: bytes | None = None,
     ) -> Identity:
-        """Identifiers that stay the same for the same subsystem, NSID and store.
+        """Derive identifiers from subsystem, NSID and store; given ones take precedence.
 
-        what: the store's path, or its kind.  The made-up OUIs have the bit that says that they
-        are administered locally.
+        what: the store's path, or its kind.  Derived OUIs have the locally administered bit set.
         """
         digest = bytearray(hashlib.sha256(f"{nqn}\0{nsid}\0{what}".encode()).digest())
         digest[16] = digest[16] & 0xFC | 2
@@ -74,25 +73,25 @@ class Namespace:
     store: StoreFacts
     identity: Identity
     engine: EngineNamespace
-    """What moves its data."""
+    """The engine's namespace, which transfers data."""
     ana_group: int = 1
-    """The ANA group that it comes in."""
+    """The initial ANA group."""
     limits: dict[str, int] = field(default_factory=dict, compare=False)
-    """How much of it may be used, in the words of the configuration; empty: there is no limit."""
+    """Limits, by the names in the configuration; empty: no limit."""
 
     @property
     def blocks(self) -> int:
-        """Logical blocks."""
+        """Number of logical blocks."""
         return self.store.size // self.store.block_size
 
     def stats(self) -> dict[str, int]:
-        """Counters of the engine, by name: nvmf.engine.Namespace.stats."""
+        """Return the engine's counters, by name: nvmf.engine.Namespace.stats."""
         return dict(self.engine.stats)
 
     def identify(self, rescap: int = 0, ana_group: int = 1, *, protected: bool = False) -> bytes:
-        """Identify Namespace (CNS 00h), with these Reservation Capabilities, in this group.
+        """Return Identify Namespace (CNS 00h) with these Reservation Capabilities and ANA group.
 
-        protected: whether a host has protected it from writes.
+        protected: whether the namespace is write protected by a host.
         """
         store = self.store
         data = _identify_data(
@@ -108,13 +107,13 @@ class Namespace:
         return data.ljust(IdentifyNamespace.SIZE, b"\0")
 
     def identify_nvm(self) -> bytes:
-        """Identify Namespace, NVM command set (CNS 05h): no protection information."""
+        """Return Identify Namespace, NVM command set (CNS 05h): no protection information."""
         return IdentifyNvmNamespace().encode()
 
     def identify_independent(
         self, rescap: int = 0, ana_group: int = 1, *, protected: bool = False
     ) -> bytes:
-        """I/O command set independent Identify Namespace (CNS 08h), with the same."""
+        """Return I/O command set independent Identify Namespace (CNS 08h); see identify()."""
         return IdentifyIndependentNamespace(
             nmic=NMIC_SHARED,
             rescap=rescap,
@@ -124,7 +123,7 @@ class Namespace:
         ).encode()
 
     def ids(self) -> NamespaceIds:
-        """What its identification descriptors say (CNS 03h)."""
+        """Return the identifiers for its identification descriptors (CNS 03h)."""
         identity = self.identity
         return NamespaceIds(identity.eui64, identity.nguid, identity.uuid, Csi.NVM)
 
@@ -140,9 +139,10 @@ def _identify_data(
     rescap: int,
     ana_group: int,
 ) -> bytes:
-    """Identify Namespace (CNS 00h) without the zeroes at its end.
+    """Return Identify Namespace (CNS 00h) without trailing zeroes.
 
-    Every host asks for that of every namespace when it connects, all at once after a restart.
+    Cached, because every host reads it for every namespace when it connects, after a restart all
+    hosts at once.
     """
     info = IdentifyNamespace(
         nsze=size // block_size,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A queue pair as controllers see it."""
+"""A queue pair, as used by controllers."""
 
 from __future__ import annotations
 
@@ -21,32 +21,32 @@ class Queue:
     handle: QueueHandle
     qid: int
     recv_depth: int
-    """Capsules that the host may have outstanding."""
+    """Maximum outstanding capsules of the host."""
     peer: Address = ("", 0)
     local: Address = ("", 0)
     """The address that the host connected to."""
     asked: ConnectData | None = None
-    """What its Connect asks for, in the words of a host that nothing is known of yet."""
+    """The data of its Connect, not yet verified."""
     controller: Controller | None = None
-    """Whose queue it is, after Connect."""
+    """The controller of the queue, after Connect."""
     sq_size: int = 0
     """Entries, after Connect."""
     leaving: bool = False
-    """The host has sent Disconnect, or has failed to authenticate."""
+    """Whether the host has sent Disconnect, or has failed to authenticate."""
     auth: ControllerAuth | None = None
-    """After Connect, where the host has a key."""
+    """Set by Connect, if the host has a key."""
     authentications: int = 0
-    """Those that succeeded."""
+    """Successful authentications."""
     auth_failed: bool = False
 
     @property
     def has_table(self) -> bool:
-        """Whether the engine has been given namespaces for it (of an I/O queue)."""
+        """Whether the engine has a table of namespaces for it (I/O queues)."""
         return self.auth is None or self.authentications > 0
 
     @property
     def locked(self) -> bool:
-        """Whether the host still has to authenticate on it."""
+        """Whether the host has yet to authenticate on it."""
         return self.auth is not None and not self.auth.authenticated
 
     def __str__(self) -> str:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The reservations of a subsystem: in force for its controllers, and on disk where they last.
+"""The reservations of a subsystem: enforced for its controllers, and stored if persistent.
 
-One file for each namespace, by its UUID, in the folder ``reservations`` of the state folder.
+There is one file per namespace, named by UUID, in the folder ``reservations`` of the state folder.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ _NONE = Reservation()
 _FORMAT = 1
 
 Action: TypeAlias = Callable[[Reservation], Outcome]
-"""Given what is reserved, what it leads to; StatusError where it may not be."""
+"""Returns the outcome for a reservation; raises StatusError if the action is refused."""
 
 
 class ReservationKeeper:
-    """What is reserved in a subsystem.
+    """The reservations in a subsystem.
 
-    folder is where it lasts; without one nothing does, and hosts that ask for it are refused.
+    folder: where persistent reservations are stored; None: requests for persistence are refused.
     """
 
     def __init__(self, subsystem: Subsystem, folder: Path | None = None) -> None:
@@ -52,20 +52,20 @@ class ReservationKeeper:
         self._commits: Commits[Reservation] = Commits(subsystem)
         self._expected: dict[int, Reservation] = {}
         self._unknown: dict[int, DamagedState] = {}
-        """Namespaces whose file is damaged: their hosts are refused until it is mended."""
+        """Namespaces with a damaged file: commands are refused until it is repaired."""
 
     def get(self, nsid: int) -> Reservation:
-        """What is reserved of a namespace; Namespace Not Ready where that is not known."""
+        """Return a namespace's reservation; raise Namespace Not Ready if it is unknown."""
         if nsid in self._unknown:
             raise StatusError(Status.NAMESPACE_NOT_READY, str(self._unknown[nsid]))
         return self.state(nsid)
 
     def state(self, nsid: int) -> Reservation:
-        """The same, as far as it is known."""
+        """Return a namespace's reservation; an empty one if it is unknown."""
         return self._now.get(nsid, _NONE)
 
     def come(self, namespace: Namespace) -> None:
-        """A namespace comes, before hosts see it: with what was expected of it, or lasts."""
+        """Add a namespace, before hosts see it, with its expected or stored reservation."""
         nsid = namespace.nsid
         expected = self._expected.pop(nsid, None)
         self.go(nsid)
@@ -82,30 +82,30 @@ class ReservationKeeper:
         self._enforce(nsid)
 
     def go(self, nsid: int) -> None:
-        """A namespace goes; what lasts waits for its return."""
+        """Remove a namespace; a stored reservation is kept for its return."""
         self._now.pop(nsid, None)
         self._unknown.pop(nsid, None)
         self._enforce(nsid)
 
     def expect(self, nsid: int, reservation: Reservation) -> None:
-        """What a namespace comes with next in the place of what lasts: it was there until now."""
-        if reservation != _NONE:  # which a damaged file is, too
+        """Set the reservation for the next come() of a namespace, instead of the stored one."""
+        if reservation != _NONE:  # a damaged file gives _NONE, too
             self._expected[nsid] = reservation
 
     def joined(self, controller: Controller) -> None:
-        """A controller comes under what is reserved."""
+        """Apply the reservations to a new controller."""
         for nsid in (*self._now, *self._unknown):
             controller.gates.set(nsid, GateReason.RESERVATION, self._gate(nsid, controller))
 
     def leaving(self, nsid: int) -> Reservation:
-        """What a namespace takes along that goes now: what is in its file soon, too."""
+        """Return the reservation of a namespace about to be removed, including one being stored."""
         return self._commits.leaving(nsid, self.state(nsid))
 
     def commit(self, nsid: int, action: Action, done: Done, by: Controller | None = None) -> None:
-        """Put what an action leads to in force, after it is made to last where it has to.
+        """Apply an action: store the result if persistent, then put it into effect.
 
-        The hosts that it concerns are told, then done is called: Commits.add's, as all else is.
-        by: whose action it is.
+        The hosts concerned are notified, then done is called; otherwise as Commits.add().  by: the
+        acting controller.
         """
 
         def begin(namespace: Namespace) -> Plan[Reservation]:
@@ -118,14 +118,14 @@ class ReservationKeeper:
             if self._files is None:
                 raise StatusError(
                     Status.INVALID_FIELD,
-                    "reservations do not outlast the target, which has no state_dir",
+                    "reservations cannot persist: the target has no state_dir",
                 )
             return Plan(after, enter, self._files, encode(after) if after.ptpl else None)
 
         self._commits.add(nsid, begin, done)
 
     def _put(self, nsid: int, before: Reservation, outcome: Outcome, by: Controller | None) -> None:
-        """In force, and told."""
+        """Put an outcome into effect, and notify hosts."""
         after = outcome.reservation
         if after != before:
             self._now[nsid] = after
@@ -154,7 +154,7 @@ class ReservationKeeper:
 
 
 def encode(reservation: Reservation) -> bytes:
-    """A reservation as its file has it: JSON with a CRC-32 of what is in it."""
+    """Encode a reservation for its file: JSON with a CRC-32."""
     body = {
         "format": _FORMAT,
         "rtype": int(reservation.rtype or 0),
@@ -165,22 +165,22 @@ def encode(reservation: Reservation) -> bytes:
 
 
 def load(path: Path) -> Reservation | None:
-    """The reservation of a file; None where there is no file; DamagedState where it is another.
+    """Load a reservation; None if there is no file; raise DamagedState if the file is invalid.
 
-    The generation starts at 0 again with every start of the target (Base 2.0, 7.4).
+    The generation restarts at 0 with every start of the target (Base 2.0, 7.4).
     """
     return unseal(
         path,
         "reservation",
         _decode,
-        "who has reserved the namespace is not known. Put back a copy, or remove the file, which "
+        "the reservation of the namespace is unknown. Restore a copy, or remove the file, which "
         "ends the reservation",
     )
 
 
 def _decode(body: Any) -> Reservation:
     if body["format"] != _FORMAT:
-        raise ValueError(f"its format is {body['format']}, and {_FORMAT} is known")
+        raise ValueError(f"its format is {body['format']}, not {_FORMAT}")
     registrants = {bytes.fromhex(host): int(key) for host, key in body["registrants"]}
     rtype = ReservationType(body["rtype"]) if body["rtype"] else None
     holder = bytes.fromhex(body["holder"]) if body["holder"] else None

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A subsystem: its namespaces, the hosts that may use it, and its controllers.
 
-A namespace may be masked: only the hosts that it names see it.  Hosts that see the same namespaces
-share a view, and so do all hosts where nothing is masked.
+A namespace may be masked: only the hosts in its mask see it.  Hosts that see the same namespaces
+share a view; if no namespace is masked, all hosts do.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 
 
 def serial_of(nqn: str) -> str:
-    """A serial number that stays the same for the same NQN."""
+    """Return a serial number derived from the NQN, always the same."""
     return hashlib.sha256(nqn.encode()).hexdigest()[:16].upper()
 
 
 class Fence(Protocol):
-    """nvmf.engine.Target.fence, whose cookie is called."""
+    """nvmf.engine.Target.fence; the cookie is a function to call."""
 
     def __call__(
         self, qpairs: list[Any], nsid: int, then: Callable[[], None], /, *, abort: int = 0
@@ -45,7 +45,7 @@ Mask: TypeAlias = "frozenset[str] | None"
 
 
 Work: TypeAlias = Callable[[Namespace, Callable[[], None], Callable[[OSError | None], None]], None]
-"""Do for a namespace what may block, and call, later, with the OSError that it raised."""
+"""Run work that may block for a namespace; later call the function with its OSError or None."""
 
 
 def _at_once(
@@ -61,14 +61,14 @@ def _at_once(
 
 @dataclass(eq=False, slots=True)
 class View:
-    """What some hosts see."""
+    """The namespaces that a set of hosts sees."""
 
     table: Any = None
-    """The same for their I/O queues (nvmf.engine.NamespaceTable)."""
+    """The same namespaces for I/O queues (nvmf.engine.NamespaceTable)."""
     namespaces: dict[int, Namespace] = field(default_factory=dict)
 
     def put(self, nsid: int, namespace: Namespace | None) -> None:
-        """Show a namespace, or (None) nothing there."""
+        """Set the namespace at an NSID, or (None) remove it."""
         if self.namespaces.get(nsid) is namespace:
             return
         if self.table is not None:
@@ -90,51 +90,51 @@ class Subsystem:
     hosts: frozenset[str] = frozenset()
     """NQNs of the hosts that may connect."""
     keys: dict[str, HostKeys] = field(default_factory=dict)
-    """By NQN: what hosts have to authenticate with; the others need not."""
+    """Keys by host NQN; hosts without keys need not authenticate."""
     max_namespaces: int = 32
     """The highest NSID."""
     mdts: int = 1 << 20
-    """Bytes one command may transfer; a power of two."""
+    """Maximum bytes that one command may transfer; a power of two."""
     in_capsule: int = 4096
-    """Bytes of in-capsule data an I/O command may carry."""
+    """Maximum bytes of in-capsule data of an I/O command."""
     max_io_queues: int = 64
-    """I/O queues a controller."""
+    """Maximum I/O queues per controller."""
     queue_size: int = 128
-    """Entries of an I/O queue at most."""
+    """Maximum entries of an I/O queue."""
     permanent_protection: bool = False
-    """Whether hosts may write protect namespaces permanently, or until the target ends."""
+    """Whether hosts may write-protect namespaces permanently, or until the target ends."""
     discovery: bool = False
-    """Whether it is the discovery subsystem."""
+    """Whether this is the discovery subsystem."""
     make_gates: Callable[[], EngineGates] = NoGates
-    """Gates for the I/O queues of a controller (nvmf.engine.Gates)."""
+    """Creates gates for the I/O queues of a controller (nvmf.engine.Gates)."""
     fence: Fence | None = None
-    """None: commands end at once."""
+    """None: when_ended() does not wait for commands."""
     call_later: Callable[[float, Callable[[], None]], object] | None = None
-    """asyncio's, in seconds."""
+    """asyncio's call_later, in seconds."""
     work: Work = _at_once
-    """storage.Storage's."""
+    """Runs work that may block (storage.Storage)."""
     make_table: Callable[[], Any] = lambda: None
-    """A new table for a view (nvmf.engine.NamespaceTable)."""
+    """Creates a table for a view (nvmf.engine.NamespaceTable)."""
     state: Path | None = None
-    """Folder for what outlives the target."""
+    """Folder for state that persists across restarts."""
     health: SubsystemHealth = field(default_factory=SubsystemHealth)
-    """What its SMART log counts."""
+    """The counters of its SMART log."""
     controllers: dict[int, Controller] = field(default_factory=dict)
     """By controller identifier."""
     _all: View = field(init=False)
-    """Every namespace, so that the engine holds those that no host sees now."""
+    """All namespaces, so that the engine also keeps those that no host sees at present."""
     _views: dict[frozenset[int], View] = field(init=False, default_factory=dict)
-    """By the masked NSIDs that are seen."""
+    """Views by the set of masked NSIDs that they include."""
     _masks: dict[int, frozenset[str]] = field(init=False, default_factory=dict)
     _seen: dict[str, set[int]] = field(init=False, default_factory=dict)
-    """Masked NSIDs that a host sees."""
+    """Masked NSIDs that each host sees."""
 
     reservations: ReservationKeeper = field(init=False)
     lasting: LastingKeeper = field(init=False)
     ana: Ana = field(init=False, default_factory=Ana)
-    """Of the whole target."""
+    """The ANA states of the whole target."""
     _groups: dict[int, int] = field(init=False, default_factory=dict)
-    """By NSID."""
+    """ANA groups by NSID."""
 
     def __post_init__(self) -> None:
         self._all = View(self.make_table())
@@ -145,29 +145,29 @@ class Subsystem:
 
     @property
     def namespaces(self) -> Mapping[int, Namespace]:
-        """All of them; what a host sees is its controller's."""
+        """All namespaces; Controller.namespaces has those that its host sees."""
         return self._all.namespaces
 
     def allows(self, hostnqn: str) -> bool:
-        """Whether a host may connect; without a name only if any may, and none has a key."""
+        """Return whether a host may connect; without an NQN, only if any may and none has a key."""
         if not hostnqn:
             return self.allow_any_host and not self.keys
         return self.allow_any_host or hostnqn in self.hosts
 
     def check_free(self, nsid: int) -> None:
-        """ValueError where the NSID is taken or too high."""
+        """Raise ValueError if the NSID is in use or out of range."""
         if not 1 <= nsid <= self.max_namespaces:
             raise ValueError(f"NSID {nsid}: {self.nqn} has 1 to {self.max_namespaces}")
         if nsid in self.namespaces:
-            raise ValueError(f"NSID {nsid} is taken in {self.nqn}")
+            raise ValueError(f"NSID {nsid} is in use in {self.nqn}")
 
     def attach(self, namespace: Namespace, mask: Mask = None) -> None:
-        """Show a namespace to the hosts; ValueError where the NSID is taken or too high."""
+        """Add a namespace; raise ValueError if the NSID is in use or out of range."""
         self.check_free(namespace.nsid)
         self.change({namespace.nsid: (namespace, mask)})
 
     def detach(self, nsid: int) -> Namespace:
-        """Take a namespace away from the hosts; KeyError where there is none."""
+        """Remove a namespace and return it; raise KeyError if there is none."""
         namespace = self.namespaces[nsid]
         self.change({nsid: (None, None)})
         return namespace
@@ -179,12 +179,12 @@ class Subsystem:
         then: Callable[[], None],
         abort: Status = Status.SUCCESS,
     ) -> None:
-        """Call then, later, once the I/O commands have ended that these controllers have begun.
+        """Call then, later, when the I/O commands in progress on these controllers have ended.
 
-        To be asked after a gate was set, about the namespace of that gate (0: about all): commands
-        that begin later meet the gate.  Where abort is a status, those of which nothing was done
-        yet are not waited for but end with it.  A host that does not move its data can hold this
-        up until it is disconnected.
+        Call this after setting a gate, with the namespace of that gate (0: all namespaces):
+        commands that begin later meet the gate.  If abort is a status, commands of which nothing
+        was done yet end with it.  A host that does not transfer its data can delay this until it
+        is disconnected.
         """
         qpairs = [q.handle for one in controllers for q in one.io_queues.values()]
         if self.fence is not None:
@@ -193,24 +193,23 @@ class Subsystem:
             then()
 
     def soon(self, then: Callable[[], None]) -> None:
-        """Call then, later, where completions and events that it leads to go out at once."""
+        """Call then, later, where resulting completions and events are sent at once."""
         self.when_ended((), 0, then)
 
     def mask_of(self, nsid: int) -> Mask:
-        """The hosts that see a namespace."""
+        """Return the hosts that see a namespace; None: all."""
         return self._masks.get(nsid)
 
     def change(self, changes: Mapping[int, tuple[Namespace | None, Mask]]) -> None:
-        """Show, mask or take away namespaces by NSID, and tell the hosts that see the difference.
+        """Add, mask or remove namespaces by NSID, and notify the hosts that see a difference.
 
-        One namespace in the place of another is two changes, so that hosts do not take it for
-        the same.
+        Replacing a namespace takes two calls, so that hosts do not mistake the new one for the old.
         """
         controllers = list(self.controllers.values())
         before = [{nsid for nsid in changes if nsid in c.namespaces} for c in controllers]
         for nsid, (namespace, mask) in changes.items():
             if namespace is not None:
-                # Before hosts see it, so that none passes a reservation by.
+                # Before hosts see it, so that none bypasses a reservation.
                 if self.namespaces.get(nsid) is not namespace:
                     self.reservations.come(namespace)
                     self.lasting.come(namespace)
@@ -218,7 +217,7 @@ class Subsystem:
                 self._all.put(nsid, namespace)
                 self.health.come(namespace.identity.uuid, namespace.engine, masked=mask is not None)
             self._set_mask(nsid, mask)
-        # First what has to be seen from now on, so that nothing is in no table for a moment.
+        # Switch to the new views first, so that no namespace is in no table for a moment.
         for controller in controllers:
             controller.look_at(self.view_of(controller.hostnqn))
             for nsid, (namespace, _) in changes.items():
@@ -239,11 +238,11 @@ class Subsystem:
         self.drop_views()
 
     def group_of(self, nsid: int) -> int:
-        """The ANA group of a namespace."""
+        """Return the ANA group of a namespace."""
         return self._groups.get(nsid, 1)
 
     def regroup(self, groups: Mapping[int, int]) -> None:
-        """Put namespaces into other ANA groups, and tell the hosts that see them."""
+        """Move namespaces to other ANA groups, and notify the hosts that see them."""
         moved = {nsid: group for nsid, group in groups.items() if group != self.group_of(nsid)}
         if not moved:
             return
@@ -268,7 +267,7 @@ class Subsystem:
                 self._seen.setdefault(host, set()).add(nsid)
 
     def view_of(self, hostnqn: str) -> View:
-        """What a host sees."""
+        """Return the view of a host."""
         seen = frozenset(self._seen.get(hostnqn, ()))
         view = self._views.get(seen)
         if view is None:
@@ -279,7 +278,7 @@ class Subsystem:
         return view
 
     def drop_views(self) -> None:
-        """Forget what no controller looks at and no queue pair uses any more."""
+        """Drop the views that no controller and no queue pair uses any longer."""
         if len(self._views) < 2:
             return
         used = {id(controller.view) for controller in self.controllers.values()}
@@ -291,18 +290,18 @@ class Subsystem:
 
     @property
     def in_use(self) -> bool:
-        """Whether queue pairs see its namespaces."""
+        """Whether queue pairs use tables of its namespaces."""
         return any(v.table.users for v in self._views.values() if v.table is not None)
 
     def close_tables(self) -> None:
-        """The end of it, when no queue pair is left."""
+        """Close all tables, at the end, when no queue pair is left."""
         for view in (self._all, *self._views.values()):
             if view.table is not None:
                 view.table.close()
         self._views.clear()
 
     def changed(self, nsids: Iterable[int]) -> None:
-        """Tell the hosts that something about these namespaces is different."""
+        """Notify the hosts of changed attributes of these namespaces."""
         for controller in self.controllers.values():
             seen = [nsid for nsid in nsids if nsid in controller.namespaces]
             if seen:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the control side counts: events, and the counters of queue pairs that have gone.
+"""Counters kept in Python: events, and the final counters of closed queue pairs.
 
-Commands are counted by the engine, in each queue pair and namespace.  Nothing here goes back while
-the target runs, and all of it has a bound, however many hosts there are and whatever their names.
+The engine counts commands, per queue pair and namespace.  No counter decreases while the target
+runs, and memory use is bounded, whatever the number of hosts and their names.
 """
 
 from __future__ import annotations
@@ -26,38 +26,37 @@ COUNTERS = (
     "malformed",
     "waited_for_buffer",
 )
-"""Of a queue pair (nvmf.engine.Qpair.stats), those that only grow."""
+"""The counters of a queue pair (nvmf.engine.Qpair.stats) that only increase."""
 OTHER = "other"
-"""The name of all hosts that have none of their own; no NQN."""
+"""The name for all hosts that are not counted by name; not a valid NQN."""
 _LOST_MOST = 4096
-"""Associations that are remembered as lost."""
+"""Maximum associations remembered as lost."""
 
 
 class Totals(dict[str, int]):
     """Sums of COUNTERS."""
 
     def add(self, stats: Mapping[str, int]) -> None:
-        """Those of a queue pair too."""
+        """Add the counters of a queue pair."""
         for name in COUNTERS:
             self[name] = self.get(name, 0) + stats.get(name, 0)
 
 
 class Hosts:
-    """Which hosts are counted by name: a limited number, those that are connected before others.
+    """Selects the hosts counted by name: a limited number, connected hosts first.
 
-    A name is given to a connection for as long as it lasts, so that what was counted under one
-    name does not move to another.
+    A connection keeps its name until it ends, so that counts do not move between names.
     """
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._named: OrderedDict[str, Totals] = OrderedDict()
-        """What ended connections have counted; who joined last is last."""
+        """Counts of ended connections by name; the most recent host last."""
         self._open: Counter[str] = Counter()
         self._other = Totals()
 
     def joined(self, hostnqn: str) -> str:
-        """A connection is this host's from now on; under which name it counts."""
+        """Assign a connection to this host; return the name under which it is counted."""
         if hostnqn not in self._named and not self._make_room():
             hostnqn = OTHER
         else:
@@ -67,14 +66,14 @@ class Hosts:
         return hostnqn
 
     def ended(self, name: str, stats: Mapping[str, int]) -> None:
-        """A connection of this name has ended, with these counters."""
+        """Record the end of a connection of this name, with its final counters."""
         self._open[name] -= 1
         if not self._open[name]:
             del self._open[name]
         self._named.get(name, self._other).add(stats)
 
     def totals(self) -> dict[str, Totals]:
-        """Of each name, what connections that have ended counted; a copy."""
+        """Return a copy of the counts of ended connections by name."""
         found = {name: Totals(totals) for name, totals in self._named.items()}
         if self._other or self._open[OTHER]:
             found[OTHER] = Totals(self._other)
@@ -92,36 +91,36 @@ class Hosts:
 
 @dataclass(slots=True)
 class Events:
-    """What has happened since the target started."""
+    """Counts of events since the target started."""
 
     accepted: int = 0
-    """Connections."""
+    """Accepted connections."""
     refused: Counter[str] = field(default_factory=Counter)
-    """Connections, by the name of the CM status."""
+    """Rejected connections, by the name of the CM status."""
     connects_refused: Counter[str] = field(default_factory=Counter)
-    """Connect commands, and what came in their place, by the name of the status."""
+    """Failed Connect commands, or other commands in their place, by the name of the status."""
     controllers: int = 0
-    """Those that were made."""
+    """Created controllers."""
     reconnects: int = 0
-    """Of these, for a host whose controller had ended without a shutdown."""
+    """Controllers created for a host whose previous controller ended without a shutdown."""
     keep_alive_timeouts: int = 0
     authenticated: int = 0
-    """Queues, each time that they have."""
+    """Successful authentications of queues."""
     authentication_failures: int = 0
 
     def record(self) -> dict[str, int | dict[str, int]]:
-        """By name, as JSON has it; dataclasses.asdict() counts the items of a Counter."""
+        """Return the counts by name, for JSON; dataclasses.asdict() does not handle Counter."""
         found = {one.name: getattr(self, one.name) for one in fields(self)}
         return {name: dict(v) if isinstance(v, Counter) else v for name, v in found.items()}
 
     def copy(self) -> Events:
-        """What another thread may look at."""
+        """Return a copy for use in a different thread."""
         refused, connects = Counter(self.refused), Counter(self.connects_refused)
         return replace(self, refused=refused, connects_refused=connects)
 
 
 class Tally:
-    """Of one target."""
+    """The counters of one target."""
 
     def __init__(self, hosts: int = 128) -> None:
         self.events = Events()
@@ -130,25 +129,25 @@ class Tally:
         self._lost: OrderedDict[tuple[str, str], None] = OrderedDict()
 
     def connection_refused(self, error: CmRejectError) -> None:
-        """A connection request was rejected."""
+        """Count a rejected connection request."""
         self.events.refused[error.status.title] += 1
 
     def connect_refused(self, status: int) -> None:
-        """A Connect, or what came in its place, failed."""
+        """Count a failed Connect, or a different command in its place."""
         self.events.connects_refused[status_name(status)] += 1
 
     def connection_ended(self, reactor: int, name: str | None, stats: Mapping[str, int]) -> None:
-        """A queue pair has gone.  name: as Hosts.joined() said, None where none had joined."""
+        """Count a closed queue pair.  name: from Hosts.joined(); None if no host had joined."""
         self._ended.setdefault(reactor, Totals()).add(stats)
         if name is not None:
             self.hosts.ended(name, stats)
 
     def ended_of(self, reactor: int) -> Totals:
-        """What queue pairs of a reactor that have gone counted; a copy."""
+        """Return a copy of the counts of a reactor's closed queue pairs."""
         return Totals(self._ended.get(reactor, {}))
 
     def controller_made(self, controller: Controller) -> None:
-        """A host has connected."""
+        """Count a created controller, and whether it is a reconnection."""
         self.events.controllers += 1
         key = (controller.hostnqn, controller.subsystem.nqn)
         if key in self._lost:
@@ -156,7 +155,7 @@ class Tally:
             self.events.reconnects += 1
 
     def controller_gone(self, controller: Controller) -> None:
-        """Its connection has ended: in order, or it may come back."""
+        """Remember the association as lost if the controller ended without a shutdown."""
         if controller.csts.shst or controller.subsystem.discovery:
             return
         self._lost[controller.hostnqn, controller.subsystem.nqn] = None
