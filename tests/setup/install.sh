@@ -41,6 +41,15 @@ gcc-aarch64-linux-gnu compiles the engine for a processor that is not x86
 END
 }
 
+manual_packages() {
+    cat <<'END'
+groff-base        formats the manual pages
+mandoc            looks for mistakes in them
+zsh               completes commands, as bash does
+fish              completes commands, as bash does
+END
+}
+
 lab_packages() {
     cat <<'END'
 qemu-system-x86   the virtual machine, in emulation

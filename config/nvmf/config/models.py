@@ -19,13 +19,13 @@ from pydantic import (
 from nvmf.config.base import FaultError, Model, endpoint, listed, unique
 from nvmf.config.congestion import check_congestion
 from nvmf.config.hosts import HostConfig
+from nvmf.config.limits import LimitsConfig
 from nvmf.config.services import MdnsConfig, MetricsConfig, RpcConfig
 from nvmf.config.units import Eui64, FilePath, Nguid, Nqn, Size, format_size
 from nvmf.spec.ana import MAX_GROUP
 from nvmf.spec.nqn import DISCOVERY_NQN
 
 MIB = 1 << 20
-MAX_IOPS = 10**12
 PRINTABLE = r"^[\x20-\x7e]*$"
 CONGESTION = r"^[a-z0-9_]{1,15}$"
 
@@ -80,7 +80,9 @@ class IwarpConfig(Model):
     """TCP_CONGESTION of its sockets, which the kernel has to have; left out, reno over loopback and
     else the system's own."""
     mpa_revision: Literal[1, 2] | None = None
+    """Revision of MPA that a connection is requested with; a peer may come with either."""
     handshake_timeout_ms: StrictInt | None = Field(None, ge=100, le=600_000)
+    """Milliseconds for each step of setting a connection up; 10000 where left out."""
 
     @field_validator("congestion")
     @classmethod
@@ -96,6 +98,7 @@ class AnaGroupConfig(Model):
     id: StrictInt = Field(ge=1, le=MAX_GROUP)
     """The group, as namespaces name it (ana_group)."""
     state: Literal["optimized", "non-optimized", "inaccessible", "persistent-loss", "change"]
+    """What hosts are told of it at this port."""
 
 
 class PortConfig(Model):
@@ -107,7 +110,6 @@ class PortConfig(Model):
     """Port; 0 takes a free one."""
     device: Literal["iwarp", "system", "auto"] = "auto"
     """The embedded device, the system's RDMA devices, or the latter where the address is theirs."""
-
     hotplug: StrictBool = False
     """It comes and goes with its device; an error where left out and the device is not there."""
     ana_groups: tuple[AnaGroupConfig, ...] = Field((), alias="ana_group")
@@ -149,6 +151,7 @@ class ReferralConfig(Model):
     trsvcid: StrictInt = Field(4420, ge=1, le=65535)
     """Its port."""
     trtype: Literal["rdma", "tcp"] = "rdma"
+    """Its transport."""
     adrfam: Literal["ipv4", "ipv6"] | None = None
     """That of traddr, which is what it is where left out."""
     nqn: Nqn = DISCOVERY_NQN
@@ -169,34 +172,13 @@ class ReferralConfig(Model):
         return self
 
 
-class LimitsConfig(Model):
-    """limits of a namespace: commands over one wait their turn; what is left out is not limited."""
-
-    read_iops: StrictInt | None = Field(None, ge=1, le=MAX_IOPS)
-    """Commands a second: Read, Compare, Verify."""
-    write_iops: StrictInt | None = Field(None, ge=1, le=MAX_IOPS)
-    """Write, Write Zeroes."""
-    iops: StrictInt | None = Field(None, ge=1, le=MAX_IOPS)
-    """Both."""
-    read_bandwidth: Size | None = Field(None, ge=1)
-    """Bytes a second."""
-    write_bandwidth: Size | None = Field(None, ge=1)
-    bandwidth: Size | None = Field(None, ge=1)
-    burst_ms: StrictInt = Field(100, ge=10, le=60_000)
-    """So much of each limit, in milliseconds, may be used at once after a rest."""
-
-    @property
-    def limited(self) -> bool:
-        """Whether there is a limit."""
-        return any(value is not None for name, value in self if name != "burst_ms")
-
-
 class NamespaceConfig(Model):
     """[[subsystem.namespace]]: a namespace and what stands behind it."""
 
     nsid: StrictInt | None = Field(None, ge=1, le=0xFFFFFFFE)
     """Namespace identifier; the next free one where left out."""
     store: Literal["ram", "file", "pmem", "null"]
+    """What stands behind it: memory, a file or block device, persistent memory, or nothing."""
     size: Size | None = None
     """Bytes; ram and null need it, and of a file no more than it is used."""
     path: FilePath | None = None
@@ -206,6 +188,7 @@ class NamespaceConfig(Model):
     direct: StrictBool | None = None
     """Bypass the page cache: yes, no, or where it can be."""
     read_only: StrictBool = False
+    """Hosts cannot write."""
     persistent: StrictBool = False
     """Refuse a pmem store unless a completed write is known to survive a power failure."""
     power_fail_atomic: StrictBool = True
@@ -213,9 +196,11 @@ class NamespaceConfig(Model):
     ana_group: StrictInt = Field(1, ge=1, le=MAX_GROUP)
     """Its group: see [[port.ana_group]]."""
     uuid: UUID | None = None
-    """Identifiers: made from the subsystem, the NSID and the path where they are left out."""
+    """Identifier: made from the subsystem, the NSID and the path where it is left out."""
     nguid: Nguid = None
+    """Namespace Globally Unique Identifier: made like uuid where it is left out."""
     eui64: Eui64 = None
+    """IEEE Extended Unique Identifier."""
     hosts: tuple[Nqn, ...] | None = None
     """NQNs of the hosts that see it; all that may connect where left out."""
     enabled: StrictBool = True
@@ -259,10 +244,13 @@ class SubsystemConfig(Model):
     """[[subsystem]]: an NVM subsystem."""
 
     nqn: Nqn
+    """Its name, under which hosts connect."""
     serial: _Text | None = Field(None, min_length=1, max_length=20)
-    """Made from the NQN where left out."""
+    """Serial number; made from the NQN where left out."""
     model: _Text = Field("nvmeof-rdma", min_length=1, max_length=40)
+    """Model number."""
     allow_any_host: StrictBool = False
+    """Every host may connect, without authentication."""
     hosts: tuple[Nqn, ...] = ()
     """NQNs of the hosts that may connect without authentication."""
     host_tables: tuple[HostConfig, ...] = Field((), alias="host")

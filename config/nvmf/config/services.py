@@ -21,8 +21,9 @@ class RpcConfig(Model):
     """[rpc]: the socket for administration while it runs; see nvmeof target ls."""
 
     enabled: StrictBool = True
+    """Whether there is one."""
     socket: FilePath | None = None
-    """Where left out: target.sock in $RUNTIME_DIRECTORY, or /run/nvmeof/target.sock for root."""
+    """Its path; else target.sock in $RUNTIME_DIRECTORY, or /run/nvmeof/target.sock for root."""
 
     @field_validator("socket")
     @classmethod
@@ -36,14 +37,16 @@ class MdnsConfig(Model):
     """[mdns]: announcing the discovery service on the local network."""
 
     enabled: StrictBool = False
+    """Whether it is announced."""
     name: str = Field("", max_length=40, pattern=LABEL)
-    """Of this target, for people; that of the machine where left out."""
+    """Name of this target, for people; that of the machine where left out."""
 
 
 class MetricsConfig(Model):
     """[metrics]: counters for Prometheus, by HTTP at /metrics."""
 
     enabled: StrictBool = False
+    """Whether they can be read."""
     address: str = "127.0.0.1"
     """A numeric IPv4 or IPv6 address.  Whoever reaches it can read: there is no access control."""
     port: StrictInt = Field(9421, ge=0, le=65535)
