@@ -64,6 +64,7 @@ cmd_test() {
     lint
     lock
     install_packages aarch64_packages
+    install_packages manual_packages
     stage "build" build_dev
     stage "build under ASan and UBSan" build_asan
     unlock

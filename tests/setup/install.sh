@@ -42,6 +42,15 @@ libc6-dev-arm64-cross C library headers for it
 END
 }
 
+manual_packages() {
+    cat <<'END'
+groff-base        formats the manual pages
+mandoc            looks for mistakes in them
+zsh               completes commands, as bash does
+fish              completes commands, as bash does
+END
+}
+
 lab_packages() {
     cat <<'END'
 qemu-system-x86   the virtual machine, in emulation

@@ -2,11 +2,11 @@
 """Configuration: what a target serves, as TOML files and as validated models."""
 
 from nvmf.config.advice import advice
+from nvmf.config.limits import LimitsConfig
 from nvmf.config.loader import ConfigError, from_dict, json_schema, load, loads
 from nvmf.config.models import (
     Config,
     IwarpConfig,
-    LimitsConfig,
     NamespaceConfig,
     PortConfig,
     SubsystemConfig,

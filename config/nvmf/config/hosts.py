@@ -30,20 +30,25 @@ class HostConfig(Model):
     """Settings that give the location of a key."""
 
     nqn: Nqn
+    """NQN of the host."""
     dhchap_key_file: FilePath | None = None
-    """The host's key: if set, the host must authenticate."""
+    """File with the host's key; if set, the host must authenticate."""
     dhchap_key_credential: str | None = Field(None, pattern=CREDENTIAL)
+    """The same key, as a systemd credential."""
     dhchap_key: Secret = None
+    """The same key itself, in the configuration."""
     dhchap_ctrl_key_file: FilePath | None = None
-    """The subsystem's key: if set, the host may request that the subsystem authenticate too."""
+    """File with the subsystem's key; if set, the host may ask the subsystem to authenticate too."""
     dhchap_ctrl_key_credential: str | None = Field(None, pattern=CREDENTIAL)
+    """The same key, as a systemd credential."""
     dhchap_ctrl_key: Secret = None
+    """The same key itself, in the configuration."""
     dhchap_hashes: tuple[DhchapHash, ...] = Field(("sha256", "sha384", "sha512"), min_length=1)
-    """Allowed, in order of preference."""
+    """Hashes that are allowed, in order of preference."""
     dhchap_dhgroups: tuple[DhchapGroup, ...] = Field(
         ("ffdhe2048", "ffdhe3072", "ffdhe4096", "ffdhe6144", "ffdhe8192", "null"), min_length=1
     )
-    """Allowed, in order of preference; null is authentication without Diffie-Hellman."""
+    """Groups that are allowed, in order of preference; null: without Diffie-Hellman."""
 
     @model_validator(mode="after")
     def _together(self) -> Self:

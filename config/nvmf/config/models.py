@@ -19,13 +19,13 @@ from pydantic import (
 from nvmf.config.base import FaultError, Model, endpoint, listed, unique
 from nvmf.config.congestion import check_congestion
 from nvmf.config.hosts import HostConfig
+from nvmf.config.limits import LimitsConfig
 from nvmf.config.services import MdnsConfig, MetricsConfig, RpcConfig
 from nvmf.config.units import Eui64, FilePath, Nguid, Nqn, Size, format_size
 from nvmf.spec.ana import MAX_GROUP
 from nvmf.spec.nqn import DISCOVERY_NQN
 
 MIB = 1 << 20
-MAX_IOPS = 10**12
 PRINTABLE = r"^[\x20-\x7e]*$"
 CONGESTION = r"^[a-z0-9_]{1,15}$"
 
@@ -80,7 +80,9 @@ class IwarpConfig(Model):
     """TCP_CONGESTION of its sockets, which the kernel must support; default: reno over loopback,
     otherwise the system's default."""
     mpa_revision: Literal[1, 2] | None = None
+    """Revision of MPA that a connection is requested with; a peer may come with either."""
     handshake_timeout_ms: StrictInt | None = Field(None, ge=100, le=600_000)
+    """Milliseconds for each step of setting a connection up; default: 10000."""
 
     @field_validator("congestion")
     @classmethod
@@ -96,6 +98,7 @@ class AnaGroupConfig(Model):
     id: StrictInt = Field(ge=1, le=MAX_GROUP)
     """The group's number, as in the ana_group of namespaces."""
     state: Literal["optimized", "non-optimized", "inaccessible", "persistent-loss", "change"]
+    """State reported to hosts at this port."""
 
 
 class PortConfig(Model):
@@ -107,7 +110,6 @@ class PortConfig(Model):
     """Port; 0 selects a free port."""
     device: Literal["iwarp", "system", "auto"] = "auto"
     """The embedded device, the system's RDMA devices, or (auto) these if they have the address."""
-
     hotplug: StrictBool = False
     """The port appears and disappears with its device; if false, a missing device is an error."""
     ana_groups: tuple[AnaGroupConfig, ...] = Field((), alias="ana_group")
@@ -149,6 +151,7 @@ class ReferralConfig(Model):
     trsvcid: StrictInt = Field(4420, ge=1, le=65535)
     """Its port."""
     trtype: Literal["rdma", "tcp"] = "rdma"
+    """Its transport."""
     adrfam: Literal["ipv4", "ipv6"] | None = None
     """Address family of traddr; default: derived from traddr."""
     nqn: Nqn = DISCOVERY_NQN
@@ -169,34 +172,13 @@ class ReferralConfig(Model):
         return self
 
 
-class LimitsConfig(Model):
-    """limits of a namespace: commands above a limit are delayed; omitted limits do not apply."""
-
-    read_iops: StrictInt | None = Field(None, ge=1, le=MAX_IOPS)
-    """Read, Compare and Verify commands per second."""
-    write_iops: StrictInt | None = Field(None, ge=1, le=MAX_IOPS)
-    """Write and Write Zeroes commands per second."""
-    iops: StrictInt | None = Field(None, ge=1, le=MAX_IOPS)
-    """All of these together."""
-    read_bandwidth: Size | None = Field(None, ge=1)
-    """Bytes per second."""
-    write_bandwidth: Size | None = Field(None, ge=1)
-    bandwidth: Size | None = Field(None, ge=1)
-    burst_ms: StrictInt = Field(100, ge=10, le=60_000)
-    """Share of each limit, in milliseconds, that may be used at once after an idle period."""
-
-    @property
-    def limited(self) -> bool:
-        """Whether any limit is set."""
-        return any(value is not None for name, value in self if name != "burst_ms")
-
-
 class NamespaceConfig(Model):
     """[[subsystem.namespace]]: a namespace and its storage."""
 
     nsid: StrictInt | None = Field(None, ge=1, le=0xFFFFFFFE)
     """Namespace identifier; default: the lowest free one."""
     store: Literal["ram", "file", "pmem", "null"]
+    """Where its data is: memory, a file or block device, persistent memory, or nowhere."""
     size: Size | None = None
     """Bytes; required for ram and null; limits how much of a file is used."""
     path: FilePath | None = None
@@ -206,6 +188,7 @@ class NamespaceConfig(Model):
     direct: StrictBool | None = None
     """Bypass the page cache; default: if possible."""
     read_only: StrictBool = False
+    """Hosts cannot write."""
     persistent: StrictBool = False
     """Refuse a pmem store unless completed writes are known to survive a power failure."""
     power_fail_atomic: StrictBool = True
@@ -213,9 +196,11 @@ class NamespaceConfig(Model):
     ana_group: StrictInt = Field(1, ge=1, le=MAX_GROUP)
     """ANA group: see [[port.ana_group]]."""
     uuid: UUID | None = None
-    """Identifiers; default: derived from the subsystem, the NSID and the path."""
+    """UUID; default: derived from the subsystem, the NSID and the path."""
     nguid: Nguid = None
+    """Namespace Globally Unique Identifier; default: derived like uuid."""
     eui64: Eui64 = None
+    """IEEE Extended Unique Identifier."""
     hosts: tuple[Nqn, ...] | None = None
     """NQNs of the hosts that see the namespace; default: all that may connect."""
     enabled: StrictBool = True
@@ -259,10 +244,13 @@ class SubsystemConfig(Model):
     """[[subsystem]]: an NVM subsystem."""
 
     nqn: Nqn
+    """Its name, under which hosts connect."""
     serial: _Text | None = Field(None, min_length=1, max_length=20)
     """Serial number; default: derived from the NQN."""
     model: _Text = Field("nvmeof-rdma", min_length=1, max_length=40)
+    """Model number."""
     allow_any_host: StrictBool = False
+    """Every host may connect, without authentication."""
     hosts: tuple[Nqn, ...] = ()
     """NQNs of the hosts that may connect without authentication."""
     host_tables: tuple[HostConfig, ...] = Field((), alias="host")

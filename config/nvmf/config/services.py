@@ -21,8 +21,9 @@ class RpcConfig(Model):
     """[rpc]: the socket for administration of a running target; see nvmeof target ls."""
 
     enabled: StrictBool = True
+    """Whether there is one."""
     socket: FilePath | None = None
-    """Default: target.sock in $RUNTIME_DIRECTORY, or /run/nvmeof/target.sock for root."""
+    """Its path; default: target.sock in $RUNTIME_DIRECTORY, or /run/nvmeof/target.sock for root."""
 
     @field_validator("socket")
     @classmethod
@@ -36,6 +37,7 @@ class MdnsConfig(Model):
     """[mdns]: announcement of the discovery service on the local network."""
 
     enabled: StrictBool = False
+    """Whether it is announced."""
     name: str = Field("", max_length=40, pattern=LABEL)
     """Name of this target shown to users; default: the machine's name."""
 
@@ -44,6 +46,7 @@ class MetricsConfig(Model):
     """[metrics]: counters for Prometheus, over HTTP at /metrics."""
 
     enabled: StrictBool = False
+    """Whether they can be read."""
     address: str = "127.0.0.1"
     """A numeric IPv4 or IPv6 address.  There is no access control: all who can connect can read."""
     port: StrictInt = Field(9421, ge=0, le=65535)

@@ -21,7 +21,7 @@ from nvmf.cli.base import (
     EXIT_OK,
     EXIT_USAGE,
     CliError,
-    Formatter,
+    Command,
     UsageError,
     drop_stdout,
     printable,
@@ -78,18 +78,22 @@ COMMANDS: dict[str, dict[str, str]] = {
         "doctor": "look at the machine for what keeps a target or a host from working, and say "
         "the remedy",
     },
+    "completion": {
+        "completion": "print the script by which a shell completes the arguments of nvmeof",
+    },
 }
 """Commands by the module that has them, which is loaded when one of them is called."""
 
 _DESCRIPTION = """\
 NVMe over Fabrics on RDMA in userspace: a target, and an initiator to drive it with.
 
-Without RDMA hardware the embedded iWARP device is used, which needs no privilege:
-
-  nvmeof target serve target.toml
-  nvmeof discover -a 127.0.0.1
-  nvmeof read nvme+rdma://127.0.0.1/NQN --namespace-id 1 -z 4k -d block0.bin
+Without RDMA hardware the embedded iWARP device is used, which needs no privilege.
 """
+_EXAMPLES = (
+    "nvmeof target serve target.toml",
+    "nvmeof discover -a 127.0.0.1",
+    "nvmeof read nvme+rdma://127.0.0.1/nqn.2026-01.example:disk -z 4k -d block0.bin",
+)
 
 
 def version() -> str:
@@ -111,16 +115,14 @@ class _Version(argparse.Action):
         parser.exit()
 
 
-def make_parser(called: str = "") -> argparse.ArgumentParser:
-    """The command line, with the arguments of the command that is called."""
-    parser = argparse.ArgumentParser(
-        prog="nvmeof", description=_DESCRIPTION, formatter_class=Formatter, allow_abbrev=False
-    )
+def make_parser(called: str = "", *, every: bool = False) -> Command:
+    """The command line, with the arguments of the command that is called, or of every one."""
+    parser = Command(prog="nvmeof", description=_DESCRIPTION, examples=_EXAMPLES)
     parser.add_argument("--version", action=_Version, nargs=0, help="say which version this is")
     parser.add_argument("-v", "--verbose", action="count", default=0, help="say more; twice: all")
     subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for module, commands in COMMANDS.items():
-        if called in commands:
+        if every or called in commands:
             importlib.import_module(f"nvmf.cli.{module}").add_commands(subparsers)
         else:
             for name, summary in commands.items():

@@ -6,7 +6,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 EXIT_OK, EXIT_FAILED, EXIT_USAGE = 0, 1, 2
@@ -33,7 +33,7 @@ def printable(text: str) -> str:
 class Subparsers(Protocol):
     """What argparse gives for subcommands."""
 
-    def add_parser(self, name: str, **options: Any) -> argparse.ArgumentParser:
+    def add_parser(self, name: str, **options: Any) -> Command:
         """A new subcommand."""
 
 
@@ -44,21 +44,39 @@ class Formatter(argparse.RawDescriptionHelpFormatter):
         super().__init__(prog, max_help_position=34, width=98)
 
 
+class Command(argparse.ArgumentParser):
+    """A command, or a group of commands: its help ends with examples."""
+
+    def __init__(self, *, examples: Sequence[str] = (), **options: Any) -> None:
+        defaults: dict[str, Any] = {"formatter_class": Formatter, "allow_abbrev": False}
+        super().__init__(**{**defaults, **options})
+        self.examples = tuple(examples)
+        """Lines of shell, each of which calls the command, or one of the group."""
+
+    def format_help(self) -> str:
+        """Usage, description, arguments, epilog, examples."""
+        text = super().format_help()
+        if not self.examples:  # not loaded: see make_parser
+            return text
+        return "\n".join([text, "examples:", *(f"  {line}" for line in self.examples), ""])
+
+
 def add_command(
     subparsers: Subparsers,
     name: str,
     run: Callable[[argparse.Namespace], int],
     summary: str,
     more: str = "",
-) -> argparse.ArgumentParser:
+    *,
+    examples: Sequence[str],
+) -> Command:
     """A subcommand with -o, whose arguments the caller adds."""
     text = summary[0].upper() + summary[1:] + "."
     parser = subparsers.add_parser(
         name,
         help=summary,
         description=f"{text}\n\n{more}".rstrip(),
-        formatter_class=Formatter,
-        allow_abbrev=False,
+        examples=examples,
     )
     parser.set_defaults(run=run, parser=parser)
     parser.add_argument(

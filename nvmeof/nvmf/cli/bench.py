@@ -53,8 +53,11 @@ def add_commands(subparsers: Subparsers) -> None:
         "A write load overwrites the namespace. -i is the number of queues, on as many\n"
         "controllers as it takes, and -Q the commands that each has outstanding. The queues are\n"
         "shared by --threads threads, each of which polls and so uses a CPU. The load has no\n"
-        "keep-alive and does not reconnect.\n\n"
-        + EXAMPLE.format("bench --rw randread -z 4k -Q 32"),
+        "keep-alive and does not reconnect.",
+        examples=(
+            EXAMPLE.format("bench --rw randread -z 4k -Q 32"),
+            EXAMPLE.format("bench --rw write -z 128KiB -Q 8 -i 4 --runtime 30"),
+        ),
     )
     add_namespace_argument(parser)
     parser.add_argument(

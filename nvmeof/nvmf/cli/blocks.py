@@ -35,7 +35,8 @@ def add_commands(subparsers: Subparsers) -> None:
         write_uncor,
         "mark blocks as invalid, so that reading them fails",
         "Write Uncorrectable: what the blocks had is lost. Writing them, zeroes too, or "
-        f"deallocating them makes them readable again.\n\n{EXAMPLE.format('write-uncor -b 8')}",
+        "deallocating them makes them readable again.",
+        examples=(EXAMPLE.format("write-uncor -b 8"),),
     )
     add_namespace_argument(parser)
     add_start_argument(parser)
@@ -53,7 +54,8 @@ def add_commands(subparsers: Subparsers) -> None:
         compare_and_write,
         "write a block if it is as expected, as one",
         "Fused Compare and Write: exit status 1, and nothing was written, where the block is "
-        f"another.\n\n{EXAMPLE.format('compare-and-write --expected old.bin -d new.bin')}",
+        "another.",
+        examples=(EXAMPLE.format("compare-and-write --expected old.bin -d new.bin"),),
     )
     add_namespace_argument(parser)
     add_start_argument(parser)

@@ -7,14 +7,20 @@ import argparse
 import sys
 from pathlib import Path
 
-from nvmf.cli.base import EXIT_FAILED, EXIT_OK, CliError, Formatter, Subparsers, add_command
+from nvmf.cli.base import EXIT_FAILED, EXIT_OK, CliError, Subparsers, add_command
 from nvmf.cli.output import print_json, size_text
 
 
 def add_commands(subparsers: Subparsers) -> None:
     """config check, schema, import, export."""
     group = subparsers.add_parser(
-        "config", help="check a target's configuration, or convert it", formatter_class=Formatter
+        "config",
+        help="check a target's configuration, or convert it",
+        description="Check a target's configuration, or convert it.",
+        examples=(
+            "nvmeof config check target.toml",
+            "nvmeof config import /etc/nvmet/config.json > target.toml",
+        ),
     )
     commands = group.add_subparsers(title="commands", metavar="COMMAND", required=True)
     parser = add_command(
@@ -24,15 +30,26 @@ def add_commands(subparsers: Subparsers) -> None:
         "check a configuration file without serving it",
         "Every fault is a line FILE:LINE: KEY: what was expected; the exit status is then 1.\n"
         "A warning is about what is allowed, and hardly meant; the exit status is 0.",
+        examples=("nvmeof config check target.toml",),
     )
     parser.add_argument("config", metavar="CONFIG", help="a TOML file")
-    add_command(commands, "schema", schema, "print the JSON schema of configurations")
+    add_command(
+        commands,
+        "schema",
+        schema,
+        "print the JSON schema of configurations",
+        examples=("nvmeof config schema > nvmeof.schema.json",),
+    )
     parser = add_command(
         commands,
         "import",
         import_,
         "make a configuration of nvmetcli's file",
         "What cannot be expressed is said on stderr; the exit status is 0 all the same.",
+        examples=(
+            "nvmeof config import /etc/nvmet/config.json > target.toml",
+            "nvmetcli save /dev/stdout | nvmeof config import -",
+        ),
     )
     parser.add_argument("file", metavar="FILE", help="JSON of nvmetcli save, or - for stdin")
     parser = add_command(
@@ -42,6 +59,7 @@ def add_commands(subparsers: Subparsers) -> None:
         "make nvmetcli's file of a configuration",
         "What the kernel's target does not have is said on stderr; the exit status is 0 all the "
         "same.",
+        examples=("nvmeof config export target.toml > config.json",),
     )
     parser.add_argument("config", metavar="CONFIG", help="a TOML file")
 

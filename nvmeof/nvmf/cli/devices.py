@@ -23,6 +23,7 @@ def add_commands(subparsers: Subparsers) -> None:
         "list RDMA devices with their ports, GIDs and capabilities",
         "The embedded device, iwarp0, is always there. The others are those of the kernel, as\n"
         "pyverbs shows them; where there is none, the reason goes to stderr.",
+        examples=("nvmeof devices", "nvmeof devices --watch -o json"),
     )
     parser.add_argument(
         "--watch",

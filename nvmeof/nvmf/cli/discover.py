@@ -46,8 +46,12 @@ def add_commands(subparsers: Subparsers) -> None:
         "Referrals to other discovery services are followed. Without an address, the discovery\n"
         f"controllers of the host files are asked: {FOLDER}/nvme-fabrics.conf and drop-ins, or\n"
         "config.json and discovery.conf. One queue is connected: -i, -Q and their like are taken,\n"
-        "as nvme-cli takes them, and change nothing; -c and -l count with -p.\n\n"
-        "example: nvmeof discover -t rdma -a 192.0.2.1 -s 4420",
+        "as nvme-cli takes them, and change nothing; -c and -l count with -p.",
+        examples=(
+            "nvmeof discover -t rdma -a 192.0.2.1 -s 4420",
+            "nvmeof discover -a 192.0.2.1 --persistent -o json",
+            "nvmeof discover --mdns",
+        ),
     )
     add_target_arguments(parser, nqn=False, kato=0)
     group = parser.add_argument_group("what to discover")

@@ -20,6 +20,7 @@ def add_commands(subparsers: Subparsers) -> None:
         "CPUs, addresses and ports, MTU, firewall, name resolution and the clock; with CONFIG at\n"
         "what that file needs of them, and at what stands behind its namespaces. Nothing is\n"
         "changed. Exit status 1 where something does not work.",
+        examples=("nvmeof doctor", "nvmeof doctor --all /etc/nvmeof/target.toml"),
     )
     parser.add_argument("config", metavar="CONFIG", nargs="?", help="a target's TOML file")
     parser.add_argument("-a", "--all", action="store_true", help="what is well, too")

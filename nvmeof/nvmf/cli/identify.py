@@ -14,7 +14,7 @@ from nvmf.cli.output import plain, print_fields, print_json, print_table, size_t
 from nvmf.initiator import Controller, Namespace, connect
 from nvmf.spec.identify import PowerState
 
-EXAMPLE = "example: nvmeof {} -a 192.0.2.1 -n nqn.2026-01.example:disk"
+EXAMPLE = "nvmeof {} -a 192.0.2.1 -n nqn.2026-01.example:disk"
 
 
 _DEFAULTS: dict[str, Any] = {"queues": 1, "ctrl_loss_tmo": 0}
@@ -37,7 +37,7 @@ def add_commands(subparsers: Subparsers) -> None:
         "id-ctrl",
         id_ctrl,
         "show what the controller says of itself (Identify Controller)",
-        EXAMPLE.format("id-ctrl"),
+        examples=(EXAMPLE.format("id-ctrl"), EXAMPLE.format("id-ctrl -o json")),
     )
     add_target_arguments(parser, **_DEFAULTS)
     parser = add_command(
@@ -45,12 +45,19 @@ def add_commands(subparsers: Subparsers) -> None:
         "id-ns",
         id_ns,
         "show what the controller says of a namespace (Identify Namespace)",
-        EXAMPLE.format("id-ns --namespace-id 1"),
+        examples=(EXAMPLE.format("id-ns --namespace-id 1"),),
     )
     add_namespace_argument(parser)
     add_target_arguments(parser, **_DEFAULTS)
     parser = add_command(
-        subparsers, "list-ns", list_ns, "list the active namespaces", EXAMPLE.format("list-ns")
+        subparsers,
+        "list-ns",
+        list_ns,
+        "list the active namespaces",
+        examples=(
+            EXAMPLE.format("list-ns"),
+            "nvmeof list-ns nvme+rdma://192.0.2.1:4420/nqn.2026-01.example:disk",
+        ),
     )
     add_target_arguments(parser, **_DEFAULTS)
 

@@ -23,8 +23,11 @@ def add_commands(subparsers: Subparsers) -> None:
         "gen-dhchap-key",
         generate,
         "make a key for in-band authentication (DH-HMAC-CHAP)",
-        "Both ends get the key as it is printed. Keep it in a file that few can read:\n\n"
-        "  (umask 077; nvmeof gen-dhchap-key > host.key)",
+        "Both ends get the key as it is printed. Keep it in a file that few can read.",
+        examples=(
+            "(umask 077; nvmeof gen-dhchap-key > host.key)",
+            "nvmeof gen-dhchap-key --hmac 2 --nqn nqn.2014-08.org.example:laptop",
+        ),
     )
     parser.add_argument(
         "-m",
@@ -60,6 +63,7 @@ def add_commands(subparsers: Subparsers) -> None:
         check,
         "check a key of in-band authentication",
         "Says what the key is, without showing it. Exit status 1 where it is none.",
+        examples=("nvmeof check-dhchap-key -f host.key",),
     )
     parser.add_argument("-k", "--key", metavar="KEY", help="DHHC-1:HH:BASE64:")
     parser.add_argument("-f", "--key-file", metavar="FILE", help="the same, in a file")

@@ -28,11 +28,12 @@ _KEYS = {
 _REGISTER_KEYS = (("nrkey",), ("crkey",), ("crkey", "nrkey"))
 """What register, unregister and replace do not do without."""
 _EXAMPLES = {
-    "resv-register": ("--nrkey 0x11",),
-    "resv-acquire": ("--crkey 0x11", "--rtype 1"),
-    "resv-release": ("--crkey 0x11", "--rtype 1"),
+    "resv-register": ("--nrkey 0x11", "--rrega 1 --crkey 0x11"),
+    "resv-acquire": ("--crkey 0x11 --rtype 1", "--racqa 1 --crkey 0x11 --prkey 0x22 --rtype 1"),
+    "resv-release": ("--crkey 0x11 --rtype 1", "--rrela 1 --crkey 0x11"),
+    "resv-report": ("--namespace-id 1",),
 }
-"""What each of them does not do without."""
+"""What each of them does not do without, and more."""
 
 
 def add_commands(subparsers: Subparsers) -> None:
@@ -63,8 +64,8 @@ def add_commands(subparsers: Subparsers) -> None:
 
 def _add(subparsers: Subparsers, name: str, run: Any, summary: str) -> argparse.ArgumentParser:
     more = "" if name == "resv-report" else _NOTE
-    example = EXAMPLE.format(" ".join((name, *_EXAMPLES.get(name, ()))))
-    return add_command(subparsers, name, run, summary, f"{more}\n\n{example}".lstrip())
+    examples = [EXAMPLE.format(f"{name} {words}") for words in _EXAMPLES[name]]
+    return add_command(subparsers, name, run, summary, more, examples=examples)
 
 
 def _key(parser: argparse.ArgumentParser, flag: str) -> None:

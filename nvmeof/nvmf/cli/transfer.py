@@ -44,7 +44,10 @@ def add_commands(subparsers: Subparsers) -> None:
         "read",
         read,
         "copy blocks of a namespace to a file or to stdout",
-        EXAMPLE.format("read -z 1MiB -d first.img"),
+        examples=(
+            EXAMPLE.format("read -z 1MiB -d first.img"),
+            EXAMPLE.format("read --block-count 1") + " | hexdump -C",
+        ),
     )
     _add_range(parser, "to the end of the namespace")
     parser.add_argument(
@@ -56,7 +59,10 @@ def add_commands(subparsers: Subparsers) -> None:
         "write",
         write,
         "copy a file or stdin to blocks of a namespace, and flush",
-        EXAMPLE.format("write -d disk.img"),
+        examples=(
+            EXAMPLE.format("write -d disk.img"),
+            "echo hello | " + EXAMPLE.format("write -b 8 --pad"),
+        ),
     )
     _add_range(parser, "all of the input")
     parser.add_argument(
@@ -75,7 +81,7 @@ def add_commands(subparsers: Subparsers) -> None:
         "flush",
         flush,
         "make what was written to a namespace stable",
-        EXAMPLE.format("flush"),
+        examples=(EXAMPLE.format("flush"),),
     )
     add_namespace_argument(parser)
     add_target_arguments(parser)

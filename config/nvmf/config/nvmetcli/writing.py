@@ -7,9 +7,9 @@ from typing import Any
 from uuid import UUID
 
 from nvmf.config.base import endpoint
+from nvmf.config.limits import LimitsConfig
 from nvmf.config.models import (
     Config,
-    LimitsConfig,
     NamespaceConfig,
     PortConfig,
     ReferralConfig,

@@ -39,7 +39,7 @@ _NUMBERS = (
 _WORDS = [long.removeprefix("--").replace("-", "_") for _, long, _, _ in _NUMBERS]
 NO_BACKEND = (
     "It is always the kernel that connects: a connection of the client in userspace ends with its\n"
-    "command (read, write, bench and the like) or its program (Python's connect, connect_all).\n\n"
+    "command (read, write, bench and the like) or its program (Python's connect, connect_all)."
 )
 """For --help: why there is no backend to choose."""
 _OTHERS = (

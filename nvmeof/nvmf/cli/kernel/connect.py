@@ -23,9 +23,11 @@ def add_commands(subparsers: Subparsers) -> None:
         "connect",
         connect,
         "connect the kernel to a subsystem, and wait for its block devices",
-        "Takes root, Linux's nvme-rdma, and an RDMA device that reaches the target.\n"
-        f"{NO_BACKEND}"
-        "example: nvmeof connect -t rdma -a 192.0.2.1 -s 4420 -n nqn.2026-01.example:disk",
+        f"Takes root, Linux's nvme-rdma, and an RDMA device that reaches the target.\n{NO_BACKEND}",
+        examples=(
+            "sudo nvmeof connect -t rdma -a 192.0.2.1 -s 4420 -n nqn.2026-01.example:disk",
+            "sudo nvmeof connect nvme+rdma://192.0.2.1/nqn.2026-01.example:disk -i 4",
+        ),
     )
     add_where_arguments(parser)
     parser.add_argument("-n", "--nqn", metavar="NQN", help="NQN of the subsystem")

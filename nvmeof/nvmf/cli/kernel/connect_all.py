@@ -44,8 +44,8 @@ def add_commands(subparsers: Subparsers) -> None:
         "connect the kernel to all that a port offers to this host, referrals followed",
         "Without an address it connects what /etc/nvme says: nvme-fabrics.conf, or config.json\n"
         "and discovery.conf.  What is connected already is left as it is.  It takes root.\n"
-        f"{NO_BACKEND}"
-        "example: nvmeof connect-all -t rdma -a 192.0.2.1",
+        f"{NO_BACKEND}",
+        examples=("sudo nvmeof connect-all -t rdma -a 192.0.2.1", "sudo nvmeof connect-all"),
     )
     add_where_arguments(parser)
     add_connect_arguments(parser)

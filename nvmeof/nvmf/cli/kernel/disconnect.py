@@ -21,8 +21,11 @@ def add_commands(subparsers: Subparsers) -> None:
         "disconnect",
         disconnect,
         "disconnect the kernel from a subsystem",
-        "What is written to a mounted file system and not yet stored is lost: unmount it first.\n\n"
-        "example: nvmeof disconnect -n nqn.2026-01.example:disk",
+        "What is written to a mounted file system and not yet stored is lost: unmount it first.",
+        examples=(
+            "sudo nvmeof disconnect -n nqn.2026-01.example:disk",
+            "sudo nvmeof disconnect -d nvme1,nvme2",
+        ),
     )
     parser.add_argument("-n", "--nqn", metavar="NQN", help="all controllers of this subsystem")
     parser.add_argument(
@@ -33,6 +36,7 @@ def add_commands(subparsers: Subparsers) -> None:
         "disconnect-all",
         disconnect_all,
         "disconnect the kernel from all that it is connected to over a fabric",
+        examples=("sudo nvmeof disconnect-all --transport rdma",),
     )
     parser.add_argument(
         "-t", "--transport", metavar="TRANSPORT", help="only those over this transport, as rdma"

@@ -31,12 +31,14 @@ def add_commands(subparsers: Subparsers) -> None:
         list_blocks,
         "list the NVMe block devices of this machine",
         "Without root the usage is shown where the kernel tells it to anybody (from Linux 6.8 on).",
+        examples=("sudo nvmeof list", "sudo nvmeof list -o json"),
     )
     parser = add_command(
         subparsers,
         "list-subsys",
         list_subsystems,
         "list the NVMe subsystems that the kernel is connected to, and their controllers",
+        examples=("nvmeof list-subsys", "nvmeof list-subsys -n nqn.2026-01.example:disk"),
     )
     parser.add_argument("-n", "--nqn", metavar="NQN", help="only this subsystem")
 

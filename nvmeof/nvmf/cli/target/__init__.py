@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from nvmf.cli.base import Formatter, Subparsers
+from nvmf.cli.base import Subparsers
 from nvmf.cli.target import (
     ana,
     file_commands,
@@ -20,12 +20,7 @@ _MODULES = (serve, ls, subsystems, namespaces, hosts, ports, ana, file_commands,
 """Each adds its commands."""
 
 _DESCRIPTION = """\
-Run a target in the foreground, or administer one that runs, while hosts are connected:
-
-  nvmeof target serve target.toml
-  nvmeof target ls
-  nvmeof target namespace add NQN --store file --path /srv/disk2.img
-  nvmeof target save
+Run a target in the foreground, or administer one that runs, while hosts are connected.
 
 A change is made as a whole or not at all, and lasts as long as the target unless it is saved.
 """
@@ -37,7 +32,12 @@ def add_commands(subparsers: Subparsers) -> None:
         "target",
         help="run a target, administer one that runs",
         description=_DESCRIPTION,
-        formatter_class=Formatter,
+        examples=(
+            "nvmeof target serve target.toml",
+            "nvmeof target ls",
+            "nvmeof target namespace add nqn.2026-01.example:disk --store file --path /srv/d2.img",
+            "nvmeof target save",
+        ),
     )
     commands = group.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for module in _MODULES:

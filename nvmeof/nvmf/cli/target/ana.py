@@ -14,9 +14,19 @@ from nvmf.spec.ana import AnaState
 
 def add_commands(subparsers: Subparsers) -> None:
     """target ana set."""
-    group = add_group(subparsers, "ana", "steer hosts to one port or another (ANA)")
+    examples = (
+        "nvmeof target ana set -a 192.0.2.1 inaccessible",
+        "nvmeof target ana set -a 192.0.2.1 -s 4421 --group 2 optimized",
+    )
+    group = add_group(
+        subparsers, "ana", "steer hosts to one port or another (ANA)", examples=examples[:1]
+    )
     parser = add_rpc_command(
-        group, "set", set_state, "set what a port does for a group of namespaces"
+        group,
+        "set",
+        set_state,
+        "set what a port does for a group of namespaces",
+        examples=examples,
     )
     add_address(parser)
     parser.add_argument(
@@ -27,7 +37,11 @@ def add_commands(subparsers: Subparsers) -> None:
         default=1,
         help="the namespaces' ana_group (default: 1, where all are unless they say otherwise)",
     )
-    parser.add_argument("state", choices=[state.word for state in AnaState])
+    parser.add_argument(
+        "state",
+        choices=[state.word for state in AnaState],
+        help="what hosts are told of the group at this port",
+    )
 
 
 def set_state(args: argparse.Namespace) -> int:

@@ -6,11 +6,11 @@ from __future__ import annotations
 import argparse
 import json
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from nvmf.cli.base import CliError, Formatter, Subparsers, UsageError, add_command
+from nvmf.cli.base import CliError, Command, Subparsers, UsageError, add_command
 from nvmf.paths import default_socket
 
 ANSWER_TIMEOUT = 120.0
@@ -24,9 +24,11 @@ def add_rpc_command(
     run: Callable[[argparse.Namespace], int],
     summary: str,
     more: str = "",
-) -> argparse.ArgumentParser:
+    *,
+    examples: Sequence[str],
+) -> Command:
     """A command about a running target."""
-    parser = add_command(subparsers, name, run, summary, more)
+    parser = add_command(subparsers, name, run, summary, more, examples=examples)
     parser.add_argument(
         "--rpc-socket",
         metavar="PATH",
@@ -36,9 +38,12 @@ def add_rpc_command(
     return parser
 
 
-def add_group(subparsers: Subparsers, name: str, summary: str) -> Subparsers:
+def add_group(
+    subparsers: Subparsers, name: str, summary: str, *, examples: Sequence[str]
+) -> Subparsers:
     """Commands about one kind of thing."""
-    group = subparsers.add_parser(name, help=summary, formatter_class=Formatter)
+    text = summary[0].upper() + summary[1:] + "."
+    group = subparsers.add_parser(name, help=summary, description=text, examples=examples)
     found: Subparsers = group.add_subparsers(title="commands", metavar="COMMAND", required=True)
     return found
 

@@ -22,6 +22,7 @@ def add_commands(subparsers: Subparsers) -> None:
         reload,
         "let a target read its configuration file again",
         "What is the same goes on undisturbed. Where the file is wrong, nothing changes.",
+        examples=("nvmeof target reload",),
     )
     parser = add_rpc_command(
         subparsers,
@@ -29,6 +30,7 @@ def add_commands(subparsers: Subparsers) -> None:
         save,
         "write the configuration in force back to its file",
         "Comments and order stay, and so does what is the same.",
+        examples=("nvmeof target save", "nvmeof target save --output other.toml"),
     )
     parser.add_argument("--output", metavar="FILE", help="another file")
     parser.add_argument(

@@ -18,7 +18,13 @@ _KEYS = {
 
 def add_commands(subparsers: Subparsers) -> None:
     """target host allow, remove, set-keys."""
-    group = add_group(subparsers, "host", "say who may connect to a subsystem")
+    place = "nqn.2026-01.example:disk nqn.2014-08.org.example:laptop"
+    group = add_group(
+        subparsers,
+        "host",
+        "say who may connect to a subsystem",
+        examples=(f"nvmeof target host allow {place}", f"nvmeof target host remove {place}"),
+    )
     parser = add_rpc_command(
         group,
         "allow",
@@ -26,6 +32,11 @@ def add_commands(subparsers: Subparsers) -> None:
         "let a host connect",
         "With a key it has to authenticate (DH-HMAC-CHAP): gen-dhchap-key makes one, and the\n"
         "target reads it from its file or from a systemd credential (LoadCredential= of its unit).",
+        examples=(
+            f"nvmeof target host allow {place}",
+            f"nvmeof target host allow {place} --dhchap-key host.key",
+            "nvmeof target host allow nqn.2026-01.example:disk --any",
+        ),
     )
     _arguments(parser, "every host")
     _key_arguments(parser)
@@ -36,6 +47,10 @@ def add_commands(subparsers: Subparsers) -> None:
         "give a host other keys",
         "Connections that are authenticated stay. What connects or authenticates from now on\n"
         "needs the new keys, which are read now, from the same files too.",
+        examples=(
+            f"nvmeof target host set-keys {place} --dhchap-key new.key",
+            f"nvmeof target host set-keys {place} --none",
+        ),
     )
     parser.add_argument("nqn", metavar="NQN", help="the subsystem")
     parser.add_argument("host", metavar="HOSTNQN", help="the host")
@@ -44,7 +59,11 @@ def add_commands(subparsers: Subparsers) -> None:
         "--none", action="store_true", help="no key: the host may connect without authentication"
     )
     parser = add_rpc_command(
-        group, "remove", remove, "let a host connect no more, and disconnect it"
+        group,
+        "remove",
+        remove,
+        "let a host connect no more, and disconnect it",
+        examples=(f"nvmeof target host remove {place}",),
     )
     _arguments(parser, "every host that is not named from then on")
 

@@ -31,6 +31,11 @@ def add_limit(group: Subparsers) -> None:
         "limit how much of a namespace all hosts together may use, or show the limits",
         "Commands over a limit wait their turn. A limit of 0 is none, one that is not named stays\n"
         "as it is, and without any the limits are shown.",
+        examples=(
+            "nvmeof target namespace limit nqn.2026-01.example:disk 1 --read-iops 20000",
+            "nvmeof target namespace limit nqn.2026-01.example:disk 1 --bandwidth 500MiB",
+            "nvmeof target namespace limit nqn.2026-01.example:disk 1",
+        ),
     )
     parser.add_argument("nqn", metavar="NQN", help="the subsystem")
     parser.add_argument("nsid", metavar="NSID", type=number_argument, help="the namespace")

@@ -15,7 +15,11 @@ from nvmf.cli.target.limits import limits_text
 def add_commands(subparsers: Subparsers) -> None:
     """target ls."""
     add_rpc_command(
-        subparsers, "ls", ls, "show ports, subsystems, namespaces, hosts and who is connected"
+        subparsers,
+        "ls",
+        ls,
+        "show ports, subsystems, namespaces, hosts and who is connected",
+        examples=("nvmeof target ls", "nvmeof target ls -o json"),
     )
 
 

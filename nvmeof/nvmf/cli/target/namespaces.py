@@ -24,9 +24,21 @@ _STATES = {
 def add_commands(subparsers: Subparsers) -> None:
     """target namespace add, remove, resize, replace, mask, protect, limit."""
     group = add_group(
-        subparsers, "namespace", "add, remove, resize, replace, mask, protect and limit namespaces"
+        subparsers,
+        "namespace",
+        "add, remove, resize, replace, mask, protect and limit namespaces",
+        examples=(_example("add", "--store file --path /srv/disk2.img"), _example("remove", "2")),
     )
-    parser = add_rpc_command(group, "add", add, "add a namespace: connected hosts see it at once")
+    parser = add_rpc_command(
+        group,
+        "add",
+        add,
+        "add a namespace: connected hosts see it at once",
+        examples=(
+            _example("add", "--store file --path /srv/disk2.img --block-size 4096"),
+            _example("add", "-n 7 --store ram --size 1GiB"),
+        ),
+    )
     parser.add_argument("nqn", metavar="NQN", help="the subsystem")
     parser.add_argument(
         "-n",
@@ -48,7 +60,9 @@ def add_commands(subparsers: Subparsers) -> None:
         "--host", metavar="NQN", action="append", help="only this host sees it; may be repeated"
     )
 
-    parser = add_rpc_command(group, "remove", remove, "remove a namespace")
+    parser = add_rpc_command(
+        group, "remove", remove, "remove a namespace", examples=(_example("remove", "2"),)
+    )
     _which(parser)
 
     parser = add_rpc_command(
@@ -57,6 +71,7 @@ def add_commands(subparsers: Subparsers) -> None:
         resize,
         "tell hosts of another size",
         "Make a file longer first (truncate -s): a namespace is never larger than its file.",
+        examples=(_example("resize", "2"), _example("resize", "2 10GiB")),
     )
     _which(parser)
     parser.add_argument(
@@ -73,11 +88,21 @@ def add_commands(subparsers: Subparsers) -> None:
         replace,
         "put another store behind a namespace",
         "Number, identifiers and hosts stay; hosts see the one go and the other come.",
+        examples=(_example("replace", "2 --store file --path /srv/other.img"),),
     )
     _which(parser)
     _store_arguments(parser)
 
-    parser = add_rpc_command(group, "mask", mask, "say which hosts see a namespace")
+    parser = add_rpc_command(
+        group,
+        "mask",
+        mask,
+        "say which hosts see a namespace",
+        examples=(
+            _example("mask", "2 --host nqn.2014-08.org.example:backup"),
+            _example("mask", "2 --all"),
+        ),
+    )
     _which(parser)
     who = parser.add_mutually_exclusive_group(required=True)
     who.add_argument("--all", action="store_true", help="every host that may connect")
@@ -94,18 +119,23 @@ def add_commands(subparsers: Subparsers) -> None:
         "What nvme set-feature -f 0x84 does from a host: it lasts through restarts.\n"
         "until-power-cycle ends with the target, before that nothing ends it; permanent never\n"
         "ends.",
+        examples=(_example("protect", "2"), _example("protect", "2 none")),
     )
     _which(parser)
     parser.add_argument(
         "state",
         metavar="STATE",
         nargs="?",
-        choices=_STATES,
+        choices=tuple(_STATES),
         default="protected",
         help=f"{', '.join(_STATES)} (default: protected)",
     )
 
     add_limit(group)
+
+
+def _example(command: str, words: str) -> str:
+    return f"nvmeof target namespace {command} nqn.2026-01.example:disk {words}"
 
 
 def _which(parser: argparse.ArgumentParser) -> None:
@@ -115,7 +145,12 @@ def _which(parser: argparse.ArgumentParser) -> None:
 
 def _store_arguments(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("what stands behind it")
-    group.add_argument("--store", choices=("ram", "file", "pmem", "null"), required=True)
+    group.add_argument(
+        "--store",
+        choices=("ram", "file", "pmem", "null"),
+        required=True,
+        help="memory of the target, a file or block device, persistent memory, or nothing",
+    )
     group.add_argument("--path", metavar="FILE", help="the file or block device of file and pmem")
     group.add_argument(
         "--size", metavar="SIZE", type=size_argument, help="bytes, or 10GiB: of ram and null"

@@ -12,8 +12,13 @@ from nvmf.cli.target.done import done
 
 def add_commands(subparsers: Subparsers) -> None:
     """target port add, remove."""
-    group = add_group(subparsers, "port", "open and close ports")
-    parser = add_rpc_command(group, "add", add, "listen on an address too")
+    examples = (
+        "nvmeof target port add -a 192.0.2.1 -s 4421",
+        "nvmeof target port add -a 192.0.2.2 --device system --hotplug",
+        "nvmeof target port remove -a 192.0.2.1 -s 4421",
+    )
+    group = add_group(subparsers, "port", "open and close ports", examples=examples)
+    parser = add_rpc_command(group, "add", add, "listen on an address too", examples=examples[:2])
     add_address(parser)
     parser.add_argument(
         "--device",
@@ -27,7 +32,11 @@ def add_commands(subparsers: Subparsers) -> None:
         "with --device iwarp or system",
     )
     parser = add_rpc_command(
-        group, "remove", remove, "listen there no more, and disconnect who came by it"
+        group,
+        "remove",
+        remove,
+        "listen there no more, and disconnect who came by it",
+        examples=examples[2:],
     )
     add_address(parser)
 

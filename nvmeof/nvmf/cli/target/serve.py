@@ -17,6 +17,10 @@ def add_commands(subparsers: Subparsers) -> None:
         "serve what a configuration describes, until SIGINT or SIGTERM",
         "Prints a line `listening on ADDRESS:PORT (DEVICE)` for each port once it is open; with\n"
         "-o json it is an object with traddr, trsvcid and device. SIGHUP reads the file again.",
+        examples=(
+            "nvmeof target serve target.toml",
+            "nvmeof target serve target.toml --rpc-socket /tmp/target.sock --log-level debug",
+        ),
     )
     parser.add_argument("config", metavar="CONFIG", help="a TOML file; see config check")
     parser.add_argument(

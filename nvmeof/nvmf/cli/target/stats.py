@@ -12,7 +12,13 @@ from nvmf.cli.target.client import add_rpc_command, call
 
 def add_commands(subparsers: Subparsers) -> None:
     """target stats."""
-    add_rpc_command(subparsers, "stats", stats, "show counters of reactors and namespaces")
+    add_rpc_command(
+        subparsers,
+        "stats",
+        stats,
+        "show counters of reactors and namespaces",
+        examples=("nvmeof target stats", "nvmeof target stats -o json"),
+    )
 
 
 def stats(args: argparse.Namespace) -> int:

@@ -12,8 +12,15 @@ from nvmf.cli.target.done import done
 
 def add_commands(subparsers: Subparsers) -> None:
     """target subsystem add, remove."""
-    group = add_group(subparsers, "subsystem", "add and remove subsystems")
-    parser = add_rpc_command(group, "add", add, "add a subsystem without namespaces")
+    examples = (
+        "nvmeof target subsystem add nqn.2026-01.example:lab --allow-any-host",
+        "nvmeof target subsystem add nqn.2026-01.example:lab --host nqn.2014-08.org.example:laptop",
+        "nvmeof target subsystem remove nqn.2026-01.example:lab",
+    )
+    group = add_group(subparsers, "subsystem", "add and remove subsystems", examples=examples)
+    parser = add_rpc_command(
+        group, "add", add, "add a subsystem without namespaces", examples=examples[:2]
+    )
     parser.add_argument("nqn", metavar="NQN", help="its name")
     parser.add_argument("--serial", metavar="TEXT", help="serial number (default: made of the NQN)")
     parser.add_argument("--model", metavar="TEXT", help="model number")
@@ -26,7 +33,11 @@ def add_commands(subparsers: Subparsers) -> None:
         "--host", metavar="NQN", action="append", help="a host that may connect; may be repeated"
     )
     parser = add_rpc_command(
-        group, "remove", remove, "remove a subsystem, and disconnect its hosts"
+        group,
+        "remove",
+        remove,
+        "remove a subsystem, and disconnect its hosts",
+        examples=examples[2:],
     )
     parser.add_argument("nqn", metavar="NQN", help="its name")
 

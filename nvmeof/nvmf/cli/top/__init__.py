@@ -34,6 +34,7 @@ def add_commands(subparsers: Subparsers) -> None:
         "watch what hosts, queues and namespaces of a running target do",
         "On a terminal a view that is renewed: q ends it, s sorts by the next of iops, bytes,\n"
         "outstanding and errors. Elsewhere a snapshot each time; with -o json an object a line.",
+        examples=("nvmeof top", "nvmeof top -d 1 -n 10 -o json"),
     )
     parser.add_argument(
         "-d",

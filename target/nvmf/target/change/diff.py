@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from nvmf.config.limits import LimitsConfig
 from nvmf.config.models import (
     Config,
-    LimitsConfig,
     NamespaceConfig,
     PortConfig,
     ReferralConfig,

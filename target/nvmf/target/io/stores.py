@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from nvmf.auth import HostKeys
-from nvmf.config.models import LimitsConfig, NamespaceConfig, ReferralConfig, SubsystemConfig
+from nvmf.config.limits import LimitsConfig
+from nvmf.config.models import NamespaceConfig, ReferralConfig, SubsystemConfig
 from nvmf.spec.fabrics import TransportType
 from nvmf.target.commands.discovery import Referral
 from nvmf.target.lasting.access import host_keys

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from nvmf.config.models import Config, LimitsConfig
+from nvmf.config.limits import LimitsConfig
+from nvmf.config.models import Config
 from nvmf.target.change import edit
 from nvmf.target.change.edit import EditError
 from nvmf.target.rpc.errors import Code, RpcError

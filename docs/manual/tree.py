@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Where what is made is kept in the tree, and what is to be there."""
+
+from __future__ import annotations
+
+import re
+from datetime import date
+from pathlib import Path
+
+from manual import commands, keys, shells
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = ROOT / "docs" / "man"
+SCRIPTS = ROOT / "nvmeof" / "nvmf" / "cli" / "shells"
+_DATE = re.compile(r"^\.Dd (.*)$", re.MULTILINE)
+
+
+def wanted() -> dict[Path, str]:
+    """Every file: a page that says what it said keeps its date."""
+    today = f"{date.today():%B} {date.today().day}, {date.today().year}"
+    parsers = commands.every_parser()
+    made = {
+        PAGES / "man1" / f"{commands.page_name(parser)}.1": commands.page(parser, today, parsers)
+        for parser in parsers
+    }
+    made[PAGES / "man5" / "nvmeof.toml.5"] = keys.page(today)
+    made = {path: _dated(path, text) for path, text in made.items()}
+    return made | {SCRIPTS / f"nvmeof.{s}": text for s, text in shells.scripts().items()}
+
+
+def _dated(path: Path, text: str) -> str:
+    before = path.read_text() if path.exists() else ""
+    kept = _DATE.search(before)
+    same = kept is not None and _DATE.sub("", before) == _DATE.sub("", text)
+    return before if same else text
+
+
+def present() -> set[Path]:
+    """Every file that is there."""
+    return {path for path in (*PAGES.glob("*/*"), *SCRIPTS.glob("*")) if path.is_file()}
+
+
+def write() -> list[Path]:
+    """Write what is not as it is to be, and remove what is of nothing; those files."""
+    files = wanted()
+    changed = [p for p, text in files.items() if not p.exists() or p.read_text() != text]
+    for path in changed:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(files[path])
+    left = sorted(present() - files.keys())
+    for path in left:
+        path.unlink()
+    return [*changed, *left]

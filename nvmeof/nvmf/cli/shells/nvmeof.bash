@@ -1,0 +1,719 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# Completion of nvmeof: written by ./dev manual with shtab; what is changed here is lost.
+
+_shtab_nvmeof_target_subsystem_subparsers=(add remove)
+_shtab_nvmeof_target_namespace_subparsers=(add remove resize replace mask protect limit)
+_shtab_nvmeof_target_host_subparsers=(allow set-keys remove)
+_shtab_nvmeof_target_port_subparsers=(add remove)
+_shtab_nvmeof_target_ana_subparsers=(set)
+_shtab_nvmeof_target_subparsers=(serve ls subsystem namespace host port ana reload save stats)
+_shtab_nvmeof_config_subparsers=(check schema import export)
+_shtab_nvmeof_subparsers=(target top config devices discover id-ctrl id-ns list-ns read write flush write-uncor compare-and-write resv-register resv-acquire resv-release resv-report bench connect connect-all disconnect disconnect-all list list-subsys gen-dhchap-key check-dhchap-key doctor completion)
+
+_shtab_nvmeof_target_serve_option_strings=(-h --help -o --output-format --rpc-socket --log-level --log-format)
+_shtab_nvmeof_target_ls_option_strings=(-h --help -o --output-format --rpc-socket)
+_shtab_nvmeof_target_subsystem_add_option_strings=(-h --help -o --output-format --rpc-socket --serial --model --max-namespaces --allow-any-host --host)
+_shtab_nvmeof_target_subsystem_remove_option_strings=(-h --help -o --output-format --rpc-socket)
+_shtab_nvmeof_target_subsystem_option_strings=(-h --help)
+_shtab_nvmeof_target_namespace_add_option_strings=(-h --help -o --output-format --rpc-socket -n --namespace-id --store --path --size --block-size --read-only --hotplug --uuid --nguid --eui64 --host)
+_shtab_nvmeof_target_namespace_remove_option_strings=(-h --help -o --output-format --rpc-socket)
+_shtab_nvmeof_target_namespace_resize_option_strings=(-h --help -o --output-format --rpc-socket)
+_shtab_nvmeof_target_namespace_replace_option_strings=(-h --help -o --output-format --rpc-socket --store --path --size --block-size --read-only)
+_shtab_nvmeof_target_namespace_mask_option_strings=(-h --help -o --output-format --rpc-socket --all --none --host)
+_shtab_nvmeof_target_namespace_protect_option_strings=(-h --help -o --output-format --rpc-socket)
+_shtab_nvmeof_target_namespace_limit_option_strings=(-h --help -o --output-format --rpc-socket --read-iops --write-iops --iops --read-bandwidth --write-bandwidth --bandwidth --burst-ms --clear)
+_shtab_nvmeof_target_namespace_option_strings=(-h --help)
+_shtab_nvmeof_target_host_allow_option_strings=(-h --help -o --output-format --rpc-socket --any --dhchap-key --dhchap-key-credential --dhchap-ctrl-key --dhchap-ctrl-key-credential)
+_shtab_nvmeof_target_host_set_keys_option_strings=(-h --help -o --output-format --rpc-socket --dhchap-key --dhchap-key-credential --dhchap-ctrl-key --dhchap-ctrl-key-credential --none)
+_shtab_nvmeof_target_host_remove_option_strings=(-h --help -o --output-format --rpc-socket --any)
+_shtab_nvmeof_target_host_option_strings=(-h --help)
+_shtab_nvmeof_target_port_add_option_strings=(-h --help -o --output-format --rpc-socket -a --traddr -s --trsvcid --device --hotplug)
+_shtab_nvmeof_target_port_remove_option_strings=(-h --help -o --output-format --rpc-socket -a --traddr -s --trsvcid)
+_shtab_nvmeof_target_port_option_strings=(-h --help)
+_shtab_nvmeof_target_ana_set_option_strings=(-h --help -o --output-format --rpc-socket -a --traddr -s --trsvcid -g --group)
+_shtab_nvmeof_target_ana_option_strings=(-h --help)
+_shtab_nvmeof_target_reload_option_strings=(-h --help -o --output-format --rpc-socket)
+_shtab_nvmeof_target_save_option_strings=(-h --help -o --output-format --rpc-socket --output --force)
+_shtab_nvmeof_target_stats_option_strings=(-h --help -o --output-format --rpc-socket)
+_shtab_nvmeof_target_option_strings=(-h --help)
+_shtab_nvmeof_top_option_strings=(-h --help -o --output-format --rpc-socket -d --delay -n --iterations --sort)
+_shtab_nvmeof_config_check_option_strings=(-h --help -o --output-format)
+_shtab_nvmeof_config_schema_option_strings=(-h --help -o --output-format)
+_shtab_nvmeof_config_import_option_strings=(-h --help -o --output-format)
+_shtab_nvmeof_config_export_option_strings=(-h --help -o --output-format)
+_shtab_nvmeof_config_option_strings=(-h --help)
+_shtab_nvmeof_devices_option_strings=(-h --help -o --output-format --watch)
+_shtab_nvmeof_discover_option_strings=(-h --help -o --output-format -t --transport -a --traddr -s --trsvcid --device --remote-keys -w --host-traddr -q --hostnqn -I --hostid -i --nr-io-queues -Q --queue-size -k --keep-alive-tmo -c --reconnect-delay -l --ctrl-loss-tmo --io-timeout --disable-sqflow -S --dhchap-secret --dhchap-secret-file -C --dhchap-ctrl-secret --dhchap-ctrl-secret-file -n --nqn -p --persistent --depth -J --config -r --raw --mdns --wait)
+_shtab_nvmeof_id_ctrl_option_strings=(-h --help -o --output-format -t --transport -a --traddr -s --trsvcid -n --nqn --device --remote-keys -w --host-traddr -q --hostnqn -I --hostid -i --nr-io-queues -Q --queue-size -k --keep-alive-tmo -c --reconnect-delay -l --ctrl-loss-tmo --io-timeout --disable-sqflow -S --dhchap-secret --dhchap-secret-file -C --dhchap-ctrl-secret --dhchap-ctrl-secret-file)
+_shtab_nvmeof_id_ns_option_strings=(-h --help -o --output-format -N --namespace-id -t --transport -a --traddr -s --trsvcid -n --nqn --device --remote-keys -w --host-traddr -q --hostnqn -I --hostid -i --nr-io-queues -Q --queue-size -k --keep-alive-tmo -c --reconnect-delay -l --ctrl-loss-tmo --io-timeout --disable-sqflow -S --dhchap-secret --dhchap-secret-file -C --dhchap-ctrl-secret --dhchap-ctrl-secret-file)
+_shtab_nvmeof_list_ns_option_strings=(-h --help -o --output-format -t --transport -a --traddr -s --trsvcid -n --nqn --device --remote-keys -w --host-traddr -q --hostnqn -I --hostid -i --nr-io-queues -Q --queue-size -k --keep-alive-tmo -c --reconnect-delay -l --ctrl-loss-tmo --io-timeout --disable-sqflow -S --dhchap-secret --dhchap-secret-file -C --dhchap-ctrl-secret --dhchap-ctrl-secret-file)
+_shtab_nvmeof_read_option_strings=(-h --help -o --output-format -N --namespace-id -b --start-block -z --data-size --block-count -v --verbose -d --data -t --transport -a --traddr -s --trsvcid -n --nqn --device --remote-keys -w --host-traddr -q --hostnqn -I --hostid -i --nr-io-queues -Q --queue-size -k --keep-alive-tmo -c --reconnect-delay -l --ctrl-loss-tmo --io-timeout --disable-sqflow -S --dhchap-secret --dhchap-secret-file -C --dhchap-ctrl-secret --dhchap-ctrl-secret-file)
+_shtab_nvmeof_write_option_strings=(-h --help -o --output-format -N --namespace-id -b --start-block -z --data-size --block-count -v --verbose -d --data -f --force-unit-access --pad --no-flush -t --transport -a --traddr -s --trsvcid -n --nqn --device --remote-keys -w --host-traddr -q --hostnqn -I --hostid -i --nr-io-queues -Q --queue-size -k --keep-alive-tmo -c --reconnect-delay -l --ctrl-loss-tmo --io-timeout --disable-sqflow -S --dhchap-secret --dhchap-secret-file -C --dhchap-ctrl-secret --dhchap-ctrl-secret-file)
+_shtab_nvmeof_flush_option_strings=(-h --help -o --output-format -N --namespace-id -t --transport -a --traddr -s --trsvcid -n --nqn --device --remote-keys -w --host-traddr -q --hostnqn -I --hostid -i --nr-io-queues -Q --queue-size -k --keep-alive-tmo -c --reconnect-delay -l --ctrl-loss-tmo --io-timeout --disable-sqflow -S --dhchap-secret --dhchap-secret-file -C --dhchap-ctrl-secret --dhchap-ctrl-secret-file)
+_shtab_nvmeof_write_uncor_option_strings=(-h --help -o --output-format -N --namespace-id -b --start-block --block-count -t --transport -a --traddr -s --trsvcid -n --nqn --device --remote-keys -w --host-traddr -q --hostnqn -I --hostid -i --nr-io-queues -Q --queue-size -k --keep-alive-tmo -c --reconnect-delay -l --ctrl-loss-tmo --io-timeout --disable-sqflow -S --dhchap-secret --dhchap-secret-file -C --dhchap-ctrl-secret --dhchap-ctrl-secret-file)
+_shtab_nvmeof_compare_and_write_option_strings=(-h --help -o --output-format -N --namespace-id -b --start-block --expected -d --data -t --transport -a --traddr -s --trsvcid -n --nqn --device --remote-keys -w --host-traddr -q --hostnqn -I --hostid -i --nr-io-queues -Q --queue-size -k --keep-alive-tmo -c --reconnect-delay -l --ctrl-loss-tmo --io-timeout --disable-sqflow -S --dhchap-secret --dhchap-secret-file -C --dhchap-ctrl-secret --dhchap-ctrl-secret-file)
+_shtab_nvmeof_resv_register_option_strings=(-h --help -o --output-format --crkey --nrkey --rrega --cptpl --iekey -N --namespace-id -t --transport -a --traddr -s --trsvcid -n --nqn --device --remote-keys -w --host-traddr -q --hostnqn -I --hostid -i --nr-io-queues -Q --queue-size -k --keep-alive-tmo -c --reconnect-delay -l --ctrl-loss-tmo --io-timeout --disable-sqflow -S --dhchap-secret --dhchap-secret-file -C --dhchap-ctrl-secret --dhchap-ctrl-secret-file)
+_shtab_nvmeof_resv_acquire_option_strings=(-h --help -o --output-format --crkey --prkey --rtype --racqa -N --namespace-id -t --transport -a --traddr -s --trsvcid -n --nqn --device --remote-keys -w --host-traddr -q --hostnqn -I --hostid -i --nr-io-queues -Q --queue-size -k --keep-alive-tmo -c --reconnect-delay -l --ctrl-loss-tmo --io-timeout --disable-sqflow -S --dhchap-secret --dhchap-secret-file -C --dhchap-ctrl-secret --dhchap-ctrl-secret-file)
+_shtab_nvmeof_resv_release_option_strings=(-h --help -o --output-format --crkey --rtype --rrela -N --namespace-id -t --transport -a --traddr -s --trsvcid -n --nqn --device --remote-keys -w --host-traddr -q --hostnqn -I --hostid -i --nr-io-queues -Q --queue-size -k --keep-alive-tmo -c --reconnect-delay -l --ctrl-loss-tmo --io-timeout --disable-sqflow -S --dhchap-secret --dhchap-secret-file -C --dhchap-ctrl-secret --dhchap-ctrl-secret-file)
+_shtab_nvmeof_resv_report_option_strings=(-h --help -o --output-format -N --namespace-id -t --transport -a --traddr -s --trsvcid -n --nqn --device --remote-keys -w --host-traddr -q --hostnqn -I --hostid -i --nr-io-queues -Q --queue-size -k --keep-alive-tmo -c --reconnect-delay -l --ctrl-loss-tmo --io-timeout --disable-sqflow -S --dhchap-secret --dhchap-secret-file -C --dhchap-ctrl-secret --dhchap-ctrl-secret-file)
+_shtab_nvmeof_bench_option_strings=(-h --help -o --output-format -N --namespace-id --rw -z --data-size --read-percent --runtime --threads --cpu -t --transport -a --traddr -s --trsvcid -n --nqn --device --remote-keys -q --hostnqn -i --nr-io-queues -Q --queue-size)
+_shtab_nvmeof_connect_option_strings=(-h --help -o --output-format -t --transport -a --traddr -s --trsvcid -n --nqn -w --host-traddr -q --hostnqn -I --hostid -i --nr-io-queues -W --nr-write-queues -P --nr-poll-queues -Q --queue-size -k --keep-alive-tmo -c --reconnect-delay -l --ctrl-loss-tmo -F --fast-io-fail-tmo --fast_io_fail_tmo -T --tos -D --duplicate-connect -d --disable-sqflow -S --dhchap-secret --dhchap-secret-file -C --dhchap-ctrl-secret --dhchap-ctrl-secret-file)
+_shtab_nvmeof_connect_all_option_strings=(-h --help -o --output-format -t --transport -a --traddr -s --trsvcid -w --host-traddr -q --hostnqn -I --hostid -i --nr-io-queues -W --nr-write-queues -P --nr-poll-queues -Q --queue-size -k --keep-alive-tmo -c --reconnect-delay -l --ctrl-loss-tmo -F --fast-io-fail-tmo --fast_io_fail_tmo -T --tos -D --duplicate-connect -d --disable-sqflow -S --dhchap-secret --dhchap-secret-file -C --dhchap-ctrl-secret --dhchap-ctrl-secret-file --device)
+_shtab_nvmeof_disconnect_option_strings=(-h --help -o --output-format -n --nqn -d --device)
+_shtab_nvmeof_disconnect_all_option_strings=(-h --help -o --output-format -t --transport)
+_shtab_nvmeof_list_option_strings=(-h --help -o --output-format)
+_shtab_nvmeof_list_subsys_option_strings=(-h --help -o --output-format -n --nqn)
+_shtab_nvmeof_gen_dhchap_key_option_strings=(-h --help -o --output-format -m --hmac -l --key-length -s --secret -n --nqn)
+_shtab_nvmeof_check_dhchap_key_option_strings=(-h --help -o --output-format -k --key -f --key-file)
+_shtab_nvmeof_doctor_option_strings=(-h --help -o --output-format -a --all)
+_shtab_nvmeof_completion_option_strings=(-h --help -o --output-format)
+_shtab_nvmeof_option_strings=(-h --help --version -v --verbose)
+
+_shtab_nvmeof_target_serve_pos_0_COMPGEN=_nvmeof_shtab_compgen_files
+_shtab_nvmeof_target_serve___rpc_socket_COMPGEN=_nvmeof_shtab_compgen_files
+_shtab_nvmeof_target_ls___rpc_socket_COMPGEN=_nvmeof_shtab_compgen_files
+_shtab_nvmeof_target_subsystem_add___rpc_socket_COMPGEN=_nvmeof_shtab_compgen_files
+_shtab_nvmeof_target_subsystem_remove_pos_0_COMPGEN=_nvmeof_target_nqns
+_shtab_nvmeof_target_subsystem_remove___rpc_socket_COMPGEN=_nvmeof_shtab_compgen_files
+_shtab_nvmeof_target_namespace_add_pos_0_COMPGEN=_nvmeof_target_nqns
+_shtab_nvmeof_target_namespace_add___rpc_socket_COMPGEN=_nvmeof_shtab_compgen_files
+_shtab_nvmeof_target_namespace_add___path_COMPGEN=_nvmeof_shtab_compgen_files
+_shtab_nvmeof_target_namespace_remove_pos_0_COMPGEN=_nvmeof_target_nqns
+_shtab_nvmeof_target_namespace_remove___rpc_socket_COMPGEN=_nvmeof_shtab_compgen_files
+_shtab_nvmeof_target_namespace_resize_pos_0_COMPGEN=_nvmeof_target_nqns
+_shtab_nvmeof_target_namespace_resize___rpc_socket_COMPGEN=_nvmeof_shtab_compgen_files
+_shtab_nvmeof_target_namespace_replace_pos_0_COMPGEN=_nvmeof_target_nqns
+_shtab_nvmeof_target_namespace_replace___rpc_socket_COMPGEN=_nvmeof_shtab_compgen_files
+_shtab_nvmeof_target_namespace_replace___path_COMPGEN=_nvmeof_shtab_compgen_files
+_shtab_nvmeof_target_namespace_mask_pos_0_COMPGEN=_nvmeof_target_nqns
+_shtab_nvmeof_target_namespace_mask___rpc_socket_COMPGEN=_nvmeof_shtab_compgen_files
+_shtab_nvmeof_target_namespace_protect_pos_0_COMPGEN=_nvmeof_target_nqns
+_shtab_nvmeof_target_namespace_protect___rpc_socket_COMPGEN=_nvmeof_shtab_compgen_files
+_shtab_nvmeof_target_namespace_limit_pos_0_COMPGEN=_nvmeof_target_nqns
+_shtab_nvmeof_target_namespace_limit___rpc_socket_COMPGEN=_nvmeof_shtab_compgen_files
+_shtab_nvmeof_target_host_allow_pos_0_COMPGEN=_nvmeof_target_nqns
+_shtab_nvmeof_target_host_allow___rpc_socket_COMPGEN=_nvmeof_shtab_compgen_files
+_shtab_nvmeof_target_host_allow___dhchap_key_COMPGEN=_nvmeof_shtab_compgen_files
+_shtab_nvmeof_target_host_allow___dhchap_ctrl_key_COMPGEN=_nvmeof_shtab_compgen_files
+_shtab_nvmeof_target_host_set_keys_pos_0_COMPGEN=_nvmeof_target_nqns
+_shtab_nvmeof_target_host_set_keys___rpc_socket_COMPGEN=_nvmeof_shtab_compgen_files
+_shtab_nvmeof_target_host_set_keys___dhchap_key_COMPGEN=_nvmeof_shtab_compgen_files
+_shtab_nvmeof_target_host_set_keys___dhchap_ctrl_key_COMPGEN=_nvmeof_shtab_compgen_files
+_shtab_nvmeof_target_host_remove_pos_0_COMPGEN=_nvmeof_target_nqns
+_shtab_nvmeof_target_host_remove___rpc_socket_COMPGEN=_nvmeof_shtab_compgen_files
+_shtab_nvmeof_target_port_add___rpc_socket_COMPGEN=_nvmeof_shtab_compgen_files
+_shtab_nvmeof_target_port_remove___rpc_socket_COMPGEN=_nvmeof_shtab_compgen_files
+_shtab_nvmeof_target_ana_set___rpc_socket_COMPGEN=_nvmeof_shtab_compgen_files
+_shtab_nvmeof_target_reload___rpc_socket_COMPGEN=_nvmeof_shtab_compgen_files
+_shtab_nvmeof_target_save___rpc_socket_COMPGEN=_nvmeof_shtab_compgen_files
+_shtab_nvmeof_target_save___output_COMPGEN=_nvmeof_shtab_compgen_files
+_shtab_nvmeof_target_stats___rpc_socket_COMPGEN=_nvmeof_shtab_compgen_files
+_shtab_nvmeof_top___rpc_socket_COMPGEN=_nvmeof_shtab_compgen_files
+_shtab_nvmeof_config_check_pos_0_COMPGEN=_nvmeof_shtab_compgen_files
+_shtab_nvmeof_config_import_pos_0_COMPGEN=_nvmeof_shtab_compgen_files
+_shtab_nvmeof_config_export_pos_0_COMPGEN=_nvmeof_shtab_compgen_files
+_shtab_nvmeof_discover___dhchap_secret_file_COMPGEN=_nvmeof_shtab_compgen_files
+_shtab_nvmeof_discover___dhchap_ctrl_secret_file_COMPGEN=_nvmeof_shtab_compgen_files
+_shtab_nvmeof_discover__J_COMPGEN=_nvmeof_shtab_compgen_files
+_shtab_nvmeof_discover___config_COMPGEN=_nvmeof_shtab_compgen_files
+_shtab_nvmeof_discover__r_COMPGEN=_nvmeof_shtab_compgen_files
+_shtab_nvmeof_discover___raw_COMPGEN=_nvmeof_shtab_compgen_files
+_shtab_nvmeof_id_ctrl___dhchap_secret_file_COMPGEN=_nvmeof_shtab_compgen_files
+_shtab_nvmeof_id_ctrl___dhchap_ctrl_secret_file_COMPGEN=_nvmeof_shtab_compgen_files
+_shtab_nvmeof_id_ns___dhchap_secret_file_COMPGEN=_nvmeof_shtab_compgen_files
+_shtab_nvmeof_id_ns___dhchap_ctrl_secret_file_COMPGEN=_nvmeof_shtab_compgen_files
+_shtab_nvmeof_list_ns___dhchap_secret_file_COMPGEN=_nvmeof_shtab_compgen_files
+_shtab_nvmeof_list_ns___dhchap_ctrl_secret_file_COMPGEN=_nvmeof_shtab_compgen_files
+_shtab_nvmeof_read__d_COMPGEN=_nvmeof_shtab_compgen_files
+_shtab_nvmeof_read___data_COMPGEN=_nvmeof_shtab_compgen_files
+_shtab_nvmeof_read___dhchap_secret_file_COMPGEN=_nvmeof_shtab_compgen_files
+_shtab_nvmeof_read___dhchap_ctrl_secret_file_COMPGEN=_nvmeof_shtab_compgen_files
+_shtab_nvmeof_write__d_COMPGEN=_nvmeof_shtab_compgen_files
+_shtab_nvmeof_write___data_COMPGEN=_nvmeof_shtab_compgen_files
+_shtab_nvmeof_write___dhchap_secret_file_COMPGEN=_nvmeof_shtab_compgen_files
+_shtab_nvmeof_write___dhchap_ctrl_secret_file_COMPGEN=_nvmeof_shtab_compgen_files
+_shtab_nvmeof_flush___dhchap_secret_file_COMPGEN=_nvmeof_shtab_compgen_files
+_shtab_nvmeof_flush___dhchap_ctrl_secret_file_COMPGEN=_nvmeof_shtab_compgen_files
+_shtab_nvmeof_write_uncor___dhchap_secret_file_COMPGEN=_nvmeof_shtab_compgen_files
+_shtab_nvmeof_write_uncor___dhchap_ctrl_secret_file_COMPGEN=_nvmeof_shtab_compgen_files
+_shtab_nvmeof_compare_and_write___expected_COMPGEN=_nvmeof_shtab_compgen_files
+_shtab_nvmeof_compare_and_write__d_COMPGEN=_nvmeof_shtab_compgen_files
+_shtab_nvmeof_compare_and_write___data_COMPGEN=_nvmeof_shtab_compgen_files
+_shtab_nvmeof_compare_and_write___dhchap_secret_file_COMPGEN=_nvmeof_shtab_compgen_files
+_shtab_nvmeof_compare_and_write___dhchap_ctrl_secret_file_COMPGEN=_nvmeof_shtab_compgen_files
+_shtab_nvmeof_resv_register___dhchap_secret_file_COMPGEN=_nvmeof_shtab_compgen_files
+_shtab_nvmeof_resv_register___dhchap_ctrl_secret_file_COMPGEN=_nvmeof_shtab_compgen_files
+_shtab_nvmeof_resv_acquire___dhchap_secret_file_COMPGEN=_nvmeof_shtab_compgen_files
+_shtab_nvmeof_resv_acquire___dhchap_ctrl_secret_file_COMPGEN=_nvmeof_shtab_compgen_files
+_shtab_nvmeof_resv_release___dhchap_secret_file_COMPGEN=_nvmeof_shtab_compgen_files
+_shtab_nvmeof_resv_release___dhchap_ctrl_secret_file_COMPGEN=_nvmeof_shtab_compgen_files
+_shtab_nvmeof_resv_report___dhchap_secret_file_COMPGEN=_nvmeof_shtab_compgen_files
+_shtab_nvmeof_resv_report___dhchap_ctrl_secret_file_COMPGEN=_nvmeof_shtab_compgen_files
+_shtab_nvmeof_connect___dhchap_secret_file_COMPGEN=_nvmeof_shtab_compgen_files
+_shtab_nvmeof_connect___dhchap_ctrl_secret_file_COMPGEN=_nvmeof_shtab_compgen_files
+_shtab_nvmeof_connect_all___dhchap_secret_file_COMPGEN=_nvmeof_shtab_compgen_files
+_shtab_nvmeof_connect_all___dhchap_ctrl_secret_file_COMPGEN=_nvmeof_shtab_compgen_files
+_shtab_nvmeof_disconnect__n_COMPGEN=_nvmeof_kernel_nqns
+_shtab_nvmeof_disconnect___nqn_COMPGEN=_nvmeof_kernel_nqns
+_shtab_nvmeof_disconnect__d_COMPGEN=_nvmeof_controllers
+_shtab_nvmeof_disconnect___device_COMPGEN=_nvmeof_controllers
+_shtab_nvmeof_list_subsys__n_COMPGEN=_nvmeof_kernel_nqns
+_shtab_nvmeof_list_subsys___nqn_COMPGEN=_nvmeof_kernel_nqns
+_shtab_nvmeof_check_dhchap_key__f_COMPGEN=_nvmeof_shtab_compgen_files
+_shtab_nvmeof_check_dhchap_key___key_file_COMPGEN=_nvmeof_shtab_compgen_files
+_shtab_nvmeof_doctor_pos_0_COMPGEN=_nvmeof_shtab_compgen_files
+
+_shtab_nvmeof_target_serve__o_choices=(normal json)
+_shtab_nvmeof_target_serve___output_format_choices=(normal json)
+_shtab_nvmeof_target_serve___log_level_choices=(debug info warning error)
+_shtab_nvmeof_target_serve___log_format_choices=(text json journal)
+_shtab_nvmeof_target_ls__o_choices=(normal json)
+_shtab_nvmeof_target_ls___output_format_choices=(normal json)
+_shtab_nvmeof_target_subsystem_add__o_choices=(normal json)
+_shtab_nvmeof_target_subsystem_add___output_format_choices=(normal json)
+_shtab_nvmeof_target_subsystem_remove__o_choices=(normal json)
+_shtab_nvmeof_target_subsystem_remove___output_format_choices=(normal json)
+_shtab_nvmeof_target_subsystem_pos_0_choices=(add remove)
+_shtab_nvmeof_target_namespace_add__o_choices=(normal json)
+_shtab_nvmeof_target_namespace_add___output_format_choices=(normal json)
+_shtab_nvmeof_target_namespace_add___store_choices=(ram file pmem null)
+_shtab_nvmeof_target_namespace_remove__o_choices=(normal json)
+_shtab_nvmeof_target_namespace_remove___output_format_choices=(normal json)
+_shtab_nvmeof_target_namespace_resize__o_choices=(normal json)
+_shtab_nvmeof_target_namespace_resize___output_format_choices=(normal json)
+_shtab_nvmeof_target_namespace_replace__o_choices=(normal json)
+_shtab_nvmeof_target_namespace_replace___output_format_choices=(normal json)
+_shtab_nvmeof_target_namespace_replace___store_choices=(ram file pmem null)
+_shtab_nvmeof_target_namespace_mask__o_choices=(normal json)
+_shtab_nvmeof_target_namespace_mask___output_format_choices=(normal json)
+_shtab_nvmeof_target_namespace_protect_pos_2_choices=(none protected until-power-cycle permanent)
+_shtab_nvmeof_target_namespace_protect__o_choices=(normal json)
+_shtab_nvmeof_target_namespace_protect___output_format_choices=(normal json)
+_shtab_nvmeof_target_namespace_limit__o_choices=(normal json)
+_shtab_nvmeof_target_namespace_limit___output_format_choices=(normal json)
+_shtab_nvmeof_target_namespace_pos_0_choices=(add remove resize replace mask protect limit)
+_shtab_nvmeof_target_host_allow__o_choices=(normal json)
+_shtab_nvmeof_target_host_allow___output_format_choices=(normal json)
+_shtab_nvmeof_target_host_set_keys__o_choices=(normal json)
+_shtab_nvmeof_target_host_set_keys___output_format_choices=(normal json)
+_shtab_nvmeof_target_host_remove__o_choices=(normal json)
+_shtab_nvmeof_target_host_remove___output_format_choices=(normal json)
+_shtab_nvmeof_target_host_pos_0_choices=(allow set-keys remove)
+_shtab_nvmeof_target_port_add__o_choices=(normal json)
+_shtab_nvmeof_target_port_add___output_format_choices=(normal json)
+_shtab_nvmeof_target_port_add___device_choices=(auto iwarp system)
+_shtab_nvmeof_target_port_remove__o_choices=(normal json)
+_shtab_nvmeof_target_port_remove___output_format_choices=(normal json)
+_shtab_nvmeof_target_port_pos_0_choices=(add remove)
+_shtab_nvmeof_target_ana_set_pos_0_choices=(optimized non-optimized inaccessible persistent-loss change)
+_shtab_nvmeof_target_ana_set__o_choices=(normal json)
+_shtab_nvmeof_target_ana_set___output_format_choices=(normal json)
+_shtab_nvmeof_target_ana_pos_0_choices=(set)
+_shtab_nvmeof_target_reload__o_choices=(normal json)
+_shtab_nvmeof_target_reload___output_format_choices=(normal json)
+_shtab_nvmeof_target_save__o_choices=(normal json)
+_shtab_nvmeof_target_save___output_format_choices=(normal json)
+_shtab_nvmeof_target_stats__o_choices=(normal json)
+_shtab_nvmeof_target_stats___output_format_choices=(normal json)
+_shtab_nvmeof_target_pos_0_choices=(serve ls subsystem namespace host port ana reload save stats)
+_shtab_nvmeof_top__o_choices=(normal json)
+_shtab_nvmeof_top___output_format_choices=(normal json)
+_shtab_nvmeof_top___sort_choices=(iops bytes outstanding errors)
+_shtab_nvmeof_config_check__o_choices=(normal json)
+_shtab_nvmeof_config_check___output_format_choices=(normal json)
+_shtab_nvmeof_config_schema__o_choices=(normal json)
+_shtab_nvmeof_config_schema___output_format_choices=(normal json)
+_shtab_nvmeof_config_import__o_choices=(normal json)
+_shtab_nvmeof_config_import___output_format_choices=(normal json)
+_shtab_nvmeof_config_export__o_choices=(normal json)
+_shtab_nvmeof_config_export___output_format_choices=(normal json)
+_shtab_nvmeof_config_pos_0_choices=(check schema import export)
+_shtab_nvmeof_devices__o_choices=(normal json)
+_shtab_nvmeof_devices___output_format_choices=(normal json)
+_shtab_nvmeof_discover__o_choices=(normal json)
+_shtab_nvmeof_discover___output_format_choices=(normal json)
+_shtab_nvmeof_discover__t_choices=(rdma)
+_shtab_nvmeof_discover___transport_choices=(rdma)
+_shtab_nvmeof_discover___device_choices=(auto iwarp system)
+_shtab_nvmeof_discover___remote_keys_choices=(command buffer)
+_shtab_nvmeof_id_ctrl__o_choices=(normal json)
+_shtab_nvmeof_id_ctrl___output_format_choices=(normal json)
+_shtab_nvmeof_id_ctrl__t_choices=(rdma)
+_shtab_nvmeof_id_ctrl___transport_choices=(rdma)
+_shtab_nvmeof_id_ctrl___device_choices=(auto iwarp system)
+_shtab_nvmeof_id_ctrl___remote_keys_choices=(command buffer)
+_shtab_nvmeof_id_ns__o_choices=(normal json)
+_shtab_nvmeof_id_ns___output_format_choices=(normal json)
+_shtab_nvmeof_id_ns__t_choices=(rdma)
+_shtab_nvmeof_id_ns___transport_choices=(rdma)
+_shtab_nvmeof_id_ns___device_choices=(auto iwarp system)
+_shtab_nvmeof_id_ns___remote_keys_choices=(command buffer)
+_shtab_nvmeof_list_ns__o_choices=(normal json)
+_shtab_nvmeof_list_ns___output_format_choices=(normal json)
+_shtab_nvmeof_list_ns__t_choices=(rdma)
+_shtab_nvmeof_list_ns___transport_choices=(rdma)
+_shtab_nvmeof_list_ns___device_choices=(auto iwarp system)
+_shtab_nvmeof_list_ns___remote_keys_choices=(command buffer)
+_shtab_nvmeof_read__o_choices=(normal json)
+_shtab_nvmeof_read___output_format_choices=(normal json)
+_shtab_nvmeof_read__t_choices=(rdma)
+_shtab_nvmeof_read___transport_choices=(rdma)
+_shtab_nvmeof_read___device_choices=(auto iwarp system)
+_shtab_nvmeof_read___remote_keys_choices=(command buffer)
+_shtab_nvmeof_write__o_choices=(normal json)
+_shtab_nvmeof_write___output_format_choices=(normal json)
+_shtab_nvmeof_write__t_choices=(rdma)
+_shtab_nvmeof_write___transport_choices=(rdma)
+_shtab_nvmeof_write___device_choices=(auto iwarp system)
+_shtab_nvmeof_write___remote_keys_choices=(command buffer)
+_shtab_nvmeof_flush__o_choices=(normal json)
+_shtab_nvmeof_flush___output_format_choices=(normal json)
+_shtab_nvmeof_flush__t_choices=(rdma)
+_shtab_nvmeof_flush___transport_choices=(rdma)
+_shtab_nvmeof_flush___device_choices=(auto iwarp system)
+_shtab_nvmeof_flush___remote_keys_choices=(command buffer)
+_shtab_nvmeof_write_uncor__o_choices=(normal json)
+_shtab_nvmeof_write_uncor___output_format_choices=(normal json)
+_shtab_nvmeof_write_uncor__t_choices=(rdma)
+_shtab_nvmeof_write_uncor___transport_choices=(rdma)
+_shtab_nvmeof_write_uncor___device_choices=(auto iwarp system)
+_shtab_nvmeof_write_uncor___remote_keys_choices=(command buffer)
+_shtab_nvmeof_compare_and_write__o_choices=(normal json)
+_shtab_nvmeof_compare_and_write___output_format_choices=(normal json)
+_shtab_nvmeof_compare_and_write__t_choices=(rdma)
+_shtab_nvmeof_compare_and_write___transport_choices=(rdma)
+_shtab_nvmeof_compare_and_write___device_choices=(auto iwarp system)
+_shtab_nvmeof_compare_and_write___remote_keys_choices=(command buffer)
+_shtab_nvmeof_resv_register__o_choices=(normal json)
+_shtab_nvmeof_resv_register___output_format_choices=(normal json)
+_shtab_nvmeof_resv_register___rrega_choices=(0 1 2)
+_shtab_nvmeof_resv_register___cptpl_choices=(0 1 2 3)
+_shtab_nvmeof_resv_register__t_choices=(rdma)
+_shtab_nvmeof_resv_register___transport_choices=(rdma)
+_shtab_nvmeof_resv_register___device_choices=(auto iwarp system)
+_shtab_nvmeof_resv_register___remote_keys_choices=(command buffer)
+_shtab_nvmeof_resv_acquire__o_choices=(normal json)
+_shtab_nvmeof_resv_acquire___output_format_choices=(normal json)
+_shtab_nvmeof_resv_acquire___racqa_choices=(0 1 2)
+_shtab_nvmeof_resv_acquire__t_choices=(rdma)
+_shtab_nvmeof_resv_acquire___transport_choices=(rdma)
+_shtab_nvmeof_resv_acquire___device_choices=(auto iwarp system)
+_shtab_nvmeof_resv_acquire___remote_keys_choices=(command buffer)
+_shtab_nvmeof_resv_release__o_choices=(normal json)
+_shtab_nvmeof_resv_release___output_format_choices=(normal json)
+_shtab_nvmeof_resv_release___rrela_choices=(0 1)
+_shtab_nvmeof_resv_release__t_choices=(rdma)
+_shtab_nvmeof_resv_release___transport_choices=(rdma)
+_shtab_nvmeof_resv_release___device_choices=(auto iwarp system)
+_shtab_nvmeof_resv_release___remote_keys_choices=(command buffer)
+_shtab_nvmeof_resv_report__o_choices=(normal json)
+_shtab_nvmeof_resv_report___output_format_choices=(normal json)
+_shtab_nvmeof_resv_report__t_choices=(rdma)
+_shtab_nvmeof_resv_report___transport_choices=(rdma)
+_shtab_nvmeof_resv_report___device_choices=(auto iwarp system)
+_shtab_nvmeof_resv_report___remote_keys_choices=(command buffer)
+_shtab_nvmeof_bench__o_choices=(normal json)
+_shtab_nvmeof_bench___output_format_choices=(normal json)
+_shtab_nvmeof_bench___rw_choices=(read write randread randwrite)
+_shtab_nvmeof_bench__t_choices=(rdma)
+_shtab_nvmeof_bench___transport_choices=(rdma)
+_shtab_nvmeof_bench___device_choices=(auto iwarp system)
+_shtab_nvmeof_bench___remote_keys_choices=(command buffer)
+_shtab_nvmeof_connect__o_choices=(normal json)
+_shtab_nvmeof_connect___output_format_choices=(normal json)
+_shtab_nvmeof_connect__t_choices=(rdma)
+_shtab_nvmeof_connect___transport_choices=(rdma)
+_shtab_nvmeof_connect_all__o_choices=(normal json)
+_shtab_nvmeof_connect_all___output_format_choices=(normal json)
+_shtab_nvmeof_connect_all__t_choices=(rdma)
+_shtab_nvmeof_connect_all___transport_choices=(rdma)
+_shtab_nvmeof_connect_all___device_choices=(kernel iwarp system auto)
+_shtab_nvmeof_disconnect__o_choices=(normal json)
+_shtab_nvmeof_disconnect___output_format_choices=(normal json)
+_shtab_nvmeof_disconnect_all__o_choices=(normal json)
+_shtab_nvmeof_disconnect_all___output_format_choices=(normal json)
+_shtab_nvmeof_list__o_choices=(normal json)
+_shtab_nvmeof_list___output_format_choices=(normal json)
+_shtab_nvmeof_list_subsys__o_choices=(normal json)
+_shtab_nvmeof_list_subsys___output_format_choices=(normal json)
+_shtab_nvmeof_gen_dhchap_key__o_choices=(normal json)
+_shtab_nvmeof_gen_dhchap_key___output_format_choices=(normal json)
+_shtab_nvmeof_gen_dhchap_key__m_choices=(0 1 2 3)
+_shtab_nvmeof_gen_dhchap_key___hmac_choices=(0 1 2 3)
+_shtab_nvmeof_gen_dhchap_key__l_choices=(32 48 64)
+_shtab_nvmeof_gen_dhchap_key___key_length_choices=(32 48 64)
+_shtab_nvmeof_check_dhchap_key__o_choices=(normal json)
+_shtab_nvmeof_check_dhchap_key___output_format_choices=(normal json)
+_shtab_nvmeof_doctor__o_choices=(normal json)
+_shtab_nvmeof_doctor___output_format_choices=(normal json)
+_shtab_nvmeof_completion_pos_0_choices=(bash zsh fish)
+_shtab_nvmeof_completion__o_choices=(normal json)
+_shtab_nvmeof_completion___output_format_choices=(normal json)
+_shtab_nvmeof_pos_0_choices=(target top config devices discover id-ctrl id-ns list-ns read write flush write-uncor compare-and-write resv-register resv-acquire resv-release resv-report bench connect connect-all disconnect disconnect-all list list-subsys gen-dhchap-key check-dhchap-key doctor completion)
+
+_shtab_nvmeof_target_serve__h_nargs=0
+_shtab_nvmeof_target_serve___help_nargs=0
+_shtab_nvmeof_target_ls__h_nargs=0
+_shtab_nvmeof_target_ls___help_nargs=0
+_shtab_nvmeof_target_subsystem_add__h_nargs=0
+_shtab_nvmeof_target_subsystem_add___help_nargs=0
+_shtab_nvmeof_target_subsystem_add___allow_any_host_nargs=0
+_shtab_nvmeof_target_subsystem_remove__h_nargs=0
+_shtab_nvmeof_target_subsystem_remove___help_nargs=0
+_shtab_nvmeof_target_subsystem_pos_0_nargs=A...
+_shtab_nvmeof_target_subsystem__h_nargs=0
+_shtab_nvmeof_target_subsystem___help_nargs=0
+_shtab_nvmeof_target_namespace_add__h_nargs=0
+_shtab_nvmeof_target_namespace_add___help_nargs=0
+_shtab_nvmeof_target_namespace_add___read_only_nargs=0
+_shtab_nvmeof_target_namespace_add___hotplug_nargs=0
+_shtab_nvmeof_target_namespace_remove__h_nargs=0
+_shtab_nvmeof_target_namespace_remove___help_nargs=0
+_shtab_nvmeof_target_namespace_resize__h_nargs=0
+_shtab_nvmeof_target_namespace_resize___help_nargs=0
+_shtab_nvmeof_target_namespace_replace__h_nargs=0
+_shtab_nvmeof_target_namespace_replace___help_nargs=0
+_shtab_nvmeof_target_namespace_replace___read_only_nargs=0
+_shtab_nvmeof_target_namespace_mask__h_nargs=0
+_shtab_nvmeof_target_namespace_mask___help_nargs=0
+_shtab_nvmeof_target_namespace_mask___all_nargs=0
+_shtab_nvmeof_target_namespace_mask___none_nargs=0
+_shtab_nvmeof_target_namespace_protect__h_nargs=0
+_shtab_nvmeof_target_namespace_protect___help_nargs=0
+_shtab_nvmeof_target_namespace_limit__h_nargs=0
+_shtab_nvmeof_target_namespace_limit___help_nargs=0
+_shtab_nvmeof_target_namespace_limit___clear_nargs=0
+_shtab_nvmeof_target_namespace_pos_0_nargs=A...
+_shtab_nvmeof_target_namespace__h_nargs=0
+_shtab_nvmeof_target_namespace___help_nargs=0
+_shtab_nvmeof_target_host_allow__h_nargs=0
+_shtab_nvmeof_target_host_allow___help_nargs=0
+_shtab_nvmeof_target_host_allow___any_nargs=0
+_shtab_nvmeof_target_host_set_keys__h_nargs=0
+_shtab_nvmeof_target_host_set_keys___help_nargs=0
+_shtab_nvmeof_target_host_set_keys___none_nargs=0
+_shtab_nvmeof_target_host_remove__h_nargs=0
+_shtab_nvmeof_target_host_remove___help_nargs=0
+_shtab_nvmeof_target_host_remove___any_nargs=0
+_shtab_nvmeof_target_host_pos_0_nargs=A...
+_shtab_nvmeof_target_host__h_nargs=0
+_shtab_nvmeof_target_host___help_nargs=0
+_shtab_nvmeof_target_port_add__h_nargs=0
+_shtab_nvmeof_target_port_add___help_nargs=0
+_shtab_nvmeof_target_port_add___hotplug_nargs=0
+_shtab_nvmeof_target_port_remove__h_nargs=0
+_shtab_nvmeof_target_port_remove___help_nargs=0
+_shtab_nvmeof_target_port_pos_0_nargs=A...
+_shtab_nvmeof_target_port__h_nargs=0
+_shtab_nvmeof_target_port___help_nargs=0
+_shtab_nvmeof_target_ana_set__h_nargs=0
+_shtab_nvmeof_target_ana_set___help_nargs=0
+_shtab_nvmeof_target_ana_pos_0_nargs=A...
+_shtab_nvmeof_target_ana__h_nargs=0
+_shtab_nvmeof_target_ana___help_nargs=0
+_shtab_nvmeof_target_reload__h_nargs=0
+_shtab_nvmeof_target_reload___help_nargs=0
+_shtab_nvmeof_target_save__h_nargs=0
+_shtab_nvmeof_target_save___help_nargs=0
+_shtab_nvmeof_target_save___force_nargs=0
+_shtab_nvmeof_target_stats__h_nargs=0
+_shtab_nvmeof_target_stats___help_nargs=0
+_shtab_nvmeof_target_pos_0_nargs=A...
+_shtab_nvmeof_target__h_nargs=0
+_shtab_nvmeof_target___help_nargs=0
+_shtab_nvmeof_top__h_nargs=0
+_shtab_nvmeof_top___help_nargs=0
+_shtab_nvmeof_config_check__h_nargs=0
+_shtab_nvmeof_config_check___help_nargs=0
+_shtab_nvmeof_config_schema__h_nargs=0
+_shtab_nvmeof_config_schema___help_nargs=0
+_shtab_nvmeof_config_import__h_nargs=0
+_shtab_nvmeof_config_import___help_nargs=0
+_shtab_nvmeof_config_export__h_nargs=0
+_shtab_nvmeof_config_export___help_nargs=0
+_shtab_nvmeof_config_pos_0_nargs=A...
+_shtab_nvmeof_config__h_nargs=0
+_shtab_nvmeof_config___help_nargs=0
+_shtab_nvmeof_devices__h_nargs=0
+_shtab_nvmeof_devices___help_nargs=0
+_shtab_nvmeof_devices___watch_nargs=0
+_shtab_nvmeof_discover__h_nargs=0
+_shtab_nvmeof_discover___help_nargs=0
+_shtab_nvmeof_discover___disable_sqflow_nargs=0
+_shtab_nvmeof_discover__p_nargs=0
+_shtab_nvmeof_discover___persistent_nargs=0
+_shtab_nvmeof_discover___mdns_nargs=0
+_shtab_nvmeof_id_ctrl__h_nargs=0
+_shtab_nvmeof_id_ctrl___help_nargs=0
+_shtab_nvmeof_id_ctrl___disable_sqflow_nargs=0
+_shtab_nvmeof_id_ns__h_nargs=0
+_shtab_nvmeof_id_ns___help_nargs=0
+_shtab_nvmeof_id_ns___disable_sqflow_nargs=0
+_shtab_nvmeof_list_ns__h_nargs=0
+_shtab_nvmeof_list_ns___help_nargs=0
+_shtab_nvmeof_list_ns___disable_sqflow_nargs=0
+_shtab_nvmeof_read__h_nargs=0
+_shtab_nvmeof_read___help_nargs=0
+_shtab_nvmeof_read__v_nargs=0
+_shtab_nvmeof_read___verbose_nargs=0
+_shtab_nvmeof_read___disable_sqflow_nargs=0
+_shtab_nvmeof_write__h_nargs=0
+_shtab_nvmeof_write___help_nargs=0
+_shtab_nvmeof_write__v_nargs=0
+_shtab_nvmeof_write___verbose_nargs=0
+_shtab_nvmeof_write__f_nargs=0
+_shtab_nvmeof_write___force_unit_access_nargs=0
+_shtab_nvmeof_write___pad_nargs=0
+_shtab_nvmeof_write___no_flush_nargs=0
+_shtab_nvmeof_write___disable_sqflow_nargs=0
+_shtab_nvmeof_flush__h_nargs=0
+_shtab_nvmeof_flush___help_nargs=0
+_shtab_nvmeof_flush___disable_sqflow_nargs=0
+_shtab_nvmeof_write_uncor__h_nargs=0
+_shtab_nvmeof_write_uncor___help_nargs=0
+_shtab_nvmeof_write_uncor___disable_sqflow_nargs=0
+_shtab_nvmeof_compare_and_write__h_nargs=0
+_shtab_nvmeof_compare_and_write___help_nargs=0
+_shtab_nvmeof_compare_and_write___disable_sqflow_nargs=0
+_shtab_nvmeof_resv_register__h_nargs=0
+_shtab_nvmeof_resv_register___help_nargs=0
+_shtab_nvmeof_resv_register___iekey_nargs=0
+_shtab_nvmeof_resv_register___disable_sqflow_nargs=0
+_shtab_nvmeof_resv_acquire__h_nargs=0
+_shtab_nvmeof_resv_acquire___help_nargs=0
+_shtab_nvmeof_resv_acquire___disable_sqflow_nargs=0
+_shtab_nvmeof_resv_release__h_nargs=0
+_shtab_nvmeof_resv_release___help_nargs=0
+_shtab_nvmeof_resv_release___disable_sqflow_nargs=0
+_shtab_nvmeof_resv_report__h_nargs=0
+_shtab_nvmeof_resv_report___help_nargs=0
+_shtab_nvmeof_resv_report___disable_sqflow_nargs=0
+_shtab_nvmeof_bench__h_nargs=0
+_shtab_nvmeof_bench___help_nargs=0
+_shtab_nvmeof_connect__h_nargs=0
+_shtab_nvmeof_connect___help_nargs=0
+_shtab_nvmeof_connect__D_nargs=0
+_shtab_nvmeof_connect___duplicate_connect_nargs=0
+_shtab_nvmeof_connect__d_nargs=0
+_shtab_nvmeof_connect___disable_sqflow_nargs=0
+_shtab_nvmeof_connect_all__h_nargs=0
+_shtab_nvmeof_connect_all___help_nargs=0
+_shtab_nvmeof_connect_all__D_nargs=0
+_shtab_nvmeof_connect_all___duplicate_connect_nargs=0
+_shtab_nvmeof_connect_all__d_nargs=0
+_shtab_nvmeof_connect_all___disable_sqflow_nargs=0
+_shtab_nvmeof_disconnect__h_nargs=0
+_shtab_nvmeof_disconnect___help_nargs=0
+_shtab_nvmeof_disconnect_all__h_nargs=0
+_shtab_nvmeof_disconnect_all___help_nargs=0
+_shtab_nvmeof_list__h_nargs=0
+_shtab_nvmeof_list___help_nargs=0
+_shtab_nvmeof_list_subsys__h_nargs=0
+_shtab_nvmeof_list_subsys___help_nargs=0
+_shtab_nvmeof_gen_dhchap_key__h_nargs=0
+_shtab_nvmeof_gen_dhchap_key___help_nargs=0
+_shtab_nvmeof_check_dhchap_key__h_nargs=0
+_shtab_nvmeof_check_dhchap_key___help_nargs=0
+_shtab_nvmeof_doctor__h_nargs=0
+_shtab_nvmeof_doctor___help_nargs=0
+_shtab_nvmeof_doctor__a_nargs=0
+_shtab_nvmeof_doctor___all_nargs=0
+_shtab_nvmeof_completion__h_nargs=0
+_shtab_nvmeof_completion___help_nargs=0
+_shtab_nvmeof_pos_0_nargs=A...
+_shtab_nvmeof__h_nargs=0
+_shtab_nvmeof___help_nargs=0
+_shtab_nvmeof___version_nargs=0
+_shtab_nvmeof__v_nargs=0
+_shtab_nvmeof___verbose_nargs=0
+
+
+# Custom Preamble
+# Candidates: subsystems and controllers of the kernel, subsystems of a running target.
+_nvmeof_words() { compgen -W "$2" -- "$1"; }
+_nvmeof_kernel_nqns() {
+  _nvmeof_words "$1" "$(cat /sys/class/nvme-subsystem/*/subsysnqn 2>/dev/null)"
+}
+_nvmeof_controllers() { _nvmeof_words "$1" "$(ls /sys/class/nvme 2>/dev/null)"; }
+_nvmeof_target_nqns() {
+  _nvmeof_words "$1" "$(nvmeof target ls 2>/dev/null | sed -n 's/^subsystem \([^ ]*\).*/\1/p')"
+}
+# End Custom Preamble
+
+# $1=COMP_WORDS[1]
+_nvmeof_shtab_compgen_files() {
+  compgen -f -- $1  # files
+}
+
+# $1=COMP_WORDS[1]
+_nvmeof_shtab_compgen_dirs() {
+  compgen -d -- $1  # recurse into subdirs
+}
+
+# $1=COMP_WORDS[1]
+_nvmeof_shtab_replace_nonword() {
+  echo "${1//[^[:word:]]/_}"
+}
+
+# set default values (called for the initial parser & any subparsers)
+_nvmeof_set_parser_defaults() {
+  local subparsers_var="${prefix}_subparsers[@]"
+  sub_parsers=${!subparsers_var-}
+
+  local current_option_strings_var="${prefix}_option_strings[@]"
+  current_option_strings=${!current_option_strings_var}
+
+  completed_positional_actions=0
+
+  _nvmeof_set_new_action "pos_$completed_positional_actions" true
+}
+
+# $1=action identifier
+# $2=positional action (bool)
+# set all identifiers for an action's parameters
+_nvmeof_set_new_action() {
+  current_action="${prefix}_$(_nvmeof_shtab_replace_nonword $1)"
+
+  local current_action_compgen_var=${current_action}_COMPGEN
+  current_action_compgen="${!current_action_compgen_var-}"
+
+  local current_action_choices_var="${current_action}_choices[@]"
+  current_action_choices="${!current_action_choices_var-}"
+
+  local current_action_nargs_var="${current_action}_nargs"
+  if [ -n "${!current_action_nargs_var-}" ]; then
+    current_action_nargs="${!current_action_nargs_var}"
+  else
+    current_action_nargs=1
+  fi
+
+  current_action_args_start_index=$(( $word_index + 1 - $pos_only ))
+
+  current_action_is_positional=$2
+}
+
+# Notes:
+# `COMPREPLY`: what will be rendered after completion is triggered
+# `completing_word`: currently typed word to generate completions for
+# `${!var}`: evaluates the content of `var` and expand its content as a variable
+#     hello="world"
+#     x="hello"
+#     ${!x} -> ${hello} -> "world"
+_shtab_nvmeof() {
+  local completing_word="${COMP_WORDS[COMP_CWORD]}"
+  local previous_word="${COMP_WORDS[COMP_CWORD-1]}"
+  local completed_positional_actions
+  local current_action
+  local current_action_args_start_index
+  local current_action_choices
+  local current_action_compgen
+  local current_action_is_positional
+  local current_action_nargs
+  local current_option_strings
+  local sub_parsers
+  COMPREPLY=()
+
+  local prefix=_shtab_nvmeof
+  local word_index=0
+  local pos_only=0 # "--" delimiter not encountered yet
+  _nvmeof_set_parser_defaults
+  word_index=1
+
+  # determine what arguments are appropriate for the current state
+  # of the arg parser
+  while [ $word_index -ne $COMP_CWORD ]; do
+    local this_word="${COMP_WORDS[$word_index]}"
+
+    if [[ $pos_only = 1 || " $this_word " != " -- " ]]; then
+      if [[ -n $sub_parsers && " ${sub_parsers[@]} " == *" $this_word "* ]]; then
+        # valid subcommand: add it to the prefix & reset the current action
+        prefix="${prefix}_$(_nvmeof_shtab_replace_nonword $this_word)"
+        _nvmeof_set_parser_defaults
+      fi
+
+      if [[ " ${current_option_strings[@]} " == *" $this_word "* ]]; then
+        # a new action should be acquired (due to recognised option string or
+        # no more input expected from current action);
+        # the next positional action can fill in here
+        _nvmeof_set_new_action $this_word false
+      fi
+
+      if [[ "$current_action_nargs" != "*" ]] && \
+         [[ "$current_action_nargs" != "+" ]] && \
+         [[ "$current_action_nargs" != "?" ]] && \
+         [[ "$current_action_nargs" != *"..." ]] && \
+         (( $word_index + 1 - $current_action_args_start_index - $pos_only >= \
+            $current_action_nargs )); then
+        $current_action_is_positional && let "completed_positional_actions += 1"
+        _nvmeof_set_new_action "pos_$completed_positional_actions" true
+      fi
+    else
+      pos_only=1 # "--" delimiter encountered
+    fi
+
+    let "word_index+=1"
+  done
+
+  # Generate the completions
+
+  COMPREPLY=()
+  if [[ $pos_only = 0 && "$completing_word" == -* &&
+        ( -z "$current_action_compgen" || "$current_action_is_positional" = true ) ]]; then
+    # optional argument started: use option strings
+    while IFS= read -r line; do COMPREPLY+=("$line"); done < <(
+      compgen -W "${current_option_strings[*]}" -- "$completing_word")
+  elif [[ "$previous_word" =~ ^[0-9\&]*[\<\>]\>?$ ]]; then
+    # handle redirection operators
+    compopt -o filenames 2>/dev/null || : # bash>=4
+    while IFS= read -r line; do COMPREPLY+=("$line"); done < <(compgen -f -- "$completing_word")
+  else
+    # use choices & compgen
+    local action_compgen_word="$completing_word"
+    # handle tab-completing in the middle of a line (#248 <- #116)
+    [[ -n "$current_action_compgen" && "$completing_word" == -* ]] && action_compgen_word=""
+    [ -n "$current_action_compgen" ] && {
+      [[ "$current_action_compgen" =~ _(file|dir|glob|FILE|DIR|GLOB)|File|Dir|Glob ]] &&
+        compopt -o filenames 2>/dev/null || : # bash>=4
+      while IFS= read -r line; do COMPREPLY+=("$line"); done < <(
+        "$current_action_compgen" "$action_compgen_word")
+    }
+    while IFS= read -r line; do COMPREPLY+=("$line"); done < <(
+      compgen -W "${current_action_choices[*]}" -- "$completing_word")
+  fi
+
+  if [[ ${#COMPREPLY[@]} = 0 ]]; then
+    # native fallback matches are not necessarily filenames (e.g. variables)
+    compopt +o filenames 2>/dev/null || : # bash>=4
+  fi
+
+  return 0
+}
+
+# bash divides words at : and =, which NQNs and URLs are full of; the parser does not.
+_nvmeof() {
+  local line=$COMP_LINE word adjacent current i index=0
+  local -a words=()
+  for ((i = 0; i <= COMP_CWORD; i++)); do
+    word=${COMP_WORDS[i]} adjacent=
+    ((i == 0)) || [[ -z $word || $line == [[:space:]]* ]] || adjacent=yes
+    [[ -z $word ]] || line=${line#*"$word"}
+    if [[ $adjacent && $word == = && ${words[index]} == --* && ${words[index]} != *[:=]* ]]; then
+      words+=("") # --option=value is --option value
+    elif [[ $adjacent ]]; then
+      words[index]+=$word
+    else
+      words+=("$word")
+    fi
+    index=$((${#words[@]} - 1))
+  done
+  current=${words[index]}
+  local -a COMP_WORDS=("${words[@]}")
+  local COMP_CWORD=$index
+  _shtab_nvmeof
+  # What stands before the last colon is there already, for bash.
+  if [[ $current == *:* && $COMP_WORDBREAKS == *:* ]]; then
+    COMPREPLY=("${COMPREPLY[@]#"${current%:*}:"}")
+  fi
+}
+
+complete -o bashdefault -F _nvmeof nvmeof
