@@ -19,7 +19,7 @@ from nvmf.auth import Key
 from nvmf.config import Config
 from nvmf.config.units import Nguid, Nqn, Size, format_size
 
-EXAMPLES = Path(__file__).resolve().parents[2] / "config" / "examples"
+EXAMPLES = Path(__file__).resolve().parents[3] / "config" / "examples"
 _EVERY_KEY = EXAMPLES / "every-key.toml"
 _DESCRIPTION = """\
 A TOML file that says what a target serves: nvmeof target serve reads it, and reads it again at

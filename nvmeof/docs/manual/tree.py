@@ -9,8 +9,8 @@ from pathlib import Path
 
 from manual import commands, keys, shells
 
-ROOT = Path(__file__).resolve().parents[2]
-PAGES = ROOT / "docs" / "man"
+ROOT = Path(__file__).resolve().parents[3]
+PAGES = ROOT / "nvmeof" / "docs" / "man"
 SCRIPTS = ROOT / "nvmeof" / "nvmf" / "cli" / "shells"
 _DATE = re.compile(r"^\.Dd (.*)$", re.MULTILINE)
 
