@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import gc
+import subprocess
+import sys
 
 from nvmf import engine
 
@@ -30,3 +32,36 @@ def test_listener_is_counted() -> None:
     listener.close()
     channel.close()
     assert engine.resources() == before
+
+
+GARBAGE = """
+import gc, warnings
+from nvmf.engine import HostDevice
+
+warnings.simplefilter("ignore")
+device = HostDevice("iwarp")
+for _ in range(200):
+    holder = {}
+    data = bytearray(8192)
+    holder["view"] = memoryview(data)[4096:]
+    holder["memory"] = device.register(holder["view"])
+    holder["self"] = holder
+    del holder
+    gc.collect()
+data = bytearray(8192)
+with device.register(memoryview(data)[4096:]) as memory:
+    view = memoryview(memory)
+    view[:4] = b"here"
+    view.release()
+    try:
+        data.append(1)
+    except BufferError:
+        print("held", len(memory), bytes(data[4096:4100]))
+data.append(1)
+"""
+
+
+def test_a_registered_view_in_a_cycle_of_garbage() -> None:
+    """In a process of its own: Python 3.11 ended with a fault."""
+    done = subprocess.run([sys.executable, "-c", GARBAGE], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "held 4096 b'here'\n"), done.stderr

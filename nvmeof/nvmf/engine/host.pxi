@@ -138,6 +138,29 @@ cdef class HostMemory:
             PyBuffer_Release(&self._view)
 
 
+cdef bint hold_owner(HostMemory memory, buffer) except -1:
+    """Hold what a memoryview is of, in its place; False if that has no plain buffer around it.
+
+    Python 3.11 crashes when a memoryview and the last object that uses its buffer are collected in
+    one cycle of garbage.
+    """
+    cdef Py_buffer owner
+    cdef Py_buffer *view = &memory._view
+    if not isinstance(buffer, memoryview):
+        return False
+    try:
+        PyObject_GetBuffer(buffer.obj, &owner, PyBUF_WRITABLE)
+    except (BufferError, TypeError, ValueError):
+        return False
+    if (<uintptr_t>view.buf < <uintptr_t>owner.buf or
+            <uintptr_t>view.buf + view.len > <uintptr_t>owner.buf + owner.len):
+        PyBuffer_Release(&owner)
+        return False
+    PyBuffer_Release(view)
+    memory._view = owner
+    return True
+
+
 cdef HostMemory memory_of(HostDevice device, Py_ssize_t length, buffer):
     cdef HostMemory memory = HostMemory.__new__(HostMemory)
     cdef char err[ERR]
@@ -148,6 +171,7 @@ cdef HostMemory memory_of(HostDevice device, Py_ssize_t length, buffer):
         memory._viewed = True
         length = memory._view.len
         addr = memory._view.buf
+        hold_owner(memory, buffer)
     err[0] = 0
     code = EINVAL
     if length > 0:
@@ -177,6 +201,8 @@ cdef class HostQueue:
     cdef host_queue *_queue
     cdef HostDevice _device
     cdef dict _pending  # CID to (user, HostMemory or None)
+    cdef dict _batches  # HostBatch to user
+    cdef bint _paused
     cdef str _made
     cdef str _reason
     cdef readonly uint16_t qid
@@ -215,6 +241,8 @@ cdef class HostQueue:
         self._queue = queue
         self._device = device
         self._pending = {}
+        self._batches = {}
+        self._paused = False
         self._reason = ""
         self.qid = qid
         self.size = host_queue_size(queue)
@@ -297,16 +325,62 @@ cdef class HostQueue:
         cdef host_completion completions[POLL_MAX]
         cdef nvme_cqe *cqe
         cdef list out = []
+        cdef int most = min(max(limit, 1), POLL_MAX)
         cdef int index
-        cdef int count = host_queue_poll(queue, completions, min(max(limit, 1), POLL_MAX))
-        if count < 0:
-            raise self.lost(-count, f"queue {self.qid}")
-        for index in range(count):
-            cqe = &completions[index].cqe
-            held = self._pending.pop(cqe.cid, None)
-            if held is not None:
-                out.append((self.release(held), cqe.status >> 1, cqe.dw0, cqe.dw1))
-        return out
+        cdef int count = host_queue_poll(queue, completions, most)
+        cdef int rounds = 0
+        while True:
+            if count < 0:
+                if out:
+                    return out  # and the next poll raises
+                raise self.lost(-count, f"queue {self.qid}")
+            for index in range(count):
+                cqe = &completions[index].cqe
+                held = self._pending.pop(cqe.cid, None) if self._pending else None
+                if held is not None:
+                    out.append((self.release(held), cqe.status >> 1, cqe.dw0, cqe.dw1))
+                elif completions[index].user != NULL and self._batches:
+                    host_batch_answer(<host_batch_slot *>completions[index].user, cqe)
+            if not self._batches:
+                return out
+            self.run_batches(out)
+            rounds += 1
+            if out or not count or rounds == BATCH_ROUNDS:
+                return out
+            with nogil:
+                count = host_batch_poll(queue, completions, most, BATCH_SPIN_NS)
+
+    cdef object run_batches(self, list out):
+        """Submit what batches have room for, and give out the users of those that have ended."""
+        cdef HostBatch batch
+        for batch in list(self._batches):
+            if not self._paused:
+                host_batch_run(self._queue, &batch._batch)
+            if host_batch_ended(&batch._batch):
+                out.append((self.end_batch(batch), 0, 0, 0))
+
+    cdef object end_batch(self, HostBatch batch):
+        batch._running = False
+        batch._memory._commands -= 1
+        return self._batches.pop(batch)
+
+    def submit_batch(self, HostBatch batch not None, user, unsigned at_once=0):
+        self.get()
+        if batch._running:
+            raise ValueError("the batch is running already")
+        if batch._memory._memory == NULL:
+            raise ValueError("data moves to and from registered memory that is open")
+        if batch._memory._device._device != self._device._device:
+            raise ValueError("the memory is registered on another device than the queue's")
+        host_batch_start(&batch._batch, at_once or batch._batch.depth)
+        batch._running = True
+        batch._memory._commands += 1
+        self._batches[batch] = user
+        if not self._paused:
+            host_batch_run(self._queue, &batch._batch)
+
+    def pause_batches(self, bint paused):
+        self._paused = paused
 
     def arm(self):
         cdef int code = host_queue_arm(self.get())
@@ -324,9 +398,17 @@ cdef class HostQueue:
         cdef void *users[POLL_MAX]
         while host_queue_abandon(queue, users, POLL_MAX) == POLL_MAX:
             pass
-        users_left = [self.release(held) for held in self._pending.values()]
+        return self.forget()
+
+    cdef list forget(self):
+        """The users of all that was outstanding; its memory is free again."""
+        cdef HostBatch batch
+        users = [self.release(held) for held in self._pending.values()]
         self._pending.clear()
-        return users_left
+        for batch in list(self._batches):
+            host_batch_abandon(&batch._batch)
+            users.append(self.end_batch(batch))
+        return users
 
     def close(self):
         cdef host_queue *queue = self._queue
@@ -336,9 +418,7 @@ cdef class HostQueue:
         self._queue = NULL
         with nogil:
             host_queue_destroy(queue)
-        for held in self._pending.values():
-            self.release(held)
-        self._pending.clear()
+        self.forget()
 
     def __repr__(self):
         if self._queue == NULL:
