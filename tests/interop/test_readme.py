@@ -109,6 +109,12 @@ def test_serve_something(machine: list[str], tmp_path: Path, fio: Path, fio_engi
     assert "err= 0" in said
 
 
+def test_a_target_inside_a_program(machine: list[str], tmp_path: Path) -> None:
+    (program,) = readme.blocks("A target inside a program", "python")
+    (tmp_path / "inside.py").write_text(program)
+    shell(machine, tmp_path, "python inside.py")
+
+
 def test_authentication(machine: list[str], tmp_path: Path) -> None:
     """Keys made and asked for; without them there is no way in."""
     generate, use = readme.blocks("Authentication", "sh")

@@ -584,6 +584,14 @@ class HostQueue:
         """
     def poll(self, limit: int = 64) -> list[tuple[object, int, int, int]]:
         """(user, NVMe status, dw0, dw1) of what has completed.  Raises EngineError (ENOTCONN)."""
+    def submit_batch(self, batch: HostBatch, user: object, at_once: int = 0) -> None:
+        """Run what has not succeeded of a batch; poll() gives user, with status 0, at its end.
+
+        at_once: commands outstanding at most; 0: the batch's depth. poll() goes on with it, and
+        looks for its completions for up to a millisecond.
+        """
+    def pause_batches(self, paused: bool) -> None:
+        """Let batches submit nothing, or let them go on with the next poll()."""
     def arm(self) -> None:
         """Make fileno() readable at the next completion; poll once more before waiting."""
     def drain(self) -> None:
@@ -598,6 +606,53 @@ class HostQueue:
         """The users of commands that will never complete, once the connection is lost."""
     def close(self) -> None:
         """Disconnect and free.  Blocks briefly."""
+
+class HostBatch:
+    """Many Reads or Writes of one length, which HostQueue.submit_batch runs.
+
+    It ends when every command has succeeded, or once one has failed and nothing is outstanding;
+    submitted again, it runs what has not succeeded.
+    """
+
+    def __init__(
+        self,
+        sqe: SupportsBuffer,
+        lbas: SupportsBuffer,
+        memory: HostMemory,
+        *,
+        offset: int,
+        length: int,
+        to_device: bool = False,
+        in_capsule: bool = True,
+        depth: int = 128,
+    ) -> None:
+        """Prepare one command for each LBA.
+
+        Args:
+            sqe: 64 bytes; the SLBA, CID, PSDT and SGL are filled in for each command.
+            lbas: A contiguous array of unsigned 64-bit numbers, which is copied.
+            memory: Where the data is: length bytes for each command in turn, from offset on.
+            depth: Commands outstanding at most.
+
+        Raises:
+            ValueError: Arguments that do not fit together.
+        """
+    @property
+    def depth(self) -> int: ...
+    @property
+    def answered(self) -> int:
+        """Commands answered so far, those that failed included."""
+    @property
+    def error(self) -> int:
+        """The errno that ended it because a command could not be submitted, or 0."""
+    def stop(self) -> None:
+        """Submit nothing more: it ends when what is outstanding is answered."""
+    def left(self) -> list[tuple[int, int | None]]:
+        """(index, NVMe status or None if it was not answered) of what has not succeeded."""
+    def succeeded(self, index: int) -> None:
+        """Note that a command was run in another way, and is not to be run again."""
+    def __len__(self) -> int:
+        """Return how many commands it has."""
 
 def bench_cancel() -> None:
     """Make a bench() that runs in another thread return, with what it has done so far."""

@@ -19,8 +19,8 @@ from errno import errorcode
 from weakref import WeakValueDictionary
 
 cimport cython
-from cpython.buffer cimport (PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_FillInfo, PyBuffer_Release,
-                             PyObject_GetBuffer)
+from cpython.buffer cimport (PyBUF_C_CONTIGUOUS, PyBUF_FORMAT, PyBUF_SIMPLE, PyBUF_WRITABLE,
+                             PyBuffer_FillInfo, PyBuffer_Release, PyObject_GetBuffer)
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from cpython.mem cimport PyMem_Free, PyMem_Malloc
 from cpython.ref cimport PyObject
@@ -41,4 +41,5 @@ include "gate.pxi"
 include "cm.pxi"
 include "cm_event.pxi"
 include "host.pxi"
+include "batch.pxi"
 include "bench.pxi"

@@ -94,3 +94,31 @@ cdef extern from "host/load.h" nogil:
     void host_bench_cancel()
     int host_bench(const host_load_options *options, const host_load_run *run,
                    host_load_result *result, host_error *error)
+
+cdef extern from "host/batch.h" nogil:
+    enum:
+        HOST_BATCH_OPEN
+    struct host_batch_slot:
+        pass
+    struct host_batch:
+        nvme_sqe sqe
+        const uint64_t *lbas
+        uint32_t count
+        uint32_t bytes
+        const host_memory *memory
+        uint8_t *addr
+        bint to_device
+        bint in_capsule
+        unsigned depth
+        uint16_t *status
+        uint32_t answered
+        bint stopped
+        int error
+    int host_batch_init(host_batch *batch)
+    void host_batch_free(host_batch *batch)
+    void host_batch_start(host_batch *batch, unsigned at_once)
+    void host_batch_abandon(host_batch *batch)
+    void host_batch_run(host_queue *queue, host_batch *batch)
+    void host_batch_answer(host_batch_slot *slot, const nvme_cqe *cqe)
+    bint host_batch_ended(const host_batch *batch)
+    int host_batch_poll(host_queue *queue, host_completion *completions, int max, uint64_t ns)

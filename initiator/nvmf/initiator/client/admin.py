@@ -11,7 +11,8 @@ from nvmf.initiator.base.errors import NvmeError
 from nvmf.initiator.base.limits import LARGEST
 from nvmf.initiator.base.nsidlist import NsidList
 from nvmf.initiator.client.buffers import BufferPool
-from nvmf.initiator.client.queue import Completion, Data, Queue
+from nvmf.initiator.client.queue import Queue
+from nvmf.initiator.client.request import Completion, Data
 from nvmf.spec import commands
 from nvmf.spec.identify import IDENTIFY_SIZE
 from nvmf.spec.opcodes import Cns, LogId

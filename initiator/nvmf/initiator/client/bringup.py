@@ -21,7 +21,8 @@ from nvmf.initiator.base.limits import LARGEST
 from nvmf.initiator.base.options import ConnectOptions, DeviceKind
 from nvmf.initiator.base.transport_id import TransportId
 from nvmf.initiator.client.buffers import BufferPool
-from nvmf.initiator.client.queue import Data, Queue
+from nvmf.initiator.client.queue import Queue
+from nvmf.initiator.client.request import Data
 from nvmf.initiator.client.session import Place, Session
 from nvmf.spec import commands
 from nvmf.spec.fabrics import DYNAMIC_CNTLID, ConnectData, ConnectResult

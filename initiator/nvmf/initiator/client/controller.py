@@ -24,8 +24,8 @@ from nvmf.initiator.client import inventory
 from nvmf.initiator.client.admin import Admin
 from nvmf.initiator.client.bringup import first_session, new_session
 from nvmf.initiator.client.namespace import Namespace
-from nvmf.initiator.client.queue import Data
 from nvmf.initiator.client.recovery import reconnect
+from nvmf.initiator.client.request import Data
 from nvmf.initiator.client.roster import Roster
 from nvmf.initiator.client.session import Session
 from nvmf.initiator.client.upkeep import async_events, keep_alive
@@ -169,12 +169,12 @@ class Controller:
         within = self.options.io_timeout
         retries, losses = 0, Losses(name)
         while True:
-            session = self._session if self.state is State.LIVE else await self._live()
+            session = self._session if self.state is State.LIVE else await self.live()
             of.require(name, lba, blocks)
             try:
                 done = await session.pick().execute(sqe, data, within=within, what=name)
             except QueueLost as lost:
-                self._passed_on(lost)
+                self.passed_on(lost)
                 losses.add(lost)
                 continue
             if not done.status:
@@ -194,7 +194,7 @@ class Controller:
 
         OutcomeUnknown where the connection ends under them: they may have been done.
         """
-        session = self._session if self.state is State.LIVE else await self._live()
+        session = self._session if self.state is State.LIVE else await self.live()
         of.require(name, lba, blocks)
         try:
             done = await session.pick().execute_pair(
@@ -218,7 +218,7 @@ class Controller:
         """The result of work, which is done again from the start where the connection is lost."""
         losses = Losses("an admin command")
         while True:
-            session = self._session if self.state is State.LIVE else await self._live()
+            session = self._session if self.state is State.LIVE else await self.live()
             try:
                 return await work(session.admin)
             except QueueLost as lost:
@@ -257,10 +257,10 @@ class Controller:
         """Wake who waits for another state."""
         self._changed.set()
 
-    def _passed_on(self, lost: QueueLost) -> None:
+    def passed_on(self, lost: QueueLost) -> None:
         """Raise what is not for this controller to try again."""
 
-    async def _live(self) -> Session:
+    async def live(self) -> Session:
         while self.state is not State.LIVE:
             if self._state in (State.LOST, State.CLOSED):
                 raise ConnectionLost(self._why)

@@ -24,7 +24,8 @@ from nvmf.initiator.base.limits import LARGEST
 from nvmf.initiator.base.pieces import Piece, groups, split, transfer
 from nvmf.initiator.base.reservations import Reservations
 from nvmf.initiator.client.buffers import BufferPool
-from nvmf.initiator.client.queue import Data
+from nvmf.initiator.client.many import Many
+from nvmf.initiator.client.request import Data
 from nvmf.spec import commands
 from nvmf.spec.commands import MAX_BLOCKS, MAX_DSM_RANGES
 from nvmf.spec.identify import IdentifyNamespace, NamespaceIds, Oncs
@@ -147,6 +148,87 @@ class Namespace(Geometry):
     def reservations(self) -> Reservations:
         """What is reserved of the namespace, and for whom."""
         return Reservations(self)
+
+    # ---- many at once ----
+
+    @property
+    def most_blocks(self) -> int:
+        """Blocks that one command transfers at most."""
+        return self._limit(self._controller.max_transfer)
+
+    async def read_many(
+        self,
+        lbas: Iterable[int] | Buffer,
+        into: Buffer | HostMemory,
+        *,
+        blocks: int = 1,
+        fua: bool = False,
+    ) -> int:
+        """Read blocks logical blocks from each LBA on, into a writable buffer, one after the other.
+
+        The engine keeps a queue full of commands, and the event loop is woken a few times for all
+        of them: for thousands of small reads this is many times as fast as read().
+
+        Args:
+            lbas: LBAs in any order; an array of unsigned 64-bit numbers is the quickest.
+            into: len(lbas) * blocks * block_size bytes. Registered memory is used as it is; any
+                other buffer is registered for the call.
+            blocks: Blocks of each command, at most most_blocks.
+
+        Returns:
+            The bytes read.
+
+        Raises:
+            NvmeError: A command failed; the buffer may hold what others have read.
+            ValueError: The buffer has another length, or a range is outside the namespace.
+        """
+        return await self._many(lbas, into, blocks, write=False, fua=fua)
+
+    async def write_many(
+        self,
+        lbas: Iterable[int] | Buffer,
+        data: Buffer | HostMemory,
+        *,
+        blocks: int = 1,
+        fua: bool = False,
+    ) -> int:
+        """Write blocks logical blocks from each LBA on, out of data, one after the other.
+
+        As read_many(). The order of the writes is not defined, also if LBAs repeat. A buffer that
+        is not registered has to be writable, or it is copied.
+
+        Returns:
+            The bytes written.
+        """
+        return await self._many(lbas, data, blocks, write=True, fua=fua)
+
+    async def _many(
+        self,
+        lbas: Iterable[int] | Buffer,
+        buffer: Buffer | HostMemory,
+        blocks: int,
+        *,
+        write: bool,
+        fua: bool,
+    ) -> int:
+        registered = _registered(buffer)
+        if registered:
+            memory, base, length = registered
+            many = Many(self, lbas, blocks, length, write=write, fua=fua)
+            await many.run(self._controller, memory, base)
+            return length
+        with memoryview(buffer) as original, original.cast("B") as view:
+            many = Many(self, lbas, blocks, len(view), write=write, fua=fua)
+            if view.readonly and not write:
+                raise ValueError("a buffer to read into is writable")
+            if not many.count:
+                return 0
+            memory = self._controller.register(bytearray(view) if view.readonly else view)
+            try:
+                await many.run(self._controller, memory, 0)
+            finally:
+                memory.close()
+            return len(view)
 
     # ---- without data ----
 

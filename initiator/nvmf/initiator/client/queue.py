@@ -12,59 +12,17 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import os
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any
 
-from nvmf.engine import EngineError, HostMemory, HostQueue
+from nvmf.engine import EngineError, HostBatch, HostQueue
 from nvmf.initiator.base.errors import QueueLost
-from nvmf.initiator.client.buffers import Slot
+from nvmf.initiator.client.request import Completion, Data, Request
 
-
-class Data(NamedTuple):
-    """What moves with a command."""
-
-    memory: HostMemory
-    offset: int
-    length: int
-    """Bytes."""
-    to_device: bool
-    slot: Slot | None = None
-    """The slot of a pool that the memory is, held while the command is in flight."""
-
-
-class Completion(NamedTuple):
-    """What came back."""
-
-    status: int
-    """SCT << 8 | SC with DNR; 0 is success."""
-    dw0: int
-    dw1: int
-
-    @property
-    def value(self) -> int:
-        """Both dwords: a property."""
-        return self.dw1 << 32 | self.dw0
-
-
-class _Request:
-    """A command in flight."""
-
-    __slots__ = ("deadline", "future", "slot", "what", "within")
-
-    def __init__(
-        self,
-        future: asyncio.Future[Completion],
-        slot: Slot | None,
-        deadline: float,
-        within: float | None,
-        what: str,
-    ) -> None:
-        self.future = future
-        self.slot = slot
-        self.deadline = deadline
-        self.within = within
-        self.what = what
+_SPARE = 2
+"""Entries of a queue that a batch leaves to others."""
 
 
 class Queue:
@@ -83,7 +41,7 @@ class Queue:
         self._loop = asyncio.get_running_loop()
         self._free = host.size
         self._line: deque[asyncio.Future[None]] = deque()
-        self._requests: dict[_Request, None] = {}
+        self._requests: dict[Request, None] = {}
         self._progress: asyncio.Future[None] | None = None
         self._pairing = asyncio.Lock()
         self._half: asyncio.Future[None] | None = None
@@ -101,6 +59,11 @@ class Queue:
     def qid(self) -> int:
         """0 is the admin queue."""
         return self._host.qid
+
+    @property
+    def in_capsule(self) -> bool:
+        """Whether data to the controller may go in capsules."""
+        return self._in_capsule
 
     @property
     def outstanding(self) -> int:
@@ -147,6 +110,7 @@ class Queue:
                 self._pass_turn()
                 raise
             half = self._half = self._loop.create_future()
+            self._host.pause_batches(True)
             try:
                 written = await self._start(second, other, within, what, behind=half)
             except BaseException:
@@ -155,7 +119,50 @@ class Queue:
             finally:
                 self._half = None
                 half.set_result(None)
+                if self.lost is None:
+                    self._host.pause_batches(False)
+                    self._loop.call_soon(self._reap)
         return list(await asyncio.gather(compared, written))
+
+    async def execute_batch(self, batch: HostBatch, *, within: float | None, what: str) -> None:
+        """Run a batch to its end, which may be a command that failed: see HostBatch.left().
+
+        within: seconds without an answer to any of its commands. Other commands keep their turns:
+        the batch takes the entries that are free when it starts. QueueLost as execute(). If the
+        caller is cancelled, what is outstanding is waited for, and nothing else is sent.
+        """
+        await self._take_turn()
+        turns = 1
+        try:
+            while self._half is not None:
+                await asyncio.shield(self._half)
+            if self.lost is not None:
+                raise QueueLost(self.lost)
+            while turns < batch.depth and self._free > _SPARE and not self._line:
+                self._free -= 1
+                turns += 1
+            deadline = float("inf") if within is None else self._loop.time() + within
+            request = Request(self._loop.create_future(), None, deadline, within, what)
+            request.batch, request.answered, request.turns = batch, batch.answered, turns
+            self._host.submit_batch(batch, request, turns)
+        except BaseException:
+            for _ in range(turns):
+                self._pass_turn()
+            raise
+        self._requests[request] = None
+        if within is not None:
+            self._watch(deadline)
+        self._loop.call_soon(self._reap)  # what could not be submitted ends it at once
+        try:
+            await asyncio.shield(request.future)
+        except asyncio.CancelledError:
+            batch.stop()
+            await finished([request.future])  # whose buffer the caller may free then
+            if not request.future.cancelled():
+                request.future.exception()
+            raise
+        if batch.error:
+            raise EngineError(batch.error, f"{what}: {os.strerror(batch.error)}")
 
     async def _start(
         self,
@@ -170,7 +177,7 @@ class Queue:
         future: asyncio.Future[Completion] = self._loop.create_future()
         slot = None if data is None else data.slot
         deadline = float("inf") if within is None else self._loop.time() + within
-        request = _Request(future, slot, deadline, within, what)
+        request = Request(future, slot, deadline, within, what)
         try:
             await self._submit(sqe, request, data, behind)
         except BaseException:
@@ -186,7 +193,7 @@ class Queue:
     async def _submit(
         self,
         sqe: bytes,
-        request: _Request,
+        request: Request,
         data: Data | None,
         behind: asyncio.Future[None] | None,
     ) -> None:
@@ -267,7 +274,7 @@ class Queue:
     def _poll(self) -> None:
         while done := self._host.poll():
             for request, status, dw0, dw1 in done:
-                assert isinstance(request, _Request)
+                assert isinstance(request, Request)
                 self.completed += 1
                 self._requests.pop(request, None)
                 if not request.future.done():
@@ -277,10 +284,11 @@ class Queue:
                 self._progress.set_result(None)
                 self._progress = None
 
-    def _end(self, request: _Request) -> None:
+    def _end(self, request: Request) -> None:
         if request.slot is not None:
             request.slot.drop()
-        self._pass_turn()
+        for _ in range(request.turns):
+            self._pass_turn()
 
     # ---- timeouts ----
 
@@ -295,8 +303,10 @@ class Queue:
         first = min(self._requests, key=lambda request: request.deadline, default=None)
         if first is None or first.deadline == float("inf") or self.lost is not None:
             return
-        if first.deadline > self._loop.time():
-            self._watch(first.deadline)
+        now = self._loop.time()
+        first.extend(now)
+        if first.deadline > now:
+            self._watch(min(request.deadline for request in self._requests))
             return
         reason = f"the controller did not answer {first.what} within {first.within:g} s"
         self._fail(reason, timed_out=True)
@@ -349,7 +359,7 @@ class Queue:
             _refuse(self._line.popleft(), self.lost)
 
 
-async def finished(work: Sequence[asyncio.Future[None]]) -> bool:
+async def finished(work: Sequence[asyncio.Future[Any]]) -> bool:
     """Wait until all is done, whatever cancels the caller; whether something did."""
     cancelled = False
     while waiting := [future for future in work if not future.done()]:

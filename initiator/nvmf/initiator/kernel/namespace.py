@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nvmf.initiator.base.errors import ConnectionLost, NvmeError
-from nvmf.initiator.base.geometry import Geometry
+from nvmf.initiator.base.many import OneByOne
 from nvmf.initiator.base.memory import KernelMemory, bytes_of, is_aligned
 from nvmf.initiator.base.reservations import Reservations
 from nvmf.initiator.kernel.errors import KernelError, errno_name
@@ -55,7 +55,7 @@ _STATUS: dict[int, int] = {
 """The status behind an errno of the block layer (Linux block/blk-core.c, nvme_error_status())."""
 
 
-class KernelNamespace(Geometry):
+class KernelNamespace(OneByOne):
     """An active namespace of a controller that the kernel has: see KernelController.namespaces."""
 
     def __init__(
@@ -74,6 +74,11 @@ class KernelNamespace(Geometry):
         self._file = _open(block.path)
         self.block = block
         """The block device."""
+
+    @property
+    def most_blocks(self) -> int:
+        """Blocks that one command transfers at most."""
+        return min(MAX_BLOCKS, max(1, self._controller.max_transfer // self.block_size))
 
     def __repr__(self) -> str:
         return f"{super().__repr__()[:-1]}, {self.block.path}>"
@@ -162,7 +167,7 @@ class KernelNamespace(Geometry):
         self, name: str, build: Callable[[int, int, int], bytes], lba: int, blocks: int
     ) -> None:
         def work() -> None:
-            most = min(MAX_BLOCKS, max(1, self._controller.max_transfer // self.block_size))
+            most = self.most_blocks
             for first, count in pieces(lba, blocks, most):
                 submit(
                     self._file, IO, build(self.nsid, first, count), name, lba=first, blocks=count

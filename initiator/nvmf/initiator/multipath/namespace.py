@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 from nvmf.engine import HostMemory
 from nvmf.initiator.base.errors import ConnectionLost, NvmeError, OutcomeUnknown
-from nvmf.initiator.base.geometry import Geometry
 from nvmf.initiator.base.limits import LARGEST
+from nvmf.initiator.base.many import OneByOne
 from nvmf.initiator.base.memory import bytes_of
 from nvmf.initiator.base.pieces import Piece, transfer
 from nvmf.initiator.client.namespace import Namespace
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class MultipathNamespace(Geometry):
+class MultipathNamespace(OneByOne):
     """A namespace of a subsystem: see Subsystem.namespaces."""
 
     def __init__(self, paths: Paths, first: Namespace) -> None:
@@ -41,6 +41,12 @@ class MultipathNamespace(Geometry):
         """What every path has to lead to."""
         self.last = -1
         """The number of the path that was chosen last."""
+
+    @property
+    def most_blocks(self) -> int:
+        """Blocks that one command transfers at most, by any path."""
+        most = min(self._paths.max_transfer, LARGEST) // self.block_size
+        return min(max(most, 1), MAX_BLOCKS)
 
     # ---- data ----
 
@@ -145,14 +151,13 @@ class MultipathNamespace(Geometry):
 
     async def _move(self, lba: int, view: memoryview, piece: _Piecewise) -> None:
         size = self.block_size
-        most = min(self._paths.max_transfer, LARGEST) // size
 
         async def step(of: Piece) -> None:
             with view[of.offset : of.offset + of.blocks * size] as part:
                 await self._run(lambda path: piece(path, of.lba, part))
 
-        limit = min(max(most, 1), MAX_BLOCKS)
-        await transfer(lba, self._blocks(lba, len(view)), limit, size, self.blocks, step)
+        blocks = self._blocks(lba, len(view))
+        await transfer(lba, blocks, self.most_blocks, size, self.blocks, step)
 
 
 if TYPE_CHECKING:

@@ -71,6 +71,18 @@ class Namespace:
         """Write whole blocks of data from lba on."""
         self._loop.call(self._namespace.write(lba, data, fua=fua))
 
+    def read_many(
+        self, lbas: Iterable[int] | Buffer, into: Buffer, *, blocks: int = 1, fua: bool = False
+    ) -> int:
+        """Read blocks logical blocks from each LBA on, into a writable buffer."""
+        return self._loop.call(self._namespace.read_many(lbas, into, blocks=blocks, fua=fua))
+
+    def write_many(
+        self, lbas: Iterable[int] | Buffer, data: Buffer, *, blocks: int = 1, fua: bool = False
+    ) -> int:
+        """Write blocks logical blocks from each LBA on, out of data."""
+        return self._loop.call(self._namespace.write_many(lbas, data, blocks=blocks, fua=fua))
+
     def compare(self, lba: int, data: Buffer) -> None:
         """Compare blocks with data: NvmeError (Compare Failure) where they differ."""
         self._loop.call(self._namespace.compare(lba, data))

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Many Reads or Writes of one length in one call: the engine keeps a queue full of them.
+
+Python runs before the first command and after the last, and for commands that fail: each of those
+is run again by itself, with the retries and the errors that every command has. After a lost
+connection, the commands that were not answered run again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from nvmf.engine import HostBatch, HostMemory
+from nvmf.initiator.base.errors import QueueLost
+from nvmf.initiator.base.many import Places
+from nvmf.initiator.base.retry import Losses
+from nvmf.initiator.client.request import Data
+from nvmf.spec import commands
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+    from nvmf.initiator.client.controller import Controller
+    from nvmf.initiator.client.namespace import Namespace
+
+
+class Many(Places):
+    """The commands of one call."""
+
+    def __init__(
+        self,
+        namespace: Namespace,
+        lbas: Iterable[int] | Buffer,
+        blocks: int,
+        length: int,
+        *,
+        write: bool,
+        fua: bool,
+    ) -> None:
+        super().__init__(namespace, lbas, blocks, length, namespace.most_blocks)
+        self._namespace = namespace
+        self._write = write
+        self._fua = fua
+        self.name = "Write" if write else "Read"
+
+    async def run(self, controller: Controller, memory: HostMemory, offset: int) -> None:
+        """Run every command to its end.
+
+        Raises:
+            NvmeError: One failed; others may have been carried out.
+            ConnectionLost: The controller is out of reach.
+        """
+        if not self.count:
+            return
+        batch = HostBatch(
+            self._sqe(0),
+            self.lbas,
+            memory,
+            offset=offset,
+            length=self.bytes,
+            to_device=self._write,
+            in_capsule=(await controller.live()).pick().in_capsule,
+        )
+        within, losses = controller.options.io_timeout, Losses(self.name)
+        while True:
+            session = await controller.live()
+            self._namespace.require(self.name, self.highest, self.blocks)
+            try:
+                await session.pick().execute_batch(batch, within=within, what=self.name)
+            except QueueLost as lost:
+                controller.passed_on(lost)
+                losses.add(lost)
+            left = batch.left()
+            for index, status in left:
+                if status is not None:
+                    await self._run_one(controller, index, memory, offset)
+                    batch.succeeded(index)
+            if all(status is not None for _, status in left):
+                return
+
+    async def _run_one(
+        self, controller: Controller, index: int, memory: HostMemory, offset: int
+    ) -> None:
+        lba = self.lbas[index]
+        data = Data(memory, offset + index * self.bytes, self.bytes, self._write)
+        await controller.execute_io(
+            self._sqe(lba), self.name, data, of=self._namespace, lba=lba, blocks=self.blocks
+        )
+
+    def _sqe(self, lba: int) -> bytes:
+        build = commands.write if self._write else commands.read
+        return build(self._namespace.nsid, lba, self.blocks, fua=self._fua)
