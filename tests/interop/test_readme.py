@@ -110,7 +110,7 @@ def test_serve_something(machine: list[str], tmp_path: Path, fio: Path, fio_engi
 
 
 def test_a_target_inside_a_program(machine: list[str], tmp_path: Path) -> None:
-    (program,) = readme.blocks("A target inside a program", "python")
+    program, _ = readme.blocks("A target inside a program", "python")
     (tmp_path / "inside.py").write_text(program)
     shell(machine, tmp_path, "python inside.py")
 

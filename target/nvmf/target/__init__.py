@@ -14,6 +14,8 @@ Its rooms, from the bottom up; each imports only those before it:
 - ``rpc``: the administration socket and its methods
 - ``logs``: log records for terminals, files and the journal
 
+``sync`` is serve() for programs without asyncio.
+
 ``command``, ``model`` and ``commands`` are sans-IO. Everything runs on one thread, the event
 loop's, except work that may block, which ``lasting`` and ``io`` do on executors.
 """

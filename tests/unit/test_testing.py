@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The pytest plugin, in a pytest of its own, and the target without asyncio that it uses."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+import readme
+from nvmf.config import ConfigError
+from nvmf.initiator.sync import connect
+from nvmf.target import ServerError
+from nvmf.target.sync import serve
+
+TESTS = """
+import pytest
+from nvmf.initiator import connect
+
+
+def test_namespace(nvme_namespace):
+    assert nvme_namespace.size == 64 << 20
+    nvme_namespace.write(0, b"x" * 512)
+    assert nvme_namespace.read(0, 1) == b"x" * 512
+
+
+def test_each_has_its_own(nvme_namespace):
+    assert nvme_namespace.read(0, 1) == bytes(512)
+
+
+@pytest.mark.nvme_target(ram=["1MiB", "2MiB"], block_size=4096)
+def test_marker(nvme_target, nvme_namespace):
+    assert nvme_namespace.blocks == 256
+    assert nvme_target.url.startswith("nvme+rdma://127.0.0.1:")
+
+
+@pytest.mark.nvme_target(file="/nowhere/disk.img")
+def test_cannot_start(nvme_target):
+    pass
+"""
+
+
+def run(folder: Path, tests: str) -> str:
+    (folder / "test_it.py").write_text(tests)
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "pytest", "-p", "nvmf.testing", "-p", "no:cacheprovider"),
+            *("--strict-markers", "test_it.py"),
+        ],
+        cwd=folder,
+        env=os.environ | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONWARNINGS": ""},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    return done.stdout + done.stderr
+
+
+def test_fixtures(tmp_path: Path) -> None:
+    said = run(tmp_path, TESTS)
+    assert "3 passed, 1 error" in said, said
+    assert "/nowhere/disk.img does not exist" in said
+
+
+def test_example_of_the_readme(tmp_path: Path) -> None:
+    _, example = readme.blocks("A target inside a program", "python")
+    said = run(tmp_path, example)
+    assert "1 passed" in said, said
+
+
+def test_target_without_asyncio() -> None:
+    threads = threading.active_count()
+    with serve(ram="1MiB") as target:
+        assert target.url in repr(target)
+        with connect(target.url) as controller:
+            controller.namespace(1).write(0, bytes(512))
+        target.apply("port = []")
+        assert (target.ports, target.urls) == ([], [])
+        with pytest.raises(LookupError):
+            _ = target.url
+        with pytest.raises(ConfigError):
+            target.apply("port = 7")
+    target.stop()
+    with pytest.raises(ServerError, match="the target was stopped"):
+        target.apply("")
+    assert threading.active_count() == threads
+
+
+def test_start_that_fails() -> None:
+    threads = threading.active_count()
+    with pytest.raises(ServerError, match="does not exist"):
+        serve(file="/nowhere/disk.img")
+    assert threading.active_count() == threads
