@@ -271,7 +271,7 @@ async def test_wrong_arguments(controller: Controller, small: Namespace) -> None
     with pytest.raises(NvmeError, match=r"namespace 9 .*Invalid Namespace.*list-ns"):
         controller.namespace(9)
     with pytest.raises(ValueError, match="no option 'speed'"):
-        connect(url(1), speed=3)
+        connect(url(1) + "?speed=3")
 
 
 async def test_cancel(controller: Controller, small: Namespace) -> None:
