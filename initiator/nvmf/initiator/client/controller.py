@@ -14,11 +14,13 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Self, TypeVar
 
 from nvmf.engine import HostMemory
+from nvmf.initiator.base.arguments import whole, writable
 from nvmf.initiator.base.background import begin, failure
 from nvmf.initiator.base.errors import ConnectionLost, NvmeError, OutcomeUnknown, QueueLost
 from nvmf.initiator.base.options import ConnectOptions
 from nvmf.initiator.base.retry import MAX_RETRIES, RETRIED, Losses
 from nvmf.initiator.base.state import State
+from nvmf.initiator.base.subscription import Subscription
 from nvmf.initiator.base.transport_id import TransportId
 from nvmf.initiator.client import inventory
 from nvmf.initiator.client.admin import Admin
@@ -62,6 +64,9 @@ class Controller:
         self._closing: asyncio.Task[None] | None = None
         self.reconnects = 0
         """How often the connection was made anew."""
+
+    def __repr__(self) -> str:
+        return f"<Controller {self.where.subnqn} at {self.where.endpoint}, {self.state.value}>"
 
     @classmethod
     async def connect(cls, where: TransportId, options: ConnectOptions) -> Self:
@@ -134,7 +139,7 @@ class Controller:
 
     def namespace(self, nsid: int) -> Namespace:
         """One namespace; NvmeError (Invalid Namespace or Format) where it is not active."""
-        found = self._roster.active.get(nsid)
+        found = self._roster.active.get(whole("nsid", nsid))
         if found is None:
             raise NvmeError.of(
                 "Identify", Status.INVALID_NAMESPACE_OR_FORMAT | DNR, nsid=nsid, io=True
@@ -143,15 +148,22 @@ class Controller:
 
     def alloc(self, length: int) -> HostMemory:
         """Registered memory of length bytes, for transfers without a copy; close() it."""
-        return self._pool.device.alloc(length)
+        return self._pool.device.alloc(whole("length", length))
 
     def register(self, buffer: Buffer) -> HostMemory:
-        """Register a writable buffer, for transfers without a copy; close() the registration."""
-        return self._pool.device.register(buffer)
+        """Register a writable buffer, for transfers without a copy; close() the registration.
 
-    def on_event(self, callback: Callable[[AsyncEvent], object]) -> None:
-        """Call callback for every asynchronous event, after the namespaces were read anew."""
-        self._callbacks.append(callback)
+        ValueError if the buffer is closed or read-only.
+        """
+        with writable(buffer):
+            return self._pool.device.register(buffer)
+
+    def on_event(self, callback: Callable[[AsyncEvent], object]) -> Subscription:
+        """Call callback(event) for every asynchronous event, after the namespaces were read again.
+
+        Call the result, or leave it as a context manager, to end that.
+        """
+        return Subscription(self._callbacks, callback)
 
     # ---- commands ----
 
@@ -246,6 +258,10 @@ class Controller:
         """Read the list of namespaces and their sizes anew."""
         await self.with_admin(lambda _: self._load_namespaces(self._session))
 
+    async def look_again(self, nsid: int) -> None:
+        """Read again whether a namespace is active, and its size."""
+        await self.with_admin(lambda _: self._load_namespaces(self._session, {nsid}))
+
     async def reauthenticate(self) -> None:
         """Authenticate every queue anew, with the keys that were given.
 
@@ -294,7 +310,7 @@ class Controller:
         except (StatusError, ConnectionLost) as error:  # what it tells cannot be
             session.lose(f"after an event: {error}")
             return
-        for callback in self._callbacks:
+        for callback in list(self._callbacks):
             try:
                 callback(event)
             except Exception:

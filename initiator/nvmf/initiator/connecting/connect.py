@@ -128,7 +128,7 @@ def connect(
     changes = given(locals())
     place = TransportId.of(where)
     wanted = (options or ConnectOptions()).with_options({**place.options, **changes})
-    return Pending(lambda: connect_controller(place, wanted))
+    return Pending(lambda: connect_controller(place, wanted), f"connect({str(place)!r})")
 
 
 async def connect_controller(where: TransportId, options: ConnectOptions) -> AnyController:

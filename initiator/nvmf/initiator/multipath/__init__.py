@@ -59,8 +59,8 @@ def connect_multipath(
     discovery log.  Options are those of connect(), for every path.  A path that cannot be reached
     now is tried again, as one that was lost is.
 
-    Raises ValueError for what is written wrongly; what connect() raises where no path can be
-    reached; ConnectionLost where the paths lead to different namespaces.
+    Raises ValueError for a wrong URL or value; what connect() raises if no path can be reached;
+    ConnectionLost if the paths lead to different namespaces.
     """
     changes = given(locals())
     if isinstance(paths, str):
@@ -68,4 +68,7 @@ def connect_multipath(
     wanted = (options or ConnectOptions()).with_options(changes)
     chooser(policy)
     places = places_of(paths, wanted, changes)
-    return Pending(lambda: Subsystem.connect(places, wanted, policy))
+    urls = [str(place) for place, _ in places]
+    return Pending(
+        lambda: Subsystem.connect(places, wanted, policy), f"connect_multipath({urls!r})"
+    )

@@ -66,6 +66,11 @@ class Subsystem:
         self._paths = paths
         self._closing: asyncio.Task[None] | None = None
 
+    def __repr__(self) -> str:
+        count = len(self.paths)
+        said = f"{count} path{'' if count == 1 else 's'}"
+        return f"<Subsystem {self._paths.subnqn} by {said}, {self.state.value}>"
+
     @classmethod
     async def connect(
         cls, places: Sequence[Place], options: ConnectOptions, policy: str
