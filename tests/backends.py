@@ -12,6 +12,7 @@ import asyncio
 import secrets
 import sys
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import pytest
 
@@ -79,6 +80,110 @@ async def memory_without_a_copy(controller: AnyController) -> None:
     with controller.register(own) as memory:
         await namespace.readinto(16, memory)
     assert own == data
+
+
+async def bytes_at_offsets(controller: AnyController) -> None:
+    namespace = controller.namespace(1)
+    size = namespace.block_size
+    data = secrets.token_bytes(1 << 20)
+    assert await namespace.pwrite(data, 4 * size) == len(data)
+    for n, skip in ((0, 0), (1, 0), (1, 7), (size, 0), (2 * size, size), (2 * size, 3)):
+        assert await namespace.pread(n, 4 * size + skip) == data[skip : skip + n]
+    for n, skip in ((600_000, size), (600_000, size - 1), (len(data), 0), (len(data) - 1, 1)):
+        assert await namespace.pread(n, 4 * size + skip) == data[skip : skip + n], (n, skip)
+        into = bytearray(n)
+        assert await namespace.preadinto(into, 4 * size + skip) == n
+        assert into == data[skip : skip + n], (n, skip)
+    for lengths in ((size, 3 * size), (1, size, 7), (size, 0, 5)):
+        buffers = [bytearray(length) for length in lengths]
+        assert await namespace.preadv(buffers, 4 * size) == sum(lengths)
+        assert b"".join(buffers) == data[: sum(lengths)]
+    assert await namespace.pwritev([b"a" * size, b"b" * 2 * size], size) == 3 * size
+    assert await namespace.pwritev([b"c", b"d" * (size - 2), b"e"], 0) == size
+    assert await namespace.read(0, 4) == (
+        b"c" + b"d" * (size - 2) + b"e" + b"a" * size + b"b" * 2 * size
+    )
+    for wrong in (
+        namespace.pwrite(bytes(size), 1),
+        namespace.pwrite(b"x", 0),
+        namespace.pwritev([b"x", bytes(size)], 0),
+    ):
+        with pytest.raises(ValueError, match=f"whole blocks of {size} bytes"):
+            await wrong
+    assert await namespace.read(0, 1) == b"c" + b"d" * (size - 2) + b"e"
+
+
+async def bytes_behind_the_end(controller: AnyController) -> None:
+    """The error names the bytes that were asked for."""
+    namespace = controller.namespace(1)
+    size, end = namespace.block_size, namespace.size
+    for wrong, words in (
+        (namespace.pread(1, end), f"pread of 1 byte at offset {end} "),
+        (namespace.pread(10, end - 9), f"pread of 10 bytes at offset {end - 9} "),
+        (namespace.pread(1 << 50, 0), f"pread of {1 << 50} bytes at offset 0 "),
+        (namespace.preadinto(bytearray(2), end - 1), "preadinto of 2 bytes"),
+        (namespace.preadv([bytearray(1)] * 2, end - 1), "preadv of 2 bytes"),
+        (namespace.pwrite(bytes(2 * size), end - size), f"pwrite of {2 * size} bytes"),
+        (namespace.pwritev([bytes(size)] * 2, end - size), f"pwritev of {2 * size} bytes"),
+    ):
+        error = await _refused(wrong)
+        assert str(error).startswith(words), error
+        assert f"was not sent: it has {end} bytes: LBA Out of Range" in str(error)
+        assert (error.status, error.nsid) == (Status.LBA_OUT_OF_RANGE, 1)
+    assert await namespace.pread(9, end - 9) == await namespace.pread(9, end - 9)
+    blocks = namespace.blocks
+    error = await _refused(namespace.read(1, 1 << 40))
+    words = f"Read of {1 << 40} blocks at LBA 1 in namespace 1 was not sent: it has {blocks} blocks"
+    assert str(error).startswith(words), error
+    for nothing in (namespace.pread(-1, 0), namespace.pread(1, -1)):
+        with pytest.raises(ValueError, match="no range"):
+            await nothing
+
+
+async def wrong_types(controller: AnyController) -> None:
+    namespace = controller.namespace(1)
+    some: Any = "0"
+    for wrong, words in (
+        (namespace.read(some, 1), "lba is a whole number, not '0'"),
+        (namespace.read(0, some), "blocks is a whole number, not '0'"),
+        (namespace.write(some, bytes(namespace.block_size)), "lba is a whole number"),
+        (namespace.pread(some, 0), "length is a whole number"),
+        (namespace.pread(1, some), "offset is a whole number"),
+        (namespace.write(0, some), "bytes-like object is required, not 'str'"),
+        (namespace.compare_and_write(0, some, some), "bytes-like|sends no fused"),
+    ):
+        with pytest.raises((TypeError, ValueError), match=words):
+            await wrong
+    with pytest.raises(TypeError, match="nsid is a whole number, not '1'"):
+        controller.namespace("1")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="length is a whole number, not '1'"):
+        controller.alloc("1")  # type: ignore[arg-type]
+
+
+async def closed_buffers(controller: AnyController) -> None:
+    """No transfer of nothing: an error."""
+    namespace = controller.namespace(1)
+    memory = controller.alloc(4096)
+    memory.close()
+    with controller.register(bytearray(4096)) as borrowed:
+        pass
+    view = memoryview(bytearray(4096))
+    view.release()
+    for buffer in (memory, borrowed, view):
+        for wrong in (
+            namespace.write(0, buffer),
+            namespace.readinto(0, buffer),
+            namespace.compare(0, buffer),
+            namespace.pwrite(buffer, 0),
+            namespace.preadinto(buffer, 0),
+            namespace.preadv([bytearray(1), buffer], 0),
+            namespace.pwritev([bytes(4096), buffer], 0),
+            namespace.compare_and_write(0, buffer, buffer),
+        ):
+            with pytest.raises(ValueError, match=r"closed|released|sends no fused"):
+                await wrong
+        with pytest.raises(ValueError, match=r"closed|released"):
+            controller.register(buffer)
 
 
 async def stable_writes(controller: AnyController) -> None:
@@ -224,6 +329,10 @@ CHECKS: tuple[Check, ...] = (
     round_trip,
     side_by_side,
     memory_without_a_copy,
+    bytes_at_offsets,
+    bytes_behind_the_end,
+    wrong_types,
+    closed_buffers,
     stable_writes,
     comparing,
     zeroes,

@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from wire.rdmap import Terminate
 from wire.responder import Connection, NvmeResponder
@@ -21,7 +21,7 @@ CAP = 0x0000_0020_0F01_007F
 
 @asynccontextmanager
 async def connected(
-    responder: NvmeResponder, *, io_timeout: float = 60.0, **options: str | bool
+    responder: NvmeResponder, *, io_timeout: float = 60.0, **options: Any
 ) -> AsyncIterator[Controller]:
     """Our client, connected to it; it does not come back once lost."""
     from nvmf.initiator import connect

@@ -129,7 +129,7 @@ async def test_conflicts_change_nothing(served: Served) -> None:
 @pytest.mark.feature("rpc", "allow-list")
 async def test_hosts_and_ports_by_command(served: Served) -> None:
     """The host that may not connect any more is disconnected; another notices nothing."""
-    quick = {"reconnect_delay": 0.05, "ctrl_loss_tmo": 0.2}
+    quick: dict[str, Any] = {"reconnect_delay": 0.05, "ctrl_loss_tmo": 0.2}
     async with host(served, A) as bystander, busy(bystander):
         async with host(served, B, hostnqn=H1) as stays, busy(stays):
             async with host(served, B, hostnqn=H2, **quick) as goes:

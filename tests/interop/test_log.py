@@ -16,6 +16,7 @@ import pytest
 from nvmf import initiator
 from nvmf.initiator import ConnectionLost, NvmeError
 from nvmf.initiator.sync import connect
+from nvmf.spec import commands
 from nvmf.spec.cm import CmRequest
 from wire import dhchap
 from wire.errors import Rejected
@@ -108,7 +109,9 @@ def test_errors_and_states(target: Json) -> None:
     """What the engine refuses by itself has a line, at the latest when the queue ends."""
     ids = {"hostnqn": HOST, "subnqn": SUBNQN, "level": "info"}
     with connect(target.url(), **OPTIONS) as controller, pytest.raises(NvmeError):
-        controller.namespace(1).verify(1 << 40, 1)
+        disk = controller.namespace(1)  # which would not send it
+        sqe = commands.verify(1, 1 << 40, 1)
+        controller._loop.call(disk._namespace._run(sqe, "Verify"))  # type: ignore[attr-defined]
     line = target.line(f"Verify of namespace 1 at block {1 << 40} refused", qid=1, nsid=1, **ids)
     assert line["status"] == "LBA Out of Range"
     assert {"peer", "cntlid"} <= line.keys()

@@ -68,7 +68,10 @@ BOTH = f'dhchap_key = "{KEY}"\ndhchap_ctrl_key = "{CTRL_KEY}"\n'
 async def test_one_way_and_both(hashed: str, group: str) -> None:
     lines = f'{BOTH}dhchap_hashes = ["{hashed}"]\ndhchap_dhgroups = ["{group}"]\n'
     async with serving(lines) as (_, where):
-        for more, way in (({}, "one way"), ({"dhchap_ctrl_secret": CTRL_KEY}, "both ways")):
+        ways: list[tuple[dict[str, Any], str]] = [
+            ({}, "one way"), ({"dhchap_ctrl_secret": CTRL_KEY}, "both ways"),
+        ]  # fmt: skip
+        for more, way in ways:
             async with connect(where, dhchap_secret=KEY, **OPTIONS, **more) as controller:
                 assert controller.queues == 2
                 disk = controller.namespace(1)
@@ -109,7 +112,7 @@ async def test_larger_groups(group: str) -> None:
         ),
     ],
 )
-async def test_refusals(given: dict[str, str], lines: str, says: str) -> None:
+async def test_refusals(given: dict[str, Any], lines: str, says: str) -> None:
     async with serving(lines) as (server, where):
         with pytest.raises(AuthenticationError) as caught:
             await connect(where, **OPTIONS, **given)

@@ -8,6 +8,8 @@ import asyncio
 import secrets
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from typing import Any
+from unittest import mock
 
 import pytest
 
@@ -113,6 +115,37 @@ async def test_registered_memory(controller: Controller, small: Namespace, lengt
         own[:] = bytes(length)
         await small.readinto(3 + length // 512, memory)
     assert own == data
+
+
+async def test_bytes_of_registered_memory(controller: Controller, small: Namespace) -> None:
+    """It takes no buffer of the pool, but for the blocks that are cut."""
+    data = secrets.token_bytes(2 << 20)
+    await small.write(0, data)
+    with controller.alloc(1 << 20) as memory:
+        before = controller._pool.waited
+        with mock.patch.object(controller._pool, "take") as taken:
+            await small.preadinto(memory, 512)
+            assert bytes(memory) == data[512 : 512 + (1 << 20)]
+            await small.pwrite(memory, 0)
+            await small.pwritev([memory, memory], 1 << 20)
+            assert not taken.called
+        assert await small.pread(3 << 20, 0) == (bytes(memory) * 3)
+        await small.preadinto(memory, 3)
+        assert bytes(memory)[:-3] == data[515 : 512 + (1 << 20)]
+        assert controller._pool.waited == before
+
+
+async def test_a_number_of_a_fixed_width(small: Namespace) -> None:
+    """It is Python's own before it is reckoned with: one of NumPy would overflow."""
+
+    class Index:
+        def __index__(self) -> int:
+            return 3
+
+    index: Any = Index()
+    await small.write(index, b"3" * 512)
+    assert await small.read(index, 1) == await small.pread(512, 1536) == b"3" * 512
+    assert await small.pread(index, index) == bytes(3)
 
 
 async def test_buffers_of_other_types(small: Namespace) -> None:
@@ -271,7 +304,7 @@ async def test_wrong_arguments(controller: Controller, small: Namespace) -> None
     with pytest.raises(NvmeError, match=r"namespace 9 .*Invalid Namespace.*list-ns"):
         controller.namespace(9)
     with pytest.raises(ValueError, match="no option 'speed'"):
-        connect(url(1), speed=3)
+        connect(url(1) + "?speed=3")
 
 
 async def test_cancel(controller: Controller, small: Namespace) -> None:

@@ -127,8 +127,8 @@ async def test_one_that_fails(one: Controller) -> None:
         ([0, -1], 1024, {}, ValueError, "an LBA is a number from 0"),
         ([0, 1 << 64], 1024, {}, ValueError, "an LBA is a number from 0"),
         ([0, "1"], 1024, {}, TypeError, "integer"),
-        ([0, 16384], 1024, {}, ValueError, "1 blocks at LBA 16384 extend past the end"),
-        ([16383], 1024, {"blocks": 2}, ValueError, "2 blocks at LBA 16383 extend past the end"),
+        ([0, 16384], 1024, {}, NvmeError, "LBA Out of Range"),
+        ([16383], 1024, {"blocks": 2}, NvmeError, "LBA Out of Range"),
         ([0], 0, {"blocks": 0}, ValueError, "one command moves 1 to "),
         ([0], 2 << 20, {"blocks": 4096}, ValueError, "one command moves 1 to "),
     ],
@@ -250,5 +250,5 @@ async def test_by_several_paths() -> None:
             found = bytearray(len(data))
             assert await disk.read_many(lbas, found) == len(data)
             assert found == data
-            with pytest.raises(ValueError, match="extend past the end"):
+            with pytest.raises(NvmeError, match="LBA Out of Range"):
                 await disk.read_many([disk.blocks], bytearray(512))

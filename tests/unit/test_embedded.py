@@ -30,7 +30,7 @@ allow_any_host = true
 store = "ram"
 size = "1MiB"
 """
-OPTIONS = {"device": "iwarp"}
+OPTIONS: dict[str, Any] = {"device": "iwarp"}
 
 
 async def holds(url: str) -> list[tuple[int, int, int]]:

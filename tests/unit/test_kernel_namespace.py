@@ -13,6 +13,7 @@ import pytest
 
 from fakekernel import FakeKernel
 from nvmf.initiator import NvmeError
+from nvmf.initiator.base.memory import BorrowedMemory, KernelMemory
 from nvmf.initiator.kernel import sysfs
 from nvmf.initiator.kernel.namespace import KernelNamespace
 from nvmf.spec.identify import IdentifyNamespace, NamespaceIds
@@ -53,6 +54,36 @@ async def test_file_io(disk: KernelNamespace) -> None:
     assert await disk.readinto(2, into) == 1536
     assert into == data[1024:1536] + b"\7" * 512 + data[2048:2560]
     assert (disk.blocks, disk.size, disk.block_size) == (2048, 1 << 20, 512)
+    disk.close()
+
+
+async def test_file_bytes(disk: KernelNamespace) -> None:
+    data = bytes(range(256)) * 4096
+    assert await disk.pwrite(data, 0) == len(data)
+    for n, offset in ((1, 3), (512, 512), (700, 511), (600_000, 1), (len(data), 0)):
+        assert await disk.pread(n, offset) == data[offset : offset + n]
+    into = [bytearray(3), bytearray(600)]
+    assert await disk.preadv(into, 5) == 603
+    assert b"".join(into) == data[5:608]
+    assert await disk.pwritev([b"a" * 256, b"b" * 256], 512) == 512
+    assert await disk.pread(514, 511) == data[511:512] + b"a" * 256 + b"b" * 256 + data[:1]
+    with pytest.raises(ValueError, match="whole blocks of 512 bytes"):
+        await disk.pwrite(b"x", 0)
+    with pytest.raises(NvmeError, match=r"pread of 2 bytes at offset 1048575 .*1048576 bytes"):
+        await disk.pread(2, (1 << 20) - 1)
+    with pytest.raises(NvmeError, match="Read of 1099511627776 blocks at LBA 0"):
+        await disk.read(0, 1 << 40)
+    with pytest.raises(TypeError, match="lba is a whole number, not '0'"):
+        await disk.read("0", 1)  # type: ignore[arg-type]
+    with BorrowedMemory(bytearray(512)) as borrowed:
+        await disk.readinto(0, borrowed)
+        assert bytes(borrowed.exported) == data[:512]
+    memory = KernelMemory(512)
+    memory.close()
+    for closed in (borrowed, memory):
+        with pytest.raises(ValueError, match=r"closed|released"):
+            await disk.write(0, closed)
+    assert await disk.read(0, 1) == data[:512]
     disk.close()
 
 

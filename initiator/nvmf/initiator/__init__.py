@@ -3,13 +3,29 @@
 
     async with connect("nvme+rdma://host:4420/nqn.2026-01.example:disk") as controller:
         disk = controller.namespace(1)
-        await disk.write(0, bytes(4096))
+        await disk.write(0, bytes(4096))  # whole blocks, from LBA 0
+        data = await disk.pread(100, 7)  # bytes, from an offset
         await disk.flush()
 
 connect_multipath() takes several ports of one subsystem, of which any may fail.
 nvmf.initiator.sync has the same for scripts without asyncio.  With backend="kernel" Linux's own
 nvme-rdma connects instead, and its block devices move the data: AnyController and AnyNamespace are
 what both have.
+
+The functions are listed below.  help(nvmf.initiator.NAME) describes the classes:
+
+- ConnectOptions: every option of a connection, which the functions take as keywords
+- TransportId: where a controller is, as a URL writes it
+- Pending: what connect() and connect_multipath() return, to await or to enter
+- Controller, Subsystem: a connected controller; several of them as paths to one subsystem
+- Namespace: reads, writes and the other commands
+- AnyController, AnyNamespace: what the client and the kernel have in common, for type checkers
+- State: of a connection
+- Change, FoundLog, Outcome: results of watch(), discover_all() and connect_all()
+- NvmeError: a command that the controller completed with an error status
+- ConnectError: no connection could be made; KernelError: Linux could not connect
+- ConnectionLost: the controller is out of reach; with the subclasses AuthenticationError and
+  OutcomeUnknown (a Compare and Write that may or may not have been done)
 
 Its rooms, from the bottom up; each imports only those before it:
 
@@ -38,6 +54,7 @@ if TYPE_CHECKING:
     )
     from nvmf.initiator.base.interface import AnyController, AnyNamespace
     from nvmf.initiator.base.options import ConnectOptions
+    from nvmf.initiator.base.pending import Pending
     from nvmf.initiator.base.state import State
     from nvmf.initiator.base.transport_id import TransportId
     from nvmf.initiator.client.controller import Controller
@@ -65,6 +82,7 @@ __all__ = [
     "NvmeError",
     "Outcome",
     "OutcomeUnknown",
+    "Pending",
     "State",
     "Subsystem",
     "TransportId",
@@ -91,6 +109,7 @@ _PLACES = {
         "AnyNamespace",
     ),
     "base.options": ("ConnectOptions",),
+    "base.pending": ("Pending",),
     "base.state": ("State",),
     "base.transport_id": ("TransportId",),
     "kernel.errors": ("KernelError",),
@@ -132,4 +151,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    """Name the functions: with the classes, help() would be four times as long as a manual page."""
+    return [name for name in __all__ if name.islower()]

@@ -15,36 +15,12 @@ from nvmf.auth.key import protect_process
 from nvmf.cli.base import UsageError, number_argument
 from nvmf.initiator import ConnectOptions, TransportId
 from nvmf.initiator.base.identity import host_identity
-from nvmf.initiator.base.options import number
+from nvmf.initiator.base.options import OPTIONS, number
 from nvmf.initiator.base.transport_id import DEFAULT_PORT
 from nvmf.spec.nqn import DISCOVERY_NQN
 
 T = TypeVar("T")
-URL_OPTIONS = {
-    "queues": "I/O queues to ask for (-i)",
-    "queue_depth": "size of an I/O queue (-Q)",
-    "kato": "keep-alive timeout in seconds, 0 for none (-k)",
-    "hostnqn": "NQN of this host (-q)",
-    "hostid": "identifier of this host, a UUID (-I)",
-    "host_traddr": "source address (-w)",
-    "reconnect_delay": "seconds between attempts to reconnect (-c)",
-    "ctrl_loss_tmo": "seconds after which a lost controller is given up (-l)",
-    "io_timeout": "seconds for an I/O command (--io-timeout)",
-    "admin_timeout": "seconds for an admin command (60)",
-    "connect_timeout": "seconds for the connection of a queue (10)",
-    "in_capsule": "small writes in their capsule, yes or no (yes)",
-    "disable_sqflow": "no SQ flow control, yes or no (--disable-sqflow)",
-    "dhchap_secret_file": "file with this host's key (--dhchap-secret-file)",
-    "dhchap_ctrl_secret_file": "file with the controller's key (--dhchap-ctrl-secret-file)",
-    "device": "auto, iwarp or system (--device)",
-    "remote_keys": "what the target may reach: of each command or buffer (--remote-keys)",
-    "backend": "client, or kernel: Linux's nvme-rdma, for which are all that follow",
-    "write_queues": "I/O queues for writes alone (0)",
-    "poll_queues": "I/O queues that are polled (0)",
-    "fast_io_fail_tmo": "seconds after which I/O of a lost controller fails (never)",
-    "tos": "type of service of the connections",
-    "duplicate_connect": "connect a second time, yes or no (no)",
-}
+URL_OPTIONS = {name: option.brief for name, option in OPTIONS.items() if not option.secret}
 """What a URL may carry, for --help: all of ConnectOptions but the secrets."""
 
 
@@ -165,24 +141,7 @@ def add_secret_arguments(parser: argparse.ArgumentParser) -> None:
         group.add_argument(f"{long}-file", metavar="FILE", help="the same, in a file")
 
 
-_FLAGS = {
-    "queues": "nr_io_queues",
-    "queue_depth": "queue_size",
-    "kato": "keep_alive_tmo",
-    "hostnqn": "hostnqn",
-    "hostid": "hostid",
-    "host_traddr": "host_traddr",
-    "reconnect_delay": "reconnect_delay",
-    "ctrl_loss_tmo": "ctrl_loss_tmo",
-    "io_timeout": "io_timeout",
-    "disable_sqflow": "disable_sqflow",
-    "dhchap_secret": "dhchap_secret",
-    "dhchap_ctrl_secret": "dhchap_ctrl_secret",
-    "dhchap_secret_file": "dhchap_secret_file",
-    "dhchap_ctrl_secret_file": "dhchap_ctrl_secret_file",
-    "device": "device",
-    "remote_keys": "remote_keys",
-}
+_FLAGS = {name: option.argument for name, option in OPTIONS.items() if option.flags}
 """Option of ConnectOptions to the flag that gives it."""
 
 

@@ -274,6 +274,17 @@ class DiscoveryEntry(Structure):
     rdma_cms: Annotated[int, u8(770)] = RDMA_CMS_RDMA_CM
     rdma_pkey: Annotated[int, u16(776)] = 0
 
+    def __repr__(self) -> str:
+        def name(kind: type[IntEnum], value: int) -> str:
+            try:
+                return kind(value).name.lower()
+            except ValueError:
+                return str(value)
+
+        where = f"{name(TransportType, self.trtype)} {self.traddr!r} port {self.trsvcid!r}"
+        subtype = name(SubsystemType, self.subtype)
+        return f"<DiscoveryEntry {subtype} {self.subnqn!r} at {where}, portid {self.portid}>"
+
 
 def encode_discovery_log(genctr: int, entries: list[DiscoveryEntry]) -> bytes:
     """Encode the whole discovery log page."""

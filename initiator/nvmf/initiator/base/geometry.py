@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+from nvmf.initiator.base.arguments import whole
 from nvmf.initiator.base.errors import NvmeError
 from nvmf.initiator.base.limits import LARGEST
 from nvmf.spec.identify import IdentifyNamespace, NamespaceIds
 from nvmf.spec.status import DNR, Status
 
+_OUTSIDE = Status.LBA_OUT_OF_RANGE | DNR
 _EXTENDED_LBA = 0x10
 """FLBAS bit 4: metadata goes at the end of each block."""
 
@@ -100,19 +102,64 @@ class Geometry:
             error.detail = f"{name} was not sent: {self.replaced}"
             raise error
 
-    def _length(self, lba: int, blocks: int) -> int:
-        """Bytes of blocks; ValueError for a range that cannot be."""
+    async def _look_again(self) -> None:
+        """Read the size of the namespace again: it may have grown."""
+        raise NotImplementedError
+
+    async def _range(self, name: str, lba: int, blocks: int) -> tuple[int, int]:
+        """Check the range of a command by name, before anything is sent; return lba and blocks.
+
+        They are Python's integers then, whatever the caller gave (a fixed-width one of NumPy).
+        Raises TypeError or ValueError for what is no range, and NvmeError (LBA Out of Range) for
+        one that extends past the end of the namespace, even after its size was read again.
+        """
+        lba, blocks = self._checked(lba, blocks)
+        if lba + blocks > self.blocks:
+            await self._look_again()
+            if lba + blocks > self.blocks:
+                said = f"it has {self.blocks} blocks"
+                raise self._refused(NvmeError.of(
+                    name, _OUTSIDE, io=True, nsid=self.nsid, lba=lba, blocks=blocks
+                ), said)  # fmt: skip
+        return lba, blocks
+
+    async def _byte_range(self, name: str, offset: int, length: int) -> tuple[int, int]:
+        """Check a range of bytes, as _range() does; the error names the bytes."""
+        offset, length = whole("offset", offset), whole("length", length)
+        if offset < 0 or length < 0:
+            raise ValueError(f"there is no range of {length} bytes at offset {offset}")
+        if offset + length > self.size:
+            await self._look_again()
+            if offset + length > self.size:
+                error = NvmeError.of(name, _OUTSIDE, io=True)
+                size = self.block_size
+                error.detail = (
+                    f"{name} of {length} byte{'' if length == 1 else 's'} at offset {offset} in "
+                    f"namespace {self.nsid} failed"
+                )
+                error.nsid, error.lba = self.nsid, offset // size
+                error.blocks = -(-(offset + length) // size) - error.lba
+                raise self._refused(error, f"it has {self.size} bytes")
+        return offset, length
+
+    def _refused(self, error: NvmeError, why: str) -> NvmeError:
+        error.detail = f"{error.detail.removesuffix(' failed')} was not sent: {why}"
+        return error
+
+    @staticmethod
+    def _checked(lba: int, blocks: int) -> tuple[int, int]:
+        lba, blocks = whole("lba", lba), whole("blocks", blocks)
         if lba < 0 or blocks < 0 or lba + blocks > 1 << 64:
             raise ValueError(f"there is no range of {blocks} blocks at LBA {lba}")
-        return blocks * self.block_size
+        return lba, blocks
 
     def _blocks(self, lba: int, length: int) -> int:
-        """Blocks of a buffer; ValueError where it is not whole blocks."""
+        """Blocks of a buffer; ValueError if it is not whole blocks."""
         blocks, rest = divmod(length, self.block_size)
         if rest:
             raise ValueError(
                 f"{length} bytes are not whole blocks of {self.block_size} bytes of namespace "
                 f"{self.nsid}"
             )
-        self._length(lba, blocks)
+        self._checked(lba, blocks)
         return blocks

@@ -9,6 +9,8 @@ from array import array
 from collections.abc import Callable, Coroutine, Iterable
 from typing import TYPE_CHECKING, Any
 
+from nvmf.initiator.base.arguments import bytes_of
+from nvmf.initiator.base.bytewise import Bytewise
 from nvmf.initiator.base.geometry import Geometry
 
 if TYPE_CHECKING:
@@ -32,7 +34,7 @@ class Places:
         """length: bytes of the buffer; most: blocks of one command.
 
         Raises:
-            ValueError: The arguments do not fit together, or a range is outside the namespace.
+            ValueError: The arguments do not fit together.
             TypeError: An LBA is not an integer.
         """
         self.lbas = as_array(lbas)
@@ -48,11 +50,6 @@ class Places:
                 f"{self.count * self.bytes} bytes, and the buffer has {length}"
             )
         self.highest = max(self.lbas, default=0)
-        if self.count and self.highest + blocks > namespace.blocks:
-            raise ValueError(
-                f"{blocks} blocks at LBA {self.highest} extend past the end of namespace "
-                f"{namespace.nsid}, which has {namespace.blocks} blocks"
-            )
 
 
 def as_array(lbas: Iterable[int] | Buffer) -> array[int] | memoryview:
@@ -75,21 +72,13 @@ def as_array(lbas: Iterable[int] | Buffer) -> array[int] | memoryview:
         raise ValueError("an LBA is a number from 0 to 2^64 - 1") from None
 
 
-class OneByOne(Geometry):
+class OneByOne(Bytewise):
     """read_many() and write_many() by single commands, WINDOW of them at once."""
 
     @property
     @abstractmethod
     def most_blocks(self) -> int:
         """Blocks that one command transfers at most."""
-
-    @abstractmethod
-    async def readinto(self, lba: int, buffer: Buffer, *, fua: bool = False) -> int:
-        """Fill a writable buffer."""
-
-    @abstractmethod
-    async def write(self, lba: int, data: Buffer, *, fua: bool = False) -> None:
-        """Write whole blocks."""
 
     async def read_many(
         self,
@@ -100,9 +89,11 @@ class OneByOne(Geometry):
         fua: bool = False,
     ) -> int:
         """Read blocks logical blocks from each LBA on: see nvmf.initiator.Namespace.read_many."""
-        return await self._each(
-            lbas, into, blocks, lambda at, part: self.readinto(at, part, fua=fua)
-        )
+
+        def step(lba: int, part: memoryview) -> Coroutine[Any, Any, int]:
+            return self.readinto(lba, part, fua=fua)
+
+        return await self._each(lbas, into, blocks, "Read", step)
 
     async def write_many(
         self,
@@ -113,17 +104,22 @@ class OneByOne(Geometry):
         fua: bool = False,
     ) -> int:
         """Write blocks logical blocks from each LBA on: see nvmf.initiator.Namespace.write_many."""
-        return await self._each(lbas, data, blocks, lambda at, part: self.write(at, part, fua=fua))
+        return await self._each(
+            lbas, data, blocks, "Write", lambda at, part: self.write(at, part, fua=fua)
+        )
 
     async def _each(
         self,
         lbas: Iterable[int] | Buffer,
         buffer: Buffer,
         blocks: int,
+        name: str,
         step: Callable[[int, memoryview], Coroutine[Any, Any, object]],
     ) -> int:
-        with memoryview(buffer) as original, original.cast("B") as view:
+        with bytes_of(buffer) as view:
             places = Places(self, lbas, blocks, len(view), self.most_blocks)
+            if places.count:
+                await self._range(name, places.highest, blocks)
             rest = iter(range(places.count))
 
             async def worker() -> None:

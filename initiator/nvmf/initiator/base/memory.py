@@ -7,6 +7,8 @@ import ctypes
 import mmap
 from typing import TYPE_CHECKING
 
+from nvmf.initiator.base.arguments import bytes_of, whole
+
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
@@ -15,20 +17,35 @@ class KernelMemory(mmap.mmap):
     """Pages of memory; close() it.  A buffer itself (memoryview(memory))."""
 
     def __new__(cls, length: int) -> KernelMemory:
-        return super().__new__(cls, -1, length)
+        return super().__new__(cls, -1, whole("length", length))
+
+    def __repr__(self) -> str:
+        return "<KernelMemory closed>" if self.closed else f"<KernelMemory {len(self)} bytes>"
 
 
 class BorrowedMemory:
     """A buffer of the caller's; close() gives it back."""
 
     def __init__(self, buffer: Buffer) -> None:
-        view = memoryview(buffer)
+        view = bytes_of(buffer)
         if view.readonly:
+            view.release()
             raise ValueError("a buffer to register is writable")
-        self._view = view.cast("B")
+        self._view = view
+
+    def __repr__(self) -> str:
+        try:
+            return f"<BorrowedMemory {len(self)} bytes>"
+        except ValueError:
+            return "<BorrowedMemory closed>"
+
+    @property
+    def exported(self) -> memoryview:
+        """The buffer; ValueError once it is closed."""
+        return self._view[:]
 
     def __buffer__(self, flags: int, /) -> memoryview:
-        return self._view
+        return self.exported
 
     def __len__(self) -> int:
         return len(self._view)
@@ -42,13 +59,6 @@ class BorrowedMemory:
     def close(self) -> None:
         """Idempotent."""
         self._view.release()
-
-
-def bytes_of(buffer: Buffer) -> memoryview:
-    """A buffer as a view of bytes."""
-    if isinstance(buffer, BorrowedMemory):  # a class has no __buffer__ before Python 3.12
-        return buffer.__buffer__(0)[:]
-    return memoryview(buffer).cast("B")
 
 
 def is_aligned(view: memoryview, to: int) -> bool:

@@ -6,94 +6,206 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from nvmf.auth.key import Key, read_key
+from nvmf.initiator.base.option import about, described, option
 
 DeviceKind = Literal["auto", "iwarp", "system"]
 RemoteKeys = Literal["command", "buffer"]
-SECRETS = ("dhchap_secret", "dhchap_ctrl_secret")
 Backend = Literal["client", "kernel"]
-CLIENT_ONLY = (
-    "io_timeout",
-    "admin_timeout",
-    "connect_timeout",
-    "in_capsule",
-    "device",
-    "remote_keys",
-)
-"""Options that the kernel has no equal of."""
-KERNEL_ONLY = (
-    "write_queues",
-    "poll_queues",
-    "fast_io_fail_tmo",
-    "tos",
-    "duplicate_connect",
-)
-"""Options that the client has no equal of."""
 _TRUE, _FALSE = {"1", "true", "yes", "on", ""}, {"0", "false", "no", "off"}
 
 
+@described
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectOptions:
-    """Options of a connection to a controller.  Times are in seconds."""
+    """Options of a connection to a controller.  Times are in seconds.
 
-    queues: int = min(4, os.cpu_count() or 1)
-    """I/O queues to ask for; the controller may grant fewer."""
-    queue_depth: int = 128
-    """Entries of an I/O queue: 16 to 1024 on Linux, 2 to 65535 here."""
-    kato: float = 5.0
-    """Keep Alive Timeout; 0 is none."""
-    hostnqn: str | None = None
-    """None: /etc/nvme/hostnqn, or one made of the machine's identity."""
-    hostid: str | None = None
-    """A UUID."""
-    host_traddr: str | None = None
-    """Source address."""
-    reconnect_delay: float = 10.0
-    """Between attempts to reconnect.  The first attempt is at once where the connection ended by
-    itself, and after this delay where a command timed out, or where the last one was short-lived:
-    a controller that is slow must not see a write again before it has given up the first."""
-    ctrl_loss_tmo: float = 600.0
-    """From the loss of the connection until its commands fail; 0 never reconnects, -1 for ever."""
-    io_timeout: float = 30.0
-    """Of an I/O command; then the connection is torn down and made anew."""
-    admin_timeout: float = 60.0
-    """Of an admin command; the same follows."""
-    connect_timeout: float = 10.0
-    """Of the connection of one queue."""
-    in_capsule: bool = True
-    """Send small writes in the capsule where the controller takes them so."""
-    disable_sqflow: bool = False
-    """Ask for queues without submission queue flow control."""
-    dhchap_secret: Key | str | None = field(default=None, repr=False)
-    """This host's key, DHHC-1:HH:BASE64:; a Key once it is here."""
-    dhchap_ctrl_secret: Key | str | None = field(default=None, repr=False)
-    """The controller's key: it has to authenticate too."""
-    dhchap_secret_file: str | None = None
-    """A file with this host's key, read at every connection."""
-    dhchap_ctrl_secret_file: str | None = None
-    """A file with the controller's key."""
-    device: DeviceKind = "auto"
-    """iwarp: the embedded device; system: libibverbs; auto: system where it reaches the address."""
-    remote_keys: RemoteKeys = "command"
-    """What controllers may reach: command: the bytes of each command, in its direction, until it
-    completes, as with Linux; buffer: every registered buffer, for as long as it is registered."""
-    backend: Backend = "client"
-    """client: this process moves the data; kernel: Linux's nvme-rdma does, which takes root."""
-    write_queues: int = 0
-    """Of the kernel alone, as all that follow: I/O queues for writes, beside queues for reads."""
-    poll_queues: int = 0
-    """I/O queues that are polled, for io_uring's IOPOLL."""
-    fast_io_fail_tmo: float | None = None
-    """From the loss of the connection until commands fail rather than wait; None: ctrl_loss_tmo."""
-    tos: int | None = None
-    """Type of service of the connections, 0 to 255."""
-    duplicate_connect: bool = False
-    """Connect although this host is connected there already."""
+    An option counts from the first of: the keyword argument, the URL, an object of this class, the
+    default.  Raises ValueError for a value that is out of range.
+    """
+
+    queues: int = option(
+        min(4, os.cpu_count() or 1),
+        "I/O queues to ask for; the controller may grant fewer.",
+        "I/O queues to ask for",
+        flags=("-i", "--nr-io-queues"),
+        word="nr_io_queues",
+        key="nr-io-queues",
+    )
+    queue_depth: int = option(
+        128,
+        "Entries of an I/O queue: 16 to 1024 on Linux, 2 to 65535 here.",
+        "size of an I/O queue",
+        flags=("-Q", "--queue-size"),
+        word="queue_size",
+        key="queue-size",
+    )
+    kato: float = option(
+        5.0,
+        "Keep Alive Timeout; 0: no Keep Alive.",
+        "keep-alive timeout in seconds, 0 for none",
+        flags=("-k", "--keep-alive-tmo"),
+        word="keep_alive_tmo",
+        key="keep-alive-tmo",
+    )
+    hostnqn: str | None = option(
+        None,
+        "NQN of this host; None: /etc/nvme/hostnqn, or one made from the machine's identity.",
+        "NQN of this host",
+        flags=("-q", "--hostnqn"),
+        word="hostnqn",
+    )
+    hostid: str | None = option(
+        None,
+        "Identifier of this host, a UUID; None: /etc/nvme/hostid, or one made from the NQN.",
+        "identifier of this host, a UUID",
+        flags=("-I", "--hostid"),
+        word="hostid",
+    )
+    host_traddr: str | None = option(
+        None,
+        "Source address; None: the one that the route has.",
+        "source address",
+        flags=("-w", "--host-traddr"),
+        word="host_traddr",
+    )
+    reconnect_delay: float = option(
+        10.0,
+        "Time between attempts to reconnect.  The first attempt is immediate if the connection "
+        "ended by itself.  It is after this delay if a command timed out or the last connection "
+        "was short-lived: a slow controller must have given up a write before it is sent again.",
+        "seconds between attempts to reconnect",
+        flags=("-c", "--reconnect-delay"),
+        word="reconnect_delay",
+        key="reconnect-delay",
+    )
+    ctrl_loss_tmo: float = option(
+        600.0,
+        "Time from the loss of the connection until commands fail; 0: no reconnection, -1: never.",
+        "seconds after which a lost controller is given up",
+        flags=("-l", "--ctrl-loss-tmo"),
+        word="ctrl_loss_tmo",
+        key="ctrl-loss-tmo",
+    )
+    io_timeout: float = option(
+        30.0,
+        "Time limit of an I/O command; after it the client disconnects and reconnects.",
+        "seconds for an I/O command",
+        flags=("--io-timeout",),
+    )
+    admin_timeout: float = option(
+        60.0,
+        "Time limit of an admin command; after it the client disconnects and reconnects.",
+        "seconds for an admin command ({default})",
+    )
+    connect_timeout: float = option(
+        10.0,
+        "Time limit of the connection of one queue.",
+        "seconds for the connection of a queue ({default})",
+    )
+    in_capsule: bool = option(
+        True,
+        "Send small writes in the capsule if the controller supports it.",
+        "small writes in their capsule, yes or no ({default})",
+    )
+    disable_sqflow: bool = option(
+        False,
+        "Ask for queues without submission queue flow control.",
+        "no SQ flow control, yes or no",
+        flags=("--disable-sqflow",),
+        word="disable_sqflow",
+        key="disable-sqflow",
+    )
+    dhchap_secret: Key | str | None = option(
+        None,
+        "This host's key, DHHC-1:HH:BASE64:, or a Key.",
+        flags=("-S", "--dhchap-secret"),
+        word="dhchap_secret",
+        key="dhchap-secret",
+        secret=True,
+    )
+    dhchap_ctrl_secret: Key | str | None = option(
+        None,
+        "The controller's key; if it is given, the controller has to authenticate too.",
+        flags=("-C", "--dhchap-ctrl-secret"),
+        word="dhchap_ctrl_secret",
+        key="dhchap-ctrl-secret",
+        secret=True,
+    )
+    dhchap_secret_file: str | None = option(
+        None,
+        "A file with this host's key, read at every connection.",
+        "file with this host's key",
+        flags=("--dhchap-secret-file",),
+        word="dhchap_secret",
+    )
+    dhchap_ctrl_secret_file: str | None = option(
+        None,
+        "A file with the controller's key.",
+        "file with the controller's key",
+        flags=("--dhchap-ctrl-secret-file",),
+        word="dhchap_ctrl_secret",
+    )
+    device: DeviceKind = option(
+        "auto",
+        "iwarp: the embedded device; system: libibverbs; auto: system if it reaches the address.",
+        "auto, iwarp or system",
+        flags=("--device",),
+    )
+    remote_keys: RemoteKeys = option(
+        "command",
+        "Memory that the controller may access.  command: the bytes of each command, in its "
+        "direction, until it completes, as with Linux; buffer: every registered buffer, for as "
+        "long as it is registered.",
+        "what the target may reach: of each command or buffer",
+        flags=("--remote-keys",),
+    )
+    backend: Backend = option(
+        "client",
+        "client: this process moves the data; kernel: Linux's nvme-rdma does, which takes root.",
+        "client, or kernel: Linux's nvme-rdma, for which are all that follow",
+    )
+    write_queues: int = option(
+        0,
+        "Kernel only: I/O queues for writes, in addition to the queues for reads.",
+        "I/O queues for writes alone ({default})",
+        word="nr_write_queues",
+        kernel_only=True,
+    )
+    poll_queues: int = option(
+        0,
+        "Kernel only: I/O queues that are polled, for io_uring's IOPOLL.",
+        "I/O queues that are polled ({default})",
+        word="nr_poll_queues",
+        kernel_only=True,
+    )
+    fast_io_fail_tmo: float | None = option(
+        None,
+        "Kernel only: time from the loss of the connection until commands fail; None: "
+        "ctrl_loss_tmo.",
+        "seconds after which I/O of a lost controller fails (never)",
+        word="fast_io_fail_tmo",
+        kernel_only=True,
+    )
+    tos: int | None = option(
+        None,
+        "Kernel only: type of service of the connections, 0 to 255.",
+        "type of service of the connections",
+        word="tos",
+        kernel_only=True,
+    )
+    duplicate_connect: bool = option(
+        False,
+        "Kernel only: connect although this host is already connected to the subsystem there.",
+        "connect a second time, yes or no ({default})",
+        word="duplicate_connect",
+        kernel_only=True,
+    )
 
     def __post_init__(self) -> None:
         self._check("queues", 1 <= self.queues <= 65535, "1 to 65535")
@@ -111,7 +223,7 @@ class ConnectOptions:
         self._check("backend", self.backend in ("client", "kernel"), "client or kernel")
         if self.backend == "client":
             for one in fields(self):
-                if one.name in KERNEL_ONLY and getattr(self, one.name) != one.default:
+                if about(one).kernel_only and getattr(self, one.name) != one.default:
                     raise ValueError(f"{one.name} is an option of backend kernel only")
 
     def _check_keys(self) -> None:
@@ -158,6 +270,15 @@ class ConnectOptions:
             if name not in known:
                 raise ValueError(f"there is no option {name!r}: there are {', '.join(known)}")
         return replace(self, **changes)
+
+
+OPTIONS = {field.name: about(field) for field in fields(ConnectOptions)}
+"""Each option by its name: its documentation, and its names elsewhere."""
+SECRETS = tuple(name for name, one in OPTIONS.items() if one.secret)
+CLIENT_ONLY = tuple(name for name, one in OPTIONS.items() if not one.word and name != "backend")
+"""Options that the kernel does not have."""
+KERNEL_ONLY = tuple(name for name, one in OPTIONS.items() if one.kernel_only)
+"""Options that the client does not have."""
 
 
 def parse_options(texts: Mapping[str, str]) -> dict[str, Any]:

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import sys
+import warnings
 from collections.abc import Awaitable, Callable, Generator
 from types import TracebackType
 from typing import Any, Generic, Protocol, TypeVar
@@ -21,14 +23,24 @@ Connected = TypeVar("Connected", bound=Closable)
 class Pending(Generic[Connected]):
     """What the functions that connect return.
 
-    Await it, and close() the result; or enter it, and the result is closed at the end.
+    Await it, and close() the result; or enter it, and the result is closed at the end.  Nothing is
+    sent before that, and one that is dropped before that warns (RuntimeWarning), as coroutines do.
     """
 
-    def __init__(self, connect: Callable[[], Awaitable[Connected]]) -> None:
+    def __init__(self, connect: Callable[[], Awaitable[Connected]], call: str) -> None:
+        """call: the function and its address, for people."""
         self._connect = connect
+        self._call = call
+        self._begun = False
         self._connected: Connected | None = None
+        caller = sys._getframe(2)  # of the function that connects
+        self._made = f"{caller.f_code.co_filename}:{caller.f_lineno}"
+
+    def __repr__(self) -> str:
+        return f"<Pending {self._call}, {'awaited' if self._begun else 'not awaited yet'}>"
 
     def __await__(self) -> Generator[Any, None, Connected]:
+        self._begun = True
         return self._connect().__await__()
 
     async def __aenter__(self) -> Connected:
@@ -43,3 +55,12 @@ class Pending(Generic[Connected]):
     ) -> None:
         if self._connected is not None:
             await self._connected.close()
+
+    def __del__(self) -> None:
+        if not getattr(self, "_begun", True):
+            warnings.warn(
+                f"{self._call} at {self._made} was never awaited, nor entered with 'async with'",
+                RuntimeWarning,
+                stacklevel=2,
+                source=self,
+            )

@@ -66,16 +66,9 @@ async def transfer(
     blocks: int,
     limit: int,
     block_size: int,
-    end: int,
     step: Callable[[Piece], Awaitable[None]],
 ) -> None:
-    """Do step for pieces of at most limit blocks of a range of a namespace of end blocks."""
-    if lba + blocks > end and blocks > limit:
-        # Behind the end, as far as is known: the controller refuses the last piece, and then
-        # nothing of the others was done.  Or it has grown, and takes it.
-        last = (blocks - 1) // limit * limit
-        await step(Piece(lba + last, blocks - last, last * block_size))
-        blocks = last
+    """Do step for pieces of at most limit blocks of a range."""
     pieces = split(lba, blocks, limit, block_size)
     count = -(-blocks // limit)
     if count == 1:

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A controller, for as long as its user wants it: over lost connections and back.
 
-Owned by one asyncio loop.  A supervisor task waits for the session to be lost, and reconnects with
-the timers of the Linux host; meanwhile commands wait, and those that were in flight are submitted
-again, as the kernel does.  After ctrl_loss_tmo all fail with ConnectionLost.
+A supervisor task waits for the session to be lost, and reconnects with Linux's timers; meanwhile
+commands wait, and those that were in flight are submitted again.
 """
 
 from __future__ import annotations
@@ -14,11 +13,13 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Self, TypeVar
 
 from nvmf.engine import HostMemory
+from nvmf.initiator.base.arguments import whole, writable
 from nvmf.initiator.base.background import begin, failure
 from nvmf.initiator.base.errors import ConnectionLost, NvmeError, OutcomeUnknown, QueueLost
 from nvmf.initiator.base.options import ConnectOptions
 from nvmf.initiator.base.retry import MAX_RETRIES, RETRIED, Losses
 from nvmf.initiator.base.state import State
+from nvmf.initiator.base.subscription import Subscription
 from nvmf.initiator.base.transport_id import TransportId
 from nvmf.initiator.client import inventory
 from nvmf.initiator.client.admin import Admin
@@ -62,6 +63,9 @@ class Controller:
         self._closing: asyncio.Task[None] | None = None
         self.reconnects = 0
         """How often the connection was made anew."""
+
+    def __repr__(self) -> str:
+        return f"<Controller {self.where.subnqn} at {self.where.endpoint}, {self.state.value}>"
 
     @classmethod
     async def connect(cls, where: TransportId, options: ConnectOptions) -> Self:
@@ -134,7 +138,7 @@ class Controller:
 
     def namespace(self, nsid: int) -> Namespace:
         """One namespace; NvmeError (Invalid Namespace or Format) where it is not active."""
-        found = self._roster.active.get(nsid)
+        found = self._roster.active.get(whole("nsid", nsid))
         if found is None:
             raise NvmeError.of(
                 "Identify", Status.INVALID_NAMESPACE_OR_FORMAT | DNR, nsid=nsid, io=True
@@ -143,15 +147,22 @@ class Controller:
 
     def alloc(self, length: int) -> HostMemory:
         """Registered memory of length bytes, for transfers without a copy; close() it."""
-        return self._pool.device.alloc(length)
+        return self._pool.device.alloc(whole("length", length))
 
     def register(self, buffer: Buffer) -> HostMemory:
-        """Register a writable buffer, for transfers without a copy; close() the registration."""
-        return self._pool.device.register(buffer)
+        """Register a writable buffer, for transfers without a copy; close() the registration.
 
-    def on_event(self, callback: Callable[[AsyncEvent], object]) -> None:
-        """Call callback for every asynchronous event, after the namespaces were read anew."""
-        self._callbacks.append(callback)
+        ValueError if the buffer is closed or read-only.
+        """
+        with writable(buffer):
+            return self._pool.device.register(buffer)
+
+    def on_event(self, callback: Callable[[AsyncEvent], object]) -> Subscription:
+        """Call callback(event) for every asynchronous event, after the namespaces were read again.
+
+        Call the result, or leave it as a context manager, to end that.
+        """
+        return Subscription(self._callbacks, callback)
 
     # ---- commands ----
 
@@ -169,12 +180,12 @@ class Controller:
         within = self.options.io_timeout
         retries, losses = 0, Losses(name)
         while True:
-            session = self._session if self.state is State.LIVE else await self.live()
+            session = self._session if self.state is State.LIVE else await self._live()
             of.require(name, lba, blocks)
             try:
                 done = await session.pick().execute(sqe, data, within=within, what=name)
             except QueueLost as lost:
-                self.passed_on(lost)
+                self._passed_on(lost)
                 losses.add(lost)
                 continue
             if not done.status:
@@ -194,7 +205,7 @@ class Controller:
 
         OutcomeUnknown where the connection ends under them: they may have been done.
         """
-        session = self._session if self.state is State.LIVE else await self.live()
+        session = self._session if self.state is State.LIVE else await self._live()
         of.require(name, lba, blocks)
         try:
             done = await session.pick().execute_pair(
@@ -209,16 +220,14 @@ class Controller:
         # One half fails because the other does: that one has the reason.
         failed.sort(key=lambda one: one.status & CODE_MASK == Status.ABORTED_FAILED_FUSED)
         if failed:
-            raise NvmeError.of(
-                name, failed[0].status, dw0=failed[0].dw0, io=True, nsid=of.nsid, lba=lba,
-                blocks=blocks,
-            )  # fmt: skip
+            status, dw0, _ = failed[0]
+            raise NvmeError.of(name, status, dw0=dw0, io=True, nsid=of.nsid, lba=lba, blocks=blocks)
 
     async def with_admin(self, work: Callable[[Admin], Awaitable[T]]) -> T:
         """The result of work, which is done again from the start where the connection is lost."""
         losses = Losses("an admin command")
         while True:
-            session = self._session if self.state is State.LIVE else await self.live()
+            session = self._session if self.state is State.LIVE else await self._live()
             try:
                 return await work(session.admin)
             except QueueLost as lost:
@@ -246,6 +255,10 @@ class Controller:
         """Read the list of namespaces and their sizes anew."""
         await self.with_admin(lambda _: self._load_namespaces(self._session))
 
+    async def look_again(self, nsid: int) -> None:
+        """Read again whether a namespace is active, and its size."""
+        await self.with_admin(lambda _: self._load_namespaces(self._session, {nsid}))
+
     async def reauthenticate(self) -> None:
         """Authenticate every queue anew, with the keys that were given.
 
@@ -257,10 +270,10 @@ class Controller:
         """Wake who waits for another state."""
         self._changed.set()
 
-    def passed_on(self, lost: QueueLost) -> None:
+    def _passed_on(self, lost: QueueLost) -> None:
         """Raise what is not for this controller to try again."""
 
-    async def live(self) -> Session:
+    async def _live(self) -> Session:
         while self.state is not State.LIVE:
             if self._state in (State.LOST, State.CLOSED):
                 raise ConnectionLost(self._why)
@@ -294,7 +307,7 @@ class Controller:
         except (StatusError, ConnectionLost) as error:  # what it tells cannot be
             session.lose(f"after an event: {error}")
             return
-        for callback in self._callbacks:
+        for callback in list(self._callbacks):
             try:
                 callback(event)
             except Exception:

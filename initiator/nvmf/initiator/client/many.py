@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from nvmf.engine import HostBatch, HostMemory
+from nvmf.initiator.base.arguments import bytes_of, writable
 from nvmf.initiator.base.errors import QueueLost
 from nvmf.initiator.base.many import Places
 from nvmf.initiator.base.retry import Losses
@@ -53,6 +54,7 @@ class Many(Places):
         """
         if not self.count:
             return
+        await self._namespace._range(self.name, self.highest, self.blocks)
         batch = HostBatch(
             self._sqe(0),
             self.lbas,
@@ -60,16 +62,16 @@ class Many(Places):
             offset=offset,
             length=self.bytes,
             to_device=self._write,
-            in_capsule=(await controller.live()).pick().in_capsule,
+            in_capsule=(await controller._live()).pick().in_capsule,
         )
         within, losses = controller.options.io_timeout, Losses(self.name)
         while True:
-            session = await controller.live()
+            session = await controller._live()
             self._namespace.require(self.name, self.highest, self.blocks)
             try:
                 await session.pick().execute_batch(batch, within=within, what=self.name)
             except QueueLost as lost:
-                controller.passed_on(lost)
+                controller._passed_on(lost)
                 losses.add(lost)
             left = batch.left()
             for index, status in left:
@@ -91,3 +93,44 @@ class Many(Places):
     def _sqe(self, lba: int) -> bytes:
         build = commands.write if self._write else commands.read
         return build(self._namespace.nsid, lba, self.blocks, fua=self._fua)
+
+
+async def move_many(
+    namespace: Namespace,
+    controller: Controller,
+    lbas: Iterable[int] | Buffer,
+    buffer: Buffer,
+    blocks: int,
+    *,
+    write: bool,
+    fua: bool,
+) -> int:
+    """Run read_many() or write_many() of a namespace, and return the bytes of the buffer."""
+    registered = registered_memory(buffer)
+    if registered:
+        memory, base, length = registered
+        many = Many(namespace, lbas, blocks, length, write=write, fua=fua)
+        await many.run(controller, memory, base)
+        return length
+    with bytes_of(buffer) if write else writable(buffer) as view:
+        many = Many(namespace, lbas, blocks, len(view), write=write, fua=fua)
+        if not many.count:
+            return 0
+        memory = controller.register(bytearray(view) if view.readonly else view)
+        try:
+            await many.run(controller, memory, 0)
+        finally:
+            memory.close()
+        return len(view)
+
+
+def registered_memory(buffer: Buffer) -> tuple[HostMemory, int, int] | None:
+    """Return (memory, offset, length in bytes) of a buffer that is registered, else None."""
+    if isinstance(buffer, HostMemory):
+        if not len(buffer):
+            raise ValueError("the buffer cannot be used: the memory is closed")
+        return buffer, 0, len(buffer)
+    if isinstance(buffer, memoryview) and isinstance(buffer.obj, HostMemory):
+        offset = buffer.obj.offset_of(buffer)
+        return buffer.obj, offset, buffer.nbytes
+    return None

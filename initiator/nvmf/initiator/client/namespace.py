@@ -2,13 +2,15 @@
 """Blocks of one namespace: read, write, and what else the NVM command set has for them.
 
 Transfers longer than a command may be are split, and the pieces run side by side, several in
-flight: a long write is not atomic, nor is it in order.  One that goes behind the end of the
-namespace fails before anything is written.  Data moves without a copy where the caller
+flight: a long write is not atomic, nor is it in order.  A range that extends past the end of the
+namespace is refused before anything is allocated or sent.  Data moves without a copy if the caller
 passes registered memory (Controller.alloc or register, or a memoryview of it), which then belongs
-to the command until it ends; else it is copied through the controller's pool.
+to the command until it ends; else it is copied once, through the controller's pool.
 
-Every method raises NvmeError where the controller answers with an error status, ConnectionLost
-where the controller is out of reach for good, and ValueError for arguments that cannot be.  A
+Every method raises NvmeError if the controller answers with an error status, ConnectionLost if the
+controller is out of reach for good, and ValueError or TypeError for wrong arguments: blocks are
+counted in whole numbers, and a buffer is open, contiguous and whole blocks long (pread() and its
+relatives take bytes).  A
 namespace whose NSID comes to be another one's (another NGUID, EUI64 or UUID, or blocks of another
 size) is of no use any more: nothing is sent, and the controller has another object for the new one.
 """
@@ -19,12 +21,13 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from nvmf.engine import HostMemory
-from nvmf.initiator.base.geometry import Geometry
+from nvmf.initiator.base.arguments import bytes_of, writable
+from nvmf.initiator.base.bytewise import Bytewise
 from nvmf.initiator.base.limits import LARGEST
 from nvmf.initiator.base.pieces import Piece, groups, split, transfer
 from nvmf.initiator.base.reservations import Reservations
 from nvmf.initiator.client.buffers import BufferPool
-from nvmf.initiator.client.many import Many
+from nvmf.initiator.client.many import move_many, registered_memory
 from nvmf.initiator.client.request import Data
 from nvmf.spec import commands
 from nvmf.spec.commands import MAX_BLOCKS, MAX_DSM_RANGES
@@ -38,7 +41,7 @@ if TYPE_CHECKING:
 _MAX_RANGE = 0xFFFFFFFF
 
 
-class Namespace(Geometry):
+class Namespace(Bytewise):
     """An active namespace of a controller: see Controller.namespaces."""
 
     def __init__(
@@ -61,36 +64,37 @@ class Namespace(Geometry):
     # ---- data ----
 
     async def read(self, lba: int, blocks: int, *, fua: bool = False) -> bytes:
-        """The bytes of blocks logical blocks from lba on."""
-        length = self._length(lba, blocks)
+        """Return blocks logical blocks from lba on: blocks * block_size bytes."""
+        lba, blocks = await self._range("Read", lba, blocks)
+        length = blocks * self.block_size
         if self._limit(LARGEST) >= blocks > 0:
             sqe = commands.read(self.nsid, lba, blocks, fua=fua)
             with await self._pool.take(length) as slot:
                 data = Data(slot.memory, slot.offset, length, False, slot)
                 await self._run(sqe, "Read", data, lba, blocks)
                 return bytes(slot.view[:length])
-        into = bytearray(length)
-        await self.readinto(lba, into, fua=fua)
-        return bytes(into)
+        return await super().read(lba, blocks, fua=fua)
 
-    async def readinto(self, lba: int, buffer: Buffer | HostMemory, *, fua: bool = False) -> int:
+    async def readinto(self, lba: int, buffer: Buffer, *, fua: bool = False) -> int:
         """Fill a writable buffer of whole blocks from lba on; its length in bytes."""
-        registered = _registered(buffer)
+        registered = registered_memory(buffer)
         if registered:
             memory, base, length = registered
+            blocks = self._blocks(lba, length)
+            lba, blocks = await self._range("Read", lba, blocks)
             await self._move(
                 lambda lba, blocks: commands.read(self.nsid, lba, blocks, fua=fua),
                 "Read",
                 lba,
-                self._blocks(lba, length),
+                blocks,
                 memory,
                 base,
                 to_device=False,
             )
             return length
-        with memoryview(buffer) as original, original.cast("B") as view:
-            if view.readonly:
-                raise ValueError("a buffer to read into is writable")
+        with writable(buffer) as view:
+            blocks = self._blocks(lba, len(view))
+            lba, blocks = await self._range("Read", lba, blocks)
 
             async def step(piece: Piece) -> None:
                 sqe = commands.read(self.nsid, piece.lba, piece.blocks, fua=fua)
@@ -100,16 +104,16 @@ class Namespace(Geometry):
                     await self._run(sqe, "Read", data, piece.lba, piece.blocks)
                     view[piece.offset : piece.offset + size] = slot.view[:size]
 
-            await self._each(lba, self._blocks(lba, len(view)), self._limit(LARGEST), step)
+            await self._each(lba, blocks, self._limit(LARGEST), step)
             return len(view)
 
-    async def write(self, lba: int, data: Buffer | HostMemory, *, fua: bool = False) -> None:
+    async def write(self, lba: int, data: Buffer, *, fua: bool = False) -> None:
         """Write whole blocks of data from lba on.  fua: each is stable before it completes."""
         await self._send(
             lambda lba, blocks: commands.write(self.nsid, lba, blocks, fua=fua), "Write", lba, data
         )
 
-    async def compare(self, lba: int, data: Buffer | HostMemory) -> None:
+    async def compare(self, lba: int, data: Buffer) -> None:
         """Compare blocks with data: NvmeError (Compare Failure) where they differ."""
         await self._send(
             lambda lba, blocks: commands.compare(self.nsid, lba, blocks), "Compare", lba, data
@@ -127,10 +131,12 @@ class Namespace(Geometry):
         """
         if not self._controller.identify.fuses & 1:
             raise ValueError(f"the controller of namespace {self.nsid} has no Compare and Write")
-        old, put = bytes(expected), bytes(new)
+        with bytes_of(expected) as before, bytes_of(new) as after:
+            old, put = bytes(before), bytes(after)
         blocks = self._blocks(lba, len(old))
         if len(old) != len(put) or not blocks:
             raise ValueError(f"{len(old)} bytes to compare with and {len(put)} to write")
+        lba, blocks = await self._range("Compare and Write", lba, blocks)
         first, second = commands.compare_and_write(self.nsid, lba, blocks, fua=fua)
         with await self._pool.take(2 * len(old)) as slot:
             slot.view[: 2 * len(old)] = old + put
@@ -179,10 +185,11 @@ class Namespace(Geometry):
             The bytes read.
 
         Raises:
-            NvmeError: A command failed; the buffer may hold what others have read.
-            ValueError: The buffer has another length, or a range is outside the namespace.
+            NvmeError: A command failed, and the buffer may hold what others have read; or a range
+                extends past the end of the namespace, and nothing was sent.
+            ValueError: The buffer has another length.
         """
-        return await self._many(lbas, into, blocks, write=False, fua=fua)
+        return await move_many(self, self._controller, lbas, into, blocks, write=False, fua=fua)
 
     async def write_many(
         self,
@@ -200,35 +207,7 @@ class Namespace(Geometry):
         Returns:
             The bytes written.
         """
-        return await self._many(lbas, data, blocks, write=True, fua=fua)
-
-    async def _many(
-        self,
-        lbas: Iterable[int] | Buffer,
-        buffer: Buffer | HostMemory,
-        blocks: int,
-        *,
-        write: bool,
-        fua: bool,
-    ) -> int:
-        registered = _registered(buffer)
-        if registered:
-            memory, base, length = registered
-            many = Many(self, lbas, blocks, length, write=write, fua=fua)
-            await many.run(self._controller, memory, base)
-            return length
-        with memoryview(buffer) as original, original.cast("B") as view:
-            many = Many(self, lbas, blocks, len(view), write=write, fua=fua)
-            if view.readonly and not write:
-                raise ValueError("a buffer to read into is writable")
-            if not many.count:
-                return 0
-            memory = self._controller.register(bytearray(view) if view.readonly else view)
-            try:
-                await many.run(self._controller, memory, 0)
-            finally:
-                memory.close()
-            return len(view)
+        return await move_many(self, self._controller, lbas, data, blocks, write=True, fua=fua)
 
     # ---- without data ----
 
@@ -247,7 +226,7 @@ class Namespace(Geometry):
             )
             await self._run(sqe, "Write Zeroes", None, piece.lba, piece.blocks)
 
-        self._length(lba, blocks)
+        lba, blocks = await self._range("Write Zeroes", lba, blocks)
         limit = self._limit_of(self._controller.session.nvm.wzsl)
         await self._each(lba, blocks, limit, step)
 
@@ -263,7 +242,7 @@ class Namespace(Geometry):
             sqe = commands.write_uncorrectable(self.nsid, piece.lba, piece.blocks)
             await self._run(sqe, "Write Uncorrectable", None, piece.lba, piece.blocks)
 
-        self._length(lba, blocks)
+        lba, blocks = await self._range("Write Uncorrectable", lba, blocks)
         await self._each(lba, blocks, self._limit_of(self._controller.session.nvm.wusl), step)
 
     async def verify(self, lba: int, blocks: int) -> None:
@@ -273,7 +252,7 @@ class Namespace(Geometry):
             sqe = commands.verify(self.nsid, piece.lba, piece.blocks)
             await self._run(sqe, "Verify", None, piece.lba, piece.blocks)
 
-        self._length(lba, blocks)
+        lba, blocks = await self._range("Verify", lba, blocks)
         await self._each(lba, blocks, self._limit_of(self._controller.session.nvm.vsl), step)
 
     async def deallocate(self, ranges: Iterable[tuple[int, int]]) -> None:
@@ -282,10 +261,8 @@ class Namespace(Geometry):
         longest = nvm.dmrsl or _MAX_RANGE
         pieces: list[tuple[int, int]] = []
         for lba, blocks in ranges:
-            self._length(lba, blocks)
+            lba, blocks = await self._range("Dataset Management (deallocate)", lba, blocks)
             pieces += [(part.lba, part.blocks) for part in split(lba, blocks, longest, 0)]
-        # Those behind the end go first, which the controller refuses before it did any other.
-        pieces.sort(key=lambda piece: sum(piece) <= self.blocks)
         for group in groups(pieces, nvm.dmrl or MAX_DSM_RANGES):
             sqe = commands.dataset_management(self.nsid, len(group))
             await self.send(sqe, "Dataset Management (deallocate)", commands.dsm_ranges(group))
@@ -330,16 +307,23 @@ class Namespace(Geometry):
         await self._controller.execute_io(sqe, name, data, of=self, lba=lba, blocks=blocks)
 
     async def _each(self, lba: int, blocks: int, limit: int, step: _Step) -> None:
-        await transfer(lba, blocks, limit, self.block_size, self.blocks, step)
+        await transfer(lba, blocks, limit, self.block_size, step)
 
-    async def _send(self, build: _Build, name: str, lba: int, data: Buffer | HostMemory) -> None:
-        registered = _registered(data)
+    async def _look_again(self) -> None:
+        self.require("Identify")
+        await self._controller.look_again(self.nsid)
+
+    async def _send(self, build: _Build, name: str, lba: int, data: Buffer) -> None:
+        registered = registered_memory(data)
         if registered:
             memory, base, length = registered
             blocks = self._blocks(lba, length)
+            lba, blocks = await self._range(name, lba, blocks)
             await self._move(build, name, lba, blocks, memory, base, to_device=True)
             return
-        with memoryview(data) as original, original.cast("B") as view:
+        with bytes_of(data) as view:
+            blocks = self._blocks(lba, len(view))
+            lba, blocks = await self._range(name, lba, blocks)
 
             async def step(piece: Piece) -> None:
                 size = piece.blocks * self.block_size
@@ -349,7 +333,7 @@ class Namespace(Geometry):
                     sqe = build(piece.lba, piece.blocks)
                     await self._run(sqe, name, moving, piece.lba, piece.blocks)
 
-            await self._each(lba, self._blocks(lba, len(view)), self._limit(LARGEST), step)
+            await self._each(lba, blocks, self._limit(LARGEST), step)
 
     async def _move(
         self,
@@ -377,13 +361,3 @@ if TYPE_CHECKING:
 
     _Step = Callable[[Piece], Coroutine[Any, Any, None]]
     _Build = Callable[[int, int], bytes]
-
-
-def _registered(buffer: Buffer | HostMemory) -> tuple[HostMemory, int, int] | None:
-    """(memory, offset, length in bytes) of a buffer that is registered, else None."""
-    if isinstance(buffer, HostMemory):
-        return buffer, 0, len(buffer)
-    if isinstance(buffer, memoryview) and isinstance(buffer.obj, HostMemory):
-        offset = buffer.obj.offset_of(buffer)
-        return buffer.obj, offset, buffer.nbytes
-    return None

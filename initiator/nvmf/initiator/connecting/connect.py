@@ -24,8 +24,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal, overload
 
+from nvmf.auth.key import Key
 from nvmf.initiator.base.interface import AnyController
-from nvmf.initiator.base.options import Backend, ConnectOptions
+from nvmf.initiator.base.keywords import DEFAULT, given
+from nvmf.initiator.base.options import Backend, ConnectOptions, DeviceKind, RemoteKeys
 from nvmf.initiator.base.pending import Pending
 from nvmf.initiator.base.transport_id import TransportId
 from nvmf.initiator.client.controller import Controller
@@ -36,41 +38,97 @@ if TYPE_CHECKING:
 
 @overload
 def connect(
-    where: str | TransportId,
-    options: ConnectOptions | None = None,
-    /,
-    *,
-    backend: Literal["kernel"],
-    **changes: Any,
-) -> Pending[KernelController]: ...
+    where: str | TransportId, options: ConnectOptions | None = None, /, *,
+    queues: int = DEFAULT.queues, queue_depth: int = DEFAULT.queue_depth,
+    kato: float = DEFAULT.kato, hostnqn: str | None = DEFAULT.hostnqn,
+    hostid: str | None = DEFAULT.hostid, host_traddr: str | None = DEFAULT.host_traddr,
+    reconnect_delay: float = DEFAULT.reconnect_delay, ctrl_loss_tmo: float = DEFAULT.ctrl_loss_tmo,
+    io_timeout: float = DEFAULT.io_timeout, admin_timeout: float = DEFAULT.admin_timeout,
+    connect_timeout: float = DEFAULT.connect_timeout, in_capsule: bool = DEFAULT.in_capsule,
+    disable_sqflow: bool = DEFAULT.disable_sqflow,
+    dhchap_secret: Key | str | None = DEFAULT.dhchap_secret,
+    dhchap_ctrl_secret: Key | str | None = DEFAULT.dhchap_ctrl_secret,
+    dhchap_secret_file: str | None = DEFAULT.dhchap_secret_file,
+    dhchap_ctrl_secret_file: str | None = DEFAULT.dhchap_ctrl_secret_file,
+    device: DeviceKind = DEFAULT.device, remote_keys: RemoteKeys = DEFAULT.remote_keys,
+    write_queues: int = DEFAULT.write_queues, poll_queues: int = DEFAULT.poll_queues,
+    fast_io_fail_tmo: float | None = DEFAULT.fast_io_fail_tmo, tos: int | None = DEFAULT.tos,
+    duplicate_connect: bool = DEFAULT.duplicate_connect,
+) -> Pending[Controller]: ...  # fmt: skip
 @overload
 def connect(
-    where: str | TransportId,
-    options: ConnectOptions | None = None,
-    /,
-    *,
-    backend: Backend,
-    **changes: Any,
-) -> Pending[AnyController]: ...
+    where: str | TransportId, options: ConnectOptions | None = None, /, *,
+    queues: int = DEFAULT.queues, queue_depth: int = DEFAULT.queue_depth,
+    kato: float = DEFAULT.kato, hostnqn: str | None = DEFAULT.hostnqn,
+    hostid: str | None = DEFAULT.hostid, host_traddr: str | None = DEFAULT.host_traddr,
+    reconnect_delay: float = DEFAULT.reconnect_delay, ctrl_loss_tmo: float = DEFAULT.ctrl_loss_tmo,
+    io_timeout: float = DEFAULT.io_timeout, admin_timeout: float = DEFAULT.admin_timeout,
+    connect_timeout: float = DEFAULT.connect_timeout, in_capsule: bool = DEFAULT.in_capsule,
+    disable_sqflow: bool = DEFAULT.disable_sqflow,
+    dhchap_secret: Key | str | None = DEFAULT.dhchap_secret,
+    dhchap_ctrl_secret: Key | str | None = DEFAULT.dhchap_ctrl_secret,
+    dhchap_secret_file: str | None = DEFAULT.dhchap_secret_file,
+    dhchap_ctrl_secret_file: str | None = DEFAULT.dhchap_ctrl_secret_file,
+    device: DeviceKind = DEFAULT.device, remote_keys: RemoteKeys = DEFAULT.remote_keys,
+    backend: Literal["kernel"], write_queues: int = DEFAULT.write_queues,
+    poll_queues: int = DEFAULT.poll_queues,
+    fast_io_fail_tmo: float | None = DEFAULT.fast_io_fail_tmo, tos: int | None = DEFAULT.tos,
+    duplicate_connect: bool = DEFAULT.duplicate_connect,
+) -> Pending[KernelController]: ...  # fmt: skip
 @overload
 def connect(
-    where: str | TransportId, options: ConnectOptions | None = None, /, **changes: Any
-) -> Pending[Controller]: ...
+    where: str | TransportId, options: ConnectOptions | None = None, /, *,
+    queues: int = DEFAULT.queues, queue_depth: int = DEFAULT.queue_depth,
+    kato: float = DEFAULT.kato, hostnqn: str | None = DEFAULT.hostnqn,
+    hostid: str | None = DEFAULT.hostid, host_traddr: str | None = DEFAULT.host_traddr,
+    reconnect_delay: float = DEFAULT.reconnect_delay, ctrl_loss_tmo: float = DEFAULT.ctrl_loss_tmo,
+    io_timeout: float = DEFAULT.io_timeout, admin_timeout: float = DEFAULT.admin_timeout,
+    connect_timeout: float = DEFAULT.connect_timeout, in_capsule: bool = DEFAULT.in_capsule,
+    disable_sqflow: bool = DEFAULT.disable_sqflow,
+    dhchap_secret: Key | str | None = DEFAULT.dhchap_secret,
+    dhchap_ctrl_secret: Key | str | None = DEFAULT.dhchap_ctrl_secret,
+    dhchap_secret_file: str | None = DEFAULT.dhchap_secret_file,
+    dhchap_ctrl_secret_file: str | None = DEFAULT.dhchap_ctrl_secret_file,
+    device: DeviceKind = DEFAULT.device, remote_keys: RemoteKeys = DEFAULT.remote_keys,
+    backend: Backend, write_queues: int = DEFAULT.write_queues,
+    poll_queues: int = DEFAULT.poll_queues,
+    fast_io_fail_tmo: float | None = DEFAULT.fast_io_fail_tmo, tos: int | None = DEFAULT.tos,
+    duplicate_connect: bool = DEFAULT.duplicate_connect,
+) -> Pending[AnyController]: ...  # fmt: skip
 def connect(
-    where: str | TransportId, options: ConnectOptions | None = None, /, **changes: Any
-) -> Any:
+    where: str | TransportId, options: ConnectOptions | None = None, /, *,
+    queues: int = DEFAULT.queues, queue_depth: int = DEFAULT.queue_depth,
+    kato: float = DEFAULT.kato, hostnqn: str | None = DEFAULT.hostnqn,
+    hostid: str | None = DEFAULT.hostid, host_traddr: str | None = DEFAULT.host_traddr,
+    reconnect_delay: float = DEFAULT.reconnect_delay, ctrl_loss_tmo: float = DEFAULT.ctrl_loss_tmo,
+    io_timeout: float = DEFAULT.io_timeout, admin_timeout: float = DEFAULT.admin_timeout,
+    connect_timeout: float = DEFAULT.connect_timeout, in_capsule: bool = DEFAULT.in_capsule,
+    disable_sqflow: bool = DEFAULT.disable_sqflow,
+    dhchap_secret: Key | str | None = DEFAULT.dhchap_secret,
+    dhchap_ctrl_secret: Key | str | None = DEFAULT.dhchap_ctrl_secret,
+    dhchap_secret_file: str | None = DEFAULT.dhchap_secret_file,
+    dhchap_ctrl_secret_file: str | None = DEFAULT.dhchap_ctrl_secret_file,
+    device: DeviceKind = DEFAULT.device, remote_keys: RemoteKeys = DEFAULT.remote_keys,
+    backend: Backend = DEFAULT.backend, write_queues: int = DEFAULT.write_queues,
+    poll_queues: int = DEFAULT.poll_queues,
+    fast_io_fail_tmo: float | None = DEFAULT.fast_io_fail_tmo, tos: int | None = DEFAULT.tos,
+    duplicate_connect: bool = DEFAULT.duplicate_connect,
+) -> Any:  # fmt: skip
     """Connect to a controller: `async with connect(...) as controller`, or await and close() it.
 
-    where is a URL nvme+rdma://HOST:PORT/NQN?OPTION=VALUE, or a TransportId.  Options are those of
-    ConnectOptions; keyword arguments count before those of the URL.  backend="kernel" connects
-    through Linux's nvme-rdma (for type checkers: name it here rather than in options or the URL).
-    Raises ValueError for what is written wrongly, ConnectError where no connection comes about,
-    NvmeError where the controller refuses, ConnectionLost where it cannot be used, and KernelError
-    for all of these where the kernel connects.
+    where is a URL nvme+rdma://HOST:PORT/NQN?OPTION=VALUE, or a TransportId.  The keywords are the
+    options that help(ConnectOptions) describes; they count before the URL, the URL before options.
+    backend="kernel" connects through Linux's nvme-rdma (for type checkers: name it here rather than
+    in options or the URL).
+
+    Raises ValueError for a wrong URL or value, ConnectError if no connection can be made, NvmeError
+    if the controller refuses, ConnectionLost if the controller cannot be used, and KernelError for
+    all of these if the kernel connects.
     """
+    changes = given(locals())
     place = TransportId.of(where)
     wanted = (options or ConnectOptions()).with_options({**place.options, **changes})
-    return Pending(lambda: connect_controller(place, wanted))
+    return Pending(lambda: connect_controller(place, wanted), f"connect({str(place)!r})")
 
 
 async def connect_controller(where: TransportId, options: ConnectOptions) -> AnyController:

@@ -9,10 +9,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
+from nvmf.auth.key import Key
 from nvmf.engine import EngineError
 from nvmf.initiator.base.errors import ConnectionLost
 from nvmf.initiator.base.interface import AnyController
-from nvmf.initiator.base.options import ConnectOptions
+from nvmf.initiator.base.keywords import DEFAULT, given
+from nvmf.initiator.base.options import Backend, ConnectOptions, DeviceKind, RemoteKeys
 from nvmf.initiator.base.transport_id import TransportId
 from nvmf.initiator.connecting.connect import connect_controller
 from nvmf.initiator.discovery.log import address_key, place_of
@@ -23,9 +25,8 @@ from nvmf.spec.fabrics import SubsystemType, TransportType
 from nvmf.spec.nqn import DISCOVERY_NQN
 from nvmf.spec.status import StatusError
 
-Key = tuple[str, str, str]
-
-
+Address = tuple[str, str, str]
+"""The same for the same subsystem at the same port."""
 C = TypeVar("C")
 
 
@@ -43,16 +44,26 @@ class Outcome(Generic[C]):
 
 
 async def connect_all(
-    where: str | TransportId | None = None,
-    options: ConnectOptions | None = None,
-    /,
-    *,
-    connected: Iterable[AnyController] = (),
-    depth: int = MAX_DEPTH,
-    subnqn: str = DISCOVERY_NQN,
+    where: str | TransportId | None = None, options: ConnectOptions | None = None, /, *,
+    connected: Iterable[AnyController] = (), depth: int = MAX_DEPTH, subnqn: str = DISCOVERY_NQN,
     config: Path | None = None,
-    **changes: Any,
-) -> AsyncGenerator[Outcome[AnyController], None]:
+    queues: int = DEFAULT.queues, queue_depth: int = DEFAULT.queue_depth,
+    kato: float = DEFAULT.kato, hostnqn: str | None = DEFAULT.hostnqn,
+    hostid: str | None = DEFAULT.hostid, host_traddr: str | None = DEFAULT.host_traddr,
+    reconnect_delay: float = DEFAULT.reconnect_delay, ctrl_loss_tmo: float = DEFAULT.ctrl_loss_tmo,
+    io_timeout: float = DEFAULT.io_timeout, admin_timeout: float = DEFAULT.admin_timeout,
+    connect_timeout: float = DEFAULT.connect_timeout, in_capsule: bool = DEFAULT.in_capsule,
+    disable_sqflow: bool = DEFAULT.disable_sqflow,
+    dhchap_secret: Key | str | None = DEFAULT.dhchap_secret,
+    dhchap_ctrl_secret: Key | str | None = DEFAULT.dhchap_ctrl_secret,
+    dhchap_secret_file: str | None = DEFAULT.dhchap_secret_file,
+    dhchap_ctrl_secret_file: str | None = DEFAULT.dhchap_ctrl_secret_file,
+    device: DeviceKind = DEFAULT.device, remote_keys: RemoteKeys = DEFAULT.remote_keys,
+    backend: Backend = DEFAULT.backend, write_queues: int = DEFAULT.write_queues,
+    poll_queues: int = DEFAULT.poll_queues,
+    fast_io_fail_tmo: float | None = DEFAULT.fast_io_fail_tmo, tos: int | None = DEFAULT.tos,
+    duplicate_connect: bool = DEFAULT.duplicate_connect,
+) -> AsyncGenerator[Outcome[AnyController], None]:  # fmt: skip
     """Connect to the subsystems in the log of a port, and in those that it refers to.
 
     subnqn is that of the discovery subsystem, whatever the URL names.
@@ -64,6 +75,7 @@ async def connect_all(
     of ConnectOptions: with backend="kernel" the client reads the logs, the kernel connects, and
     what it is connected to already is skipped.  HostFileError where a host file cannot be used.
     """
+    changes = given(locals())
     run = _Run({_key(controller.where) for controller in connected}, depth)
     wanted = (options or ConnectOptions()).with_options(changes)
     if where is not None:
@@ -80,14 +92,14 @@ async def connect_all(
             yield outcome
 
 
-def _key(place: TransportId) -> Key:
+def _key(place: TransportId) -> Address:
     return (*address_key(place), place.subnqn)
 
 
 class _Run:
     """One run: what it has been to."""
 
-    def __init__(self, seen: set[Key], depth: int) -> None:
+    def __init__(self, seen: set[Address], depth: int) -> None:
         self._seen = seen
         self._depth = depth
 

@@ -6,11 +6,12 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 from dataclasses import replace
-from typing import Any
 
+from nvmf.auth.key import Key
 from nvmf.initiator.base.errors import ConnectionLost
+from nvmf.initiator.base.keywords import ASKING, given
 from nvmf.initiator.base.limits import TRIES
-from nvmf.initiator.base.options import ConnectOptions
+from nvmf.initiator.base.options import Backend, ConnectOptions, DeviceKind, RemoteKeys
 from nvmf.initiator.base.transport_id import TransportId
 from nvmf.initiator.client.admin import Admin
 from nvmf.initiator.client.bringup import first_session
@@ -32,21 +33,50 @@ _PAGE = 4096
 
 
 async def discover(
-    where: str | TransportId, options: ConnectOptions | None = None, /, **changes: Any
-) -> list[DiscoveryEntry]:
+    where: str | TransportId, options: ConnectOptions | None = None, /, *,
+    queues: int = ASKING.queues, queue_depth: int = ASKING.queue_depth, kato: float = ASKING.kato,
+    hostnqn: str | None = ASKING.hostnqn, hostid: str | None = ASKING.hostid,
+    host_traddr: str | None = ASKING.host_traddr, reconnect_delay: float = ASKING.reconnect_delay,
+    ctrl_loss_tmo: float = ASKING.ctrl_loss_tmo, io_timeout: float = ASKING.io_timeout,
+    admin_timeout: float = ASKING.admin_timeout, connect_timeout: float = ASKING.connect_timeout,
+    in_capsule: bool = ASKING.in_capsule, disable_sqflow: bool = ASKING.disable_sqflow,
+    dhchap_secret: Key | str | None = ASKING.dhchap_secret,
+    dhchap_ctrl_secret: Key | str | None = ASKING.dhchap_ctrl_secret,
+    dhchap_secret_file: str | None = ASKING.dhchap_secret_file,
+    dhchap_ctrl_secret_file: str | None = ASKING.dhchap_ctrl_secret_file,
+    device: DeviceKind = ASKING.device, remote_keys: RemoteKeys = ASKING.remote_keys,
+    backend: Backend = ASKING.backend, write_queues: int = ASKING.write_queues,
+    poll_queues: int = ASKING.poll_queues, fast_io_fail_tmo: float | None = ASKING.fast_io_fail_tmo,
+    tos: int | None = ASKING.tos, duplicate_connect: bool = ASKING.duplicate_connect,
+) -> list[DiscoveryEntry]:  # fmt: skip
     """The discovery log of the port that where names.
 
     A subsystem in where that is not a discovery subsystem is passed over: the well-known one is
     asked.  Options are those of ConnectOptions.  Raises ConnectError, NvmeError, ConnectionLost.
     """
-    _, entries = await discovery_log(where, options, **changes)
+    _, entries = await discovery_log(where, options, **given(locals()))
     return entries
 
 
 async def discovery_log(
-    where: str | TransportId, options: ConnectOptions | None = None, /, **changes: Any
-) -> tuple[DiscoveryHeader, list[DiscoveryEntry]]:
+    where: str | TransportId, options: ConnectOptions | None = None, /, *,
+    queues: int = ASKING.queues, queue_depth: int = ASKING.queue_depth, kato: float = ASKING.kato,
+    hostnqn: str | None = ASKING.hostnqn, hostid: str | None = ASKING.hostid,
+    host_traddr: str | None = ASKING.host_traddr, reconnect_delay: float = ASKING.reconnect_delay,
+    ctrl_loss_tmo: float = ASKING.ctrl_loss_tmo, io_timeout: float = ASKING.io_timeout,
+    admin_timeout: float = ASKING.admin_timeout, connect_timeout: float = ASKING.connect_timeout,
+    in_capsule: bool = ASKING.in_capsule, disable_sqflow: bool = ASKING.disable_sqflow,
+    dhchap_secret: Key | str | None = ASKING.dhchap_secret,
+    dhchap_ctrl_secret: Key | str | None = ASKING.dhchap_ctrl_secret,
+    dhchap_secret_file: str | None = ASKING.dhchap_secret_file,
+    dhchap_ctrl_secret_file: str | None = ASKING.dhchap_ctrl_secret_file,
+    device: DeviceKind = ASKING.device, remote_keys: RemoteKeys = ASKING.remote_keys,
+    backend: Backend = ASKING.backend, write_queues: int = ASKING.write_queues,
+    poll_queues: int = ASKING.poll_queues, fast_io_fail_tmo: float | None = ASKING.fast_io_fail_tmo,
+    tos: int | None = ASKING.tos, duplicate_connect: bool = ASKING.duplicate_connect,
+) -> tuple[DiscoveryHeader, list[DiscoveryEntry]]:  # fmt: skip
     """The discovery log with its header: see discover()."""
+    changes = given(locals())
     place = TransportId.of(where)
     wanted = (options or ConnectOptions(kato=0)).with_options({**place.options, **changes})
     return decode_discovery_log(await raw_log(replace(place, subnqn=DISCOVERY_NQN), wanted))

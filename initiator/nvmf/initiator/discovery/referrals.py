@@ -10,11 +10,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Iterable
 from dataclasses import dataclass, field, replace
-from typing import Any
 
+from nvmf.auth.key import Key
 from nvmf.engine import EngineError
 from nvmf.initiator.base.errors import ConnectionLost
-from nvmf.initiator.base.options import ConnectOptions
+from nvmf.initiator.base.keywords import ASKING, given
+from nvmf.initiator.base.options import Backend, ConnectOptions, DeviceKind, RemoteKeys
 from nvmf.initiator.base.transport_id import TransportId
 from nvmf.initiator.discovery.log import MAX_RECORDS, address_key, place_of, raw_log
 from nvmf.spec.fabrics import (
@@ -51,13 +52,23 @@ class FoundLog:
 
 
 async def discover_all(
-    starts: str | TransportId | Iterable[TransportId],
-    options: ConnectOptions | None = None,
-    /,
-    *,
+    starts: str | TransportId | Iterable[TransportId], options: ConnectOptions | None = None, /, *,
     depth: int = MAX_DEPTH,
-    **changes: Any,
-) -> AsyncGenerator[FoundLog, None]:
+    queues: int = ASKING.queues, queue_depth: int = ASKING.queue_depth, kato: float = ASKING.kato,
+    hostnqn: str | None = ASKING.hostnqn, hostid: str | None = ASKING.hostid,
+    host_traddr: str | None = ASKING.host_traddr, reconnect_delay: float = ASKING.reconnect_delay,
+    ctrl_loss_tmo: float = ASKING.ctrl_loss_tmo, io_timeout: float = ASKING.io_timeout,
+    admin_timeout: float = ASKING.admin_timeout, connect_timeout: float = ASKING.connect_timeout,
+    in_capsule: bool = ASKING.in_capsule, disable_sqflow: bool = ASKING.disable_sqflow,
+    dhchap_secret: Key | str | None = ASKING.dhchap_secret,
+    dhchap_ctrl_secret: Key | str | None = ASKING.dhchap_ctrl_secret,
+    dhchap_secret_file: str | None = ASKING.dhchap_secret_file,
+    dhchap_ctrl_secret_file: str | None = ASKING.dhchap_ctrl_secret_file,
+    device: DeviceKind = ASKING.device, remote_keys: RemoteKeys = ASKING.remote_keys,
+    backend: Backend = ASKING.backend, write_queues: int = ASKING.write_queues,
+    poll_queues: int = ASKING.poll_queues, fast_io_fail_tmo: float | None = ASKING.fast_io_fail_tmo,
+    tos: int | None = ASKING.tos, duplicate_connect: bool = ASKING.duplicate_connect,
+) -> AsyncGenerator[FoundLog, None]:  # fmt: skip
     """The logs of discovery services, and of those that they refer to, nearest first.
 
     depth 0 follows no referral.  A service that cannot be asked gives a log with an error, and
@@ -65,6 +76,7 @@ async def discover_all(
     them is followed any more, which is such an error too.  Options are those of ConnectOptions; a
     start's own come after them.
     """
+    changes = given(locals())
     if isinstance(starts, str | TransportId):
         starts = [TransportId.of(starts)]
     base = (options or ConnectOptions(kato=0)).with_options(changes)

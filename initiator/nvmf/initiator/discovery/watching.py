@@ -10,8 +10,10 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
+from nvmf.auth.key import Key
 from nvmf.initiator.base.errors import ConnectionLost
-from nvmf.initiator.base.options import ConnectOptions
+from nvmf.initiator.base.keywords import defaults, given
+from nvmf.initiator.base.options import Backend, ConnectOptions, DeviceKind, RemoteKeys
 from nvmf.initiator.base.transport_id import TransportId
 from nvmf.initiator.client.controller import Controller
 from nvmf.initiator.discovery.log import read_log
@@ -22,6 +24,7 @@ from nvmf.spec.opcodes import LogId
 
 DISCOVERY_KATO = 30.0
 """Seconds: what nvme-cli asks of a discovery controller that it keeps."""
+KEPT = defaults(ConnectOptions(kato=DISCOVERY_KATO))
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +40,23 @@ class Change:
 
 @asynccontextmanager
 async def watch(
-    where: str | TransportId,
-    options: ConnectOptions | None = None,
-    /,
-    *,
+    where: str | TransportId, options: ConnectOptions | None = None, /, *,
     subnqn: str = DISCOVERY_NQN,
-    **changes: Any,
-) -> AsyncIterator[AsyncIterator[Change]]:
+    queues: int = KEPT.queues, queue_depth: int = KEPT.queue_depth, kato: float = KEPT.kato,
+    hostnqn: str | None = KEPT.hostnqn, hostid: str | None = KEPT.hostid,
+    host_traddr: str | None = KEPT.host_traddr, reconnect_delay: float = KEPT.reconnect_delay,
+    ctrl_loss_tmo: float = KEPT.ctrl_loss_tmo, io_timeout: float = KEPT.io_timeout,
+    admin_timeout: float = KEPT.admin_timeout, connect_timeout: float = KEPT.connect_timeout,
+    in_capsule: bool = KEPT.in_capsule, disable_sqflow: bool = KEPT.disable_sqflow,
+    dhchap_secret: Key | str | None = KEPT.dhchap_secret,
+    dhchap_ctrl_secret: Key | str | None = KEPT.dhchap_ctrl_secret,
+    dhchap_secret_file: str | None = KEPT.dhchap_secret_file,
+    dhchap_ctrl_secret_file: str | None = KEPT.dhchap_ctrl_secret_file,
+    device: DeviceKind = KEPT.device, remote_keys: RemoteKeys = KEPT.remote_keys,
+    backend: Backend = KEPT.backend, write_queues: int = KEPT.write_queues,
+    poll_queues: int = KEPT.poll_queues, fast_io_fail_tmo: float | None = KEPT.fast_io_fail_tmo,
+    tos: int | None = KEPT.tos, duplicate_connect: bool = KEPT.duplicate_connect,
+) -> AsyncIterator[AsyncIterator[Change]]:  # fmt: skip
     """The log of a port, and then its changes as they come, over lost connections.
 
         async with watch("nvme+rdma://192.0.2.1") as changes:
@@ -53,6 +66,7 @@ async def watch(
     The iteration ends with ConnectionLost when the target is not back within ctrl_loss_tmo.
     Raises ConnectError, NvmeError, ConnectionLost.
     """
+    changes = given(locals())
     place = TransportId.of(where)
     wanted = (options or ConnectOptions(kato=DISCOVERY_KATO)).with_options(
         {**place.options, **changes}

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from nvmf.initiator.base.options import ConnectOptions
+from nvmf.initiator.base.options import OPTIONS, ConnectOptions
 from nvmf.initiator.base.transport_id import DEFAULT_PORT, TransportId
 from nvmf.spec.nqn import DISCOVERY_NQN, validate_nqn
 
@@ -54,18 +54,6 @@ PARAMETERS = TUNABLES | SECURITY
 MAX_BYTES = 1 << 20
 """Of one host file: what nvme-cli takes."""
 _TRUE, _FALSE = {"1", "yes", "y", "true", "t", "on"}, {"0", "no", "n", "false", "f", "off"}
-
-_OPTIONS = {
-    "nr-io-queues": "queues",
-    "queue-size": "queue_depth",
-    "keep-alive-tmo": "kato",
-    "reconnect-delay": "reconnect_delay",
-    "ctrl-loss-tmo": "ctrl_loss_tmo",
-    "disable-sqflow": "disable_sqflow",
-    "dhchap-secret": "dhchap_secret",
-    "dhchap-ctrl-secret": "dhchap_ctrl_secret",
-}
-"""Parameter to the option of the Python client; the kernel's initiator knows the others too."""
 
 
 class HostFileError(Exception):
@@ -122,11 +110,8 @@ class Endpoint:
         changes come first.  HostFileError where a value is out of range.
         """
         chosen = self.parameters if parameters is None else parameters
-        known = {item.name for item in fields(ConnectOptions)}
         wanted: dict[str, Any] = {
-            option: chosen[name]
-            for name, option in _OPTIONS.items()
-            if name in chosen and option in known
+            name: chosen[option.key] for name, option in OPTIONS.items() if option.key in chosen
         }
         if self.host_traddr is not None:
             wanted["host_traddr"] = self.host_traddr

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, TypeVar
 
+from nvmf.initiator.base.arguments import whole
 from nvmf.initiator.base.background import begin
 from nvmf.initiator.base.errors import ConnectionLost, NvmeError
 from nvmf.initiator.base.limits import MAX_TRANSFER
@@ -76,6 +77,10 @@ class KernelController:
         self._namespaces: dict[int, KernelNamespace] = {}
         self._closing: asyncio.Task[None] | None = None
         self._follower: asyncio.Task[None] | None = None
+
+    def __repr__(self) -> str:
+        where = f"{self.where.subnqn} at {self.where.endpoint}"
+        return f"<KernelController {self.name} {where}, {self.state.value}>"
 
     @classmethod
     async def connect(
@@ -164,7 +169,7 @@ class KernelController:
 
     def namespace(self, nsid: int) -> KernelNamespace:
         """One namespace; NvmeError (Invalid Namespace or Format) where it is not active."""
-        found = self._namespaces.get(nsid)
+        found = self._namespaces.get(whole("nsid", nsid))
         if found is None:
             raise NvmeError.of(
                 "Identify", Status.INVALID_NAMESPACE_OR_FORMAT | DNR, nsid=nsid, io=True

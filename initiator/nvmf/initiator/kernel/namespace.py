@@ -19,9 +19,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from nvmf.initiator.base.arguments import bytes_of, writable
 from nvmf.initiator.base.errors import ConnectionLost, NvmeError
 from nvmf.initiator.base.many import OneByOne
-from nvmf.initiator.base.memory import KernelMemory, bytes_of, is_aligned
+from nvmf.initiator.base.memory import KernelMemory, is_aligned
 from nvmf.initiator.base.reservations import Reservations
 from nvmf.initiator.kernel.errors import KernelError, errno_name
 from nvmf.initiator.kernel.ioctl import IO, pieces, submit
@@ -95,18 +96,11 @@ class KernelNamespace(OneByOne):
 
     # ---- data ----
 
-    async def read(self, lba: int, blocks: int, *, fua: bool = False) -> bytes:
-        """The bytes of blocks logical blocks from lba on."""
-        into = bytearray(self._length(lba, blocks))
-        await self.readinto(lba, into, fua=fua)
-        return bytes(into)
-
     async def readinto(self, lba: int, buffer: Buffer, *, fua: bool = False) -> int:
         """Fill a writable buffer of whole blocks from lba on; its length in bytes."""
-        with bytes_of(buffer) as view:
-            if view.readonly:
-                raise ValueError("a buffer to read into is writable")
+        with writable(buffer) as view:
             blocks = self._blocks(lba, len(view))
+            lba, blocks = await self._range("Read", lba, blocks)
             await self._run("Read", lba, blocks, lambda: self._read(lba, view, fua))
             return len(view)
 
@@ -114,12 +108,14 @@ class KernelNamespace(OneByOne):
         """Write whole blocks of data from lba on.  fua: each is stable before it completes."""
         with bytes_of(data) as view:
             blocks = self._blocks(lba, len(view))
+            lba, blocks = await self._range("Write", lba, blocks)
             await self._run("Write", lba, blocks, lambda: self._write(lba, view, fua))
 
     async def compare(self, lba: int, data: Buffer) -> None:
         """Compare blocks with data: NvmeError (Compare Failure) where they differ."""
         with bytes_of(data) as view:
             blocks = self._blocks(lba, len(view))
+            lba, blocks = await self._range("Compare", lba, blocks)
             await self._run("Compare", lba, blocks, lambda: self._compare(lba, view))
 
     # ---- without data ----
@@ -143,7 +139,7 @@ class KernelNamespace(OneByOne):
                 sqe = commands.write_zeroes(self.nsid, first, count, deallocate=True, fua=fua)
                 submit(self._file, IO, sqe, "Write Zeroes", lba=first, blocks=count)
 
-        self._length(lba, blocks)
+        lba, blocks = await self._range("Write Zeroes", lba, blocks)
         await self._run("Write Zeroes", lba, blocks, work)
 
     async def compare_and_write(
@@ -173,22 +169,21 @@ class KernelNamespace(OneByOne):
                     self._file, IO, build(self.nsid, first, count), name, lba=first, blocks=count
                 )
 
-        self._length(lba, blocks)
+        lba, blocks = await self._range(name, lba, blocks)
         await self._run(name, lba, blocks, work)
 
     async def deallocate(self, ranges: Iterable[tuple[int, int]]) -> None:
         """Tell that the data of (first block, blocks) ranges is needed no more."""
         found = list(ranges)
-        for lba, blocks in found:
-            self._length(lba, blocks)
         name = "Dataset Management (deallocate)"
-        end = max((lba + blocks for lba, blocks in found), default=0)
+        for lba, blocks in found:
+            lba, blocks = await self._range(name, lba, blocks)
 
         def work() -> None:
             for lba, blocks in found:
                 self._ioctl(_BLKDISCARD, lba, blocks)
 
-        await self._run(name, None, None, work, end=end)
+        await self._run(name, None, None, work)
 
     # ---- reservations ----
 
@@ -228,18 +223,10 @@ class KernelNamespace(OneByOne):
         lba: int | None,
         blocks: int | None,
         work: Callable[[], object],
-        *,
-        end: int | None = None,
     ) -> None:
-        """Do work on a thread, within the namespace, and put its errors right."""
-        behind = (lba or 0) + (blocks or 0) if end is None else end
+        """Do work on a thread, and put its errors right."""
 
         def guarded() -> None:
-            if behind > self.blocks and behind > self._grown():
-                raise NvmeError.of(
-                    name, Status.LBA_OUT_OF_RANGE | DNR,
-                    io=True, nsid=self.nsid, lba=lba, blocks=blocks,
-                )  # fmt: skip
             try:
                 work()
             except (NvmeError, KernelError, ConnectionLost):
@@ -249,12 +236,15 @@ class KernelNamespace(OneByOne):
 
         await self._controller.on_thread(guarded)
 
-    def _grown(self) -> int:
-        """The blocks there are now: the kernel follows a namespace that is resized."""
-        with contextlib.suppress(OSError):
-            size = os.lseek(self._file, 0, os.SEEK_END)
-            self.info = replace(self.info, nsze=size // self.block_size)
-        return self.blocks
+    async def _look_again(self) -> None:
+        """Ask for the size of the block device: the kernel follows a namespace that is resized."""
+
+        def ask() -> None:
+            with contextlib.suppress(OSError):
+                size = os.lseek(self._file, 0, os.SEEK_END)
+                self.info = replace(self.info, nsze=size // self.block_size)
+
+        await self._controller.on_thread(ask)
 
     def _failed(
         self, error: OSError, name: str, lba: int | None, blocks: int | None

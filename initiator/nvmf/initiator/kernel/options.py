@@ -15,7 +15,7 @@ from typing import Any
 
 from nvmf.auth.key import Key, read_key
 from nvmf.initiator.base.identity import host_identity
-from nvmf.initiator.base.options import CLIENT_ONLY, SECRETS, ConnectOptions
+from nvmf.initiator.base.options import CLIENT_ONLY, OPTIONS, SECRETS, ConnectOptions
 from nvmf.initiator.base.transport_id import DEFAULT_PORT, TransportId
 from nvmf.initiator.kernel.errors import KernelError
 from nvmf.spec.nqn import DISCOVERY_NQN, validate_nqn
@@ -158,9 +158,8 @@ def kernel_words(options: Mapping[str, Any]) -> dict[str, Any]:
             raise ValueError(f"{name} is an option of the client, which the kernel does not have")
         if value is None or name == "backend":
             continue
-        word = _KERNEL_WORD.get(name, name)
-        if name.removesuffix("_file") in SECRETS:
-            word = name.removesuffix("_file")
+        word = OPTIONS[name].word if name in OPTIONS else name
+        if word in SECRETS:
             if word in values:
                 raise ValueError(f"give {word} or {word}_file, not both")
             value = _key(name, value)
@@ -183,14 +182,6 @@ def _key(name: str, value: str | Key) -> Key:
     return read_key(Path(value))[0]
 
 
-_KERNEL_WORD = {
-    "queues": "nr_io_queues",
-    "queue_depth": "queue_size",
-    "kato": "keep_alive_tmo",
-    "write_queues": "nr_write_queues",
-    "poll_queues": "nr_poll_queues",
-}
-"""Option of ConnectOptions to the kernel's name of it, where that is another."""
 _IO_QUEUES = ("nr_io_queues", "nr_write_queues", "nr_poll_queues", "queue_size")
 
 

@@ -11,9 +11,10 @@ What waits, what fails, and what a command that is sent again may mean: see path
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
-from nvmf.initiator.base.options import ConnectOptions
+from nvmf.auth.key import Key
+from nvmf.initiator.base.keywords import DEFAULT, given
+from nvmf.initiator.base.options import Backend, ConnectOptions, DeviceKind, RemoteKeys
 from nvmf.initiator.base.pending import Pending
 from nvmf.initiator.base.transport_id import TransportId
 from nvmf.initiator.multipath.discovery import find_paths
@@ -33,25 +34,41 @@ __all__ = [
 
 
 def connect_multipath(
-    paths: Iterable[str | TransportId],
-    options: ConnectOptions | None = None,
-    /,
-    *,
+    paths: Iterable[str | TransportId], options: ConnectOptions | None = None, /, *,
     policy: Policy = "numa",
-    **changes: Any,
-) -> Pending[Subsystem]:
+    queues: int = DEFAULT.queues, queue_depth: int = DEFAULT.queue_depth,
+    kato: float = DEFAULT.kato, hostnqn: str | None = DEFAULT.hostnqn,
+    hostid: str | None = DEFAULT.hostid, host_traddr: str | None = DEFAULT.host_traddr,
+    reconnect_delay: float = DEFAULT.reconnect_delay, ctrl_loss_tmo: float = DEFAULT.ctrl_loss_tmo,
+    io_timeout: float = DEFAULT.io_timeout, admin_timeout: float = DEFAULT.admin_timeout,
+    connect_timeout: float = DEFAULT.connect_timeout, in_capsule: bool = DEFAULT.in_capsule,
+    disable_sqflow: bool = DEFAULT.disable_sqflow,
+    dhchap_secret: Key | str | None = DEFAULT.dhchap_secret,
+    dhchap_ctrl_secret: Key | str | None = DEFAULT.dhchap_ctrl_secret,
+    dhchap_secret_file: str | None = DEFAULT.dhchap_secret_file,
+    dhchap_ctrl_secret_file: str | None = DEFAULT.dhchap_ctrl_secret_file,
+    device: DeviceKind = DEFAULT.device, remote_keys: RemoteKeys = DEFAULT.remote_keys,
+    backend: Backend = DEFAULT.backend, write_queues: int = DEFAULT.write_queues,
+    poll_queues: int = DEFAULT.poll_queues,
+    fast_io_fail_tmo: float | None = DEFAULT.fast_io_fail_tmo, tos: int | None = DEFAULT.tos,
+    duplicate_connect: bool = DEFAULT.duplicate_connect,
+) -> Pending[Subsystem]:  # fmt: skip
     """Connect to a subsystem by several ports: enter it, or await and close() it.
 
     paths are URLs or TransportIds of one NQN, the nearest first; find_paths() has those of a
     discovery log.  Options are those of connect(), for every path.  A path that cannot be reached
     now is tried again, as one that was lost is.
 
-    Raises ValueError for what is written wrongly; what connect() raises where no path can be
-    reached; ConnectionLost where the paths lead to different namespaces.
+    Raises ValueError for a wrong URL or value; what connect() raises if no path can be reached;
+    ConnectionLost if the paths lead to different namespaces.
     """
+    changes = given(locals())
     if isinstance(paths, str):
         raise ValueError("paths is a list of URLs: find_paths() makes one of a single URL")
     wanted = (options or ConnectOptions()).with_options(changes)
     chooser(policy)
     places = places_of(paths, wanted, changes)
-    return Pending(lambda: Subsystem.connect(places, wanted, policy))
+    urls = [str(place) for place, _ in places]
+    return Pending(
+        lambda: Subsystem.connect(places, wanted, policy), f"connect_multipath({urls!r})"
+    )

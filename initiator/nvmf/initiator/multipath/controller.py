@@ -86,10 +86,10 @@ class PathController(Controller):
 
     # ---- what it does otherwise than a controller that is alone ----
 
-    def passed_on(self, lost: QueueLost) -> None:
+    def _passed_on(self, lost: QueueLost) -> None:
         raise lost
 
-    async def live(self) -> Session:
+    async def _live(self) -> Session:
         raise QueueLost(self._why or f"the connection to {self.where.endpoint} is being made anew")
 
     def _announce(self) -> None:

@@ -6,10 +6,11 @@ from __future__ import annotations
 import asyncio
 import socket
 from dataclasses import replace
-from typing import Any
 
+from nvmf.auth.key import Key
 from nvmf.initiator.base.errors import ConnectionLost
-from nvmf.initiator.base.options import ConnectOptions
+from nvmf.initiator.base.keywords import ASKING, given
+from nvmf.initiator.base.options import Backend, ConnectOptions, DeviceKind, RemoteKeys
 from nvmf.initiator.base.transport_id import TransportId
 from nvmf.initiator.discovery.log import address_key, discover, place_of
 from nvmf.spec.fabrics import SubsystemType
@@ -19,13 +20,28 @@ _MOST = 256
 
 
 async def find_paths(
-    where: str | TransportId, options: ConnectOptions | None = None, /, **changes: Any
-) -> list[TransportId]:
+    where: str | TransportId, options: ConnectOptions | None = None, /, *,
+    queues: int = ASKING.queues, queue_depth: int = ASKING.queue_depth, kato: float = ASKING.kato,
+    hostnqn: str | None = ASKING.hostnqn, hostid: str | None = ASKING.hostid,
+    host_traddr: str | None = ASKING.host_traddr, reconnect_delay: float = ASKING.reconnect_delay,
+    ctrl_loss_tmo: float = ASKING.ctrl_loss_tmo, io_timeout: float = ASKING.io_timeout,
+    admin_timeout: float = ASKING.admin_timeout, connect_timeout: float = ASKING.connect_timeout,
+    in_capsule: bool = ASKING.in_capsule, disable_sqflow: bool = ASKING.disable_sqflow,
+    dhchap_secret: Key | str | None = ASKING.dhchap_secret,
+    dhchap_ctrl_secret: Key | str | None = ASKING.dhchap_ctrl_secret,
+    dhchap_secret_file: str | None = ASKING.dhchap_secret_file,
+    dhchap_ctrl_secret_file: str | None = ASKING.dhchap_ctrl_secret_file,
+    device: DeviceKind = ASKING.device, remote_keys: RemoteKeys = ASKING.remote_keys,
+    backend: Backend = ASKING.backend, write_queues: int = ASKING.write_queues,
+    poll_queues: int = ASKING.poll_queues, fast_io_fail_tmo: float | None = ASKING.fast_io_fail_tmo,
+    tos: int | None = ASKING.tos, duplicate_connect: bool = ASKING.duplicate_connect,
+) -> list[TransportId]:  # fmt: skip
     """The ports that the discovery log of a port names for its subsystem, that port first.
 
     Each has the options of the URL.  Raises as discover() does, ValueError where the URL names no
     subsystem, and ConnectionLost where the log does not have it.
     """
+    changes = given(locals())
     place = TransportId.of(where)
     if place.is_discovery:
         raise ValueError(f"{where}: the URL names the subsystem whose ports are looked for")

@@ -13,15 +13,16 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, TypeVar
 
 from nvmf.engine import HostMemory
+from nvmf.initiator.base.arguments import bytes_of
 from nvmf.initiator.base.errors import ConnectionLost, NvmeError, OutcomeUnknown
 from nvmf.initiator.base.limits import LARGEST
 from nvmf.initiator.base.many import OneByOne
-from nvmf.initiator.base.memory import bytes_of
 from nvmf.initiator.base.pieces import Piece, transfer
 from nvmf.initiator.client.namespace import Namespace
 from nvmf.initiator.multipath.identity import Identity
 from nvmf.initiator.multipath.reservations import MultipathReservations
 from nvmf.spec.commands import MAX_BLOCKS
+from nvmf.spec.identify import IdentifyNamespace
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -50,12 +51,6 @@ class MultipathNamespace(OneByOne):
 
     # ---- data ----
 
-    async def read(self, lba: int, blocks: int, *, fua: bool = False) -> bytes:
-        """The bytes of blocks logical blocks from lba on."""
-        into = bytearray(self._length(lba, blocks))
-        await self.readinto(lba, into, fua=fua)
-        return bytes(into)
-
     async def readinto(self, lba: int, buffer: Buffer, *, fua: bool = False) -> int:
         """Fill a writable buffer of whole blocks from lba on; its length in bytes."""
         with _plain(buffer) as view:
@@ -65,7 +60,7 @@ class MultipathNamespace(OneByOne):
             async def piece(path: Namespace, first: int, part: memoryview) -> None:
                 await path.readinto(first, part, fua=fua)
 
-            await self._move(lba, view, piece)
+            await self._move("Read", lba, view, piece)
             return len(view)
 
     async def write(self, lba: int, data: Buffer, *, fua: bool = False) -> None:
@@ -75,7 +70,7 @@ class MultipathNamespace(OneByOne):
             await path.write(first, part, fua=fua)
 
         with _plain(data) as view:
-            await self._move(lba, view, piece)
+            await self._move("Write", lba, view, piece)
 
     async def compare(self, lba: int, data: Buffer) -> None:
         """Compare blocks with data: NvmeError (Compare Failure) where they differ."""
@@ -84,7 +79,7 @@ class MultipathNamespace(OneByOne):
             await path.compare(first, part)
 
         with _plain(data) as view:
-            await self._move(lba, view, piece)
+            await self._move("Compare", lba, view, piece)
 
     async def compare_and_write(
         self, lba: int, expected: Buffer, new: Buffer, *, fua: bool = False
@@ -96,7 +91,8 @@ class MultipathNamespace(OneByOne):
         reads there.  It is never sent a second time, nor taken for done because new is there:
         another host may have written the same.
         """
-        old, put = bytes(expected), bytes(new)
+        with bytes_of(expected) as before, bytes_of(new) as after:
+            old, put = bytes(before), bytes(after)
         try:
             await self._run(lambda path: path.compare_and_write(lba, old, put, fua=fua))
         except OutcomeUnknown as lost:
@@ -129,14 +125,17 @@ class MultipathNamespace(OneByOne):
         self, lba: int, blocks: int, *, deallocate: bool = False, fua: bool = False
     ) -> None:
         """Set blocks to zeroes; deallocate: the controller may free them for it."""
+        lba, blocks = await self._range("Write Zeroes", lba, blocks)
         await self._run(lambda path: path.write_zeroes(lba, blocks, deallocate=deallocate, fua=fua))
 
     async def write_uncorrectable(self, lba: int, blocks: int) -> None:
         """Mark blocks as invalid: reads of them fail until they are written again."""
+        lba, blocks = await self._range("Write Uncorrectable", lba, blocks)
         await self._run(lambda path: path.write_uncorrectable(lba, blocks))
 
     async def verify(self, lba: int, blocks: int) -> None:
         """Have the controller read blocks without sending them: NvmeError where it cannot."""
+        lba, blocks = await self._range("Verify", lba, blocks)
         await self._run(lambda path: path.verify(lba, blocks))
 
     async def deallocate(self, ranges: Iterable[tuple[int, int]]) -> None:
@@ -149,15 +148,25 @@ class MultipathNamespace(OneByOne):
     async def _run(self, work: Callable[[Namespace], Awaitable[T]]) -> T:
         return await self._paths.run(self, work)
 
-    async def _move(self, lba: int, view: memoryview, piece: _Piecewise) -> None:
+    async def _look_again(self) -> None:
+        async def looked(path: Namespace) -> IdentifyNamespace:
+            await path._look_again()
+            return path.info
+
+        found = await self._run(looked)
+        if found.nsze > self.info.nsze:  # this path knows it before the first one does
+            self.info = found
+
+    async def _move(self, name: str, lba: int, view: memoryview, piece: _Piecewise) -> None:
         size = self.block_size
+        blocks = self._blocks(lba, len(view))
+        lba, blocks = await self._range(name, lba, blocks)
 
         async def step(of: Piece) -> None:
             with view[of.offset : of.offset + of.blocks * size] as part:
                 await self._run(lambda path: piece(path, of.lba, part))
 
-        blocks = self._blocks(lba, len(view))
-        await transfer(lba, blocks, self.most_blocks, size, self.blocks, step)
+        await transfer(lba, blocks, self.most_blocks, size, step)
 
 
 if TYPE_CHECKING:

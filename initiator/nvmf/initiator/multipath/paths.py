@@ -22,6 +22,7 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
+from nvmf.initiator.base.arguments import whole
 from nvmf.initiator.base.errors import ConnectionLost, NvmeError, OutcomeUnknown
 from nvmf.initiator.base.limits import LARGEST
 from nvmf.initiator.base.options import ConnectOptions
@@ -180,7 +181,7 @@ class Paths:
 
     def head(self, nsid: int) -> MultipathNamespace:
         """One namespace; NvmeError where no path has it."""
-        found = self._heads.get(nsid)
+        found = self._heads.get(whole("nsid", nsid))
         if found is None:
             raise _no_namespace(nsid)
         return found

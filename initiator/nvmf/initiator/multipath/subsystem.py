@@ -7,9 +7,11 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from nvmf.auth.key import Key
 from nvmf.initiator.base.errors import ConnectionLost
+from nvmf.initiator.base.keywords import DEFAULT, given
 from nvmf.initiator.base.memory import BorrowedMemory, KernelMemory
-from nvmf.initiator.base.options import ConnectOptions
+from nvmf.initiator.base.options import Backend, ConnectOptions, DeviceKind, RemoteKeys
 from nvmf.initiator.base.state import State
 from nvmf.initiator.base.transport_id import TransportId
 from nvmf.initiator.discovery.log import address_key
@@ -64,6 +66,11 @@ class Subsystem:
         self._paths = paths
         self._closing: asyncio.Task[None] | None = None
 
+    def __repr__(self) -> str:
+        count = len(self.paths)
+        said = f"{count} path{'' if count == 1 else 's'}"
+        return f"<Subsystem {self._paths.subnqn} by {said}, {self.state.value}>"
+
     @classmethod
     async def connect(
         cls, places: Sequence[Place], options: ConnectOptions, policy: str
@@ -89,8 +96,32 @@ class Subsystem:
     def policy(self, policy: str) -> None:
         self._paths.policy = policy
 
-    async def add_path(self, where: str | TransportId, **changes: Any) -> Path:
-        """One path more; raises as connect_multipath() does, and then nothing has changed."""
+    async def add_path(
+        self, where: str | TransportId, /, *,
+        queues: int = DEFAULT.queues, queue_depth: int = DEFAULT.queue_depth,
+        kato: float = DEFAULT.kato, hostnqn: str | None = DEFAULT.hostnqn,
+        hostid: str | None = DEFAULT.hostid, host_traddr: str | None = DEFAULT.host_traddr,
+        reconnect_delay: float = DEFAULT.reconnect_delay,
+        ctrl_loss_tmo: float = DEFAULT.ctrl_loss_tmo, io_timeout: float = DEFAULT.io_timeout,
+        admin_timeout: float = DEFAULT.admin_timeout,
+        connect_timeout: float = DEFAULT.connect_timeout, in_capsule: bool = DEFAULT.in_capsule,
+        disable_sqflow: bool = DEFAULT.disable_sqflow,
+        dhchap_secret: Key | str | None = DEFAULT.dhchap_secret,
+        dhchap_ctrl_secret: Key | str | None = DEFAULT.dhchap_ctrl_secret,
+        dhchap_secret_file: str | None = DEFAULT.dhchap_secret_file,
+        dhchap_ctrl_secret_file: str | None = DEFAULT.dhchap_ctrl_secret_file,
+        device: DeviceKind = DEFAULT.device, remote_keys: RemoteKeys = DEFAULT.remote_keys,
+        backend: Backend = DEFAULT.backend, write_queues: int = DEFAULT.write_queues,
+        poll_queues: int = DEFAULT.poll_queues,
+        fast_io_fail_tmo: float | None = DEFAULT.fast_io_fail_tmo, tos: int | None = DEFAULT.tos,
+        duplicate_connect: bool = DEFAULT.duplicate_connect,
+    ) -> Path:  # fmt: skip
+        """Connect by a further path, and return it.
+
+        The keywords are options of this path alone.  Raises as connect_multipath() does, and then
+        nothing has changed.
+        """
+        changes = given(locals())
         places = places_of([self.where, where], self._options, changes)
         if any(address_key(path.where) == address_key(places[1][0]) for path in self.paths):
             raise ValueError(f"{places[1][0].endpoint} is a path already")

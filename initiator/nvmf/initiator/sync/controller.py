@@ -1,129 +1,27 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A controller and its namespaces, whose methods run on the loop of another thread."""
+"""A controller whose methods run on the loop of another thread."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from nvmf.initiator.base.interface import AnyController, AnyMemory, AnyNamespace
+from nvmf.initiator.base.interface import AnyController, AnyMemory
+from nvmf.initiator.base.options import ConnectOptions
 from nvmf.initiator.base.state import State
+from nvmf.initiator.base.subscription import Subscription
 from nvmf.initiator.base.transport_id import TransportId
 from nvmf.initiator.client.controller import Controller as AsyncController
-from nvmf.initiator.sync.blocking import BlockingReservations, Loop
-from nvmf.spec.identify import IdentifyController, IdentifyNamespace, NamespaceIds
+from nvmf.initiator.sync.blocking import Loop
+from nvmf.initiator.sync.namespace import Namespace
+from nvmf.spec.features import AsyncEvent
+from nvmf.spec.identify import IdentifyController
+from nvmf.spec.properties import Version
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
-
-
-class Namespace:
-    """An active namespace; nvmf.initiator.client.namespace describes its methods."""
-
-    def __init__(self, loop: Loop, namespace: AnyNamespace) -> None:
-        self._loop = loop
-        self._namespace = namespace
-
-    def __repr__(self) -> str:
-        return repr(self._namespace)
-
-    @property
-    def nsid(self) -> int:
-        """Namespace identifier."""
-        return self._namespace.nsid
-
-    @property
-    def info(self) -> IdentifyNamespace:
-        """Identify Namespace, as it was last read."""
-        return self._namespace.info
-
-    @property
-    def ids(self) -> NamespaceIds:
-        """EUI64, NGUID, UUID and command set, as far as the controller gives them."""
-        return self._namespace.ids
-
-    @property
-    def block_size(self) -> int:
-        """Bytes of a logical block."""
-        return self._namespace.block_size
-
-    @property
-    def blocks(self) -> int:
-        """Logical blocks."""
-        return self._namespace.blocks
-
-    @property
-    def size(self) -> int:
-        """Bytes."""
-        return self._namespace.size
-
-    def read(self, lba: int, blocks: int, *, fua: bool = False) -> bytes:
-        """The bytes of blocks logical blocks from lba on."""
-        return self._loop.call(self._namespace.read(lba, blocks, fua=fua))
-
-    def readinto(self, lba: int, buffer: Buffer, *, fua: bool = False) -> int:
-        """Fill a writable buffer of whole blocks from lba on; its length in bytes."""
-        return self._loop.call(self._namespace.readinto(lba, buffer, fua=fua))
-
-    def write(self, lba: int, data: Buffer, *, fua: bool = False) -> None:
-        """Write whole blocks of data from lba on."""
-        self._loop.call(self._namespace.write(lba, data, fua=fua))
-
-    def read_many(
-        self, lbas: Iterable[int] | Buffer, into: Buffer, *, blocks: int = 1, fua: bool = False
-    ) -> int:
-        """Read blocks logical blocks from each LBA on, into a writable buffer."""
-        return self._loop.call(self._namespace.read_many(lbas, into, blocks=blocks, fua=fua))
-
-    def write_many(
-        self, lbas: Iterable[int] | Buffer, data: Buffer, *, blocks: int = 1, fua: bool = False
-    ) -> int:
-        """Write blocks logical blocks from each LBA on, out of data."""
-        return self._loop.call(self._namespace.write_many(lbas, data, blocks=blocks, fua=fua))
-
-    def compare(self, lba: int, data: Buffer) -> None:
-        """Compare blocks with data: NvmeError (Compare Failure) where they differ."""
-        self._loop.call(self._namespace.compare(lba, data))
-
-    def compare_and_write(
-        self, lba: int, expected: Buffer, new: Buffer, *, fua: bool = False
-    ) -> None:
-        """Write new where the blocks are as expected, as one: NvmeError where they differ.
-
-        OutcomeUnknown where the connection ends under it.  ValueError where the controller has no
-        such command, and with the kernel's backend.
-        """
-        self._loop.call(self._namespace.compare_and_write(lba, expected, new, fua=fua))
-
-    def flush(self) -> None:
-        """Make stable what was completed before."""
-        self._loop.call(self._namespace.flush())
-
-    def write_zeroes(
-        self, lba: int, blocks: int, *, deallocate: bool = False, fua: bool = False
-    ) -> None:
-        """Set blocks to zeroes; deallocate: the controller may free them for it."""
-        work = self._namespace.write_zeroes(lba, blocks, deallocate=deallocate, fua=fua)
-        self._loop.call(work)
-
-    def write_uncorrectable(self, lba: int, blocks: int) -> None:
-        """Mark blocks as invalid: reads of them fail until they are written again."""
-        self._loop.call(self._namespace.write_uncorrectable(lba, blocks))
-
-    def verify(self, lba: int, blocks: int) -> None:
-        """Have the controller read blocks without sending them."""
-        self._loop.call(self._namespace.verify(lba, blocks))
-
-    def deallocate(self, ranges: Iterable[tuple[int, int]]) -> None:
-        """Tell that the data of (first block, blocks) ranges is needed no more."""
-        self._loop.call(self._namespace.deallocate(ranges))
-
-    @property
-    def reservations(self) -> BlockingReservations:
-        """What is reserved of the namespace, and for whom."""
-        return BlockingReservations(self._loop, self._namespace.reservations)
 
 
 class Controller:
@@ -136,6 +34,9 @@ class Controller:
         """Of _closing."""
         self._closing = False
         self._closed = threading.Event()
+
+    def __repr__(self) -> str:
+        return repr(self._controller)
 
     def __enter__(self) -> Self:
         return self
@@ -154,14 +55,39 @@ class Controller:
         return self._controller.where
 
     @property
+    def options(self) -> ConnectOptions:
+        """How it was connected."""
+        return self._controller.options
+
+    @property
     def state(self) -> State:
         """Live, reconnecting, lost or closed."""
         return self._controller.state
 
     @property
+    def device(self) -> str:
+        """The kind of device: iwarp, system or kernel."""
+        return self._controller.device
+
+    @property
     def identify(self) -> IdentifyController:
         """Identify Controller, as it was at the last connection."""
         return self._controller.identify
+
+    @property
+    def version(self) -> Version:
+        """NVMe version (VS)."""
+        return self._controller.version
+
+    @property
+    def queues(self) -> int:
+        """I/O queues that the controller granted."""
+        return self._controller.queues
+
+    @property
+    def reconnects(self) -> int:
+        """How often the connection was made again; ValueError with the kernel and by paths."""
+        return self._client("the count of reconnections").reconnects
 
     @property
     def max_transfer(self) -> int:
@@ -183,24 +109,41 @@ class Controller:
         return self._controller.alloc(length)
 
     def register(self, buffer: Buffer) -> AnyMemory:
-        """Register a writable buffer, for transfers without a copy."""
+        """Register a writable buffer, for transfers without a copy; close() the registration.
+
+        ValueError if the buffer is closed or read-only.
+        """
         return self._controller.register(buffer)
+
+    def on_event(self, callback: Callable[[AsyncEvent], object]) -> Subscription:
+        """Call callback(event) for every asynchronous event, on the controller's own thread.
+
+        Call the result, or leave it as a context manager, to end that.  The callback must not call
+        the synchronous API.  ValueError with the kernel's backend and by several paths.
+        """
+        controller = self._client("asynchronous events")
+        return self._loop.get(lambda: controller.on_event(callback))
+
+    def _client(self, what: str) -> AsyncController:
+        if not isinstance(self._controller, AsyncController):
+            raise ValueError(f"{what}: only a controller that the client connects alone has it")
+        return self._controller
 
     def refresh(self) -> None:
         """Read the list of namespaces and their sizes anew."""
         self._loop.call(self._controller.refresh())
 
     def reauthenticate(self) -> None:
-        """Authenticate every queue anew; AuthenticationError where it fails.
+        """Authenticate every queue again; AuthenticationError if that fails.
 
-        ValueError with the kernel's backend, which does that by its sysfs.
+        ValueError with the kernel's backend, which does that by its sysfs, and by several paths.
         """
-        if not isinstance(self._controller, AsyncController):
+        if self._controller.device == "kernel":
             raise ValueError(
                 "the kernel authenticates again when a key is written to dhchap_secret of the "
                 f"controller, in {self._controller.device}'s folder of /sys/class/nvme"
             )
-        self._loop.call(self._controller.reauthenticate())
+        self._loop.call(self._client("reauthenticate()").reauthenticate())
 
     def identify_data(self, cns: int, nsid: int = 0, *, csi: int = 0) -> bytes:
         """4096 bytes of Identify data."""

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The fields of ConnectOptions: the one place that says what an option means and how it is called.
+
+The default and the type are those of the field.  The rest is an Option in the field's metadata: the
+documentation, the flag of the command line, the kernel's word and the key of the host files.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from dataclasses import Field, dataclass, field, fields
+from typing import Any, TypeVar, cast
+
+T = TypeVar("T")
+_METADATA = "nvmf"
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """Documentation and other names of an option."""
+
+    doc: str
+    """Sentences for Python's help()."""
+    brief: str
+    """A phrase for the --help of commands; empty for what a URL cannot have."""
+    flags: tuple[str, ...]
+    """Of the command line: the short one, if there is one, and the long one."""
+    word: str
+    """The kernel's, written to /dev/nvme-fabrics; empty if the kernel has no such option."""
+    key: str
+    """Of the host files, as nvme-cli's long option; empty if no parameter has it."""
+    kernel_only: bool
+    """The client has no such option."""
+    secret: bool
+    """It is neither printed nor taken from a URL."""
+
+    @property
+    def argument(self) -> str:
+        """The name of the flag's value in an argparse namespace; empty without a flag."""
+        return self.flags[-1].lstrip("-").replace("-", "_") if self.flags else ""
+
+
+def option(
+    default: T,
+    doc: str,
+    brief: str = "",
+    *,
+    flags: tuple[str, ...] = (),
+    word: str = "",
+    key: str = "",
+    kernel_only: bool = False,
+    secret: bool = False,
+) -> T:
+    """Return a dataclass field with this default and an Option as metadata."""
+    shown = brief.format(default=_plain(default))
+    if flags:
+        shown += f" ({flags[0]})" if brief else ""
+    found = Option(doc, shown, flags, word, key, kernel_only, secret)
+    return field(default=default, repr=not secret, metadata={_METADATA: found})
+
+
+def _plain(value: object) -> str:
+    """Return a default as a URL writes it."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def about(item: Field[Any]) -> Option:
+    """Return the Option of a field that option() made."""
+    return cast(Option, item.metadata[_METADATA])
+
+
+def described(cls: type[T]) -> type[T]:
+    """Append the documentation of every field to the docstring of a dataclass."""
+    lines = [(cls.__doc__ or "").rstrip(), ""]
+    for item in fields(cls):  # type: ignore[arg-type]
+        text = f"{item.name} ({item.default!r}): {about(item).doc}"
+        lines += textwrap.wrap(text, 96, initial_indent="    ", subsequent_indent=" " * 8)
+    cls.__doc__ = "\n".join(lines) + "\n"
+    return cls

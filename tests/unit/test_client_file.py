@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A namespace as a file, by what Python's library does with files."""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+import random
+import secrets
+import shutil
+import tarfile
+import tracemalloc
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clientlab import OPTIONS, RAM, RAM_4K, config, url
+from nvmf.initiator import ConnectionLost, NvmeError
+from nvmf.initiator.sync import Controller, Namespace, connect
+from wire.served import Served
+
+
+@pytest.fixture(scope="module")
+def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    served = Served(tmp_path_factory.mktemp("target"), config(RAM, RAM_4K)).wait_ready()
+    yield served
+    assert served.end() == 0
+
+
+@pytest.fixture
+def controller(target: Served) -> Iterator[Controller]:
+    with connect(url(target.port), **OPTIONS) as found:
+        yield found
+
+
+@pytest.fixture(params=[1, 2])
+def disk(controller: Controller, request: pytest.FixtureRequest) -> Namespace:
+    """Blocks of 512 and of 4096 bytes."""
+    return controller.namespace(request.param)
+
+
+def test_copied(disk: Namespace, tmp_path: Path) -> None:
+    """shutil.copyfileobj, to the disk and back."""
+    data = secrets.token_bytes((1 << 20) + 77)
+    with disk.open("r+b") as file:
+        shutil.copyfileobj(io.BytesIO(data), file)
+        assert file.tell() == len(data)
+    with disk.open() as file, (tmp_path / "back").open("wb") as back:
+        shutil.copyfileobj(file, back)
+    found = (tmp_path / "back").read_bytes()
+    assert len(found) == disk.size
+    assert found[: len(data)] == data
+    with disk.open() as file:
+        assert file.readall() == file.read() + found
+        file.seek(-77, os.SEEK_END)
+        assert file.read() == found[-77:]
+        assert file.read(1) == b""
+
+
+def test_archive(disk: Namespace, tmp_path: Path) -> None:
+    """A tar archive on the disk itself."""
+    made = {f"file{number}": secrets.token_bytes(number * 1000) for number in range(20)}
+    with disk.open("wb") as file, tarfile.open(fileobj=file, mode="w") as archive:
+        for name, data in made.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(data)
+            archive.addfile(info, io.BytesIO(data))
+    with disk.open() as file, tarfile.open(fileobj=io.BufferedReader(file)) as archive:
+        found = {}
+        for member in archive:
+            part = archive.extractfile(member)
+            assert part is not None
+            found[member.name] = part.read()
+    assert found == made
+
+
+def test_random_writes(disk: Namespace) -> None:
+    """Of any length and offset, raw and buffered: the disk has what a bytearray has."""
+    chance = random.Random(5)
+    with disk.open("r+b") as file:
+        model = bytearray(file.read(100_000))
+        stream = io.BufferedRandom(file, 8192)
+        for writer in [file] * 60 + [stream] * 200:
+            offset = chance.randrange(90_000)
+            data = chance.randbytes(chance.choice([0, 1, 511, 512, 513, 4096, 5000]))
+            writer.seek(offset)
+            assert writer.write(data) == len(data)
+            model[offset : offset + len(data)] = data
+            if chance.random() < 0.3:
+                writer.seek(offset)
+                assert writer.read(len(data)) == data
+        stream.flush()
+        assert disk.pread(100_000, 0) == model
+        stream.close()
+    assert file.closed
+
+
+def test_the_end_of_the_disk(disk: Namespace) -> None:
+    with disk.open("r+b") as file:
+        file.seek(-3, os.SEEK_END)
+        with pytest.raises(OSError, match="cannot write 4 bytes") as raised:
+            file.write(b"1234")
+        assert raised.value.errno == errno.ENOSPC
+        assert file.write(b"123") == 3
+        assert disk.pread(3, disk.size - 3) == b"123"
+        file.seek(1 << 60)
+        assert file.read(5) == b""
+        with pytest.raises(OSError, match="cannot write 1 bytes"):
+            file.write(b"1")
+        assert file.write(b"") == 0
+
+
+def test_modes(disk: Namespace) -> None:
+    with disk.open("rb") as file:
+        assert (file.readable(), file.writable(), file.seekable()) == (True, False, True)
+        assert file.mode == "rb"
+        assert repr(file) == f"<NamespaceFile of {file.name}, {disk.size} bytes, rb>"
+        with pytest.raises(io.UnsupportedOperation, match="reading only"):
+            file.write(b"x")
+        with pytest.raises(OSError, match="cannot seek to byte -1"):
+            file.seek(-1)
+        with pytest.raises(ValueError, match="whence"):
+            file.seek(0, 9)
+        with pytest.raises(io.UnsupportedOperation):
+            file.truncate(0)
+        with pytest.raises(io.UnsupportedOperation):
+            file.fileno()
+    with pytest.raises(ValueError, match="closed"):
+        file.read(1)
+    with disk.open("wb") as file, pytest.raises(io.UnsupportedOperation, match="writing only"):
+        file.read(1)
+    with pytest.raises(ValueError, match="mode rb, wb or r\\+b, not 'a'"):
+        disk.open("a")
+
+
+def test_closed_controller(target: Served) -> None:
+    with connect(url(target.port), **OPTIONS) as controller:
+        file = controller.namespace(1).open("r+b")
+        file.write(b"x")
+        file.flush()
+    with pytest.raises(ConnectionLost):
+        file.read(1)
+    file.close()
+
+
+def test_a_read_is_copied_once(controller: Controller) -> None:
+    """Its peak of memory is its length, and one out of range allocates nothing."""
+    disk = controller.namespace(1)
+    disk.read(0, 1)
+    length = 4 << 20
+    tracemalloc.start()
+    try:
+        found: Any = disk.read(0, length // 512)
+        assert tracemalloc.get_traced_memory()[1] < length * 1.2
+        del found
+        found = disk.pread(length - 1, 1)
+        assert tracemalloc.get_traced_memory()[1] < length * 1.3
+        del found
+        tracemalloc.reset_peak()
+        with pytest.raises(NvmeError, match="Read of 1073741824 blocks"):
+            disk.read(0, 1 << 30)
+        with pytest.raises(NvmeError, match="pread of 1073741824 bytes at offset 5"):
+            disk.pread(1 << 30, 5)
+        assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    finally:
+        tracemalloc.stop()
