@@ -63,5 +63,8 @@ def test_binding_is_compiled_for_this_python() -> None:
 def test_distribution_and_command() -> None:
     distribution = importlib.metadata.distribution("nvmeof-rdma")
     assert distribution.version == "0.1.0"
-    scripts = {entry.name: entry.value for entry in distribution.entry_points}
-    assert scripts == {"nvmeof": "nvmf.cli.main:main"}
+    found = {(entry.group, entry.name): entry.value for entry in distribution.entry_points}
+    assert found == {
+        ("console_scripts", "nvmeof"): "nvmf.cli.main:main",
+        ("pytest11", "nvmf"): "nvmf.testing",
+    }
