@@ -108,15 +108,15 @@ async def test_conflicts_change_nothing(served: Served) -> None:
     before = run(served, "ls")
     ram = ("--store", "ram", "--size", "1MiB")
     for args, said in (
-        (("namespace", "add", A, *ram, "-n", 1), f"there is a namespace 1 in {A} already"),
+        (("namespace", "add", A, *ram, "-n", 1), f"namespace 1 already exists in {A}"),
         (("namespace", "add", A, *ram, "-n", 99), "above max_namespaces"),
         (("namespace", "add", f"{A}x", *ram), f"there is no subsystem {A}x"),
         (("namespace", "add", A, "--store", "file", "--path", "/nowhere"), "/nowhere"),
         (("namespace", "remove", A, 5), "there is no namespace 5"),
         (("namespace", "resize", A, 1, "1GiB"), "cannot grow"),
-        (("subsystem", "add", A), f"there is a subsystem {A} already"),
-        (("host", "allow", B, H1), "may connect"),
-        (("host", "remove", B, f"{H1}x"), "is not one of the hosts"),
+        (("subsystem", "add", A), f"subsystem {A} already exists"),
+        (("host", "allow", B, H1), "is already allowed"),
+        (("host", "remove", B, f"{H1}x"), "is not an allowed host"),
         (("port", "add", "-a", "192.0.2.1", "--device", "iwarp"), "192.0.2.1"),
         (("port", "add", "-a", "192.0.2.1", "--hotplug"), "what to wait for"),
         (("namespace", "add", A, *ram, "--hotplug"), "hotplug requires path"),
@@ -214,7 +214,7 @@ async def test_reload_by_difference(served: Served) -> None:
         await seen(one, 1)
         await seen(two, 1, 2)
         rewrite(served, f"[target]\nreactors = 2\n{config()}")
-        await hang_up(served, "[target] is different and is only read at start (reactors)")
+        await hang_up(served, "[target] changed (reactors) but is read only at start")
         await seen(two, 1)
         (tree,) = [s for s in run(served, "ls")["subsystems"] if s["nqn"] == A]
         assert len(tree["controllers"]) == 1

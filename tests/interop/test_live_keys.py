@@ -123,7 +123,7 @@ def test_wrong_commands(served: Served, keys: list[Path], tmp_path: Path) -> Non
         (("allow", B, KEYED, "--dhchap-key-credential", "a"), 1, "$CREDENTIALS_DIRECTORY"),
         (("allow", B, KEYED, "--dhchap-key-credential", "../a"), 1, "name of a systemd credential"),
         (("allow", B, "--any", "--dhchap-key", keys[0]), 2, "one host's"),
-        (("set-keys", B, KEYED, "--dhchap-key", keys[0]), 1, "allow it first"),
+        (("set-keys", B, KEYED, "--dhchap-key", keys[0]), 1, "add it first"),
         (("set-keys", B, H1), 2, "--none"),
     ):
         sentence = run(served, "host", *args, status=status)

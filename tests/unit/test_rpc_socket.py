@@ -276,12 +276,12 @@ async def test_subsystem_and_hosts(client: Client) -> None:
     found = await client.result("nvmf_get_subsystems", nqn=f"{NQN}2", tgt_name="any")
     assert (found[0]["serial_number"], found[0]["subtype"]) == ("S1", "NVMe")
     assert await client.refused("nvmf_create_subsystem", nqn=NQN) == (
-        -32603, f"there is a subsystem {NQN} already"
+        -32603, f"subsystem {NQN} already exists"
     )  # fmt: skip
     assert (await client.refused("nvmf_get_subsystems", nqn="nqn.2026-11.io.example:x"))[0] == -19
     assert await client.result("nvmf_subsystem_add_host", nqn=NQN, host=HOST)
     code, said = await client.refused("nvmf_subsystem_add_host", nqn=NQN, host=HOST)
-    assert (code, said) == (-32603, f"{HOST} may connect to {NQN} already")
+    assert (code, said) == (-32603, f"{HOST} is already allowed to connect to {NQN}")
     assert await client.result("nvmf_subsystem_remove_host", nqn=NQN, host=HOST)
     assert await client.result("nvmf_subsystem_allow_any_host", nqn=NQN, allow_any_host=True)
     assert await client.result("nvmf_delete_subsystem", nqn=f"{NQN}2")
@@ -294,7 +294,7 @@ async def test_namespaces(client: Client, lab: Lab) -> None:
     assert await client.result("nvmf_subsystem_add_ns", nqn=NQN, namespace=space) == 2
     for wrong, said in (
         (space, "duplicate uuid 11111111-2222-3333-4444-555555555555"),
-        ({"store": "ram", "size": 4096, "nsid": 2}, "there is a namespace 2"),
+        ({"store": "ram", "size": 4096, "nsid": 2}, "namespace 2 already exists"),
         ({"store": "ram", "size": 4096, "nsid": 99}, "above max_namespaces = 32"),
         ({"store": "ram"}, "needs size"),
         ({"store": "rom"}, 'expected "ram"'),
@@ -309,7 +309,7 @@ async def test_namespaces(client: Client, lab: Lab) -> None:
     assert "no file" in (await client.refused("target_resize_ns", nqn=NQN, nsid=2))[1]
     lab.engine.resize_error = OSError(95, "it cannot grow")
     code, answer = await client.refused("target_resize_ns", nqn=NQN, nsid=2, size="2MiB")
-    assert (code, "cannot be resized: it cannot grow" in answer) == (-32603, True)
+    assert (code, f"cannot resize namespace 2 of {NQN}: it cannot grow" in answer) == (-32603, True)
     assert await client.result("target_mask_ns", nqn=NQN, nsid=2, hosts=[])
     assert await client.result("nvmf_ns_add_host", nqn=NQN, nsid=2, host=HOST)
     tree = await client.result("target_get_tree")

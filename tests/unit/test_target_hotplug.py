@@ -139,7 +139,7 @@ async def test_a_namespace_comes_and_goes(tmp_path: Path, caplog: pytest.LogCapt
             assert lab.server.config == loads(disks(first, second))
     waits = f"namespace 1 of {NQN}: waiting for {first}: No such file or directory"
     assert caplog.messages.count(waits) == 1
-    assert f"namespace 2 of {NQN}: is there" in caplog.messages
+    assert f"namespace 2 of {NQN}: is present" in caplog.messages
 
 
 async def test_without_hotplug_it_is_an_error(tmp_path: Path) -> None:
@@ -168,7 +168,7 @@ async def test_a_file_system_that_hangs(tmp_path: Path, monkeypatch: pytest.Monk
         monkeypatch.setattr(presence.Mark, "of", slowly)
         other.touch()
         await lab.server.apply(loads(disks(served, other)))
-        assert lab.server.away == {other: "its file system does not answer"}
+        assert lab.server.away == {other: "its file system does not respond"}
         assert lab.shown == {1}
         threads = threading.active_count()
         await lab.server.look()
