@@ -215,7 +215,7 @@ async def test_limits_by_command(served: Served) -> None:
     assert "limits" not in space(served)
     with pytest.raises(CliError, match="no namespace has nothing"):
         rpc(served, "bdev_set_qos_limit", name="nothing", rw_ios_per_sec=1)
-    with pytest.raises(CliError, match="name one by its UUID"):
+    with pytest.raises(CliError, match="select one by its UUID"):
         rpc(served, "bdev_set_qos_limit", name="ram", rw_ios_per_sec=1)
 
 
