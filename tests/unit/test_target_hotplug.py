@@ -316,7 +316,7 @@ async def test_a_port_that_does_not_follow(caplog: pytest.LogCaptureFixture) -> 
     async with running(text, "rxe0") as lab:
         channel = lab.engine.channels["system"]
         channel.put(ListenerEvent(channel.listeners[0], "DEVICE_REMOVAL"))
-        await lab.until(lambda: "brings it back with its device" in caplog.text)
+        await lab.until(lambda: "returns with its device" in caplog.text)
         # Who removes the device waits until all of it is let go of.
         assert channel.listeners[0].closed
         assert lab.engine.gone == ["rxe0"]
