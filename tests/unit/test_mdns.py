@@ -147,7 +147,7 @@ def test_nothing_to_browse(network: list[str]) -> None:
     argv += ["nvmf.cli.main", "discover", "--mdns", "--wait", "1"]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=120, check=False)
     assert (done.returncode, done.stdout) == (1, "")
-    assert "mDNS: no network interface has an address that others can go to" in done.stderr
+    assert "mDNS: no network interface has an address reachable by other machines" in done.stderr
 
 
 def browse(served: Served, *args: str) -> list[dict[str, str]]:
