@@ -295,7 +295,7 @@ def test_nobody_there(tmp_path: Path, need_product: None) -> None:
         capture_output=True, timeout=HANG, check=False, cwd=tmp_path,
     )  # fmt: skip
     assert done.returncode == 1
-    assert b"no target can be asked at none.sock" in done.stderr
+    assert b"cannot connect to a target at none.sock" in done.stderr
 
 
 def test_slow_clients_cost_nobody(served: Served) -> None:

@@ -122,7 +122,7 @@ def test_wrong_commands(served: Served, keys: list[Path], tmp_path: Path) -> Non
         (("allow", B, KEYED, "--dhchap-ctrl-key", keys[0]), 1, "requires dhchap_key"),
         (("allow", B, KEYED, "--dhchap-key-credential", "a"), 1, "$CREDENTIALS_DIRECTORY"),
         (("allow", B, KEYED, "--dhchap-key-credential", "../a"), 1, "name of a systemd credential"),
-        (("allow", B, "--any", "--dhchap-key", keys[0]), 2, "one host's"),
+        (("allow", B, "--any", "--dhchap-key", keys[0]), 2, "belongs to one host"),
         (("set-keys", B, KEYED, "--dhchap-key", keys[0]), 1, "add it first"),
         (("set-keys", B, H1), 2, "--none"),
     ):
@@ -218,7 +218,7 @@ async def test_limits_by_command(served: Served) -> None:
         assert limit("--clear") == {}
         assert "limits" not in space(served)
         await disk.write(0, bytes(4096))
-    assert "goes with no other" in limit("--clear", "--iops", 1, status=2)
+    assert "cannot be combined" in limit("--clear", "--iops", 1, status=2)
     assert "burst_ms" in limit("--burst-ms", 1, status=1)
     assert "limits" not in space(served)
     with pytest.raises(CliError, match="no namespace has nothing"):

@@ -330,7 +330,7 @@ def test_check_dhchap_key(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> 
     (tmp_path / "k").chmod(0o644)
     status, _, err = call(capfd, "check-dhchap-key", "-f", str(tmp_path / "k"))
     assert status == 0
-    assert "everybody can read" in err
+    assert "is world-readable" in err
     status, _, err = call(capfd, "check-dhchap-key", "-k", KEY[:-3] + "A=:")
     assert status == 1
     assert KEY[10:40] not in err
