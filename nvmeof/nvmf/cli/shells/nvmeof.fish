@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Completion of nvmeof: written by ./dev manual with shtab; what is changed here is lost.
+# Completion of nvmeof: written by ./dev manual with shtab; changes here will be lost.
 
 # Custom Preamble
 # Candidates: subsystems and controllers of the kernel, subsystems of a running target.

@@ -1,6 +1,6 @@
 #compdef nvmeof
 # SPDX-License-Identifier: BSD-3-Clause
-# Completion of nvmeof: written by ./dev manual with shtab; what is changed here is lost.
+# Completion of nvmeof: written by ./dev manual with shtab; changes here will be lost.
 
 
 _shtab_nvmeof_commands() {
