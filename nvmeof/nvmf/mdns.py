@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Multicast DNS for both ends: on the interfaces that lead somewhere."""
+"""Multicast DNS for both ends, on interfaces with addresses that other machines can reach."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from ifaddr import get_adapters
 from zeroconf import Error as ZeroconfError
 from zeroconf.asyncio import AsyncZeroconf
 
-# An interface that goes down is a warning with a traceback there, at every packet.
+# zeroconf logs an interface that is down as a warning with a traceback, at every packet.
 logging.getLogger("zeroconf").setLevel(logging.ERROR)
 
 
-NO_NETWORK = "mDNS: no network interface has an address that others can go to"
+NO_NETWORK = "mDNS: no network interface has an address reachable by other machines"
 
 
 class MdnsError(Exception):
-    """Multicast DNS does not work here: a sentence."""
+    """Multicast DNS does not work on this machine; the message says why."""
 
 
 def outward_addresses(version: int | None = None) -> list[str]:
-    """Addresses of this machine that others can go to; version: 4 or 6, None is both."""
+    """Return the addresses of this machine that others can reach; version: 4, 6 or None (both)."""
     found = []
     for adapter in get_adapters():
         for ip in adapter.ips:
@@ -36,9 +36,9 @@ def outward_addresses(version: int | None = None) -> list[str]:
 
 
 def open_mdns(addresses: Iterable[str] | None = None) -> AsyncZeroconf:
-    """On the running loop, at these addresses of this machine, or at all that lead outward.
+    """Open mDNS on the running loop, at these local addresses, or at all outward ones.
 
-    MdnsError where there is no network or no way to UDP port 5353.
+    MdnsError if there is no network, or UDP port 5353 is not available.
     """
     interfaces = list(outward_addresses() if addresses is None else addresses)
     if not interfaces:
@@ -46,4 +46,4 @@ def open_mdns(addresses: Iterable[str] | None = None) -> AsyncZeroconf:
     try:
         return AsyncZeroconf(interfaces=interfaces)
     except (OSError, ZeroconfError, RuntimeError) as error:
-        raise MdnsError(f"mDNS: UDP port 5353 cannot be used: {error}") from None
+        raise MdnsError(f"mDNS: cannot use UDP port 5353: {error}") from None

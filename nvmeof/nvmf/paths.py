@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Where a target and those who administer it meet."""
+"""Default path of the target's administration socket."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def default_socket(environment: Mapping[str, str] = os.environ) -> Path | None:
-    """Where the socket is unless it is said otherwise: the service manager's folder, or /run."""
+    """Return the default path: in the service manager's folder, or in /run."""
     if folder := environment.get("RUNTIME_DIRECTORY"):
         return Path(folder.split(":")[0]) / "target.sock"
     if os.geteuid() == 0:

@@ -160,7 +160,7 @@ def reloading(served: Served, namespaces: int) -> Callable[[], float]:
             with log.open("rb") as file:
                 file.seek(seen)
                 text = file.read()
-            if b"was read again" in text:
+            if b"reloaded " in text:
                 return time.monotonic() - began
             time.sleep(0.001)
         raise SystemExit(f"the target does not say that it has read {path} again")

@@ -125,7 +125,7 @@ def test_a_reservation_of_no_type(responder: NvmeResponder, run: Run) -> None:
     status, out, _ = run("resv-report")
     assert (status, out.splitlines()[0]) == (
         0,
-        "reservation: type 77, outlives a restart; generation 4294967295",
+        "reservation: type 77, persists across restarts; generation 4294967295",
     )
     assert len(out.splitlines()) == 3 + (262144 - 64) // 64
     status, out, _ = run("resv-report", "-o", "json")

@@ -118,12 +118,12 @@ def test_wrong_commands(served: Served, keys: list[Path], tmp_path: Path) -> Non
     for args, status, said in (
         (("allow", B, KEYED, "--dhchap-key", tmp_path / "none"), 1, "No such file"),
         (("allow", B, KEYED, "--dhchap-key", tmp_path / "no.txt"), 1, "has the form DHHC-1"),
-        (("allow", B, KEYED, "--dhchap-key", secret), 1, "to say where a key is"),
+        (("allow", B, KEYED, "--dhchap-key", secret), 1, "must be the location of a key"),
         (("allow", B, KEYED, "--dhchap-ctrl-key", keys[0]), 1, "requires dhchap_key"),
         (("allow", B, KEYED, "--dhchap-key-credential", "a"), 1, "$CREDENTIALS_DIRECTORY"),
         (("allow", B, KEYED, "--dhchap-key-credential", "../a"), 1, "name of a systemd credential"),
-        (("allow", B, "--any", "--dhchap-key", keys[0]), 2, "one host's"),
-        (("set-keys", B, KEYED, "--dhchap-key", keys[0]), 1, "allow it first"),
+        (("allow", B, "--any", "--dhchap-key", keys[0]), 2, "belongs to one host"),
+        (("set-keys", B, KEYED, "--dhchap-key", keys[0]), 1, "add it first"),
         (("set-keys", B, H1), 2, "--none"),
     ):
         sentence = run(served, "host", *args, status=status)
@@ -153,14 +153,22 @@ async def test_in_the_words_of_spdk(served: Served, keys: list[Path]) -> None:
     secret = first.read_text()
     table = {"nqn": KEYED, "dhchap_key": secret}
     for method, params, said in (
-        ("keyring_file_add_key", {"name": "two", "path": str(second)}, "a key two already"),
-        ("keyring_file_add_key", {"name": "x", "path": "x.key"}, "does not start with /"),
-        ("keyring_file_add_key", {"name": "x", "path": secret}, "where a key is"),
+        ("keyring_file_add_key", {"name": "two", "path": str(second)}, "key two already exists"),
+        ("keyring_file_add_key", {"name": "x", "path": "x.key"}, "must be absolute"),
+        ("keyring_file_add_key", {"name": "x", "path": secret}, "the location of a key"),
         ("keyring_file_remove_key", {"name": "one"}, "no key one"),
         ("nvmf_subsystem_set_keys", {"nqn": B, "host": H1, "dhchap_key": "one"}, "no key one"),
-        ("nvmf_subsystem_set_keys", {"nqn": B, "host": H1, "dhchap_key": secret}, "where a key is"),
-        ("target_add_host", {"nqn": B, "host": table}, "no place in a request"),
-        ("target_add_host", {"nqn": B, "host": {"nqn": KEYED, "dhchap_key_file": "a"}}, "with /"),
+        (
+            "nvmf_subsystem_set_keys",
+            {"nqn": B, "host": H1, "dhchap_key": secret},
+            "the location of a key",
+        ),
+        ("target_add_host", {"nqn": B, "host": table}, "not allowed in a request"),
+        (
+            "target_add_host",
+            {"nqn": B, "host": {"nqn": KEYED, "dhchap_key_file": "a"}},
+            "must be absolute",
+        ),
     ):
         with pytest.raises(CliError, match=said) as refused:
             rpc(served, method, **params)
@@ -210,12 +218,12 @@ async def test_limits_by_command(served: Served) -> None:
         assert limit("--clear") == {}
         assert "limits" not in space(served)
         await disk.write(0, bytes(4096))
-    assert "goes with no other" in limit("--clear", "--iops", 1, status=2)
+    assert "cannot be combined" in limit("--clear", "--iops", 1, status=2)
     assert "burst_ms" in limit("--burst-ms", 1, status=1)
     assert "limits" not in space(served)
     with pytest.raises(CliError, match="no namespace has nothing"):
         rpc(served, "bdev_set_qos_limit", name="nothing", rw_ios_per_sec=1)
-    with pytest.raises(CliError, match="name one by its UUID"):
+    with pytest.raises(CliError, match="select one by its UUID"):
         rpc(served, "bdev_set_qos_limit", name="ram", rw_ios_per_sec=1)
 
 

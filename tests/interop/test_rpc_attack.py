@@ -103,7 +103,9 @@ async def test_paths_that_never_end(served: Served, tmp_path: Path) -> None:
         config.unlink()
         for put in (os.mkfifo, os.mkdir):
             put(config)
-            assert "is no file that can be read again" in await client.refused("target_reload")
+            assert "not a regular file, so it cannot be reloaded" in await client.refused(
+                "target_reload"
+            )
             config.rmdir() if config.is_dir() else config.unlink()
         assert "cannot be read" in await client.refused("target_reload")
 

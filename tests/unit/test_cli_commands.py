@@ -101,8 +101,8 @@ def test_help(run: Run, args: list[str]) -> None:
     [
         (["frobnicate"], "invalid choice"),
         (["read", "--speed", "3"], "unrecognized arguments"),
-        (["list-ns"], "give the target: a URL, or -a ADDRESS"),
-        (["list-ns", "-a", "127.0.0.1"], "give the NQN"),
+        (["list-ns"], "specify the target: a URL, or -a ADDRESS"),
+        (["list-ns", "-a", "127.0.0.1"], "specify the NQN"),
         (["list-ns", url(1), "-a", "127.0.0.1"], "as a URL or with --traddr, not both"),
         (["list-ns", "http://x"], "is not of the form"),
         (["list-ns", url(1), "-i", "0"], "queues is 1 to 65535"),
@@ -120,7 +120,7 @@ def test_help(run: Run, args: list[str]) -> None:
         (["bench", url(1), "--rw", "sideways"], "invalid choice"),
         (["bench", url(1), "--runtime", "0"], "more than 0"),
         (["bench", url(1), "-z", "100G"], "less than 4GiB"),
-        (["bench", url(1), "-z", "0"], "--data-size is more than 0"),
+        (["bench", url(1), "-z", "0"], "--data-size must be more than 0"),
     ],
 )
 def test_usage(run: Run, args: list[str], words: str) -> None:
@@ -228,11 +228,11 @@ def test_limits(run: Run, where: str, tmp_path: Path) -> None:
     source = tmp_path / "source"
     source.write_bytes(bytes(1024))
     for args, words in (
-        (["read", "-d", os.devnull, "-z", "9MiB"], "there are 8388608 bytes from block 0"),
-        (["read", "-d", os.devnull, "-b", "16385"], "there are 0 bytes"),
+        (["read", "-d", os.devnull, "-z", "9MiB"], "only 8388608 bytes from block 0"),
+        (["read", "-d", os.devnull, "-b", "16385"], "only 0 bytes"),
         (["read", "-d", "/nonexistent/x"], "cannot open /nonexistent/x: No such file"),
         (["write", "-d", "/nonexistent/x"], "cannot open /nonexistent/x: No such file"),
-        (["write", "-d", str(source), "-b", "16383"], "has 1024 bytes, and there are 512"),
+        (["write", "-d", str(source), "-b", "16383"], "has 1024 bytes, but only 512 remain"),
         (["write", "-d", str(source), "-z", "4096"], "ended 3072 bytes before"),
     ):
         status, _, err = run(args[0], where, *args[1:])

@@ -117,20 +117,20 @@ def test_host_files(run: Run, target: Served, other: Served, tmp_path: Path) -> 
     path.write_text("[Nonsense\n")
     status, _, err = run("-J", path)
     assert status == 1
-    assert f"the host files cannot be used:\n{path}:1: " in err
+    assert f"cannot use the host files:\n{path}:1: " in err
     path.write_text("")
     status, _, err = run("-J", path)
     assert status == 2
-    assert "give the target: a URL, or -a ADDRESS" in err
-    assert "no discovery controller on rdma" in err
+    assert "specify the target: a URL, or -a ADDRESS" in err
+    assert "no RDMA discovery controller" in err
 
 
 @pytest.mark.parametrize(
     ("args", "words"),
     [
-        (["--mdns", "-a", "127.0.0.1"], "--mdns looks at the network"),
+        (["--mdns", "-a", "127.0.0.1"], "--mdns searches the network"),
         (["-a", "127.0.0.1", "-p", "-r", "x"], "--raw writes one log"),
-        (["-a", "127.0.0.1", "-p", "-k", "0"], "-k is more than 0 then"),
+        (["-a", "127.0.0.1", "-p", "-k", "0"], "-k must be more than 0"),
         (["-a", "127.0.0.1", "--depth", "-1"], "-1 is negative"),
     ],
 )

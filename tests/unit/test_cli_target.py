@@ -46,7 +46,7 @@ def test_no_target_answers(
     path = tmp_path_factory.mktemp("s") / "s"
     with answering(path, answer):
         assert main(["target", "ls", "--rpc-socket", str(path)]) == 1
-    assert f"nvmeof target ls: what answers at {path} is no target" in capsys.readouterr().err
+    assert f"nvmeof target ls: the server at {path} is not a target" in capsys.readouterr().err
 
 
 def test_what_the_target_says(

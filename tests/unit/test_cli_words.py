@@ -68,7 +68,7 @@ def test_url_options_are_all_in_the_help(capfd: pytest.CaptureFixture[str]) -> N
     ("command", "words"),
     [
         ("discover", ["0 for none (default: 0)"]),
-        ("list-ns", ["ask for (default: 1)", "-1 for never (default: 0)"]),
+        ("list-ns", ["number of I/O queues (default: 1)", "-1 for never (default: 0)"]),
         ("read", [f"(default: {ConnectOptions().queues})", "-1 for never (default: 600)"]),
         ("bench", ["(default: 32)", "I/O queues (default: 1)"]),
     ],
@@ -94,11 +94,11 @@ def test_defaults(capfd: pytest.CaptureFixture[str], command: str, words: list[s
             ["list-ns", "-a", "::1", "-n", DISCOVERY_NQN],
             "the discovery subsystem has no namespaces",
         ),
-        (["discover", url(1)], f"leave {NQN} out of the URL"),
-        (["bench", url(1), "--cpu", "70000"], "takes CPU 70000, which this process may not use"),
+        (["discover", url(1)], f"remove {NQN} from the URL"),
+        (["bench", url(1), "--cpu", "70000"], "requires CPU 70000, but this process can only use"),
         (["bench", url(1), "--runtime", "inf"], "'inf' is not a number of seconds"),
-        (["bench", url(1), "--read-percent", "101"], "--read-percent is 0 to 100, not 101"),
-        (["bench", url(1) + "?kato=5"], "bench has no use for the option kato"),
+        (["bench", url(1), "--read-percent", "101"], "--read-percent must be 0 to 100, not 101"),
+        (["bench", url(1) + "?kato=5"], "bench does not support the URL option kato"),
         (["bench", url(1), "-k", "5"], "unrecognized arguments: -k 5"),
     ],
 )
@@ -152,7 +152,7 @@ def test_bench_errors(capfd: pytest.CaptureFixture[str], where: str) -> None:
     _, _, err = call(capfd, "bench", where + "x")
     assert "Connect Invalid Parameters (SCT 1h, SC 82h, do not retry)" in err
     _, _, err = call(capfd, "bench", where, "-i", 2, "--threads", 3)
-    assert "--threads is 1 to the number of queues (-i), 2, not 3" in err
+    assert "--threads must be 1 to 2 (the queues, -i), not 3" in err
 
 
 @pytest.mark.parametrize("args", [["list-ns"], ["list-ns", "-o", "json"], ["read"]])
@@ -275,7 +275,7 @@ def test_a_write_that_waits_for_its_input_ends_at_once(where: str) -> None:
         status, err = interrupted("write", where, once=lambda: last.read(blocks - 1, 1)[:1] == b"w")
     assert status == 1
     assert "write: 4194304 bytes (4.00 MiB)" in err
-    assert "at most, and nothing was flushed\nnvmeof write: interrupted\n" in err
+    assert "at most; not flushed\nnvmeof write: interrupted\n" in err
 
 
 # ---- warnings ----

@@ -97,7 +97,7 @@ async def test_another_configuration_while_it_runs() -> None:
         assert target.ports == []
         with pytest.raises(LookupError, match="no subsystem on an open port"):
             _ = target.url
-        assert "without a subsystem" in repr(target)
+        assert "without a reachable subsystem" in repr(target)
     finally:
         await target.stop()
     await target.stop()

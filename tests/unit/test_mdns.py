@@ -147,7 +147,7 @@ def test_nothing_to_browse(network: list[str]) -> None:
     argv += ["nvmf.cli.main", "discover", "--mdns", "--wait", "1"]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=120, check=False)
     assert (done.returncode, done.stdout) == (1, "")
-    assert "mDNS: no network interface has an address that others can go to" in done.stderr
+    assert "mDNS: no network interface has an address reachable by other machines" in done.stderr
 
 
 def browse(served: Served, *args: str) -> list[dict[str, str]]:
@@ -161,11 +161,11 @@ def browse(served: Served, *args: str) -> list[dict[str, str]]:
 
 def reload(served: Served, text: str) -> None:
     """Another configuration, read again."""
-    done = served.log.count("was read again: 1 announcement (mDNS) changed")
+    done = served.log.count(": 1 announcement (mDNS) changed")
     (served.folder / "target.toml").write_text(text)
     served.process.send_signal(signal.SIGHUP)
     end = time.monotonic() + 120
-    while served.log.count("was read again: 1 announcement (mDNS) changed") == done:
+    while served.log.count(": 1 announcement (mDNS) changed") == done:
         assert time.monotonic() < end, served.log
         time.sleep(0.05)
 
@@ -191,7 +191,7 @@ def test_announced_and_found(network: list[str], tmp_path: Path) -> None:
                 "nqn": NQN,
             }
         ], served.log
-        assert "port 127.0.0.1 is for this machine alone: not announced" in served.log
+        assert "port 127.0.0.1 listens on loopback only: not announced" in served.log
         reload(served, text.replace("enabled = true", "enabled = false"))
         assert browse(served, "--wait", "2") == []
     finally:
@@ -266,9 +266,9 @@ def test_no_network_to_announce_on(tmp_path: Path) -> None:
         time.sleep(0.05)
     enter = ["nsenter", "-t", str(served.process.pid), "--net", "--", "ip"]
     subprocess.run([*enter, "addr", "add", f"{ADDRESS}/24", "dev", "lo"], check=True)
-    while "port 127.0.0.1 is for this machine alone" not in served.log and time.monotonic() < end:
+    while "port 127.0.0.1 listens on loopback only" not in served.log and time.monotonic() < end:
         time.sleep(0.05)
     assert served.end() == 0
-    said = "the discovery service cannot be announced: mDNS: no network interface"
+    said = "cannot announce the discovery service: mDNS: no network interface"
     assert served.log.count(said) == 1
-    assert "port 127.0.0.1 is for this machine alone: not announced" in served.log
+    assert "port 127.0.0.1 listens on loopback only: not announced" in served.log

@@ -143,7 +143,7 @@ async def test_an_address_that_is_taken(lab: Lab) -> None:
     other = MetricsServer(
         MetricsConfig(enabled=True, port=lab.server.address[1]), lambda: lambda _: (b"", "")
     )
-    taken = r"no metrics at 127\.0\.0\.1:\d+: Address already in use; .*\[metrics\]"
+    taken = r"cannot serve metrics at 127\.0\.0\.1:\d+: Address already in use; .*\[metrics\]"
     with pytest.raises(ServerError, match=taken):
         await other.start()
     await other.close()

@@ -342,7 +342,7 @@ async def test_the_commands(tmp_path: Path) -> None:
         assert report["rtype"] == 1
         assert report["ptpls"] == 1
         assert report["regctlext"][0]["rkey"] == 10
-        assert "write exclusive, outlives a restart" in (await do("resv-report"))[1]
+        assert "write exclusive, persists across restarts" in (await do("resv-report"))[1]
         assert (await do("resv-release", "--crkey", "10", "--rtype", "1"))[0] == 0
         assert (await do("resv-register", "--rrega", "1", "--crkey", "10"))[0] == 0
         assert (await do("resv-acquire", "--rtype", "9"))[0] == 2
@@ -353,16 +353,16 @@ async def test_the_commands(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("flags", "words"),
     [
-        ("register", "give --nrkey, the new key"),
-        ("register --rrega 2 --crkey 1", "give --nrkey, the new key"),
-        ("register --rrega 2 --nrkey 1", "is registered with; --iekey does without"),
-        ("register --rrega 1", "give --crkey, the key that this host is registered with; --iekey"),
-        ("register --nrkey 0", "0 is no key: one is from 1 to 0xffffffffffffffff"),
-        ("register --nrkey 0x10000000000000000", "is no key"),
+        ("register", "specify --nrkey, the new key"),
+        ("register --rrega 2 --crkey 1", "specify --nrkey, the new key"),
+        ("register --rrega 2 --nrkey 1", "the current key of this host; or use --iekey"),
+        ("register --rrega 1", "specify --crkey, the current key of this host; or use --iekey"),
+        ("register --nrkey 0", "0 is not a key: expected 1 to 0xffffffffffffffff"),
+        ("register --nrkey 0x10000000000000000", "is not a key"),
         ("register --nrkey x", "'x' is not a whole number"),
-        ("acquire --rtype 1", "give --crkey, the key that this host is registered with\n"),
-        ("release --rtype 1", "give --crkey, the key that this host is registered with\n"),
-        ("release --rrela 1", "give --crkey, the key that this host is registered with\n"),
+        ("acquire --rtype 1", "specify --crkey, the current key of this host\n"),
+        ("release --rtype 1", "specify --crkey, the current key of this host\n"),
+        ("release --rrela 1", "specify --crkey, the current key of this host\n"),
     ],
 )
 def test_a_key_that_is_missing(flags: str, words: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -60,7 +60,7 @@ async def test_said_at_once(engine: FakeEngine, caplog: pytest.LogCaptureFixture
     await _fails(engine)
     assert _sentences(caplog) == [
         f"namespace 1 of {NQN}: Write of 4096 bytes at byte 8192 failed with Capacity Exceeded:"
-        " the ram store: No space left on device; make room where it lies"
+        " the ram store: No space left on device; free space on its file system"
     ]
     assert engine.namespaces[0].rearmed == 0, "the engine says no more until the pause is over"
 
@@ -91,7 +91,7 @@ async def test_detached_meanwhile(engine: FakeEngine, server: Server) -> None:
     ("opcode", "status", "error", "words"),
     [
         (0, 0x0280, errno.EIO, "Flush failed with Write Fault: the ram store: Input/output error"),
-        (2, 0x0281, 0, "Unrecovered Read Error: the ram store: the system named no error"),
+        (2, 0x0281, 0, "Unrecovered Read Error: the ram store: no error reported by the system"),
         (1, 0x4006, errno.EPIPE, "Internal Error: the ram store: Broken pipe; see this machine"),
         (8, 0x0020, errno.EROFS, "Write Zeroes of 512 bytes at byte 0 failed"),
     ],

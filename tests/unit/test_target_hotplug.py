@@ -139,7 +139,7 @@ async def test_a_namespace_comes_and_goes(tmp_path: Path, caplog: pytest.LogCapt
             assert lab.server.config == loads(disks(first, second))
     waits = f"namespace 1 of {NQN}: waiting for {first}: No such file or directory"
     assert caplog.messages.count(waits) == 1
-    assert f"namespace 2 of {NQN}: is there" in caplog.messages
+    assert f"namespace 2 of {NQN}: is present" in caplog.messages
 
 
 async def test_without_hotplug_it_is_an_error(tmp_path: Path) -> None:
@@ -168,7 +168,7 @@ async def test_a_file_system_that_hangs(tmp_path: Path, monkeypatch: pytest.Monk
         monkeypatch.setattr(presence.Mark, "of", slowly)
         other.touch()
         await lab.server.apply(loads(disks(served, other)))
-        assert lab.server.away == {other: "its file system does not answer"}
+        assert lab.server.away == {other: "its file system does not respond"}
         assert lab.shown == {1}
         threads = threading.active_count()
         await lab.server.look()
@@ -316,7 +316,7 @@ async def test_a_port_that_does_not_follow(caplog: pytest.LogCaptureFixture) -> 
     async with running(text, "rxe0") as lab:
         channel = lab.engine.channels["system"]
         channel.put(ListenerEvent(channel.listeners[0], "DEVICE_REMOVAL"))
-        await lab.until(lambda: "brings it back with its device" in caplog.text)
+        await lab.until(lambda: "returns with its device" in caplog.text)
         # Who removes the device waits until all of it is let go of.
         assert channel.listeners[0].closed
         assert lab.engine.gone == ["rxe0"]

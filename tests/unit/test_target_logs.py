@@ -174,7 +174,7 @@ def test_a_peer_that_floods(monkeypatch: pytest.MonkeyPatch) -> None:
     assert limited.say(None, 30) == 30, "what no peer causes is always said"
     limited.now += 1 / limit.PEER_RATE
     assert limited.say("10.0.0.1:1", 5) == 2
-    words = "10.0.0.1: 20 lines about it were left out: more than 2 a second"
+    words = "10.0.0.1: 20 lines about it were suppressed: more than 2 per second"
     assert limited.kept.lines[-2:] == [words, "hello"]
     limited.handler.tell()
     limited.handler.tell()
@@ -191,7 +191,7 @@ def test_a_namespace_that_is_changed_in_a_loop(monkeypatch: pytest.MonkeyPatch) 
             limited.handler.handle(line("reserved", subnqn="nqn.x", nsid=nsid))
     assert len(limited.kept.lines) == 20
     limited.handler.tell()
-    words = "namespace 1 of nqn.x: 15 lines about it were left out: more than 2 a second"
+    words = "namespace 1 of nqn.x: 15 lines about it were suppressed: more than 2 per second"
     assert limited.kept.lines[-2] == words
 
 
@@ -203,7 +203,7 @@ def test_peers_without_number(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(limited.handler._peers) == 4
     assert written == len(limited.kept.lines) == 20
     limited.handler.tell()
-    assert limited.kept.lines[-1] == "976 lines about many other peers were left out"
+    assert limited.kept.lines[-1] == "976 lines about many other peers were suppressed"
     assert len(limited.kept.lines) == 25
 
 

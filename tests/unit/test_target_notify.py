@@ -100,7 +100,7 @@ def test_no_watchdog(environment: dict[str, str]) -> None:
 
 def test_nobody_listens(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     Notifier({"NOTIFY_SOCKET": str(tmp_path / "gone")}).ready()
-    assert "cannot tell the service manager READY=1: No such file or directory" in caplog.text
+    assert "cannot send READY=1 to the service manager: No such file or directory" in caplog.text
     Notifier({}).ready()
 
 

@@ -24,9 +24,7 @@ async def fails(lab: Lab) -> str:
 async def test_a_store_that_cannot_be_opened() -> None:
     lab = Lab()
     lab.engine.store_error = OSError(2, "no such file")
-    assert await fails(lab) == (
-        f"namespace 1 of {NQN}: the ram store cannot be opened: no such file"
-    )
+    assert await fails(lab) == f"namespace 1 of {NQN}: cannot open the ram store: no such file"
 
 
 async def test_a_port_in_use() -> None:

@@ -303,7 +303,7 @@ async def test_the_commands(tmp_path: Path) -> None:
             return program.returncode, out.decode()
 
         said = await do("write-uncor", "-b", "8", "--block-count", "4")
-        assert said == (0, "namespace 1: 4 blocks from 8 on are invalid\n")
+        assert said == (0, "namespace 1: 4 blocks starting at 8 are invalid\n")
         await lost(a.namespace(1), 8, 4)
         status, text = await do("read", "-b", "11", "--block-count", "1")
         assert status == 1
@@ -314,11 +314,11 @@ async def test_the_commands(tmp_path: Path) -> None:
         last = a.namespace(1).blocks - 1
         status, text = await do("write-uncor", "-b", str(last), "--block-count", "70000")
         assert status == 1
-        assert f"there are 512 bytes from block {last} on" in text
+        assert f"only 512 bytes from block {last} to the end" in text
         assert await a.namespace(1).read(last, 1) == bytes(512)
         files = ("--expected", str(old), "-d", str(new), "-b", "3")
         said = await do("compare-and-write", *files)
-        assert said == (0, "namespace 1: block 3 was as expected, and is written\n")
+        assert said == (0, "namespace 1: block 3 had the expected content and was written\n")
         status, text = await do("compare-and-write", *files)
         assert status == 1
         assert "Compare Failure" in text

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What is made of the parser and the models: manual pages, and scripts of shells.
+"""Generator of manual pages and completion scripts, from the parser and the models.
 
-`./dev manual` writes them into the tree, where the wheel takes them from.
+`./dev manual` writes them into the tree, from where they are put into the wheel.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Manual pages of commands, nvmeof(1) and one for each, made of their parsers."""
+"""Manual pages of nvmeof(1) and of each command, generated from the parsers."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from nvmf.cli.base import Command
 
 Group = argparse._ArgumentGroup
 _STATUS = (
-    ("0", "It is done."),
-    ("1", "It failed, for the reason that is on standard error."),
-    ("2", "It was called wrongly."),
+    ("0", "Success."),
+    ("1", "Failure; the reason is on standard error."),
+    ("2", "Usage error."),
 )
 
 
 def every_parser() -> list[Command]:
-    """All commands and groups of commands, nvmeof first."""
+    """Return all commands and groups of commands, nvmeof first."""
     return list(_under(make_parser(every=True)))
 
 
@@ -31,7 +31,7 @@ def _under(parser: Command) -> Iterator[Command]:
 
 
 def children(parser: argparse.ArgumentParser) -> list[tuple[str, str, Command]]:
-    """(name, summary, parser) of the commands of a group."""
+    """Return (name, summary, parser) of each command in a group."""
     return [
         (choice.dest, choice.help or "", action.choices[choice.dest])
         for action in parser._actions
@@ -41,12 +41,12 @@ def children(parser: argparse.ArgumentParser) -> list[tuple[str, str, Command]]:
 
 
 def page_name(parser: argparse.ArgumentParser) -> str:
-    """As git has it: nvmeof-target-serve."""
+    """Return the name of the page in git's style: nvmeof-target-serve."""
     return parser.prog.replace(" ", "-")
 
 
 def summary_of(parser: Command) -> str:
-    """The first sentence of the description, in the middle of one."""
+    """Return the first sentence of the description, with a lower-case first letter."""
     text = " ".join((parser.description or "").split("\n\n")[0].split()).rstrip(".")
     first = text.split(" ", 1)[0]
     plain = first[1:] == first[1:].lower()  # NVMe stays as it is
@@ -54,7 +54,7 @@ def summary_of(parser: Command) -> str:
 
 
 def page(parser: Command, date: str, parsers: list[Command]) -> str:
-    """The page of a command."""
+    """Return the page of a command."""
     inner = children(parser)
     parts = [
         ("SYNOPSIS", _synopsis(parser)),
@@ -99,7 +99,7 @@ def _synopsis(parser: Command) -> list[str]:
 
 
 def _ordered(parser: argparse.ArgumentParser) -> list[argparse.Action]:
-    """Options, then positional arguments and what stands for one, without commands of a group."""
+    """Return options, then positional arguments and their alternatives, without subcommands."""
     shown = [
         action
         for action in parser._actions
@@ -122,7 +122,7 @@ def _exclusive(
 
 
 def _form(action: argparse.Action, flags: Sequence[str]) -> str:
-    """An argument for a macro: its flags, each with its value."""
+    """Return an argument for a macro: its flags, each with its value."""
     value = "" if action.option_strings and action.nargs == 0 else _value(action)
     if not flags:
         return value
@@ -152,7 +152,7 @@ def _arguments(parser: Command) -> list[str]:
 
 
 def _help(action: argparse.Action) -> list[str]:
-    """What --help says of an argument, in the same words."""
+    """Return the help of an argument, with the text of --help."""
     lines = roff.sentences(str(action.help))
     if action.choices is not None and action.metavar is not None:
         choices = " , ".join(f"Cm {roff.words(str(choice))}" for choice in action.choices)
@@ -161,7 +161,7 @@ def _help(action: argparse.Action) -> list[str]:
 
 
 def _epilog(text: str) -> list[str]:
-    """Options of a URL: a line that ends with a colon, and one for each."""
+    """Return the options of a URL: from a line that ends with a colon, and one line each."""
     if not text:
         return []
     head, *rows = text.splitlines()
@@ -171,7 +171,7 @@ def _epilog(text: str) -> list[str]:
 
 
 def _related(parser: Command, parsers: list[Command]) -> list[tuple[str, int]]:
-    """The group, what is in it or beside it, and the page of the file that is read."""
+    """Return related pages: the group, its commands, sibling commands, and nvmeof.toml(5)."""
     path = parser.prog.split(" ")
     found = {
         (page_name(one), 1)
@@ -187,7 +187,7 @@ def _related(parser: Command, parsers: list[Command]) -> list[tuple[str, int]]:
 
 
 def _kin(parser: Command, other: Command) -> bool:
-    """Whether two commands of nvmeof itself belong together: they are of one module."""
+    """Return whether two top-level commands are related: they are in the same module."""
     from nvmf.cli.app import COMMANDS
 
     names = {parser.prog.split(" ")[1], other.prog.split(" ")[1]}

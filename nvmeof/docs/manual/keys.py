@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""nvmeof.toml(5), made of the models: each key with its type, default, meaning and an example."""
+"""nvmeof.toml(5), generated from the models: each key with type, default, meaning, example."""
 
 from __future__ import annotations
 
@@ -22,13 +22,12 @@ from nvmf.config.units import Nguid, Nqn, Size, format_size
 EXAMPLES = Path(__file__).resolve().parents[3] / "config" / "examples"
 _EVERY_KEY = EXAMPLES / "every-key.toml"
 _DESCRIPTION = """\
-A TOML file that says what a target serves: nvmeof target serve reads it, and reads it again at
-SIGHUP or nvmeof target reload. nvmeof config check says what is wrong with one, with the line.
+A TOML file that specifies what a target serves. nvmeof target serve reads it, and reads it again
+on SIGHUP or nvmeof target reload. nvmeof config check reports errors in a file, with the line.
 
-Relative paths start at the folder of the file. A table in single brackets is there at most once,
-one in double brackets once for each port, subsystem, host or namespace, and belongs to what stands
-above it. Keys that are not listed here are refused. Every key that is not required may be left
-out.
+Relative paths start at the folder of the file. A table in single brackets occurs at most once;
+one in double brackets occurs once for each port, subsystem, host or namespace, and belongs to the
+table above it. Unknown keys are refused. Every key that is not required may be left out.
 
 A size is a whole number of bytes, or text with a unit: K, M, G and T, alone or followed by iB, are
 powers of 1024; kB, MB, GB and TB are powers of 1000.
@@ -38,7 +37,7 @@ powers of 1024; kB, MB, GB and TB are powers of 1000.
 def tables(
     model: type[BaseModel] = Config, path: str = ""
 ) -> Iterator[tuple[str, type[BaseModel]]]:
-    """Every table that a file may have: its heading, and its model."""
+    """Yield the heading and the model of every possible table in a file."""
     for name, field in model.model_fields.items():
         inner = model_in(field.annotation)
         if inner is None:
@@ -49,14 +48,14 @@ def tables(
 
 
 def model_in(annotation: Any) -> type[BaseModel] | None:
-    """The model that an annotation is, or holds as a tuple of tables does."""
+    """Return the model of an annotation, or of the tables in its tuple."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
     return next((found for part in get_args(annotation) if (found := model_in(part))), None)
 
 
 def keys(model: type[BaseModel]) -> Iterator[tuple[str, FieldInfo, str]]:
-    """(key, field, meaning) of a table, without the tables in it."""
+    """Yield (key, field, meaning) of a table, without nested tables."""
     said = _docstrings(model)
     for name, field in model.model_fields.items():
         if model_in(field.annotation) is None:
@@ -64,7 +63,7 @@ def keys(model: type[BaseModel]) -> Iterator[tuple[str, FieldInfo, str]]:
 
 
 def _docstrings(model: type[BaseModel]) -> dict[str, str]:
-    """What stands under the fields."""
+    """Return the docstrings of the fields."""
     (tree,) = ast.parse(textwrap.dedent(inspect.getsource(model))).body
     assert isinstance(tree, ast.ClassDef)
     found = {}
@@ -79,7 +78,7 @@ def _docstrings(model: type[BaseModel]) -> dict[str, str]:
 
 
 def examples() -> dict[str, dict[str, str]]:
-    """Of each table, by its heading: a line for each key, from the example with every key."""
+    """Return examples by table heading and key, from the example file with every key."""
     found: dict[str, dict[str, str]] = {}
     table: dict[str, str] = {}
     for line in _EVERY_KEY.read_text().splitlines():
@@ -91,7 +90,7 @@ def examples() -> dict[str, dict[str, str]]:
 
 
 def type_of(field: FieldInfo) -> str:
-    """What a value is, in words."""
+    """Describe the type of a value."""
     return _words(field.annotation, list(field.metadata))
 
 
@@ -122,7 +121,7 @@ def _words(annotation: Any, marks: list[Any]) -> str:
 
 
 def _has(marks: list[Any], alias: Any) -> bool:
-    """Whether the marks of an annotation are those of one of ours."""
+    """Return whether an annotation has the marks of one of our types."""
     return any(mark is own for mark in marks for own in alias.__metadata__)
 
 
@@ -144,7 +143,7 @@ def _length(marks: list[Any]) -> str:
 
 
 def default_of(field: FieldInfo) -> str:
-    """What holds where the key is left out."""
+    """Describe the default value."""
     if field.is_required():
         return "Required."
     value = field.get_default(call_default_factory=True)
@@ -164,7 +163,7 @@ def _toml(value: object) -> str:
 
 
 def page(date: str) -> str:
-    """The page."""
+    """Return the page."""
     shown = examples()
     body = roff.prose(
         "An example of each key is one of config/examples/every-key.toml in the source tree."
@@ -189,7 +188,7 @@ def page(date: str) -> str:
                 [
                     (
                         "Pa /etc/nvmeof/target.toml",
-                        roff.sentences("What the service nvmeof-target serves."),
+                        roff.sentences("Configuration of the service nvmeof-target."),
                     )
                 ]
             ),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Manual pages in mdoc(7): text that no formatter takes for requests, sentences on their lines."""
+"""Manual pages in mdoc(7): escapes text, and puts each sentence on a separate line."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ _ESCAPES = {"\\": r"\e", "-": r"\-", "^": r"\(ha", "~": r"\(ti", "`": r"\(ga"}
 _SENTENCES = re.compile(r"(?<=[.!?]) +(?=[A-Z])")
 _ABBREVIATION = re.compile(r"(?:\b[A-Z]|\b(?:e\.g|i\.e|etc|such))\.$")
 _MACRO = re.compile(r"[A-Z%][a-z0-9][a-z0-9]?")
-"""What mdoc may take for the name of a macro where it is an argument."""
+"""Matches an argument that mdoc may interpret as the name of a macro."""
 
 
 def escape(text: str, *, code: bool = False) -> str:
-    """Text that is printed as it is; in code an apostrophe is no quotation mark."""
+    """Escape text for literal output; in code an apostrophe is not a quotation mark."""
     found = "".join(_ESCAPES.get(char, char) for char in text)
     if code:
         found = found.replace("'", r"\(aq")
@@ -24,7 +24,7 @@ def escape(text: str, *, code: bool = False) -> str:
 
 
 def words(*arguments: str) -> str:
-    """Arguments of a macro: each one word for it, whatever is in it."""
+    """Return arguments of a macro, each quoted as one word."""
     return " ".join(_word(argument) for argument in arguments)
 
 
@@ -38,7 +38,7 @@ def _word(argument: str) -> str:
 
 
 def sentences(text: str) -> list[str]:
-    """Lines of a paragraph: each sentence begins one, as formatters want it."""
+    """Split a paragraph into lines, one per sentence, as recommended for mdoc."""
     lines: list[str] = []
     for part in _split(" ".join(text.split())):
         lines += textwrap.wrap(part, WIDTH - 8, break_long_words=False, break_on_hyphens=False)
@@ -57,12 +57,12 @@ def _split(text: str) -> Iterable[str]:
 
 
 def _start(line: str) -> str:
-    """A line of text that does not begin as a request does."""
+    """Escape the start of a line of text that would be a request."""
     return rf"\&{line}" if line.startswith((".", "'")) else line
 
 
 def prose(text: str) -> list[str]:
-    """Paragraphs, which empty lines divide; an indented one stays as it is."""
+    """Convert paragraphs, separated by empty lines; indented ones are output literally."""
     found: list[str] = []
     for paragraph in re.split(r"\n[ ]*\n", text.strip("\n")):
         if not paragraph.strip():
@@ -75,7 +75,7 @@ def prose(text: str) -> list[str]:
 
 
 def literal(lines: Sequence[str]) -> list[str]:
-    """Lines that stay as they are."""
+    """Return lines to be output literally."""
     inside = [
         _start(escape(line, code=True)) for line in textwrap.dedent("\n".join(lines)).split("\n")
     ]
@@ -83,7 +83,7 @@ def literal(lines: Sequence[str]) -> list[str]:
 
 
 def items(entries: Iterable[tuple[str, list[str]]]) -> list[str]:
-    """A list of terms; a term is what follows .It."""
+    """Return a list of terms; a term follows .It."""
     found = [".Bl -tag -width Ds"]
     for term, body in entries:
         found += [f".It {term}", *body]
@@ -91,7 +91,7 @@ def items(entries: Iterable[tuple[str, list[str]]]) -> list[str]:
 
 
 def see(pages: Iterable[tuple[str, int]]) -> list[str]:
-    """References to other pages, in the order that mdoc wants."""
+    """Return references to other pages, in mdoc's order."""
     ordered = sorted(set(pages), key=lambda page: (page[1], page[0]))
     return [
         f".Xr {name} {section}{' ,' if (name, section) != ordered[-1] else ''}"
@@ -102,10 +102,10 @@ def see(pages: Iterable[tuple[str, int]]) -> list[str]:
 def page(
     name: str, section: int, date: str, summary: str, parts: Iterable[tuple[str, list[str]]]
 ) -> str:
-    """A whole page of parts with their headings; those without lines are left out."""
+    """Return a page with the given parts; parts without lines are left out."""
     lines = [
         r".\" SPDX-License-Identifier: BSD-3-Clause",
-        r".\" Written by ./dev manual: what is changed here is lost.",
+        r".\" Written by ./dev manual: changes here will be lost.",
         f".Dd {date}",
         f".Dt {name.upper()} {section}",
         ".Os",

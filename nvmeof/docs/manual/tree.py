@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Where what is made is kept in the tree, and what is to be there."""
+"""Location of the generated files in the tree, and their expected content."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _DATE = re.compile(r"^\.Dd (.*)$", re.MULTILINE)
 
 
 def wanted() -> dict[Path, str]:
-    """Every file: a page that says what it said keeps its date."""
+    """Return every expected file; an unchanged page keeps its date."""
     today = f"{date.today():%B} {date.today().day}, {date.today().year}"
     parsers = commands.every_parser()
     made = {
@@ -36,12 +36,12 @@ def _dated(path: Path, text: str) -> str:
 
 
 def present() -> set[Path]:
-    """Every file that is there."""
+    """Return every existing file."""
     return {path for path in (*PAGES.glob("*/*"), *SCRIPTS.glob("*")) if path.is_file()}
 
 
 def write() -> list[Path]:
-    """Write what is not as it is to be, and remove what is of nothing; those files."""
+    """Write files that differ, and remove obsolete ones; return all of these."""
     files = wanted()
     changed = [p for p, text in files.items() if not p.exists() or p.read_text() != text]
     for path in changed:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""All of `nvmeof`: parse, run, and turn every expected error into a sentence and an exit status.
+"""The `nvmeof` command: parse, run, and report expected errors as a message and an exit status.
 
-Exit status: 0 done, 1 failed, 2 called wrongly.  Results go to stdout, everything else to stderr.
+Exit status: 0 success, 1 failure, 2 usage error.  Results go to stdout, everything else to stderr.
 """
 
 from __future__ import annotations
@@ -28,42 +28,42 @@ from nvmf.cli.base import (
 )
 
 COMMANDS: dict[str, dict[str, str]] = {
-    "target": {"target": "run a target, administer one that runs"},
-    "top": {"top": "watch what hosts, queues and namespaces of a running target do"},
+    "target": {"target": "run a target, or administer a running one"},
+    "top": {"top": "watch the hosts, queues and namespaces of a running target"},
     "config": {"config": "check a target's configuration, or convert it"},
     "devices": {"devices": "list RDMA devices with their ports, GIDs and capabilities"},
     "discover": {"discover": "list the subsystems that a port offers to this host"},
     "identify": {
-        "id-ctrl": "show what the controller says of itself (Identify Controller)",
-        "id-ns": "show what the controller says of a namespace (Identify Namespace)",
+        "id-ctrl": "show Identify Controller data",
+        "id-ns": "show Identify Namespace data of a namespace",
         "list-ns": "list the active namespaces",
     },
     "transfer": {
         "read": "copy blocks of a namespace to a file or to stdout",
         "write": "copy a file or stdin to blocks of a namespace, and flush",
-        "flush": "make what was written to a namespace stable",
+        "flush": "commit written data of a namespace to non-volatile media",
     },
     "blocks": {
         "write-uncor": "mark blocks as invalid, so that reading them fails",
-        "compare-and-write": "write a block if it is as expected, as one",
+        "compare-and-write": "write a block if it has the expected content, atomically",
     },
     "reserve": {
         "resv-register": "register this host's reservation key",
         "resv-acquire": "reserve a namespace, or preempt a holder",
-        "resv-release": "give a reservation up, or clear all",
-        "resv-report": "list who is registered and what is reserved",
+        "resv-release": "release a reservation, or clear all",
+        "resv-report": "show the reservation and the registered hosts",
     },
-    "bench": {"bench": "measure a namespace: IOPS, bytes a second, latency"},
+    "bench": {"bench": "measure a namespace: IOPS, throughput, latency"},
     "kernel.connect": {
         "connect": "connect the kernel to a subsystem, and wait for its block devices",
     },
     "kernel.connect_all": {
-        "connect-all": "connect the kernel to all that a port offers to this host, referrals "
-        "followed",
+        "connect-all": "connect the kernel to all subsystems that a port offers, following "
+        "referrals",
     },
     "kernel.disconnect": {
         "disconnect": "disconnect the kernel from a subsystem",
-        "disconnect-all": "disconnect the kernel from all that it is connected to over a fabric",
+        "disconnect-all": "disconnect the kernel from all fabrics subsystems",
     },
     "kernel.listing": {
         "list": "list the NVMe block devices of this machine",
@@ -71,23 +71,22 @@ COMMANDS: dict[str, dict[str, str]] = {
         "controllers",
     },
     "keys": {
-        "gen-dhchap-key": "make a key for in-band authentication (DH-HMAC-CHAP)",
-        "check-dhchap-key": "check a key of in-band authentication",
+        "gen-dhchap-key": "generate a key for in-band authentication (DH-HMAC-CHAP)",
+        "check-dhchap-key": "check a key for in-band authentication",
     },
     "doctor": {
-        "doctor": "look at the machine for what keeps a target or a host from working, and say "
-        "the remedy",
+        "doctor": "check this machine for problems of a target or a host, with remedies",
     },
     "completion": {
-        "completion": "print the script by which a shell completes the arguments of nvmeof",
+        "completion": "print the shell completion script for nvmeof",
     },
 }
-"""Commands by the module that has them, which is loaded when one of them is called."""
+"""Commands by module; the module is loaded when one of its commands is called."""
 
 _DESCRIPTION = """\
-NVMe over Fabrics on RDMA in userspace: a target, and an initiator to drive it with.
+NVMe over Fabrics on RDMA in userspace: a target, and an initiator for it.
 
-Without RDMA hardware the embedded iWARP device is used, which needs no privilege.
+Without RDMA hardware, the embedded iWARP device is used, which needs no privileges.
 """
 _EXAMPLES = (
     "nvmeof target serve target.toml",
@@ -97,7 +96,7 @@ _EXAMPLES = (
 
 
 def version() -> str:
-    """Of the distribution; unknown where it is run from a tree that is not installed."""
+    """Return the version of the distribution; "unknown" if it is not installed."""
     from importlib.metadata import PackageNotFoundError
     from importlib.metadata import version as version_of
 
@@ -108,7 +107,7 @@ def version() -> str:
 
 
 class _Version(argparse.Action):
-    """--version: what is installed is looked up when somebody asks."""
+    """--version: the installed version is determined only when requested."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
         print(f"nvmeof {version()}")
@@ -116,10 +115,12 @@ class _Version(argparse.Action):
 
 
 def make_parser(called: str = "", *, every: bool = False) -> Command:
-    """The command line, with the arguments of the command that is called, or of every one."""
+    """Return the parser, with the arguments of the called command only, or of every command."""
     parser = Command(prog="nvmeof", description=_DESCRIPTION, examples=_EXAMPLES)
-    parser.add_argument("--version", action=_Version, nargs=0, help="say which version this is")
-    parser.add_argument("-v", "--verbose", action="count", default=0, help="say more; twice: all")
+    parser.add_argument("--version", action=_Version, nargs=0, help="show the version")
+    parser.add_argument(
+        "-v", "--verbose", action="count", default=0, help="more detail (-vv: everything)"
+    )
     subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for module, commands in COMMANDS.items():
         if every or called in commands:
@@ -131,9 +132,9 @@ def make_parser(called: str = "", *, every: bool = False) -> Command:
 
 
 def run(argv: Sequence[str] | None = None) -> int:
-    """Run one command; its exit status."""
+    """Run one command; return its exit status."""
     _open_missing()
-    for stream in (sys.stdout, sys.stderr):  # what a peer says may be in no charset of ours
+    for stream in (sys.stdout, sys.stderr):  # text of a peer may not be encodable
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     words = sys.argv[1:] if argv is None else argv
@@ -141,15 +142,15 @@ def run(argv: Sequence[str] | None = None) -> int:
     try:
         return _reported(parser, lambda: _called(parser, words))
     except SystemExit:
-        if status := _reported(parser, lambda: EXIT_OK):  # the help could not be written
+        if status := _reported(parser, lambda: EXIT_OK):  # writing the help failed
             return status
         raise
 
 
 def _called(parser: argparse.ArgumentParser, words: Sequence[str]) -> int:
-    """The status of the command that the words are of."""
+    """Run the command with these arguments; return its exit status."""
     args, unknown = parser.parse_known_args(words)
-    if unknown:  # with the usage of the command, not of all commands
+    if unknown:  # show the usage of this command only
         args.parser.error(f"unrecognized arguments: {' '.join(unknown)}; see --help")
     levels = (logging.WARNING, logging.INFO, logging.DEBUG)
     logging.basicConfig(
@@ -159,12 +160,12 @@ def _called(parser: argparse.ArgumentParser, words: Sequence[str]) -> int:
 
 
 def _reported(command: argparse.ArgumentParser, work: Callable[[], int]) -> int:
-    """The status of work, all of whose output is written; of an expected error, a sentence."""
+    """Return the status of work, after flushing stdout; report expected errors as a message."""
     try:
         status = work()
         sys.stdout.flush()
         return status
-    except SystemExit:  # help, or usage: nothing is loaded for it
+    except SystemExit:  # help, or usage error: load nothing for it
         raise
     except KeyboardInterrupt:
         return _complain(command, "interrupted", EXIT_FAILED)
@@ -176,7 +177,7 @@ def _reported(command: argparse.ArgumentParser, work: Callable[[], int]) -> int:
     except _failures() as error:
         return _complain(command, str(error), EXIT_FAILED)
     except BrokenPipeError:
-        # Whoever read our output has gone; nothing more can be said there.
+        # The reader of stdout is gone: nothing can be reported there.
         drop_stdout()
         return EXIT_FAILED
     except OSError as error:
@@ -185,9 +186,9 @@ def _reported(command: argparse.ArgumentParser, work: Callable[[], int]) -> int:
 
 
 def _open_missing() -> None:
-    """In the place of a standard stream that is closed, one that fails: no socket has its number.
+    """Replace closed standard streams by ones that fail, so that no socket gets their number.
 
-    What is lost on stderr alone is nothing that a program waits for.
+    Lost output on stderr is not reported, because no program depends on it.
     """
     for name, flags, mode in (
         ("stdin", os.O_WRONLY, "r"),
@@ -199,7 +200,7 @@ def _open_missing() -> None:
 
 
 def _failures() -> tuple[type[Exception], ...]:
-    """What a command may end with; looked up where it does."""
+    """Return the exceptions that a command may raise; imported only when needed."""
     from nvmf.engine import EngineError
     from nvmf.initiator.base.errors import ConnectionLost
     from nvmf.initiator.kernel.errors import KernelError
@@ -215,7 +216,7 @@ def _complain(command: argparse.ArgumentParser, sentence: str, status: int) -> i
 
 
 def _output_failed(error: OSError) -> str:
-    """A full disk where no file is named is that of the output; Python must not try it again."""
+    """Return a message; without a file name the failure is of stdout, which is not retried."""
     words = error.strerror or str(error)
     if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF):
         return words

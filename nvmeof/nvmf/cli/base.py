@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What every subcommand needs to be one: it loads nothing but argparse."""
+"""Base of all subcommands, which loads only argparse."""
 
 from __future__ import annotations
 
@@ -13,50 +13,50 @@ EXIT_OK, EXIT_FAILED, EXIT_USAGE = 0, 1, 2
 
 
 class UsageError(Exception):
-    """The command was called wrongly: exit status 2."""
+    """The command was called incorrectly: exit status 2."""
 
 
 class CliError(Exception):
-    """The command failed, for a reason that is a sentence: exit status 1."""
+    """The command failed, with a message for the user: exit status 1."""
 
 
 def drop_stdout() -> None:
-    """After it failed: Python writes what is left when it ends, and must not fail again then."""
+    """Prevent a second failure, when Python flushes stdout at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def printable(text: str) -> str:
-    """A peer's text, whose control characters a terminal must not see."""
+    """Escape control characters in text from a peer, for output to a terminal."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 class Subparsers(Protocol):
-    """What argparse gives for subcommands."""
+    """The interface of argparse for subcommands."""
 
     def add_parser(self, name: str, **options: Any) -> Command:
-        """A new subcommand."""
+        """Add a subcommand."""
 
 
 class Formatter(argparse.RawDescriptionHelpFormatter):
-    """Paragraphs as they are written, and room for the flags."""
+    """Keeps paragraphs as written, and leaves room for long options."""
 
     def __init__(self, prog: str) -> None:
         super().__init__(prog, max_help_position=34, width=98)
 
 
 class Command(argparse.ArgumentParser):
-    """A command, or a group of commands: its help ends with examples."""
+    """A command, or a group of commands, whose help ends with examples."""
 
     def __init__(self, *, examples: Sequence[str] = (), **options: Any) -> None:
         defaults: dict[str, Any] = {"formatter_class": Formatter, "allow_abbrev": False}
         super().__init__(**{**defaults, **options})
         self.examples = tuple(examples)
-        """Lines of shell, each of which calls the command, or one of the group."""
+        """Shell command lines, each with the command or one of its group."""
 
     def format_help(self) -> str:
-        """Usage, description, arguments, epilog, examples."""
+        """Return usage, description, arguments, epilog and examples."""
         text = super().format_help()
-        if not self.examples:  # not loaded: see make_parser
+        if not self.examples:  # command not loaded: see make_parser
             return text
         return "\n".join([text, "examples:", *(f"  {line}" for line in self.examples), ""])
 
@@ -70,7 +70,7 @@ def add_command(
     *,
     examples: Sequence[str],
 ) -> Command:
-    """A subcommand with -o, whose arguments the caller adds."""
+    """Add a subcommand with -o; the caller adds its other arguments."""
     text = summary[0].upper() + summary[1:] + "."
     parser = subparsers.add_parser(
         name,
@@ -84,13 +84,13 @@ def add_command(
         "--output-format",
         choices=("normal", "json"),
         default="normal",
-        help="how the result is printed (default: normal)",
+        help="output format (default: normal)",
     )
     return parser
 
 
 def size_argument(text: str) -> int:
-    """Bytes from 4096, 4k or 1MiB; for argparse."""
+    """Parse a size in bytes, such as 4096, 4k or 1MiB; for argparse."""
     from nvmf.config.units import parse_size
 
     try:
@@ -100,7 +100,7 @@ def size_argument(text: str) -> int:
 
 
 def number_argument(text: str) -> int:
-    """A whole number that is not negative, decimal or 0x hexadecimal; for argparse."""
+    """Parse a non-negative integer, decimal or 0x hexadecimal; for argparse."""
     try:
         value = int(text, 0)
     except ValueError:

@@ -23,18 +23,18 @@ from nvmf.initiator import Namespace, NvmeError, connect
 from nvmf.spec.status import Status
 
 _LARGEST = 1 << 20
-"""Bytes; no namespace has blocks so large."""
+"""Upper limit of a block's size in bytes."""
 _DEFAULTS: dict[str, Any] = {"queues": 1, "ctrl_loss_tmo": 0}
 
 
 def add_commands(subparsers: Subparsers) -> None:
-    """write-uncor, compare-and-write."""
+    """Add write-uncor and compare-and-write."""
     parser = add_command(
         subparsers,
         "write-uncor",
         write_uncor,
         "mark blocks as invalid, so that reading them fails",
-        "Write Uncorrectable: what the blocks had is lost. Writing them, zeroes too, or "
+        "Write Uncorrectable: data in the blocks are lost. Writing or zeroing them, or "
         "deallocating them makes them readable again.",
         examples=(EXAMPLE.format("write-uncor -b 8"),),
     )
@@ -45,47 +45,51 @@ def add_commands(subparsers: Subparsers) -> None:
         metavar="N",
         type=number_argument,
         default=1,
-        help="how many logical blocks, not less one (default: 1)",
+        help="number of logical blocks, not 0's based (default: 1)",
     )
     add_target_arguments(parser, **_DEFAULTS)
     parser = add_command(
         subparsers,
         "compare-and-write",
         compare_and_write,
-        "write a block if it is as expected, as one",
-        "Fused Compare and Write: exit status 1, and nothing was written, where the block is "
-        "another.",
+        "write a block if it has the expected content, atomically",
+        "Fused Compare and Write: if the block has different content, nothing is written and the "
+        "exit status is 1.",
         examples=(EXAMPLE.format("compare-and-write --expected old.bin -d new.bin"),),
     )
     add_namespace_argument(parser)
     add_start_argument(parser)
     parser.add_argument(
-        "--expected", metavar="FILE", type=Path, required=True, help="what the block has to be"
+        "--expected",
+        metavar="FILE",
+        type=Path,
+        required=True,
+        help="the expected content of the block",
     )
     parser.add_argument(
-        "-d", "--data", metavar="FILE", type=Path, required=True, help="what to write"
+        "-d", "--data", metavar="FILE", type=Path, required=True, help="the new content"
     )
     add_target_arguments(parser, **_DEFAULTS)
 
 
 def write_uncor(args: argparse.Namespace) -> int:
-    """Write Uncorrectable."""
+    """Execute Write Uncorrectable."""
     if not args.block_count:
-        raise UsageError("--block-count is at least 1")
+        raise UsageError("--block-count must be at least 1")
 
     async def work(namespace: Namespace) -> str:
-        # Several commands may be needed: none is sent where the last of them must fail.
+        # Several commands may be needed: send none if the last would fail.
         room_from(namespace, args.start_block, args.block_count * namespace.block_size)
         await namespace.write_uncorrectable(args.start_block, args.block_count)
         if args.block_count == 1:
             return f"block {args.start_block} is invalid"
-        return f"{args.block_count} blocks from {args.start_block} on are invalid"
+        return f"{args.block_count} blocks starting at {args.start_block} are invalid"
 
     return run_async(_with(args, work, block_count=args.block_count))
 
 
 def compare_and_write(args: argparse.Namespace) -> int:
-    """Fused Compare and Write."""
+    """Execute fused Compare and Write."""
     expected, new = _block(args.expected), _block(args.data)
 
     async def work(namespace: Namespace) -> str:
@@ -93,19 +97,19 @@ def compare_and_write(args: argparse.Namespace) -> int:
             await namespace.compare_and_write(args.start_block, expected, new)
         except NvmeError as error:
             if error.status == Status.INVALID_FIELD and (error.blocks or 0) > 1:
-                raise CliError(f"{error}; acwu of id-ctrl says how many can be as one") from None
+                raise CliError(f"{error}; acwu of id-ctrl is the maximum") from None
             raise
-        return f"block {args.start_block} was as expected, and is written"
+        return f"block {args.start_block} had the expected content and was written"
 
     return run_async(_with(args, work, bytes=len(new)))
 
 
 def _block(path: Path) -> bytes:
-    """What is in a file; CliError where that is no block, as what a device gives without end."""
+    """Return the content of a file; raise CliError if it is too large or endless."""
     with path.open("rb") as file:
         data = file.read(_LARGEST + 1)
     if len(data) > _LARGEST:
-        raise CliError(f"{path}: more than {_LARGEST} bytes are no block")
+        raise CliError(f"{path}: a block cannot have more than {_LARGEST} bytes")
     return data
 
 

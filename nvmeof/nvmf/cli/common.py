@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What commands about a controller share: arguments of nvme-cli, where it is, how to run."""
+"""Common parts of commands for a controller: nvme-cli's arguments, its location, how to run."""
 
 from __future__ import annotations
 
@@ -21,28 +21,28 @@ from nvmf.spec.nqn import DISCOVERY_NQN
 
 T = TypeVar("T")
 URL_OPTIONS = {name: option.brief for name, option in OPTIONS.items() if not option.secret}
-"""What a URL may carry, for --help: all of ConnectOptions but the secrets."""
+"""What a URL may carry, for --help: all of ConnectOptions except secrets."""
 
 
 def url_options_help(names: Iterable[str] = URL_OPTIONS) -> str:
-    """The part of --help about the options of a URL."""
+    """Return the part of --help about the options of a URL."""
     lines = [f"  {name:<25}{URL_OPTIONS[name]}" for name in names]
     return "\n".join(
-        ["options of a URL, ...?NAME=VALUE&NAME=VALUE (a flag that is given comes first):", *lines]
+        ["options of a URL, ...?NAME=VALUE&NAME=VALUE (flags take precedence):", *lines]
     )
 
 
 def add_target_arguments(
     parser: argparse.ArgumentParser, *, nqn: bool = True, **defaults: Any
 ) -> None:
-    """Where the controller is and how to connect: a URL, or the flags of nvme-cli.
+    """Add the location of the controller and the connection options: a URL, or nvme-cli's flags.
 
-    defaults are those that the command gives options_of(), for the help.
+    defaults: those of the command for options_of(), shown in the help.
     """
     shown = ConnectOptions(**defaults)
     group = add_place_arguments(parser, nqn=nqn)
     group.add_argument("-w", "--host-traddr", metavar="HOST", help="source address")
-    group = parser.add_argument_group("as whom, and how")
+    group = parser.add_argument_group("host and connection options")
     add_identity_arguments(group)
     group.add_argument(
         "-I", "--hostid", metavar="UUID", help="identifier of this host (default: /etc/nvme/hostid)"
@@ -52,22 +52,22 @@ def add_target_arguments(
         "--nr-io-queues",
         metavar="N",
         type=number_argument,
-        help=f"I/O queues to ask for (default: {shown.queues})",
+        help=f"number of I/O queues (default: {shown.queues})",
     )
     group.add_argument(
         "-Q",
         "--queue-size",
         metavar="N",
         type=number_argument,
-        help=f"entries of an I/O queue (default: {shown.queue_depth})",
+        help=f"entries per I/O queue (default: {shown.queue_depth})",
     )
-    loss = "give a lost controller up after this time, -1 for never"
+    loss = "give up a lost controller after this time, -1 for never"
     for short, long, what in (
         ("-k", "--keep-alive-tmo", f"keep-alive timeout, 0 for none (default: {shown.kato:g})"),
         (
             "-c",
             "--reconnect-delay",
-            f"between attempts to reconnect (default: {shown.reconnect_delay:g})",
+            f"delay between attempts to reconnect (default: {shown.reconnect_delay:g})",
         ),
         ("-l", "--ctrl-loss-tmo", f"{loss} (default: {shown.ctrl_loss_tmo:g})"),
     ):
@@ -76,10 +76,10 @@ def add_target_arguments(
         "--io-timeout",
         metavar="SECONDS",
         type=seconds_argument,
-        help=f"of an I/O command (default: {shown.io_timeout:g})",
+        help=f"timeout of an I/O command (default: {shown.io_timeout:g})",
     )
     group.add_argument(
-        "--disable-sqflow", action="store_true", default=None, help="no SQ flow control"
+        "--disable-sqflow", action="store_true", default=None, help="disable SQ flow control"
     )
     add_secret_arguments(parser)
     parser.epilog = url_options_help()
@@ -88,16 +88,16 @@ def add_target_arguments(
 def add_place_arguments(
     parser: argparse.ArgumentParser, *, nqn: bool = True
 ) -> argparse._ArgumentGroup:
-    """The controller alone, as a URL or with flags."""
-    group = parser.add_argument_group("where the target is")
+    """Add the location of the controller, as a URL or with flags."""
+    group = parser.add_argument_group("target")
     group.add_argument(
         "url",
         nargs="?",
         metavar="URL",
-        help="nvme+rdma://HOST:PORT/NQN?OPTION=VALUE, in the place of the flags (options: below)",
+        help="nvme+rdma://HOST:PORT/NQN?OPTION=VALUE, instead of the flags (options: see below)",
     )
     group.add_argument(
-        "-t", "--transport", choices=("rdma",), default="rdma", help="rdma is all there is"
+        "-t", "--transport", choices=("rdma",), default="rdma", help="only rdma is supported"
     )
     group.add_argument("-a", "--traddr", metavar="HOST", help="address or name of the target")
     group.add_argument(
@@ -108,37 +108,39 @@ def add_place_arguments(
     group.add_argument(
         "--device",
         choices=("auto", "iwarp", "system"),
-        help="the embedded device (iwarp), one of libibverbs (system), or a system device where it "
+        help="the embedded device (iwarp), a libibverbs device (system), or a system device if one "
         "reaches the address (default: auto)",
     )
     group.add_argument(
         "--remote-keys",
         choices=("command", "buffer"),
-        help="what the target may reach: the bytes of each command until it completes, or all I/O "
-        "buffers, which is faster (default: command)",
+        help="memory that the target can access: the data of each command until it completes, or "
+        "all I/O buffers, which is faster (default: command)",
     )
     return group
 
 
 def add_identity_arguments(group: argparse._ArgumentGroup) -> None:
-    """As whom to connect."""
+    """Add the identity of the host."""
     group.add_argument(
         "-q", "--hostnqn", metavar="NQN", help="NQN of this host (default: /etc/nvme/hostnqn)"
     )
 
 
 def add_secret_arguments(parser: argparse.ArgumentParser) -> None:
-    """Keys of in-band authentication."""
+    """Add the keys of in-band authentication."""
     group = parser.add_argument_group(
         "in-band authentication (DH-HMAC-CHAP)",
-        "Everybody on this machine sees the arguments of a command: prefer a file.",
+        "Command arguments are visible to all users of this machine: prefer a file.",
     )
     for short, long, whose in (
         ("-S", "--dhchap-secret", "this host's key"),
-        ("-C", "--dhchap-ctrl-secret", "the controller's key: it has to authenticate too"),
+        ("-C", "--dhchap-ctrl-secret", "the controller's key, to authenticate the controller too"),
     ):
-        group.add_argument(short, long, metavar="KEY", help=f"{whose}, as gen-dhchap-key prints it")
-        group.add_argument(f"{long}-file", metavar="FILE", help="the same, in a file")
+        group.add_argument(
+            short, long, metavar="KEY", help=f"{whose}, in the format of gen-dhchap-key"
+        )
+        group.add_argument(f"{long}-file", metavar="FILE", help="file with the key")
 
 
 _FLAGS = {name: option.argument for name, option in OPTIONS.items() if option.flags}
@@ -146,12 +148,12 @@ _FLAGS = {name: option.argument for name, option in OPTIONS.items() if option.fl
 
 
 def where_of(args: argparse.Namespace, *, need_nqn: bool = True) -> TransportId:
-    """The transport id that the arguments give; UsageError where they give none, or two."""
+    """Return the transport ID from the arguments; raise UsageError for none, or two."""
     nqn = getattr(args, "nqn", None)
     try:
         if args.url is None:
             if args.traddr is None:
-                raise UsageError("give the target: a URL, or -a ADDRESS")
+                raise UsageError("specify the target: a URL, or -a ADDRESS")
             place = TransportId(
                 args.traddr.strip("[]"),
                 args.trsvcid or DEFAULT_PORT,
@@ -160,25 +162,25 @@ def where_of(args: argparse.Namespace, *, need_nqn: bool = True) -> TransportId:
         else:
             given = [flag for flag in ("traddr", "trsvcid", "nqn") if getattr(args, flag, None)]
             if given:
-                raise UsageError(f"give the target as a URL or with --{given[0]}, not both")
+                raise UsageError(f"specify the target as a URL or with --{given[0]}, not both")
             place = TransportId.parse(args.url)
     except ValueError as error:
         raise UsageError(str(error)) from None
     if not need_nqn and not place.is_discovery:
         raise UsageError(
-            f"discover asks the port, not a subsystem of it: leave {place.subnqn} out of the URL"
+            f"discover queries a port, not a subsystem: remove {place.subnqn} from the URL"
         )
     if need_nqn and place.is_discovery and nqn is not None:
         raise UsageError(
-            "the discovery subsystem has no namespaces: give another NQN; see discover"
+            "the discovery subsystem has no namespaces: specify a different NQN; see discover"
         )
     if need_nqn and place.is_discovery:
-        raise UsageError("give the NQN of the subsystem, in the URL or with -n; see discover")
+        raise UsageError("specify the NQN of the subsystem, in the URL or with -n; see discover")
     return place
 
 
 def options_of(args: argparse.Namespace, place: TransportId, **defaults: Any) -> ConnectOptions:
-    """Options from the flags, then from the URL, then the defaults of the subcommand."""
+    """Return the options: from the flags, else the URL, else the defaults of the subcommand."""
     flags = {name: getattr(args, flag, None) for name, flag in _FLAGS.items()}
     chosen = {**defaults, **place.options, **{k: v for k, v in flags.items() if v is not None}}
     try:
@@ -188,17 +190,17 @@ def options_of(args: argparse.Namespace, place: TransportId, **defaults: Any) ->
     except ValueError as error:
         said = str(error)
         name = said.split(" ", 1)[0].rstrip(":")
-        if flags.get(name) is not None:  # a person knows the flag, not the option behind it
+        if flags.get(name) is not None:  # name the flag, not the internal option
             said = f"--{_FLAGS[name].replace('_', '-')}{said.removeprefix(name)}"
         raise UsageError(said) from None
     if options.authenticates:
-        with contextlib.suppress(OSError):  # a key is in memory now
+        with contextlib.suppress(OSError):  # the key has been read into memory
             protect_process()
     return options
 
 
 def run_async(work: Coroutine[Any, Any, int]) -> int:
-    """Run to the end; SIGTERM ends it as an interrupt does."""
+    """Run to completion; handle SIGTERM like an interrupt."""
 
     async def main() -> int:
         task = asyncio.ensure_future(work)
@@ -212,9 +214,9 @@ def run_async(work: Coroutine[Any, Any, int]) -> int:
 
 
 async def in_thread(work: Callable[..., T], *args: Any) -> T:
-    """What work returns, on a thread of its own that nobody waits for after an interrupt.
+    """Return the result of work, run on a separate thread that is abandoned after an interrupt.
 
-    asyncio.to_thread is waited for, however long a pipe has nothing to read.
+    asyncio.to_thread would wait for it, for as long as a pipe has no data.
     """
     loop = asyncio.get_running_loop()
     done: asyncio.Future[T] = loop.create_future()
@@ -230,7 +232,7 @@ async def in_thread(work: Callable[..., T], *args: Any) -> T:
             outcome = work(*args)
         except Exception as error:
             finish, outcome = done.set_exception, error
-        with contextlib.suppress(RuntimeError):  # the loop has ended before
+        with contextlib.suppress(RuntimeError):  # the loop has ended already
             loop.call_soon_threadsafe(settle, finish, outcome)
 
     threading.Thread(target=run, daemon=True).start()
@@ -238,7 +240,7 @@ async def in_thread(work: Callable[..., T], *args: Any) -> T:
 
 
 def seconds_argument(text: str) -> float:
-    """Seconds, such as 5 or 0.5; for argparse."""
+    """Parse a number of seconds, such as 5 or 0.5; for argparse."""
     try:
         return number(text)
     except ValueError:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`nvmeof completion`: the scripts by which shells complete commands, options and values.
+"""`nvmeof completion`: shell completion scripts for commands, options and values.
 
-The files of shells/ are made of the parser by `./dev manual`.
+`./dev manual` generates the files in shells/ from the parser.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ def add_commands(subparsers: Subparsers) -> None:
         subparsers,
         "completion",
         completion,
-        "print the script by which a shell completes the arguments of nvmeof",
-        "The package installs the same scripts in share, where shells look for them; this is for\n"
-        "other places, or for one session, as in the first examples.",
+        "print the shell completion script for nvmeof",
+        "The package installs the same scripts in share, where shells find them. Use this\n"
+        "command for other locations, or for one session, as in the first examples.",
         examples=(
             'eval "$(nvmeof completion bash)"',
             'eval "$(nvmeof completion zsh)"',
@@ -30,11 +30,11 @@ def add_commands(subparsers: Subparsers) -> None:
             "nvmeof completion bash > ~/.local/share/bash-completion/completions/nvmeof",
         ),
     )
-    parser.add_argument("shell", choices=SHELLS, help="the shell that reads the script")
+    parser.add_argument("shell", choices=SHELLS, help="the shell to generate the script for")
 
 
 def completion(args: argparse.Namespace) -> int:
-    """Print it."""
+    """Print the script."""
     script = script_of(args.shell)
     if args.output_format == "json":
         from nvmf.cli.output import print_json
@@ -46,5 +46,5 @@ def completion(args: argparse.Namespace) -> int:
 
 
 def script_of(shell: str) -> str:
-    """The script for a shell."""
+    """Return the script for a shell."""
     return files("nvmf.cli").joinpath("shells", f"nvmeof.{shell}").read_text(encoding="utf-8")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`nvmeof config`: is a configuration one that a target would serve? And nvmetcli's files."""
+"""`nvmeof config`: check configuration files, and convert from and to nvmetcli's format."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from nvmf.cli.output import print_json, size_text
 
 
 def add_commands(subparsers: Subparsers) -> None:
-    """config check, schema, import, export."""
+    """Add config check, schema, import and export."""
     group = subparsers.add_parser(
         "config",
         help="check a target's configuration, or convert it",
@@ -28,8 +28,8 @@ def add_commands(subparsers: Subparsers) -> None:
         "check",
         check,
         "check a configuration file without serving it",
-        "Every fault is a line FILE:LINE: KEY: what was expected; the exit status is then 1.\n"
-        "A warning is about what is allowed, and hardly meant; the exit status is 0.",
+        "Prints each error as a line FILE:LINE: KEY: what was expected; the exit status is then\n"
+        "1. A warning means a valid but probably unintended setting; the exit status is 0.",
         examples=("nvmeof config check target.toml",),
     )
     parser.add_argument("config", metavar="CONFIG", help="a TOML file")
@@ -44,20 +44,20 @@ def add_commands(subparsers: Subparsers) -> None:
         commands,
         "import",
         import_,
-        "make a configuration of nvmetcli's file",
-        "What cannot be expressed is said on stderr; the exit status is 0 all the same.",
+        "convert nvmetcli's file to a configuration",
+        "Settings that cannot be converted are listed on stderr; the exit status is still 0.",
         examples=(
             "nvmeof config import /etc/nvmet/config.json > target.toml",
             "nvmetcli save /dev/stdout | nvmeof config import -",
         ),
     )
-    parser.add_argument("file", metavar="FILE", help="JSON of nvmetcli save, or - for stdin")
+    parser.add_argument("file", metavar="FILE", help="JSON file of nvmetcli save, or - for stdin")
     parser = add_command(
         commands,
         "export",
         export,
-        "make nvmetcli's file of a configuration",
-        "What the kernel's target does not have is said on stderr; the exit status is 0 all the "
+        "convert a configuration to nvmetcli's file",
+        "Settings that the kernel's target lacks are listed on stderr; the exit status is still "
         "same.",
         examples=("nvmeof config export target.toml > config.json",),
     )
@@ -65,7 +65,7 @@ def add_commands(subparsers: Subparsers) -> None:
 
 
 def check(args: argparse.Namespace) -> int:
-    """Load and judge."""
+    """Load the configuration, and print errors and warnings."""
     from nvmf.config import ConfigError, advice, load
     from nvmf.config.base import endpoint
 
@@ -94,16 +94,16 @@ def check(args: argparse.Namespace) -> int:
     for subsystem in config.subsystems:
         print(f"subsystem {subsystem.nqn}")
         for host in subsystem.host_tables:
-            print(f"  host {host.nqn}{': has to authenticate' if host.authenticates else ''}")
+            print(f"  host {host.nqn}{': must authenticate' if host.authenticates else ''}")
         for nsid, namespace in subsystem.numbered():
-            size = size_text(namespace.size) if namespace.size else "as large as it is"
+            size = size_text(namespace.size) if namespace.size else "(size of the file)"
             print(f"  namespace {nsid}: {namespace.store} {namespace.path or ''} {size}")
     print(f"{args.config} is valid")
     return EXIT_OK
 
 
 def schema(args: argparse.Namespace) -> int:
-    """For editors."""
+    """Print the schema, for editors."""
     from nvmf.config import json_schema
 
     print_json(json_schema())
@@ -111,7 +111,7 @@ def schema(args: argparse.Namespace) -> int:
 
 
 def import_(args: argparse.Namespace) -> int:
-    """From nvmetcli."""
+    """Convert from nvmetcli's format."""
     from nvmf.config import Config, ConfigError, nvmetcli, plain
     from nvmf.config.save import merge
 
@@ -121,7 +121,7 @@ def import_(args: argparse.Namespace) -> int:
         config, lost = nvmetcli.load(text, name)
         made = merge("", config) if config != Config() else ""
     except UnicodeDecodeError as error:
-        raise CliError(f"{name}: is not UTF-8 text: {error}") from None
+        raise CliError(f"{name}: not UTF-8 text: {error}") from None
     except ConfigError as error:
         raise CliError(str(error)) from None
     for sentence in lost:
@@ -134,7 +134,7 @@ def import_(args: argparse.Namespace) -> int:
 
 
 def export(args: argparse.Namespace) -> int:
-    """To nvmetcli: JSON, whatever -o says."""
+    """Convert to nvmetcli's format, JSON regardless of -o."""
     from nvmf.config import ConfigError, load, nvmetcli
 
     try:

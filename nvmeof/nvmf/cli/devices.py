@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`nvmeof devices`: the RDMA devices there are, and their coming and going."""
+"""`nvmeof devices`: lists RDMA devices, and reports their addition and removal."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ def add_commands(subparsers: Subparsers) -> None:
         "devices",
         devices,
         "list RDMA devices with their ports, GIDs and capabilities",
-        "The embedded device, iwarp0, is always there. The others are those of the kernel, as\n"
-        "pyverbs shows them; where there is none, the reason goes to stderr.",
+        "The embedded device, iwarp0, is always present. The others are those of the kernel, as\n"
+        "listed by pyverbs; if there are none, the reason is printed on stderr.",
         examples=("nvmeof devices", "nvmeof devices --watch -o json"),
     )
     parser.add_argument(
         "--watch",
         action="store_true",
-        help="stay, and print the devices that come and go (one JSON object a line with -o json)",
+        help="keep running, and print device changes (with -o json, one object per line)",
     )
 
 
 def devices(args: argparse.Namespace) -> int:
-    """List, and follow where asked."""
+    """List the devices, and watch them if requested."""
     found = inventory()
     if args.output_format == "json" and not args.watch:
         print_json(found)
@@ -81,7 +81,7 @@ async def _watch(as_json: bool) -> int:
                 else:
                     print(f"{event.action} {event.name}", flush=True)
                 if event.action in ("add", "remove"):
-                    # Ports and GIDs follow the device a moment later.
+                    # Ports and GIDs appear shortly after the device.
                     await asyncio.sleep(0.5)
                     found = await asyncio.to_thread(inventory)
                     if as_json:
@@ -89,5 +89,5 @@ async def _watch(as_json: bool) -> int:
                     else:
                         _print(found)
     except HotplugError as error:
-        raise CliError(f"cannot watch: {error}") from None
+        raise CliError(f"cannot watch devices: {error}") from None
     return EXIT_OK

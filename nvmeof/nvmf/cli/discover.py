@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`nvmeof discover`: what a port, those that it refers to, or the network offers."""
+"""`nvmeof discover`: subsystems offered by a port and its referrals, or by the network."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ def add_commands(subparsers: Subparsers) -> None:
         discover,
         "list the subsystems that a port offers to this host",
         "Referrals to other discovery services are followed. Without an address, the discovery\n"
-        f"controllers of the host files are asked: {FOLDER}/nvme-fabrics.conf and drop-ins, or\n"
-        "config.json and discovery.conf. One queue is connected: -i, -Q and their like are taken,\n"
-        "as nvme-cli takes them, and change nothing; -c and -l count with -p.",
+        f"controllers in the host files are queried: {FOLDER}/nvme-fabrics.conf and drop-ins, or\n"
+        "config.json and discovery.conf. One queue is connected: -i, -Q and similar options are\n"
+        "accepted for compatibility with nvme-cli but have no effect; -c and -l apply with -p.",
         examples=(
             "nvmeof discover -t rdma -a 192.0.2.1 -s 4420",
             "nvmeof discover -a 192.0.2.1 --persistent -o json",
@@ -66,7 +66,7 @@ def add_commands(subparsers: Subparsers) -> None:
         "-p",
         "--persistent",
         action="store_true",
-        help="stay connected, and print what changes as it does, until SIGINT or SIGTERM "
+        help="stay connected, and print changes as they occur, until SIGINT or SIGTERM "
         f"(keep-alive timeout: {DISCOVERY_KATO:g})",
     )
     group.add_argument(
@@ -74,36 +74,36 @@ def add_commands(subparsers: Subparsers) -> None:
         metavar="N",
         type=number_argument,
         default=MAX_DEPTH,
-        help=f"referrals to follow, one behind the other (default: {MAX_DEPTH}; 0: none)",
+        help=f"maximum depth of referrals to follow (default: {MAX_DEPTH}; 0: none)",
     )
     group.add_argument(
-        "-J", "--config", metavar="FILE", type=Path, help="read FILE in the place of the host files"
+        "-J", "--config", metavar="FILE", type=Path, help="read FILE instead of the host files"
     )
     group.add_argument(
-        "-r", "--raw", metavar="FILE", type=Path, help="write the log's bytes to FILE, too"
+        "-r", "--raw", metavar="FILE", type=Path, help="also write the binary log to FILE"
     )
     group.add_argument(
-        "--mdns", action="store_true", help="list the discovery services that announce themselves"
+        "--mdns", action="store_true", help="list the discovery services announced by mDNS"
     )
     group.add_argument(
         "--wait",
         metavar="SECONDS",
         type=seconds_argument,
         default=_MDNS_SECONDS,
-        help=f"how long --mdns listens (default: {_MDNS_SECONDS:g})",
+        help=f"listening time of --mdns (default: {_MDNS_SECONDS:g})",
     )
 
 
 def discover(args: argparse.Namespace) -> int:
-    """Read the logs and print them."""
+    """Read the discovery logs and print them."""
     given = args.url is not None or args.traddr is not None
     if args.mdns:
         if given or args.persistent or args.raw:
-            raise UsageError("--mdns looks at the network: leave the address, -p and -r out")
+            raise UsageError("--mdns searches the network: remove the address, -p and -r")
         return run_async(_announced(args))
     starts = [_given(args)] if given else _configured(args)
     if args.raw and (len(starts) > 1 or args.persistent):
-        raise UsageError("--raw writes one log: give an address, and leave -p out")
+        raise UsageError("--raw writes one log: specify an address, and remove -p")
     if args.persistent:
         return run_async(_watch_all(args, starts))
     return run_async(_read_all(args, starts, single=given))
@@ -118,18 +118,18 @@ def _given(args: argparse.Namespace) -> Start:
             raise UsageError(f"--nqn: {error}") from None
     options = options_of(args, place, kato=DISCOVERY_KATO if args.persistent else 0)
     if args.persistent and not options.kato:
-        raise UsageError("-p keeps the connection alive: -k is more than 0 then")
+        raise UsageError("-p requires a keep-alive timeout: -k must be more than 0")
     return replace(place, options={}), options
 
 
 def _configured(args: argparse.Namespace) -> list[Start]:
-    """The discovery controllers of the host files that RDMA reaches."""
+    """Return the discovery controllers in the host files that use RDMA."""
     try:
         endpoints = [e for e in configured(args.config) if e.discovery and e.transport == "rdma"]
         if not endpoints:
             where = args.config or f"the host files in {FOLDER}"
             raise UsageError(
-                f"give the target: a URL, or -a ADDRESS ({where}: no discovery controller on rdma)"
+                f"specify the target: a URL, or -a ADDRESS ({where}: no RDMA discovery controller)"
             )
         starts = []
         for endpoint in endpoints:
@@ -139,7 +139,7 @@ def _configured(args: argparse.Namespace) -> list[Start]:
             chosen = {name: value for name, value in flags.items() if value is not None}
             starts.append((place, base.with_options(chosen)))
     except HostFileError as error:
-        raise CliError(f"the host files cannot be used:\n{error}") from None
+        raise CliError(f"cannot use the host files:\n{error}") from None
     return starts
 
 
@@ -224,7 +224,7 @@ async def _watch(args: argparse.Namespace, place: TransportId, options: ConnectO
 def _print_change(
     args: argparse.Namespace, place: TransportId, change: Change, *, first: bool
 ) -> None:
-    if args.output_format == "json":  # one document a line
+    if args.output_format == "json":  # one document per line
         fields = {
             "traddr": place.traddr,
             "trsvcid": place.trsvcid,
@@ -259,7 +259,7 @@ async def _announced(args: argparse.Namespace) -> int:
         print_json({"services": found})
         return EXIT_OK
     if not found:
-        print(f"no discovery service announced itself within {args.wait:g} s", file=sys.stderr)
+        print(f"no discovery service found within {args.wait:g} s", file=sys.stderr)
         return EXIT_OK
     print_table(
         ("transport", "traddr", "trsvcid", "nqn", "name"),

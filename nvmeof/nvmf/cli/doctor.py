@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`nvmeof doctor`: what is wrong with this machine, for the configuration at hand."""
+"""`nvmeof doctor`: problems of this machine, for a given configuration."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ def add_commands(subparsers: Subparsers) -> None:
         subparsers,
         "doctor",
         doctor,
-        "look at the machine for what keeps a target or a host from working, and say the remedy",
-        "Looks at RDMA devices, kernel modules, locked memory, huge pages, memory, descriptors,\n"
-        "CPUs, addresses and ports, MTU, firewall, name resolution and the clock; with CONFIG at\n"
-        "what that file needs of them, and at what stands behind its namespaces. Nothing is\n"
-        "changed. Exit status 1 where something does not work.",
+        "check this machine for problems of a target or a host, with remedies",
+        "Checks RDMA devices, kernel modules, locked memory, huge pages, memory, descriptors,\n"
+        "CPUs, addresses and ports, MTU, firewall, name resolution and clock; with CONFIG also\n"
+        "the requirements of that file, and the stores of its namespaces. Nothing is changed.\n"
+        "Exit status 1 if there is a problem.",
         examples=("nvmeof doctor", "nvmeof doctor --all /etc/nvmeof/target.toml"),
     )
     parser.add_argument("config", metavar="CONFIG", nargs="?", help="a target's TOML file")
-    parser.add_argument("-a", "--all", action="store_true", help="what is well, too")
+    parser.add_argument("-a", "--all", action="store_true", help="show passed checks, too")
 
 
 def doctor(args: argparse.Namespace) -> int:
-    """Look, and tell."""
+    """Run the checks and print the findings."""
     from nvmf.config import Config, ConfigError, load
     from nvmf.doctor import Level, examine
 
@@ -36,7 +36,7 @@ def doctor(args: argparse.Namespace) -> int:
         try:
             config = load(args.config)
         except ConfigError as error:
-            raise CliError(f"the configuration cannot be used:\n{error}") from None
+            raise CliError(f"cannot use the configuration:\n{error}") from None
     found = examine(config)
     bad = any(finding.level is Level.PROBLEM for finding in found)
     if args.output_format == "json":
@@ -48,5 +48,5 @@ def doctor(args: argparse.Namespace) -> int:
         if finding.remedy:
             print(f"         {finding.remedy}")
     well = sum(finding.level is Level.OK for finding in found)
-    print(f"{well} of {len(found)} checks found nothing to mention.")
+    print(f"{well} of {len(found)} checks passed.")
     return EXIT_FAILED if bad else EXIT_OK

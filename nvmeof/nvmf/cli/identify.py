@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`nvmeof id-ctrl`, `id-ns`, `list-ns`: what a controller says of itself and its namespaces."""
+"""`nvmeof id-ctrl`, `id-ns`, `list-ns`: Identify data of a controller and its namespaces."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ EXAMPLE = "nvmeof {} -a 192.0.2.1 -n nqn.2026-01.example:disk"
 
 
 _DEFAULTS: dict[str, Any] = {"queues": 1, "ctrl_loss_tmo": 0}
-"""Options where neither flags nor the URL give them: who asks once does not wait."""
+"""Options not given by flags or URL: a one-time query does not wait for reconnection."""
 _CTRL_HEX = {
     "vid", "ssvid", "cmic", "cntlid", "ver", "rtd3r", "rtd3e", "oaes", "ctratt", "rrls",
     "oacs", "frmw", "lpa", "avscc", "apsta", "rpmbs", "hctma", "sanicap", "sqes", "cqes",
@@ -27,16 +27,16 @@ _CTRL_HEX = {
 _NS_HEX = {
     "nsze", "ncap", "nuse", "nsfeat", "flbas", "mc", "dpc", "dps", "nmic", "rescap", "fpi",
 }  # fmt: skip
-"""Fields that nvme-cli prints in hexadecimal digits."""
+"""Fields that nvme-cli prints in hexadecimal."""
 
 
 def add_commands(subparsers: Subparsers) -> None:
-    """id-ctrl, id-ns, list-ns."""
+    """Add id-ctrl, id-ns and list-ns."""
     parser = add_command(
         subparsers,
         "id-ctrl",
         id_ctrl,
-        "show what the controller says of itself (Identify Controller)",
+        "show Identify Controller data",
         examples=(EXAMPLE.format("id-ctrl"), EXAMPLE.format("id-ctrl -o json")),
     )
     add_target_arguments(parser, **_DEFAULTS)
@@ -44,7 +44,7 @@ def add_commands(subparsers: Subparsers) -> None:
         subparsers,
         "id-ns",
         id_ns,
-        "show what the controller says of a namespace (Identify Namespace)",
+        "show Identify Namespace data of a namespace",
         examples=(EXAMPLE.format("id-ns --namespace-id 1"),),
     )
     add_namespace_argument(parser)
@@ -63,7 +63,7 @@ def add_commands(subparsers: Subparsers) -> None:
 
 
 def add_namespace_argument(parser: argparse.ArgumentParser) -> None:
-    """Which namespace (nvme-cli's -n is the NQN here)."""
+    """Add the option for the NSID (nvme-cli's -n is the NQN here)."""
     parser.add_argument(
         "-N",
         "--namespace-id",
@@ -75,7 +75,7 @@ def add_namespace_argument(parser: argparse.ArgumentParser) -> None:
 
 
 def add_start_argument(parser: argparse.ArgumentParser) -> None:
-    """-b, where a range of blocks begins."""
+    """Add -b, the start of a range of blocks."""
     parser.add_argument(
         "-b",
         "--start-block",
@@ -87,7 +87,7 @@ def add_start_argument(parser: argparse.ArgumentParser) -> None:
 
 
 def to_move(controller: Controller, nsid: int) -> Namespace:
-    """A namespace for blocks to be read or written; CliError where this client moves none of it."""
+    """Return a namespace for data transfer; raise CliError if its format is not supported."""
     namespace = controller.namespace(nsid)
     try:
         namespace.block_size  # noqa: B018
@@ -97,22 +97,24 @@ def to_move(controller: Controller, nsid: int) -> Namespace:
 
 
 def room_from(namespace: Namespace, lba: int, size: int | None = None) -> int:
-    """Bytes from a block on; CliError where there are none, or fewer than size."""
+    """Return the bytes from a block to the end; raise CliError if none, or fewer than size."""
     room = (namespace.blocks - lba) * namespace.block_size
     if room < 0 or (size is not None and size > room):
         raise CliError(
             f"namespace {namespace.nsid} has {namespace.blocks} blocks of {namespace.block_size} "
-            f"bytes: there are {max(room, 0)} bytes from block {lba} on"
+            f"bytes: only {max(room, 0)} bytes from block {lba} to the end"
         )
     return room
 
 
 def id_ctrl(args: argparse.Namespace) -> int:
-    """Identify Controller."""
+    """Execute Identify Controller."""
 
     async def run(controller: Controller) -> int:
         fields = {"nvme": str(controller.version), **plain(controller.identify)}
-        fields["ieee"] = controller.identify.ieee[::-1].hex()  # an OUI is written from its end
+        fields["ieee"] = controller.identify.ieee[
+            ::-1
+        ].hex()  # the OUI is stored in reverse byte order
         power = PowerState.decode(bytes.fromhex(fields.pop("psd0")))
         if args.output_format == "json":
             print_json({**fields, "psds": [power]})
@@ -129,7 +131,7 @@ def id_ctrl(args: argparse.Namespace) -> int:
 
 
 def id_ns(args: argparse.Namespace) -> int:
-    """Identify Namespace."""
+    """Execute Identify Namespace."""
 
     async def run(controller: Controller) -> int:
         namespace = controller.namespace(args.namespace_id)
@@ -149,7 +151,7 @@ def id_ns(args: argparse.Namespace) -> int:
 
 
 def list_ns(args: argparse.Namespace) -> int:
-    """Active namespaces."""
+    """List the active namespaces."""
 
     async def run(controller: Controller) -> int:
         namespaces = controller.namespaces
@@ -177,7 +179,7 @@ def list_ns(args: argparse.Namespace) -> int:
 
 
 def namespace_fields(namespace: Namespace) -> dict[str, Any]:
-    """Fields of Identify Namespace, its identifiers, and the format that is in use."""
+    """Return the fields of Identify Namespace, its identifiers, and the format in use."""
     info = namespace.info
     fields: dict[str, Any] = {
         field.name: plain(getattr(info, field.name)) for field in dataclasses.fields(info)
@@ -194,7 +196,7 @@ def namespace_fields(namespace: Namespace) -> dict[str, Any]:
 
 
 def _hexed(fields: dict[str, Any], names: set[str]) -> dict[str, Any]:
-    """The fields with those of the names in hexadecimal digits."""
+    """Return the fields, with the named ones in hexadecimal."""
     return {name: f"{value:#x}" if name in names else value for name, value in fields.items()}
 
 

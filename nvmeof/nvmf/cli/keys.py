@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`nvmeof gen-dhchap-key`, `check-dhchap-key`: keys of in-band authentication, as nvme-cli does."""
+"""`nvmeof gen-dhchap-key`, `check-dhchap-key`: authentication keys, compatible with nvme-cli."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from nvmf.spec.nqn import validate_nqn
 
 
 def add_commands(subparsers: Subparsers) -> None:
-    """gen-dhchap-key, check-dhchap-key."""
+    """Add gen-dhchap-key and check-dhchap-key."""
     parser = add_command(
         subparsers,
         "gen-dhchap-key",
         generate,
-        "make a key for in-band authentication (DH-HMAC-CHAP)",
-        "Both ends get the key as it is printed. Keep it in a file that few can read.",
+        "generate a key for in-band authentication (DH-HMAC-CHAP)",
+        "Configure the printed key on both ends. Keep it in a file with restricted permissions.",
         examples=(
             "(umask 077; nvmeof gen-dhchap-key > host.key)",
             "nvmeof gen-dhchap-key --hmac 2 --nqn nqn.2014-08.org.example:laptop",
@@ -43,39 +43,39 @@ def add_commands(subparsers: Subparsers) -> None:
         "--key-length",
         metavar="BYTES",
         choices=("32", "48", "64"),
-        help="of the secret: 32, 48 or 64 (default: that of the hash, or 32)",
+        help="length of the secret: 32, 48 or 64 (default: length of the hash, or 32)",
     )
     parser.add_argument(
         "-s",
         "--secret",
         metavar="HEX",
-        help="make the key of this secret, and not of random numbers",
+        help="use this secret instead of a random one",
     )
     parser.add_argument(
         "-n",
         "--nqn",
         metavar="NQN",
-        help="NQN that a --secret is transformed for where there is a hash (default: this host's)",
+        help="NQN for the transformation of --secret by a hash (default: this host's)",
     )
     parser = add_command(
         subparsers,
         "check-dhchap-key",
         check,
-        "check a key of in-band authentication",
-        "Says what the key is, without showing it. Exit status 1 where it is none.",
+        "check a key for in-band authentication",
+        "Describes the key without showing it. Exit status 1 if it is invalid.",
         examples=("nvmeof check-dhchap-key -f host.key",),
     )
     parser.add_argument("-k", "--key", metavar="KEY", help="DHHC-1:HH:BASE64:")
-    parser.add_argument("-f", "--key-file", metavar="FILE", help="the same, in a file")
+    parser.add_argument("-f", "--key-file", metavar="FILE", help="file with the key")
 
 
 def generate(args: argparse.Namespace) -> int:
-    """Print a new key."""
+    """Generate a key and print it."""
     hashed = Hash(int(args.hmac)) if args.hmac != "0" else None
     try:
         seed = bytes.fromhex(args.secret or "")
     except ValueError:
-        raise UsageError("--secret is hexadecimal digits, two a byte") from None
+        raise UsageError("--secret must be hexadecimal, two digits per byte") from None
     try:
         nqn = validate_nqn(args.nqn) if args.nqn else host_identity().nqn
         size = int(args.key_length) if args.key_length else None
@@ -90,9 +90,9 @@ def generate(args: argparse.Namespace) -> int:
 
 
 def check(args: argparse.Namespace) -> int:
-    """Say what a key is."""
+    """Check a key and describe it."""
     if (args.key is None) == (args.key_file is None):
-        raise UsageError("give the key with -k, or the file that it is in with -f")
+        raise UsageError("specify the key with -k, or its file with -f")
     exposed = False
     try:
         if args.key is not None:
@@ -102,7 +102,7 @@ def check(args: argparse.Namespace) -> int:
     except ValueError as error:
         raise CliError(str(error)) from None
     if exposed:
-        print(f"warning: everybody can read {args.key_file}: chmod 0600 it", file=sys.stderr)
+        print(f"warning: {args.key_file} is world-readable: chmod 0600 it", file=sys.stderr)
     if args.output_format == "json":
         print_json({"valid": True, **_about(key)})
     else:

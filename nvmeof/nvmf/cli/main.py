@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`nvmeof`, before anything of it is loaded: an interrupt meanwhile has no traceback."""
+"""Entry point of `nvmeof`, before its imports: an interrupt during these shows no traceback."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; its exit status."""
+    """Run one command; return its exit status."""
     try:
         from nvmf.cli.app import run
 

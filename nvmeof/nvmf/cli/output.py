@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Results for people and for programs: tables, fields, JSON, sizes, rates, progress."""
+"""Output for people and programs: tables, fields, JSON, sizes, rates, progress."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from nvmf.cli.base import printable
 
 
 def plain(value: Any) -> Any:
-    """Values as JSON has them: bytes as hexadecimal digits, structures as objects."""
+    """Convert to JSON types: bytes to hexadecimal digits, structures to objects."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {f.name: plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
     if isinstance(value, bytes | bytearray | memoryview):
@@ -33,7 +33,7 @@ def plain(value: Any) -> Any:
 
 
 def print_json(value: Any, file: TextIO | None = None) -> None:
-    """One JSON document."""
+    """Print one JSON document."""
     out = file or sys.stdout
     json.dump(plain(value), out, indent=2)
     out.write("\n")
@@ -41,7 +41,7 @@ def print_json(value: Any, file: TextIO | None = None) -> None:
 
 
 def print_fields(fields: Mapping[str, Any], indent: str = "") -> None:
-    """NAME : VALUE, one a line; what there is no value of (None) is left out."""
+    """Print lines NAME : VALUE; fields without a value (None) are left out."""
     fields = {name: value for name, value in fields.items() if value is not None}
     width = max((len(name) for name in fields), default=0)
     for name, value in fields.items():
@@ -50,7 +50,7 @@ def print_fields(fields: Mapping[str, Any], indent: str = "") -> None:
 
 
 def print_table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """Columns as wide as what is in them; numbers to the right."""
+    """Print columns as wide as their content; numbers are right-aligned."""
     texts = [[printable(str(cell)) for cell in row] for row in rows]
     widths = [max(len(row[i]) for row in [list(header), *texts]) for i in range(len(header))]
     numeric = [
@@ -71,7 +71,7 @@ def print_table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> None
 
 
 def size_text(size: float) -> str:
-    """Bytes for people: 512 B, 4.00 KiB, 1.50 GiB."""
+    """Format a size in bytes: 512 B, 4.00 KiB, 1.50 GiB."""
     for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
         if size < 1024 or unit == "TiB":
             return f"{size:.0f} B" if unit == "B" else f"{size:.2f} {unit}"
@@ -80,7 +80,7 @@ def size_text(size: float) -> str:
 
 
 def rate_text(count: int, seconds: float) -> str:
-    """Bytes a second for people, in powers of 1000 as networks count."""
+    """Format a rate in bytes per second, in powers of 1000 as usual for networks."""
     rate = count / seconds if seconds > 0 else 0.0
     for unit in ("B/s", "kB/s", "MB/s", "GB/s"):
         if rate < 1000 or unit == "GB/s":
@@ -90,7 +90,7 @@ def rate_text(count: int, seconds: float) -> str:
 
 
 class Progress:
-    """How far a transfer is, on stderr: a line that is rewritten on a terminal."""
+    """The progress of a transfer, on stderr: one line, updated in place on a terminal."""
 
     def __init__(self, what: str, total: int | None, *, show: bool) -> None:
         self._what = what
@@ -102,7 +102,7 @@ class Progress:
         self.done = 0
 
     def add(self, count: int) -> None:
-        """count bytes more."""
+        """Add count bytes."""
         self.done += count
         now = time.monotonic()
         if not self._show or now - self._last < (0.2 if self._live else 5.0):
@@ -116,13 +116,13 @@ class Progress:
         sys.stderr.flush()
 
     def summary(self) -> dict[str, float | int]:
-        """Bytes, seconds and rate so far."""
+        """Return bytes, seconds and rate so far."""
         seconds = time.monotonic() - self._began
         rate = self.done / seconds if seconds > 0 else 0.0
         return {"bytes": self.done, "seconds": seconds, "bytes_per_second": rate}
 
     def end(self) -> str:
-        """Clear the line; a sentence about the whole."""
+        """Clear the line; return a message about the whole transfer."""
         if self._live:
             sys.stderr.write("\r\x1b[K")
         seconds = time.monotonic() - self._began

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Discovery log records in the words of nvme-cli."""
+"""Discovery log entries in the format of nvme-cli."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _PROVIDERS = {
 
 
 def record(entry: DiscoveryEntry) -> dict[str, object]:
-    """The fields and the names that nvme-cli prints."""
+    """Return the fields and names that nvme-cli prints."""
     fields: dict[str, object] = {
         "trtype": transport_name(entry.trtype),
         "adrfam": _family(entry.adrfam),
@@ -62,7 +62,7 @@ def record(entry: DiscoveryEntry) -> dict[str, object]:
 
 
 def line(entry: DiscoveryEntry) -> str:
-    """A record on one line."""
+    """Return an entry as one line."""
     fields = record(entry)
     where = "{trtype} {traddr} port {trsvcid}".format_map(fields)
     return f"{fields['subtype']} {fields['subnqn']} at {where}"

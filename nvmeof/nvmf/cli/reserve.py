@@ -18,34 +18,32 @@ from nvmf.spec.reservations import ReservationType
 _DEFAULTS: dict[str, Any] = {"queues": 1, "ctrl_loss_tmo": 0}
 _TYPES = ", ".join(f"{int(kind)} {kind.name.replace('_', ' ').lower()}" for kind in ReservationType)
 _NOTE = """\
-The registration is this host's, by its host ID (-I): it stays when the command has ended.
-Flags are nvme-cli's long ones: the short ones say where the target is."""
+The registration belongs to this host, by its host ID (-I), and stays after the command has ended.
+Use nvme-cli's long options: the short ones specify the target here."""
 _KEYS = {
-    "crkey": "the key that this host is registered with",
+    "crkey": "the current key of this host",
     "nrkey": "the new key",
-    "prkey": "the key whose registrants are preempted",
+    "prkey": "the key of the registrants to preempt",
 }
 _REGISTER_KEYS = (("nrkey",), ("crkey",), ("crkey", "nrkey"))
-"""What register, unregister and replace do not do without."""
+"""Required keys of register, unregister and replace."""
 _EXAMPLES = {
     "resv-register": ("--nrkey 0x11", "--rrega 1 --crkey 0x11"),
     "resv-acquire": ("--crkey 0x11 --rtype 1", "--racqa 1 --crkey 0x11 --prkey 0x22 --rtype 1"),
     "resv-release": ("--crkey 0x11 --rtype 1", "--rrela 1 --crkey 0x11"),
     "resv-report": ("--namespace-id 1",),
 }
-"""What each of them does not do without, and more."""
+"""Required options of each command, and further examples."""
 
 
 def add_commands(subparsers: Subparsers) -> None:
-    """resv-register, resv-acquire, resv-release, resv-report."""
+    """Add resv-register, resv-acquire, resv-release and resv-report."""
     parser = _add(subparsers, "resv-register", register, "register this host's reservation key")
     _key(parser, "crkey")
     _key(parser, "nrkey")
     _number(parser, "--rrega", 2, "0 register (default), 1 unregister, 2 replace")
-    _number(parser, "--cptpl", 3, "2: lost with a restart of the target, 3: outlives it")
-    parser.add_argument(
-        "--iekey", action="store_true", help="whatever key this host is registered with"
-    )
+    _number(parser, "--cptpl", 3, "2: does not persist across a restart of the target, 3: persists")
+    parser.add_argument("--iekey", action="store_true", help="ignore the current key of this host")
     _finish(parser)
     parser = _add(subparsers, "resv-acquire", acquire, "reserve a namespace, or preempt a holder")
     _key(parser, "crkey")
@@ -53,12 +51,14 @@ def add_commands(subparsers: Subparsers) -> None:
     parser.add_argument("--rtype", metavar="TYPE", type=number_argument, required=True, help=_TYPES)
     _number(parser, "--racqa", 2, "0 acquire (default), 1 preempt, 2 preempt and abort")
     _finish(parser)
-    parser = _add(subparsers, "resv-release", release, "give a reservation up, or clear all")
+    parser = _add(subparsers, "resv-release", release, "release a reservation, or clear all")
     _key(parser, "crkey")
     parser.add_argument("--rtype", metavar="TYPE", type=number_argument, default=0, help=_TYPES)
     _number(parser, "--rrela", 1, "0 release (default), 1 clear")
     _finish(parser)
-    parser = _add(subparsers, "resv-report", report, "list who is registered and what is reserved")
+    parser = _add(
+        subparsers, "resv-report", report, "show the reservation and the registered hosts"
+    )
     _finish(parser)
 
 
@@ -74,10 +74,10 @@ def _key(parser: argparse.ArgumentParser, flag: str) -> None:
 
 
 def _key_argument(text: str) -> int:
-    """A reservation key, of which 0 is none (Base 2.0, 8.19); for argparse."""
+    """Parse a reservation key, which is not 0 (Base 2.0, 8.19); for argparse."""
     value = number_argument(text)
     if not 0 < value < 1 << 64:
-        raise argparse.ArgumentTypeError(f"{text} is no key: one is from 1 to 0xffffffffffffffff")
+        raise argparse.ArgumentTypeError(f"{text} is not a key: expected 1 to 0xffffffffffffffff")
     return value
 
 
@@ -94,22 +94,22 @@ def _type(value: int) -> ReservationType:
     try:
         return ReservationType(value)
     except ValueError:
-        raise UsageError(f"--rtype is one of {_TYPES}, not {value}") from None
+        raise UsageError(f"--rtype must be one of {_TYPES}, not {value}") from None
 
 
 def _need(args: argparse.Namespace, *flags: str) -> None:
-    """UsageError where one of these keys is not given; --iekey stands for --crkey."""
+    """Raise UsageError if one of these keys is missing; --iekey replaces --crkey."""
     known = {"crkey"} if getattr(args, "iekey", False) else set()
     for flag in flags:
         if getattr(args, flag) is None and flag not in known:
-            other = "; --iekey does without" if flag == "crkey" and "iekey" in args else ""
-            raise UsageError(f"give --{flag}, {_KEYS[flag]}{other}")
+            other = "; or use --iekey" if flag == "crkey" and "iekey" in args else ""
+            raise UsageError(f"specify --{flag}, {_KEYS[flag]}{other}")
 
 
 def register(args: argparse.Namespace) -> int:
-    """Reservation Register."""
+    """Execute Reservation Register."""
     if args.cptpl == 1:
-        raise UsageError("--cptpl is 0 (as it is), 2 or 3")
+        raise UsageError("--cptpl must be 0 (unchanged), 2 or 3")
     _need(args, *_REGISTER_KEYS[args.rrega])
     persist = {0: None, 2: False, 3: True}[args.cptpl]
 
@@ -128,7 +128,7 @@ def register(args: argparse.Namespace) -> int:
 
 
 def acquire(args: argparse.Namespace) -> int:
-    """Reservation Acquire."""
+    """Execute Reservation Acquire."""
     rtype = _type(args.rtype)
     _need(args, "crkey")
 
@@ -143,7 +143,7 @@ def acquire(args: argparse.Namespace) -> int:
 
 
 def release(args: argparse.Namespace) -> int:
-    """Reservation Release."""
+    """Execute Reservation Release."""
     rtype = _type(args.rtype) if not args.rrela else None
     _need(args, "crkey")
 
@@ -157,7 +157,7 @@ def release(args: argparse.Namespace) -> int:
 
 
 def report(args: argparse.Namespace) -> int:
-    """Reservation Report."""
+    """Execute Reservation Report."""
 
     async def work(reservations: Reservations) -> None:
         found = await reservations.report()
@@ -175,7 +175,7 @@ def report(args: argparse.Namespace) -> int:
             print_json({**head, "regctl": len(entries), "regctlext": entries})
             return
         kind = _type_name(found.rtype)
-        lasting = "outlives a restart" if found.ptpls else "ends with the target"
+        lasting = "persists across restarts" if found.ptpls else "ends with the target"
         print(f"reservation: {kind.replace('_', ' ').lower()}, {lasting}; generation {found.gen}")
         rows = [
             (
@@ -193,7 +193,7 @@ def report(args: argparse.Namespace) -> int:
 
 
 def _type_name(rtype: int) -> str:
-    """Of a reservation; its number where it has no name."""
+    """Return the name of a reservation type, or its number if it has none."""
     try:
         return ReservationType(rtype).name if rtype else "none"
     except ValueError:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`nvmeof read`, `write`, `flush`: bytes between a namespace and a file, or a pipe."""
+"""`nvmeof read`, `write`, `flush`: transfers between a namespace and a file or pipe."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ from nvmf.engine import EngineError, HostMemory
 from nvmf.initiator import Controller, Namespace, connect
 
 CHUNK = 4 << 20
-"""Bytes that are read or written at a time; two chunks are on their way at once."""
+"""Bytes per read or write; two chunks are in progress at once."""
 
 
 def add_commands(subparsers: Subparsers) -> None:
-    """read, write, flush."""
+    """Add read, write and flush."""
     parser = add_command(
         subparsers,
         "read",
@@ -51,7 +51,7 @@ def add_commands(subparsers: Subparsers) -> None:
     )
     _add_range(parser, "to the end of the namespace")
     parser.add_argument(
-        "-d", "--data", metavar="FILE", default="-", help="where to (default: -, stdout)"
+        "-d", "--data", metavar="FILE", default="-", help="destination (default: -, stdout)"
     )
     add_target_arguments(parser)
     parser = add_command(
@@ -66,13 +66,16 @@ def add_commands(subparsers: Subparsers) -> None:
     )
     _add_range(parser, "all of the input")
     parser.add_argument(
-        "-d", "--data", metavar="FILE", default="-", help="where from (default: -, stdin)"
+        "-d", "--data", metavar="FILE", default="-", help="source (default: -, stdin)"
     )
     parser.add_argument(
-        "-f", "--force-unit-access", action="store_true", help="each block stable by itself (FUA)"
+        "-f",
+        "--force-unit-access",
+        action="store_true",
+        help="set Force Unit Access (FUA) in each write",
     )
     parser.add_argument(
-        "--pad", action="store_true", help="fill the last block up with zeroes where it is short"
+        "--pad", action="store_true", help="pad an incomplete last block with zeroes"
     )
     parser.add_argument("--no-flush", action="store_true", help="do not flush at the end")
     add_target_arguments(parser)
@@ -80,7 +83,7 @@ def add_commands(subparsers: Subparsers) -> None:
         subparsers,
         "flush",
         flush,
-        "make what was written to a namespace stable",
+        "commit written data of a namespace to non-volatile media",
         examples=(EXAMPLE.format("flush"),),
     )
     add_namespace_argument(parser)
@@ -95,13 +98,13 @@ def _add_range(parser: argparse.ArgumentParser, default: str) -> None:
         "--data-size",
         metavar="BYTES",
         type=size_argument,
-        help=f"how much, such as 4096 or 1MiB (default: {default})",
+        help=f"size, such as 4096 or 1MiB (default: {default})",
     )
     parser.add_argument(
         "--block-count",
         metavar="N",
         type=number_argument,
-        help="how much, in logical blocks (not less one)",
+        help="number of logical blocks (not 0's based)",
     )
     parser.add_argument(
         "-v", "--verbose", action="count", default=argparse.SUPPRESS, help="show progress"
@@ -109,12 +112,12 @@ def _add_range(parser: argparse.ArgumentParser, default: str) -> None:
 
 
 def read(args: argparse.Namespace) -> int:
-    """Namespace to file."""
+    """Copy from namespace to file."""
     return run_async(_read(args))
 
 
 def write(args: argparse.Namespace) -> int:
-    """File to namespace."""
+    """Copy from file to namespace."""
     return run_async(_write(args))
 
 
@@ -142,7 +145,7 @@ async def _controller(args: argparse.Namespace) -> AsyncIterator[Controller]:
 
 
 def _wanted(args: argparse.Namespace, namespace: Namespace) -> int | None:
-    """Bytes asked for; None: whatever there is."""
+    """Return the requested bytes; None: everything."""
     size: int | None = args.data_size
     if args.block_count is not None:
         if size is not None:
@@ -193,8 +196,8 @@ async def _write(args: argparse.Namespace) -> int:
             room = room_from(namespace, args.start_block)
             if total is not None and total > room:
                 raise CliError(
-                    f"{args.data} has {total} bytes, and there are {room} in namespace "
-                    f"{namespace.nsid} from block {args.start_block} on; use -z to write a part"
+                    f"{args.data} has {total} bytes, but only {room} remain in namespace "
+                    f"{namespace.nsid} from block {args.start_block} on; use -z to write part of it"
                 )
             if total is not None and total % namespace.block_size and not args.pad:
                 raise CliError(_short(total % namespace.block_size, namespace, "nothing was"))
@@ -203,7 +206,7 @@ async def _write(args: argparse.Namespace) -> int:
                 try:
                     await _pump(args, namespace, source, limit, chunks, progress)
                 except asyncio.CancelledError:
-                    print(f"{progress.end()}, at most, and nothing was flushed", file=sys.stderr)
+                    print(f"{progress.end()}, at most; not flushed", file=sys.stderr)
                     raise
         if not args.no_flush:
             await namespace.flush()
@@ -218,7 +221,7 @@ async def _pump(
     chunks: _Chunks,
     progress: Progress,
 ) -> None:
-    """Read a chunk while the one before is written."""
+    """Read a chunk while writing the previous one."""
     lba, left = args.start_block, limit
 
     async def put(view: memoryview, lba: int, length: int) -> None:
@@ -250,20 +253,20 @@ async def _pump(
         if writing:
             await asyncio.gather(writing, return_exceptions=True)
     if left:
-        raise CliError(f"{args.data} ended {left} bytes before what --data-size asks for")
+        raise CliError(f"{args.data} ended {left} bytes before --data-size")
 
 
 def _short(rest: int, namespace: Namespace, written: str) -> str:
     return (
-        f"the last block is short: {rest} bytes of {namespace.block_size}, and {written} written; "
-        "use --pad to fill it up with zeroes"
+        f"the last block is incomplete: {rest} bytes of {namespace.block_size}, and {written} "
+        "written; use --pad to pad it with zeroes"
     )
 
 
 def _whole_blocks(
     args: argparse.Namespace, namespace: Namespace, view: memoryview, count: int, done: int
 ) -> int:
-    """count rounded up to whole blocks, with zeroes in what is added."""
+    """Return count rounded up to whole blocks, after padding with zeroes."""
     rest = count % namespace.block_size
     if not rest:
         return count
@@ -275,7 +278,7 @@ def _whole_blocks(
 
 
 class _Chunks:
-    """Registered buffers for two chunks, in turn."""
+    """Registered buffers for two chunks, used alternately."""
 
     def __init__(self, controller: Controller, namespace: Namespace, total: int | None) -> None:
         block = namespace.block_size
@@ -290,27 +293,29 @@ class _Chunks:
         return self
 
     def __exit__(self, *_: object) -> None:
-        # A transfer that was cut short has the memory still; it goes with the controller then.
+        # An interrupted transfer still uses the memory, which is released with the controller.
         with contextlib.suppress(BufferError, EngineError):
             for view in self._views:
                 view.release()
             self._memory.close()
 
     def next(self) -> memoryview:
-        """The buffer whose turn it is."""
+        """Return the next buffer."""
         self._views.reverse()
         return self._views[0]
 
 
 def open_data(path: str, mode: str) -> BinaryIO:
-    """A file, or stdin or stdout for "-"; a sentence where it cannot be opened.
+    """Open a file, or stdin or stdout for "-"; raise CliError on failure.
 
-    Without a buffer: closing one waits for a thread that reads a pipe, even after an interrupt.
+    Unbuffered: closing a buffered pipe waits for the thread that reads it, even after an interrupt.
     """
     reading = mode == "rb"
     if path == "-":
         if not reading and sys.stdout.isatty():
-            raise UsageError("blocks are not for a terminal: give a file with -d, or use a pipe")
+            raise UsageError(
+                "cannot copy blocks from or to a terminal: use a file with -d, or a pipe"
+            )
         standard = sys.stdin if reading else sys.stdout
         return os.fdopen(os.dup(standard.fileno()), mode, buffering=0)  # type: ignore[return-value]
     try:
@@ -320,13 +325,13 @@ def open_data(path: str, mode: str) -> BinaryIO:
 
 
 def _length(source: BinaryIO) -> int | None:
-    """Bytes of a regular file; None for what ends when it ends."""
+    """Return the bytes of a regular file; None for others, whose size is unknown."""
     status = os.fstat(source.fileno())
     return status.st_size if stat.S_ISREG(status.st_mode) else None
 
 
 def _get(source: BinaryIO, view: memoryview, most: int) -> int:
-    """Fill the first most bytes of the view as far as the source goes."""
+    """Fill the first most bytes of the view, as far as the source has data."""
     done = 0
     while done < most:
         try:
@@ -342,7 +347,7 @@ def _get(source: BinaryIO, view: memoryview, most: int) -> int:
 
 
 def _put(out: BinaryIO, view: memoryview, count: int) -> None:
-    """Write the first count bytes of the view, which nobody keeps a slice of."""
+    """Write the first count bytes of the view, without keeping a slice."""
     try:
         done = 0
         while done < count:
@@ -360,7 +365,7 @@ def _show(args: argparse.Namespace) -> bool:
 
 
 def _report(args: argparse.Namespace, progress: Progress, *, to_stdout: bool) -> int:
-    """The rate, on stderr; as JSON on stdout unless the data is there."""
+    """Print the rate on stderr; for JSON on stdout, unless that has the data."""
     sentence = progress.end()
     if args.output_format == "json":
         print_json(progress.summary(), sys.stderr if to_stdout else sys.stdout)

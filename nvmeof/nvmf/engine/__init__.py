@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The engine, compiled: see _engine.pyi for what it offers."""
+"""The compiled engine; _engine.pyi describes its interface."""
 
 from nvmf.engine._engine import (
     Aborted,

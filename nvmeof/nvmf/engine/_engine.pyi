@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The engine: devices, queue pairs, capsules, buffers, stores, and the I/O command path, in C.
 
-Nothing here decides policy.  Every call returns at once unless its docstring says that it blocks;
-the blocking ones release the GIL.
+The engine implements mechanism, not policy.  A call returns at once unless its docstring says that
+it blocks; blocking calls release the GIL.
 """
 
 from collections.abc import Iterable
@@ -11,19 +11,19 @@ from typing import Any, Literal, TypedDict, final, type_check_only
 from typing_extensions import Buffer as SupportsBuffer
 
 Address = tuple[str, int]
-"""A numeric IPv4 or IPv6 address and a port."""
+"""Numeric IPv4 or IPv6 address, and port number."""
 
 class EngineError(OSError):
-    """A call of the engine failed: errno, and a sentence that says what was tried."""
+    """A call of the engine failed: errno, and a message with the attempted operation."""
 
 class ConnectError(EngineError):
-    """A host queue could not be connected."""
+    """A host queue failed to connect."""
 
     cm_event: int
-    """enum rdma_cm_event_type that ended it, or -1."""
+    """The enum rdma_cm_event_type that ended the attempt, or -1."""
     cm_status: int
     reject_sts: int
-    """sts of an NVMe-oF reject (1 to 8), 0 where there was none."""
+    """sts of an NVMe-oF reject (1 to 8); 0 if there was none."""
     nvme_status: int
 
 def set_iwarp_options(
@@ -34,29 +34,30 @@ def set_iwarp_options(
     first_fpdu_delay_us: int | None = None,
     handshake_timeout_ms: int | None = None,
 ) -> None:
-    """Change options of the embedded device, for connections made from now on; "" as congestion
-    is the device's own choice."""
+    """Set options of the embedded device, for subsequent connections; congestion "" selects the
+    device's default."""
 
 def verbs_available(kind: Literal["iwarp", "system"]) -> str | None:
-    """None where the table loads, else the sentence that says why not."""
+    """Return None if the verbs library loads, otherwise why not."""
 
 def list_devices(kind: Literal["iwarp", "system"]) -> list[dict[str, Any]]:
-    """name, transport, fw_ver, vendor_id, max_qp, max_qp_wr, max_cq, max_cqe, max_mr, max_sge,
+    """Return the devices, with the keys
+    name, transport, fw_ver, vendor_id, max_qp, max_qp_wr, max_cq, max_cqe, max_mr, max_sge,
     max_qp_rd_atom, max_qp_init_rd_atom, and ports: a list of {port, state, max_mtu, active_mtu
     (bytes), link_layer, gids: list[str]}.
 
-    Empty where the table loads and there is no device.  Raises EngineError where it does not load.
+    Empty if the library loads but there is no device.  Raises EngineError if it does not load.
     """
 
 def resources() -> dict[str, int]:
-    """pd, mr, mw, cq, srq, qp, cm_id: what this process holds of the embedded device right now,
-    counted as `rdma resource show` counts them of others."""
+    """Return pd, mr, mw, cq, srq, qp, cm_id: the objects of the embedded device in this process,
+    counted as by `rdma resource show` for other devices."""
 
 # ---- target ----
 
 @final
 class Target:
-    """Reactors and what they share.  fileno() is readable when upcalls() has something."""
+    """Reactors and shared resources.  fileno() is readable when upcalls() has something."""
 
     def __init__(
         self,
@@ -71,33 +72,33 @@ class Target:
     def reactors(self) -> int: ...
     def fileno(self) -> int: ...
     def open_devices(self, listener: Listener) -> None:
-        """Make the device of a listener ready, or every one that is present.
+        """Open the device of a listener, or every device if it listens on all of them.
 
-        A DeviceReady comes for each that registers memory for long; EngineError if one cannot be
-        opened at once.
+        A DeviceReady follows for each device whose registration of memory takes long.  EngineError
+        if one fails to open at once.
         """
     def device_gone(self, name: str, kind: Literal["iwarp", "system"] = "system") -> None:
-        """A device was removed: free what is held of it when its last Qpair is destroyed."""
+        """Note that a device was removed; its resources are freed with its last Qpair."""
     def upcalls(
         self,
     ) -> list[Command | Closed | Retired | Fenced | Faulted | Aborted | DeviceReady | Freed]: ...
     def fence(
         self, qpairs: Iterable[Qpair], nsid: int = 0, cookie: object = None, *, abort: int = 0
     ) -> None:
-        """Wait for what these queue pairs have begun on a namespace (0: on any): one Fenced comes.
+        """Wait for commands of these queue pairs in progress on a namespace (0: any); see Fenced.
 
-        For after a gate was set: a command that begins later meets it, one that had begun may
-        have passed it and still reads or writes.  Commands that stand at the control thread do not
-        count.  abort, if not 0, is the status that those of them end with of which nothing was done
-        yet.  A host that does not move the data of its command holds its fence up for as long as
-        it is connected: give it so much time as there is, then disconnect it.
+        Use it after setting a gate: later commands meet the gate, but commands in progress may have
+        passed it and may still read or write.  Commands held by the control thread are excluded.
+        abort, if not 0, is the status for commands in progress that have not had any effect yet.  A
+        host that does not transfer the data of its command delays the fence while it is connected:
+        disconnect it after a timeout.
         """
     def close(self) -> None:
-        """Disconnect everything and end the reactors.  Blocks for at most 2 s."""
+        """Disconnect everything and stop the reactors.  Blocks for at most 2 s."""
 
 @final
 class Store:
-    """What stands behind a namespace; raises EngineError with a sentence where it cannot open."""
+    """The storage of a namespace; raises EngineError if it fails to open."""
 
     def __init__(
         self,
@@ -133,24 +134,24 @@ class Store:
     @property
     def guarantee(self) -> str: ...
     def resize(self, size: int = 0) -> int:
-        """Follow a backing file that has grown or shrunk, or resize RAM: the new size, bytes."""
+        """Adopt the new size of a backing file, or resize RAM; return the new size in bytes."""
     def flush(self) -> None:
-        """Make stable what was written; blocks, and must not run beside close().
+        """Commit written data to stable storage; blocks; must not run concurrently with close().
 
-        EngineError (EIO) where it cannot be.
+        EngineError (EIO) on failure.
         """
     def close(self) -> None:
-        """Close it; EngineError (EBUSY) while a namespace uses it."""
+        """Close the store; EngineError (EBUSY) while a namespace uses it."""
 
 @type_check_only
 class NamespaceLatency(TypedDict):
-    """Histograms with log2 buckets of microseconds, and the sums."""
+    """Histograms with logarithmic buckets in microseconds, and sums."""
 
     read: list[int]
-    """24 counts: [0] under 1 us, [i] from 2**(i - 1) to under 2**i us, the last the rest."""
+    """24 counts: [0] below 1 us, [i] from 2**(i - 1) to below 2**i us, the last for the rest."""
     write: list[int]
     read_ns: int
-    """The sum of all, in nanoseconds: what a mean or a Prometheus histogram needs."""
+    """Sum in nanoseconds, for a mean or a Prometheus histogram."""
     write_ns: int
 
 @final
@@ -164,17 +165,17 @@ class Namespace:
     def store(self) -> Store: ...
     @property
     def stats(self) -> dict[str, int]:
-        """Since it was made: reads, writes, read_bytes, write_bytes, compares, verifies,
-        write_zeroes, deallocates (Dataset Management) that succeeded; flushes that the store was
-        asked for; errors, media_errors, throttled; checked_bytes of Compare and Verify.
+        """Return counters since creation: successful reads, writes, read_bytes, write_bytes,
+        compares, verifies, write_zeroes, deallocates (Dataset Management); flushes requested from
+        the store; errors, media_errors, throttled; checked_bytes of Compare and Verify.
         """
     def busy(self) -> list[int]:
-        """Nanoseconds that commands on it were under way, of each reactor."""
+        """Return the nanoseconds during which commands were in progress, by reactor."""
     def latency(self) -> NamespaceLatency:
-        """How long Reads and Writes that succeeded took, read while the reactors run.
+        """Return the latency of successful Reads and Writes; may be called while reactors run.
 
-        From the capsule's being taken to the response's being posted, waits for a limit or a buffer
-        included.
+        Measured from receipt of the capsule to posting of the response, including waits for a limit
+        or a buffer.
         """
     def resized(self) -> None: ...
     def limit(
@@ -188,75 +189,76 @@ class Namespace:
         bandwidth: int = 0,
         burst_ms: int = 100,
     ) -> None:
-        """Commands and bytes a second, of reads, writes and both; 0: no limit.
+        """Limit commands and bytes per second, of reads, writes and both; 0: no limit.
 
-        Read, Compare and Verify, and Write and Write Zeroes (no bytes) wait while they are over
-        one, each queue pair in its turn.  burst_ms (10 at least): so much of each limit may be used
-        at once after a rest.  In force at once, and in the place of what was set before.
+        Read, Compare and Verify, and Write and Write Zeroes (no bytes), wait while a limit is
+        exceeded, in turn by queue pair.  burst_ms (minimum 10): burst allowed after idle time, as
+        milliseconds of each limit.  Takes effect at once, and replaces all previous limits.
         """
     def set_invalid(self, ranges: Iterable[tuple[int, int]]) -> None:
-        """Let reads of these blocks fail: (first block, blocks), sorted and apart.
+        """Make reads of these blocks fail: (first block, blocks), sorted and disjoint.
 
-        In place of those before.  A command that writes one of them comes as a Command when it is
-        done, to be completed once its blocks are no longer among them.
+        Replaces the previous ranges.  A command that writes such a block is passed up as a Command
+        after its execution; complete it once its blocks have been removed from the ranges.
         """
     def gate(self, *, read: int = 0, write: int = 0, flush: int | None = None) -> None:
-        """End commands of every host with a status instead of running them: see Gates.set."""
+        """Fail commands of all hosts with a status instead of executing them: see Gates.set."""
     def rearm(self) -> None:
-        """Let the next command that the store fails be told by a Faulted; closed: nothing."""
+        """Enable a Faulted for the next command that the store fails; no effect if closed."""
     def close(self) -> bool:
-        """Free it: before it was in a table, or after its Retired; else EngineError (EBUSY).
+        """Free it: before it is added to a table, or after its Retired; else EngineError (EBUSY).
 
-        Return whether its store may be closed now.  If not, that is so when its Freed comes.
+        Return whether its store may be closed now; otherwise a Freed follows when it may be.
         """
 
 @final
 class NamespaceTable:
-    """What some hosts of a subsystem see: NSID to namespace; a namespace may be in several."""
+    """Namespaces by NSID, as seen by some hosts; a namespace may be in several tables."""
 
     def __init__(self, target: Target, max_nsid: int) -> None: ...
     @property
     def max_nsid(self) -> int: ...
     @property
     def users(self) -> int:
-        """Queue pairs, of which some may be at their end."""
+        """Queue pairs with this table, including some that are being destroyed."""
     def set(self, nsid: int, namespace: Namespace | None) -> None:
-        """Show namespace as nsid, in the place of what was there.
+        """Set the namespace of an NSID, replacing any previous one.
 
-        What is in no table any more is retired.  EngineError (EBUSY) where it is not Retired yet.
+        A namespace that is no longer in any table is retired.  EngineError (EBUSY) if namespace is
+        retired but has had no Retired yet.
         """
     def close(self) -> None:
         """Free it and retire its namespaces; EngineError (EBUSY) while a queue pair uses it."""
 
 @final
 class Gates:
-    """What I/O commands end with instead of running, by NSID: of one controller, as a rule.
+    """Statuses with which I/O commands fail instead of being executed, by NSID.
 
-    Qpair.gate() gives it to each I/O queue, before or after its Connect.  A queue pair without
-    gates pays nothing for there being any.
+    Usually there is one object per controller; Qpair.gate() assigns it to each I/O queue, before
+    or after its Connect.  Gates have no cost for queue pairs without them.
     """
 
     def __init__(self, target: Target, max_nsid: int) -> None: ...
     @property
     def max_nsid(self) -> int: ...
     def set(self, nsid: int, *, read: int = 0, write: int = 0, flush: int | None = None) -> None:
-        """The statuses (SCT << 8 | SC, with DNR 0x4000) of each group of commands; 0: they run.
+        """Set the status (SCT << 8 | SC, with DNR 0x4000) of each group of commands; 0: execute.
 
         read: Read, Compare, Verify; write: Write, Write Zeroes, Write Uncorrectable, Dataset
-        Management; flush: Flush, as write where it is None.  These are the groups of reservations
-        (Base 2.0, 8.19); write protection lets Flush through.  Other commands of I/O queues come up
-        and are the caller's to judge.  Both Invalid Namespace | DNR: the namespace is hidden.
+        Management; flush: Flush, by default as write.  These are the groups of reservations
+        (Base 2.0, 8.19); write protection lets Flush through.  Other commands of I/O queues are
+        passed up for the caller to decide.  Both Invalid Namespace | DNR: the namespace is hidden.
 
-        In force at once, all three together, for commands that have not begun; Target.fence() waits
-        for those that have.  They come before Namespace.gate().  EngineError (EINVAL): no such
+        All three take effect at once for commands that have not started; Target.fence() waits for
+        the others.  They have precedence over Namespace.gate().  EngineError (EINVAL): no such
         NSID.
         """
     def close(self) -> None:
-        """No more changes; what is set stays in force until its last queue pair is destroyed."""
+        """Prevent further changes; gates stay in effect until the last queue pair is destroyed."""
 
 @final
 class Fenced:
-    """What a Target.fence() waited for has ended."""
+    """All commands of a Target.fence() have ended."""
 
     @property
     def nsid(self) -> int: ...
@@ -265,44 +267,44 @@ class Fenced:
 
 @final
 class Aborted:
-    """What became of a Qpair.abort()."""
+    """The result of a Qpair.abort()."""
 
     @property
     def aborted(self) -> bool:
-        """The command ends with Command Abort Requested; else it is too late, or there is none."""
+        """Whether the command ends with Command Abort Requested; False: not found, or too late."""
     @property
     def cookie(self) -> Any: ...
 
 @final
 class Command:
-    """A capsule that the reactor handed up.  complete() it exactly once."""
+    """A capsule passed up by a reactor.  complete() it exactly once."""
 
     @property
     def qpair(self) -> Qpair: ...
     @property
     def sqe(self) -> bytes:
-        """64 bytes."""
+        """The 64 bytes of the command."""
     @property
     def data(self) -> bytes:
-        """What came with it, fetched from the host; b"" where nothing did."""
+        """Data of the command, fetched from the host; b"" if none."""
     def complete(
         self, status: int = 0, dw0: int = 0, dw1: int = 0, data: SupportsBuffer = b""
     ) -> None:
-        """status: SCT << 8 | SC, with DNR 0x4000.  data goes to the host first.
+        """Complete with status (SCT << 8 | SC, with DNR 0x4000); data is sent to the host first.
 
-        Nothing happens where the target was closed since.  A Command that is collected without it
-        is completed with Internal Error.
+        No effect if the target has been closed.  A Command that is garbage collected before is
+        completed with Internal Error.
         """
 
 @final
 class Closed:
-    """The connection of qpair has ended; no more commands of it come."""
+    """The connection of qpair has ended; there are no further commands of it."""
 
     @property
     def qpair(self) -> Qpair: ...
     @property
     def reason(self) -> str:
-        """Why, or "" where the device does not know: the connection manager may."""
+        """The reason, or "" if the device does not know it: the connection manager may."""
 
 @final
 class Retired:
@@ -318,13 +320,13 @@ class Freed:
 
 @final
 class DeviceReady:
-    """A device that was being made ready can be used, or not."""
+    """The preparation of a device has ended."""
 
     @property
     def device(self) -> str: ...
     @property
     def error(self) -> str:
-        """A sentence; empty if it can be used."""
+        """Error message; empty if the device is ready."""
 
 @final
 class Faulted:
@@ -336,10 +338,10 @@ class Faulted:
     def opcode(self) -> int: ...
     @property
     def status(self) -> int:
-        """What the host got: SCT << 8 | SC, with DNR 0x4000."""
+        """The status in the response: SCT << 8 | SC, with DNR 0x4000."""
     @property
     def error(self) -> int:
-        """The errno that the store was given, 0 where it was given none."""
+        """The errno of the store, 0 if none."""
     @property
     def offset(self) -> int:
         """Bytes."""
@@ -349,18 +351,18 @@ class Faulted:
 
 @type_check_only
 class QpairError(TypedDict):
-    """A command that the engine itself ended with an error."""
+    """A command that the engine itself failed."""
 
     when: float
     """Seconds of the monotonic clock."""
     lba: int
-    """The command's first; 0 where it has none."""
+    """First LBA of the command; 0 if it has none."""
     nsid: int
     cid: int
     status: int
-    """With DNR."""
+    """Status with DNR."""
     location: int
-    """Byte of the parameter in the command, its bit in bits 10:8; 65535: of none."""
+    """Byte of the parameter in the command, its bit in bits 10:8; 65535: no parameter."""
     opcode: int
 
 @final
@@ -368,7 +370,7 @@ class Qpair:
     """A queue pair of the target."""
 
     cookie: Any
-    """The caller's own, None at first."""
+    """An object of the caller, initially None."""
     @property
     def qid(self) -> int: ...
     @property
@@ -380,26 +382,27 @@ class Qpair:
         """The name of its device."""
     @property
     def stats(self) -> dict[str, int]:
-        """commands, errors, read_bytes, write_bytes, malformed, waited_for_buffer, outstanding."""
+        """Return commands, errors, read_bytes, write_bytes, malformed, waited_for_buffer and
+        outstanding."""
     def errors(self, after: int = 0) -> tuple[int, list[QpairError]]:
-        """Commands that the engine itself ended with an error since Connect, but miscompares.
+        """Return commands failed by the engine since Connect, except failed Compare commands.
 
-        How many there were, and of those after so many the last 16 that there are, oldest first.
-        Destroyed: after, and none.
+        The result is their number, and the last 16 of those after number after, the oldest first.
+        If destroyed: after, and an empty list.
         """
     def connected(self, sq_size: int, namespaces: NamespaceTable | None) -> None:
-        """sq_size 0: flow control disabled."""
+        """Note a successful Connect.  sq_size 0: flow control disabled."""
     def gate(self, gates: Gates) -> None:
-        """Put its I/O commands under these gates, for life; EngineError (EBUSY): it has others."""
+        """Set the gates of its I/O commands, permanently; EngineError (EBUSY) if already set."""
     def show(self, namespaces: NamespaceTable) -> None:
-        """Commands of this I/O queue see these from now on; the table before stays in use."""
+        """Use these namespaces for this I/O queue from now on; the old table stays in use."""
     def abort(self, cid: int, cookie: object = None) -> None:
-        """Take back an I/O command of which nothing was done yet; one Aborted comes."""
+        """Abort an I/O command that has not had any effect yet; an Aborted follows."""
     def enable(self, enabled: bool) -> None: ...
     def disconnect(self, *, peer_left: bool = False) -> None:
-        """End the connection; its Closed follows.  Idempotent; peer_left: a DISCONNECTED event."""
+        """Disconnect; its Closed follows.  Idempotent.  peer_left: after a DISCONNECTED event."""
     def destroy(self) -> None:
-        """After its Closed and when all its commands were completed, else EngineError (EBUSY)."""
+        """Free it after its Closed, once all commands are complete, else EngineError (EBUSY)."""
 
 # ---- connection management of the target ----
 
@@ -410,13 +413,13 @@ class EventChannel:
     def __init__(self, kind: Literal["iwarp", "system"]) -> None: ...
     def fileno(self) -> int: ...
     def listen(self, host: str, port: int, backlog: int = 128) -> Listener:
-        """Raises EngineError (EADDRINUSE, EADDRNOTAVAIL, ...)."""
+        """Listen; raise EngineError (EADDRINUSE, EADDRNOTAVAIL, ...) on failure."""
     @property
     def kind(self) -> str: ...
     def get_event(self) -> ConnectRequest | QpairEvent | ListenerEvent | None:
-        """The next event, acknowledged; None where there is none."""
+        """Return the next event, acknowledged; None if there is none."""
     def close(self) -> None:
-        """Close its listeners and reject what waits; it ends itself with the last of its Qpairs."""
+        """Close listeners, and reject pending requests; it is freed with the last of its Qpairs."""
 
 @final
 class Listener:
@@ -424,12 +427,12 @@ class Listener:
     def address(self) -> Address: ...
     @property
     def device(self) -> str | None:
-        """The name of its device; None where it listens on every one."""
+        """The name of its device; None if it listens on all devices."""
     def close(self) -> None: ...
 
 @final
 class ListenerEvent:
-    """What the connection manager says of a listener: DEVICE_REMOVAL."""
+    """An event of a listener: DEVICE_REMOVAL."""
 
     @property
     def listener(self) -> Listener: ...
@@ -440,7 +443,7 @@ class ListenerEvent:
 
 @final
 class ConnectRequest:
-    """A CM REQ: accept or reject it.  One that is collected undecided is rejected (sts 6)."""
+    """A CM REQ: accept or reject it.  If garbage collected before, it is rejected (sts 6)."""
 
     @property
     def listener(self) -> Listener: ...
@@ -448,10 +451,10 @@ class ConnectRequest:
     def private_data(self) -> bytes: ...
     @property
     def gone(self) -> bool:
-        """The peer has gone away before it was decided."""
+        """Whether the peer disconnected before the decision."""
     @property
     def initiator_depth(self) -> int:
-        """RDMA READs the peer lets us have outstanding."""
+        """Maximum RDMA READs that the peer lets us have outstanding."""
     @property
     def responder_resources(self) -> int: ...
     @property
@@ -460,7 +463,7 @@ class ConnectRequest:
     def local(self) -> Address: ...
     @property
     def device(self) -> str | None:
-        """The device that it came to."""
+        """The device on which it arrived."""
     def accept(
         self,
         target: Target,
@@ -474,9 +477,9 @@ class ConnectRequest:
         initiator_depth: int,
         responder_resources: int = 0,
     ) -> Qpair:
-        """Raises EngineError if it cannot; the request is then still to be rejected.
+        """Accept; raises EngineError on failure, after which the request must still be rejected.
 
-        EAGAIN: its device is being made ready.  Try again when its DeviceReady has come.
+        EAGAIN: its device is being prepared.  Try again after its DeviceReady.
         """
     def reject(self, private_data: bytes) -> None: ...
 
@@ -488,7 +491,7 @@ class QpairEvent:
     def qpair(self) -> Qpair: ...
     @property
     def name(self) -> str:
-        """As enum rdma_cm_event_type: ESTABLISHED, DISCONNECTED, DEVICE_REMOVAL, ..."""
+        """Name of the enum rdma_cm_event_type: ESTABLISHED, DISCONNECTED, DEVICE_REMOVAL, ..."""
     @property
     def status(self) -> int: ...
 
@@ -496,7 +499,7 @@ class QpairEvent:
 
 @final
 class HostDevice:
-    """A device that host queues and their memory are made on; it ends with the last of them."""
+    """A device for host queues and their memory; it is closed with the last of these."""
 
     def __init__(
         self,
@@ -504,24 +507,24 @@ class HostDevice:
         *,
         remote_keys: Literal["command", "buffer"] = "command",
     ) -> None:
-        """remote_keys: what controllers may reach.
+        """remote_keys: memory that controllers can access.
 
-        Of each command, its bytes in its direction and only until it completes (a memory window, or
-        where the device has none a registration for each); or of each buffer, all of it for as long
-        as it is registered.
+        command: the data of each command, in its direction, until it completes (by a memory window,
+        or if the device has none, by a separate registration); buffer: each whole buffer, while it
+        is registered.
         """
     @property
     def kind(self) -> str: ...
     @property
     def remote_keys(self) -> str: ...
     def alloc(self, length: int) -> HostMemory:
-        """Memory of the engine's own, page aligned, registered."""
+        """Allocate page-aligned, registered memory."""
     def register(self, buffer: SupportsBuffer) -> HostMemory:
         """Register a writable buffer, which stays exported until the memory is closed."""
 
 @final
 class HostMemory:
-    """Registered memory; a buffer itself (memoryview(memory))."""
+    """Registered memory, which supports the buffer protocol (memoryview(memory))."""
 
     def __buffer__(self, flags: int, /) -> memoryview: ...
     def __len__(self) -> int: ...
@@ -530,13 +533,13 @@ class HostMemory:
     @property
     def address(self) -> int: ...
     def offset_of(self, buffer: SupportsBuffer) -> int:
-        """Where in this memory a contiguous buffer lies, or -1 where it does not."""
+        """Return the offset of a contiguous buffer in this memory, or -1 if it is not in it."""
     def close(self) -> None:
-        """BufferError while a memoryview of it lives, EngineError (EBUSY) while commands use it."""
+        """Free it; BufferError if a memoryview of it exists, EngineError (EBUSY) while in use."""
 
 @final
 class HostQueue:
-    """A connected queue.  Not thread-safe, and polled by whoever submits."""
+    """A connected queue.  Not thread-safe; the submitter also polls it."""
 
     def __init__(
         self,
@@ -552,9 +555,9 @@ class HostQueue:
         timeout_ms: int = 10000,
         cancel: int = -1,
     ) -> None:
-        """Connects.  Blocks for at most timeout_ms; raises ConnectError.
+        """Connect.  Blocks for at most timeout_ms; raises ConnectError.
 
-        cancel: a descriptor that becomes readable to have it given up (ECANCELED).
+        cancel: a descriptor that becomes readable to cancel the attempt (ECANCELED).
         """
     @property
     def qid(self) -> int: ...
@@ -564,7 +567,7 @@ class HostQueue:
     def outstanding(self) -> int: ...
     @property
     def reason(self) -> str:
-        """Why the connection was lost, or ""."""
+        """The reason for the loss of the connection, or ""."""
     def fileno(self) -> int: ...
     def submit(
         self,
@@ -576,14 +579,14 @@ class HostQueue:
         to_device: bool = False,
         in_capsule: bool = True,
     ) -> int:
-        """Submit a 64-byte command (CID, PSDT and SGL are filled in); its CID.
+        """Submit a 64-byte command (CID, PSDT and SGL are filled in); return its CID.
 
-        What of the memory the controller can reach, and until when: see HostDevice.
+        See HostDevice for the memory that the controller can access.
 
-        Raises BlockingIOError where the queue is full and EngineError (ENOTCONN) where it is lost.
+        Raises BlockingIOError if the queue is full, and EngineError (ENOTCONN) after its loss.
         """
     def poll(self, limit: int = 64) -> list[tuple[object, int, int, int]]:
-        """(user, NVMe status, dw0, dw1) of what has completed.  Raises EngineError (ENOTCONN)."""
+        """Return (user, NVMe status, dw0, dw1) of completed commands, or EngineError (ENOTCONN)."""
     def submit_batch(self, batch: HostBatch, user: object, at_once: int = 0) -> None:
         """Run what has not succeeded of a batch; poll() gives user, with status 0, at its end.
 
@@ -593,19 +596,19 @@ class HostQueue:
     def pause_batches(self, paused: bool) -> None:
         """Let batches submit nothing, or let them go on with the next poll()."""
     def arm(self) -> None:
-        """Make fileno() readable at the next completion; poll once more before waiting."""
+        """Make fileno() readable at the next completion; poll again before waiting."""
     def drain(self) -> None:
-        """Take the events of a readable fileno()."""
+        """Clear the events of a readable fileno()."""
     def nudge(self) -> float:
-        """Called by who waits for the answer to a Connect: at once, and after as many seconds as it
-        returned, until that is 0.
+        """Work around targets that miss the first message until a further one arrives (nudge.c).
 
-        Some targets miss what comes first, until something else comes (nudge.c).
+        While waiting for the response to a Connect, call this at once, and again after the
+        returned number of seconds, until it returns 0.
         """
     def abandon(self) -> list[object]:
-        """The users of commands that will never complete, once the connection is lost."""
+        """Return the users of commands that will never complete, after the connection is lost."""
     def close(self) -> None:
-        """Disconnect and free.  Blocks briefly."""
+        """Disconnect and free the queue.  Blocks briefly."""
 
 class HostBatch:
     """Many Reads or Writes of one length, which HostQueue.submit_batch runs.
@@ -655,12 +658,12 @@ class HostBatch:
         """Return how many commands it has."""
 
 def bench_cancel() -> None:
-    """Make a bench() that runs in another thread return, with what it has done so far."""
+    """Make a bench() that runs in a different thread return, with its results so far."""
 
 def bench_threads(queues: int) -> int:
-    """How many threads bench() polls so many queues with.
+    """Return the number of threads with which bench() polls this many queues.
 
-    One each, but one less than there are processors: others have work to do, too.
+    One per queue, but at most the number of processors minus one.
     """
 
 def bench(
@@ -683,8 +686,8 @@ def bench(
 ) -> dict[str, Any]:
     """Run a load with the native host path.  Blocks for the duration.
 
-    The queues, on as many controllers as it takes, are shared by the polling threads (0:
-    bench_threads()); cpu is the first thread's, and the others follow.
+    The polling threads (0: bench_threads()) share the queues, which use as many controllers as
+    needed; cpu is the CPU of the first thread, the other threads use the following CPUs.
 
     Returns ios, bytes, seconds, iops, bytes_per_second, p50_us, p99_us, p999_us, mean_us,
     cpu_seconds (of the polling threads), queue_min_iops and queue_max_iops (of the slowest and the

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""RDMA devices: which there are (inventory), and their coming and going (hotplug)."""
+"""RDMA devices: their list (inventory), and their addition and removal (hotplug)."""

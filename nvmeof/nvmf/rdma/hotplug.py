@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Devices that come and go, by way of pyudev: RDMA devices, block devices, NVMe controllers."""
+"""Events of RDMA devices, block devices and NVMe controllers, by means of pyudev."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from typing import Any, Literal, Self
 RDMA = "infiniband"
 """Subsystem of RDMA devices."""
 RDMA_VERBS = "infiniband_verbs"
-"""Of what programs open of them: it goes first, and what it belongs to waits for the programs."""
+"""Subsystem of the device nodes that programs open: these are removed first, and the removal of
+their RDMA device waits for the programs."""
 BLOCK = "block"
 NVME = "nvme"
 
@@ -23,45 +24,45 @@ _VERBS_CLASS = Path("/sys/class/infiniband_verbs")
 
 
 def rdma_devices() -> frozenset[str]:
-    """The names of the RDMA devices that programs can open just now."""
+    """Return the names of the RDMA devices that programs can open now."""
     found = set()
     for entry in _VERBS_CLASS.glob("uverbs*/ibdev"):
-        with contextlib.suppress(OSError):  # it has gone since
+        with contextlib.suppress(OSError):  # removed meanwhile
             found.add(entry.read_text().strip())
     return frozenset(found)
 
 
 class HotplugError(Exception):
-    """Devices cannot be followed here; says why."""
+    """Device events are not available; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceEvent:
-    """A device came, went or changed."""
+    """A device was added, removed or changed."""
 
     action: str
     """add, remove, change, bind, unbind, move, online or offline."""
     subsystem: str
     name: str
     node: str | None
-    """Path of its device node."""
+    """Path of the device node."""
 
 
 class Hotplug:
-    """A udev monitor.  fileno() is readable when events() has something; close() it."""
+    """A udev monitor.  fileno() is readable when events() has something; close() it afterwards."""
 
     def __init__(
         self, subsystems: Iterable[str] = (RDMA,), source: Literal["udev", "kernel"] = "udev"
     ) -> None:
-        """source kernel: the kernel's own events, which come where no udevd runs.
+        """source kernel: events of the kernel itself, which are available without udevd.
 
-        Raises HotplugError where pyudev is not there or the kernel refuses.
+        Raises HotplugError if pyudev is missing or the kernel refuses.
         """
         try:
             import pyudev
         except ImportError as error:
             raise HotplugError(
-                f"pyudev cannot be imported ({error}): install it with pip or as python3-pyudev"
+                f"cannot import pyudev ({error}): install it with pip or as python3-pyudev"
             ) from None
         try:
             self._monitor: Any = pyudev.Monitor.from_netlink(pyudev.Context(), source)
@@ -69,14 +70,14 @@ class Hotplug:
                 self._monitor.filter_by(subsystem)
             self._monitor.start()
         except (OSError, ValueError) as error:
-            raise HotplugError(f"udev events cannot be had here: {error}") from None
+            raise HotplugError(f"no udev events on this machine: {error}") from None
 
     def fileno(self) -> int:
-        """Of the netlink socket."""
+        """Return the descriptor of the netlink socket."""
         return int(self._monitor.fileno())
 
     def events(self) -> list[DeviceEvent]:
-        """What has happened since the last call; does not wait."""
+        """Return the events since the last call, without waiting."""
         found: list[DeviceEvent] = []
         while (device := self._monitor.poll(timeout=0)) is not None:
             found.append(
@@ -103,7 +104,7 @@ class Hotplug:
             loop.remove_reader(self.fileno())
 
     def close(self) -> None:
-        """Stop listening; the socket goes with the object."""
+        """Stop listening; the socket is closed with the object."""
         self._monitor = None
 
     def __enter__(self) -> Self:

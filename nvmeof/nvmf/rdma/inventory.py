@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What RDMA devices there are: the embedded one, and the system's by way of pyverbs.
+"""The list of RDMA devices: the embedded one, and those of the system by means of pyverbs.
 
-For people and for choosing a device; nothing here moves data.
+For display and for the choice of a device; no data is transferred here.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ LIMITS = (
     "max_qp_rd_atom",
     "max_qp_init_rd_atom",
 )
-"""Capabilities that matter to NVMe-oF, named as struct ibv_device_attr names them."""
+"""Capabilities relevant to NVMe-oF, with the names of struct ibv_device_attr."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Gid:
     index: int
     gid: str
     type: str = ""
-    """IB, RoCE v1 or RoCE v2 where the library tells."""
+    """IB, RoCE v1 or RoCE v2, if the library reports it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +48,9 @@ class Port:
     state: str
     link_layer: str
     max_mtu: int
-    """Bytes; 0 where it is not known."""
+    """Bytes; 0 if unknown."""
     active_mtu: int
-    """Bytes; 0 where it is not known."""
+    """Bytes; 0 if unknown."""
     gids: list[Gid]
 
 
@@ -60,7 +60,7 @@ class Device:
 
     name: str
     kind: Kind
-    """iwarp is the embedded device, system one of libibverbs."""
+    """iwarp: the embedded device; system: a device of libibverbs."""
     transport: str
     fw_ver: str
     vendor_id: int
@@ -70,14 +70,14 @@ class Device:
 
 @dataclass(frozen=True, slots=True)
 class Inventory:
-    """The devices, and a sentence for each kind that there is none of."""
+    """The devices, and notes about devices that are missing."""
 
     devices: list[Device]
     notes: list[str] = field(default_factory=list)
 
 
 def inventory() -> Inventory:
-    """All devices; never fails: what went wrong is in the notes."""
+    """Return all devices; never fails: errors are in the notes."""
     devices: list[Device] = []
     notes: list[str] = []
     try:
@@ -92,7 +92,7 @@ def inventory() -> Inventory:
 
 
 def system_devices() -> tuple[list[Device], str]:
-    """The system's devices, and why there are none (or less is known about them)."""
+    """Return the system's devices, and why there are none or less is known about them."""
     why = verbs_available("system")
     if why is not None:
         return [], f"no system device: {why}"
@@ -122,7 +122,7 @@ def system_devices() -> tuple[list[Device], str]:
 def _none() -> str:
     return (
         "no system device: the kernel offers no RDMA device (no RDMA network card, and no rdma_rxe "
-        "or siw link; `rdma link` shows what there is)"
+        "or siw link; `rdma link` lists them)"
     )
 
 
@@ -131,16 +131,16 @@ def _words(error: Exception) -> str:
 
 
 def import_pyverbs() -> ModuleType | str:
-    """pyverbs.device, or a sentence that says why it is not there.
+    """Return pyverbs.device, or why it is not available.
 
-    It calls logging.basicConfig() when it is imported; what that did to the root logger is undone.
+    It calls logging.basicConfig() on import; the effect on the root logger is undone.
     """
     root = logging.getLogger()
     handlers, level = root.handlers[:], root.level
     try:
         import pyverbs.device
     except ImportError as error:
-        return f"pyverbs cannot be imported ({error}): install python3-pyverbs to see GID types"
+        return f"cannot import pyverbs ({error}): install python3-pyverbs to see GID types"
     finally:
         for handler in root.handlers[:]:
             if handler not in handlers:
@@ -174,8 +174,8 @@ def _of_pyverbs(pyverbs: Any, name: str) -> Device:
         attr = context.query_device()
         try:
             table = context.query_gid_table(1024)
-        except Exception as error:  # a device is worth showing without its GIDs
-            log.warning("%s: its GID table cannot be read: %s", name, error)
+        except Exception as error:  # show the device without its GIDs
+            log.warning("%s: cannot read the GID table: %s", name, error)
             table = []
         ports = []
         for number in range(1, attr.phys_port_cnt + 1):

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`nvmeof connect` and its like: the initiator through the kernel."""
+"""`nvmeof connect`, `disconnect`, `list` and related commands: the initiator in the kernel."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Arguments of the commands that have the kernel connect: nvme-cli's, for RDMA."""
+"""Arguments of commands that connect the kernel: those of nvme-cli, for RDMA."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from nvmf.initiator.kernel.host import resolve
 from nvmf.initiator.kernel.options import FabricsOptions, kernel_words
 
 _NUMBERS = (
-    ("-i", "--nr-io-queues", "N", "I/O queues (default: one a CPU)"),
-    ("-W", "--nr-write-queues", "N", "queues for writes alone, beside those (default: none)"),
-    ("-P", "--nr-poll-queues", "N", "queues that are polled (default: none)"),
-    ("-Q", "--queue-size", "N", "entries of an I/O queue (default: 128)"),
+    ("-i", "--nr-io-queues", "N", "number of I/O queues (default: one per CPU)"),
+    ("-W", "--nr-write-queues", "N", "additional queues for writes only (default: none)"),
+    ("-P", "--nr-poll-queues", "N", "polled queues (default: none)"),
+    ("-Q", "--queue-size", "N", "entries per I/O queue (default: 128)"),
     ("-k", "--keep-alive-tmo", "SECONDS", "keep-alive timeout (default: 5)"),
-    ("-c", "--reconnect-delay", "SECONDS", "between attempts to reconnect (default: 10)"),
+    ("-c", "--reconnect-delay", "SECONDS", "delay between attempts to reconnect (default: 10)"),
     (
         "-l",
         "--ctrl-loss-tmo",
         "SECONDS",
-        "give a lost controller up after this time, -1 for never (default: 600)",
+        "give up a lost controller after this time, -1 for never (default: 600)",
     ),
     (
         "-F",
@@ -38,10 +38,10 @@ _NUMBERS = (
 )
 _WORDS = [long.removeprefix("--").replace("-", "_") for _, long, _, _ in _NUMBERS]
 NO_BACKEND = (
-    "It is always the kernel that connects: a connection of the client in userspace ends with its\n"
-    "command (read, write, bench and the like) or its program (Python's connect, connect_all)."
+    "The kernel makes the connection: a connection of the client in userspace ends with its\n"
+    "command (read, write, bench etc.) or its program (Python's connect, connect_all)."
 )
-"""For --help: why there is no backend to choose."""
+"""For --help: why there is no choice of backend."""
 _OTHERS = (
     "hostnqn",
     "hostid",
@@ -56,8 +56,8 @@ _OTHERS = (
 
 
 def add_connect_arguments(parser: argparse.ArgumentParser) -> None:
-    """How to connect; what is not given is left to the kernel."""
-    group = parser.add_argument_group("as whom, and how")
+    """Add the connection options; the kernel's defaults apply to the others."""
+    group = parser.add_argument_group("host and connection options")
     group.add_argument("-w", "--host-traddr", metavar="ADDRESS", help="source address")
     add_identity_arguments(group)
     group.add_argument(
@@ -71,32 +71,32 @@ def add_connect_arguments(parser: argparse.ArgumentParser) -> None:
         "--duplicate-connect",
         action="store_true",
         default=None,
-        help="connect although this host is connected there already",
+        help="connect even if this host is already connected",
     )
     group.add_argument(
         "-d",
         "--disable-sqflow",
         action="store_true",
         default=None,
-        help="no SQ flow control",
+        help="disable SQ flow control",
     )
     add_secret_arguments(parser)
 
 
 def _number(text: str) -> int:
-    """A whole number, -1 among them; for argparse."""
+    """Parse an integer, -1 included; for argparse."""
     return -1 if text.strip() == "-1" else number_argument(text)
 
 
 def fabrics_options(args: argparse.Namespace, place: TransportId) -> FabricsOptions:
-    """What to write for these arguments; UsageError where one cannot be.
+    """Return the kernel's options for these arguments; raise UsageError for an invalid one.
 
-    Flags count before the options of the URL.
+    Flags take precedence over the options of the URL.
     """
     if place.options.get("backend", "kernel") != "kernel":
         raise UsageError(
-            f"backend={place.options['backend']} in the URL: it is the kernel that connects here; "
-            "leave it out"
+            f"backend={place.options['backend']} in the URL: this command always uses the kernel; "
+            "remove it"
         )
     given = _given(args)
     try:
@@ -111,9 +111,9 @@ def fabrics_options(args: argparse.Namespace, place: TransportId) -> FabricsOpti
 
 
 def endpoint_options(args: argparse.Namespace, endpoint: Endpoint) -> FabricsOptions:
-    """What to write for a controller that a host file names, or for those in its discovery log.
+    """Return the kernel's options for a controller in a host file, or in its discovery log.
 
-    Flags count before the file.  HostFileError where a value cannot be.
+    Flags take precedence over the file.  HostFileError for an invalid value.
     """
     place = endpoint.place()
     found = endpoint.found_subsystem if endpoint.discovery else endpoint.parameters
@@ -134,6 +134,6 @@ def _given(args: argparse.Namespace) -> dict[str, Any]:
 def _options(place: TransportId, values: dict[str, Any]) -> FabricsOptions:
     identity = host_identity(values.get("hostnqn"), values.get("hostid"))
     values = {**values, "hostnqn": identity.nqn, "hostid": str(identity.id)}
-    # Looked at before a name is looked up.
+    # Checked before resolving a name.
     checked = FabricsOptions(traddr="::", trsvcid=place.trsvcid, nqn=place.subnqn, **values)
     return replace(checked, traddr=resolve(place.traddr, place.trsvcid))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`nvmeof connect`: one subsystem, through the kernel."""
+"""`nvmeof connect`: connects the kernel to one subsystem."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ def add_commands(subparsers: Subparsers) -> None:
         "connect",
         connect,
         "connect the kernel to a subsystem, and wait for its block devices",
-        f"Takes root, Linux's nvme-rdma, and an RDMA device that reaches the target.\n{NO_BACKEND}",
+        "Requires root, Linux's nvme-rdma, and an RDMA device that reaches the target.\n"
+        f"{NO_BACKEND}",
         examples=(
             "sudo nvmeof connect -t rdma -a 192.0.2.1 -s 4420 -n nqn.2026-01.example:disk",
             "sudo nvmeof connect nvme+rdma://192.0.2.1/nqn.2026-01.example:disk -i 4",
@@ -35,16 +36,16 @@ def add_commands(subparsers: Subparsers) -> None:
 
 
 def add_where_arguments(parser: argparse.ArgumentParser) -> None:
-    """The port of a target, as a URL or with flags."""
-    group = parser.add_argument_group("where the target is")
+    """Add the port of a target, as a URL or with flags."""
+    group = parser.add_argument_group("target")
     group.add_argument(
         "url",
         nargs="?",
         metavar="URL",
-        help="nvme+rdma://HOST:PORT/NQN?OPTION=VALUE, in the place of the flags",
+        help="nvme+rdma://HOST:PORT/NQN?OPTION=VALUE, instead of the flags",
     )
     group.add_argument(
-        "-t", "--transport", choices=("rdma",), default="rdma", help="rdma is all there is"
+        "-t", "--transport", choices=("rdma",), default="rdma", help="only rdma is supported"
     )
     group.add_argument("-a", "--traddr", metavar="HOST", help="address or name of the target")
     group.add_argument(
@@ -53,9 +54,9 @@ def add_where_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def connect(args: argparse.Namespace) -> int:
-    """Connect, wait, print."""
+    """Connect, wait for block devices, and print them."""
     if args.url is None and args.nqn is None:
-        raise UsageError("give the NQN of the subsystem with -n; nvmeof discover lists them")
+        raise UsageError("specify the NQN of the subsystem with -n; nvmeof discover lists them")
     place = where_of(args)
     found = connect_kernel(fabrics_options(args, place), System())
     if args.output_format == "json":
@@ -69,10 +70,10 @@ def connect(args: argparse.Namespace) -> int:
 
 
 def complain_of_missing(found: Connected) -> None:
-    """CliError where a namespace got no block device."""
+    """Raise CliError if a namespace has no block device."""
     if found.missing:
         listed = ", ".join(str(nsid) for nsid in found.missing)
         raise CliError(
-            f"{found.controller.name} is connected, but no block device came within "
+            f"{found.controller.name} is connected, but no block device appeared within "
             f"{READY_SECONDS:g} s for namespace {listed}; see dmesg"
         )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`nvmeof connect-all`: every subsystem that discovery offers, through the kernel."""
+"""`nvmeof connect-all`: connects the kernel to every subsystem found by discovery."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ def add_commands(subparsers: Subparsers) -> None:
         subparsers,
         "connect-all",
         connect_all,
-        "connect the kernel to all that a port offers to this host, referrals followed",
-        "Without an address it connects what /etc/nvme says: nvme-fabrics.conf, or config.json\n"
-        "and discovery.conf.  What is connected already is left as it is.  It takes root.\n"
+        "connect the kernel to all subsystems that a port offers, following referrals",
+        "Without an address, the controllers in /etc/nvme are used: nvme-fabrics.conf, or\n"
+        "config.json and discovery.conf.  Existing connections stay unchanged.  Root is required.\n"
         f"{NO_BACKEND}",
         examples=("sudo nvmeof connect-all -t rdma -a 192.0.2.1", "sudo nvmeof connect-all"),
     )
@@ -53,13 +53,13 @@ def add_commands(subparsers: Subparsers) -> None:
         "--device",
         choices=("kernel", "iwarp", "system", "auto"),
         default="kernel",
-        help="who reads the discovery log: the kernel, or the client on one of its devices "
+        help="reader of the discovery log: the kernel, or the client with one of its devices "
         "(default: kernel)",
     )
 
 
 def connect_all(args: argparse.Namespace) -> int:
-    """Discover, connect, print."""
+    """Discover, connect, and print the result."""
     system = System()
     read_log: ReadLog = lambda options: discovery_log(options, system)  # noqa: E731
     if args.device != "kernel":
@@ -85,14 +85,14 @@ def connect_all(args: argparse.Namespace) -> int:
 
 
 def _wanted(args: argparse.Namespace, system: System) -> list[tuple[FabricsOptions, bool]]:
-    """What to connect, and whether it is a port to ask or a subsystem itself."""
+    """Return the controllers to connect, and whether each is a discovery controller."""
     if args.url is not None or args.traddr is not None:
         return [(fabrics_options(args, where_of(args, need_nqn=False)), True)]
     try:
         endpoints = [one for one in configured(folder=system.etc) if one.transport == "rdma"]
         if not endpoints:
             raise UsageError(
-                f"give the target: a URL, or -a ADDRESS; {system.etc} names no controller on RDMA"
+                f"specify the target: a URL, or -a ADDRESS; no RDMA controller in {system.etc}"
             )
         return [(endpoint_options(args, one), one.discovery) for one in endpoints]
     except HostFileError as error:
@@ -100,7 +100,7 @@ def _wanted(args: argparse.Namespace, system: System) -> list[tuple[FabricsOptio
 
 
 def _by_client(options: FabricsOptions, device: Any) -> list[DiscoveryEntry]:
-    """The discovery log, read by the client in this process."""
+    """Read the discovery log with the client in this process."""
     wanted = ConnectOptions(
         kato=0,
         device=device,

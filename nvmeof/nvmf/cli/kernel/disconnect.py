@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`nvmeof disconnect` and `disconnect-all`: have the kernel let go."""
+"""`nvmeof disconnect` and `disconnect-all`: disconnect the kernel."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from nvmf.initiator.kernel.system import System
 
 
 def add_commands(subparsers: Subparsers) -> None:
-    """disconnect, disconnect-all."""
+    """Add disconnect and disconnect-all."""
     parser = add_command(
         subparsers,
         "disconnect",
         disconnect,
         "disconnect the kernel from a subsystem",
-        "What is written to a mounted file system and not yet stored is lost: unmount it first.",
+        "Unmount file systems first: data not written back yet are lost.",
         examples=(
             "sudo nvmeof disconnect -n nqn.2026-01.example:disk",
             "sudo nvmeof disconnect -d nvme1,nvme2",
@@ -29,24 +29,27 @@ def add_commands(subparsers: Subparsers) -> None:
     )
     parser.add_argument("-n", "--nqn", metavar="NQN", help="all controllers of this subsystem")
     parser.add_argument(
-        "-d", "--device", metavar="DEVICE", help="controllers by their device: nvme0, or several"
+        "-d", "--device", metavar="DEVICE", help="controllers by device name: nvme0, or a list"
     )
     parser = add_command(
         subparsers,
         "disconnect-all",
         disconnect_all,
-        "disconnect the kernel from all that it is connected to over a fabric",
+        "disconnect the kernel from all fabrics subsystems",
         examples=("sudo nvmeof disconnect-all --transport rdma",),
     )
     parser.add_argument(
-        "-t", "--transport", metavar="TRANSPORT", help="only those over this transport, as rdma"
+        "-t",
+        "--transport",
+        metavar="TRANSPORT",
+        help="only controllers with this transport, such as rdma",
     )
 
 
 def disconnect(args: argparse.Namespace) -> int:
-    """By NQN or by device."""
+    """Disconnect by NQN or by device."""
     if bool(args.nqn) == bool(args.device):
-        raise UsageError("give the subsystem with -n, or the controller with -d")
+        raise UsageError("specify the subsystem with -n, or the controller with -d")
     system = System()
     there = sysfs.controllers(system)
     if args.nqn:
@@ -69,7 +72,7 @@ def _by_name(name: str, there: list[ControllerInfo], system: System) -> Controll
 
 
 def disconnect_all(args: argparse.Namespace) -> int:
-    """All of a fabric."""
+    """Disconnect all controllers that are connected over a fabric."""
     found = [
         one
         for one in sysfs.controllers(System())

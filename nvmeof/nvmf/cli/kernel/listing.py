@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """`nvmeof list` and `list-subsys`: the kernel's NVMe block devices, subsystems and controllers.
 
-The JSON has the names that nvme-cli's has.
+The JSON output has the same names as nvme-cli's.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from nvmf.spec.opcodes import Cns
 
 
 def add_commands(subparsers: Subparsers) -> None:
-    """list, list-subsys."""
+    """Add list and list-subsys."""
     add_command(
         subparsers,
         "list",
         list_blocks,
         "list the NVMe block devices of this machine",
-        "Without root the usage is shown where the kernel tells it to anybody (from Linux 6.8 on).",
+        "Without root, the usage is shown only from Linux 6.8 on, where all users can read it.",
         examples=("sudo nvmeof list", "sudo nvmeof list -o json"),
     )
     parser = add_command(
@@ -47,7 +47,7 @@ def add_commands(subparsers: Subparsers) -> None:
 
 
 def list_blocks(args: argparse.Namespace) -> int:
-    """Block devices."""
+    """List the block devices."""
     system = System()
     found = [
         (subsystem, block, _used(subsystem, block))
@@ -92,12 +92,12 @@ def _device(subsystem: SubsystemInfo, block: NamespaceInfo, used: int | None) ->
 
 
 def _generic(block: NamespaceInfo) -> str:
-    """The character device of a namespace: /dev/ng0n1 beside /dev/nvme0n1."""
+    """Return the character device of a namespace, such as /dev/ng0n1 for /dev/nvme0n1."""
     return block.path.replace("/nvme", "/ng", 1)
 
 
 def _used(subsystem: SubsystemInfo, block: NamespaceInfo) -> int | None:
-    """Bytes that are allocated (NUSE), asked of a controller where sysfs does not tell."""
+    """Return the allocated bytes (NUSE), from sysfs or else from a controller."""
     if block.used is not None:
         return block.used
     for one in subsystem.controllers:
@@ -116,7 +116,7 @@ def _used(subsystem: SubsystemInfo, block: NamespaceInfo) -> int | None:
 
 
 def list_subsystems(args: argparse.Namespace) -> int:
-    """Subsystems, by the host that this machine is to them."""
+    """List the subsystems, grouped by the identity of this host."""
     found = [s for s in sysfs.subsystems(System()) if args.nqn in (None, s.nqn)]
     if args.output_format == "json":
         hosts: dict[tuple[str, str], list[SubsystemInfo]] = {}

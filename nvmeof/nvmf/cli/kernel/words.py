@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Block devices and controllers as they are printed, with the names of nvme-cli's JSON."""
+"""Output formats of block devices and controllers, with the names of nvme-cli's JSON."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def connected_fields(found: Connected) -> dict[str, Any]:
-    """A controller that was connected, for JSON."""
+    """Return the fields of a connected controller, for JSON."""
     one = found.controller
     return {
         "device": one.name,
@@ -28,7 +28,7 @@ def connected_fields(found: Connected) -> dict[str, Any]:
 
 
 def namespace_fields(block: NamespaceInfo) -> dict[str, Any]:
-    """A block device, for JSON."""
+    """Return the fields of a block device, for JSON."""
     return {
         "nsid": block.nsid,
         "path": block.path,
@@ -39,7 +39,7 @@ def namespace_fields(block: NamespaceInfo) -> dict[str, Any]:
 
 
 def print_blocks(blocks: Sequence[NamespaceInfo]) -> None:
-    """A table of block devices."""
+    """Print a table of block devices."""
     rows = [
         (b.path, b.nsid, size_text(b.size), format_text(b), b.uuid or b.nguid or b.eui or "-")
         for b in blocks
@@ -48,12 +48,12 @@ def print_blocks(blocks: Sequence[NamespaceInfo]) -> None:
 
 
 def format_text(block: NamespaceInfo) -> str:
-    """512 B + 0 B, as nvme-cli writes it."""
+    """Return the format of blocks as in nvme-cli: 512 B + 0 B."""
     return f"{size_text(block.block_size)} + {block.metadata_size} B"
 
 
 def path_fields(one: ControllerInfo) -> dict[str, Any]:
-    """A controller of a subsystem, for JSON."""
+    """Return the fields of a subsystem's controller, for JSON."""
     return {
         "Name": one.name,
         "Transport": one.transport,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Completion of nvmeof: written by ./dev manual with shtab; what is changed here is lost.
+# Completion of nvmeof: written by ./dev manual with shtab; changes here will be lost.
 
 _shtab_nvmeof_target_subsystem_subparsers=(add remove)
 _shtab_nvmeof_target_namespace_subparsers=(add remove resize replace mask protect limit)

@@ -1,36 +1,36 @@
 #compdef nvmeof
 # SPDX-License-Identifier: BSD-3-Clause
-# Completion of nvmeof: written by ./dev manual with shtab; what is changed here is lost.
+# Completion of nvmeof: written by ./dev manual with shtab; changes here will be lost.
 
 
 _shtab_nvmeof_commands() {
   local _commands=(
-    bench:'Measure a namespace: IOPS, bytes a second, latency.'
-    check-dhchap-key:'Check a key of in-band authentication.'
-    compare-and-write:'Write a block if it is as expected, as one.'
-    completion:'Print the script by which a shell completes the arguments of nvmeof.'
+    bench:'Measure a namespace: IOPS, throughput, latency.'
+    check-dhchap-key:'Check a key for in-band authentication.'
+    compare-and-write:'Write a block if it has the expected content, atomically.'
+    completion:'Print the shell completion script for nvmeof.'
     config:'Check a target'"'"'s configuration, or convert it.'
     connect:'Connect the kernel to a subsystem, and wait for its block devices.'
-    connect-all:'Connect the kernel to all that a port offers to this host, referrals followed.'
+    connect-all:'Connect the kernel to all subsystems that a port offers, following referrals.'
     devices:'List RDMA devices with their ports, GIDs and capabilities.'
     disconnect:'Disconnect the kernel from a subsystem.'
-    disconnect-all:'Disconnect the kernel from all that it is connected to over a fabric.'
+    disconnect-all:'Disconnect the kernel from all fabrics subsystems.'
     discover:'List the subsystems that a port offers to this host.'
-    doctor:'Look at the machine for what keeps a target or a host from working, and say the remedy.'
-    flush:'Make what was written to a namespace stable.'
-    gen-dhchap-key:'Make a key for in-band authentication (DH-HMAC-CHAP).'
-    id-ctrl:'Show what the controller says of itself (Identify Controller).'
-    id-ns:'Show what the controller says of a namespace (Identify Namespace).'
+    doctor:'Check this machine for problems of a target or a host, with remedies.'
+    flush:'Commit written data of a namespace to non-volatile media.'
+    gen-dhchap-key:'Generate a key for in-band authentication (DH-HMAC-CHAP).'
+    id-ctrl:'Show Identify Controller data.'
+    id-ns:'Show Identify Namespace data of a namespace.'
     list:'List the NVMe block devices of this machine.'
     list-ns:'List the active namespaces.'
     list-subsys:'List the NVMe subsystems that the kernel is connected to, and their controllers.'
     read:'Copy blocks of a namespace to a file or to stdout.'
     resv-acquire:'Reserve a namespace, or preempt a holder.'
     resv-register:'Register this host'"'"'s reservation key.'
-    resv-release:'Give a reservation up, or clear all.'
-    resv-report:'List who is registered and what is reserved.'
-    target:'Run a target in the foreground, or administer one that runs, while hosts are connected.'
-    top:'Watch what hosts, queues and namespaces of a running target do.'
+    resv-release:'Release a reservation, or clear all.'
+    resv-report:'Show the reservation and the registered hosts.'
+    target:'Run a target in the foreground, or administer a running one while hosts are connected.'
+    top:'Watch the hosts, queues and namespaces of a running target.'
     write:'Copy a file or stdin to blocks of a namespace, and flush.'
     write-uncor:'Mark blocks as invalid, so that reading them fails.'
   )
@@ -40,8 +40,8 @@ _shtab_nvmeof_commands() {
 _shtab_nvmeof_config_commands() {
   local _commands=(
     check:'Check a configuration file without serving it.'
-    export:'Make nvmetcli'"'"'s file of a configuration.'
-    import:'Make a configuration of nvmetcli'"'"'s file.'
+    export:'Convert a configuration to nvmetcli'"'"'s file.'
+    import:'Convert nvmetcli'"'"'s file to a configuration.'
     schema:'Print the JSON schema of configurations.'
   )
   _describe 'nvmeof config commands' _commands
@@ -50,13 +50,13 @@ _shtab_nvmeof_config_commands() {
 _shtab_nvmeof_target_commands() {
   local _commands=(
     ana:'Steer hosts to one port or another (ANA).'
-    host:'Say who may connect to a subsystem.'
-    ls:'Show ports, subsystems, namespaces, hosts and who is connected.'
+    host:'Manage the hosts that may connect to a subsystem.'
+    ls:'Show ports, subsystems, namespaces, hosts and connections.'
     namespace:'Add, remove, resize, replace, mask, protect and limit namespaces.'
     port:'Open and close ports.'
-    reload:'Let a target read its configuration file again.'
-    save:'Write the configuration in force back to its file.'
-    serve:'Serve what a configuration describes, until SIGINT or SIGTERM.'
+    reload:'Make a target read its configuration file again.'
+    save:'Write the current configuration back to its file.'
+    serve:'Serve a configuration until SIGINT or SIGTERM.'
     stats:'Show counters of reactors and namespaces.'
     subsystem:'Add and remove subsystems.'
   )
@@ -65,16 +65,16 @@ _shtab_nvmeof_target_commands() {
 
 _shtab_nvmeof_target_ana_commands() {
   local _commands=(
-    set:'Set what a port does for a group of namespaces.'
+    set:'Set the state of a group of namespaces on a port.'
   )
   _describe 'nvmeof target ana commands' _commands
 }
 
 _shtab_nvmeof_target_host_commands() {
   local _commands=(
-    allow:'Let a host connect.'
-    remove:'Let a host connect no more, and disconnect it.'
-    set-keys:'Give a host other keys.'
+    allow:'Allow a host to connect.'
+    remove:'Remove a host from the allowed hosts, and disconnect it.'
+    set-keys:'Set the keys of a host.'
   )
   _describe 'nvmeof target host commands' _commands
 }
@@ -82,20 +82,20 @@ _shtab_nvmeof_target_host_commands() {
 _shtab_nvmeof_target_namespace_commands() {
   local _commands=(
     add:'Add a namespace: connected hosts see it at once.'
-    limit:'Limit how much of a namespace all hosts together may use, or show the limits.'
-    mask:'Say which hosts see a namespace.'
-    protect:'Let nobody write to a namespace, or end that.'
+    limit:'Limit the use of a namespace by all hosts together, or show the limits.'
+    mask:'Set the hosts that see a namespace.'
+    protect:'Write protect a namespace, or remove the protection.'
     remove:'Remove a namespace.'
-    replace:'Put another store behind a namespace.'
-    resize:'Tell hosts of another size.'
+    replace:'Replace the store of a namespace.'
+    resize:'Resize a namespace, and notify hosts.'
   )
   _describe 'nvmeof target namespace commands' _commands
 }
 
 _shtab_nvmeof_target_port_commands() {
   local _commands=(
-    add:'Listen on an address too.'
-    remove:'Listen there no more, and disconnect who came by it.'
+    add:'Listen on an additional address.'
+    remove:'Stop listening on an address, and disconnect its hosts.'
   )
   _describe 'nvmeof target port commands' _commands
 }
@@ -110,8 +110,8 @@ _shtab_nvmeof_target_subsystem_commands() {
 
 _shtab_nvmeof_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "--version[say which version this is]"
-  "*"{-v,--verbose}"[say more\; twice\: all]"
+  "--version[show the version]"
+  "*"{-v,--verbose}"[more detail (-vv\: everything)]"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -119,24 +119,24 @@ _shtab_nvmeof_defaults_added=0
 
 _shtab_nvmeof_bench_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  {-o,--output-format}"[how the result is printed (default\: normal)]:output_format:(normal json)"
+  {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   {-N,--namespace-id}"[namespace identifier (default\: 1)]:NSID:"
-  "--rw[the load (default\: randread)]:rw:(read write randread randwrite)"
-  {-z,--data-size}"[of one command (default\: 4096)]:BYTES:"
-  "--read-percent[mix\: this share of reads, 0 to 100 (default\: what --rw says)]:N:"
-  "--runtime[how long (default\: 5)]:SECONDS:"
-  "--threads[that poll the queues (default\: one for each, but one less than there are CPUs)]:N:"
-  "--cpu[pin the first thread to this CPU, the others to those after it]:N:"
-  {-t,--transport}"[rdma is all there is]:transport:(rdma)"
+  "--rw[kind of load (default\: randread)]:rw:(read write randread randwrite)"
+  {-z,--data-size}"[size of one command (default\: 4096)]:BYTES:"
+  "--read-percent[percentage of reads, 0 to 100 (default\: according to --rw)]:N:"
+  "--runtime[duration (default\: 5)]:SECONDS:"
+  "--threads[polling threads (default\: one per queue, at most the number of CPUs minus one)]:N:"
+  "--cpu[pin the first thread to this CPU, the others to the following CPUs]:N:"
+  {-t,--transport}"[only rdma is supported]:transport:(rdma)"
   {-a,--traddr}"[address or name of the target]:HOST:"
   {-s,--trsvcid}"[port of the target (default\: 4420)]:PORT:"
   {-n,--nqn}"[NQN of the subsystem]:NQN:"
-  "--device[the embedded device (iwarp), one of libibverbs (system), or a system device where it reaches the address (default\: auto)]:device:(auto iwarp system)"
-  "--remote-keys[what the target may reach\: the bytes of each command until it completes, or all I\/O buffers, which is faster (default\: command)]:remote_keys:(command buffer)"
+  "--device[the embedded device (iwarp), a libibverbs device (system), or a system device if one reaches the address (default\: auto)]:device:(auto iwarp system)"
+  "--remote-keys[memory that the target can access\: the data of each command until it completes, or all I\/O buffers, which is faster (default\: command)]:remote_keys:(command buffer)"
   {-q,--hostnqn}"[NQN of this host (default\: \/etc\/nvme\/hostnqn)]:NQN:"
   {-i,--nr-io-queues}"[I\/O queues (default\: 1)]:N:"
-  {-Q,--queue-size}"[commands outstanding on each (default\: 32)]:N:"
-  ":nvme\+rdma\:\/\/HOST\:PORT\/NQN\?OPTION\=VALUE, in the place of the flags (options\: below):"
+  {-Q,--queue-size}"[outstanding commands per queue (default\: 32)]:N:"
+  ":nvme\+rdma\:\/\/HOST\:PORT\/NQN\?OPTION\=VALUE, instead of the flags (options\: see below):"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -144,9 +144,9 @@ _shtab_nvmeof_bench_defaults_added=0
 
 _shtab_nvmeof_check_dhchap_key_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  {-o,--output-format}"[how the result is printed (default\: normal)]:output_format:(normal json)"
+  {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   {-k,--key}"[DHHC-1\:HH\:BASE64\:]:KEY:"
-  {-f,--key-file}"[the same, in a file]:FILE:_files"
+  {-f,--key-file}"[file with the key]:FILE:_files"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -154,32 +154,32 @@ _shtab_nvmeof_check_dhchap_key_defaults_added=0
 
 _shtab_nvmeof_compare_and_write_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  {-o,--output-format}"[how the result is printed (default\: normal)]:output_format:(normal json)"
+  {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   {-N,--namespace-id}"[namespace identifier (default\: 1)]:NSID:"
   {-b,--start-block}"[first logical block (default\: 0)]:LBA:"
-  "--expected[what the block has to be]:FILE:_files"
-  {-d,--data}"[what to write]:FILE:_files"
-  {-t,--transport}"[rdma is all there is]:transport:(rdma)"
+  "--expected[the expected content of the block]:FILE:_files"
+  {-d,--data}"[the new content]:FILE:_files"
+  {-t,--transport}"[only rdma is supported]:transport:(rdma)"
   {-a,--traddr}"[address or name of the target]:HOST:"
   {-s,--trsvcid}"[port of the target (default\: 4420)]:PORT:"
   {-n,--nqn}"[NQN of the subsystem]:NQN:"
-  "--device[the embedded device (iwarp), one of libibverbs (system), or a system device where it reaches the address (default\: auto)]:device:(auto iwarp system)"
-  "--remote-keys[what the target may reach\: the bytes of each command until it completes, or all I\/O buffers, which is faster (default\: command)]:remote_keys:(command buffer)"
+  "--device[the embedded device (iwarp), a libibverbs device (system), or a system device if one reaches the address (default\: auto)]:device:(auto iwarp system)"
+  "--remote-keys[memory that the target can access\: the data of each command until it completes, or all I\/O buffers, which is faster (default\: command)]:remote_keys:(command buffer)"
   {-w,--host-traddr}"[source address]:HOST:"
   {-q,--hostnqn}"[NQN of this host (default\: \/etc\/nvme\/hostnqn)]:NQN:"
   {-I,--hostid}"[identifier of this host (default\: \/etc\/nvme\/hostid)]:UUID:"
-  {-i,--nr-io-queues}"[I\/O queues to ask for (default\: 1)]:N:"
-  {-Q,--queue-size}"[entries of an I\/O queue (default\: 128)]:N:"
+  {-i,--nr-io-queues}"[number of I\/O queues (default\: 1)]:N:"
+  {-Q,--queue-size}"[entries per I\/O queue (default\: 128)]:N:"
   {-k,--keep-alive-tmo}"[keep-alive timeout, 0 for none (default\: 5)]:SECONDS:"
-  {-c,--reconnect-delay}"[between attempts to reconnect (default\: 10)]:SECONDS:"
-  {-l,--ctrl-loss-tmo}"[give a lost controller up after this time, -1 for never (default\: 0)]:SECONDS:"
-  "--io-timeout[of an I\/O command (default\: 30)]:SECONDS:"
-  "--disable-sqflow[no SQ flow control]"
-  {-S,--dhchap-secret}"[this host\'s key, as gen-dhchap-key prints it]:KEY:"
-  "--dhchap-secret-file[the same, in a file]:FILE:_files"
-  {-C,--dhchap-ctrl-secret}"[the controller\'s key\: it has to authenticate too, as gen-dhchap-key prints it]:KEY:"
-  "--dhchap-ctrl-secret-file[the same, in a file]:FILE:_files"
-  ":nvme\+rdma\:\/\/HOST\:PORT\/NQN\?OPTION\=VALUE, in the place of the flags (options\: below):"
+  {-c,--reconnect-delay}"[delay between attempts to reconnect (default\: 10)]:SECONDS:"
+  {-l,--ctrl-loss-tmo}"[give up a lost controller after this time, -1 for never (default\: 0)]:SECONDS:"
+  "--io-timeout[timeout of an I\/O command (default\: 30)]:SECONDS:"
+  "--disable-sqflow[disable SQ flow control]"
+  {-S,--dhchap-secret}"[this host\'s key, in the format of gen-dhchap-key]:KEY:"
+  "--dhchap-secret-file[file with the key]:FILE:_files"
+  {-C,--dhchap-ctrl-secret}"[the controller\'s key, to authenticate the controller too, in the format of gen-dhchap-key]:KEY:"
+  "--dhchap-ctrl-secret-file[file with the key]:FILE:_files"
+  ":nvme\+rdma\:\/\/HOST\:PORT\/NQN\?OPTION\=VALUE, instead of the flags (options\: see below):"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -187,8 +187,8 @@ _shtab_nvmeof_compare_and_write_defaults_added=0
 
 _shtab_nvmeof_completion_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  {-o,--output-format}"[how the result is printed (default\: normal)]:output_format:(normal json)"
-  ":the shell that reads the script:(bash zsh fish)"
+  {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
+  ":the shell to generate the script for:(bash zsh fish)"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -203,7 +203,7 @@ _shtab_nvmeof_config_defaults_added=0
 
 _shtab_nvmeof_config_check_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  {-o,--output-format}"[how the result is printed (default\: normal)]:output_format:(normal json)"
+  {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   ":a TOML file:_files"
 )
 
@@ -212,7 +212,7 @@ _shtab_nvmeof_config_check_defaults_added=0
 
 _shtab_nvmeof_config_export_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  {-o,--output-format}"[how the result is printed (default\: normal)]:output_format:(normal json)"
+  {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   ":a TOML file:_files"
 )
 
@@ -221,8 +221,8 @@ _shtab_nvmeof_config_export_defaults_added=0
 
 _shtab_nvmeof_config_import_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  {-o,--output-format}"[how the result is printed (default\: normal)]:output_format:(normal json)"
-  ":JSON of nvmetcli save, or - for stdin:_files"
+  {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
+  ":JSON file of nvmetcli save, or - for stdin:_files"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -230,7 +230,7 @@ _shtab_nvmeof_config_import_defaults_added=0
 
 _shtab_nvmeof_config_schema_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  {-o,--output-format}"[how the result is printed (default\: normal)]:output_format:(normal json)"
+  {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -238,30 +238,30 @@ _shtab_nvmeof_config_schema_defaults_added=0
 
 _shtab_nvmeof_connect_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  {-o,--output-format}"[how the result is printed (default\: normal)]:output_format:(normal json)"
-  {-t,--transport}"[rdma is all there is]:transport:(rdma)"
+  {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
+  {-t,--transport}"[only rdma is supported]:transport:(rdma)"
   {-a,--traddr}"[address or name of the target]:HOST:"
   {-s,--trsvcid}"[port of the target (default\: 4420)]:PORT:"
   {-n,--nqn}"[NQN of the subsystem]:NQN:"
   {-w,--host-traddr}"[source address]:ADDRESS:"
   {-q,--hostnqn}"[NQN of this host (default\: \/etc\/nvme\/hostnqn)]:NQN:"
   {-I,--hostid}"[identifier of this host (default\: \/etc\/nvme\/hostid)]:UUID:"
-  {-i,--nr-io-queues}"[I\/O queues (default\: one a CPU)]:N:"
-  {-W,--nr-write-queues}"[queues for writes alone, beside those (default\: none)]:N:"
-  {-P,--nr-poll-queues}"[queues that are polled (default\: none)]:N:"
-  {-Q,--queue-size}"[entries of an I\/O queue (default\: 128)]:N:"
+  {-i,--nr-io-queues}"[number of I\/O queues (default\: one per CPU)]:N:"
+  {-W,--nr-write-queues}"[additional queues for writes only (default\: none)]:N:"
+  {-P,--nr-poll-queues}"[polled queues (default\: none)]:N:"
+  {-Q,--queue-size}"[entries per I\/O queue (default\: 128)]:N:"
   {-k,--keep-alive-tmo}"[keep-alive timeout (default\: 5)]:SECONDS:"
-  {-c,--reconnect-delay}"[between attempts to reconnect (default\: 10)]:SECONDS:"
-  {-l,--ctrl-loss-tmo}"[give a lost controller up after this time, -1 for never (default\: 600)]:SECONDS:"
+  {-c,--reconnect-delay}"[delay between attempts to reconnect (default\: 10)]:SECONDS:"
+  {-l,--ctrl-loss-tmo}"[give up a lost controller after this time, -1 for never (default\: 600)]:SECONDS:"
   {-F,--fast-io-fail-tmo,--fast_io_fail_tmo}"[fail I\/O of a lost controller after this time, -1 for never (default\: -1)]:SECONDS:"
   {-T,--tos}"[type of service of the connections, 0 to 255]:TOS:"
-  {-D,--duplicate-connect}"[connect although this host is connected there already]"
-  {-d,--disable-sqflow}"[no SQ flow control]"
-  {-S,--dhchap-secret}"[this host\'s key, as gen-dhchap-key prints it]:KEY:"
-  "--dhchap-secret-file[the same, in a file]:FILE:_files"
-  {-C,--dhchap-ctrl-secret}"[the controller\'s key\: it has to authenticate too, as gen-dhchap-key prints it]:KEY:"
-  "--dhchap-ctrl-secret-file[the same, in a file]:FILE:_files"
-  ":nvme\+rdma\:\/\/HOST\:PORT\/NQN\?OPTION\=VALUE, in the place of the flags:"
+  {-D,--duplicate-connect}"[connect even if this host is already connected]"
+  {-d,--disable-sqflow}"[disable SQ flow control]"
+  {-S,--dhchap-secret}"[this host\'s key, in the format of gen-dhchap-key]:KEY:"
+  "--dhchap-secret-file[file with the key]:FILE:_files"
+  {-C,--dhchap-ctrl-secret}"[the controller\'s key, to authenticate the controller too, in the format of gen-dhchap-key]:KEY:"
+  "--dhchap-ctrl-secret-file[file with the key]:FILE:_files"
+  ":nvme\+rdma\:\/\/HOST\:PORT\/NQN\?OPTION\=VALUE, instead of the flags:"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -269,30 +269,30 @@ _shtab_nvmeof_connect_defaults_added=0
 
 _shtab_nvmeof_connect_all_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  {-o,--output-format}"[how the result is printed (default\: normal)]:output_format:(normal json)"
-  {-t,--transport}"[rdma is all there is]:transport:(rdma)"
+  {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
+  {-t,--transport}"[only rdma is supported]:transport:(rdma)"
   {-a,--traddr}"[address or name of the target]:HOST:"
   {-s,--trsvcid}"[port of the target (default\: 4420)]:PORT:"
   {-w,--host-traddr}"[source address]:ADDRESS:"
   {-q,--hostnqn}"[NQN of this host (default\: \/etc\/nvme\/hostnqn)]:NQN:"
   {-I,--hostid}"[identifier of this host (default\: \/etc\/nvme\/hostid)]:UUID:"
-  {-i,--nr-io-queues}"[I\/O queues (default\: one a CPU)]:N:"
-  {-W,--nr-write-queues}"[queues for writes alone, beside those (default\: none)]:N:"
-  {-P,--nr-poll-queues}"[queues that are polled (default\: none)]:N:"
-  {-Q,--queue-size}"[entries of an I\/O queue (default\: 128)]:N:"
+  {-i,--nr-io-queues}"[number of I\/O queues (default\: one per CPU)]:N:"
+  {-W,--nr-write-queues}"[additional queues for writes only (default\: none)]:N:"
+  {-P,--nr-poll-queues}"[polled queues (default\: none)]:N:"
+  {-Q,--queue-size}"[entries per I\/O queue (default\: 128)]:N:"
   {-k,--keep-alive-tmo}"[keep-alive timeout (default\: 5)]:SECONDS:"
-  {-c,--reconnect-delay}"[between attempts to reconnect (default\: 10)]:SECONDS:"
-  {-l,--ctrl-loss-tmo}"[give a lost controller up after this time, -1 for never (default\: 600)]:SECONDS:"
+  {-c,--reconnect-delay}"[delay between attempts to reconnect (default\: 10)]:SECONDS:"
+  {-l,--ctrl-loss-tmo}"[give up a lost controller after this time, -1 for never (default\: 600)]:SECONDS:"
   {-F,--fast-io-fail-tmo,--fast_io_fail_tmo}"[fail I\/O of a lost controller after this time, -1 for never (default\: -1)]:SECONDS:"
   {-T,--tos}"[type of service of the connections, 0 to 255]:TOS:"
-  {-D,--duplicate-connect}"[connect although this host is connected there already]"
-  {-d,--disable-sqflow}"[no SQ flow control]"
-  {-S,--dhchap-secret}"[this host\'s key, as gen-dhchap-key prints it]:KEY:"
-  "--dhchap-secret-file[the same, in a file]:FILE:_files"
-  {-C,--dhchap-ctrl-secret}"[the controller\'s key\: it has to authenticate too, as gen-dhchap-key prints it]:KEY:"
-  "--dhchap-ctrl-secret-file[the same, in a file]:FILE:_files"
-  "--device[who reads the discovery log\: the kernel, or the client on one of its devices (default\: kernel)]:device:(kernel iwarp system auto)"
-  ":nvme\+rdma\:\/\/HOST\:PORT\/NQN\?OPTION\=VALUE, in the place of the flags:"
+  {-D,--duplicate-connect}"[connect even if this host is already connected]"
+  {-d,--disable-sqflow}"[disable SQ flow control]"
+  {-S,--dhchap-secret}"[this host\'s key, in the format of gen-dhchap-key]:KEY:"
+  "--dhchap-secret-file[file with the key]:FILE:_files"
+  {-C,--dhchap-ctrl-secret}"[the controller\'s key, to authenticate the controller too, in the format of gen-dhchap-key]:KEY:"
+  "--dhchap-ctrl-secret-file[file with the key]:FILE:_files"
+  "--device[reader of the discovery log\: the kernel, or the client with one of its devices (default\: kernel)]:device:(kernel iwarp system auto)"
+  ":nvme\+rdma\:\/\/HOST\:PORT\/NQN\?OPTION\=VALUE, instead of the flags:"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -300,8 +300,8 @@ _shtab_nvmeof_connect_all_defaults_added=0
 
 _shtab_nvmeof_devices_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  {-o,--output-format}"[how the result is printed (default\: normal)]:output_format:(normal json)"
-  "--watch[stay, and print the devices that come and go (one JSON object a line with -o json)]"
+  {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
+  "--watch[keep running, and print device changes (with -o json, one object per line)]"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -309,9 +309,9 @@ _shtab_nvmeof_devices_defaults_added=0
 
 _shtab_nvmeof_disconnect_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  {-o,--output-format}"[how the result is printed (default\: normal)]:output_format:(normal json)"
+  {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   {-n,--nqn}"[all controllers of this subsystem]:NQN:_nvmeof_kernel_nqns"
-  {-d,--device}"[controllers by their device\: nvme0, or several]:DEVICE:_nvmeof_controllers"
+  {-d,--device}"[controllers by device name\: nvme0, or a list]:DEVICE:_nvmeof_controllers"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -319,8 +319,8 @@ _shtab_nvmeof_disconnect_defaults_added=0
 
 _shtab_nvmeof_disconnect_all_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  {-o,--output-format}"[how the result is printed (default\: normal)]:output_format:(normal json)"
-  {-t,--transport}"[only those over this transport, as rdma]:TRANSPORT:"
+  {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
+  {-t,--transport}"[only controllers with this transport, such as rdma]:TRANSPORT:"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -328,34 +328,34 @@ _shtab_nvmeof_disconnect_all_defaults_added=0
 
 _shtab_nvmeof_discover_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  {-o,--output-format}"[how the result is printed (default\: normal)]:output_format:(normal json)"
-  {-t,--transport}"[rdma is all there is]:transport:(rdma)"
+  {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
+  {-t,--transport}"[only rdma is supported]:transport:(rdma)"
   {-a,--traddr}"[address or name of the target]:HOST:"
   {-s,--trsvcid}"[port of the target (default\: 4420)]:PORT:"
-  "--device[the embedded device (iwarp), one of libibverbs (system), or a system device where it reaches the address (default\: auto)]:device:(auto iwarp system)"
-  "--remote-keys[what the target may reach\: the bytes of each command until it completes, or all I\/O buffers, which is faster (default\: command)]:remote_keys:(command buffer)"
+  "--device[the embedded device (iwarp), a libibverbs device (system), or a system device if one reaches the address (default\: auto)]:device:(auto iwarp system)"
+  "--remote-keys[memory that the target can access\: the data of each command until it completes, or all I\/O buffers, which is faster (default\: command)]:remote_keys:(command buffer)"
   {-w,--host-traddr}"[source address]:HOST:"
   {-q,--hostnqn}"[NQN of this host (default\: \/etc\/nvme\/hostnqn)]:NQN:"
   {-I,--hostid}"[identifier of this host (default\: \/etc\/nvme\/hostid)]:UUID:"
-  {-i,--nr-io-queues}"[I\/O queues to ask for (default\: 2)]:N:"
-  {-Q,--queue-size}"[entries of an I\/O queue (default\: 128)]:N:"
+  {-i,--nr-io-queues}"[number of I\/O queues (default\: 2)]:N:"
+  {-Q,--queue-size}"[entries per I\/O queue (default\: 128)]:N:"
   {-k,--keep-alive-tmo}"[keep-alive timeout, 0 for none (default\: 0)]:SECONDS:"
-  {-c,--reconnect-delay}"[between attempts to reconnect (default\: 10)]:SECONDS:"
-  {-l,--ctrl-loss-tmo}"[give a lost controller up after this time, -1 for never (default\: 600)]:SECONDS:"
-  "--io-timeout[of an I\/O command (default\: 30)]:SECONDS:"
-  "--disable-sqflow[no SQ flow control]"
-  {-S,--dhchap-secret}"[this host\'s key, as gen-dhchap-key prints it]:KEY:"
-  "--dhchap-secret-file[the same, in a file]:FILE:_files"
-  {-C,--dhchap-ctrl-secret}"[the controller\'s key\: it has to authenticate too, as gen-dhchap-key prints it]:KEY:"
-  "--dhchap-ctrl-secret-file[the same, in a file]:FILE:_files"
+  {-c,--reconnect-delay}"[delay between attempts to reconnect (default\: 10)]:SECONDS:"
+  {-l,--ctrl-loss-tmo}"[give up a lost controller after this time, -1 for never (default\: 600)]:SECONDS:"
+  "--io-timeout[timeout of an I\/O command (default\: 30)]:SECONDS:"
+  "--disable-sqflow[disable SQ flow control]"
+  {-S,--dhchap-secret}"[this host\'s key, in the format of gen-dhchap-key]:KEY:"
+  "--dhchap-secret-file[file with the key]:FILE:_files"
+  {-C,--dhchap-ctrl-secret}"[the controller\'s key, to authenticate the controller too, in the format of gen-dhchap-key]:KEY:"
+  "--dhchap-ctrl-secret-file[file with the key]:FILE:_files"
   {-n,--nqn}"[NQN of the discovery subsystem (default\: the well-known one)]:NQN:"
-  {-p,--persistent}"[stay connected, and print what changes as it does, until SIGINT or SIGTERM (keep-alive timeout\: 30)]"
-  "--depth[referrals to follow, one behind the other (default\: 8\; 0\: none)]:N:"
-  {-J,--config}"[read FILE in the place of the host files]:FILE:_files"
-  {-r,--raw}"[write the log\'s bytes to FILE, too]:FILE:_files"
-  "--mdns[list the discovery services that announce themselves]"
-  "--wait[how long --mdns listens (default\: 3)]:SECONDS:"
-  ":nvme\+rdma\:\/\/HOST\:PORT\/NQN\?OPTION\=VALUE, in the place of the flags (options\: below):"
+  {-p,--persistent}"[stay connected, and print changes as they occur, until SIGINT or SIGTERM (keep-alive timeout\: 30)]"
+  "--depth[maximum depth of referrals to follow (default\: 8\; 0\: none)]:N:"
+  {-J,--config}"[read FILE instead of the host files]:FILE:_files"
+  {-r,--raw}"[also write the binary log to FILE]:FILE:_files"
+  "--mdns[list the discovery services announced by mDNS]"
+  "--wait[listening time of --mdns (default\: 3)]:SECONDS:"
+  ":nvme\+rdma\:\/\/HOST\:PORT\/NQN\?OPTION\=VALUE, instead of the flags (options\: see below):"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -363,8 +363,8 @@ _shtab_nvmeof_discover_defaults_added=0
 
 _shtab_nvmeof_doctor_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  {-o,--output-format}"[how the result is printed (default\: normal)]:output_format:(normal json)"
-  {-a,--all}"[what is well, too]"
+  {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
+  {-a,--all}"[show passed checks, too]"
   ":a target\'s TOML file:_files"
 )
 
@@ -373,29 +373,29 @@ _shtab_nvmeof_doctor_defaults_added=0
 
 _shtab_nvmeof_flush_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  {-o,--output-format}"[how the result is printed (default\: normal)]:output_format:(normal json)"
+  {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   {-N,--namespace-id}"[namespace identifier (default\: 1)]:NSID:"
-  {-t,--transport}"[rdma is all there is]:transport:(rdma)"
+  {-t,--transport}"[only rdma is supported]:transport:(rdma)"
   {-a,--traddr}"[address or name of the target]:HOST:"
   {-s,--trsvcid}"[port of the target (default\: 4420)]:PORT:"
   {-n,--nqn}"[NQN of the subsystem]:NQN:"
-  "--device[the embedded device (iwarp), one of libibverbs (system), or a system device where it reaches the address (default\: auto)]:device:(auto iwarp system)"
-  "--remote-keys[what the target may reach\: the bytes of each command until it completes, or all I\/O buffers, which is faster (default\: command)]:remote_keys:(command buffer)"
+  "--device[the embedded device (iwarp), a libibverbs device (system), or a system device if one reaches the address (default\: auto)]:device:(auto iwarp system)"
+  "--remote-keys[memory that the target can access\: the data of each command until it completes, or all I\/O buffers, which is faster (default\: command)]:remote_keys:(command buffer)"
   {-w,--host-traddr}"[source address]:HOST:"
   {-q,--hostnqn}"[NQN of this host (default\: \/etc\/nvme\/hostnqn)]:NQN:"
   {-I,--hostid}"[identifier of this host (default\: \/etc\/nvme\/hostid)]:UUID:"
-  {-i,--nr-io-queues}"[I\/O queues to ask for (default\: 2)]:N:"
-  {-Q,--queue-size}"[entries of an I\/O queue (default\: 128)]:N:"
+  {-i,--nr-io-queues}"[number of I\/O queues (default\: 2)]:N:"
+  {-Q,--queue-size}"[entries per I\/O queue (default\: 128)]:N:"
   {-k,--keep-alive-tmo}"[keep-alive timeout, 0 for none (default\: 5)]:SECONDS:"
-  {-c,--reconnect-delay}"[between attempts to reconnect (default\: 10)]:SECONDS:"
-  {-l,--ctrl-loss-tmo}"[give a lost controller up after this time, -1 for never (default\: 600)]:SECONDS:"
-  "--io-timeout[of an I\/O command (default\: 30)]:SECONDS:"
-  "--disable-sqflow[no SQ flow control]"
-  {-S,--dhchap-secret}"[this host\'s key, as gen-dhchap-key prints it]:KEY:"
-  "--dhchap-secret-file[the same, in a file]:FILE:_files"
-  {-C,--dhchap-ctrl-secret}"[the controller\'s key\: it has to authenticate too, as gen-dhchap-key prints it]:KEY:"
-  "--dhchap-ctrl-secret-file[the same, in a file]:FILE:_files"
-  ":nvme\+rdma\:\/\/HOST\:PORT\/NQN\?OPTION\=VALUE, in the place of the flags (options\: below):"
+  {-c,--reconnect-delay}"[delay between attempts to reconnect (default\: 10)]:SECONDS:"
+  {-l,--ctrl-loss-tmo}"[give up a lost controller after this time, -1 for never (default\: 600)]:SECONDS:"
+  "--io-timeout[timeout of an I\/O command (default\: 30)]:SECONDS:"
+  "--disable-sqflow[disable SQ flow control]"
+  {-S,--dhchap-secret}"[this host\'s key, in the format of gen-dhchap-key]:KEY:"
+  "--dhchap-secret-file[file with the key]:FILE:_files"
+  {-C,--dhchap-ctrl-secret}"[the controller\'s key, to authenticate the controller too, in the format of gen-dhchap-key]:KEY:"
+  "--dhchap-ctrl-secret-file[file with the key]:FILE:_files"
+  ":nvme\+rdma\:\/\/HOST\:PORT\/NQN\?OPTION\=VALUE, instead of the flags (options\: see below):"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -403,11 +403,11 @@ _shtab_nvmeof_flush_defaults_added=0
 
 _shtab_nvmeof_gen_dhchap_key_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  {-o,--output-format}"[how the result is printed (default\: normal)]:output_format:(normal json)"
+  {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   {-m,--hmac}"[hash that transforms the key before it is used\: 0 none, 1 SHA-256, 2 SHA-384, 3 SHA-512 (default\: 0)]:HASH:(0 1 2 3)"
-  {-l,--key-length}"[of the secret\: 32, 48 or 64 (default\: that of the hash, or 32)]:BYTES:(32 48 64)"
-  {-s,--secret}"[make the key of this secret, and not of random numbers]:HEX:"
-  {-n,--nqn}"[NQN that a --secret is transformed for where there is a hash (default\: this host\'s)]:NQN:"
+  {-l,--key-length}"[length of the secret\: 32, 48 or 64 (default\: length of the hash, or 32)]:BYTES:(32 48 64)"
+  {-s,--secret}"[use this secret instead of a random one]:HEX:"
+  {-n,--nqn}"[NQN for the transformation of --secret by a hash (default\: this host\'s)]:NQN:"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -415,28 +415,28 @@ _shtab_nvmeof_gen_dhchap_key_defaults_added=0
 
 _shtab_nvmeof_id_ctrl_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  {-o,--output-format}"[how the result is printed (default\: normal)]:output_format:(normal json)"
-  {-t,--transport}"[rdma is all there is]:transport:(rdma)"
+  {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
+  {-t,--transport}"[only rdma is supported]:transport:(rdma)"
   {-a,--traddr}"[address or name of the target]:HOST:"
   {-s,--trsvcid}"[port of the target (default\: 4420)]:PORT:"
   {-n,--nqn}"[NQN of the subsystem]:NQN:"
-  "--device[the embedded device (iwarp), one of libibverbs (system), or a system device where it reaches the address (default\: auto)]:device:(auto iwarp system)"
-  "--remote-keys[what the target may reach\: the bytes of each command until it completes, or all I\/O buffers, which is faster (default\: command)]:remote_keys:(command buffer)"
+  "--device[the embedded device (iwarp), a libibverbs device (system), or a system device if one reaches the address (default\: auto)]:device:(auto iwarp system)"
+  "--remote-keys[memory that the target can access\: the data of each command until it completes, or all I\/O buffers, which is faster (default\: command)]:remote_keys:(command buffer)"
   {-w,--host-traddr}"[source address]:HOST:"
   {-q,--hostnqn}"[NQN of this host (default\: \/etc\/nvme\/hostnqn)]:NQN:"
   {-I,--hostid}"[identifier of this host (default\: \/etc\/nvme\/hostid)]:UUID:"
-  {-i,--nr-io-queues}"[I\/O queues to ask for (default\: 1)]:N:"
-  {-Q,--queue-size}"[entries of an I\/O queue (default\: 128)]:N:"
+  {-i,--nr-io-queues}"[number of I\/O queues (default\: 1)]:N:"
+  {-Q,--queue-size}"[entries per I\/O queue (default\: 128)]:N:"
   {-k,--keep-alive-tmo}"[keep-alive timeout, 0 for none (default\: 5)]:SECONDS:"
-  {-c,--reconnect-delay}"[between attempts to reconnect (default\: 10)]:SECONDS:"
-  {-l,--ctrl-loss-tmo}"[give a lost controller up after this time, -1 for never (default\: 0)]:SECONDS:"
-  "--io-timeout[of an I\/O command (default\: 30)]:SECONDS:"
-  "--disable-sqflow[no SQ flow control]"
-  {-S,--dhchap-secret}"[this host\'s key, as gen-dhchap-key prints it]:KEY:"
-  "--dhchap-secret-file[the same, in a file]:FILE:_files"
-  {-C,--dhchap-ctrl-secret}"[the controller\'s key\: it has to authenticate too, as gen-dhchap-key prints it]:KEY:"
-  "--dhchap-ctrl-secret-file[the same, in a file]:FILE:_files"
-  ":nvme\+rdma\:\/\/HOST\:PORT\/NQN\?OPTION\=VALUE, in the place of the flags (options\: below):"
+  {-c,--reconnect-delay}"[delay between attempts to reconnect (default\: 10)]:SECONDS:"
+  {-l,--ctrl-loss-tmo}"[give up a lost controller after this time, -1 for never (default\: 0)]:SECONDS:"
+  "--io-timeout[timeout of an I\/O command (default\: 30)]:SECONDS:"
+  "--disable-sqflow[disable SQ flow control]"
+  {-S,--dhchap-secret}"[this host\'s key, in the format of gen-dhchap-key]:KEY:"
+  "--dhchap-secret-file[file with the key]:FILE:_files"
+  {-C,--dhchap-ctrl-secret}"[the controller\'s key, to authenticate the controller too, in the format of gen-dhchap-key]:KEY:"
+  "--dhchap-ctrl-secret-file[file with the key]:FILE:_files"
+  ":nvme\+rdma\:\/\/HOST\:PORT\/NQN\?OPTION\=VALUE, instead of the flags (options\: see below):"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -444,29 +444,29 @@ _shtab_nvmeof_id_ctrl_defaults_added=0
 
 _shtab_nvmeof_id_ns_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  {-o,--output-format}"[how the result is printed (default\: normal)]:output_format:(normal json)"
+  {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   {-N,--namespace-id}"[namespace identifier (default\: 1)]:NSID:"
-  {-t,--transport}"[rdma is all there is]:transport:(rdma)"
+  {-t,--transport}"[only rdma is supported]:transport:(rdma)"
   {-a,--traddr}"[address or name of the target]:HOST:"
   {-s,--trsvcid}"[port of the target (default\: 4420)]:PORT:"
   {-n,--nqn}"[NQN of the subsystem]:NQN:"
-  "--device[the embedded device (iwarp), one of libibverbs (system), or a system device where it reaches the address (default\: auto)]:device:(auto iwarp system)"
-  "--remote-keys[what the target may reach\: the bytes of each command until it completes, or all I\/O buffers, which is faster (default\: command)]:remote_keys:(command buffer)"
+  "--device[the embedded device (iwarp), a libibverbs device (system), or a system device if one reaches the address (default\: auto)]:device:(auto iwarp system)"
+  "--remote-keys[memory that the target can access\: the data of each command until it completes, or all I\/O buffers, which is faster (default\: command)]:remote_keys:(command buffer)"
   {-w,--host-traddr}"[source address]:HOST:"
   {-q,--hostnqn}"[NQN of this host (default\: \/etc\/nvme\/hostnqn)]:NQN:"
   {-I,--hostid}"[identifier of this host (default\: \/etc\/nvme\/hostid)]:UUID:"
-  {-i,--nr-io-queues}"[I\/O queues to ask for (default\: 1)]:N:"
-  {-Q,--queue-size}"[entries of an I\/O queue (default\: 128)]:N:"
+  {-i,--nr-io-queues}"[number of I\/O queues (default\: 1)]:N:"
+  {-Q,--queue-size}"[entries per I\/O queue (default\: 128)]:N:"
   {-k,--keep-alive-tmo}"[keep-alive timeout, 0 for none (default\: 5)]:SECONDS:"
-  {-c,--reconnect-delay}"[between attempts to reconnect (default\: 10)]:SECONDS:"
-  {-l,--ctrl-loss-tmo}"[give a lost controller up after this time, -1 for never (default\: 0)]:SECONDS:"
-  "--io-timeout[of an I\/O command (default\: 30)]:SECONDS:"
-  "--disable-sqflow[no SQ flow control]"
-  {-S,--dhchap-secret}"[this host\'s key, as gen-dhchap-key prints it]:KEY:"
-  "--dhchap-secret-file[the same, in a file]:FILE:_files"
-  {-C,--dhchap-ctrl-secret}"[the controller\'s key\: it has to authenticate too, as gen-dhchap-key prints it]:KEY:"
-  "--dhchap-ctrl-secret-file[the same, in a file]:FILE:_files"
-  ":nvme\+rdma\:\/\/HOST\:PORT\/NQN\?OPTION\=VALUE, in the place of the flags (options\: below):"
+  {-c,--reconnect-delay}"[delay between attempts to reconnect (default\: 10)]:SECONDS:"
+  {-l,--ctrl-loss-tmo}"[give up a lost controller after this time, -1 for never (default\: 0)]:SECONDS:"
+  "--io-timeout[timeout of an I\/O command (default\: 30)]:SECONDS:"
+  "--disable-sqflow[disable SQ flow control]"
+  {-S,--dhchap-secret}"[this host\'s key, in the format of gen-dhchap-key]:KEY:"
+  "--dhchap-secret-file[file with the key]:FILE:_files"
+  {-C,--dhchap-ctrl-secret}"[the controller\'s key, to authenticate the controller too, in the format of gen-dhchap-key]:KEY:"
+  "--dhchap-ctrl-secret-file[file with the key]:FILE:_files"
+  ":nvme\+rdma\:\/\/HOST\:PORT\/NQN\?OPTION\=VALUE, instead of the flags (options\: see below):"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -474,7 +474,7 @@ _shtab_nvmeof_id_ns_defaults_added=0
 
 _shtab_nvmeof_list_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  {-o,--output-format}"[how the result is printed (default\: normal)]:output_format:(normal json)"
+  {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -482,28 +482,28 @@ _shtab_nvmeof_list_defaults_added=0
 
 _shtab_nvmeof_list_ns_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  {-o,--output-format}"[how the result is printed (default\: normal)]:output_format:(normal json)"
-  {-t,--transport}"[rdma is all there is]:transport:(rdma)"
+  {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
+  {-t,--transport}"[only rdma is supported]:transport:(rdma)"
   {-a,--traddr}"[address or name of the target]:HOST:"
   {-s,--trsvcid}"[port of the target (default\: 4420)]:PORT:"
   {-n,--nqn}"[NQN of the subsystem]:NQN:"
-  "--device[the embedded device (iwarp), one of libibverbs (system), or a system device where it reaches the address (default\: auto)]:device:(auto iwarp system)"
-  "--remote-keys[what the target may reach\: the bytes of each command until it completes, or all I\/O buffers, which is faster (default\: command)]:remote_keys:(command buffer)"
+  "--device[the embedded device (iwarp), a libibverbs device (system), or a system device if one reaches the address (default\: auto)]:device:(auto iwarp system)"
+  "--remote-keys[memory that the target can access\: the data of each command until it completes, or all I\/O buffers, which is faster (default\: command)]:remote_keys:(command buffer)"
   {-w,--host-traddr}"[source address]:HOST:"
   {-q,--hostnqn}"[NQN of this host (default\: \/etc\/nvme\/hostnqn)]:NQN:"
   {-I,--hostid}"[identifier of this host (default\: \/etc\/nvme\/hostid)]:UUID:"
-  {-i,--nr-io-queues}"[I\/O queues to ask for (default\: 1)]:N:"
-  {-Q,--queue-size}"[entries of an I\/O queue (default\: 128)]:N:"
+  {-i,--nr-io-queues}"[number of I\/O queues (default\: 1)]:N:"
+  {-Q,--queue-size}"[entries per I\/O queue (default\: 128)]:N:"
   {-k,--keep-alive-tmo}"[keep-alive timeout, 0 for none (default\: 5)]:SECONDS:"
-  {-c,--reconnect-delay}"[between attempts to reconnect (default\: 10)]:SECONDS:"
-  {-l,--ctrl-loss-tmo}"[give a lost controller up after this time, -1 for never (default\: 0)]:SECONDS:"
-  "--io-timeout[of an I\/O command (default\: 30)]:SECONDS:"
-  "--disable-sqflow[no SQ flow control]"
-  {-S,--dhchap-secret}"[this host\'s key, as gen-dhchap-key prints it]:KEY:"
-  "--dhchap-secret-file[the same, in a file]:FILE:_files"
-  {-C,--dhchap-ctrl-secret}"[the controller\'s key\: it has to authenticate too, as gen-dhchap-key prints it]:KEY:"
-  "--dhchap-ctrl-secret-file[the same, in a file]:FILE:_files"
-  ":nvme\+rdma\:\/\/HOST\:PORT\/NQN\?OPTION\=VALUE, in the place of the flags (options\: below):"
+  {-c,--reconnect-delay}"[delay between attempts to reconnect (default\: 10)]:SECONDS:"
+  {-l,--ctrl-loss-tmo}"[give up a lost controller after this time, -1 for never (default\: 0)]:SECONDS:"
+  "--io-timeout[timeout of an I\/O command (default\: 30)]:SECONDS:"
+  "--disable-sqflow[disable SQ flow control]"
+  {-S,--dhchap-secret}"[this host\'s key, in the format of gen-dhchap-key]:KEY:"
+  "--dhchap-secret-file[file with the key]:FILE:_files"
+  {-C,--dhchap-ctrl-secret}"[the controller\'s key, to authenticate the controller too, in the format of gen-dhchap-key]:KEY:"
+  "--dhchap-ctrl-secret-file[file with the key]:FILE:_files"
+  ":nvme\+rdma\:\/\/HOST\:PORT\/NQN\?OPTION\=VALUE, instead of the flags (options\: see below):"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -511,7 +511,7 @@ _shtab_nvmeof_list_ns_defaults_added=0
 
 _shtab_nvmeof_list_subsys_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  {-o,--output-format}"[how the result is printed (default\: normal)]:output_format:(normal json)"
+  {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   {-n,--nqn}"[only this subsystem]:NQN:_nvmeof_kernel_nqns"
 )
 
@@ -520,34 +520,34 @@ _shtab_nvmeof_list_subsys_defaults_added=0
 
 _shtab_nvmeof_read_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  {-o,--output-format}"[how the result is printed (default\: normal)]:output_format:(normal json)"
+  {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   {-N,--namespace-id}"[namespace identifier (default\: 1)]:NSID:"
   {-b,--start-block}"[first logical block (default\: 0)]:LBA:"
-  {-z,--data-size}"[how much, such as 4096 or 1MiB (default\: to the end of the namespace)]:BYTES:"
-  "--block-count[how much, in logical blocks (not less one)]:N:"
+  {-z,--data-size}"[size, such as 4096 or 1MiB (default\: to the end of the namespace)]:BYTES:"
+  "--block-count[number of logical blocks (not 0\'s based)]:N:"
   "*"{-v,--verbose}"[show progress]"
-  {-d,--data}"[where to (default\: -, stdout)]:FILE:_files"
-  {-t,--transport}"[rdma is all there is]:transport:(rdma)"
+  {-d,--data}"[destination (default\: -, stdout)]:FILE:_files"
+  {-t,--transport}"[only rdma is supported]:transport:(rdma)"
   {-a,--traddr}"[address or name of the target]:HOST:"
   {-s,--trsvcid}"[port of the target (default\: 4420)]:PORT:"
   {-n,--nqn}"[NQN of the subsystem]:NQN:"
-  "--device[the embedded device (iwarp), one of libibverbs (system), or a system device where it reaches the address (default\: auto)]:device:(auto iwarp system)"
-  "--remote-keys[what the target may reach\: the bytes of each command until it completes, or all I\/O buffers, which is faster (default\: command)]:remote_keys:(command buffer)"
+  "--device[the embedded device (iwarp), a libibverbs device (system), or a system device if one reaches the address (default\: auto)]:device:(auto iwarp system)"
+  "--remote-keys[memory that the target can access\: the data of each command until it completes, or all I\/O buffers, which is faster (default\: command)]:remote_keys:(command buffer)"
   {-w,--host-traddr}"[source address]:HOST:"
   {-q,--hostnqn}"[NQN of this host (default\: \/etc\/nvme\/hostnqn)]:NQN:"
   {-I,--hostid}"[identifier of this host (default\: \/etc\/nvme\/hostid)]:UUID:"
-  {-i,--nr-io-queues}"[I\/O queues to ask for (default\: 2)]:N:"
-  {-Q,--queue-size}"[entries of an I\/O queue (default\: 128)]:N:"
+  {-i,--nr-io-queues}"[number of I\/O queues (default\: 2)]:N:"
+  {-Q,--queue-size}"[entries per I\/O queue (default\: 128)]:N:"
   {-k,--keep-alive-tmo}"[keep-alive timeout, 0 for none (default\: 5)]:SECONDS:"
-  {-c,--reconnect-delay}"[between attempts to reconnect (default\: 10)]:SECONDS:"
-  {-l,--ctrl-loss-tmo}"[give a lost controller up after this time, -1 for never (default\: 600)]:SECONDS:"
-  "--io-timeout[of an I\/O command (default\: 30)]:SECONDS:"
-  "--disable-sqflow[no SQ flow control]"
-  {-S,--dhchap-secret}"[this host\'s key, as gen-dhchap-key prints it]:KEY:"
-  "--dhchap-secret-file[the same, in a file]:FILE:_files"
-  {-C,--dhchap-ctrl-secret}"[the controller\'s key\: it has to authenticate too, as gen-dhchap-key prints it]:KEY:"
-  "--dhchap-ctrl-secret-file[the same, in a file]:FILE:_files"
-  ":nvme\+rdma\:\/\/HOST\:PORT\/NQN\?OPTION\=VALUE, in the place of the flags (options\: below):"
+  {-c,--reconnect-delay}"[delay between attempts to reconnect (default\: 10)]:SECONDS:"
+  {-l,--ctrl-loss-tmo}"[give up a lost controller after this time, -1 for never (default\: 600)]:SECONDS:"
+  "--io-timeout[timeout of an I\/O command (default\: 30)]:SECONDS:"
+  "--disable-sqflow[disable SQ flow control]"
+  {-S,--dhchap-secret}"[this host\'s key, in the format of gen-dhchap-key]:KEY:"
+  "--dhchap-secret-file[file with the key]:FILE:_files"
+  {-C,--dhchap-ctrl-secret}"[the controller\'s key, to authenticate the controller too, in the format of gen-dhchap-key]:KEY:"
+  "--dhchap-ctrl-secret-file[file with the key]:FILE:_files"
+  ":nvme\+rdma\:\/\/HOST\:PORT\/NQN\?OPTION\=VALUE, instead of the flags (options\: see below):"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -555,33 +555,33 @@ _shtab_nvmeof_read_defaults_added=0
 
 _shtab_nvmeof_resv_acquire_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  {-o,--output-format}"[how the result is printed (default\: normal)]:output_format:(normal json)"
-  "--crkey[the key that this host is registered with (64 bits, not 0)]:KEY:"
-  "--prkey[the key whose registrants are preempted (64 bits, not 0)]:KEY:"
+  {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
+  "--crkey[the current key of this host (64 bits, not 0)]:KEY:"
+  "--prkey[the key of the registrants to preempt (64 bits, not 0)]:KEY:"
   "--rtype[1 write exclusive, 2 exclusive access, 3 write exclusive registrants only, 4 exclusive access registrants only, 5 write exclusive all registrants, 6 exclusive access all registrants]:TYPE:"
   "--racqa[0 acquire (default), 1 preempt, 2 preempt and abort]:N:(0 1 2)"
   {-N,--namespace-id}"[namespace identifier (default\: 1)]:NSID:"
-  {-t,--transport}"[rdma is all there is]:transport:(rdma)"
+  {-t,--transport}"[only rdma is supported]:transport:(rdma)"
   {-a,--traddr}"[address or name of the target]:HOST:"
   {-s,--trsvcid}"[port of the target (default\: 4420)]:PORT:"
   {-n,--nqn}"[NQN of the subsystem]:NQN:"
-  "--device[the embedded device (iwarp), one of libibverbs (system), or a system device where it reaches the address (default\: auto)]:device:(auto iwarp system)"
-  "--remote-keys[what the target may reach\: the bytes of each command until it completes, or all I\/O buffers, which is faster (default\: command)]:remote_keys:(command buffer)"
+  "--device[the embedded device (iwarp), a libibverbs device (system), or a system device if one reaches the address (default\: auto)]:device:(auto iwarp system)"
+  "--remote-keys[memory that the target can access\: the data of each command until it completes, or all I\/O buffers, which is faster (default\: command)]:remote_keys:(command buffer)"
   {-w,--host-traddr}"[source address]:HOST:"
   {-q,--hostnqn}"[NQN of this host (default\: \/etc\/nvme\/hostnqn)]:NQN:"
   {-I,--hostid}"[identifier of this host (default\: \/etc\/nvme\/hostid)]:UUID:"
-  {-i,--nr-io-queues}"[I\/O queues to ask for (default\: 1)]:N:"
-  {-Q,--queue-size}"[entries of an I\/O queue (default\: 128)]:N:"
+  {-i,--nr-io-queues}"[number of I\/O queues (default\: 1)]:N:"
+  {-Q,--queue-size}"[entries per I\/O queue (default\: 128)]:N:"
   {-k,--keep-alive-tmo}"[keep-alive timeout, 0 for none (default\: 5)]:SECONDS:"
-  {-c,--reconnect-delay}"[between attempts to reconnect (default\: 10)]:SECONDS:"
-  {-l,--ctrl-loss-tmo}"[give a lost controller up after this time, -1 for never (default\: 0)]:SECONDS:"
-  "--io-timeout[of an I\/O command (default\: 30)]:SECONDS:"
-  "--disable-sqflow[no SQ flow control]"
-  {-S,--dhchap-secret}"[this host\'s key, as gen-dhchap-key prints it]:KEY:"
-  "--dhchap-secret-file[the same, in a file]:FILE:_files"
-  {-C,--dhchap-ctrl-secret}"[the controller\'s key\: it has to authenticate too, as gen-dhchap-key prints it]:KEY:"
-  "--dhchap-ctrl-secret-file[the same, in a file]:FILE:_files"
-  ":nvme\+rdma\:\/\/HOST\:PORT\/NQN\?OPTION\=VALUE, in the place of the flags (options\: below):"
+  {-c,--reconnect-delay}"[delay between attempts to reconnect (default\: 10)]:SECONDS:"
+  {-l,--ctrl-loss-tmo}"[give up a lost controller after this time, -1 for never (default\: 0)]:SECONDS:"
+  "--io-timeout[timeout of an I\/O command (default\: 30)]:SECONDS:"
+  "--disable-sqflow[disable SQ flow control]"
+  {-S,--dhchap-secret}"[this host\'s key, in the format of gen-dhchap-key]:KEY:"
+  "--dhchap-secret-file[file with the key]:FILE:_files"
+  {-C,--dhchap-ctrl-secret}"[the controller\'s key, to authenticate the controller too, in the format of gen-dhchap-key]:KEY:"
+  "--dhchap-ctrl-secret-file[file with the key]:FILE:_files"
+  ":nvme\+rdma\:\/\/HOST\:PORT\/NQN\?OPTION\=VALUE, instead of the flags (options\: see below):"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -589,34 +589,34 @@ _shtab_nvmeof_resv_acquire_defaults_added=0
 
 _shtab_nvmeof_resv_register_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  {-o,--output-format}"[how the result is printed (default\: normal)]:output_format:(normal json)"
-  "--crkey[the key that this host is registered with (64 bits, not 0)]:KEY:"
+  {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
+  "--crkey[the current key of this host (64 bits, not 0)]:KEY:"
   "--nrkey[the new key (64 bits, not 0)]:KEY:"
   "--rrega[0 register (default), 1 unregister, 2 replace]:N:(0 1 2)"
-  "--cptpl[2\: lost with a restart of the target, 3\: outlives it]:N:(0 1 2 3)"
-  "--iekey[whatever key this host is registered with]"
+  "--cptpl[2\: does not persist across a restart of the target, 3\: persists]:N:(0 1 2 3)"
+  "--iekey[ignore the current key of this host]"
   {-N,--namespace-id}"[namespace identifier (default\: 1)]:NSID:"
-  {-t,--transport}"[rdma is all there is]:transport:(rdma)"
+  {-t,--transport}"[only rdma is supported]:transport:(rdma)"
   {-a,--traddr}"[address or name of the target]:HOST:"
   {-s,--trsvcid}"[port of the target (default\: 4420)]:PORT:"
   {-n,--nqn}"[NQN of the subsystem]:NQN:"
-  "--device[the embedded device (iwarp), one of libibverbs (system), or a system device where it reaches the address (default\: auto)]:device:(auto iwarp system)"
-  "--remote-keys[what the target may reach\: the bytes of each command until it completes, or all I\/O buffers, which is faster (default\: command)]:remote_keys:(command buffer)"
+  "--device[the embedded device (iwarp), a libibverbs device (system), or a system device if one reaches the address (default\: auto)]:device:(auto iwarp system)"
+  "--remote-keys[memory that the target can access\: the data of each command until it completes, or all I\/O buffers, which is faster (default\: command)]:remote_keys:(command buffer)"
   {-w,--host-traddr}"[source address]:HOST:"
   {-q,--hostnqn}"[NQN of this host (default\: \/etc\/nvme\/hostnqn)]:NQN:"
   {-I,--hostid}"[identifier of this host (default\: \/etc\/nvme\/hostid)]:UUID:"
-  {-i,--nr-io-queues}"[I\/O queues to ask for (default\: 1)]:N:"
-  {-Q,--queue-size}"[entries of an I\/O queue (default\: 128)]:N:"
+  {-i,--nr-io-queues}"[number of I\/O queues (default\: 1)]:N:"
+  {-Q,--queue-size}"[entries per I\/O queue (default\: 128)]:N:"
   {-k,--keep-alive-tmo}"[keep-alive timeout, 0 for none (default\: 5)]:SECONDS:"
-  {-c,--reconnect-delay}"[between attempts to reconnect (default\: 10)]:SECONDS:"
-  {-l,--ctrl-loss-tmo}"[give a lost controller up after this time, -1 for never (default\: 0)]:SECONDS:"
-  "--io-timeout[of an I\/O command (default\: 30)]:SECONDS:"
-  "--disable-sqflow[no SQ flow control]"
-  {-S,--dhchap-secret}"[this host\'s key, as gen-dhchap-key prints it]:KEY:"
-  "--dhchap-secret-file[the same, in a file]:FILE:_files"
-  {-C,--dhchap-ctrl-secret}"[the controller\'s key\: it has to authenticate too, as gen-dhchap-key prints it]:KEY:"
-  "--dhchap-ctrl-secret-file[the same, in a file]:FILE:_files"
-  ":nvme\+rdma\:\/\/HOST\:PORT\/NQN\?OPTION\=VALUE, in the place of the flags (options\: below):"
+  {-c,--reconnect-delay}"[delay between attempts to reconnect (default\: 10)]:SECONDS:"
+  {-l,--ctrl-loss-tmo}"[give up a lost controller after this time, -1 for never (default\: 0)]:SECONDS:"
+  "--io-timeout[timeout of an I\/O command (default\: 30)]:SECONDS:"
+  "--disable-sqflow[disable SQ flow control]"
+  {-S,--dhchap-secret}"[this host\'s key, in the format of gen-dhchap-key]:KEY:"
+  "--dhchap-secret-file[file with the key]:FILE:_files"
+  {-C,--dhchap-ctrl-secret}"[the controller\'s key, to authenticate the controller too, in the format of gen-dhchap-key]:KEY:"
+  "--dhchap-ctrl-secret-file[file with the key]:FILE:_files"
+  ":nvme\+rdma\:\/\/HOST\:PORT\/NQN\?OPTION\=VALUE, instead of the flags (options\: see below):"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -624,32 +624,32 @@ _shtab_nvmeof_resv_register_defaults_added=0
 
 _shtab_nvmeof_resv_release_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  {-o,--output-format}"[how the result is printed (default\: normal)]:output_format:(normal json)"
-  "--crkey[the key that this host is registered with (64 bits, not 0)]:KEY:"
+  {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
+  "--crkey[the current key of this host (64 bits, not 0)]:KEY:"
   "--rtype[1 write exclusive, 2 exclusive access, 3 write exclusive registrants only, 4 exclusive access registrants only, 5 write exclusive all registrants, 6 exclusive access all registrants]:TYPE:"
   "--rrela[0 release (default), 1 clear]:N:(0 1)"
   {-N,--namespace-id}"[namespace identifier (default\: 1)]:NSID:"
-  {-t,--transport}"[rdma is all there is]:transport:(rdma)"
+  {-t,--transport}"[only rdma is supported]:transport:(rdma)"
   {-a,--traddr}"[address or name of the target]:HOST:"
   {-s,--trsvcid}"[port of the target (default\: 4420)]:PORT:"
   {-n,--nqn}"[NQN of the subsystem]:NQN:"
-  "--device[the embedded device (iwarp), one of libibverbs (system), or a system device where it reaches the address (default\: auto)]:device:(auto iwarp system)"
-  "--remote-keys[what the target may reach\: the bytes of each command until it completes, or all I\/O buffers, which is faster (default\: command)]:remote_keys:(command buffer)"
+  "--device[the embedded device (iwarp), a libibverbs device (system), or a system device if one reaches the address (default\: auto)]:device:(auto iwarp system)"
+  "--remote-keys[memory that the target can access\: the data of each command until it completes, or all I\/O buffers, which is faster (default\: command)]:remote_keys:(command buffer)"
   {-w,--host-traddr}"[source address]:HOST:"
   {-q,--hostnqn}"[NQN of this host (default\: \/etc\/nvme\/hostnqn)]:NQN:"
   {-I,--hostid}"[identifier of this host (default\: \/etc\/nvme\/hostid)]:UUID:"
-  {-i,--nr-io-queues}"[I\/O queues to ask for (default\: 1)]:N:"
-  {-Q,--queue-size}"[entries of an I\/O queue (default\: 128)]:N:"
+  {-i,--nr-io-queues}"[number of I\/O queues (default\: 1)]:N:"
+  {-Q,--queue-size}"[entries per I\/O queue (default\: 128)]:N:"
   {-k,--keep-alive-tmo}"[keep-alive timeout, 0 for none (default\: 5)]:SECONDS:"
-  {-c,--reconnect-delay}"[between attempts to reconnect (default\: 10)]:SECONDS:"
-  {-l,--ctrl-loss-tmo}"[give a lost controller up after this time, -1 for never (default\: 0)]:SECONDS:"
-  "--io-timeout[of an I\/O command (default\: 30)]:SECONDS:"
-  "--disable-sqflow[no SQ flow control]"
-  {-S,--dhchap-secret}"[this host\'s key, as gen-dhchap-key prints it]:KEY:"
-  "--dhchap-secret-file[the same, in a file]:FILE:_files"
-  {-C,--dhchap-ctrl-secret}"[the controller\'s key\: it has to authenticate too, as gen-dhchap-key prints it]:KEY:"
-  "--dhchap-ctrl-secret-file[the same, in a file]:FILE:_files"
-  ":nvme\+rdma\:\/\/HOST\:PORT\/NQN\?OPTION\=VALUE, in the place of the flags (options\: below):"
+  {-c,--reconnect-delay}"[delay between attempts to reconnect (default\: 10)]:SECONDS:"
+  {-l,--ctrl-loss-tmo}"[give up a lost controller after this time, -1 for never (default\: 0)]:SECONDS:"
+  "--io-timeout[timeout of an I\/O command (default\: 30)]:SECONDS:"
+  "--disable-sqflow[disable SQ flow control]"
+  {-S,--dhchap-secret}"[this host\'s key, in the format of gen-dhchap-key]:KEY:"
+  "--dhchap-secret-file[file with the key]:FILE:_files"
+  {-C,--dhchap-ctrl-secret}"[the controller\'s key, to authenticate the controller too, in the format of gen-dhchap-key]:KEY:"
+  "--dhchap-ctrl-secret-file[file with the key]:FILE:_files"
+  ":nvme\+rdma\:\/\/HOST\:PORT\/NQN\?OPTION\=VALUE, instead of the flags (options\: see below):"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -657,29 +657,29 @@ _shtab_nvmeof_resv_release_defaults_added=0
 
 _shtab_nvmeof_resv_report_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  {-o,--output-format}"[how the result is printed (default\: normal)]:output_format:(normal json)"
+  {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   {-N,--namespace-id}"[namespace identifier (default\: 1)]:NSID:"
-  {-t,--transport}"[rdma is all there is]:transport:(rdma)"
+  {-t,--transport}"[only rdma is supported]:transport:(rdma)"
   {-a,--traddr}"[address or name of the target]:HOST:"
   {-s,--trsvcid}"[port of the target (default\: 4420)]:PORT:"
   {-n,--nqn}"[NQN of the subsystem]:NQN:"
-  "--device[the embedded device (iwarp), one of libibverbs (system), or a system device where it reaches the address (default\: auto)]:device:(auto iwarp system)"
-  "--remote-keys[what the target may reach\: the bytes of each command until it completes, or all I\/O buffers, which is faster (default\: command)]:remote_keys:(command buffer)"
+  "--device[the embedded device (iwarp), a libibverbs device (system), or a system device if one reaches the address (default\: auto)]:device:(auto iwarp system)"
+  "--remote-keys[memory that the target can access\: the data of each command until it completes, or all I\/O buffers, which is faster (default\: command)]:remote_keys:(command buffer)"
   {-w,--host-traddr}"[source address]:HOST:"
   {-q,--hostnqn}"[NQN of this host (default\: \/etc\/nvme\/hostnqn)]:NQN:"
   {-I,--hostid}"[identifier of this host (default\: \/etc\/nvme\/hostid)]:UUID:"
-  {-i,--nr-io-queues}"[I\/O queues to ask for (default\: 1)]:N:"
-  {-Q,--queue-size}"[entries of an I\/O queue (default\: 128)]:N:"
+  {-i,--nr-io-queues}"[number of I\/O queues (default\: 1)]:N:"
+  {-Q,--queue-size}"[entries per I\/O queue (default\: 128)]:N:"
   {-k,--keep-alive-tmo}"[keep-alive timeout, 0 for none (default\: 5)]:SECONDS:"
-  {-c,--reconnect-delay}"[between attempts to reconnect (default\: 10)]:SECONDS:"
-  {-l,--ctrl-loss-tmo}"[give a lost controller up after this time, -1 for never (default\: 0)]:SECONDS:"
-  "--io-timeout[of an I\/O command (default\: 30)]:SECONDS:"
-  "--disable-sqflow[no SQ flow control]"
-  {-S,--dhchap-secret}"[this host\'s key, as gen-dhchap-key prints it]:KEY:"
-  "--dhchap-secret-file[the same, in a file]:FILE:_files"
-  {-C,--dhchap-ctrl-secret}"[the controller\'s key\: it has to authenticate too, as gen-dhchap-key prints it]:KEY:"
-  "--dhchap-ctrl-secret-file[the same, in a file]:FILE:_files"
-  ":nvme\+rdma\:\/\/HOST\:PORT\/NQN\?OPTION\=VALUE, in the place of the flags (options\: below):"
+  {-c,--reconnect-delay}"[delay between attempts to reconnect (default\: 10)]:SECONDS:"
+  {-l,--ctrl-loss-tmo}"[give up a lost controller after this time, -1 for never (default\: 0)]:SECONDS:"
+  "--io-timeout[timeout of an I\/O command (default\: 30)]:SECONDS:"
+  "--disable-sqflow[disable SQ flow control]"
+  {-S,--dhchap-secret}"[this host\'s key, in the format of gen-dhchap-key]:KEY:"
+  "--dhchap-secret-file[file with the key]:FILE:_files"
+  {-C,--dhchap-ctrl-secret}"[the controller\'s key, to authenticate the controller too, in the format of gen-dhchap-key]:KEY:"
+  "--dhchap-ctrl-secret-file[file with the key]:FILE:_files"
+  ":nvme\+rdma\:\/\/HOST\:PORT\/NQN\?OPTION\=VALUE, instead of the flags (options\: see below):"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -701,12 +701,12 @@ _shtab_nvmeof_target_ana_defaults_added=0
 
 _shtab_nvmeof_target_ana_set_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  {-o,--output-format}"[how the result is printed (default\: normal)]:output_format:(normal json)"
-  "--rpc-socket[where the target is administered (default\: target.sock of \$RUNTIME_DIRECTORY, \/run\/nvmeof or \$XDG_RUNTIME_DIR\/nvmeof)]:PATH:_files"
+  {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
+  "--rpc-socket[administration socket of the target (default\: target.sock in \$RUNTIME_DIRECTORY, \/run\/nvmeof or \$XDG_RUNTIME_DIR\/nvmeof)]:PATH:_files"
   {-a,--traddr}"[a numeric IPv4 or IPv6 address]:ADDRESS:"
   {-s,--trsvcid}"[port (default\: 4420)]:PORT:"
-  {-g,--group}"[the namespaces\' ana_group (default\: 1, where all are unless they say otherwise)]:GROUP:"
-  ":what hosts are told of the group at this port:(optimized non-optimized inaccessible persistent-loss change)"
+  {-g,--group}"[ana_group of the namespaces (default\: 1, the default of all namespaces)]:GROUP:"
+  ":ANA state of the group on this port:(optimized non-optimized inaccessible persistent-loss change)"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -721,13 +721,13 @@ _shtab_nvmeof_target_host_defaults_added=0
 
 _shtab_nvmeof_target_host_allow_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  {-o,--output-format}"[how the result is printed (default\: normal)]:output_format:(normal json)"
-  "--rpc-socket[where the target is administered (default\: target.sock of \$RUNTIME_DIRECTORY, \/run\/nvmeof or \$XDG_RUNTIME_DIR\/nvmeof)]:PATH:_files"
+  {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
+  "--rpc-socket[administration socket of the target (default\: target.sock in \$RUNTIME_DIRECTORY, \/run\/nvmeof or \$XDG_RUNTIME_DIR\/nvmeof)]:PATH:_files"
   "--any[every host]"
-  "--dhchap-key[file with the host\'s key\: it has to authenticate]:FILE:_files"
-  "--dhchap-key-credential[the same, as a credential]:NAME:"
-  "--dhchap-ctrl-key[file with the subsystem\'s key\: the host may ask it to authenticate too]:FILE:_files"
-  "--dhchap-ctrl-key-credential[the same, as a credential]:NAME:"
+  "--dhchap-key[file with the host\'s key\: the host must authenticate]:FILE:_files"
+  "--dhchap-key-credential[systemd credential with the key]:NAME:"
+  "--dhchap-ctrl-key[file with the subsystem\'s key\: the host can request mutual authentication]:FILE:_files"
+  "--dhchap-ctrl-key-credential[systemd credential with the key]:NAME:"
   ":the subsystem:_nvmeof_target_nqns"
   ":the host:"
 )
@@ -737,9 +737,9 @@ _shtab_nvmeof_target_host_allow_defaults_added=0
 
 _shtab_nvmeof_target_host_remove_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  {-o,--output-format}"[how the result is printed (default\: normal)]:output_format:(normal json)"
-  "--rpc-socket[where the target is administered (default\: target.sock of \$RUNTIME_DIRECTORY, \/run\/nvmeof or \$XDG_RUNTIME_DIR\/nvmeof)]:PATH:_files"
-  "--any[every host that is not named from then on]"
+  {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
+  "--rpc-socket[administration socket of the target (default\: target.sock in \$RUNTIME_DIRECTORY, \/run\/nvmeof or \$XDG_RUNTIME_DIR\/nvmeof)]:PATH:_files"
+  "--any[every host that is not listed by name]"
   ":the subsystem:_nvmeof_target_nqns"
   ":the host:"
 )
@@ -749,13 +749,13 @@ _shtab_nvmeof_target_host_remove_defaults_added=0
 
 _shtab_nvmeof_target_host_set_keys_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  {-o,--output-format}"[how the result is printed (default\: normal)]:output_format:(normal json)"
-  "--rpc-socket[where the target is administered (default\: target.sock of \$RUNTIME_DIRECTORY, \/run\/nvmeof or \$XDG_RUNTIME_DIR\/nvmeof)]:PATH:_files"
-  "--dhchap-key[file with the host\'s key\: it has to authenticate]:FILE:_files"
-  "--dhchap-key-credential[the same, as a credential]:NAME:"
-  "--dhchap-ctrl-key[file with the subsystem\'s key\: the host may ask it to authenticate too]:FILE:_files"
-  "--dhchap-ctrl-key-credential[the same, as a credential]:NAME:"
-  "--none[no key\: the host may connect without authentication]"
+  {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
+  "--rpc-socket[administration socket of the target (default\: target.sock in \$RUNTIME_DIRECTORY, \/run\/nvmeof or \$XDG_RUNTIME_DIR\/nvmeof)]:PATH:_files"
+  "--dhchap-key[file with the host\'s key\: the host must authenticate]:FILE:_files"
+  "--dhchap-key-credential[systemd credential with the key]:NAME:"
+  "--dhchap-ctrl-key[file with the subsystem\'s key\: the host can request mutual authentication]:FILE:_files"
+  "--dhchap-ctrl-key-credential[systemd credential with the key]:NAME:"
+  "--none[no keys\: the host may connect without authentication]"
   ":the subsystem:_nvmeof_target_nqns"
   ":the host:"
 )
@@ -765,8 +765,8 @@ _shtab_nvmeof_target_host_set_keys_defaults_added=0
 
 _shtab_nvmeof_target_ls_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  {-o,--output-format}"[how the result is printed (default\: normal)]:output_format:(normal json)"
-  "--rpc-socket[where the target is administered (default\: target.sock of \$RUNTIME_DIRECTORY, \/run\/nvmeof or \$XDG_RUNTIME_DIR\/nvmeof)]:PATH:_files"
+  {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
+  "--rpc-socket[administration socket of the target (default\: target.sock in \$RUNTIME_DIRECTORY, \/run\/nvmeof or \$XDG_RUNTIME_DIR\/nvmeof)]:PATH:_files"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -781,19 +781,19 @@ _shtab_nvmeof_target_namespace_defaults_added=0
 
 _shtab_nvmeof_target_namespace_add_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  {-o,--output-format}"[how the result is printed (default\: normal)]:output_format:(normal json)"
-  "--rpc-socket[where the target is administered (default\: target.sock of \$RUNTIME_DIRECTORY, \/run\/nvmeof or \$XDG_RUNTIME_DIR\/nvmeof)]:PATH:_files"
-  {-n,--namespace-id}"[its number (default\: the lowest free one)]:NSID:"
-  "--store[memory of the target, a file or block device, persistent memory, or nothing]:store:(ram file pmem null)"
-  "--path[the file or block device of file and pmem]:FILE:_files"
-  "--size[bytes, or 10GiB\: of ram and null]:SIZE:"
-  "--block-size[of a logical block\: 512 or 4096]:BYTES:"
+  {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
+  "--rpc-socket[administration socket of the target (default\: target.sock in \$RUNTIME_DIRECTORY, \/run\/nvmeof or \$XDG_RUNTIME_DIR\/nvmeof)]:PATH:_files"
+  {-n,--namespace-id}"[namespace identifier (default\: the lowest free one)]:NSID:"
+  "--store[RAM of the target, a file or block device, persistent memory, or no storage]:store:(ram file pmem null)"
+  "--path[file or block device, for file and pmem]:FILE:_files"
+  "--size[bytes, or 10GiB, for ram and null]:SIZE:"
+  "--block-size[size of a logical block\: 512 or 4096]:BYTES:"
   "--read-only[hosts cannot write]"
-  "--hotplug[it comes and goes with what is at its path, and is waited for where nothing is there]"
-  "--uuid[identifiers\; made where left out]:UUID:"
+  "--hotplug[follow the file or device at the path\: serve it only while it exists]"
+  "--uuid[identifiers\; generated by default]:UUID:"
   "--nguid[32 hexadecimal digits]:HEX:"
   "--eui64[16 hexadecimal digits]:HEX:"
-  "*--host[only this host sees it\; may be repeated]:NQN:"
+  "*--host[make it visible to this host only\; may be repeated]:NQN:"
   ":the subsystem:_nvmeof_target_nqns"
 )
 
@@ -802,16 +802,16 @@ _shtab_nvmeof_target_namespace_add_defaults_added=0
 
 _shtab_nvmeof_target_namespace_limit_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  {-o,--output-format}"[how the result is printed (default\: normal)]:output_format:(normal json)"
-  "--rpc-socket[where the target is administered (default\: target.sock of \$RUNTIME_DIRECTORY, \/run\/nvmeof or \$XDG_RUNTIME_DIR\/nvmeof)]:PATH:_files"
-  "--read-iops[reads (Read, Compare, Verify) a second]:N:"
-  "--write-iops[writes (Write, Write Zeroes) a second]:N:"
-  "--iops[both a second]:N:"
-  "--read-bandwidth[bytes of reads a second, such as 100MiB]:SIZE:"
-  "--write-bandwidth[bytes of writes a second]:SIZE:"
-  "--bandwidth[bytes of both a second]:SIZE:"
-  "--burst-ms[so much of each limit, in milliseconds, may be used at once after a rest (100)]:MS:"
-  "--clear[take all limits away]"
+  {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
+  "--rpc-socket[administration socket of the target (default\: target.sock in \$RUNTIME_DIRECTORY, \/run\/nvmeof or \$XDG_RUNTIME_DIR\/nvmeof)]:PATH:_files"
+  "--read-iops[reads (Read, Compare, Verify) per second]:N:"
+  "--write-iops[writes (Write, Write Zeroes) per second]:N:"
+  "--iops[reads and writes per second]:N:"
+  "--read-bandwidth[bytes read per second, such as 100MiB]:SIZE:"
+  "--write-bandwidth[bytes written per second]:SIZE:"
+  "--bandwidth[bytes read and written per second]:SIZE:"
+  "--burst-ms[burst allowed after idle time, as milliseconds of each limit (default\: 100)]:MS:"
+  "--clear[remove all limits]"
   ":the subsystem:_nvmeof_target_nqns"
   ":the namespace:"
 )
@@ -821,11 +821,11 @@ _shtab_nvmeof_target_namespace_limit_defaults_added=0
 
 _shtab_nvmeof_target_namespace_mask_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  {-o,--output-format}"[how the result is printed (default\: normal)]:output_format:(normal json)"
-  "--rpc-socket[where the target is administered (default\: target.sock of \$RUNTIME_DIRECTORY, \/run\/nvmeof or \$XDG_RUNTIME_DIR\/nvmeof)]:PATH:_files"
+  {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
+  "--rpc-socket[administration socket of the target (default\: target.sock in \$RUNTIME_DIRECTORY, \/run\/nvmeof or \$XDG_RUNTIME_DIR\/nvmeof)]:PATH:_files"
   "--all[every host that may connect]"
   "--none[no host]"
-  "*--host[this host and no other\; may be repeated]:NQN:"
+  "*--host[only this host\; may be repeated]:NQN:"
   ":the subsystem:_nvmeof_target_nqns"
   ":the namespace:"
 )
@@ -835,8 +835,8 @@ _shtab_nvmeof_target_namespace_mask_defaults_added=0
 
 _shtab_nvmeof_target_namespace_protect_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  {-o,--output-format}"[how the result is printed (default\: normal)]:output_format:(normal json)"
-  "--rpc-socket[where the target is administered (default\: target.sock of \$RUNTIME_DIRECTORY, \/run\/nvmeof or \$XDG_RUNTIME_DIR\/nvmeof)]:PATH:_files"
+  {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
+  "--rpc-socket[administration socket of the target (default\: target.sock in \$RUNTIME_DIRECTORY, \/run\/nvmeof or \$XDG_RUNTIME_DIR\/nvmeof)]:PATH:_files"
   ":the subsystem:_nvmeof_target_nqns"
   ":the namespace:"
   ":none, protected, until-power-cycle, permanent (default\: protected):(none protected until-power-cycle permanent)"
@@ -847,8 +847,8 @@ _shtab_nvmeof_target_namespace_protect_defaults_added=0
 
 _shtab_nvmeof_target_namespace_remove_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  {-o,--output-format}"[how the result is printed (default\: normal)]:output_format:(normal json)"
-  "--rpc-socket[where the target is administered (default\: target.sock of \$RUNTIME_DIRECTORY, \/run\/nvmeof or \$XDG_RUNTIME_DIR\/nvmeof)]:PATH:_files"
+  {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
+  "--rpc-socket[administration socket of the target (default\: target.sock in \$RUNTIME_DIRECTORY, \/run\/nvmeof or \$XDG_RUNTIME_DIR\/nvmeof)]:PATH:_files"
   ":the subsystem:_nvmeof_target_nqns"
   ":the namespace:"
 )
@@ -858,12 +858,12 @@ _shtab_nvmeof_target_namespace_remove_defaults_added=0
 
 _shtab_nvmeof_target_namespace_replace_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  {-o,--output-format}"[how the result is printed (default\: normal)]:output_format:(normal json)"
-  "--rpc-socket[where the target is administered (default\: target.sock of \$RUNTIME_DIRECTORY, \/run\/nvmeof or \$XDG_RUNTIME_DIR\/nvmeof)]:PATH:_files"
-  "--store[memory of the target, a file or block device, persistent memory, or nothing]:store:(ram file pmem null)"
-  "--path[the file or block device of file and pmem]:FILE:_files"
-  "--size[bytes, or 10GiB\: of ram and null]:SIZE:"
-  "--block-size[of a logical block\: 512 or 4096]:BYTES:"
+  {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
+  "--rpc-socket[administration socket of the target (default\: target.sock in \$RUNTIME_DIRECTORY, \/run\/nvmeof or \$XDG_RUNTIME_DIR\/nvmeof)]:PATH:_files"
+  "--store[RAM of the target, a file or block device, persistent memory, or no storage]:store:(ram file pmem null)"
+  "--path[file or block device, for file and pmem]:FILE:_files"
+  "--size[bytes, or 10GiB, for ram and null]:SIZE:"
+  "--block-size[size of a logical block\: 512 or 4096]:BYTES:"
   "--read-only[hosts cannot write]"
   ":the subsystem:_nvmeof_target_nqns"
   ":the namespace:"
@@ -874,11 +874,11 @@ _shtab_nvmeof_target_namespace_replace_defaults_added=0
 
 _shtab_nvmeof_target_namespace_resize_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  {-o,--output-format}"[how the result is printed (default\: normal)]:output_format:(normal json)"
-  "--rpc-socket[where the target is administered (default\: target.sock of \$RUNTIME_DIRECTORY, \/run\/nvmeof or \$XDG_RUNTIME_DIR\/nvmeof)]:PATH:_files"
+  {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
+  "--rpc-socket[administration socket of the target (default\: target.sock in \$RUNTIME_DIRECTORY, \/run\/nvmeof or \$XDG_RUNTIME_DIR\/nvmeof)]:PATH:_files"
   ":the subsystem:_nvmeof_target_nqns"
   ":the namespace:"
-  ":bytes, or 10GiB (default\: all that the file has now):"
+  ":bytes, or 10GiB (default\: the current size of the file):"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -893,12 +893,12 @@ _shtab_nvmeof_target_port_defaults_added=0
 
 _shtab_nvmeof_target_port_add_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  {-o,--output-format}"[how the result is printed (default\: normal)]:output_format:(normal json)"
-  "--rpc-socket[where the target is administered (default\: target.sock of \$RUNTIME_DIRECTORY, \/run\/nvmeof or \$XDG_RUNTIME_DIR\/nvmeof)]:PATH:_files"
+  {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
+  "--rpc-socket[administration socket of the target (default\: target.sock in \$RUNTIME_DIRECTORY, \/run\/nvmeof or \$XDG_RUNTIME_DIR\/nvmeof)]:PATH:_files"
   {-a,--traddr}"[a numeric IPv4 or IPv6 address]:ADDRESS:"
   {-s,--trsvcid}"[port (default\: 4420)]:PORT:"
-  "--device[the embedded device (iwarp), the system\'s, or whichever has the address (auto)]:device:(auto iwarp system)"
-  "--hotplug[it comes and goes with its device, and is waited for where that is not there\; with --device iwarp or system]"
+  "--device[the embedded device (iwarp), a system device, or the one with the address (auto)]:device:(auto iwarp system)"
+  "--hotplug[follow the device\: listen only while it exists\; requires --device iwarp or system]"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -906,8 +906,8 @@ _shtab_nvmeof_target_port_add_defaults_added=0
 
 _shtab_nvmeof_target_port_remove_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  {-o,--output-format}"[how the result is printed (default\: normal)]:output_format:(normal json)"
-  "--rpc-socket[where the target is administered (default\: target.sock of \$RUNTIME_DIRECTORY, \/run\/nvmeof or \$XDG_RUNTIME_DIR\/nvmeof)]:PATH:_files"
+  {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
+  "--rpc-socket[administration socket of the target (default\: target.sock in \$RUNTIME_DIRECTORY, \/run\/nvmeof or \$XDG_RUNTIME_DIR\/nvmeof)]:PATH:_files"
   {-a,--traddr}"[a numeric IPv4 or IPv6 address]:ADDRESS:"
   {-s,--trsvcid}"[port (default\: 4420)]:PORT:"
 )
@@ -917,8 +917,8 @@ _shtab_nvmeof_target_port_remove_defaults_added=0
 
 _shtab_nvmeof_target_reload_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  {-o,--output-format}"[how the result is printed (default\: normal)]:output_format:(normal json)"
-  "--rpc-socket[where the target is administered (default\: target.sock of \$RUNTIME_DIRECTORY, \/run\/nvmeof or \$XDG_RUNTIME_DIR\/nvmeof)]:PATH:_files"
+  {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
+  "--rpc-socket[administration socket of the target (default\: target.sock in \$RUNTIME_DIRECTORY, \/run\/nvmeof or \$XDG_RUNTIME_DIR\/nvmeof)]:PATH:_files"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -926,10 +926,10 @@ _shtab_nvmeof_target_reload_defaults_added=0
 
 _shtab_nvmeof_target_save_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  {-o,--output-format}"[how the result is printed (default\: normal)]:output_format:(normal json)"
-  "--rpc-socket[where the target is administered (default\: target.sock of \$RUNTIME_DIRECTORY, \/run\/nvmeof or \$XDG_RUNTIME_DIR\/nvmeof)]:PATH:_files"
-  "--output[another file]:FILE:_files"
-  "--force[though the file was changed after the target read it]"
+  {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
+  "--rpc-socket[administration socket of the target (default\: target.sock in \$RUNTIME_DIRECTORY, \/run\/nvmeof or \$XDG_RUNTIME_DIR\/nvmeof)]:PATH:_files"
+  "--output[write to a different file]:FILE:_files"
+  "--force[write even if the file was changed after the target read it]"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -937,10 +937,10 @@ _shtab_nvmeof_target_save_defaults_added=0
 
 _shtab_nvmeof_target_serve_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  {-o,--output-format}"[how the result is printed (default\: normal)]:output_format:(normal json)"
-  "--rpc-socket[where it is administered (default\: socket in \[rpc\], or target.sock of \$RUNTIME_DIRECTORY, \/run\/nvmeof or \$XDG_RUNTIME_DIR\/nvmeof)]:PATH:_files"
-  "--log-level[how much goes to stderr (default\: info)]:log_level:(debug info warning error)"
-  "--log-format[a sentence a line, or an object with the fields of the line (timestamp, level, peer, hostnqn, subnqn, cntlid, qid, status), or the same as fields of systemd\'s journal (default\: text, or journal where stderr is connected to it)]:log_format:(text json journal)"
+  {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
+  "--rpc-socket[administration socket (default\: socket in \[rpc\], or target.sock in \$RUNTIME_DIRECTORY, \/run\/nvmeof or \$XDG_RUNTIME_DIR\/nvmeof)]:PATH:_files"
+  "--log-level[minimum level of log messages (default\: info)]:log_level:(debug info warning error)"
+  "--log-format[log format\: one message per line, or one JSON object per line (timestamp, level, peer, hostnqn, subnqn, cntlid, qid, status), or the same fields in systemd\'s journal (default\: text, or journal if stderr is connected to it)]:log_format:(text json journal)"
   ":a TOML file\; see config check:_files"
 )
 
@@ -949,8 +949,8 @@ _shtab_nvmeof_target_serve_defaults_added=0
 
 _shtab_nvmeof_target_stats_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  {-o,--output-format}"[how the result is printed (default\: normal)]:output_format:(normal json)"
-  "--rpc-socket[where the target is administered (default\: target.sock of \$RUNTIME_DIRECTORY, \/run\/nvmeof or \$XDG_RUNTIME_DIR\/nvmeof)]:PATH:_files"
+  {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
+  "--rpc-socket[administration socket of the target (default\: target.sock in \$RUNTIME_DIRECTORY, \/run\/nvmeof or \$XDG_RUNTIME_DIR\/nvmeof)]:PATH:_files"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -965,14 +965,14 @@ _shtab_nvmeof_target_subsystem_defaults_added=0
 
 _shtab_nvmeof_target_subsystem_add_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  {-o,--output-format}"[how the result is printed (default\: normal)]:output_format:(normal json)"
-  "--rpc-socket[where the target is administered (default\: target.sock of \$RUNTIME_DIRECTORY, \/run\/nvmeof or \$XDG_RUNTIME_DIR\/nvmeof)]:PATH:_files"
-  "--serial[serial number (default\: made of the NQN)]:TEXT:"
+  {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
+  "--rpc-socket[administration socket of the target (default\: target.sock in \$RUNTIME_DIRECTORY, \/run\/nvmeof or \$XDG_RUNTIME_DIR\/nvmeof)]:PATH:_files"
+  "--serial[serial number (default\: derived from the NQN)]:TEXT:"
   "--model[model number]:TEXT:"
   "--max-namespaces[the highest NSID (32)]:N:"
   "--allow-any-host[every host may connect]"
   "*--host[a host that may connect\; may be repeated]:NQN:"
-  ":its name:"
+  ":NQN of the subsystem:"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -980,9 +980,9 @@ _shtab_nvmeof_target_subsystem_add_defaults_added=0
 
 _shtab_nvmeof_target_subsystem_remove_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  {-o,--output-format}"[how the result is printed (default\: normal)]:output_format:(normal json)"
-  "--rpc-socket[where the target is administered (default\: target.sock of \$RUNTIME_DIRECTORY, \/run\/nvmeof or \$XDG_RUNTIME_DIR\/nvmeof)]:PATH:_files"
-  ":its name:_nvmeof_target_nqns"
+  {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
+  "--rpc-socket[administration socket of the target (default\: target.sock in \$RUNTIME_DIRECTORY, \/run\/nvmeof or \$XDG_RUNTIME_DIR\/nvmeof)]:PATH:_files"
+  ":NQN of the subsystem:_nvmeof_target_nqns"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -990,11 +990,11 @@ _shtab_nvmeof_target_subsystem_remove_defaults_added=0
 
 _shtab_nvmeof_top_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  {-o,--output-format}"[how the result is printed (default\: normal)]:output_format:(normal json)"
-  "--rpc-socket[where the target is administered (default\: target.sock of \$RUNTIME_DIRECTORY, \/run\/nvmeof or \$XDG_RUNTIME_DIR\/nvmeof)]:PATH:_files"
-  {-d,--delay}"[between two readings (default\: 2)]:SECONDS:"
-  {-n,--iterations}"[end after so many (default\: go on)]:COUNT:"
-  "--sort[what comes first (default\: iops)]:sort:(iops bytes outstanding errors)"
+  {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
+  "--rpc-socket[administration socket of the target (default\: target.sock in \$RUNTIME_DIRECTORY, \/run\/nvmeof or \$XDG_RUNTIME_DIR\/nvmeof)]:PATH:_files"
+  {-d,--delay}"[interval between two readings (default\: 2)]:SECONDS:"
+  {-n,--iterations}"[stop after N readings (default\: never)]:COUNT:"
+  "--sort[sort key (default\: iops)]:sort:(iops bytes outstanding errors)"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -1002,37 +1002,37 @@ _shtab_nvmeof_top_defaults_added=0
 
 _shtab_nvmeof_write_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  {-o,--output-format}"[how the result is printed (default\: normal)]:output_format:(normal json)"
+  {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   {-N,--namespace-id}"[namespace identifier (default\: 1)]:NSID:"
   {-b,--start-block}"[first logical block (default\: 0)]:LBA:"
-  {-z,--data-size}"[how much, such as 4096 or 1MiB (default\: all of the input)]:BYTES:"
-  "--block-count[how much, in logical blocks (not less one)]:N:"
+  {-z,--data-size}"[size, such as 4096 or 1MiB (default\: all of the input)]:BYTES:"
+  "--block-count[number of logical blocks (not 0\'s based)]:N:"
   "*"{-v,--verbose}"[show progress]"
-  {-d,--data}"[where from (default\: -, stdin)]:FILE:_files"
-  {-f,--force-unit-access}"[each block stable by itself (FUA)]"
-  "--pad[fill the last block up with zeroes where it is short]"
+  {-d,--data}"[source (default\: -, stdin)]:FILE:_files"
+  {-f,--force-unit-access}"[set Force Unit Access (FUA) in each write]"
+  "--pad[pad an incomplete last block with zeroes]"
   "--no-flush[do not flush at the end]"
-  {-t,--transport}"[rdma is all there is]:transport:(rdma)"
+  {-t,--transport}"[only rdma is supported]:transport:(rdma)"
   {-a,--traddr}"[address or name of the target]:HOST:"
   {-s,--trsvcid}"[port of the target (default\: 4420)]:PORT:"
   {-n,--nqn}"[NQN of the subsystem]:NQN:"
-  "--device[the embedded device (iwarp), one of libibverbs (system), or a system device where it reaches the address (default\: auto)]:device:(auto iwarp system)"
-  "--remote-keys[what the target may reach\: the bytes of each command until it completes, or all I\/O buffers, which is faster (default\: command)]:remote_keys:(command buffer)"
+  "--device[the embedded device (iwarp), a libibverbs device (system), or a system device if one reaches the address (default\: auto)]:device:(auto iwarp system)"
+  "--remote-keys[memory that the target can access\: the data of each command until it completes, or all I\/O buffers, which is faster (default\: command)]:remote_keys:(command buffer)"
   {-w,--host-traddr}"[source address]:HOST:"
   {-q,--hostnqn}"[NQN of this host (default\: \/etc\/nvme\/hostnqn)]:NQN:"
   {-I,--hostid}"[identifier of this host (default\: \/etc\/nvme\/hostid)]:UUID:"
-  {-i,--nr-io-queues}"[I\/O queues to ask for (default\: 2)]:N:"
-  {-Q,--queue-size}"[entries of an I\/O queue (default\: 128)]:N:"
+  {-i,--nr-io-queues}"[number of I\/O queues (default\: 2)]:N:"
+  {-Q,--queue-size}"[entries per I\/O queue (default\: 128)]:N:"
   {-k,--keep-alive-tmo}"[keep-alive timeout, 0 for none (default\: 5)]:SECONDS:"
-  {-c,--reconnect-delay}"[between attempts to reconnect (default\: 10)]:SECONDS:"
-  {-l,--ctrl-loss-tmo}"[give a lost controller up after this time, -1 for never (default\: 600)]:SECONDS:"
-  "--io-timeout[of an I\/O command (default\: 30)]:SECONDS:"
-  "--disable-sqflow[no SQ flow control]"
-  {-S,--dhchap-secret}"[this host\'s key, as gen-dhchap-key prints it]:KEY:"
-  "--dhchap-secret-file[the same, in a file]:FILE:_files"
-  {-C,--dhchap-ctrl-secret}"[the controller\'s key\: it has to authenticate too, as gen-dhchap-key prints it]:KEY:"
-  "--dhchap-ctrl-secret-file[the same, in a file]:FILE:_files"
-  ":nvme\+rdma\:\/\/HOST\:PORT\/NQN\?OPTION\=VALUE, in the place of the flags (options\: below):"
+  {-c,--reconnect-delay}"[delay between attempts to reconnect (default\: 10)]:SECONDS:"
+  {-l,--ctrl-loss-tmo}"[give up a lost controller after this time, -1 for never (default\: 600)]:SECONDS:"
+  "--io-timeout[timeout of an I\/O command (default\: 30)]:SECONDS:"
+  "--disable-sqflow[disable SQ flow control]"
+  {-S,--dhchap-secret}"[this host\'s key, in the format of gen-dhchap-key]:KEY:"
+  "--dhchap-secret-file[file with the key]:FILE:_files"
+  {-C,--dhchap-ctrl-secret}"[the controller\'s key, to authenticate the controller too, in the format of gen-dhchap-key]:KEY:"
+  "--dhchap-ctrl-secret-file[file with the key]:FILE:_files"
+  ":nvme\+rdma\:\/\/HOST\:PORT\/NQN\?OPTION\=VALUE, instead of the flags (options\: see below):"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -1040,31 +1040,31 @@ _shtab_nvmeof_write_defaults_added=0
 
 _shtab_nvmeof_write_uncor_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  {-o,--output-format}"[how the result is printed (default\: normal)]:output_format:(normal json)"
+  {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   {-N,--namespace-id}"[namespace identifier (default\: 1)]:NSID:"
   {-b,--start-block}"[first logical block (default\: 0)]:LBA:"
-  "--block-count[how many logical blocks, not less one (default\: 1)]:N:"
-  {-t,--transport}"[rdma is all there is]:transport:(rdma)"
+  "--block-count[number of logical blocks, not 0\'s based (default\: 1)]:N:"
+  {-t,--transport}"[only rdma is supported]:transport:(rdma)"
   {-a,--traddr}"[address or name of the target]:HOST:"
   {-s,--trsvcid}"[port of the target (default\: 4420)]:PORT:"
   {-n,--nqn}"[NQN of the subsystem]:NQN:"
-  "--device[the embedded device (iwarp), one of libibverbs (system), or a system device where it reaches the address (default\: auto)]:device:(auto iwarp system)"
-  "--remote-keys[what the target may reach\: the bytes of each command until it completes, or all I\/O buffers, which is faster (default\: command)]:remote_keys:(command buffer)"
+  "--device[the embedded device (iwarp), a libibverbs device (system), or a system device if one reaches the address (default\: auto)]:device:(auto iwarp system)"
+  "--remote-keys[memory that the target can access\: the data of each command until it completes, or all I\/O buffers, which is faster (default\: command)]:remote_keys:(command buffer)"
   {-w,--host-traddr}"[source address]:HOST:"
   {-q,--hostnqn}"[NQN of this host (default\: \/etc\/nvme\/hostnqn)]:NQN:"
   {-I,--hostid}"[identifier of this host (default\: \/etc\/nvme\/hostid)]:UUID:"
-  {-i,--nr-io-queues}"[I\/O queues to ask for (default\: 1)]:N:"
-  {-Q,--queue-size}"[entries of an I\/O queue (default\: 128)]:N:"
+  {-i,--nr-io-queues}"[number of I\/O queues (default\: 1)]:N:"
+  {-Q,--queue-size}"[entries per I\/O queue (default\: 128)]:N:"
   {-k,--keep-alive-tmo}"[keep-alive timeout, 0 for none (default\: 5)]:SECONDS:"
-  {-c,--reconnect-delay}"[between attempts to reconnect (default\: 10)]:SECONDS:"
-  {-l,--ctrl-loss-tmo}"[give a lost controller up after this time, -1 for never (default\: 0)]:SECONDS:"
-  "--io-timeout[of an I\/O command (default\: 30)]:SECONDS:"
-  "--disable-sqflow[no SQ flow control]"
-  {-S,--dhchap-secret}"[this host\'s key, as gen-dhchap-key prints it]:KEY:"
-  "--dhchap-secret-file[the same, in a file]:FILE:_files"
-  {-C,--dhchap-ctrl-secret}"[the controller\'s key\: it has to authenticate too, as gen-dhchap-key prints it]:KEY:"
-  "--dhchap-ctrl-secret-file[the same, in a file]:FILE:_files"
-  ":nvme\+rdma\:\/\/HOST\:PORT\/NQN\?OPTION\=VALUE, in the place of the flags (options\: below):"
+  {-c,--reconnect-delay}"[delay between attempts to reconnect (default\: 10)]:SECONDS:"
+  {-l,--ctrl-loss-tmo}"[give up a lost controller after this time, -1 for never (default\: 0)]:SECONDS:"
+  "--io-timeout[timeout of an I\/O command (default\: 30)]:SECONDS:"
+  "--disable-sqflow[disable SQ flow control]"
+  {-S,--dhchap-secret}"[this host\'s key, in the format of gen-dhchap-key]:KEY:"
+  "--dhchap-secret-file[file with the key]:FILE:_files"
+  {-C,--dhchap-ctrl-secret}"[the controller\'s key, to authenticate the controller too, in the format of gen-dhchap-key]:KEY:"
+  "--dhchap-ctrl-secret-file[file with the key]:FILE:_files"
+  ":nvme\+rdma\:\/\/HOST\:PORT\/NQN\?OPTION\=VALUE, instead of the flags (options\: see below):"
 )
 
 # guard to ensure default positional specs are added only once per session

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`nvmeof target`: run a target, and administer one that runs."""
+"""`nvmeof target`: run a target, and administer a running one."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from nvmf.cli.target import (
 )
 
 _MODULES = (serve, ls, subsystems, namespaces, hosts, ports, ana, file_commands, stats)
-"""Each adds its commands."""
+"""Modules with commands."""
 
 _DESCRIPTION = """\
-Run a target in the foreground, or administer one that runs, while hosts are connected.
+Run a target in the foreground, or administer a running one while hosts are connected.
 
-A change is made as a whole or not at all, and lasts as long as the target unless it is saved.
+A change is applied completely or not at all, and lasts until the target ends unless it is saved.
 """
 
 
 def add_commands(subparsers: Subparsers) -> None:
-    """target serve, ls, subsystem, namespace, host, port, reload, save, stats."""
+    """Add target serve, ls, subsystem, namespace, host, port, reload, save and stats."""
     group = subparsers.add_parser(
         "target",
-        help="run a target, administer one that runs",
+        help="run a target, or administer a running one",
         description=_DESCRIPTION,
         examples=(
             "nvmeof target serve target.toml",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`nvmeof target ana`: what a port does for a group of namespaces."""
+"""`nvmeof target ana`: states of namespace groups on ports."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from nvmf.spec.ana import AnaState
 
 
 def add_commands(subparsers: Subparsers) -> None:
-    """target ana set."""
+    """Add target ana set."""
     examples = (
         "nvmeof target ana set -a 192.0.2.1 inaccessible",
         "nvmeof target ana set -a 192.0.2.1 -s 4421 --group 2 optimized",
@@ -25,7 +25,7 @@ def add_commands(subparsers: Subparsers) -> None:
         group,
         "set",
         set_state,
-        "set what a port does for a group of namespaces",
+        "set the state of a group of namespaces on a port",
         examples=examples,
     )
     add_address(parser)
@@ -35,17 +35,17 @@ def add_commands(subparsers: Subparsers) -> None:
         metavar="GROUP",
         type=number_argument,
         default=1,
-        help="the namespaces' ana_group (default: 1, where all are unless they say otherwise)",
+        help="ana_group of the namespaces (default: 1, the default of all namespaces)",
     )
     parser.add_argument(
         "state",
         choices=[state.word for state in AnaState],
-        help="what hosts are told of the group at this port",
+        help="ANA state of the group on this port",
     )
 
 
 def set_state(args: argparse.Namespace) -> int:
-    """Another state."""
+    """Set the ANA state."""
     facts = {"traddr": args.traddr, "trsvcid": args.trsvcid, "group": args.group}
     call(args, "target_set_ana", **facts, state=args.state)
     done(

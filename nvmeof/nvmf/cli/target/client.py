@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The socket of a running target, for commands: one request, one answer."""
+"""Client of a running target's socket, for commands: one request, one response."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from nvmf.cli.base import CliError, Command, Subparsers, UsageError, add_command
 from nvmf.paths import default_socket
 
 ANSWER_TIMEOUT = 120.0
-"""Seconds for an answer: stores may take their time to open."""
+"""Maximum seconds to wait for a response: opening stores may take long."""
 _ERROR_INTERNAL = -32603
 
 
@@ -27,12 +27,12 @@ def add_rpc_command(
     *,
     examples: Sequence[str],
 ) -> Command:
-    """A command about a running target."""
+    """Add a command for a running target."""
     parser = add_command(subparsers, name, run, summary, more, examples=examples)
     parser.add_argument(
         "--rpc-socket",
         metavar="PATH",
-        help="where the target is administered (default: target.sock of $RUNTIME_DIRECTORY, "
+        help="administration socket of the target (default: target.sock in $RUNTIME_DIRECTORY, "
         "/run/nvmeof or $XDG_RUNTIME_DIR/nvmeof)",
     )
     return parser
@@ -41,7 +41,7 @@ def add_rpc_command(
 def add_group(
     subparsers: Subparsers, name: str, summary: str, *, examples: Sequence[str]
 ) -> Subparsers:
-    """Commands about one kind of thing."""
+    """Add a group of commands."""
     text = summary[0].upper() + summary[1:] + "."
     group = subparsers.add_parser(name, help=summary, description=text, examples=examples)
     found: Subparsers = group.add_subparsers(title="commands", metavar="COMMAND", required=True)
@@ -49,9 +49,9 @@ def add_group(
 
 
 def call(args: argparse.Namespace, method: str, **params: Any) -> Any:
-    """The result of a method; CliError with what the target said, or that it cannot be asked.
+    """Return the result of a method; raise CliError with the target's message, or on no response.
 
-    Parameters that are None are left out.
+    Parameters that are None are omitted.
     """
     path = socket_path(args)
     known = {key: value for key, value in params.items() if value is not None}
@@ -60,31 +60,31 @@ def call(args: argparse.Namespace, method: str, **params: Any) -> Any:
         answer = _exchange(path, json.dumps(request).encode())
     except TimeoutError:
         raise CliError(
-            f"the target at {path} has not answered within {ANSWER_TIMEOUT:g} s; it may still do "
-            "what was asked: target ls shows it"
+            f"the target at {path} has not answered within {ANSWER_TIMEOUT:g} s; it may still "
+            "complete the request: check with target ls"
         ) from None
     except OSError as error:
-        hint = "start one with target serve, or give its socket with --rpc-socket"
+        hint = "start one with target serve, or specify its socket with --rpc-socket"
         if isinstance(error, PermissionError):
-            hint = "it answers to the user that it runs as, and to root"
+            hint = "only root and the user that runs the target have access"
         raise CliError(
-            f"no target can be asked at {path}: {error.strerror or error}; {hint}"
+            f"cannot connect to a target at {path}: {error.strerror or error}; {hint}"
         ) from None
     match answer:
         case {"error": {"message": str(sentence)}}:
             raise CliError(sentence)
         case {"result": result}:
             return result
-    raise CliError(f"what answers at {path} is no target")
+    raise CliError(f"the server at {path} is not a target")
 
 
 def socket_path(args: argparse.Namespace) -> Path:
-    """Where the target is asked."""
-    if args.rpc_socket == "":  # as of a variable of the shell that is not set
+    """Return the path of the administration socket."""
+    if args.rpc_socket == "":  # such as from an unset shell variable
         raise UsageError("--rpc-socket is empty")
     path = Path(args.rpc_socket) if args.rpc_socket is not None else default_socket()
     if path is None:
-        raise CliError("where the target is administered is not known: give --rpc-socket PATH")
+        raise CliError("the administration socket is unknown: specify --rpc-socket PATH")
     return path
 
 
@@ -102,5 +102,5 @@ def _exchange(path: Path, request: bytes) -> dict[str, Any]:
     except (ValueError, RecursionError):
         found = None
     if not isinstance(found, dict):
-        raise CliError(f"what answers at {path} is no target, or it has ended meanwhile")
+        raise CliError(f"the server at {path} is not a target, or has stopped")
     return found

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a change says when it is made."""
+"""Output of a command that makes a change."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from nvmf.cli.output import print_json
 
 
 def done(args: argparse.Namespace, sentence: str, **facts: Any) -> None:
-    """A sentence, or with -o json what it says."""
+    """Print a message, or with -o json its facts."""
     if args.output_format == "json":
         print_json(facts)
     else:

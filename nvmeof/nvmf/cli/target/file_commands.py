@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`nvmeof target reload` and `target save`: from the file to the target, and back."""
+"""`nvmeof target reload` and `target save`: apply or write the configuration file."""
 
 from __future__ import annotations
 
@@ -15,31 +15,33 @@ from nvmf.cli.target.done import done
 
 
 def add_commands(subparsers: Subparsers) -> None:
-    """target reload, save."""
+    """Add target reload and save."""
     add_rpc_command(
         subparsers,
         "reload",
         reload,
-        "let a target read its configuration file again",
-        "What is the same goes on undisturbed. Where the file is wrong, nothing changes.",
+        "make a target read its configuration file again",
+        "Unchanged parts are not disturbed. If the file is invalid, nothing changes.",
         examples=("nvmeof target reload",),
     )
     parser = add_rpc_command(
         subparsers,
         "save",
         save,
-        "write the configuration in force back to its file",
-        "Comments and order stay, and so does what is the same.",
+        "write the current configuration back to its file",
+        "Comments, order and unchanged keys are preserved.",
         examples=("nvmeof target save", "nvmeof target save --output other.toml"),
     )
-    parser.add_argument("--output", metavar="FILE", help="another file")
+    parser.add_argument("--output", metavar="FILE", help="write to a different file")
     parser.add_argument(
-        "--force", action="store_true", help="though the file was changed after the target read it"
+        "--force",
+        action="store_true",
+        help="write even if the file was changed after the target read it",
     )
 
 
 def reload(args: argparse.Namespace) -> int:
-    """From the file to the target."""
+    """Apply the file to the target."""
     found = call(args, "target_reload")
     if args.output_format == "json":
         print_json(found)
@@ -51,13 +53,13 @@ def reload(args: argparse.Namespace) -> int:
 
 
 def save(args: argparse.Namespace) -> int:
-    """From the target to the file."""
+    """Write the target's configuration to the file."""
     from nvmf.config import Config, ConfigError
     from nvmf.config.save import merge, write
 
     found = call(args, "target_get_config", secrets=True)
     if args.output is None and found["path"] is None:
-        raise UsageError("the target has no configuration file: give one with --output")
+        raise UsageError("the target has no configuration file: specify one with --output")
     path = Path(args.output or found["path"])
     own = found["path"] is not None and path.resolve() == Path(found["path"]).resolve()
     try:
@@ -65,16 +67,18 @@ def save(args: argparse.Namespace) -> int:
         changed = hashlib.sha256(raw).hexdigest() != found["sha256"]
         if own and changed and not args.force:
             raise CliError(
-                f"{path} was changed after the target read it: target reload takes what it says, "
-                "target save --force puts what is in force into it"
+                f"{path} was changed after the target read it: apply it with target reload, or "
+                "replace its content with target save --force"
             )
         wanted = Config.model_validate(found["config"])
         write(path, merge(raw.decode(), wanted, base=path.parent))
     except UnicodeDecodeError as error:
-        raise CliError(f"{path}: is not UTF-8 text: {error}") from None
+        raise CliError(f"{path}: not UTF-8 text: {error}") from None
     except ConfigError as error:
-        raise CliError(f"{path} cannot be changed: {error}; give another with --output") from None
+        raise CliError(
+            f"cannot change {path}: {error}; specify a different file with --output"
+        ) from None
     if own:
-        call(args, "target_reload")  # it is the file that the target knows
-    done(args, f"{path} is written", path=str(path))
+        call(args, "target_reload")  # the saved file is the target's own
+    done(args, f"{path} was written", path=str(path))
     return EXIT_OK

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`nvmeof target host`: who may connect, and what a host has to prove that with."""
+"""`nvmeof target host`: hosts that may connect, and their authentication keys."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from nvmf.cli.target.client import add_group, add_rpc_command, call
 from nvmf.cli.target.done import done
 
 _KEYS = {
-    "dhchap_key": "the host's key: it has to authenticate",
-    "dhchap_ctrl_key": "the subsystem's key: the host may ask it to authenticate too",
+    "dhchap_key": "the host's key: the host must authenticate",
+    "dhchap_ctrl_key": "the subsystem's key: the host can request mutual authentication",
 }
 
 
 def add_commands(subparsers: Subparsers) -> None:
-    """target host allow, remove, set-keys."""
+    """Add target host allow, remove and set-keys."""
     place = "nqn.2026-01.example:disk nqn.2014-08.org.example:laptop"
     group = add_group(
         subparsers,
         "host",
-        "say who may connect to a subsystem",
+        "manage the hosts that may connect to a subsystem",
         examples=(f"nvmeof target host allow {place}", f"nvmeof target host remove {place}"),
     )
     parser = add_rpc_command(
         group,
         "allow",
         allow,
-        "let a host connect",
-        "With a key it has to authenticate (DH-HMAC-CHAP): gen-dhchap-key makes one, and the\n"
-        "target reads it from its file or from a systemd credential (LoadCredential= of its unit).",
+        "allow a host to connect",
+        "With a key the host must authenticate (DH-HMAC-CHAP). gen-dhchap-key generates a key,\n"
+        "which the target reads from its file or from a systemd credential (LoadCredential=).",
         examples=(
             f"nvmeof target host allow {place}",
             f"nvmeof target host allow {place} --dhchap-key host.key",
@@ -44,9 +44,9 @@ def add_commands(subparsers: Subparsers) -> None:
         group,
         "set-keys",
         set_keys,
-        "give a host other keys",
-        "Connections that are authenticated stay. What connects or authenticates from now on\n"
-        "needs the new keys, which are read now, from the same files too.",
+        "set the keys of a host",
+        "Authenticated connections stay. New connections and authentications need the new keys.\n"
+        "Keys are read now, even if the files are the same as before.",
         examples=(
             f"nvmeof target host set-keys {place} --dhchap-key new.key",
             f"nvmeof target host set-keys {place} --none",
@@ -56,16 +56,16 @@ def add_commands(subparsers: Subparsers) -> None:
     parser.add_argument("host", metavar="HOSTNQN", help="the host")
     _key_arguments(parser)
     parser.add_argument(
-        "--none", action="store_true", help="no key: the host may connect without authentication"
+        "--none", action="store_true", help="no keys: the host may connect without authentication"
     )
     parser = add_rpc_command(
         group,
         "remove",
         remove,
-        "let a host connect no more, and disconnect it",
+        "remove a host from the allowed hosts, and disconnect it",
         examples=(f"nvmeof target host remove {place}",),
     )
-    _arguments(parser, "every host that is not named from then on")
+    _arguments(parser, "every host that is not listed by name")
 
 
 def _arguments(parser: argparse.ArgumentParser, any_help: str) -> None:
@@ -80,16 +80,18 @@ def _key_arguments(parser: argparse.ArgumentParser) -> None:
         flag = "--" + name.replace("_", "-")
         where = parser.add_mutually_exclusive_group()
         where.add_argument(flag, metavar="FILE", help=f"file with {what}")
-        where.add_argument(f"{flag}-credential", metavar="NAME", help="the same, as a credential")
+        where.add_argument(
+            f"{flag}-credential", metavar="NAME", help="systemd credential with the key"
+        )
 
 
 def _places(args: argparse.Namespace) -> dict[str, str]:
-    """Where keys are, in the words of the configuration."""
+    """Return the locations of keys, as keys of the configuration."""
     found = {}
     for name in _KEYS:
         path, credential = getattr(args, name), getattr(args, f"{name}_credential")
         if path is not None:
-            # The target may have another working directory.
+            # The target may have a different working directory.
             found[f"{name}_file"] = str(Path(path).absolute())
         if credential is not None:
             found[f"{name}_credential"] = credential
@@ -97,16 +99,16 @@ def _places(args: argparse.Namespace) -> dict[str, str]:
 
 
 def allow(args: argparse.Namespace) -> int:
-    """One more."""
+    """Allow a host."""
     places = _places(args)
     if args.any:
         if places:
-            raise UsageError("a key is one host's: name it instead of --any")
+            raise UsageError("a key belongs to one host: specify a host instead of --any")
         call(args, "nvmf_subsystem_allow_any_host", nqn=args.nqn, allow_any_host=True)
         done(args, f"every host may connect to {args.nqn}", nqn=args.nqn, allow_any_host=True)
     elif places:
         call(args, "target_add_host", nqn=args.nqn, host={"nqn": args.host, **places})
-        words = f"{args.host} may connect to {args.nqn} when it has authenticated"
+        words = f"{args.host} may connect to {args.nqn} after authentication"
         done(args, words, nqn=args.nqn, host=args.host, **places)
     else:
         call(args, "nvmf_subsystem_add_host", nqn=args.nqn, host=args.host)
@@ -115,17 +117,17 @@ def allow(args: argparse.Namespace) -> int:
 
 
 def set_keys(args: argparse.Namespace) -> int:
-    """Others, or none."""
+    """Set or remove keys."""
     places = _places(args)
     if bool(places) == args.none:
         raise UsageError(
-            "--none takes the keys away: it goes with no other"
+            "--none removes the keys: it cannot be combined with other options"
             if places
-            else "say where the keys are (--dhchap-key FILE), or --none"
+            else "specify the location of the keys (--dhchap-key FILE), or --none"
         )
     call(args, "target_set_host_keys", nqn=args.nqn, host={"nqn": args.host, **places})
     words = (
-        f"{args.host} needs its new key for {args.nqn} from now on"
+        f"{args.host} must use its new key for {args.nqn} from now on"
         if places
         else f"{args.host} may connect to {args.nqn} without authentication"
     )
@@ -134,11 +136,11 @@ def set_keys(args: argparse.Namespace) -> int:
 
 
 def remove(args: argparse.Namespace) -> int:
-    """One less."""
+    """Remove a host."""
     if args.any:
         call(args, "nvmf_subsystem_allow_any_host", nqn=args.nqn, allow_any_host=False)
         done(args, f"no host may connect to {args.nqn}", nqn=args.nqn, allow_any_host=False)
     else:
         call(args, "nvmf_subsystem_remove_host", nqn=args.nqn, host=args.host)
-        done(args, f"{args.host} may not connect to {args.nqn}", nqn=args.nqn, host=args.host)
+        done(args, f"{args.host} may no longer connect to {args.nqn}", nqn=args.nqn, host=args.host)
     return EXIT_OK

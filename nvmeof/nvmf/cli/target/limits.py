@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`nvmeof target namespace limit`: how much of a namespace all hosts together may use."""
+"""`nvmeof target namespace limit`: limits of a namespace for all hosts together."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from nvmf.cli.target.client import add_rpc_command, call
 from nvmf.cli.target.done import done
 
 _COUNTS = {
-    "read_iops": "reads (Read, Compare, Verify) a second",
-    "write_iops": "writes (Write, Write Zeroes) a second",
-    "iops": "both a second",
+    "read_iops": "reads (Read, Compare, Verify) per second",
+    "write_iops": "writes (Write, Write Zeroes) per second",
+    "iops": "reads and writes per second",
 }
 _RATES = {
-    "read_bandwidth": "bytes of reads a second, such as 100MiB",
-    "write_bandwidth": "bytes of writes a second",
-    "bandwidth": "bytes of both a second",
+    "read_bandwidth": "bytes read per second, such as 100MiB",
+    "write_bandwidth": "bytes written per second",
+    "bandwidth": "bytes read and written per second",
 }
 
 
 def add_limit(group: Subparsers) -> None:
-    """target namespace limit."""
+    """Add target namespace limit."""
     parser = add_rpc_command(
         group,
         "limit",
         limit,
-        "limit how much of a namespace all hosts together may use, or show the limits",
-        "Commands over a limit wait their turn. A limit of 0 is none, one that is not named stays\n"
-        "as it is, and without any the limits are shown.",
+        "limit the use of a namespace by all hosts together, or show the limits",
+        "Commands over a limit are delayed. 0 removes a limit; limits that are not specified stay\n"
+        "unchanged. Without options, the limits are shown.",
         examples=(
             "nvmeof target namespace limit nqn.2026-01.example:disk 1 --read-iops 20000",
             "nvmeof target namespace limit nqn.2026-01.example:disk 1 --bandwidth 500MiB",
@@ -47,9 +47,9 @@ def add_limit(group: Subparsers) -> None:
         "--burst-ms",
         metavar="MS",
         type=number_argument,
-        help="so much of each limit, in milliseconds, may be used at once after a rest (100)",
+        help="burst allowed after idle time, as milliseconds of each limit (default: 100)",
     )
-    parser.add_argument("--clear", action="store_true", help="take all limits away")
+    parser.add_argument("--clear", action="store_true", help="remove all limits")
 
 
 def _flag(name: str) -> str:
@@ -57,7 +57,7 @@ def _flag(name: str) -> str:
 
 
 def limit(args: argparse.Namespace) -> int:
-    """Set, show or clear them."""
+    """Set, show or clear the limits."""
     place = {"nqn": args.nqn, "nsid": args.nsid}
     wanted = {
         name: getattr(args, name)
@@ -66,7 +66,7 @@ def limit(args: argparse.Namespace) -> int:
     }
     if args.clear:
         if wanted:
-            raise UsageError("--clear takes all limits away: it goes with no other")
+            raise UsageError("--clear removes all limits: it cannot be combined with other options")
         call(args, "target_clear_ns_limits", **place)
         limits: dict[str, int] = {}
     elif wanted:
@@ -79,7 +79,7 @@ def limit(args: argparse.Namespace) -> int:
 
 
 def limits_text(limits: dict[str, int]) -> str:
-    """Limits for people."""
+    """Return limits as text."""
     said = [f"{name.replace('_', ' ')} {limits[name]}/s" for name in _COUNTS if name in limits]
     said += [
         f"{name.replace('_', ' ')} {size_text(limits[name])}/s" for name in _RATES if name in limits

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`nvmeof target ls`: everything that a target has, as a tree."""
+"""`nvmeof target ls`: shows all objects of a target as a tree."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from nvmf.cli.target.limits import limits_text
 
 
 def add_commands(subparsers: Subparsers) -> None:
-    """target ls."""
+    """Add target ls."""
     add_rpc_command(
         subparsers,
         "ls",
         ls,
-        "show ports, subsystems, namespaces, hosts and who is connected",
+        "show ports, subsystems, namespaces, hosts and connections",
         examples=("nvmeof target ls", "nvmeof target ls -o json"),
     )
 
 
 def ls(args: argparse.Namespace) -> int:
-    """The tree."""
+    """Print the tree."""
     tree = call(args, "target_get_tree")
     if args.output_format == "json":
         print_json(tree)
@@ -36,11 +36,11 @@ def ls(args: argparse.Namespace) -> int:
 
 
 Node = tuple[str, list[Any]]
-"""A line, and the nodes under it."""
+"""A line, and its child nodes."""
 
 
 def lines(nodes: list[Node], indent: str = "", *, root: bool = True) -> list[str]:
-    """A tree in text."""
+    """Return a tree as lines of text."""
     found: list[str] = []
     for number, (text, under) in enumerate(nodes, 1):
         last = number == len(nodes)
@@ -80,7 +80,7 @@ def _subsystem(one: dict[str, Any]) -> Node:
     return f"subsystem {one['nqn']}", under
 
 
-_PROTECTED = {"until-power-cycle": " until the target ends", "permanent": " for good"}
+_PROTECTED = {"until-power-cycle": " until the target ends", "permanent": " permanently"}
 
 
 def _host(one: dict[str, str]) -> Node:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`nvmeof target port`: where the target listens."""
+"""`nvmeof target port`: the ports on which the target listens."""
 
 from __future__ import annotations
 
@@ -11,38 +11,39 @@ from nvmf.cli.target.done import done
 
 
 def add_commands(subparsers: Subparsers) -> None:
-    """target port add, remove."""
+    """Add target port add and remove."""
     examples = (
         "nvmeof target port add -a 192.0.2.1 -s 4421",
         "nvmeof target port add -a 192.0.2.2 --device system --hotplug",
         "nvmeof target port remove -a 192.0.2.1 -s 4421",
     )
     group = add_group(subparsers, "port", "open and close ports", examples=examples)
-    parser = add_rpc_command(group, "add", add, "listen on an address too", examples=examples[:2])
+    parser = add_rpc_command(
+        group, "add", add, "listen on an additional address", examples=examples[:2]
+    )
     add_address(parser)
     parser.add_argument(
         "--device",
         choices=("auto", "iwarp", "system"),
-        help="the embedded device (iwarp), the system's, or whichever has the address (auto)",
+        help="the embedded device (iwarp), a system device, or the one with the address (auto)",
     )
     parser.add_argument(
         "--hotplug",
         action="store_true",
-        help="it comes and goes with its device, and is waited for where that is not there; "
-        "with --device iwarp or system",
+        help="follow the device: listen only while it exists; requires --device iwarp or system",
     )
     parser = add_rpc_command(
         group,
         "remove",
         remove,
-        "listen there no more, and disconnect who came by it",
+        "stop listening on an address, and disconnect its hosts",
         examples=examples[2:],
     )
     add_address(parser)
 
 
 def add_address(parser: argparse.ArgumentParser) -> None:
-    """Which port."""
+    """Add the address of a port."""
     parser.add_argument(
         "-a", "--traddr", metavar="ADDRESS", required=True, help="a numeric IPv4 or IPv6 address"
     )
@@ -57,7 +58,7 @@ def add_address(parser: argparse.ArgumentParser) -> None:
 
 
 def add(args: argparse.Namespace) -> int:
-    """One more."""
+    """Open a port."""
     values = {
         "traddr": args.traddr,
         "trsvcid": args.trsvcid,
@@ -69,13 +70,13 @@ def add(args: argparse.Namespace) -> int:
     where = f"{opened['traddr']} port {opened['trsvcid']}"
     words = f"listening on {where}"
     if "absent" in opened:
-        words = f"will listen on {where} when its device is there: {opened['absent']}"
+        words = f"will listen on {where} when its device is present: {opened['absent']}"
     done(args, words, **opened)
     return EXIT_OK
 
 
 def remove(args: argparse.Namespace) -> int:
-    """One less."""
+    """Close a port."""
     call(args, "target_remove_port", traddr=args.traddr, trsvcid=args.trsvcid)
     facts = {"traddr": args.traddr, "trsvcid": str(args.trsvcid)}
     done(args, f"no longer listening on {args.traddr} port {args.trsvcid}", **facts)

@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Serve until a signal comes."""
+    """Serve until SIGINT or SIGTERM."""
     with LogOutput(args.log_format) as output:
         return _serve(args, output)
 
@@ -38,7 +38,7 @@ def _serve(args: argparse.Namespace, output: LogOutput) -> int:
     try:
         config, source = Source.read(Path(args.config))
     except ConfigError as error:
-        raise CliError(f"the configuration cannot be used:\n{error}") from None
+        raise CliError(f"cannot use the configuration:\n{error}") from None
     for sentence in advice(config, args.config):
         log.warning("%s: %s", args.config, sentence)
 
@@ -49,7 +49,7 @@ def _serve(args: argparse.Namespace, output: LogOutput) -> int:
             text = json.dumps({"traddr": host, "trsvcid": str(number), "device": port.device})
         try:
             print(text, flush=True)
-        except OSError as error:  # who read it has gone, and hosts have not
+        except OSError as error:  # the reader of stdout is gone, but hosts are not
             log.info("%s (stdout: %s)", port, error.strerror)
             drop_stdout()
 
@@ -69,7 +69,7 @@ def _serve(args: argparse.Namespace, output: LogOutput) -> int:
         reloading: asyncio.Task[None] | None = None
         telling = asyncio.create_task(_tell(output))
         try:
-            # Before the ports: who sees them open may ask at once.
+            # Before the ports: a client that sees them open may send a request at once.
             rpc = await _listen(administration, config.rpc, args.rpc_socket)
             starting = asyncio.ensure_future(serve(config, listening=announce))
             stopping = asyncio.ensure_future(stop.wait())
@@ -106,7 +106,7 @@ def _serve(args: argparse.Namespace, output: LogOutput) -> int:
 
 
 def _raise_descriptors() -> None:
-    """Allow as many as may be: the usual 1024 is for select(), and too few for 500 hosts."""
+    """Raise the limit of descriptors to its maximum: 1024 is too few for 500 hosts."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     with contextlib.suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
@@ -115,13 +115,13 @@ def _raise_descriptors() -> None:
 async def _listen(
     administration: asyncio.Future[Administration], config: RpcConfig, path: str | None
 ) -> RpcSocket | None:
-    """Open the administration socket; ServerError if a path was given and cannot be used."""
+    """Open the administration socket; raise ServerError if a given path cannot be used."""
     chosen = Path(path) if path else config.socket
     if path is None and not config.enabled:
         return None
     place = chosen or default_socket()
     if place is None:
-        log.warning("no administration: there is no folder for its socket; --rpc-socket gives one")
+        log.warning("no administration socket: no folder for it; use --rpc-socket")
         return None
     rpc = RpcSocket(administration, place)
     try:
@@ -135,14 +135,14 @@ async def _listen(
 
 
 async def _tell(output: LogOutput) -> None:
-    """Say from time to time what the log has left out."""
+    """Log the number of suppressed lines periodically."""
     while True:
         await asyncio.sleep(TELL_EVERY)
         output.tell()
 
 
 def _status(server: Server) -> str:
-    """For `systemctl status`."""
+    """Return a summary for `systemctl status`."""
     ports = ", ".join(str(port).removeprefix("listening on ") for port in server.ports)
     subsystems = [s for s in server.core.subsystems.values() if not s.discovery]
     namespaces = sum(len(subsystem.namespaces) for subsystem in subsystems)
@@ -150,7 +150,7 @@ def _status(server: Server) -> str:
 
 
 async def _reload(administration: Administration, again: asyncio.Event, notifier: Notifier) -> None:
-    """Read the file each time that SIGHUP says so; what is wrong with it is in the log."""
+    """Read the file again after each SIGHUP; errors are logged."""
     while True:
         await again.wait()
         again.clear()
@@ -160,5 +160,5 @@ async def _reload(administration: Administration, again: asyncio.Event, notifier
         except (ConfigError, ServerError):
             pass
         except Exception:
-            log.exception("the configuration file could not be read again")
+            log.exception("cannot reload the configuration file")
         notifier.ready(_status(administration.server))

@@ -11,7 +11,7 @@ from nvmf.cli.target.client import add_rpc_command, call
 
 
 def add_commands(subparsers: Subparsers) -> None:
-    """target stats."""
+    """Add target stats."""
     add_rpc_command(
         subparsers,
         "stats",
@@ -22,7 +22,7 @@ def add_commands(subparsers: Subparsers) -> None:
 
 
 def stats(args: argparse.Namespace) -> int:
-    """Two tables."""
+    """Print two tables."""
     found = call(args, "nvmf_get_stats")
     if args.output_format == "json":
         print_json(found)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`nvmeof target subsystem`: one more, one less."""
+"""`nvmeof target subsystem`: add and remove subsystems."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from nvmf.cli.target.done import done
 
 
 def add_commands(subparsers: Subparsers) -> None:
-    """target subsystem add, remove."""
+    """Add target subsystem add and remove."""
     examples = (
         "nvmeof target subsystem add nqn.2026-01.example:lab --allow-any-host",
         "nvmeof target subsystem add nqn.2026-01.example:lab --host nqn.2014-08.org.example:laptop",
@@ -21,8 +21,10 @@ def add_commands(subparsers: Subparsers) -> None:
     parser = add_rpc_command(
         group, "add", add, "add a subsystem without namespaces", examples=examples[:2]
     )
-    parser.add_argument("nqn", metavar="NQN", help="its name")
-    parser.add_argument("--serial", metavar="TEXT", help="serial number (default: made of the NQN)")
+    parser.add_argument("nqn", metavar="NQN", help="NQN of the subsystem")
+    parser.add_argument(
+        "--serial", metavar="TEXT", help="serial number (default: derived from the NQN)"
+    )
     parser.add_argument("--model", metavar="TEXT", help="model number")
     parser.add_argument(
         "--max-namespaces", metavar="N", type=number_argument, help="the highest NSID (32)"
@@ -39,11 +41,11 @@ def add_commands(subparsers: Subparsers) -> None:
         "remove a subsystem, and disconnect its hosts",
         examples=examples[2:],
     )
-    parser.add_argument("nqn", metavar="NQN", help="its name")
+    parser.add_argument("nqn", metavar="NQN", help="NQN of the subsystem")
 
 
 def add(args: argparse.Namespace) -> int:
-    """One more."""
+    """Add a subsystem."""
     values = {
         "nqn": args.nqn,
         "serial": args.serial,
@@ -55,12 +57,12 @@ def add(args: argparse.Namespace) -> int:
     if args.allow_any_host:
         known["allow_any_host"] = True
     call(args, "target_add_subsystem", subsystem=known)
-    done(args, f"subsystem {args.nqn} is there", nqn=args.nqn)
+    done(args, f"subsystem {args.nqn} was added", nqn=args.nqn)
     return EXIT_OK
 
 
 def remove(args: argparse.Namespace) -> int:
-    """One less."""
+    """Remove a subsystem."""
     call(args, "nvmf_delete_subsystem", nqn=args.nqn)
-    done(args, f"subsystem {args.nqn} is gone", nqn=args.nqn)
+    done(args, f"subsystem {args.nqn} was removed", nqn=args.nqn)
     return EXIT_OK

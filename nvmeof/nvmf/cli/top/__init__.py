@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`nvmeof top`: what hosts, queues and namespaces of a running target do, as it happens."""
+"""`nvmeof top`: live activity of the hosts, queues and namespaces of a running target."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from nvmf.cli.top.keys import Keys
 
 _SHORTEST = 0.1
-"""Seconds between two readings, at least."""
+"""Minimum seconds between two readings."""
 
 
 def add_commands(subparsers: Subparsers) -> None:
@@ -31,9 +31,9 @@ def add_commands(subparsers: Subparsers) -> None:
         subparsers,
         "top",
         top,
-        "watch what hosts, queues and namespaces of a running target do",
-        "On a terminal a view that is renewed: q ends it, s sorts by the next of iops, bytes,\n"
-        "outstanding and errors. Elsewhere a snapshot each time; with -o json an object a line.",
+        "watch the hosts, queues and namespaces of a running target",
+        "On a terminal, a live view: q quits, s changes the sort key (iops, bytes, outstanding,\n"
+        "errors). Otherwise periodic snapshots; with -o json, one object per line.",
         examples=("nvmeof top", "nvmeof top -d 1 -n 10 -o json"),
     )
     parser.add_argument(
@@ -42,43 +42,41 @@ def add_commands(subparsers: Subparsers) -> None:
         metavar="SECONDS",
         type=seconds_argument,
         default=2.0,
-        help="between two readings (default: 2)",
+        help="interval between two readings (default: 2)",
     )
     parser.add_argument(
         "-n",
         "--iterations",
         metavar="COUNT",
         type=number_argument,
-        help="end after so many (default: go on)",
+        help="stop after N readings (default: never)",
     )
-    parser.add_argument(
-        "--sort", choices=SORTS, default="iops", help="what comes first (default: iops)"
-    )
+    parser.add_argument("--sort", choices=SORTS, default="iops", help="sort key (default: iops)")
 
 
 class Readings:
-    """Rates of a target, one reading after the other."""
+    """Successive rates of a target."""
 
     def __init__(self, args: argparse.Namespace) -> None:
         self._args = args
         self._last: Counters = call(args, "target_get_counters")
 
     def next(self) -> Rates:
-        """What was since the last time; CliError where the target has gone."""
+        """Return the rates since the last call; raise CliError if the target has stopped."""
         try:
             now: Counters = call(self._args, "target_get_counters")
         except CliError as error:
-            raise CliError(f"the target has gone while it was watched: {error}") from None
+            raise CliError(f"lost contact with the target: {error}") from None
         found, self._last = rates(self._last, now), now
         return found
 
 
 def top(args: argparse.Namespace) -> int:
-    """Watch until there is enough."""
+    """Watch until interrupted, or for --iterations readings."""
     if args.delay < _SHORTEST:
-        raise UsageError(f"--delay is at least {_SHORTEST:g} s")
+        raise UsageError(f"--delay must be at least {_SHORTEST:g} s")
     if args.iterations == 0:
-        raise UsageError("--iterations is at least 1")
+        raise UsageError("--iterations must be at least 1")
     readings = Readings(args)
     with contextlib.suppress(KeyboardInterrupt), _terminated():
         if args.output_format == "json":
@@ -94,7 +92,7 @@ def top(args: argparse.Namespace) -> int:
 
 @contextlib.contextmanager
 def _terminated() -> Iterator[None]:
-    """SIGTERM ends it as an interrupt does: the terminal is to be as it was."""
+    """Handle SIGTERM like an interrupt, so that the terminal is restored."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -130,7 +128,7 @@ def _count(found: Sized, what: str) -> str:
 
 
 def _watch(args: argparse.Namespace, readings: Readings) -> None:
-    """On the terminal."""
+    """Show the live view on the terminal."""
     from rich.live import Live
 
     from nvmf.cli.top import view
@@ -140,7 +138,7 @@ def _watch(args: argparse.Namespace, readings: Readings) -> None:
     with Keys() as keys, Live(screen=True, auto_refresh=False) as screen:
         found, at = Rates(0.0), time.monotonic()
         while True:
-            header = f"{_header(args, found)}  by {by}, q ends"
+            header = f"{_header(args, found)}  by {by}, q quits"
             height = screen.console.size.height
             screen.update(view.live(found, by, height, header), refresh=True)
             key = _wait(keys, at + args.delay)
@@ -154,7 +152,7 @@ def _watch(args: argparse.Namespace, readings: Readings) -> None:
 
 
 def _wait(keys: Keys, until: float) -> str:
-    """A key that means something, or "" when it is time."""
+    """Return the next known key, or "" when the time has come."""
     while (left := until - time.monotonic()) > 0:
         key = keys.wait(left)
         if key in ("q", "s"):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Keys as they are pressed, without Enter; the terminal is as it was afterwards."""
+"""Reading of single keys without Enter; the terminal is restored afterwards."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any, Self
 
 
 class Keys:
-    """The terminal's keyboard; where stdin is none, no key is ever pressed."""
+    """The keyboard of the terminal; if stdin is not a terminal, there are no keys."""
 
     def __init__(self) -> None:
         self._fd: int | None = sys.stdin.fileno() if sys.stdin and sys.stdin.isatty() else None
@@ -36,7 +36,7 @@ class Keys:
             termios.tcsetattr(self._fd, termios.TCSADRAIN, self._before)
 
     def wait(self, seconds: float) -> str:
-        """The next key within so many seconds; "" where there was none."""
+        """Return the next key within this time; "" if none."""
         if self._fd is None:
             time.sleep(seconds)
             return ""
@@ -45,5 +45,5 @@ class Keys:
             return ""
         try:
             return os.read(self._fd, 1).decode("ascii", "replace") or "q"
-        except OSError:  # the terminal has gone, as above
+        except OSError:  # the terminal is gone, as above
             return "q"

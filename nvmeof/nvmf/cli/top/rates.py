@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What two readings of a target's counters say about the time between them."""
+"""Rates, computed from two readings of a target's counters."""
 
 from __future__ import annotations
 
@@ -9,38 +9,38 @@ from itertools import accumulate
 from typing import Any
 
 Counters = Mapping[str, Any]
-"""What target_get_counters gives, or a part of it."""
+"""The result of target_get_counters, or a part of it."""
 
 
 @dataclass(slots=True)
 class Rate:
-    """A namespace, a host, a queue or a reactor; all but the names are per second."""
+    """Rates of a namespace, host, queue or reactor; per second, unless noted otherwise."""
 
     names: dict[str, Any]
-    """Which one it is."""
+    """Names that identify it."""
     read_iops: float | None = None
     write_iops: float | None = None
-    """Of namespaces alone."""
+    """For namespaces only."""
     iops: float = 0.0
-    """Commands; those of the admin queue too, where it has one."""
+    """Commands, including those of the admin queue, if any."""
     read_bytes: float = 0.0
     write_bytes: float = 0.0
     read_us: float | None = None
     write_us: float | None = None
     p99_us: float | None = None
-    """Of namespaces: how long reads and writes took on average; and how long 99 of 100 did at
-    most, of both.  None where there was none."""
+    """For namespaces: average latency of reads and of writes, and the upper bound of the latency of
+    99 % of both.  None if there were none."""
     errors: float = 0.0
     outstanding: int | None = None
-    """Commands now; namespaces do not know it."""
+    """Outstanding commands now; None for namespaces."""
 
     @property
     def bytes(self) -> float:
-        """Both ways."""
+        """Bytes read and written."""
         return self.read_bytes + self.write_bytes
 
     def record(self) -> dict[str, Any]:
-        """For programs."""
+        """Return the rates for JSON."""
         found = dict(self.names)
         if self.outstanding is not None:
             found["outstanding"] = self.outstanding
@@ -59,17 +59,17 @@ class Rate:
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """Everything, unsorted."""
+    """All rates, unsorted."""
 
     seconds: float
-    """Between the two readings."""
+    """Time between the two readings."""
     reactors: list[Rate] = field(default_factory=list)
     namespaces: list[Rate] = field(default_factory=list)
     hosts: list[Rate] = field(default_factory=list)
     queues: list[Rate] = field(default_factory=list)
 
     def record(self) -> dict[str, Any]:
-        """For programs."""
+        """Return the rates for JSON."""
         return {
             "seconds": round(self.seconds, 6),
             **{
@@ -83,12 +83,12 @@ SORTS = ("iops", "bytes", "outstanding", "errors")
 
 
 def ranked(rates: Iterable[Rate], by: str) -> list[Rate]:
-    """The busiest first; those that are equal as they came."""
+    """Sort the busiest first; equal ones keep their order."""
     return sorted(rates, key=lambda rate: getattr(rate, by) or 0, reverse=True)
 
 
 def rates(before: Counters, after: Counters) -> Rates:
-    """From one reading to the next.  What was not there before has begun at zero."""
+    """Return the rates between two readings; counters of new objects start at zero."""
     seconds = after["seconds"] - before["seconds"]
     reactors = _compare(before, after, "reactors", ("reactor",), seconds)
     queues = _compare(before, after, "queues", _QUEUE, seconds)
@@ -117,7 +117,7 @@ def _compare(
 
         def rate(*counters: str, one: Counters = one, was: Counters = was) -> float:
             grown = sum(one.get(name, 0) - was.get(name, 0) for name in counters)
-            # Less than before is another one by the same name, or another target.
+            # A lower count means a new object with the same name, or a restarted target.
             return max(grown, 0) / seconds if seconds > 0 else 0.0
 
         made = Rate(
@@ -138,7 +138,7 @@ def _compare(
 
 
 def _add_latency(made: Rate, was: Counters | None, now: Counters | None) -> None:
-    """From histograms, whose buckets end at powers of two of a microsecond (1, 2, 4, ...)."""
+    """Add latencies from histograms, whose buckets end at powers of two in microseconds."""
     if now is None:
         return
     grown: list[int] = []
@@ -159,7 +159,7 @@ def _key(one: Counters, names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _hosts(queues: list[Rate]) -> list[Rate]:
-    """The sums of their queues."""
+    """Return the rates of hosts, as sums of their queues."""
     found: dict[str, Rate] = {}
     for queue in queues:
         nqn = queue.names["hostnqn"]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Rates as tables: on a terminal as many rows as it has room for, else as plain text."""
+"""Rates as tables: on a terminal limited to the rows that fit, otherwise as plain text."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Column:
     title: str
     cell: Callable[[Rate], str]
     text: bool = False
-    """Words, to the left and cut where there is no room; else a number."""
+    """Text, left-aligned and truncated if too long; otherwise a number."""
 
 
 def _name(key: str, title: str, *, text: bool = False) -> Column:
@@ -30,12 +30,12 @@ def _name(key: str, title: str, *, text: bool = False) -> Column:
 
 
 def number(value: float) -> str:
-    """A count a second: all digits while there are few."""
+    """Format a rate of counts, with all digits for small values."""
     return f"{value:.1f}" if 0 < value < 10 else f"{value:.0f}"
 
 
 def megabytes(value: float) -> str:
-    """MB/s, in powers of 1000 as networks count."""
+    """Format MB/s, in powers of 1000 as usual for networks."""
     return f"{value / 1e6:.2f}" if value < 1e8 else f"{value / 1e6:.0f}"
 
 
@@ -83,19 +83,19 @@ TABLES: dict[str, tuple[Column, ...]] = {
         *_BYTES,
     ),
 }
-"""In the order in which they are shown."""
+"""Tables in the order of display."""
 _FRAME = 2
-"""Lines of a table beside its rows."""
+"""Lines of a table in addition to its rows."""
 
 
 def live(rates: Rates, by: str, height: int, header: str) -> RenderableType:
-    """What fits into so many lines: the busiest of each kind."""
+    """Return tables that fit into this height, with the busiest rows of each."""
     shown: list[RenderableType] = [Text(header, style="bold", overflow="ellipsis", no_wrap=True)]
     left = height - 1
     kinds = list(TABLES)
     for index, kind in enumerate(kinds):
         every = ranked(getattr(rates, kind), by)
-        # What one table does not need, those after it may have.
+        # Lines that one table does not need are available to the following ones.
         room = max(left // (len(kinds) - index) - _FRAME, 1)
         rows = every[:room]
         shown.append(_table(kind, rows, len(every) - len(rows)))
@@ -120,7 +120,7 @@ def _table(kind: str, rows: list[Rate], more: int) -> Table:
 
 
 def plain(rates: Rates, by: str, header: str) -> None:
-    """All of it to stdout; reactors and queues as they come, namespaces and hosts sorted."""
+    """Print all rates; namespaces and hosts sorted, reactors and queues in their own order."""
     print(header)
     for kind, columns in TABLES.items():
         every = ranked(getattr(rates, kind), by)

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A change of the configuration: the difference to the last one, and how it is applied."""
+"""Changes of the configuration: the difference from the current one, and its application."""

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""One change of a running target: all of it, or nothing.
+"""One change of a running target: applied completely, or not at all.
 
-First everything that can fail is done where hosts do not see it (stores opened, sizes changed,
-listeners opened), and undone in reverse where one of them does.  Then, without a pause between,
-hosts are shown the whole.
+First, everything that can fail is done invisibly to hosts (stores opened, sizes changed, listeners
+opened); if a step fails, all are undone in reverse order.  Then the change becomes visible to hosts
+at once.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from nvmf.target.model.subsystem import Subsystem
 log = logging.getLogger("nvmf.target")
 
 RELEASE_TIMEOUT = 30.0
-"""Seconds that commands under way have to let go of a store that is to be opened anew."""
+"""Seconds that commands in progress have to release a store that is to be reopened."""
 
 Place = tuple[str, int]
 """NQN and NSID."""
 
 
 class Change:
-    """A difference, on its way to be applied."""
+    """A difference to be applied."""
 
     def __init__(
         self,
@@ -70,14 +70,14 @@ class Change:
         self._made: dict[str, Subsystem] = {}
         self._keys: dict[str, dict[str, HostKeys]] = {}
         self._cuts: dict[Place, int] = {}
-        """Memory that becomes smaller, and how large: nothing brings its end back."""
+        """RAM stores to shrink, and their new sizes; done last, because it cannot be undone."""
         self._listening: list[OpenPort] = []
         self._released: set[Place] = set()
         self.lost: list[PortConfig | Place] = []
-        """What was served and could not be put back; the next change tries to serve it."""
+        """Ports and namespaces that could not be restored; the next change retries them."""
 
     async def run(self) -> None:
-        """Apply it; ServerError where it cannot be, with everything as it was."""
+        """Apply the difference; raise ServerError on failure, with everything as before."""
         async with AsyncExitStack() as undo:
             await self._release(undo)
             await self._open(undo)
@@ -89,7 +89,7 @@ class Change:
         self._show()
         await self._cut()
 
-    # ---- what can fail ----
+    # ---- steps that can fail ----
 
     def _removed(self) -> dict[Place, NamespaceConfig]:
         gone = {(s.nqn, nsid): n for s in self._difference.removed for nsid, n in served(s).items()}
@@ -105,7 +105,7 @@ class Change:
         return come
 
     async def _release(self, undo: AsyncExitStack) -> None:
-        """Close the stores whose files are to be opened in another way: they are locked."""
+        """Close stores whose files are to be reopened with other settings: the files are locked."""
         wanted = {n.path for n in self._added().values() if n.path is not None}
         for (nqn, nsid), config in self._removed().items():
             if config.path not in wanted:
@@ -120,7 +120,7 @@ class Change:
                     await closed
             except TimeoutError:
                 raise ServerError(
-                    f"commands under way do not let go of namespace {nsid} of {nqn} within "
+                    f"commands in progress do not release namespace {nsid} of {nqn} within "
                     f"{RELEASE_TIMEOUT:g} s"
                 ) from None
 
@@ -135,7 +135,7 @@ class Change:
         try:
             namespace = await self._storage.open(subsystem.nqn, nsid, config)
         except ServerError as error:
-            log.error("%s, and its hosts are without it", error)
+            log.error("%s: the namespace is not available to hosts", error)
             self.lost.append((subsystem.nqn, nsid))
         else:
             subsystem.lasting.expect(nsid, lasting)
@@ -183,14 +183,16 @@ class Change:
                     found = await self._storage.resize(namespace, size)
                 except OSError as error:
                     raise ServerError(
-                        f"namespace {nsid} of {nqn} cannot be resized: {error.strerror or error}"
+                        f"cannot resize namespace {nsid} of {nqn}: {error.strerror or error}"
                     ) from error
                 undo.push_async_callback(self._storage.resize, namespace, before)
-                undo.callback(log.info, "namespace %d of %s: %d bytes again", nsid, nqn, before)
+                undo.callback(
+                    log.info, "namespace %d of %s: restored to %d bytes", nsid, nqn, before
+                )
                 log.info("namespace %d of %s: %d bytes", nsid, nqn, found)
 
     async def _power_on(self, undo: AsyncExitStack) -> None:
-        """From before hosts can reach it, a crash is known for one."""
+        """Store the power-on of added subsystems before hosts can reach them, to detect a crash."""
         for config in self._difference.added:
             self._health.power_on(config.nqn)
             undo.callback(self._health.take_back, config.nqn)
@@ -200,7 +202,7 @@ class Change:
     def _listen(self, undo: AsyncExitStack) -> None:
         wanted = {port.trsvcid for port in self._difference.ports_added}
         for config in self._difference.ports_removed:
-            if config.trsvcid in wanted:  # perhaps the same address, in another way
+            if config.trsvcid in wanted:  # perhaps the same address with other settings
                 undo.callback(self._listen_again, config)
                 self._ports.close(self._ports.find(config))
         for config in self._difference.ports_added:
@@ -212,10 +214,10 @@ class Change:
         try:
             self._ports.show(self._ports.listen(config))
         except ServerError as error:
-            log.error("%s, and hosts cannot reach it", error)
+            log.error("%s: hosts cannot reach the port", error)
             self.lost.append(config)
 
-    # ---- what hosts see ----
+    # ---- changes visible to hosts ----
 
     def _show(self) -> None:
         difference = self._difference
@@ -236,7 +238,7 @@ class Change:
             try:
                 opened = self._ports.find(config)
             except KeyError:
-                continue  # closed before another took its address
+                continue  # closed already, to free its address
             self._ports.close(opened)
             self._connections.disconnect(opened)
         for old, new in difference.ports_changed:
@@ -278,7 +280,7 @@ class Change:
             self._set_access(subsystem, change.new)
 
     def _rebuild(self, change: SubsystemChange) -> None:
-        """Another subsystem in its place, with the namespaces that stay: hosts connect again."""
+        """Replace a subsystem, keeping unchanged namespaces; its hosts have to reconnect."""
         nqn = change.new.nqn
         old, new = self._core.subsystems[nqn], self._made[nqn]
         kept = {nsid: old.namespaces[nsid] for nsid in old.namespaces if nsid not in change.removed}
@@ -297,14 +299,14 @@ class Change:
         self._core.add_subsystem(new)
 
     async def _cut(self) -> None:
-        """Make memory smaller, when nothing that could undo it can fail any more."""
+        """Shrink RAM stores, once all steps that can fail are done."""
         for (nqn, nsid), size in self._cuts.items():
             subsystem = self._core.subsystems[nqn]
             try:
                 found = await self._storage.resize(subsystem.namespaces[nsid], size)
             except OSError as error:
                 log.error(
-                    "namespace %d of %s stays as large as it was: %s",
+                    "cannot resize namespace %d of %s: %s",
                     nsid, nqn, error.strerror or error
                 )  # fmt: skip
                 continue
@@ -312,11 +314,11 @@ class Change:
             subsystem.changed([nsid])
 
     def _set_keys(self, subsystem: Subsystem, keys: dict[str, HostKeys]) -> None:
-        """Those that are authenticated stay so until they authenticate again."""
+        """Replace the keys of hosts; hosts already authenticated need not authenticate again."""
         subsystem.keys = keys
         for controller in list(subsystem.controllers.values()):
             if controller.hostnqn in keys and controller.admin.auth is None:
-                log.info("%s: its host has to authenticate now: disconnecting", controller.admin)
+                log.info("%s: its host must now authenticate: disconnecting", controller.admin)
                 controller.fail()
 
     def _set_access(self, subsystem: Subsystem, config: SubsystemConfig) -> None:
@@ -324,6 +326,6 @@ class Change:
         subsystem.hosts = frozenset(config.host_nqns)
         for controller in list(subsystem.controllers.values()):
             if not subsystem.allows(controller.hostnqn):
-                log.info("%s: its host may not connect any more: disconnecting", controller.admin)
+                log.info("%s: its host is no longer allowed: disconnecting", controller.admin)
                 controller.fail()
         self._core.discovery_changed()

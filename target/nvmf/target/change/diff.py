@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What is different between two configurations, in terms of what has to be done."""
+"""The difference between two configurations, as actions to take."""
 
 from __future__ import annotations
 
@@ -17,37 +17,37 @@ from nvmf.config.models import (
 from nvmf.config.services import MdnsConfig
 
 SUBSYSTEM_LIVE = {"nqn", "namespaces", "allow_any_host", "hosts", "host_tables"}
-"""Keys of a subsystem that change while its hosts are connected; others make it another one."""
+"""Subsystem keys that can change while hosts are connected; others require a new subsystem."""
 NAMESPACE_LIVE = {"nsid", "size", "hosts", "ana_group", "limits", "hotplug"}
-"""Keys of a namespace that change while it is in use; others put another in its place."""
+"""Namespace keys that can change while in use; others require a new namespace."""
 AT_START = ("target", "iwarp", "rpc", "metrics")
-"""Tables that are read when a target starts."""
+"""Tables that are read only when a target starts."""
 
 
 @dataclass(slots=True)
 class SubsystemChange:
-    """A subsystem that there is before and after."""
+    """A subsystem that is in both configurations."""
 
     old: SubsystemConfig
     new: SubsystemConfig
     removed: list[int] = field(default_factory=list)
-    """NSIDs, of those too that others take the place of."""
+    """NSIDs, including those of replaced namespaces."""
     added: dict[int, NamespaceConfig] = field(default_factory=dict)
     resized: dict[int, int] = field(default_factory=dict)
-    """NSID to bytes; 0: all that is there."""
+    """NSID to bytes; 0: the size of the file or device."""
     masked: dict[int, frozenset[str] | None] = field(default_factory=dict)
-    """Namespaces that stay, and other hosts see."""
+    """Remaining namespaces that become visible to different hosts."""
     regrouped: dict[int, int] = field(default_factory=dict)
-    """Namespaces that stay, and go into another ANA group."""
+    """Remaining namespaces that move to a different ANA group."""
     limited: dict[int, LimitsConfig] = field(default_factory=dict)
-    """Namespaces that stay, with other limits."""
+    """Remaining namespaces with changed limits."""
     rebuilt: bool = False
-    """It is made anew with the same namespaces: its hosts connect again."""
+    """Whether it is recreated with the same namespaces: its hosts reconnect."""
     access: bool = False
-    """Other hosts may connect."""
+    """Whether the list of allowed hosts changes."""
     keys: bool = False
-    """Keys of hosts are read again: they may be others in the same files.  Who has read them takes
-    this back where they are not."""
+    """Whether to read host keys again, because key files may have changed; the reader resets it if
+    the keys are the same."""
 
     def __bool__(self) -> bool:
         tables = (self.removed, self.added, self.resized, self.masked, self.regrouped, self.limited)
@@ -56,19 +56,19 @@ class SubsystemChange:
 
 @dataclass(slots=True)
 class Difference:
-    """All that has to be done."""
+    """All actions to take."""
 
     ports_removed: list[PortConfig] = field(default_factory=list)
     ports_added: list[PortConfig] = field(default_factory=list)
     ports_changed: list[tuple[PortConfig, PortConfig]] = field(default_factory=list)
-    """Before and after: ports that stay open, with other ANA states."""
+    """Old and new configuration of ports that stay open, with changed ANA states."""
     removed: list[SubsystemConfig] = field(default_factory=list)
     added: list[SubsystemConfig] = field(default_factory=list)
     changed: list[SubsystemChange] = field(default_factory=list)
     referrals: tuple[ReferralConfig, ...] | None = None
-    """All there are to be; None: they stay as they are."""
+    """The complete new list; None: unchanged."""
     mdns: MdnsConfig | None = None
-    """How the target is announced from now on; None: as before."""
+    """The new announcement settings; None: unchanged."""
 
     def __bool__(self) -> bool:
         ports = (self.ports_removed, self.ports_added, self.ports_changed)
@@ -77,7 +77,7 @@ class Difference:
         return any((*ports, *subsystems)) or tables != (None, None)
 
     def sentence(self) -> str:
-        """For logs: how much of what."""
+        """Return a summary with counts, for logs."""
         spaces = self.changed
         counts = (
             (len(self.ports_added), "port added", "ports added"),
@@ -87,7 +87,7 @@ class Difference:
             (int(self.mdns is not None), "announcement (mDNS) changed", ""),
             (len(self.added), "subsystem added", "subsystems added"),
             (len(self.removed), "subsystem removed", "subsystems removed"),
-            (sum(c.rebuilt for c in spaces), "subsystem made anew", "subsystems made anew"),
+            (sum(c.rebuilt for c in spaces), "subsystem recreated", "subsystems recreated"),
             (sum(c.access for c in spaces), "list of hosts changed", "lists of hosts changed"),
             (sum(c.keys for c in spaces), "list of keys read", "lists of keys read"),
             (sum(len(c.added) for c in spaces), "namespace added", "namespaces added"),
@@ -102,17 +102,20 @@ class Difference:
 
 
 def served(config: SubsystemConfig) -> dict[int, NamespaceConfig]:
-    """By NSID, the namespaces that hosts are to see."""
+    """Return the namespaces to serve, by NSID."""
     return {nsid: n for nsid, n in config.numbered() if n.enabled}
 
 
 def mask(config: NamespaceConfig) -> frozenset[str] | None:
-    """The hosts that see a namespace."""
+    """Return the hosts that see a namespace; None: all."""
     return frozenset(config.hosts) if config.hosts is not None else None
 
 
 def compare(old: Config, new: Config, follow: Iterable[tuple[str, int]] = ()) -> Difference:
-    """From old to new.  follow: namespaces (NQN, NSID) that take the size of their file again."""
+    """Return the changes from old to new.
+
+    follow: namespaces (NQN, NSID) that take the size of their file again.
+    """
     found = Difference()
     _ports(found, old.ports, new.ports)
     found.referrals = new.referrals if old.referrals != new.referrals else None
@@ -133,21 +136,21 @@ def compare(old: Config, new: Config, follow: Iterable[tuple[str, int]] = ()) ->
 
 
 def fixed(old: Config, new: Config) -> list[str]:
-    """A sentence for each table that is different, and is only read at start: it names the keys."""
+    """Return a message for each changed table that is read only at start, with its changed keys."""
     found = []
     for name in AT_START:
         was, now = getattr(old, name), getattr(new, name)
         if was != now:
             keys = [key for key in type(was).model_fields if getattr(was, key) != getattr(now, key)]
             found.append(
-                f"[{name}] is different and is only read at start ({', '.join(keys)}): restart the "
-                "target for it"
+                f"[{name}] changed ({', '.join(keys)}) but is read only at start: restart the "
+                "target to apply it"
             )
     return found
 
 
 def _ports(found: Difference, old: tuple[PortConfig, ...], new: tuple[PortConfig, ...]) -> None:
-    """Each by what it listens on, of which a port that takes a free number may be there twice."""
+    """Compare ports by listening address; ports that take a free number may have the same one."""
     before, after = _by_listener(old), _by_listener(new)
     for listener in {**before, **after}:
         was, now = before.get(listener, []), after.get(listener, [])
@@ -212,6 +215,6 @@ def _namespace(
 
 
 def _differing(old: SubsystemConfig | NamespaceConfig, new: object) -> set[str]:
-    """Keys whose values are different."""
+    """Return the keys whose values differ."""
     names = type(old).model_fields
     return {name for name in names if getattr(old, name) != getattr(new, name)}

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Changes to a configuration: each takes one and returns another, validated as a whole.
+"""Changes to a configuration: each returns a new configuration, validated as a whole.
 
-Nothing happens to the target here.  EditError says what stands against a change.
+The target is not affected here.  EditError says why a change is impossible.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from nvmf.config.models import (
 from nvmf.config.words import expectation, place_of
 
 _FAULTS_MOST = 100
-"""Wrong values beyond which none is named: to describe each takes time, and hosts have to wait."""
+"""Maximum invalid values that are described: it takes time, and hosts have to wait meanwhile."""
 _TOLD_MOST = 8
 Edit: TypeAlias = Callable[[Config], Config]
 
 
 class EditError(Exception):
-    """A change cannot be made: a sentence names what it conflicts with, or what is not there."""
+    """The change is impossible: the message names the conflict or the missing object."""
 
 
 class NoSuchSubsystem(EditError):
-    """What it is about is not there."""
+    """The subsystem to be changed does not exist."""
 
 
 def model(kind: type[Any], values: dict[str, Any]) -> Any:
-    """A table of the configuration from values; EditError says which key is wrong, and why."""
+    """Return a table of the configuration; EditError names invalid keys, with the reasons."""
     try:
         return kind.model_validate(values)
     except ValidationError as error:
@@ -46,9 +46,9 @@ def model(kind: type[Any], values: dict[str, Any]) -> Any:
 
 
 def faults(error: ValidationError) -> list[Any]:
-    """The first that a person is told of; EditError where there are very many."""
+    """Return the first errors, for a message; raise EditError if there are very many."""
     if error.error_count() > _FAULTS_MOST:
-        raise EditError(f"{error.error_count()} values are wrong, too many to name")
+        raise EditError(f"{error.error_count()} invalid values, too many to list")
     return list(error.errors(include_url=False)[:_TOLD_MOST])
 
 
@@ -62,13 +62,13 @@ def _said(error: ValidationError, place: Loc) -> str:
 
 
 def _with(table: Any, **values: Any) -> Any:
-    """The same table with other values, validated."""
+    """Return the table with changed values, validated."""
     known = {name: getattr(table, name) for name in type(table).model_fields}
     return model(type(table), known | values)
 
 
 def find(config: Config, nqn: str) -> SubsystemConfig:
-    """The subsystem of this name."""
+    """Return the subsystem with this NQN."""
     for subsystem in config.subsystems:
         if subsystem.nqn == nqn:
             return subsystem
@@ -76,7 +76,7 @@ def find(config: Config, nqn: str) -> SubsystemConfig:
 
 
 def find_namespace(config: Config, nqn: str, nsid: int) -> NamespaceConfig:
-    """The namespace of this number, served or not."""
+    """Return the namespace with this NSID, enabled or not."""
     for number, namespace in find(config, nqn).numbered():
         if number == nsid:
             return namespace
@@ -84,7 +84,7 @@ def find_namespace(config: Config, nqn: str, nsid: int) -> NamespaceConfig:
 
 
 def _put(config: Config, nqn: str, **values: Any) -> Config:
-    """Other values of a subsystem."""
+    """Change values of a subsystem."""
     changed = _with(find(config, nqn), **values)
     return _config(config, tuple(changed if s.nqn == nqn else s for s in config.subsystems))
 
@@ -95,7 +95,7 @@ def _config(config: Config, subsystems: tuple[SubsystemConfig, ...]) -> Config:
 
 
 def _pinned(subsystem: SubsystemConfig) -> list[NamespaceConfig]:
-    """Namespaces with the numbers that they have, so that others do not shift them."""
+    """Return the namespaces with explicit NSIDs, so that these do not shift."""
     return [
         namespace if namespace.nsid is not None else _with(namespace, nsid=nsid)
         for nsid, namespace in subsystem.numbered()
@@ -106,14 +106,14 @@ def _pinned(subsystem: SubsystemConfig) -> list[NamespaceConfig]:
 
 
 def add_subsystem(config: Config, subsystem: SubsystemConfig) -> Config:
-    """A subsystem more."""
+    """Add a subsystem."""
     if any(s.nqn == subsystem.nqn for s in config.subsystems):
-        raise EditError(f"there is a subsystem {subsystem.nqn} already")
+        raise EditError(f"subsystem {subsystem.nqn} already exists")
     return _config(config, (*config.subsystems, subsystem))
 
 
 def remove_subsystem(config: Config, nqn: str) -> Config:
-    """A subsystem less, with its namespaces."""
+    """Remove a subsystem, with its namespaces."""
     find(config, nqn)
     return _config(config, tuple(s for s in config.subsystems if s.nqn != nqn))
 
@@ -122,7 +122,7 @@ def remove_subsystem(config: Config, nqn: str) -> Config:
 
 
 def add_namespace(config: Config, nqn: str, namespace: NamespaceConfig) -> tuple[Config, int]:
-    """A namespace more, and its NSID: the lowest free one where it has none."""
+    """Add a namespace; return its NSID too, by default the lowest free one."""
     subsystem = find(config, nqn)
     spaces = _pinned(subsystem)
     taken = {n.nsid for n in spaces}
@@ -132,10 +132,10 @@ def add_namespace(config: Config, nqn: str, namespace: NamespaceConfig) -> tuple
         nsid = next(free, None)
         if nsid is None:
             raise EditError(
-                f"{nqn} has all of its {subsystem.max_namespaces} namespaces (max_namespaces)"
+                f"{nqn} already has {subsystem.max_namespaces} namespaces (max_namespaces)"
             )
     if nsid in taken:
-        raise EditError(f"there is a namespace {nsid} in {nqn} already")
+        raise EditError(f"namespace {nsid} already exists in {nqn}")
     if nsid > subsystem.max_namespaces:
         raise EditError(
             f"nsid {nsid} is above max_namespaces = {subsystem.max_namespaces} of {nqn}"
@@ -146,7 +146,7 @@ def add_namespace(config: Config, nqn: str, namespace: NamespaceConfig) -> tuple
 
 
 def _check_path(config: Config, namespace: NamespaceConfig, but: tuple[str, int] = ("", 0)) -> None:
-    """One namespace writes a file at a time; but is the one that is about to let go of it."""
+    """Refuse a second writer of a file; but: the namespace that is about to release the file."""
     if namespace.path is None or not namespace.enabled:
         return
     for subsystem in config.subsystems:
@@ -154,20 +154,20 @@ def _check_path(config: Config, namespace: NamespaceConfig, but: tuple[str, int]
             same = other.path == namespace.path and other.enabled and (subsystem.nqn, nsid) != but
             if same and not (other.read_only and namespace.read_only):
                 raise EditError(
-                    f"{namespace.path} is namespace {nsid} of {subsystem.nqn} already: one "
-                    "namespace may write it, or many read it"
+                    f"{namespace.path} is already namespace {nsid} of {subsystem.nqn}: only one "
+                    "namespace may write it, or several may read it"
                 )
 
 
 def remove_namespace(config: Config, nqn: str, nsid: int) -> Config:
-    """A namespace less."""
+    """Remove a namespace."""
     find_namespace(config, nqn, nsid)
     kept = tuple(n for n in _pinned(find(config, nqn)) if n.nsid != nsid)
     return _put(config, nqn, namespaces=kept)
 
 
 def change_namespace(config: Config, nqn: str, nsid: int, **values: Any) -> Config:
-    """Other values of a namespace."""
+    """Change values of a namespace."""
     find_namespace(config, nqn, nsid)
     spaces = _pinned(find(config, nqn))
     place = next(i for i, n in enumerate(spaces) if n.nsid == nsid)
@@ -177,17 +177,17 @@ def change_namespace(config: Config, nqn: str, nsid: int, **values: Any) -> Conf
 
 
 def show_namespace(config: Config, nqn: str, nsid: int, host: str) -> Config:
-    """A masked namespace is for one host more."""
+    """Add a host that sees a masked namespace."""
     hosts = find_namespace(config, nqn, nsid).hosts
     if hosts is None:
         raise EditError(f"every host sees namespace {nsid} of {nqn}: it is not masked")
     if host in hosts:
-        raise EditError(f"{host} sees namespace {nsid} of {nqn} already")
+        raise EditError(f"{host} already sees namespace {nsid} of {nqn}")
     return change_namespace(config, nqn, nsid, hosts=(*hosts, host))
 
 
 def hide_namespace(config: Config, nqn: str, nsid: int, host: str) -> Config:
-    """A masked namespace is for one host less."""
+    """Remove a host that sees a masked namespace."""
     hosts = find_namespace(config, nqn, nsid).hosts
     if hosts is None:
         raise EditError(f"every host sees namespace {nsid} of {nqn}: it is not masked")
@@ -199,31 +199,31 @@ def hide_namespace(config: Config, nqn: str, nsid: int, host: str) -> Config:
 # ---- hosts ----
 
 _ANY_HOST = (
-    "{nqn} lets every host connect: allow_any_host is true. A file with hosts in its place, and "
-    "target reload, spares the hosts that it names; target host remove --any disconnects all"
+    "{nqn} allows every host: allow_any_host is true. To keep some hosts connected, list them in "
+    "the configuration file instead and reload; target host remove --any disconnects all"
 )
 
 
 def allow_host(config: Config, nqn: str, host: str, table: HostConfig | None = None) -> Config:
-    """One host more may connect; table: its keys, where it has to authenticate."""
+    """Allow a host to connect; table: its keys, if it has to authenticate."""
     subsystem = find(config, nqn)
     if subsystem.allow_any_host:
         raise EditError(_ANY_HOST.format(nqn=nqn))
     if host in subsystem.host_nqns:
-        raise EditError(f"{host} may connect to {nqn} already")
+        raise EditError(f"{host} is already allowed to connect to {nqn}")
     if table is not None:
         return _put(config, nqn, host_tables=(*subsystem.host_tables, table))
     return _put(config, nqn, hosts=(*subsystem.hosts, host))
 
 
 def set_keys(config: Config, nqn: str, host: str, values: dict[str, Any]) -> Config:
-    """Other keys of a host that may connect, or none; hashes and groups stay as they are.
+    """Set or remove the keys of an allowed host; hashes and groups stay unless given.
 
-    values: those keys of its table that say where they are, and what else is to be different.
+    values: the keys of its table that locate its authentication keys, and other changes.
     """
     subsystem = find(config, nqn)
     if host not in subsystem.host_nqns:
-        raise EditError(f"{host} is not one of the hosts of {nqn}: allow it first")
+        raise EditError(f"{host} is not an allowed host of {nqn}: add it first")
     old = next((t for t in subsystem.host_tables if t.nqn == host), None)
     made = _with(old or HostConfig(nqn=host), **dict.fromkeys(HostConfig.KEYS) | values)
     return _put(
@@ -237,12 +237,12 @@ def set_keys(config: Config, nqn: str, host: str, values: dict[str, Any]) -> Con
 
 
 def remove_host(config: Config, nqn: str, host: str) -> Config:
-    """One host less may connect."""
+    """Remove a host that is allowed to connect."""
     subsystem = find(config, nqn)
     if subsystem.allow_any_host:
         raise EditError(_ANY_HOST.format(nqn=nqn))
     if host not in subsystem.host_nqns:
-        raise EditError(f"{host} is not one of the hosts of {nqn}")
+        raise EditError(f"{host} is not an allowed host of {nqn}")
     return _put(
         config,
         nqn,
@@ -252,12 +252,12 @@ def remove_host(config: Config, nqn: str, host: str) -> Config:
 
 
 def allow_any_host(config: Config, nqn: str, allow: bool) -> Config:
-    """Every host may connect, or (False) those that are named from then on."""
+    """Allow every host to connect, or (False) only hosts that are added from then on."""
     subsystem = find(config, nqn)
     if subsystem.allow_any_host == allow:
         return config
     if any(host.authenticates for host in subsystem.host_tables):
-        raise EditError(f"{nqn} has hosts that have to authenticate: remove them first")
+        raise EditError(f"{nqn} has hosts with keys: remove them first")
     return _put(config, nqn, allow_any_host=allow, hosts=(), host_tables=())
 
 
@@ -265,7 +265,7 @@ def allow_any_host(config: Config, nqn: str, allow: bool) -> Config:
 
 
 def find_port(config: Config, traddr: str, trsvcid: int) -> PortConfig:
-    """The port with this address."""
+    """Return the port with this address."""
     for port in config.ports:
         if (port.traddr, port.trsvcid) == (traddr, trsvcid):
             return port
@@ -273,23 +273,23 @@ def find_port(config: Config, traddr: str, trsvcid: int) -> PortConfig:
 
 
 def add_port(config: Config, port: PortConfig) -> Config:
-    """A port more."""
+    """Add a port."""
     same = (p for p in config.ports if (p.traddr, p.trsvcid) == (port.traddr, port.trsvcid))
     if port.trsvcid and any(same):
-        raise EditError(f"there is a port {endpoint(port.traddr, port.trsvcid)} already")
+        raise EditError(f"port {endpoint(port.traddr, port.trsvcid)} already exists")
     changed: Config = _with(config, ports=(*config.ports, port))
     return changed
 
 
 def remove_port(config: Config, traddr: str, trsvcid: int) -> Config:
-    """A port less.  Without the last one the target goes on, and hosts cannot connect."""
+    """Remove a port.  Without any port the target keeps running, but hosts cannot connect."""
     port = find_port(config, traddr, trsvcid)
     changed: Config = _with(config, ports=tuple(p for p in config.ports if p is not port))
     return changed
 
 
 def set_ana(config: Config, traddr: str, trsvcid: int, group: int, state: str) -> Config:
-    """Another ANA state of a group on a port."""
+    """Set the ANA state of a group on a port."""
     port = find_port(config, traddr, trsvcid)
     made = model(AnaGroupConfig, {"id": group, "state": state.replace("_", "-")})
     groups = {one.id: one for one in port.ana_groups} | {group: made}
@@ -304,13 +304,13 @@ def set_ana(config: Config, traddr: str, trsvcid: int, group: int, state: str) -
 
 
 def add_referral(config: Config, referral: ReferralConfig) -> Config:
-    """Another discovery service that hosts are told of."""
+    """Add a referral to a different discovery service."""
     changed: Config = _with(config, referrals=(*config.referrals, referral))
     return changed
 
 
 def remove_referral(config: Config, traddr: str, trsvcid: int, trtype: str = "rdma") -> Config:
-    """One less."""
+    """Remove a referral."""
     place = (trtype, traddr, trsvcid)
     kept = tuple(r for r in config.referrals if (r.trtype, r.traddr, r.trsvcid) != place)
     if len(kept) == len(config.referrals):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Devices that come and go, and the ports and namespaces that come and go with them.
+"""Hotplug of devices, and of the ports and namespaces that depend on them.
 
-What is there is always looked up; an event of the kernel or of udev is only a reason to look.
+Presence is always determined by checking; an event of the kernel or of udev only triggers a check.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ from nvmf.target.io.stores import ServerError
 log = logging.getLogger("nvmf.target")
 
 LOOK_SECONDS = 5.0
-"""Between looks without an event: mounts and addresses send none here."""
+"""Seconds between checks without an event: mounts and addresses send none here."""
 SOON_SECONDS = 0.25
-"""Until the look after one that could not bring everything up; doubled each time."""
+"""Seconds until the next check, after one that could not serve everything; doubles each time."""
 _UDEVD = Path("/run/udev/control")
-"""There while udevd runs."""
+"""Exists while udevd runs."""
 
 
 class Monitor(Protocol):
@@ -59,42 +59,42 @@ def _monitor() -> Monitor | None:
     try:
         return Hotplug((RDMA, RDMA_VERBS, BLOCK), source)
     except HotplugError as error:
-        log.warning("devices are looked for every %g s: %s", LOOK_SECONDS, error)
+        log.warning("no device events (checking every %g s instead): %s", LOOK_SECONDS, error)
         return None
 
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What is asked of the machine; tests have their own."""
+    """Access to the machine's devices; tests substitute their own."""
 
     monitor: Callable[[], Monitor | None] = _monitor
     rdma_devices: Callable[[], frozenset[str]] = rdma_devices
-    """Their names."""
+    """Returns their names."""
 
 
 @dataclass(slots=True)
 class Sight:
-    """What a look has shown."""
+    """The result of a check."""
 
     away: dict[Key, str] = field(default_factory=dict)
-    """With why."""
+    """Absent objects, and why."""
     marks: dict[Path, Mark] = field(default_factory=dict)
     grown: list[Place] = field(default_factory=list)
-    """Namespaces whose device has another size, which is theirs."""
+    """Namespaces with a changed device size, for which no size is configured."""
     come: list[Key] = field(default_factory=list)
-    """What of away is to be tried: it seems to be there again."""
+    """Absent objects to retry: they seem to be present again."""
 
     def failed(self, key: Key, error: ServerError) -> None:
-        """What came cannot be served yet."""
+        """Note that a returned object cannot be served yet."""
         self.away[key] = str(error)
         if isinstance(key, Path):
             self.marks.pop(key, None)
 
 
 class Following:
-    """What of the configuration in force is away, and what is done as that changes.
+    """Absent parts of the current configuration.
 
-    Calls are made one after another, within a change of the server.
+    Calls must not overlap: they are part of a change of the server.
     """
 
     def __init__(self, surroundings: Surroundings) -> None:
@@ -102,30 +102,30 @@ class Following:
         self._surroundings = surroundings
         self._look_at = Marks()
         self._marks: dict[Path, Mark] = {}
-        """Of what is served."""
+        """Identities of the paths that are served."""
         self._devices: frozenset[str] = frozenset()
         self._lost: set[OpenPort] = set()
-        """Ports that are open on a device that was removed."""
+        """Open ports whose device was removed."""
 
     @staticmethod
     def wanted(config: Config) -> bool:
-        """Whether anything in a configuration may come and go."""
+        """Return whether any part of a configuration has hotplug = true."""
         return bool(coming_ports(config)) or bool(coming_namespaces(config))
 
     def needed(self, config: Config, open_ports: Iterable[OpenPort]) -> bool:
-        """Whether to look at all: what removes an RDMA device waits for us, whatever is wanted."""
+        """Return whether to check at all: removal of an RDMA device always waits for its ports."""
         return self.wanted(config) or any(p.listening.device == "system" for p in open_ports)
 
     def stop(self) -> None:
-        """End the looks that are under way."""
+        """Cancel pending checks."""
         self._look_at.stop()
 
     def lost(self, opened: OpenPort) -> None:
-        """The device of a port was removed, though one of its name may be there again."""
+        """Note that the device of a port was removed, even if one of the same name exists again."""
         self._lost.add(opened)
 
     async def removed_devices(self, open_ports: Iterable[OpenPort]) -> frozenset[str]:
-        """Names of RDMA devices that were there at the last look; their ports are lost()."""
+        """Return RDMA devices removed since the last check, and mark their ports as lost()."""
         loop = asyncio.get_running_loop()
         now = await loop.run_in_executor(None, self._surroundings.rdma_devices)
         gone, self._devices = self._devices - now, now
@@ -135,23 +135,23 @@ class Following:
         return gone
 
     async def look(self, config: Config, open_ports: Iterable[OpenPort]) -> Sight:
-        """See what of a configuration is there; whether a port can be is seen by trying."""
+        """Check which parts of a configuration are present; a port is checked by opening it."""
         sight = Sight()
         spaces = coming_namespaces(config)
         for path, mark in (await self._look_at.of(spaces)).items():
             before = self._marks.get(path)
-            if mark is None:  # a file system that hangs is no reason to take a namespace away
+            if mark is None:  # a hanging file system: keep the namespace
                 if before is not None:
                     sight.marks[path] = before
                 else:
-                    sight.away[path] = "its file system does not answer"
+                    sight.away[path] = "its file system does not respond"
                 continue
             if isinstance(mark, str):
                 sight.away[path] = mark
                 continue
             sight.marks[path] = mark
             if path in self.away or (before is not None and before.identity != mark.identity):
-                sight.away[path] = self.away.get(path, "something else has taken its place")
+                sight.away[path] = self.away.get(path, "a different file or device has replaced it")
                 sight.come.append(path)
             elif before is not None and before.size != mark.size:
                 sight.grown += [place for place, n in spaces[path] if n.size is None]
@@ -167,7 +167,7 @@ class Following:
         return sight
 
     def settle(self, config: Config, sight: Sight, open_ports: Iterable[OpenPort]) -> None:
-        """What was seen is what is served now."""
+        """Make a result the current state, and log the differences."""
         before, self.away, self._marks = self.away, sight.away, sight.marks
         self._lost &= set(open_ports)
         for key, why in self.away.items():
@@ -176,13 +176,13 @@ class Following:
                 log.warning("%s: waiting for %s: %s", named(key, config), what, why)
         for key in before.keys() - self.away.keys():
             if key in coming_namespaces(config) or key in coming_ports(config):
-                log.info("%s: is there", named(key, config))
+                log.info("%s: is present", named(key, config))
 
 
 class Watcher:
-    """Calls look() when something may have changed, and now and then without a reason.
+    """Calls look() when something may have changed, and periodically.
 
-    look tells whether something could not be brought up yet that seems to be there.
+    look() returns whether to retry soon, because something present could not be served yet.
     """
 
     def __init__(self, monitor: Monitor | None, look: Callable[[], Awaitable[bool]]) -> None:
@@ -195,7 +195,7 @@ class Watcher:
             asyncio.get_running_loop().add_reader(monitor.fileno(), self._readable)
 
     def wake(self) -> None:
-        """Look now."""
+        """Check now."""
         self._wake.set()
 
     def _readable(self) -> None:
@@ -203,8 +203,8 @@ class Watcher:
         try:
             if self._monitor.events():
                 self._wake.set()
-        except OSError as error:  # ENOBUFS: some were lost
-            log.debug("events of devices were lost: %s", error)
+        except OSError as error:  # ENOBUFS: some events were lost
+            log.debug("device events were lost: %s", error)
             self._wake.set()
 
     async def _run(self) -> None:
@@ -219,10 +219,10 @@ class Watcher:
             try:
                 again = await self._look()
             except ServerError as error:
-                log.error("what has come or gone cannot be followed yet: %s", error)
+                log.error("cannot apply device changes yet; will retry: %s", error)
                 again = True
-            except Exception:  # whatever it is: who removes a device later waits for a look
-                log.exception("what has come or gone cannot be followed")
+            except Exception:  # keep checking: later removals of devices wait for a check
+                log.exception("cannot apply device changes")
                 again = False
             finally:
                 self._looking = False
@@ -234,7 +234,7 @@ class Watcher:
                 pause = min(2 * pause, LOOK_SECONDS / 2)
 
     def stop(self) -> None:
-        """Look no more; a look under way goes on to its end."""
+        """Stop checking; a check in progress finishes."""
         if self._monitor is not None:
             asyncio.get_running_loop().remove_reader(self._monitor.fileno())
             self._monitor.close()

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Which part of a configuration can be served while devices of it are away.
+"""The part of a configuration that can be served while some devices are absent.
 
-The configuration in force stays as it is.  What of it has `hotplug = true` and is not there is left
-out of the part that is served, and the change engine brings hosts from one part to the next.
+The current configuration stays the same.  The served part excludes absent objects that have
+`hotplug = true`; a change (nvmf.target.change.apply) leads from one served part to the next.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from nvmf.config.models import Config, NamespaceConfig, PortConfig, SubsystemCon
 from nvmf.target.lasting.threads import Threads
 
 STAT_TIMEOUT = 2.0
-"""Seconds that a look at a path may take; without an answer, what is served stays."""
+"""Maximum seconds to check a path; without an answer, nothing changes for it."""
 _THREADS_MOST = 64
 
 _BLOCK_DEVICES = Path("/sys/dev/block")
@@ -27,39 +27,39 @@ _BLOCK_DEVICES = Path("/sys/dev/block")
 Listen = tuple[str, int]
 """traddr and trsvcid of a port."""
 Key = Path | Listen
-"""What may be away."""
+"""Something that may be absent."""
 Away = Mapping[Key, str]
-"""What is away, and why."""
+"""Absent objects, and why."""
 Place = tuple[str, int]
 """NQN and NSID."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """What a path leads to, so that another thing in its place is noticed."""
+    """The identity of the file or device at a path, to detect its replacement."""
 
     identity: tuple[int, int, int]
-    """Device and inode that it lies on, and the device that it is."""
+    """Device and inode of the file, and the device number if it is a device node."""
     size: int = 0
-    """Bytes of a block device."""
+    """Size of a block device in bytes."""
 
     @classmethod
     def of(cls, path: Path) -> Mark:
-        """OSError where nothing is there."""
+        """Return the identity of a path; raise OSError if it does not exist."""
         found = path.stat()
         identity = (found.st_dev, found.st_ino, found.st_rdev)
         if not stat.S_ISBLK(found.st_mode) or not _BLOCK_DEVICES.exists():
             return cls(identity)
-        # A node may outlive its device where /dev is no devtmpfs.
+        # A node may outlive its device if /dev is not a devtmpfs.
         number = f"{os.major(found.st_rdev)}:{os.minor(found.st_rdev)}"
         sectors = int((_BLOCK_DEVICES / number / "size").read_text())
         if not sectors:
-            raise OSError(0, "it has no medium")
+            raise OSError(0, "no medium")
         return cls(identity, sectors * 512)
 
 
 def _mark(path: Path) -> Mark | str:
-    """Return what a path leads to, or why it leads nowhere; may block."""
+    """Return the identity of a path, or why there is none; may block."""
     try:
         return Mark.of(path)
     except OSError as error:
@@ -67,16 +67,16 @@ def _mark(path: Path) -> Mark | str:
 
 
 class Marks:
-    """Looks at paths on threads, so that a file system that hangs delays nothing but its paths."""
+    """Checks paths on threads, so that a file system that hangs delays only its own paths."""
 
     def __init__(self) -> None:
         self._threads = Threads("stat", _THREADS_MOST)
         self._under_way: dict[Path, asyncio.Task[Mark | str]] = {}
 
     async def of(self, paths: Iterable[Path]) -> dict[Path, Mark | str | None]:
-        """Return what each path leads to, or why it leads nowhere.
+        """Return the identity of each path, or why there is none.
 
-        None: its file system has not answered within STAT_TIMEOUT.
+        None: its file system has not responded within STAT_TIMEOUT.
         """
         wanted = list(paths)
         for path in wanted:
@@ -94,18 +94,18 @@ class Marks:
         return found
 
     def stop(self) -> None:
-        """Wait for nothing that is under way; its threads end with the process."""
+        """Cancel pending checks without waiting; their threads end with the process."""
         for task in self._under_way.values():
             task.cancel()
 
 
 def listen_of(port: PortConfig) -> Listen:
-    """What names a port."""
+    """Return the address that identifies a port."""
     return port.traddr, port.trsvcid
 
 
 def present(config: Config, away: Away) -> Config:
-    """The part of a configuration that can be served while so much is away."""
+    """Return the part of a configuration that can be served without the absent objects."""
     if not away:
         return config
     ports = tuple(p for p in config.ports if not (p.hotplug and listen_of(p) in away))
@@ -116,7 +116,7 @@ def present(config: Config, away: Away) -> Config:
 def _present(config: SubsystemConfig, away: Away) -> SubsystemConfig:
     if not any(n.hotplug and n.path in away for n in config.namespaces):
         return config
-    off = {"enabled": False}  # its number stays taken
+    off = {"enabled": False}  # its NSID stays in use
     spaces = tuple(
         n.model_copy(update=off) if n.hotplug and n.path in away else n for n in config.namespaces
     )
@@ -124,12 +124,12 @@ def _present(config: SubsystemConfig, away: Away) -> SubsystemConfig:
 
 
 def without(config: Config, lost: Collection[PortConfig | Place]) -> Config:
-    """The part that is served where these ports and namespaces of it could not be put back."""
+    """Return the part of a configuration without ports and namespaces that were not restored."""
     if not lost:
         return config
 
     def left(subsystem: SubsystemConfig) -> SubsystemConfig:
-        off = {"enabled": False}  # its number stays taken
+        off = {"enabled": False}  # its NSID stays in use
         spaces = tuple(
             n.model_copy(update=off) if (subsystem.nqn, nsid) in lost else n
             for nsid, n in subsystem.numbered()
@@ -142,7 +142,7 @@ def without(config: Config, lost: Collection[PortConfig | Place]) -> Config:
 
 
 def exchange_port(config: Config, old: PortConfig, new: PortConfig) -> Config:
-    """With another port in the place of the last that is like old, if there is one."""
+    """Replace the last port that equals old, if there is one."""
     ports = list(config.ports)
     if old in ports:
         ports[len(ports) - 1 - ports[::-1].index(old)] = new
@@ -150,7 +150,7 @@ def exchange_port(config: Config, old: PortConfig, new: PortConfig) -> Config:
 
 
 def coming_namespaces(config: Config) -> dict[Path, list[tuple[Place, NamespaceConfig]]]:
-    """By path, the namespaces that are to come and go with what it leads to."""
+    """Return the namespaces with hotplug = true, by path."""
     found: dict[Path, list[tuple[Place, NamespaceConfig]]] = {}
     for subsystem in config.subsystems:
         if any(n.hotplug for n in subsystem.namespaces):
@@ -161,12 +161,12 @@ def coming_namespaces(config: Config) -> dict[Path, list[tuple[Place, NamespaceC
 
 
 def coming_ports(config: Config) -> dict[Listen, PortConfig]:
-    """Ports that are to come and go with their devices."""
+    """Return the ports with hotplug = true."""
     return {listen_of(port): port for port in config.ports if port.hotplug}
 
 
 def named(key: Key, config: Config) -> str:
-    """A port or a namespace, for sentences."""
+    """Return the name of a port or namespaces, for messages."""
     if isinstance(key, tuple):
         return f"port {key[1]} of {key[0]}"
     places = [place for place, _ in coming_namespaces(config).get(key, ())]

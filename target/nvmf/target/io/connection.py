@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A connection of the engine with what the target knows of it."""
+"""A connection, and the dispatcher that executes its commands."""
 
 from __future__ import annotations
 
@@ -25,45 +25,45 @@ CONNECT_TIMEOUT = 30.0
 DISCONNECT_GRACE = 1.0
 """Seconds that a host has to end a connection after its Disconnect was answered."""
 _HELD_UP = 1.0
-"""Seconds that a look at a controller may be late.  Beyond that this process or the whole machine
-stood still: what hosts have sent meanwhile is in their sockets, and none of them is to blame."""
+"""Seconds that a check of a controller may be late.  A longer delay means that this process or the
+whole machine was stopped: commands sent meanwhile are in the sockets, so hosts are not to blame."""
 _KEEP_ALIVE_STEP = 1.0
-"""Seconds between two looks at a controller, at least."""
+"""Minimum seconds between two checks of a controller."""
 
 
 @dataclass(eq=False)
 class Connection:
-    """A queue pair, its queue, and the commands of it that are not complete yet."""
+    """A queue pair, its queue, and its incomplete commands."""
 
     queue: Queue
     qpair: Any
-    """nvmf.engine.Qpair, whose cookie is this."""
+    """nvmf.engine.Qpair; its cookie is this object."""
     reactor: int
     outstanding: set[Any] = field(default_factory=set)
-    """Commands (nvmf.engine.Command) whose completion comes later."""
+    """Commands (nvmf.engine.Command) that will complete later."""
     waiting: deque[Any] = field(default_factory=deque)
-    """Those that have not been begun (turns.Turns)."""
+    """Commands not started yet (turns.Turns)."""
     timer: asyncio.TimerHandle | None = None
-    """Connect timeout, then keep-alive."""
+    """Timer of the Connect timeout, then of the Keep Alive Timeout."""
     kato_ms: int = 0
-    """The timeout that the timer was set for."""
+    """The Keep Alive Timeout for which the timer was set."""
     auth_timer: asyncio.TimerHandle | None = None
-    """Authentication that stalls."""
+    """Timer of the authentication timeout."""
     closed: bool = False
     host: str | None = None
-    """The name that it is counted under (metrics.tally.Hosts), once its host has joined."""
+    """The name for its counters (metrics.tally.Hosts), after Connect."""
     peer_left: bool = False
-    """The connection manager has told that the host disconnected."""
+    """Whether the connection manager has reported that the host disconnected."""
 
     def cancel_timers(self) -> None:
-        """Nothing more is to happen by itself."""
+        """Cancel all timers."""
         for timer in (self.timer, self.auth_timer):
             if timer is not None:
                 timer.cancel()
 
 
 class Dispatcher:
-    """Runs commands of connections on the core, and what follows from them."""
+    """Executes the commands of connections, and the resulting actions."""
 
     def __init__(self, core: Core, loop: asyncio.AbstractEventLoop) -> None:
         self.core = core
@@ -72,12 +72,12 @@ class Dispatcher:
         core.outbox.schedule = lambda: loop.call_soon(self._send)
 
     def opened(self, connection: Connection) -> None:
-        """A connection was accepted: Connect has to follow."""
+        """Start the Connect timeout of an accepted connection."""
         log.debug("%s: accepted", connection.queue)
         connection.timer = self.loop.call_later(CONNECT_TIMEOUT, self._no_connect, connection)
 
     def command(self, connection: Connection, command: Any) -> None:
-        """A capsule came up from the engine: run now, or in its turn."""
+        """Execute a capsule from the engine now, or in its turn."""
         self._turns.command(connection, command)
 
     def _run(self, connection: Connection, command: Any) -> None:
@@ -88,7 +88,7 @@ class Dispatcher:
         if completion is None:
             connection.outstanding.add(command)
         else:
-            # Before Connect there is no error log that more could be read in.
+            # Before Connect there is no error log that MORE could refer to.
             complete(command, completion, more=queue.controller is not None)
         controller = queue.controller
         if controller is None:
@@ -108,14 +108,14 @@ class Dispatcher:
             self._flush(controller)
 
     def _flush(self, controller: Controller) -> None:
-        """Complete the commands that had stayed outstanding and have ended."""
+        """Complete the outstanding commands that have finished."""
         for request, completion in controller.take():
             command: Any = request.token
             connection: Connection | None = command.qpair.cookie
             if connection is not None and command in connection.outstanding:
                 connection.outstanding.discard(command)
                 queue, failed = connection.queue, bool(completion.status)
-                # That an event request ends without an event is no error.
+                # An event request that ends without an event is not an error.
                 if queue.qid == 0 and request.sqe.opcode == AdminOpcode.ASYNC_EVENT_REQUEST:
                     failed = False
                 if failed:
@@ -123,9 +123,9 @@ class Dispatcher:
                 complete(command, completion, more=failed)
 
     def closed(self, connection: Connection, reason: str) -> None:
-        """The connection has ended: nothing of it stays.
+        """Clean up after a connection has ended.
 
-        Where there is no reason yet, the queue pair does, until forget() is told one.
+        If reason is empty, the queue pair stays until forget() supplies one.
         """
         queue = connection.queue
         connection.closed = True
@@ -140,13 +140,13 @@ class Dispatcher:
             complete(command, completion)
         controller = queue.controller
         if controller is not None and queue is controller.admin:
-            log.debug("%s: gone", controller)
+            log.debug("%s: removed", controller)
         self.drop(connection)
         if reason:
             self._destroy(connection)
 
     def forget(self, connection: Connection, reason: str) -> None:
-        """Why a connection that closed without a reason has ended."""
+        """Log why a connection, closed without a reason, ended; destroy its queue pair."""
         self._tell(connection, reason)
         self._destroy(connection)
 
@@ -171,7 +171,7 @@ class Dispatcher:
             self.core.tidy(controller.subsystem)
 
     def drop(self, connection: Connection) -> None:
-        """End what is outstanding, and what was not begun; nobody hears of it."""
+        """Abort outstanding and waiting commands, without reporting this to anybody."""
         for command in (*connection.outstanding, *connection.waiting):
             complete(command, Completion(status=Status.ABORTED_SQ_DELETION | DNR))
         connection.outstanding.clear()
@@ -195,7 +195,7 @@ class Dispatcher:
         connection.qpair.disconnect()
 
     def _watch_authentication(self, connection: Connection) -> None:
-        """End the connection where the next message does not come in time."""
+        """Disconnect if the next authentication message does not arrive in time."""
         auth = connection.queue.auth
         wanted = auth.deadline if auth is not None else None
         timer = connection.auth_timer
@@ -215,7 +215,7 @@ class Dispatcher:
         assert auth is not None
         self.core.tally.events.authentication_failures += 1
         log.warning(
-            "%s: authentication failed: nothing heard for %g s in the place of %s: disconnecting",
+            "%s: authentication failed: no message for %g s in state %s: disconnecting",
             connection.queue,
             STEP_TIMEOUT,
             auth.state.value,
@@ -236,18 +236,18 @@ class Dispatcher:
         if connection.closed:
             return
         controller.look_for_errors()  # the engine does not wake Python for each
-        # A host that authenticates may reckon for longer than its keep-alive timeout.
+        # A host may need longer than its Keep Alive Timeout to compute its authentication response.
         if controller.heard(self.loop.time()) or connection.queue.locked:
             self._set_timer(connection, controller)
             return
         timer = connection.timer
         if timer is not None and self.loop.time() - timer.when() > _HELD_UP:
-            log.debug("%s: nothing heard, but the target itself stood still", controller)
+            log.debug("%s: no command received, but the target itself was stalled", controller)
             controller.last_seen = self.loop.time()
             self._set_timer(connection, controller)
             return
         log.warning(
-            "%s: nothing heard for %d ms: disconnecting", connection.queue, controller.kato_ms
+            "%s: no command received for %d ms: disconnecting", connection.queue, controller.kato_ms
         )
         connection.timer = None
         self.core.tally.events.keep_alive_timeouts += 1
@@ -255,15 +255,15 @@ class Dispatcher:
 
 
 def complete(command: Any, completion: Completion, *, more: bool = False) -> None:
-    """Give a completion to the engine; what it says against it concerns this command alone.
+    """Pass a completion to the engine; log any exception, which concerns this command only.
 
-    more: the error log has an entry of it, if it failed.
+    more: the error log has an entry for the command, if it failed.
     """
     status = completion.status | MORE if more and completion.status else completion.status
     try:
         command.complete(status, completion.dw0, completion.dw1, completion.data)
     except Exception:
-        log.exception("a command could not be completed")
+        log.exception("cannot complete a command")
 
 
 def _leave(connection: Connection) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The connections of a target: asked for, accepted on the least busy reactor, and ended."""
+"""The connections of a target: accepted on the least busy reactor, disconnected, cleaned up."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ _LEFT, _LOST = "the peer disconnected", "the connection was lost"
 _STOPPING = "the target is stopping"
 _GAVE_UP = "the host gave up before its connection was accepted"
 _NAMING_GRACE = 30.0
-"""Seconds that the connection manager has to say how a connection ended, where its device did not:
-iWARP adapters give back the work of a queue pair before the event that says why.  Nothing but the
-queue pair waits for it."""
+"""Seconds that the connection manager has to report why a connection ended, if the device did not:
+iWARP adapters return the work requests of a queue pair before the event with the reason.  Only the
+queue pair is kept that long."""
 
 
 class Connections:
-    """What there is between a request for a connection and its end."""
+    """All connections, from the connection request to the end."""
 
     def __init__(
         self, engine: Any, target: Any, core: Core, dispatcher: Dispatcher, *, limit: int
@@ -39,7 +39,7 @@ class Connections:
         self.quiet = asyncio.Event()
         """Set when the last connection has ended."""
         self.stopping = False
-        """No more are accepted."""
+        """Whether new connections are refused."""
         self._engine = engine
         self._target = target
         self._core = core
@@ -48,10 +48,10 @@ class Connections:
         self._connections: set[Connection] = set()
         self._load: list[int] = [0] * target.reactors
         self._accepted = [[0, 0] for _ in self._load]
-        """Admin and I/O queues that a reactor has had."""
+        """Admin and I/O queues accepted on each reactor since start."""
         self._unnamed: dict[Connection, asyncio.TimerHandle] = {}
         self._parked: list[Any] = []
-        """Requests for a connection whose device is being made ready."""
+        """Connection requests whose device is being prepared."""
 
     def __len__(self) -> int:
         return len(self._connections)
@@ -60,7 +60,7 @@ class Connections:
         return iter(self._connections)
 
     def counts(self) -> list[dict[str, int]]:
-        """Of each reactor, in the words of SPDK."""
+        """Return the counters of each reactor, with SPDK's names."""
         found = [
             {
                 "admin_qpairs": admin,
@@ -80,7 +80,7 @@ class Connections:
         return found
 
     def event(self, event: Any) -> None:
-        """An event of a device's channel."""
+        """Handle an event of a device's event channel."""
         if isinstance(event, self._engine.ConnectRequest):
             self._connect_request(event)
         elif event.qpair.cookie in self._unnamed:
@@ -93,7 +93,7 @@ class Connections:
             event.qpair.disconnect(peer_left=left)
 
     def closed(self, connection: Connection, reason: str) -> None:
-        """The engine has ended it; with no reason, the connection manager may still give one."""
+        """Clean up; without a reason, the connection manager may still supply one."""
         self._connections.discard(connection)
         self._load[connection.reactor] -= 1
         self._core.tally.connection_ended(
@@ -114,19 +114,19 @@ class Connections:
         self._dispatcher.forget(connection, reason)
 
     def disconnect(self, port: OpenPort) -> None:
-        """Begin the end of every connection that came by a port."""
+        """Start to disconnect every connection of a port."""
         for connection in self._connections:
             if port.takes(connection.queue.local):
                 connection.qpair.disconnect()
 
     def disconnect_devices(self, names: Collection[str]) -> None:
-        """Begin the end of every connection on these RDMA devices."""
+        """Start to disconnect every connection on these RDMA devices."""
         for connection in self._connections:
             if connection.qpair.device in names:
                 connection.qpair.disconnect()
 
     def device_ready(self, device: str, error: str) -> None:
-        """A device can be used (or not: the sentence says why): decide what waited for it."""
+        """Decide on the requests for a device that is ready, or that failed (error says why)."""
         waited = [event for event in self._parked if event.device == device]
         self._parked = [event for event in self._parked if event.device != device]
         if error and not waited:
@@ -140,7 +140,7 @@ class Connections:
                 self._connect_request(event)
 
     def disconnect_all(self) -> None:
-        """Begin the end of every connection."""
+        """Start to disconnect every connection."""
         parked, self._parked = self._parked, []
         for event in parked:
             self._refuse(event, CmRejectError(CmStatus.NO_RESOURCES, _STOPPING))
@@ -150,7 +150,7 @@ class Connections:
             connection.qpair.disconnect()
 
     def drop_all(self) -> None:
-        """Forget what has not ended in time: the engine ends with it."""
+        """Drop connections that have not ended in time; they end with the engine."""
         for connection in self._connections:
             connection.cancel_timers()
             self._dispatcher.drop(connection)
@@ -165,7 +165,7 @@ class Connections:
             if getattr(error, "errno", None) == errno.EAGAIN:
                 self._parked.append(event)
             else:
-                # Whether its host has given up is among the events that come after this one.
+                # One of the events after this one may report that the host has given up.
                 asyncio.get_running_loop().call_soon(self._engine_refused, event, error)
         else:
             self._connections.add(connection)

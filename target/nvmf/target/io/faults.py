@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Stores that fail: a sentence when it happens, and no flood of them."""
+"""Log messages for stores that fail, limited in rate."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from nvmf.target.model.namespace import Namespace
 log = logging.getLogger("nvmf.target")
 
 PAUSE = 10.0
-"""Seconds until a namespace whose store fails is spoken of again."""
+"""Seconds until the next message about the same namespace."""
 
-_DEVICE = "see this machine's kernel log for the device that it lies on"
+_DEVICE = "see this machine's kernel log for the device that holds it"
 _HINTS = {
-    errno.ENOSPC: "make room where it lies",
-    errno.EDQUOT: "raise its owner's quota, or make room within it",
+    errno.ENOSPC: "free space on its file system",
+    errno.EDQUOT: "raise its owner's quota, or free space within it",
     errno.EIO: _DEVICE,
     errno.ENODATA: _DEVICE,
     errno.EROFS: "its file system or device has become read-only: see this machine's kernel log",
     errno.EFBIG: "raise the limit on the size of files (ulimit -f)",
-    0: "a sync of it has failed before, or it was cut short: mend it and restart the target",
+    0: "an earlier sync failed, or the file was truncated: repair it and restart the target",
 }
 
 
 @dataclass
 class _Watched:
-    """A namespace whose store may fail."""
+    """A namespace and its store, which may fail."""
 
     namespace: Namespace
     where: str
@@ -42,23 +42,23 @@ class _Watched:
 
 
 class FaultLog:
-    """Says what the engine tells of stores that failed commands."""
+    """Logs commands that stores failed, as reported by the engine."""
 
     def __init__(self) -> None:
         self._watched: dict[Namespace, _Watched] = {}
 
     def watch(self, namespace: Namespace, where: str, store: Any) -> None:
-        """There is a namespace; where is how sentences name it."""
+        """Add a namespace; where is its name in messages."""
         self._watched[namespace] = _Watched(namespace, where, store)
 
     def forget(self, namespace: Namespace) -> None:
-        """It is about to be closed."""
+        """Remove a namespace that is about to be closed."""
         one = self._watched.pop(namespace)
         if one.timer is not None:
             one.timer.cancel()
 
     def tell(self, fault: Any) -> None:
-        """Log it, and let the engine tell of that namespace again after a while."""
+        """Log a fault, and enable the next report for this namespace after PAUSE seconds."""
         for one in self._watched.values():
             if one.namespace.engine is fault.namespace:
                 failed = one.namespace.stats()["errors"]
@@ -76,13 +76,13 @@ class FaultLog:
 
 
 def sentence(store: Any, fault: Any, errors: int) -> str:
-    """What failed, with what, and what to do about it."""
+    """Return a message: the command, the error, and a remedy."""
     name = command_title(fault.opcode, io=True)
     if fault.length:
         name += f" of {fault.length} bytes at byte {fault.offset}"
     status = status_name(fault.status, io=True)
     behind = store.path or f"the {store.kind} store"
-    said = os.strerror(fault.error) if fault.error else "the system named no error"
+    said = os.strerror(fault.error) if fault.error else "no error reported by the system"
     hint = _HINTS.get(fault.error, _DEVICE)
     many = f" ({errors} commands have failed so far)" if errors > 1 else ""
     return f"{name} failed with {status}: {behind}: {said}; {hint}{many}"

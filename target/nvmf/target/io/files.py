@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Files that an administrator names (configuration, keys), read without blocking the event loop."""
+"""Files named by an administrator (configuration, keys), read without blocking the event loop."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from nvmf.target.lasting.threads import Threads
 T = TypeVar("T")
 
 READ_TIMEOUT = 10.0
-"""Seconds that reading may take: whoever waits for it may hold up other changes."""
+"""Maximum seconds to read a file; other changes may wait meanwhile."""
 _READS_AT_ONCE = 4
 
 
 class Files:
-    """Threads that read such files, and a limit of time for each."""
+    """Threads that read files, with a time limit for each."""
 
     def __init__(self) -> None:
         self._threads = Threads("files", _READS_AT_ONCE)
@@ -27,13 +27,13 @@ class Files:
         """Return the result of work, or raise its exception.
 
         Raises:
-            ServerError: It takes longer than READ_TIMEOUT; what names the files.
+            ServerError: It takes longer than READ_TIMEOUT; what names the files in the message.
         """
         try:
             async with asyncio.timeout(READ_TIMEOUT):
                 return await self._threads.run(work)
         except TimeoutError:
             raise ServerError(
-                f"{what} could not be read within {READ_TIMEOUT:g} s: see whether the file system "
-                "answers, then try again"
+                f"cannot read {what} within {READ_TIMEOUT:g} s: check whether the file system "
+                "responds, then try again"
             ) from None

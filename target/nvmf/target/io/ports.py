@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Where the target listens: ports that are opened and closed, and the events of their devices."""
+"""Listening ports, and the event channels of their devices."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from nvmf.target.io.stores import ServerError
 log = logging.getLogger("nvmf.target")
 
 _EVENTS_AT_ONCE = 64
-"""Events of one channel that are taken before others have their turn."""
+"""Maximum events taken from one channel before others have their turn."""
 
 
 @dataclass(frozen=True, slots=True)
 class Listening:
-    """A port that is open."""
+    """The address and device of an open port."""
 
     address: tuple[str, int]
     device: str
@@ -38,26 +38,26 @@ class Listening:
 
 @dataclass(eq=False, slots=True)
 class OpenPort:
-    """A port of the configuration with what was opened for it."""
+    """An open port: its configuration and its listener."""
 
     config: PortConfig
     listening: Listening
     listener: Any
     port: Port
-    """As the discovery log tells of it."""
+    """The port's entry in the discovery log."""
 
     def takes(self, local: Address) -> bool:
-        """Whether a connection to this local address came by this port."""
+        """Return whether a connection to this local address belongs to this port."""
         return self.port.takes(local)
 
     @property
     def ana(self) -> dict[int, AnaState]:
-        """What the configuration says of groups."""
+        """The ANA states from the configuration."""
         return {group.id: AnaState.of(group.state) for group in self.config.ana_groups}
 
 
 class Ports:
-    """The ports of a target.  handle is called for each event of the devices' channels."""
+    """The ports of a target.  handle is called for each event of the event channels."""
 
     def __init__(
         self,
@@ -75,14 +75,14 @@ class Ports:
         self._announce = announce
         self._channels: dict[str, Any] = {}
         self._taken: set[int] = set()
-        """Port identifiers."""
+        """Port identifiers in use."""
 
     def listen(self, config: PortConfig) -> OpenPort:
-        """Listen, and tell nobody yet; ServerError where that cannot be."""
+        """Listen without telling hosts yet; raise ServerError on failure."""
         device, listener = self._listen(config)
         try:
             self._target.open_devices(listener)
-        except OSError as error:  # tried again when a host connects
+        except OSError as error:  # will be retried when a host connects
             log.warning("%s", error)
         listening = Listening((str(listener.address[0]), int(listener.address[1])), device)
         provider = RdmaProvider.IWARP if device == "iwarp" else RdmaProvider.NONE
@@ -92,7 +92,7 @@ class Ports:
         return OpenPort(config, listening, listener, Port(portid, traddr, trsvcid, provider))
 
     def show(self, opened: OpenPort) -> None:
-        """Tell hosts of it."""
+        """Announce an open port to hosts."""
         self.open_ports.append(opened)
         self._core.ana.put(opened.port.portid, opened.ana)
         self._core.add_port(opened.port)
@@ -102,20 +102,20 @@ class Ports:
             log.info("%s", opened.listening)
 
     def find(self, config: PortConfig) -> OpenPort:
-        """What was opened for a port of the configuration; KeyError where nothing was."""
+        """Return the open port with this configuration; raise KeyError if there is none."""
         for opened in self.open_ports:
             if opened.config == config:
                 return opened
         raise KeyError(config)
 
     def change(self, config: PortConfig, new: PortConfig) -> None:
-        """A port stays open, with other ANA states."""
+        """Change the ANA states of an open port."""
         opened = self.find(config)
         opened.config = new
         self._core.ana.put(opened.port.portid, opened.ana, self._core.controllers())
 
     def close(self, opened: OpenPort) -> None:
-        """Listen there no more; connections that came by it stay."""
+        """Stop listening on a port; its connections stay."""
         opened.listener.close()
         self._taken.discard(opened.port.portid)
         if opened in self.open_ports:
@@ -125,31 +125,31 @@ class Ports:
             log.info("no longer %s", opened.listening)
 
     def stop_listening(self) -> None:
-        """No new connections; hosts are not told, for the target ends."""
+        """Stop listening because the target stops; hosts are not notified."""
         for opened in self.open_ports:
             opened.listener.close()
 
     def stop_events(self) -> None:
-        """No more events are handled."""
+        """Stop handling events."""
         loop = asyncio.get_running_loop()
         for channel in self._channels.values():
             loop.remove_reader(channel.fileno())
 
     def close_channels(self) -> None:
-        """The end, when every connection of theirs is gone."""
+        """Close the event channels, after all their connections have ended."""
         for channel in self._channels.values():
             channel.close()
         self._channels.clear()
 
     def _listen(self, config: PortConfig) -> tuple[str, Any]:
-        """The device and the listener of a port; ServerError where there is none."""
+        """Return the device and the listener of a port; raise ServerError on failure."""
         tried = f"cannot listen on {endpoint(config.traddr, config.trsvcid)}"
         refused: list[str] = []
         for device in ("system", "iwarp") if config.device == "auto" else (config.device,):
             why = self._engine.verbs_available(device)
             names = [d["name"] for d in self._engine.list_devices(device)] if why is None else []
             if why is None and device == "system" and not names:
-                why = 'there is no RDMA device; the embedded one is device = "iwarp"'
+                why = 'there is no RDMA device; for the embedded one, set device = "iwarp"'
             if why is None:
                 try:
                     listener = self._channel(device).listen(config.traddr, config.trsvcid)
@@ -157,14 +157,14 @@ class Ports:
                     refused.append(error.strerror or f"{tried}: {error}")
                     continue
                 if listener.device is not None and listener.device not in names:
-                    listener.close()  # the connection manager is the last to let go of it
+                    listener.close()  # the connection manager still holds the device
                     why = f"its device {listener.device} is being removed"
                 else:
                     if refused:
-                        log.info("%s; the %s device has it", "; ".join(refused), device)
+                        log.info("%s; using the %s device instead", "; ".join(refused), device)
                     return device, listener
             refused.append(f"{tried} with the {device} device: {why}")
-        # With device = "auto" the last is the embedded one: that there are no others is no fault.
+        # With device = "auto", report the error of the embedded device: having no other is normal.
         raise ServerError(refused[-1])
 
     def _channel(self, device: str) -> Any:
@@ -182,9 +182,9 @@ class Ports:
                     return
                 self._handle(event)
             except Exception:
-                log.exception("an event of a connection could not be handled")
+                log.exception("cannot handle a connection event")
 
 
 def where(address: tuple[str, int]) -> str:
-    """HOST:PORT, as URLs have it."""
+    """Return HOST:PORT, as in URLs."""
     return endpoint(*address)

@@ -23,25 +23,25 @@ log = logging.getLogger("nvmf.target")
 _STORES_AT_ONCE = 64
 """Stores that are opened, resized or closed at a time: each may be on a disk that hangs."""
 _FILES_AT_ONCE = 8
-"""Files of the state folder that are written at a time."""
+"""Files in the state folder that are written at a time."""
 
 
 class Storage:
-    """The namespaces of a target, from the opening of their stores to the closing."""
+    """The namespaces of a target and their stores."""
 
     def __init__(self, engine: Any, target: Any, health: HealthKeeper) -> None:
         self.idle = asyncio.Event()
-        """Set when the last namespace that was taken away is closed."""
+        """Set when the last removed namespace is closed."""
         self._engine = engine
         self._target = target
         self._health = health
         self._stores: dict[Namespace, Any] = {}
         self._latencies = LatencyKeeper()
         self._subsystems: dict[Namespace, str] = {}
-        """The NQN of each."""
+        """The NQN of each namespace's subsystem."""
         self._retiring: dict[int, tuple[Namespace, asyncio.Future[None]]] = {}
         self._freeing: dict[int, asyncio.Future[None]] = {}
-        """Engine namespaces whose memory a device still has."""
+        """Engine namespaces whose memory is still registered with a device."""
         self._faults = FaultLog()
         self._working: dict[Namespace, set[asyncio.Future[None]]] = {}
         self._tasks: set[asyncio.Future[None]] = set()
@@ -51,11 +51,11 @@ class Storage:
 
     @property
     def retiring(self) -> bool:
-        """Whether reactors may still use what was taken away."""
+        """Whether reactors may still use a removed namespace."""
         return bool(self._retiring)
 
     async def open(self, nqn: str, nsid: int, config: NamespaceConfig) -> Namespace:
-        """A namespace that no host sees yet; ServerError where its store cannot be opened."""
+        """Open a namespace, hidden from hosts; raise ServerError if its store fails to open."""
         where = f"namespace {nsid} of {nqn}"
         store = await self._threads.run(partial(open_store, self._engine, config, where))
         try:
@@ -71,13 +71,13 @@ class Storage:
         return namespace
 
     async def resize(self, namespace: Namespace, size: int = 0) -> int:
-        """Give it a new size, or (0) that of its file; bytes.  OSError where it cannot be done."""
+        """Resize to size, or (0) to the size of the file; return the bytes.  OSError on failure."""
         found = await self._threads.run(partial(self._stores[namespace].resize, size))
         namespace.engine.resized()
         return int(found)
 
     async def discard(self, namespace: Namespace) -> None:
-        """Close one that no host has seen."""
+        """Close a namespace that was never visible to hosts."""
         self._faults.forget(namespace)
         store = self._stores.pop(namespace)
         del self._subsystems[namespace]
@@ -85,25 +85,25 @@ class Storage:
         await self._threads.run(store.close)
 
     async def _free(self, namespace: Namespace) -> None:
-        """Close it in the engine, and wait until no device has its memory."""
+        """Close a namespace in the engine, and wait until no device has its memory registered."""
         if not namespace.engine.close():
             freed = asyncio.get_running_loop().create_future()
             self._freeing[id(namespace.engine)] = freed
             await freed
 
     def freed(self, engine_namespace: Any) -> None:
-        """No device has the memory of its store any longer."""
+        """Note that the memory of a namespace is no longer registered with any device."""
         _done(self._freeing.pop(id(engine_namespace)))
 
     def retire(self, namespace: Namespace) -> asyncio.Future[None]:
-        """Hosts see it no more: close it when no reactor uses it; done when its store is closed."""
+        """Close a hidden namespace once no reactor uses it; the future is done after that."""
         self.idle.clear()
         closed = asyncio.get_running_loop().create_future()
         self._retiring[id(namespace.engine)] = (namespace, closed)
         return closed
 
     def retired(self, engine_namespace: Any) -> None:
-        """No reactor uses it any more: close it and its store."""
+        """Close a namespace that no reactor uses any longer, and its store."""
         namespace, closed = self._retiring.pop(id(engine_namespace), (None, None))
         if namespace is None or closed is None:
             return
@@ -145,11 +145,11 @@ class Storage:
         future.add_done_callback(done)
 
     def forget_work(self) -> None:
-        """The target ends: nobody is there to be told of it."""
+        """Ignore the results of work(), because the target stops."""
         self._closed = True
 
     async def _close(self, namespace: Namespace, store: Any) -> None:
-        """Close a store that no reactor uses: when no device and no work() uses it either."""
+        """Close a store that no reactor uses, once no device and no work() uses it either."""
         await self._free(namespace)
         working = self._working.pop(namespace, None)
         if working:
@@ -157,16 +157,16 @@ class Storage:
         await self._threads.run(store.close)
 
     def faulted(self, fault: Any) -> None:
-        """A store failed a command (nvmf.engine.Faulted): say so."""
+        """Log that a store failed a command (nvmf.engine.Faulted)."""
         self._faults.tell(fault)
 
     def latencies(self) -> Latencies:
-        """How long commands took, of each subsystem since the target started."""
+        """Return the latency of commands by subsystem, since the target started."""
         there = ((nqn, space.engine.latency()) for space, nqn in self._subsystems.items())
         return self._latencies.totals(there)
 
     async def close(self) -> None:
-        """Everything, when the engine's target is closed: no device has any memory."""
+        """Close everything that is still open, after the engine's target is closed."""
         for freed in self._freeing.values():
             _done(freed)
         if self._tasks:
@@ -179,5 +179,5 @@ class Storage:
 
 
 def _done(future: asyncio.Future[None]) -> None:
-    if not future.done():  # whoever waited may have given up
+    if not future.done():  # its waiter may have been cancelled
         future.set_result(None)

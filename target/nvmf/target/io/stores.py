@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Subsystems and namespaces of a configuration, made of the engine's stores."""
+"""Subsystems and namespaces, created from a configuration and the engine's stores."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from nvmf.target.model.subsystem import Subsystem, Work, serial_of
 
 
 class ServerError(Exception):
-    """The server cannot start: a sentence says what was tried, what came back, what to do."""
+    """The target cannot start or apply a change: the message says what failed, why, what to do."""
 
 
 def open_store(engine: Any, config: NamespaceConfig, where: str) -> Any:
-    """Open the store of a namespace; blocks while files are opened.  ServerError if it cannot."""
+    """Open the store of a namespace; raise ServerError on failure.  Blocks to open files."""
     try:
         return engine.Store(
             config.store,
@@ -38,11 +38,11 @@ def open_store(engine: Any, config: NamespaceConfig, where: str) -> Any:
         )
     except OSError as error:
         said = error.strerror or str(error)
-        raise ServerError(f"{where}: the {config.store} store cannot be opened: {said}") from error
+        raise ServerError(f"{where}: cannot open the {config.store} store: {said}") from error
 
 
 def read_keys(config: SubsystemConfig) -> dict[str, HostKeys]:
-    """The keys of its hosts; ServerError where one cannot be read."""
+    """Return the keys of a subsystem's hosts; raise ServerError if one cannot be read."""
     try:
         return host_keys(config)
     except ValueError as error:
@@ -58,10 +58,10 @@ def make_subsystem(
     work: Work,
     health: SubsystemHealth,
 ) -> Subsystem:
-    """A subsystem without namespaces.
+    """Create a subsystem without namespaces.
 
-    keys are those of its hosts, state is the folder for what outlives the target, work is
-    storage.Storage's, health what its SMART log has counted.
+    keys: of its hosts.  state: the folder for persistent state.  work: Storage.work().  health: the
+    stored counters of its SMART log.
     """
     return Subsystem(
         nqn=config.nqn,
@@ -87,13 +87,13 @@ def make_subsystem(
 
 
 def make_referral(config: ReferralConfig) -> Referral:
-    """What hosts are told of another discovery service."""
+    """Create a referral to a different discovery service."""
     kind = TransportType[config.trtype.upper()]
     return Referral(config.traddr, config.trsvcid, kind, config.nqn)
 
 
 def identity_of(nqn: str, nsid: int, config: NamespaceConfig) -> Identity:
-    """The identifiers of a namespace: those that it was given, and made ones for the others."""
+    """Return the identifiers of a namespace: those configured; the others are derived."""
     return Identity.derive(
         nqn,
         nsid,
@@ -107,7 +107,7 @@ def identity_of(nqn: str, nsid: int, config: NamespaceConfig) -> Identity:
 def make_namespace(
     engine: Any, target: Any, nqn: str, nsid: int, config: NamespaceConfig, store: Any
 ) -> Namespace:
-    """A namespace of an open store."""
+    """Create a namespace on an open store."""
     identity = identity_of(nqn, nsid, config)
     moves = engine.Namespace(target, nsid, store)
     made = Namespace(nsid, store, identity, moves, config.ana_group)
@@ -117,7 +117,7 @@ def make_namespace(
 
 
 def set_limits(namespace: Namespace, limits: LimitsConfig) -> None:
-    """How much of it all hosts together may use, from now on."""
+    """Limit the use of a namespace by all hosts together, from now on."""
     namespace.engine.limit(**{key: value or 0 for key, value in limits.model_dump().items()})
     namespace.limits.clear()
     if limits.limited:

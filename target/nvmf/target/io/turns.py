@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Whose command runs next, where more have come than the target's thread can run at once.
+"""The order of commands that arrive faster than the target's thread can execute them.
 
-A command runs as soon as it comes.  Once a turn of the loop has lasted too long the others wait,
-those of each connection in a line of its own, and a line's turn is one command: however much one
-host asks for, another's keep-alive waits for no more than a command of each connection.
-Connections that have not authenticated come behind all others, one command a turn of the loop:
-Diffie-Hellman may take this thread 20 ms each time, and nobody needs a key to ask for it.
+A command is executed when it arrives.  If a turn of the event loop has taken too long, further
+commands wait, in one queue per connection; each queue in turn executes one command.  However many
+commands one host sends, a keep-alive of a different host waits for at most one command of each
+connection.  Connections that have not authenticated come after all others, with one command per
+turn of the loop: Diffie-Hellman may take 20 ms each time, and can be requested without a key.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from nvmf.target.io.connection import Connection
 
 TURN = 0.005
-"""Seconds of commands in a turn of the loop, but for the last one."""
+"""Maximum seconds of commands in a turn of the loop, except for the last command."""
 
 
 class Turns:
-    """The lines of all connections; run() runs a command."""
+    """The queues of waiting commands of all connections; run() executes a command."""
 
     def __init__(
         self, loop: asyncio.AbstractEventLoop, run: Callable[[Connection, Any], None]
@@ -32,12 +32,12 @@ class Turns:
         self._run = run
         self._admitted: deque[Connection] = deque()
         self._locked: deque[Connection] = deque()
-        """Connections with a line; those that still have to authenticate apart."""
+        """Connections with waiting commands, separately those that have yet to authenticate."""
         self._until: float | None = None
-        """When this turn of the loop has lasted long enough; None before its first command."""
+        """End of the time for commands in this turn of the loop; None before its first command."""
 
     def command(self, connection: Connection, command: Any) -> None:
-        """Run a command, or put it in line."""
+        """Execute a command, or queue it."""
         if self._until is None:
             self._until = self._loop.time() + TURN
             self._loop.call_soon(self._next_turn)
@@ -48,14 +48,14 @@ class Turns:
             self._line_up(connection)
         connection.waiting.append(command)
         controller = connection.queue.controller
-        if controller is not None:  # it is the target that is late
+        if controller is not None:  # the target is late, not the host
             controller.last_seen = self._loop.time()
 
     def _line_up(self, connection: Connection) -> None:
         (self._locked if connection.queue.locked else self._admitted).append(connection)
 
     def _next_turn(self) -> None:
-        """Those in line, before what comes now."""
+        """Execute waiting commands, before new ones."""
         self._until = None
         if not self._admitted and not self._locked:
             return
@@ -71,7 +71,7 @@ class Turns:
     def _serve(self, line: deque[Connection]) -> None:
         connection = line.popleft()
         if not connection.waiting:
-            return  # it has closed
+            return  # the connection was closed
         command = connection.waiting.popleft()
         try:
             self._run(connection, command)

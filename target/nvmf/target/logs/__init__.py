@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a target writes about itself: for people, programs and the journal, and not too much."""
+"""Log output of a target: for people, programs and the journal, limited in rate."""
 
 from nvmf.target.logs.output import FORMATS, TELL_EVERY, LogOutput
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a line of the log is about, beside its words: peer, host, subsystem, controller, queue.
+"""Structured fields of a log record: peer, host, subsystem, controller, queue.
 
-A line that names a queue, a controller or a refusal among its arguments has their fields by that;
-others say them with extra=.
+A record with a queue, a controller or a refusal among its arguments has their fields; other
+records give fields with extra=.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from nvmf.target.model.controller import Controller
 from nvmf.target.model.queue import Queue
 
 NAMES = ("peer", "hostnqn", "subnqn", "cntlid", "qid", "nsid", "status")
-"""In the order in which they are written."""
+"""Names in the order of output."""
 
 
 def fields_of(record: logging.LogRecord) -> dict[str, Any]:
-    """Those that the line has."""
+    """Return the fields of a record."""
     found: dict[str, Any] = {}
     for argument in record.args if isinstance(record.args, tuple) else ():
         match argument:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A line of the log as text, as JSON, and with the prefix by which the journal knows its level.
+"""Log records as text, as JSON, and with the priority prefix that the journal reads.
 
-Hosts choose their names: nothing in a line can end it or speak to a terminal.
+Hosts choose their names: control characters are escaped, so that no name can end a line.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from nvmf.target.logs.fields import fields_of
 
 
 def priority(level: int) -> int:
-    """Syslog's number of a level (sd-daemon(3))."""
+    """Return syslog's number of a level (sd-daemon(3))."""
     for least, number in ((logging.CRITICAL, 2), (logging.ERROR, 3), (logging.WARNING, 4)):
         if level >= least:
             return number
@@ -22,20 +22,20 @@ def priority(level: int) -> int:
 
 
 def one_line(text: str) -> str:
-    """Text without control characters."""
+    """Return text with nonprintable characters escaped."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def sentence(record: logging.LogRecord) -> str:
-    """The words of a line."""
+    """Return the message of a record."""
     return one_line(record.getMessage())
 
 
 class TextFormatter(logging.Formatter):
-    """LEVEL: words; and what was raised, on lines of its own."""
+    """LEVEL: message; an exception follows on separate lines."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """A line."""
+        """Format a record."""
         text = f"{record.levelname}: {sentence(record)}"
         if record.exc_info:
             text += f"\n{self.formatException(record.exc_info)}"
@@ -43,10 +43,10 @@ class TextFormatter(logging.Formatter):
 
 
 class PrefixFormatter(logging.Formatter):
-    """<PRIORITY>words, each line of it."""
+    """<PRIORITY>message, on each line."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """A line."""
+        """Format a record."""
         text = sentence(record)
         if record.exc_info:
             text += f"\n{self.formatException(record.exc_info)}"
@@ -54,10 +54,10 @@ class PrefixFormatter(logging.Formatter):
 
 
 class JsonFormatter(logging.Formatter):
-    """An object a line."""
+    """One JSON object per line."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """A line."""
+        """Format a record."""
         found = {
             "timestamp": datetime.fromtimestamp(record.created, UTC).isoformat(
                 timespec="milliseconds"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Lines with their fields to systemd's journal, in its native protocol (datagrams of fields)."""
+"""Log records with fields to systemd's journal, in its native protocol (datagrams of fields)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ IDENTIFIER = "nvmeof-target"
 
 
 def is_journal(descriptor: int, environment: Mapping[str, str] = os.environ) -> bool:
-    """Whether a descriptor is the stream that the service manager connected to the journal."""
+    """Return whether a descriptor is the stream that connects a service to the journal."""
     try:
         found = os.fstat(descriptor)
     except OSError:
@@ -27,7 +27,7 @@ def is_journal(descriptor: int, environment: Mapping[str, str] = os.environ) -> 
 
 
 class JournalHandler(logging.Handler):
-    """To the journal; what it does not take goes to another stream, with its level as prefix."""
+    """Sends records to the journal, or if that fails, to a stream with the priority as prefix."""
 
     def __init__(self, otherwise: logging.StreamHandler[Any], path: str = SOCKET) -> None:
         super().__init__()
@@ -37,20 +37,20 @@ class JournalHandler(logging.Handler):
         self._path = path
 
     def emit(self, record: logging.LogRecord) -> None:
-        """One datagram."""
+        """Send one datagram."""
         try:
             self._socket.sendto(datagram(record), self._path)
-        except OSError:  # there is no journal, it is too busy, or the line is too long for it
+        except OSError:  # no journal, journal busy, or record too long
             self._otherwise.handle(record)
 
     def close(self) -> None:
-        """No more lines."""
+        """Close the socket."""
         self._socket.close()
         super().close()
 
 
 def datagram(record: logging.LogRecord) -> bytes:
-    """The fields of a line, as the journal reads them."""
+    """Return the fields of a record in the journal's format."""
     message = record.getMessage()
     if record.exc_info:
         message += "\n" + logging.Formatter().formatException(record.exc_info)
@@ -66,7 +66,7 @@ def datagram(record: logging.LogRecord) -> bytes:
 
 
 def _field(name: bytes, text: str) -> bytes:
-    """NAME=VALUE, or with its length where the value has several lines."""
+    """Return NAME=VALUE, or the form with a length if the value has several lines."""
     value = text.encode(errors="backslashreplace")
     if b"\n" in value:
         return name + b"\n" + struct.pack("<Q", len(value)) + value + b"\n"

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""How many lines a peer may cause: whoever connects in a loop fills neither disk nor journal.
+"""Limits of log lines per peer, so that clients in a loop fill neither disk nor journal.
 
-The same goes for lines about a namespace without a peer: what hosts do to it in a loop.
+The same limits apply to lines about a namespace without a peer, which hosts can cause in a loop.
 
-What goes wrong is counted apart from the rest, so that nobody hides a refusal behind a flood.
+Warnings and errors are counted separately, so that a flood of other lines cannot hide a refusal.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ from typing import Any
 from nvmf.target.logs.fields import fields_of
 
 PEER_BURST, PEER_RATE = 1000, 2.0
-"""Lines about a peer or a namespace, and how many more each second."""
+"""Burst of lines about a peer or a namespace, and further lines per second."""
 ALL_BURST, ALL_RATE = 20_000, 100.0
-"""The same of all peers together, however many addresses somebody has."""
+"""The same for all peers together, however many addresses one uses."""
 PEERS_MOST = 1024
-"""Peers that are remembered."""
+"""Peers that are tracked."""
 _IPV6_NETWORK = 64
-"""Bits that somebody has an IPv6 address in, as a rule."""
+"""Length of the IPv6 prefix that usually belongs to one site."""
 
 
 @dataclass(slots=True)
 class _Bucket:
-    """Lines that may still be written."""
+    """Number of lines that may still be written."""
 
     left: float
     at: float
-    """When it was so."""
+    """Time of the last update."""
     left_out: int = 0
-    """Lines that were not written since the last that was."""
+    """Lines suppressed since the last one written."""
 
     def take(self, now: float, burst: float, rate: float) -> bool:
         self.left = min(self.left + (now - self.at) * rate, burst)
@@ -48,20 +48,20 @@ class _Bucket:
 
 
 class LimitedHandler(logging.Handler):
-    """Hands lines to another handler, but those too many; then it says how many there were."""
+    """Passes lines to a different handler up to the limits; later logs the number suppressed."""
 
     def __init__(self, inner: logging.Handler, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
         self.inner = inner
         self._clock = clock
         self._peers: OrderedDict[tuple[str, bool], _Bucket] = OrderedDict()
-        """By whom it is about, and whether that went wrong; who was spoken of last is last."""
+        """By source, and whether it is a warning or error; the most recent is last."""
         self._all = _Bucket(ALL_BURST, clock())
         self._forgotten = 0
-        """Lines that were left out about peers that are not remembered."""
+        """Lines suppressed for peers that are no longer tracked."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write it, or count it."""
+        """Write a record, or count it as suppressed."""
         about = _about(fields_of(record))
         if about is None:
             self.inner.handle(record)
@@ -83,20 +83,20 @@ class LimitedHandler(logging.Handler):
         self.inner.handle(record)
 
     def tell(self) -> None:
-        """Say what was left out since the last time."""
+        """Log the number of lines suppressed since the last call."""
         self.acquire()
         try:
             for key, bucket in self._peers.items():
                 self._tell(key, bucket)
             if self._forgotten:
-                words = "%d lines about many other peers were left out"
+                words = "%d lines about many other peers were suppressed"
                 self._write(logging.WARNING, words, self._forgotten)
                 self._forgotten = 0
         finally:
             self.release()
 
     def close(self) -> None:
-        """No more lines; the other handler is closed too."""
+        """Close this handler and the other one."""
         self.tell()
         self.inner.close()
         super().close()
@@ -106,7 +106,7 @@ class LimitedHandler(logging.Handler):
             return
         peer, wrong = key
         level = logging.WARNING if wrong else logging.INFO
-        words = "%s: %d lines about it were left out: more than %g a second"
+        words = "%s: %d lines about it were suppressed: more than %g per second"
         self._write(level, words, peer, bucket.left_out, PEER_RATE)
         bucket.left_out = 0
 
@@ -116,7 +116,7 @@ class LimitedHandler(logging.Handler):
 
 
 def _about(fields: dict[str, Any]) -> str | None:
-    """Whom or what a line is counted for; None where nobody outside causes it."""
+    """Return the source that a line is counted for; None if no outside action causes it."""
     if "peer" in fields:
         return source(str(fields["peer"]))
     if "nsid" in fields:
@@ -125,7 +125,7 @@ def _about(fields: dict[str, Any]) -> str | None:
 
 
 def source(peer: str) -> str:
-    """Whom a peer's lines are counted for: its address without the port, or its network."""
+    """Return the source of a peer's lines: its address without the port, or its network."""
     host = peer.rpartition(":")[0].strip("[]")
     try:
         address = ipaddress.ip_address(host.partition("%")[0])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Where the log of a process goes while a target runs in it."""
+"""The destination of a process's log while a target runs in it."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from nvmf.target.logs.limit import LimitedHandler
 
 FORMATS = ("text", "json", "journal")
 TELL_EVERY = 60.0
-"""Seconds until it is said what was left out, though nothing else is to be said."""
+"""Seconds between reports of suppressed lines, if nothing else is logged."""
 
 
 class LogOutput:
-    """Lines to stderr, or to the journal where that is what stderr is, for as long as it lasts.
+    """Logs to stderr, or to the journal if stderr is connected to it, until closed.
 
-    form: one of FORMATS; None for text, or the journal where stderr is connected to it.
+    form: one of FORMATS; None for text, or the journal if stderr is connected to it.
     """
 
     def __init__(self, form: str | None = None) -> None:
@@ -35,12 +35,12 @@ class LogOutput:
         self._before: list[logging.Handler] = []
 
     def tell(self) -> None:
-        """Say what was left out."""
+        """Log the numbers of suppressed lines."""
         self._handler.tell()
 
     def __enter__(self) -> LogOutput:
         root = logging.getLogger()
-        # What the command line made for all its commands.
+        # The handlers that the command line has installed for all commands.
         self._before = [one for one in root.handlers if type(one) is logging.StreamHandler]
         for one in self._before:
             root.removeHandler(one)

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Counters of a target: what is counted, how it is read, and Prometheus' view of it."""
+"""Counters of a target: sampled at one moment, and exported to Prometheus."""

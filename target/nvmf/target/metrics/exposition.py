@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a scrape gets: the metrics as text, Prometheus' own (0.0.4) or OpenMetrics.
+"""The content of a scrape: the metrics in Prometheus' text format (0.0.4), or in OpenMetrics.
 
-OpenMetrics is the library's.  The text is written here: a thousand namespaces are ten thousand
-lines, and the library takes four times as long for the same bytes (a test compares them).
+OpenMetrics is produced by the library.  The text format is written here: a thousand namespaces
+have ten thousand lines, for which the library takes four times as long (a test compares the bytes).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class _Histograms(Collector):
         self._source = source
 
     def collect(self) -> Iterator[Metric]:
-        """Nothing where there is no namespace."""
+        """Return the histograms; nothing if there is no namespace."""
         histogram = HistogramMetricFamily(HISTOGRAM, HISTOGRAM_HELP, labels=("subsystem", "op"))
         for (nqn, operation), latency in self._source.sample.latencies.items():
             upto = list(accumulate(latency.counts))
@@ -50,13 +50,13 @@ class _Histograms(Collector):
 
 
 class Families(Collector):
-    """All else."""
+    """All other metrics."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
 
     def collect(self) -> Iterator[Metric]:
-        """Those that have a value."""
+        """Return the metrics that have a value."""
         for family in FAMILIES:
             metric = Metric(family.name, family.help, family.kind)
             for labels, value in family.points(self._source):
@@ -66,7 +66,7 @@ class Families(Collector):
 
 
 def render(source: Source, accept: str = "") -> tuple[bytes, str]:
-    """The text and its content type, which the Accept header chooses.  For any thread."""
+    """Return the text and its content type, chosen by the Accept header.  For any thread."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Histograms(source))
     open_metrics = _wants_open_metrics(accept)
@@ -79,7 +79,7 @@ def render(source: Source, accept: str = "") -> tuple[bytes, str]:
 
 
 def plain(source: Source) -> bytes:
-    """The families as Prometheus' text."""
+    """Return the metrics in Prometheus' text format."""
     lines: list[str] = []
     for family in FAMILIES:
         name = _sample_name(family)
@@ -106,11 +106,11 @@ def _labels(labels: Labels) -> str:
 
 @lru_cache(maxsize=16384)
 def _escaped(value: str) -> str:
-    """In double quotes."""
+    """Escape a value for use in double quotes."""
     return value.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"")
 
 
 def _wants_open_metrics(accept: str) -> bool:
-    """Only from whoever takes nothing else: it has nothing more to say here, at twice the cost."""
+    """Return whether only OpenMetrics is accepted: it has the same content at twice the cost."""
     kinds = {part.split(";")[0].strip().lower() for part in accept.split(",")}
     return _OPEN_METRICS in kinds and not kinds & {"text/plain", "text/*", "*/*"}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Every metric there is, as tables: name, kind, what it says, labels, and where it comes from.
+"""Tables of all metrics: name, kind, help, labels and source.
 
 Names follow Prometheus' rules: base units, and _total, which the exposition adds to a counter.
 """
@@ -18,18 +18,18 @@ Point = tuple[Labels, float]
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What does not change while the target runs, and what is no counter."""
+    """Facts that are constant while the target runs, and values that are not counters."""
 
     version: str
     pool_bytes: int
-    """Memory for transfers, of all reactors."""
+    """Memory of the transfer buffers of all reactors."""
     resources: Mapping[str, int]
     """nvmf.engine.resources()."""
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What a scrape is made of; nothing in it changes any more."""
+    """The data of a scrape; constant."""
 
     sample: Sample
     facts: Facts
@@ -47,7 +47,7 @@ class Family:
 
 
 def _one(value: Callable[[Source], float]) -> Callable[[Source], Iterable[Point]]:
-    """A metric without labels."""
+    """Define a metric without labels."""
     return lambda source: [({}, value(source))]
 
 
@@ -55,9 +55,9 @@ def _namespaces(
     *parts: tuple[Labels, str],
     rare: tuple[tuple[Labels, str], ...] = (),
 ) -> Callable[[Source], Iterable[Point]]:
-    """A counter of each namespace, or several with a label that tells them apart.
+    """Define one or several counters of each namespace; a label distinguishes these.
 
-    rare: those that are left out as long as they are zero; a scrape has a line for each.
+    rare: counters that are left out while they are zero, because each needs a line in every scrape.
     """
 
     def points(source: Source) -> Iterator[Point]:
@@ -108,20 +108,20 @@ _RARE = (
     ({"op": "deallocate"}, "deallocates"),
 )
 HISTOGRAM = "nvmeof_command_latency_seconds"
-HISTOGRAM_HELP = "How long reads and writes took, from the capsule to the response."
+HISTOGRAM_HELP = "Latency of reads and writes, from the capsule to the response."
 
 FAMILIES = (
     Family(
         "nvmeof_build_info",
         "gauge",
-        "The version that runs; always 1.",
+        "The running version, as labels; always 1.",
         lambda source: [({"version": source.facts.version}, 1)],
     ),
     # ---- namespaces ----
     Family(
         "nvmeof_namespace_commands",
         "counter",
-        "Commands that a namespace has completed; of the rare kinds once there was one.",
+        "Completed commands of a namespace; rare kinds are left out while zero.",
         _namespaces((_READ, "reads"), (_WRITE, "writes"), rare=_RARE),
     ),
     Family(
@@ -133,7 +133,7 @@ FAMILIES = (
     Family(
         "nvmeof_namespace_command_seconds",
         "counter",
-        "Time that the completed reads and writes of a namespace took, in sum.",
+        "Total latency of the completed reads and writes of a namespace.",
         lambda source: [
             ({"subsystem": one.nqn, "nsid": str(one.nsid), **label}, one.latency[name] / 1e9)
             for one in source.sample.namespaces
@@ -143,25 +143,25 @@ FAMILIES = (
     Family(
         "nvmeof_namespace_errors",
         "counter",
-        "Commands of a namespace that failed.",
+        "Failed commands of a namespace.",
         _namespaces(({}, "errors")),
     ),
     Family(
         "nvmeof_namespace_store_errors",
         "counter",
-        "Commands that failed because what stands behind the namespace did.",
+        "Commands that failed because the store of the namespace failed.",
         _namespaces(({}, "media_errors")),
     ),
     Family(
         "nvmeof_namespace_throttled",
         "counter",
-        "Commands that waited because the namespace is limited, once there was one.",
+        "Commands that waited because of the limits of the namespace; left out while zero.",
         _namespaces(rare=(({}, "throttled"),)),
     ),
     Family(
         "nvmeof_namespace_reservation_conflicts",
         "counter",
-        "Commands that a reservation kept from running, once there was one.",
+        "Commands refused because of a reservation; left out while zero.",
         _namespaces(rare=(({}, "reservation_conflicts"),)),
     ),
     Family(
@@ -177,13 +177,13 @@ FAMILIES = (
     Family(
         "nvmeof_host_queues",
         "gauge",
-        "Queue pairs that a host has connected.",
+        "Connected queue pairs of a host.",
         _hosts(({}, lambda one: one.queues)),
     ),
     Family(
         "nvmeof_host_controllers",
         "gauge",
-        "Controllers that a host has.",
+        "Controllers of a host.",
         _hosts(({}, lambda one: one.controllers)),
     ),
     Family(
@@ -195,19 +195,19 @@ FAMILIES = (
     Family(
         "nvmeof_host_bytes",
         "counter",
-        "Bytes that a host has read and written.",
+        "Bytes read and written by a host.",
         _hosts((_READ, _total("read_bytes")), (_WRITE, _total("write_bytes"))),
     ),
     Family(
         "nvmeof_host_errors",
         "counter",
-        "Commands of a host that failed.",
+        "Failed commands of a host.",
         _hosts(({}, _total("errors"))),
     ),
     Family(
         "nvmeof_host_malformed",
         "counter",
-        "Capsules of a host that broke the rules of the transport.",
+        "Malformed capsules of a host.",
         _hosts(({}, _total("malformed"))),
     ),
     # ---- reactors ----
@@ -223,7 +223,7 @@ FAMILIES = (
     Family(
         "nvmeof_reactor_outstanding_commands",
         "gauge",
-        "Commands that are under way on a reactor.",
+        "Commands in progress on a reactor.",
         _reactors(({}, lambda one: one.outstanding)),
     ),
     Family(
@@ -248,49 +248,49 @@ FAMILIES = (
     Family(
         "nvmeof_connections",
         "gauge",
-        "Queue pairs there are.",
+        "Queue pairs.",
         _one(lambda source: sum(r.admin_queues + r.io_queues for r in source.sample.reactors)),
     ),
     Family(
         "nvmeof_connections_accepted",
         "counter",
-        "Connections that were accepted.",
+        "Accepted connections.",
         _one(lambda source: source.sample.events.accepted),
     ),
     Family(
         "nvmeof_connections_refused",
         "counter",
-        "Connections that were refused, by the status of the connection manager's reject.",
+        "Refused connections, by the status in the connection manager's reject.",
         _by("status", lambda source: source.sample.events.refused),
     ),
     Family(
         "nvmeof_connects_refused",
         "counter",
-        "Commands that failed in the place of a Connect, by NVMe status.",
+        "Commands that failed before or as a Connect, by NVMe status.",
         _by("status", lambda source: source.sample.events.connects_refused),
     ),
     Family(
         "nvmeof_controllers_created",
         "counter",
-        "Controllers that were made for hosts.",
+        "Controllers created for hosts.",
         _one(lambda source: source.sample.events.controllers),
     ),
     Family(
         "nvmeof_reconnects",
         "counter",
-        "Controllers for hosts that had lost theirs.",
+        "Controllers created for hosts that had lost their previous one.",
         _one(lambda source: source.sample.events.reconnects),
     ),
     Family(
         "nvmeof_keep_alive_timeouts",
         "counter",
-        "Controllers that ended because nothing was heard of their host.",
+        "Controllers ended because the Keep Alive Timer expired.",
         _one(lambda source: source.sample.events.keep_alive_timeouts),
     ),
     Family(
         "nvmeof_authentications",
         "counter",
-        "Authentications of queues, by what came of them.",
+        "Authentications of queues, by result.",
         lambda source: [
             ({"result": "success"}, source.sample.events.authenticated),
             ({"result": "failure"}, source.sample.events.authentication_failures),

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The HTTP that a scrape needs: GET /metrics, one request a connection.
+"""The subset of HTTP required for a scrape: GET /metrics, one request per connection.
 
-A client that is slow, talks nonsense or does not read costs itself: its time, its size and the
-number of its like are limited, and nobody waits for it.
+A client that is slow, sends invalid requests or does not read affects only itself: its time, its
+size and the number of clients are limited, and nothing waits for it.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ from nvmf.target.io.stores import ServerError
 log = logging.getLogger("nvmf.target")
 
 CLIENTS_MOST = 16
-"""Connections at a time; beyond that the oldest goes."""
+"""Maximum connections; a further one displaces the oldest."""
 REQUEST_MOST = 8192
-"""Bytes of a request."""
+"""Maximum bytes of a request."""
 REQUEST_TIMEOUT = 10.0
-"""Seconds that a request has to arrive."""
+"""Maximum seconds until a request has arrived."""
 RESPONSE_TIMEOUT = 30.0
-"""Seconds that a response has to be made and taken."""
+"""Maximum seconds to produce and send a response."""
 _BUFFER = 65536
-"""Bytes of a response that wait in the process while the client takes others."""
+"""Maximum bytes of a response that are buffered in the process while the client reads."""
 
 Render = Callable[[str], tuple[bytes, str]]
-"""The text and its type for an Accept header, on any thread."""
+"""Returns the text and its type for an Accept header, on any thread."""
 
 
 class _RefusedError(Exception):
-    """What is wrong with a request."""
+    """A refused request, and why."""
 
     def __init__(self, status: HTTPStatus, sentence: str) -> None:
         super().__init__(sentence)
@@ -44,9 +44,9 @@ class _RefusedError(Exception):
 
 
 class MetricsServer:
-    """Listens, and answers scrapes until it is closed.
+    """Listens, and answers scrapes until closed.
 
-    prepare is called on the loop's thread for each scrape; what it returns runs on an executor.
+    prepare is called on the loop's thread for each scrape; its result is called on an executor.
     """
 
     def __init__(self, config: MetricsConfig, prepare: Callable[[], Render]) -> None:
@@ -54,19 +54,19 @@ class MetricsServer:
         self._prepare = prepare
         self._server: asyncio.Server | None = None
         self._clients: dict[asyncio.Task[None], None] = {}
-        """The oldest first."""
+        """Clients, the oldest first."""
         self._turn = asyncio.Lock()
-        """One scrape is made at a time, however many ask."""
+        """Held while a scrape is produced: one at a time."""
 
     @property
     def address(self) -> tuple[str, int]:
-        """Where it listens."""
+        """The address on which it listens."""
         assert self._server is not None
         name = self._server.sockets[0].getsockname()
         return str(name[0]), int(name[1])
 
     async def start(self) -> None:
-        """Listen; ServerError where that cannot be."""
+        """Listen; raise ServerError on failure."""
         config = self._config
         try:
             self._server = await asyncio.start_server(
@@ -74,16 +74,16 @@ class MetricsServer:
             )
         except OSError as error:
             place = where((config.address, config.port))
-            # asyncio's own words name the place once more, as a tuple.
+            # asyncio's message repeats the address, as a tuple.
             code = error.errno or 0
             why = os.strerror(code) if code > 0 else str(error)
             raise ServerError(
-                f"no metrics at {place}: {why}; address and port in [metrics] name another place"
+                f"cannot serve metrics at {place}: {why}; change address or port in [metrics]"
             ) from error
-        log.info("metrics at http://%s/metrics", where(self.address))
+        log.info("serving metrics at http://%s/metrics", where(self.address))
 
     async def close(self) -> None:
-        """End it, with every client."""
+        """Stop listening, and disconnect every client."""
         if self._server is not None:
             self._server.close()
         for task in self._clients:
@@ -99,7 +99,7 @@ class MetricsServer:
         self._clients[task] = None
         writer.transport.set_write_buffer_limits(_BUFFER)
         try:
-            # Nothing of it is logged: whoever can connect could fill the log.
+            # Not logged: anyone who can connect could fill the log.
             with contextlib.suppress(TimeoutError, OSError, asyncio.CancelledError):
                 await self._serve(reader, writer)
         finally:
@@ -132,30 +132,30 @@ class MetricsServer:
                 writer.write(body)
             await writer.drain()
             writer.write_eof()
-            # An end before the client has read makes the kernel throw away what it has not.
+            # Closing before the client has read makes the kernel discard unread data.
             while await reader.read(REQUEST_MOST):
                 pass
 
 
 async def _request(reader: asyncio.StreamReader) -> tuple[bool, str]:
-    """Whether only the head is asked for, and the Accept header."""
+    """Return whether only the head is requested, and the Accept header."""
     try:
         async with asyncio.timeout(REQUEST_TIMEOUT):
             head = await reader.readuntil(b"\r\n\r\n")
     except asyncio.LimitOverrunError:
         status = HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE
-        raise _RefusedError(status, f"a request has at most {REQUEST_MOST} bytes") from None
+        raise _RefusedError(status, f"the request has more than {REQUEST_MOST} bytes") from None
     except asyncio.IncompleteReadError:
-        raise OSError("the client has gone") from None
+        raise OSError("the client disconnected") from None
     except TimeoutError:
         status, seconds = HTTPStatus.REQUEST_TIMEOUT, REQUEST_TIMEOUT
-        raise _RefusedError(status, f"a request has {seconds:g} s to arrive") from None
+        raise _RefusedError(status, f"the request did not arrive within {seconds:g} s") from None
     lines = head.decode("latin-1").split("\r\n")
     words = lines[0].split(" ")
     if len(words) != 3 or not words[2].startswith("HTTP/1."):
-        raise _RefusedError(HTTPStatus.BAD_REQUEST, "this is no request of HTTP/1.1")
+        raise _RefusedError(HTTPStatus.BAD_REQUEST, "not a valid HTTP/1.1 request")
     if words[0] not in ("GET", "HEAD"):
-        raise _RefusedError(HTTPStatus.METHOD_NOT_ALLOWED, "metrics are only read")
+        raise _RefusedError(HTTPStatus.METHOD_NOT_ALLOWED, "only GET and HEAD are supported")
     if words[1].partition("?")[0] != "/metrics":
         raise _RefusedError(HTTPStatus.NOT_FOUND, "metrics are at /metrics")
     headers = (line.partition(":") for line in lines[1:])

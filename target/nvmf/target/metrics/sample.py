@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""All counters of a target at one moment, read on the loop's thread while the engine goes on."""
+"""All counters of a target at one moment, read on the loop's thread while the engine runs."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Measured(Protocol):
 
 @dataclass(slots=True)
 class ReactorSample:
-    """A reactor: what runs on it now, and what its queue pairs have done."""
+    """A reactor: its present load, and the counters of its queue pairs."""
 
     totals: Totals
     admin_queues: int = 0
@@ -43,7 +43,7 @@ class ReactorSample:
 
 @dataclass(slots=True)
 class HostSample:
-    """A host, or all those without a name of their own."""
+    """A host, or all hosts without separate counters."""
 
     totals: Totals
     queues: int = 0
@@ -66,7 +66,7 @@ class NamespaceSample:
 
 @dataclass(frozen=True, slots=True)
 class QueueSample:
-    """A queue pair whose host has connected it."""
+    """A queue pair after its Connect."""
 
     connection: Connection
     stats: Mapping[str, int]
@@ -78,7 +78,7 @@ class Sample:
     """Everything."""
 
     seconds: float
-    """By a clock that only goes forward."""
+    """Time of a monotonic clock."""
     reactors: list[ReactorSample]
     hosts: dict[str, HostSample]
     namespaces: list[NamespaceSample]
@@ -86,11 +86,11 @@ class Sample:
     events: Events
     latencies: Latencies
     controllers: dict[str, int]
-    """By the NQN of their subsystem."""
+    """Numbers by the NQN of the subsystem."""
 
 
 def take(server: Measured) -> Sample:
-    """Read them."""
+    """Sample all counters."""
     core = server.core
     tally = core.tally
     reactors = [ReactorSample(tally.ended_of(index)) for index in range(server.reactors)]

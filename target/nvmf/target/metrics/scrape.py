@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A server's metrics by HTTP."""
+"""The metrics of a server over HTTP."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _version() -> str:
 
 
 def make_metrics(server: Measured, engine: Any) -> MetricsServer:
-    """As [metrics] of the server's configuration has it; not started yet."""
+    """Return the HTTP server for [metrics] of the server's configuration, not started yet."""
     name, target = _version(), server.config.target
     pool = target.buffers * target.buffer_size * server.reactors
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Asymmetric Namespace Access: what a port does for a group of namespaces."""
+"""Asymmetric Namespace Access: states of ANA groups on ports."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ class ListenerState(Params):
     listen_address: ListenAddress
     ana_state: str
     anagrpid: int | None = None
-    """Left out: every group that the subsystem's namespaces are in."""
+    """If left out: every group that contains namespaces of the subsystem."""
 
 
 @method("target_set_ana", SetAna, changes=True)
 async def set_state(administration: Administration, params: SetAna) -> bool:
-    """Set the ANA state of a group on a port, and tell the hosts."""
+    """Set the ANA state of a group on a port, and notify the hosts."""
     port = administration.configured_port(params.traddr, params.trsvcid)
     await administration.change(
         lambda config: edit.set_ana(config, port.traddr, port.trsvcid, params.group, params.state)
@@ -43,10 +43,10 @@ async def set_state(administration: Administration, params: SetAna) -> bool:
 
 @method("nvmf_subsystem_listener_set_ana_state", ListenerState, changes=True)
 async def set_listener(administration: Administration, params: ListenerState) -> bool:
-    """The same in SPDK's words.  A port's states are those of every subsystem's namespaces here."""
+    """Set the ANA state of a group on a port, for all subsystems (SPDK's method)."""
     subsystem = find(administration, params.nqn)
     if not params.listen_address.trsvcid.isdecimal():
-        raise EditError(f"trsvcid {params.listen_address.trsvcid}: a number is needed")
+        raise EditError(f"trsvcid {params.listen_address.trsvcid}: expected a number")
     port = administration.configured_port(
         params.listen_address.traddr, int(params.listen_address.trsvcid)
     )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Who is connected."""
+"""Connected hosts."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 @method("nvmf_subsystem_get_controllers", Named)
 def get_controllers(administration: Administration, params: Named) -> list[dict[str, Any]]:
-    """The controllers of a subsystem."""
+    """Return the controllers of a subsystem."""
     every = find(administration, params.nqn).controllers
     return [describe_controller(controller) for _, controller in sorted(every.items())]
 
 
 @method("nvmf_subsystem_get_qpairs", Named)
 def get_qpairs(administration: Administration, params: Named) -> list[dict[str, Any]]:
-    """The queue pairs of a subsystem."""
+    """Return the queue pairs of a subsystem."""
     every = find(administration, params.nqn).controllers
     return [describe_queue(queue) for _, c in sorted(every.items()) for queue in c.queues()]

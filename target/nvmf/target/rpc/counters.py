@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""All counters at one moment, for whoever makes rates of them."""
+"""All counters at one moment, for clients that compute rates."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @method("target_get_counters", Params)
 def get_counters(administration: Administration, params: Params) -> dict[str, Any]:
-    """Of reactors, namespaces and connected queues, since each of them began; and of events."""
+    """Return all counters of reactors, namespaces and connected queues, and counts of events."""
     sample = take(administration.server)
     return {
         "seconds": sample.seconds,

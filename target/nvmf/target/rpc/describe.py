@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What there is, in the words of SPDK's RPC."""
+"""Descriptions of the target's objects, with the names of SPDK's RPC."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 
 def address(where: Address) -> dict[str, str]:
-    """A transport address."""
+    """Describe a transport address."""
     family = "IPv6" if ":" in where[0] else "IPv4"
     return {"trtype": "RDMA", "adrfam": family, "traddr": where[0], "trsvcid": str(where[1])}
 
 
 def describe_subsystem(server: Server, subsystem: Subsystem) -> dict[str, Any]:
-    """A subsystem, its hosts and its namespaces."""
+    """Describe a subsystem, its hosts and its namespaces."""
     found: dict[str, Any] = {
         "nqn": subsystem.nqn,
         "subtype": "Discovery" if subsystem.discovery else "NVMe",
@@ -48,7 +48,7 @@ def describe_subsystem(server: Server, subsystem: Subsystem) -> dict[str, Any]:
 
 
 def _hosts(server: Server, subsystem: Subsystem) -> list[dict[str, str]]:
-    """Hosts that may connect, and where the keys are of those that have to authenticate."""
+    """Describe the hosts allowed to connect, with the locations of their keys."""
     found = {nqn: {"nqn": nqn} for nqn in sorted(subsystem.hosts)}
     if subsystem.keys:
         config = next((s for s in server.config.subsystems if s.nqn == subsystem.nqn), None)
@@ -64,12 +64,12 @@ def _hosts(server: Server, subsystem: Subsystem) -> list[dict[str, str]]:
 
 
 def protection_word(state: WriteProtection) -> str:
-    """A state as people write it."""
+    """Return the name of a write protection state."""
     return state.name.lower().replace("_", "-")
 
 
 def describe_namespace(subsystem: Subsystem, namespace: Namespace) -> dict[str, Any]:
-    """A namespace; what SPDK calls bdev_name is the path or the kind of its store."""
+    """Describe a namespace; SPDK's bdev_name is the path or the kind of its store."""
     store: Any = namespace.store
     mask = subsystem.mask_of(namespace.nsid)
     name = store.path or store.kind
@@ -98,7 +98,7 @@ def describe_namespace(subsystem: Subsystem, namespace: Namespace) -> dict[str, 
 
 
 def absent_ports(server: Server) -> list[dict[str, Any]]:
-    """Ports that wait for their devices."""
+    """Describe the ports that wait for their devices."""
     return [
         {**address(listen), "device": port.device, "ana_states": {}, "absent": server.away[listen]}
         for listen, port in coming_ports(server.config).items()
@@ -107,7 +107,7 @@ def absent_ports(server: Server) -> list[dict[str, Any]]:
 
 
 def absent_namespaces(server: Server, nqn: str) -> list[dict[str, Any]]:
-    """Namespaces that wait for what is behind them."""
+    """Describe the namespaces that wait for their files or devices."""
     return [
         {"nsid": nsid, "store": n.store, "path": str(path), "absent": server.away[path]}
         for path, places in coming_namespaces(server.config).items()
@@ -117,7 +117,7 @@ def absent_namespaces(server: Server, nqn: str) -> list[dict[str, Any]]:
 
 
 def describe_controller(controller: Controller) -> dict[str, Any]:
-    """A controller."""
+    """Describe a controller."""
     return {
         "cntlid": controller.cntlid,
         "hostnqn": controller.hostnqn,
@@ -130,7 +130,7 @@ def describe_controller(controller: Controller) -> dict[str, Any]:
 
 
 def describe_queue(queue: Queue) -> dict[str, Any]:
-    """A queue pair, with its counters."""
+    """Describe a queue pair, with its counters."""
     assert queue.controller is not None
     return {
         "cntlid": queue.controller.cntlid,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Requests to responses (JSON-RPC 2.0, 4 to 6): the one place where errors become codes."""
+"""Maps requests to responses (JSON-RPC 2.0, 4 to 6), and exceptions to error codes."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ if TYPE_CHECKING:
 log = logging.getLogger("nvmf.target.rpc")
 
 BATCH_MOST = 64
-"""Requests of a batch, whose answers are sent together."""
+"""Maximum requests in a batch; their responses are sent together."""
 _SAID_MOST = 300
 _SECRET = re.compile("key|secret")
-"""In the name of a parameter that is not for others."""
+"""Matches the name of a secret parameter."""
 _KEY = re.compile("DHHC-1:.*", re.DOTALL)
-"""A key where none is expected."""
+"""Matches a key in a parameter that should not contain one."""
 _KEYS = {"jsonrpc", "method", "params", "id"}
 
 
 async def answer(administration: Future[Administration], message: Any, peer: str) -> Any:
-    """What goes back to the client; None where nothing does.  peer: who asks, for the log."""
+    """Return the response to a message, None if there is none.  peer: the client, for the log."""
     if not isinstance(message, list):
         return await _one(administration, message, peer)
     if not message:
-        return error(Code.INVALID_REQUEST, "an empty batch asks for nothing")
+        return error(Code.INVALID_REQUEST, "a batch must not be empty")
     if len(message) > BATCH_MOST:
         return error(Code.INVALID_REQUEST, f"a batch has at most {BATCH_MOST} requests")
     answers = [await _one(administration, request, peer) for request in message]
@@ -44,14 +44,14 @@ async def answer(administration: Future[Administration], message: Any, peer: str
 
 
 def error(code: int, message: str, ident: Any = None) -> dict[str, Any]:
-    """A response that says what went wrong."""
+    """Return an error response."""
     return {"jsonrpc": "2.0", "id": ident, "error": {"code": int(code), "message": message}}
 
 
 async def _one(
     administration: Future[Administration], request: Any, peer: str
 ) -> dict[str, Any] | None:
-    await asyncio.sleep(0)  # between two requests the hosts have their turn
+    await asyncio.sleep(0)  # serve hosts between two requests
     why = _malformed(request)
     if why is not None:
         return error(Code.INVALID_REQUEST, why)
@@ -64,18 +64,18 @@ async def _one(
 
 
 def _malformed(request: Any) -> str | None:
-    """Why it is no request; None where it is one."""
+    """Return why a request is malformed; None if it is valid."""
     if not isinstance(request, dict):
-        return "a request is an object"
+        return "a request must be an object"
     if request.get("jsonrpc") != "2.0":
-        return 'a request has "jsonrpc": "2.0"'
+        return 'a request must have "jsonrpc": "2.0"'
     if not isinstance(request.get("method"), str):
-        return "a request names its method"
+        return "a request must have a method"
     ident = request.get("id")
     if isinstance(ident, bool) or not isinstance(ident, str | int | float | None):
-        return "the id of a request is text or a number"
+        return "the id of a request must be a string or a number"
     if unknown := request.keys() - _KEYS:
-        return f"a request has no {', '.join(sorted(unknown))}"
+        return f"unknown members of the request: {', '.join(sorted(unknown))}"
     return None
 
 
@@ -83,7 +83,7 @@ async def _call(administration: Future[Administration], name: str, params: Any, 
     method = METHODS.get(name)
     if method is None:
         raise RpcError(
-            Code.METHOD_NOT_FOUND, f"there is no method {name[:64]}: rpc_get_methods names them"
+            Code.METHOD_NOT_FOUND, f"there is no method {name[:64]}: see rpc_get_methods"
         )
     started = await asyncio.shield(administration)
     try:
@@ -99,7 +99,7 @@ async def _call(administration: Future[Administration], name: str, params: Any, 
 
 
 def _said(params: Any) -> str:
-    """Parameters for the log, in short, and without what is secret."""
+    """Return shortened parameters for the log, without secrets."""
     if not params:
         return ""
     text = json.dumps(_redacted(params))
@@ -125,4 +125,4 @@ def _translated(name: str, failure: Exception) -> RpcError:
         case ServerError() | ConfigError():
             return RpcError(Code.INTERNAL_ERROR, str(failure))
     log.error("%s failed inside the target", name, exc_info=failure)
-    return RpcError(Code.INTERNAL_ERROR, f"{name} failed inside the target: its log says more")
+    return RpcError(Code.INTERNAL_ERROR, f"{name} failed inside the target; see its log")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Errors of JSON-RPC 2.0, with the codes that SPDK uses too."""
+"""Errors of JSON-RPC 2.0, with the codes that SPDK uses."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ from nvmf.target.io.stores import ServerError
 
 
 class Code(IntEnum):
-    """What went wrong."""
+    """Error codes."""
 
     PARSE_ERROR = -32700
     INVALID_REQUEST = -32600
     METHOD_NOT_FOUND = -32601
     INVALID_PARAMS = -32602
-    """Of a change too: it conflicts with what there is, or names what there is not."""
+    """Also for a change that conflicts with the configuration, or names a missing object."""
     INTERNAL_ERROR = -32603
-    """Of a change too: the machine cannot do it."""
+    """Also for a change that fails on this machine."""
     INVALID_STATE = -1
     NO_SUCH_DEVICE = -19
-    """ENODEV: a subsystem, transport or bdev that was asked for is not there."""
+    """ENODEV: the requested subsystem, transport or bdev does not exist."""
 
 
 _SAID_MOST = 1000
-"""Characters of a sentence: it may repeat what was asked, which may be long."""
+"""Maximum characters of a message: it may repeat a parameter, which may be long."""
 
 
 class RpcError(Exception):
-    """A request failed: the sentence goes to the client, and nothing has changed."""
+    """A request failed: the message is sent to the client, and nothing has changed."""
 
     code: int
-    """A Code, or what SPDK makes of errno: the negative number."""
+    """A Code, or a negative errno as used by SPDK."""
 
     def __init__(self, code: int, message: str) -> None:
         super().__init__(message if len(message) <= _SAID_MOST else f"{message[:_SAID_MOST]} ...")
@@ -43,9 +43,9 @@ class RpcError(Exception):
 
 @contextlib.contextmanager
 def spdk_says(code: int) -> Iterator[None]:
-    """What a method of SPDK's refuses in here has the code that SPDK gives to it.
+    """Give the errors of an SPDK method in this block the code that SPDK uses.
 
-    Where it is the subsystem that is not there, that is a wrong parameter of them all.
+    A missing subsystem is an invalid parameter in all of these methods.
     """
     try:
         yield

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""JSON documents out of a stream of bytes, in which they follow each other without a separator.
+"""Splits a stream of bytes into JSON documents, which follow each other without a separator.
 
-Sans-IO.  Brackets are counted outside strings, so that each byte is looked at once however slowly
-it arrives; whether the document is JSON is the parser's to say.
+Sans-IO.  Only brackets outside strings are counted, so that each byte is examined once, however
+slowly it arrives; the parser checks whether the document is valid JSON.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from typing import Any
 
 MESSAGE_MOST = 1 << 20
-"""Bytes of a message."""
+"""Maximum bytes of a message."""
 DEPTH_MOST = 32
-"""Brackets within brackets."""
+"""Maximum nesting of brackets."""
 
 _SPACE = b" \t\r\n"
 _OUTSIDE = re.compile(rb'["{}\[\]]')
@@ -23,11 +23,11 @@ _INSIDE = re.compile(rb'["\\]')
 
 
 class FramingError(Exception):
-    """What came is not a sequence of documents; where the next one starts is not known."""
+    """The data are not a sequence of documents; the start of the next document is unknown."""
 
 
 class Splitter:
-    """Collects bytes and gives documents."""
+    """Collects bytes, and returns complete documents."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()
@@ -37,13 +37,13 @@ class Splitter:
 
     @property
     def partial(self) -> bool:
-        """Whether a document has begun and not ended."""
+        """Whether a document is incomplete."""
         return bool(self._buffer)
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """The documents that are complete now, all of which are to be taken.
+        """Yield the documents that are complete now; the caller must consume all of them.
 
-        FramingError where something else stands between them, or one is too long or too deep.
+        FramingError if there is other data between them, or a document is too long or too deep.
         """
         self._buffer += data
         while (end := self._end()) is not None:
@@ -52,16 +52,16 @@ class Splitter:
             self._looked_at = 0
             yield document
         if len(self._buffer) > MESSAGE_MOST:
-            raise FramingError(f"a message has at most {MESSAGE_MOST} bytes")
+            raise FramingError(f"the message has more than {MESSAGE_MOST} bytes")
 
     def _end(self) -> int | None:
-        """Where the first document ends; None where that has not come yet."""
+        """Return the end of the first document; None if it has not arrived yet."""
         buffer = self._buffer
         if not self._depth:
             while buffer and buffer[0] in _SPACE:
                 del buffer[: len(buffer) - len(buffer.lstrip(_SPACE))]
             if buffer and buffer[0] not in b"{[":
-                raise FramingError("a message is a JSON object, or an array of them")
+                raise FramingError("a message must be a JSON object, or an array of objects")
         while self._looked_at < len(buffer):
             match = (_INSIDE if self._string else _OUTSIDE).search(buffer, self._looked_at)
             if match is None:
@@ -70,7 +70,7 @@ class Splitter:
             self._looked_at = match.end()
             mark = match[0]
             if mark == b"\\":
-                if self._looked_at == len(buffer):  # what it escapes has not come yet
+                if self._looked_at == len(buffer):  # the escaped character has not arrived yet
                     self._looked_at -= 1
                     return None
                 self._looked_at += 1
@@ -79,7 +79,7 @@ class Splitter:
             elif mark in b"{[":
                 self._depth += 1
                 if self._depth > DEPTH_MOST:
-                    raise FramingError(f"a message has at most {DEPTH_MOST} levels")
+                    raise FramingError(f"the message has more than {DEPTH_MOST} levels")
             else:
                 self._depth -= 1
                 if not self._depth:
@@ -88,13 +88,13 @@ class Splitter:
 
 
 def parse(document: bytes) -> Any:
-    """A document; FramingError where it is not JSON, or not text that could be written again."""
+    """Parse a document; raise FramingError if it is not JSON, or contains invalid Unicode."""
     try:
         value = json.loads(document.decode(), parse_constant=_no_constant)
-        if b"\\u" in document:  # half of a surrogate pair is not a character
+        if b"\\u" in document:  # an unpaired surrogate is not a character
             json.dumps(value, ensure_ascii=False).encode()
     except (ValueError, RecursionError) as error:
-        raise FramingError(f"it is not JSON: {error}") from None
+        raise FramingError(f"the message is not JSON: {error}") from None
     return value
 
 

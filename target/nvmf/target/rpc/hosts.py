@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Hosts: who may connect to a subsystem no more, and every host; rpc.keys lets one connect."""
+"""Removal of hosts from a subsystem, and access for every host; hosts are added by rpc.keys."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class AllowAny(Params):
 
 @method("nvmf_subsystem_remove_host", SubsystemHost, changes=True)
 async def remove(administration: Administration, params: SubsystemHost) -> bool:
-    """Let a host connect no more, and disconnect it."""
+    """Remove a host from a subsystem, and disconnect it."""
     with spdk_says(Code.INTERNAL_ERROR):
         await administration.change(
             lambda config: edit.remove_host(config, params.nqn, params.host)
@@ -31,7 +31,7 @@ async def remove(administration: Administration, params: SubsystemHost) -> bool:
 
 @method("nvmf_subsystem_allow_any_host", AllowAny, changes=True)
 async def allow_any(administration: Administration, params: AllowAny) -> bool:
-    """Let every host connect; or those alone that are named, which are none at first."""
+    """Allow every host to connect, or only named hosts, of which there are none at first."""
     with spdk_says(Code.INTERNAL_ERROR):
         await administration.change(
             lambda config: edit.allow_any_host(config, params.nqn, params.allow_any_host)

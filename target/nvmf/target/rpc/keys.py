@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Keys of hosts (DH-HMAC-CHAP): by SPDK's keyring of files, or by what a configuration may say.
+"""Keys of hosts (DH-HMAC-CHAP): SPDK's keyring of files, or the keys of a configuration table.
 
-No key goes through the socket to the target: a request says which file or systemd credential has
-it, the target reads it there, and a configuration that is saved names the same place.  Back go only
-those that stand in the configuration itself, to who saves it (target_get_config with secrets).
+No key is sent through the socket to the target: a request names the file or systemd credential
+with the key, the target reads it, and a saved configuration names the same location.  The target
+returns only keys that are in the configuration itself (target_get_config with secrets).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class SubsystemHost(Params):
 
 
 class KeyedHost(SubsystemHost):
-    """SPDK's: names of the keyring."""
+    """SPDK's parameters, with names of the keyring."""
 
     dhchap_key: str | None = None
     dhchap_ctrlr_key: str | None = None
@@ -47,12 +47,12 @@ class KeyedHost(SubsystemHost):
 class HostTable(Params):
     nqn: str
     host: dict[str, Any]
-    """The keys of [[subsystem.host]] in a configuration, but for a key itself."""
+    """Keys of [[subsystem.host]] in a configuration, except an authentication key itself."""
 
 
 @method("keyring_file_add_key", AddKey, changes=True)
 async def add_key(administration: Administration, params: AddKey) -> bool:
-    """Give a file with a key a name, for as long as the target runs."""
+    """Give a key file a name, until the target stops."""
     try:
         await administration.keyring.add(params.name, Path(params.path))
     except KeyringError as error:
@@ -62,7 +62,7 @@ async def add_key(administration: Administration, params: AddKey) -> bool:
 
 @method("keyring_file_remove_key", OneKey, changes=True)
 def remove_key(administration: Administration, params: OneKey) -> bool:
-    """Forget the name of a file; hosts that use it go on."""
+    """Forget the name of a key file; hosts that use the file are not affected."""
     try:
         administration.keyring.remove(params.name)
     except KeyringError as error:
@@ -72,7 +72,7 @@ def remove_key(administration: Administration, params: OneKey) -> bool:
 
 @method("keyring_get_keys", Params)
 def get_keys(administration: Administration, params: Params) -> list[dict[str, str]]:
-    """Names and files."""
+    """Return the names and files of the keyring."""
     return [
         {"name": name, "path": str(path)} for name, path in administration.keyring.all().items()
     ]
@@ -80,7 +80,7 @@ def get_keys(administration: Administration, params: Params) -> list[dict[str, s
 
 @method("nvmf_subsystem_add_host", KeyedHost, changes=True)
 async def add_host(administration: Administration, params: KeyedHost) -> bool:
-    """Let a host connect; with a key it has to authenticate."""
+    """Allow a host to connect; with a key, it has to authenticate."""
     values = _named(administration, params)
     made = _host({"nqn": params.host, **values}) if values else None
     with spdk_says(Code.INTERNAL_ERROR):
@@ -92,10 +92,9 @@ async def add_host(administration: Administration, params: KeyedHost) -> bool:
 
 @method("nvmf_subsystem_set_keys", KeyedHost, changes=True)
 async def set_keys(administration: Administration, params: KeyedHost) -> bool:
-    """Give a host other keys, or (left out) none.
+    """Set or (if left out) remove the keys of a host.
 
-    Connections that are authenticated stay; what connects or authenticates from now on needs the
-    new ones.
+    Authenticated connections stay; new connections and authentications need the new keys.
     """
     values = _named(administration, params)
     with spdk_says(-errno.EINVAL):
@@ -107,7 +106,7 @@ async def set_keys(administration: Administration, params: KeyedHost) -> bool:
 
 @method("target_add_host", HostTable, changes=True)
 async def add_table(administration: Administration, params: HostTable) -> bool:
-    """Let a host connect, as a configuration describes it."""
+    """Allow a host to connect, with a configuration table."""
     made = _host(params.host)
     await administration.change(lambda config: edit.allow_host(config, params.nqn, made.nqn, made))
     return True
@@ -115,7 +114,7 @@ async def add_table(administration: Administration, params: HostTable) -> bool:
 
 @method("target_set_host_keys", HostTable, changes=True)
 async def set_table(administration: Administration, params: HostTable) -> bool:
-    """Give a host other keys, as a configuration describes them; see nvmf_subsystem_set_keys."""
+    """Set the keys of a host, with a configuration table; see nvmf_subsystem_set_keys."""
     made = _host(params.host)
     values = {key: value for key, value in params.host.items() if key != "nqn"}
     await administration.change(lambda config: edit.set_keys(config, params.nqn, made.nqn, values))
@@ -123,7 +122,7 @@ async def set_table(administration: Administration, params: HostTable) -> bool:
 
 
 def _named(administration: Administration, params: KeyedHost) -> dict[str, Any]:
-    """As keys of a configuration."""
+    """Return the parameters as keys of a configuration."""
     found: dict[str, Any] = {}
     for name, key, called in (
         ("dhchap_key", "dhchap_key_file", params.dhchap_key),
@@ -135,14 +134,14 @@ def _named(administration: Administration, params: KeyedHost) -> dict[str, Any]:
 
 
 def _host(values: dict[str, Any]) -> HostConfig:
-    """A table of the configuration that has no key in it, and whose files can be found."""
+    """Return a host table; refuse one that contains a key, or a relative path."""
     for key in ("dhchap_key", "dhchap_ctrl_key"):
         if key in values:
-            raise EditError(f"{key} has no place in a request: give {key}_file, {key}_credential")
+            raise EditError(f"{key} is not allowed in a request: use {key}_file, {key}_credential")
         path = values.get(f"{key}_file")
         refuse_key(f"{key}_file", str(path))
         refuse_key(f"{key}_credential", str(values.get(f"{key}_credential")))
         if isinstance(path, str) and not path.startswith("/"):
-            raise EditError(f"{key}_file {path}: it does not start with /")
+            raise EditError(f"{key}_file {path}: the path must be absolute")
     made: HostConfig = edit.model(HostConfig, values)
     return made

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Limits of a namespace, set while it is in use: commands and bytes a second."""
+"""Limits of a namespace, in commands and bytes per second; they can be set while it is in use."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ if TYPE_CHECKING:
     from nvmf.target.service.administration import Administration
 
 MEGABYTE = 1 << 20
-"""Bytes of SPDK's megabyte."""
+"""Bytes of a megabyte in SPDK."""
 
 
 class SetLimits(OneNamespace):
     limits: dict[str, Any]
-    """The keys of limits in a configuration; 0: none.  What is left out stays as it is."""
+    """Keys of the limits table in a configuration; 0: no limit; left out: unchanged."""
 
 
 class SetQosLimit(Params):
-    """SPDK's; 0: no limit, left out: as it is."""
+    """SPDK's parameters; 0: no limit; left out: unchanged."""
 
     name: str
-    """Of the bdev, as nvmf_get_subsystems has it; or the UUID of a namespace."""
+    """Name of the bdev, as in nvmf_get_subsystems, or the UUID of a namespace."""
     rw_ios_per_sec: int | None = None
     rw_mbytes_per_sec: int | None = None
     r_mbytes_per_sec: int | None = None
@@ -38,20 +38,20 @@ class SetQosLimit(Params):
 
 @method("target_get_ns_limits", OneNamespace)
 def get_limits(administration: Administration, params: OneNamespace) -> dict[str, int]:
-    """The limits of a namespace, with the burst that goes with them; empty where there are none."""
+    """Return the limits of a namespace, with their burst; empty if it is not limited."""
     config = administration.server.config
     return _said(edit.find_namespace(config, params.nqn, params.nsid).limits)
 
 
 @method("target_set_ns_limits", SetLimits, changes=True)
 async def set_limits(administration: Administration, params: SetLimits) -> dict[str, int]:
-    """Limit what all hosts together may do with a namespace; the limits that it has then."""
+    """Limit the use of a namespace by all hosts together; return the resulting limits."""
     return await _set(administration, params.nqn, params.nsid, params.limits)
 
 
 @method("target_clear_ns_limits", OneNamespace, changes=True)
 async def clear_limits(administration: Administration, params: OneNamespace) -> bool:
-    """Let a namespace be used without limits."""
+    """Remove the limits of a namespace."""
     await administration.change(
         lambda config: edit.change_namespace(config, params.nqn, params.nsid, limits=LimitsConfig())
     )
@@ -60,7 +60,7 @@ async def clear_limits(administration: Administration, params: OneNamespace) -> 
 
 @method("bdev_set_qos_limit", SetQosLimit, changes=True)
 async def set_qos_limit(administration: Administration, params: SetQosLimit) -> bool:
-    """Limit a namespace in SPDK's words."""
+    """Limit a namespace, with SPDK's parameters."""
     nqn, nsid = _called(administration, params.name)
     limits: dict[str, Any] = {}
     for key, value, factor in (
@@ -100,7 +100,7 @@ def _said(limits: LimitsConfig) -> dict[str, int]:
 
 
 def _called(administration: Administration, name: str) -> tuple[str, int]:
-    """The namespace whose path or UUID this is."""
+    """Return the namespace with this path or UUID."""
     found: list[tuple[str, int]] = []
     for subsystem in administration.server.core.subsystems.values():
         for nsid, namespace in subsystem.namespaces.items():
@@ -111,5 +111,5 @@ def _called(administration: Administration, name: str) -> tuple[str, int]:
         raise RpcError(Code.NO_SUCH_DEVICE, f"no namespace has {name} as its path or UUID")
     if len(found) > 1:
         places = " and ".join(f"namespace {nsid} of {nqn}" for nqn, nsid in found)
-        raise EditError(f"{name} is {places}: name one by its UUID")
+        raise EditError(f"{name} is used by {places}: select one by its UUID")
     return found[0]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Every method there is."""
+"""The list of modules with methods."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MODULES = (
     "counters",
     "whole",
 )
-"""Modules of this package that have methods."""
+"""Modules of this package that contain methods."""
 
 for _module in MODULES:
     importlib.import_module(f"nvmf.target.rpc.{_module}")

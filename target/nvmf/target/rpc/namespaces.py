@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Namespaces: one more, one less, another size, another store, and who sees them.
+"""Namespaces: add, remove, resize, replace, protect, and masking.
 
-SPDK's namespaces name a bdev; ours say what stands behind them, with the keys of
+SPDK's namespaces name a bdev; a namespace here names its store, with the keys of
 [[subsystem.namespace]] in a configuration: store, path, size, block_size, ...
 """
 
@@ -43,27 +43,27 @@ class NamespaceHost(OneNamespace):
 
 class Resize(OneNamespace):
     size: int | str | None = None
-    """Bytes; left out: what the file has now."""
+    """Bytes; left out: the current size of the file."""
 
 
 class Replace(OneNamespace):
     namespace: dict[str, Any]
-    """What stands behind it from now on."""
+    """Keys of the new store."""
 
 
 class Mask(OneNamespace):
     hosts: list[str] | None = None
-    """Left out: every host sees it."""
+    """If left out: every host sees the namespace."""
 
 
 class Protect(OneNamespace):
     state: str = "protected"
-    """none, protected, until-power-cycle or permanent."""
+    """One of: none, protected, until-power-cycle, permanent."""
 
 
 @method("nvmf_subsystem_add_ns", AddNamespace, changes=True)
 async def add(administration: Administration, params: AddNamespace) -> int:
-    """Add a namespace; its NSID, which is the lowest free one unless namespace has nsid."""
+    """Add a namespace; return its NSID, by default the lowest free one."""
     made = _namespace(params.namespace)
     nsid = 0
 
@@ -79,9 +79,7 @@ async def add(administration: Administration, params: AddNamespace) -> int:
 
 def _namespace(values: dict[str, Any]) -> NamespaceConfig:
     if "bdev_name" in values:
-        raise EditError(
-            "there are no bdevs here: say what stands behind the namespace with store, path, size"
-        )
+        raise EditError("bdevs are not supported: describe the namespace with store, path, size")
     known = dict(values)
     if known.pop("no_auto_visible", False):
         known.setdefault("hosts", [])
@@ -100,7 +98,7 @@ async def remove(administration: Administration, params: OneNamespace) -> bool:
 
 @method("target_resize_ns", Resize, changes=True)
 async def resize(administration: Administration, params: Resize) -> int:
-    """Give a namespace another size, or that of its file again; bytes."""
+    """Resize a namespace, to a given size or to that of its file; return the bytes."""
     nqn, nsid = params.nqn, params.nsid
     try:
         size = parse_size(params.size) if params.size is not None else None
@@ -110,22 +108,22 @@ async def resize(administration: Administration, params: Resize) -> int:
     def change(config: Config) -> Config:
         found = edit.find_namespace(config, nqn, nsid)
         if size is None and found.path is None:
-            raise EditError(f"namespace {nsid} of {nqn} has no file to take its size from")
+            raise EditError(f"namespace {nsid} of {nqn} has no file that determines its size")
         if not found.enabled:
             raise EditError(f"namespace {nsid} of {nqn} is not enabled")
         return edit.change_namespace(config, nqn, nsid, size=size)
 
     await administration.change(change, follow=[(nqn, nsid)] if size is None else [])
-    subsystem = administration.server.core.subsystems.get(nqn)  # another change may have come
+    subsystem = administration.server.core.subsystems.get(nqn)  # may be removed meanwhile
     served = subsystem.namespaces.get(nsid) if subsystem is not None else None
     return served.store.size if served is not None else size or 0
 
 
 @method("target_replace_ns", Replace, changes=True)
 async def replace(administration: Administration, params: Replace) -> bool:
-    """Put another store behind a namespace, which keeps its number, identifiers and hosts.
+    """Replace the store of a namespace, which keeps its NSID, identifiers and hosts.
 
-    Hosts see it go and another come.
+    Hosts see that the namespace is removed and that a new one is added.
     """
     nqn, nsid = params.nqn, params.nsid
     made = _namespace({**params.namespace, "nsid": nsid})
@@ -159,7 +157,7 @@ def _comes_and_goes(asked: dict[str, Any], made: NamespaceConfig, old: Namespace
 
 @method("nvmf_ns_add_host", NamespaceHost, changes=True)
 async def add_host(administration: Administration, params: NamespaceHost) -> bool:
-    """Show a masked namespace to a host."""
+    """Make a masked namespace visible to a host."""
     await administration.change(
         lambda config: edit.show_namespace(config, params.nqn, params.nsid, params.host)
     )
@@ -177,7 +175,7 @@ async def remove_host(administration: Administration, params: NamespaceHost) -> 
 
 @method("target_mask_ns", Mask, changes=True)
 async def mask(administration: Administration, params: Mask) -> bool:
-    """Show a namespace to these hosts and no others, or to all."""
+    """Make a namespace visible to these hosts only, or to all."""
     hosts = tuple(params.hosts) if params.hosts is not None else None
     await administration.change(
         lambda config: edit.change_namespace(config, params.nqn, params.nsid, hosts=hosts)
@@ -190,14 +188,14 @@ async def protect(administration: Administration, params: Protect) -> bool:
     """Write protect a namespace for every host, as hosts can do by a feature (84h)."""
     words = {protection_word(state): state for state in WriteProtection}
     if params.state not in words:
-        raise EditError(f"state {params.state!r}: one of {', '.join(words)} is needed")
+        raise EditError(f"state {params.state!r}: expected one of {', '.join(words)}")
     wanted, subsystem = words[params.state], find(administration, params.nqn)
     if params.nsid not in subsystem.namespaces:
-        raise EditError(f"there is no namespace {params.nsid} in {params.nqn} now")
+        raise EditError(f"namespace {params.nsid} of {params.nqn} is not available now")
     if not subsystem.lasting.nwpc:
         raise EditError(
-            "write protection has to last, and the target has no state_dir: set one, or use "
-            "read_only = true of the namespace"
+            "write protection must persist, but the target has no state_dir: set state_dir, or use "
+            "read_only = true for the namespace"
         )
     ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 

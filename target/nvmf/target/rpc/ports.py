@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Ports: where the target listens.  SPDK's listeners are a subsystem's; a port here serves all."""
+"""Ports, on which the target listens.  SPDK's listeners belong to one subsystem, ports to all."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ class Listener(Params):
 
 class AddListener(Listener):
     secure_channel: Literal[False] = False
-    """TLS, which RDMA has not; SPDK's clients say so unasked."""
+    """TLS, not available with RDMA; SPDK's clients send this by default."""
 
 
 class AddPort(Params):
     port: dict[str, Any]
-    """The keys of [[port]] in a configuration."""
+    """Keys of [[port]] in a configuration."""
 
 
 class RemovePort(Params):
@@ -52,9 +52,9 @@ class RemovePort(Params):
 
 def _port(wanted: ListenAddress) -> PortConfig:
     if wanted.trtype.upper() != "RDMA":
-        raise EditError(f"trtype {wanted.trtype}: RDMA is all there is")
+        raise EditError(f"trtype {wanted.trtype}: only RDMA is supported")
     if not _NUMBER.fullmatch(wanted.trsvcid):
-        raise EditError(f"trsvcid {wanted.trsvcid[:32]}: a number from 0 to 65535 is needed")
+        raise EditError(f"trsvcid {wanted.trsvcid[:32]}: expected a number from 0 to 65535")
     values = {"traddr": wanted.traddr, "trsvcid": int(wanted.trsvcid)}
     made: PortConfig = edit.model(PortConfig, values)
     return made
@@ -62,7 +62,7 @@ def _port(wanted: ListenAddress) -> PortConfig:
 
 @method("nvmf_subsystem_add_listener", AddListener, changes=True)
 async def add_listener(administration: Administration, params: AddListener) -> bool:
-    """Open a port; where it is open already, that is all that was asked for."""
+    """Open a port; succeed if it is already open."""
     find(administration, params.nqn)
     made = _port(params.listen_address)
 
@@ -77,7 +77,7 @@ async def add_listener(administration: Administration, params: AddListener) -> b
 
 @method("nvmf_subsystem_remove_listener", Listener, changes=True)
 async def remove_listener(administration: Administration, params: Listener) -> bool:
-    """Close a port that no other subsystem needs."""
+    """Close a port, unless it serves other subsystems."""
     find(administration, params.nqn)
     gone = _port(params.listen_address)
 
@@ -86,8 +86,8 @@ async def remove_listener(administration: Administration, params: Listener) -> b
         others = [s.nqn for s in config.subsystems if s.nqn != params.nqn]
         if others:
             raise EditError(
-                f"port {endpoint(gone.traddr, gone.trsvcid)} serves every subsystem, {others[0]} "
-                "too: target_remove_port closes it for all"
+                f"port {endpoint(gone.traddr, gone.trsvcid)} also serves other subsystems "
+                f"({others[0]}): target_remove_port closes it for all"
             )
         return edit.remove_port(config, gone.traddr, gone.trsvcid)
 
@@ -97,27 +97,27 @@ async def remove_listener(administration: Administration, params: Listener) -> b
 
 @method("nvmf_subsystem_get_listeners", Named)
 def get_listeners(administration: Administration, params: Named) -> list[dict[str, Any]]:
-    """Where a subsystem is reached."""
+    """Return the addresses of a subsystem."""
     find(administration, params.nqn)
     return [{"address": address(port.address)} for port in administration.server.ports]
 
 
 @method("target_add_port", AddPort, changes=True)
 async def add(administration: Administration, params: AddPort) -> dict[str, str]:
-    """Open a port; its address, and absent with the reason where it waits for its device."""
+    """Open a port; return its address, and in absent why it waits for its device."""
     made: PortConfig = edit.model(PortConfig, params.port)
     await administration.change(lambda config: edit.add_port(config, made))
     opened = await administration.server.pin_port(made)
     if opened is not None:
         return address(opened.listening.address)
     listen = listen_of(made)
-    absent = administration.server.away.get(listen, "it was removed again")
+    absent = administration.server.away.get(listen, "its device was removed again")
     return {**address(listen), "absent": absent}
 
 
 @method("target_remove_port", RemovePort, changes=True)
 async def remove(administration: Administration, params: RemovePort) -> bool:
-    """Close a port, and disconnect the hosts that came by it."""
+    """Close a port, and disconnect its hosts."""
     wanted = administration.configured_port(params.traddr, params.trsvcid)
     await administration.change(
         lambda config: edit.remove_port(config, wanted.traddr, wanted.trsvcid)

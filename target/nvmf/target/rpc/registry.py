@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Methods by name, and what each takes."""
+"""Methods by name, and their parameters."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from nvmf.target.rpc.errors import Code, RpcError
 
 
 class Params(BaseModel):
-    """Parameters of a method, by name; those that it does not know are refused."""
+    """Parameters of a method, by name; unknown ones are refused."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     tgt_name: str | None = None
-    """SPDK's name of a target; there is one here, and any name is its."""
+    """SPDK's name of a target; ignored, because there is only one."""
 
 
 P = TypeVar("P", bound=Params)
@@ -28,27 +28,27 @@ P = TypeVar("P", bound=Params)
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """What a client can ask for."""
+    """A method that clients can call."""
 
     name: str
     params: type[Params]
     function: Callable[[Any, Any], Any]
     changes: bool
-    """Whether the target may be different afterwards: that is logged, with who asked."""
+    """Whether it may change the target; if so, calls are logged with the client."""
 
     @property
     def summary(self) -> str:
-        """What it does."""
+        """The first line of its description."""
         return inspect.getdoc(self.function) or ""
 
     async def call(self, administration: Any, values: object) -> Any:
-        """Its result; RpcError where the parameters are not right, and what the function raises."""
+        """Return its result; raise RpcError for invalid parameters, or the function's exception."""
         result = self.function(administration, self._validated(values))
         return await result if inspect.isawaitable(result) else result
 
     def _validated(self, values: object) -> Params:
         if values is not None and not isinstance(values, dict):
-            raise RpcError(Code.INVALID_PARAMS, "params are an object: by name, not by position")
+            raise RpcError(Code.INVALID_PARAMS, "params must be an object, not an array")
         try:
             return self.params.model_validate(values or {})
         except ValidationError as error:
@@ -62,7 +62,7 @@ METHODS: dict[str, Method] = {}
 def method(
     name: str, params: type[P] | None = None, *, changes: bool = False
 ) -> Callable[[Callable[[Any, P], Any]], Callable[[Any, P], Any]]:
-    """Make a function of (Administration, parameters) a method of this name."""
+    """Register a function of (Administration, parameters) as the method with this name."""
 
     def register(function: Callable[[Any, P], Any]) -> Callable[[Any, P], Any]:
         assert name not in METHODS, name

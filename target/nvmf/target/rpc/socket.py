@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The unix socket: who may ask, how much, how long; a client's faults end that client alone."""
+"""The Unix socket, its access and limits; an error of a client affects only that client."""
 
 from __future__ import annotations
 
@@ -25,26 +25,26 @@ if TYPE_CHECKING:
 log = logging.getLogger("nvmf.target.rpc")
 
 CLIENTS_MOST = 64
-"""Connections at a time; beyond that the one goes that has been silent longest."""
+"""Maximum connections; a further one displaces the one that was silent longest."""
 MESSAGE_TIMEOUT = 30.0
-"""Seconds that a message has to arrive once it has begun, and a response to be taken."""
+"""Maximum seconds for a message to arrive after its first byte, and for a response to be read."""
 _READ_SIZE = 65536
 
 
 class RpcSocket:
-    """Listens at a path and answers, until it is closed."""
+    """Listens at a path and answers, until closed."""
 
     def __init__(self, administration: asyncio.Future[Administration], path: Path) -> None:
-        """administration: set once the target has started; requests wait for it."""
+        """administration: done once the target has started; requests wait for it."""
         self.path = path
         self._administration = administration
         self._server: asyncio.Server | None = None
         self._lock: int | None = None
         self._clients: dict[asyncio.Task[None], float] = {}
-        """Each with when it was last heard of."""
+        """Clients, with the time of their last activity."""
 
     async def start(self) -> None:
-        """Listen, for the owner alone; ServerError where that cannot be."""
+        """Listen, accessible by the owner only; raise ServerError on failure."""
         try:
             self.path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
             self._take_lock()
@@ -52,21 +52,21 @@ class RpcSocket:
         except OSError as error:
             await self.close()
             raise ServerError(
-                f"no administration at {self.path}: {error.strerror or error}; --rpc-socket or "
-                "socket in [rpc] names another path"
+                f"cannot serve administration at {self.path}: {error.strerror or error}; choose a "
+                "different path with --rpc-socket, or socket in [rpc]"
             ) from error
-        log.info("administration at %s", self.path)
+        log.info("serving administration at %s", self.path)
 
     def _take_lock(self) -> None:
-        """One target has a path, and what another left behind there does not matter."""
+        """Lock the path for this target; remove a socket left there by a previous one."""
         self._lock = os.open(f"{self.path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise OSError(None, "another target is administered there") from None
+            raise OSError(None, "the path is used by a different target") from None
 
     def _listen(self) -> socket.socket:
-        """Under its name only when nobody else may connect any more."""
+        """Create the socket with restricted permissions before it gets its name."""
         made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         temporary = f"{self.path}.new"
         try:
@@ -82,7 +82,7 @@ class RpcSocket:
         return made
 
     async def close(self) -> None:
-        """End it, with every client."""
+        """Stop listening, and disconnect every client."""
         if self._server is not None:
             self._server.close()
             with contextlib.suppress(FileNotFoundError):
@@ -107,13 +107,13 @@ class RpcSocket:
         self._clients[task] = asyncio.get_running_loop().time()
         try:
             await self._serve(reader, writer, peer, task)
-            writer.close()  # which sends what is not sent yet
+            writer.close()  # sends buffered data first
             async with asyncio.timeout(MESSAGE_TIMEOUT):
                 await writer.wait_closed()
         except (TimeoutError, OSError) as error:
-            log.warning("%s: connection ended: %s", peer, str(error) or "it is too slow")
+            log.warning("%s: connection ended: %s", peer, str(error) or "the client is too slow")
         except asyncio.CancelledError:
-            pass  # by close(), or for a client that wants its place: the task ends either way
+            pass  # by close(), or displaced by a new client: the task ends either way
         finally:
             del self._clients[task]
             writer.transport.abort()
@@ -151,21 +151,21 @@ class RpcSocket:
 
 
 async def _send(writer: asyncio.StreamWriter, response: object) -> None:
-    """A response in one line, taken before the next request is looked at."""
+    """Send a response in one line, before the next request is read."""
     if response is None:
         return
     try:
         line = json.dumps(response)
     except (TypeError, ValueError):
-        log.exception("an answer cannot be written")
-        line = json.dumps(dispatch.error(Code.INTERNAL_ERROR, "its answer cannot be written"))
+        log.exception("cannot encode a response")
+        line = json.dumps(dispatch.error(Code.INTERNAL_ERROR, "cannot encode the response"))
     writer.write(line.encode() + b"\n")
     async with asyncio.timeout(MESSAGE_TIMEOUT):
         await writer.drain()
 
 
 def _peer(writer: asyncio.StreamWriter) -> str:
-    """Who is at the other end."""
+    """Return a description of the client."""
     sock: socket.socket = writer.get_extra_info("socket")
     raw = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
     pid, uid, _ = struct.unpack("3i", raw)

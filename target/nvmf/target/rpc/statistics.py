@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @method("nvmf_get_stats", Params)
 def get_stats(administration: Administration, params: Params) -> dict[str, Any]:
-    """A poll group for each reactor, and the counters of namespaces since they were added."""
+    """Return a poll group per reactor, and the counters of namespaces since they were added."""
     server = administration.server
     groups = [
         {"name": f"reactor_{index}", **counts, "transports": [{"trtype": "RDMA"}]}
@@ -35,10 +35,10 @@ class OneTransport(Params):
 
 @method("nvmf_get_transports", OneTransport)
 def get_transports(administration: Administration, params: OneTransport) -> list[dict[str, Any]]:
-    """The one transport, and the largest of what its subsystems let hosts have."""
+    """Return the only transport, with the largest limits of all subsystems."""
     if params.trtype is not None and params.trtype.upper() != "RDMA":
         raise RpcError(
-            Code.NO_SUCH_DEVICE, f"there is no transport {params.trtype[:32]}: RDMA is all there is"
+            Code.NO_SUCH_DEVICE, f"no transport {params.trtype[:32]}: only RDMA is supported"
         )
     server = administration.server
     target, limits = server.config.target, server.core.limits

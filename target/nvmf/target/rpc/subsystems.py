@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Subsystems: what there is, one more, one less."""
+"""Subsystems: list, add, remove."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Named(Params):
 
 
 class CreateSubsystem(Params):
-    """SPDK's.  What there is no choice of here is taken as its clients send it unasked."""
+    """SPDK's parameters; settings without an alternative here are accepted as SPDK sends them."""
 
     nqn: str
     serial_number: str | None = None
@@ -34,7 +34,7 @@ class CreateSubsystem(Params):
     max_namespaces: int | None = None
     allow_any_host: bool = False
     ana_reporting: bool = True
-    """Every subsystem here reports ANA states: optimized, until one is set."""
+    """Always on: states are optimized until one is set."""
     min_cntlid: Literal[1] = 1
     max_cntlid: Literal[0xFFEF] = 0xFFEF
     passthrough: Literal[False] = False
@@ -47,11 +47,11 @@ class CreateSubsystem(Params):
 
 class AddSubsystem(Params):
     subsystem: dict[str, Any]
-    """The keys of [[subsystem]] in a configuration."""
+    """Keys of [[subsystem]] in a configuration."""
 
 
 def find(administration: Administration, nqn: str) -> Subsystem:
-    """The subsystem of this name, the discovery subsystem too."""
+    """Return the subsystem with this NQN, including the discovery subsystem."""
     subsystem = administration.server.core.subsystems.get(nqn)
     if subsystem is None:
         raise NoSuchSubsystem(f"there is no subsystem {nqn}")
@@ -60,7 +60,7 @@ def find(administration: Administration, nqn: str) -> Subsystem:
 
 @method("nvmf_get_subsystems", OneOrAll)
 def get_subsystems(administration: Administration, params: OneOrAll) -> list[dict[str, Any]]:
-    """Subsystems, the discovery subsystem first."""
+    """Return the subsystems, the discovery subsystem first."""
     core = administration.server.core
     try:
         every = list(core.subsystems.values())
@@ -88,7 +88,7 @@ async def create_subsystem(administration: Administration, params: CreateSubsyst
 
 @method("target_add_subsystem", AddSubsystem, changes=True)
 async def add_subsystem(administration: Administration, params: AddSubsystem) -> bool:
-    """Add a subsystem, with namespaces if it has any, as a configuration describes it."""
+    """Add a subsystem from a configuration table, with its namespaces."""
     await _add(administration, params.subsystem)
     return True
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The target as a whole: what it is, its configuration, and its file read again."""
+"""The target as a whole: methods, version, tree, configuration and reload."""
 
 from __future__ import annotations
 
@@ -22,30 +22,30 @@ if TYPE_CHECKING:
 
 class GetMethods(Params):
     current: bool = False
-    """SPDK's: those alone that can be called now, which are all."""
+    """SPDK's parameter to list only methods that can be called now; here, all can."""
     include_aliases: bool = True
 
 
 class GetConfig(Params):
     secrets: bool = False
-    """With the keys that stand in it, for who writes it to a file."""
+    """Whether to include keys, to save the configuration to a file."""
 
 
 @method("rpc_get_methods", GetMethods)
 def get_methods(administration: Administration, params: GetMethods) -> list[str]:
-    """The names of all methods."""
+    """Return the names of all methods."""
     return sorted(METHODS)
 
 
 @method("spdk_get_version", Params)
 def get_version(administration: Administration, params: Params) -> dict[str, Any]:
-    """What answers here, where SPDK would say which SPDK it is."""
+    """Return the version of this software, in the form of SPDK's."""
     return {"version": f"nvmeof-rdma {FIRMWARE}", "fields": {"suffix": ""}}
 
 
 @method("target_get_tree", Params)
 def get_tree(administration: Administration, params: Params) -> dict[str, Any]:
-    """Ports, and subsystems with their hosts, namespaces and controllers."""
+    """Return ports, and subsystems with their hosts, namespaces and controllers."""
     server = administration.server
     return {
         "ports": [
@@ -70,12 +70,12 @@ def get_tree(administration: Administration, params: Params) -> dict[str, Any]:
 
 @method("target_get_config", GetConfig)
 def get_config(administration: Administration, params: GetConfig) -> dict[str, Any]:
-    """The configuration in force, the file it was read from, and what was in that file."""
+    """Return the current configuration, its file, and the checksum of the file as read."""
     return administration.described(secrets=params.secrets)
 
 
 @method("target_reload", Params, changes=True)
 async def reload(administration: Administration, params: Params) -> dict[str, Any]:
-    """Read the file again and serve what it says, by difference."""
+    """Read the configuration file again, and apply the differences."""
     done = await administration.reload()
     return {"changed": done.sentence, "ignored": done.ignored, "warnings": done.warnings}

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A running target: the server, its administration, and what it announces."""
+"""A running target: the server, its administration, and its announcements."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What an administrator does to a running target, whatever the way: its socket, or SIGHUP."""
+"""Administration of a running target, through its socket or by SIGHUP."""
 
 from __future__ import annotations
 
@@ -26,29 +26,29 @@ log = logging.getLogger("nvmf.target")
 
 @dataclass(frozen=True, slots=True)
 class Reloaded:
-    """What reading the file again has led to."""
+    """The result of a reload."""
 
     sentence: str
-    """What has changed."""
+    """Summary of the changes."""
     ignored: list[str]
-    """A sentence for each thing that waits for a restart."""
+    """Messages about changes that need a restart."""
     warnings: list[str]
-    """What is hardly meant."""
+    """Valid but probably unintended settings."""
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A file, as it was when it was read."""
+    """A configuration file, as it was when it was read."""
 
     path: Path
     digest: str
     """SHA-256 of its bytes, hexadecimal."""
     blank: bool
-    """Whether there is no key and no table in it."""
+    """Whether it has no keys and no tables."""
 
     @classmethod
     def read(cls, path: Path) -> tuple[Config, Source]:
-        """Return the configuration in a file, and where it came from; may block.
+        """Return the configuration in a file, and its source; may block.
 
         Raises:
             ConfigError: The file is not a configuration.
@@ -61,55 +61,55 @@ class Source:
 
 
 def _read_again(path: Path) -> tuple[Config, Source]:
-    if path.exists() and not path.is_file():  # reading a pipe would wait for its writer
-        raise ConfigError(str(path), [f"{path}: is no file that can be read again"])
+    if path.exists() and not path.is_file():  # reading a pipe would block
+        raise ConfigError(str(path), [f"{path}: not a regular file, so it cannot be reloaded"])
     config, source = Source.read(path)
     if source.blank:
-        raise ConfigError(str(path), [f"{path}: is empty: somebody may be about to write it"])
+        raise ConfigError(str(path), [f"{path}: the file is empty; perhaps it is being written"])
     return config, source
 
 
 class Administration:
-    """A server, and the file that its configuration came from."""
+    """A server, and the file with its configuration."""
 
     def __init__(self, server: Server, source: Source | None = None) -> None:
         self.server = server
         self.source = source
-        """What is in force came from it, but for the changes made since."""
+        """Source of the current configuration, apart from later changes."""
         self.keyring = Keyring(server.files)
 
     async def change(self, edit: Edit, follow: Iterable[tuple[str, int]] = ()) -> Difference:
-        """Make a change; EditError or ServerError where it cannot be, and nothing has changed."""
-        # To its end, though whoever asked has gone: half of a change is what must not be.
+        """Make a change; raise EditError or ServerError if it fails, with nothing changed."""
+        # Shielded: a change must be completed even if its requester disconnects.
         return await asyncio.shield(self.server.edit(edit, follow))
 
     async def reload(self) -> Reloaded:
-        """Read the file again and serve what it says.
+        """Read the file again and apply its configuration.
 
-        ConfigError or ServerError where that cannot be: the configuration stays as it was.
+        ConfigError or ServerError on failure: the configuration is unchanged.
         """
         if self.source is None:
-            raise ServerError("the target has no configuration file to read")
+            raise ServerError("the target was started without a configuration file")
         path, files = self.source.path, self.server.files
         try:
             config, source = await files.read(partial(_read_again, path), str(path))
             ignored = fixed(self.server.config, config)
             difference = await self.change(lambda _: config)
         except (ConfigError, ServerError) as error:
-            log.error("the configuration in force stays: %s", error)
+            log.error("the configuration is unchanged: %s", error)
             raise
         self.source = source
         try:
-            warnings = await files.read(partial(advice, config, path), "the files that it names")
+            warnings = await files.read(partial(advice, config, path), "files of the configuration")
         except ServerError as error:
             warnings = [str(error)]
         for sentence in (*ignored, *warnings):
             log.warning("%s: %s", path, sentence)
-        log.info("%s was read again: %s", path, difference.sentence())
+        log.info("reloaded %s: %s", path, difference.sentence())
         return Reloaded(difference.sentence(), ignored, warnings)
 
     def described(self, *, secrets: bool) -> dict[str, Any]:
-        """The configuration in force, and the file that it was read from."""
+        """Return the current configuration, and the file that it was read from."""
         return {
             "config": plain(self.server.config, secrets=secrets),
             "path": str(self.source.path) if self.source is not None else None,
@@ -117,12 +117,12 @@ class Administration:
         }
 
     def identity(self, nqn: str, nsid: int, config: NamespaceConfig) -> dict[str, Any]:
-        """The identifiers that a namespace has, as keys of its configuration."""
+        """Return the identifiers of a namespace, as keys of its configuration."""
         found = identity_of(nqn, nsid, config)
         return {"uuid": found.uuid, "nguid": found.nguid, "eui64": found.eui64}
 
     def configured_port(self, traddr: str, trsvcid: int) -> PortConfig:
-        """The port of the configuration that listens there, by the number that it was given too."""
+        """Return the port of the configuration with this address, or with its assigned number."""
         for opened in self.server.open_ports:
             listens = (opened.port.traddr, opened.port.trsvcid)
             if (traddr, trsvcid) in (listens, (opened.config.traddr, opened.port.trsvcid)):

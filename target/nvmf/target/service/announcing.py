@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Whether the discovery service is announced on the local network, as it is configured just now."""
+"""The announcement of the discovery service on the local network, as currently configured."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 
 class Announcing:
-    """At most one announcer, which another configuration replaces.
+    """At most one announcer, replaced when its configuration changes.
 
-    transports: of the system's RDMA devices, as nvmf.engine.list_devices() has them.
+    transports: of the system's RDMA devices, as returned by nvmf.engine.list_devices().
     """
 
     def __init__(self, nqn: str, transports: Callable[[], Iterable[str]]) -> None:
@@ -26,7 +26,7 @@ class Announcing:
         self._announcer: Announcer | None = None
 
     async def configure(self, config: MdnsConfig) -> None:
-        """Announce, by another name, or no more; what was announced is taken back first."""
+        """Apply the configuration; an existing announcement is withdrawn first."""
         await self.close()
         if config.enabled:
             from nvmf.target.service.mdns import Announcer, system_protocol
@@ -37,12 +37,12 @@ class Announcing:
             self._announcer = Announcer(config.name, self._nqn, system)
 
     def follow(self, ports: Iterable[Port]) -> None:
-        """The ports there are."""
+        """Announce these ports from now on."""
         if self._announcer is not None:
             self._announcer.follow(ports)
 
     async def close(self) -> None:
-        """Say goodbye, where anything was announced; bounded."""
+        """Withdraw any announcement; bounded in time."""
         announcer, self._announcer = self._announcer, None
         if announcer is not None:
             await announcer.close()

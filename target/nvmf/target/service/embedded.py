@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A target inside another program: one call starts it, and its URL is what hosts connect to."""
+"""A target inside a different program: one call starts it, and hosts connect to its URL."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ class Target:
         self._server = server
 
     def __repr__(self) -> str:
-        return f"<Target {' '.join(self.urls) or 'without a subsystem that hosts can reach'}>"
+        return f"<Target {' '.join(self.urls) or 'without a reachable subsystem'}>"
 
     @property
     def config(self) -> Config:
-        """What it serves."""
+        """The configuration that it serves."""
         return self._server.config
 
     @property
@@ -63,21 +63,21 @@ class Target:
         raise LookupError("the target has no subsystem on an open port, so there is no URL")
 
     async def apply(self, source: Source) -> None:
-        """Serve another configuration; what is the same in both is not disturbed.
+        """Serve a different configuration; parts that are the same in both are not disturbed.
 
         Raises:
-            ConfigError: It is not a configuration.
-            ServerError: It cannot be served; everything stays as it was.
+            ConfigError: The configuration is invalid.
+            ServerError: The configuration cannot be served; everything is as before.
         """
         await asyncio.shield(self._server.apply(configuration(source)))
 
     async def stop(self) -> None:
-        """Disconnect every host, close everything."""
+        """Disconnect every host and close everything."""
         await asyncio.shield(self._server.stop())
 
 
 class Starting:
-    """A target that is about to start: await it, or use it with ``async with``, which stops it."""
+    """A target to be started: await it, or use it with ``async with``, which also stops it."""
 
     def __init__(self, config: Config) -> None:
         self._config = config
@@ -117,13 +117,13 @@ def serve(
     everything else in it, and the options of the embedded device ([iwarp]).
 
     Args:
-        source: A whole configuration, in place of all other arguments.
+        source: A whole configuration, instead of all other arguments.
         ram: Sizes of namespaces in memory, in bytes or with a unit.
-        file: Paths of files or block devices, which become namespaces behind those.
+        file: Paths of files or block devices; their namespaces follow those in memory.
         nqn: NQN of the subsystem; a random one if it is left out.
         block_size: Bytes of a logical block of each namespace.
         traddr: Address to listen on.
-        trsvcid: Port number; 0 takes a free one.
+        trsvcid: Port number; 0 selects a free one.
         device: "iwarp" (embedded device), "system" (RDMA devices of the kernel) or "auto".
 
     Raises:
@@ -154,7 +154,7 @@ def configuration(source: Source) -> Config:
     """Return the configuration that source holds or names; may read a file.
 
     Raises:
-        ConfigError: It is not a configuration.
+        ConfigError: The configuration is invalid.
     """
     match source:
         case Config():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Names for the files of keys, as SPDK's RPC has them: what is served knows the files alone."""
+"""Names for key files, as in SPDK's RPC; the configuration contains only the files."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from nvmf.target.io.files import Files
 from nvmf.target.lasting.access import protect
 
 NAME_MOST = 255
-"""Characters of a name."""
+"""Maximum characters of a name."""
 
 
 class KeyringError(EditError):
-    """It cannot be so; errno is what SPDK would call it."""
+    """The request is impossible; errno is the error that SPDK reports."""
 
     errno: int
 
@@ -27,18 +27,18 @@ class KeyringError(EditError):
 
 
 class Keyring:
-    """Key files by name.  It lasts as long as the target; no key is in it."""
+    """Key files by name, for the life of the target; it contains no keys."""
 
     def __init__(self, files: Files) -> None:
         self._files = files
         self._paths: dict[str, Path] = {}
 
     async def add(self, name: str, path: Path) -> None:
-        """Name a file that has a key now.
+        """Give a name to a file that contains a key now.
 
         Raises:
-            EditError: The file has no key, or the name is taken.
-            ServerError: The file system does not answer.
+            EditError: The file has no key, or the name is in use.
+            ServerError: The file system does not respond.
         """
         refuse_key("name", name)
         refuse_key("path", str(path))
@@ -54,37 +54,37 @@ class Keyring:
             why = error.__cause__
             number = why.errno if isinstance(why, OSError) and why.errno else errno.EINVAL
             raise KeyringError(number, str(error)) from None
-        self._check_free(name)  # another request may have taken it meanwhile
+        self._check_free(name)  # a concurrent request may have taken the name
         self._paths[name] = path
 
     def _check_free(self, name: str) -> None:
         if name in self._paths:
-            raise KeyringError(errno.EEXIST, f"there is a key {name} already: {self._paths[name]}")
+            raise KeyringError(errno.EEXIST, f"key {name} already exists: {self._paths[name]}")
 
     def remove(self, name: str) -> None:
-        """Forget a name; hosts that have the file go on with it."""
+        """Forget a name; hosts that use the file are not affected."""
         self.find("name", name)
         del self._paths[name]
 
     def find(self, parameter: str, name: str) -> Path:
-        """The file of this name, which the parameter gives; EditError where there is none."""
+        """Return the file with the name in this parameter; raise EditError if there is none."""
         refuse_key(parameter, name)
         if name not in self._paths:
             raise KeyringError(
                 errno.ENOKEY,
-                f"{parameter}: there is no key {name}: keyring_file_add_key gives a file a name",
+                f"{parameter}: there is no key {name}: add it with keyring_file_add_key",
             )
         return self._paths[name]
 
     def all(self) -> dict[str, Path]:
-        """Files by name."""
+        """Return the files by name."""
         return dict(sorted(self._paths.items()))
 
 
 def refuse_key(parameter: str, value: str) -> None:
-    """EditError where a key itself was given, which is not repeated."""
+    """Raise EditError, without the value, if a key itself was given."""
     if PREFIX in value:
         raise EditError(
-            f"{parameter} is to say where a key is, not what it is: put it into a file that only "
-            "the target can read"
+            f"{parameter} must be the location of a key, not the key itself: store it in a file "
+            "that only the target can read"
         )

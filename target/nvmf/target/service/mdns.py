@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Announces the target's discovery service on the local network (mDNS), a service for each port.
+"""Announces the target's discovery service on the local network (mDNS): one service per port.
 
-Nothing here keeps a target from serving: what cannot be announced is logged.  The addresses of the
-machine are looked at every few seconds: a network that comes up later is announced on, and a port
-on every address is announced with those that there are.
+A failure to announce is logged, and does not affect serving.  The addresses of the machine are
+checked every few seconds: networks that come up later are used, and a port that listens on every
+address is announced with the present addresses.
 """
 
 from __future__ import annotations
@@ -28,39 +28,39 @@ from nvmf.target.commands.discovery import Port
 log = logging.getLogger("nvmf.target")
 
 CLOSE_TIMEOUT = 0.8
-"""Seconds to say goodbye."""
+"""Maximum seconds to withdraw announcements."""
 LOOK_SECONDS = 5.0
-"""Between looks at the addresses, and until what failed is tried again."""
+"""Seconds between checks of the addresses, which also retry failed announcements."""
 _TTL = 120
-"""Seconds that others remember an announcement (RFC 6762, 10)."""
+"""Seconds that others cache an announcement (RFC 6762, 10)."""
 
 
 class Announcer:
-    """Announcements that follow the ports, and the addresses of this machine.
+    """Announces the current ports on the current addresses of this machine.
 
-    name: of this target, for people.  nqn: of its discovery subsystem.  system: the protocol of the
-    system's devices, or None where they are of several kinds.
+    name: name of this target, for people.  nqn: NQN of its discovery subsystem.  system: protocol
+    of the system's devices, or None if they are of several kinds.
     """
 
     def __init__(self, name: str, nqn: str, system: Callable[[], Protocol | None]) -> None:
         self._name = name or socket.gethostname().split(".")[0] or "target"
         self._nqn = nqn
         self._own = secrets.token_hex(4)
-        """What host names of this target alone have."""
+        """Part that makes the host names of this target unique."""
         self._system = system
         self._zeroconf: AsyncZeroconf | None = None
         self._addresses: list[str] = []
-        """Where it is announced."""
+        """Addresses on which it is announced."""
         self._services: dict[Port, AsyncServiceInfo] = {}
         self._wanted: list[Port] = []
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._failed = ""
         self._silent: dict[Port, str] = {}
-        """Ports that are not announced, and why: said already."""
+        """Ports that are not announced, and the reason that was logged."""
 
     def follow(self, ports: Iterable[Port]) -> None:
-        """Announce these ports, and no others any more; it takes a while, and nobody waits."""
+        """Announce these ports only, in the background."""
         self._wanted = list(ports)
         self._wake.set()
         if self._task is None:
@@ -76,7 +76,7 @@ class Announcer:
                 except (MdnsError, OSError, ZeroconfError) as error:
                     sentence = str(error) or repr(error)
                     if sentence != self._failed:
-                        log.warning("the discovery service cannot be announced: %s", sentence)
+                        log.warning("cannot announce the discovery service: %s", sentence)
                     self._failed = sentence
                     self._addresses = []
                 else:
@@ -91,7 +91,7 @@ class Announcer:
         elif addresses != self._addresses:
             await self._zeroconf.async_update_interfaces(list(addresses))
         self._addresses = addresses
-        if not addresses:  # nobody hears a goodbye
+        if not addresses:  # nobody would receive a goodbye
             raise MdnsError(NO_NETWORK)
         services = {port: info for port in wanted if (info := self._service(port)) is not None}
         for port, old in list(self._services.items()):
@@ -103,41 +103,41 @@ class Announcer:
             if there is None:
                 await self._zeroconf.async_register_service(info, allow_name_change=True)
             elif set(there.parsed_addresses()) != set(info.parsed_addresses()):
-                info.name = there.name  # which another may have been given for
+                info.name = there.name  # perhaps changed because of a conflict
                 await self._zeroconf.async_update_service(info)
             else:
                 continue
             self._services[port] = info
             listed = ", ".join(info.parsed_addresses())
-            log.info("mDNS: %s announces port %d of %s", info.name, port.trsvcid, listed)
+            log.info("mDNS: announced %s: port %d at %s", info.name, port.trsvcid, listed)
 
     def _service(self, port: Port) -> AsyncServiceInfo | None:
         addresses = addresses_of(port)
         if not addresses:
             alone = ipaddress.ip_address(port.traddr).is_loopback
-            why = "is for this machine alone" if alone else "has no address that others can go to"
+            why = "listens on loopback only" if alone else "has no address reachable by others"
             self._say(port, f"mDNS: port %s {why}: not announced")
             return None
         protocol = self._system() if port.provider != RdmaProvider.IWARP else "iwarp"
         if protocol is None:
             self._say(
                 port,
-                "mDNS: port %s is not announced: the RDMA devices are of several kinds, and an "
-                "announcement is for one",
+                "mDNS: port %s is not announced: the RDMA devices are of several kinds, but an "
+                "announcement names only one",
                 logging.WARNING,
             )
             return None
         self._silent.pop(port, None)
         kind = service_type(protocol)
-        # No other target on this machine has it: zeroconf may not see there that a name is taken,
-        # whose answer goes to one of the sockets that share a port.
+        # Not used by any other target on this machine: zeroconf may not detect such a conflict,
+        # because the answer goes to only one of the sockets that share a port.
         name = f"{self._name}-{port.trsvcid}-{zlib.crc32(port.traddr.encode()) & 0xFFFF:04x}"
         return AsyncServiceInfo(
             kind,
             f"{name}.{kind}",
             port=port.trsvcid,
             properties=dict(text_record(protocol, self._nqn)),
-            # That of the machine may have other addresses, and another target this target's name.
+            # The machine's own name may have other addresses, and other targets on it.
             server=f"nvmeof-{name}-{self._own}.local.",
             parsed_addresses=addresses,
             host_ttl=_TTL,
@@ -145,13 +145,13 @@ class Announcer:
         )
 
     def _say(self, port: Port, why: str, level: int = logging.INFO) -> None:
-        """Once, until it is another one."""
+        """Log the reason once, until it changes."""
         if self._silent.get(port) != why:
             log.log(level, why, port.traddr)
         self._silent[port] = why
 
     async def close(self) -> None:
-        """Say goodbye."""
+        """Withdraw all announcements."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -166,7 +166,7 @@ class Announcer:
 
 
 def addresses_of(port: Port) -> list[str]:
-    """The addresses by which others reach a port now; none where it is for this machine alone."""
+    """Return the addresses where others reach a port now; none if it is local only."""
     address = ipaddress.ip_address(port.traddr)
     if address.is_loopback:
         return []
@@ -176,7 +176,7 @@ def addresses_of(port: Port) -> list[str]:
 
 
 def system_protocol(transports: Iterable[str]) -> Protocol | None:
-    """The protocol of devices with these transports (list_devices); None where they differ."""
+    """Return the protocol of devices with these transports (list_devices); None if they differ."""
     protocols: set[Protocol] = {
         "iwarp" if "iwarp" in transport.lower() else "roce" for transport in transports
     }

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the target tells its service manager: sd_notify(3) and sd_watchdog_enabled(3).
+"""Notification of the service manager: sd_notify(3) and sd_watchdog_enabled(3).
 
-Without a service manager every call does nothing.  The watchdog is fed from the event loop: a loop
-that no longer turns starves it, and the service manager then kills and restarts the target.
+Without a service manager every call does nothing.  The event loop feeds the watchdog: if the loop
+stalls, the service manager kills and restarts the target.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ log = logging.getLogger("nvmf.target")
 
 
 class Notifier:
-    """The way to the service manager that an environment names; it takes the names away.
+    """The connection to the service manager that is named in the environment.
 
-    Names are taken out of the environment so that no child process believes them its own.
+    The variables are removed from the environment, so that child processes do not use them.
     """
 
     def __init__(self, environment: Mapping[str, str] | None = None) -> None:
@@ -32,11 +32,11 @@ class Notifier:
                 os.environ.pop(name, None)
         self._address = _address(given.get("NOTIFY_SOCKET", ""))
         self.watchdog = _watchdog(given) if self._address else None
-        """Seconds within which the service manager wants to hear of us; None: it does not."""
+        """Watchdog timeout in seconds; None: no watchdog."""
         self._feeding: asyncio.Task[None] | None = None
 
     def send(self, *assignments: str) -> None:
-        """Send NAME=VALUE lines in one message; what cannot be sent is logged, and that is all."""
+        """Send NAME=VALUE lines in one message; a failure is only logged."""
         if self._address is None:
             return
         try:
@@ -44,28 +44,28 @@ class Notifier:
                 way.setblocking(False)
                 way.sendto("\n".join(assignments).encode(), self._address)
         except OSError as error:
-            log.warning("cannot tell the service manager %s: %s", assignments[0], error.strerror)
+            log.warning("cannot send %s to the service manager: %s", assignments[0], error.strerror)
 
     def ready(self, status: str = "") -> None:
-        """Started, or reloaded."""
+        """Report that the target has started or reloaded."""
         self.send("READY=1", *_status(status))
 
     def status(self, status: str) -> None:
-        """One line for `systemctl status`."""
+        """Report one line for `systemctl status`."""
         self.send(*_status(status))
 
     def reloading(self) -> None:
-        """A reload begins, which ready() ends."""
-        # Compared with the clock of the manager, which is CLOCK_MONOTONIC in microseconds.
+        """Report the start of a reload, which ends with ready()."""
+        # The manager compares this with its own CLOCK_MONOTONIC, in microseconds.
         now = time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000
         self.send("RELOADING=1", f"MONOTONIC_USEC={now}")
 
     def stopping(self) -> None:
-        """The end begins."""
+        """Report that the target is stopping."""
         self.send("STOPPING=1")
 
     def feed(self, well: Callable[[], bool] = lambda: True) -> Self:
-        """Feed the watchdog from the running loop for as long as all is well, until close()."""
+        """Feed the watchdog from the running loop while well() is true, until close()."""
         if self.watchdog is not None and self._feeding is None:
             self._feeding = asyncio.ensure_future(self._feed(self.watchdog / 3, well))
         return self
@@ -77,7 +77,7 @@ class Notifier:
             await asyncio.sleep(every)
 
     async def close(self) -> None:
-        """Feed the watchdog no more."""
+        """Stop feeding the watchdog."""
         if self._feeding is not None:
             self._feeding.cancel()
             with contextlib.suppress(asyncio.CancelledError):
@@ -96,7 +96,7 @@ def _status(text: str) -> list[str]:
 
 
 def _watchdog(environment: Mapping[str, str]) -> float | None:
-    """Seconds; None where it is not set, not meant for this process, or no number."""
+    """Return its timeout in seconds; None if unset, invalid or meant for a different process."""
     try:
         period = int(environment["WATCHDOG_USEC"])
         process = int(environment.get("WATCHDOG_PID", os.getpid()))

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The target on the engine and on an event loop: changes, events, stop.
+"""The target on the engine and on an event loop: start, changes, events, stop.
 
-Everything runs on the loop's thread and nothing here waits, but for the opening and closing of
-stores and of the engine, which an executor does.
+Everything runs on the loop's thread without blocking, except that executors open and close stores
+and the engine.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ __all__ = ["Listening", "Server"]
 log = logging.getLogger("nvmf.target")
 
 _CLOSE_TIMEOUT = 0.8
-"""Seconds that connections have to end when the server stops."""
+"""Maximum seconds for connections to end when the server stops."""
 _CHANGE_TIMEOUT = 0.5
-"""Seconds that a change under way has to end then."""
+"""Maximum seconds for a change in progress to end when the server stops."""
 _RETIRE_TIMEOUT = 0.3
-"""Seconds that reactors have to let go of the namespaces then."""
+"""Maximum seconds for reactors to release the namespaces when the server stops."""
 
 
 class Server:
-    """A running target, as its configuration describes it; serve() starts one."""
+    """A running target with its configuration; started by serve()."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class Server:
     ) -> None:
         self.config = config
         self._served: Config = Config.model_construct(ports=(), subsystems=())
-        """The part of it whose devices are there."""
+        """The part of the configuration whose devices are present."""
         self._engine = engine
         self._target = target
         self._state = state.folder
@@ -82,48 +82,48 @@ class Server:
         self._ports = Ports(engine, target, self.core, self._event, listening)
         self._announcing = Announcing(self.core.discovery.nqn, self._transports)
         self.metrics: MetricsServer | None = None
-        """Where it is scraped, if the configuration enables metrics."""
+        """The HTTP server for metrics, if the configuration enables it."""
         self._stopping = False
         self._changing = asyncio.Lock()
         self._loop.add_reader(target.fileno(), self._upcalls)
 
     @property
     def connections(self) -> int:
-        """Queue pairs there are."""
+        """Number of queue pairs."""
         return len(self._connections)
 
     @property
     def reactors(self) -> int:
-        """Threads that move data."""
+        """Number of threads that transfer data."""
         return int(self._target.reactors)
 
     def open_connections(self) -> list[Connection]:
-        """The queue pairs that there are, with what is known of them."""
+        """Return the present connections."""
         return list(self._connections)
 
     @property
     def open_ports(self) -> list[OpenPort]:
-        """The ports that are open, with what was configured."""
+        """Return the open ports, with their configuration."""
         return self._ports.open_ports
 
     def reactor_counts(self) -> list[dict[str, int]]:
-        """Queue pairs and commands of each reactor, in the words of SPDK."""
+        """Return queue pairs and commands of each reactor, with SPDK's names."""
         return self._connections.counts()
 
     @property
     def ports(self) -> list[Listening]:
-        """The ports that are open."""
+        """The addresses of the open ports."""
         return [one.listening for one in self._ports.open_ports]
 
     @property
     def away(self) -> dict[Key, str]:
-        """Paths and addresses that are waited for, and why they cannot be served."""
+        """Absent paths and addresses, and why they cannot be served."""
         return self._following.away
 
     # ---- start and stop ----
 
     async def begin(self) -> None:
-        """Open stores and ports; OSError or ServerError if that is not possible."""
+        """Open stores and ports; raise OSError or ServerError on failure."""
         async with self._changing:
             await self._serve(self.config)
         if self.config.metrics.enabled:
@@ -135,16 +135,16 @@ class Server:
     # ---- changes while it runs ----
 
     async def apply(self, config: Config, follow: Iterable[tuple[str, int]] = ()) -> Difference:
-        """Serve another configuration; what is the same in both goes on undisturbed.
+        """Serve a different configuration; parts that are the same in both are not disturbed.
 
-        follow: namespaces (NQN, NSID) that take the size of their file again.  ServerError where
-        it cannot be done, and nothing has changed.  What is only read at start stays as it was:
-        diff.fixed() names it.
+        follow: namespaces (NQN, NSID) that take the size of their file again.  ServerError on
+        failure, with nothing changed.  Tables that are read only at start are unaffected:
+        diff.fixed() names them.
         """
         return await self.edit(lambda _: config, follow)
 
     async def edit(self, change: Edit, follow: Iterable[tuple[str, int]] = ()) -> Difference:
-        """apply() of a change to what is served now; EditError where it conflicts with that."""
+        """Apply an edit of the current configuration; raise EditError if it conflicts with that."""
         async with self._changing:
             if self._stopping:
                 raise ServerError("the target is stopping")
@@ -153,9 +153,9 @@ class Server:
             return await self._serve(config.model_copy(update=start), follow)
 
     async def pin_port(self, config: PortConfig) -> OpenPort | None:
-        """What was opened last for this; where it took a free number, it keeps it from now on.
+        """Return the last open port with this configuration; its number becomes fixed.
 
-        So it can be named, and saved.  None where nothing is open for it.
+        The port can then be named and saved.  None if no port is open with this configuration.
         """
         async with self._changing:
             opened = next((p for p in reversed(self.open_ports) if p.config == config), None)
@@ -167,9 +167,9 @@ class Server:
             return opened
 
     async def _serve(self, config: Config, follow: Iterable[tuple[str, int]] = ()) -> Difference:
-        """Serve another configuration, all or nothing, but for what is away.
+        """Serve a different configuration completely, except absent objects, or not at all.
 
-        Then what has come, each by itself: what cannot be served keeps nothing else waiting.
+        Then serve returned objects one by one, so that a failure of one does not delay the others.
         """
         following = self._following
         sight = await following.look(config, self._ports.open_ports)
@@ -192,7 +192,7 @@ class Server:
         return difference
 
     async def look(self) -> bool:
-        """Serve what is there now; whether something is waited for that may soon be there."""
+        """Serve what is present now; return whether something absent may be back soon."""
         async with self._changing:
             if self._stopping:
                 return False
@@ -200,7 +200,7 @@ class Server:
             try:
                 if self._following.wanted(self.config):
                     await self._serve(self.config)
-            finally:  # who removes them waits for it, whatever else cannot be followed
+            finally:  # even after a failure: removal of a device waits for this
                 self._connections.disconnect_devices(gone)
                 for name in gone:
                     log.warning("RDMA device %s was removed", name)
@@ -208,7 +208,7 @@ class Server:
             return bool(self.away)
 
     def _event(self, event: Any) -> None:
-        """An event of a device's channel."""
+        """Handle an event of a device's event channel."""
         engine = self._engine
         if not isinstance(event, engine.ListenerEvent):
             self._connections.event(event)
@@ -229,10 +229,10 @@ class Server:
                 self._following.lost(opened)
                 self._watcher.wake()
             else:
-                listener.close()  # who removes the device waits for it
+                listener.close()  # removal of the device waits for this
                 log.error(
-                    "its device was removed and hosts cannot reach it: %s; hotplug = true of a "
-                    "port brings it back with its device", opened.listening
+                    "its device was removed and hosts cannot reach it: %s; with hotplug = true, a "
+                    "port returns with its device", opened.listening
                 )  # fmt: skip
 
     async def _apply(self, difference: Difference) -> None:
@@ -252,7 +252,7 @@ class Server:
             await change.run()
             if difference.mdns is not None:
                 await self._announcing.configure(difference.mdns)
-        finally:  # what was undone may have been seen by hosts, too
+        finally:  # hosts may have seen changes that were undone
             self._served = without(self._served, change.lost)
             self._announcing.follow(self.core.ports)
         self.health.stir()
@@ -263,7 +263,7 @@ class Server:
         return [device["transport"] for device in self._engine.list_devices("system")]
 
     async def stop(self) -> None:
-        """Disconnect every host and close everything; bounded, 3 s where no thread is stuck."""
+        """Disconnect every host and close everything; at most 3 s unless a thread is stuck."""
         if self._stopping:
             return
         self._stopping = True
@@ -294,7 +294,7 @@ class Server:
             async with asyncio.timeout(seconds):
                 await event.wait()
         except TimeoutError:
-            log.warning("%s are not closed after %g s: closing anyway", what, seconds)
+            log.warning("%s still open after %g s: continuing to stop", what, seconds)
 
     async def _close(self) -> None:
         self._connections.drop_all()
@@ -307,7 +307,7 @@ class Server:
         await self.storage.close()
         await self.health.close()
 
-    # ---- what the engine hands up ----
+    # ---- upcalls of the engine ----
 
     def _upcalls(self) -> None:
         self.health.stir()
@@ -315,7 +315,7 @@ class Server:
             try:
                 self._upcall(upcall)
             except Exception:
-                log.exception("an upcall of the engine could not be handled")
+                log.exception("cannot handle an upcall of the engine")
 
     def _upcall(self, upcall: Any) -> None:
         engine = self._engine

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Starting a target: everything that it needs is there before there is a Server."""
+"""The start of a target: a Server exists only once everything it needs is ready."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from nvmf.target.service.server import Listening, Server
 
 
 class Starting:
-    """A target that is about to start: await it, or use it with ``async with``, which stops it.
+    """A target to be started: await it, or use it with ``async with``, which also stops it.
 
     Raises:
-        ServerError: The target cannot start; nothing of it is left open.
+        ServerError: The target cannot start; nothing is left open.
     """
 
     def __init__(self, config: Config, options: dict[str, Any]) -> None:
@@ -51,10 +51,10 @@ def serve(
     """Start a target on the running event loop.
 
     Args:
-        config: What it serves.
+        config: The configuration to serve.
         listening: Called for each port once it is open, on the loop's thread.
-        engine: Stands for nvmf.engine in tests.
-        surroundings: The machine's devices; tests have their own.
+        engine: Replaces nvmf.engine in tests.
+        surroundings: Access to the machine's devices; tests substitute their own.
     """
     options = {"listening": listening, "engine": engine, "surroundings": surroundings}
     return Starting(config, options)
@@ -74,7 +74,7 @@ async def _start(
         state = await loop.run_in_executor(None, State.restore, config.target.state_dir)
     except OSError as error:
         raise ServerError(
-            f"the state folder {error.filename} cannot be made: {error.strerror}"
+            f"cannot create the state folder {error.filename}: {error.strerror}"
         ) from error
     try:
         target = _engine_target(engine, config)
