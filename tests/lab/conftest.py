@@ -3,8 +3,8 @@
 
 A test that fails is run once more, in a guest that is booted anew: where the guest died under it,
 and a few times a run where it did not, since a machine that stands still for seconds is met by
-kernels' own time limits. Both attempts are told at the end. What the tests of cells showed is kept
-in build/lab/results.json.
+kernels' own time limits. Both attempts are told at the end, and two such tests fail the run. What
+the tests of cells showed is kept in build/lab/results.json.
 
 ``NVMF_LAB`` unset: the tests are skipped, ``./dev lab`` runs them.  ``quick``: the tests with that
 marker run, which are connect, verified I/O and disconnect of each cell.  Set otherwise: all run.
@@ -260,14 +260,8 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
     _voice.chapter(item)
     for report in again.run(item, nextitem, lambda reports: _may_try_again(item, reports)):
         if report.failed:  # the whole report is half an hour away
-            _voice.say(f"{item.nodeid} failed ({report.when}): {_crash(report)}")
+            _voice.say(f"{item.nodeid} failed ({report.when}): {again.last_line([report])}")
     return True
-
-
-def _crash(report: pytest.TestReport) -> str:
-    """What ended the test, in a line."""
-    crash = getattr(report.longrepr, "reprcrash", None)
-    return str(crash.message if crash else report.longreprtext).strip().partition("\n")[0]
 
 
 # ---- what the tests of cells showed -------------------------------------------------------------
