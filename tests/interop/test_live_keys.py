@@ -154,7 +154,7 @@ async def test_in_the_words_of_spdk(served: Served, keys: list[Path]) -> None:
     table = {"nqn": KEYED, "dhchap_key": secret}
     for method, params, said in (
         ("keyring_file_add_key", {"name": "two", "path": str(second)}, "a key two already"),
-        ("keyring_file_add_key", {"name": "x", "path": "x.key"}, "does not start with /"),
+        ("keyring_file_add_key", {"name": "x", "path": "x.key"}, "must be absolute"),
         ("keyring_file_add_key", {"name": "x", "path": secret}, "where a key is"),
         ("keyring_file_remove_key", {"name": "one"}, "no key one"),
         ("nvmf_subsystem_set_keys", {"nqn": B, "host": H1, "dhchap_key": "one"}, "no key one"),
