@@ -45,17 +45,22 @@ note_ctest() {
     ' "$2/LastTestsFailed.log" "$2/LastTest.log"
 }
 
-# pytest with the engine under the sanitizers: a copy of nvmf.engine ahead of the source tree's.
+# overlay TREE: a copy of nvmf.engine with that tree's binding, to be ahead of the source tree's.
+overlay() {
+    overlay=build/$1/overlay/nvmf
+    rm -rf "build/$1/overlay"
+    mkdir -p "$overlay/engine"
+    cp -s "$ROOT"/nvmeof/nvmf/engine/*.py "$overlay/engine" &&
+        cp -s "$ROOT/build/$1"/_engine.*.so "$overlay/engine" ||
+        die "build/$1 has no binding to test: remove build/$1 and run this again."
+}
+
+# pytest with the engine under the sanitizers.
 run_asan() {
     lock
     build_asan || build_failed
     unlock
-    overlay=build/asan/overlay/nvmf
-    rm -rf build/asan/overlay
-    mkdir -p "$overlay/engine"
-    cp -s "$ROOT"/nvmeof/nvmf/engine/*.py "$overlay/engine" &&
-        cp -s "$ROOT"/build/asan/_engine.*.so "$overlay/engine" ||
-        die "build/asan has no binding to test: remove build/asan and run this again."
+    overlay asan
     # Python itself frees little at its end, so leaks are looked for in the C tests.
     pytest_told env PYTHONPATH="$ROOT/build/asan/overlay" PYTHONMALLOC=malloc \
         LD_PRELOAD="$(gcc -print-file-name=libasan.so):$(gcc -print-file-name=libubsan.so)" \
