@@ -121,6 +121,7 @@ cmd_test() {
     stage "C tests" run_ctest dev
     stage "C tests under ASan and UBSan" run_ctest asan
     kernels="6.12 6.1"
+    [ "$lab" != all ] || kernels="$kernels newest"
     say "== lab"
     prepare_lab
     [ -z "$failed" ] || say "FAILED before pytest: $failed"
@@ -152,7 +153,8 @@ prepare_lab() {
     lock
     # shellcheck disable=SC2086
     (install_packages lab_packages) &&
-        step lab-kernel "Kernels $kernels for the lab" "$PYTHON" tests/lab/prepare.py $kernels
+        step lab-kernel "Kernels $kernels for the lab" \
+            env PYTHONPATH=tests PYTHONDONTWRITEBYTECODE=1 "$PYTHON" -m lab.prepare $kernels
     lab_status=$?
     unlock
     [ $lab_status -eq 0 ] || say "THE LAB CANNOT RUN (above, and in build/log): see that apt reaches" \
@@ -179,11 +181,11 @@ SHARED="-n 2"
 cmd_lab() {
     kernels=6.12
     if [ "${1-}" = --kernel ]; then
-        [ $# -gt 1 ] || die "--kernel takes 6.12, 6.1 or all."
+        [ $# -gt 1 ] || die "--kernel takes 6.12, 6.1, newest or all."
         kernels=$2
         shift 2
     fi
-    [ "$kernels" != all ] || kernels="6.12 6.1"
+    [ "$kernels" != all ] || kernels="6.12 6.1 newest"
     program="-m pytest -p no:cacheprovider"
     case $kernels in *\ *) program="$program $SHARED" ;; esac
     where=tests/lab
