@@ -5,15 +5,22 @@ A machine that others use too stands still for seconds at times, and then time l
 have nothing to do with what is tested. In CI (where ``CI`` is set) a failed test is run once more;
 elsewhere only those of the lab are, whose guests' kernels have time limits of their own. Of more
 than a few in a process, something is broken.
+
+Each becomes a line of a file, which all processes of a run write to, and ctest's second attempts
+too: setup/checks.sh empties it, shows it at the end, and fails the run from the second line on.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from pathlib import Path
 
 import pytest
 from _pytest.runner import runtestprotocol
+
+FILE = Path(__file__).resolve().parents[1] / "build" / "second-attempts.txt"
+"""Where the lines go, if ``NVMF_SECOND_ATTEMPTS`` names no other file."""
 
 FIRST_ATTEMPT = "what the first attempt came to"
 """A property of the last report of a test that was run once more."""
@@ -45,6 +52,7 @@ def run(
         if torn_down.failed:  # what the test shares with others ended badly: no attempt mends that
             reports.append(torn_down)
         else:
+            _note(f"{item.nodeid}: {last_line(reports)}")
             item.stash = pytest.Stash()
             item._initrequest()  # type: ignore[attr-defined]
             reports = runtestprotocol(item, nextitem=nextitem, log=False)
@@ -66,6 +74,27 @@ def _tear_down(item: pytest.Item) -> pytest.TestReport:
 def words(reports: list[pytest.TestReport]) -> str:
     """What an attempt came to."""
     return "\n".join(report.longreprtext for report in reports if report.failed)
+
+
+def last_line(reports: Iterable[pytest.TestReport]) -> str:
+    """What ended an attempt: where, and the exception, or the last line of what it said."""
+    failed = next(report for report in reports if report.failed)
+    last = (failed.longreprtext.strip().splitlines() or ["no reason"])[-1]
+    crash = getattr(failed.longrepr, "reprcrash", None)
+    if crash and f":{crash.lineno}: " in last:  # a traceback's last line is where it ended
+        return f"{Path(crash.path).name}:{crash.lineno}: {crash.message.partition(chr(10))[0]}"
+    return last
+
+
+def _note(line: str) -> None:
+    """Append a line, which other processes do too: one write, so that lines stay whole."""
+    file = Path(os.environ.get("NVMF_SECOND_ATTEMPTS") or FILE)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    appended = os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+    try:
+        os.write(appended, " ".join(line.split()).encode(errors="replace") + b"\n")
+    finally:
+        os.close(appended)
 
 
 def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:

@@ -18,6 +18,7 @@ import again
 import features
 import outcomes
 import sharing
+import strays
 
 # No example is too slow for a machine that stands still, and a run tries what the one before did.
 hypothesis.settings.register_profile(
@@ -33,6 +34,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Let tests say which features they show, and keep what they come to."""
     config.pluginmanager.register(sharing, "sharing")
     config.pluginmanager.register(again, "again")
+    config.pluginmanager.register(strays, "strays")
     config.pluginmanager.register(outcomes.Recorder(features.registry().names), "features")
 
 

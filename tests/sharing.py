@@ -15,7 +15,7 @@ import pytest
 from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
 _KERNEL = re.compile(
-    r"tests/lab/(test_over_time|test_systemd|test_two_hosts)?.*[\[-](\d+\.\d+)[\]-]"
+    r"tests/lab/(test_over_time|test_systemd|test_two_hosts)?.*[\[-](\d+\.\d+|newest)[\]-]"
 )
 _SERVED = re.compile(r"tests/interop/\w+\.py")
 

@@ -33,7 +33,7 @@ from lab.guest import Guest
 from lab.kernel_host import BlockDevice, KernelHost
 from lab.network import CannotRun, Network
 from lab.nvmet import SUBNQN, KernelTarget
-from lab.prepare import ROOT, SERIES, prepared
+from lab.prepare import ROOT, SERIES, prepared, series_of
 from lab.running import GuestError
 
 NQN = "nqn.2014-08.org.nvmexpress:uuid:5f0c1c9e-0000-4000-8000-00000000004e"
@@ -211,7 +211,7 @@ def main() -> int:
         return 1
     try:
         for name in series:
-            kernel = prepared(name)
+            kernel = prepared(series_of(name))
             if kernel is None:
                 raise CannotRun(f"kernel {name} is not prepared: ./dev lab does that.")
             with Guest(kernel, cable) as guest:

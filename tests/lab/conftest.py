@@ -3,14 +3,16 @@
 
 A test that fails is run once more, in a guest that is booted anew: where the guest died under it,
 and a few times a run where it did not, since a machine that stands still for seconds is met by
-kernels' own time limits. Both attempts are told at the end. What the tests of cells showed is kept
-in build/lab/results.json.
+kernels' own time limits. Both attempts are told at the end, and two such tests fail the run. What
+the tests of cells showed is kept in build/lab/results.json.
 
 ``NVMF_LAB`` unset: the tests are skipped, ``./dev lab`` runs them.  ``quick``: the tests with that
 marker run, which are connect, verified I/O and disconnect of each cell.  Set otherwise: all run.
 A test that this machine cannot run is skipped with the reason; if ``CI`` is set too, or
 ``NVMF_LAB`` is ``required``, it fails.  ``NVMF_LAB_KERNELS`` names the series, ``all`` is all of
-them: modules that say ``EVERY_KERNEL = True`` run on each, the others on the first.
+them: modules that say ``EVERY_KERNEL = True`` run on each, the others on the first.  On ``newest``,
+where it is not the first, those marked ``quick`` run and modules that say ``NEWEST_KERNEL = True``;
+if that kernel could not be had, they are skipped, in CI too.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ from lab import results
 from lab.cells import Cell
 from lab.guest import Guest
 from lab.network import CannotRun, Network
-from lab.prepare import ROOT, SERIES, prepared
+from lab.prepare import NEWEST, ROOT, SERIES, excuse, prepared, series_of
 from lab.results import Outcome
 from lab.running import GuestError
 from outcomes import Collected, whole_files
@@ -46,7 +48,17 @@ _LOG = pytest.StashKey[str]()
 
 def _kernels() -> list[str]:
     named = os.environ.get("NVMF_LAB_KERNELS", "")
-    return list(SERIES) if named == "all" else named.split() or [SERIES[0]]
+    kernels = [*SERIES, NEWEST] if named == "all" else named.split() or [SERIES[0]]
+    return [series_of(kernel) for kernel in kernels]
+
+
+def _kernels_of(metafunc: pytest.Metafunc) -> list[str]:
+    """Those that a test runs on."""
+    first, *others = _kernels()
+    every = getattr(metafunc.module, "EVERY_KERNEL", False)
+    quick = metafunc.definition.get_closest_marker("quick")
+    on_newest = quick or getattr(metafunc.module, "NEWEST_KERNEL", False)
+    return [first, *(one for one in others if (every if one in SERIES else on_newest))]
 
 
 CANNOT = "the lab cannot run here"
@@ -106,8 +118,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "kernel_series" in metafunc.fixturenames:
-        kernels = _kernels() if getattr(metafunc.module, "EVERY_KERNEL", False) else _kernels()[:1]
-        metafunc.parametrize("kernel_series", kernels, scope="session")
+        metafunc.parametrize("kernel_series", _kernels_of(metafunc), scope="session")
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -179,6 +190,8 @@ def cable() -> Iterator[Network]:
 @pytest.fixture(scope="session")
 def lab(cable: Network, kernel_series: str) -> Iterator[Lab]:
     """The lab with a kernel."""
+    if kernel_series not in SERIES and not prepared(kernel_series):
+        pytest.skip(f"the newest kernel could not be had: {excuse()}")
     one = Lab(kernel_series, cable)
     try:
         one.guest()
@@ -260,14 +273,8 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
     _voice.chapter(item)
     for report in again.run(item, nextitem, lambda reports: _may_try_again(item, reports)):
         if report.failed:  # the whole report is half an hour away
-            _voice.say(f"{item.nodeid} failed ({report.when}): {_crash(report)}")
+            _voice.say(f"{item.nodeid} failed ({report.when}): {again.last_line([report])}")
     return True
-
-
-def _crash(report: pytest.TestReport) -> str:
-    """What ended the test, in a line."""
-    crash = getattr(report.longrepr, "reprcrash", None)
-    return str(crash.message if crash else report.longreprtext).strip().partition("\n")[0]
 
 
 # ---- what the tests of cells showed -------------------------------------------------------------

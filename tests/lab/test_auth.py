@@ -32,10 +32,12 @@ from lab.kernel_host import HOSTNQN, KernelHost
 from lab.network import Network
 from lab.nvmet import KernelTarget
 from lab.our_host import OurHost, Outside
+from lab.prepare import SERIES
 from lab.running import Result
 from wire.served import Served
 
 pytestmark = pytest.mark.timeout(600)
+NEWEST_KERNEL = True
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -192,7 +194,8 @@ def test_kernel_target(
         (BOTH, "both ways"),
     ):
         result = host.nvmeof("-v list-ns", "-q", HOSTNQN, *options, timeout=SLOW)
-        for queue in (0, 1):
+        # Later ones ask on the admin queue only, and what they ask is what the client does.
+        for queue in (0, 1) if guest.kernel.series in SERIES else (0,):
             line = f"queue {queue} authenticated (SHA-{case[0][3:]}, {shown}, {ways})"
             assert line in result.stderr, result.stderr
         assert "64.00 MiB" in result.stdout

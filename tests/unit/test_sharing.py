@@ -10,6 +10,7 @@ def test_a_kernel_goes_to_one_process() -> None:
     row = "tests/lab/test_kernel_host.py::test_verify[ours-kernel-rxe-{}-2]"
     assert group(row.format("6.12")) == group("tests/lab/test_admin.py::test_follow[6.12]")
     assert group(row.format("6.12")) != group(row.format("6.1"))
+    assert group(row.format("newest")) == "kernel newest "  # where it could not be had
 
 
 def test_what_takes_its_time_goes_together() -> None:

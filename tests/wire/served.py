@@ -25,6 +25,11 @@ TIMEOUT = 60.0
 """Seconds until a wait is a hang."""
 SANITIZED = "libasan" in os.environ.get("LD_PRELOAD", "")
 """Whether the target runs under ASan, which keeps freed memory: how much it has says nothing."""
+_BAD = (
+    *("Traceback", "Sanitizer", "runtime error:", "Assertion"),
+    *("never awaited", "never retrieved", "Exception ignored", "Exception in "),
+)
+"""What a target's log has only if something went wrong inside."""
 _LISTENING = re.compile(r"listening on (\S+):(\d+) \(iwarp\)")
 
 
@@ -148,7 +153,7 @@ class Served:
     def check_log(self) -> None:
         """Nothing went wrong inside."""
         log = self.log
-        for sign in ("Traceback", "Sanitizer", "runtime error:", "Assertion", "never awaited"):
+        for sign in _BAD:
             if sign in log:
                 raise AssertionError(f"{sign} in the target's log:\n{log[-6000:]}")
 

@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Which kernel the newest one is, and what is said where there is none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lab import prepare
+from lab.packages import Apt, CannotPrepare
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(prepare, "CACHE", tmp_path)
+    return tmp_path
+
+
+def test_series_of_the_newest(cache: Path) -> None:
+    assert prepare.series_of("6.1") == "6.1"
+    assert prepare.series_of("newest") == "newest"
+    assert "./dev lab --kernel newest" in prepare.excuse()
+    (cache / "newest").write_text("7.3\n")
+    assert prepare.series_of("newest") == "7.3"
+
+
+def test_no_newest_kernel_is_no_error(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(series: str) -> prepare.Kernel:
+        raise CannotPrepare(f"no mirror has {series}")
+
+    monkeypatch.setattr(prepare, "prepare", fail)
+    assert prepare.main(["newest"]) == 0
+    assert prepare.excuse() == "no mirror has newest"
+    assert prepare.main(["6.1"]) == 1
+
+
+class _Apt(Apt):
+    def __init__(self, depends: str) -> None:
+        self._depends = depends
+
+    def _show(self, package: str) -> str:
+        return f"Package: {package}\nDepends: {self._depends}\nSize: 1\n"
+
+
+def test_parts_of_an_image() -> None:
+    """They are made for one release; others of that name are for all of them."""
+    depends = (
+        "kmod, linux-base (>= 4), linux-base-7.3.4-amd64 (= 1), linux-binary-7.3.4-amd64 (= 1)"
+    )
+    found = _Apt(depends).depends("linux-image-7.3.4-amd64", r"linux-(?:binary|base)-[^ ,|]+")
+    assert found == ["linux-base-7.3.4-amd64", "linux-binary-7.3.4-amd64"]
