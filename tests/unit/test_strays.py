@@ -13,7 +13,9 @@ _TREE = Path(__file__).resolve().parents[2]
 _SETTINGS = """[pytest]
 asyncio_mode = auto
 asyncio_default_fixture_loop_scope = function
-filterwarnings = error
+filterwarnings =
+    error
+    ignore:Module already imported so cannot be rewritten:pytest.PytestAssertRewriteWarning
 """
 
 _TESTS = """
