@@ -201,6 +201,44 @@ async def test_queue_lost() -> None:
         assert str(result) == "the peer closed the connection"
 
 
+class FakeBatch:
+    """A batch whose commands the engine cannot submit."""
+
+    depth = 4
+    answered = 0
+
+    def __init__(self, error: int) -> None:
+        self.error = error
+
+
+@pytest.mark.parametrize(
+    ("error", "raised", "lost_reason"),
+    [(errno.ENOTCONN, QueueLost, "the peer has gone"), (errno.ENOMEM, EngineError, None)],
+)
+async def test_batch_that_cannot_be_submitted(
+    error: int, raised: type[Exception], lost_reason: str | None
+) -> None:
+    """A loss that the engine knows of first is a loss, and the queue is known as lost at once."""
+    host = FakeHost(8)
+    queue = Queue(host, lost([]))  # type: ignore[arg-type]
+
+    def submit_batch(batch: FakeBatch, user: object, at_once: int) -> None:
+        host.done.append((user, 0, 0, 0))
+
+    host.submit_batch = submit_batch  # type: ignore[attr-defined]
+    task = asyncio.create_task(
+        queue.execute_batch(FakeBatch(error), within=600, what="Read")  # type: ignore[arg-type]
+    )
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    if lost_reason is not None:
+        host.down = lost_reason
+    with pytest.raises(raised):
+        await task
+    assert queue.lost == lost_reason
+    await queue.close()
+
+
 async def test_queue_timeout() -> None:
     host = FakeHost(2)
     seen: list[tuple[str, bool]] = []

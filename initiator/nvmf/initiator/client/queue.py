@@ -161,6 +161,9 @@ class Queue:
             if not request.future.cancelled():
                 request.future.exception()
             raise
+        if batch.error == errno.ENOTCONN:  # the engine knew first
+            self._reap()
+            raise QueueLost(self._host.reason or os.strerror(batch.error))
         if batch.error:
             raise EngineError(batch.error, f"{what}: {os.strerror(batch.error)}")
 
