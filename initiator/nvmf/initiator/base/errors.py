@@ -35,7 +35,7 @@ def __getattr__(name: str) -> Any:
 
 
 _HINTS: dict[int, str] = {
-    Status.LBA_OUT_OF_RANGE: "the range ends behind the namespace; see id-ns for its size",
+    Status.LBA_OUT_OF_RANGE: "the range extends past the end of the namespace (see id-ns)",
     Status.INVALID_NAMESPACE_OR_FORMAT: "see list-ns for the namespaces there are",
     Status.INTERNAL_ERROR: "the target's log tells why",
     Status.INVALID_LOG_PAGE: (

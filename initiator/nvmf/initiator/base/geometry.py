@@ -15,7 +15,7 @@ _EXTENDED_LBA = 0x10
 
 
 def identifiers(info: IdentifyNamespace, ids: NamespaceIds) -> dict[str, str]:
-    """What a namespace is known by, in hexadecimal digits; what is all zeroes is none."""
+    """Return the identifiers of a namespace in hexadecimal digits; "" for one of all zeroes."""
     return {
         "nguid": _hex(ids.nguid or info.nguid),
         "eui64": _hex(ids.eui64 or info.eui64),

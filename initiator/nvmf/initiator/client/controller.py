@@ -62,7 +62,7 @@ class Controller:
         self._supervisor: asyncio.Task[None] | None = None
         self._closing: asyncio.Task[None] | None = None
         self.reconnects = 0
-        """How often the connection was made anew."""
+        """How often the controller has reconnected."""
 
     def __repr__(self) -> str:
         return f"<Controller {self.where.subnqn} at {self.where.endpoint}, {self.state.value}>"
@@ -252,7 +252,7 @@ class Controller:
         return await self.with_admin(lambda admin: admin.set_features(fid, value, nsid=nsid))
 
     async def refresh(self) -> None:
-        """Read the list of namespaces and their sizes anew."""
+        """Read the list of namespaces and their sizes again."""
         await self.with_admin(lambda _: self._load_namespaces(self._session))
 
     async def look_again(self, nsid: int) -> None:
@@ -260,7 +260,7 @@ class Controller:
         await self.with_admin(lambda _: self._load_namespaces(self._session, {nsid}))
 
     async def reauthenticate(self) -> None:
-        """Authenticate every queue anew, with the keys that were given.
+        """Authenticate every queue again, with the keys that were given.
 
         AuthenticationError where it fails: the controller then ends the connection.
         """

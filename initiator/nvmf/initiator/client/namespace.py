@@ -10,9 +10,10 @@ to the command until it ends; else it is copied once, through the controller's p
 Every method raises NvmeError if the controller answers with an error status, ConnectionLost if the
 controller is out of reach for good, and ValueError or TypeError for wrong arguments: blocks are
 counted in whole numbers, and a buffer is open, contiguous and whole blocks long (pread() and its
-relatives take bytes).  A
-namespace whose NSID comes to be another one's (another NGUID, EUI64 or UUID, or blocks of another
-size) is of no use any more: nothing is sent, and the controller has another object for the new one.
+relatives take bytes).
+
+If the NSID is given to a different namespace (by its NGUID, EUI64, UUID or block size), the object
+can no longer be used: nothing is sent, and the controller has a new object for that namespace.
 """
 
 from __future__ import annotations

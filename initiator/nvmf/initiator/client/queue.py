@@ -49,7 +49,7 @@ class Queue:
         self._timer: asyncio.TimerHandle | None = None
         self._closing: asyncio.Task[None] | None = None
         self.lost: str | None = None
-        """Why it is of no use any more."""
+        """Why it can no longer be used."""
         self.completed = 0
         """Commands that were answered, so far."""
         self._loop.add_reader(host.fileno(), self._on_readable)

@@ -155,7 +155,7 @@ class Session:
         self.lose(f"{about}{reason}", timed_out=timed_out)
 
     def lose(self, reason: str, *, timed_out: bool = False) -> None:
-        """The session is of no use any more: the first reason counts."""
+        """End the use of the session; the first reason counts."""
         if not self.lost.done():
             self.lost.set_result(Lost(reason, timed_out))
 

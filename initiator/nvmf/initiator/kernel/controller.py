@@ -217,7 +217,7 @@ class KernelController:
         return (await self._command(sqe, f"Set Features ({fid:02X}h)"))[1]
 
     async def refresh(self) -> None:
-        """Read the list of namespaces and their sizes anew."""
+        """Read the list of namespaces and their sizes again."""
         await self._load()
 
     async def _command(self, sqe: bytes, name: str, length: int = 0) -> tuple[bytes, int]:

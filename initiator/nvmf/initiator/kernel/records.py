@@ -77,7 +77,7 @@ class ConnectRecords:
                     nqn=entry.subnqn if nvme else options.nqn,
                 )
             except ValueError as error:  # what the kernel must not see, or no NQN
-                why = KernelError(f"a record of the discovery log is none: {error}")
+                why = KernelError(f"invalid discovery log record: {error}")
                 self._add(RecordOutcome(options, Result.FAILED, error=why))
                 continue
             if nvme:

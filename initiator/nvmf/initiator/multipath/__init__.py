@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Multipath: one subsystem by several ports, and a path that is lost is none of the caller's cares.
+"""Multipath: one subsystem by several ports. Callers do not see the loss of a path.
 
     paths = await find_paths("nvme+rdma://host:4420/nqn.2026-01.example:disk")
     async with connect_multipath(paths, policy="round-robin") as subsystem:

@@ -130,7 +130,7 @@ class Controller:
         return self._controller
 
     def refresh(self) -> None:
-        """Read the list of namespaces and their sizes anew."""
+        """Read the list of namespaces and their sizes again."""
         self._loop.call(self._controller.refresh())
 
     def reauthenticate(self) -> None:
