@@ -9,10 +9,13 @@ synchronous API does that, for a caller who is the only writer.)
 
 from __future__ import annotations
 
+import asyncio
 import io
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import ExitStack
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from nvmf.initiator.base.arguments import bytes_of, writable
@@ -92,6 +95,36 @@ class Bytewise(Geometry, ABC):
                     view[:] = found[done : done + len(view)]
                     done += len(view)
             return total
+
+    async def stream(
+        self, offset: int = 0, n: int | None = None, *, chunk: int = 1 << 20, window: int = 4
+    ) -> AsyncGenerator[bytes, None]:
+        """Yield n bytes from a byte offset on, in order, chunk bytes at a time; None: to the end.
+
+        Up to window chunks are read ahead of the caller, who therefore holds window * chunk bytes
+        at most.  The last chunk may be shorter.  Leaving the loop early ends the reads: use
+        contextlib.aclosing() if that has to happen at once.  Raises what pread() does.
+        """
+        if chunk < 1 or window < 1:
+            raise ValueError(f"chunk and window are at least 1, not {chunk} and {window}")
+        n = self.size - offset if n is None else n
+        offset, n = await self._byte_range("stream", offset, n)
+        starts = iter(range(offset, offset + n, chunk))
+        ahead: deque[asyncio.Task[bytes]] = deque()
+        try:
+            while True:
+                for start in islice(starts, window - len(ahead)):
+                    length = min(chunk, offset + n - start)
+                    ahead.append(asyncio.create_task(self.pread(length, start)))
+                if not ahead:
+                    return
+                data = await ahead[0]
+                ahead.popleft()
+                yield data
+        finally:
+            for task in ahead:
+                task.cancel()
+            await asyncio.gather(*ahead, return_exceptions=True)
 
     async def pwrite(self, buffer: Buffer, offset: int, *, fua: bool = False) -> int:
         """Write a buffer from a byte offset on, and return its length.

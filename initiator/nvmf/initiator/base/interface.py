@@ -7,7 +7,7 @@ The methods are described where they are: nvmf.initiator.client.controller, and 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from nvmf.initiator.base.options import ConnectOptions
@@ -66,6 +66,9 @@ class AnyNamespace(AnyGeometry, Protocol):
     async def pread(self, n: int, offset: int, *, fua: bool = False) -> bytes: ...
     async def preadinto(self, buffer: Buffer, offset: int, *, fua: bool = False) -> int: ...
     async def preadv(self, buffers: Sequence[Buffer], offset: int, *, fua: bool = False) -> int: ...
+    def stream(
+        self, offset: int = 0, n: int | None = None, *, chunk: int = 1 << 20, window: int = 4
+    ) -> AsyncGenerator[bytes, None]: ...
     async def pwrite(self, buffer: Buffer, offset: int, *, fua: bool = False) -> int: ...
     async def pwritev(
         self, buffers: Sequence[Buffer], offset: int, *, fua: bool = False

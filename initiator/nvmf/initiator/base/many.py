@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from abc import abstractmethod
 from array import array
 from collections.abc import Callable, Coroutine, Iterable
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from nvmf.initiator.base.arguments import bytes_of
 from nvmf.initiator.base.bytewise import Bytewise
 from nvmf.initiator.base.geometry import Geometry
+from nvmf.initiator.base.pieces import pipeline
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -120,19 +120,10 @@ class OneByOne(Bytewise):
             places = Places(self, lbas, blocks, len(view), self.most_blocks)
             if places.count:
                 await self._range(name, places.highest, blocks)
-            rest = iter(range(places.count))
 
-            async def worker() -> None:
-                for index in rest:  # shared: each takes the next one
-                    start = index * places.bytes
-                    await step(places.lbas[index], view[start : start + places.bytes])
+            async def one(index: int) -> None:
+                start = index * places.bytes
+                await step(places.lbas[index], view[start : start + places.bytes])
 
-            workers = [asyncio.create_task(worker()) for _ in range(min(WINDOW, places.count))]
-            try:
-                await asyncio.gather(*workers)
-            finally:
-                for task in workers:
-                    task.cancel()
-                if workers:
-                    await asyncio.wait(workers)
+            await pipeline(range(places.count), one, min(WINDOW, places.count))
             return len(view)

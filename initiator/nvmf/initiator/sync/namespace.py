@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from nvmf.initiator.base.interface import AnyNamespace
@@ -99,6 +99,24 @@ class Namespace:
     def preadv(self, buffers: Sequence[Buffer], offset: int, *, fua: bool = False) -> int:
         """Fill writable buffers, one after the other, from a byte offset on; return the bytes."""
         return self._loop.call(self._namespace.preadv(buffers, offset, fua=fua))
+
+    def stream(
+        self, offset: int = 0, n: int | None = None, *, chunk: int = 1 << 20, window: int = 4
+    ) -> Iterator[bytes]:
+        """Yield n bytes from a byte offset on, in order, chunk bytes at a time; None: to the end.
+
+        Up to window chunks are read ahead of the caller.
+        """
+        chunks = self._namespace.stream(offset, n, chunk=chunk, window=window)
+
+        async def following() -> bytes | None:
+            return await anext(chunks, None)
+
+        try:
+            while (data := self._loop.call(following())) is not None:
+                yield data
+        finally:
+            self._loop.call(chunks.aclose())
 
     def pwrite(self, buffer: Buffer, offset: int, *, fua: bool = False) -> int:
         """Write a buffer from a byte offset on, and return its length.
