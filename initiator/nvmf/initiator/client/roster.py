@@ -63,7 +63,7 @@ class Roster:
         if not why and not one.identified and serial != self._serial:
             why = f"it has no identifier, and the serial number is {self._serial}, not {serial}"
         if why:
-            one.replaced = f"namespace {nsid} of {self._subnqn} has been replaced: {why}"
+            one.replaced = f"namespace {nsid} of {self._subnqn} is another one than before: {why}"
             log.error("%s", one.replaced)
             return None
         one.info, one.ids = info, ids
