@@ -14,11 +14,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 
-import again
-import features
-import outcomes
-import sharing
-import strays
+from support import again, features, outcomes, sharing, strays
 
 # No example is too slow for a machine that stands still, and a run tries what the one before did.
 hypothesis.settings.register_profile(

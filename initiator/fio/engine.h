@@ -4,7 +4,7 @@
  * that the sessions are on.
  *
  * Everything belongs to the job's thread or process.  Nothing of the engine is opened in the
- * process that forks the jobs: sizes are learned by a child that ends before them (size.c).
+ * process that forks the jobs: a child that ends before them gets the sizes (size.c).
  */
 #ifndef NVMEOF_FIO_ENGINE_H
 #define NVMEOF_FIO_ENGINE_H
@@ -28,10 +28,10 @@ struct nvmeof_options {
 	unsigned int device;
 	unsigned int remote_keys;	/* enum host_remote_keys */
 };
-enum { DEVICE_IWARP, DEVICE_SYSTEM };
+enum { DEVICE_IWARP, DEVICE_SYSTEM, DEVICE_ROCE };
 enum { WRITE_MODE_WRITE, WRITE_MODE_ZEROES, WRITE_MODE_VERIFY };
 
-/* What the sessions on one RDMA device share: their queues are polled together. */
+/* State that sessions on one RDMA device share: their queues are polled together. */
 struct hub {
 	struct hub *next;
 	struct host_device *device;
@@ -70,7 +70,7 @@ struct request {
 	bool fua;
 	unsigned index;
 	struct host_memory *memory;	/* what buffer lies in: NULL for commands without data */
-	struct host_memory *bounce;	/* where the I/O buffer is not registered */
+	struct host_memory *bounce;	/* if the I/O buffer is not registered */
 };
 
 struct state {
@@ -84,7 +84,7 @@ struct state {
 	unsigned nrequests;
 	struct io_u **finished;		/* a ring of nrequests, for getevents */
 	unsigned finished_head, finished_count;
-	struct io_u **events;		/* what the last getevents gave */
+	struct io_u **events;		/* the result of the last getevents */
 	unsigned unflushed, flush_at;	/* submitted without a doorbell; when to ring it */
 	unsigned queued;		/* since the last commit */
 	unsigned complaints;
@@ -92,22 +92,22 @@ struct state {
 
 /* ---- session.c ---- */
 
-/* What may be wrong with names that fio took for several; "" where nothing speaks for it. */
+/* A hint about names that fio split into several; "" if there is no sign of it. */
 const char *session_split(const struct thread_data *td, const struct trid *trid);
-/* Where a file is, from its name and the job's options; 0, or -1 and an error was logged. */
+/* Get a file's address from its name and the job's options; 0, or -1 after logging an error. */
 int session_trid(struct thread_data *td, const struct fio_file *f, struct trid *trid);
-/* What it is: connects, asks and disconnects; 0, or a negative errno with a sentence in text. */
+/* Connect, identify and disconnect; 0, or a negative errno with a sentence in text. */
 int session_identify(const struct trid *trid, const struct nvmeof_options *options,
 		     struct host_namespace_info *info, char *text, size_t len);
 int session_open(struct state *s, struct session *session, const struct fio_file *f);
-/* Register fio's buffers; 0, or -1 and an error was logged. */
+/* Register fio's buffers; 0, or -1 after logging an error. */
 int session_register(struct state *s, void *addr, size_t length);
-/* Disconnect all, and free what they had registered. */
+/* Disconnect all, and free their registrations. */
 void session_close_all(struct state *s);
 
 /* ---- size.c ---- */
 
-/* session_identify in a process of its own, remembered for the jobs that name the same place. */
+/* session_identify in a separate process, cached for jobs with the same address. */
 int size_learn(const struct trid *trid, const struct nvmeof_options *options,
 	       struct host_namespace_info *info, char *text, size_t len);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The way of an io_u: command or commands out, completions in.
+ * Submits the commands of an io_u, and reaps their completions.
  *
  * Runs in the job's own thread or process.  Doorbells are rung in batches: fio queues and reaps one
  * io_u at a time by default, and a doorbell is a system call on an embedded device.
@@ -74,7 +74,7 @@ static void request_drop(struct state *s, struct request *r)
 		request_finish(s, r);
 }
 
-/* ---- out ---- */
+/* ---- submission ---- */
 
 static int submit_piece(struct state *s, struct request *r)
 {
@@ -111,7 +111,7 @@ static int submit_piece(struct state *s, struct request *r)
 	return 0;
 }
 
-/* Submit what there is room for: true when the submission is over, because all is out or given up. */
+/* Submit pieces while there is room.  True if the submission is over: all are sent, or given up. */
 static bool submit_pieces(struct state *s, struct request *r)
 {
 	int ret;
@@ -277,9 +277,9 @@ int nvmeof_commit(struct thread_data *td)
 	return 0;
 }
 
-/* ---- in ---- */
+/* ---- completion ---- */
 
-/* The queue is gone: the pieces that are on it fail. */
+/* The queue is lost: its pieces fail. */
 static void poll_lost(struct state *s, struct host_queue *queue)
 {
 	void *users[BATCH];
@@ -331,7 +331,7 @@ static int poll_all(struct state *s)
 
 enum { SLEEP_MS = 500, HUBS = 16 };
 
-/* Until something completes or ms have passed (-1: without limit; it looks twice a second). */
+/* Wait until something completes or ms have passed (-1: no limit; it polls twice a second). */
 static void events_sleep(struct state *s, int ms)
 {
 	struct pollfd fds[HUBS];

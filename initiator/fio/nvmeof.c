@@ -6,7 +6,7 @@
  *       subnqn=nqn.2026-11.io.example\:disk nsid=1' --rw=randread --bs=4k --iodepth=32 ...
  *
  * One controller and one I/O queue for each file of each job, polled together by the job.  fio's own buffers
- * are registered, whatever --iomem they come from, and nothing is copied.  See trid.h for the names.
+ * are registered, for every --iomem, and nothing is copied.  See trid.h for the names.
  */
 #include "engine.h"
 #include "optgroup.h"
@@ -87,7 +87,8 @@ static struct fio_option options[] = {
 		.def = "iwarp",
 		.help = "Which RDMA device to connect with",
 		.posval = {
-			{ .ival = "iwarp", .oval = DEVICE_IWARP, .help = "The embedded one" },
+			{ .ival = "iwarp", .oval = DEVICE_IWARP, .help = "The embedded one for iWARP" },
+			{ .ival = "roce", .oval = DEVICE_ROCE, .help = "The embedded one for RoCEv2" },
 			{ .ival = "system", .oval = DEVICE_SYSTEM,
 			  .help = "The one of libibverbs that routes to the address" },
 		},
@@ -150,7 +151,7 @@ static struct fio_option options[] = {
 	},
 };
 
-/* In the process that forks the jobs: how large is everything? */
+/* In the process that forks the jobs: set the sizes of all files. */
 static int nvmeof_setup(struct thread_data *td)
 {
 	struct fio_file *f;
@@ -223,12 +224,12 @@ static int nvmeof_init(struct thread_data *td)
 	return 0;
 }
 
-/* Once fio has its buffers: register them. */
+/* Register fio's buffers, once they are allocated. */
 static int nvmeof_post_init(struct thread_data *td)
 {
 	struct state *s = td->io_ops_data;
 
-	if (!td->orig_buffer)	/* fio goes on where it could not allocate them */
+	if (!td->orig_buffer)	/* fio continues if it could not allocate them */
 		return td->error;
 	return session_register(s, td->orig_buffer, td->orig_buffer_size) ? 1 : 0;
 }
@@ -243,7 +244,7 @@ static int nvmeof_io_u_init(struct thread_data *td, struct io_u *io_u)
 	return 0;
 }
 
-/* fio frees its buffers after its io_us: nothing may move into them after this. */
+/* fio frees its buffers after its io_us: no data may move into them after this. */
 static void nvmeof_io_u_free(struct thread_data *td, struct io_u *io_u)
 {
 	struct state *s = td->io_ops_data;

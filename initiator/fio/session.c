@@ -56,7 +56,7 @@ static const struct verbs *session_verbs(const struct nvmeof_options *o, struct 
 	const struct verbs *verbs;
 
 	if (o->device != DEVICE_SYSTEM)
-		return verbs_iwarp();
+		return o->device == DEVICE_ROCE ? verbs_roce() : verbs_iwarp();
 	*error = (struct host_error){ .cm_event = -1 };
 	verbs = verbs_system(error->text, sizeof(error->text));
 	if (!verbs)

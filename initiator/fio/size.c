@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How large a namespace is, for fio's setup.
+ * The size of a namespace, for fio's setup.
  *
- * fio sets its jobs up in the process that forks them later, and a device opened before a fork is
- * of no use after it.  So a child connects, asks, answers through a pipe and ends.
+ * fio sets its jobs up in the process that forks them later, and a device opened before a fork
+ * cannot be used after it.  So a child connects, asks, answers through a pipe and ends.
  */
 #include "engine.h"
 

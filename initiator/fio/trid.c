@@ -14,7 +14,7 @@ static const char *const keys[] = {
 };
 enum { KEYS = sizeof(keys) / sizeof(keys[0]) };
 
-/* The key that text begins with, and past its '=' or ':' the value; NULL where there is none. */
+/* The key that text begins with, and past its '=' or ':' the value; NULL if there is none. */
 static const char *trid_match_key(const char *text, const char **value)
 {
 	for (unsigned i = 0; i < KEYS; i++) {

@@ -7,7 +7,7 @@ import asyncio
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import CancelledError, Future
-from typing import Any, Self, TypeVar
+from typing import Self, TypeVar
 
 T = TypeVar("T")
 
@@ -15,7 +15,7 @@ T = TypeVar("T")
 class ThreadLoop:
     """A thread that runs an event loop until the last of its users closes it.
 
-    Any thread but its own may call the methods.  Work that is not done when the loop ends is
+    Threads other than its own may call the methods.  Work that is not done when the loop ends is
     cancelled, so that nobody waits for it.
     """
 
@@ -35,7 +35,7 @@ class ThreadLoop:
         asyncio.set_event_loop(self._loop)
         self._loop.run_forever()
 
-    def call(self, work: Coroutine[Any, Any, T]) -> T:
+    def call(self, work: Coroutine[object, None, T]) -> T:
         """Run work on the loop and return its result; an interrupt cancels it.
 
         Raises what closed makes if the loop has ended, or ends before work does.
@@ -99,7 +99,7 @@ class ThreadLoop:
         await asyncio.gather(*left, return_exceptions=True)
         await self._loop.shutdown_default_executor()
 
-    def _schedule(self, work: Coroutine[Any, Any, T]) -> Future[T]:
+    def _schedule(self, work: Coroutine[object, None, T]) -> Future[T]:
         with self._lock:
             if self._ended:
                 raise self._closed()

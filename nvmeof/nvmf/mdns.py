@@ -11,6 +11,8 @@ from ifaddr import get_adapters
 from zeroconf import Error as ZeroconfError
 from zeroconf.asyncio import AsyncZeroconf
 
+from nvmf.errors import Error
+
 # zeroconf logs an interface that is down as a warning with a traceback, at every packet.
 logging.getLogger("zeroconf").setLevel(logging.ERROR)
 
@@ -18,7 +20,7 @@ logging.getLogger("zeroconf").setLevel(logging.ERROR)
 NO_NETWORK = "mDNS: no network interface has an address reachable by other machines"
 
 
-class MdnsError(Exception):
+class MdnsError(Error):
     """Multicast DNS does not work on this machine; the message says why."""
 
 

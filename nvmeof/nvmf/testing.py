@@ -3,8 +3,8 @@
 
 ``nvme_target`` is a running target in the test's process (nvmf.target.sync.Target), with 64 MiB of
 memory unless the marker ``@pytest.mark.nvme_target(...)`` has other arguments for
-nvmf.target.serve. ``nvme_namespace`` is its first namespace, connected (nvmf.initiator.sync). Tests
-of asyncio use ``nvme_target.url``.
+nvmf.target.serve, such as ``store=MyStore()``. ``nvme_namespace`` is its first namespace, connected
+(nvmf.initiator.sync). Tests of asyncio use ``nvme_target.url``.
 """
 
 from __future__ import annotations

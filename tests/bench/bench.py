@@ -94,7 +94,7 @@ def run_native(target: Target, work: Workload, seconds: float) -> Figures:
         traddr=target.address,
         trsvcid=str(target.port),
         subnqn=NQN,
-        rw=work.workload,  # type: ignore[arg-type]  # a Literal that a table holds as str
+        rw=work.workload,
         block_size=work.block_size,
         queue_depth=work.queue_depth,
         seconds=seconds,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the checks of a C test come to: see check.h. */
+/* The results of a C test's checks: see check.h. */
 #include "check.h"
 #include "util/clock.h"
 #include "util/stat.h"
@@ -11,7 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* ctest's limit is beyond it: this one says what the test was at. */
+/* HANG_S is below ctest's limit: so the test can report where it was. */
 enum { HANG_S = 900, KEPT = 50, LINE = 400 };
 
 static bool verbose;
@@ -130,11 +130,11 @@ void check_section(const char *name)
 		printf("--   %s\n", name);
 }
 
-/* ---- threads at rest ---- */
+/* ---- sleeping threads ---- */
 
 /*
- * How often the thread was switched out, or 0 where it runs or is about to: its status is read, not
- * its processor time, which the kernel counts in ticks.
+ * How often the thread was switched out, or 0 if it runs or is about to: its status is read, not its processor time,
+ * which the kernel counts in ticks.
  */
 static uint64_t switches(const char *task, const char *comm)
 {
@@ -160,7 +160,7 @@ static uint64_t switches(const char *task, const char *comm)
 	return total;
 }
 
-/* Of all threads but this one, or 0 where one of them is awake. */
+/* The sum for all other threads, or 0 if one of them is awake. */
 static uint64_t all_switches(const char *comm)
 {
 	DIR *dir = opendir("/proc/self/task");

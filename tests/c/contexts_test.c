@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The end of contexts whose device was removed: devices are folders here, and contexts' files pipes. */
+/* Closing of contexts whose device was removed: devices are folders here, and contexts' files are pipes. */
 #include "check.h"
 #include "verbs/contexts.h"
 
@@ -15,7 +15,7 @@ static char root[] = "/tmp/nvmf-contexts-XXXXXX";
 struct rig {
 	struct ibv_device device;
 	struct ibv_context context;
-	int cmd_end, async_end;	/* tell when the other end, the context's, is closed */
+	int cmd_end, async_end;	/* show when the other end, the context's, is closed */
 };
 
 static int piped(int *end)
@@ -58,7 +58,7 @@ static bool let_go(const struct rig *rig)
 	return hung_up(rig->cmd_end) && hung_up(rig->async_end);
 }
 
-/* As librdmacm does when it comes to it. */
+/* As librdmacm does when it finds the removed device. */
 static void close_context(struct rig *rig)
 {
 	CHECK(!close(rig->context.cmd_fd) && !close(rig->context.async_fd), "the numbers are its own");
@@ -123,7 +123,7 @@ static void test_another_in_its_place(void)
 	set_up(&new, "other");
 	contexts_tie(&old_id, &old.context);
 	untie(&old_id);
-	unplug(&old);	/* and at once there is one of its name: both lived, so their inodes differ */
+	unplug(&old);	/* at once there is a new one of that name: both coexisted, so their inodes differ */
 	CHECK(!rename(new.device.dev_path, old.device.dev_path));
 	strcpy(new.device.dev_path, old.device.dev_path);
 	contexts_tie(&new_id, &new.context);
@@ -139,7 +139,7 @@ static void test_another_in_its_place(void)
 	tear_down(&new);
 }
 
-/* The library found out by itself: the numbers are somebody else's by now. */
+/* The library noticed by itself: the numbers have been reused. */
 static void test_closed_already(void)
 {
 	static const char id;
@@ -159,7 +159,7 @@ static void test_closed_already(void)
 	CHECK(!hung_up(rig.async_end));
 	tear_down(&rig);
 
-	/* the same number again, for a context that is used */
+	/* the same number again, for a context in use */
 	CHECK(dup2(other.context.cmd_fd, cmd) == cmd && !close(other.context.cmd_fd));
 	other.context.cmd_fd = cmd;
 	contexts_tie(&id, &other.context);
@@ -171,7 +171,7 @@ static void test_closed_already(void)
 	tear_down(&other);
 }
 
-/* Destroying failed: it is there as before. */
+/* Destroying failed: the object exists as before. */
 static void test_tied_again(void)
 {
 	static const char id;
@@ -187,11 +187,11 @@ static void test_tied_again(void)
 	CHECK(!hung_up(rig.cmd_end));
 	untie(&id);
 	CHECK(let_go(&rig));
-	untie(&id);	/* what was never tied is nobody's */
+	untie(&id);	/* an object that was never tied belongs to no context */
 	tear_down(&rig);
 }
 
-/* Without sysfs nothing is known of it, and it stays. */
+/* Without sysfs the state of the device is unknown, and the context stays open. */
 static void test_not_to_be_watched(void)
 {
 	static const char id;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The fio engine's io.c without fio and without a device: an I/O that is cut into pieces comes back to
- * fio exactly once, whatever the order in which its pieces complete, the queue is found lost and the
- * rest of it is submitted.
+ * The fio engine's io.c without fio and without a device: an I/O that is divided into pieces is returned to fio
+ * exactly once, in whatever order its pieces complete, the queue is found lost and the rest of it is submitted.
  */
 #include "../../initiator/fio/io.c"
 #include "check.h"
@@ -16,10 +15,10 @@ unsigned int fio_errors;
 static struct {
 	void *out[SLOTS];	/* users of the commands in flight, oldest first */
 	unsigned nout, slots;
-	unsigned ready;		/* of them, that the next poll completes */
+	unsigned ready;		/* of them, completed by the next poll */
 	bool lost;		/* submits fail */
-	bool told;		/* host_poll_group_lost() gave the queue */
-	uint16_t status;	/* of the commands that complete */
+	bool told;		/* host_poll_group_lost() has returned the queue */
+	uint16_t status;	/* of commands that complete */
 } queue;
 
 static struct host_queue *const the_queue = (struct host_queue *)&queue;
@@ -131,7 +130,7 @@ struct job {
 	struct request requests[DEPTH];
 	struct io_u *finished[DEPTH], *events[DEPTH];
 	struct io_u io_us[DEPTH];
-	unsigned given[DEPTH];	/* times that getevents gave it */
+	unsigned given[DEPTH];	/* number of times that getevents returned it */
 	uint8_t data[DEPTH][MANY * PIECE];
 };
 
@@ -164,7 +163,7 @@ static void job_queue(struct job *j, unsigned i, unsigned pieces)
 	nvmeof_commit(&j->td);
 }
 
-/* What is finished by now. */
+/* Collect what has finished. */
 static void job_reap(struct job *j)
 {
 	const struct timespec now = { 0 };
@@ -195,8 +194,8 @@ static void test_pieces(void)
 }
 
 /*
- * Pieces that the queue has no slots for, some that complete, and the loss: seen by a submit first, by
- * the poll first, or by the poll alone.
+ * Pieces for which the queue has no slots, some that complete, and the loss: noticed by a submit first, by the poll
+ * first, or by the poll alone.
  */
 static void test_lost(unsigned pieces, unsigned slots, unsigned complete, bool submit_sees)
 {
@@ -207,7 +206,7 @@ static void test_lost(unsigned pieces, unsigned slots, unsigned complete, bool s
 	job_queue(job, 1, 1);
 	queue.ready = complete;
 	queue.lost = true;
-	queue.told = submit_sees;	/* the poll says nothing of it yet */
+	queue.told = submit_sees;	/* the poll does not report it yet */
 	job_reap(job);
 	queue.told = false;
 	job_reap(job);
@@ -216,10 +215,10 @@ static void test_lost(unsigned pieces, unsigned slots, unsigned complete, bool s
 	      "%u pieces, %u slots, %u complete: given %u and %u times", pieces, slots, complete,
 	      job->given[0], job->given[1]);
 	CHECK(!queue.nout && !job->state.waiting && !job->state.finished_count);
-	/* what was done is done, and the rest is not */
+	/* completed pieces succeeded, and the others failed */
 	CHECK(job->io_us[0].error == (whole && pieces <= slots ? 0 : EIO));
 	CHECK(job->io_us[1].error == (complete > pieces && slots > pieces ? 0 : EIO));
-	/* nothing is taken after the loss, and nothing comes back later */
+	/* nothing is accepted after the loss, and nothing is returned later */
 	CHECK(nvmeof_queue(&job->td, &job->io_us[2]) == FIO_Q_COMPLETED && job->io_us[2].error == EIO);
 	job_reap(job);
 	CHECK(job->given[0] == 1 && job->given[1] == 1 && !job->given[2]);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Poll groups: many queues with one completion queue.  Each command comes back once, from its queue;
- * queues come, go and are lost while the others have commands outstanding.
+ * Poll groups: many queues with one completion queue.  Each command is returned once, by its queue; queues are added,
+ * removed and lost while others have commands outstanding.
  */
 #include "check.h"
 #include "host_rig.h"
@@ -20,7 +20,7 @@ struct world {
 	struct host_poll_group *group;
 	struct host_memory *memory;
 	struct host_queue *queues[QUEUES];
-	int out[QUEUES];		/* commands that are not back */
+	int out[QUEUES];		/* commands without an answer */
 	int back[QUEUES];
 	int wrong;
 };
@@ -64,7 +64,7 @@ static void join(struct world *w, unsigned i)
 	w->out[i] = w->back[i] = 0;
 }
 
-/* A read of queue i's block, which says whose it is. */
+/* Read queue i's block, which identifies it. */
 static void ask(struct world *w, unsigned i, bool more)
 {
 	const struct nvme_sqe sqe = { .opc = NVME_OPC_READ, .nsid = 1, .cdw10 = i };
@@ -93,7 +93,7 @@ static int poll_group(struct world *w)
 	return n;
 }
 
-/* Until all of these queues' commands are back. */
+/* Wait until all commands of these queues are complete. */
 static bool settle(struct world *w, unsigned from, unsigned to)
 {
 	const double until = seconds_now() + CHECK_PATIENCE_S;
@@ -119,7 +119,7 @@ static bool contents(const struct world *w, unsigned i)
 	return true;
 }
 
-/* More queues than the first completion queue has room for, each with a full queue of commands. */
+/* More queues than fit the first completion queue, each with a full queue of commands. */
 static void test_many(void)
 {
 	struct world w;
@@ -141,7 +141,7 @@ static void test_many(void)
 	world_down(&w);
 }
 
-/* A queue is made, which takes commands of its own, while another's are outstanding. */
+/* A queue connects, and sends commands of its own, while a different queue's are outstanding. */
 static void test_come_and_go(void)
 {
 	struct world w;
@@ -160,19 +160,19 @@ static void test_come_and_go(void)
 		ask(&w, 0, n & 1);
 		ask(&w, 1, n & 1);
 	}
-	host_queue_destroy(w.queues[0]);	/* what it had outstanding is forgotten */
+	host_queue_destroy(w.queues[0]);	/* its outstanding commands are dropped */
 	w.queues[0] = NULL;
 	w.out[0] = 0;
 	CHECK(settle(&w, 1, 2));
 	CHECK(w.back[1] == 11);
-	join(&w, 0);	/* in the place of the first, whose completions are not taken for its own */
+	join(&w, 0);	/* in the place of the first queue, whose completions are not attributed to it */
 	ask(&w, 0, false);
 	CHECK(settle(&w, 0, 1));
 	CHECK(w.back[0] == 1 && !w.wrong);
 	world_down(&w);
 }
 
-/* What came for a queue while another's command was awaited, and then the queue goes. */
+/* A queue is destroyed after its completion arrived while a command of a different queue was awaited. */
 static void test_go_unread(void)
 {
 	const struct nvme_sqe flush = { .opc = NVME_OPC_FLUSH, .nsid = 1 };
@@ -188,7 +188,7 @@ static void test_go_unread(void)
 
 		ask(&w, 0, false);
 		ask(&w, 0, false);
-		/* the two come back before this does, which is behind them in one socket or another */
+		/* the two complete before this one, which follows them in one of the sockets */
 		for (unsigned n = 0; n < 100; n++)
 			CHECK(host_queue_command(w.queues[1], &flush, NULL, CHECK_PATIENCE_S * 1000, &cqe) == 0);
 		CHECK(host_queue_poll(w.queues[1], &done, 1) == 0);
@@ -213,7 +213,7 @@ static struct host_queue *wait_lost(struct world *w)
 	return q;
 }
 
-/* One of three queues is lost: the others' commands are not disturbed. */
+/* One of three queues is lost: the commands of the others are not affected. */
 static void test_lost(bool notify)
 {
 	void *users[SIZE];

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a target can do with the keys that the host gives it: move the data of a command while it is
- * outstanding, in its direction, and nothing else.  Anything else ends the connection, and no byte moves.
+ * The use that a target can make of the host's keys: transfer the data of a command while it is outstanding, in its
+ * direction, and nothing else.  Any other use ends the connection, and no byte is transferred.
  *
- * Each case runs with memory windows, on a device that has none, and with keys of buffers as far as those
- * promise it.
+ * Each case runs with memory windows, on a device that has none, and with keys of buffers as far as those give the
+ * same protection.
  */
 #include "check.h"
 #include "host/internal.h"
@@ -18,7 +18,7 @@ static const char *const mode_names[] = { "windows", "registrations", "buffers" 
 
 enum when { AT_ONCE, AFTER_PLAIN, AFTER_INVALIDATE, NOT_AT_ALL };
 
-/* What the target does with a command. */
+/* The target's action with a command. */
 struct use {
 	const char *label;
 	bool to_device;			/* of the command */
@@ -27,8 +27,8 @@ struct use {
 	int64_t offset;			/* from the command's data */
 	uint32_t length;
 	const char *reason;		/* why the connection ends */
-	bool ring;			/* not at the data, but at the host's capsules */
-	bool buffers;			/* keys of buffers promise it, too */
+	bool ring;			/* at the host's capsules, not at the data */
+	bool buffers;			/* keys of buffers give this protection as well */
 };
 
 static struct use use;
@@ -131,7 +131,7 @@ static int host_submit(struct host *h, bool to_device, uint32_t offset)
 	return host_queue_submit(h->queue, &sqe, &data, h, false);
 }
 
-/* Bytes of the memory that are not as they were. */
+/* The number of bytes of the memory that have changed. */
 static size_t host_changed(const struct host *h)
 {
 	const uint8_t *p = h->memory->addr;
@@ -200,7 +200,7 @@ static void test_misuse(void)
 
 /* ---- a command's own data ---- */
 
-/* RDMA WRITE where a Read's data goes, or RDMA READ where a Write's comes from; then the response. */
+/* RDMA WRITE to the destination of a Read, or RDMA READ from the source of a Write; then the response. */
 static void serve_command(struct raw *r, const struct nvme_sqe *sqe)
 {
 	static unsigned turn;
@@ -225,7 +225,7 @@ static void serve_command(struct raw *r, const struct nvme_sqe *sqe)
 		     sqe->sgl.keyed.type == NVME_SGL_KEYED_INVALIDATE && turn++ % 3 ? sgl_key(&sqe->sgl) : 0);
 }
 
-/* More commands than a window has keys, some of whose keys the target invalidates and some the host. */
+/* More commands than a window has keys; the target invalidates some of the keys and the host the others. */
 static void test_many(enum mode mode)
 {
 	struct raw *raw = raw_start_with(RAW_SILENCE, serve_command);
@@ -247,13 +247,13 @@ static void test_many(enum mode mode)
 	raw_stop(raw);
 }
 
-/* ---- lies about invalidation ---- */
+/* ---- false invalidations ---- */
 
 static struct nvme_sqe first;
 
 static void lie_command(struct raw *r, const struct nvme_sqe *sqe)
 {
-	if (first.opc)	/* the first is answered with the second's key */
+	if (first.opc)	/* the first command is answered with the second's key */
 		raw_send_key(r, first.cid, sizeof(struct nvme_cqe), sgl_key(&sqe->sgl));
 	first = *sqe;
 }
@@ -285,7 +285,7 @@ static int as_rxe(struct ibv_context *context, struct ibv_device_attr *attr)
 	return ret;
 }
 
-/* Its windows are not to be used, whatever it says. */
+/* Its windows must not be used, no matter what it reports. */
 static void test_rxe(void)
 {
 	struct raw *raw = raw_start_with(RAW_SILENCE, serve_command);
@@ -304,7 +304,7 @@ static void test_rxe(void)
 	raw_stop(raw);
 }
 
-/* Commands that the queue takes with it: their memory is nobody's, and can be let go before the queue. */
+/* Commands that end with the queue: their memory is no longer in use, and can be freed before the queue. */
 static void test_abandoned(enum mode mode)
 {
 	struct raw *raw = raw_start(RAW_SILENCE);
@@ -327,7 +327,7 @@ static void test_abandoned(enum mode mode)
 	raw_stop(raw);
 }
 
-/* Windows that are bound when the queue goes. */
+/* Windows that are bound when the queue is destroyed. */
 static void test_destroyed(enum mode mode)
 {
 	struct raw *raw = raw_start(RAW_SILENCE);

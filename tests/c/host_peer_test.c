@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The host side against targets that lie, fall silent or close: the queue ends with a reason, and its
- * commands come back to their users.
+ * The host side against targets that lie, stop answering or close: the queue ends with a reason, and its commands are
+ * returned to their users.
  */
 #include "check.h"
 #include "host_rig.h"

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Host and target in one process, for a look at the data path alone (perf record, quick figures).
+ * Host and target in one process, to measure the data path alone (perf record, quick figures).
  *
  * usage: host_perf read|write BLOCK_SIZE QUEUE_DEPTH SECONDS [QUEUES [FILE]]
- *        host_perf serve SECONDS [FILE]
- * With REMOTE_KEYS=buffer in the environment commands have no keys of their own, and with
- * REMOTE_KEYS=register they have, but the device has no memory windows.  With CRC=1 FPDUs have theirs.
+ *
+ * host_perf serve SECONDS [FILE]
+ *
+ * With REMOTE_KEYS=buffer in the environment commands have no keys of their own; with REMOTE_KEYS=register they have,
+ * but the device has no memory windows.  With CRC=1 FPDUs have CRCs.
  */
 #include "host/load.h"
 #include "mini_target.h"
@@ -38,13 +40,13 @@ static struct mini *start(const char *file)
 	const struct store_options store = {
 		.kind = file ? "file" : "ram",
 		.path = file,
-		.size = file ? 0 : 256ull << 20,	/* as the floor's */
+		.size = file ? 0 : 256ull << 20,	/* the same size as in the floor */
 		.block_size = 512,
 		.direct = -1,
 	};
 	struct mini *m = mini_start(&store, 8192, processor(1));
 
-	if (m->store->map)	/* its pages are there before the clock runs */
+	if (m->store->map)	/* allocate its pages before the measurement */
 		memset(m->store->map, 0, m->store->size);
 	return m;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the host side knows without a connection: names, latency histograms, fio's transport ids. */
+/* Functions of the host side that need no connection: names, latency histograms, fio's transport ids. */
 #include "../../initiator/fio/trid.c"
 #include "check.h"
 #include "host/histogram.h"

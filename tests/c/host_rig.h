@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the tests of the host side share: connecting a queue and waiting for it. */
+/* Shared by the tests of the host side: connecting a queue and waiting for it. */
 #ifndef NVMF_HOST_RIG_H
 #define NVMF_HOST_RIG_H
 
@@ -16,7 +16,7 @@ static inline double seconds_now(void)
 	return (double)ts.tv_sec + (double)ts.tv_nsec * 1e-9;
 }
 
-/* A queue that takes no answer for one only after timeout_ms. */
+/* A queue whose connection attempt fails only after timeout_ms without an answer. */
 static inline struct host_queue *connect_within(struct host_device *d, const char *addr,
 						const char *port, uint16_t qid, uint16_t size,
 						bool notify, int timeout_ms, struct host_error *e)

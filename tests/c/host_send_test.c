@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How a host queue sends: few completions of sends, capsules inline where the device has it, and the completion
+ * How a host queue sends: few completions of sends, capsules inline if the device supports it, and the completion
  * vectors of the device in turn.
  */
 #include "check.h"
@@ -14,7 +14,7 @@ static const struct store_options ram = {
 	.kind = "ram", .size = 1 << 20, .block_size = 512, .direct = -1,
 };
 
-/* ---- a device that is watched ---- */
+/* ---- a device whose calls are recorded ---- */
 
 static struct verbs table;
 static unsigned inline_asked, inline_most;
@@ -22,7 +22,7 @@ static int vectors[64], nvectors;
 static int (*device_poll)(struct ibv_cq *cq, int n, struct ibv_wc *wc);
 static struct ibv_cq *watched;
 static unsigned sends_completed;
-static const struct ibv_qp *stopped;	/* the queue pair that was put into the error state last */
+static const struct ibv_qp *stopped;	/* the queue pair that was last put into the error state */
 
 static int watch_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 {
@@ -104,7 +104,7 @@ static bool submit_one(struct rig *r, uint8_t opcode, unsigned i)
 	return host_queue_submit(r->q, &sqe, opcode == NVME_OPC_FLUSH ? NULL : &data, r, i % 3) >= 0;
 }
 
-/* So many commands, with up to depth outstanding: how many completions of sends they cost. */
+/* Run commands, with up to depth outstanding; returns how many completions of sends they caused. */
 static unsigned cost(struct rig *r, uint8_t opcode, unsigned depth)
 {
 	struct host_completion done[SIZE];
@@ -125,7 +125,7 @@ static unsigned cost(struct rig *r, uint8_t opcode, unsigned depth)
 		back += n > 0 ? (unsigned)n : 0;
 	}
 	CHECK(ok, "%s", host_queue_reason(r->q));
-	/* one that is signalled holds its slot until it is retired, others may come behind it */
+	/* a signalled command holds its slot until it is retired; others may follow it */
 	while (host_queue_poll(r->q, done, SIZE) > 0)
 		;
 	CHECK(!host_queue_outstanding(r->q) && r->q->nfree == SIZE - 1);
@@ -141,7 +141,7 @@ static void test_signals(struct mini *m)
 
 	check_section("one signalled send in so many");
 	if (rig_open(&r, m, 1024, true)) {
-		CHECK(!inline_asked);	/* there is nothing to gain */
+		CHECK(!inline_asked);	/* there would be no benefit */
 		for (size_t i = 0; i < sizeof(depths) / sizeof(depths[0]); i++) {
 			CHECK(cost(&r, NVME_OPC_FLUSH, depths[i]) <= COMMANDS / 7);
 			CHECK(cost(&r, NVME_OPC_READ, depths[i]) <= COMMANDS / 7);
@@ -157,7 +157,7 @@ static void test_inline(struct mini *m)
 	struct rig r = { 0 };
 
 	check_section("inline, or signalled");
-	if (rig_open(&r, m, 64, false)) {	/* as an adapter is: sends complete later, capsules fit inline */
+	if (rig_open(&r, m, 64, false)) {	/* like an adapter: sends complete later, capsules fit inline */
 		CHECK(inline_asked == sizeof(struct nvme_sqe));
 		CHECK(r.q->capsule_flags == IBV_SEND_INLINE);
 		CHECK(cost(&r, NVME_OPC_READ, 8) <= COMMANDS / 7);
@@ -166,7 +166,7 @@ static void test_inline(struct mini *m)
 	}
 	rig_close(&r);
 	memset(&r, 0, sizeof(r));
-	if (rig_open(&r, m, 0, false)) {	/* the memory of each capsule is in use until it has left */
+	if (rig_open(&r, m, 0, false)) {	/* the memory of each capsule is in use until it was sent */
 		CHECK(!inline_asked && !r.q->capsule_flags);
 		CHECK(cost(&r, NVME_OPC_FLUSH, 8) == COMMANDS);
 		CHECK(cost(&r, NVME_OPC_READ, SIZE - 1) == COMMANDS);
@@ -174,7 +174,7 @@ static void test_inline(struct mini *m)
 	rig_close(&r);
 }
 
-/* A queue that ends with commands outstanding sends nothing more: they may be on another connection next. */
+/* A queue that ends with commands outstanding sends nothing more: they may be repeated on a different connection. */
 static void test_stopped(struct mini *m)
 {
 	static const char *ends[] = { "idle", "with a command", "lost" };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The host side against a target in the same process: connections and their failures, commands,
- * queues that fill, a target that goes.  Real frames over real sockets.
+ * The host side against a target in the same process: connections and their failures, commands, full queues, a target
+ * that ends.  Real frames over real sockets.
  */
 #include "check.h"
 #include "host_rig.h"
@@ -25,7 +25,7 @@ static struct host_controller *controller_of(const struct mini *m, const char *n
 	return host_controller_connect(&o, e);
 }
 
-/* ---- connections that do not come to be ---- */
+/* ---- connections that fail ---- */
 
 /* A TCP port that is bound; listening or not. */
 static int tcp_port(bool listening, char *port)
@@ -56,7 +56,7 @@ static void test_nobody_there(void)
 	CHECK_HAS(e.text, "queue size 1");
 	close(fd);
 
-	fd = tcp_port(true, port);	/* takes the connection and says nothing */
+	fd = tcp_port(true, port);	/* accepts the connection and sends nothing */
 
 	CHECK(!connect_within(d, "127.0.0.1", port, 0, 32, false, 500, &e));
 	CHECK_HAS(e.text, "no answer within 500 ms");
@@ -105,7 +105,7 @@ static void test_name_with_two_addresses(struct mini *m)
 	struct host_error e;
 	struct host_queue *q = connect_to(d, "localhost", m->port, 0, 32, true, &e);
 
-	CHECK(q);	/* localhost may be ::1 first, where nobody listens */
+	CHECK(q);	/* localhost may be ::1 first, where nothing listens */
 	host_queue_destroy(q);
 	host_device_put(d);
 }
@@ -216,7 +216,7 @@ static void test_full_queue(struct mini *m)
 	struct rig r;
 	int got = 0, ret = 0, sent = 0, wrong = 0;
 
-	CHECK(rig_up(&r, m, 16, false) /* too few: it gets HOST_MIN_QUEUE */);
+	CHECK(rig_up(&r, m, 16, false) /* too few: it is raised to HOST_MIN_QUEUE */);
 	for (; sent < 40; sent++) {
 		const struct nvme_sqe sqe = rw(NVME_OPC_READ, (uint64_t)sent, 512);
 		const struct host_data data = range(&r, (size_t)sent * 512, 512, false, false);
@@ -240,7 +240,7 @@ static void test_full_queue(struct mini *m)
 	}
 	CHECK(got == HOST_MIN_QUEUE - 1 && !wrong);
 	CHECK(host_queue_outstanding(r.q) == 0);
-	for (unsigned i = 0; i < 300; i++)	/* CIDs go round */
+	for (unsigned i = 0; i < 300; i++)	/* CIDs wrap around */
 		wrong += command(&r, NVME_OPC_READ, i, 0, 512, false) != 0;
 	CHECK(!wrong);
 	rig_down(&r);
@@ -294,17 +294,33 @@ static void test_bench(struct mini *m)
 	};
 	struct host_load_run run = {
 		.random = true, .read_percent = 50, .block_size = 4096, .seconds = 0.3,
+		.npercentiles = 3, .percentiles = { 1, 50, 100 },
 	};
+	struct host_load_live live;
 	struct host_load_result r;
 	struct host_load *load;
 	struct host_error e;
 
-	do	/* on a machine that stalls, the first may have no time for any */
+	do	/* on a stalled machine, the first attempt may have no time for any */
 		CHECK(host_bench(&o, &run, &r, &e) == 0);
 	while (r.queue_min_iops * r.seconds < 2 && (run.seconds *= 2) < CHECK_PATIENCE_S);
 	CHECK(r.ios > 10 && r.bytes == r.ios * 4096 && r.p50_us > 0 && r.p99_us >= r.p50_us);
 	CHECK(r.queue_min_iops > 0 && r.queue_max_iops >= r.queue_min_iops);
 	CHECK(r.queue_max_iops <= (double)r.ios / r.seconds);
+	CHECK(r.read.ios && r.write.ios && r.read.ios + r.write.ios == r.ios);
+	for (int i = 0; i < 2; i++) {
+		const struct host_load_part *p = i ? &r.write : &r.read;
+
+		CHECK(p->min_us > 0 && p->min_us <= p->mean_us && p->mean_us <= p->max_us && p->stddev_us >= 0);
+		CHECK(p->percentile_us[0] >= p->min_us && p->percentile_us[0] <= p->percentile_us[1]);
+		CHECK(p->percentile_us[2] <= p->max_us && p->percentile_us[2] > 0.99 * p->max_us);
+	}
+	host_bench_live(&live);
+	CHECK(live.ns > 0 && live.reads + live.writes > 0 && live.reads + live.writes <= r.ios);
+	run.npercentiles = HOST_LOAD_PERCENTILES + 1;
+	CHECK(host_bench(&o, &run, &r, &e) == -EINVAL);
+	CHECK_HAS(e.text, "21 percentiles");
+	run.npercentiles = 0;
 	run.block_size = 1000;
 	CHECK(host_bench(&o, &run, &r, &e) == -EINVAL);
 	CHECK_HAS(e.text, "block size 1000");
@@ -312,7 +328,7 @@ static void test_bench(struct mini *m)
 	o.nsid = 3;
 	CHECK(host_bench(&o, &run, &r, &e) < 0);
 
-	/* a run on some of the queues, and one on all, by the same load */
+	/* a run on some of the queues, and one on all, with the same load */
 	o.nsid = 1;
 	o.queues = 5;
 	load = host_load_connect(&o, &e);

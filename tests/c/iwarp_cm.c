@@ -72,7 +72,7 @@ static void rejected(void)
 	      "reject: heard, with status %d and its private data", status);
 	v->destroy_id(child);
 	side_close(&a);
-	/* a listener that goes away with a request not yet looked at */
+	/* a listener is destroyed with a request that was not processed yet */
 	a = (struct side){ .events = a.events };
 	check(!resolve(&a, "127.0.0.1", port) && !side_objects(&a, &o) && !side_qp(&a, &o) &&
 	      !v->connect(a.id, &param), "gone: asked");
@@ -84,7 +84,7 @@ static void rejected(void)
 
 	check(type == RDMA_CM_EVENT_REJECTED, "gone: heard (%d status %d)", type, status);
 	side_close(&a);
-	/* nobody there */
+	/* no listener */
 	a = (struct side){ .events = a.events };
 	check(!resolve(&a, "127.0.0.1", port) && !side_objects(&a, &o) && !side_qp(&a, &o) &&
 	      !v->connect(a.id, &param), "refused: asked");
@@ -134,7 +134,7 @@ static void log_refusal(const char *peer, const char *what)
 	logged = what;
 }
 
-/* A TCP peer of a listener that is not MPA, or that never says anything. */
+/* A TCP peer of a listener that does not speak MPA, or sends nothing. */
 static void strangers(void)
 {
 	struct rdma_event_channel *ch = v->create_event_channel();
@@ -172,7 +172,7 @@ static void strangers(void)
 	v->destroy_id(l);
 	v->destroy_event_channel(ch);
 
-	/* and a server that takes the connection and never answers */
+	/* and a server that accepts the connection and never answers */
 	int s = socket(AF_INET, SOCK_STREAM, 0), status = 0;
 	socklen_t len = sizeof(sin);
 	struct side a = { .events = v->create_event_channel() };
@@ -241,7 +241,7 @@ static bool congestion_is(int fd, const char *name)
 	return !getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, got, &len) && !strcmp(got, name);
 }
 
-/* TCP's congestion control is ours to choose on the machine, and else only by option. */
+/* TCP's congestion control: selected by the device for local connections, otherwise only by option. */
 static void congestion(void)
 {
 	static const struct {
@@ -308,7 +308,7 @@ static void congestion(void)
 	}
 }
 
-/* Ends of all kinds with traffic in flight, and everything destroyed under it. */
+/* Connections end in various ways with traffic in progress, and everything is destroyed meanwhile. */
 static void untidy(void)
 {
 	for (int how = 0; how < 5; how++) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* CRC32C, and connections with it: large payloads in pieces, placed early or not, and wrong ones. */
+/* CRC32C, and connections with it: large payloads in pieces, placed early or not, and with errors. */
 #include "iwarp_raw.h"
 
 #include "util/crc32c.h"
@@ -13,7 +13,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* Every way that this processor has, against the last one, which is the table. */
+/* All implementations for this processor, compared with the last one, which is the table. */
 static void crc_ways(void)
 {
 	static uint8_t big[20000], to[20100];
@@ -51,7 +51,7 @@ static void *crc_scribble(void *arg)
 	return NULL;
 }
 
-/* The application may write to what it sends: the sum is of the bytes that are sent. */
+/* The application may write to memory that is being sent: the sum is of the bytes that are sent. */
 static void crc_changing(void)
 {
 	static uint8_t from[60000], to[60000];
@@ -112,7 +112,7 @@ static void fill(uint8_t *p, size_t len, unsigned seed)
 		p[i] = (uint8_t)((i * 2654435761u + seed) >> 11);
 }
 
-/* More than a socket takes at once, to a region and to a window, from memory that is copied and that is not. */
+/* More than a socket takes at once, to a region and to a window, from memory that is copied and memory that is not. */
 static void large(void)
 {
 	struct iwarp_options old, o;
@@ -160,7 +160,7 @@ static void *scribble_memory(void *arg)
 	return NULL;
 }
 
-/* An application writes to what is being sent: what arrives is old or new, and the connection stays. */
+/* An application writes to memory that is being sent: old or new data arrives, and the connection stays. */
 static void scribbled(void)
 {
 	struct iwarp_options old, o;
@@ -198,7 +198,7 @@ struct raw_crc {
 	uint32_t size;
 };
 
-/* A connection by hand, and an FPDU for it whose payload is large. */
+/* A connection made by hand, and an FPDU for it with a large payload. */
 static void raw_begin(struct raw_crc *r, enum target target)
 {
 	uint8_t rep[64], first[64], request[64];
@@ -231,7 +231,7 @@ static void raw_end(struct raw_crc *r)
 	raw_close();
 }
 
-/* Until the device has taken what it was sent. */
+/* Poll until the device has received all that was sent. */
 static void poll_taken(void)
 {
 	double end = now_s() + CHECK_PATIENCE_S;
@@ -245,7 +245,7 @@ static void poll_taken(void)
 	check(!left, "crc: it takes what came (%d left)", left);
 }
 
-/* The FPDU in pieces, cut wherever the receiver has something to decide. */
+/* The FPDU in pieces, divided at each place where the receiver makes a decision. */
 static void pieces(enum target target)
 {
 	struct raw_crc r;
@@ -268,7 +268,7 @@ static void pieces(enum target target)
 		send(raw_fd, r.fpdu + cut, r.size - cut, 0);
 		if (target == ANSWER) {
 			right &= next_wc(&raw_side, NULL, &wc) && wc.wr_id == 7 && !wc.status;
-		} else {	/* a message behind it tells that it has arrived */
+		} else {	/* a message after it shows that it has arrived */
 			fpdu_put_untagged(read, RDMAP_SEND, true, 0, 0, DDP_QN_SEND, (uint32_t)i + 1, 0);
 			if (i)
 				post_recv(&raw_side, 1, 0, 100);
@@ -282,7 +282,9 @@ static void pieces(enum target target)
 	raw_end(&r);
 }
 
-/* A wrong sum: a TERMINATE that says so; a region is not touched, and what asked is not told that it has it. */
+/*
+ * A wrong sum: a TERMINATE with that reason; a region is not written to, and the requester does not see a completion.
+ */
 static void wrong(enum target target)
 {
 	struct raw_crc r;
@@ -308,7 +310,7 @@ static void wrong(enum target target)
 	raw_end(&r);
 }
 
-/* A header that cannot be believed is not told of: the sum was wrong, which is what the peer hears. */
+/* Errors in a header are not reported if the sum is wrong: the peer is told about the sum. */
 static void wrong_header(void)
 {
 	struct raw_crc r;

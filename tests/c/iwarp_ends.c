@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How connections end while a peer does not read: what leaves after the end, and what it costs.  A peer that reads
- * to the end gets ECONNRESET where what was on its way was given up, and 0 where it got everything.
+ * How connections end while a peer does not read: the data sent after the end, and its cost.  A peer that reads to
+ * the end gets ECONNRESET if data in transit was dropped, and 0 if it received everything.
  */
 #include "iwarp_raw.h"
 
@@ -23,11 +23,11 @@
 #include <unistd.h>
 
 enum {
-	CROWD = 1024,			/* sockets that are waited for at once, at most */
-	KERNEL_PATIENCE_S = 15,		/* for what the kernel does within 1 s, or else within 30 */
+	CROWD = 1024,			/* the maximum of lingering sockets */
+	KERNEL_PATIENCE_S = 15,		/* for actions of the kernel within 1 s, or otherwise within 30 */
 };
 
-/* How often the helper wakes in 300 ms of last words that nobody reads. */
+/* How often the helper wakes in 300 ms while last words are not read. */
 static uint64_t wakes_while_unread(void)
 {
 	uint8_t *words = calloc(1, 4 << 20);
@@ -47,7 +47,7 @@ static uint64_t wakes_while_unread(void)
 	return wakes;
 }
 
-/* Last words that a peer does not read, while it goes on talking: nobody waits for that by polling. */
+/* A peer does not read the last words, and continues to send: the helper does not poll meanwhile. */
 static void last_words_unread(void)
 {
 	struct rdma_event_channel *events = v->create_event_channel();
@@ -62,7 +62,7 @@ static void last_words_unread(void)
 	v->destroy_event_channel(events);
 }
 
-/* A connection on which the device has more to send than its peer takes. */
+/* A connection on which the device has more to send than its peer reads. */
 static void stall(const char *what)
 {
 	int arrived = 0;
@@ -76,7 +76,7 @@ static void stall(const char *what)
 	check(arrived, "%s: some of it is there", what);
 }
 
-/* What the peer's reading ends with: 0, or an errno. */
+/* The end of the peer's reading: 0, or an errno. */
 static int read_to_end(int fd)
 {
 	const struct timeval patience = { .tv_sec = CHECK_PATIENCE_S };
@@ -95,7 +95,7 @@ static int to_error(void)
 	return v->modify_qp(raw_side.qp, &attr, IBV_QP_STATE);
 }
 
-/* The error state is an abortive end: what the peer has not acknowledged by then does not come after it. */
+/* The error state is an abortive end: data that the peer has not acknowledged does not arrive afterwards. */
 static void cut(void)
 {
 	int got;
@@ -113,7 +113,7 @@ static void cut(void)
 	raw_close();
 }
 
-/* rdma_disconnect is an orderly one: what the socket has comes, though other work was outstanding. */
+/* rdma_disconnect is an orderly one: the data in the socket arrives, although other work was outstanding. */
 static void in_order(void)
 {
 	int got;
@@ -125,7 +125,7 @@ static void in_order(void)
 	raw_close();
 }
 
-/* A peer that cannot be reached: what is on its way to it does not arrive when the connection was given up long ago. */
+/* The peer cannot be reached: data in transit does not arrive long after the connection was abandoned. */
 static void given_up(void)
 {
 	struct pollfd gone;
@@ -159,7 +159,7 @@ static bool kernel_keeps(int fd)
 	return found;
 }
 
-/* One more than are waited for. */
+/* One more connection than the maximum of lingering sockets. */
 static void disconnect_in_crowd(void)
 {
 	int ends[CROWD][2];
@@ -176,7 +176,7 @@ static void disconnect_in_crowd(void)
 		close(ends[i][1]);
 }
 
-/* The kernel closes it in order, and gives up soon: long before a peer of an open connection counts as dead. */
+/* The kernel closes it in order, and gives up much sooner than a peer of an open connection counts as dead. */
 static void crowded(void)
 {
 	struct rlimit files, more;
@@ -203,7 +203,7 @@ static void crowded(void)
 	setrlimit(RLIMIT_NOFILE, &files);
 }
 
-/* In a child that is killed with work on its connection; another tells what the peer's reading ended with. */
+/* In a child that is killed with work on its connection; a second one reports the end of the peer's reading. */
 static void be_killed(int tell)
 {
 	const pid_t device = getpid();
@@ -221,7 +221,7 @@ static void be_killed(int tell)
 	_exit(write(tell, &got, sizeof(got)) < 0);
 }
 
-/* A process that dies takes its work with it: the kernel would go on sending for it. */
+/* A process that dies drops its work: otherwise the kernel would continue to send it. */
 static void killed(void)
 {
 	int tell[2], got = -1, status;

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A raw TCP peer that speaks MPA well and everything after it badly: which TERMINATE does it get? */
+/*
+ * A raw TCP peer whose MPA is correct and whose later frames are not: the test checks the TERMINATE that it receives.
+ */
 #include "iwarp_raw.h"
 
 #include "cm.h"
@@ -18,7 +20,7 @@ struct bad {
 	const char *name;
 	enum shape shape;
 	int at;			/* a byte of the header to overwrite, or -1 */
-	int value;		/* with what; -1: what it was not */
+	int value;		/* the new value; -1: inverted */
 	uint16_t code;
 	int copied;
 };
@@ -113,7 +115,7 @@ static void depths(void)
 	uint8_t f[512] = { 0 }, rep[64], got[2048];
 	uint32_t size, len;
 
-	/* three reads where two were agreed on, in one segment so that none is answered between */
+	/* three reads with an agreed depth of two, in one segment so that none is answered in between */
 	check(!raw_open(0x1002, 2, 2, rep), "depth: connects");
 	for (uint32_t i = 0; i < 3; i++) {
 		fpdu_put_read_req(f + i * 52, i + 1, 5, 6, 7, raw_side.mr->rkey, (uintptr_t)raw_side.mem);
@@ -125,7 +127,7 @@ static void depths(void)
 	      "depth: one too many (%u bytes)", len);
 	raw_close();
 
-	/* the first frame opens the responder's mouth; bytes one at a time are as good as together */
+	/* the responder may send after the first frame; single bytes are as good as whole frames */
 	check(!raw_open(0x0001, 0, 0, rep), "pieces: connects with revision 1");
 	check(iw_get16(rep + 16) == 1, "pieces: the reply's revision");
 	memcpy(raw_side.mem + 200, "abcdefgh", 8);
@@ -150,7 +152,7 @@ static void depths(void)
 	check(recv(raw_fd, got, 32, MSG_WAITALL) == 32 && !memcmp(got + 20, "abcdefgh", 8), "pieces: heard");
 	raw_close();
 
-	/* peer to peer: the RTR is granted and takes no receive */
+	/* peer to peer: the RTR is accepted and uses no receive */
 	check(!raw_open(0x1002, 0x8002, 0xc002, rep), "rtr: connects");
 	check(iw_get16(rep + 20) == 0x8002 && iw_get16(rep + 22) == 0x8002, "rtr: a write (%04x %04x)",
 	      iw_get16(rep + 20), iw_get16(rep + 22));
@@ -185,7 +187,7 @@ static void *drink(void *unused)
 	return unused;
 }
 
-/* What the peer had of 512 MiB when the post of them returned. */
+/* How much of 512 MiB the peer had when the post returned. */
 static unsigned long taken_by_then(void)
 {
 	pthread_t thread;
@@ -208,8 +210,8 @@ static unsigned long taken_by_then(void)
 }
 
 /*
- * A peer that takes everything at once does not keep the thread that sends to it.  Where that thread
- * lost the processor just after its post, the helper went on: then once more.
+ * A fast peer does not monopolise the thread that sends to it.  If that thread lost the processor just after its
+ * post, the helper continued: then the test is repeated.
  */
 static void fast_reader(void)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* An application that does nothing is served, uses no processor, and can fork. */
+/* An idle application is served, uses no processor, and can fork. */
 #include "iwarp_pair.h"
 
 #include <fcntl.h>
@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* b's side never polls: its memory is read and written all the same. */
+/* b's side never polls: its memory can still be read and written. */
 static void one_sided(void)
 {
 	struct pair p;
@@ -32,7 +32,7 @@ static void one_sided(void)
 	check(p.a.mem[0] == 0x33 && p.a.mem[1999999] == 0x33 && !memcmp(p.a.mem + 2000000, p.b.mem + 2000000,
 	      2000000), "one-sided: the bytes");
 
-	/* the other way round: sends that no poll drives on are still sent */
+	/* the opposite direction: sends are completed without a poll */
 	post_recv(&p.b, 1, 0, 64);
 	post_send(&p.a, 2, IBV_WR_RDMA_WRITE, 0, 0, SIDE_MEM, (uintptr_t)p.b.mem, p.b.mr->rkey);
 	post_send(&p.a, 3, IBV_WR_SEND, 0, 0, 64, 0, 0);
@@ -42,7 +42,7 @@ static void one_sided(void)
 	pair_close(&p);
 }
 
-/* So many messages by one thread that polls; how often the helper woke meanwhile. */
+/* One polling thread sends messages; returns how often the helper woke meanwhile. */
 static uint64_t wakes_while_busy(struct pair *p, uint64_t messages)
 {
 	uint64_t wakes = iwarp_get_stats()->helper_wakeups;
@@ -65,12 +65,12 @@ static void idle(void)
 	uint64_t wakes = UINT64_MAX;
 
 	check(!pair_open(&p, NULL), "idle: connects");
-	/* half a frame's worth of nothing, and a CQ that is armed */
+	/* half a frame, and an armed CQ */
 	ibv_req_notify_cq(p.b.cq, 0);
 	post_send(&p.a, 1, IBV_WR_RDMA_WRITE, 0, 0, 100, (uintptr_t)p.b.mem, p.b.mr->rkey);
 	check(check_threads_sleep(""), "idle: the helper sleeps");
 
-	/* busy: the helper only looks in now and then; a thread that stands still is helped more often */
+	/* busy: the helper only checks occasionally; it serves a stalled thread more often */
 	for (int i = 0; i < 20 && wakes >= FEW; i++)
 		wakes = wakes_while_busy(&p, MESSAGES);
 	check(wakes < FEW, "idle: %llu wake-ups of the helper in %d messages", (unsigned long long)wakes,
@@ -78,7 +78,7 @@ static void idle(void)
 	pair_close(&p);
 }
 
-/* Connections that are asleep cost the helper's ticks nothing: it looks at the busy one's two ends. */
+/* Connections that are asleep do not add to the helper's ticks: it checks the busy one's two ends. */
 static void idle_others(void)
 {
 	enum { OTHERS = 40, MESSAGES = 20000, TICKS = 20 };
@@ -96,7 +96,7 @@ static void idle_others(void)
 	looks = iwarp_get_stats()->helper_looks - looks;
 	check(looks && looks <= 2 * wakes + 2, "idle others: %llu looks in %llu wake-ups", (unsigned long long)looks,
 	      (unsigned long long)wakes);
-	/* and one that stirs is looked at all the same */
+	/* and one that becomes active is checked as well */
 	post_send(&p[OTHERS].a, 1, IBV_WR_RDMA_READ, IBV_SEND_SIGNALED, 0, 100000, (uintptr_t)p[OTHERS].b.mem,
 		  p[OTHERS].b.mr->rkey);
 	expect_wc(&p[OTHERS].a, NULL, 1, IBV_WC_SUCCESS, "idle others: one stirs");
@@ -104,7 +104,7 @@ static void idle_others(void)
 		pair_close(&p[i]);
 }
 
-/* Whether a side that has armed its CQ may sleep: looks again and again, and then has nothing to see. */
+/* Whether a side that has armed its CQ may sleep: checks repeatedly, until there is nothing to do. */
 static int sleeps(struct side *s)
 {
 	enum { LOOKS = 64 };
@@ -127,8 +127,8 @@ static int sleeps(struct side *s)
 }
 
 /*
- * A sender that has sent much at once gives up its turn, and is not to come back for nothing: whatever
- * the amount, when all is sent and answered both sides sleep.
+ * A sender that has sent much at once gives up its turn, and must not be woken without reason: for any amount, when
+ * all is sent and answered both sides sleep.
  */
 static void sent_all(void)
 {
@@ -165,7 +165,7 @@ static void forks(void)
 	check(!pair_open(&p, NULL), "fork: connects");
 	pid = fork();
 	if (!pid) {
-		/* the parent's are not ours; our own work */
+		/* the parent's connections do not belong to the child; make new ones */
 		struct pair q;
 
 		if (pair_open(&q, NULL))
@@ -180,7 +180,7 @@ static void forks(void)
 	expect_wc(&p.b, &p.a, 1, IBV_WC_SUCCESS, "fork: and the parent's connection is unharmed");
 	pair_close(&p);
 
-	/* after the last id the helper goes, at the latest when sockets have had their second */
+	/* after the last id the helper ends, at the latest when lingering sockets have had their time */
 	for (double end = now_s() + CHECK_PATIENCE_S; now_s() < end;) {
 		char line[128];
 		FILE *f = fopen("/proc/self/status", "r");

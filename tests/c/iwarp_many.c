@@ -43,7 +43,7 @@ static void repost(struct server *s, unsigned int i)
 	ibv_post_recv(s->ids[i]->qp, &wr, &bad);
 }
 
-/* Echo: whatever comes goes back, on the queue pair that it came on. */
+/* Echo: return each message on the queue pair on which it arrived. */
 static void *serve(void *arg)
 {
 	struct server *s = arg;
@@ -71,7 +71,7 @@ static void *serve(void *arg)
 		struct ibv_cq *cq;
 		void *ctx;
 
-		/* the canonical order: arm, look once more, sleep */
+		/* the usual order: arm, check once more, sleep */
 		ibv_req_notify_cq(s->recv_cq, 0);
 		n = ibv_poll_cq(s->recv_cq, 1, wc);
 		if (n == 1) {
@@ -98,7 +98,7 @@ static void *churn(void *arg)
 {
 	struct server *s = arg;
 
-	/* registering and deregistering beside the data path */
+	/* registering and deregistering at the same time as the data path */
 	while (!atomic_load(&s->stop)) {
 		struct ibv_mr *mr = v->reg_mr(s->pd, s->mem, 4096, IBV_ACCESS_REMOTE_READ);
 
@@ -147,7 +147,7 @@ static void many(bool sleeps)
 	pthread_create(&threads[1], NULL, churn, &s);
 
 	for (int round = 0; round < ROUNDS && ok; round++) {
-		/* all of them at once, or one after the other while the rest are cold */
+		/* all of them at once, or one after the other while the rest are idle */
 		int step = round % 3 ? 1 : QPS;
 
 		for (int i = 0; i < QPS && ok; i += step) {
@@ -168,7 +168,7 @@ static void many(bool sleeps)
 		}
 	}
 	check(ok, "many: %d rounds, server %s", ROUNDS, sleeps ? "sleeping" : "polling");
-	/* half goes away while the server polls; the rest still works */
+	/* half of them end while the server polls; the rest still work */
 	for (int i = 0; i < QPS; i += 2)
 		v->disconnect(a[i].id);
 	for (int i = 1; i < QPS && ok; i += 2) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Numbers of queue pairs: never that of a live one, and completions keep to theirs. */
+/* Numbers of queue pairs: never one that is in use, and completions keep their numbers. */
 #include "iwarp_pair.h"
 
 #include "iwarp.h"
@@ -33,7 +33,7 @@ static bool post(struct ibv_qp *qp, uint64_t wr_id)
 	return !ibv_post_recv(qp, &wr, &bad);
 }
 
-/* Which of the numbers up to last are live, as bits. */
+/* Which of the numbers up to last are in use, as bits. */
 static unsigned int live(struct rdma_cm_id *const *id, unsigned int last)
 {
 	unsigned int bits = 0;
@@ -47,8 +47,8 @@ static unsigned int live(struct rdma_cm_id *const *id, unsigned int last)
 enum { ALL = 6 };
 
 /*
- * With no more than six numbers.  It runs before all other tests of the program: the numbers that it
- * uses up are the first ones.
+ * With at most six numbers.  It runs before all other tests of the program: the numbers that it uses are the first
+ * ones.
  */
 void test_numbers(void)
 {
@@ -78,13 +78,13 @@ void test_numbers(void)
 		check(!new_qp(id[i], pd, cq) && id[i]->qp->qp_num == was && live(id, ALL) == 0x7e,
 		      "numbers: the only one that is free, %u", was);
 	}
-	/* in turn: the one that was freed last is not the next */
+	/* in order: the number that was freed last is not the next */
 	v->destroy_qp(id[1]);
 	v->destroy_qp(id[4]);
 	check(!new_qp(id[1], pd, cq) && !new_qp(id[4], pd, cq) && live(id, ALL) == 0x7e,
 	      "numbers: two that were free");
 
-	/* completions of a queue pair that is gone are gone, and those of the others are not */
+	/* completions of a destroyed queue pair are removed, and those of the others are not */
 	struct ibv_qp_attr err = { .qp_state = IBV_QPS_ERR };
 
 	check(post(id[2]->qp, 22) && post(id[3]->qp, 33) && !v->modify_qp(id[2]->qp, &err, IBV_QP_STATE) &&

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the tests of the embedded iWARP device share: see iwarp_pair.h.  Single-threaded. */
+/* Shared by the tests of the embedded iWARP device: see iwarp_pair.h.  Single-threaded. */
 #include "iwarp_pair.h"
 
 #include <arpa/inet.h>
@@ -150,7 +150,7 @@ int resolve(struct side *s, const char *host, int port)
 	return 0;
 }
 
-/* Completions of a side that was polled for the other's sake. */
+/* Completions of the other side, found while polling. */
 static struct ibv_wc stash[64];
 static struct side *stash_of[64];
 static int stashed;
@@ -164,7 +164,7 @@ int pair_open(struct pair *p, const struct pair_options *o)
 	if (!o)
 		o = &defaults;
 	host = o->host ? o->host : "127.0.0.1";
-	stashed = 0;	/* those of another pair, which may have been at the same place */
+	stashed = 0;	/* drop those of an earlier pair, which may have had the same address */
 	memset(p, 0, sizeof(*p));
 	p->a.events = v->create_event_channel();
 	p->b.events = v->create_event_channel();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* MPA peers made by hand on real sockets: what other people's start-up frames say is what is done. */
+/* Hand-made MPA peers on real sockets: the device follows the start-up frames of other implementations. */
 #include "iwarp_pair.h"
 
 #include "util/crc32c.h"
@@ -149,7 +149,7 @@ static void crc_by_either(void)
 	iwarp_set_options(&old);
 }
 
-/* All ones are no demand: whoever does not negotiate a depth is connected, with our own limit. */
+/* All ones are no demand: a peer that does not negotiate a depth is connected, with our own limit. */
 static void depth_left_open(void)
 {
 	static const uint8_t open[4] = { 0x3f, 0xff, 0x3f, 0xff }, half[4] = { 0x3f, 0xff, 0, 7 };
@@ -197,7 +197,7 @@ static void depth_left_open(void)
 	v->destroy_event_channel(ch);
 }
 
-/* 512 bytes of private data are legal both ways; the event's field tells as many as it can. */
+/* 512 bytes of private data are valid both ways; the event's field holds as many as it can. */
 static void long_private_data(void)
 {
 	struct rdma_event_channel *ch = v->create_event_channel();
@@ -256,7 +256,7 @@ static bool nobody_else(const struct responder *r)
 	return poll(&p, 1, 0) == 0;
 }
 
-/* Who closes on revision 2 is asked once more, with revision 1 and the same private data. */
+/* A peer that closes after a request of revision 2 gets a second one, with revision 1 and the same private data. */
 static void second_try(void)
 {
 	struct rdma_conn_param param = { .responder_resources = 5, .initiator_depth = 6,

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How far from a bare TCP exchange is the embedded iWARP device?  The same "read" both ways, with the
- * same polling: 88 bytes one way, N bytes and 16 more the other way.  Two processes, since that is what
- * a target and an initiator are.  Prints the floor and the device side by side.
+ * Compares the embedded iWARP device with a bare TCP exchange.  The same "read" both ways, with the same polling: 88
+ * bytes one way, N bytes and 16 more the other way.  Two processes, as with a target and an initiator. Prints the
+ * floor and the device side by side.
  *
- *   iwarp_perf [-c (CRC)] [-s seconds] [-o (own only)] [SIZE:DEPTH ...]
+ * iwarp_perf [-c (CRC)] [-s seconds] [-o (own only)] [SIZE:DEPTH ...]
  */
 #include "verbs.h"
 
@@ -103,7 +103,7 @@ static void floor_server(int fd, size_t size)
 static double floor_client(int fd, size_t size, int depth)
 {
 	static uint8_t req[FRAME_REQ * MAX_DEPTH];
-	/* as much memory as the device's client has, so that the cache is no better to it */
+	/* as much memory as the device's client has, so that the cache has the same effect */
 	size_t ring = (size_t)depth * (size + FRAME_RSP), at = 0, have = 0;
 	uint8_t *in = malloc(ring);
 	double start = now_s(), t;

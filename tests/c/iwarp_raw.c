@@ -59,7 +59,7 @@ void raw_close(void)
 	v->destroy_event_channel(ch);
 }
 
-/* Close the FPDU whose header (and payload) is in f; its size. */
+/* Complete the FPDU whose header (and payload) is in f; returns its size. */
 uint32_t raw_finish(uint8_t *f, bool crc)
 {
 	uint32_t size = fpdu_size(iw_get16(f)), sum = 0;
@@ -70,7 +70,7 @@ uint32_t raw_finish(uint8_t *f, bool crc)
 	return size;
 }
 
-/* What comes back until the connection closes. */
+/* Receive until the connection closes. */
 uint32_t raw_answer(uint8_t *buf, uint32_t room)
 {
 	struct pollfd pfd = { .fd = raw_fd, .events = POLLIN };
@@ -89,13 +89,13 @@ uint32_t raw_answer(uint8_t *buf, uint32_t room)
 		if (n == 0)
 			return have;
 		if (n < 0)
-			return UINT32_MAX;	/* a reset instead of an end */
+			return UINT32_MAX;	/* a reset instead of an orderly end */
 		have += (uint32_t)n;
 	}
 	return UINT32_MAX - 1;
 }
 
-/* An answered connection whose responder may speak; the zero-length WRITE is left to be received. */
+/* An established connection whose responder may send; the zero-length WRITE has yet to be received. */
 int raw_open_spoken(void)
 {
 	uint8_t f[FPDU_TAGGED + FPDU_CRC] = { 0 }, rep[64];
@@ -110,7 +110,7 @@ int raw_open_spoken(void)
 	return rc;
 }
 
-/* So many WRITEs of all the memory, as one chain. */
+/* Post n WRITEs of all the memory, as one chain. */
 void raw_post_writes(int n)
 {
 	struct ibv_sge sge = { (uintptr_t)raw_side.mem, SIDE_MEM, raw_side.mr->lkey };

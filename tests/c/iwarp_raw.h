@@ -8,18 +8,18 @@
 extern struct side raw_side;		/* the device's end */
 extern int raw_fd;
 extern int raw_mss;			/* for the next connection's socket; 0: the system's */
-extern int raw_depth;			/* of READs on the device's end, for the next one; 0: 2 */
+extern int raw_depth;			/* depth for READs on the device's side, for the next connection; 0: 2 */
 
 /* Connect by hand with these MPA bits; the reply is left in rep. */
 int raw_open(uint16_t bits, uint16_t ird, uint16_t ord, uint8_t *rep);
-/* The same, and the device's end may speak: a zero-length WRITE is left to be received. */
+/* The same, and the device's side may send: a zero-length WRITE has yet to be received. */
 int raw_open_spoken(void);
 void raw_close(void);
-/* So many WRITEs of all the memory by the device, as one chain. */
+/* Make the device post n WRITEs of all the memory, as one chain. */
 void raw_post_writes(int n);
-/* Close the FPDU whose header (and payload) is in f; its size. */
+/* Complete the FPDU whose header (and payload) is in f; returns its size. */
 uint32_t raw_finish(uint8_t *f, bool crc);
-/* What comes back until the connection closes, while the device is polled. */
+/* Receive until the connection closes, while the device is polled. */
 uint32_t raw_answer(uint8_t *buf, uint32_t room);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Registrations: found however many there are, and gone only when nobody uses them. */
+/* Registrations: found no matter how many there are, and freed only when they are not in use. */
 #include "iwarp_pair.h"
 
 #include "iwarp.h"
@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Steps of the longest and of all searches for what is in the table. */
+/* Steps of the longest search, and of all searches, for the entries of the table. */
 static uint32_t longest_search(uint64_t *sum)
 {
 	const struct iw_stag_table *t = iw_stags;
@@ -50,7 +50,7 @@ static void many(struct ibv_pd *pd)
 	check(!bad, "many: each is found, and its own");
 	longest = longest_search(&sum);
 	check(sum < 2 * N && longest < 128, "many: %.2f steps each, %u at most", (double)sum / N, longest);
-	/* most go, and are replaced many times over: the searches stay short */
+	/* most are removed and replaced many times: the searches stay short */
 	for (unsigned int i = 0; i < N - 1000; i++)
 		bad += v->dereg_mr(mr[i]) != 0;
 	for (unsigned int i = 0; i < N; i++) {
@@ -69,7 +69,7 @@ static void many(struct ibv_pd *pd)
 	free(mr);
 }
 
-/* A queue pair's lock is none of deregistration's concern: with it held, dereg_mr returns. */
+/* Deregistration does not need a queue pair's lock: dereg_mr returns while it is held. */
 static void untouched_queue_pairs(void)
 {
 	struct iw_qp *qp;
@@ -108,7 +108,7 @@ static void waits(struct ibv_pd *pd)
 	held.mr = v->reg_mr(pd, byte, sizeof(byte), IBV_ACCESS_LOCAL_WRITE);
 	section = iw_section_lock(&held.lock);
 	pthread_create(&thread, NULL, deregister, NULL);
-	/* not found any longer, and yet not freed */
+	/* no longer found, and not freed yet */
 	while (iw_stag_find(held.mr->rkey))
 		sched_yield();
 	for (int i = 0; i < 2000; i++, sched_yield())
@@ -118,7 +118,7 @@ static void waits(struct ibv_pd *pd)
 	check(!early && atomic_load(&held.gone), "waits: dereg_mr returns when the section is left, not before");
 }
 
-/* Threads that use regions through their STags while others take them away and free the memory. */
+/* Threads that use regions through their STags while others deregister them and free the memory. */
 enum { READERS = 3, CHANGERS = 2, PLACES = 16, TURNS = 400, LIVES = 30 };
 
 static struct {
@@ -152,7 +152,7 @@ static void read_some(int turns)
 	}
 }
 
-/* Threads come and go: their slots are used again. */
+/* Threads start and end: their slots are reused. */
 static void *short_life(void *unused)
 {
 	read_some(200);
@@ -176,7 +176,7 @@ static void *changer(void *arg)
 
 		if (mr[k])
 			v->dereg_mr(mr[k]);
-		free(old);	/* a reader that still looked at it would be caught by the sanitizers */
+		free(old);	/* the sanitizers would report a reader that still used it */
 		memset(memory, i, 64);
 		mr[k] = v->reg_mr(shared.pd, memory, 64, IBV_ACCESS_REMOTE_READ);
 		atomic_store(&shared.at[k], memory);

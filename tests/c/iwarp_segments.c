@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Where TCP segments end.  Linux's siw overruns memory when an untagged header comes in two segments with
- * more than 16 bytes in the first, and takes a CRC that comes in two for a wrong one.
+ * The ends of TCP segments.  Linux's siw overruns memory if an untagged header comes in two segments with more than
+ * 16 bytes in the first, and considers a CRC that comes in two segments wrong.
  */
 #include "iwarp_raw.h"
 
@@ -18,12 +18,12 @@
 enum { CALLS = 4096, EACH = 40, ROOM = 1 << 20 };
 
 static struct {
-	int fd;				/* whose calls are noted; -1: nobody's */
+	int fd;				/* whose calls are recorded; -1: none */
 	unsigned int count, open;	/* open: calls that the next one's bytes may follow in a segment */
 	size_t begin[CALLS], end[CALLS];
 } calls = { .fd = -1 };
 
-/* In the place of the C library's: notes which bytes of the stream were sent together. */
+/* Replaces the C library's function: records which bytes of the stream were sent together. */
 ssize_t sendmsg(int fd, const struct msghdr *msg, int flags)
 {
 	const ssize_t n = syscall(SYS_sendmsg, fd, msg, flags);
@@ -38,7 +38,7 @@ ssize_t sendmsg(int fd, const struct msghdr *msg, int flags)
 	return n;
 }
 
-/* Whether a segment ends between two bytes of the stream, at being the second. */
+/* Whether a segment ends between two bytes of the stream; at: index of the second. */
 static bool segment_ends(size_t at, uint32_t mss)
 {
 	for (unsigned int i = 0; i < calls.count; i++)
@@ -47,7 +47,7 @@ static bool segment_ends(size_t at, uint32_t mss)
 	return false;
 }
 
-/* Ends of segments from one byte to another, without the two. */
+/* The number of segment ends between two bytes, excluding both. */
 static unsigned int ends_within(size_t from, size_t to, uint32_t mss)
 {
 	unsigned int n = 0;
@@ -92,7 +92,7 @@ static void headers_whole(bool crc, int mss)
 	calls.fd = iw_qp(raw_side.qp)->stream.fd;
 	calls.count = calls.open = 0;
 	getsockopt(calls.fd, IPPROTO_TCP, TCP_MAXSEG, &real, &real_len);
-	post_mixture(&seed);	/* which waits for the peer's first word, and goes in one go */
+	post_mixture(&seed);	/* the post waits for the peer's first frame, and is sent at once */
 	fpdu_put_tagged(f, RDMAP_WRITE, true, 0, 0, 0);
 	len = raw_finish(f, crc);
 	check(send(raw_fd, f, len, 0) == (ssize_t)len, "segments: speaks");

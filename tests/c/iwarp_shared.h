@@ -27,11 +27,11 @@ void shared_open(struct shared *s, unsigned int n, unsigned int max_wr);
 void shared_close(struct shared *s);
 /* A receive, into the slot with this number. */
 int shared_post(struct shared *s, uint64_t wr_id);
-/* Messages say who sent them and which of its it is. */
+/* Messages contain the sender and a sequence number. */
 int shared_say(struct shared *s, unsigned int who, uint32_t seq, uint32_t len);
-/* A receive completed: from whom, checked against what it says. */
+/* A receive completed: returns the sender, checked against the message. */
 bool shared_heard(struct shared *s, const struct ibv_wc *wc, uint32_t *next);
-/* What the senders' completion queues have. */
+/* Take the completions of the senders. */
 void shared_drain(struct shared *s);
 
 void srq_empty(bool crc);

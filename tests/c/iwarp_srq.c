@@ -41,7 +41,7 @@ static void all_in_order(void)
 	shared_close(&s);
 }
 
-/* What one peer at a time sends goes into the same memory again and again, whoever the peer is. */
+/* Messages of one peer at a time always use the same memory, for any peer. */
 static void last_first(void)
 {
 	enum { RECEIVES = 64 };
@@ -70,7 +70,7 @@ static void last_first(void)
 	shared_close(&s);
 }
 
-/* Sends that wait for a receive again and again, and a READ that waits behind one of them. */
+/* Sends that repeatedly wait for a receive, and a READ that waits behind one of them. */
 static void pieces(bool crc)
 {
 	enum { N = 40 };
@@ -118,7 +118,7 @@ static void pieces(bool crc)
 	iwarp_set_options(&saved);
 }
 
-/* More small Sends at once than there are receives: what was received beyond them is kept, not lost. */
+/* More small Sends at once than there are receives: data received beyond them is kept. */
 static void flood(void)
 {
 	enum { N = 120, RECEIVES = 7 };
@@ -148,7 +148,7 @@ static void flood(void)
 	shared_close(&s);
 }
 
-/* More Sends wait than the receiver completes at one go; then there is a receive for each. */
+/* More Sends wait than the receiver completes at once; then there is a receive for each. */
 static void all_waited(void)
 {
 	enum { N = 100, LEN = 8 };
@@ -188,7 +188,7 @@ static void all_waited(void)
 	shared_close(&s);
 }
 
-/* A peer that dies while its Send waits is noticed, and a receive posted later is not lost on it. */
+/* A peer that dies while its Send waits is noticed, and a later receive is not lost to it. */
 static void dies_waiting(void)
 {
 	static struct shared s;
@@ -204,7 +204,7 @@ static void dies_waiting(void)
 		shared_drain(&s);
 		ibv_poll_cq(s.cq, 1, &wc);
 	}
-	/* a reset, as of a machine that went down and came back */
+	/* a reset, as from a machine that was restarted */
 	for (fd = 3; fd < 4096; fd++) {
 		struct sockaddr_in peer, want = s.a[0].id->route.addr.src_sin, name;
 		socklen_t len = sizeof(peer), len2 = sizeof(name);
@@ -218,7 +218,7 @@ static void dies_waiting(void)
 	setsockopt(fd, SOL_SOCKET, SO_LINGER, &hard, sizeof(hard));
 	struct sockaddr unspec = { .sa_family = AF_UNSPEC };
 
-	connect(fd, &unspec, sizeof(unspec));	/* which resets it */
+	connect(fd, &unspec, sizeof(unspec));	/* this resets the connection */
 	for (double end = now_s() + CHECK_PATIENCE_S; now_s() < end && !*iwarp_qp_end_reason(s.ids[0]->qp);)
 		ibv_poll_cq(s.cq, 1, &wc);
 	check(*iwarp_qp_end_reason(s.ids[0]->qp), "dies: noticed: %s", iwarp_qp_end_reason(s.ids[0]->qp));
@@ -231,7 +231,7 @@ static void dies_waiting(void)
 	shared_close(&s);
 }
 
-/* An application that only posts: the helper takes in what a receive has come for. */
+/* An application that only posts: the helper receives the data for new receives. */
 static void unattended(void)
 {
 	static struct shared s;

@@ -6,7 +6,7 @@
 
 #include <poll.h>
 
-/* What a thread that polls or sleeps spends while nothing can be received. */
+/* The wakeups of a thread that polls or sleeps while nothing can be received. */
 static uint64_t turns_awake(struct shared *s, int ms)
 {
 	struct pollfd pfd = { .fd = s->channel->fd, .events = POLLIN };
@@ -60,7 +60,7 @@ void srq_empty(bool crc)
 	check(turns <= 5, "empty: asleep meanwhile (%llu turns in 100 ms)", (unsigned long long)turns);
 	check(check_threads_sleep(""), "empty: so is the helper");
 
-	/* one receive at a time: each is used at once, and in line */
+	/* one receive at a time: each is used at once, and in order */
 	for (; receives < SPREAD && ok; receives++) {
 		ok &= !shared_post(&s, receives);
 		for (double end = now_s() + CHECK_PATIENCE_S; now_s() < end;)
@@ -72,13 +72,13 @@ void srq_empty(bool crc)
 	for (unsigned int i = 0; i < PEERS; i++)
 		ok &= next[i] >= SPREAD / PEERS && next[i] <= SPREAD / PEERS + 1;
 	check(ok, "empty: dealt out in turn");
-	/* those who had a receive and wait for the next one leave everybody asleep, too */
+	/* connections that wait for their next receive wake no thread either */
 	turns = UINT64_MAX;
 	for (int i = 0; i < 20 && turns > 5; i++)
 		turns = turns_awake(&s, 100);
 	check(turns <= 5, "empty: asleep again (%llu turns in 100 ms)", (unsigned long long)turns);
 
-	/* a consumer that sleeps on the channel is woken by what waits, not by the socket alone */
+	/* a consumer that sleeps on the channel is woken by completions, not by the socket alone */
 	struct pollfd pfd = { .fd = s.channel->fd, .events = POLLIN };
 	struct ibv_cq *cq;
 	void *context;
@@ -93,7 +93,7 @@ void srq_empty(bool crc)
 	check(ok, "empty: posted to a consumer that sleeps");
 	v->ack_cq_events(s.cq, 1);
 
-	/* the rest at once; one has gone meanwhile, and takes no receive with it */
+	/* the rest at once; one has disconnected meanwhile, and takes no receive with it */
 	v->disconnect(s.ids[3]);
 	while (ibv_poll_cq(s.cq, 1, &wc) == 1)
 		check(0, "empty: one that waited has no receive to be flushed");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* To a peer that is strict: no FPDU longer than a TCP segment, and nothing after an error but TERMINATE. */
+/* With a strict peer: no FPDU longer than a TCP segment, and only TERMINATE after an error. */
 #include "iwarp_raw.h"
 
 #include "iwarp.h"
@@ -10,7 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* Count the FPDUs of what came, and check each against the MSS; the bytes that make whole ones. */
+/* Count the received FPDUs, and check each against the MSS; returns the bytes of whole ones. */
 static uint32_t strict_count(const uint8_t *p, uint32_t have, uint32_t mss, unsigned int *fpdus)
 {
 	uint32_t at = 0;
@@ -66,7 +66,7 @@ static void segments(bool crc)
 	free(got);
 }
 
-/* A READ and, right behind it, a frame that ends the connection: no answer to the READ after that. */
+/* A READ followed at once by a frame that ends the connection: no answer to the READ after that. */
 static void only_terminate(bool crc)
 {
 	uint8_t f[256] = { 0 }, rep[64], got[512];
@@ -85,7 +85,7 @@ static void only_terminate(bool crc)
 	raw_close();
 }
 
-/* The same while the socket is full in the middle of an FPDU: that one is finished. */
+/* The same while the socket is full in the middle of an FPDU: that one is completed. */
 static void cut_then_terminate(bool crc)
 {
 	enum { ROOM = 64 << 20, PIECES = 40 };
@@ -93,7 +93,7 @@ static void cut_then_terminate(bool crc)
 	uint32_t len, at = 0, last = 0;
 
 	check(!raw_open(crc ? 0x5002 : 0x1002, 2, 2, rep), "cut: connects");
-	fpdu_put_tagged(f, RDMAP_WRITE, true, 0, 0, 0);	/* it has spoken */
+	fpdu_put_tagged(f, RDMAP_WRITE, true, 0, 0, 0);	/* the first frame, after which the responder may send */
 	len = raw_finish(f, crc);
 	check(send(raw_fd, f, len, 0) == (ssize_t)len, "cut: speaks");
 	for (double end = now_s() + CHECK_PATIENCE_S; iw_qp(raw_side.qp)->stream.tx.hold && now_s() < end;) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Whose turn it is: many queue pairs of one CQ are served alike, and those that are idle cost nothing. */
+/* Turns: many queue pairs of one CQ are served equally, and idle ones cost nothing. */
 #include "iwarp_pair.h"
 
 #include "iwarp.h"
@@ -75,7 +75,7 @@ static void crowd_send(struct crowd *c, unsigned int who)
 	post_send(&c->a[who], 0, IBV_WR_SEND, 0, 0, SLOT, 0, 0);
 }
 
-/* All send without pause: nobody waits while others are served again and again. */
+/* All send without pause: none waits while others are served repeatedly. */
 static void fair(struct crowd *c)
 {
 	enum { MESSAGES = 40000, PATIENCE = 3 * PEERS * WINDOW };
@@ -105,7 +105,7 @@ static void fair(struct crowd *c)
 	}
 	check(ok && n >= MESSAGES && worst < PATIENCE, "fair: at most %d others' between two of one (%u)", PATIENCE,
 	      worst);
-	/* quiet again: what those cost that have nothing to say */
+	/* idle again: the cost of connections without traffic */
 	for (int i = 0; i < 10000; i++)
 		ibv_poll_cq(c->b.cq, 8, wc);
 	check(!iw_cq(c->b.cq)->nready, "fair: a poll visits nobody of %d idle ones (%u)", PEERS,
@@ -113,8 +113,8 @@ static void fair(struct crowd *c)
 }
 
 /*
- * A consumer that polls once and sleeps, although there was more than is received in a turn: it is woken
- * for the rest, and by its sockets, not by the helper's coming round.
+ * A consumer that polls once and sleeps, although there was more than is received in a turn: it is woken for the rest
+ * by its sockets, not by the helper.
  */
 static void sleeper(struct crowd *c)
 {
@@ -143,7 +143,7 @@ static void sleeper(struct crowd *c)
 			    !v->get_cq_event(c->b.channel, &cq, &context))
 				v->ack_cq_events(cq, 1);
 			ibv_poll_cq(c->a[0].cq, 0, NULL);
-			iw_cq_progress(iw_cq(c->a[0].cq), false);	/* send on */
+			iw_cq_progress(iw_cq(c->a[0].cq), false);	/* continue sending */
 		}
 		ok &= got == 1 && !wc.status;
 		crowd_receive(c, 0);

@@ -31,7 +31,7 @@ static void sends(const char *label, uint32_t len)
 	      "%s: received %u bytes", label, wc.byte_len);
 	check(!memcmp(p.a.mem, p.b.mem, len), "%s: the same bytes", label);
 	expect_wc(&p.a, &p.b, 8, IBV_WC_SUCCESS, "send completed");
-	/* and back */
+	/* and the reverse */
 	fill(p.b.mem, len, 2);
 	post_recv(&p.a, 9, 0, SIDE_MEM / 2);
 	post_send(&p.b, 10, IBV_WR_SEND, IBV_SEND_SIGNALED, 0, len, 0, 0);

@@ -74,7 +74,7 @@ static void invalidate(void)
 
 	check(!pair_open(&p, NULL), "inv: connects");
 
-	/* a registration is not the peer's to take away, also not one that windows can be bound to */
+	/* the peer cannot invalidate a registration, even one to which windows can be bound */
 	struct ibv_mr *mr = v->reg_mr(p.b.pd, p.b.mem, 4096, IBV_ACCESS_LOCAL_WRITE |
 				      IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE |
 				      IBV_ACCESS_MW_BIND);
@@ -100,7 +100,7 @@ static void invalidate(void)
 	      "local inv: posted");
 	check(next_wc(&p.a, &p.b, &wc) && wc.wr_id == 5 && !wc.status &&
 	      wc.opcode == IBV_WC_LOCAL_INV, "local inv: completed");
-	/* the responder may speak once it has heard something */
+	/* the responder may send after it has received something */
 	post_recv(&p.b, 6, 0, 8);
 	post_send(&p.a, 7, IBV_WR_SEND, 0, 8192, 8, 0, 0);
 	expect_wc(&p.b, &p.a, 6, IBV_WC_SUCCESS, "local inv: still connected");
@@ -110,7 +110,7 @@ static void invalidate(void)
 	pair_close(&p);
 }
 
-/* What a peer does with memory that it has no business with, and what both ends hear. */
+/* A peer accesses memory without permission: the errors on both sides. */
 static void violation(const char *label, enum ibv_wr_opcode op, int access, int64_t delta, uint32_t len,
 		      int other_pd, const char *term, enum ibv_wc_status status)
 {
@@ -166,7 +166,7 @@ static void limits(void)
 	while (!post_recv(&p.a, 100 + (uint64_t)n, 0, 64))
 		n++;
 	check(n == 8, "limits: %d receives fit", n);
-	/* reads queue behind the depth of 2, completions come in order whatever is between */
+	/* reads wait behind the depth of 2; completions come in order, with any other work between them */
 	for (uint64_t i = 0; i < 8; i++) {
 		unsigned int flags = IBV_SEND_SIGNALED | (i == 5 ? IBV_SEND_FENCE : 0u);
 		enum ibv_wr_opcode op = i % 3 == 2 ? IBV_WR_RDMA_WRITE : IBV_WR_RDMA_READ;
@@ -219,7 +219,7 @@ static void limits(void)
 	check(strstr(iwarp_qp_end_reason(p.a.qp), "no buffer") != NULL, "no buffer: %s",
 	      iwarp_qp_end_reason(p.a.qp));
 	pair_close(&p);
-	/* a key that is not ours */
+	/* an unknown key */
 	check(!pair_open(&p, NULL), "bad lkey: connects");
 	p.a.mr->lkey ^= 0x1000;
 	post_send(&p.a, 4, IBV_WR_SEND, 0, 0, 4, 0, 0);
@@ -251,7 +251,7 @@ static void notify(void)
 	      "notify: the event names the CQ");
 	v->ack_cq_events(p.b.cq, 1);
 	check(ibv_poll_cq(p.b.cq, 1, &wc) == 1 && wc.wr_id == 0, "notify: with its completion there");
-	/* a frame that completes nothing may stir a channel that does not block, and once only */
+	/* a frame that completes nothing may make a non-blocking channel readable, but only once */
 	if (poll(&pfd, 1, 50))
 		check(v->get_cq_event(p.b.channel, &cq, &ctx) && errno == EAGAIN, "notify: no event");
 	for (int i = 0; i < 3; i++)
@@ -264,7 +264,7 @@ static void notify(void)
 	check(poll(&pfd, 1, 50) == 0 || (v->get_cq_event(p.b.channel, &cq, &ctx) && errno == EAGAIN),
 	      "notify: disarmed means no event");
 	check(next_wc(&p.b, &p.a, &wc) && wc.wr_id == 1, "notify: polled instead");
-	/* only solicited */
+	/* only solicited events */
 	ibv_req_notify_cq(p.b.cq, 1);
 	post_send(&p.a, 9, IBV_WR_SEND, 0, 0, 64, 0, 0);
 	double end = now_s() + 0.1;
@@ -300,7 +300,7 @@ static void notify(void)
 	pair_close(&p);
 }
 
-/* Binds in front of Sends, in the batches that answer the peer's READs. */
+/* Binds before Sends, in the batches that answer the peer's READs. */
 static void binds_between_answers(void)
 {
 	enum { SENDS = 60, READS = 8, BIG = 1 << 20, FROM = 2 << 20 };
@@ -329,7 +329,7 @@ static void binds_between_answers(void)
 		bind.bind_mw.rkey = ibv_inc_rkey(mw[i]->rkey);
 		bind.bind_mw.bind_info = (struct ibv_mw_bind_info){ mr, (uintptr_t)p.b.mem, 64, IBV_ACCESS_REMOTE_READ };
 		ok &= !ibv_post_send(p.b.qp, &bind, &bad);
-		ok &= ibv_poll_cq(p.b.cq, 1, &wc) <= 0;	/* nothing of it is signalled */
+		ok &= ibv_poll_cq(p.b.cq, 1, &wc) <= 0;	/* none of this work is signalled */
 	}
 	check(ok, "between answers: posted");
 	while (ok && (reads < READS || sends < SENDS) && next_wc(&p.a, &p.b, &wc)) {

@@ -36,7 +36,7 @@ static uint32_t open_window(struct pair *p, struct ibv_mw **mw, struct ibv_mr **
 	*mw = ibv_alloc_mw(p->b.pd, IBV_MW_TYPE_2);
 	rkey = ibv_inc_rkey((*mw)->rkey);
 	check(!bind_to(p->b.qp, *mw, rkey, *mr, (uintptr_t)p->b.mem + AT, LEN, access, NULL), "bind posted");
-	/* the responder's queue stands still until the initiator has spoken */
+	/* the responder's queue waits until the initiator has sent something */
 	post_send(&p->a, 1, IBV_WR_RDMA_WRITE, 0, 0, 0, 0, 0);
 	check(next_wc(&p->b, &p->a, &wc) && wc.wr_id == 50 && !wc.status && wc.opcode == IBV_WC_BIND_MW,
 	      "bind completed (%d, opcode %d)", wc.status, wc.opcode);
@@ -71,7 +71,7 @@ static void use(void)
 	check(!memcmp(p.a.mem, p.a.mem + LEN, LEN) && p.b.mem[AT] == 0x42 && p.b.mem[AT + LEN - 1] == 0x42 &&
 	      !p.b.mem[AT - 1] && !p.b.mem[AT + LEN], "use: the bytes, and no others");
 
-	/* the peer gives the key back with its answer; the next bind goes with the next question */
+	/* the peer invalidates the key with its answer; the next bind is posted with the next request */
 	old = key;
 	post_recv(&p.b, 4, 0, 64);
 	post_send(&p.a, 5, IBV_WR_SEND_WITH_INV, 0, 0, 16, 0, key);
@@ -103,7 +103,7 @@ static void use(void)
 	pair_close(&p);
 }
 
-/* Binding and invalidating in the middle of a full send queue, in the order posted. */
+/* Binds and invalidations in the middle of a full send queue are executed in order. */
 static void in_order(void)
 {
 	enum { ROUNDS = 20, BIG = 200000 };
@@ -140,7 +140,7 @@ static void in_order(void)
 	pair_close(&p);
 }
 
-/* What does not fit a bind fails as such, and with it the queue pair. */
+/* An invalid bind fails, and puts the queue pair into the error state. */
 static void bad_bind(const char *label, int mr_access, uint64_t off, uint64_t len, unsigned int access,
 		     bool twice, bool other_pd)
 {
@@ -195,7 +195,7 @@ static void bad_posts(void)
 	      "bad post: another window's key");
 	check(bind_to(p.a.qp, mw, mw->rkey, NULL, (uintptr_t)p.a.mem, 64, 0, NULL) == EINVAL,
 	      "bad post: without a region");
-	/* a window's key is no lkey */
+	/* a window's key cannot be used as lkey */
 	bind_to(p.a.qp, mw, ibv_inc_rkey(mw->rkey), mr, (uintptr_t)p.a.mem, 64, IBV_ACCESS_REMOTE_READ, NULL);
 	expect_wc(&p.a, &p.b, 50, IBV_WC_SUCCESS, "bad post: bound");
 	lkey = p.a.mr->lkey;
@@ -210,7 +210,7 @@ static void bad_posts(void)
 
 enum attack { BEYOND, BEFORE, DIRECTION, GUESSED_KEY, GUESSED_INDEX, INVALIDATED, REGION_GONE, WINDOW_GONE };
 
-/* The peer of the queue pair does what it may not. */
+/* The peer of the queue pair makes an access that is not permitted. */
 static void attack(const char *label, enum attack how, enum ibv_wr_opcode op, const char *term)
 {
 	bool write = op == IBV_WR_RDMA_WRITE;
@@ -276,7 +276,7 @@ static void attacks(void)
 	attack("read after the region went", REGION_GONE, IBV_WR_RDMA_READ, "RDMAP remote protection, invalid STag");
 }
 
-/* A second queue pair of the same domain: what its peer can do with the first one's key. */
+/* The peer of a second queue pair in the same domain uses the first one's key. */
 static void other_queue_pair(const char *label, enum ibv_wr_opcode op, const char *term)
 {
 	struct pair p, q;
@@ -324,7 +324,7 @@ static void other_queue_pair(const char *label, enum ibv_wr_opcode op, const cha
 	check(wc.wr_id == 2 && wc.status == IBV_WC_WR_FLUSH_ERR, "%s: the end", label);
 	check(strstr(iwarp_qp_end_reason(q.b.qp), term) != NULL, "%s: %s", label, iwarp_qp_end_reason(q.b.qp));
 	check(p.b.mem[AT] == 0x11 && p.b.mem[AT + 7] == 0x11, "%s: nothing was written", label);
-	/* and the first connection has not noticed */
+	/* and the first connection is unaffected */
 	post_send(&p.a, 4, IBV_WR_RDMA_READ, IBV_SEND_SIGNALED, 0, 8, (uintptr_t)p.b.mem + AT, key);
 	expect_wc(&p.a, &p.b, 4, IBV_WC_SUCCESS, "the window's own queue pair still uses it");
 	close_window(mw, mr);
@@ -335,7 +335,7 @@ static void other_queue_pair(const char *label, enum ibv_wr_opcode op, const cha
 	pair_close(&p);
 }
 
-/* A queue pair that goes gives its windows back, to be bound to the next one. */
+/* A destroyed queue pair releases its windows, which can be bound to the next one. */
 static void comes_back(void)
 {
 	struct ibv_mr *mr;
@@ -355,7 +355,7 @@ static void comes_back(void)
 	pair_close(&p);
 }
 
-/* Thousands of windows, of which the names are not to be foreseen and none is found by another's. */
+/* Thousands of windows: their keys cannot be predicted, and none is found under a different key. */
 static void names(void)
 {
 	enum { N = 5000 };

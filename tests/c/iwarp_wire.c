@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Bytes: MPA frames, FPDU headers, TERMINATE, against values known from elsewhere. */
+/* Bytes: MPA frames, FPDU headers, TERMINATE, compared with values from other sources. */
 #include "iwarp_pair.h"
 
 #include "iwarp.h"
 
 #include <stdlib.h>
 
-/* The request of a siw initiator for the kernel's NVMe host, less its private data. */
+/* The request of a siw initiator for the kernel's NVMe host, without its private data. */
 static const uint8_t siw_request[] = {
 	0x4d, 0x50, 0x41, 0x20, 0x49, 0x44, 0x20, 0x52, 0x65, 0x71, 0x20, 0x46, 0x72, 0x61, 0x6d, 0x65,
 	0x10, 0x02, 0x00, 0x04, 0x00, 0x01, 0x00, 0x01,

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A target for C tests: the engine's reactors and stores behind the smallest control plane that a
- * host can be brought up against.  One subsystem, one namespace, no discovery.
+ * A target for C tests: the engine's reactors and stores behind a minimal control plane that is enough for a host's
+ * bring-up.  One subsystem, one namespace, no discovery.
  *
- * mini_start and mini_stop belong to the test's thread; everything between runs on the mini target's
- * control thread, but for the knobs, which are atomic.
+ * mini_start and mini_stop belong to the test's thread; everything else runs on the mini target's control thread,
+ * except the settings, which are atomic.
  */
 #ifndef NVMF_MINI_TARGET_H
 #define NVMF_MINI_TARGET_H
@@ -40,7 +40,7 @@ struct mini {
 	atomic_bool stop;
 	atomic_int reject;		/* sts for the next CM request, or 0 */
 	atomic_bool drop;		/* disconnect every queue pair now */
-	atomic_int drop_at;		/* or the one that was accepted as this one (1, 2...), or 0 */
+	atomic_int drop_at;		/* or only the one accepted with this number (1, 2...), or 0 */
 	uint32_t in_capsule;
 };
 
@@ -231,7 +231,7 @@ static void mini_die(const char *what, const char *err)
 	exit(1);
 }
 
-/* A target on 127.0.0.1 and a port of its own, with store as namespace 1. */
+/* A target on 127.0.0.1 with its own port, and with store as namespace 1. */
 static struct mini *mini_start(const struct store_options *store, uint32_t in_capsule, int cpu)
 {
 	struct mini *m = calloc(1, sizeof(*m));
@@ -257,12 +257,12 @@ static struct mini *mini_start(const struct store_options *store, uint32_t in_ca
 	if (!m->table || target_nstable_set(m->table, 1, m->ns))
 		mini_die("start", err);
 	m->channel = m->verbs->create_event_channel();
-	/* an event may go with its id, which another thread destroys, before it is taken */
+	/* an event may be freed with its id, which another thread destroys, before it is taken */
 	if (!m->channel || fcntl(m->channel->fd, F_SETFL, O_NONBLOCK) || m->verbs->create_id(m->channel, &m->listener, NULL, RDMA_PS_TCP) ||
 	    m->verbs->bind_addr(m->listener, (struct sockaddr *)&a) ||
 	    m->verbs->listen(m->listener, 128))
 		mini_die("listen", strerror(errno));
-	/* Another thread that destroys an id takes its events along, after poll() has seen them. */
+	/* If another thread destroys an id, its events disappear, even after poll() has reported them. */
 	fcntl(m->channel->fd, F_SETFL, fcntl(m->channel->fd, F_GETFL) | O_NONBLOCK);
 	memcpy(&a, rdma_get_local_addr(m->listener), sizeof(a));
 	snprintf(m->port, sizeof(m->port), "%u", ntohs(a.sin_port));

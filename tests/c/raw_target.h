@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A target that misbehaves on purpose: it accepts one queue on the embedded device and answers its
- * first capsule with whatever the test wants, or with nothing.
+ * A target that misbehaves on purpose: it accepts one queue on the embedded device and answers its first capsule in
+ * the way that the test selects, or not at all.
  *
  * raw_start and raw_stop belong to the test's thread; in between its own thread runs it.
  */
@@ -28,13 +28,13 @@ enum raw_answer {
 	RAW_OLD_CID,		/* right slot, another generation */
 	RAW_TWICE,		/* the same response again */
 	RAW_SHORT,		/* 12 bytes */
-	RAW_SMALL_QUEUE,	/* good, and says in the CM REP that it takes two commands */
+	RAW_SMALL_QUEUE,	/* correct, with a CM REP that accepts two commands */
 };
 
 struct raw {
 	const struct verbs *v;
 	enum raw_answer answer;
-	void (*command)(struct raw *r, const struct nvme_sqe *sqe);	/* does it instead, or NULL */
+	void (*command)(struct raw *r, const struct nvme_sqe *sqe);	/* replaces the answer, or NULL */
 	struct rdma_event_channel *channel;
 	struct rdma_cm_id *listener, *id;
 	struct ibv_pd *pd;
@@ -75,7 +75,7 @@ static void raw_receive(struct raw *r, unsigned slot)
 		raw_die("post_recv");
 }
 
-/* key: to invalidate with it, or 0. */
+/* key: to be invalidated by the response, or 0. */
 static void raw_send_key(struct raw *r, uint16_t cid, uint32_t length, uint32_t key)
 {
 	struct nvme_cqe *cqe = (struct nvme_cqe *)(r->memory + 2048);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the kernel says of this process's io_urings: the files that are registered with them. */
+/* The kernel's information about this process's io_urings: the files that are registered with them. */
 #ifndef TESTS_RINGS_H
 #define TESTS_RINGS_H
 
@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* One of them has a file with this name. */
+/* Whether a file with this name is registered with one of them. */
 static inline bool rings_have(const char *path)
 {
 	DIR *fds = opendir("/proc/self/fd");
@@ -39,7 +39,7 @@ static inline bool rings_have(const char *path)
 	return found;
 }
 
-/* This kernel lets go of each file by itself. */
+/* Whether this kernel releases each file separately. */
 static inline bool rings_can_hold(void)
 {
 	struct io_uring ring;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What sysfs tells of DAX devices and filesystems: a tree of our own, in which /dev/zero is a dax device,
- * since that can be mapped as one, from its beginning: it is no longer than its alignment.
+ * DAX devices and filesystems as sysfs describes them: a tree made by the test, in which /dev/zero is a dax device,
+ * because it can be mapped like one, from its beginning: it is no longer than its alignment.
  */
 #ifndef TESTS_STORE_CASES_DAX_H
 #define TESTS_STORE_CASES_DAX_H
@@ -25,7 +25,7 @@ static void dax_shell(const char *format, ...)
 		check(false, "%s", command);
 }
 
-/* A device directory, as the character device 1:5 or the block device that dev is. */
+/* A device directory, for the character device 1:5 or the block device dev. */
 static void dax_device(const char *path, const char *link)
 {
 	dax_shell("mkdir -p '%s/devices/%s' '%s/dev/char' '%s/dev/block' && cd '%s/devices/%s' && "

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Random operations against a model, and whatever else holds of every store that keeps data. */
+/* Random operations compared with a model, and other properties of all stores that keep data. */
 #ifndef TESTS_STORE_CASES_FILE_H
 #define TESTS_STORE_CASES_FILE_H
 
@@ -16,7 +16,7 @@ static void test_model(struct store_ring *ring, struct store *store)
 		uint64_t first = rnd(blocks), count = 1 + rnd(blocks - first);
 		uint64_t offset = first * store->block_size, length = count * store->block_size;
 		uint32_t flags = rnd(8) ? 0 : STORE_IO_FUA;
-		/* Mostly aligned, now and then anything. */
+		/* Mostly aligned, sometimes not. */
 		uint8_t *buffer = area + (rnd(4) ? 0 : 1 + rnd(4095));
 
 		switch (rnd(12)) {
@@ -100,7 +100,7 @@ static void test_sleep(struct store_ring *ring, struct store *store)
 	struct request request = { .io = { .op = STORE_FLUSH, .done = on_done } };
 	int woken = 0;
 
-	/* a thread that has said what it has to say may still be about to wake us */
+	/* a thread that has completed its work may still be about to wake this one */
 	for (uint64_t end = clock_ns() + CHECK_PATIENCE_S * UINT64_C(1000000000);
 	     poll(&fd, 1, 10) && clock_ns() < end;)
 		store_ring_poll(ring);
@@ -216,7 +216,7 @@ static unsigned long pinned_kib(void)
 	return kib;
 }
 
-/* Buffers inside of what the ring was given, across its end, and elsewhere. */
+/* Buffers inside the ring's memory, across its end, and elsewhere. */
 static void test_buffers(void)
 {
 	enum { GIVEN = MIB, EACH = 64 * KIB };

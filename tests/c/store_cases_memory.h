@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Stores that are memory, or mapped, or nothing; faults, meant and not. */
+/* Stores that are memory, mapped or empty; intended and unintended faults. */
 #ifndef TESTS_STORE_CASES_MEMORY_H
 #define TESTS_STORE_CASES_MEMORY_H
 
@@ -89,7 +89,7 @@ static void test_pmem(struct store_ring *ring)
 	test_queue(ring, store);
 	if (!store->memory_is_stable) {
 		test_sleep(ring, store);
-		store->memory_is_stable = true;	/* the other way of writing */
+		store->memory_is_stable = true;	/* the other way to write */
 		test_model(ring, store);
 		store->memory_is_stable = false;
 		store_memory_write(store, 4096, "synced", 6, true);
@@ -129,7 +129,7 @@ static void test_pmem(struct store_ring *ring)
 	close_store(ring, other);
 }
 
-/* A plain file is no memory: its page faults would hold up a reactor. */
+/* A plain file is not memory: its page faults would delay a reactor. */
 static void test_plain_pmem(struct store_ring *ring)
 {
 	struct store *store = open_store("pmem", make_file(folder, "plain", 2 * MIB), 0, 4096, 0, 0);
@@ -161,7 +161,7 @@ static int fault_handler(const struct store *store)
 	return fd;
 }
 
-/* A page of the map does not come while nobody answers the faults: only who needs it waits. */
+/* A page of the map is not delivered while nothing handles the faults: only its user waits. */
 static void test_page_fault(struct store_ring *ring)
 {
 	enum { COUNT = 3 };

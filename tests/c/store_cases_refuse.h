@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Stores that are refused, with a sentence, and file systems and machines that let little happen. */
+/* Stores that are refused, with a sentence, and file systems and machines with restrictions. */
 #ifndef TESTS_STORE_CASES_REFUSE_H
 #define TESTS_STORE_CASES_REFUSE_H
 
@@ -59,7 +59,7 @@ static int no_permission(void)
 	const char *path;
 	struct store *store;
 
-	/* In a folder that others may enter, unlike ours. */
+	/* In a folder that other users may enter, unlike ours. */
 	if (getuid() || !shm_folder[0] || chmod(shm_folder, 0755))
 		return 99;
 	path = make_file(shm_folder, "perm", MIB);
@@ -120,7 +120,7 @@ static int full_filesystem(void)
 	       zeroes == NVME_CAPACITY_EXCEEDED && read == 0 && pmem_refused ? 0 : 1;
 }
 
-/* Where io_uring_setup is forbidden, as in most containers, worker threads take over. */
+/* If io_uring_setup is forbidden, as in most containers, worker threads are used. */
 static int forbidden_uring(void)
 {
 	struct sock_filter code[] = {

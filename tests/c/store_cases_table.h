@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The table of files of a ring: which are in it, and that none stays open there or is taken for a different one. */
+/* The table of files of a ring: its entries, that no file stays open in it, and that none is mistaken for another. */
 #ifndef TESTS_STORE_CASES_TABLE_H
 #define TESTS_STORE_CASES_TABLE_H
 
@@ -32,7 +32,7 @@ static bool table_reads(struct store_ring *ring, struct store *store, uint8_t by
 	       area[4095] == byte;
 }
 
-/* Forgotten with reads under way: they end well, and the next one has it in the table again. */
+/* Closed with reads in progress: they succeed, and the next one enters it in the table again. */
 static void table_in_flight(struct store_ring *ring, struct store *store, uint8_t byte)
 {
 	struct request *requests = calloc(TABLE_COUNT, sizeof(*requests));
@@ -84,7 +84,7 @@ static void test_table(int direct)
 	store = open_store("file", path, 0, 4096, direct, false);
 	check(store && table_reads(ring, store, 1) && table_reads(ring, other, 2),
 	      "and nothing holds its lock");
-	/* Not forgotten: whoever has its place next is not taken for it. */
+	/* Not closed: the next file in its place is not mistaken for it. */
 	store_close(store);
 	third = table_open("three", 3, direct);
 	check(table_reads(ring, third, 3) && table_reads(ring, other, 2),

@@ -2,8 +2,8 @@
 /*
  * Power failures of persistent memory, at every line that is written.
  *
- * This program has the persistence layer of its own (in place of store/persist.c): what is stored reaches the
- * media at the fence, and a failure before it leaves any of it there: none, all, some lines, or some words of
+ * This program has its own persistence layer (in place of store/persist.c): stored data reaches the media at the
+ * fence, and after a failure before the fence, any part of it may have: none, all, some lines, or some words of
  * lines.  A write of a block is stopped at every line, the power fails, the store is opened again, which may be
  * stopped in the same way, and the block must be the old one or the new one.
  */
@@ -15,8 +15,8 @@
 
 enum { MAP = 32 << 10, ALL = MAP + STORE_REDO_BYTES, PENDING = 128, MODES = 9, NEVER = 1 << 30 };
 
-static _Alignas(4096) uint8_t memory[ALL];	/* what the processor sees */
-static uint8_t media[ALL];			/* what is left of it */
+static _Alignas(4096) uint8_t memory[ALL];	/* the processor's view */
+static uint8_t media[ALL];			/* the content after a power failure */
 static struct { size_t at, length; uint8_t bytes[LINE]; } pending[PENDING];
 static unsigned pendings, crash_after;
 static jmp_buf crashed;
@@ -120,7 +120,7 @@ static struct store power_store_of(uint32_t block_size)
 	};
 }
 
-/* false: the power failed meanwhile. */
+/* false: the power failed during it. */
 static bool power_open(struct store *store, unsigned after, bool wanted)
 {
 	char err[256] = "";
@@ -151,7 +151,7 @@ static void power_close(struct store *store)
 	store->redo = NULL;
 }
 
-/* ---- one write, stopped everywhere ---- */
+/* ---- one write, stopped at every line ---- */
 
 struct trial {
 	uint32_t block;
@@ -179,7 +179,7 @@ static void power_look(struct trial *t, bool completed)
 			     MAP - t->offset - t->block);
 }
 
-/* The power has failed, and the image is in memory: open it, failing there too at every step. */
+/* The power has failed, and the image is in memory: open it, and fail at every step of that as well. */
 static void power_reopen(struct trial *t, bool completed)
 {
 	static uint8_t image[ALL];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the tests of stores share: one request at a time, files, and stages that only root can set. */
+/* Shared by the tests of stores: one request at a time, files, and environments that only root can create. */
 #ifndef TESTS_STORE_RIG_H
 #define TESTS_STORE_RIG_H
 
@@ -122,7 +122,7 @@ static struct store *open_store(const char *kind, const char *path, uint64_t siz
 	return store_open(&options, err, sizeof(err));
 }
 
-/* One that was used through this ring, which goes on. */
+/* Close a store that was used through this ring, which continues. */
 static void close_store(struct store_ring *ring, struct store *store)
 {
 	if (store)
@@ -137,7 +137,7 @@ static uint64_t rnd(uint64_t below)
 	return seed % below;
 }
 
-/* Things only root can stage, in a child with its own mounts; 99 means it could not be staged. */
+/* Tests that only root can set up, in a child with its own mounts; 99 means that it could not be set up. */
 static void staged(const char *what, int (*child)(void), bool mounts)
 {
 	int status = 0;

@@ -20,6 +20,8 @@ static bool is_this(const struct store_io *io, const void *arg)
 	return io == arg;
 }
 
+#include "store_cases_python.h"
+
 static void test_cancel(void)
 {
 	struct store *store = open_store("file", make_file(folder, "f", MIB), 0, 4096, -1, false);
@@ -85,6 +87,10 @@ static void test_engine(const char *name)
 	test_threads();
 	test_destroy();
 	test_cancel();
+	test_python_calls(ring);
+	test_python_stuck(ring);
+	test_python_stop();
+	test_python_rings();
 	context[0] = '\0';
 	store_ring_destroy(ring);
 }

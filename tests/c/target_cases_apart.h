@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Kept apart: namespaces whose stores hang from those that work, and hosts from each other on devices where
- * an RDMA READ's sink can be written by the peer, for which the embedded one stands in.
+ * Isolation: of working namespaces from those whose stores hang, and of hosts from each other on devices where the
+ * peer can write to an RDMA READ's destination, for which the embedded one is used.
  */
 #ifndef TESTS_TARGET_CASES_APART_H
 #define TESTS_TARGET_CASES_APART_H
@@ -67,14 +67,14 @@ static void hang_deliver(struct reactor *reactor, struct mail *mail)
 	free(mail);
 }
 
-/* It answers again: on the reactor's thread, whose rings these are. */
+/* It answers again: on the reactor's thread, which owns these rings. */
 static void hang_end(struct store *store)
 {
 	store->ops = hang.real;
 	reactor_mail(lab.target->reactor[0], calloc(1, sizeof(struct mail)), hang_deliver);
 }
 
-/* Commands of so many blocks, reads and writes in turn. */
+/* Commands of this many blocks, reads and writes alternately. */
 static void hang_send(struct queue *q, uint32_t nsid, uint32_t blocks)
 {
 	for (unsigned i = 0; i + 2 < HANG_DEPTH / 2; i++) {
@@ -122,7 +122,7 @@ static void case_store_hangs(uint32_t blocks)
 		store_close(stores[i]);
 }
 
-/* ---- a protection domain for each ---- */
+/* ---- separate protection domains ---- */
 
 static void case_private_domains(void)
 {
@@ -150,14 +150,14 @@ static void case_private_domains(void)
 	store_close(store);
 }
 
-/* ---- siw's ways ---- */
+/* ---- siw's behaviour ---- */
 
 static struct {
 	int (*real_post)(struct ibv_qp *, struct ibv_send_wr *, struct ibv_send_wr **);
-	const struct ibv_qp *fails;	/* of which the next work request is refused */
-	_Atomic unsigned posted, alone;	/* short data that is sent: all, in a single element */
-	_Atomic unsigned fetched, parted;	/* what is read: all, into several elements */
-	char ends[4];			/* what was called of a queue pair's end, in order */
+	const struct ibv_qp *fails;	/* its next work request is refused */
+	_Atomic unsigned posted, alone;	/* short data that is sent: all of it, and that in a single element */
+	_Atomic unsigned fetched, parted;	/* data that is read: all of it, and that into several elements */
+	char ends[4];			/* the calls of a queue pair's end, in order */
 	_Atomic unsigned end_count;
 } siw;
 
@@ -195,7 +195,7 @@ static int siw_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 	return verbs_iwarp()->modify_qp(qp, attr, mask);
 }
 
-/* What is told of siw in accept.c and close.c. */
+/* The behaviour of siw described in accept.c and close.c. */
 static void case_siw(void)
 {
 	struct target_options options = { .reactors = 1, .spin_us = 50 };
@@ -226,11 +226,11 @@ static void case_siw(void)
 	sqe = sqe_io(q[0], NVME_OPC_READ, 0, 8, 0);
 	sqe.nsid = 1;
 	queue_send(q[0], &sqe, NULL, 0);
-	CHECK(LAB_UNTIL(q[0]->closed) && siw.end_count == 2 && siw.ends[0] == 'e',
+	CHECK(LAB_UNTIL(q[0]->closed && siw.end_count == 2) && siw.ends[0] == 'e',
 	      "work of it failed: in the error state before it is closed (%.2s)", siw.ends);
 	siw.end_count = 0;
 	target_qpair_disconnect(q[1]->qp);
-	CHECK(LAB_UNTIL(q[1]->closed) && siw.end_count == 2 && siw.ends[0] == 'd', "else it is closed in order");
+	CHECK(LAB_UNTIL(q[1]->closed && siw.end_count == 2) && siw.ends[0] == 'd', "else it is closed in order");
 	siw.fails = NULL;
 	lab_stop();
 	store_close(store);

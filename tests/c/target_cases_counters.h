@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Counters: each command is counted once, on whichever reactor, and its latency in one bucket. */
+/* Counters: each command is counted once, on any reactor, and its latency in one bucket. */
 #ifndef TESTS_TARGET_CASES_COUNTERS_H
 #define TESTS_TARGET_CASES_COUNTERS_H
 
@@ -52,7 +52,7 @@ static void case_counters(struct queue *q, struct queue *other, struct target_na
 	CHECK(latency.read_ns && latency.write_ns, "which took some time");
 }
 
-/* What waits in line for longer than a turn is seen to. */
+/* The latency of commands that wait in line for longer than a turn. */
 static void case_latency_of_waiting(struct queue *q, struct target_namespace *ns)
 {
 	struct nvme_sqe sqe[2];

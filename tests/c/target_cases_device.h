@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Devices that pin memory, for which the embedded one stands in: it is opened and shown namespaces in the
- * background, and pages that it has seen are not given back.
+ * Devices that pin memory, for which the embedded one is used: it is opened and namespaces are registered in the
+ * background, and registered pages are not released.
  */
 #ifndef TESTS_TARGET_CASES_DEVICE_H
 #define TESTS_TARGET_CASES_DEVICE_H
@@ -16,8 +16,8 @@
 enum { PINNED_BYTES = 4 << 20, PINNED_PAGES = PINNED_BYTES / 4096 };
 
 /*
- * A registration that is held where a driver has pinned every page, and a command that is held while it gives
- * pages back: the test says when each goes on.
+ * A registration that is held when a driver has pinned every page, and a command that is held while it releases
+ * pages: the test decides when each continues.
  */
 static struct {
 	const uint8_t *map;
@@ -29,7 +29,7 @@ static struct {
 } pinned;
 static struct ibv_context second;
 
-/* Pages of a namespace that are not there. */
+/* The number of a namespace's pages that are not resident. */
 static unsigned absent(const uint8_t *map)
 {
 	static unsigned char page[PINNED_PAGES];
@@ -51,7 +51,7 @@ static bool patient_wait(sem_t *sem)
 	return !sem_timedwait(sem, &until);
 }
 
-/* As a driver that pins: every page is there, and where it is now it has to stay. */
+/* Like a driver that pins: every page becomes resident, and must remain so. */
 static struct ibv_mr *pinning_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access)
 {
 	const struct timespec pause = { .tv_nsec = 100000000 };
@@ -68,7 +68,7 @@ static struct ibv_mr *pinning_reg_mr(struct ibv_pd *pd, void *addr, size_t lengt
 	return verbs_iwarp()->reg_mr(pd, addr, length, access);
 }
 
-/* The first command that gives pages back has begun to, and ends when the test says so. */
+/* The first command that releases pages has begun to, and ends when the test says so. */
 static void held_zero(struct store *store, uint64_t offset, uint64_t length)
 {
 	const struct timespec grace = { .tv_nsec = 50000000 };
@@ -80,7 +80,7 @@ static void held_zero(struct store *store, uint64_t offset, uint64_t length)
 		pinned.ops = NULL;
 		sem_post(&pinned.giving);
 		patient_wait(&pinned.gave);
-		nanosleep(&grace, NULL);	/* for a registration that waits for nobody to begin */
+		nanosleep(&grace, NULL);	/* time for a registration that does not wait to begin */
 		ops->zero(store, offset, length);
 		store->ops = ops;
 	}
@@ -103,8 +103,8 @@ static int device_open(const struct verbs *verbs, struct ibv_context *context)
 }
 
 /*
- * A device that pins is opened while a command gives pages back: it is shown the namespace when that is done.
- * While it pins, and from then on, no pages are given back.
+ * A device that pins is opened while a command releases pages: the namespace is registered after that. While it is
+ * registered, and from then on, no pages are released.
  */
 static void case_pinned(void)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a host may send that is wrong, and what it gets for it; commands that go up. */
+/* Invalid commands of a host, and their results; commands that go to the control thread. */
 #ifndef TESTS_TARGET_CASES_ERRORS_H
 #define TESTS_TARGET_CASES_ERRORS_H
 
@@ -94,7 +94,7 @@ static void cases_ranges(struct queue *q)
 	REFUSED(q, sqe, 0, "read of a read-only store");
 }
 
-/* What comes up, with what data; what goes back. */
+/* The commands and data that reach the control thread, and the answers. */
 static void cases_upcalls(struct queue *q)
 {
 	static const uint32_t sizes[] = { 4, 4096, 100000, 300000, 1000000 };
@@ -234,7 +234,7 @@ static void cases_sequence(void)
 	queue_close(q);
 }
 
-/* The file of a store becomes shorter: told once, and once more when that is asked for. */
+/* The file of a store becomes shorter: reported once, and again after a reset. */
 static void case_faults(struct queue *q)
 {
 	char path[] = "/tmp/nvmf-target-fault-XXXXXX";

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Fair shares: hosts that ask for all there is, one that does not take it, and a modest one. */
+/* Fair shares: hosts that request as much as possible, one that does not receive its data, and a modest one. */
 #ifndef TESTS_TARGET_CASES_FAIR_H
 #define TESTS_TARGET_CASES_FAIR_H
 
@@ -27,7 +27,7 @@ static unsigned answered(const struct queue *q, const struct nvme_sqe *sqe)
 	return count;
 }
 
-/* Writes that are read back, one after the other: how many were right. */
+/* Writes that are read back, one after the other; returns how many were correct. */
 static unsigned modest_run(struct queue *q, uint32_t nsid, unsigned count)
 {
 	unsigned right = 0;
@@ -73,7 +73,7 @@ static void test_fair(void)
 	CHECK(raw_open(&trickle, 1, TRICKLE_DEPTH + 1) && raw_connect(&trickle),
 	      "a host that will not move its data");
 	trickle_send(&trickle);
-	/* where this thread stood still in between, all are answered however fair that was: once more */
+	/* if this thread was stalled in between, all are answered in any case: try again */
 	for (unsigned i = 0; i < 20 && before == GREEDY_DEPTH; i++) {
 		statuses(greedy, sqe, i ? GREEDY_DEPTH : 0, 0);
 		greedy_send(greedy, sqe);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Force Unit Access on Read: what is returned is stable, if the store has a volatile cache. */
+/* Force Unit Access on Read: the returned data is stable, if the store has a volatile cache. */
 #ifndef TESTS_TARGET_CASES_FUA_H
 #define TESTS_TARGET_CASES_FUA_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Fused Compare and Write: pairs that are none, and pairs that others write across. */
+/* Fused Compare and Write: invalid pairs, and pairs with concurrent writes. */
 #ifndef TESTS_TARGET_CASES_FUSED_H
 #define TESTS_TARGET_CASES_FUSED_H
 
@@ -12,7 +12,7 @@ struct fused_pair {
 	struct nvme_sqe first, second;
 };
 
-/* Compare with what is at memory[expected], write what is at memory[wanted]: one block. */
+/* Compare with memory[expected], write memory[wanted]: one block. */
 static struct fused_pair pair_new(struct queue *q, uint64_t lba, uint32_t expected, uint32_t wanted)
 {
 	struct fused_pair p = { sqe_io(q, NVME_OPC_COMPARE, lba, 1, expected),
@@ -74,7 +74,7 @@ static void case_fused(struct queue *q, uint32_t nsid, const char *name)
 	      "%s: with data in the capsule", name);
 }
 
-/* What is no pair, and what then becomes of each half. */
+/* Invalid pairs, and the results of both halves. */
 static void case_fused_refused(struct queue *q)
 {
 	struct fused_pair p = pair_new(q, 9, FUSED_AT, FUSED_AT), other;
@@ -136,8 +136,8 @@ static void put_block(struct queue *q, uint32_t at, uint32_t value)
 }
 
 /*
- * Every queue adds one to the same block as often as it can, by Compare and Write, while the last one
- * writes the blocks on both sides of it and across other blocks.  No addition may be lost.
+ * Every queue increments the same block as often as it can, by Compare and Write, while the last one writes the
+ * blocks on both sides of it and across other blocks.  No increment may be lost.
  */
 static void case_fused_counter(struct queue **qs, unsigned count, uint32_t nsid, const char *name)
 {
@@ -190,8 +190,8 @@ static void case_fused_counter(struct queue **qs, unsigned count, uint32_t nsid,
 }
 
 /*
- * Writes across the block, on two reactors, while pairs run: each pair either finds what it compares
- * with or fails, a Write is never undone by a pair that had compared before it.
+ * Writes across the block, on two reactors, while pairs run: each pair either finds the expected data or fails; a
+ * pair never undoes a Write that came after its comparison.
  */
 static void case_fused_writes(struct queue *q, struct queue *other, uint32_t nsid, const char *name)
 {
@@ -229,7 +229,7 @@ static void case_fused_writes(struct queue *q, struct queue *other, uint32_t nsi
 	      ROUNDS, equal, lost);
 }
 
-/* A pair whose data never comes holds nobody up, and goes with its connection. */
+/* A pair whose data never arrives blocks no other command, and ends with its connection. */
 static void case_fused_stalls(struct queue *q)
 {
 	struct fused_pair p = pair_new(q, 33, FUSED_AT, FUSED_AT + 512);
@@ -256,7 +256,7 @@ static void case_fused_stalls(struct queue *q)
 	CHECK(!run_io(q, 1, NVME_OPC_WRITE, 33, 1, FUSED_AT), "and after it has gone");
 }
 
-/* A first that was taken back before its second came, which then fails with it. */
+/* A first command that was aborted before the second came, which then fails with it. */
 static void case_fused_aborted(struct queue *q)
 {
 	struct fused_pair p = pair_new(q, 9, FUSED_AT, FUSED_AT);
@@ -272,7 +272,7 @@ static void case_fused_aborted(struct queue *q)
 	CHECK(queue_run(q, &p.second, NULL, 0) == FUSED_MISSING, "once");
 }
 
-/* A first that nothing follows, on a target that does not wait long for it. */
+/* A first command without a second, on a target with a short time limit for it. */
 static void test_fused_alone(void)
 {
 	struct target_options options = { .reactors = 1, .spin_us = 50, .fused_wait_ms = 1 };

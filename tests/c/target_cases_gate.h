@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Gates: which commands they end, whose, and waiting for those that had passed them. */
+/* Gates: the commands that they end, and waiting for those that had passed them. */
 #ifndef TESTS_TARGET_CASES_GATE_H
 #define TESTS_TARGET_CASES_GATE_H
 
@@ -32,7 +32,7 @@ static int run_verify(struct queue *q, uint32_t nsid)
 	return queue_run(q, &sqe, NULL, 0);
 }
 
-/* Every command of a group ends with that group's status, but for hints of Dataset Management. */
+/* Every command of a group ends with that group's status, except hints of Dataset Management. */
 static bool gated(struct queue *q, uint32_t nsid, int read, int write, int flush)
 {
 	struct range range = { .blocks = 1 };
@@ -105,7 +105,7 @@ static void case_fence_idle(struct queue *q, struct queue *other)
 	CHECK(fenced(target_fence_create(lab.target, both, 2, 1, 0, NULL)), "a fence of idle queues");
 }
 
-/* Whatever passed the gate has ended when the fence has, and is answered soon. */
+/* Every command that passed the gate has ended when the fence has, and is answered soon. */
 static void case_fence_busy(struct queue *q, struct target_namespace *ns)
 {
 	struct target_gate gate = { .write = GATE_W }, none = { 0 };
@@ -152,7 +152,7 @@ static void case_fence_held(struct queue *q)
 	}
 	sqe = raw_sqe(&h, NVME_OPC_WRITE, 4096);
 	raw_capsule(&h, &sqe);
-	/* The response to Connect (40 bytes), and then what nobody answers. */
+	/* The response to Connect (40 bytes), and then requests that this host does not answer. */
 	LAB_UNTIL(!ioctl(h.fd, FIONREAD, &unread) && unread > 60);
 	both[0] = q->qp;
 	both[1] = h.q->qp;
@@ -171,7 +171,7 @@ static void case_fence_held(struct queue *q)
 	queue_close(h.q);
 }
 
-/* Three writes, of which the host lets no RDMA READ through: one is posted, two are in line. */
+/* Three writes whose RDMA READs the host does not answer: one is posted, two wait in line. */
 static bool three_writes(struct raw_host *h, uint16_t qid, struct nvme_sqe sqe[3])
 {
 	struct target_qpair_stats stats;
@@ -210,7 +210,7 @@ static void case_abort(struct queue *q)
 	}
 	CHECK(!run_abort(h.q->qp, sqe[0].cid), "what was asked of the host is not taken back");
 	CHECK(run_abort(h.q->qp, sqe[2].cid), "what is in line for it is");
-	/* That its response has left is told behind the RDMA READ: verbs complete in order. */
+	/* Its response's completion comes after the RDMA READ's: verbs complete in order. */
 	CHECK(LAB_UNTIL((target_qpair_stats(h.q->qp, &stats), stats.errors == 1)),
 	      "it ends with a status");
 	CHECK(!run_abort(h.q->qp, sqe[2].cid), "it is not there a second time");
@@ -247,7 +247,7 @@ static void test_gates(void)
 	case_fence_held(q);
 	case_abort(q);
 	case_gates(q, other, ns[0]);
-	target_fence_create(lab.target, &q->qp, 1, 0, 0, NULL);	/* goes with the target */
+	target_fence_create(lab.target, &q->qp, 1, 0, 0, NULL);	/* freed with the target */
 	lab_stop();
 	for (unsigned i = 0; i < 2; i++)
 		store_close(stores[i]);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Hosts that mean harm, or died badly: the others notice nothing of them, and nothing of them stays. */
+/* Malicious or failed hosts: the others are unaffected, and no resources remain in use. */
 #ifndef TESTS_TARGET_CASES_HOSTILE_H
 #define TESTS_TARGET_CASES_HOSTILE_H
 
@@ -10,8 +10,8 @@
 #include <stdatomic.h>
 
 /*
- * The request, then RST, before it is accepted: what accept posted is flushed to a reactor that looks
- * at completions all the time, while the control thread gives the id back.
+ * The request, then RST, before it is accepted: the receives posted by accept are flushed to a reactor that polls all
+ * the time, while the control thread frees the id.
  */
 static void case_reset_before_accept(struct queue *other)
 {
@@ -38,7 +38,7 @@ static void case_reset_before_accept(struct queue *other)
 	CHECK(round_trip(other, 1, 0, 64), "the other queue noticed nothing");
 }
 
-/* One that asks for data that nobody ever sends: Connect's, or a write's. */
+/* A host that lets the target request data that it never sends: Connect's, or a write's. */
 static bool raw_stall(struct raw_host *h, bool connected, unsigned commands)
 {
 	struct nvme_sqe sqe;
@@ -57,8 +57,8 @@ static bool raw_stall(struct raw_host *h, bool connected, unsigned commands)
 }
 
 /*
- * Many that hold every buffer they can get and never move: before Connect they have none of the pool,
- * after it the others still get on.
+ * Many hosts that hold every buffer they can get and never transfer data: before Connect they have none of the pool,
+ * after it the others still make progress.
  */
 static void case_hold_buffers(struct queue *other, bool connected)
 {
@@ -82,13 +82,13 @@ static void *raw_drink(void *fd)
 {
 	static char sink[1 << 20];
 
-	/* thrown away in the kernel: no reader is faster */
+	/* dropped in the kernel: the fastest possible reader */
 	while (recv(*(int *)fd, sink, sizeof(sink), MSG_TRUNC) > 0)
 		;
 	return NULL;
 }
 
-/* One that asks for a gigabyte at once and takes it as fast as it comes does not have the reactor to itself. */
+/* A host that requests a gigabyte at once and reads it at full speed does not monopolise the reactor. */
 static void case_greedy_reader(struct queue *other)
 {
 	enum { READS = 512, SIZE = 1 << 20 };
@@ -123,7 +123,7 @@ struct flood {
 	_Atomic bool stop;
 };
 
-/* Frames that are right, ask for nothing and never end: zero-length WRITEs. */
+/* An endless series of valid frames without effect: zero-length WRITEs. */
 static void *flood(void *arg)
 {
 	struct flood *f = arg;
@@ -143,7 +143,7 @@ static void *flood(void *arg)
 	return NULL;
 }
 
-/* They have their share of the reactor and no more. */
+/* They get their share of the reactor and no more. */
 static void case_flood(struct queue *other)
 {
 	struct flood f = { 0 };

@@ -19,7 +19,7 @@ static int invalid_verify(struct queue *q, uint32_t nsid, uint64_t lba, uint32_t
 	return queue_run(q, &sqe, NULL, 0);
 }
 
-/* All that reads ends with this status. */
+/* All reading commands end with this status. */
 static bool invalid_reads(struct queue *q, uint32_t nsid, uint64_t lba, uint32_t blocks, int status)
 {
 	memset(q->memory, 0, blocks * 512);
@@ -43,8 +43,8 @@ static void case_invalid_reads(struct queue *q, uint32_t nsid, const char *name)
 }
 
 /*
- * A command that writes marked blocks comes up when it is done, and is answered when it is completed:
- * the marks are then left without those that it wrote.
+ * A command that writes marked blocks goes to the control thread when done, and is answered when it is completed: the
+ * written blocks are then no longer marked.
  */
 static bool invalid_written(struct queue *q, struct nvme_sqe *sqe, const void *data, uint32_t length,
 			    struct target_namespace *ns, const struct target_range *left, uint32_t count)
@@ -123,7 +123,7 @@ static void case_invalid_fused(struct queue *q, struct target_namespace *ns)
 	target_namespace_invalid(ns, NULL, 0);
 }
 
-/* Nobody holds on to marks that were replaced. */
+/* Replaced marks are freed. */
 static void case_invalid_replaced(struct queue *q, uint32_t nsid, struct target_namespace *ns)
 {
 	struct nvme_sqe sqe[16];
@@ -190,7 +190,7 @@ static void test_invalid(void)
 	case_invalid_fused(q, ns[0]);
 	case_invalid_gone(ns[0]);
 	CHECK(!lab.fault_count, "none of this is said to be a store's fault");
-	target_namespace_invalid(ns[0], invalid_marks, 3);	/* go with the target */
+	target_namespace_invalid(ns[0], invalid_marks, 3);	/* freed with the target */
 	target_namespace_invalid(ns[0], invalid_marks, 2);
 	lab_stop();
 	for (unsigned i = 0; i < 2; i++)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The I/O commands, on every kind of store, and every way that data can take. */
+/* The I/O commands, on every kind of store, with every way to transfer data. */
 #ifndef TESTS_TARGET_CASES_IO_H
 #define TESTS_TARGET_CASES_IO_H
 
@@ -23,7 +23,7 @@ static int run_io(struct queue *q, uint32_t nsid, uint8_t opcode, uint64_t lba, 
 	return queue_run(q, &sqe, NULL, 0);
 }
 
-/* Write, read back elsewhere, compare here and there. */
+/* Write, read back to a different place, compare with both. */
 static bool round_trip(struct queue *q, uint32_t nsid, uint64_t lba, uint32_t blocks)
 {
 	uint32_t bytes = blocks * 512;
@@ -175,7 +175,7 @@ static void case_in_capsule(struct queue *q, uint32_t nsid, const char *name)
 	      "%s: compare with another capsule", name);
 }
 
-/* A list of descriptors in the capsule: uneven slices, in another order than they lie. */
+/* A list of descriptors in the capsule: slices of different lengths, not in memory order. */
 static void case_sgl_list(struct queue *q, uint32_t nsid, const char *name, uint32_t blocks)
 {
 	static const uint8_t order[16] = { 3, 0, 7, 1, 15, 2, 9, 4, 12, 5, 6, 8, 10, 11, 13, 14 };
@@ -216,7 +216,7 @@ static void case_sgl_list(struct queue *q, uint32_t nsid, const char *name, uint
 	free(expected);
 }
 
-/* Many at once, of sizes that need one chunk or several. */
+/* Many commands at once, of sizes that need one chunk or several. */
 static void case_deep(struct queue *q, uint32_t nsid, const char *name)
 {
 	unsigned wrong = 0, count = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How connections and targets end, and what the others notice of it: nothing. */
+/* Ends of connections and targets, without effect on others. */
 #ifndef TESTS_TARGET_CASES_LIFE_H
 #define TESTS_TARGET_CASES_LIFE_H
 
@@ -64,10 +64,10 @@ static void case_last_words(void)
 	queue_close(q);
 }
 
-/* However late the reactor comes to it, what is in line is posted once more before the end. */
+/* However late the reactor notices, waiting responses are posted before the end. */
 static void case_late_reactor(void)
 {
-	const struct timespec late = { .tv_nsec = 250000000 };	/* a response has 100 ms to leave */
+	const struct timespec late = { .tv_nsec = 250000000 };	/* a response has 100 ms to be sent */
 	struct reactor *r = aligned_alloc(CACHE_LINE, (sizeof(*r) + 63) & ~63ul);
 	struct target_qpair *qp = aligned_alloc(CACHE_LINE, sizeof(*qp));
 
@@ -75,7 +75,7 @@ static void case_late_reactor(void)
 	memset(qp, 0, sizeof(*qp));
 	fifo_init(&r->lingering);
 	qp->reactor = r;
-	qp->sq_count = 1;	/* and none of it free */
+	qp->sq_count = 1;	/* and it has no free place */
 	qpair_disconnect_deliver(r, &qp->disconnect_mail);
 	nanosleep(&late, NULL);
 	CHECK(qpair_linger(r) && !qp->dead, "a late look at a queue pair that was to be disconnected");
@@ -85,7 +85,7 @@ static void case_late_reactor(void)
 	free(r);
 }
 
-/* Hosts that go away with everything under way, several times, while another works. */
+/* Hosts that disconnect with everything in progress, several times, while another one works. */
 static void case_dies_in_transfer(struct queue *other)
 {
 	unsigned closed = 0;
@@ -126,7 +126,7 @@ static void case_held_over_close(void)
 	CHECK(true, "they were completed after it");
 }
 
-/* Three queues that want many more buffers than there are, and a fourth. */
+/* Three queues that need many more buffers than there are, and a fourth. */
 static void case_small_pool(struct queue *other)
 {
 	struct queue *q[3];
@@ -160,7 +160,7 @@ static void case_small_pool(struct queue *other)
 	CHECK(still_works(other), "the other queue works");
 }
 
-/* A host that is gone by the time that its connection is accepted. */
+/* A host that has disconnected before its connection is accepted. */
 static void case_gone_before_accept(void)
 {
 	for (unsigned i = 0; i < 5; i++) {
@@ -185,7 +185,7 @@ static void case_gone_before_accept(void)
 	}
 }
 
-/* ---- the whole ---- */
+/* ---- the whole target ---- */
 
 static unsigned random32(void)
 {
@@ -267,7 +267,7 @@ static void case_destroy(void)
 		if (!k)
 			LAB_UNTIL(q->held_count == 8);
 		q->held_count = 0;
-		q->qp = NULL;	/* goes with the target */
+		q->qp = NULL;	/* freed with the target */
 	}
 	target_destroy(lab.target);
 	lab.gone = true;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Limits: who is over one waits, in turn, and goes on when he is not; nothing here is about time. */
+/* Limits: commands over one wait, in turn, and continue when they no longer exceed it; no test depends on time. */
 #ifndef TESTS_TARGET_CASES_LIMITS_H
 #define TESTS_TARGET_CASES_LIMITS_H
 
@@ -91,7 +91,7 @@ static void case_limit_death(struct queue *q, struct target_namespace *ns)
 	CHECK(statuses(q, more, 8, 0) == 8, "a host that dies in line takes nobody along");
 }
 
-/* One that stands in the lines of two namespaces, of which commands are taken back, and that then dies. */
+/* A queue that waits in the lines of two namespaces, some of whose commands are aborted, and that then dies. */
 static void case_limit_two(struct queue *q, struct target_namespace *one, struct target_namespace *two)
 {
 	struct queue *other = queue_open(5, 32, 4096);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the engine remembers of the commands that it refused itself, and how long it was busy. */
+/* The engine's record of the commands that it refused itself, and of its busy time. */
 #ifndef TESTS_TARGET_CASES_LOG_H
 #define TESTS_TARGET_CASES_LOG_H
 
@@ -74,7 +74,7 @@ static void case_overrun(struct queue *q)
 	CHECK(right, "in their order");
 }
 
-/* A reader beside the reactor sees entries as they were written, and never a mixture of two. */
+/* A reader in parallel with the reactor sees entries as they were written, and never a mixture of two. */
 static void case_reading(struct queue *q)
 {
 	struct target_error e[TARGET_ERRORS];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Namespaces that come, change and are retired while a host uses them. */
+/* Namespaces that are added, changed and retired while a host uses them. */
 #ifndef TESTS_TARGET_CASES_NAMESPACE_H
 #define TESTS_TARGET_CASES_NAMESPACE_H
 
@@ -54,7 +54,7 @@ static void case_namespace(struct queue *q)
 	store_close(store);
 }
 
-/* Taken out under load: RETIRED comes after the last use, and only once. */
+/* Removed under load: RETIRED comes after the last use, and only once. */
 static void case_retire_under_load(struct queue *q)
 {
 	unsigned odd = 0;
@@ -82,7 +82,7 @@ static void case_retire_under_load(struct queue *q)
 	CHECK(!odd, "30 namespaces taken out under load");
 }
 
-/* A file that was in use is held by nobody once its namespace is retired, though reactors go on. */
+/* A file that was in use is closed once its namespace is retired, although reactors continue. */
 static void case_retire_file(struct queue *q)
 {
 	char path[] = "/tmp/target_test_XXXXXX";

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The buffer pool by itself: shares, the line, and that nobody is left in it. */
+/* The buffer pool alone: shares, the line, and that no queue pair is left in it. */
 #ifndef TESTS_TARGET_CASES_POOL_H
 #define TESTS_TARGET_CASES_POOL_H
 
@@ -47,7 +47,7 @@ static struct pool_rig *pool_rig_new(uint32_t buffer_size)
 	return rig;
 }
 
-/* All that it may have; how many. */
+/* Take as many buffers as permitted; returns their number. */
 static unsigned pool_rig_take(struct pool_rig *rig, unsigned i, uint32_t bytes)
 {
 	struct chunk *chunk;
@@ -95,7 +95,7 @@ static void case_pool_shares(void)
 	pool_rig_free(rig);
 }
 
-/* Stores that never answer, one after the other, and on one queue pair: what is left for the next. */
+/* Stores that never answer, one after the other, and on one queue pair: the buffers left for the next. */
 static void case_pool_namespaces(void)
 {
 	struct pool_rig *rig = pool_rig_new(8192);
@@ -133,7 +133,7 @@ static void case_pool_namespaces(void)
 		free(ns[i]);
 }
 
-/* A quarter of the memory is cut into small ones: more of them than there are buffers in all. */
+/* A quarter of the memory is divided into small buffers: more of them than there are buffers in total. */
 static void case_pool_small(void)
 {
 	struct pool_rig *rig = pool_rig_new(131072);
@@ -150,7 +150,7 @@ static void case_pool_small(void)
 		rig->held[0][rig->count[0]++] = chunk;
 		small += chunk->class == POOL_SMALL;
 	}
-	if (rig->reactor->node >= 0) {	/* the system says which node a processor is of */
+	if (rig->reactor->node >= 0) {	/* the system reports the node of a processor */
 		CHECK(!syscall(SYS_get_mempolicy, &policy, NULL, 0, pool->memory, MPOL_F_ADDR) &&
 		      policy == MPOL_PREFERRED, "buffers come from the reactor's node: policy %d", policy);
 	}

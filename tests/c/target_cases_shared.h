@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Receives that queue pairs share: few while nobody needs many, as many as all may need, none lost to those
- * that leave, and no more for any host than its queue has entries.
+ * Shared receives: few while little is needed, as many as all may need, none lost to queue pairs that end, and for
+ * each host at most as many as its queue has entries.
  */
 #ifndef TESTS_TARGET_CASES_SHARED_H
 #define TESTS_TARGET_CASES_SHARED_H
@@ -11,7 +11,7 @@
 
 enum { SHARED_QUEUES = 6, SHARED_DEPTH = 120, SHARED_BLOCKS = 8 };
 
-/* Writes, to a part of the namespace, whose data is in their capsules, which are held while the store hangs. */
+/* Writes to a part of the namespace, with data in their capsules, which are held while the store hangs. */
 static void shared_send(struct queue *q, unsigned part)
 {
 	static const uint8_t data[512 * SHARED_BLOCKS];
@@ -26,7 +26,7 @@ static void shared_send(struct queue *q, unsigned part)
 	}
 }
 
-/* All that it was ever given is with the device again, or spare. */
+/* Whether all its receives are posted again, or spare. */
 static bool shared_is_whole(struct target_srq *srq)
 {
 	return LAB_UNTIL(__atomic_load_n(&srq->posted, __ATOMIC_RELAXED) +
@@ -64,7 +64,7 @@ static void case_shared_grows(void)
 		CHECK(LAB_UNTIL(!q[i]->outstanding), "queue %u: all commands end", i);
 	CHECK(shared_is_whole(srq), "%u of %u receives are back", srq->posted + srq->spares, srq->total);
 	for (unsigned i = 1; i < SHARED_QUEUES; i++) {
-		shared_send(q[i], i);	/* and leave while they are under way */
+		shared_send(q[i], i);	/* disconnect while they are in progress */
 		queue_close(q[i]);
 	}
 	CHECK(shared_is_whole(srq), "after hosts have left: %u of %u", srq->posted + srq->spares, srq->total);
@@ -73,7 +73,7 @@ static void case_shared_grows(void)
 	store_close(store);
 }
 
-/* Connections come and go, some in the middle of a capsule. */
+/* Connections are opened and closed, some in the middle of a capsule. */
 static void case_shared_come_and_go(void)
 {
 	struct target_options options = { .reactors = 1, .spin_us = 50 };
@@ -103,7 +103,7 @@ static void case_shared_come_and_go(void)
 	store_close(store);
 }
 
-/* One that sends without end what nobody can answer: it has what its queue has entries, and no more. */
+/* A host that sends endlessly more than can be answered: it uses as many receives as its queue has entries. */
 static void case_shared_flood(void)
 {
 	struct target_options options = { .reactors = 1, .spin_us = 50 };

@@ -2,7 +2,7 @@
 /*
  * Hosts of raw verbs, in the thread of the test: a test writes the SQE itself.
  *
- * lab_turn() goes once round: CM events of both sides, upcalls, the hosts' completions.
+ * lab_turn() handles pending events once: CM events of both sides, upcalls, the hosts' completions.
  */
 #ifndef TESTS_TARGET_HOST_H
 #define TESTS_TARGET_HOST_H
@@ -116,7 +116,7 @@ static inline void lab_turn(void)
 	}
 }
 
-/* Go round until the condition holds; false where that is a hang. */
+/* Handle events until the condition holds; false if that takes so long that it is a hang. */
 #define LAB_UNTIL(cond)                                                                 \
 	({                                                                              \
 		uint64_t lab_deadline = clock_ns() + CHECK_PATIENCE_S * 1000000000ull;  \
@@ -184,7 +184,7 @@ static inline void queue_send(struct queue *q, const struct nvme_sqe *sqe, const
 	queue_send_raw(q, capsule, (uint32_t)sizeof(*sqe) + length);
 }
 
-/* The status of the command without More, or -1 where no response came. */
+/* The status of the command without More, or -1 if no response came. */
 static inline int queue_wait(struct queue *q, uint16_t cid)
 {
 	if (!LAB_UNTIL(q->done[cid] || q->lost) || !q->done[cid])
@@ -192,7 +192,7 @@ static inline int queue_wait(struct queue *q, uint16_t cid)
 	return q->cqe[cid].status >> 1 & ~NVME_MORE;
 }
 
-/* A response is here before the reactor has its SEND's completion, and counts until then. */
+/* A response arrives before the reactor has its SEND's completion, and is in use until then. */
 static inline bool queue_idle(const struct queue *q)
 {
 	struct target_qpair_stats stats;
@@ -249,7 +249,7 @@ static inline struct queue *queue_open(uint16_t qid, uint16_t depth, uint32_t in
 	return q;
 }
 
-/* Both ends; the target's end has closed by itself if that was the test. */
+/* Close both ends; the target's end may already be closed. */
 static inline void queue_close(struct queue *q)
 {
 	if (q->id) {
@@ -264,7 +264,7 @@ static inline void queue_close(struct queue *q)
 		target_complete(q->held[i], 0, 0, 0, NULL, 0);
 	if (q->qp && !q->destroyed)
 		lab_destroy(q);
-	/* Its last event is not taken for the first one of the next. */
+	/* Its last event must not be mistaken for the first one of the next. */
 	if (!lab.gone)
 		LAB_UNTIL(lab.destroyed == lab.destroying);
 	if (q->cq) {
@@ -280,7 +280,7 @@ static inline void queue_close(struct queue *q)
 	free(q);
 }
 
-/* ---- the whole ---- */
+/* ---- the whole target ---- */
 
 static inline void nonblocking(int fd)
 {

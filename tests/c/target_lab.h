@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A target and its control thread, in the thread of the test, over the embedded device; the hosts
- * are in target_host.h.  What the control side answers is fixed (lab_command) but for what a test asks
- * it to hold back.
+ * A target and its control thread, in the thread of the test, over the embedded device; the hosts are in
+ * target_host.h.  The control side's answers are fixed (lab_command), except those that a test holds back.
  */
 #ifndef TESTS_TARGET_LAB_H
 #define TESTS_TARGET_LAB_H
@@ -45,22 +44,22 @@ struct queue {
 	struct target_qpair *qp;
 	bool closed, destroyed;
 	char reason[256];
-	/* what the control side does */
+	/* settings of the control side */
 	uint16_t qid, depth;
 	uint32_t in_capsule, max_transfer;
 	unsigned reactor;
-	uint8_t reads;			/* initiator_depth given to accept, 0: what the REQ says */
+	uint8_t reads;			/* initiator_depth given to accept, 0: that of the REQ */
 	bool no_flow_control, keep_disabled, hold_all, keep_open;
 	struct target_request *held[LAB_HELD];
 	unsigned held_count;
-	uint32_t last_length;		/* of the data of the last command that came up */
+	uint32_t last_length;		/* data length of the last command that went to the control thread */
 	uint8_t last_data[65536];
 	uint8_t last_opcode;
 };
 
 #define LAB_CAPSULE (64 + 16384)
 
-static bool lab_sends_apart;	/* a completion queue of their own for what is sent */
+static bool lab_sends_apart;	/* sends have a completion queue of their own */
 static bool lab_pins;		/* the device registers memory in the background, and pins it */
 static bool lab_private;	/* peers may write where RDMA READs put data: see region.c */
 static bool lab_shares;		/* queue pairs share their receives */
@@ -81,11 +80,11 @@ static struct lab {
 	unsigned fence_count;
 	struct target_fault fault;	/* the last one */
 	unsigned fault_count;
-	struct target_abort *abort;	/* the last, and what became of it */
+	struct target_abort *abort;	/* the last, and its result */
 	bool aborted;
 	unsigned destroying, destroyed;	/* queue pairs */
-	unsigned devices;		/* that were made ready, or could not be */
-	struct target_namespace *freed;	/* the last: not to be looked into */
+	unsigned devices;		/* made ready, or failed */
+	struct target_namespace *freed;	/* the last: not to be dereferenced */
 	bool gone;			/* the target */
 	struct sockaddr_in address;
 } lab;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How fast the target is over the embedded device, and what an idle queue costs: one reactor, one
- * polling host of raw verbs.  For people; asserts nothing.  target_perf [seconds [ram|null|file:PATH]]
+ * Speed of the target over the embedded device, and the cost of an idle queue: one reactor, one polling host of raw
+ * verbs.  For manual use; asserts nothing.  target_perf [seconds [ram|null|file:PATH]]
  */
 #include "target_host.h"
 
@@ -92,7 +92,7 @@ static void run(struct queue *q, const char *name, uint8_t opcode, uint32_t bloc
 	       blocks / 2, depth, (double)done * 1e9 / (double)(end - start),
 	       (double)done * blocks * 512 / (double)(end - start),
 	       (double)(end - start) * depth / 1e3 / (double)done, (double)cpu / 1e3 / (double)done);
-	/* what is still under way */
+	/* commands still in progress */
 	while (ready < depth) {
 		int n = ibv_poll_cq(q->cq, 64, wc);
 

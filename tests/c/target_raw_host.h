@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Hosts that are a TCP socket and nothing else: what they send is written byte by byte, and what they
- * ought to answer they need not.  In the thread of the test.
+ * Hosts that consist only of a TCP socket: they send hand-made bytes, and need not answer as a host should.  In the
+ * thread of the test.
  */
 #ifndef TESTS_TARGET_RAW_HOST_H
 #define TESTS_TARGET_RAW_HOST_H
@@ -12,12 +12,12 @@
 #include "target_host.h"
 #include "wire.h"
 
-enum { RAW_KEY = 0x1234 };	/* the STag that its commands name; the memory does not exist */
+enum { RAW_KEY = 0x1234 };	/* the STag in their commands; the memory does not exist */
 
 struct raw_host {
 	int fd;
 	uint32_t msn;			/* of the last capsule */
-	struct queue *q;		/* the target's end; lab_turn() knows no other of it */
+	struct queue *q;		/* the target's end; lab_turn() handles only that end */
 };
 
 static inline bool raw_send(struct raw_host *h, const void *bytes, size_t length)
@@ -42,7 +42,7 @@ static inline bool raw_request(struct raw_host *h, struct queue *q)
 	       raw_send(h, frame, sizeof(frame));
 }
 
-/* Connected on both ends, the reply read.  reads: RDMA READs outstanding at most, 0: as it comes. */
+/* Connected on both ends, the reply read.  reads: limit of outstanding RDMA READs, 0: default. */
 static inline bool raw_open_reads(struct raw_host *h, uint16_t qid, uint16_t depth, uint8_t reads)
 {
 	struct queue *q = queue_new(qid, depth, 4096);
@@ -88,7 +88,7 @@ static inline bool raw_connect(struct raw_host *h)
 	       LAB_UNTIL((target_qpair_stats(h->q->qp, &stats), stats.commands == 1));
 }
 
-/* Without a word, or with RST. */
+/* Close without a message, or with RST. */
 static inline void raw_close(struct raw_host *h, bool reset)
 {
 	struct linger now = { .l_onoff = reset };

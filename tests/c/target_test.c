@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The target's data path against a host of raw verbs over the embedded device: every command, every
- * refusal, every way that a connection ends.
+ * The target's data path with a host of raw verbs over the embedded device: all commands, all refusals, all ends of a
+ * connection.
  */
 static char lab_file[32];
 
@@ -57,7 +57,7 @@ static void test_io(uint32_t buffer_size, uint32_t buffers)
 
 #include "target_cases_shared.h"
 
-/* Commands one by one, with a sleep between each two, and what they hold is free soon after. */
+/* Commands one by one, with a sleep between them; their resources are free soon after each. */
 static void test_sleepy(void)
 {
 	struct target_options options = { .reactors = 1 };
@@ -81,8 +81,8 @@ static void test_sleepy(void)
 }
 
 /*
- * The name of a file of 32 MiB that no other name leads to: nothing is left behind however the test
- * ends.  In memory where the folder has no room.
+ * The name of an unlinked file of 32 MiB: nothing is left behind however the test ends.  In memory if the folder has
+ * no room.
  */
 static void make_file(const char *folder, char *name, size_t len)
 {
@@ -142,7 +142,7 @@ int main(int argc, char **argv)
 	test_shared();
 	check_section("pool");
 	test_pool();
-	/* as with the kernel's devices, where a response has left long after it was sent */
+	/* as with the kernel's devices, where a send completes long after it was sent */
 	lab_sends_apart = true;
 	test_io(8192, 2);
 	check_section("limits, sends with a completion queue of their own");

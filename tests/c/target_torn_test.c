@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Whole blocks: hosts that read and write the same few blocks at the same time, on every store, on one
- * reactor and on two.  Every block of every write is filled with one 64-bit word that no other write has,
- * so a block that shows two different words is torn.
+ * Whole blocks: hosts that read and write the same few blocks at the same time, on every store, on one reactor and on
+ * two.  Every block of every write is filled with one 64-bit word that no other write has, so a block with two
+ * different words is torn.
  *
- * Three kinds of mixture are looked for: in what a Read returns, in the blocks at rest when all writers
- * have ended, and in a Read whose frames the socket did not take at once.
+ * Three kinds of mixture are checked: in the result of a Read, in the blocks after all writers have ended, and in a
+ * Read whose frames the socket did not take at once.
  *
  * usage: target_torn_test [-v] [READS]
  */
@@ -14,8 +14,8 @@
 enum {
 	BLOCK = 4096,
 	WORDS = BLOCK / 8,
-	HOT = 4,		/* blocks that everybody uses */
-	LONG = 32,		/* blocks of a long command, which has the hot ones in its middle */
+	HOT = 4,		/* blocks used by all */
+	LONG = 32,		/* blocks of a long command, with the hot ones in its middle */
 	LONG_LBA = 8,
 	HOT_LBA = LONG_LBA + LONG / 2,
 	DEPTH = 24,
@@ -65,7 +65,7 @@ static void load_send(struct load *l, unsigned slot)
 	queue_send(l->q, &sqe, NULL, 0);
 }
 
-/* What has ended is looked at, and sent again: how many had. */
+/* Check completed commands and send them again; returns their number. */
 static unsigned load_turn(struct load *l, bool again)
 {
 	uint32_t blocks = l->longs ? LONG : 1;
@@ -106,7 +106,7 @@ static bool loads_idle(struct load *loads, unsigned count)
 	return idle;
 }
 
-/* Everything that is on the hot blocks when all has ended. */
+/* Check the hot blocks when all commands have ended. */
 static unsigned torn_at_rest(struct queue *q)
 {
 	struct nvme_sqe sqe = sqe_new(q, NVME_OPC_READ, 0, LONG * BLOCK);
@@ -150,7 +150,7 @@ static void case_torn(const char *name, unsigned reactors, uint64_t reads, bool 
 	uint64_t torn = 0, done = 0;
 	unsigned rest;
 
-	/* On each reactor one that writes and one that reads. */
+	/* One writer and one reader on each reactor. */
 	for (unsigned i = 0; i < TORN_QUEUES; i++) {
 		struct queue *q = queue_new(1, 32, 0);
 
@@ -174,7 +174,7 @@ static void case_torn(const char *name, unsigned reactors, uint64_t reads, bool 
 		queue_close(loads[i].q);
 }
 
-/* Bursts of writes to one block from both reactors: what the last of them leaves is one of them. */
+/* Bursts of writes to one block from both reactors: the last content is one of them. */
 static void case_rest(const char *name, unsigned bursts)
 {
 	struct load loads[2] = { 0 };
@@ -208,8 +208,8 @@ enum { STALLED_READS = 120, STALLED_BYTES = LONG * BLOCK, STALLED_ROUNDS = 4,
 static uint8_t *stalled_data;
 
 /*
- * Take FPDUs until all responses are here; the data of read i lies at i * STALLED_BYTES.  They are taken in
- * spurts, so that the socket is full again and again, while the writer goes on.
+ * Receive FPDUs until all responses are here; the data of read i is at i * STALLED_BYTES.  They are received in
+ * spurts, so that the socket is repeatedly full, while the writer continues.
  */
 static unsigned stalled_drain(struct raw_host *h, struct load *writer)
 {
@@ -240,7 +240,7 @@ static unsigned stalled_drain(struct raw_host *h, struct load *writer)
 	return responses;
 }
 
-/* Reads that its socket has no room for, one queue on each reactor that writes all of it meanwhile. */
+/* Reads for which its socket has no room, with a queue on each reactor that writes all of their blocks meanwhile. */
 static bool stalled_begin(struct raw_host *h, struct load *writer, unsigned reactor)
 {
 	struct target_qpair_stats stats;
@@ -271,7 +271,7 @@ static bool stalled_begin(struct raw_host *h, struct load *writer, unsigned reac
 	return true;
 }
 
-/* A frame that a full socket has cut goes on with the bytes that it began with. */
+/* A frame cut by a full socket continues with the same bytes with which it began. */
 static void case_cut(const char *name, unsigned reactor)
 {
 	struct load writer = { 0 };
@@ -296,7 +296,7 @@ static void case_cut(const char *name, unsigned reactor)
 	      reactor ? "the other" : "the same", torn, responses);
 }
 
-/* A host that never takes its data does not keep others from writing those blocks. */
+/* A host that never receives its data does not prevent others from writing those blocks. */
 static void case_stalled(const char *name, unsigned reactor)
 {
 	struct load writer = { 0 };
@@ -348,7 +348,7 @@ static void torn_on(const struct store_options *options, const char *name, unsig
 		store_close(store);
 }
 
-/* A file that no name leads to, in a folder; /proc/self/fd/N leads there. */
+/* An unlinked file in a folder; /proc/self/fd/N refers to it. */
 static bool torn_file(const char *folder, char *name, size_t len)
 {
 	char path[64];

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A served target, and a host beside it that must notice nothing."""
+"""A served target, and a second host that must not be affected by a test."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ def _need(*modules: str) -> None:
 
 @pytest.fixture(scope="session")
 def need_product() -> None:
-    """Skip where the target is not built."""
+    """Skip if the target is not built."""
     _need("nvmf.engine._engine", "nvmf.cli.main")
 
 
 @pytest.fixture(scope="session")
 def need_client() -> None:
-    """Skip where the client is not built."""
+    """Skip if the client is not built."""
     _need("nvmf.engine._engine", "nvmf.initiator")
 
 
 @pytest.fixture
 def serve(tmp_path: Path, need_product: None) -> Iterator[Serve]:
-    """serve(text, wrapper=...): start a target of one's own; it ends with the test."""
+    """serve(text, wrapper=...): start a separate target; it ends with the test."""
     running: list[served.Served] = []
 
     def start(
@@ -60,7 +60,9 @@ def serve(tmp_path: Path, need_product: None) -> Iterator[Serve]:
 
 
 def _warm_up(one: served.Served) -> None:
-    """Let the target make the completion queues that it keeps, so that the rest can be counted."""
+    """Let the target create the completion queues that it keeps, so that the others can be
+    counted.
+    """
     before, depth = one.descriptors, 64
     hosts = [host.NvmeHost(one.address, served.SUBNQN) for _ in range(3)]
     for each in hosts:
@@ -74,7 +76,7 @@ def _warm_up(one: served.Served) -> None:
 
 @pytest.fixture(scope="module")
 def target(tmp_path_factory: pytest.TempPathFactory, need_product: None) -> Iterator[served.Served]:
-    """One target for all the tests of a module; it ends cleanly."""
+    """One target for all the tests of a module; it ends without errors."""
     with served.Served(tmp_path_factory.mktemp("target"), served.config()) as one:
         one.wait_ready()
         _warm_up(one)
@@ -86,7 +88,7 @@ def target(tmp_path_factory: pytest.TempPathFactory, need_product: None) -> Iter
 
 @pytest.fixture(scope="module")
 def bystander(target: served.Served) -> Iterator[witness.Witness]:
-    """A host that writes and verifies its own blocks all through the module."""
+    """A host that writes and verifies its own blocks during the whole module."""
     one = witness.Witness(target.address, served.SUBNQN)
     yield one
     one.close()
@@ -94,7 +96,9 @@ def bystander(target: served.Served) -> Iterator[witness.Witness]:
 
 @pytest.fixture
 def unharmed(target: served.Served, bystander: witness.Witness) -> Iterator[None]:
-    """After the test the target lives, holds nothing of it, and the other host saw nothing."""
+    """After the test the target runs, holds no objects of the test, and the other host is
+    unaffected.
+    """
     bystander.revive()
     bystander.check()
     before, log = target.descriptors, len(target.log)

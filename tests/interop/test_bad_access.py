@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A host that learns an STag of the target and reaches for more than it was given.
+"""A host that learns an STag of the target and tries to access more than it was given.
 
-The target shows STags only as the sinks of its RDMA READ requests.  Each test leaves such a
-request unanswered and misuses its STag, on the same connection or on another one.
+The target reveals STags only as the destinations of its RDMA READ requests.  Each test leaves
+such a request unanswered and misuses its STag, on the same connection or on a different one.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ OLD = bytes([0x5A]) * SIZE
 
 @dataclass
 class Pending:
-    """A Write command whose data the target has asked for and not got."""
+    """A Write command whose data the target has requested and not received."""
 
     host: NvmeHost
     queue: Queue
@@ -46,7 +46,7 @@ class Pending:
 
 @pytest.fixture
 def pending(target: Served) -> Iterator[Pending]:
-    """A write under way over blocks that hold OLD, which must still be there afterwards."""
+    """A write in progress over blocks that hold OLD, which must still be there afterwards."""
     with NvmeHost(target.address, SUBNQN).connect() as host:
         host.write(LBA, OLD)
         yield begin(host)
@@ -55,7 +55,7 @@ def pending(target: Served) -> Iterator[Pending]:
 
 
 def begin(host: NvmeHost, size: int = SIZE, lba: int = LBA) -> Pending:
-    """Submit a Write and take the RDMA READ request for its data, without an answer."""
+    """Submit a Write and receive the RDMA READ request for its data, without answering it."""
     queue = host.queues[1]
     queue.peer.serve_reads = False
     region = queue.memory.register(secrets.token_bytes(size), writable=False)
@@ -70,7 +70,7 @@ def begin(host: NvmeHost, size: int = SIZE, lba: int = LBA) -> Pending:
 
 
 def check_end(queue: Queue, codes: tuple[tuple[int, int, int], ...]) -> None:
-    """The stream ends with one of these."""
+    """Check that the stream ends with one of these codes."""
     found = queue.peer.ending()
     assert found is not None, "the stream ended without a Terminate (RFC 5040 6.2)"
     if codes:
@@ -90,7 +90,9 @@ WRITES = [
 def test_write(
     pending: Pending, name: str, offset: int | None, size: int, codes: tuple[tuple[int, int, int]]
 ) -> None:
-    """RDMA WRITE by a host: the sink of a read is not for it (RFC 5040 7.1, RFC 5041 8.1)."""
+    """RDMA WRITE by a host: it may not write to the destination of a read (RFC 5040 7.1, RFC 5041
+    8.1).
+    """
     request = pending.request
     to = (1 << 64) - 8 if offset is None else (request.sink_to + offset) % (1 << 64)
     pending.queue.peer.write(request.sink_stag, to, bytes(size))
@@ -99,7 +101,7 @@ def test_write(
 
 @pytest.mark.parametrize("offset", [0, SIZE, 1 << 40])
 def test_read(pending: Pending, offset: int) -> None:
-    """RDMA READ by a host: nothing of the target is for reading."""
+    """RDMA READ by a host: it may read no memory of the target."""
     request = pending.request
     to = (request.sink_to + offset) % (1 << 64)
     pending.queue.peer.read_request(ReadRequest(0x77, 0, 64, request.sink_stag, to))
@@ -108,7 +110,7 @@ def test_read(pending: Pending, offset: int) -> None:
 
 @pytest.mark.parametrize("verb", ["write", "read", "invalidate"])
 def test_foreign_stag(target: Served, pending: Pending, verb: str) -> None:
-    """The STag of one connection on another one, which alone ends."""
+    """The STag of one connection on a different one: only that connection ends."""
     stag, to = pending.request.sink_stag, pending.request.sink_to
     with NvmeHost(target.address, SUBNQN).connect() as other:
         peer = other.queues[1].peer
@@ -150,7 +152,7 @@ RESPONSES = [
 def test_read_response(
     pending: Pending, name: str, stag: int, offset: int, size: int, last: bool
 ) -> None:
-    """A Read Response that does not match its request (RFC 5040 5.2): never a completed write."""
+    """A Read Response that does not match its request (RFC 5040 5.2) never completes a write."""
     request = pending.request
     ulpdu = rdmap.encode_tagged(
         Op.READ_RESPONSE,
@@ -164,7 +166,7 @@ def test_read_response(
 
 
 def test_second_response(pending: Pending) -> None:
-    """An answer to a request that was answered already."""
+    """A second answer to the same request."""
     pending.region.data[:] = OLD
     pending.queue.peer.answer_read(pending.request)
     assert pending.queue.response(pending.cid).status == 0
@@ -175,7 +177,7 @@ def test_second_response(pending: Pending) -> None:
 @pytest.mark.parametrize("how", ["fin", "rst", "terminate", "garbage"])
 @pytest.mark.parametrize("fraction", [0, 0.5, 1])
 def test_dies_within_a_transfer(pending: Pending, how: str, fraction: float) -> None:
-    """Half of the data, then the end: OLD is still there (see the fixture)."""
+    """Half of the data, then the end of the connection: OLD is still there (see the fixture)."""
     peer, request = pending.queue.peer, pending.request
     part = bytes(pending.region.data[: int(SIZE * fraction) - int(SIZE * fraction) % 64])
     if part:
@@ -196,7 +198,7 @@ def test_dies_within_a_transfer(pending: Pending, how: str, fraction: float) -> 
 
 
 def test_no_torn_megabyte(target: Served) -> None:
-    """A large write that dies when most of it has arrived leaves every block old or new, whole."""
+    """A large write that ends when most of it has arrived leaves each block entirely old or new."""
     size = 1 << 20
     with NvmeHost(target.address, SUBNQN).connect() as host:
         old = bytes([0x5A]) * (size // 2)
@@ -223,7 +225,7 @@ def test_no_torn_megabyte(target: Served) -> None:
 
 
 def test_stags_are_no_series(target: Served) -> None:
-    """STags that the target shows cannot be guessed from the last one."""
+    """The target's STags cannot be predicted from earlier ones."""
     stags = []
     for _ in range(12):
         with NvmeHost(target.address, SUBNQN).connect() as host:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Targets whose answers are wrong: our client has an error in time, and never the wrong data."""
+"""Targets whose answers are wrong: our client reports an error in time, and never wrong data."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from spoiling import CAP, connected, good
+from support.spoiling import CAP, connected, good
 from wire import nvme
 from wire.nvme import Io, Reject
 from wire.responder import Connection, NvmeResponder, identify
@@ -28,7 +28,7 @@ Spoil = Callable[[Connection, bytes], None]
 
 @pytest.fixture
 def responder() -> Iterator[NvmeResponder]:
-    """A target of ours to spoil."""
+    """A target that a test modifies."""
     with NvmeResponder(SUBNQN, identify, cap=CAP) as one:
         yield one
         one.errors.clear()
@@ -48,7 +48,7 @@ def response(connection: Connection, cid: int, *, size: int = 16, status: int = 
 
 
 def unknown_cid(connection: Connection, capsule: bytes) -> None:
-    """A response to a command that there is not."""
+    """A response to a command that does not exist."""
     response(connection, int.from_bytes(capsule[2:4], "little") ^ 0x4000)
 
 
@@ -58,18 +58,18 @@ def short_response(connection: Connection, capsule: bytes) -> None:
 
 
 def closes(connection: Connection, capsule: bytes) -> None:
-    """The target goes away."""
+    """The target closes the connection."""
     connection.peer.sock.shutdown(socket.SHUT_RDWR)
 
 
 def terminates(connection: Connection, capsule: bytes) -> None:
-    """The target terminates."""
+    """The target sends a Terminate."""
     connection.peer.terminate(0, 2, 7)
 
 
 @pytest.mark.parametrize("spoil", [unknown_cid, short_response, closes, terminates])
 async def test_lost(responder: NvmeResponder, controller: Controller, spoil: Spoil) -> None:
-    """ConnectionLost, in time; never a hang and never data that did not come."""
+    """ConnectionLost, in time; no hang, and no data that was not received."""
     from nvmf.initiator import ConnectionLost
 
     def hook(connection: Connection, capsule: bytes) -> bool:
@@ -84,24 +84,24 @@ async def test_lost(responder: NvmeResponder, controller: Controller, spoil: Spo
 
 
 Lie = Callable[[int, int, bytearray], None]
-"""Given CNS, NSID and right Identify data: what the target says instead."""
+"""A function of CNS, NSID and correct Identify data, which it falsifies."""
 
 
 def same_list(cns: int, nsid: int, data: bytearray) -> None:
-    """A full list of namespaces, the same whatever it is to begin after."""
+    """A full list of namespaces, the same for any starting NSID."""
     if cns == 2:
         data[:] = struct.pack("<1024I", *range(1, 1025))
 
 
 def endless_list(cns: int, nsid: int, data: bytearray) -> None:
-    """More namespaces after each."""
+    """Further namespaces after each list."""
     if cns == 2:
         data[:] = struct.pack("<1024I", *range(nsid + 1, nsid + 1025))
 
 
 @pytest.mark.parametrize("lie", [same_list, endless_list])
 async def test_lists_without_end(responder: NvmeResponder, lie: Lie) -> None:
-    """A sentence, instead of reading for ever."""
+    """An error with a sentence, instead of an endless loop."""
     from nvmf.initiator import ConnectionLost
 
     responder.identify = partial(telling, lie)
@@ -117,14 +117,14 @@ def telling(lie: Lie, capsule: bytes) -> bytes:
 
 
 def boundless(cns: int, nsid: int, data: bytearray) -> None:
-    """MDTS and IOCCSZ of more than any command can have."""
+    """MDTS and IOCCSZ larger than any command allows."""
     if cns == 1:
         data[77] = 255
         struct.pack_into("<I", data, 1792, 0xFFFFFFFF)
 
 
 async def test_limits_beyond_all_measure(responder: NvmeResponder) -> None:
-    """No command is longer than its descriptor can say (Base 2.0, 4.1.2.1: 24 bits)."""
+    """No command is longer than its descriptor permits (Base 2.0, 4.1.2.1: 24 bits)."""
     responder.identify = partial(telling, boundless)
     async with connected(responder) as one:
         assert one.max_transfer == (1 << 24) - 1
@@ -132,7 +132,7 @@ async def test_limits_beyond_all_measure(responder: NvmeResponder) -> None:
 
 
 async def test_unanswered(responder: NvmeResponder) -> None:
-    """No response at all: the I/O timeout ends it."""
+    """There is no response: the I/O timeout ends the command."""
     from nvmf.initiator import ConnectionLost
 
     responder.hook = lambda connection, capsule: bool(connection.qid and capsule[0] == Io.READ)
@@ -142,7 +142,7 @@ async def test_unanswered(responder: NvmeResponder) -> None:
 
 
 async def test_response_twice(responder: NvmeResponder, controller: Controller) -> None:
-    """The second one answers nothing: the connection ends or it is ignored, no data is mixed up."""
+    """The second one is not used: the connection ends or it is ignored, and no data is mixed up."""
     from nvmf.initiator import ConnectionLost
 
     def hook(connection: Connection, capsule: bytes) -> bool:
@@ -164,7 +164,7 @@ async def test_response_twice(responder: NvmeResponder, controller: Controller) 
 
 @pytest.mark.parametrize("status", list(Reject))
 async def test_rejected(responder: NvmeResponder, status: Reject) -> None:
-    """Each reject by its number, in an error that names it."""
+    """Each reject status, in an error that names it."""
     from nvmf.initiator import ConnectError, connect
 
     responder.refuse = lambda start: nvme.cm_reject(status)
@@ -176,7 +176,7 @@ async def test_rejected(responder: NvmeResponder, status: Reject) -> None:
 
 @pytest.mark.parametrize("data", [b"", b"\0", b"\0\0\x63\0", b"\1\0\4\0", bytes(200)])
 async def test_strange_rejects(responder: NvmeResponder, data: bytes) -> None:
-    """Private data of a reject that is none of NVMe-oF's."""
+    """Private data of a reject that is not in the format of NVMe-oF."""
     from nvmf.initiator import ConnectError, connect
 
     responder.refuse = lambda start: data
@@ -185,7 +185,7 @@ async def test_strange_rejects(responder: NvmeResponder, data: bytes) -> None:
 
 
 async def test_room_for_one_command(responder: NvmeResponder) -> None:
-    """On the admin queue a request for events would take it; an I/O queue can do with one."""
+    """On the admin queue an event request would occupy it; for an I/O queue one entry is enough."""
     from nvmf.initiator import ConnectError
 
     responder.accept = lambda depth: nvme.cm_accept(1)

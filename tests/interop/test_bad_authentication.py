@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""In-band authentication over real sockets, right and in every wrong way.
+"""In-band authentication over real sockets, correct and with various errors.
 
 The host is made by hand, with the second implementation of DH-HMAC-CHAP.
 """
@@ -36,7 +36,7 @@ FAILED, CONCAT, HASH, GROUP, PAYLOAD, MESSAGE = 1, 3, 4, 5, 6, 7
 
 @pytest.fixture(scope="module")
 def keyed(tmp_path_factory: pytest.TempPathFactory, need_product: None) -> Iterator[Served]:
-    """A target that asks for keys."""
+    """A target that requires keys."""
     folder = tmp_path_factory.mktemp("keyed")
     with Served(folder, config(folder)) as one:
         yield one.wait_ready()
@@ -49,14 +49,14 @@ def keyed(tmp_path_factory: pytest.TempPathFactory, need_product: None) -> Itera
 
 @pytest.fixture(scope="module")
 def friend(keyed: Served) -> Iterator[Host]:
-    """Another connection of the host, that must notice nothing."""
+    """A second connection of the host, which must not be affected."""
     with Host(keyed).opened() as one:
         yield one
 
 
 @pytest.fixture(autouse=True)
 def unharmed(keyed: Served, friend: Host) -> Iterator[None]:
-    """After a test the target lives and serves the other."""
+    """After a test the target runs and serves the second connection."""
     yield
     assert keyed.alive, keyed.log
     friend.write(0, b"\x5a" * 512)
@@ -75,19 +75,19 @@ def admin(host: Host) -> Queue:
 
 
 def ends(queue: Queue) -> None:
-    """The connection ends, and nothing but that comes."""
+    """Check that the connection ends without a further message."""
     with pytest.raises((ConnectionEnded, Terminated, ConnectionError)):
         while True:
             queue.peer.event(30)
 
 
 def fails(queue: Queue, reason: int) -> None:
-    """AUTH_Failure1, and the end of the connection."""
+    """Check for AUTH_Failure1, and the end of the connection."""
     assert dhchap.failure1(message(queue)) == reason
     ends(queue)
 
 
-# ---- right ----
+# ---- correct ----
 
 
 @pytest.mark.feature("dhchap", "dhchap-mutual")
@@ -99,7 +99,7 @@ def test_right(host: Host, group: int, mutual: bool) -> None:
     authenticate(host.io_queue(), group=group, mutual=mutual)
     host.write(8, b"\x77" * 512)
     assert host.read(8, 1) == b"\x77" * 512
-    for queue in host.queues:  # and again
+    for queue in host.queues:  # repeatedly
         authenticate(queue, group=group, mutual=mutual)
     assert host.read(8, 1) == b"\x77" * 512
     host.shutdown()
@@ -127,7 +127,7 @@ def test_before(admin: Queue, name: str) -> None:
 
 @pytest.mark.parametrize("opcode", [Io.READ, Io.WRITE, Io.FLUSH])
 def test_io_before(host: Host, opcode: int) -> None:
-    """Nothing moves on an I/O queue that has not authenticated, whatever the admin queue has."""
+    """No I/O runs on an I/O queue that has not authenticated, even if the admin queue has."""
     authenticate(host.admin_queue())
     host.enable()
     queue = host.io_queue()
@@ -205,7 +205,7 @@ def test_dh_value_of_one(admin: Queue) -> None:
 
 
 def test_replay_on_another_connection(keyed: Served, host: Host) -> None:
-    """What proved it there proves nothing here."""
+    """A response that was valid on one connection is invalid on a different one."""
     first = host.admin_queue()
     right = reply(challenge(first))
     expect(send(first, right))
@@ -244,7 +244,7 @@ def test_host_refuses(admin: Queue) -> None:
 
 
 def test_admin_queue_takes_its_controller_along(host: Host) -> None:
-    """Failing again ends the association, with its I/O queue."""
+    """A failed second authentication ends the association, with its I/O queue."""
     host.opened()
     expect(send(host.admin, reply(challenge(host.admin), OTHER)))
     assert dhchap.failure1(message(host.admin)) == FAILED
@@ -259,7 +259,7 @@ def test_io_queue_goes_alone(host: Host) -> None:
     expect(host.admin.call(nvme.property_get(0, 8)))
 
 
-# ---- commands that are wrong: no message, and no end ----
+# ---- invalid commands: neither a message nor the end ----
 
 
 @pytest.mark.parametrize("cdw10", [0, 0xE9000000, 0xE9020100, 0xE9010200, 0xEA010100])
@@ -297,7 +297,7 @@ def test_allocation_length_that_is_wrong(admin: Queue, room: int, al: int) -> No
 
 
 def test_large_allocation(admin: Queue) -> None:
-    """More room than any message needs is no fault."""
+    """An allocation larger than any message is not an error."""
     expect(send(admin, dhchap.negotiate(9)))
     cqe, data = receive(admin, 1 << 20)
     expect(cqe)
@@ -318,7 +318,7 @@ def test_connection_that_ends_in_the_middle(keyed: Served) -> None:
 
 
 def test_nqn_without_a_key(keyed: Served) -> None:
-    """Who is not named is refused by Connect, key or no key."""
+    """A host that is not allowed is refused by Connect, with or without a key."""
     one = NvmeHost(keyed.address, SUBNQN)
     queue = Queue.open(one.address)
     cqe = one.connect_command(queue)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Targets that ask for DH-HMAC-CHAP and do it wrongly: no queue of the client's is let in by them,
-and a sentence says why."""
+"""Targets whose DH-HMAC-CHAP is wrong: none of the client's queues connects to them, and a
+sentence gives the reason.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ pytestmark = pytest.mark.usefixtures("need_client")
 KEY = dhchap.key_text(bytes(range(32)))
 CTRL_KEY = dhchap.key_text(bytes(range(32, 64)))
 Answer = Callable[[bytes, int], bytes]
-"""Given the last message of the host and how many it has sent: what it receives."""
+"""A function of the host's last message and the number of its messages: the answer."""
 ATR = 1 << 17
 
 
@@ -44,7 +45,7 @@ def challenge(
     seqnum: int = 1,
     value: bytes = b"",
 ) -> bytes:
-    """DH-HMAC-CHAP_Challenge, right but for what is given."""
+    """Return a DH-HMAC-CHAP_Challenge, correct except for the given fields."""
     number = t_id(message) if transaction is None else transaction
     length = len(value) if dhvlen is None else dhvlen
     head = struct.pack("<BB2xHBxBBHI", 1, 1, number, hl, hashid, group, length, seqnum)
@@ -52,39 +53,39 @@ def challenge(
 
 
 def first(**wrong: int | bytes) -> Answer:
-    """A challenge with something wrong."""
+    """Return a challenge with an error."""
     return lambda message, sent: challenge(message, **wrong)  # type: ignore[arg-type]
 
 
 def dh(value: int) -> Answer:
-    """A challenge of ffdhe2048 with a value of the controller's that is none."""
+    """Return a challenge of ffdhe2048 with an invalid value of the controller's."""
     return first(group=1, value=value.to_bytes(256, "big"))
 
 
 def reflected(message: bytes, sent: int) -> bytes:
-    """What the host sent itself."""
+    """Return the host's own message."""
     return message
 
 
 def again(message: bytes, sent: int) -> bytes:
-    """A challenge after each message."""
+    """Return a challenge after each message."""
     return challenge(message)
 
 
 def success(message: bytes, sent: int) -> bytes:
-    """Success for nothing."""
+    """Return Success without a preceding exchange."""
     return struct.pack("<BB2xHBxB7x", 1, 3, t_id(message), 32, 0)
 
 
 def success_unproved(message: bytes, sent: int) -> bytes:
-    """Success, and the host's own response in the place of the controller's."""
+    """Return Success, with the host's own response in place of the controller's."""
     if sent == 1:
         return challenge(message)
     return struct.pack("<BB2xHBxB7x", 1, 3, t_id(message), 32, 1) + message[16:48]
 
 
 def success_unanswered(message: bytes, sent: int) -> bytes:
-    """Success, and no response of the controller's."""
+    """Return Success, without a response of the controller's."""
     return challenge(message) if sent == 1 else success(message, sent)
 
 
@@ -150,7 +151,7 @@ async def test_bad_challenge(responder: NvmeResponder, name: str) -> None:
 
 @pytest.mark.parametrize("result", [1 << 18, 0])
 async def test_another_demand(responder: NvmeResponder, result: int) -> None:
-    """A secure channel, or none: whom the host asks to prove itself does not get around it."""
+    """A secure channel, or no authentication: a target cannot avoid proving itself to the host."""
     from nvmf.initiator import AuthenticationError, connect
 
     def hook(connection: Connection, capsule: bytes) -> bool:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Commands that are wrong: the status that the specification names, and the queue goes on."""
+"""Invalid commands: the status that the specification requires, and the queue continues."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from wire.served import SUBNQN, Served
 pytestmark = pytest.mark.usefixtures("unharmed")
 
 BLOCKS = 64 * 2048
-"""Of the namespace: 64 MiB of 512 bytes."""
+"""Size of the namespace: 64 MiB of 512 bytes."""
 ALL = 0xFFFFFFFF
 Build = Callable[[Region], bytes]
-"""Given a region of 8192 bytes: a capsule."""
+"""A function of a region of 8192 bytes that returns a capsule."""
 
 OPCODE, FIELD, NAMESPACE = Status.INVALID_OPCODE, Status.INVALID_FIELD, Status.INVALID_NAMESPACE
 LENGTH, TYPE, OFFSET = (
@@ -39,7 +39,7 @@ RANGE = Status.LBA_OUT_OF_RANGE
 
 @dataclass(frozen=True)
 class Row:
-    """A command and the statuses that it may get."""
+    """A command and the statuses that are permitted."""
 
     name: str
     build: Build
@@ -68,7 +68,7 @@ def sgl(opcode: int, descriptor: bytes, data: bytes = b"", blocks: int = 1) -> B
 
 
 def kind(value: int) -> Build:
-    """A Write whose descriptor has this type byte, else right."""
+    """A Write whose descriptor has this type byte and is otherwise correct."""
     return io(Io.WRITE, kind=value)
 
 
@@ -243,13 +243,13 @@ ADMIN_ROWS = [
 
 @pytest.fixture(scope="module")
 def host(target: Served) -> Iterator[NvmeHost]:
-    """One host for the whole table: every row leaves its queues working."""
+    """One host for the whole table: every row leaves its queues usable."""
     with NvmeHost(target.address, SUBNQN).connect() as one:
         yield one
 
 
 def run(queue: Queue, row: Row) -> None:
-    """Send the row's command and compare; nothing is moved, and the queue goes on."""
+    """Send the row's command and compare; no data is transferred, and the queue continues."""
     region = queue.memory.register(8192)
     if row.name == "deallocate a range beyond":
         region.data[:16] = struct.pack("<IIQ", 0, 8, BLOCKS - 4)
@@ -265,7 +265,7 @@ def run(queue: Queue, row: Row) -> None:
 
 @pytest.mark.parametrize("row", IO_ROWS, ids=[row.name for row in IO_ROWS])
 def test_io(host: NvmeHost, row: Row) -> None:
-    """The status by name, nothing written or read, and the next command works."""
+    """The status by name, nothing written or read, and the next command succeeds."""
     data = bytes([7]) * 512
     host.write(40, data)
     run(host.queues[1], row)
@@ -274,7 +274,7 @@ def test_io(host: NvmeHost, row: Row) -> None:
 
 @pytest.mark.parametrize("row", ADMIN_ROWS, ids=[row.name for row in ADMIN_ROWS])
 def test_admin(host: NvmeHost, row: Row) -> None:
-    """The status by name, and the controller goes on."""
+    """The status by name, and the controller continues."""
     run(host.admin, row)
     assert expect(host.admin.call(nvme.property_get(CSTS))).dw0 == 1
 
@@ -299,12 +299,12 @@ def test_too_many_async_events(host: NvmeHost) -> None:
 
 
 def test_abort_of_nothing(host: NvmeHost) -> None:
-    """Not aborted is no error: bit 0 of dword 0 (Base 5.1)."""
+    """An abort without effect is not an error: bit 0 of dword 0 (Base 5.1)."""
     assert expect(host.admin.call(nvme.sqe(Admin.ABORT, cdw=(0x7777 << 16,)))).dw0 & 1
 
 
 def test_wrong_key_of_the_host(target: Served) -> None:
-    """The host's own key is wrong: it terminates, and the target lets it go."""
+    """The host's own key is wrong: it sends a Terminate, and the target releases the connection."""
     with NvmeHost(target.address, SUBNQN).connect() as one:
         queue = one.queues[1]
         queue.peer.serve_reads = False
@@ -317,7 +317,7 @@ def test_wrong_key_of_the_host(target: Served) -> None:
 
 
 def test_more_commands_than_the_queue_holds(target: Served) -> None:
-    """Commands beyond HSQSIZE find no buffer (RFC 5041 8.2) or are served; nobody else waits."""
+    """Commands beyond HSQSIZE find no buffer (RFC 5041 8.2) or are served; no other host waits."""
     with NvmeHost(target.address, SUBNQN).connect(depth=8) as one:
         queue = one.queues[1]
         queue.peer.serve_reads = False

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Connect, and what comes before and around it, in every wrong way."""
+"""Connect, and the commands before and around it, with various errors."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def connect(
 
 
 def check(cqe: Cqe, status: int, parameter: int | None = None) -> None:
-    """A refusal, with Do Not Retry, that points at the parameter."""
+    """Check for a refusal, with Do Not Retry, that refers to the parameter."""
     assert nvme.status_name(cqe.status) == nvme.status_name(status)
     if parameter is not None:
         assert cqe.dw0 == parameter, f"IATTR and IPO: {cqe.dw0:#x}, not {parameter:#x}"
@@ -89,7 +89,7 @@ BEFORE = {
 
 @pytest.mark.parametrize("name", BEFORE)
 def test_before_connect(admin: Queue, name: str) -> None:
-    """Any command but Connect comes out of sequence (Fabrics 1.1, 3.3)."""
+    """Any command except Connect is a sequence error (Fabrics 1.1, 3.3)."""
     cqe = admin.call(BEFORE[name])
     assert nvme.status_name(cqe.status) == "COMMAND_SEQUENCE_ERROR"
     expect(connect(admin))
@@ -97,7 +97,7 @@ def test_before_connect(admin: Queue, name: str) -> None:
 
 @pytest.mark.parametrize("opcode", [Io.FLUSH, Io.READ, Io.WRITE, 0x7E])
 def test_before_connect_of_io(target: Served, host: NvmeHost, opcode: int) -> None:
-    """On an I/O queue too."""
+    """The same on an I/O queue."""
     queue = Queue.open(target.address, 2, 32, host.cntlid)
     size = 512 if opcode in (Io.READ, Io.WRITE) else 0
     region = queue.memory.register(size)
@@ -121,14 +121,14 @@ def test_nqn_without_end(admin: Queue) -> None:
 
 
 def test_nqn_of_other_bytes(admin: Queue) -> None:
-    """Not UTF-8, with quotes, controls and a format: a line of log at most."""
+    """Not UTF-8, with quotes, control characters and a format: at most one line in the log."""
     data = bytearray(nvme.connect_data(b"h" * 16, 0xFFFF, "", FRIEND_NQN))
     data[256:280] = b"\xff\xfe%s%n\x1b[31m\n'\"{0}\\x00nqn"[:24].ljust(24, b"z")
     check(connect(admin, data=bytes(data)), INVALID, NQN)
 
 
 def test_empty_hostnqn(admin: Queue) -> None:
-    """Where there is a list of hosts, whoever gives no name is on none."""
+    """If the subsystem has a list of hosts, an empty name is not in it."""
     check(connect(admin, subnqn=PRIVATE_NQN, hostnqn=""), INVALID, HOSTNQN)
 
 
@@ -149,7 +149,7 @@ def test_host_allowed(admin: Queue) -> None:
 
 @pytest.mark.parametrize("cntlid", [0, 1, 0xFFFE])
 def test_static_cntlid(admin: Queue, cntlid: int) -> None:
-    """A subsystem of the dynamic model takes only FFFFh on the admin queue."""
+    """A subsystem of the dynamic model accepts only FFFFh on the admin queue."""
     check(connect(admin, cntlid=cntlid), INVALID, CNTLID)
 
 
@@ -162,12 +162,12 @@ def test_sqsize_zero(admin: Queue) -> None:
 
 
 def test_sqsize_beyond_the_queue(admin: Queue) -> None:
-    """More than HSQSIZE said cannot be received."""
+    """A queue larger than HSQSIZE cannot be received."""
     check(connect(admin, sqsize=1000), INVALID, SQSIZE)
 
 
 def test_qid_of_another_queue(admin: Queue) -> None:
-    """Connect names another queue than the CM request did."""
+    """Connect names a different queue than the CM request."""
     check(connect(admin, qid=1), INVALID)
 
 
@@ -218,7 +218,7 @@ def test_io_of_another_subsystem(target: Served, host: NvmeHost) -> None:
 
 
 def test_io_qid_in_use(target: Served, host: NvmeHost) -> None:
-    """The queue that is there goes on."""
+    """The existing queue continues."""
     assert _second(target, host, 1).status in (SEQUENCE, INVALID, BUSY)
     host.write(30, b"1" * 512)
     assert host.read(30, 1) == b"1" * 512
@@ -233,7 +233,7 @@ def test_io_sqsize_beyond_mqes(target: Served, host: NvmeHost) -> None:
 
 
 def test_io_before_enable(target: Served) -> None:
-    """CC.EN is clear: no I/O queue yet, or none that does anything."""
+    """CC.EN is clear: an I/O queue is refused, or executes no commands."""
     host = NvmeHost(target.address, SUBNQN)
     with host:
         admin = Queue.open(target.address)
@@ -268,7 +268,7 @@ def test_io_in_capsule_connect(target: Served, host: NvmeHost) -> None:
 
 
 def test_admin_in_capsule_connect(admin: Queue) -> None:
-    """An admin queue takes no in-capsule data: refused, or the message is too long for it."""
+    """An admin queue accepts no in-capsule data: refused, or the message is too long."""
     data = nvme.connect_data(b"h" * 16, 0xFFFF, SUBNQN, FRIEND_NQN)
     try:
         cqe = admin.call(nvme.connect(0, 31, sgl=nvme.in_capsule(0, 1024)), data)
@@ -278,7 +278,7 @@ def test_admin_in_capsule_connect(admin: Queue) -> None:
 
 
 def test_short_capsules(target: Served) -> None:
-    """Fewer than 64 bytes are no capsule: the connection ends."""
+    """Fewer than 64 bytes are not a capsule: the connection ends."""
     for size in (0, 1, 16, 63):
         queue = Queue.open(target.address)
         queue.peer.send(bytes(size))
@@ -307,7 +307,7 @@ def test_no_flow_control(target: Served) -> None:
 
 
 def test_keep_alive_timeout(target: Served) -> None:
-    """A host that falls silent is let go after its KATO."""
+    """A host that stops sending is disconnected after its KATO."""
     host = NvmeHost(target.address, SUBNQN, kato=1000).connect()
     assert host.admin.peer.ending() is None
     assert host.queues[1].peer.ending() is None

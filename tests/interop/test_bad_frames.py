@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Bad FPDUs, DDP segments and RDMAP messages: the right Terminate, and nobody else notices."""
+"""Bad FPDUs, DDP segments and RDMAP messages: the correct Terminate, without effect on others."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ NO_INVALIDATE = ((0, 1, 9), (0, 2, 9))
 RDMAP_VERSION, OPCODE, STREAM = (0, 2, 5), (0, 2, 6), (0, 2, 7)
 CRC_ERROR = (2, 0, 2)
 ANY: tuple[Code, ...] = ()
-"""Whatever code: the RFCs name none, but the stream must end."""
+"""Any code: the RFCs name none, but the stream must end."""
 
 
 @pytest.fixture
 def queue(target: Served) -> Iterator[Queue]:
-    """An I/O queue of a host of its own."""
+    """An I/O queue of a separate host."""
     with NvmeHost(target.address, SUBNQN).connect() as host:
         yield host.queues[1]
 
 
 def send(ctrl: int, *, rsvd: int = 0, qn: int = 0, msn: int | None = None, mo: int = 0,
          payload: bytes = bytes(64)) -> Callable[[Queue], bytes]:  # fmt: skip
-    """An untagged segment with any control bits; msn is added to the right one."""
+    """An untagged segment with any control bits; msn is added to the correct one."""
 
     def build(queue: Queue) -> bytes:
         right = queue.peer.msn.get(qn, 1)
@@ -69,7 +69,7 @@ def read_request(stag: int, to: int = 0, size: int = 64) -> bytes:
 
 @dataclass(frozen=True)
 class Row:
-    """A ULPDU and the Terminate that it deserves."""
+    """A ULPDU and the Terminate that must follow."""
 
     name: str
     build: Callable[[Queue], bytes]
@@ -178,7 +178,7 @@ ROWS = [
 @pytest.mark.parametrize("row", ROWS, ids=[row.name for row in ROWS])
 @pytest.mark.parametrize("crc", [False, True], ids=["plain", "crc"])
 def test_terminated(target: Served, row: Row, crc: bool) -> None:
-    """The stream ends, with the Terminate that the RFC names."""
+    """The stream ends, with the Terminate that the RFC requires."""
     with NvmeHost(target.address, SUBNQN, crc=crc).connect() as host:
         queue = host.queues[1]
         queue.peer.send_ulpdu(row.build(queue))
@@ -186,7 +186,7 @@ def test_terminated(target: Served, row: Row, crc: bool) -> None:
 
 
 def check_end(queue: Queue, codes: tuple[Code, ...]) -> None:
-    """The stream ends with a Terminate, of one of these codes where any are named."""
+    """Check that the stream ends with a Terminate, with one of these codes if any are given."""
     found = queue.peer.ending()
     assert found is not None, "the stream ended without a Terminate (RFC 5040 6.2)"
     if codes:
@@ -195,13 +195,13 @@ def check_end(queue: Queue, codes: tuple[Code, ...]) -> None:
 
 @pytest.mark.parametrize("where", [-1, -4, 0, 1, 2, 20, 30])
 def test_bad_crc(target: Served, where: int) -> None:
-    """One bit wrong anywhere under the CRC, or in it: RFC 5044 4.4, LLP MPA CRC error."""
+    """One wrong bit under the CRC or in it: RFC 5044 4.4, LLP MPA CRC error."""
     with NvmeHost(target.address, SUBNQN, crc=True).connect() as host:
         queue = host.queues[1]
         ulpdu = rdmap.encode_untagged(Op.SEND, nvme.sqe(Io.FLUSH, nsid=1), msn=queue.peer.msn[0])
         fpdu = bytearray(mpa.encode_fpdu(ulpdu, True))
         if where in (0, 1):
-            # A wrong length moves the CRC: give it something to check.
+            # A wrong length moves the CRC: send enough bytes for a check.
             fpdu[where] ^= 1
             fpdu += bytes(600)
         else:
@@ -211,7 +211,7 @@ def test_bad_crc(target: Served, where: int) -> None:
 
 
 def test_crc_field_without_crc(queue: Queue) -> None:
-    """Where CRC is off the field means nothing (RFC 5044 4.4)."""
+    """With CRC off the field is ignored (RFC 5044 4.4)."""
     ulpdu = rdmap.encode_untagged(Op.SEND, nvme.sqe(Io.FLUSH, cid=9, nsid=1), msn=queue.peer.msn[0])
     queue.peer.msn[0] += 1
     queue.peer.send_raw(mpa.encode_fpdu(ulpdu, False)[:-4] + b"\xff\xff\xff\xff")
@@ -219,7 +219,7 @@ def test_crc_field_without_crc(queue: Queue) -> None:
 
 
 def test_wrong_second_segment(queue: Queue) -> None:
-    """MO of a later segment is checked too."""
+    """MO of a later segment is checked as well."""
     capsule = nvme.sqe(Io.FLUSH, nsid=1)
     msn = queue.peer.msn[0]
     queue.peer.send_ulpdu(rdmap.encode_untagged(3, capsule[:32], msn=msn, last=False))
@@ -228,7 +228,7 @@ def test_wrong_second_segment(queue: Queue) -> None:
 
 
 def test_another_message_within(queue: Queue) -> None:
-    """A message that begins before the one under way has ended."""
+    """A message that begins before the present one has ended."""
     msn = queue.peer.msn[0]
     queue.peer.send_ulpdu(rdmap.encode_untagged(3, bytes(32), msn=msn, last=False))
     queue.peer.send_ulpdu(rdmap.encode_untagged(3, bytes(64), msn=msn + 1))
@@ -236,7 +236,7 @@ def test_another_message_within(queue: Queue) -> None:
 
 
 def test_opcode_changes_within(queue: Queue) -> None:
-    """Segments of one message have one opcode; RFC 5040 names no error for those that have not."""
+    """Segments of one message must have one opcode; RFC 5040 names no error for other ones."""
     capsule = nvme.sqe(Io.FLUSH, cid=7, nsid=1)
     msn = queue.peer.msn[0]
     queue.peer.send_ulpdu(rdmap.encode_untagged(3, capsule[:32], msn=msn, last=False))
@@ -258,7 +258,7 @@ def test_capsule_in_segments(queue: Queue) -> None:
 
 
 def test_message_grows_beyond_its_buffer(queue: Queue) -> None:
-    """Each segment fits an FPDU, the message fits no capsule."""
+    """Each segment fits an FPDU, but the message does not fit a capsule."""
     msn = queue.peer.msn[0]
     with contextlib.suppress(ConnectionError):
         for mo in range(0, 1 << 20, 8192):
@@ -276,7 +276,7 @@ def test_terminate_from_the_host(queue: Queue) -> None:
 
 @pytest.mark.parametrize("size", [0, 1, 3])
 def test_truncated_terminate(queue: Queue, size: int) -> None:
-    """A Terminate too short for its control field ends the connection like any other."""
+    """A Terminate too short for its control field ends the connection like a complete one."""
     queue.peer.send_ulpdu(rdmap.encode_untagged(7, bytes(size), msn=1, qn=rdmap.QN_TERMINATE))
     queue.peer.ending()
 
@@ -285,7 +285,7 @@ def test_truncated_terminate(queue: Queue, size: int) -> None:
 @pytest.mark.parametrize("cut", [1, 2, 3, 19, 20, 40, 87])
 @pytest.mark.parametrize("how", ["fin", "rst"])
 def test_cut_within_a_frame(queue: Queue, cut: int, how: str) -> None:
-    """A host that goes away within an FPDU."""
+    """A host that disconnects within an FPDU."""
     ulpdu = rdmap.encode_untagged(3, nvme.sqe(Io.FLUSH, nsid=1), msn=queue.peer.msn[0])
     queue.peer.send_raw(mpa.encode_fpdu(ulpdu, False)[:cut])
     if how == "rst":
@@ -295,7 +295,9 @@ def test_cut_within_a_frame(queue: Queue, cut: int, how: str) -> None:
 
 
 def test_zero_length_write(queue: Queue) -> None:
-    """A WRITE of no bytes checks no STag (RFC 5040 5.1); a target may also refuse it."""
+    """For a WRITE of no bytes the STag is not checked (RFC 5040 5.1); a target may also refuse
+    it.
+    """
     queue.peer.send_ulpdu(rdmap.encode_tagged(Op.WRITE, 1, 0, b""))
     queue.submit(nvme.sqe(Io.FLUSH, nsid=1, cid=77))
     try:
@@ -305,5 +307,5 @@ def test_zero_length_write(queue: Queue) -> None:
 
 
 def test_tagged_bit_is_the_first() -> None:
-    """What the rows above mean by their bits."""
+    """The meaning of the bits in the rows above."""
     assert (TAGGED, LAST, V) == (0x8000, 0x4000, 0x0140)

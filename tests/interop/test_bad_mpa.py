@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Bad beginnings: TCP bytes that are no MPA, wrong MPA, CM private data of every wrong kind."""
+"""Bad connection setups: TCP bytes that are not MPA, wrong MPA, various wrong CM private data."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ GOOD = mpa.enhanced_data(128, 0, nvme.cm_request(0, 32, 31))
 def request(
     bits: int = 0x1002, data: bytes = GOOD, key: bytes = mpa.REQUEST_KEY, length: int | None = None
 ) -> bytes:
-    """An MPA request with something wrong about it."""
+    """Return an MPA request with an error."""
     return key + struct.pack(">HH", bits, len(data) if length is None else length) + data
 
 
 @dataclass(frozen=True)
 class Row:
-    """Bytes of an initiator that are not to be accepted."""
+    """Bytes of an initiator that must not be accepted."""
 
     name: str
     data: bytes
@@ -69,7 +69,7 @@ def names(rows: list[Row]) -> list[str]:
 
 
 def outcome(peer: IwarpPeer) -> mpa.StartFrame | None:
-    """The reply, or None where the connection just ended."""
+    """Return the reply, or None if the connection ended without one."""
     try:
         reply = peer.receive_start()
     except ConnectionEnded:
@@ -82,7 +82,7 @@ def outcome(peer: IwarpPeer) -> mpa.StartFrame | None:
 @pytest.mark.feature("embedded")
 @pytest.mark.parametrize("row", REFUSED, ids=names(REFUSED))
 def test_refused(target: Served, row: Row) -> None:
-    """Never accepted: the connection ends, or a reject says no and then it ends."""
+    """The connection is never accepted: it ends, possibly after a reject."""
     peer = IwarpPeer(socket.create_connection(target.address))
     with contextlib.suppress(ConnectionError):
         peer.send_raw(row.data)
@@ -95,7 +95,7 @@ def test_refused(target: Served, row: Row) -> None:
 
 @pytest.fixture(scope="module")
 def impatient(tmp_path_factory: pytest.TempPathFactory, need_product: None) -> Iterator[Served]:
-    """A target that waits a second for a request."""
+    """A target that waits at most a second for a request."""
     text = config().replace(str(HANDSHAKE_MS), "1000")
     with Served(tmp_path_factory.mktemp("impatient"), text) as one:
         yield one.wait_ready()
@@ -103,7 +103,7 @@ def impatient(tmp_path_factory: pytest.TempPathFactory, need_product: None) -> I
 
 @pytest.mark.parametrize("sent", [0, 10, 20, 30])
 def test_silence(impatient: Served, sent: int) -> None:
-    """An initiator that stops within its request does not hold a connection for ever."""
+    """An initiator that stops within its request does not hold a connection forever."""
     peer = IwarpPeer(socket.create_connection(impatient.address))
     peer.send_raw(request()[:sent])
     assert outcome(peer) is None
@@ -111,7 +111,7 @@ def test_silence(impatient: Served, sent: int) -> None:
 
 
 def test_reset_in_handshake(target: Served) -> None:
-    """RST at every point of the handshake."""
+    """RST at different points of the handshake."""
     for sent in (0, 1, 16, 20, 55, 56):
         peer = IwarpPeer(socket.create_connection(target.address))
         peer.send_raw(request()[:sent])
@@ -120,7 +120,7 @@ def test_reset_in_handshake(target: Served) -> None:
 
 @pytest.mark.parametrize("size", [1, 3, 7])
 def test_in_pieces(target: Served, size: int) -> None:
-    """The request may come in pieces: TCP has no records."""
+    """The request may arrive in pieces: TCP has no records."""
     peer = IwarpPeer(socket.create_connection(target.address))
     for offset in range(0, len(request()), size):
         peer.send_raw(request()[offset : offset + size])
@@ -133,7 +133,7 @@ def test_in_pieces(target: Served, size: int) -> None:
 
 
 def test_command_behind_the_request(target: Served) -> None:
-    """RFC 5044 7.1.2 forbids an FPDU before the reply; it is refused or it waits its turn."""
+    """RFC 5044 7.1.2 forbids an FPDU before the reply; it is refused or handled later."""
     peer = IwarpPeer(socket.create_connection(target.address))
     peer.send_raw(request())
     peer.send(nvme.property_get(0))
@@ -144,7 +144,7 @@ def test_command_behind_the_request(target: Served) -> None:
 
 @dataclass(frozen=True)
 class Private:
-    """CM private data and the reject that it deserves."""
+    """CM private data and the reject that must follow."""
 
     name: str
     data: bytes
@@ -170,7 +170,7 @@ REJECTED = [
 
 @pytest.mark.parametrize("row", REJECTED, ids=[row.name for row in REJECTED])
 def test_rejected(target: Served, row: Private) -> None:
-    """Private data of 4 bytes says why (RDMA Transport 1.0, figure 9)."""
+    """Private data of 4 bytes has the reason (RDMA Transport 1.0, figure 9)."""
     with pytest.raises(Rejected) as refusal:
         IwarpPeer.connect(target.address, row.data, ird=row.ird, ord_=row.ord_).close()
     data = refusal.value.private_data
@@ -184,7 +184,7 @@ LONGER = [33, 56, 252, 508]
 
 @pytest.mark.parametrize("size", LONGER)
 def test_longer_private_data(target: Served, size: int) -> None:
-    """A CM may hand over more bytes than were sent, zero-padded: only fewer are wrong."""
+    """A CM may deliver more bytes than were sent, zero-padded: only a shorter length is wrong."""
     data = nvme.cm_request(0, 32, 31).ljust(size, b"\0")
     peer = IwarpPeer.connect(target.address, data)
     assert peer.start is not None
@@ -200,7 +200,7 @@ def test_longer_private_data_of_revision_1(target: Served) -> None:
 
 @pytest.mark.feature("embedded")
 def test_outbound_reads_of_a_host(target: Served) -> None:
-    """A host that wants to RDMA READ is told that it may not, by its reply or by a reject."""
+    """A host that requests RDMA READs learns from the reply or a reject that it may not use any."""
     refused: bytes | None = None
     try:
         peer = IwarpPeer.connect(target.address, nvme.cm_request(0, 32, 31), ord_=0x3FFE)
@@ -215,7 +215,7 @@ def test_outbound_reads_of_a_host(target: Served) -> None:
 
 
 def test_depths_left_open(target: Served) -> None:
-    """RFC 6581 9.1: all ones is no demand, and is answered by all ones."""
+    """RFC 6581 9.1: all ones is no demand, and the answer is all ones."""
     data = nvme.cm_request(0, 32, 31)
     peer = IwarpPeer.connect(target.address, data, ird=0x3FFF, ord_=0x3FFF)
     assert peer.start is not None
@@ -227,7 +227,7 @@ def test_depths_left_open(target: Served) -> None:
 
 @pytest.mark.parametrize(("ird", "expected"), [(1, 1), (4, 4), (0x3FFE, None)])
 def test_reply_words(target: Served, ird: int, expected: int | None) -> None:
-    """The target never announces more outbound reads than the host takes inbound."""
+    """The target never announces more outbound reads than the host accepts inbound."""
     peer = IwarpPeer.connect(target.address, nvme.cm_request(0, 32, 31), ird=ird)
     assert peer.start is not None
     ord_ = peer.start.words[1] & mpa.DEPTH_MASK
@@ -238,7 +238,9 @@ def test_reply_words(target: Served, ird: int, expected: int | None) -> None:
 
 @pytest.mark.feature("embedded")
 def test_revision_1(target: Served) -> None:
-    """RFC 5044 without RFC 6581: accepted in revision 1, or refused, never answered in another."""
+    """RFC 5044 without RFC 6581: accepted in revision 1, or refused, but never with a different
+    one.
+    """
     try:
         peer = IwarpPeer.connect(target.address, nvme.cm_request(0, 32, 31), revision=1)
     except (Rejected, ConnectionEnded):
@@ -249,7 +251,7 @@ def test_revision_1(target: Served) -> None:
 
 
 def test_many_at_once(target: Served) -> None:
-    """Two hundred connections that say nothing do not keep the next host out."""
+    """Two hundred silent connections do not prevent the next host from connecting."""
     silent = [socket.create_connection(target.address) for _ in range(200)]
     Queue.open(target.address).close()
     for one in silent:
@@ -257,26 +259,26 @@ def test_many_at_once(target: Served) -> None:
 
 
 def hostile(kind: int, address: tuple[str, int]) -> socket.socket:
-    """A connection that comes to nothing, in one of six ways."""
+    """Return a connection that will not be established, in one of six ways."""
     sock = socket.create_connection(address)
     whole = request(data=GOOD.ljust(512, b"\0"))
     with contextlib.suppress(ConnectionError):
         sock.sendall(
             (b"", mpa.REQUEST_KEY[:9], request(length=512), whole[:-1], whole, whole)[kind]
         )
-        if kind in (3, 4):  # in the middle of the request, or behind it
+        if kind in (3, 4):  # in the middle of the request, or after it
             sock.shutdown(socket.SHUT_WR)
     return sock
 
 
 def test_a_thousand_at_once(target: Served, bystander: Witness) -> None:
-    """Silent, slow, lying about a length, half-closed, accepted and silent: nobody else is hurt."""
+    """Silent, slow, false length, half-closed, accepted and silent: other hosts are unaffected."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, 4096)), hard))
     socks: list[socket.socket] = []
     try:
         for number in range(1000):
-            # Four are silent or slow for one that is whole.
+            # For one complete one, four are silent or slow.
             socks.append(hostile(number % 4 if number % 5 else 4 + number % 2, target.address))
             if number % 100 == 99:
                 bystander.check()
@@ -300,7 +302,7 @@ def test_reply_is_not_early(target: Served) -> None:
 
 @pytest.mark.feature("embedded")
 def test_crc_on_request(target: Served) -> None:
-    """CRC runs both ways once the initiator asks for it (RFC 5044 7.1.1)."""
+    """CRC is used in both directions if the initiator requests it (RFC 5044 7.1.1)."""
     queue = Queue.open(target.address, crc=True)
     assert queue.peer.crc
     assert queue.call(nvme.property_get(0, 8)).status == nvme.Status.COMMAND_SEQUENCE_ERROR

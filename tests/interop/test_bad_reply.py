@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What answers a connection, and is no target: our client gives it up."""
+"""Servers that answer a connection and are not targets: our client gives up."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ GOOD = mpa.enhanced_data(128, 128, nvme.cm_accept(32))
 
 
 def reply(bits: int = 0x1002, data: bytes = GOOD, key: bytes = mpa.REPLY_KEY) -> bytes:
-    """An MPA reply with something wrong about it."""
+    """Return an MPA reply with an error."""
     return key + struct.pack(">HH", bits, len(data)) + data
 
 
@@ -70,7 +70,7 @@ async def test_bad_reply(name: str, hang_up: bool) -> None:
 
 
 async def test_given_up() -> None:
-    """Who no longer wants a connection does not wait for its end, nor does the other side."""
+    """A cancelled attempt does not wait for the connection's end, nor does the other side."""
     from nvmf.initiator import connect
 
     with socket.create_server(("127.0.0.1", 0)) as server:
@@ -80,7 +80,7 @@ async def test_given_up() -> None:
         )
         peer = (await asyncio.to_thread(server.accept))[0]
         with peer:
-            peer.settimeout(30)  # the device's own limit is twice that here
+            peer.settimeout(30)  # the device's own limit is twice that
             assert await asyncio.to_thread(peer.recv, 16) == mpa.REQUEST_KEY
             connecting.cancel()
             with pytest.raises(asyncio.CancelledError):

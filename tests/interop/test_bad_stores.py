@@ -36,7 +36,7 @@ RAM = 'store="ram"\nsize="64MiB"\nblock_size=512'
 
 
 def refused(serve: Serve, text: str, *words: str) -> str:
-    """The target ends with status 1 or 2 and a sentence that has these words."""
+    """Check that the target ends with status 1 or 2 and a sentence that has these words."""
     one = serve(text, ready=False)
     status = one.process.wait(TIMEOUT)
     log = one.log + one.output
@@ -65,7 +65,7 @@ def test_folder(serve: Serve, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("size", [0, 1, 511])
 def test_too_small(serve: Serve, tmp_path: Path, size: int) -> None:
-    """Not one block fits."""
+    """The file is smaller than a block."""
     path = tmp_path / "small.img"
     path.write_bytes(bytes(size))
     refused(serve, config([store(path)]), str(path))
@@ -73,7 +73,7 @@ def test_too_small(serve: Serve, tmp_path: Path, size: int) -> None:
 
 
 def test_smaller_than_said(serve: Serve, tmp_path: Path) -> None:
-    """A size in the configuration that the file does not have: refused, or the file's own."""
+    """A configured size that the file does not have: refused, or the file's own size."""
     path = tmp_path / "small.img"
     path.write_bytes(bytes(MEBIBYTE))
     one = serve(config([store(path, 'size="8MiB"')]), ready=False)
@@ -88,7 +88,7 @@ def test_smaller_than_said(serve: Serve, tmp_path: Path) -> None:
 
 
 def test_unaligned_size(serve: Serve, tmp_path: Path) -> None:
-    """A size that is no multiple of the block: the rest is left out, or it is refused."""
+    """A size that is not a multiple of the block: the rest is not used, or it is refused."""
     path = tmp_path / "odd.img"
     path.write_bytes(bytes(MEBIBYTE + 100))
     one = serve(config([store(path)]), ready=False)
@@ -129,7 +129,7 @@ def test_file_without_permission(serve: Serve, tmp_path: Path) -> None:
 
 
 def faulty_target(serve: Serve, path: Path, error: int, offset: int) -> Served:
-    """A target whose file fails beyond offset, with a RAM namespace beside it."""
+    """A target whose file fails beyond offset, with a second namespace of RAM."""
     if not faulty.SUPPORTED:
         pytest.skip("the fault injector knows x86-64 only")
     path.write_bytes(GOOD * (SIZE // 512))
@@ -156,7 +156,7 @@ FAULTS = [
 def test_fault(
     serve: Serve, tmp_path: Path, opcode: Io, error: int, status: Status, blocks: int
 ) -> None:
-    """The status that fits; the rest of the file, and the other namespace, go on."""
+    """The correct status; the rest of the file and the other namespace still work."""
     one = faulty_target(serve, tmp_path / "faulty.img", error, HALF)
     bad = HALF // 512 + 8 if blocks == 1 else HALF // 512 - 100
     with (
@@ -183,7 +183,7 @@ def test_fault(
 
 
 def test_failing_flush(serve: Serve, tmp_path: Path) -> None:
-    """A Flush that fails says so: what it covers is not promised."""
+    """A Flush that fails reports it: the data is not guaranteed to be stored."""
     one = faulty_target(serve, tmp_path / "faulty.img", errno.EIO, 0)
     with NvmeHost(one.address, SUBNQN).connect() as host:
         host.write(3, b"z" * 512)
@@ -193,7 +193,7 @@ def test_failing_flush(serve: Serve, tmp_path: Path) -> None:
 
 
 def test_truncated_under_the_target(serve: Serve, tmp_path: Path) -> None:
-    """The file shrinks: an error where it was, and no end of the target."""
+    """The file shrinks: an error in the removed part, and the target continues."""
     path = tmp_path / "shrinks.img"
     path.write_bytes(GOOD * (SIZE // 512))
     one = serve(config([store(path, "direct=false"), RAM]))
@@ -215,7 +215,9 @@ def tmpfs() -> Iterator[Path]:
 
 @pytest.mark.feature("pmem")
 def test_truncated_pmem(serve: Serve, tmpfs: Path) -> None:
-    """The mapped file shrinks: SIGBUS is the status of a command, not the end of the target."""
+    """The mapped file shrinks: SIGBUS becomes the status of a command and does not end the
+    target.
+    """
     path = tmpfs / "pmem.img"
     path.write_bytes(GOOD * (SIZE // 512))
     one = serve(config([f'store="pmem"\npath="{path}"', RAM]))
@@ -249,7 +251,7 @@ WRONG = [
     ("no reactors", config().replace("reactors=1", "reactors=0"), ("reactors",)),
     ("a port of 65536", config(port=65536), ("trsvcid",)),
     ("a host name", config(traddr="localhost.invalid"), ("traddr",)),
-    ("an NQN of spaces", config(subnqn="not an nqn"), ("nqn",)),
+    ("an NQN with a tab", config(subnqn="not\\tan nqn"), ("nqn",)),
     ("an NQN of 300", config(subnqn="nqn.2014-08.org.example:" + "x" * 300), ("nqn",)),
     ("block size 500", config([RAM.replace("512", "500")]), ("block_size",)),
     ("a store of cheese", config(['store="cheese"\nsize="1MiB"']), ("store", "cheese")),
@@ -264,12 +266,12 @@ WRONG = [
 
 @pytest.mark.parametrize(("name", "text", "words"), WRONG, ids=[row[0] for row in WRONG])
 def test_wrong_configuration(serve: Serve, name: str, text: str, words: tuple[str, ...]) -> None:
-    """Refused with the file, the key and what was expected."""
+    """Refused with the file, the key and the expected value."""
     refused(serve, text, "target.toml", *words)
 
 
 def test_no_configuration(need_product: None, tmp_path: Path) -> None:
-    """A file that is not there."""
+    """The file does not exist."""
     path = tmp_path / "nowhere.toml"
     command = [sys.executable, "-m", "nvmf.cli.main", "target", "serve", str(path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT, check=False)
@@ -279,7 +281,7 @@ def test_no_configuration(need_product: None, tmp_path: Path) -> None:
 
 
 def test_connections_beyond_the_limit(serve: Serve) -> None:
-    """More queues than max_queues: reject 6, no resources; and there is room again later."""
+    """More queues than max_queues: reject 6, no resources; later there is room again."""
     one = serve(config().replace("reactors=1", "reactors=1\nmax_queues=3"))
     host = NvmeHost(one.address, SUBNQN).connect(io_queues=2)
     with pytest.raises(Rejected) as refusal:

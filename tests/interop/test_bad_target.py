@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Targets that are wrong: our client ends the connection with the right Terminate and an error."""
+"""Misbehaving targets: our client ends the connection with the correct Terminate and an error."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from spoiling import CAP, connected, ended, good
+from support.spoiling import CAP, connected, ended, good
 from wire import nvme, rdmap
 from wire.nvme import Fctype, Io
 from wire.peer import Placed
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.usefixtures("need_client")
 
 @pytest.fixture
 def responder() -> Iterator[NvmeResponder]:
-    """A target of ours to spoil."""
+    """A target that a test modifies."""
     with NvmeResponder(SUBNQN, identify, cap=CAP) as one:
         yield one
         one.errors.clear()
@@ -40,14 +40,14 @@ async def controller(responder: NvmeResponder) -> AsyncIterator[Controller]:
 
 
 async def test_good(controller: Controller) -> None:
-    """The target works before it is spoilt."""
+    """The target works before it is modified."""
     await good(controller)
 
 
 async def test_slow(responder: NvmeResponder) -> None:
-    """A target that takes no Connect up before something follows it, as siw may: it is nudged.
+    """A target that does not process a Connect before more data arrives, like siw: it is nudged.
 
-    Unless the host itself spoke so late that no target can have missed it: then once more.
+    If the host itself sent so late that no target can have missed it, the test is repeated.
     """
     nudged: set[int] = set()
 
@@ -76,19 +76,19 @@ NO_INVALIDATE = {(0, 1, 9), (0, 2, 9), (0, 1, 0)}
 
 
 def beyond(connection: Connection, capsule: bytes) -> None:
-    """RDMA WRITE behind the buffer."""
+    """RDMA WRITE past the end of the buffer."""
     address, length, key = connection.keyed(capsule)
     connection.peer.write(key, address + length - 4, bytes(8))
 
 
 def before(connection: Connection, capsule: bytes) -> None:
-    """RDMA WRITE before it, by as much as a huge page."""
+    """RDMA WRITE before the buffer, by the size of a huge page."""
     address, _, key = connection.keyed(capsule)
     connection.peer.write(key, address - (64 << 20), bytes(8))
 
 
 def wrapped(connection: Connection, capsule: bytes) -> None:
-    """RDMA WRITE round the end of the address space."""
+    """RDMA WRITE across the end of the address space."""
     connection.peer.write(connection.keyed(capsule)[2], (1 << 64) - 4, bytes(8))
 
 
@@ -105,13 +105,13 @@ def reads_unknown(connection: Connection, capsule: bytes) -> None:
 
 
 def reads_beyond(connection: Connection, capsule: bytes) -> None:
-    """RDMA READ of what lies behind all that is registered."""
+    """RDMA READ of memory after the end of everything registered."""
     address, length, key = connection.keyed(capsule)
     connection.peer.read_request(ReadRequest(0x77, 0, length, key, address + (64 << 20)))
 
 
 def wrong_invalidate(connection: Connection, capsule: bytes) -> None:
-    """A response that invalidates a key that the command did not give."""
+    """A response that invalidates a key that was not in the command."""
     cid = capsule[2:4]
     cqe = bytes(8) + struct.pack("<HH", 0, connection.qid) + cid + bytes(2)
     key = connection.keyed(capsule)[2] ^ 0x100
@@ -143,7 +143,7 @@ def long_response(connection: Connection, capsule: bytes) -> None:
 
 
 def unasked_response(connection: Connection, capsule: bytes) -> None:
-    """A Read Response that nobody asked for."""
+    """A Read Response without a request."""
     connection.peer.send_ulpdu(rdmap.encode_tagged(Op.READ_RESPONSE, 7, 0, bytes(8)))
 
 
@@ -169,7 +169,7 @@ async def test_terminated(
     spoil: Spoil,
     codes: set[tuple[int, int, int]],
 ) -> None:
-    """The command fails with ConnectionLost, the target gets the Terminate."""
+    """The command fails with ConnectionLost, and the target gets the Terminate."""
     from nvmf.initiator import ConnectionLost
 
     def hook(connection: Connection, capsule: bytes) -> bool:
@@ -188,9 +188,9 @@ async def test_terminated(
 
 @pytest.mark.parametrize("keys", ["command", "buffer"])
 async def test_own_key_invalidated(responder: NvmeResponder, keys: str) -> None:
-    """A response that invalidates the key of its command is right if the command asked for it.
+    """A response that invalidates the key of its command is correct if the command requested it.
 
-    Otherwise the key is that of a whole buffer, which is not the target's to take.
+    Otherwise the key is that of a whole buffer, which the target may not invalidate.
     """
     from nvmf.initiator import ConnectionLost
 
@@ -216,7 +216,7 @@ async def test_own_key_invalidated(responder: NvmeResponder, keys: str) -> None:
 
 @pytest.mark.parametrize("use", ["write", "read"])
 async def test_key_after_its_command(responder: NvmeResponder, use: str) -> None:
-    """The key of a command that is complete is nobody's: the target that uses it is cut off."""
+    """The key of a completed command is invalid: a target that uses it is disconnected."""
     from nvmf.initiator import ConnectionLost
 
     keys: list[tuple[Connection, tuple[int, int, int]]] = []

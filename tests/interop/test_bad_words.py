@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a target says of itself, as the command prints it: a terminal sees no control character, a
-program gets JSON, and what cannot be used is one sentence."""
+"""A target's data in the output of commands: a terminal gets no control characters, a program
+gets JSON, and unusable data is reported in one sentence.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ def responder() -> Iterator[NvmeResponder]:
 
 @pytest.fixture
 def run(capfd: pytest.CaptureFixture[str], responder: NvmeResponder) -> Run:
-    """One command with that target: status, stdout, stderr."""
+    """Run one command with that target; return status, stdout and stderr."""
     from nvmf.cli.main import main
 
     def call(command: str, *words: object) -> tuple[int, str, str]:
@@ -46,7 +47,7 @@ def run(capfd: pytest.CaptureFixture[str], responder: NvmeResponder) -> Run:
 
 
 def spoilt(responder: NvmeResponder, spoil: Callable[[int, int, bytearray], None]) -> None:
-    """Let spoil have the right Identify data, by CNS and NSID, before the client does."""
+    """Let spoil modify correct Identify data, by CNS and NSID, before the client gets it."""
 
     def told(capsule: bytes) -> bytes:
         data = bytearray(identify(capsule))
@@ -73,7 +74,7 @@ def test_escapes_of_a_controller(responder: NvmeResponder, run: Run) -> None:
 
 
 def formats(nsid: int, data: bytearray) -> None:
-    """The LBA formats of namespaces 1 to 8: only the first is one that blocks can have."""
+    """The LBA formats of namespaces 1 to 8: only the first one is usable."""
     flbas, metadata, shift = (
         (0, 0, 9), (0, 0, 0), (0, 0, 8), (0, 0, 255), (0, 0, 31), (0x10, 8, 9), (0x6F, 0, 0),
         (0, 0, 19),
@@ -84,7 +85,7 @@ def formats(nsid: int, data: bytearray) -> None:
 
 
 def test_formats(responder: NvmeResponder, run: Run) -> None:
-    """A namespace that this client cannot move is listed, and told of where it is to be read."""
+    """A namespace that this client cannot use is listed, and reported if it is to be read."""
 
     def spoil(cns: int, nsid: int, data: bytearray) -> None:
         if cns == 2 and not nsid:
@@ -184,7 +185,7 @@ def test_escapes_of_a_discovery_log(responder: NvmeResponder, run: Run) -> None:
     ids=["scopes", "odd", "none"],
 )
 def test_referrals_to_nowhere(responder: NvmeResponder, run: Run, addresses: list[str]) -> None:
-    """What cannot be reached is told of, each in a line; the command comes to its end."""
+    """Unreachable services are reported, one per line; the command finishes."""
     from nvmf.spec.fabrics import DiscoveryEntry
 
     one = DiscoveryEntry(subtype=1, trsvcid="1")
@@ -226,7 +227,7 @@ def test_what_takes_for_ever(
     limit: str,
     said: str,
 ) -> None:
-    """Each answer may be in time, and all of them not: the whole has a limit too."""
+    """Each answer may be in time, but not all of them: the whole has a time limit as well."""
     monkeypatch.setattr(f"nvmf.initiator.{limit}._MOST_SECONDS", 0.2)
 
     def hook(connection: Connection, capsule: bytes) -> bool:
@@ -242,7 +243,7 @@ def test_what_takes_for_ever(
 
 
 def test_a_load_that_is_not_answered(responder: NvmeResponder, run: Run) -> None:
-    """No figures of commands that never came to an end."""
+    """No figures for commands that never completed."""
     responder.hook = lambda connection, capsule: bool(connection.qid and capsule[0] == Io.READ)
     status, out, err = run("bench", "--runtime", "0.1", "-Q", 4)
     assert (status, out, err.count("\n")) == (1, "", 1)
@@ -250,7 +251,7 @@ def test_a_load_that_is_not_answered(responder: NvmeResponder, run: Run) -> None
 
 
 def test_a_read_that_ends_in_garbage(responder: NvmeResponder, run: Run) -> None:
-    """A status that is none of the specification's."""
+    """A status that is not in the specification."""
 
     def hook(connection: Connection, capsule: bytes) -> bool:
         if not connection.qid or capsule[0] != Io.READ:
@@ -265,7 +266,7 @@ def test_a_read_that_ends_in_garbage(responder: NvmeResponder, run: Run) -> None
 
 
 async def test_ports_without_end(responder: NvmeResponder) -> None:
-    """connect_multipath() would go to all of them at once."""
+    """connect_multipath() would connect to all of them at once."""
     from nvmf.initiator import ConnectionLost
     from nvmf.initiator.multipath import find_paths
     from nvmf.spec.fabrics import DiscoveryEntry

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Targets that work, and mean harm: another namespace after a reconnection, a connection that ends
-under every command, events without end."""
+"""Malicious targets that work otherwise: a different namespace after a reconnection, a connection
+that ends during every command, endless events.
+"""
 
 from __future__ import annotations
 
@@ -52,10 +53,10 @@ def hang_up(connection: Connection) -> None:
     connection.peer.sock.shutdown(socket.SHUT_RDWR)
 
 
-# ---- is it the same namespace? ----
+# ---- identity of a namespace ----
 
 Change = Callable[[int, bytearray], None]
-"""Given CNS and right Identify data: what the target says after it was away."""
+"""A function of CNS and correct Identify data: the data after the target was away."""
 
 
 def uuid(cns: int, data: bytearray) -> None:
@@ -125,7 +126,7 @@ SAME: list[tuple[str, Change, Change]] = [
 
 
 def changing(responder: NvmeResponder, before: Change, after: Change) -> list[int]:
-    """The target hangs up at the first Write, and is another one then; Writes so far."""
+    """The target disconnects at the first Write, and then changes; yields the Writes so far."""
     writes: list[int] = []
 
     def told(capsule: bytes) -> bytes:
@@ -150,13 +151,14 @@ def changing(responder: NvmeResponder, before: Change, after: Change) -> list[in
 async def test_another_namespace(
     responder: NvmeResponder, before: Change, after: Change, said: str
 ) -> None:
-    """Nothing of the old one is written to the new one, which has an object of its own."""
+    """No data for the old one is written to the new one, which has an object of its own."""
     from nvmf.initiator import NvmeError
 
     writes = changing(responder, before, after)
     async with client(responder) as one:
         old = one.namespace(1)
-        with pytest.raises(NvmeError, match=f"Write was not sent: .*another one.*: .*{said}"):
+        words = f"Write was not sent: .*not the same as before: .*{said}"
+        with pytest.raises(NvmeError, match=words):
             await old.write(0, b"x" * 4096)
         with pytest.raises(NvmeError, match=r"Flush was not sent: .*Invalid Namespace"):
             await old.flush()
@@ -169,7 +171,7 @@ async def test_another_namespace(
 
 @pytest.mark.parametrize(("before", "after"), [s[1:] for s in SAME], ids=[s[0] for s in SAME])
 async def test_the_same_namespace(responder: NvmeResponder, before: Change, after: Change) -> None:
-    """A size, a write cache or a serial number that changes makes no other namespace of it."""
+    """A changed size, write cache or serial number does not make it a different namespace."""
     writes = changing(responder, before, after)
     async with client(responder) as one:
         disk = one.namespace(1)
@@ -198,7 +200,7 @@ async def test_another_namespace_by_the_only_path(
 
 
 async def test_away_and_back(responder: NvmeResponder) -> None:
-    """A namespace that was not active for a while is the same, or another, when it is back."""
+    """A namespace that was inactive for a while is the same or a different one when it returns."""
     from nvmf.initiator import NvmeError
 
     there, change = True, as_ever
@@ -218,20 +220,19 @@ async def test_away_and_back(responder: NvmeResponder) -> None:
             there = True
             await one.refresh()
             assert (one.namespace(1) is disk) == (change is as_ever)
-        with pytest.raises(NvmeError, match="another one"):
+        with pytest.raises(NvmeError, match="not the same as before"):
             await disk.read(0, 1)
         await one.namespace(1).flush()
 
 
-# ---- the connection ends under every command ----
+# ---- the connection ends during every command ----
 
 
 @pytest.mark.parametrize("connected", [client, multipath])
 async def test_a_command_that_always_ends_the_connection(
     responder: NvmeResponder, connected: Callable[[NvmeResponder], Pending[Any]]
 ) -> None:
-    """Each reconnection succeeds: it is the command that has an end, after as many tries as Linux
-    makes."""
+    """Each reconnection succeeds, but a command has a limited number of attempts, as in Linux."""
     from nvmf.initiator import ConnectionLost
 
     reads: list[int] = []
@@ -269,8 +270,7 @@ async def test_an_admin_command_that_always_ends_the_connection(responder: NvmeR
 
 
 async def test_a_key_that_is_taken_away(responder: NvmeResponder) -> None:
-    """Send with Invalidate that nobody asked for: the registration lives on, with the next
-    connection."""
+    """An unrequested Send with Invalidate: the registration remains, for the next connection."""
     taken: list[int] = []
 
     def hook(connection: Connection, capsule: bytes) -> bool:
@@ -290,7 +290,7 @@ async def test_a_key_that_is_taken_away(responder: NvmeResponder) -> None:
 async def test_a_state_that_is_not_the_one_told(
     responder: NvmeResponder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each Read meets ANA Inaccessible, and the log page says Optimized all the time."""
+    """Each Read gets ANA Inaccessible, while the log page always says Optimized."""
     from nvmf.initiator import NvmeError
     from nvmf.spec.ana import AnaGroup, encode_ana_log
 
@@ -324,7 +324,7 @@ async def test_a_state_that_is_not_the_one_told(
 
 
 async def test_a_discovery_controller_in_its_place(responder: NvmeResponder) -> None:
-    """It has no I/O queues, and is not taken for the controller that was there."""
+    """It has no I/O queues, and is not mistaken for the earlier controller."""
     from nvmf.initiator import ConnectionLost, State
 
     def discovery(cns: int, data: bytearray) -> None:
@@ -345,7 +345,7 @@ async def test_a_discovery_controller_in_its_place(responder: NvmeResponder) -> 
     "event", [0x04_00_02, 0x00_FF_07, 0x01_00_00], ids=["namespaces", "vendor", "errors"]
 )
 async def test_events_without_end(responder: NvmeResponder, event: int) -> None:
-    """Each request is answered at once: this end does not do as it is told with all its might."""
+    """Each request is answered at once: this side does not process them at full speed."""
     asked: list[float] = []
     loop = asyncio.get_running_loop()
 

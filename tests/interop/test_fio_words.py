@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the fio engine says of a file name that leads nowhere."""
+"""The fio engine's messages for a file name that cannot be used."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from wire.served import SUBNQN, Served, config
 
 HANG = 300
-"""Seconds until a command is taken for hung."""
+"""Seconds after which a command counts as hanging."""
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,9 @@ HANG = 300
 def test_colons_split_file_names(
     tmp_path: Path, fio: Path, fio_engine: Path, subnqn: str, hint: bool
 ) -> None:
-    """Those of an NQN are written '\\:'; one that is written right gets no such advice."""
+    """The colons of an NQN are written '\\:'; a name that is written correctly gets no such
+    advice.
+    """
     with Served(tmp_path, config()) as target:
         name = f"traddr=127.0.0.1 trsvcid={target.wait_ready().port} subnqn={subnqn} nsid=1"
         done = subprocess.run(

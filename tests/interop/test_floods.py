@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Hosts that ask for more than the target's one thread for it can do at once.
+"""Hosts that request more from the target's control thread than it can do at once.
 
-Each is served in its turn (nvmf.target.io.turns), in the order of its commands, and whoever goes
-while its commands are in line leaves nothing behind.
+They are served in turn (nvmf.target.io.turns), each in the order of its commands, and a host that
+disconnects while its commands wait leaves nothing behind.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ REPLACE, IGNORE_KEY = 2, 1 << 3
 
 @pytest.fixture(scope="module")
 def keyed(tmp_path_factory: pytest.TempPathFactory, need_product: None) -> Iterator[Served]:
-    """A target that asks for keys, and takes the largest group."""
+    """A target that requires keys, and uses the largest group."""
     folder = tmp_path_factory.mktemp("keyed")
     text = config(folder).replace('"ffdhe2048"', '"ffdhe8192"')
     with Served(folder, text) as one:
@@ -39,14 +39,16 @@ def keyed(tmp_path_factory: pytest.TempPathFactory, need_product: None) -> Itera
 
 
 def ask_for_challenge(queue: Queue) -> None:
-    """The receive for which the target makes a key, without waiting for it."""
+    """Request a challenge, for which the target computes a value, without waiting for it."""
     region = queue.memory.register(4096, readable=False)
     sgl = nvme.keyed(region.base, 4096, region.stag)
     queue.submit(authentication(Fctype.AUTH_RECEIVE, 4096, sgl))
 
 
 def test_diffie_hellman_for_many(keyed: Served) -> None:
-    """Sixty connections without a proof each make the target reckon; a third of them goes."""
+    """Sixty unauthenticated connections each make the target compute; a third of them
+    disconnects.
+    """
     with Host(keyed).opened() as friend:
         strangers = [Host(keyed) for _ in range(60)]
         queues = [stranger.admin_queue() for stranger in strangers]
@@ -73,7 +75,7 @@ def test_diffie_hellman_for_many(keyed: Served) -> None:
 
 @pytest.mark.usefixtures("unharmed")
 def test_many_slow_commands(target: Served, bystander: Witness) -> None:
-    """Reservation commands of eight full queues: each queue's are answered in their order."""
+    """Reservation commands of eight full queues: those of each queue are answered in order."""
     with NvmeHost(target.address, SUBNQN).connect(io_queues=8, depth=128) as host:
         for queue in host.queues[1:]:
             for cid in range(1, 120):
@@ -91,7 +93,7 @@ def test_many_slow_commands(target: Served, bystander: Witness) -> None:
                 assert (cqe.cid, cqe.status) == (cid, 0)
         for _ in range(3):
             bystander.check()
-        # They go while answers are still to come.
+        # They disconnect before the last answers.
         for queue in host.queues[2:]:
             for cid in range(120, 127):
                 queue.submit(nvme.sqe(Io.RESERVATION_REGISTER, nsid=1, cid=cid))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a right host may do that the recorded one did not: lists, sizes, depth, order, IPv6."""
+"""Valid commands of hosts that the recorded host did not use: lists, sizes, depth, order, IPv6."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def host(target: Served) -> Iterator[NvmeHost]:
 
 
 def noise(size: int, seed: int) -> bytes:
-    """Bytes that repeat nowhere."""
+    """Return bytes without repetitions."""
     return random.Random(seed).randbytes(size)
 
 
@@ -38,7 +38,7 @@ def noise(size: int, seed: int) -> bytes:
 @pytest.mark.parametrize("crc", [False, True], ids=["plain", "crc"])
 @pytest.mark.parametrize("kind", [0x40, 0x4F])
 def test_sizes(target: Served, crc: bool, kind: int) -> None:
-    """Every way of moving data, around the sizes where something changes."""
+    """All ways to transfer data, around the sizes at which the method changes."""
     sizes = [512, 4096, 4608, 65024, 65536, 130560, 131072, 131584, 262144, 524800, LIMIT]
     with NvmeHost(target.address, SUBNQN, crc=crc).connect() as host:
         queue = host.queues[1]
@@ -55,7 +55,7 @@ def test_sizes(target: Served, crc: bool, kind: int) -> None:
 @pytest.mark.feature("in-capsule")
 @pytest.mark.parametrize("size", [512, 2048, 4096])
 def test_in_capsule(host: NvmeHost, size: int) -> None:
-    """Up to IOCCSZ, at offset 0 and where it fits at another."""
+    """Up to IOCCSZ, at offset 0, and at a different one if it fits."""
     assert struct.unpack_from("<I", host.identify(1), 1792)[0] * 16 - 64 == 4096
     queue, data = host.queues[1], noise(size, size)
     words = lba_words(64, size // 512)
@@ -70,7 +70,7 @@ def test_in_capsule(host: NvmeHost, size: int) -> None:
 
 
 def pieces(host: NvmeHost, sizes: list[int], data: bytes = b"") -> tuple[list[Region], bytes]:
-    """Regions of these sizes, and the descriptors of them."""
+    """Return regions of these sizes, and their descriptors."""
     regions, offset = [], 0
     for size in sizes:
         content = data[offset : offset + size] or size
@@ -87,7 +87,7 @@ LISTS = [[512], [256, 256], [512, 1024, 512], [100, 412], [4, 8188], [65536, 512
 @pytest.mark.feature("sgl-lists")
 @pytest.mark.parametrize("sizes", LISTS, ids=str)
 def test_lists(host: NvmeHost, sizes: list[int]) -> None:
-    """A last segment descriptor in the capsule with keyed descriptors: as many as MSDBD says."""
+    """A last segment descriptor in the capsule with keyed descriptors: as many as MSDBD permits."""
     limit = host.identify(1)[1803]
     total = sum(sizes)
     data, words = noise(total, total), lba_words(3000, total // 512)
@@ -108,7 +108,7 @@ def test_lists(host: NvmeHost, sizes: list[int]) -> None:
 @pytest.mark.feature("sgl-lists")
 @pytest.mark.parametrize("wrong", [-4, 4, -512, 512])
 def test_list_of_another_length(host: NvmeHost, wrong: int) -> None:
-    """The descriptors together are as long as the command (SGLS bit 18 is 0)."""
+    """The total length of the descriptors must be that of the command (SGLS bit 18 is 0)."""
     regions, descriptors = pieces(host, [512, 1024 + wrong])
     sgl = nvme.in_capsule(0, 32, kind=0x31)
     capsule = nvme.sqe(Io.READ, nsid=1, sgl=sgl, cdw=lba_words(10, 3))
@@ -146,14 +146,14 @@ def test_depth(host: NvmeHost) -> None:
 
 
 def test_submission_queue_head(target: Served) -> None:
-    """SQHD goes round at SQSIZE + 1 (Fabrics 1.1 2.4)."""
+    """SQHD wraps at SQSIZE + 1 (Fabrics 1.1 2.4)."""
     with NvmeHost(target.address, SUBNQN).connect(depth=5) as host:
         heads = [host.queues[1].call(nvme.sqe(Io.FLUSH, nsid=1)).sqhd for _ in range(12)]
         assert heads == [(2 + n) % 5 for n in range(12)]
 
 
 def test_flush_of_every_namespace(host: NvmeHost) -> None:
-    """NSID FFFFFFFFh in Flush (Base 2.0, figure for VWC bits 2:1) or its refusal, as VWC says."""
+    """NSID FFFFFFFFh in Flush (Base 2.0, VWC bits 2:1) is executed or refused, as VWC says."""
     behaviour = host.identify(1)[525] >> 1 & 3
     cqe = host.queues[1].call(nvme.sqe(Io.FLUSH, nsid=0xFFFFFFFF))
     assert (cqe.status == 0) == (behaviour == 3) or behaviour == 0, (behaviour, cqe)
@@ -161,7 +161,7 @@ def test_flush_of_every_namespace(host: NvmeHost) -> None:
 
 @pytest.mark.feature("write-zeroes", "deallocate")
 def test_write_zeroes_and_deallocate(host: NvmeHost) -> None:
-    """What is zeroed reads as zeroes; its neighbours stay."""
+    """Zeroed blocks read as zeroes; their neighbours are unchanged."""
     host.write(500, b"\xff" * 512 * 24)
     queue = host.queues[1]
     expect(queue.call(nvme.sqe(Io.WRITE_ZEROES, nsid=1, cdw=lba_words(508, 8))))
@@ -176,7 +176,7 @@ def test_write_zeroes_and_deallocate(host: NvmeHost) -> None:
 
 @pytest.mark.feature("verify")
 def test_verify(host: NvmeHost) -> None:
-    """Verify where ONCS bit 7 announces it."""
+    """Verify, if ONCS bit 7 is set."""
     oncs = struct.unpack_from("<H", host.identify(1), 520)[0]
     cqe = host.queues[1].call(nvme.sqe(Io.VERIFY, nsid=1, cdw=lba_words(0, 2048)))
     assert cqe.status == (0 if oncs & 0x80 else Status.INVALID_OPCODE)
@@ -192,7 +192,7 @@ def test_fua(host: NvmeHost) -> None:
 
 @pytest.mark.feature("keep-alive", "tbkas")
 def test_keep_alive(target: Served) -> None:
-    """Keep Alive keeps, and so does other traffic, as TBKAS says (Base 3.9)."""
+    """Keep Alive keeps the controller, and so does other traffic, if TBKAS is set (Base 3.9)."""
     with (
         NvmeHost(target.address, SUBNQN, kato=8000).connect() as one,
         NvmeHost(target.address, SUBNQN, kato=8000).connect() as other,
@@ -206,7 +206,7 @@ def test_keep_alive(target: Served) -> None:
 
 @pytest.mark.feature("abort")
 def test_abort_of_an_async_event(host: NvmeHost) -> None:
-    """Abort ends an outstanding command, or says that it did not."""
+    """Abort ends an outstanding command, or reports that it did not."""
     host.admin.submit(nvme.sqe(Admin.ASYNC_EVENT, cid=0x5000))
     aborted = not expect(host.admin.call(nvme.sqe(Admin.ABORT, cdw=(0x5000 << 16,)))).dw0 & 1
     if aborted:
@@ -215,7 +215,7 @@ def test_abort_of_an_async_event(host: NvmeHost) -> None:
 
 @pytest.mark.feature("discovery-log")
 def test_discovery(target: Served) -> None:
-    """A host that reads the log in pieces gets what it gets whole."""
+    """A host that reads the log in pieces gets the same data as in one piece."""
     with NvmeHost(target.address, DISCOVERY).connect(io_queues=0) as host:
         assert host.identify(1)[111] == 2
         whole = page(host.admin, 0, 4096)
@@ -240,7 +240,7 @@ def page(admin: Queue, offset: int, size: int) -> bytes:
 
 
 def test_discovery_has_no_io(target: Served) -> None:
-    """A discovery controller takes no I/O queue and shows no namespace."""
+    """A discovery controller accepts no I/O queue and shows no namespace."""
     with NvmeHost(target.address, DISCOVERY).connect(io_queues=0) as host:
         queue = Queue.open(target.address, 1, 32, host.cntlid)
         host.queues.append(queue)
@@ -251,7 +251,7 @@ def test_discovery_has_no_io(target: Served) -> None:
 
 @pytest.mark.feature("allow-list", "discovery-log")
 def test_hidden_from_strangers(target: Served) -> None:
-    """A subsystem is not in the log of a host that may not connect to it."""
+    """The log has no subsystem to which the host may not connect."""
     from wire.served import FRIEND_NQN, PRIVATE_NQN
 
     for hostnqn, seen in ((FRIEND_NQN, True), (None, False)):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The error log and the SMART log as a host reads them, and what a target that is killed keeps."""
+"""The error log and the SMART log as a host reads them, and their content after a kill."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from wire.served import SUBNQN, TIMEOUT, Served, config
 Serve = Callable[..., Served]
 ERRORS, SMART, ALL = 1, 2, 0xFFFFFFFF
 MORE = 0x4000
-"""Of the status field as the CQE has it."""
+"""More, in the status field of the CQE."""
 
 
 def log_page(host: NvmeHost, lid: int, size: int, nsid: int = ALL) -> bytes:
@@ -32,7 +32,7 @@ def log_page(host: NvmeHost, lid: int, size: int, nsid: int = ALL) -> bytes:
 
 
 def errors(host: NvmeHost) -> list[ErrorEntry]:
-    """The entries, the newest first; as many as ELPE says fit."""
+    """Return the entries, the newest first; at most as many as ELPE says."""
     most = host.identify(1)[262] + 1
     data = log_page(host, ERRORS, most * 64)
     found = [ErrorEntry.decode(data[at : at + 64]) for at in range(0, len(data), 64)]
@@ -48,7 +48,7 @@ def with_state(state: Path) -> str:
 
 
 def has_more(cqe: Cqe) -> bool:
-    """Whether it says that the error log has an entry of it."""
+    """Whether the completion says that the error log has an entry for it."""
     return bool(cqe.raw_status & MORE)
 
 
@@ -194,7 +194,7 @@ def test_a_full_disk(serve: Serve, tmp_path: Path) -> None:
     assert target.end() == 0
 
 
-# ---- a kill right behind an answer ----
+# ---- a kill directly after an answer ----
 
 
 def test_an_answered_reservation_outlives_a_kill(serve: Serve, tmp_path: Path) -> None:

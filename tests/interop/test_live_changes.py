@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A served target is changed while hosts write and verify: by commands, by SIGHUP, by bad files."""
+"""A served target is changed while hosts write and verify: by commands, SIGHUP and bad files."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from typing import Any
 
 import pytest
 
-from clientlab import OPTIONS, url
-from livelab import H1, H2, HANG, A, B, busy, command, config, run
 from nvmf.initiator import ConnectionLost, Controller, NvmeError, connect
 from nvmf.initiator.base.errors import ConnectError
+from support.clientlab import OPTIONS, url
+from support.livelab import H1, H2, HANG, A, B, busy, command, config, run
 from wire.served import Served
 
 
@@ -43,7 +43,7 @@ def rewrite(served: Served, text: str) -> None:
 
 
 async def hang_up(served: Served, sign: str) -> None:
-    """SIGHUP, and wait until the log says what came of it."""
+    """Send SIGHUP, and wait until the log has the result."""
     before = served.log.count(sign)
     served.process.send_signal(signal.SIGHUP)
     await until(lambda: served.log.count(sign) > before)
@@ -56,7 +56,7 @@ async def host(served: Served, nqn: str = A, **options: Any) -> AsyncIterator[Co
 
 
 async def seen(controller: Controller, *nsids: int) -> None:
-    """The host follows the target's events by itself."""
+    """Wait until the host knows these namespaces, by the target's events alone."""
     await until(lambda: [space.nsid for space in controller.namespaces] == list(nsids))
 
 
@@ -68,7 +68,9 @@ def identifiers(served: Served) -> list[str]:
 
 @pytest.mark.feature("live", "resize", "masks")
 async def test_namespaces_by_command(served: Served, tmp_path: Path) -> None:
-    """Added, resized, replaced, masked, removed: the host sees each, and its I/O goes on."""
+    """Added, resized, replaced, masked, removed: the host sees each change, and its I/O
+    continues.
+    """
     disk = tmp_path / "disk.img"
     disk.write_bytes(bytes(1 << 20))
     async with host(served, hostnqn=H1) as one, host(served, hostnqn=H2) as two, busy(one):
@@ -128,7 +130,7 @@ async def test_conflicts_change_nothing(served: Served) -> None:
 
 @pytest.mark.feature("rpc", "allow-list")
 async def test_hosts_and_ports_by_command(served: Served) -> None:
-    """The host that may not connect any more is disconnected; another notices nothing."""
+    """A host that is no longer allowed is disconnected; a second one is unaffected."""
     quick: dict[str, Any] = {"reconnect_delay": 0.05, "ctrl_loss_tmo": 0.2}
     async with host(served, A) as bystander, busy(bystander):
         async with host(served, B, hostnqn=H1) as stays, busy(stays):
@@ -156,7 +158,7 @@ async def test_hosts_and_ports_by_command(served: Served) -> None:
 
 @pytest.mark.feature("rpc")
 async def test_the_last_port_goes_and_comes(served: Served) -> None:
-    """A target without a port goes on: its hosts are disconnected, and find it again."""
+    """A target without a port continues: its hosts are disconnected, and connect again later."""
     place = ("-a", "127.0.0.1", "-s", served.port)
     async with host(served, A, reconnect_delay=0.05, ctrl_loss_tmo=HANG) as one:
         await one.namespace(1).write(0, bytes([7]) * 512)
@@ -170,7 +172,7 @@ async def test_the_last_port_goes_and_comes(served: Served) -> None:
 
 
 async def test_what_is_waited_for(served: Served, tmp_path: Path) -> None:
-    """With --hotplug what is not there is no error: it comes, and goes, by itself."""
+    """With --hotplug a missing file is not an error: its namespace is added and removed with it."""
     disk, missing = tmp_path / "later.img", "No such file or directory"
     place = ("-a", "192.0.2.1", "-s", 4420)
     opened = await command(served, "port", "add", *place, "--device", "iwarp", "--hotplug")
@@ -188,7 +190,7 @@ async def test_what_is_waited_for(served: Served, tmp_path: Path) -> None:
         assert await one.namespace(2).read(0, 1) == bytes(512)
         disk.unlink()
         await seen(one, 1)
-    # It waits for nothing more, and what replaces it need not come and go.
+    # It waits for nothing now, and its replacement needs no hotplug.
     ram = ("--store", "ram", "--size", "1MiB")
     await command(served, "namespace", "replace", A, 2, *ram)
     await command(served, "port", "remove", *place)
@@ -199,7 +201,7 @@ async def test_what_is_waited_for(served: Served, tmp_path: Path) -> None:
 
 @pytest.mark.feature("reload")
 async def test_reload_by_difference(served: Served) -> None:
-    """A file that adds, removes and changes: hosts that it does not concern are not touched."""
+    """A file that adds, removes and changes: hosts outside of these changes are not affected."""
     done = "reloaded "
     second = '[[subsystem.namespace]]\nnsid = 2\nstore = "ram"\nsize = "1MiB"\n'
     async with host(served, A) as one, host(served, B, hostnqn=H1) as two, busy(one), busy(two):
@@ -237,7 +239,7 @@ async def test_reload_by_difference(served: Served) -> None:
     ],
 )
 async def test_bad_files(served: Served, text: str, said: str) -> None:
-    """The configuration in force stays, and it says so."""
+    """The configuration in force remains, and the answer says so."""
     before = run(served, "ls")
     path = served.folder / "target.toml"
     path.write_bytes(text.encode(errors="surrogateescape"))
@@ -253,7 +255,7 @@ async def test_bad_files(served: Served, text: str, said: str) -> None:
 
 @pytest.mark.feature("reload", "atomic", "resize")
 async def test_memory_is_not_cut_for_a_change_that_fails(served: Served) -> None:
-    """What is behind a smaller end is lost, so that this comes after all that can fail."""
+    """Data after a smaller end is lost, so resizing follows all steps that can fail."""
     smaller = config().replace('size = "4MiB"', 'size = "1MiB"')
     async with host(served) as one:
         disk = one.namespace(1)
@@ -273,7 +275,7 @@ async def test_memory_is_not_cut_for_a_change_that_fails(served: Served) -> None
 
 @pytest.mark.feature("save")
 async def test_saved(served: Served) -> None:
-    """What was changed by command is in the file, with the comment; a changed file is not lost."""
+    """Changes by command are in the file, with the comment; a file edited meanwhile is kept."""
     path = served.folder / "target.toml"
     run(served, "namespace", "add", A, "--store", "ram", "--size", "1MiB")
     run(served, "save")
@@ -299,7 +301,7 @@ def test_nobody_there(tmp_path: Path, need_product: None) -> None:
 
 
 def test_slow_clients_cost_nobody(served: Served) -> None:
-    """Half a request for as long as it likes, while others are answered."""
+    """Half a request may take any time, while others are answered."""
     import socket
 
     with socket.socket(socket.AF_UNIX) as slow:

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Keys and limits are set, changed and taken away while hosts are connected, and no key is told."""
+"""Keys and limits are set, changed and removed while hosts are connected; no key is shown."""
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from clientlab import OPTIONS, url
-from livelab import H1, H2, HANG, B, command, config, run
 from nvmf.auth import Key
-from nvmf.cli.base import CliError
-from nvmf.cli.target.client import call
 from nvmf.initiator import AuthenticationError, NvmeError, connect
+from nvmf.rpc.errors import RpcError
+from nvmf.rpc.sync import connect as administer
+from support.clientlab import OPTIONS, url
+from support.livelab import H1, H2, HANG, B, command, config, run
 from wire.served import Served
 
 KEYED = "nqn.2026-11.io.example:keyed"
@@ -44,8 +43,9 @@ def keys(tmp_path: Path) -> list[Path]:
 
 
 def rpc(served: Served, method: str, **params: Any) -> Any:
-    """The answer of a method."""
-    return call(argparse.Namespace(rpc_socket=str(served.rpc_socket)), method, **params)
+    """Return the result of a method."""
+    with administer(served.rpc_socket) as target:
+        return target.request(method, params)
 
 
 async def reads(served: Served, nqn: str, key: Path | None = None, **more: Any) -> None:
@@ -57,14 +57,14 @@ async def reads(served: Served, nqn: str, key: Path | None = None, **more: Any) 
 
 
 def hosts(served: Served) -> dict[str, dict[str, str]]:
-    """Hosts of the second subsystem, as the target tells of them."""
+    """Return the hosts of the second subsystem, as the target reports them."""
     (found,) = [s for s in run(served, "ls")["subsystems"] if s["nqn"] == B]
     return {host["nqn"]: host for host in found["hosts"]}
 
 
 @pytest.mark.feature("keys-live")
 async def test_by_command(served: Served, keys: list[Path]) -> None:
-    """Allowed with keys, rotated in other files and in the same, taken away, saved."""
+    """Allowed with keys, rotated in new files and in the same file, removed, saved."""
     first, second, ctrl = keys
     both = ("--dhchap-key", first, "--dhchap-ctrl-key", ctrl)
     done = await command(served, "host", "allow", B, KEYED, *both)
@@ -87,7 +87,7 @@ async def test_by_command(served: Served, keys: list[Path]) -> None:
         await reads(served, KEYED, second)
         assert await stays.namespace(1).read(0, 1) == b"a" * 512
         assert stays.reconnects == 0
-        second.write_text(Key.generate().text())  # the same file, another key
+        second.write_text(Key.generate().text())  # the same file with a new key
         await command(served, "host", "set-keys", B, KEYED, "--dhchap-key", second)
         await reads(served, KEYED, second)
         assert stays.reconnects == 0
@@ -111,7 +111,7 @@ async def test_by_command(served: Served, keys: list[Path]) -> None:
 
 
 def test_wrong_commands(served: Served, keys: list[Path], tmp_path: Path) -> None:
-    """Each is refused in a sentence, which repeats no key, and nothing changes."""
+    """Each is refused in a sentence without any key, and nothing changes."""
     (tmp_path / "no.txt").write_text("no key")
     secret = keys[0].read_text()
     before = hosts(served)
@@ -170,7 +170,7 @@ async def test_in_the_words_of_spdk(served: Served, keys: list[Path]) -> None:
             "must be absolute",
         ),
     ):
-        with pytest.raises(CliError, match=said) as refused:
+        with pytest.raises(RpcError, match=said) as refused:
             rpc(served, method, **params)
         assert secret[10:30] not in str(refused.value)
 
@@ -194,7 +194,7 @@ async def test_keys_in_the_configuration_are_for_saving_alone(
 
 @pytest.mark.feature("limits")
 async def test_limits_by_command(served: Served) -> None:
-    """Set, shown, changed, cleared and saved while a host reads; a command over one waits."""
+    """Set, shown, changed, cleared and saved while a host reads; a command over a limit waits."""
 
     def limit(*args: object, status: int = 0) -> Any:
         found = run(served, "namespace", "limit", B, 1, *args, status=status)
@@ -221,14 +221,14 @@ async def test_limits_by_command(served: Served) -> None:
     assert "cannot be combined" in limit("--clear", "--iops", 1, status=2)
     assert "burst_ms" in limit("--burst-ms", 1, status=1)
     assert "limits" not in space(served)
-    with pytest.raises(CliError, match="no namespace has nothing"):
+    with pytest.raises(RpcError, match="no namespace has nothing"):
         rpc(served, "bdev_set_qos_limit", name="nothing", rw_ios_per_sec=1)
-    with pytest.raises(CliError, match="select one by its UUID"):
+    with pytest.raises(RpcError, match="select one by its UUID"):
         rpc(served, "bdev_set_qos_limit", name="ram", rw_ios_per_sec=1)
 
 
 def space(served: Served) -> dict[str, Any]:
-    """The namespace that is limited, as the target tells of it."""
+    """Return the namespace with the limits, as the target reports it."""
     (found,) = [s for s in run(served, "ls")["subsystems"] if s["nqn"] == B]
     (one,) = found["namespaces"]
     assert isinstance(one, dict)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The log of a served target: a line, with its fields, for whatever hosts do and suffer."""
+"""The log of a served target: one line with fields for each event of hosts."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ OPTIONS: dict[str, Any] = {
 
 
 class Json(Served):
-    """Writes objects."""
+    """A target whose log has JSON objects."""
 
     program = (*Served.program, "--log-format", "json")
 
     @property
     def lines(self) -> list[dict[str, Any]]:
-        """Those that are whole."""
+        """Return the complete lines."""
         return [json.loads(line) for line in self.log.split("\n")[:-1]]
 
     def line(self, words: str, **fields: object) -> dict[str, Any]:
-        """The first with these words and fields, when it is there."""
+        """Return the first line with these words and fields, after waiting for it."""
         end = time.monotonic() + TIMEOUT
         while time.monotonic() < end:
             for line in self.lines:
@@ -106,10 +106,10 @@ def test_refusals(target: Json) -> None:
 
 
 def test_errors_and_states(target: Json) -> None:
-    """What the engine refuses by itself has a line, at the latest when the queue ends."""
+    """Errors found by the engine itself are logged, at the latest when the queue ends."""
     ids = {"hostnqn": HOST, "subnqn": SUBNQN, "level": "info"}
     with connect(target.url(), **OPTIONS) as controller, pytest.raises(NvmeError):
-        disk = controller.namespace(1)  # which would not send it
+        disk = controller.namespace(1)  # this would not send it
         sqe = commands.verify(1, 1 << 40, 1)
         controller._loop.call(disk._namespace._run(sqe, "Verify"))  # type: ignore[attr-defined]
     line = target.line(f"Verify of namespace 1 at block {1 << 40} refused", qid=1, nsid=1, **ids)
@@ -145,7 +145,7 @@ def test_a_store_that_fails(target: Json) -> None:
 
 
 def test_the_endpoint_counted_it(target: Json) -> None:
-    """After the tests above: what they did is in a scrape."""
+    """After the tests above: their counts are in a scrape."""
     found = re.search(r"metrics at http://127.0.0.1:(\d+)/metrics", target.log)
     assert found is not None
     client = HTTPConnection("127.0.0.1", int(found[1]), timeout=TIMEOUT)
@@ -165,5 +165,5 @@ def test_text_is_for_people(tmp_path: Path, need_product: None) -> None:
         while one.log.count(": closed: ") < 2:
             assert time.monotonic() < end, one.log
             time.sleep(0.02)
-        said = r"^INFO: 127\.0\.0\.1:\d+ controller 1 of .* queue 0: connected, keep"
+        said = r"^20\S+ INFO: 127\.0\.0\.1:\d+ controller 1 of .* queue 0: connected, keep"
         assert re.search(said, one.log, re.M)

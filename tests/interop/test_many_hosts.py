@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Scale, rest and endings: 64 hosts, an idle target, SIGTERM, kill -9 under a running client."""
+"""Scale, idle hosts and ends: 64 hosts, an idle target, SIGTERM, kill -9 with a running client."""
 
 from __future__ import annotations
 
 import asyncio
 import functools
 import hashlib
+import itertools
 import os
 import secrets
 import threading
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clientlab import free_port
+from support.clientlab import free_port
 from wire.errors import ConnectionEnded
 from wire.host import NvmeHost
 from wire.served import FRIEND_NQN, MEBIBYTE, SANITIZED, SUBNQN, TIMEOUT, Served, config
@@ -29,7 +30,7 @@ HOSTS, QUEUES, ROUNDS, BLOCKS = 64, 4, 6, 16
 
 
 def pattern(host: int, queue: int, round_: int, blocks: int = BLOCKS) -> bytes:
-    """Blocks that no other host, queue or round has."""
+    """Return blocks that are unique to a host, queue and round."""
     seed = hashlib.sha256(f"{host} {queue} {round_}".encode()).digest()
     return b"".join(
         hashlib.sha256(seed + bytes([n & 255, n >> 8])).digest() * 16 for n in range(blocks)
@@ -37,7 +38,7 @@ def pattern(host: int, queue: int, round_: int, blocks: int = BLOCKS) -> bytes:
 
 
 def work(host: NvmeHost, number: int, errors: list[str]) -> None:
-    """Write and verify on every queue, and read on the next queue what this one wrote."""
+    """Write and verify on every queue, and read on the next queue the data that this one wrote."""
     try:
         for round_ in range(ROUNDS):
             for queue in range(1, QUEUES + 1):
@@ -51,7 +52,7 @@ def work(host: NvmeHost, number: int, errors: list[str]) -> None:
 
 
 def run_all(hosts: list[NvmeHost]) -> list[str]:
-    """All hosts at once, a thread each; what went wrong."""
+    """Run all hosts at once, a thread each; return the errors."""
     errors: list[str] = []
     threads = [
         threading.Thread(target=work, args=(host, number, errors))
@@ -65,7 +66,7 @@ def run_all(hosts: list[NvmeHost]) -> list[str]:
 
 
 def test_more_hosts_than_a_limit_for_select(serve: Serve) -> None:
-    """The soft limit of descriptors is raised as far as it may be."""
+    """The soft limit of descriptors is raised to the hard limit."""
     served = serve(wrapper=("prlimit", "--nofile=256:"))
     limits = Path(f"/proc/{served.process.pid}/limits").read_text()
     soft, hard = next(x for x in limits.splitlines() if x.startswith("Max open files")).split()[3:5]
@@ -74,7 +75,7 @@ def test_more_hosts_than_a_limit_for_select(serve: Serve) -> None:
 
 
 def descriptors_kept(target: Served) -> int:
-    """What a target keeps open once so many hosts have come and gone: completion queues."""
+    """Return the descriptors that a target keeps after this many hosts: completion queues."""
     hosts = [NvmeHost(target.address, SUBNQN).connect(QUEUES, depth=16) for _ in range(HOSTS)]
     most = target.descriptors
     for host in hosts:
@@ -107,7 +108,7 @@ def test_64_hosts_of_4_queues(serve: Serve, reactors: int) -> None:
 
 
 async def test_64_clients_of_4_queues(serve: Serve) -> None:
-    """The same by the product's own client, 32 commands of each under way."""
+    """The same with the product's own client, with 32 commands of each in progress."""
     from nvmf.initiator import connect
 
     target = serve(config(reactors=2))
@@ -116,7 +117,7 @@ async def test_64_clients_of_4_queues(serve: Serve) -> None:
     async def one(number: int) -> None:
         async with connect(
             url, device="iwarp", queues=QUEUES, queue_depth=16, connect_timeout=TIMEOUT, kato=0
-        ) as controller:  # its process is so busy that a Keep Alive may have to wait
+        ) as controller:  # its process is so busy that a Keep Alive may be delayed
             disk = controller.namespace(1)
 
             async def part(index: int) -> None:
@@ -133,10 +134,10 @@ async def test_64_clients_of_4_queues(serve: Serve) -> None:
 
 
 def test_idle_target_sleeps(serve: Serve) -> None:
-    """Ten connected hosts that do nothing: under 1 % of a core.
+    """Ten connected idle hosts use less than 1 % of a core.
 
-    A share of processor time, not a duration; and of several windows one is enough, for a busy
-    machine only ever adds to it.
+    This is a share of processor time, not a duration; one of several windows is enough, because a
+    busy machine can only increase it.
     """
     target = serve()
     hosts = [NvmeHost(target.address, SUBNQN).connect(io_queues=4) for _ in range(10)]
@@ -168,7 +169,7 @@ def test_memory_of_a_target(serve: Serve) -> None:
 @pytest.mark.skipif(SANITIZED, reason="ASan has memory of its own")
 def test_memory_of_an_idle_host(serve: Serve) -> None:
     """A host with one I/O queue of depth 128: its capsules (128 of 64 + 4096 bytes, and 32 of 64)
-    and descriptors, and no more than that again.
+    and descriptors, and at most the same amount again.
     """
     target = serve()
     address = target.address
@@ -184,16 +185,18 @@ def test_memory_of_an_idle_host(serve: Serve) -> None:
 
 @pytest.mark.parametrize("signal_while", ["idle", "busy", "stuck"])
 def test_sigterm(serve: Serve, signal_while: str) -> None:
-    """Ends with status 0 whatever its hosts are doing, and they see their connections close."""
+    """The target ends with status 0 whatever its hosts do, and their connections are closed."""
     target = serve()
     hosts = [NvmeHost(target.address, SUBNQN).connect(io_queues=2) for _ in range(5)]
     threads: list[threading.Thread] = []
     errors: list[str] = []
     if signal_while == "busy":
+        works = threading.Barrier(len(hosts) + 1, timeout=60)
         for number, host in enumerate(hosts):
-            threads.append(threading.Thread(target=work_for_ever, args=(host, number, errors)))
+            arguments = (host, number, errors, works)
+            threads.append(threading.Thread(target=work_for_ever, args=arguments))
             threads[-1].start()
-        time.sleep(0.3)
+        works.wait()
     elif signal_while == "stuck":
         from wire import nvme
 
@@ -215,10 +218,12 @@ def test_sigterm(serve: Serve, signal_while: str) -> None:
     target.check_log()
 
 
-def work_for_ever(host: NvmeHost, number: int, errors: list[str]) -> None:
-    """Write and verify until the connection ends."""
+def work_for_ever(host: NvmeHost, number: int, errors: list[str], works: threading.Barrier) -> None:
+    """Write and verify until the connection ends; the barrier is passed after the first time."""
     try:
-        while True:
+        for turn in itertools.count():
+            if turn == 1:
+                works.wait()
             data = secrets.token_bytes(8192)
             host.write(number * 64, data)
             if host.read(number * 64, 16) != data:
@@ -243,7 +248,7 @@ def test_port_at_once_again(serve: Serve) -> None:
 
 @pytest.mark.parametrize("kind", ["file", "pmem"])
 async def test_kill_and_return(serve: Serve, tmp_path: Path, kind: str) -> None:
-    """kill -9 under a running client, three times: it reconnects, and what was flushed is there."""
+    """kill -9 with a running client, three times: it reconnects, and flushed data is there."""
     from nvmf.initiator import connect
 
     path = tmp_path / "disk.img"
@@ -258,7 +263,7 @@ async def test_kill_and_return(serve: Serve, tmp_path: Path, kind: str) -> None:
     stop = False
 
     def check_file() -> None:
-        """Every block is what was acknowledged last, or what was being written over it."""
+        """Check that every block has the data acknowledged last, or data that was being written."""
         content = path.read_bytes()
         for lba, data in flushed.items():
             for at in range(0, len(data), 512):
@@ -300,19 +305,19 @@ async def test_kill_and_return(serve: Serve, tmp_path: Path, kind: str) -> None:
 
 
 def returned(controller: Controller, times: int) -> bool:
-    """Whether the client has reconnected so often."""
+    """Whether the client has reconnected this many times."""
     return controller.reconnects >= times
 
 
 async def until(reached: Callable[[], bool]) -> None:
-    """Wait for something."""
+    """Wait for a condition."""
     async with asyncio.timeout(TIMEOUT):
         while not reached():  # noqa: ASYNC110
             await asyncio.sleep(0.02)
 
 
 def test_kill_between(serve: Serve, tmp_path: Path) -> None:
-    """Without a client's help: each flushed or FUA write is in the file right after kill -9."""
+    """Without help of the client: each flushed or FUA write is in the file right after kill -9."""
     path = tmp_path / "disk.img"
     path.write_bytes(bytes(8 * MEBIBYTE))
     target = serve(config([f'store="file"\npath="{path}"\nblock_size=512']))

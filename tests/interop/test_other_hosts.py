@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What hosts of other people do beside the letter, or at its edge: seen of SPDK's programs."""
+"""Behaviour of other hosts that is outside the specification, or unusual: seen in SPDK's
+programs.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from livelab import A, B, config
+from support.livelab import A, B, config
 from wire import nvme
 from wire.host import CAP, CSTS, NvmeHost, Queue, Refused, expect
 from wire.nvme import Admin, Status
@@ -31,7 +33,9 @@ def with_cid(capsule: bytes, cid: int) -> bytes:
 
 
 def test_identifiers_of_event_requests(served: Served) -> None:
-    """SPDK, at every detach, gives its Property Gets those of its outstanding event requests."""
+    """At every detach, SPDK's Property Gets use the identifiers of its outstanding event
+    requests.
+    """
     with NvmeHost(served.address, A).connect(0) as host:
         events = range(0x7000, 0x7004)
         for cid in events:
@@ -39,11 +43,11 @@ def test_identifiers_of_event_requests(served: Served) -> None:
         for cid in events:
             host.admin.submit(with_cid(nvme.property_get(CSTS), cid))
             assert expect(host.admin.response(cid)).dw0 & 1
-        # Any other command would not be told apart.
+        # Any other command could not be told apart.
         keep_alive = nvme.sqe(Admin.KEEP_ALIVE)
         host.admin.submit(with_cid(keep_alive, events[0]))
         expect(host.admin.response(events[0]), Status.COMMAND_ID_CONFLICT)
-        # The event requests are where they were: aborted, each ends by its own identifier.
+        # The event requests are unaffected: if aborted, each ends with its own identifier.
         for cid in events:
             expect(host.admin.call(nvme.sqe(Admin.ABORT, cdw=(cid << 16,))))
             expect(host.admin.response(cid), Status.ABORTED_BY_REQUEST)
@@ -51,7 +55,7 @@ def test_identifiers_of_event_requests(served: Served) -> None:
 
 
 def test_host_without_a_name(served: Served) -> None:
-    """SPDK's perf gives no HOSTNQN if none is configured."""
+    """SPDK's perf sends no HOSTNQN if none is configured."""
     with NvmeHost(served.address, A, hostnqn="").connect() as host:
         host.write(0, b"x" * 512)
         assert host.read(0, 1) == b"x" * 512
@@ -60,7 +64,7 @@ def test_host_without_a_name(served: Served) -> None:
 
 
 def test_large_admin_queue(served: Served) -> None:
-    """SPDK asks for up to 128 entries."""
+    """SPDK requests up to 128 entries."""
     queue = Queue.open(served.address, depth=128)
     host = NvmeHost(served.address, A)
     host.queues.append(queue)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Invariant: whatever capsules and frames come, every command of a right host gets one answer.
+"""Invariant: whatever capsules and frames arrive, every valid host's command gets one answer.
 
-The generators are seeded, so that a failure comes again; more seeds: NVMF_RANDOM=first:count.
+The generators are seeded, so that a failure can be repeated; more seeds: NVMF_RANDOM=first:count.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ IO = [0x00, 0x01, 0x02, 0x05, 0x08, 0x09, 0x0C, 0x7F]
 
 
 def number(rng: random.Random, width: int) -> int:
-    """An integer of so many bits, often one at an edge."""
+    """Return an integer of this width, often near a limit."""
     value = rng.choice(INTERESTING) if rng.random() < 0.7 else rng.getrandbits(64)
     return value + rng.choice((0, 0, 0, -1, 1)) & (1 << width) - 1
 
 
 def descriptor(rng: random.Random, region: Region) -> bytes:
-    """An SGL descriptor, mostly of a kind that exists and within the region."""
+    """Return an SGL descriptor, mostly of an existing kind and within the region."""
     if rng.random() < 0.6:
         size = rng.choice((0, 512, 1024, 4096, 8192, 16, 1024))
         return nvme.keyed(region.base, size, region.stag, kind=rng.choice((0x40, 0x4F)))
@@ -54,7 +54,7 @@ def descriptor(rng: random.Random, region: Region) -> bytes:
 
 
 def capsule(rng: random.Random, region: Region, io: bool) -> bytes:
-    """A command that may be anything; writes stay below the witness's blocks."""
+    """Return any command; writes stay below the witness's blocks."""
     opcode = rng.choice(IO if io else ADMIN) if rng.random() < 0.9 else rng.getrandbits(8)
     words = [number(rng, 32) if rng.random() < 0.5 else rng.getrandbits(3) for _ in range(6)]
     nsid = 1 if rng.random() < 0.8 else number(rng, 32)
@@ -64,7 +64,7 @@ def capsule(rng: random.Random, region: Region, io: bool) -> bytes:
         if words[1] == 0 and words[0] < 200_000:
             words[2] &= 0xFFFF0FFF
     if opcode == 0x7F and words[1] == 0x14 and not io:
-        words[1] = 0x1C  # CC: a shutdown would be right
+        words[1] = 0x1C  # CC: a shutdown would be valid
     flags = 0x40 if rng.random() < 0.95 else rng.getrandbits(8)
     made = nvme.sqe(opcode, nsid=nsid, flags=flags, sgl=descriptor(rng, region), cdw=tuple(words))
     if opcode == 0x7F:
@@ -89,7 +89,7 @@ def test_commands(target: Served, seed: int, io: bool) -> None:
             continue
         try:
             if io and made[1] & 3 == FUSED_FIRST:
-                # What becomes of a first half is known when another command follows it.
+                # The result of a first half is known when the next command arrives.
                 cid = queue.next_cid()
                 queue.submit(made[:2] + cid.to_bytes(2, "little") + made[4:])
                 queue.call(nvme.sqe(0, nsid=1))
@@ -97,7 +97,7 @@ def test_commands(target: Served, seed: int, io: bool) -> None:
             else:
                 queue.call(made[:64], made[64:])
         except WireViolation as violation:
-            # It asked for what its own descriptor named and nobody has: the host terminates.
+            # The target used a descriptor of an unknown key: the host sends a Terminate.
             if "RDMA" not in str(violation):
                 raise
             queue.peer.terminate(0, 1, 0)
@@ -114,7 +114,7 @@ def test_commands(target: Served, seed: int, io: bool) -> None:
 
 
 def mutate(rng: random.Random, data: bytes) -> bytes:
-    """Some bytes changed, inserted or left out."""
+    """Return the data with some bytes changed, inserted or left out."""
     out = bytearray(data)
     for _ in range(rng.choice((1, 1, 2, 5))):
         at = rng.randrange(len(out))
@@ -129,7 +129,7 @@ def mutate(rng: random.Random, data: bytes) -> bytes:
 
 
 def frames(rng: random.Random, queue: Queue, request: ReadRequest | None) -> bytes:
-    """A frame that would be right, were it not for what happens to it."""
+    """Return a frame that would be valid without the mutation."""
     msn = queue.peer.msn[0]
     made: list[Callable[[], bytes]] = [
         lambda: rdmap.encode_untagged(3, nvme.sqe(0, nsid=1), msn=msn),
@@ -151,7 +151,7 @@ def frames(rng: random.Random, queue: Queue, request: ReadRequest | None) -> byt
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_frames(target: Served, seed: int) -> None:
-    """Sixty connections with mutated frames in mid-stream, some with a transfer under way."""
+    """Sixty connections with mutated frames in mid-stream, some during a transfer."""
     rng = random.Random(seed)
     for _ in range(60):
         host = NvmeHost(target.address, SUBNQN, crc=rng.random() < 0.2).connect(depth=16)
@@ -171,7 +171,7 @@ def test_frames(target: Served, seed: int) -> None:
         except (ConnectionEnded, TimeoutError, ConnectionError):
             pass
         except WireViolation as violation:
-            # A READ REQUEST of no bytes needs no STag, and has an answer (RFC 5040 5.2).
+            # A READ REQUEST of no bytes needs no STag, and is answered (RFC 5040 5.2).
             if "Read Response" not in str(violation):
                 raise
         finally:

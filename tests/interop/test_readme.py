@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""README.md does what it says: its blocks, as they are written, in a machine of their own.
+"""The code blocks of README.md and of the documents run as they are written.
 
-That machine is this one with other folders in /srv and /run and a network of its own, so that the
-ports and the socket which the README names belong to the test.  What is changed in a block is only
-what a reader would change: a target that shall stay is put in the background and waited for, and
-addresses and names that the README makes up are those of the target.
+They run on this machine, in namespaces with a separate network, /srv and /run, so that the ports
+and the socket in the blocks belong to the test.  A block is changed only as a reader would change
+it: a target runs in the background, and example addresses and names are replaced by those of the
+target.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from pathlib import Path
 
 import pytest
 
-import readme
 from nvmf.cli.main import main
+from support import documents
 
 NQN = "nqn.2026-11.io.example:disk"
 HOST = "nqn.2014-08.org.nvmexpress:uuid:8d4f1b1e-6a0a-4f53-9d55-3a1f2d1c7b10"
@@ -27,7 +27,7 @@ MACHINE = """
 ip link set lo up && mount -t tmpfs tmpfs /srv && mount -t tmpfs tmpfs /run && exec "$@"
 """
 SERVE = "nvmeof target serve disk.toml"
-# Ends with the script, and by its number: the script's shell is not interactive.
+# It ends with the script, and by its PID: the script's shell is not interactive.
 WAIT = """
 target=$!
 trap 'kill $target; wait $target' EXIT
@@ -39,7 +39,7 @@ pytestmark = pytest.mark.usefixtures("need_product", "need_client")
 
 @pytest.fixture
 def machine(tmp_path: Path) -> list[str]:
-    """The command that runs another in that machine."""
+    """Return the command that runs a command in that environment."""
     wrapper = ["unshare", "--mount", "--net", "--", "sh", "-c", MACHINE, "sh"]
     try:
         done = subprocess.run([*wrapper, "true"], capture_output=True, timeout=60, check=False)
@@ -47,12 +47,12 @@ def machine(tmp_path: Path) -> list[str]:
         pytest.skip("there is no unshare(1) to make a machine with")
     if done.returncode:
         pytest.skip(f"no machine of its own can be made here: {done.stderr.decode().strip()}")
-    (tmp_path / "disk.toml").write_text(readme.blocks("Serve something", "toml")[0])
+    (tmp_path / "disk.toml").write_text(documents.blocks("Serve something", "toml")[0])
     return wrapper
 
 
 def shell(machine: list[str], folder: Path, *parts: str) -> str:
-    """Run a script in that machine, which ends where a command of it fails: what it prints."""
+    """Run a script there, which ends if one of its commands fails; return its output."""
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     done = subprocess.run(
         [*machine, "bash", "-eux", "-o", "pipefail", "-c", "\n".join(parts)],
@@ -68,7 +68,7 @@ def shell(machine: list[str], folder: Path, *parts: str) -> str:
 
 
 def serving(block: str) -> str:
-    """A block, whose target goes to the background and is waited for."""
+    """Return a block whose target runs in the background, followed by a wait for it."""
     lines = block.replace("./dev run ", "").splitlines()
     (index,) = (n for n, line in enumerate(lines) if line.startswith(SERVE))
     lines[index] = f"{SERVE} > log.txt 2>&1 &" + WAIT
@@ -76,11 +76,14 @@ def serving(block: str) -> str:
 
 
 def test_serve_something(machine: list[str], tmp_path: Path, fio: Path, fio_engine: Path) -> None:
-    """The quick tour: serve, look, write, measure, by command and from Python and fio."""
-    start, look = readme.blocks("Serve something", "sh")
+    """The quick tour: serve, list, write, measure, by command and from Python and fio."""
+    start, look = documents.blocks("Serve something", "sh")
     picture = os.urandom(300_001)
     (tmp_path / "picture.iso").write_bytes(picture)
-    programs = readme.blocks("Serve something", "python")
+    programs = [
+        *documents.blocks("Client", "python", documents.PYTHON),
+        *documents.blocks("Lost connections and several paths", "python", documents.PYTHON),
+    ]
     assert len(programs) == 3
     paths = "async def several():\n" + "".join(
         f"    {line}\n" for line in programs[2].replace("192.0.2.1", "127.0.0.1").splitlines()
@@ -88,7 +91,7 @@ def test_serve_something(machine: list[str], tmp_path: Path, fio: Path, fio_engi
     (tmp_path / "first.py").write_text(programs[0])
     (tmp_path / "second.py").write_text(programs[1])
     (tmp_path / "third.py").write_text(f"import asyncio\n{paths}\nasyncio.run(several())\n")
-    (load,) = readme.blocks("fio", "sh")
+    (load,) = documents.blocks("fio", "sh", documents.FIO)
     load = load.replace("./dev run fio", shlex.quote(str(fio)))
     load = load.replace("build/dev/nvmeof-fio.so", str(fio_engine))
     said = shell(
@@ -110,16 +113,24 @@ def test_serve_something(machine: list[str], tmp_path: Path, fio: Path, fio_engi
 
 
 def test_a_target_inside_a_program(machine: list[str], tmp_path: Path) -> None:
-    program, _ = readme.blocks("A target inside a program", "python")
+    program, _ = documents.blocks("A target inside a program", "python", documents.PYTHON)
     (tmp_path / "inside.py").write_text(program)
     shell(machine, tmp_path, "python inside.py")
 
 
+def test_a_store_written_in_python(machine: list[str], tmp_path: Path) -> None:
+    (program,) = documents.blocks("A store written in Python", "python", documents.PYTHON)
+    (tmp_path / "sparse.py").write_text(program)
+    shell(machine, tmp_path, "python sparse.py")
+
+
 def test_authentication(machine: list[str], tmp_path: Path) -> None:
-    """Keys made and asked for; without them there is no way in."""
-    generate, use = readme.blocks("Authentication", "sh")
+    """Keys are generated and required; hosts without them cannot connect."""
+    generate, use = documents.blocks("Authentication", "sh", documents.ADMINISTRATOR)
     config = (tmp_path / "disk.toml").read_text().replace("allow_any_host = true\n", "")
-    (tmp_path / "disk.toml").write_text(config + readme.blocks("Authentication", "toml")[0])
+    (tmp_path / "disk.toml").write_text(
+        config + documents.blocks("Authentication", "toml", documents.ADMINISTRATOR)[0]
+    )
     ours = next(line for line in use.splitlines() if line.startswith("nvmeof "))
     ours = ours.replace("192.0.2.1", "127.0.0.1").replace("NQN", NQN) + f" -q {HOST}"
     keyless = ours.partition(" --dhchap")[0] + f" -q {HOST}"
@@ -127,7 +138,7 @@ def test_authentication(machine: list[str], tmp_path: Path) -> None:
         machine,
         tmp_path,
         generate,
-        serving(readme.blocks("Serve something", "sh")[0]),
+        serving(documents.blocks("Serve something", "sh")[0]),
         ours,
         f"! {keyless} 2> refused.txt",
     )
@@ -137,8 +148,8 @@ def test_authentication(machine: list[str], tmp_path: Path) -> None:
 
 @pytest.mark.feature("save")
 def test_administration(machine: list[str], tmp_path: Path) -> None:
-    """The chapter for administrators changes what runs, and save keeps it."""
-    (block,) = readme.blocks("Administration", "sh")
+    """The chapter for administrators changes a running target, and save stores the changes."""
+    (block,) = documents.blocks("Changes at run time", "sh", documents.ADMINISTRATOR)
     shell(machine, tmp_path, "truncate -s 1G /srv/disk.img", serving(block))
     text = (tmp_path / "disk.toml").read_text()
     assert text.startswith("# disk.toml\n")
@@ -151,8 +162,8 @@ def test_administration(machine: list[str], tmp_path: Path) -> None:
 
 
 def test_commands_are_there(capsys: pytest.CaptureFixture[str]) -> None:
-    """Every command of ours that the README names."""
-    named = [words for words in readme.commands() if not words[-1].endswith("-")]
+    """Every command that the README or a document names has help."""
+    named = [words for words in documents.commands() if not words[-1].endswith("-")]
     assert ["target", "namespace", "protect"] in named
     for words in named:
         with pytest.raises(SystemExit) as ended:

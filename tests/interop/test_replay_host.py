@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A recorded Linux target answers our client: what nvmet said, where our commands ask for it.
+"""A recorded Linux target answers our client with nvmet's data, as far as it was recorded.
 
 Property values, Identify structures, log pages, feature results and statuses are the recorded
-ones, by the command that they answered; blocks are those that the recording read.  Data comes in
-segments of the size that siw sent them in.
+ones, selected by command; blocks are those that the recording read.  Data comes in segments of
+the size that siw used.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Key = tuple[int, int, int]
 
 
 def key_of(capsule: bytes) -> Key:
-    """What tells one admin command from another: opcode, CDW10 and what else counts."""
+    """Return the key of an admin command: opcode, CDW10 and other significant fields."""
     opcode = capsule[0]
     cdw10, cdw11 = struct.unpack_from("<2I", capsule, 40)
     if opcode == Admin.IDENTIFY:
@@ -75,7 +75,7 @@ class Nvmet:
         raise AssertionError(nvme.describe_sqe(capsule))
 
     def answer(self, connection: Connection, capsule: bytes) -> bool:
-        """The recorded answer to an admin command, where there is one."""
+        """Return the recorded answer to an admin command, if there is one."""
         connection.peer.crc = False
         if connection.qid or capsule[0] in (nvme.FABRICS, Admin.ASYNC_EVENT, Admin.KEEP_ALIVE):
             return False
@@ -100,7 +100,7 @@ def recorded() -> list[Dialogue]:
 
 @pytest.fixture
 def nvmet(recorded: list[Dialogue]) -> Iterator[Nvmet]:
-    """The recorded NVM subsystem; what the client did wrong fails the test."""
+    """The recorded NVM subsystem; errors of the client fail the test."""
     one = Nvmet(recorded[1], recorded[2], SUBNQN)
     with one.responder:
         yield one
@@ -168,7 +168,7 @@ async def test_blocks(controller: Controller, recorded: list[Dialogue]) -> None:
 
 
 async def test_writes(nvmet: Nvmet, controller: Controller, recorded: list[Dialogue]) -> None:
-    """The kernel host's writes, by our client: in the capsule where it fits, else by READ."""
+    """The kernel host's writes, by our client: in the capsule if they fit, otherwise by READ."""
     disk = controller.namespace(1)
     for exchange in recorded[2].exchanges:
         if exchange.opcode == Io.WRITE:
@@ -194,7 +194,7 @@ async def test_writes(nvmet: Nvmet, controller: Controller, recorded: list[Dialo
 
 
 async def test_past_the_end(nvmet: Nvmet, controller: Controller, recorded: list[Dialogue]) -> None:
-    """The kernel's status for its own refusal reaches the caller by name."""
+    """The kernel's status for its own refusal is reported to the caller by name."""
     from nvmf.initiator import NvmeError
 
     refusal = recorded[2].exchanges[-1].cqe

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A recorded Linux host speaks to our target: its bytes as they were, our replies beside nvmet's.
+"""A recorded Linux host and our target: its recorded bytes, our replies compared with nvmet's.
 
-What is adapted: the controller ID in the I/O queue's Connect, which is the target's to choose, and
-the Read Responses, which go to the sinks that our target names.  Where our reply may differ from
-the kernel target's, a row of a table below says so and why.
+Two things are adapted: the controller ID in the I/O queue's Connect, which the target chooses,
+and the Read Responses, which go to the destinations that our target names.  If our reply may
+differ from the kernel target's, a row of a table below states that, and why.
 """
 
 from __future__ import annotations
@@ -75,10 +75,10 @@ class Replay:
         self.queue = Queue(peer, struct.unpack_from("<H", request.application_data, 2)[0], 0)
         self.answers: list[tuple[Exchange, Cqe, Region]] = []
         self.invalidated: list[int | None] = []
-        """What the response of each answer invalidated."""
+        """The STag that each answer's response invalidated."""
 
     def play(self, exchange: Exchange) -> Cqe | None:
-        """Send the recorded capsule; our answer where the kernel's was recorded."""
+        """Send the recorded capsule; return our answer if the kernel's was recorded."""
         capsule = bytearray(exchange.capsule)
         if self.cntlid and capsule[0] == nvme.FABRICS and capsule[4] == Fctype.CONNECT:
             capsule[80:82] = struct.pack("<H", self.cntlid)
@@ -98,7 +98,7 @@ class Replay:
         return cqe
 
     def play_all(self) -> None:
-        """Everything, in order."""
+        """Play all exchanges, in order."""
         for exchange in self.dialogue.exchanges:
             self.play(exchange)
 
@@ -138,7 +138,7 @@ def replays(target: Served, recorded: list[Dialogue]) -> Iterator[list[Replay]]:
 
 
 def each(replays: list[Replay]) -> Iterator[tuple[Replay, Exchange, Cqe, Region]]:
-    """Every answer."""
+    """Yield every answer."""
     for replay in replays:
         for exchange, cqe, region in replay.answers:
             yield replay, exchange, cqe, region
@@ -157,7 +157,7 @@ def test_mpa_replies(replays: list[Replay]) -> None:
 
 
 def test_statuses(replays: list[Replay]) -> None:
-    """The kernel's statuses, but where the table says otherwise."""
+    """The kernel's statuses, unless the table states a different one."""
     wrong = []
     for _, exchange, cqe, _ in each(replays):
         assert exchange.cqe is not None
@@ -173,7 +173,7 @@ def test_statuses(replays: list[Replay]) -> None:
 
 
 def test_response_capsules(replays: list[Replay]) -> None:
-    """SQID, the STag invalidated where the descriptor asks for it, and SQHD as the host counts."""
+    """SQID, the invalidated STag if the descriptor requests it, and SQHD as the host counts."""
     for replay in replays:
         for (exchange, cqe, _), invalidated in zip(replay.answers, replay.invalidated, strict=True):
             assert exchange.cqe is not None
@@ -183,15 +183,15 @@ def test_response_capsules(replays: list[Replay]) -> None:
                 assert invalidated == key
             elif kind != 0x4F:
                 assert invalidated is None
-            # nvmet counts a command when it answers it; the specification when it is fetched.
-            # The last read's number includes a command that the recording lacks.
+            # nvmet counts a command when it answers it; the specification when it is fetched. The
+            # last read's number includes a command that the recording lacks.
             ahead = cqe.sqhd - exchange.cqe.sqhd
             ahead += exchange is replays[2].dialogue.exchanges[-1]
             assert 0 <= ahead <= 1, f"SQHD {cqe.sqhd}, kernel {exchange.cqe.sqhd}: {exchange}"
 
 
 def test_lengths(replays: list[Replay]) -> None:
-    """As many bytes written and read as the kernel target moved."""
+    """The numbers of bytes written and read equal those of the kernel target."""
     for _, exchange, cqe, region in each(replays):
         if cqe.status == 0 and not (exchange.cqe and exchange.cqe.status):
             assert region.written == len(exchange.target_data), str(exchange)
@@ -199,7 +199,7 @@ def test_lengths(replays: list[Replay]) -> None:
 
 
 def test_blocks(replays: list[Replay]) -> None:
-    """Every read gives the blocks that the kernel target gave."""
+    """Every read returns the same blocks as the kernel target."""
     count = 0
     for _, exchange, cqe, region in each(replays[2:]):
         if exchange.opcode == Io.READ and cqe.status == 0:
@@ -210,7 +210,7 @@ def test_blocks(replays: list[Replay]) -> None:
 
 @pytest.mark.feature("connect")
 def test_connect_and_properties(replays: list[Replay]) -> None:
-    """What bring-up reads: CAP, VS and CSTS."""
+    """The values read at bring-up: CAP, VS and CSTS."""
     for replay in replays[:2]:
         answers = [(exchange, cqe) for exchange, cqe, _ in replay.answers]
         assert 1 <= answers[0][1].dw0 & 0xFFFF <= 0xFFEF
@@ -243,12 +243,12 @@ Field = tuple[str, int, int, Callable[[int, int], bool]]
 
 
 def same(ours: int, kernel: int) -> bool:
-    """As the kernel's."""
+    """Equal to the kernel's."""
     return ours == kernel
 
 
 def bits(ours: int, kernel: int) -> bool:
-    """At least the bits that the kernel's has."""
+    """At least the bits of the kernel's value."""
     return ours & kernel == kernel
 
 
@@ -272,7 +272,7 @@ CONTROLLER: list[Field] = [
     ("FCATT", 1802, 1, lambda ours, kernel: ours in (0, kernel)),
     ("MSDBD", 1803, 1, lambda ours, kernel: ours >= 1),
 ]
-"""What a Linux host reads of Identify Controller, and how ours may differ from nvmet's."""
+"""The fields of Identify Controller that a Linux host reads, and permitted differences to nvmet."""
 
 DISCOVERY_ONLY = {
     "ACL",
@@ -286,7 +286,7 @@ DISCOVERY_ONLY = {
     "SGLS",
     "MSDBD",
 }
-"""What a host asks of I/O controllers alone."""
+"""The fields that a host reads of I/O controllers only."""
 
 NAMESPACE: list[Field] = [
     ("NSZE", 0, 8, same),
@@ -323,7 +323,7 @@ def test_identify_controller(replays: list[Replay]) -> None:
 
 
 def test_identify_discovery_controller(replays: list[Replay]) -> None:
-    """The discovery controller's own."""
+    """The same for the discovery controller."""
     exchange, _, region = replays[0].answer(Admin.IDENTIFY, 1)
     compare(CONTROLLER, region.data, exchange.target_data, DISCOVERY_ONLY)
     nqn = region.data[768:1024].rstrip(b"\0")
@@ -338,7 +338,7 @@ def test_identify_namespace(replays: list[Replay]) -> None:
 
 
 def test_namespace_list(replays: list[Replay]) -> None:
-    """Active namespaces: 1, and no more."""
+    """Active namespaces: only 1."""
     _, _, region = replays[1].answer(Admin.IDENTIFY, 2)
     assert struct.unpack_from("<2I", region.data) == (1, 0)
 
@@ -383,7 +383,7 @@ def test_discovery_log(replays: list[Replay]) -> None:
 
 
 def test_features(replays: list[Replay]) -> None:
-    """Number of queues: no more than asked, and Get says what Set said."""
+    """Number of queues: at most as many as requested, and Get returns the value of Set."""
     _, asked, _ = replays[1].answer(Admin.SET_FEATURES, 7)
     _, told, _ = replays[1].answer(Admin.GET_FEATURES, 7)
     assert asked.dw0 == told.dw0

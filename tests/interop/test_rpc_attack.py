@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Whatever a client of the administration socket does, a connected host reads and writes on.
+"""Whatever a client of the administration socket does, the I/O of a connected host continues.
 
-Invariant: each request is answered, the log has no traceback, and the host's keep-alives, which the
-same thread answers, are never late enough for it to connect again.
+Invariant: each request is answered, the log has no traceback, and the host's Keep Alives, which
+the same thread answers, are never so late that it reconnects.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from typing import Any
 
 import pytest
 
-from clientlab import OPTIONS, url
-from livelab import HANG, busy
 from nvmf.initiator import connect
+from support.clientlab import OPTIONS, url
+from support.livelab import HANG, busy
 from wire.served import Served
 
 A, B = "nqn.2026-11.io.example:a", "nqn.2026-11.io.example:b"
@@ -28,7 +28,9 @@ SPACE = '[[subsystem.namespace]]\nnsid = 1\nstore = "ram"\nsize = "4MiB"\n'
 TEXT = f'[[port]]\ntrsvcid = 0\ndevice = "iwarp"\n[[subsystem]]\nnqn = "{A}"\n'
 TEXT += f"allow_any_host = true\n{SPACE}"
 KATO = 30.0
-"""Seconds: a thread that stands still for so long is found out, one of a busy machine is not."""
+"""Seconds: a thread that blocks for this long is detected; a busy machine is not mistaken for
+one.
+"""
 
 
 @pytest.fixture
@@ -56,7 +58,7 @@ class Client:
         return await self.read()
 
     async def refused(self, method: str, **params: Any) -> str:
-        """The sentence of the refusal."""
+        """Return the sentence of the refusal."""
         answer = await self.ask(method, **params)
         assert "failed inside the target" not in answer["error"]["message"], answer
         return str(answer["error"]["message"])
@@ -79,7 +81,7 @@ async def asking(served: Served) -> AsyncIterator[Client]:
 
 @asynccontextmanager
 async def undisturbed(served: Served) -> AsyncIterator[None]:
-    """A host writes and verifies meanwhile, on the connection that it had before."""
+    """A host writes and verifies meanwhile, without reconnecting."""
     async with connect(url(served.port, A), **OPTIONS, kato=KATO) as host:
         async with busy(host):
             yield
@@ -87,7 +89,7 @@ async def undisturbed(served: Served) -> AsyncIterator[None]:
 
 
 async def test_paths_that_never_end(served: Served, tmp_path: Path) -> None:
-    """A pipe that nobody writes to, and devices, in the place of every file."""
+    """A pipe without a writer, and devices, in place of every file."""
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     async with undisturbed(served), asking(served) as client:
@@ -148,7 +150,7 @@ WRONG: list[tuple[str, dict[str, Any]]] = [
 
 
 async def test_wrong_values(served: Served) -> None:
-    """Each is refused with a sentence that a person would read to its end, and changes nothing."""
+    """Each is refused with a sentence of reasonable length, and changes nothing."""
     async with undisturbed(served), asking(served) as client:
         before = await client.ask("target_get_config")
         for method, params in WRONG:
@@ -158,7 +160,9 @@ async def test_wrong_values(served: Served) -> None:
 
 
 async def test_too_much_of_what_is_right(served: Served) -> None:
-    """Many requests at once, as a batch and in a row; clients that do not read, or do not end."""
+    """Many valid requests at once, as a batch and in a row; clients that do not read, or do not
+    end.
+    """
     one = request("target_get_tree")
     async with undisturbed(served), contextlib.AsyncExitStack() as stack:
         client = await stack.enter_async_context(asking(served))
@@ -178,7 +182,9 @@ async def test_too_much_of_what_is_right(served: Served) -> None:
 
 
 async def test_changes_that_conflict(served: Served) -> None:
-    """Many clients change the same things at once: each is answered, and one state comes of it."""
+    """Many clients change the same objects at once: each is answered, and the state is
+    consistent.
+    """
     space = {"store": "ram", "size": "1MiB", "nsid": 2}
 
     async def change(number: int) -> None:

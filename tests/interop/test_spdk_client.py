@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""SPDK's own RPC client administers the target, and gets the codes that SPDK's target answers.
+"""SPDK's own RPC client administers the target, and gets the same codes as from SPDK's target.
 
 Codes: SPDK's lib/nvmf/nvmf_rpc.c, module/keyring/file and lib/keyring, as of 26.09.
 """
@@ -17,10 +17,10 @@ from typing import Any
 
 import pytest
 
-from clientlab import OPTIONS, url
-from livelab import H1, HANG, A, B, config
 from nvmf.auth import Key
 from nvmf.initiator import connect
+from support.clientlab import OPTIONS, url
+from support.livelab import H1, HANG, A, B, config
 from wire.served import Served
 
 CLIENT = Path(sys.executable).parent / "spdk-rpc"
@@ -40,20 +40,20 @@ def served(tmp_path: Path, need_product: None) -> Iterator[Served]:
 
 
 def ask(served: Served, *args: object) -> subprocess.CompletedProcess[str]:
-    """What spdk-rpc says."""
+    """Run spdk-rpc."""
     argv = [str(arg) for arg in (CLIENT, "-s", served.rpc_socket, *args)]
     return subprocess.run(argv, capture_output=True, text=True, timeout=HANG, check=False)
 
 
 def rpc(served: Served, *args: object) -> Any:
-    """The result of a method, where it has one that is printed."""
+    """Return the result of a method, if it prints one."""
     done = ask(served, *args)
     assert done.returncode == 0, done.stdout + done.stderr
     return json.loads(done.stdout) if done.stdout.strip() else None
 
 
 def code(served: Served, *args: object) -> int:
-    """The code that a method is refused with."""
+    """Return the code of a refused method."""
     done = ask(served, *args)
     assert done.returncode != 0, done.stdout
     found = re.search(r'"code": (-?\d+)', done.stdout + done.stderr)
@@ -99,7 +99,7 @@ async def test_a_session(served: Served, tmp_path: Path) -> None:
 
 @pytest.mark.feature("rpc")
 def test_codes(served: Served, tmp_path: Path) -> None:
-    """Of a subsystem that is not there, of what is there already, of what is not ours to give."""
+    """For a missing subsystem, for existing objects, and for unsupported features."""
     place = (*LISTENER, "-s", 4499)
     for method, *args in (
         ("nvmf_delete_subsystem",),

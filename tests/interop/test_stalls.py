@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Hosts that stop reading, stop sending, or die: the others go on, and nothing is kept for ever."""
+"""Hosts that stop reading, stop sending, or die: others continue, and resources are released."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LARGE = 1 << 20
 
 
 def submit_reads(queue: Queue, count: int, size: int) -> None:
-    """Ask for a lot and read nothing."""
+    """Request much data and read none of it."""
     region = queue.memory.register(size, readable=False)
     sgl = nvme.keyed(region.base, size, region.stag)
     for cid in range(1, count + 1):
@@ -30,7 +30,7 @@ def submit_reads(queue: Queue, count: int, size: int) -> None:
 
 
 def test_stops_reading(target: Served, bystander: Witness) -> None:
-    """31 MiB asked for and not taken, by four queues; then it is taken after all, whole."""
+    """Four queues request 31 MiB and do not read it; later they read all of it."""
     with NvmeHost(target.address, SUBNQN).connect(io_queues=4) as host:
         host.write(0, bytes(range(256)) * 256)
         for queue in host.queues[1:]:
@@ -44,7 +44,7 @@ def test_stops_reading(target: Served, bystander: Witness) -> None:
 
 @pytest.mark.parametrize("how", ["fin", "rst"])
 def test_stops_reading_and_dies(target: Served, bystander: Witness, how: str) -> None:
-    """The same, and the host goes away with everything outstanding."""
+    """The same, and the host disconnects with everything outstanding."""
     host = NvmeHost(target.address, SUBNQN).connect(io_queues=4)
     for queue in host.queues[1:]:
         submit_reads(queue, 31, LARGE)
@@ -57,7 +57,7 @@ def test_stops_reading_and_dies(target: Served, bystander: Witness, how: str) ->
 
 
 def test_stops_reading_for_ever(target: Served) -> None:
-    """A host that reads nothing and sends no Keep Alive is let go after its KATO."""
+    """A host that reads nothing and sends no Keep Alive is disconnected after its KATO."""
     host = NvmeHost(target.address, SUBNQN, kato=1000).connect()
     queue = host.queues[1]
     submit_reads(queue, 31, LARGE)
@@ -70,7 +70,7 @@ def test_stops_reading_for_ever(target: Served) -> None:
 
 @pytest.mark.parametrize(("count", "asked"), [(1, 1), (8, 1), (1, 31), (8, 31)])
 def test_never_answers_reads(target: Served, bystander: Witness, count: int, asked: int) -> None:
-    """Writes whose data never comes hold no buffer that another host needs."""
+    """Writes whose data never arrives hold no buffer that a different host needs."""
     hosts = [NvmeHost(target.address, SUBNQN).connect() for _ in range(count)]
     for host in hosts:
         queue = host.queues[1]
@@ -90,7 +90,7 @@ def test_never_answers_reads(target: Served, bystander: Witness, count: int, ask
 
 @pytest.mark.parametrize("sent", [1, 2, 19, 24, 83])
 def test_stops_within_a_frame(target: Served, bystander: Witness, sent: int) -> None:
-    """Half an FPDU, silence, the other half: a slow host is no bad host."""
+    """Half an FPDU, silence, the other half: a slow host is not an error."""
     with NvmeHost(target.address, SUBNQN).connect() as host:
         queue = host.queues[1]
         capsule = nvme.sqe(Io.FLUSH, nsid=1, cid=6)
@@ -102,7 +102,7 @@ def test_stops_within_a_frame(target: Served, bystander: Witness, sent: int) -> 
 
 
 def test_byte_by_byte(target: Served) -> None:
-    """Every byte in a TCP segment of its own."""
+    """Every byte in a separate TCP segment."""
     with NvmeHost(target.address, SUBNQN, crc=True).connect() as host:
         queue = host.queues[1]
         capsule = nvme.sqe(Io.WRITE, nsid=1, cid=6, sgl=nvme.in_capsule(0, 512), cdw=(70,))
@@ -130,7 +130,7 @@ def test_many_frames_in_one_segment(target: Served) -> None:
 
 
 def test_half_closed(target: Served) -> None:
-    """FIN after a command: whether it is answered or not, the target lets go."""
+    """FIN after a command: whether it is answered or not, the target releases the connection."""
     with NvmeHost(target.address, SUBNQN).connect() as host:
         queue = host.queues[1]
         queue.submit(nvme.sqe(Io.FLUSH, nsid=1, cid=6))
@@ -139,13 +139,13 @@ def test_half_closed(target: Served) -> None:
 
 
 def test_hosts_come_and_go(target: Served, bystander: Witness) -> None:
-    """Three hundred times: memory and descriptors are where they were."""
+    """Three hundred times: memory and descriptors return to their earlier numbers."""
     for _ in range(30):
         NvmeHost(target.address, SUBNQN).connect(io_queues=2).close()
     bystander.check()
     descriptors = target.descriptors
     grown = []
-    for _ in range(3):  # what leaks does so every time
+    for _ in range(3):  # a leak shows every time
         resident = target.resident
         hosts_come_and_go(target)
         target.settle(descriptors)
@@ -157,7 +157,7 @@ def test_hosts_come_and_go(target: Served, bystander: Witness) -> None:
 
 
 def hosts_come_and_go(target: Served) -> None:
-    """Three hundred of them, that end in three ways."""
+    """Three hundred hosts connect, and end in three ways."""
     for round_ in range(300):
         host = NvmeHost(target.address, SUBNQN).connect(io_queues=2)
         queue = host.queues[1]
@@ -173,10 +173,10 @@ def hosts_come_and_go(target: Served) -> None:
 
 
 def test_bad_handshakes_come_and_go(target: Served) -> None:
-    """As for connections that never were."""
+    """They leave no resources behind."""
     descriptors = target.descriptors
     grown = []
-    for _ in range(4):  # the first warms up; what leaks does so every time
+    for _ in range(4):  # the first one warms up; a leak shows every time
         resident = target.resident
         bad_handshakes(target)
         target.settle(descriptors)
@@ -187,7 +187,7 @@ def test_bad_handshakes_come_and_go(target: Served) -> None:
 
 
 def bad_handshakes(target: Served) -> None:
-    """Four hundred of them, cut at every length."""
+    """Four hundred handshakes, truncated at all lengths."""
     private = [b"", nvme.cm_request(0, 32, 31, recfmt=1), nvme.cm_request(0xFFFF, 32, 31)]
     for round_ in range(400):
         sock = socket.create_connection(target.address)
@@ -202,7 +202,7 @@ def bad_handshakes(target: Served) -> None:
 
 @pytest.mark.parametrize("queues", [4, 64])
 def test_one_host_never_answers_reads(target: Served, bystander: Witness, queues: int) -> None:
-    """One host on all the queues that it may have: it must not have the target to itself."""
+    """One host on as many queues as permitted: it must not monopolise the target."""
     host = NvmeHost(target.address, SUBNQN).connect(io_queues=queues)
     try:
         for queue in host.queues[1:]:
@@ -220,7 +220,9 @@ def test_one_host_never_answers_reads(target: Served, bystander: Witness, queues
 
 @pytest.mark.feature("abort")
 def test_abort_of_what_waits(target: Served, bystander: Witness) -> None:
-    """Writes whose data never comes: those that wait for a buffer can be aborted, the first not."""
+    """Writes whose data never arrives: those waiting for a buffer can be aborted, the first
+    cannot.
+    """
     with NvmeHost(target.address, SUBNQN).connect() as host:
         queue = host.queues[1]
         queue.peer.serve_reads = False
@@ -231,7 +233,7 @@ def test_abort_of_what_waits(target: Served, bystander: Witness) -> None:
             queue.submit(nvme.sqe(Io.WRITE, nsid=1, cid=cid, sgl=sgl, cdw=words))
         abort = nvme.sqe(Admin.ABORT, cdw=(31 << 16 | 1,))
         while host.admin.call(abort).dw0 & 1:
-            bystander.check()  # it is still on its way
+            bystander.check()  # it is still in progress
         assert nvme.status_name(queue.response(31).status) == "ABORTED_BY_REQUEST"
         assert host.admin.call(nvme.sqe(Admin.ABORT, cdw=(1 << 16 | 1,))).dw0 & 1
         assert host.admin.call(nvme.sqe(Admin.ABORT, cdw=(31 << 16 | 1,))).dw0 & 1

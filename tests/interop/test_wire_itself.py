@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The independent peer tried on itself and on known values, before it judges anybody."""
+"""The independent peer, tested with itself and with known values."""
 
 from pathlib import Path
 
@@ -32,7 +32,7 @@ def test_crc32c(data: bytes, expected: int) -> None:
 
 
 def test_siw_first_bytes() -> None:
-    """The first bytes that siw was seen to send."""
+    """The first bytes that siw sends, as recorded."""
     request = bytes.fromhex("4d504120494420526571204672616d651002000400010001")
     found = mpa.decode_start(request)
     assert found is not None
@@ -95,7 +95,7 @@ def test_reject() -> None:
 
 
 def test_a_violation_is_seen() -> None:
-    """What the peer is strict about, it is strict about."""
+    """The peer detects violations."""
     with NvmeResponder(SUBNQN, lambda sqe: b"") as responder:
         peer = IwarpPeer.connect(("127.0.0.1", responder.port), nvme.cm_request(0, 32, 31))
         peer.send(bytes(64))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""``nvmeof target ...`` towards a target of ours that runs beside the guest."""
+"""``nvmeof target ...`` for a target of ours that runs beside the guest."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from wire.served import Served
 
 
 def administer(served: Served, *words: object) -> None:
-    """Run one command to its end, which must be a good one."""
+    """Run one command, which must succeed."""
     argv = [sys.executable, "-m", "nvmf.cli.main", "target", *map(str, words)]
     argv += ["--rpc-socket", str(served.rpc_socket)]
     done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=PATIENCE)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What runs inside the guest: takes commands from the host over a virtio-serial port.
+"""The guest's agent: takes commands from the host over a virtio-serial port.
 
-One JSON object a line, both ways.  To the guest::
+One JSON object per line, both ways.  To the guest::
 
     {"do": "run", "id": 1, "argv": [...], "stdin": base64 or null, "env": {...}}
     {"do": "signal", "id": 1, "signal": 9}      to the whole process group
@@ -10,10 +10,10 @@ One JSON object a line, both ways.  To the guest::
     {"do": "halt"}
 
 From the guest: ``{"ready": uname}`` once; for a command, as output appears, ``{"id": 1, "stream":
-"out" or "err", "data": base64}``, and last ``{"id": 1, "exit": status}``, negative where a signal
+"out" or "err", "data": base64}``, and last ``{"id": 1, "exit": status}``, negative if a signal
 ended it.
 
-It imports nothing of the project: it is copied into the guest by itself.
+It imports nothing of the project: it is copied into the guest alone.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from typing import Any
 
 CHUNK = 32768
 STRAGGLER_SECONDS = 1.0
-"""How long output is awaited from what a command left running behind it."""
+"""How long the output of processes that a command left running is awaited."""
 
 
 class Agent:
-    """The guest's end of the port."""
+    """The guest's side of the port."""
 
     def __init__(self, port: int) -> None:
         self._port = port
@@ -48,7 +48,7 @@ class Agent:
                 data = data[os.write(self._port, data) :]
 
     def serve(self) -> None:
-        """Do what comes until it is halt, or until nobody is at the other end."""
+        """Execute requests until halt, or until the other side closes the port."""
         self.send({"ready": " ".join(os.uname())})
         rest = b""
         while piece := os.read(self._port, 1 << 16):
@@ -59,7 +59,7 @@ class Agent:
                     return
                 try:
                     self._do(message)
-                except Exception as error:  # the agent lives as long as the guest does
+                except Exception as error:  # the agent must live as long as the guest
                     self.send({"id": message.get("id", 0), "failed": repr(error)})
 
     def _do(self, message: dict[str, Any]) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""In-band authentication: keys, the cases that are tried, and targets that ask for them."""
+"""In-band authentication: keys, the tested cases, and targets that require keys."""
 
 from __future__ import annotations
 
@@ -21,16 +21,18 @@ CASES = (
     ("sha384", "ffdhe3072"),
     ("sha512", "ffdhe8192"),
 )
-"""Hash and group: every hash, and the groups from the least to the largest."""
-SLOW = 280.0
-"""Seconds for what has a power of 8192 bits in it, in a guest without KVM, on a busy machine."""
+"""Hash and group: all hashes, and the groups from the smallest to the largest."""
+SLOW = 900.0
+"""Seconds after which a command counts as hanging.  A power of 8192 bits takes seconds in a guest
+without KVM on an idle machine, and minutes on one with twenty processes for two processors.
+"""
 BOTH = ("--dhchap-secret", KEY, "--dhchap-ctrl-secret", CTRL_KEY)
 WRONG = len(CASES)
-"""The subsystem whose own key is not the one that the host has."""
+"""The subsystem whose own key differs from the host's."""
 
 
 def need_kernel(guest: Guest) -> None:
-    """Skip where the guest's kernel is built without it."""
+    """Skip if the guest's kernel is built without it."""
     (config,) = guest.kernel.folder.glob(f"boot/config-{guest.kernel.release}")
     text = config.read_text()
     for option in ("CONFIG_NVME_HOST_AUTH", "CONFIG_NVME_TARGET_AUTH"):
@@ -39,7 +41,7 @@ def need_kernel(guest: Guest) -> None:
 
 
 def group_name(group: str) -> str:
-    """As our log has it."""
+    """Return the group's name as in our log."""
     return "no DH group" if group == "null" else group
 
 
@@ -47,7 +49,7 @@ def group_name(group: str) -> str:
 
 
 def nqn_of(index: int) -> str:
-    """The subsystem of a case, or of WRONG."""
+    """Return the NQN of a case's subsystem, or of WRONG's."""
     return f"{_PREFIX}{index:02x}"
 
 
@@ -98,12 +100,12 @@ for host in hosts/*; do [ ! -d $host ] || rmdir $host; done
 
 
 def allow(target: KernelTarget, hostnqn: str, hashed: str, group: str) -> None:
-    """Let a host in, which has to authenticate like this."""
+    """Allow a host that must authenticate in this way."""
     words = [hostnqn, target.nqn, KEY, CTRL_KEY, hashed, group]
     target.guest.run(["bash", "-s", "-", *words], stdin=_HOST, quiet=True)
 
 
 def forget(target: KernelTarget) -> None:
-    """Take every host away again."""
+    """Remove all hosts."""
     if not target.guest.dead:
         target.guest.run(["bash", "-s"], stdin=_FORGET, quiet=True)

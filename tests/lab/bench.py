@@ -62,7 +62,7 @@ block_size = 4096
 
 @dataclass(frozen=True)
 class Workload:
-    """One row."""
+    """One row of the table."""
 
     rw: str
     block: str
@@ -84,7 +84,7 @@ WORKLOADS = (
 
 @dataclass(frozen=True)
 class Row:
-    """What --json has: the rates of the rounds, in the order they were taken."""
+    """The content of --json: the rates of the rounds, in the order of measurement."""
 
     kernel: str
     device: str
@@ -94,13 +94,13 @@ class Row:
 
     @property
     def ratios(self) -> list[float]:
-        """Ours to nvmet's, round by round."""
+        """The ratio of our rate to nvmet's in each round."""
         pairs = zip(self.ours_iops, self.nvmet_iops, strict=True)
         return [ours / nvmet for ours, nvmet in pairs]
 
 
 class RamDisk(KernelTarget):
-    """nvmet over a RAM disk: brd hands a request to memory with less ado than null_blk."""
+    """nvmet over a RAM disk: brd passes a request to memory with less overhead than null_blk."""
 
     def _script(self, text: str, *arguments: object) -> None:
         if "nullb$1" in text:
@@ -115,7 +115,7 @@ class RamDisk(KernelTarget):
 
 @contextmanager
 def nvmet(guest: Guest) -> Iterator[KernelHost]:
-    """The kernel's target; the host that reaches it."""
+    """Start the kernel's target; yield the host that is connected to it."""
     with RamDisk(guest, network.GUEST, service=SERVICE, block_sizes=(4096,)) as target:
         host = KernelHost(guest, target.address, SERVICE)
         with host.connected(target.nqn, "-i", "1", "-Q", "128"):
@@ -124,7 +124,7 @@ def nvmet(guest: Guest) -> Iterator[KernelHost]:
 
 @contextmanager
 def ours(guest: Guest) -> Iterator[KernelHost]:
-    """Our target on the guest's RDMA device; the host that reaches it."""
+    """Start our target on the guest's RDMA device; yield the host that is connected to it."""
     guest.run("mkdir -p /run/lab", quiet=True)
     guest.write("/run/lab/bench.toml", OURS)
     python = shlex.quote(sys.executable)
@@ -144,7 +144,7 @@ def ours(guest: Guest) -> Iterator[KernelHost]:
 
 
 def measure(guest: Guest, device: BlockDevice, workload: Workload, seconds: int) -> float:
-    """Commands a second."""
+    """Return the commands per second."""
     done = guest.run(
         f"fio --name=rate --filename={device.path} --ioengine=libaio --direct=1 --thread"
         f" --rw={workload.rw} --bs={workload.block} --iodepth={workload.depth} --norandommap"
@@ -157,7 +157,7 @@ def measure(guest: Guest, device: BlockDevice, workload: Workload, seconds: int)
 
 
 def compare(guest: Guest, kind: str, rounds: int, seconds: int) -> list[Row]:
-    """Every workload on one device, both targets in turns."""
+    """Measure every workload on one device, with both targets in turn."""
     use_device(guest, kind)
     rates: dict[str, dict[Workload, list[float]]] = {
         name: {workload: [] for workload in WORKLOADS} for name in ("nvmet", "ours")
@@ -178,7 +178,7 @@ def compare(guest: Guest, kind: str, rounds: int, seconds: int) -> list[Row]:
 
 
 def table(rows: Sequence[Row]) -> str:
-    """For people, and for the README."""
+    """Return the table for the terminal and the README."""
     lines = [
         "| kernel | device | workload | nvmet: IOPS | ours: IOPS | ours to nvmet: median (each) |",
         "| --- | --- | --- | --- | --- | --- |",

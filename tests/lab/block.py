@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What every row of the matrix does to a block device of the guest."""
+"""Checks of a block device in the guest, used by every row of the matrix."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Load:
     depth: int
     jobs: int = 1
     size: int = 4 * MIB
-    """Bytes each job writes."""
+    """Bytes that each job writes."""
 
     def __str__(self) -> str:
         return f"{self.block} qd{self.depth} x{self.jobs}"
@@ -35,7 +35,7 @@ class Load:
         )
 
 
-# 4 KiB to 1 MiB, and what lies at the edges: one block, and sizes that change as they come.
+# 4 KiB to 1 MiB, and special cases: one block, and mixed sizes.
 LOADS = (
     Load("4k", 1, size=512 * KIB),
     Load("4k", 32, 2, size=2 * MIB),
@@ -53,13 +53,13 @@ BRIEF = (
     Load("1m", 4, 2, size=2 * MIB),
     Load("4k-1m", 16, 2, size=2 * MIB),
 )
-"""The same range with less of it, for a namespace or a kernel that is not the first of its kind."""
+"""The same range with less data, for namespaces and kernels other than the first."""
 SMALL = (Load("512", 16, size=64 * KIB), Load("512-8k", 32, size=512 * KIB))
 """For devices with blocks of 512 bytes."""
 
 
 def loads(block_size: int, *, thorough: bool) -> tuple[Load, ...]:
-    """What runs on a namespace with blocks of this size."""
+    """Return the loads for a namespace with blocks of this size."""
     return (SMALL if block_size == 512 else ()) + (LOADS if thorough else BRIEF)
 
 
@@ -81,14 +81,14 @@ verify_state_save=0
 
 
 def fio_verify(guest: Guest, device: BlockDevice, loads: Sequence[Load] = LOADS) -> None:
-    """Write and verify, with the kernel's asynchronous I/O past its page cache."""
+    """Write and verify, with the kernel's asynchronous I/O and without its page cache."""
     jobs = _GLOBAL + _VERIFY + "".join(load.section(device.path) for load in loads)
-    # --output-format=terse would drown the log; normal tells the latencies of every job.
+    # --output-format=terse would fill the log; normal prints the latencies of every job.
     guest.run(["fio", "--output-format=normal", "-"], stdin=jobs, timeout=480, quiet=True)
 
 
 def fio_mixed(guest: Guest, device: BlockDevice, seconds: int = 3) -> None:
-    """Reads, writes, flushes and trims of all sizes at once."""
+    """Run reads, writes, flushes and trims of mixed sizes at the same time."""
     common = f"filename={device.path}\ntime_based\nruntime={seconds}\n"
     jobs = _GLOBAL + (
         f"[mixed]\n{common}rw=randrw\nbsrange=4k-256k\niodepth=16\nnumjobs=2\nfsync=16\n"
@@ -107,7 +107,7 @@ def pattern(guest: Guest, device: BlockDevice, byte: int, offset: int, length: i
 
 
 def expect(guest: Guest, device: BlockDevice, byte: int, offset: int, length: int) -> None:
-    """A part of the device holds nothing but this byte."""
+    """Check that a part of the device contains only this byte."""
     guest.run(
         f"cmp <(head -c {length} /dev/zero | tr '\\0' '\\{byte:03o}')"
         f" <(dd if={device.path} bs=64k skip={offset} count={length}"
@@ -116,9 +116,9 @@ def expect(guest: Guest, device: BlockDevice, byte: int, offset: int, length: in
 
 
 def zeroing(guest: Guest, device: BlockDevice) -> bool:
-    """Write Zeroes and Deallocate reach exactly the blocks that they name.
+    """Write Zeroes and Deallocate change exactly the blocks that they name.
 
-    Whether DLFEAT says that deallocated blocks read as zeroes: where it does, they do.
+    Returns whether DLFEAT says that deallocated blocks read as zeroes; if so, they must.
     """
     block, path, nsid = device.block_size, device.path, str(device.nsid)
     start, length, middle = 8 * MIB, MIB, 8 * MIB + MIB // 2
@@ -146,6 +146,6 @@ def zeroing(guest: Guest, device: BlockDevice) -> bool:
 
 
 def flush(guest: Guest, device: BlockDevice) -> None:
-    """Flush succeeds whether or not the namespace has a volatile cache."""
+    """Check that Flush succeeds, with or without a volatile cache."""
     guest.run(["nvme", "flush", device.path, "-n", str(device.nsid)])
     guest.run(["blockdev", "--flushbufs", device.path])

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A program for the guest: the block layer's persistent reservations, and what they let through.
+"""A program for the guest: the block layer's persistent reservations, and their effect on I/O.
 
-Standard input is a JSON list of operations, each a list of its name, a device and numbers; standard
-output a JSON list of what came of each: "done", the name of an errno, or "conflict" where an ioctl
-says so.
+Standard input is a JSON list of operations, each a list of its name, a device and numbers;
+standard output is a JSON list of the results: "done", the name of an errno, or "conflict" if an
+ioctl reports one.
 
     ["register", device, key that is registered or 0, new key, flags]
     ["reserve", device, key, type]             ["release", device, key, type]
@@ -27,7 +27,7 @@ import sys
 SIZE = 4096
 _CONFLICT = 0x18
 """PR_STS_RESERVATION_CONFLICT."""
-# Name to number and structure of the ioctl, whose last fields are 0 where they are not given.
+# Name to number and structure of the ioctl; missing last fields are 0.
 _IOCTLS = {
     "register": (200, "<QQII"),
     "reserve": (201, "<QII"),
@@ -48,7 +48,7 @@ def _ioctl(descriptor: int, name: str, *values: int) -> str:
 
 
 def perform(name: str, device: str, *values: int) -> str:
-    """One operation, past the page cache."""
+    """Execute one operation, without the page cache."""
     try:
         descriptor = os.open(device, os.O_RDWR | os.O_DIRECT)
         try:

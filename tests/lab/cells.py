@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The cells of the matrix: which target, which host, over which device."""
+"""The cells of the matrix: each has a target, a host and a device."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ class Cell:
 
     @property
     def ipv6(self) -> bool:
-        """Whether the addresses are of IPv6."""
+        """Whether the addresses are IPv6."""
         return self.device.endswith("-ipv6")
 
     @property
     def address(self) -> str:
-        """Where the target listens."""
+        """The target's address."""
         if self.target == "ours_outside":
             return network.HOST6 if self.ipv6 else network.HOST
         return network.GUEST6 if self.ipv6 else network.GUEST
 
     def thorough(self, series: str) -> bool:
-        """Whether every load runs here: where our code meets the newest kernel."""
+        """Whether all loads run here: with our code and the newest kernel."""
         if os.environ.get("NVMF_LAB") == "quick":
             return False
         return series == SERIES[0] and (self.target, self.host) != ("kernel", "kernel")
@@ -73,13 +73,13 @@ OUR_HOST = (
 """Our client, command and fio engine, against nvmet-rdma and our own target."""
 
 RAW_VERBS = (Cell("ours", "siw", "pyverbs"), Cell("ours", "rxe", "pyverbs"))
-"""Frames and CM messages of pyverbs against our target."""
+"""Hand-made frames and CM messages, by pyverbs, with our target."""
 
 MATRIX = (*KERNEL_HOST, *OUR_HOST, *RAW_VERBS)
 
 
 def use_device(guest: Guest, kind: str) -> None:
-    """Make the guest's network device an RDMA device of this kind, and of no other."""
+    """Make the guest's network device an RDMA device of this kind, and of no other kind."""
     guest.run(
         f"""
         modprobe -a {"rdma_rxe" if kind == "rxe" else kind} rdma_ucm ib_uverbs

@@ -19,7 +19,7 @@ from nvmf.cli.app import run
 
 
 def call(args: list[str]) -> dict[str, object]:
-    """Run one command, with its output to files."""
+    """Run one command, with its output in files."""
     saved = [os.dup(number) for number in (1, 2)]
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         os.dup2(out.fileno(), 1)
@@ -42,7 +42,7 @@ def call(args: list[str]) -> dict[str, object]:
 
 
 def main(ask: Path, answer: Path) -> None:
-    """Serve until told null."""
+    """Serve until null is received."""
     print("ready", flush=True)
     while (args := json.loads(ask.read_text())) is not None:
         answer.write_text(json.dumps(call(args)))

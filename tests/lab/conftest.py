@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""One guest for many tests, and its kernel's log for those that fail.
+"""One guest for many tests, and its kernel's log for tests that fail.
 
-A test that fails is run once more, in a guest that is booted anew: where the guest died under it,
-and a few times a run where it did not, since a machine that stands still for seconds is met by
-kernels' own time limits. Both attempts are told at the end, and two such tests fail the run. What
-the tests of cells showed is kept in build/lab/results.json.
+A failed test is run once more, in a new guest: if the guest died during it, and otherwise a few
+times per run, because a machine that stalls for seconds exceeds the kernels' own time limits. Both
+attempts are reported at the end, and two such tests fail the run. The results of the tests of
+cells are kept in build/lab/results.json.
 
 ``NVMF_LAB`` unset: the tests are skipped, ``./dev lab`` runs them.  ``quick``: the tests with that
 marker run, which are connect, verified I/O and disconnect of each cell.  Set otherwise: all run.
 A test that this machine cannot run is skipped with the reason; if ``CI`` is set too, or
 ``NVMF_LAB`` is ``required``, it fails.  ``NVMF_LAB_KERNELS`` names the series, ``all`` is all of
 them: modules that say ``EVERY_KERNEL = True`` run on each, the others on the first.  On ``newest``,
-where it is not the first, those marked ``quick`` run and modules that say ``NEWEST_KERNEL = True``;
-if that kernel could not be had, they are skipped, in CI too.
+if it is not the first, those marked ``quick`` run and modules that say ``NEWEST_KERNEL = True``;
+if that kernel could not be obtained, they are skipped, also in CI.
 """
 
 from __future__ import annotations
@@ -28,7 +28,6 @@ from typing import Any, NoReturn
 
 import pytest
 
-import again
 from lab import results
 from lab.cells import Cell
 from lab.guest import Guest
@@ -36,11 +35,12 @@ from lab.network import CannotRun, Network
 from lab.prepare import NEWEST, ROOT, SERIES, excuse, prepared, series_of
 from lab.results import Outcome
 from lab.running import GuestError
-from outcomes import Collected, whole_files
+from support import again
+from support.outcomes import Collected, whole_files
 
 LOGS = ROOT / "build" / "lab"
 CELL_SECONDS = 900
-"""After which a test has hung: an emulated machine on a loaded one is slow."""
+"""Time limit of a test: an emulated machine on a loaded one is slow."""
 _GUEST = pytest.StashKey[Guest]()
 _SINCE = pytest.StashKey[int]()
 _LOG = pytest.StashKey[str]()
@@ -53,7 +53,7 @@ def _kernels() -> list[str]:
 
 
 def _kernels_of(metafunc: pytest.Metafunc) -> list[str]:
-    """Those that a test runs on."""
+    """Return the kernels on which a test runs."""
     first, *others = _kernels()
     every = getattr(metafunc.module, "EVERY_KERNEL", False)
     quick = metafunc.definition.get_closest_marker("quick")
@@ -71,22 +71,22 @@ def _cannot(reason: object) -> NoReturn:
 
 
 class _Voice:
-    """The terminal, past what pytest captures."""
+    """The terminal, without pytest's capturing."""
 
     def __init__(self) -> None:
         self._config: pytest.Config | None = None
         self._chapter = ""
 
     def configure(self, config: pytest.Config) -> None:
-        # Its reporter is not there yet where this conftest is among the first that are read.
+        # Its reporter does not exist yet if this conftest is one of the first to be loaded.
         self._config = config
 
     def say(self, sentence: str) -> None:
-        """A line of its own."""
+        """Print a separate line."""
         assert self._config is not None
         plugins = self._config.pluginmanager
         reporter, capture = map(plugins.get_plugin, ("terminalreporter", "capturemanager"))
-        if "PYTEST_XDIST_WORKER" in os.environ:  # what its reporter writes goes nowhere
+        if "PYTEST_XDIST_WORKER" in os.environ:  # the output of its reporter is dropped
             with capture.global_and_fixture_disabled() if capture else contextlib.nullcontext():
                 os.write(2, f"\n{sentence}\n".encode())
         elif reporter:
@@ -94,11 +94,11 @@ class _Voice:
             reporter.write_line(sentence)
 
     def shout(self, sentence: str) -> None:
-        """A line that nobody overlooks."""
+        """Print a highlighted line."""
         self.say(f"{'!' * 79}\nLAB: {sentence}\n{'!' * 79}")
 
     def chapter(self, item: pytest.Item) -> None:
-        """Say which cell it is now, with the time: somebody may wonder what takes so long."""
+        """Print the present cell with the time, which shows progress."""
         parameters: dict[str, object] = item.callspec.params if hasattr(item, "callspec") else {}
         cell = next((f": {one}" for one in parameters.values() if isinstance(one, Cell)), "")
         chapter = f"{item.path.stem}, kernel {parameters.get('kernel_series', '?')}{cell}"
@@ -123,7 +123,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Before -k takes its choice: which tests of cells there are; and when a test has hung."""
+    """Before -k selects: record the tests of cells, and set the time limits."""
     global _there
     cells = (found for item in items if (found := _of_a_cell(item)))
     names = frozenset(results.name(cell, test) for cell, test in cells)
@@ -143,7 +143,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 class Lab:
-    """The guest of a kernel series: booted when first asked for, and again after it died."""
+    """The guest of a kernel series: booted on first use, and again after it died."""
 
     def __init__(self, series: str, cable: Network) -> None:
         self._series = series
@@ -151,7 +151,7 @@ class Lab:
         self._guest: Guest | None = None
 
     def guest(self, *, nvdimm: str | None = None, systemd: bool = False) -> Guest:
-        """A guest that answers, with an NVDIMM of that size, or systemd, if that is asked for."""
+        """Return a running guest, with an NVDIMM of this size, or with systemd, if requested."""
         if self._guest:
             other = nvdimm and self._guest.nvdimm != nvdimm
             if not self._guest.healthy() or other or self._guest.systemd != systemd:
@@ -204,13 +204,13 @@ def lab(cable: Network, kernel_series: str) -> Iterator[Lab]:
 
 @pytest.fixture(scope="module")
 def vm(lab: Lab) -> Guest:
-    """The guest, for what a module sets up in it."""
+    """The guest, for the setup of a module."""
     return lab.guest()
 
 
 @pytest.fixture
 def guest(vm: Guest, request: pytest.FixtureRequest) -> Iterator[Guest]:
-    """The guest, for a test: its kernel must have nothing to complain about at the end."""
+    """The guest, for a test: its kernel log must have no complaints at the end."""
     request.node.stash[_GUEST] = vm
     if vm.dead:
         raise GuestError(f"the guest {vm.dead} before this test")
@@ -234,7 +234,7 @@ def guest(vm: Guest, request: pytest.FixtureRequest) -> Iterator[Guest]:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[Any]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """A failed test shows what the guest's kernel said meanwhile, and keeps it in build/lab."""
+    """For a failed test show the guest's kernel log of that time, and keep it in build/lab."""
     report = yield
     vm = item.stash.get(_GUEST, None)
     if report.failed and vm:
@@ -267,24 +267,25 @@ def _may_try_again(item: pytest.Item, reports: list[pytest.TestReport]) -> bool:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
-    """Run a test of the lab; once more in another guest where it failed."""
+    """Run a test of the lab; repeat it in a new guest if it failed."""
     if Path(__file__).parent not in item.path.parents:
         return None
     _voice.chapter(item)
     for report in again.run(item, nextitem, lambda reports: _may_try_again(item, reports)):
-        if report.failed:  # the whole report is half an hour away
+        if report.failed:  # the complete report comes much later
             _voice.say(f"{item.nodeid} failed ({report.when}): {again.last_line([report])}")
     return True
 
 
-# ---- what the tests of cells showed -------------------------------------------------------------
+# ---- results of the tests of cells
+# --------------------------------------------------------------
 
 _outcomes: dict[str, Outcome] = {}
 _there = Collected(frozenset(), frozenset())
 
 
 def _of_a_cell(item: pytest.Item) -> tuple[Cell, str] | None:
-    """The cell that a test is of, if any, and what results call the two, on whichever kernel."""
+    """Return the cell of a test, if any, and the names of both in the results, for any kernel."""
     if not isinstance(item, pytest.Function) or not hasattr(item, "callspec"):
         return None
     parameters: dict[str, object] = item.callspec.params
@@ -300,7 +301,7 @@ def _of_a_cell(item: pytest.Item) -> tuple[Cell, str] | None:
 
 
 def _note(item: pytest.Item, report: pytest.TestReport, vm: Guest | None) -> None:
-    """Keep the outcome of a phase, if it is a test of a cell."""
+    """Record the outcome of a phase, if it is a test of a cell."""
     found = _of_a_cell(item)
     if found is None or vm is None or (report.passed and report.when != "call"):
         return
@@ -323,19 +324,20 @@ def pytest_sessionfinish() -> None:
         results.merge(_outcomes.values(), _there)
 
 
-# ---- what tests ask for -------------------------------------------------------------------------
+# ---- fixtures of tests
+# ---------------------------------------------------------------------------
 
 
 @pytest.fixture
 def doomed(lab: Lab) -> Iterator[Guest]:
-    """A guest that a test may kill, or leave in any state: who comes next boots another."""
+    """A guest that a test may kill, or leave in any state: the next test boots a new one."""
     yield lab.guest()
     lab.close()
 
 
 @pytest.fixture(scope="session")
 def need_product() -> None:
-    """Skip where the product is not built."""
+    """Skip if the product is not built."""
     for module in ("nvmf.cli.main", "nvmf.engine._engine"):
         try:
             found = importlib.util.find_spec(module)

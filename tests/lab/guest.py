@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The guest: boot it, run commands in it, follow its kernel log, and notice when it is gone."""
+"""The guest: boot it, run commands in it, follow its kernel log, and detect its end."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ COUNTING = os.environ.get("NVMF_LAB_ICOUNT", "")
 """Nanoseconds of an instruction, as a power of two: the guest's clock then counts instructions, so
 that rates repeat within a few percent (with NVMF_LAB_ACCEL=tcg,thread=single)."""
 CPU = "max,la57=off,-erms,-fsrm"
-"""Emulation does `rep movsb` byte by byte: on a processor that calls it fast every copy is slow."""
+"""Emulation executes `rep movsb` byte by byte: with erms or fsrm every copy would be slow."""
 COMMAND_LINE = (
     "console=ttyS0 loglevel=8 panic=-1 mitigations=off nokaslr tsc=reliable audit=0 apparmor=0"
     " init_on_alloc=0 no_timer_check"
@@ -52,7 +52,7 @@ DIRTY = re.compile(
 )
 HARMLESS = re.compile(
     r"taints? kernel|tainting kernel|calibrate_delay_direct|not a bug"
-    # A Keep Alive that a disconnect took away: BLK_STS_TRANSPORT.
+    # A Keep Alive that a disconnect cancelled: BLK_STS_TRANSPORT.
     r"|failed nvme_keep_alive_end_io error=4"
 )
 
@@ -72,9 +72,9 @@ class Guest:
         more: str = "",
         boot_seconds: float = BOOT_SECONDS,
     ) -> None:
-        """Boot it, with an NVDIMM of a size and more words for its kernel's command line.
+        """Boot it, with an NVDIMM of this size and further kernel parameters.
 
-        GuestError where it does not come up within so many seconds, CannotRun where QEMU cannot.
+        GuestError if it does not boot within the given seconds, CannotRun if QEMU cannot run.
         """
         if not shutil.which(QEMU):
             raise CannotRun(f"there is no {QEMU}: ./dev lab installs it.")
@@ -93,7 +93,7 @@ class Guest:
         command = cable.command(*self._command(cpus, memory, nvdimm, more))
         with (self._folder / "qemu").open("wb") as said:
             self._qemu = subprocess.Popen(
-                # It ends with us, however we end.
+                # It ends with this process, no matter how that ends.
                 ["setpriv", "--pdeathsig", "KILL", *command],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
@@ -154,15 +154,15 @@ class Guest:
 
     @property
     def dead(self) -> str | None:
-        """Why the guest is of no use any more, if it is not."""
+        """Why the guest can no longer be used, or None."""
         return self._dead
 
     @property
     def pid(self) -> int:
-        """The emulator's process, or the one that became it."""
+        """PID of the emulator."""
         return self._qemu.pid
 
-    # ---- what the agent says ----------------------------------------------------------------
+    # ---- messages of the agent ---------------------------------------------------------------
 
     def _read(self) -> None:
         rest = b""
@@ -204,7 +204,7 @@ class Guest:
         env: Mapping[str, str] | None = None,
         quiet: bool = False,
     ) -> Running:
-        """Start a program, or a shell script if it is a string; its output streams to ours."""
+        """Start a program, or a shell script if it is a string; its output is passed to ours."""
         argv = ["bash", "-c", command] if isinstance(command, str) else list(command)
         shown = command if isinstance(command, str) else shlex.join(argv)
         number = next(self._numbers)
@@ -227,7 +227,7 @@ class Guest:
         env: Mapping[str, str] | None = None,
         quiet: bool = False,
     ) -> Result:
-        """Run a program or a shell script to its end; with check, it must end with status 0."""
+        """Run a program or a shell script until it ends; with check, its status must be 0."""
         running = self.start(command, stdin=stdin, env=env, quiet=quiet)
         result = running.wait(timeout)
         if check:
@@ -235,15 +235,15 @@ class Guest:
         return result
 
     def write(self, path: str, text: str) -> None:
-        """Make a file in the guest; attributes of /sys and configfs too."""
+        """Write a file in the guest, also attributes in /sys and configfs."""
         self.run(["sh", "-c", 'cat > "$1"', "sh", path], stdin=text, quiet=True)
 
     def spoil(self, why: str) -> None:
-        """Give the guest up: what a test left in it cannot be taken away."""
+        """Do not use the guest again: a test left a state that cannot be undone."""
         self._dead = self._dead or f"is given up, because {why}"
 
     def healthy(self, timeout: float = 60.0) -> bool:
-        """Whether the guest still answers, and its kernel is whole."""
+        """Whether the guest still answers, and its kernel has no fault."""
         if self.dead or FATAL.search(self.kernel_log()):
             return False
         number = next(self._numbers)
@@ -259,7 +259,7 @@ class Guest:
     # ---- the kernel's log -------------------------------------------------------------------
 
     def mark(self, text: str) -> int:
-        """Write a line to the kernel's log; return where the log goes on after it."""
+        """Write a line to the kernel's log; return the position after it."""
         line = f"lab: {text} #{next(self._numbers)}"
         self._send(do="log", text=f"<6>{line}\n")
         end = time.monotonic() + 10
@@ -271,11 +271,11 @@ class Guest:
         return self._console.stat().st_size
 
     def kernel_log(self, since: int = 0) -> str:
-        """What the kernel has said."""
+        """Return the kernel's log from a position on."""
         return self._console.read_bytes()[since:].decode(errors="replace").replace("\r", "")
 
     def complaints(self, since: int = 0) -> list[str]:
-        """The lines of the kernel's log that a clean run does not have."""
+        """Return the lines of the kernel's log that a clean run does not have."""
         lines = self.kernel_log(since).splitlines()
         return [line for line in lines if DIRTY.search(line) and not HARMLESS.search(line)]
 
@@ -291,15 +291,15 @@ class Guest:
     # ---- accidents --------------------------------------------------------------------------
 
     def freeze(self) -> None:
-        """Stop its processors; its clock goes on."""
+        """Stop its processors; its clock continues."""
         self._qemu.send_signal(signal.SIGSTOP)
 
     def thaw(self) -> None:
-        """Let them go on."""
+        """Continue."""
         self._qemu.send_signal(signal.SIGCONT)
 
     def power_off(self) -> None:
-        """Pull the plug: nothing in it comes to an end, and no peer hears of it."""
+        """Power it off: nothing in it ends in order, and no peer is told."""
         self._dead = self._dead or "was switched off"
         self._qemu.kill()
         self._qemu.wait()
@@ -307,7 +307,7 @@ class Guest:
     # ---- the end ----------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Turn it off: politely at first."""
+        """Power it off, if possible in order."""
         if not self.dead:
             with contextlib.suppress(OSError, GuestError):
                 self._send(do="halt")
@@ -318,7 +318,7 @@ class Guest:
             self._qemu.kill()
         self._qemu.wait()
         if hasattr(self, "_reader"):
-            self._reader.join()  # its port is at its end, and it reads what is removed next
+            self._reader.join()  # it has reached the port's end, in a folder removed next
         if hasattr(self, "_port"):
             self._port.close()
         shutil.rmtree(self._folder, ignore_errors=True)

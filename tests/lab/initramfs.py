@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The guest's first files: enough to reach the host's root, and what it runs from there.
+"""The guest's first files, which mount the host's root and continue there.
 
-The guest's root is the host's ``/``, read-only over 9p, under an overlay in memory: everything that
-is installed or built on the host is there, and nothing that is written inside lasts.
+The guest's root is the host's ``/``, read-only over 9p, under an overlay in memory: everything
+that is installed or built on the host is there, and changes inside are temporary.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from lab.prepare import Kernel
 BOOT_MODULES = ("virtio_pci", "virtio_console", "9pnet_virtio", "9p", "overlay", "virtio_net")
 PORT = "nvmf.lab"
 
-# The initramfs: load the modules, stack the root, go there.
+# The initramfs: load the modules, mount the root, switch to it.
 _FIRST = """\
 #!/bin/busybox sh
 B=/bin/busybox
@@ -73,9 +73,9 @@ _ALONE = """\
 busybox poweroff -f
 """
 
-# ... or a service of a systemd that starts nothing else but its own basics.  What the host has
-# enabled is for the host; what looks for hardware would load every module there is, and what cleans
-# up would take every file of the host's /tmp away, one by one.
+# ... or a service of a systemd that starts only its own basic units.  The host's enabled units
+# are for the host; hardware detection would load all modules, and a cleanup would remove all
+# files of the host's /tmp one by one.
 _SYSTEMD = """\
 rm -rf /.dockerenv /etc/systemd/system /etc/fstab /etc/systemd/network
 mkdir -p /run/systemd/system /etc/systemd/system /var/log/journal
@@ -139,7 +139,7 @@ def _quoted(path: Path) -> str:
 
 
 def _with_dependencies(kernel: Kernel) -> list[Path]:
-    """The files of the boot modules, each after what it needs."""
+    """Return the files of the boot modules, each after its dependencies."""
     files: dict[Path, None] = {}
     for module in BOOT_MODULES:
         shown = subprocess.run(
@@ -155,7 +155,7 @@ def _with_dependencies(kernel: Kernel) -> list[Path]:
 
 
 class _Archive:
-    """A cpio archive of the kind that the kernel unpacks ("newc")."""
+    """A cpio archive in the kernel's format ("newc")."""
 
     def __init__(self) -> None:
         self._data = bytearray()

@@ -15,8 +15,8 @@ from lab.running import GuestError, Result
 HOSTNQN = "nqn.2014-08.org.nvmexpress:uuid:5f0c1c9e-0000-4000-8000-00000000002b"
 HOSTID = "5f0c1c9e-0000-4000-8000-00000000002b"
 
-# The controllers of a subsystem, and its block devices: "controller NAME STATE" and
-# "namespace NAME NSID SECTORS BLOCKSIZE" a line. $1 subnqn
+# Print the controllers of a subsystem, and its block devices: "controller NAME STATE" and
+# "namespace NAME NSID SECTORS BLOCKSIZE" per line. $1 subnqn
 _STATE = """
 for path in /sys/class/nvme/nvme*; do
     [ "$(cat $path/subsysnqn 2>/dev/null)" = "$1" ] &&
@@ -33,7 +33,7 @@ true
 
 @dataclass(frozen=True)
 class BlockDevice:
-    """A namespace as the guest's kernel shows it."""
+    """A namespace in the guest's kernel."""
 
     name: str
     nsid: int
@@ -48,7 +48,7 @@ class BlockDevice:
 
 @dataclass(frozen=True)
 class Controller:
-    """A controller that the guest's kernel is connected to."""
+    """A controller to which the guest's kernel is connected."""
 
     name: str
     nqn: str
@@ -59,7 +59,7 @@ class Controller:
 
 
 class KernelHost:
-    """nvme-cli in the guest, towards one transport address."""
+    """nvme-cli in the guest, for one transport address."""
 
     def __init__(self, guest: Guest, address: str, service: int = 4420) -> None:
         self.guest = guest
@@ -74,16 +74,16 @@ class KernelHost:
         return ["--hostnqn", HOSTNQN, "--hostid", HOSTID]
 
     def discover(self) -> list[dict[str, Any]]:
-        """The records of the discovery log."""
+        """Return the records of the discovery log."""
         argv = ["nvme", "discover", *self._where(), *self._who(), "-o", "json"]
         records = self.guest.run(argv).json()["records"]
         assert isinstance(records, list)
         return records
 
     def try_connect(self, nqn: str, *options: str) -> Result:
-        """nvme connect, to whatever end."""
+        """Run nvme connect; it may fail."""
         argv = ["nvme", "connect", *self._where(), *self._who(), "-n", nqn, *options]
-        if "-k" not in options:  # the guest may stand still for seconds, and its host outside too
+        if "-k" not in options:  # the guest may stall for seconds, and so may its host
             argv += ["-k", "120"]
         return self.guest.run(argv, check=False, timeout=120)
 
@@ -98,7 +98,7 @@ class KernelHost:
                 self.disconnect(nqn)
 
     def wait_live(self, nqn: str, namespaces: int = 1, timeout: float = 120.0) -> Controller:
-        """Wait until the controller is live, and that many namespaces are there."""
+        """Wait until the controller is live, and has this many namespaces."""
         end = time.monotonic() + timeout
         while True:
             states = self._state(nqn)
@@ -111,7 +111,7 @@ class KernelHost:
             time.sleep(0.1)
 
     def devices(self, nqn: str) -> list[BlockDevice]:
-        """The block devices of the subsystem, by NSID."""
+        """Return the block devices of the subsystem, by NSID."""
         words = [line for line in self._state(nqn) if line[0] == "namespace"]
         devices = [BlockDevice(w[1], int(w[2]), int(w[3]) * 512, int(w[4])) for w in words]
         return sorted(devices, key=lambda device: device.nsid)

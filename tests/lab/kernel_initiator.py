@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Our commands that have the guest's kernel connect: `nvmeof connect` and its like."""
+"""Our commands that make the guest's kernel connect: `nvmeof connect` and similar ones."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from lab.running import Result
 HOSTNQN = "nqn.2014-08.org.nvmexpress:uuid:7d9c5c26-0000-4000-8000-0000000000aa"
 HOSTID = "7d9c5c26-0000-4000-8000-0000000000aa"
 SECONDS = 240.0
-"""For one command: it ends a hang."""
+"""Time limit of one command: it ends a hang."""
 
 
 class Initiator:
@@ -35,11 +35,11 @@ class Initiator:
         return f"cd {shlex.quote(str(ROOT / 'tests'))} && exec {shlex.join(words)}"
 
     def argv(self, command: str, *arguments: str) -> list[str]:
-        """The command line, to run it by itself."""
+        """Return the command line, to run it separately."""
         return [sys.executable, "-m", "nvmf.cli.main", *command.split(), *arguments]
 
     def run(self, command: str, *arguments: str, check: bool = True) -> Result:
-        """One command to its end."""
+        """Run one command until it ends."""
         words = [*command.split(), *arguments]
         shown = f"nvmeof {shlex.join(words)}"
         print(f"guest$ {shown}", file=sys.stderr)
@@ -58,11 +58,11 @@ class Initiator:
             self._server.wait(SECONDS)
 
     def json(self, command: str, *arguments: str) -> Any:
-        """What a command prints with -o json."""
+        """Return the output of a command with -o json."""
         return self.run(command, *arguments, "-o", "json").json()
 
     def refused(self, command: str, *arguments: str) -> str:
-        """The sentence of a command that fails with status 1."""
+        """Return the message of a command that fails with status 1."""
         done = self.run(command, *arguments, check=False)
         assert done.status == 1, done.output
         assert done.stdout == "", done.output
@@ -71,20 +71,20 @@ class Initiator:
         return done.stderr.strip()
 
     def connect(self, address: str, service: int, nqn: str, *options: str) -> dict[str, Any]:
-        """`nvmeof connect`; its JSON."""
+        """Run `nvmeof connect`; return its JSON."""
         where = ["-t", "rdma", "-a", address, "-s", str(service), "-n", nqn]
         found: dict[str, Any] = self.json("connect", *where, "-q", HOSTNQN, "-I", HOSTID, *options)
         return found
 
     def attribute(self, controller: str, name: str) -> str:
-        """Of a controller, from sysfs."""
+        """Return an attribute of a controller, from sysfs."""
         path = f"/sys/class/nvme/{controller}/{name}"
         return self.guest.run(["cat", path], quiet=True).stdout.strip()
 
     def controllers(self) -> list[str]:
-        """Names of the controllers that there are."""
+        """Return the names of the existing controllers."""
         return self.guest.run("ls /sys/class/nvme 2>/dev/null; true", quiet=True).stdout.split()
 
     def python(self, module: str, *arguments: str, timeout: float = 240.0) -> Result:
-        """A module of the tests, in a process of its own."""
+        """Run a module of the tests in a separate process."""
         return self.guest.run(self._in_tests(module, *arguments), timeout=timeout)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""fio in the guest that writes and verifies, again and again, while something happens to it."""
+"""fio in the guest that writes and verifies, repeatedly, while a test causes events."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from lab.running import GuestError
 from lab.waiting import PATIENCE, until
 
 AREA = 8 * MIB
-"""What a load writes of its device, from offset 0 on."""
+"""The range of its device that a load writes, from offset 0 on."""
 _NUMBERS = itertools.count(1)
 
-# A pass is short, so that one fits between two events, and reads as well as writes all the time.
+# A pass is short, so that one fits between two events, and has both reads and writes.
 _JOB = f"""\
 [global]
 ioengine=libaio
@@ -39,7 +39,7 @@ randrepeat=0
 group_reporting
 """
 
-# $1 job, $2 the file whose being ends it
+# $1 job, $2 the file whose existence ends it
 _SCRIPT = """
 while [ ! -e $2 ]; do
     fio --output-format=normal $1 > $1.out 2>&1 || { cat $1.out; exit 1; }
@@ -49,7 +49,7 @@ done
 
 
 class VerifyingLoad:
-    """Passes of fio: each one writes its part of the device in random order, and verifies it."""
+    """Passes of fio: each one writes its range of the device in random order, and verifies it."""
 
     def __init__(self, guest: Guest, device: BlockDevice) -> None:
         name = f"/run/lab/load{next(_NUMBERS)}"
@@ -62,16 +62,16 @@ class VerifyingLoad:
 
     @property
     def passes(self) -> int:
-        """Complete ones."""
+        """Number of completed passes."""
         return self._running.output.count("passed")
 
     def check(self) -> None:
-        """It goes on, or has ended well."""
+        """Check that it is running, or has ended successfully."""
         if not self._running.alive:
             self._running.wait(0).check()
 
     def go_on(self, timeout: float = 2 * PATIENCE) -> None:
-        """Wait until a pass that begins after now is complete."""
+        """Wait until a pass that begins after this call is complete."""
         wanted = self.passes + 2
 
         def reached() -> bool:
@@ -82,7 +82,7 @@ class VerifyingLoad:
               state=lambda: self._guest.kernel_log()[-4000:])  # fmt: skip
 
     def end(self) -> None:
-        """Let the pass that runs be the last; it must have been well to the end."""
+        """Let the present pass be the last one; all must have succeeded."""
         self._guest.run(["touch", self._stop], quiet=True)
         self._running.wait(2 * PATIENCE).check()
 
@@ -99,12 +99,12 @@ class VerifyingLoad:
         if kind is None:
             self.end()
             return
-        with contextlib.suppress(GuestError):  # the first error is the one that counts
+        with contextlib.suppress(GuestError):  # the first error is the important one
             self._running.signal(9)
 
 
 def mark_offset(number: int) -> int:
-    """Where on a device a test puts its own data, which no load touches."""
+    """The offset of a test's own data on a device, outside of all loads."""
     return AREA + number * MARK
 
 

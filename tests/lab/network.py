@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The cable between host processes and the guest: a tap in a network namespace of its own."""
+"""The network between host processes and the guest: a tap in a network namespace."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MTU = 9000
 
 
 class CannotRun(Exception):
-    """This machine cannot run the lab, and why."""
+    """This machine cannot run the lab; the message has the reason."""
 
 
 def _ip(*arguments: str) -> str:
@@ -63,16 +63,16 @@ class Network:
             _ip("-n", self.name, *command.split())
 
     def command(self, *argv: str) -> list[str]:
-        """The command line that runs argv in the namespace."""
+        """Return the command line that runs argv in the namespace."""
         return ["/usr/sbin/ip", "netns", "exec", self.name, *argv]
 
     def link(self, *, up: bool) -> None:
-        """Pull the cable out, or put it back."""
+        """Set the link up or down."""
         _ip("-n", self.name, "link", "set", TAP, "up" if up else "down")
 
     @contextmanager
     def ordinary_segments(self) -> Iterator[None]:
-        """TCP segments leave this end one by one, none longer than Ethernet's 1500 bytes allow."""
+        """This side sends TCP segments separately, none longer than Ethernet's 1500 bytes allow."""
         _ip("-n", self.name, *f"link set {TAP} mtu 1500 gso_max_segs 1".split())
         try:
             yield
@@ -80,7 +80,7 @@ class Network:
             _ip("-n", self.name, *f"link set {TAP} mtu {MTU} gso_max_segs 65535".split())
 
     def sockets(self, port: int) -> list[str]:
-        """The TCP sockets of the namespace that have this port on our side, a line each."""
+        """Return the TCP sockets of the namespace that have this local port, a line each."""
         done = subprocess.run(
             self.command("ss", "-Htan", f"sport = :{port}"),
             capture_output=True,
@@ -99,5 +99,5 @@ def _sweep() -> None:
         name = line.split()[0] if line.split() else ""
         number = name.removeprefix(PREFIX)
         if name.startswith(PREFIX) and number.isdigit() and not Path(f"/proc/{number}").exists():
-            with suppress(CannotRun):  # another lab that starts now was faster
+            with suppress(CannotRun):  # another lab that starts now has already removed it
                 _ip("netns", "del", name)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The newest kernel that Debian builds for its stable release: trixie's backports.
 
-Its packages are made for a Debian that this machine need not be: siw is built with the compiler
-and the kernel's tools of that one, unpacked into a folder and run in there (chroot), with nothing
+Its packages may need a different Debian than this machine's: siw is built with the compiler and
+the kernel's tools of that one, unpacked into a folder and run in it (chroot), with nothing
 installed.
 """
 
@@ -19,7 +19,7 @@ TOOLS = (
     *("base-files", "bash", "coreutils", "dash", "findutils", "gcc-14", "grep", "gzip", "make"),
     *("mawk", "sed"),
 )
-"""What builds a module, besides the kernel's own packages."""
+"""Packages required to build a module, in addition to the kernel's own."""
 
 _CHROOT = """
 root=$1
@@ -30,7 +30,7 @@ exec env -i PATH=/usr/sbin:/usr/bin chroot "$root" "$@"
 
 
 def unpack(apt: Apt, release: str, work: Path, to: Path) -> None:
-    """The kernel, whose image is a package of parts, where those of older ones have theirs."""
+    """Unpack the kernel; its image is a package of its own, unlike in older ones."""
     for package in apt.depends(f"linux-image-{release}", r"linux-(?:binary|modules|base)-[^ ,|]+"):
         if package.endswith(release):
             file = apt.download(package, work)
@@ -46,18 +46,18 @@ def unpack(apt: Apt, release: str, work: Path, to: Path) -> None:
 
 
 def build_siw(apt: Apt, release: str, siw: Path, work: Path) -> None:
-    """Build the module in that folder, in a Debian of its own."""
+    """Build the module in that folder, in a separate Debian."""
     root = work / "root"
     files = apt.with_all_dependencies(*TOOLS, f"linux-headers-{release}")
-    # Its symbolic links say where /bin and /lib are.
+    # Its symbolic links for /bin and /lib.
     files.sort(key=lambda file: not file.name.startswith("base-files_"))
     for file in files:
         run("dpkg-deb", "-x", str(file), str(root))
         file.unlink()
-    (root / "usr/bin/awk").symlink_to("mawk")  # which installing would do
+    (root / "usr/bin/awk").symlink_to("mawk")  # normally done by the installation
     shutil.move(siw, root / "siw")
     say("  building siw")
-    # Root has no need of a user namespace, and in a chroot there is none to be had.
+    # Root needs no user namespace, and in a chroot none can be created.
     mine = () if os.getuid() == 0 else ("--map-root-user",)
     run(
         *("unshare", *mine, "--mount", "--pid", "--fork", "sh", "-euc", _CHROOT, "sh", str(root)),

@@ -60,7 +60,7 @@ for disk in {CONFIGFS}/nullb/nullb*; do [ ! -d $disk ] || rmdir $disk; done
 """
 
 
-# Queue pairs of the kernel's, whose maker is rdma_cm; those of processes have the process's name.
+# Queue pairs of the kernel, created by rdma_cm; those of processes have the process's name.
 _QUEUE_PAIRS = r"rdma resource show qp | grep -c '\[rdma_cm\]' || true"
 
 
@@ -92,17 +92,17 @@ class KernelTarget:
 
     @property
     def queue_pairs(self) -> int:
-        """How many connections there are."""
+        """Return the number of connections."""
         return int(self.guest.run(_QUEUE_PAIRS, quiet=True).stdout)
 
     def close(self) -> None:
-        """Take away every target of the kernel."""
+        """Remove all targets of the kernel."""
         if self.guest.dead:
             return
         try:
             self._script(_REMOVE)
         except GuestError:
-            # Into the kernel's log: what waits, and where.
+            # Log waiting tasks to the kernel's log.
             self.guest.run("echo w > /proc/sysrq-trigger", check=False, quiet=True)
             self.guest.spoil("nvmet in it does not let go")
             raise

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What our command and our Python client do to a target; a line of JSON for each thing done.
+"""The actions of our command and our Python client on a target; prints a line of JSON for each.
 
 ``our_cases.py URL-OF-SUBSYSTEM URL-OF-DISCOVERY URL-OF-NOTHING``, beside the guest or in it.  All
-of it is one process: an emulated machine takes seconds to start Python.
+of it is one process, because an emulated machine takes seconds to start Python.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def report(name: str, status: int, out: str = "", err: str = "") -> None:
 
 
 def command(name: str, *argv: str) -> None:
-    """``nvmeof ARGV``, with what it printed and its exit status."""
+    """Run ``nvmeof ARGV``; print its output and its exit status."""
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         try:
@@ -70,7 +70,7 @@ async def sizes(disk: Namespace) -> None:
 
 
 async def zeroes(disk: Namespace) -> None:
-    """Write Zeroes and Deallocate reach the blocks that they name and no others."""
+    """Write Zeroes and Deallocate change exactly the blocks that they name."""
     size = disk.block_size
     data = os.urandom(64 * size)
     await disk.write(4096, data)

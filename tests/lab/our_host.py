@@ -34,11 +34,11 @@ group_reporting
 
 
 class Place(Protocol):
-    """Where our host runs."""
+    """The place where our host runs."""
 
     def run(self, command: str | Sequence[str], *, timeout: float = 60.0, check: bool = True,
             stdin: str | bytes | None = None) -> Result:  # fmt: skip
-        """Run a program or a shell script to its end."""
+        """Run a program or a shell script until it ends."""
         ...
 
 
@@ -80,9 +80,9 @@ class Outside:
 
 
 class OurHost:
-    """Our command, client and fio engine, towards one target.
+    """Our command, client and fio engine, for one target.
 
-    Nothing of it is in a hurry: an emulated guest on a loaded machine stands still for seconds.
+    Its time limits are long: an emulated guest on a loaded machine may stall for seconds.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class OurHost:
         self.service = service
 
     def url(self, nqn: str = "") -> str:
-        """Where the target is, and how to connect to it."""
+        """Return the target's address, with connect options."""
         host = f"[{self.address}]" if ":" in self.address else self.address
         path = f"/{nqn}" if nqn else ""
         patience = "connect_timeout=60&io_timeout=120&kato=120&queues=2"
@@ -110,7 +110,7 @@ class OurHost:
         stdin: bytes | None = None,
         timeout: float = 120.0,
     ) -> Result:
-        """``nvmeof COMMAND`` towards the target; nqn None is the discovery subsystem."""
+        """Run ``nvmeof COMMAND`` for the target; nqn None is the discovery subsystem."""
         argv = [sys.executable, "-m", "nvmf.cli.main", *command.split()]
         argv += ["-a", self.address, "-s", str(self.service), "--device", self._device]
         if nqn is not None:
@@ -118,11 +118,11 @@ class OurHost:
         return self._place.run([*argv, *arguments], check=check, stdin=stdin, timeout=timeout)
 
     def python(self, script: str, *arguments: str, timeout: float = 120.0) -> Result:
-        """A script in the environment of this tree."""
+        """Run a script in the environment of this tree."""
         return self._place.run([sys.executable, "-", *arguments], stdin=script, timeout=timeout)
 
     def cases(self, timeout: float = 600.0) -> dict[str, Result]:
-        """Everything of `our_cases`, in one process, by name."""
+        """Run all of `our_cases`, in one process; return the results by name."""
         argv = [sys.executable, str(ROOT / "tests" / "lab" / "our_cases.py")]
         argv += [self.url(self.nqn), self.url(), self.url(self.nqn[:-4] + "dead")]
         done = self._place.run(argv, timeout=timeout, check=False)
@@ -138,7 +138,7 @@ class OurHost:
         assert Path(engine).exists(), f"there is no {engine}: ./dev build makes it"
         name = f"traddr={self.address} trsvcid={self.service} subnqn={self.nqn} nsid={nsid}"
         escaped = name.replace(":", "\\:")
-        # Threads that poll would take the guest's two processors from the target.
+        # Threads that poll would occupy the guest's two processors, which the target needs.
         options = f"device={self._device}\nconnect_timeout=60000\nhipri=0\n{options}"
         jobs = VERIFY.format(engine=engine, options=options)
         jobs += "".join(load.section(escaped) for load in loads)

@@ -26,7 +26,9 @@ DISK = 64 << 20
 def config(
     address: str, device: str, folder: str, *, reactors: int = 2, max_queues: int = 4096
 ) -> str:
-    """Two namespaces of memory and one of a file, for anybody; and a subsystem for a friend."""
+    """Return two namespaces of memory and one of a file, for any host; and a subsystem for one
+    host.
+    """
     return f"""
 [target]
 reactors = {reactors}
@@ -96,7 +98,7 @@ class OursOutside:
         return Served(folder, text, wrapper=tuple(self._cable.command())).wait_ready(120)
 
     def restart(self, *, kill: bool = True) -> None:
-        """SIGKILL it, or end it in order, and start another on the same file."""
+        """End it by SIGKILL, or in order, and start a new one on the same file."""
         if kill:
             self.served.kill()
         else:
@@ -104,7 +106,7 @@ class OursOutside:
         self.served = self._serve()
 
     def check(self) -> None:
-        """It lives, and nothing went wrong inside."""
+        """Check that it runs, and that its log has no errors."""
         assert self.served.alive, f"our target ended:\n{self.served.log}"
         self.served.check_log()
 
@@ -125,20 +127,26 @@ class OursInside:
     block_sizes = (512, 4096, 4096)
 
     def __init__(
-        self, guest: Guest, address: str, device: str = "system", *, text: str | None = None
+        self,
+        guest: Guest,
+        address: str,
+        device: str = "system",
+        *,
+        text: str | None = None,
+        path: str = "/run/lab/target.toml",
     ) -> None:
-        """Serve the lab's namespaces, or what another configuration says."""
+        """Serve the lab's namespaces, or a given configuration, from a file with this path."""
         self.guest = guest
         self.address = address
         guest.run(
             f"mkdir -p /run/lab/target; truncate -s {DISK} /run/lab/target/disk.img", quiet=True
         )
         text = text or config(address, device, "/run/lab/target")
-        guest.write("/run/lab/target.toml", text)
+        guest.write(path, text)
         python = shlex.quote(sys.executable)
         self.running = guest.start(
             f"cd {shlex.quote(str(ROOT))} && PYTHONUNBUFFERED=1 exec {python} -m nvmf.cli.main"
-            " target serve /run/lab/target.toml"
+            f" target serve {path}"
         )
         try:
             self.running.wait_for("listening on", 300)
@@ -155,7 +163,7 @@ class OursInside:
         return self.running.output
 
     def wait_no_connections(self, timeout: float = 120.0) -> None:
-        """Wait until every connection that it told of has closed again."""
+        """Wait until all connections in its log are closed."""
         end = time.monotonic() + timeout
         while (opened := self.log.count(": connected, ")) != self.log.count(": closed: "):
             assert time.monotonic() < end, f"of {opened} connections some stay:\n{self.log}"

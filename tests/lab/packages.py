@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Debian packages without installing any: an apt of our own, and what runs programs for it."""
+"""Debian packages without installing any: a separate apt, and running programs from them."""
 
 from __future__ import annotations
 
@@ -13,11 +13,13 @@ KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 
 
 class CannotPrepare(Exception):
-    """The kernel could not be had: what was tried, what came back, and what to do."""
+    """The kernel cannot be obtained: what was tried, what came back, and what to do."""
 
 
 class Apt:
-    """The machine's mirror, but the suites of another release, and a folder for its lists."""
+    """An apt with the machine's mirror, the suites of a different release, and its own folder of
+    lists.
+    """
 
     def __init__(self, folder: Path, suites: Sequence[str]) -> None:
         self._folder = folder
@@ -41,7 +43,7 @@ class Apt:
         run(*self._command("apt-get"), "update")
 
     def newest_kernel(self, series: str = "") -> str:
-        """The highest release, of the series if one is named, in the flavour without a name."""
+        """Return the highest release, of a series if given, in the default flavour."""
         wanted = re.escape(series) if series else r"[0-9]+\.[0-9]+"
         pattern = re.compile(rf"linux-image-({wanted}\.[0-9.]+[-+][0-9a-z.~+]+-amd64)")
         names = output(*self._command("apt-cache"), "pkgnames", "linux-image-")
@@ -56,16 +58,16 @@ class Apt:
         )
 
     def depends(self, package: str, pattern: str) -> list[str]:
-        """The packages that it depends on, as far as the pattern matches them."""
+        """Return the packages on which it depends, if they match the pattern."""
         line = re.search(r"^Depends: (.*)$", self._show(package), re.M)
         return sorted(set(re.findall(pattern, line[1] if line else "")))
 
     def build_dependencies(self, release: str) -> list[str]:
-        """What the headers package of the release builds with."""
+        """Return the packages with which the headers package of the release builds."""
         return self.depends(f"linux-headers-{release}", r"linux-(?:headers|kbuild)-[^ ,|]+")
 
     def with_all_dependencies(self, *packages: str) -> list[Path]:
-        """Packages with everything that they need, as on a machine that has none: their files."""
+        """Return the files of packages with all their dependencies, as for an empty machine."""
         say(f"  fetching {', '.join(packages)}, and what they need")
         run(
             *self._command("apt-get"), "install", "--download-only", "-y",
@@ -91,7 +93,7 @@ class Apt:
             "Dir::State::Status": "/dev/null",
             "Dir::Cache": str(self._folder / "cache"),
             "APT::Sandbox::User": "",
-            "Debug::NoLocking": "true",  # the lock would be beside the status
+            "Debug::NoLocking": "true",  # the lock would be in the folder of the status file
             "APT::Default-Release": "",
             "Acquire::Languages": "none",
             "Acquire::Retries": "3",
@@ -109,7 +111,7 @@ def codename() -> str:
 
 
 def mirrors() -> Iterator[str]:
-    """The mirrors that this machine's apt uses for its own release."""
+    """Yield the mirrors that this machine's apt uses for its own release."""
     etc = Path("/etc/apt")
     for file in sorted([etc / "sources.list", *(etc / "sources.list.d").glob("*.list")]):
         if file.exists():

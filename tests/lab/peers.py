@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The README's table of peers, from the results of the last runs of the lab.
 
-``./dev lab --readme`` runs it.  A cell that has no result says so: nothing is claimed that was not
-seen.
+``./dev lab --readme`` runs it.  A cell without a result says so: only observed results are
+listed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ BEGIN = "<!-- peers: written by ./dev lab --readme -->"
 END = "<!-- peers end -->"
 NOT_RUN = "not run"
 WORD = re.compile(rf"all \d+|\d+ of \d+ FAILED|{NOT_RUN}")
-"""What a cell of the table holds."""
+"""The form of a cell of the table."""
 
 TARGETS = {
     "kernel": "Linux nvmet-rdma",
@@ -46,7 +46,7 @@ DEVICES = {
 
 
 def word(cell: Cell, series: str, outcomes: Iterable[Outcome]) -> str:
-    """What a kernel's column says of a cell."""
+    """Return the entry of a cell in a kernel's column."""
     ours = [
         one.outcome
         for one in outcomes
@@ -60,12 +60,12 @@ def word(cell: Cell, series: str, outcomes: Iterable[Outcome]) -> str:
 
 
 def names(cell: Cell) -> tuple[str, str, str]:
-    """Target, host and device of a row, in words."""
+    """Return the target, host and device of a row, as text."""
     return TARGETS[cell.target], HOSTS[cell.host], DEVICES[cell.device]
 
 
 def table(outcomes: Sequence[Outcome]) -> str:
-    """The rows, in Markdown."""
+    """Return the rows, in Markdown."""
     kernels = []
     for series in SERIES:
         releases = {one.date: one.release for one in outcomes if one.kernel == series}
@@ -78,7 +78,7 @@ def table(outcomes: Sequence[Outcome]) -> str:
 
 
 def rewrite(readme: str, outcomes: Sequence[Outcome]) -> str:
-    """A README with its table made anew; ValueError where it has no place for one."""
+    """Return a README with an updated table; ValueError if it has no place for one."""
     before, begin, rest = readme.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end:
@@ -87,7 +87,7 @@ def rewrite(readme: str, outcomes: Sequence[Outcome]) -> str:
 
 
 def main() -> int:
-    """Rewrite README.md; the exit status."""
+    """Rewrite README.md; return the exit status."""
     readme = ROOT / "README.md"
     outcomes = results.read()
     if not outcomes:

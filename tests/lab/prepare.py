@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Fetch an unmodified Debian kernel, unpack it beside the tree, and build siw for it.
 
-Nothing is installed, and nothing is done a second time: a kernel that is there is used, without
-asking the network.  Debian builds every other RDMA module that the lab needs, but not siw.
+Nothing is installed, and no work is repeated: an existing kernel is used, without access to the
+network.  Debian builds every other RDMA module that the lab needs, but not siw.
 
-Run as a program it prepares the series it is given: ``python -m lab.prepare 6.12 6.1 newest``. The
-newest kernel is whichever there is when it is fetched; where it cannot be had, that is kept for the
-tests to say, and no error.
+Run as a program, it prepares the given series: ``python -m lab.prepare 6.12 6.1 newest``. The
+newest kernel is the one that is newest when it is fetched; if it cannot be obtained, the reason
+is stored for the tests, and this is not an error.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ CACHE = ROOT / ".cache" / "lab"
 SERIES = ("6.12", "6.1")
 """The kernels of the matrix; the first one is what a plain run uses."""
 NEWEST = "newest"
-"""The kernel that is newer than these: which one, `series_of` knows."""
+"""The kernel that is newer than these; `series_of` has its series."""
 
 _SUITES = ("bookworm", "bookworm-updates", "bookworm-backports")
 FORMAT = 1
-"""Goes up when what is made changes, so that older ones are made anew."""
+"""Incremented when the result changes, so that older ones are built again."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Kernel:
 
     series: str
     release: str
-    """What uname says."""
+    """The release, as uname reports it."""
     package_version: str
     format: int = FORMAT
 
@@ -60,7 +60,7 @@ class Kernel:
 
 
 def prepared(series: str) -> Kernel | None:
-    """The kernel of the series, where it is there already."""
+    """Return the kernel of the series, if it is already there."""
     try:
         kernel = Kernel(**json.loads((CACHE / series / "kernel.json").read_text()))
     except (OSError, ValueError, TypeError):
@@ -70,7 +70,7 @@ def prepared(series: str) -> Kernel | None:
 
 
 def series_of(name: str) -> str:
-    """The series that a kernel's name means: 7.3 for the newest, if there is one already."""
+    """Return the series of a kernel's name: 7.3 for the newest, if there is one already."""
     if name != NEWEST:
         return name
     try:
@@ -80,7 +80,7 @@ def series_of(name: str) -> str:
 
 
 def excuse() -> str:
-    """Why there is no newest kernel, as far as is known."""
+    """Return the reason why there is no newest kernel, if known."""
     try:
         return (CACHE / "no-newest").read_text().strip()
     except OSError:
@@ -88,7 +88,7 @@ def excuse() -> str:
 
 
 def prepare(series: str) -> Kernel:
-    """The kernel of the series; fetched and built where it is not there."""
+    """Return the kernel of the series; fetch and build it if it is missing."""
     if kernel := prepared(series_of(series)):
         return kernel
     if output("dpkg", "--print-architecture") != "amd64":
@@ -116,7 +116,9 @@ def prepare(series: str) -> Kernel:
 
 
 def _make(apt: Apt, series: str, release: str, work: Path) -> Kernel:
-    """Unpack and build in a folder of its own (make knows no blanks in paths), then move it."""
+    """Unpack and build in a separate folder (make does not support blanks in paths), then move
+    it.
+    """
     unpacked, siw = work / "kernel", work / "siw"
     image = apt.download(f"linux-image-{release}", work)
     version = output("dpkg-deb", "-f", str(image), "Version")
@@ -148,12 +150,12 @@ def _make(apt: Apt, series: str, release: str, work: Path) -> Kernel:
 def _unpack(image: Path, to: Path) -> None:
     say("  unpacking the image")
     run("dpkg-deb", "-x", str(image), str(to))
-    if (to / "usr/lib/modules").exists():  # later kernels have no /lib of their own
+    if (to / "usr/lib/modules").exists():  # later kernels have no separate /lib
         shutil.move(to / "usr/lib/modules", to / "lib/modules")
 
 
 def _unpack_siw(package: Path, series: str, to: Path) -> None:
-    """Only siw, straight out of the package: a tar.xz within a tar."""
+    """Extract only siw, directly from the package: a tar.xz within a tar."""
     to.mkdir()
     inner = f"./usr/src/linux-source-{series}.tar.xz"
     wanted = f"linux-source-{series}/drivers/infiniband/sw/siw"
@@ -176,9 +178,9 @@ def _fetch_and_build_siw(apt: Apt, release: str, siw: Path, work: Path) -> None:
 
 
 def _build_siw(source: Path, release: str, siw: Path) -> None:
-    """Build the module out of the tree, with the compiler of this machine."""
+    """Build the module outside of the kernel's tree, with the compiler of this machine."""
     tree = source / f"linux-headers-{release}"
-    for name in ("Makefile", ".kernelvariables"):  # they name where they would be installed
+    for name in ("Makefile", ".kernelvariables"):  # they contain the path of an installation
         file = tree / name
         if file.exists():
             file.write_text(re.sub(r"(?<![\w.])/usr/src", str(source), file.read_text()))
@@ -187,7 +189,7 @@ def _build_siw(source: Path, release: str, siw: Path) -> None:
         if target.startswith("/usr/"):
             link.unlink()
             link.symlink_to(source.parents[1] / target[1:])
-    # Without BTF of modules: it wants pahole, and nothing here reads it.
+    # Without BTF of modules: it requires pahole, and is not used here.
     options = ("CONFIG_RDMA_SIW=m", "CONFIG_DEBUG_INFO_BTF_MODULES=", "CC=gcc")
     run("make", "-s", "-C", str(tree), f"M={siw}", f"-j{os.cpu_count()}", *options, "modules")
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the pyverbs host does to our target; run in the guest, a line of JSON for each case.
+"""The pyverbs host's cases with our target; run in the guest, prints a line of JSON for each
+case.
 
 ``raw_cases.py ADDRESS PORT SUBNQN iwarp|rocev2``
 """
@@ -30,7 +31,7 @@ NSID = 2
 BLOCK = 4096
 CC, CC_ENABLE = 0x14, 0x00460001
 SECONDS = 600
-"""After which the whole run has hung."""
+"""Time limit of the whole run."""
 
 
 def _ok(cqe: nvme.Cqe) -> nvme.Cqe:
@@ -51,14 +52,14 @@ class Host:
         self.io = self.queue()
 
     def queue(self) -> Connection:
-        """Another connection for I/O queue 1, once the last has ended."""
+        """Open a new connection for I/O queue 1, after the last one has ended."""
         queue = Connection.open(self.where, 1, 32, self.cntlid)
         self._connect(queue, self.cntlid)
         return queue
 
     def _connect(self, queue: Connection, cntlid: int) -> int:
         data = nvme.connect_data(HOSTID, cntlid, self.subnqn, HOSTNQN)
-        if queue.qid:  # as Linux does: the data in the capsule
+        if queue.qid:  # as in Linux: the data is in the capsule
             sgl = nvme.in_capsule(0, len(data))
             return _ok(queue.call(nvme.connect(queue.qid, 31, sgl=sgl), data)).dw0 & 0xFFFF
         region = queue.region(len(data))
@@ -81,7 +82,7 @@ class Host:
 
 
 def rejected(where: Where, private_data: bytes, sts: Reject, reads: int = 8) -> None:
-    """The target says why, by number."""
+    """The target gives the reason, by number."""
     sts_of_reject = None
     try:
         Connection(where, private_data, reads=reads).close()
@@ -109,7 +110,7 @@ SHORT: dict[str, tuple[bytes, Reject, int]] = {
 
 
 def connect_and_identify(host: Host) -> None:
-    """Accepted with a CRQSIZE, and Identify Controller comes by RDMA WRITE."""
+    """Accepted with a CRQSIZE, and Identify Controller arrives by RDMA WRITE."""
     recfmt, crqsize = struct.unpack_from("<HH", host.admin.reply)
     assert (recfmt, crqsize) == (0, 32), (recfmt, crqsize)
     capabilities = _ok(host.admin.call(nvme.property_get(0, 8)))
@@ -146,7 +147,9 @@ def keyed_and_back(host: Host) -> None:
 
 
 def invalidated(host: Host) -> None:
-    """A key that the command gives away is taken: the next use of it ends the connection."""
+    """A key that the command lets the target invalidate is invalid: its next use ends the
+    connection.
+    """
     back = host.io.region(BLOCK)
     sgl = nvme.keyed(back.buf, BLOCK, back.rkey, kind=0x4F)
     _ok(host.io.call(nvme.sqe(Io.READ, nsid=NSID, sgl=sgl, cdw=(5, 0, 0))))
@@ -155,7 +158,7 @@ def invalidated(host: Host) -> None:
 
 
 class ReadRequests:
-    """The sinks of RDMA Read Requests that pass on the wire: what their peers get to know."""
+    """The destinations in RDMA Read Requests on the wire: peers learn them."""
 
     HEADER = b"\x00\x2e\x41\x41"
     """Of an FPDU of 46 bytes: DDP untagged and last, RDMAP Read Request (RFC 5040, 4.1 and 4.4)."""
@@ -166,7 +169,7 @@ class ReadRequests:
         self._wire.setblocking(False)
 
     def sinks(self) -> list[tuple[int, int, int]]:
-        """STag, tagged offset and length of each that has passed since the last time."""
+        """Return STag, tagged offset and length of each request since the last call."""
         found = []
         with contextlib.suppress(BlockingIOError):
             while True:
@@ -181,7 +184,7 @@ class ReadRequests:
 
 
 def key_of_another(host: Host) -> None:
-    """The key to the buffer that one host's data goes through is of no use to another host."""
+    """The key to the buffer of one host's data cannot be used by a different host."""
     wire = ReadRequests()
     there = host.io.region(BLOCK)
     data = os.urandom(BLOCK)
@@ -208,7 +211,7 @@ def key_of_another(host: Host) -> None:
     assert back.read(BLOCK, 0) == data
 
 
-# ---- what ends a connection: the host's I/O queue does it, and its admin queue lives on ----
+# ---- ends of a connection: that of the host's I/O queue ends, and its admin queue remains ----
 
 
 def truncated(host: Host) -> None:
@@ -220,7 +223,7 @@ def oversized(host: Host) -> None:
 
 
 def _refused(host: Host, opcode: int, access: int, change: int = 0) -> None:
-    """The host's device refuses the target's RDMA, and nothing was moved."""
+    """The host's device refuses the target's RDMA, and no data was transferred."""
     page = host.io.region(BLOCK, access)
     sgl = nvme.keyed(page.buf, BLOCK, page.rkey ^ change)
     host.io.ends(nvme.sqe(opcode, nsid=NSID, sgl=sgl, cdw=(5, 0, 0)))
@@ -234,8 +237,9 @@ GOOD: dict[str, Callable[[Host], None]] = {
     "key of another host": key_of_another,
 }
 IWARP_ONLY = (*SHORT, "key given away", "key of another host")
-"""An InfiniBand CM message has no length of its private data, rxe invalidates no region, and an
-RDMA READ of it tells nobody a key to its sink."""
+"""An InfiniBand CM message has no length of its private data, rxe invalidates no region, and its
+RDMA READs reveal no key to their destination.
+"""
 BAD: dict[str, Callable[[Host], None]] = {
     "key given away": invalidated,
     "truncated capsule": truncated,
@@ -247,12 +251,12 @@ BAD: dict[str, Callable[[Host], None]] = {
     ),
 }
 ROCE_ONLY = ("unknown key of a write",)
-"""siw never answers an RDMA READ of memory that there is not: not even by ending the connection."""
+"""siw does not answer an RDMA READ of memory that does not exist, nor end the connection."""
 DISCONNECT = "disconnect"
 
 
 def names(iwarp: bool) -> list[str]:
-    """The cases, in their order."""
+    """Return the names of the cases, in order."""
     every = [*REJECTS, *SHORT, *GOOD, *BAD, DISCONNECT]
     return [name for name in every if name not in (ROCE_ONLY if iwarp else IWARP_ONLY)]
 
@@ -287,12 +291,12 @@ def main(address: str, port: str, subnqn: str, kind: str) -> None:
             host.io.close()
             host.io = host.queue()
         else:
-            host = Host(where, subnqn)  # nothing of the last is sure any more
+            host = Host(where, subnqn)  # the state of the last host is unknown
     _run(DISCONNECT, host.close)
 
 
 def _breaks(host: Host, case: Callable[[Host], None]) -> None:
-    """The I/O queue ends; the admin queue does not, and nor does the target."""
+    """Check that the I/O queue ends; the admin queue and the target continue."""
     case(host)
     _ok(host.admin.call(nvme.property_get(0x1C)))
 

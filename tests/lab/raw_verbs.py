@@ -23,18 +23,18 @@ from pyverbs.wr import SGE, RecvWR, SendWR
 from wire import nvme
 
 PATIENCE = 60.0
-"""Seconds after which something that has to come never will; the guest is slow."""
+"""Seconds after which an awaited event counts as lost; the guest is slow."""
 ACCESS = e.IBV_ACCESS_LOCAL_WRITE | e.IBV_ACCESS_REMOTE_READ | e.IBV_ACCESS_REMOTE_WRITE
 CAPSULES = 16
 LARGEST = 64 + 8192
 SEND, NUDGE = 1000, 2000
-"""Work request IDs; those below are of receives."""
+"""Work request IDs; lower ones are those of receives."""
 NUDGES = tuple(0.025 * (2**number - 1) for number in range(1, 7))
-"""Seconds of silence after which a nudge follows what was sent first."""
+"""Times of silence in seconds after which a nudge follows the first message."""
 
 
 class Refused(Exception):
-    """The target rejected the connection; private data, where the reject had any."""
+    """The target rejected the connection; contains the reject's private data, if any."""
 
     def __init__(self, event: str, private_data: bytes) -> None:
         super().__init__(f"{event} with {private_data[:16].hex() or 'nothing'}")
@@ -42,7 +42,7 @@ class Refused(Exception):
 
     @property
     def sts(self) -> int:
-        """The reason that the NVMe-oF private data of the reject names."""
+        """The reason in the NVMe-oF private data of the reject."""
         assert len(self.private_data) >= 4, str(self)
         assert self.private_data[:2] == b"\0\0", f"record format {self.private_data[:2].hex()}"
         return int.from_bytes(self.private_data[2:4], "little")
@@ -96,7 +96,7 @@ class Connection:
         event = CMEvent(self._channel)
         kind, name, self.reply = event.event_type, event.event_str(), event.private_data or b""
         event.ack_cm_event()
-        if kind == ce.RDMA_CM_EVENT_CONNECT_RESPONSE:  # not iWARP: what is left is ours to do
+        if kind == ce.RDMA_CM_EVENT_CONNECT_RESPONSE:  # not iWARP: the other steps are done here
             for state in (e.IBV_QPS_INIT, e.IBV_QPS_RTR, e.IBV_QPS_RTS):
                 self._to(state)  # INIT again: only now it has the right of remote reads
             self.id.establish()
@@ -107,11 +107,11 @@ class Connection:
 
     @classmethod
     def open(cls, where: tuple[str, int], qid: int = 0, depth: int = 32, cntlid: int = 0) -> Self:
-        """Connected as it ought to be."""
+        """Return a connection with correct parameters."""
         return cls(where, nvme.cm_request(qid, depth, depth - 1, cntlid), qid=qid)
 
     def event(self, wanted: int) -> None:
-        """The next CM event, which has to be this one."""
+        """Take the next CM event, which must be of this type."""
         event = CMEvent(self._channel)
         kind, name = event.event_type, event.event_str()
         event.ack_cm_event()
@@ -140,7 +140,7 @@ class Connection:
                          send_flags=e.IBV_SEND_SIGNALED))  # fmt: skip
 
     def rdma_write(self, data: bytes, rkey: int, address: int) -> None:
-        """One RDMA WRITE of these bytes; Ended may be raised now or by what follows."""
+        """One RDMA WRITE of these bytes; Ended may be raised now or by a later call."""
         self._sends.write(data, len(data))
         sge = SGE(self._sends.buf, len(data), self._sends.lkey)
         request = SendWR(wr_id=SEND, num_sge=1, sg=[sge], opcode=e.IBV_WR_RDMA_WRITE,
@@ -149,27 +149,27 @@ class Connection:
         self.post(request)
 
     def post(self, request: Any) -> None:
-        """A work request that is signalled, to its completion."""
+        """Post a signalled work request and wait for its completion."""
         self.qp.post_send(request)
         while not (done := [c for c in self._poll() if c.wr_id >= SEND]):
             pass
         self.completions.remove(done[0])
 
     def _nudge(self) -> None:
-        """An RDMA WRITE of no bytes, to no memory.
+        """Send an RDMA WRITE of no bytes, to no memory.
 
-        siw, as responder, may let what comes before it has taken its socket over lie there until
-        something else comes (host/nudge.c does this for our host).
+        As a responder, siw may leave data unread that arrives before it has taken over its
+        socket, until more data arrives (host/nudge.c does the same for our host).
         """
         sge = SGE(self._sends.buf, 0, self._sends.lkey)
         nothing = SendWR(wr_id=NUDGE, num_sge=1, sg=[sge], opcode=e.IBV_WR_RDMA_WRITE,
                          send_flags=e.IBV_SEND_SIGNALED)  # fmt: skip
-        nothing.num_sge = 0  # which SendWR() does not take
+        nothing.num_sge = 0  # SendWR() does not accept 0
         nothing.set_wr_rdma(0, 0)
         self.qp.post_send(nothing)
 
     def _poll(self) -> list[Any]:
-        """What has completed, after waiting for something new; Ended for an error."""
+        """Return the completions, after waiting for a new one; Ended for an error."""
         begin = time.monotonic()
         while True:
             _, found = self.cq.poll(CAPSULES)
@@ -208,7 +208,9 @@ class Connection:
         return cqe
 
     def ends(self, data: bytes) -> None:
-        """One Send of these bytes ends the connection, before or after its own completion."""
+        """Check that one Send of these bytes ends the connection, before or after its own
+        completion.
+        """
         with contextlib.suppress(Ended):
             self.send(data)
         self.event(ce.RDMA_CM_EVENT_DISCONNECTED)
@@ -219,7 +221,7 @@ class Connection:
         self.event(ce.RDMA_CM_EVENT_DISCONNECTED)
 
     def close(self) -> None:
-        """Give everything back."""
+        """Free all objects."""
         self.qp.close()
         self.cq.close()
         for region in self._regions:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the last runs showed: ``build/lab/results.json``, merged over runs.
+"""The results of the last runs: ``build/lab/results.json``, merged over runs.
 
 One entry for every test of every cell on every kernel: its outcome, the kernel's release and the
-day.  ``./dev lab --readme`` writes the README's table of peers from it.  A test that a run looked
-for and did not find is forgotten.
+day.  ``./dev lab --readme`` writes the README's table of peers from it.  If a run looked for a
+test and did not find it, its entry is removed.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from pathlib import Path
 
 from lab.cells import Cell
 from lab.prepare import ROOT
-from outcomes import Collected, alone, replace
+from support.outcomes import Collected, alone, replace
 
 FILE = ROOT / "build" / "lab" / "results.json"
 FILES = frozenset(
     file.relative_to(ROOT).as_posix() for file in Path(__file__).parent.glob("test_*.py")
 )
-"""In one of which a test is whose outcome does not say in which."""
+"""A test whose outcome does not name its file is in one of these."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a test of a cell went."""
+    """The outcome of a test of a cell."""
 
     kernel: str
     """The series: 6.12."""
@@ -34,11 +34,11 @@ class Outcome:
     host: str
     device: str
     test: str
-    """Its name, with what it is parametrised by besides the cell and the kernel."""
+    """Its name, with its parameters except the cell and the kernel."""
     outcome: str
     """passed, failed or skipped."""
     release: str
-    """What the guest's uname says."""
+    """The release, as the guest's uname reports it."""
     date: str
     """Of the run: 2026-11-21."""
     file: str = ""
@@ -46,17 +46,17 @@ class Outcome:
 
     @property
     def key(self) -> tuple[str, ...]:
-        """What a later run replaces."""
+        """The key by which a later run replaces it."""
         return (self.kernel, self.target, self.host, self.device, self.test)
 
 
 def name(cell: Cell, test: str) -> str:
-    """A test of a cell, on whichever kernel."""
+    """Return the name of a test of a cell, for any kernel."""
     return f"{cell} {test}"
 
 
 def _went(one: Outcome, there: Collected) -> bool:
-    """Whether its test is known to be no longer there."""
+    """Whether its test is known to no longer exist."""
     test = name(Cell(one.target, one.device, one.host), one.test)
     if one.file:
         return there.lacks(test, one.file)
@@ -64,7 +64,7 @@ def _went(one: Outcome, there: Collected) -> bool:
 
 
 def read(file: Path = FILE) -> list[Outcome]:
-    """What there is; nothing where no run has been."""
+    """Return the present outcomes; none if there was no run."""
     try:
         return [Outcome(**entry) for entry in json.loads(file.read_text())]
     except (OSError, ValueError, TypeError):
@@ -72,7 +72,7 @@ def read(file: Path = FILE) -> list[Outcome]:
 
 
 def merge(new: Iterable[Outcome], there: Collected, file: Path = FILE) -> None:
-    """Put outcomes in the place of those that they repeat, and drop those of tests that went."""
+    """Replace outcomes by newer ones, and drop those of tests that no longer exist."""
     with alone(file):
         known = {one.key: one for one in read(file) if not _went(one, there)}
         known.update({outcome.key: outcome for outcome in new})

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A command that runs in the guest, and what it left."""
+"""A command that runs in the guest, and its result."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 
 
 class GuestError(Exception):
-    """The guest, or a command in it, did not do what a test relies on."""
+    """The guest, or a command in it, did not behave as a test requires."""
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Result:
 
     command: str
     status: int
-    """Exit status; negative where a signal ended it."""
+    """Exit status; negative if a signal ended it."""
     stdout: str
     stderr: str
 
@@ -45,7 +45,7 @@ class Result:
 
 
 class Running:
-    """A command in the guest; its output streams to stderr as it comes."""
+    """A command in the guest; its output is passed to stderr immediately."""
 
     def __init__(self, command: str, send_signal: Callable[[int], None], quiet: bool) -> None:
         self.command = command
@@ -56,7 +56,7 @@ class Running:
         self._lost: str | None = None
         self._changed = threading.Condition()
 
-    # What the reader of the port calls.
+    # Called by the reader of the port.
 
     def feed(self, stream: str, data: bytes) -> None:
         with self._changed:
@@ -76,11 +76,11 @@ class Running:
             self._lost = why
             self._changed.notify_all()
 
-    # What a test calls.
+    # Called by a test.
 
     @property
     def output(self) -> str:
-        """What it has printed so far."""
+        """Its output so far."""
         return (self._data["out"] + self._data["err"]).decode(errors="replace")
 
     @property
@@ -88,7 +88,7 @@ class Running:
         return self._status is None and self._lost is None
 
     def signal(self, number: int = signal.SIGTERM) -> None:
-        """Signal it and its children."""
+        """Send a signal to it and its children."""
         if self.alive:
             self._send_signal(number)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Our target outside the guest, changed while it runs, and asked what it holds."""
+"""Our target outside the guest, changed while it runs, and asked for its state."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from wire.served import Served
 
 PROGRAM = Path(__file__).with_name("steered_target.py")
 NSID = 1
-"""The namespace that is always there."""
+"""The namespace that always exists."""
 KEPT = ("srq", "mr")
 ORPHANED = ("TIME-WAIT", "FIN-WAIT-1", "FIN-WAIT-2", "LAST-ACK", "CLOSING")
-"""States of sockets that were closed: the kernel ends them by itself."""
+"""States of closed sockets: the kernel ends them by itself."""
 
 
 def file_namespace(path: Path) -> dict[str, Any]:
@@ -53,22 +53,22 @@ max_io_queues = {limits.get("max_io_queues", 64)}
 """
     for nsid, namespace in namespaces.items():
         text += f"\n[[subsystem.namespace]]\nnsid = {nsid}\n"
-        # What JSON writes of a string or a number, TOML reads.
+        # JSON's form of a string or a number is valid TOML.
         text += "".join(f"{key} = {json.dumps(value)}\n" for key, value in namespace.items())
     return text
 
 
 @dataclass(frozen=True)
 class State:
-    """What a target holds."""
+    """The objects and memory of a target."""
 
     connections: int
     controllers: int
     resources: Mapping[str, int]
-    """Of the embedded device, but for those that the target keeps."""
+    """Of the embedded device, except those that the target keeps."""
     descriptors: int
     sockets: tuple[str, ...]
-    """States of the TCP sockets on its port, but for those that nobody has any more."""
+    """States of the TCP sockets on its port, except those that belong to no process."""
     kept: Mapping[str, int] = field(compare=False)
     """Of the embedded device, those of which the target keeps some for the hosts to come: shared
     receive queues, one or more for each reactor, and their memory."""
@@ -99,7 +99,7 @@ class Steered(Served):
         self.wait_ready()
 
     def ask(self, do: str, **what: Any) -> Any:
-        """Have it do something, and wait for the answer."""
+        """Send it a request, and wait for the answer."""
         number = next(self._numbers)
         pipe = self.process.stdin
         assert pipe is not None
@@ -108,7 +108,7 @@ class Steered(Served):
         start = f'{{"number": {number}, '
 
         def replies() -> list[str]:
-            lines = self.output.split("\n")[:-1]  # the last is not whole
+            lines = self.output.split("\n")[:-1]  # the last line is incomplete
             return [line for line in lines if line.startswith(start)]
 
         until(lambda: replies() or not self.alive, f"an answer to {do}", state=lambda: self.log)
@@ -123,11 +123,11 @@ class Steered(Served):
         self.ask("detach", nqn=self.nqn, nsid=nsid)
 
     def resize(self, nsid: int) -> int:
-        """Follow the namespace's file; bytes."""
+        """Resize the namespace to its file; return the bytes."""
         return int(self.ask("resize", nqn=self.nqn, nsid=nsid))
 
     def state(self) -> State:
-        """What it holds now."""
+        """Return its present state."""
         found = self.ask("state")
         resources = found["resources"]
         return State(
@@ -146,14 +146,14 @@ class Steered(Served):
         return [state for state in states if state not in ORPHANED]
 
     def wait_alone(self) -> State:
-        """Wait until no host is connected any more, and return what it holds then."""
+        """Wait until no host is connected, and return the state then."""
         return self._wait(
             lambda now: not (now.connections or now.controllers or now.resources["qp"]),
             "no host is connected any more",
         )
 
     def wait_same(self, before: State) -> State:
-        """Wait until it holds what it held before; what is kept, and memory, the caller judges."""
+        """Wait until its state is as before; the caller checks kept objects and memory."""
         return self._wait(
             lambda now: (
                 replace(now, descriptors=before.descriptors) == before
@@ -178,7 +178,7 @@ class Steered(Served):
         self.process.stdin.close()
 
     def close(self) -> None:
-        """End it: it must have been well to the end."""
+        """End it: it must have had no errors."""
         if self.alive:
             self.check_log()
             assert self.end(30) == 0, f"our target ended badly:\n{self.log}"

@@ -43,7 +43,7 @@ class _Mallinfo2(ctypes.Structure):
 
 
 def _memory() -> dict[str, int]:
-    """What is allocated, to the byte: Python's blocks, and malloc's bytes."""
+    """Return the allocated memory, exactly: Python's blocks, and malloc's bytes."""
     gc.collect()
     malloc = ctypes.CDLL(None)
     malloc.mallinfo2.restype = _Mallinfo2
@@ -75,7 +75,7 @@ async def _answer(server: Server, asked: dict[str, Any]) -> Any:
 
 
 async def _obey(server: Server) -> None:
-    """Do what the lines of standard input say, to its end."""
+    """Execute the requests of standard input, until its end."""
     reader = asyncio.StreamReader()
     loop = asyncio.get_running_loop()
     transport, _ = await loop.connect_read_pipe(

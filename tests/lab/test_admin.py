@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The kernel's host stays connected while our target is changed: its block devices follow."""
+"""The kernel's host stays connected while our target is changed, and sees the changes."""
 
 from __future__ import annotations
 

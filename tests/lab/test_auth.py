@@ -36,13 +36,13 @@ from lab.prepare import SERIES
 from lab.running import Result
 from wire.served import Served
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = pytest.mark.timeout(2 * SLOW + 600)
 NEWEST_KERNEL = True
 
 
 @pytest.fixture(scope="module", autouse=True)
 def kernel_can(vm: Guest) -> None:
-    """Skip where the kernel is built without it."""
+    """Skip if the kernel is built without it."""
     need_kernel(vm)
     use_device(vm, "siw")
 
@@ -67,7 +67,7 @@ def ours(
 
 
 def connect(guest: Guest, nqn: str, *options: str) -> Result:
-    """nvme connect, to whatever end."""
+    """Run nvme connect; it may fail."""
     where = ["-t", "rdma", "-a", network.HOST, "-s", "4420", "-n", nqn, "--hostnqn", HOSTNQN]
     return guest.run(
         ["nvme", "connect", *where, "-i", "1", "-k", "60", *options], check=False, timeout=SLOW
@@ -111,7 +111,7 @@ def test_kernel_host(ours: Served, guest: Guest, index: int, mutual: bool) -> No
 
 @pytest.mark.feature("dhchap-again")
 def test_kernel_host_again(ours: Served, guest: Guest) -> None:
-    """Re-authentication of every queue, under a load."""
+    """Authentication of every queue is repeated, under load."""
     with connected(guest, 3, *BOTH) as name:
         (device,) = KernelHost(guest, network.HOST).devices(nqn_of(3))
         guest.run(
@@ -173,7 +173,7 @@ def nvmet(vm: Guest, kernel_can: None) -> Iterator[KernelTarget]:
 
 @pytest.fixture
 def ask(nvmet: KernelTarget, guest: Guest) -> None:
-    """nvmet asks for the first case's authentication."""
+    """Configure nvmet for the first case's authentication."""
     allow(nvmet, HOSTNQN, *CASES[0])
 
 
@@ -194,7 +194,7 @@ def test_kernel_target(
         (BOTH, "both ways"),
     ):
         result = host.nvmeof("-v list-ns", "-q", HOSTNQN, *options, timeout=SLOW)
-        # Later ones ask on the admin queue only, and what they ask is what the client does.
+        # Later kernels require it on the admin queue only, and the client follows the request.
         for queue in (0, 1) if guest.kernel.series in SERIES else (0,):
             line = f"queue {queue} authenticated (SHA-{case[0][3:]}, {shown}, {ways})"
             assert line in result.stderr, result.stderr

@@ -37,7 +37,7 @@ pytestmark = [
 ]
 
 TRIED = (0, 3)
-"""Cases: one without Diffie-Hellman and one with the least group; the others are siw's."""
+"""Cases: one without Diffie-Hellman and one with the smallest group; siw has the others."""
 WHERE = ["-t", "rdma", "-a", network.GUEST, "-s", "4420"]
 
 

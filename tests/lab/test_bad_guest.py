@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A guest that never boots, panics or hangs: a clear end within its time, with its log."""
+"""A guest that does not boot, panics or hangs: a clear end in time, with its log."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from lab.prepare import Kernel, prepared
 from lab.running import GuestError
 
 BOOT = 300.0
-"""Seconds for a kernel that is to boot, on whatever machine."""
+"""Seconds for a kernel that should boot, on any machine."""
 
 
 @pytest.fixture(scope="module")
 def kernel(cable: Network, lab: Lab, kernel_series: str) -> Kernel:
-    lab.close()  # it has the cable
+    lab.close()  # it uses the network
     found = prepared(kernel_series)
     assert found is not None
     return found
@@ -40,7 +40,7 @@ def booted(kernel: Kernel, cable: Network) -> Iterator[Guest]:
 
 
 def failure(kernel: Kernel, cable: Network, more: str, seconds: float) -> str:
-    """What is said of a guest that does not come up with more on its command line."""
+    """Return the error of a guest that does not boot with additional kernel parameters."""
     started = time.monotonic()
     with pytest.raises(GuestError) as caught:
         Guest(kernel, cable, cpus=1, memory="512M", more=more, boot_seconds=seconds).close()
@@ -74,7 +74,7 @@ def test_panics_under_a_command(kernel: Kernel, cable: Network) -> None:
 
 
 def test_hangs(kernel: Kernel, cable: Network) -> None:
-    """Its processors stand still: a command ends by its limit, and the guest is not healthy."""
+    """Its processors are stopped: a command ends at its limit, and the guest is not healthy."""
     with booted(kernel, cable) as one:
         os.kill(one.pid, signal.SIGSTOP)
         with pytest.raises(GuestError, match="did not end within 1 s"):
@@ -84,12 +84,12 @@ def test_hangs(kernel: Kernel, cable: Network) -> None:
 
 
 def test_a_command_that_hangs(kernel: Kernel, cable: Network) -> None:
-    """It is killed with what it started, shows what it said, and the guest is as good as before."""
+    """It is killed with its children, its output is shown, and the guest still works."""
     with booted(kernel, cable) as one:
         with pytest.raises(GuestError, match="did not end within 3 s") as caught:
             one.run("echo so far; sleep 3600 & sleep 3600", timeout=3)
         assert "so far" in str(caught.value) or one.healthy()
-        # It was sent SIGKILL; when a busy guest gets round to its end is another matter.
+        # It was sent SIGKILL; a busy guest may end it later.
         assert one.run("while pgrep '^sleep$' >/dev/null; do :; done; echo gone").stdout == "gone\n"
         assert one.run("exit 7", check=False).status == 7
 
@@ -101,6 +101,6 @@ def test_no_emulator(kernel: Kernel, cable: Network, monkeypatch: pytest.MonkeyP
 
 
 def test_the_emulator_refuses(kernel: Kernel, cable: Network) -> None:
-    # Before or after it opened the port: what it said is shown either way.
+    # Before or after it opened the port: its output is shown in both cases.
     with pytest.raises((CannotRun, GuestError), match="cannot set up guest memory"):
         Guest(kernel, cable, memory="512T")

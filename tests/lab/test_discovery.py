@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Discovery with the kernel at the other end: referrals, kept controllers and their events.
+"""Discovery with the kernel as the peer: referrals, kept controllers and their events.
 
-That systemd connects to what such an event tells of is in test_systemd.
+test_systemd checks that systemd connects after such an event.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from wire.served import Served
 pytestmark = pytest.mark.usefixtures("need_product")
 
 FIRST, SECOND, MORE = 4420, 4421, 4422
-"""Ports; the first target gets another one later."""
+"""Ports; the first target gets a further one later."""
 NQN = "nqn.2014-08.org.nvmexpress:uuid:5f0c1c9e-0000-4000-8000-0000000000d1"
 OTHER_NQN, SECRET_NQN, MORE_NQN = (NQN[:-1] + end for end in "234")
 WELL_KNOWN = "nqn.2014-08.org.nvmexpress.discovery"
@@ -68,7 +68,7 @@ trsvcid = {port}
 nqn = "{nqn}"
 """
 
-# What the kernel tells user space of the events of NVMe controllers.
+# The kernel's messages to user space about events of NVMe controllers.
 _UEVENTS = """
 import socket
 listening = socket.socket(socket.AF_NETLINK, socket.SOCK_DGRAM, 15)
@@ -145,7 +145,7 @@ def test_referral(targets: Targets, guest: Guest) -> None:
 
 
 class Kept:
-    """The kernel's host with a discovery controller that it keeps, and the events of it."""
+    """The kernel's host with a discovery controller that it keeps, and its events."""
 
     def __init__(self, guest: Guest) -> None:
         self._guest = guest
@@ -158,13 +158,16 @@ class Kept:
         self.read()
 
     def read(self) -> set[tuple[str, str]]:
-        """Subsystems and their ports, of a log that is of the same generation when read again."""
+        """Return subsystems and their ports, from a log whose generation did not change
+        meanwhile.
+        """
         argv = ["nvme", "discover", *where(), "--device", self.name, "-o", "json"]
         log: dict[str, Any] = self._guest.run(argv, timeout=PATIENCE).json()
         assert self._guest.run(argv, timeout=PATIENCE).json() == log
         assert log["genctr"] > self._generation, "it changed"
         self._generation = log["genctr"]
-        # libnvme 1.3 retains the event to the end of a log of over 4 KiB: no other would come.
+        # libnvme 1.3 retains the event until it has read a log of over 4 KiB: there would be no
+        # next one.
         header = ["nvme", "get-log", f"/dev/{self.name}", "-i", "0x70", "-l", "1024"]
         self._guest.run(header, timeout=PATIENCE, quiet=True)
         return {
@@ -174,13 +177,13 @@ class Kept:
         }
 
     def wait(self) -> set[tuple[str, str]]:
-        """Wait for one event more, and read the log."""
+        """Wait for one more event, and read the log."""
         self._seen += 1
         self.events.wait_for(f"event {self._seen}: {AEN}", PATIENCE)
         return self.read()
 
     def end(self) -> None:
-        """There were no other events."""
+        """Check that there were no other events."""
         self.events.signal()
         said = self.events.wait(PATIENCE).output
         assert said.count("event ") == self._seen, said
@@ -189,7 +192,7 @@ class Kept:
 @pytest.mark.feature("discovery-events", "generation")
 @pytest.mark.usefixtures("disconnect")
 def test_events(targets: Targets, guest: Guest) -> None:
-    """Each change that concerns the host is one event, and another generation of the log."""
+    """Each change that concerns the host causes one event and a new generation of the log."""
     kept = Kept(guest)
     keep_alive = guest.run(f"cat /sys/class/nvme/{kept.name}/kato", quiet=True).stdout
     assert int(keep_alive) > 0
@@ -199,7 +202,7 @@ def test_events(targets: Targets, guest: Guest) -> None:
     assert kept.wait() == {old, (MORE_NQN, str(FIRST))}
     administer(first, "subsystem", "remove", MORE_NQN)
     assert kept.wait() == {old}
-    administer(first, "host", "allow", SECRET_NQN, FRIEND_NQN)  # no business of this host
+    administer(first, "host", "allow", SECRET_NQN, FRIEND_NQN)  # not visible to this host
     administer(first, "host", "allow", SECRET_NQN, HOSTNQN)
     assert kept.wait() == {old, (SECRET_NQN, str(FIRST))}
     administer(first, "host", "remove", SECRET_NQN, HOSTNQN)
@@ -214,7 +217,7 @@ def test_events(targets: Targets, guest: Guest) -> None:
 @pytest.mark.feature("referrals")
 @pytest.mark.usefixtures("disconnect")
 def test_connect_all(targets: Targets, guest: Guest) -> None:
-    """nvme-cli follows the referral, and connects to what both targets offer."""
+    """nvme-cli follows the referral, and connects to the subsystems of both targets."""
     guest.run(["nvme", "connect-all", *where(), "-i", "1"], timeout=PATIENCE)
     assert [nqn for nqn in subsystems(guest) if "discovery" not in nqn] == [NQN, OTHER_NQN]
 
@@ -222,7 +225,7 @@ def test_connect_all(targets: Targets, guest: Guest) -> None:
 @pytest.mark.feature("discovery-nqn")
 @pytest.mark.usefixtures("disconnect")
 def test_unique_nqn(targets: Targets, guest: Guest) -> None:
-    """By the well-known NQN, and by its own; the kernel goes by what Identify says."""
+    """By the well-known NQN and by its own; the kernel uses the one in Identify."""
     for more in ([], ["-n", UNIQUE]):
         argv = ["nvme", "discover", *where(SECOND), *more, "-o", "json"]
         records = guest.run(argv, timeout=PATIENCE).json()["records"]
@@ -232,7 +235,7 @@ def test_unique_nqn(targets: Targets, guest: Guest) -> None:
 
 
 class Watching:
-    """`nvmeof discover -p` beside the guest, whose lines a test waits for."""
+    """`nvmeof discover -p` beside the guest, whose output a test reads."""
 
     def __init__(self, cable: Network, address: str) -> None:
         argv = ["discover", "-a", address, "--device", "iwarp", "-p", "-o", "json"]
@@ -252,7 +255,7 @@ class Watching:
         self._lines.put("(it has ended)")
 
     def line(self) -> Any:
-        """The next one."""
+        """Return the next line."""
         return json.loads(self._lines.get(timeout=PATIENCE))
 
     def close(self) -> None:
@@ -264,7 +267,7 @@ class Watching:
 
 
 def test_our_host(vm: Guest, cable: Network, guest: Guest) -> None:
-    """nvmet's referral is shown, and its changes are told to `nvmeof discover -p`."""
+    """nvmet's referral is shown, and `nvmeof discover -p` reports its changes."""
     use_device(vm, "siw")
     ports = f"{CONFIGFS}/nvmet/ports/1"
     made = f"{CONFIGFS}/nvmet/subsystems/{MORE_NQN}"

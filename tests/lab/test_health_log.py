@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""nvme-cli reads our error log and SMART log, before the target ends and when it is back."""
+"""nvme-cli reads our error log and SMART log, before the target ends and after it returns."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ def target(
 
 
 def smart_log(guest: Guest, controller: Controller, reached: Callable[[Log], bool]) -> Log:
-    """As soon as the host is connected to a target that says this."""
+    """Return the SMART log as soon as it satisfies the condition, after connecting."""
     found: list[Log] = []
 
     def read() -> bool:
         done = guest.run(f"nvme smart-log {controller.path} -o json", check=False)
         if done.status == 0:
-            log = done.json()  # in which numbers of 16 bytes are strings
+            log = done.json()  # in its JSON, numbers of 16 bytes are strings
             found.append({count: int(log[count]) for count in COUNTS})
         return done.status == 0 and reached(found[-1])
 
@@ -58,7 +58,9 @@ def smart_log(guest: Guest, controller: Controller, reached: Callable[[Log], boo
 
 
 def refused_read(guest: Guest, controller: Controller, host: KernelHost) -> int:
-    """A Read that the engine refuses has an entry in the error log; its count."""
+    """Send a Read that the engine refuses, check its entry in the error log, and return its
+    count.
+    """
     device = host.devices(controller.nqn)[0]
     read = f"nvme read {device.path} -s {FAR} -c 0 -z {device.block_size}"
     assert guest.run(read, check=False).status
@@ -73,7 +75,7 @@ def refused_read(guest: Guest, controller: Controller, host: KernelHost) -> int:
 @pytest.mark.feature("error-log", "smart", "smart-kept")
 @pytest.mark.unclean(r"nvme nvme\d+: ")
 def test_health_log(target: OursOutside, guest: Guest) -> None:
-    """What was refused has its entry; what was counted is there after an end, and a SIGKILL."""
+    """A refused command has an entry; counters are kept after an orderly end, and after SIGKILL."""
     host, nqn = KernelHost(guest, target.address, target.service), target.nqn
     with host.connected(nqn, *LASTING, namespaces=3) as controller:
         device = host.devices(nqn)[2]

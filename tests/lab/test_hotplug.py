@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Disks and the RDMA device that come and go under our target, which runs in the guest."""
+"""Disks and the RDMA device are added and removed under our target, which runs in the guest."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def _sizes(host: KernelHost) -> list[int]:
 @pytest.mark.feature("hotplug-disk")
 @pytest.mark.usefixtures("disk")
 def test_a_disk_comes_and_goes(vm: Guest) -> None:
-    """Hosts see it go and come, and go on with the others; each time it is another device."""
+    """Hosts see it removed and added, and continue with others; each time it is a new device."""
     use_device(vm, "rxe")
     host = KernelHost(vm, network.GUEST)
     with _serving(vm) as target:
@@ -119,9 +119,9 @@ def test_a_disk_comes_and_goes(vm: Guest) -> None:
 
 @pytest.mark.feature("hotplug-rdma")
 def test_the_only_rdma_device_comes_and_goes(vm: Guest, guest: Guest) -> None:
-    """Under a connected host, twice, after a start without one; the embedded port goes on.
+    """With a connected host, twice, after a start without one; the embedded port continues.
 
-    The kernel's removal ends only when our target has let go of all that it had of the device.
+    The kernel's removal ends only when our target has released all objects of the device.
     """
     use_device(vm, "rxe")
     host = KernelHost(vm, network.GUEST)
@@ -138,7 +138,7 @@ def test_the_only_rdma_device_comes_and_goes(vm: Guest, guest: Guest) -> None:
             block.pattern(vm, host.devices(SUBNQN)[0], ord("Z"), 0, 4096)
             vm.run(REMOVE, timeout=300)
             _until_said(target, CLOSED, number)
-            # nvme-rdma gives a controller up whose device is removed.
+            # nvme-rdma removes a controller whose device is removed.
             until(lambda: not host.devices(SUBNQN), "the host has let go")
             target.check()
         tree = vm.run([sys.executable, "-m", "nvmf.cli.main", "target", "ls"], timeout=120).stdout

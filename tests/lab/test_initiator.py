@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`nvmeof connect` and its like in the guest: nvme-rdma driven by us, against every target."""
+"""`nvmeof connect` and similar commands in the guest: nvme-rdma with every target."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Row:
         return ["-t", "rdma", "-a", self.target.address, "-s", str(self.target.service)]
 
     def connect(self, *options: str) -> str:
-        """Connect to the target's subsystem; the controller's name."""
+        """Connect to the target's subsystem; return the controller's name."""
         found = self.ours.connect(
             self.target.address, self.target.service, self.target.nqn, *options
         )
@@ -75,7 +75,7 @@ def row(
 
 @pytest.fixture(autouse=True)
 def unharmed(row: Row, guest: Guest) -> Iterator[None]:
-    """Every test disconnects what it connected, and the target lives on."""
+    """Every test disconnects its controllers, and the target continues to run."""
     yield
     left = row.ours.controllers()
     if left:
@@ -86,7 +86,7 @@ def unharmed(row: Row, guest: Guest) -> Iterator[None]:
 
 
 def test_connect_list_disconnect(row: Row, guest: Guest) -> None:
-    """The block devices are there when connect returns, and list and list-subsys show them."""
+    """The block devices exist when connect returns, and list and list-subsys show them."""
     ours, target = row.ours, row.target
     found = ours.connect(target.address, target.service, target.nqn)
     name = found["device"]
@@ -104,7 +104,7 @@ def test_connect_list_disconnect(row: Row, guest: Guest) -> None:
     listed = {d["DevicePath"]: d for d in ours.json("list")["Devices"]}
     assert sorted(listed) == sorted(n["path"] for n in found["namespaces"])
     theirs = guest.run(["nvme", "list", "-o", "json"]).json()["Devices"]
-    for one in theirs:  # what nvme-cli says too is the same
+    for one in theirs:  # nvme-cli's values are the same
         mine = listed[one["DevicePath"]]
         same = ("ModelNumber", "SerialNumber", "Firmware", "PhysicalSize", "SectorSize")
         assert {key: mine[key] for key in same} == {key: one[key].strip() if
@@ -131,7 +131,7 @@ def test_connect_list_disconnect(row: Row, guest: Guest) -> None:
 
 @pytest.mark.unclean("I/O fail on reconnect")
 def test_every_option(row: Row, guest: Guest) -> None:
-    """What is given reaches the kernel, and it shows so."""
+    """Each option reaches the kernel, and its effect is visible."""
     timers = ["-k", "7", "-c", "3", "-l", "90", "--fast_io_fail_tmo", "30"]
     options = ["-i", "2", "-W", "1", "-P", "1", "-Q", "32", "-T", "16", "-D", "-d", *timers]
     source = ["-w", network.GUEST]
@@ -160,7 +160,7 @@ def test_every_option(row: Row, guest: Guest) -> None:
 
 
 def test_connect_all(row: Row, guest: Guest) -> None:
-    """All that discovery offers this host, read by the kernel; what is there is left."""
+    """All subsystems that discovery offers this host, read by the kernel; existing ones stay."""
     who = ["-q", FRIEND_NQN, "-I", HOSTID]
     wanted = [row.target.nqn]
     if not isinstance(row.target, KernelTarget):
@@ -176,7 +176,7 @@ def test_connect_all(row: Row, guest: Guest) -> None:
 
 
 def test_connect_all_by_file(row: Row, guest: Guest) -> None:
-    """Without an address, what discovery.conf says; the log read by the client."""
+    """Without an address, the entries of discovery.conf; the client reads the log."""
     line = f"-t rdma -a {row.target.address} -s {row.target.service} -i 1\n"
     guest.run("cp /etc/nvme/discovery.conf /run/lab/", quiet=True)
     guest.write("/etc/nvme/discovery.conf", f"# ports\n-t tcp -a 192.0.2.1\n{line}")
@@ -192,15 +192,15 @@ def test_connect_all_by_file(row: Row, guest: Guest) -> None:
 
 @pytest.mark.unclean("nvme")
 def test_backends(row: Row, guest: Guest) -> None:
-    """The Python API through the kernel: the suite that the client passes."""
+    """The Python API through the kernel: the same suite as for the client."""
     url = f"nvme+rdma://{row.target.address}:{row.target.service}/{row.target.nqn}"
-    done = row.ours.python("backends", f"{url}?queues=2&hostnqn={HOSTNQN}", "kernel")
+    done = row.ours.python("support.backends", f"{url}?queues=2&hostnqn={HOSTNQN}", "kernel")
     assert "passed closed" in done.stdout
 
 
 @pytest.mark.unclean("nvme")
 def test_refused(row: Row, guest: Guest) -> None:
-    """What is not there or not for this host: a sentence with the status, and what to do."""
+    """A missing or forbidden subsystem: a sentence with the status, and what to do."""
     ours, target = row.ours, row.target
     who = ["-q", HOSTNQN, "-I", HOSTID]
     unknown = target.nqn.replace("-00000000", "-99999999")
@@ -252,7 +252,7 @@ def test_without_root(row: Row, guest: Guest) -> None:
 
 
 def test_without_the_module(row: Row, guest: Guest) -> None:
-    """Root has it loaded, as nvme-cli does; others are told."""
+    """Root loads it, as nvme-cli does; other users get a message."""
     guest.run("modprobe -r nvme-rdma nvme-fabrics && test ! -e /dev/nvme-fabrics")
     said = _as_nobody(row, guest)
     assert "driver is not loaded (/dev/nvme-fabrics is not there)" in said
@@ -275,10 +275,10 @@ def test_without_a_device(row: Row, guest: Guest) -> None:
 
 
 def _as_nobody(row: Row, guest: Guest) -> str:
-    """What `nvmeof connect` says to somebody who is not root."""
+    """Return the message of `nvmeof connect` for a user who is not root."""
     argv = row.ours.argv("connect", *row.where, "-n", row.target.nqn)
-    # The tree may be where only root may look; the guest's root is an overlay, so that the modes
-    # of the machine's own directories stay.
+    # Only root may be able to read the tree; the guest's root is an overlay, so that the modes of
+    # the machine's own directories are unchanged.
     guest.run(["chmod", "a+x", *map(str, ROOT.parents)])
     done = guest.run(
         ["setpriv", "--reuid", "65534", "--clear-groups", *argv], check=False, timeout=SECONDS

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The kernel's host (nvme-rdma) against every target: nvmet-rdma as the control, and ours."""
+"""The kernel's host (nvme-rdma) with every target: nvmet-rdma for comparison, and ours."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from lab.ours import PRIVATE_NQN, OursInside, OursOutside
 
 EVERY_KERNEL = True
 DRIVER = r"nvme nvme\d+: "
-"""What the host's driver says of a controller; not what it says of I/O."""
-# What a host administrator asks a controller: all of it is mandatory, or nvmet has it too.
+"""The host driver's log lines about a controller; not those about I/O."""
+# Queries of a host administrator: all are mandatory, or nvmet supports them as well.
 QUESTIONS = (
     "id-ctrl {c}",
     "id-ns {c} -n 1",
@@ -45,7 +45,7 @@ OPTIONS = (
 
 @dataclass
 class Row:
-    """A cell that is set up; a connection is made once for all tests that want one."""
+    """A cell that is set up; tests share a connection."""
 
     cell: Cell
     series: str
@@ -68,7 +68,7 @@ class Row:
         return self.host.devices(self.target.nqn)
 
     def disconnect(self) -> None:
-        """Without a connection, if there is one."""
+        """End the connection, if there is one."""
         self._controller = None
         self._open.close()
 
@@ -104,7 +104,7 @@ def row(
 
 @pytest.fixture(autouse=True)
 def unharmed(row: Row, guest: Guest) -> Iterator[None]:
-    """The target lives on after every test, and says nothing strange."""
+    """The target continues to run after every test, and logs no errors."""
     yield
     if not isinstance(row.target, KernelTarget):
         row.target.check()
@@ -161,7 +161,7 @@ def test_verify(row: Row, guest: Guest, nsid: int) -> None:
 
 
 def test_verify_file(row: Row, guest: Guest) -> None:
-    """The last namespace is a file where the target is ours."""
+    """The last namespace is a file if the target is ours."""
     block.fio_verify(guest, row.devices()[-1], block.loads(4096, thorough=False)[1:])
 
 
@@ -183,7 +183,7 @@ def test_flush(row: Row, guest: Guest) -> None:
 
 @pytest.mark.unclean(DRIVER)
 def test_reset(row: Row, guest: Guest) -> None:
-    """The host's controller reset connects anew, and the data is where it was."""
+    """The host's controller reset connects again, and the data is unchanged."""
     device = row.devices()[1]
     block.pattern(guest, device, 0x5A, 0, block.MIB)
     guest.run(["nvme", "reset", row.controller().path])
@@ -201,7 +201,7 @@ def test_disconnect_leaves_nothing(row: Row, guest: Guest) -> None:
 
 @pytest.mark.feature("connect")
 def test_connect_options(row: Row, guest: Guest) -> None:
-    """Queues of other sizes and numbers, polled ones too: a connection of its own for each."""
+    """Queues of different sizes and numbers, also polled ones: a separate connection for each."""
     row.disconnect()
     count = len(row.target.block_sizes)
     for options in OPTIONS if row.cell.thorough(row.series) else OPTIONS[:1]:
@@ -213,7 +213,7 @@ def test_connect_options(row: Row, guest: Guest) -> None:
 @pytest.mark.feature("allow-list")
 @pytest.mark.unclean(f"{DRIVER}|nvmet: connect request for invalid subsystem")
 def test_refused(row: Row, guest: Guest) -> None:
-    """What is not there, or not for this host, is refused with the kernel's own right words."""
+    """A missing or forbidden subsystem is refused with the kernel's correct message."""
     unknown = row.target.nqn.replace("-00000000", "-99999999")
     said = _refused(row, unknown)
     assert f'Connect Invalid Data Parameter, subsysnqn "{unknown}"' in said
@@ -223,7 +223,7 @@ def test_refused(row: Row, guest: Guest) -> None:
 
 
 def _refused(row: Row, nqn: str) -> str:
-    """What the kernel says of a connect that fails."""
+    """Return the kernel's messages about a connect that fails."""
     since = row.host.guest.mark(f"connect to {nqn}")
     assert row.host.try_connect(nqn).status
     row.host.guest.mark("refused")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The kernel's native multipath over two ports of our target: a path goes, and nothing is lost."""
+"""The kernel's native multipath over two ports of our target: a path fails, no data is lost."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from wire.served import Served
 NQN = "nqn.2014-08.org.nvmexpress:uuid:5f0c1c9e-0000-4000-8000-00000000005d"
 PORTS = (4420, 4421)
 HANG = 240.0
-"""Seconds until a wait is a hang."""
+"""Seconds after which a wait counts as a hang."""
 COMMANDS = 64
-"""Commands on a path that show that it is the one in use."""
+"""Number of commands on a path that shows that it is in use."""
 UNCLEAN = r"nvme nvme\d+: "
-"""What the kernel says of a controller whose connection it makes anew; not of an I/O error."""
+"""The kernel's log lines about a controller that it reconnects; not about an I/O error."""
 
 _PATHS = """
 for path in /sys/class/nvme/nvme*; do
@@ -40,7 +40,7 @@ for path in /sys/class/nvme/nvme*; do
 done
 true
 """
-# Until it is told to stop: written, read back and verified, again and again.
+# Until it is stopped: write, read and verify repeatedly.
 _LOAD = """
 rm -f /run/lab/enough
 for round in $(seq 100000); do
@@ -89,11 +89,11 @@ class Rig:
         assert done.returncode == 0, f"{words}: {done.stdout}{done.stderr}"
 
     def ana(self, port: int, state: str) -> None:
-        """What a port does for the namespace."""
+        """Set a port's ANA state for the namespace."""
         self.target("ana", "set", "-a", network.HOST, "-s", str(port), state)
 
     def paths(self) -> dict[int, PathState]:
-        """By port."""
+        """Return the paths by port."""
         done = self.guest.run(["bash", "-s", "-", NQN], stdin=_PATHS, quiet=True)
         found = {}
         for line in done.stdout.splitlines():
@@ -110,7 +110,7 @@ class Rig:
         return found
 
     def used(self, port: int) -> None:
-        """Wait until so many commands more have gone by a port."""
+        """Wait until more commands have used a port."""
         before = self.paths()[port].commands
         self.until(lambda now: port in now and now[port].commands >= before + COMMANDS)
 
@@ -150,7 +150,7 @@ def rig(
 
 @pytest.fixture(autouse=True)
 def both(rig: Rig, guest: Guest) -> None:
-    """Every test begins with two paths that are optimized."""
+    """Every test begins with two optimized paths."""
     for port in PORTS:
         rig.ana(port, "optimized")
     rig.until(_both_live)
@@ -168,7 +168,7 @@ def _not_live(port: int, paths: dict[int, PathState]) -> bool:
 
 @pytest.mark.feature("ana")
 def test_shown(rig: Rig, guest: Guest) -> None:
-    """nvme-cli shows one subsystem with both paths, and what each does for the namespace."""
+    """nvme-cli shows one subsystem with both paths, and the ANA state of each."""
     rig.ana(PORTS[1], "non-optimized")
     rig.until(lambda paths: paths[PORTS[1]].ana == "non-optimized")
     (host,) = guest.run("nvme list-subsys -o json").json()
@@ -185,7 +185,7 @@ def test_shown(rig: Rig, guest: Guest) -> None:
 
 @pytest.mark.feature("ana")
 def test_steered(rig: Rig, guest: Guest) -> None:
-    """ANA states that change under fio verify: commands go where they may, or wait."""
+    """ANA states change during fio verify: commands use permitted paths, or wait."""
     first, second = PORTS
     block.pattern(guest, rig.device, 0x5A, 0, block.MIB)
     with rig.load():
@@ -209,13 +209,13 @@ def test_steered(rig: Rig, guest: Guest) -> None:
 @pytest.mark.feature("ana")
 @pytest.mark.unclean(UNCLEAN)
 def test_port_lost(rig: Rig, guest: Guest) -> None:
-    """A port is closed under fio verify, and opened again: the other path carries on."""
+    """A port is closed during fio verify, and opened again: the other path is used."""
     first, second = PORTS
     block.pattern(guest, rig.device, 0xC3, 0, block.MIB)
     with rig.load():
         for lost, other in ((first, second), (second, first)):
             where = ("-a", network.HOST, "-s", str(lost))
-            rig.ana(other, "non-optimized")  # so that the load is on the one that goes
+            rig.ana(other, "non-optimized")  # so that the load is on the port that is closed
             rig.used(lost)
             rig.target("port", "remove", *where)
             rig.until(partial(_not_live, lost))

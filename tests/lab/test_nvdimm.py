@@ -25,12 +25,12 @@ class Kind:
     """How the NVDIMM is used."""
 
     mode: str
-    """Of ndctl."""
+    """Mode of ndctl."""
     make: str
-    """Shell that makes the store's path."""
+    """Shell commands that create the store's path."""
     path: str
     guarantee: str
-    """What the target says of a completed write."""
+    """The guarantee for completed writes that the target reports."""
 
     def __str__(self) -> str:
         return self.mode
@@ -71,7 +71,7 @@ persistent = true
 
 @pytest.fixture(scope="module")
 def vm(lab: Lab) -> Iterator[Guest]:
-    """A guest with an NVDIMM; what comes after this module gets one without."""
+    """A guest with an NVDIMM; later modules get one without."""
     one = lab.guest(nvdimm=SIZE)
     one.run(MODULES)
     use_device(one, "rxe")
@@ -82,7 +82,7 @@ def vm(lab: Lab) -> Iterator[Guest]:
 @pytest.mark.feature("pmem")
 @pytest.mark.parametrize("kind", KINDS, ids=str)
 def test_pmem_store(guest: Guest, need_product: None, kind: Kind) -> None:
-    """The target says what a write means, and the kernel's host verifies what it wrote."""
+    """The target reports its guarantee, and the kernel's host verifies its writes."""
     guest.run("umount /run/pmem 2>/dev/null; true", quiet=True)
     guest.run(["ndctl", "create-namespace", "-f", "-e", "namespace0.0", "-m", kind.mode,
                "-M", "mem"])  # fmt: skip
@@ -99,7 +99,7 @@ def test_pmem_store(guest: Guest, need_product: None, kind: Kind) -> None:
         block.pattern(guest, device, 0xC3, 0, block.MIB)
     target.check()
     target.close()
-    # What the host was told is durable is there for whoever maps the memory next.
+    # Durable data is there for the next user of the memory.
     again = OursInside(guest, network.GUEST, text=config(kind.path))
     with host.connected(NQN):
         block.expect(guest, host.devices(NQN)[0], 0xC3, 0, block.MIB)

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a Linux host sees and asks of a namespace beside its data: names, limits, rarer commands."""
+"""A Linux host's view of a namespace except its data: names, limits, rarer commands."""
 
 from __future__ import annotations
 
-import argparse
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -18,7 +17,7 @@ from lab.guest import Guest
 from lab.kernel_host import KernelHost
 from lab.network import Network
 from lab.ours import OursOutside
-from nvmf.cli.target.client import call
+from nvmf.rpc.sync import connect as administer
 from wire.served import Served
 
 PATIENCE = 90.0
@@ -33,12 +32,13 @@ def target(vm: Guest, cable: Network, tmp_path: Path, need_product: None) -> Ite
 
 
 def rpc(served: Served, method: str, **params: Any) -> Any:
-    """The answer of a method."""
-    return call(argparse.Namespace(rpc_socket=str(served.rpc_socket)), method, **params)
+    """Return the result of a method."""
+    with administer(served.rpc_socket) as target:
+        return target.request(method, params)
 
 
 def names(guest: Guest, device: str) -> dict[str, str]:
-    """The identifiers of a namespace, as the kernel has them."""
+    """Return the identifiers of a namespace in the kernel."""
     path = f"/sys/block/{device}"
     words = guest.run(f"cat {path}/uuid {path}/nguid {path}/wwid").stdout.split()
     eui64 = guest.run(f"nvme id-ns /dev/{device} -o json").json()["eui64"]
@@ -47,7 +47,7 @@ def names(guest: Guest, device: str) -> dict[str, str]:
 
 @pytest.mark.feature("identifiers")
 def test_names_stay(target: OursOutside, guest: Guest) -> None:
-    """UUID, NGUID and EUI64 are those that the target tells, all different, after a crash too."""
+    """UUID, NGUID and EUI64 are those that the target reports, all different, and after a crash."""
     host, nqn = KernelHost(guest, target.address, target.service), target.nqn
     (subsystem,) = rpc(target.served, "nvmf_get_subsystems", nqn=nqn)
     found: dict[int, dict[str, str]] = {}
@@ -70,7 +70,7 @@ def test_names_stay(target: OursOutside, guest: Guest) -> None:
 @pytest.mark.feature("compare", "verify", "limits")
 @pytest.mark.unclean(r"nvme\d+n\d+|critical|I/O error|Compare|nvme nvme\d+")
 def test_rarer_commands(target: OursOutside, guest: Guest) -> None:
-    """Compare and Verify by nvme-cli; a limit that is set meanwhile holds up what comes."""
+    """Compare and Verify by nvme-cli; a limit that is set meanwhile delays later commands."""
     host, nqn = KernelHost(guest, target.address, target.service), target.nqn
     with host.connected(nqn, "-i", "1", namespaces=3):
         device = host.devices(nqn)[1]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Our host (the command, the Python client, the fio engine) against nvmet-rdma, and ours."""
+"""Our host (the command, the Python client, the fio engine) with nvmet-rdma and our target."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from lab.running import Result
 from lab.waiting import until
 
 EVERY_KERNEL = True
-# What a target in the kernel says of a host that asks for what is not there.
+# A kernel target's log lines about a host that requests something that does not exist.
 pytestmark = pytest.mark.unclean("invalid subsystem")
 
 
@@ -34,11 +34,11 @@ class Row:
     target: KernelTarget | OursInside
     host: OurHost
     created: int = 0
-    """How many controllers a target in the kernel told of, for the cases."""
+    """Number of controllers that a kernel target logged for the cases."""
 
     @cached_property
     def cases(self) -> dict[str, Result]:
-        """What the command and the client did, once for all tests."""
+        """Run the command's and the client's cases, once for all tests."""
         if isinstance(self.target, OursInside):
             return self.host.cases()
         since = self.target.guest.mark("our cases")
@@ -66,7 +66,7 @@ def row(
 
 @pytest.fixture(autouse=True)
 def unharmed(row: Row, guest: Guest) -> Iterator[None]:
-    """The target lives on after every test, and says nothing strange."""
+    """The target continues to run after every test, and logs no errors."""
     yield
     if isinstance(row.target, OursInside):
         row.target.check()
@@ -98,7 +98,7 @@ def test_client(row: Row) -> None:
 
 
 def test_refused(row: Row) -> None:
-    """What is not there is refused in a sentence."""
+    """Requests for missing objects are refused in a sentence."""
     result = row.cases["refused"]
     assert result.status == 1
     assert "Traceback" not in result.output
@@ -115,7 +115,7 @@ def test_verify(row: Row, nsid: int) -> None:
 
 @pytest.mark.quick
 def test_disconnect_leaves_nothing(row: Row) -> None:
-    """Every connection was ended in order, and our target says so; nvmet has none left."""
+    """Every connection ended in order, and our target logs it; nvmet has none left."""
     row.cases["client"].check()
     if isinstance(row.target, OursInside):
         row.target.wait_no_connections()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The kernel's host on our target while targets, links, controllers and hosts fail under it.
+"""The kernel's host on our target while targets, links, controllers and hosts fail.
 
-fio writes and verifies all the time: it may have to wait, and must never see an error.
+fio writes and verifies all the time: it may have to wait, but must never get an error.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ from wire.served import SANITIZED
 
 pytestmark = [
     pytest.mark.usefixtures("need_product"),
-    # What the driver says of losing a controller and of having it back; not what it says of I/O.
+    # The driver's log lines about losing a controller and reconnecting; not about I/O.
     pytest.mark.unclean(r"nvme nvme\d+: "),
     pytest.mark.timeout(1200),
 ]
 
 PERSISTENT = ("-c", "1", "-l", "600", "-k", "4", "-i", "2")
-"""How the host connects: it comes back within a second, and does not give up."""
+"""The host's connect options: it reconnects within a second, and does not give up."""
 KILLS = 10
 RESETS = 10
 WARM_UP = 20
 SPELLS, CYCLES = 5, 20
-"""A hundred hosts, in spells: a leak shows in each, a cache that grows in some."""
+"""A hundred hosts, in groups: a leak shows in each, a growing cache in some."""
 GROWTH = 64 * 1024
-"""Bytes that may become resident in the spell in which the fewest do."""
+"""The limit for growth of resident memory, in bytes, in the group with the least."""
 
 
 @pytest.fixture
@@ -71,7 +71,7 @@ def _only_device(host: KernelHost, nqn: str) -> BlockDevice:
 
 @pytest.mark.feature("embedded")
 def test_target_killed(cable: Network, tmp_path: Path, host: KernelHost, guest: Guest) -> None:
-    """The target dies ten times: its host comes back each time, and what was flushed is there."""
+    """The target is killed ten times: its host reconnects each time, and flushed data is there."""
     ours = OursOutside(cable, tmp_path, network.HOST)
     with host.connected(ours.nqn, *PERSISTENT, namespaces=3):
         device = host.devices(ours.nqn)[2]
@@ -90,7 +90,7 @@ def test_target_killed(cable: Network, tmp_path: Path, host: KernelHost, guest: 
 
 @pytest.mark.feature("embedded", "keep-alive")
 def test_link_down(target: Steered, cable: Network, host: KernelHost, guest: Guest) -> None:
-    """The cable is out for longer than the keep-alive timeout: both ends notice, and mend it."""
+    """The link is down for longer than the keep-alive timeout: both sides notice, and recover."""
     with host.connected(target.nqn, *PERSISTENT) as controller:
         device = _only_device(host, target.nqn)
         with VerifyingLoad(guest, device) as load:
@@ -127,7 +127,7 @@ def test_reset_under_load(target: Steered, host: KernelHost, guest: Guest) -> No
 @pytest.mark.feature("embedded", "keep-alive")
 @pytest.mark.unclean(r"rcu.*stall|soft lockup|Call Trace")
 def test_host_frozen(target: Steered, host: KernelHost, guest: Guest) -> None:
-    """A host that stands still is let go of; it comes back where it left off."""
+    """A host that stops is disconnected; when it continues, it reconnects and its I/O resumes."""
     with host.connected(target.nqn, *PERSISTENT) as controller:
         device = _only_device(host, target.nqn)
         with VerifyingLoad(guest, device) as load:
@@ -142,7 +142,7 @@ def test_host_frozen(target: Steered, host: KernelHost, guest: Guest) -> None:
 
 
 def test_cycles_leave_nothing(target: Steered, host: KernelHost, guest: Guest) -> None:
-    """A hundred hosts come, read and go: no memory, socket, descriptor or verbs object stays."""
+    """A hundred hosts connect, read and disconnect: no memory, socket or object remains."""
     options = (
         f"transport=rdma,traddr={network.HOST},trsvcid={target.service},nqn={target.nqn},"
         f"hostnqn={HOSTNQN},hostid={HOSTID},nr_io_queues=2"
@@ -173,7 +173,7 @@ def test_cycles_leave_nothing(target: Steered, host: KernelHost, guest: Guest) -
         assert min(new.kept[name] - old.kept[name] for old, new in pairwise(states)) <= 0, states
     if SANITIZED:
         return
-    # Less than one allocation for each host, in the target and in the engine.
+    # Less than one allocation per host, in the target and in the engine.
     assert min(new.blocks - old.blocks for old, new in pairwise(states)) < CYCLES, states
     assert min(new.heap - old.heap for old, new in pairwise(states)) < 16 * CYCLES, states
     assert min(new - old for old, new in pairwise(resident)) < GROWTH, resident

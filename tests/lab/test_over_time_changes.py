@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What changes while the kernel's host is connected, and what it is refused."""
+"""Changes while the kernel's host is connected, and refusals."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from lab.waiting import until
 pytestmark = [pytest.mark.usefixtures("need_product"), pytest.mark.timeout(900)]
 
 OTHER = 2
-"""The namespace that comes and goes."""
+"""The namespace that is added and removed."""
 UNKNOWN_NQN = "nqn.2014-08.org.nvmexpress:uuid:5f0c1c9e-0000-4000-8000-00000000dead"
 
 
@@ -71,7 +71,7 @@ def _events(guest: Guest) -> int:
 def test_namespaces_change(
     target: Steered, disks: dict[int, Path], host: KernelHost, guest: Guest
 ) -> None:
-    """One is added, grows, shrinks and is removed while another is in use."""
+    """One is added, grows, shrinks and is removed while a second one is in use."""
     with host.connected(target.nqn, "-i", "2"):
         (first,) = host.devices(target.nqn)
         with VerifyingLoad(guest, first) as load:
@@ -85,7 +85,7 @@ def test_namespaces_change(
                 os.truncate(disks[OTHER], size * block.MIB)
                 assert target.resize(OTHER) == size * block.MIB
                 _wait_sizes(host, target.nqn, 64, size)
-            # It was cut off and came back: what is there now is what the file has.
+            # Its end was removed and added again: its data is that of the file.
             block.expect(guest, second, 0, 63 * block.MIB, block.MIB)
             target.detach(OTHER)
             _wait_sizes(host, target.nqn, 64)
@@ -98,7 +98,7 @@ def test_namespaces_change(
 def test_namespace_removed_in_use(
     target: Steered, disks: dict[int, Path], host: KernelHost, guest: Guest
 ) -> None:
-    """Who uses it gets errors and does not hang; another with its NSID is another device."""
+    """Its user gets errors and does not hang; a new one with its NSID is a different device."""
     target.attach(OTHER, file_namespace(disks[OTHER]))
     with host.connected(target.nqn, "-i", "2", namespaces=2):
         first, second = host.devices(target.nqn)
@@ -117,7 +117,7 @@ def test_namespace_removed_in_use(
             again = _wait_sizes(host, target.nqn, 64, 64)[1]
             block.fio_verify(guest, again, [block.Load("4k-64k", 16)])
             load.go_on()
-    # The store of the first one was let go of.
+    # The store of the first one was released.
     open_files = Path(f"/proc/{target.process.pid}/fd")
     until(
         lambda: _open_on(open_files, disks[OTHER]) == _open_on(open_files, disks[NSID]),
@@ -164,7 +164,7 @@ umount /run/lab/mnt
 
 
 def test_ext4(target: Steered, disks: dict[int, Path], host: KernelHost, guest: Guest) -> None:
-    """Made, mounted, filled, unmounted, checked; and sound in the file that it lies in, too."""
+    """Created, mounted, filled, unmounted, checked; also checked in the file that contains it."""
     with host.connected(target.nqn, "-i", "2"):
         (device,) = host.devices(target.nqn)
         guest.run("modprobe ext4", quiet=True)
@@ -175,7 +175,7 @@ def test_ext4(target: Steered, disks: dict[int, Path], host: KernelHost, guest: 
 
 
 def _log_of(guest: Guest, since: int, *words: str) -> None:
-    """The guest's kernel has said this."""
+    """Check that the guest's kernel has logged these words."""
     log = guest.kernel_log(since)
     for word in words:
         assert word in log, f"{word!r} is not in:\n{log}"
@@ -184,7 +184,7 @@ def _log_of(guest: Guest, since: int, *words: str) -> None:
 @pytest.mark.feature("allow-list")
 @pytest.mark.unclean(r"nvme nvme\d+: ")
 def test_refused(target: Steered, host: KernelHost, guest: Guest) -> None:
-    """Who is not let in learns from its own kernel why."""
+    """A refused host gets the reason from its own kernel."""
     since = guest.mark("refusals")
     assert host.try_connect(PRIVATE_NQN).status != 0
     guest.mark("the first one")

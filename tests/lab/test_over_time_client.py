@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Our Python client, outside, on the kernel's target while the link and the target's port go."""
+"""Our Python client, outside, on the kernel's target while the link and the target's port fail."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ pytestmark = [
 PROGRAM = Path(__file__).with_name("verified_client.py")
 OPTIONS = "device=iwarp&kato=4&reconnect_delay=1&ctrl_loss_tmo=600&queues=2"
 TIMES = 3
-"""How often the link and the port go."""
+"""How often the link and the port fail."""
 
 
 class Client:
@@ -52,7 +52,7 @@ class Client:
             self.output += line.decode(errors="replace")
 
     def count(self, line: str) -> int:
-        """How often it has said that."""
+        """Return how often it has printed a line."""
         return self.output.count(f"{line}\n")
 
     @property
@@ -60,11 +60,11 @@ class Client:
         return self.output.count("round ")
 
     def wait(self, line: str, times: int) -> None:
-        """Wait until it has said that so often."""
+        """Wait until it has printed a line this many times."""
         self._until(lambda: self.count(line) >= times, f"the client says {line!r}")
 
     def go_on(self) -> None:
-        """Wait until a round that begins after now is complete."""
+        """Wait until a round that begins after this call is complete."""
         wanted = self.rounds + 2
         self._until(lambda: self.rounds >= wanted, "the client has written and read anew")
 
@@ -76,7 +76,7 @@ class Client:
         until(step, what, state=lambda: self.output[-4000:])
 
     def end(self) -> None:
-        """Let it compare everything and end."""
+        """Make it verify everything and end."""
         assert self._process.stdin is not None
         self._process.stdin.close()
         status = self._process.wait(2 * PATIENCE)
@@ -108,17 +108,17 @@ class Client:
 
 @pytest.fixture
 def target(doomed: Guest) -> KernelTarget:
-    """nvmet, in a guest of its own.
+    """nvmet, in a separate guest.
 
-    Where nvmet disconnects while RDMA READs of its own are outstanding, siw (6.12) never completes
-    them, and nvmet waits for them for ever: its new connections work, its port cannot be removed.
+    If nvmet disconnects while RDMA READs of its own are outstanding, siw (6.12) never completes
+    them, and nvmet waits for them forever: its new connections work, its port cannot be removed.
     """
     use_device(doomed, "siw")
     return KernelTarget(doomed, network.GUEST)
 
 
 def test_link_down(cable: Network, target: KernelTarget) -> None:
-    """The cable is out until the client has noticed; no data is lost over it."""
+    """The link is down until the client has noticed; no data is lost."""
     with Client(cable, target) as client:
         for number in range(1, TIMES + 1):
             cable.link(up=False)
@@ -132,7 +132,7 @@ def test_link_down(cable: Network, target: KernelTarget) -> None:
 
 
 def test_port_removed(cable: Network, target: KernelTarget) -> None:
-    """The target's port is taken away and comes back; no data is lost over it."""
+    """The target's port is removed and added again; no data is lost."""
     link = f"{CONFIGFS}/nvmet/ports/1/subsystems/{target.nqn}"
     with Client(cable, target) as client:
         for number in range(1, TIMES + 1):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The kernel's host dies in the middle of its writes.  (It has to be booted anew after this.)"""
+"""The kernel's host dies during its writes.  (It must be booted again afterwards.)"""
 
 from __future__ import annotations
 
@@ -24,14 +24,15 @@ pytestmark = [pytest.mark.usefixtures("need_product"), pytest.mark.timeout(900)]
 RAM = 2
 BLOCK = 4096
 AREA = 64
-"""Blocks that belong to a writer; it writes all or the first few of them at once."""
+"""Blocks that belong to a writer; it writes the first few of them, or all, in one command."""
 WRITERS = (1, 2, 16, 64)
-"""Blocks a write: within the capsule, and fetched by RDMA READ."""
+"""Blocks per write: in the capsule, and fetched by RDMA READ."""
 ROUNDS = 20
-"""Writes that every writer has completed when the power goes."""
+"""Writes that every writer has completed before the power-off."""
 
 # Run in the guest: argv is the writes' sizes, in blocks, and then the devices.  Each block is
-# full of its number and of how often its writer has written.  A line for each completed write.
+# filled with its number and its writer's count of writes.  Prints a line for each completed
+# write.
 WRITE = f"""
 import mmap, os, stat, struct, sys, threading
 
@@ -57,20 +58,20 @@ for device, path in enumerate(sys.argv[2:]):
 
 
 def _completed(running: Running) -> dict[tuple[int, int], int]:
-    """Writes that were completed, as far as we heard, by device and writer."""
+    """Return the number of writes reported as complete, by device and writer."""
     found = re.findall(r"^written (\d+) (\d+) (\d+)\n", running.output, re.M)
     return {(int(device), int(writer)): int(count) for device, writer, count in found}
 
 
 def _at_work(running: Running) -> bool:
-    """Every writer has done its rounds, and goes on."""
+    """Whether every writer has done its rounds, and is running."""
     assert running.alive, running.output[-2000:]
     completed = _completed(running)
     return len(completed) == 2 * len(WRITERS) and min(completed.values()) >= ROUNDS
 
 
 def _check(data: bytes, writer: int, blocks: int, completed: int) -> None:
-    """No block is torn, and none is older than the last write that we know to be complete."""
+    """Check that no block is torn, and none is older than the last completed write."""
     for index in range(blocks):
         number = writer * AREA + index
         content = data[number * BLOCK : (number + 1) * BLOCK]
@@ -81,7 +82,7 @@ def _check(data: bytes, writer: int, blocks: int, completed: int) -> None:
 
 
 def test_host_killed(cable: Network, tmp_path: Path, doomed: Guest) -> None:
-    """Its connections go with the keep-alive; each block is the old or the new one."""
+    """Its connections end by the keep-alive timeout; each block is the old or the new one."""
     disk = tmp_path / "disk.img"
     disk.write_bytes(bytes(64 * block.MIB))
     ram = {"store": "ram", "size": "64MiB", "block_size": BLOCK}
@@ -89,7 +90,7 @@ def test_host_killed(cable: Network, tmp_path: Path, doomed: Guest) -> None:
     host = KernelHost(doomed, network.HOST)
     with Steered(cable, tmp_path, {NSID: file_namespace(disk), RAM: ram}) as target:
         with host.connected(target.nqn, "-i", "2", namespaces=2):
-            pass  # what is made for the first host and stays
+            pass  # created for the first host, and kept
         before = target.wait_alone()
         host.try_connect(target.nqn, "-i", "2", "-k", "4").check()
         host.wait_live(target.nqn, 2)

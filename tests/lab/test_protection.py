@@ -17,7 +17,7 @@ from lab.network import Network
 from lab.ours import OursOutside
 
 PATIENCE = 90.0
-"""Seconds for an event to arrive, and the kernel to look again."""
+"""Seconds for an event to arrive, and for the kernel to read the new state."""
 
 
 @pytest.fixture

@@ -18,12 +18,12 @@ from lab.prepare import ROOT
 
 EVERY_KERNEL = True
 PYTHON = "/usr/bin/python3"
-"""The distribution's, whose pyverbs it is."""
+"""The distribution's Python, which has pyverbs."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """A cell whose cases have all run: what went wrong in each, "" where nothing did."""
+    """A cell whose cases have all run: the error of each, "" if there was none."""
 
     cell: Cell
     target: OursInside
@@ -53,7 +53,7 @@ NAMES = list(dict.fromkeys(raw_cases.names(iwarp=True) + raw_cases.names(iwarp=F
 
 
 @pytest.mark.quick
-# siw and rxe say in the kernel's log what a hostile host makes them refuse.
+# siw and rxe log requests of a hostile host that they refuse.
 @pytest.mark.unclean("siw|rxe|rdma")
 @pytest.mark.parametrize("case", NAMES)
 def test_case(row: Row, guest: Guest, case: str) -> None:
@@ -65,7 +65,7 @@ def test_case(row: Row, guest: Guest, case: str) -> None:
 
 @pytest.mark.quick
 def test_the_target_lives_and_says_why(row: Row, guest: Guest) -> None:
-    """Every refusal and every end that the host caused is in its log, in words."""
+    """Every refusal and every end that the host caused is in its log."""
     row.target.wait_no_connections()
     row.target.check()
     log = row.target.log

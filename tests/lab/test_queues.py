@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`nvmeof connect` that asks for more queues than there are: fewer, or a sentence that says why."""
+"""`nvmeof connect` that requests more queues than available: fewer, or a sentence with the
+reason.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,7 @@ def ours(vm: Guest) -> Iterator[Initiator]:
 
 
 def refused(ours: Initiator, address: str, nqn: str) -> tuple[str, str]:
-    """The sentence of a host that wants two I/O queues, and what its kernel says."""
+    """Return the message for a host that requests two I/O queues, and its kernel's log."""
     where = ["-t", "rdma", "-a", address, "-s", "4420", "-n", nqn]
     since = ours.guest.mark("two I/O queues")
     said = ours.refused("connect", *where, *WHO, "-i", "2")
@@ -47,7 +49,7 @@ def refused(ours: Initiator, address: str, nqn: str) -> tuple[str, str]:
 
 
 def queues(ours: Initiator, address: str, nqn: str, wanted: int) -> int:
-    """How many I/O queues a host gets that wants so many; they work."""
+    """Return how many I/O queues a host gets that requests this many; they work."""
     found = ours.connect(address, 4420, nqn, "-i", str(wanted))
     name = found["device"]
     count = int(ours.attribute(name, "queue_count")) - 1
@@ -65,7 +67,7 @@ def queues(ours: Initiator, address: str, nqn: str, wanted: int) -> int:
 def test_full_on_siw(
     vm: Guest, ours: Initiator, cable: Network, tmp_path: Path, guest: Guest
 ) -> None:
-    """siw passes the reject on without the target's reason: the sentence goes by the order."""
+    """siw passes the reject on without the target's reason: the message is based on the order."""
     use_device(vm, "siw")
     with Steered(cable, tmp_path, {NSID: MEMORY}, max_queues=2) as target:
         said, log = refused(ours, network.HOST, target.nqn)

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The embedded device and siw over a path whose segments are as short as Ethernet's.
 
-siw overruns its own memory when a segment ends in certain places of a header, and its kernel ends.
+If a segment ends in certain places of a header, siw overruns its own memory, and its kernel
+crashes.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ def target(cable: Network, vm: Guest, tmp_path: Path, need_product: None) -> Ite
 
 
 def test_many_commands_at_once(target: OursOutside, guest: Guest) -> None:
-    """READ requests of many writes leave together, and fill more than a segment."""
+    """READ requests of many writes are sent together, and fill more than a segment."""
     host = KernelHost(guest, HOST)
     with host.connected(target.nqn, "-i", "2", namespaces=len(target.block_sizes)):
         for _ in range(3):

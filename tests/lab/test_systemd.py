@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The units under a real systemd, installed as README.md says, until the watchdog bites them."""
+"""The units under a real systemd, installed as described in the administrator's guide."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from pathlib import Path
 
 import pytest
 
-import readme
 from lab import network
 from lab.cells import use_device
 from lab.conftest import Lab
 from lab.guest import Guest
 from lab.kernel_host import HOSTID, HOSTNQN
 from lab.prepare import ROOT
+from support import documents
 
-# systemd's own words are in the kernel's log here, and what is tried is what makes it complain.
+# systemd's log is in the kernel's log here, and the tests cause complaints on purpose.
 pytestmark = pytest.mark.unclean(r"systemd\[1\]")
 
 NQN = "nqn.2014-08.org.nvmexpress:uuid:5f0c1c9e-0000-4000-8000-00000000005e"
@@ -55,8 +55,8 @@ store = "ram"
 size = "1MiB"
 """
 
-# The program in the path, as README.md asks, and a folder as it takes for granted: the tree's, with
-# a configuration. The tree is bound to /opt, since the unit's user sees neither /root nor /tmp.
+# The program in the path, as the guide requires, and a folder that it assumes: the tree's, with a
+# configuration. The tree is bound to /opt, since the unit's user can read neither /root nor /tmp.
 # $1 the tree, $2 its packages
 _PROGRAM = """
 set -eu
@@ -72,15 +72,13 @@ exec /usr/bin/python3 -m nvmf.cli.main "\\$@"
 END
 chmod 755 /usr/local/bin/nvmeof
 """
-_DISKS = """
-for name in disk second; do
-    truncate -s 16M /srv/nvmeof/$name.img
-    chown nvmeof: /srv/nvmeof/$name.img
-done
+_SECOND = """
+install -m 0600 -o nvmeof -g nvmeof /dev/null /srv/nvmeof/second.img
+truncate -s 16M /srv/nvmeof/second.img
 """
-# Installs, and in its last line starts.
-(_README,) = readme.blocks("As a service", "sh")
-_INSTALL, _, _START = _README.strip().rpartition("\n")
+# The first block installs; the second ends with the line that starts the service.
+_INSTALL, _SET_UP = documents.blocks("As a service", "sh", documents.ADMINISTRATOR)
+_FILES, _, _START = _SET_UP.strip().rpartition("\n")
 
 
 @pytest.fixture(scope="module")
@@ -88,8 +86,9 @@ def vm(lab: Lab, need_product: None) -> Iterator[Guest]:
     guest = lab.guest(systemd=True)
     packages = Path(sysconfig.get_paths()["purelib"]).relative_to(ROOT)
     guest.run(["bash", "-s", "-", str(ROOT), str(packages)], stdin=_PROGRAM, timeout=120)
-    guest.write("/run/tree/disk.toml", CONFIG)
-    guest.run(["bash", "-es"], stdin=f"cd /run/tree\n{_INSTALL}\n{_DISKS}", timeout=120)
+    guest.write("/run/tree/target.toml", CONFIG)
+    script = f"PATH=/usr/local/bin:$PATH; cd /run/tree\n{_INSTALL}\n{_FILES}\n{_SECOND}\n"
+    guest.run(["bash", "-es"], stdin=script, timeout=120)
     use_device(guest, "siw")
     guest.run("modprobe nvme-rdma")
     yield guest
@@ -119,7 +118,7 @@ def wait_for(guest: Guest, unit_is: str, restarts: int) -> None:
 
 
 def subsystems(guest: Guest) -> set[str]:
-    """What a host is offered."""
+    """Return the subsystems that a host is offered."""
     argv = ["nvme", "discover", "-t", "rdma", "-a", network.GUEST, "-s", "4420"]
     argv += ["--hostnqn", HOSTNQN, "--hostid", HOSTID, "-o", "json"]
     records = guest.run(argv, timeout=120).json()["records"]
@@ -128,18 +127,18 @@ def subsystems(guest: Guest) -> set[str]:
 
 @pytest.fixture
 def serving(guest: Guest) -> None:
-    """For a test that is run alone, or once more in a guest of its own."""
+    """For a test that is run alone, or repeated in a new guest."""
     if show(guest, "ActiveState")["ActiveState"] != "active":
         guest.run(_START, timeout=240)
 
 
 @pytest.mark.feature("systemd")
 def test_start(guest: Guest) -> None:
-    """systemctl returns when the target serves, and knows how it is."""
+    """systemctl returns when the target serves, and shows its state."""
     guest.run(_START, timeout=240)
     found = show(guest, "ActiveState", "StatusText", "NotifyAccess", "WatchdogUSec", "MainPID")
     assert found["ActiveState"] == "active"
-    assert found["StatusText"] == f"1 namespaces in 1 subsystems on {network.GUEST}:4420 (iwarp)"
+    assert found["StatusText"] == f"1 namespace in 1 subsystem on {network.GUEST}:4420 (iwarp)"
     assert NQN in subsystems(guest)
     user = guest.run(f"ps -o user= -p {found['MainPID']}").stdout.strip()
     assert user == "nvmeof"
@@ -150,7 +149,7 @@ def test_start(guest: Guest) -> None:
 
 @pytest.mark.feature("systemd")
 def test_hardening(guest: Guest) -> None:
-    """No relaxation has come unnoticed: what systemd thinks of it, where 10 is all exposed."""
+    """Hardening has not been relaxed: by systemd's rating, where 10 is fully exposed."""
     said = guest.run(["systemd-analyze", "security", UNIT, "--no-pager"], timeout=120).stdout
     found = re.search(r"Overall exposure level for \S+: ([\d.]+)", said)
     assert found, said
@@ -174,7 +173,7 @@ def test_reload(guest: Guest, serving: None) -> None:
 
 @pytest.mark.feature("systemd", "dhchap")
 def test_credential(guest: Guest) -> None:
-    """A key that only systemd can read is the target's as a credential, as the unit says."""
+    """A key that only systemd can read is passed to the target as a credential, as in the unit."""
     drop_in = f"/etc/systemd/system/{UNIT}.d"
     guest.run(f"mkdir -p /etc/nvmeof/keys {drop_in}; chmod 0700 /etc/nvmeof/keys")
     guest.run(
@@ -198,7 +197,7 @@ def test_credential(guest: Guest) -> None:
 @pytest.mark.feature("discovery-events")
 @pytest.mark.unclean("nvme")
 def test_autoconnect(guest: Guest, serving: None) -> None:
-    """A kernel host that keeps its discovery controller is connected to what comes up later."""
+    """A kernel host that keeps its discovery controller is connected to later subsystems."""
     guest.write("/etc/nvme/hostnqn", HOSTNQN + "\n")
     guest.write("/etc/nvme/hostid", HOSTID + "\n")
     guest.run(
@@ -220,7 +219,7 @@ def test_autoconnect(guest: Guest, serving: None) -> None:
 @pytest.mark.feature("systemd")
 @pytest.mark.unclean("nvme")
 def test_watchdog(guest: Guest, serving: None) -> None:
-    """A target that stands still is killed, and another one serves."""
+    """A target that hangs is killed, and a new one serves."""
     before = show(guest, "MainPID", "NRestarts")
     guest.run(f"systemctl kill --kill-who=main -s STOP {UNIT}")
     wait_for(guest, "active", int(before["NRestarts"]) + 1)

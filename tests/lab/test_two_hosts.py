@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Two Linux hosts on one namespace of ours: reservations between them, and who sees what."""
+"""Two Linux hosts on one namespace of ours: reservations between them, and visibility."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ NQN = "nqn.2014-08.org.nvmexpress:uuid:5f0c1c9e-0000-4000-8000-0000000000e1"
 OTHER_NQN = NQN[:-2] + "e2"
 HOSTIDS = ("5f0c1c9e-0000-4000-8000-0000000000ea", "5f0c1c9e-0000-4000-8000-0000000000eb")
 SERVICE, FORGETFUL = 4420, 4421
-"""Ports of the target that keeps reservations, and of one that has no folder for them."""
+"""Ports of the target that stores reservations, and of one without a state folder."""
 THIRD = HOSTIDS[0][:-1] + "c"
 FIRST_KEY, SECOND_KEY = 0xA1B2C3D4E5F60718, 0x2
 IGNORE = 1
-"""PR_FL_IGNORE_KEY: whatever key is registered."""
+"""PR_FL_IGNORE_KEY: any registered key."""
 RECONNECTS = r"nvme nvme\d+: "
-"""What the kernel says of a controller whose target was killed."""
+"""The kernel's log lines about a controller whose target was killed."""
 
 
 class Rig:
-    """Our target beside the guest, which can be killed and started again, and its two hosts."""
+    """Our target beside the guest, which can be killed and restarted, and its two hosts."""
 
     def __init__(self, cable: Network, folder: Path, guest: Guest) -> None:
         self._cable = cable
@@ -95,7 +95,7 @@ size = "16MiB"
         return self.hosts.second
 
     def restart(self) -> None:
-        """SIGKILL the target, start another, and wait until both hosts are connected to it."""
+        """Kill the target, start a new one, and wait until both hosts are connected to it."""
         self.served.kill()
         self.served.check_log()
         self.served = self._serve()
@@ -103,7 +103,7 @@ size = "16MiB"
             host.wait(1, 2)
 
     def report(self) -> dict[str, Any]:
-        """What nvme-cli makes of a Reservation Report: the registrants by identifier."""
+        """Return nvme-cli's output of a Reservation Report: the registrants by identifier."""
         found = self.first.nvme("resv-report", "-e", "-o", "json").json()
         registrants = found.pop("regctlext")
         found["registrants"] = {
@@ -129,7 +129,7 @@ def rig(vm: Guest, cable: Network, tmp_path_factory: pytest.TempPathFactory) -> 
 
 @pytest.fixture
 def devices(rig: Rig, guest: Guest) -> tuple[str, str]:
-    """The first namespace as both hosts have it, with nobody registered."""
+    """The first namespace on both hosts, with no registrant."""
     first, second = rig.first.device(1), rig.second.device(1)
     cleared = rig.hosts.do(("register", first, 1, FIRST_KEY, IGNORE), ("clear", first, FIRST_KEY))
     assert cleared == ["done", "done"]
@@ -139,7 +139,7 @@ def devices(rig: Rig, guest: Guest) -> tuple[str, str]:
 @pytest.mark.feature("reservations")
 @pytest.mark.parametrize("rtype", ReservationType, ids=lambda one: one.name.lower())
 def test_types(rig: Rig, devices: tuple[str, str], rtype: ReservationType) -> None:
-    """What a holder, a stranger and another registrant may do, by the block layer's ioctls."""
+    """Permitted commands of a holder, an unregistered host and a registrant, by ioctls."""
     first, second = devices
     read = "EBADE" if rtype.excludes_reads else "done"
     also = rtype.for_registrants
@@ -178,7 +178,7 @@ def test_types(rig: Rig, devices: tuple[str, str], rtype: ReservationType) -> No
 
 @pytest.mark.feature("reservations")
 def test_preempt(rig: Rig, devices: tuple[str, str]) -> None:
-    """A registrant takes the reservation of another, and is told when it can no more."""
+    """A registrant preempts the reservation of the other host, and gets an error when it cannot."""
     first, second = devices
     came = rig.hosts.do(
         ("register", first, 0, FIRST_KEY), ("reserve", first, FIRST_KEY, 1),
@@ -215,7 +215,7 @@ def test_preempt(rig: Rig, devices: tuple[str, str]) -> None:
 
 @pytest.mark.feature("reservations")
 def test_nvme_cli(rig: Rig, devices: tuple[str, str]) -> None:
-    """The commands themselves: keys, actions, what is refused and by which name."""
+    """The commands themselves: keys, actions, and the names of refusals."""
     first, second = rig.first, rig.second
     identified = first.nvme("id-ns", "-o", "json").json()
     assert identified["rescap"] == Rescap.ALL_TYPES | Rescap.IEKEY | Rescap.PTPL
@@ -249,7 +249,7 @@ def test_nvme_cli(rig: Rig, devices: tuple[str, str]) -> None:
 @pytest.mark.feature("ptpl")
 @pytest.mark.unclean(RECONNECTS)
 def test_through_a_restart(rig: Rig, devices: tuple[str, str]) -> None:
-    """Linux registers so that it lasts: the target is killed, and the reservation stays."""
+    """Linux's registrations persist: the target is killed, and the reservation remains."""
     first, second = devices
     came = rig.hosts.do(
         ("register", first, 0, FIRST_KEY), ("register", second, 0, SECOND_KEY),
@@ -271,7 +271,7 @@ def test_through_a_restart(rig: Rig, devices: tuple[str, str]) -> None:
 
 
 def test_without_a_state_folder(rig: Rig, cable: Network, guest: Guest, tmp_path: Path) -> None:
-    """Linux's ioctl asks that a registration last; where none can, only nvme-cli registers."""
+    """Linux's ioctl requires persistence; if that is impossible, only nvme-cli can register."""
     text = f"""
 [[port]]
 traddr = "{network.HOST}"
@@ -303,7 +303,7 @@ size = "16MiB"
 
 @pytest.mark.feature("masks")
 def test_masks(rig: Rig, guest: Guest) -> None:
-    """A namespace that is hidden from one host goes there, and not at the other."""
+    """A namespace that is hidden from one host disappears there, and not on the other."""
     administer(rig.served, "namespace", "mask", NQN, 2, "--host", rig.first.hostnqn)
     rig.second.wait(1)
     administer(rig.served, "namespace", "mask", NQN, 2, "--host", rig.second.hostnqn)

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The guest's kernel as two hosts of one target: each has an NQN, an identifier and block devices.
+"""The guest's kernel as two hosts of one target: each has an NQN, an identifier and block
+devices.
 
-With native multipath the kernel would take the second connection for another path of the first,
-whoever it says that it is; so its NVMe drivers are loaded without it, and with it at the end.
+With native multipath the kernel would treat the second connection as another path of the first,
+despite its host NQN; so its NVMe drivers are loaded without multipath, and with it at the end.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from lab.waiting import PATIENCE, until
 
 _NQN = "nqn.2014-08.org.nvmexpress:uuid:{}"
 _UNLOAD = "modprobe -r nvmet-rdma nvmet-tcp nvmet nvme-rdma nvme-tcp nvme-fabrics nvme-core"
-# A host's controller, its state, and each of its block devices that has a size. $1 host NQN
+# Print a host's controller, its state, and each of its block devices that has a size. $1 host NQN
 _STATE = """
 for path in /sys/class/nvme/nvme*; do
     [ "$(cat $path/hostnqn 2>/dev/null)" = "$1" ] || continue
@@ -34,13 +35,13 @@ true
 
 
 class OneHost:
-    """One of them, connected to the subsystem."""
+    """One of the hosts, connected to the subsystem."""
 
     def __init__(self, guest: Guest, hostid: str, nqn: str, service: int) -> None:
         self.guest = guest
         self.hostid = hostid
         self.hostnqn = _NQN.format(hostid)
-        # nvme-cli 2.3 takes another host's connection for this one's, and leaves it at that.
+        # nvme-cli 2.3 mistakes the other host's connection for this one's, and does not connect.
         options = (
             f"transport=rdma,traddr={network.HOST},trsvcid={service},nqn={nqn},nr_io_queues=1,"
             f"hostnqn={self.hostnqn},hostid={hostid},keep_alive_tmo=120,reconnect_delay=1"
@@ -56,7 +57,7 @@ class OneHost:
         return words[0][1], {int(nsid): f"/dev/{name}" for name, nsid in words[1:]}
 
     def wait(self, *nsids: int) -> None:
-        """Wait until it is connected and has block devices of these, and no others."""
+        """Wait until it is connected and has exactly these block devices."""
 
         def reached() -> bool:
             state, devices = self.state()
@@ -73,13 +74,13 @@ class OneHost:
         return self.state()[1][nsid]
 
     def nvme(self, command: str, *options: str, nsid: int = 1, check: bool = True) -> Result:
-        """A command of nvme-cli towards a namespace."""
+        """Run a command of nvme-cli for a namespace."""
         argv = ["nvme", command, self.device(nsid), "-n", str(nsid), *options]
         return self.guest.run(argv, check=check, timeout=PATIENCE)
 
 
 class TwoHosts:
-    """Both, for as long as it is open."""
+    """Both hosts, until it is closed."""
 
     def __init__(self, guest: Guest, nqn: str, hostids: tuple[str, str], service: int) -> None:
         self.guest = guest
@@ -88,7 +89,7 @@ class TwoHosts:
         self.first, self.second = (OneHost(guest, hostid, nqn, service) for hostid in hostids)
 
     def do(self, *operations: tuple[str, str, *tuple[int, ...]]) -> list[str]:
-        """Operations of `block_ops`, one after the other: what came of each."""
+        """Run operations of `block_ops`, one after the other; return the results."""
         program = str(ROOT / "tests" / "lab" / "block_ops.py")
         words: list[Any] = [list(operation) for operation in operations]
         done = self.guest.run(
@@ -97,7 +98,7 @@ class TwoHosts:
         return list(done.json())
 
     def close(self) -> None:
-        """Disconnect both, and give the kernel its multipath back."""
+        """Disconnect both, and enable the kernel's multipath again."""
         if not self.guest.dead:
             self.guest.run(["nvme", "disconnect", "-n", self._nqn], timeout=PATIENCE)
             self.guest.run(f"{_UNLOAD} && modprobe nvme-rdma")

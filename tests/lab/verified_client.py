@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A program: our Python client writes and reads back, until its standard input ends.
+"""A program: our Python client writes and verifies, until its standard input ends.
 
-Its argument is a URL of a subsystem.  ``live`` and ``reconnecting`` are printed as the controller
-becomes that, and ``round N`` for each round of its workers.  At the end everything that was ever
-written is read once more; ``verified`` is the last line where all of it is there.
+Its argument is a URL of a subsystem.  ``live`` and ``reconnecting`` are printed when the
+controller enters that state, and ``round N`` for each round of its workers.  At the end all
+written data is read once more; ``verified`` is the last line if all of it is correct.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ WORKERS = 8
 AREA = 512
 """Blocks that belong to a worker."""
 LENGTHS = (1, 2, 8, 16, 64, 256)
-"""Blocks of a write."""
+"""Blocks per write."""
 ROUND = 8
-"""Writes of a worker."""
+"""Writes per round of a worker."""
 
 
 class Worker:
-    """Writes to its own part of the namespace, and knows what must be there."""
+    """Writes to its own range of the namespace, and knows the expected data."""
 
     def __init__(self, disk: Namespace, number: int) -> None:
         self._disk = disk

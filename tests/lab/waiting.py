@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Waiting for a condition: its limit is there to end a hang, never to judge a speed."""
+"""Waiting for a condition: the time limit ends a hang, and never measures speed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 
 PATIENCE = 120.0
-"""Seconds: several times what the slowest machine takes for anything that is waited for."""
+"""Seconds: several times the longest wait on the slowest machine."""
 
 
 def until(
@@ -17,7 +17,7 @@ def until(
     timeout: float = PATIENCE,
     state: Callable[[], object] = lambda: "",
 ) -> None:
-    """Wait until reached() is true; where that takes too long, state() says how far it came."""
+    """Wait until reached() is true; on timeout, state() is added to the error."""
     end = time.monotonic() + timeout
     while not reached():
         if time.monotonic() > end:

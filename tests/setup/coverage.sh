@@ -48,6 +48,6 @@ cmd_coverage() {
     "$BIN/coverage" combine --quiet --rcfile=build/coverage/settings &&
         "$BIN/coverage" json --quiet --rcfile=build/coverage/settings \
             -o build/coverage/python.json &&
-        "$BIN/python" tests/uncovered.py || die "the counts could not be read (above)."
+        "$BIN/python" tests/support/uncovered.py || die "the counts could not be read (above)."
     [ -z "$failed" ] || die "failed: $failed. The counts are of what ran."
 }

@@ -60,6 +60,8 @@ iproute2          network namespaces and RDMA links
 nvme-cli          drives the kernel's host
 ndctl             makes its NVDIMM a DAX device
 e2fsprogs         a file system with DAX
+xfsprogs          a file system under resets
+gawk              blktests is written in it, where there is a copy
 rdma-core         RDMA devices in it
 ibverbs-providers libibverbs' drivers: rxe and siw
 librdmacm1        the connection manager's library
@@ -138,7 +140,7 @@ make_venv() {
         $(project requires) &&
         step pip "Installing the rest" pip install --ignore-installed --no-build-isolation \
             --config-settings=wheel.cmake=false --config-settings=editable.mode=inplace \
-            -e '.[dev]' ||
+            -e '.[dev,lab]' ||
         die "pip could not install (above): if it reached no package index, set PIP_INDEX_URL," \
             "PIP_PROXY or PIP_CERT as your network needs them, and run this again."
     stamp venv "$venv_key"

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The second attempt that CI gives a test: who gets one, and what the end of the run says."""
+"""The second attempt that CI gives a test: which tests get one, and the report at the end of the
+run.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +59,7 @@ def test_says():
 
 
 def run(folder: Path, ci: str, tests: str = _TESTS, *options: str) -> tuple[int, str]:
-    """What pytest comes to: its exit status, and what it says."""
+    """Run pytest; return its exit status and its output."""
     (folder / "test_it.py").write_text(tests)
     environ = os.environ | {
         "CI": ci,
@@ -65,7 +67,7 @@ def run(folder: Path, ci: str, tests: str = _TESTS, *options: str) -> tuple[int,
         "PYTHONPATH": str(_TREE / "tests"),
     }
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-p", "again", "-p", "no:cacheprovider", *options],
+        [sys.executable, "-m", "pytest", "-p", "support.again", "-p", "no:cacheprovider", *options],
         cwd=folder,
         env=environ,
         capture_output=True,
@@ -114,7 +116,7 @@ def test_elsewhere(tmp_path: Path) -> None:
 
 
 def test_shared_fixture_that_ends_badly(tmp_path: Path) -> None:
-    """It is an error of the test, not of pytest, and the tests behind it run."""
+    """It is an error of the test, not of pytest, and the tests after it run."""
     status, said = run(tmp_path, "1", _SHARED)
     assert status == 1
     assert "1 failed, 1 passed" in said
@@ -124,7 +126,8 @@ def test_shared_fixture_that_ends_badly(tmp_path: Path) -> None:
     assert not (tmp_path / "lines").exists()
 
 
-# ---- what ./dev makes of the lines --------------------------------------------------------------
+# ---- the use of the lines by ./dev
+# ----------------------------------------------------------------
 
 _CHECKS = """
 say() { printf '%s\\n' "$*"; }
@@ -136,7 +139,7 @@ shift
 
 
 def checks(folder: Path, *command: str, ci: str = "1") -> tuple[int, str]:
-    """A function of tests/setup/checks.sh: its status, and what it says."""
+    """Call a function of tests/setup/checks.sh; return its status and output."""
     done = subprocess.run(
         ["sh", "-c", _CHECKS, "sh", str(_TREE / "tests/setup/checks.sh"), *command],
         cwd=folder,
@@ -174,7 +177,7 @@ def test_status_of_what_was_run_stays(tmp_path: Path) -> None:
 
 
 def test_ctest(tmp_path: Path) -> None:
-    """A C test that passes at the second attempt only."""
+    """A C test that passes only at the second attempt."""
     tree = tmp_path / "build" / "dev"
     tree.mkdir(parents=True)
     # Relative names of its folder: that of ctest is the test's.

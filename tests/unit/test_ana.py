@@ -8,8 +8,6 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from clientlab import NQN, OPTIONS, status_of, url
-from faketarget import Bench
 from nvmf.config import loads
 from nvmf.initiator import Controller, connect
 from nvmf.spec import commands
@@ -23,6 +21,8 @@ from nvmf.target.commands.discovery import Port
 from nvmf.target.rpc.methods import METHODS
 from nvmf.target.service.server import Server
 from nvmf.target.service.starting import serve
+from support.clientlab import NQN, OPTIONS, status_of, url
+from support.faketarget import Bench
 
 pytestmark = pytest.mark.feature("ana")
 
@@ -93,7 +93,7 @@ async def test_two_ports() -> None:
         await server.apply(config)
         await b.namespace(1).write(0, BLOCK)
         assert (await states(b))[1] == (AnaState.OPTIMIZED, (1,))
-        assert server.connections == 4  # nobody was disconnected
+        assert server.connections == 4  # no host was disconnected
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The controller's state machine: against both hosts, and misused."""
+"""The controller's state machine, with both implementations of a host, and misused."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from authrig import CTRL_KEY, HOST, KEY, KEYS, OTHER, PARTIES, SUBSYSTEM, Rig, X, run
 from nvmf.auth import ControllerAuth, HostAuth, Key
 from nvmf.auth.controller import STEP_TIMEOUT, State
 from nvmf.spec.auth import DhGroup, Hash, Reason
+from support.authrig import CTRL_KEY, HOST, KEY, KEYS, OTHER, PARTIES, SUBSYSTEM, Rig, X, run
 from wire import dhchap
 
 
@@ -58,7 +58,7 @@ def test_controller_against_the_second_implementation(hashed: Hash, group: DhGro
     assert rig.inside()
 
 
-# ---- what a controller refuses ----
+# ---- refusals of a controller ----
 
 
 @pytest.mark.feature("dhchap")
@@ -69,7 +69,7 @@ def test_wrong_key() -> None:
 
 
 def test_key_of_another_host() -> None:
-    """A transformed key is that of one NQN."""
+    """A transformed key belongs to one NQN."""
     rig = Rig()
     challenge = rig.challenge()
     r1 = dhchap.response(
@@ -140,7 +140,7 @@ def test_reply_of_another_transaction() -> None:
 
 
 def test_replayed_reply() -> None:
-    """What was right for one challenge is not for the next."""
+    """A correct response to one challenge is wrong for the next."""
     rig = Rig()
     reply = rig.reply(rig.challenge())
     rig.send(reply)
@@ -253,7 +253,7 @@ def test_time() -> None:
 
 @pytest.mark.feature("dhchap-again")
 def test_again() -> None:
-    """The queue stays authenticated while it authenticates again, and not when that fails."""
+    """The queue stays authenticated during another authentication, but not if that fails."""
     rig = Rig()
     for count in (1, 2, 3):
         challenge = rig.challenge(count)
@@ -302,7 +302,7 @@ _WORDS = st.sampled_from(
 
 @given(st.lists(_WORDS | st.integers(0, 64) | st.binary(max_size=100), max_size=12))
 def test_no_dialogue_without_the_key_gets_in(words: list[bytes | int]) -> None:
-    """Invariant: whatever is sent and asked for, nobody is authenticated, and nothing raises."""
+    """Invariant: no sequence of messages authenticates the host or raises an exception."""
     rig = Rig(replace(KEYS, groups=(DhGroup.NULL, DhGroup.FFDHE_2048)))
     for word in words:
         if isinstance(word, bytes):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Diffie-Hellman over libcrypto against Python's own powers, and against openssl."""
+"""Diffie-Hellman with libcrypto, compared with Python's own powers and with openssl."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_a_value_without_its_leading_zeroes() -> None:
     assert ours.session_key(b"\2", Hash.SHA_256) == ours.session_key(
         (2).to_bytes(256, "big"), Hash.SHA_256
     )
-    # g^1 = 2 raised to x is our own value: a leading zero byte in it would be kept.
+    # g^1 = 2 to the power of x is our own value: it must keep a leading zero byte.
     assert ours.session_key(b"\2", Hash.SHA_256) == hashlib.sha256(ours.public).digest()
 
 
@@ -52,7 +52,7 @@ def test_values_that_give_the_secret_away(group: DhGroup) -> None:
 
 
 def test_openssl_agrees(tmp_path: Path) -> None:
-    """Its keys, in its own program."""
+    """The openssl program derives the same secret with its own keys."""
 
     def openssl(*args: str) -> bytes:
         return subprocess.run(["openssl", *args], capture_output=True, check=True).stdout
@@ -63,7 +63,7 @@ def test_openssl_agrees(tmp_path: Path) -> None:
     theirs = der[-256:]
     assert 1 < int.from_bytes(theirs, "big") < dhchap.prime(1)
     ours = DhExchange(DhGroup.FFDHE_2048)
-    # The other way round: our value in the place of theirs, in a key of the same group.
+    # The reverse: our value in place of the peer's, in a key of the same group.
     (tmp_path / "peer.der").write_bytes(_with_value(der, ours.public))
     openssl("pkey", "-pubin", "-inform", "DER", "-in", str(tmp_path / "peer.der"), "-out", peer)
     derived = openssl("pkeyutl", "-derive", "-inkey", pem, "-peerkey", peer, "-pkeyopt", "dh_pad:1")
@@ -71,7 +71,7 @@ def test_openssl_agrees(tmp_path: Path) -> None:
 
 
 def _with_value(der: bytes, value: bytes) -> bytes:
-    """The same SubjectPublicKeyInfo with another public value; lengths as DER wants them."""
+    """Return the SubjectPublicKeyInfo with a different public value and correct DER lengths."""
     body = b"\0" + value if value[0] & 0x80 else value.lstrip(b"\0")
     integer = b"\x02" + _length(len(body)) + body
     bits = b"\x03" + _length(len(integer) + 1) + b"\0" + integer

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The host's state machine: against a controller by hand, and what it refuses."""
+"""The host's state machine, with a controller by hand: transactions and refusals."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from dataclasses import replace
 
 import pytest
 
-from authrig import CTRL_KEY, HOST, KEY, KEYS, OTHER, PARTIES, SUBSYSTEM, Rig, X, run
 from nvmf.auth import ControllerAuth, HostAuth, Key
 from nvmf.spec.auth import AuthId, DhGroup, Hash, Reason
 from nvmf.spec.auth_messages import Failure
+from support.authrig import CTRL_KEY, HOST, KEY, KEYS, OTHER, PARTIES, SUBSYSTEM, Rig, X, run
 from wire import dhchap
 
 
@@ -43,11 +43,11 @@ def test_host_against_the_second_implementation() -> None:
     assert host.outgoing() is None
 
 
-# ---- what a host refuses ----
+# ---- refusals of a host ----
 
 
 def answer(host: HostAuth, data: bytes) -> tuple[Reason, str]:
-    """What the host says to the controller, and to its user."""
+    """Return the reason that the host sends to the controller, and the message for its user."""
     host.incoming(data)
     assert host.done
     assert host.error is not None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Keys: their representation, transformation and checks, and that nothing shows them."""
+"""Keys: their representation, transformation and checks, and that no output contains them."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from nvmf.spec.auth import Hash
 from wire import dhchap
 
 NQN = "nqn.2014-08.org.nvmexpress:uuid:befdec4c-2234-11b2-a85c-ca77c773af36"
-# Of the nvme-cli wiki's page on authentication.
+# From the nvme-cli wiki's page on authentication.
 PUBLISHED = (
     ("DHHC-1:00:2wKd3YDIcRMN/rCJa/k60E8xBQMw+2D9UnigSQ6YFkEHV3Yy:", None, 32),
     ("DHHC-1:02:d4gmzh5i0I3npDMWAmJX/nAvAw7ioKmS2w44ceutFeObYDFG/r6zOB3UW0FLzevsI7XDJg==:", 2, 48),
 )
-# What `nvme gen-dhchap-key -m M -n nqn.x -s abab...` of nvme-cli 2.3 prints.
+# Output of `nvme gen-dhchap-key -m M -n nqn.x -s abab...` of nvme-cli 2.3 prints.
 OF_NVME_CLI = (
     (None, "DHHC-1:00:q6urq6urq6urq6urq6urq6urq6urq6urq6urq6urq6sIy4rZ:"),
     (Hash.SHA_256, "DHHC-1:01:vAr6TmAs+q5cGfQsiLYfossIeeKS9M9+MuUfMAoTmPRWGU3e:"),

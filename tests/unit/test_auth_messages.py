@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Messages: their bytes, and that no bytes do anything but parse or fail with a reason."""
+"""Messages: their bytes, and that any bytes either parse or fail with a reason."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from nvmf.spec.sqe import Sqe
 from nvmf.spec.status import Status, StatusError
 from wire import dhchap
 
-# What a Linux 6.12 host sends first: three hashes, six groups, 72 bytes.
+# The first message of a Linux 6.12 host: three hashes, six groups, 72 bytes.
 LINUX_NEGOTIATE = bytes.fromhex("00000000 0100 00 0101 00 03 06010203") + bytes(27)
 LINUX_NEGOTIATE += bytes.fromhex("000102030405") + bytes(24)
 
@@ -56,7 +56,7 @@ def test_bytes_of_the_others() -> None:
     success = Success1(7, Hash.SHA_512, b"r" * 64)
     assert success.encode() == bytes.fromhex("01030000070040000100000000000000") + b"r" * 64
     assert Success1.parse(success.encode(), Hash.SHA_512) == success
-    # HL although there is no response: Linux compares it in any case.
+    # HL is set although there is no response: Linux checks it in any case.
     assert Success1(7, Hash.SHA_256).encode() == bytes.fromhex("01030000070020000000000000000000")
     assert Success2(t_id=7).encode() == dhchap.success2(7)
     failure = Failure(auth_id=AuthId.FAILURE2, t_id=7, rcode_explanation=Reason.HASH_NOT_USABLE)
@@ -92,7 +92,7 @@ def test_negotiate_that_is_none() -> None:
     good = LINUX_NEGOTIATE
     for bad in (b"", good[:7], good[:-1], good + b"\0", good[:7] + b"\2" + good[8:]):
         assert reason(Negotiate.parse, bad) == Reason.INCORRECT_PAYLOAD
-    for index in (10, 11):  # lists longer than their room
+    for index in (10, 11):  # lists longer than the room for them
         bad = good[:index] + b"\x1f" + good[index + 1 :]
         assert reason(Negotiate.parse, bad) == Reason.INCORRECT_PAYLOAD
     assert reason(Negotiate.parse, dhchap.negotiate(1, authid=2)) == Reason.PROTOCOL_NOT_USABLE

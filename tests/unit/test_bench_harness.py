@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The target that ./dev bench and ./dev demo make for themselves."""
+"""The targets that ./dev bench and ./dev demo start for their own use."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ CONFIGURATION = configuration("ram", MIB, None)
 
 @pytest.fixture
 def runtime(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Where the usual socket for administration is, for this test alone."""
-    # The path of a socket is short, and those of folders of tests are not.
+    """Replace the folder of the default administration socket for this test."""
+    # The path of a socket must be short, and those of test folders are not.
     with tempfile.TemporaryDirectory(prefix="nvmeof-") as name:
         monkeypatch.setenv("RUNTIME_DIRECTORY", name)
         yield Path(name)
 
 
 def test_commands_for_another_target(tmp_path: Path, runtime: Path) -> None:
-    """`nvmeof target` without a socket is for the machine's own target: this one is left alone."""
+    """Without a socket, `nvmeof target` is for the machine's own target, not for this one."""
     with Target(tmp_path, CONFIGURATION) as target:
         assert main(["target", "namespace", "remove", NQN, "1"]) == 1
         assert not list(runtime.iterdir())
-        # which looks for the namespace before anything else
+        # it looks for the namespace first
         bench(
             traddr=target.address,
             trsvcid=str(target.port),
@@ -47,7 +47,7 @@ def test_commands_for_another_target(tmp_path: Path, runtime: Path) -> None:
 
 
 def test_failure_tells_the_log(tmp_path: Path, runtime: Path) -> None:
-    """What the target has to say of it would be gone with its folder."""
+    """The failure contains the target's log, which is deleted with its folder."""
     with pytest.raises(HarnessError) as caught, Target(tmp_path, CONFIGURATION):
         raise OSError("it was no use")
     said = str(caught.value)
@@ -56,7 +56,9 @@ def test_failure_tells_the_log(tmp_path: Path, runtime: Path) -> None:
 
 
 def test_connections(tmp_path: Path) -> None:
-    """./dev bench --connections, as short as it can be: what was connected, and all of its rows."""
+    """./dev bench --connections, as short as possible: the number of connections, and all its
+    rows.
+    """
     out = tmp_path / "rows.json"
     program = Path(connections.__file__)
     words = ["--counts", "1,130", "--repeat", "1", "--seconds", "0.1", "--json", str(out)]
@@ -70,7 +72,7 @@ def test_connections(tmp_path: Path) -> None:
 
 
 def test_descriptors(capsys: pytest.CaptureFixture[str]) -> None:
-    """Too many queues for a process are left out with a sentence, and not begun."""
+    """Queue counts beyond the process's limit are skipped with a sentence."""
     assert connections.fits(1000, 2000)
     assert not connections.fits(10_000, 10_500)
     assert "10,000 queues take 10," in capsys.readouterr().out

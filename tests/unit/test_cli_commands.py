@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-from clientlab import NQN, RAM, RAM_4K, config, url
 from nvmf.cli.main import main
+from support.clientlab import NQN, RAM, RAM_4K, config, url
 from wire.served import Served
 
 Result = tuple[int, str, str]
@@ -99,20 +99,21 @@ def test_help(run: Run, args: list[str]) -> None:
 @pytest.mark.parametrize(
     ("args", "words"),
     [
-        (["frobnicate"], "invalid choice"),
+        (["frobnicate"], "unknown command 'frobnicate' (see nvmeof --help)"),
+        (["benhc"], "unknown command 'benhc': did you mean bench?"),
         (["read", "--speed", "3"], "unrecognized arguments"),
         (["list-ns"], "specify the target: a URL, or -a ADDRESS"),
         (["list-ns", "-a", "127.0.0.1"], "specify the NQN"),
         (["list-ns", url(1), "-a", "127.0.0.1"], "as a URL or with --traddr, not both"),
         (["list-ns", "http://x"], "is not of the form"),
         (["list-ns", url(1), "-i", "0"], "queues is 1 to 65535"),
-        (["list-ns", url(1), "-q", "me"], "the host NQN given"),
+        (["list-ns", url(1), "-q", "m\n"], "the host NQN given"),
         (["list-ns", "-a", "127.0.0.1", "-s", "ftp", "-n", NQN], "a port is 1 to 65535"),
         (["list-ns", "-a", "127.0.0.1", "-s", "\u0664\u0664", "-n", NQN], "a port is 1 to 65535"),
         (["list-ns", f"nvme+rdma://127.0.0.1:70000/{NQN}"], "a port is 1 to 65535"),
-        (["list-ns", "-a", "127.0.0.1", "-n", ""], "NQN '' is not of the form"),
-        (["list-ns", "-a", "\udcff", "-n", NQN], r"'\udcff' is no name or address of a host"),
-        (["list-ns", "-a", "127.0.0.1\n", "-n", NQN], r"'127.0.0.1\n' is no name or address"),
+        (["list-ns", "-a", "127.0.0.1", "-n", ""], "the NQN is empty"),
+        (["list-ns", "-a", "\udcff", "-n", NQN], r"'\udcff' is not a name or address of a host"),
+        (["list-ns", "-a", "127.0.0.1\n", "-n", NQN], r"'127.0.0.1\n' is not a name or address"),
         (["list-ns", url(1), "-w", "\udcff"], r"--host-traddr is an address, not '\udcff'"),
         (["list-ns", url(1), "-S", "x"], "--dhchap-secret: a DH-HMAC-CHAP key has the form"),
         (["read", url(1), "-z", "much"], "is not a size"),
@@ -120,7 +121,12 @@ def test_help(run: Run, args: list[str]) -> None:
         (["bench", url(1), "--rw", "sideways"], "invalid choice"),
         (["bench", url(1), "--runtime", "0"], "more than 0"),
         (["bench", url(1), "-z", "100G"], "less than 4GiB"),
-        (["bench", url(1), "-z", "0"], "--data-size must be more than 0"),
+        (["bench", url(1), "--bs", "0"], "--bs must be more than 0"),
+        (["bench", url(1), "--rw", "randread", "--rwmixread", "0"], "not for randread"),
+        (["bench", url(1), "--rw", "rw", "--rwmixread", "101"], "must be 0 to 100"),
+        (["bench", url(1), "--loops", "0"], "--loops must be at least 1"),
+        (["bench", url(1), "--interval", "10ms"], "at least 100ms"),
+        (["bench", url(1), "--percentile_list", "50:101"], "not a list of up to 20 percentiles"),
     ],
 )
 def test_usage(run: Run, args: list[str], words: str) -> None:
@@ -128,6 +134,7 @@ def test_usage(run: Run, args: list[str], words: str) -> None:
     assert status == 2
     assert words in err
     assert out == ""
+    assert err.count("\n") == 1
 
 
 def test_no_target(run: Run) -> None:
@@ -144,7 +151,7 @@ def test_unknown_subsystem(run: Run, where: str) -> None:
     assert "try discover" in err
 
 
-# ---- what there is ----
+# ---- queries ----
 
 
 def test_discover(run: Run, target: Served) -> None:
@@ -254,26 +261,6 @@ def test_reader_goes_away(where: str) -> None:
     assert b"Traceback" not in done.stderr
 
 
-def test_bench(run: Run, where: str) -> None:
-    args = ["bench", where, "--runtime", "0.3", "-Q", "4", "-i", "1"]
-    for _ in range(20):  # a machine that stands still for so long shows nothing
-        result = json.loads(run(*args, "-o", "json", "--rw", "randwrite", "-z", "8k")[1])
-        if result["iops"]:
-            break
-    assert (result["workload"], result["block_size"]) == ("randwrite", 8192)
-    assert result["p99_us"] >= result["p50_us"] > 0
-    assert "IOPS" in run(*args)[1]
-
-
-def test_bench_many_queues(run: Run, where: str) -> None:
-    """The target grants 64 queues a controller: the load makes a second one."""
-    args = ["bench", where, "--runtime", "0.1", "-Q", "1", "-i", "70", "--threads", "2"]
-    result = json.loads(run(*args, "-o", "json")[1])
-    assert (result["queues"], result["threads"]) == (70, 2)
-    assert result["queue_max_iops"] >= result["queue_min_iops"] >= 0
-    assert "each queue" in run(*args)[1]
-
-
 # ---- configuration, devices, serving ----
 
 
@@ -324,11 +311,10 @@ def test_devices_watch() -> None:
         while watching.poll() is None and not catches(watching.pid, signal.SIGTERM):
             time.sleep(0.01)
         watching.terminate()
-        assert watching.wait() == 1
-        said = err.read().decode()
+        status, said = watching.wait(), err.read().decode()
         if "cannot watch" in said:
             pytest.skip(f"no udev here: {said}")
-        assert "interrupted" in said
+        assert status == 0
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -341,7 +327,7 @@ def test_serve_ends(tmp_path: Path, number: signal.Signals) -> None:
 
 def test_serve_errors(tmp_path: Path, target: Served) -> None:
     path = tmp_path / "a.toml"
-    # The socket is opened first, and would be that of the machine's own target.
+    # The socket is opened first, and would otherwise be that of the machine's own target.
     alone = "[rpc]\nenabled = false\n"
     path.write_text(config(RAM, port=target.port) + alone)
     done = program("target", "serve", path)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Every help ends with examples, and what they say can be typed."""
+"""Every help text ends with examples, and the examples are valid commands."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import argparse
 
 import pytest
 
-import shellwords
 from manual.commands import children, every_parser
 from nvmf.cli.app import make_parser
 from nvmf.cli.base import Command
 from nvmf.spec.nqn import validate_nqn
+from support import shellwords
 
 PARSERS = {parser.prog: parser for parser in every_parser()}
 EVERY = make_parser(every=True)
@@ -23,7 +23,8 @@ def test_all_commands_are_walked() -> None:
 
 
 @pytest.mark.parametrize("name", PARSERS)
-def test_help_ends_with_examples(name: str) -> None:
+def test_help_ends_with_examples(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
     _, end = PARSERS[name].format_help().rsplit("\nexamples:\n", 1)
     lines = end.splitlines()
     assert lines
@@ -33,7 +34,7 @@ def test_help_ends_with_examples(name: str) -> None:
 
 @pytest.mark.parametrize("name", PARSERS)
 def test_examples_can_be_typed(name: str) -> None:
-    """The parser takes each, as a call of this command or of one in its group; NQNs are NQNs."""
+    """The parser accepts each as a call of this command or one in its group; NQNs are valid."""
     for line in PARSERS[name].examples:
         called = list(shellwords.calls(line))
         assert called, line
@@ -61,3 +62,16 @@ def test_every_argument_has_help(name: str) -> None:
     for action in PARSERS[name]._actions:
         if not isinstance(action, argparse._SubParsersAction):
             assert action.help, f"{name} {action.dest}"
+
+
+@pytest.mark.parametrize("columns", [80, 200])
+@pytest.mark.parametrize("name", PARSERS)
+def test_help_fits_the_terminal(monkeypatch: pytest.MonkeyPatch, name: str, columns: int) -> None:
+    """Except lines that name an option, and those that cannot be wrapped."""
+    monkeypatch.setenv("COLUMNS", str(columns))
+    text = PARSERS[name].format_help()
+    lines = text.rsplit("\nexamples:\n", 1)
+    for line in lines[0].splitlines():
+        assert len(line) <= columns or line.lstrip().startswith(("-", "[", "(", "{")), line
+    joined = lines[1].replace(" \\\n     ", "")
+    assert [line.strip() for line in joined.splitlines()] == list(PARSERS[name].examples)

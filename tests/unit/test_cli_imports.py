@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A command loads what it needs, and no more: what is loaded is looked at, and no time is taken."""
+"""A command loads only the modules that it needs: checks the modules, not the time."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ HEAVY = {
     "tomlkit",
     "zeroconf",
 }
-"""What takes long to load."""
+"""Modules that take long to load."""
 _PROGRAM = """
 import contextlib, io, json, sys
 from nvmf.cli.main import main
@@ -41,7 +41,7 @@ print(json.dumps(sorted(sys.modules)))
 
 
 def loaded(*words: str) -> set[str]:
-    """What of HEAVY is loaded when a command has ended."""
+    """Return the modules of HEAVY that are loaded when a command has ended."""
     done = subprocess.run(
         [sys.executable, "-c", _PROGRAM, *words], capture_output=True, timeout=120, check=True
     )
@@ -76,7 +76,7 @@ def _summaries(parser: argparse.ArgumentParser) -> dict[str, str | None]:
 
 @pytest.mark.parametrize("module", COMMANDS)
 def test_help_says_what_commands_say(module: str) -> None:
-    """The table and the modules have the same commands, in the same words."""
+    """The table and the modules have the same commands, with the same descriptions."""
     plain = _summaries(make_parser())
     for name in COMMANDS[module]:
         full = _summaries(make_parser(name))

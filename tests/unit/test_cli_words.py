@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the command line says: help, figures as nvme-cli has them, errors, warnings, interrupts."""
+"""Output of the command line: help, figures as in nvme-cli, errors, warnings, interrupts."""
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import os
@@ -15,7 +16,6 @@ from pathlib import Path
 
 import pytest
 
-from clientlab import NQN, OPTIONS, RAM, config, url
 from nvmf.cli.common import URL_OPTIONS
 from nvmf.cli.main import main
 from nvmf.cli.output import print_fields
@@ -24,6 +24,7 @@ from nvmf.initiator import ConnectOptions
 from nvmf.initiator.base.options import SECRETS
 from nvmf.initiator.sync import connect
 from nvmf.spec.nqn import DISCOVERY_NQN
+from support.clientlab import NQN, OPTIONS, RAM, config, url
 from wire.served import Served
 
 PROGRAM = [sys.executable, "-m", "nvmf.cli.main"]
@@ -42,7 +43,7 @@ def where(target: Served) -> str:
 
 
 def call(capfd: pytest.CaptureFixture[str], *args: object) -> tuple[int, str, str]:
-    """Exit status, stdout, stderr of a command in this process."""
+    """Run a command in this process; return exit status, stdout and stderr."""
     try:
         status = main([str(arg) for arg in args])
     except SystemExit as ending:
@@ -82,8 +83,8 @@ def test_defaults(capfd: pytest.CaptureFixture[str], command: str, words: list[s
 @pytest.mark.parametrize(
     ("args", "words"),
     [
-        (["list-ns", url(1), "-k", "abc"], "'abc' is not a number of seconds such as 5 or 0.5"),
-        (["list-ns", url(1), "-k", "nan"], "'nan' is not a number of seconds"),
+        (["list-ns", url(1), "-k", "abc"], "'abc' is not a time such as 5 (seconds), 0.5, 10s"),
+        (["list-ns", url(1), "-k", "nan"], "'nan' is not a time"),
         (["list-ns", url(1), "-i", "0"], "list-ns: --nr-io-queues is 1 to 65535, not 0"),
         (["list-ns", url(1), "-i", "some"], "'some' is not a whole number"),
         (["list-ns", url(1) + "?queues=0"], "list-ns: queues is 1 to 65535, not 0"),
@@ -96,8 +97,8 @@ def test_defaults(capfd: pytest.CaptureFixture[str], command: str, words: list[s
         ),
         (["discover", url(1)], f"remove {NQN} from the URL"),
         (["bench", url(1), "--cpu", "70000"], "requires CPU 70000, but this process can only use"),
-        (["bench", url(1), "--runtime", "inf"], "'inf' is not a number of seconds"),
-        (["bench", url(1), "--read-percent", "101"], "--read-percent must be 0 to 100, not 101"),
+        (["bench", url(1), "--runtime", "inf"], "'inf' is not a time"),
+        (["bench", url(1), "--read-percent", "5"], "unrecognized arguments: --read-percent 5"),
         (["bench", url(1) + "?kato=5"], "bench does not support the URL option kato"),
         (["bench", url(1), "-k", "5"], "unrecognized arguments: -k 5"),
     ],
@@ -152,7 +153,7 @@ def test_bench_errors(capfd: pytest.CaptureFixture[str], where: str) -> None:
     _, _, err = call(capfd, "bench", where + "x")
     assert "Connect Invalid Parameters (SCT 1h, SC 82h, do not retry)" in err
     _, _, err = call(capfd, "bench", where, "-i", 2, "--threads", 3)
-    assert "--threads must be 1 to 2 (the queues, -i), not 3" in err
+    assert "--threads must be 1 to 2 (the queues, --numjobs), not 3" in err
 
 
 @pytest.mark.parametrize("args", [["list-ns"], ["list-ns", "-o", "json"], ["read"]])
@@ -177,7 +178,7 @@ def test_a_full_disk_is_named(capfd: pytest.CaptureFixture[str], where: str) -> 
 
 
 def closed(streams: str, *args: object) -> subprocess.CompletedProcess[bytes]:
-    """A command some of whose standard streams are closed, as a shell does it."""
+    """Run a command with some of its standard streams closed, as a shell does it."""
     words = [*PROGRAM, *map(str, args)]
     return subprocess.run(
         ["sh", "-c", f'exec "$@" {streams}', "sh", *words],
@@ -194,7 +195,7 @@ def test_stdout_is_closed(where: str, args: list[str]) -> None:
 
 
 def test_other_streams_are_closed(where: str, tmp_path: Path) -> None:
-    """What needs none of them works; no socket has the number of one."""
+    """Commands that need none of them work; no socket gets the number of a closed stream."""
     assert closed("<&- 2>&-", "list-ns", where).returncode == 0
     assert closed("<&- >&- 2>&-", "read", where, "-d", tmp_path / "read").returncode == 0
     assert (tmp_path / "read").stat().st_size == 8 << 20
@@ -219,7 +220,7 @@ def test_help_that_cannot_be_written(
 def test_serve_goes_on_without_a_reader(
     tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """Whoever read where it listens has gone when a port is added."""
+    """The reader of the listening addresses has ended when a port is added."""
     text = config(RAM)
     (tmp_path / "t.toml").write_text(text)
     sock = tmp_path_factory.mktemp("s") / "s"
@@ -242,7 +243,9 @@ def test_serve_goes_on_without_a_reader(
 
 
 def interrupted(*args: str, once: Callable[[], bool]) -> tuple[int, str]:
-    """Exit status and stderr of a command interrupted once it is so far; stdin stays open."""
+    """Interrupt a command when the condition holds; return exit status and stderr. stdin stays
+    open.
+    """
     with subprocess.Popen(
         [*PROGRAM, *args], stdin=subprocess.PIPE, stderr=subprocess.PIPE
     ) as running:
@@ -260,12 +263,12 @@ def interrupted(*args: str, once: Callable[[], bool]) -> tuple[int, str]:
 
 
 def test_bench_ends_at_once(target: Served, where: str) -> None:
-    """Long before its time is over: the test's limit is shorter."""
+    """It ends long before its time is over: the test's limit is shorter."""
     before = len(target.log)
     status, err = interrupted(
-        "bench", where, "--runtime", "3600", once=lambda: " entries" in target.log[before:]
+        "bench", where, "--runtime", "1h", once=lambda: " entries" in target.log[before:]
     )
-    assert (status, err) == (1, "nvmeof bench: interrupted\n")
+    assert (status, err) == (130, "nvmeof bench: interrupted\n")
 
 
 def test_a_write_that_waits_for_its_input_ends_at_once(where: str) -> None:
@@ -273,9 +276,28 @@ def test_a_write_that_waits_for_its_input_ends_at_once(where: str) -> None:
         last = controller.namespace(1)
         blocks = (4 << 20) // last.block_size
         status, err = interrupted("write", where, once=lambda: last.read(blocks - 1, 1)[:1] == b"w")
-    assert status == 1
+    assert status == 130
     assert "write: 4194304 bytes (4.00 MiB)" in err
     assert "at most; not flushed\nnvmeof write: interrupted\n" in err
+
+
+def test_a_read_says_how_much_is_valid(where: str, tmp_path: Path) -> None:
+    """The reader accepts the first of two chunks, and a part of the second."""
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    taken = bytearray()
+    reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+
+    def enough() -> bool:
+        with contextlib.suppress(BlockingIOError):
+            taken.extend(os.read(reader, 1 << 20))
+        return len(taken) > 5 << 20
+
+    status, err = interrupted("read", where, "-d", str(path), once=enough)
+    os.close(reader)
+    assert status == 130
+    assert f"the first 4194304 bytes of {path} are valid" in err
+    assert err.endswith("nvmeof read: interrupted\n")
 
 
 # ---- warnings ----
@@ -295,6 +317,6 @@ def test_warnings(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
 
 
 def test_fields_without_a_value_are_left_out(capsys: pytest.CaptureFixture[str]) -> None:
-    """A target that gives no CSI descriptor has said nothing of a command set."""
+    """A target without a CSI descriptor has not reported a command set."""
     print_fields({"nsze": 8, "uuid": None, "csi": None, "nguid": b"\0"})
     assert capsys.readouterr().out == "nsze  : 8\nnguid : 00\n"

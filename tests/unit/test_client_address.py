@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Where a controller is, how to connect, and as whom: what is written, and what is refused."""
+"""A controller's address, connect options and the host's identity: their forms, and refusals."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_url_options() -> None:
         ("nvme+rdma:///x", "has no host"),
         ("nvme+rdma://h:99999/x", "a port is 1 to 65535"),
         ("nvme+rdma://h:0/" + NQN, "1 to 65535"),
-        ("nvme+rdma://h/bad", "is not of the form nqn"),
+        ("nvme+rdma://h/%01", "control character"),
         ("nvme+rdma://u:p@h/" + NQN, "means nothing"),
         ("nvme+rdma://h/" + NQN + "?queues=many", "queues: expected a whole number"),
         ("nvme+rdma://h/" + NQN + "?kato=x", "kato: expected a number"),
@@ -82,7 +82,7 @@ def test_bad_url(text: str, words: str) -> None:
         ({"reconnect_delay": 0}, "reconnect_delay"),
         ({"ctrl_loss_tmo": -2}, "ctrl_loss_tmo"),
         ({"io_timeout": 0}, "io_timeout"),
-        ({"device": "tcp"}, "auto, iwarp or system"),
+        ({"device": "tcp"}, "auto, iwarp, roce or system"),
     ],
 )
 def test_bad_options(options: dict[str, object], words: str) -> None:
@@ -92,7 +92,7 @@ def test_bad_options(options: dict[str, object], words: str) -> None:
 
 @pytest.fixture
 def etc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An /etc/nvme of one's own, empty at first."""
+    """An empty folder in place of /etc/nvme."""
     monkeypatch.setattr(identity, "HOSTNQN_FILE", tmp_path / "hostnqn")
     monkeypatch.setattr(identity, "HOSTID_FILE", tmp_path / "hostid")
     monkeypatch.setattr(identity, "MACHINE_ID_FILE", tmp_path / "machine-id")
@@ -127,9 +127,9 @@ def test_identity_made_up(etc: Path) -> None:
 
 def test_bad_identity(etc: Path) -> None:
     with pytest.raises(ValueError, match="the host NQN given"):
-        host_identity("me")
+        host_identity("m\n")
     with pytest.raises(ValueError, match="the host ID given: 'x' is not a UUID"):
         host_identity(NQN, "x")
-    (etc / "hostnqn").write_text("nonsense")
-    with pytest.raises(ValueError, match="hostnqn: NQN 'nonsense'"):
+    (etc / "hostnqn").write_text("non\x7fsense")
+    with pytest.raises(ValueError, match=r"hostnqn: NQN 'non\\x7fsense'"):
         host_identity()

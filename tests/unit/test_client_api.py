@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The Python interface as people see it: signatures, help(), repr, wrong names, warnings."""
+"""The Python interface as users see it: signatures, help(), repr, wrong names, warnings."""
 
 from __future__ import annotations
 
@@ -19,8 +19,6 @@ from typing import Any
 import pytest
 
 import nvmf.initiator
-from clientlab import NQN, OPTIONS, RAM, serving, url
-from multipathrig import STEADY, two_ports
 from nvmf.cli.app import make_parser
 from nvmf.initiator import ConnectOptions, connect, connect_multipath, discover, sync
 from nvmf.initiator.base.options import OPTIONS as ABOUT
@@ -29,6 +27,8 @@ from nvmf.initiator.kernel.options import FabricsOptions
 from nvmf.initiator.multipath import Subsystem
 from nvmf.spec.fabrics import DiscoveryEntry
 from nvmf.target.change import edit
+from support.clientlab import NQN, OPTIONS, RAM, serving, url
+from support.multipathrig import STEADY, two_ports
 
 ROOT = Path(__file__).resolve().parents[2]
 FUNCTIONS = [name for name in nvmf.initiator.__all__ if name.islower()]
@@ -39,7 +39,7 @@ CONNECTING: list[Callable[..., Any]] = [
     sync.Subsystem.add_path,
 ]
 KATO = {"discover": 0, "discovery_log": 0, "discover_all": 0, "find_paths": 0, "watch": 30}
-"""Functions with a default of their own."""
+"""Functions with their own default."""
 
 
 @pytest.mark.parametrize("function", CONNECTING, ids=lambda one: f"{one.__module__}.{one.__name__}")
@@ -69,7 +69,7 @@ def test_wrong_names(function: Callable[..., Any]) -> None:
 
 
 def test_what_counts_first() -> None:
-    """A keyword, even if it is the default; then the URL; then the object."""
+    """A keyword has precedence, even if it is the default; then the URL; then the object."""
     place = url(1) + "?queues=7&in_capsule=no"
     seen: list[ConnectOptions] = []
 
@@ -93,7 +93,7 @@ def test_what_counts_first() -> None:
 
 
 def test_names_of_an_option_elsewhere() -> None:
-    """Flags, kernel words and keys of host files are those that there are."""
+    """Flags, kernel option names and keys of host files all exist."""
     parser = make_parser("read")
     (commands,) = [one.choices for one in parser._actions if isinstance(one.choices, dict)]
     known = {flag for one in commands["read"]._actions for flag in one.option_strings}
@@ -121,7 +121,7 @@ def test_help_is_short() -> None:
 
 
 def test_mypy(tmp_path: Path) -> None:
-    """A script of a user's: types are known, and wrong names and types are errors."""
+    """A user's script: types are known, and wrong names and types are errors."""
     script = tmp_path / "script.py"
     script.write_text("""\
 from nvmf.initiator import connect, connect_multipath, discover, sync
@@ -175,7 +175,7 @@ reveal_type(sync.connect_multipath([URL]))
     ids=["connect", "connect_multipath"],
 )
 def test_forgotten(make: Callable[[], object]) -> None:
-    """An await that is missing is a warning that says where."""
+    """A missing await causes a warning with its location."""
     pending = make()
     assert repr(pending).startswith("<Pending connect")
     assert repr(pending).endswith(", not awaited yet>")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The client against a served target that asks for keys, over real sockets."""
+"""The client with a served target that requires keys, over real sockets."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 
-from clientlab import NQN, RAM, url
 from nvmf.auth import ControllerAuth, Key
 from nvmf.cli.main import main
 from nvmf.config import loads
@@ -26,6 +25,7 @@ from nvmf.spec.auth import DhGroup
 from nvmf.target.commands import authentication
 from nvmf.target.service.server import Server
 from nvmf.target.service.starting import serve
+from support.clientlab import NQN, RAM, url
 from wire import dhchap
 
 HOST = "nqn.2014-08.org.example:keyed"
@@ -41,7 +41,7 @@ OPTIONS: dict[str, Any] = {
 
 
 async def until(reached: Callable[[], bool]) -> None:
-    """Wait for something that must come about; the limit ends a hang."""
+    """Wait for a condition that must become true; the time limit ends a hang."""
     async with asyncio.timeout(60):
         while not reached():  # noqa: ASYNC110
             await asyncio.sleep(0.01)
@@ -49,7 +49,9 @@ async def until(reached: Callable[[], bool]) -> None:
 
 @asynccontextmanager
 async def serving(lines: str) -> AsyncIterator[tuple[Server, str]]:
-    """A subsystem for one host, and its URL; lines go into the host's table."""
+    """Yield a server with a subsystem for one host, and its URL; lines are added to the host's
+    table.
+    """
     text = f'[[port]]\ntrsvcid = 0\ndevice = "iwarp"\n[[subsystem]]\nnqn = "{NQN}"\n'
     text += f'[[subsystem.host]]\nnqn = "{HOST}"\n{lines}\n[[subsystem.namespace]]\n{RAM}\n'
     server = await serve(loads(text))
@@ -120,12 +122,12 @@ async def test_refusals(given: dict[str, Any], lines: str, says: str) -> None:
         assert says in said
         assert said.startswith(f"{NQN} at 127.0.0.1:")
         assert not any(key[10:40] in said for key in (KEY, CTRL_KEY, OTHER))
-        await until(lambda: not server.connections)  # nothing of it stays
+        await until(lambda: not server.connections)  # nothing of it remains
 
 
 @pytest.mark.feature("dhchap-mutual")
 async def test_admin_queue_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As nvmet since Linux 7.3: I/O queues require no authentication, and refuse it."""
+    """As nvmet since Linux 7.3: I/O queues do not require authentication, and refuse it."""
     begun = authentication.begin
     queues = 0
 
@@ -175,7 +177,7 @@ async def test_again_under_load(caplog: pytest.LogCaptureFixture) -> None:
 
 @pytest.mark.feature("dhchap-again")
 async def test_again_with_a_key_that_has_changed(tmp_path: Path) -> None:
-    """The next transaction takes the new key; who does not have it goes, and may come back."""
+    """The next transaction uses the new key; a host without it is disconnected, and may return."""
     path = tmp_path / "key"
     path.write_text(KEY)
     async with serving(BOTH) as (server, where):
@@ -193,7 +195,7 @@ async def test_again_with_a_key_that_has_changed(tmp_path: Path) -> None:
 
 
 async def test_stalled(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    """A host that says nothing more after Connect loses its connection."""
+    """A host that sends nothing after Connect loses its connection."""
     monkeypatch.setattr("nvmf.auth.controller.STEP_TIMEOUT", 0.2)
 
     async def silent(*_: object) -> None:

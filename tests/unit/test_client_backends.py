@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The suite of what all namespaces do, on the client, one path and several.
+"""The suite of the namespaces' common behaviour, on the client, with one path and several.
 
-tests/lab runs it on the kernel too.
+tests/lab runs it on the kernel as well.
 """
 
 from __future__ import annotations
 
 import pytest
 
-from backends import CHECKS, Check
-from clientlab import OPTIONS, RAM, serving
-from multipathrig import STEADY, two_ports
 from nvmf.initiator import connect, connect_multipath
+from support.backends import CHECKS, Check
+from support.clientlab import OPTIONS, RAM, serving
+from support.multipathrig import STEADY, two_ports
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)

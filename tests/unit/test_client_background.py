@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Background tasks of the client that fail: the session ends with the reason, and nobody hangs."""
+"""Background tasks of the client that fail: the session ends with the reason, and no caller
+hangs.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +12,12 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from clientlab import NQN, OPTIONS, RAM, config, url
 from nvmf.config import loads
 from nvmf.initiator import ConnectionLost, State, connect
-from nvmf.initiator.client import controller as controller_module
+from nvmf.initiator.client import connection as connection_module
+from nvmf.initiator.client.recovery import KeepCommands
 from nvmf.target.service.starting import serve
+from support.clientlab import NQN, OPTIONS, RAM, config, url
 
 HANG = 60
 
@@ -41,11 +44,11 @@ async def broken(*arguments: Any) -> None:
 async def test_upkeep(
     where: str, monkeypatch: pytest.MonkeyPatch, task: str, says: str, caplog: Any
 ) -> None:
-    """The connection is made again, as after any other loss."""
-    sound = getattr(controller_module, task)
-    monkeypatch.setattr(controller_module, task, broken)
+    """The connection is established again, as after any other loss."""
+    sound = getattr(connection_module, task)
+    monkeypatch.setattr(connection_module, task, broken)
     async with asyncio.timeout(HANG), connect(where, **OPTIONS) as controller:
-        monkeypatch.setattr(controller_module, task, sound)
+        monkeypatch.setattr(connection_module, task, sound)
         reason = (await asyncio.shield(controller.session.lost)).reason
         assert says in reason
         assert len(await controller.namespace(1).read(0, 1)) == 512
@@ -55,8 +58,8 @@ async def test_upkeep(
 
 
 async def test_supervisor(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing connects again: commands in flight, and all later ones, fail with the reason."""
-    monkeypatch.setattr(controller_module, "reconnect", broken)
+    """There is no reconnection: commands in flight, and all later ones, fail with the reason."""
+    monkeypatch.setattr(KeepCommands, "reconnect", broken)
     async with asyncio.timeout(HANG), connect(where, **OPTIONS) as controller:
         controller.session.lose("cut by the test")
         says = "the recovery of the connection failed inside the client: KeyError: 'a mistake'"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Discovery from service to service, changes as they come, and connecting all: over real queues."""
+"""Discovery across services, changes, and connecting to all subsystems: over real queues."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from clientlab import NQN, OPTIONS, RAM, free_port, serving, url
 from nvmf.initiator import (
     AnyController,
     ConnectionLost,
@@ -37,9 +36,10 @@ from nvmf.spec.nqn import DISCOVERY_NQN
 from nvmf.target.commands.discovery import Referral
 from nvmf.target.model.subsystem import Subsystem
 from nvmf.target.service.server import Server
+from support.clientlab import NQN, OPTIONS, RAM, free_port, serving, url
 
 HANG = 60.0
-"""Seconds that end a test which hangs."""
+"""Seconds after which a test counts as hanging."""
 
 
 def port_of(server: Server) -> int:
@@ -71,7 +71,7 @@ async def logs(*args: Any, **options: Any) -> list[FoundLog]:
 
 @pytest.mark.feature("referrals")
 async def test_referrals_are_followed_once(servers: list[Server]) -> None:
-    """Two services that refer to each other and themselves, and one to nobody who listens."""
+    """Two services that refer to each other and themselves, and one without a listener."""
     first, second, third = servers
     nobody = free_port()
     refer(first, port_of(first), port_of(second), nobody)
@@ -94,19 +94,19 @@ async def test_referrals_are_followed_once(servers: list[Server]) -> None:
 
 
 async def test_a_chain_ends_at_eight_referrals(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No end of services, of which each refers to the next."""
+    """An endless series of services, each of which refers to the next."""
     asked = []
 
     async def raw(place: TransportId, options: object, most: int) -> bytes:
         asked.append(place.trsvcid)
         following = str(int(place.trsvcid) + 1)
-        entry = DiscoveryEntry(subtype=1, traddr="192.0.2.1", trsvcid=following, subnqn="x")
+        entry = DiscoveryEntry(subtype=1, traddr="192.0.2.1", trsvcid=following, subnqn="\1")
         return encode_discovery_log(1, [entry])
 
     monkeypatch.setattr("nvmf.initiator.discovery.referrals.raw_log", raw)
     found = await logs("nvme+rdma://192.0.2.1:1000")
     assert asked == [str(1000 + n) for n in range(MAX_DEPTH + 1)]
-    assert {log.place.subnqn for log in found} == {DISCOVERY_NQN}, "x is no NQN"
+    assert {log.place.subnqn for log in found} == {DISCOVERY_NQN}, "no NQN has control characters"
 
 
 async def test_a_flood_of_referrals_ends(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,7 +127,7 @@ async def test_a_flood_of_referrals_ends(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 async def test_a_flood_of_records_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every log refers to hundreds more, each as long as may be: memory has an end."""
+    """Every log refers to hundreds more, each as long as possible: the use of memory is limited."""
     asked = []
 
     async def raw(place: TransportId, options: object, most: int) -> bytes:
@@ -172,11 +172,11 @@ def test_where_a_record_leads() -> None:
     assert len({address_key(place) for place in places}) == 1
 
 
-# ---- logs that are none ----
+# ---- invalid logs ----
 
 
 class FakeAdmin:
-    """Answers Get Log Page from what a test makes of the offset."""
+    """Answers Get Log Page with the result of a test's function of the offset."""
 
     def __init__(self, *logs: bytes) -> None:
         self.logs = list(logs)
@@ -241,7 +241,7 @@ async def test_watch(servers: list[Server]) -> None:
 
 
 async def test_watch_over_a_lost_connection(servers: list[Server]) -> None:
-    """What changed while it was lost comes when it is back."""
+    """Changes during the loss are reported after the reconnection."""
     server = servers[0]
     where = url(port_of(server), DISCOVERY_NQN)
     options: dict[str, Any] = {"device": "iwarp", "reconnect_delay": 0.05}
@@ -260,11 +260,11 @@ async def test_watch_needs_a_keep_alive(servers: list[Server]) -> None:
             pass
 
 
-# ---- connecting all ----
+# ---- connecting to all ----
 
 
 async def everything(*args: Any, **options: Any) -> tuple[list[str], list[AnyController]]:
-    """What became of each record, and the controllers."""
+    """Return the result of each record, and the controllers."""
     said: list[str] = []
     controllers: list[AnyController] = []
     async with asyncio.timeout(HANG), aclosing(connect_all(*args, **OPTIONS, **options)) as run:
@@ -300,15 +300,18 @@ async def test_connect_all(servers: list[Server]) -> None:
 
 
 async def test_connect_all_reports_a_record_that_it_cannot_use(servers: list[Server]) -> None:
-    one = port_of(servers[0])
+    port = port_of(servers[0])
     offer(servers[0], "testnqn")
-    async with asyncio.timeout(HANG), aclosing(connect_all(url(one), **OPTIONS)) as run:
+    offer(servers[0], "test\x7fnqn")
+    async with asyncio.timeout(HANG), aclosing(connect_all(url(port), **OPTIONS)) as run:
         outcomes = [outcome async for outcome in run]
     (refused,) = [outcome for outcome in outcomes if outcome.error is not None]
     assert refused.place.is_discovery
-    assert "'testnqn' in the discovery log: NQN 'testnqn' is not of the form" in str(refused.error)
-    (good,) = [outcome.controller for outcome in outcomes if outcome.controller is not None]
-    await good.close()
+    assert r"NQN 'test\x7fnqn' contains a control character" in str(refused.error)
+    good = [outcome.controller for outcome in outcomes if outcome.controller is not None]
+    assert sorted(one.where.subnqn for one in good) == [NQN, "testnqn"]
+    for one in good:
+        await one.close()
 
 
 async def test_connect_all_of_the_host_files(servers: list[Server], tmp_path: Path) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A namespace as a file, by what Python's library does with files."""
+"""A namespace as a file, used by Python's standard library."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from typing import Any
 
 import pytest
 
-from clientlab import OPTIONS, RAM, RAM_4K, config, url
 from nvmf.initiator import ConnectionLost, NvmeError
 from nvmf.initiator.sync import Controller, Namespace, connect
+from support.clientlab import OPTIONS, RAM, RAM_4K, config, url
 from wire.served import Served
 
 
@@ -38,12 +38,12 @@ def controller(target: Served) -> Iterator[Controller]:
 
 @pytest.fixture(params=[1, 2])
 def disk(controller: Controller, request: pytest.FixtureRequest) -> Namespace:
-    """Blocks of 512 and of 4096 bytes."""
+    """A namespace with blocks of 512 or 4096 bytes."""
     return controller.namespace(request.param)
 
 
 def test_copied(disk: Namespace, tmp_path: Path) -> None:
-    """shutil.copyfileobj, to the disk and back."""
+    """shutil.copyfileobj, to the disk and from it."""
     data = secrets.token_bytes((1 << 20) + 77)
     with disk.open("r+b") as file:
         shutil.copyfileobj(io.BytesIO(data), file)
@@ -78,7 +78,7 @@ def test_archive(disk: Namespace, tmp_path: Path) -> None:
 
 
 def test_random_writes(disk: Namespace) -> None:
-    """Of any length and offset, raw and buffered: the disk has what a bytearray has."""
+    """Of any length and offset, raw and buffered: the disk has the same content as a bytearray."""
     chance = random.Random(5)
     with disk.open("r+b") as file:
         model = bytearray(file.read(100_000))
@@ -147,7 +147,7 @@ def test_closed_controller(target: Served) -> None:
 
 
 def test_a_read_is_copied_once(controller: Controller) -> None:
-    """Its peak of memory is its length, and one out of range allocates nothing."""
+    """Its peak use of memory is its length, and a read out of range allocates nothing."""
     disk = controller.namespace(1)
     disk.read(0, 1)
     length = 4 << 20

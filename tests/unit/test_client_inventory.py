@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the client reads of a controller with many namespaces, and of changes of few of them."""
+"""The client's reads of a controller with many namespaces, and of changes to few of them."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from clientlab import NQN, OPTIONS, serving
 from nvmf.initiator import Controller, connect
 from nvmf.initiator.client import inventory
 from nvmf.initiator.client.admin import Admin
 from nvmf.spec.features import AsyncEvent, EventType, Notice
 from nvmf.spec.opcodes import Cns, LogId
 from nvmf.target.change import edit
+from support.clientlab import NQN, OPTIONS, serving
 
 COUNT = 100
 STORE = 'store = "null"\nsize = "1MiB"'
@@ -25,7 +25,7 @@ EVENT = AsyncEvent(EventType.NOTICE, Notice.NAMESPACE_ATTRIBUTE_CHANGED, LogId.C
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
-    """CNS and NSID of each Identify that a client sends."""
+    """Record CNS and NSID of each Identify that a client sends."""
     found: list[tuple[int, int]] = []
     identify = Admin.identify
 
@@ -38,7 +38,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
 
 
 async def after(controller: Controller, change: Callable[[], Any]) -> None:
-    """Make a change, and wait until the controller has read what its event is about."""
+    """Make a change, and wait until the controller has read the data that its event refers to."""
     came = asyncio.Event()
     controller.on_event(lambda _: came.set())
     await change()
@@ -128,9 +128,10 @@ def test_what_a_page_names() -> None:
 
 
 async def test_an_idle_client_is_not_woken() -> None:
-    """After megabytes in one go: whoever looks at the queue again finds it for once, not for ever.
+    """After megabytes at once, the client stops checking the queue after a limited number of
+    times.
 
-    How often it is woken goes with the time, which counts commands of another connection here.
+    The number of its wakeups is compared with the commands of a different connection.
     """
     wakes = 0
     store = 'store = "ram"\nsize = "16MiB"\nblock_size = 4096'

@@ -13,7 +13,6 @@ from unittest import mock
 
 import pytest
 
-from clientlab import NQN, OPTIONS, RAM, RAM_4K, serving, url
 from nvmf.initiator import (
     ConnectError,
     ConnectionLost,
@@ -31,6 +30,7 @@ from nvmf.spec.opcodes import FeatureId, LogId
 from nvmf.spec.status import Status
 from nvmf.target.change import edit
 from nvmf.target.service.server import Server
+from support.clientlab import NQN, OPTIONS, RAM, RAM_4K, serving, url
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ async def controller(served: tuple[Server, str]) -> AsyncIterator[Controller]:
 
 @pytest.fixture
 def small(controller: Controller) -> Namespace:
-    """Blocks of 512 bytes."""
+    """A namespace with blocks of 512 bytes."""
     return controller.namespace(1)
 
 
@@ -118,7 +118,7 @@ async def test_registered_memory(controller: Controller, small: Namespace, lengt
 
 
 async def test_bytes_of_registered_memory(controller: Controller, small: Namespace) -> None:
-    """It takes no buffer of the pool, but for the blocks that are cut."""
+    """It uses no buffer of the pool, except for partial blocks."""
     data = secrets.token_bytes(2 << 20)
     await small.write(0, data)
     with controller.alloc(1 << 20) as memory:
@@ -136,7 +136,7 @@ async def test_bytes_of_registered_memory(controller: Controller, small: Namespa
 
 
 async def test_a_number_of_a_fixed_width(small: Namespace) -> None:
-    """It is Python's own before it is reckoned with: one of NumPy would overflow."""
+    """It is converted to a Python int first: one of NumPy would overflow."""
 
     class Index:
         def __index__(self) -> int:
@@ -199,70 +199,6 @@ async def test_compare_failure(small: Namespace) -> None:
     assert (raised.value.nsid, raised.value.lba, raised.value.blocks) == (1, 5, 1)
 
 
-@pytest.mark.feature("fused")
-async def test_compare_and_write(small: Namespace) -> None:
-    old, new = bytes(512), b"n" * 512
-    await small.compare_and_write(7, old, new)
-    assert await small.read(6, 3) == old + new + old
-    with pytest.raises(NvmeError, match=r"Compare and Write .*Compare Failure") as raised:
-        await small.compare_and_write(7, old, b"x" * 512, fua=True)
-    assert raised.value.status == Status.COMPARE_FAILURE
-    assert await small.read(7, 1) == new
-    with pytest.raises(NvmeError, match="Invalid Field"):  # more than ACWU
-        await small.compare_and_write(7, new + old, old + new)
-    with pytest.raises(NvmeError, match="LBA Out of Range"):
-        await small.compare_and_write(1 << 40, old, new)
-    with pytest.raises(ValueError, match="512 bytes to compare with and 1024"):
-        await small.compare_and_write(7, old, new + new)
-    await asyncio.gather(*(small.compare_and_write(lba, old, new) for lba in range(100, 200)))
-    assert await small.read(100, 100) == new * 100
-
-
-@pytest.mark.feature("fused")
-async def test_halves_stay_together(served: tuple[Server, str]) -> None:
-    """No command of a full queue comes between the two of a pair."""
-    old, new = bytes(512), b"n" * 512
-    async with connect(served[1], **OPTIONS, queue_depth=32) as host:
-        disk = host.namespace(1)
-
-        async def verify() -> None:
-            for _ in range(20):
-                await disk.verify(0, 1)
-
-        pairs = (disk.compare_and_write(lba, old, new) for lba in range(100, 200))
-        await asyncio.gather(*pairs, *(verify() for _ in range(200)))
-        assert await disk.read(100, 100) == new * 100
-
-
-@pytest.mark.feature("fused")
-async def test_two_hosts_lock_one_block(served: tuple[Server, str]) -> None:
-    """Each takes the lock, adds to a counter that only its holder writes, and gives it back."""
-    rounds, free = 50, bytes(512)
-
-    async def taken(namespace: Namespace, mine: bytes) -> bool:
-        try:
-            await namespace.compare_and_write(0, free, mine)
-        except NvmeError as error:
-            if error.status != Status.COMPARE_FAILURE:
-                raise
-            return False
-        return True
-
-    async def work(mine: bytes) -> None:
-        async with connect(served[1], **OPTIONS) as host:
-            namespace = host.namespace(1)
-            for _ in range(rounds):
-                while not await taken(namespace, mine):
-                    pass
-                count = int.from_bytes(await namespace.read(1, 1), "little")
-                await namespace.write(1, (count + 1).to_bytes(512, "little"))
-                await namespace.compare_and_write(0, mine, free)
-
-    await asyncio.gather(work(b"a" * 512), work(b"b" * 512))
-    async with connect(served[1], **OPTIONS) as host:
-        assert int.from_bytes(await host.namespace(1).read(1, 1), "little") == 2 * rounds
-
-
 @pytest.mark.parametrize(("lba", "blocks"), [(16384, 1), (16383, 2), (1 << 63, 1), (16000, 4000)])
 async def test_out_of_range(small: Namespace, lba: int, blocks: int) -> None:
     with pytest.raises(NvmeError, match=r"LBA Out of Range.*see id-ns") as raised:
@@ -274,7 +210,7 @@ async def test_out_of_range(small: Namespace, lba: int, blocks: int) -> None:
 
 
 async def test_nothing_is_done_of_what_goes_behind_the_end(small: Namespace) -> None:
-    """Though it takes many commands, of which but the last could be done."""
+    """Although it takes many commands, all of which except the last could be executed."""
     data = secrets.token_bytes(small.size)
     await small.write(0, data)
     for wrong in (
@@ -315,7 +251,7 @@ async def test_cancel(controller: Controller, small: Namespace) -> None:
             await asyncio.sleep(0)
         moving.cancel()
         await asyncio.wait({moving})
-    async with asyncio.timeout(60):  # what is written meanwhile may be overwritten by them
+    async with asyncio.timeout(60):  # they may overwrite data until they end
         while any(queue.outstanding for queue in controller.session.queues):  # noqa: ASYNC110
             await asyncio.sleep(0.01)
     data = secrets.token_bytes(2 << 20)
@@ -346,7 +282,7 @@ async def test_admin(controller: Controller) -> None:
 
 @pytest.mark.feature("live", "events")
 async def test_namespace_goes(served: tuple[Server, str], controller: Controller) -> None:
-    """The target takes a namespace away: an event, and the list follows."""
+    """The target removes a namespace: an event, and the list is updated."""
     seen: list[tuple[int, int]] = []
     came = asyncio.Event()
 
@@ -394,7 +330,7 @@ async def test_closed(served: tuple[Server, str]) -> None:
 
 
 async def test_cancelled_connect(served: tuple[Server, str]) -> None:
-    """Given up at any moment, a connect leaves nothing open."""
+    """A connect that is cancelled at any moment leaves nothing open."""
     for delay in range(30):
         connecting = asyncio.ensure_future(_open(served[1]))
         await asyncio.sleep(delay / 4000)

@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import nvmf.initiator
-from clientlab import OPTIONS
-from multipathrig import STEADY
 from nvmf.initiator import Controller, Namespace, Subsystem, sync
 from nvmf.initiator.base.interface import AnyController, AnyGeometry, AnyNamespace
 from nvmf.initiator.base.reservations import Reservations
@@ -22,10 +20,12 @@ from nvmf.initiator.kernel.namespace import KernelNamespace
 from nvmf.initiator.multipath import MultipathNamespace
 from nvmf.initiator.sync.blocking import BlockingReservations
 from nvmf.spec.nqn import DISCOVERY_NQN
-from servedpaths import two_served
+from support.clientlab import OPTIONS
+from support.multipathrig import STEADY
+from support.servedpaths import two_served
 
 if TYPE_CHECKING:
-    # What mypy checks: each kind is what the protocols say.
+    # Checked by mypy: each kind implements the protocols.
     def _namespaces(
         client: Namespace, kernel: KernelNamespace, paths: MultipathNamespace
     ) -> list[AnyNamespace]:
@@ -70,7 +70,7 @@ KINDS = [
     ("protocol", "kind"), KINDS, ids=[f"{kind.__module__}.{kind.__name__}" for _, kind in KINDS]
 )
 def test_kinds(protocol: type, kind: type) -> None:
-    """All that the protocol names is there, with the same parameters and defaults."""
+    """All members of the protocol exist, with the same parameters and defaults."""
     names = set()
     for name, said in members(protocol):
         names.add(name)
@@ -123,14 +123,14 @@ def test_functions() -> None:
         assert parameters(one) == parameters(other), name
         first, second = inspect.signature(one).parameters, inspect.signature(other).parameters
         for parameter in first:
-            if parameter != "connected":  # Controllers of its own
+            if parameter != "connected":  # it is a class's own Controller
                 assert first[parameter].annotation == second[parameter].annotation
         assert inspect.getdoc(one), name
         assert inspect.getdoc(other), name
 
 
 def test_multipath_for_scripts(tmp_path: Any) -> None:
-    """Paths, policies, a path more and one less, and bytes, without asyncio."""
+    """Paths, policies, adding and removing a path, and bytes, without asyncio."""
     with two_served(tmp_path) as (one, two):
         found = sync.find_paths(one, **OPTIONS)
         assert len(found) == 2

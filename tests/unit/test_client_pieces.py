@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Long transfers in pieces, buffers in line, queues with more commands than entries."""
+"""Long transfers in pieces, waiting for buffers, queues with more commands than entries."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_groups() -> None:
 
 
 async def settle() -> None:
-    """Let everything run that is not waiting for a time."""
+    """Let all callbacks run that do not wait for a time."""
     for _ in range(50):
         await asyncio.sleep(0)
 
@@ -98,7 +98,7 @@ async def test_slot_in_flight_is_not_given_away() -> None:
 
 
 class FakeHost:
-    """A queue of the engine with room for so many commands."""
+    """A queue of the engine with room for a number of commands."""
 
     def __init__(self, size: int, room: int | None = None) -> None:
         self.size, self.room, self.qid = size, size if room is None else room, 1
@@ -158,7 +158,7 @@ def lost(into: list[tuple[str, bool]]) -> Any:
 
 @pytest.mark.parametrize("room", [4, 3])
 async def test_queue_line(room: int) -> None:
-    """More commands than fit wait in line, in order, also where the engine has less room."""
+    """Commands beyond the room wait in line, in order, even if the engine has less room."""
     host = FakeHost(4, room)
     queue = Queue(host, lost([]))  # type: ignore[arg-type]
     order: list[int] = []
@@ -182,7 +182,7 @@ async def test_queue_line(room: int) -> None:
 
 
 async def test_queue_lost() -> None:
-    """What is in flight and in line fails, once the queue is closed and not before."""
+    """Commands in flight and in line fail, when the queue is closed and not before."""
     host = FakeHost(2)
     seen: list[tuple[str, bool]] = []
     queue = Queue(host, lost(seen))  # type: ignore[arg-type]
@@ -218,7 +218,7 @@ class FakeBatch:
 async def test_batch_that_cannot_be_submitted(
     error: int, raised: type[Exception], lost_reason: str | None
 ) -> None:
-    """A loss that the engine knows of first is a loss, and the queue is known as lost at once."""
+    """A loss that the engine notices first is a loss, and the queue is marked as lost at once."""
     host = FakeHost(8)
     queue = Queue(host, lost([]))  # type: ignore[arg-type]
 
@@ -253,7 +253,7 @@ async def test_queue_timeout() -> None:
 
 
 async def test_cancelled_command_keeps_its_place() -> None:
-    """A command whose caller has gone is in flight until it completes, and its slot with it."""
+    """A command whose caller was cancelled is in flight until it completes, and so is its slot."""
     host = FakeHost(1)
     queue = Queue(host, lost([]))  # type: ignore[arg-type]
     first = asyncio.create_task(queue.execute(b"", within=600, what="Read"))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The client over a target that dies, comes back, stalls, or stays away."""
+"""The client with a target that dies, returns, stalls, or stays away."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
-from clientlab import NQN, OPTIONS, config, free_port, url
 from nvmf.initiator import ConnectionLost, Controller, State, connect
+from support.clientlab import NQN, OPTIONS, config, free_port, url
 from wire.served import Served
 
 Start = Callable[[], Served]
@@ -36,7 +37,7 @@ def port() -> int:
 
 @pytest.fixture
 def start(tmp_path: Path, disk: Path, port: int) -> Iterator[Start]:
-    """Start the target, again and again on the same port and file."""
+    """Start the target, repeatedly on the same port and file."""
     running: list[Served] = []
 
     def run() -> Served:
@@ -111,8 +112,11 @@ async def test_killed_and_restarted(start: Start, port: int, disk: Path) -> None
         assert content[lba * 4096 : (lba + 1) * 4096] == data
 
 
-async def test_stays_away(start: Start, port: int) -> None:
-    """After ctrl_loss_tmo commands fail, with a sentence; and so do those that come later."""
+async def test_stays_away(start: Start, port: int, caplog: pytest.LogCaptureFixture) -> None:
+    """After ctrl_loss_tmo commands fail, with a sentence; later ones fail as well.
+
+    Attempts that fail for the same reason are one line in the log.
+    """
     served = start()
     async with connect(url(port), **OPTIONS, reconnect_delay=0.1, ctrl_loss_tmo=3) as controller:
         namespace = controller.namespace(1)
@@ -124,6 +128,9 @@ async def test_stays_away(start: Start, port: int) -> None:
         assert controller.state is State.LOST
         with pytest.raises(ConnectionLost, match=NQN):
             await namespace.flush()
+    said = [line for line in caplog.messages if "cannot reconnect (attempt" in line]
+    reasons = [line.split(" left): ", 1)[1] for line in said]
+    assert all(before != after for before, after in pairwise(reasons))
 
 
 async def test_no_reconnect(start: Start, port: int) -> None:
@@ -136,7 +143,9 @@ async def test_no_reconnect(start: Start, port: int) -> None:
 
 
 async def test_io_timeout(start: Start, port: int) -> None:
-    """A target that stalls is given up after io_timeout; once it goes on, all goes on."""
+    """A target that stalls is disconnected after io_timeout; when it continues, so does the
+    client.
+    """
     served = start()
     async with connect(
         url(port),
@@ -170,9 +179,9 @@ async def test_keep_alive_timeout(start: Start, port: int) -> None:
 
 @pytest.mark.feature("keep-alive")
 async def test_keep_alive_keeps(start: Start, port: int) -> None:
-    """With it, a controller outlives its KATO several times over.
+    """With Keep Alive, a controller outlives several times its KATO.
 
-    Unless the machine stands still for so long: then once more.
+    Unless the machine stalls for that long: then the test is repeated.
     """
     start()
     async with connect(url(port), **OPTIONS, kato=1, reconnect_delay=0.2) as controller:
@@ -189,7 +198,7 @@ async def test_idle_uses_no_cpu(start: Start, port: int) -> None:
     start()
     async with connect(url(port), **{**OPTIONS, "queues": 4}) as controller:
         await controller.namespace(1).read(0, 1)
-        for _ in range(20):  # a busy machine only ever adds to it
+        for _ in range(20):  # a busy machine can only increase it
             before = time.process_time()
             await asyncio.sleep(2)
             used = time.process_time() - before
@@ -199,7 +208,7 @@ async def test_idle_uses_no_cpu(start: Start, port: int) -> None:
 
 
 async def test_close_while_reconnecting(start: Start, port: int) -> None:
-    """close() ends the attempts, and what waits fails."""
+    """close() ends the attempts, and waiting commands fail."""
     served = start()
     controller: Controller = await connect(url(port), **OPTIONS, reconnect_delay=3600)
     served.kill()
@@ -212,7 +221,7 @@ async def test_close_while_reconnecting(start: Start, port: int) -> None:
 
 
 async def test_target_ends_in_order(start: Start, port: int) -> None:
-    """A target that ends in order is noticed at once by an idle client."""
+    """An idle client notices at once that the target has ended in order."""
     served = start()
     async with connect(url(port), **OPTIONS, reconnect_delay=0.2) as controller:
         assert await asyncio.to_thread(served.end) == 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A namespace as a stream of chunks: in order, read ahead by a window and no more."""
+"""A namespace as a stream of chunks: in order, with a limited read-ahead window."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from contextlib import aclosing
 
 import pytest
 
-from clientlab import OPTIONS, RAM, serving
 from nvmf.initiator import Namespace, NvmeError, connect
 from nvmf.initiator.sync import connect as connect_sync
 from nvmf.target.sync import serve
+from support.clientlab import OPTIONS, RAM, serving
 
 HANG = 60
 DATA = random.Random(3).randbytes(8 << 20)
@@ -41,7 +41,7 @@ async def test_in_order(offset: int, n: int | None, chunk: int, window: int) -> 
 
 
 async def test_window(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A caller who is slow has window chunks waiting, and one who leaves has none under way."""
+    """A slow caller has at most window chunks waiting, and after it leaves none is in progress."""
     under_way: list[int] = []
     async with serving(RAM) as (_, where), connect(where, **OPTIONS) as controller:
         disk = controller.namespace(1)
@@ -59,7 +59,7 @@ async def test_window(monkeypatch: pytest.MonkeyPatch) -> None:
             await anext(chunks)
             await asyncio.sleep(0)
             assert under_way == [0, 4096, 8192, 12288]
-        async with asyncio.timeout(HANG):  # commands that were cancelled end by themselves
+        async with asyncio.timeout(HANG):  # cancelled commands end by themselves
             while controller.session.queues[0].outstanding:  # noqa: ASYNC110
                 await asyncio.sleep(0.001)
 

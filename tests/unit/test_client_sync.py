@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The client for scripts, against a target in another process."""
+"""The client for scripts, with a target in a different process."""
 
 from __future__ import annotations
 
-import argparse
 import secrets
 import threading
 from collections.abc import Iterator
@@ -12,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from clientlab import NQN, OPTIONS, RAM, config, url
-from nvmf.cli.target.client import call
 from nvmf.initiator import ConnectionLost, NvmeError, State
 from nvmf.initiator.sync import Controller, Namespace, connect, connect_all, discover, watch
+from nvmf.rpc.sync import connect as administer
 from nvmf.spec.nqn import DISCOVERY_NQN
 from nvmf.spec.reservations import ReservationType
+from support.clientlab import NQN, OPTIONS, RAM, config, url
 from wire.served import Served
 
 
@@ -186,10 +185,12 @@ def test_connect_all(target: Served) -> None:
 
 def test_watch(target: Served) -> None:
     other = f"{NQN}.other"
-    rpc = argparse.Namespace(rpc_socket=str(target.rpc_socket))
-    with watch(url(target.port, DISCOVERY_NQN), device="iwarp") as changes:
+    with (
+        administer(target.rpc_socket) as rpc,
+        watch(url(target.port, DISCOVERY_NQN), device="iwarp") as changes,
+    ):
         assert NQN in {entry.subnqn for entry in next(changes).added}
-        call(rpc, "target_add_subsystem", subsystem={"nqn": other, "allow_any_host": True})
+        rpc.add_subsystem({"nqn": other, "allow_any_host": True})
         assert [entry.subnqn for entry in next(changes).added] == [other]
-        call(rpc, "nvmf_delete_subsystem", nqn=other)
+        rpc.delete_subsystem(other)
         assert [entry.subnqn for entry in next(changes).removed] == [other]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Completion, in bash, zsh and fish: every command, option and choice, and what has colons."""
+"""Completion in bash, zsh and fish: every command, option and choice, and words with colons."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-import shells
 from manual.commands import children, every_parser
 from manual.tree import SCRIPTS
 from nvmf.cli.completion import SHELLS
 from nvmf.cli.main import main
+from support import shells
 
 NQN = "nqn.2026-01.example:disk"
 PARSERS = every_parser()
@@ -25,7 +25,7 @@ Ask = Callable[[list[str]], list[list[str]]]
 
 @pytest.fixture(autouse=True)
 def running_target(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What shells ask for the subsystems of a target."""
+    """A target that shells ask for its subsystems."""
     program = tmp_path / "bin" / "nvmeof"
     program.parent.mkdir()
     program.write_text(f"#!/bin/sh\necho 'subsystem {NQN}'\necho '└─ namespace 1: ram'\n")
@@ -35,7 +35,7 @@ def running_target(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(params=SHELLS)
 def ask(request: pytest.FixtureRequest, tmp_path: Path) -> Ask:
-    """Candidates of a shell for lines."""
+    """Ask a shell for the candidates of lines."""
     shell = request.param
     script = SCRIPTS / f"nvmeof.{shell}"
     if shell == "zsh":
@@ -71,7 +71,7 @@ def test_command_prints_the_script(capsys: pytest.CaptureFixture[str], shell: st
 def test_script_is_evaluated(
     shell: str, program: str, wanted: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As README.md says, in a session."""
+    """As the administrator's guide says, in a session."""
     monkeypatch.setenv("SCRIPT", str(SCRIPTS / f"nvmeof.{shell}"))
     quiet = {"bash": "--norc", "zsh": "-f", "fish": "--no-config"}[shell]
     done = subprocess.run(
@@ -90,7 +90,7 @@ def test_commands(ask: Ask) -> None:
 
 
 def test_options(ask: Ask) -> None:
-    """Of every command, the long ones and the short ones."""
+    """The long and the short options of every command."""
     lines = [f"{p.prog} {dashes}" for p in PARSERS for dashes in ("-", "--")]
     found = ask(lines)
     for number, parser in enumerate(PARSERS):
@@ -100,7 +100,7 @@ def test_options(ask: Ask) -> None:
 
 
 def test_choices(ask: Ask) -> None:
-    """Of every option that has them."""
+    """The choices of every option that has them."""
     cases = [
         (f"{parser.prog} {flag} ", [str(choice) for choice in action.choices])
         for parser in PARSERS
@@ -115,7 +115,7 @@ def test_choices(ask: Ask) -> None:
 
 
 def test_positional_choices(ask: Ask) -> None:
-    """After arguments with colons too, which bash takes for several words."""
+    """Also after arguments with colons, which bash divides into several words."""
     completion, state, ana = ask(
         [
             "nvmeof completion ",
@@ -178,7 +178,7 @@ def test_names_of_a_running_target(ask: Ask) -> None:
 
 @pytest.mark.parametrize("typed", ["nqn.2026-01.ex", "nqn.2026-01.example:", NQN[:-2]])
 def test_names_with_colons_in_bash(typed: str, tmp_path: Path) -> None:
-    """What stands before the colon is there already."""
+    """The part before the colon is already there."""
     start = f"PS1='ready''> '; . {SCRIPTS / 'nvmeof.bash'}"
     command = [shells.need("bash"), "--norc", "--noprofile", "-i"]
     done = shells.typed(command, start, f"nvmeof target namespace remove {typed}", tmp_path)

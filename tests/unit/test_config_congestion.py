@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Congestion control in the configuration: what the kernel does not have is an error there."""
+"""Congestion control in the configuration: an algorithm that the kernel lacks is an error."""
 
 from __future__ import annotations
 

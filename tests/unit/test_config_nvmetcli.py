@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""nvmetcli's file, both ways, and what is said about what is lost on the way."""
+"""nvmetcli's file, in both directions, and the messages about settings that are lost."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def two_ports() -> dict[str, Any]:
 
 
 def test_ana_states() -> None:
-    """A group that a port does not name is inaccessible there, and optimized here."""
+    """A group that a port does not list is inaccessible there, and optimized here."""
     data = two_ports()
     data["ports"][0]["ana_groups"] += [{"ana": {"state": "non-optimized"}, "grpid": 2},
                                        {"ana": {"state": "optimized"}, "grpid": 3}]  # fmt: skip
@@ -209,7 +209,7 @@ def test_the_nqn_of_a_referral_is_lost() -> None:
 
 
 def test_more_that_is_lost() -> None:
-    """Of a port and of a subsystem; and what stands for nothing."""
+    """Settings of a port and of a subsystem; and values without an effect."""
     data = two_ports()
     data["ports"][0] |= {"param": {"inline_data_size": "16384", "pi_enable": "1"}}
     data["ports"][0]["addr"] |= {"treq": "required", "tsas": "connected"}
@@ -236,7 +236,7 @@ def test_no_port_on_rdma() -> None:
      '{"subsystems": [], "ports": [{"addr": {"trtype": "rdma", "traddr": "::", "trsvcid": "x"}}]}',
      '{"subsystems": [], "ports": 4}', '{"subsystems": [], "discovery": 4}',
      "{", "[]", "{}", '{"subsystems": [{}]}', '{"subsystems": [1]}',
-     '{"subsystems": [{"nqn": "bad name"}]}'],
+     '{"subsystems": [{"nqn": "bad\\nname"}]}'],
 )  # fmt: skip
 def test_not_such_a_file(text: str) -> None:
     with pytest.raises(ConfigError, match=r"config\.json: "):

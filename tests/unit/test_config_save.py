@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A configuration written back into its text: comments, order and spelling stay."""
+"""A configuration written back into its text: comments, order and spelling are kept."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def saved(*edits: edit.Edit) -> str:
 
 
 def means(config: Config) -> tuple[object, ...]:
-    """Namespaces by their numbers, in whatever order they stand."""
+    """Return the meaning of a configuration: namespaces by their numbers, in any order."""
     spaces = [dict(subsystem.numbered()) for subsystem in config.subsystems]
     bare = [one.model_copy(update={"namespaces": ()}) for one in config.subsystems]
     return spaces, config.model_copy(update={"subsystems": bare})
@@ -81,7 +81,7 @@ def test_the_file_asked_for_is_named(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_names_it_too(tmp_path: Path) -> None:
-    """What is there stays as it is."""
+    """The existing file remains as it is."""
     path = tmp_path / "x.toml"
     path.write_text("old")
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -134,7 +134,7 @@ size = "1MiB"
 
 @pytest.mark.feature("save")
 def test_a_comment_stays_above_its_table() -> None:
-    """Whatever comes before it, or is gone from there."""
+    """No matter which tables come before it, or were removed from there."""
     config = edit.add_port(loads(LABELLED), PortConfig(trsvcid=4421))
     text = merge(LABELLED, edit.remove_namespace(config, A, 1))
     assert text == LABELLED.replace(
@@ -194,7 +194,7 @@ def test_tables_go() -> None:
 
 @pytest.mark.feature("save")
 def test_the_last_port_goes_and_another_comes() -> None:
-    """A file without the key has the default port, so that none has to be said."""
+    """A file without the key has the default port, which need not be written."""
     text = saved(lambda config: edit.remove_port(config, "127.0.0.1", 4420))
     assert "port = []\n" in text
     assert "[[port]]" not in text
@@ -205,7 +205,7 @@ def test_the_last_port_goes_and_another_comes() -> None:
 
 
 def test_what_goes_leaves_no_empty_lines() -> None:
-    """As many in a row, at the start and at the end as there were."""
+    """As many in a row, at the start and at the end as before."""
     first = f'[[subsystem]]\nnqn = "{A}"\n'
     second = f'[[subsystem]]\nnqn = "{B}"\n'
     port = "[[port]]\ntrsvcid = 4421\n"
@@ -233,7 +233,9 @@ def test_keys_in_brackets() -> None:
 def test_plain_is_short_and_complete() -> None:
     config = loads(TEXT, base=BASE)
     assert Config.model_validate(plain(config)) == config
-    assert plain(config)["subsystem"][1] == {"nqn": B, "allow_any_host": True}
+    subsystems = plain(config)["subsystem"]
+    assert isinstance(subsystems, list)
+    assert subsystems[1] == {"nqn": B, "allow_any_host": True}
 
 
 def test_not_a_configuration() -> None:

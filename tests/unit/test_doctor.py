@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The doctor, on machines made of files, and on this one."""
+"""The doctor, on machines made of files, and on the present one."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from nvmf.doctor.machine import Interface
 
 
 class Described(Machine):
-    """A machine with these files, limits, programs' output and interfaces, and no others."""
+    """A machine with only these files, limits, programs' output and interfaces."""
 
     def __init__(
         self,
@@ -230,6 +230,10 @@ def test_storage(tmp_path: Path) -> None:
     assert missing.level is Level.PROBLEM
     assert "truncate -s 1073741824" in missing.remedy
     assert found(path=str(tmp_path)).level is Level.PROBLEM
+    device = found(path="/dev/no-such-device", size="1GiB")
+    assert device.level is Level.PROBLEM
+    assert "truncate" not in device.remedy
+    assert "lsblk" in device.remedy
     assert "Capacity Exceeded" in found(path=str(there), size="4096TiB").text
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A target inside a program: how it is started, what it serves, and what its end leaves."""
+"""A target inside a program: starting it, its namespaces, and the state after its end."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ async def test_its_end_frees_the_port() -> None:
         ({"source": TEXT, "ram": "1MiB"}, TypeError, "either a configuration or namespaces"),
         ({"ram": "much"}, ConfigError, "size"),
         ({"ram": "1MiB", "block_size": 520}, ConfigError, "block_size"),
-        ({"ram": "1MiB", "device": "roce"}, ConfigError, "device"),
+        ({"ram": "1MiB", "device": "tcp"}, ConfigError, "device"),
         ({"source": "port = 7"}, ConfigError, "port"),
         ({"source": Path("/nowhere/target.toml")}, ConfigError, "cannot be read"),
     ],

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The binding: values, errors that are sentences, and who keeps what alive."""
+"""The binding: values, errors that are sentences, and references between handles."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from enginerig import drop, wait
 from nvmf import engine
+from support.enginerig import drop, wait
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def test_devices() -> None:
     assert found["max_qp"] > 1000
     (port,) = found["ports"]
     assert (port["port"], port["state"]) == (1, "ACTIVE")
-    with pytest.raises(ValueError, match='"iwarp" or "system"'):
+    with pytest.raises(ValueError, match='"iwarp", "roce" or "system"'):
         engine.verbs_available("tcp")  # type: ignore[arg-type]
 
 
@@ -74,12 +74,14 @@ def test_store(tmp_path: Path) -> None:
 
 
 def test_store_errors(tmp_path: Path) -> None:
+    with pytest.raises(engine.EngineError, match="there is no such device now"):
+        engine.Store("file", path="/dev/no-such-device")
     with pytest.raises(engine.EngineError, match="does not exist") as raised:
         engine.Store("file", path=str(tmp_path / "none"))
     assert raised.value.errno == errno.ENOENT
     with pytest.raises(ValueError, match="ram, file, pmem, null"):
         engine.Store("tape", size=512)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="no NUL"):
+    with pytest.raises(ValueError, match="must not contain NUL"):
         engine.Store("file", path="a\0b")
 
 
@@ -204,7 +206,7 @@ def test_bench_arguments() -> None:
             traddr="127.0.0.1",
             trsvcid="1",
             subnqn="nqn.2026-01.example:x",
-            rw="sideways",  # type: ignore[arg-type]
+            rw="sideways",
             block_size=4096,
             queue_depth=1,
             seconds=0.1,

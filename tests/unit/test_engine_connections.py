@@ -9,7 +9,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from enginerig import Host, Pair, drop, wait
 from nvmf import engine
 from nvmf.spec import commands
 from nvmf.spec.cm import CmReject, CmRequest
@@ -17,6 +16,7 @@ from nvmf.spec.fabrics import ConnectData
 from nvmf.spec.opcodes import AdminOpcode, FabricsType
 from nvmf.spec.sqe import Sqe
 from nvmf.spec.status import Status
+from support.enginerig import Host, Pair, drop, wait
 
 
 @pytest.fixture(params=["command", "buffer"])
@@ -89,7 +89,7 @@ def test_reject(channel: engine.EventChannel, device: engine.HostDevice) -> None
     assert CmRequest.decode(request.private_data) == CmRequest(0, 3, 64, 63, 9)
     assert request.initiator_depth > 0
     request.reject(CmReject(sts=4).encode())
-    with pytest.raises(engine.EngineError, match="decided before"):
+    with pytest.raises(engine.EngineError, match="already accepted or rejected"):
         request.reject(b"")
     with pytest.raises(engine.ConnectError, match="sts 4") as raised:
         host.done()
@@ -131,7 +131,7 @@ def test_refused(device: engine.HostDevice) -> None:
 
 
 def test_command(pair: Pair, device: engine.HostDevice) -> None:
-    """A capsule with data goes up; data, status and dwords come back."""
+    """The control thread gets a capsule with data; the host gets data, status and dwords."""
     with device.alloc(4096) as memory:
         content = ConnectData(hostid=bytes(range(16)), subnqn="nqn.2026-01.example:x").encode()
         memoryview(memory)[:1024] = content
@@ -145,7 +145,7 @@ def test_command(pair: Pair, device: engine.HostDevice) -> None:
         with pytest.raises(engine.EngineError, match="commands move data"):
             memory.close()
         command.complete(0, 5, 6)
-        with pytest.raises(ValueError, match="completed before"):
+        with pytest.raises(ValueError, match="already completed"):
             command.complete()
         assert pair.result() == ("one", 0, 5, 6)
 
@@ -191,7 +191,7 @@ def test_queue_full(pair: Pair) -> None:
 
 
 def test_life_of_a_queue_pair(pair: Pair) -> None:
-    """Closed, then destroy; not before, and not with a command that is not completed."""
+    """Closed, then destroyed; not earlier, and not before all its commands are completed."""
     assert pair.qpair.peer[0] == "127.0.0.1"
     with pytest.raises(engine.EngineError, match="still open"):
         pair.qpair.destroy()
@@ -229,7 +229,7 @@ def test_host_sees_the_end(pair: Pair) -> None:
 
 
 def test_target_closed_under_everything(pair: Pair) -> None:
-    """Handles of a closed target do nothing, or say so."""
+    """Handles of a closed target do nothing, or raise an error."""
     pair.host.submit(commands.keep_alive(), 1)
     command = pair.upcall()
     pair.target.close()
@@ -241,7 +241,7 @@ def test_target_closed_under_everything(pair: Pair) -> None:
 
 
 def test_gates_and_fences(pair: Pair) -> None:
-    """Who keeps gates alive, and what a fence gives back."""
+    """References that keep gates alive, and the result of a fence."""
     gates = engine.Gates(pair.target, 4)
     gates.set(4, read=0x0B | 0x4000, write=0x83)
     with pytest.raises(engine.EngineError, match="there are 1 to 4"):

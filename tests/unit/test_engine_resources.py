@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the embedded device says it holds."""
+"""The embedded device's counts of its objects."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from nvmf import engine
 
 
 def test_memory_is_counted() -> None:
-    """A region is there from its registration until its memory is closed, and no longer."""
+    """A region is counted from its registration until its memory is closed."""
     device = engine.HostDevice("iwarp")
-    with device.register(bytearray(4096)):  # the first makes the device's own
+    with device.register(bytearray(4096)):  # the first one creates the device's own objects
         before = engine.resources()
         assert set(before) == {"pd", "mr", "mw", "cq", "srq", "qp", "cm_id"}
         with device.register(bytearray(4096)):
@@ -22,7 +22,7 @@ def test_memory_is_counted() -> None:
 
 
 def test_listener_is_counted() -> None:
-    """A listener is a CM id; a channel is nothing by itself."""
+    """A listener is a CM id; a channel alone is not counted."""
     gc.collect()
     before = engine.resources()
     channel = engine.EventChannel("iwarp")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The README's table of features: every row is shown by tests, or says that it is not there."""
+"""The README's table of features: every row is shown by tests, or states why not."""
 
 from __future__ import annotations
 
@@ -10,15 +10,14 @@ from typing import Any
 
 import pytest
 
-import features
-import outcomes
-from features import ROOT, Feature, Registry
 from lab.cells import Cell
-from outcomes import Collected, Outcome, Recorder
+from support import features, outcomes
+from support.features import ROOT, Feature, Registry
+from support.outcomes import Collected, Outcome, Recorder
 
 README = ROOT / "README.md"
 WORD = re.compile(r"yes \(\d+(; Linux [\d.]+: \d+)*\)(, .+)?|\d+ of \d+ FAILED|not run")
-"""What our column says of a feature with tests."""
+"""The form of our column for a feature with tests."""
 KNOWN = Registry(
     "Linux 6.12",
     "25.09",
@@ -47,7 +46,7 @@ def rows(readme: str) -> list[list[str]]:
 
 
 def test_every_row_has_its_tests_or_is_a_no() -> None:
-    """A marker that the registry has not stops pytest; a row without one is told here."""
+    """pytest refuses a marker that is not in the registry; a row without a test is found here."""
     known, marked = features.registry(), features.marked()
     assert set(marked) <= known.names
     shown = {one.name for one in known.features if not one.ours}
@@ -57,7 +56,7 @@ def test_every_row_has_its_tests_or_is_a_no() -> None:
 
 
 def test_the_readme_has_every_row() -> None:
-    """./dev features was run after the registry changed."""
+    """./dev features was run after the last change to the registry."""
     known = features.registry()
     head, *body = rows(README.read_text())
     assert head == ["feature", "ours", f"nvmet, {known.nvmet}", f"SPDK {known.spdk}"]
@@ -116,7 +115,7 @@ def test_rewriting_changes_the_table_alone() -> None:
     ],
 )  # fmt: skip
 def test_a_wrong_registry(tmp_path: Path, text: str, says: str) -> None:
-    """Each row is whole: what is left out here is filled in with what is right."""
+    """Each row is complete: the missing fields are filled in with valid ones."""
     right = {
         "words": "X",
         "section": "",
@@ -137,7 +136,7 @@ def test_a_wrong_registry(tmp_path: Path, text: str, says: str) -> None:
 
 
 def test_outcomes_are_merged_and_forgotten(tmp_path: Path) -> None:
-    """What a run looked for and did not find is gone; what it did not look at stays."""
+    """A result that a run did not find is removed; one that it did not look for is kept."""
     file = tmp_path / "build" / "features.json"
     here = "tests/unit/test_features.py"
     assert outcomes.read(file) == []
@@ -162,7 +161,7 @@ def test_outcomes_are_merged_and_forgotten(tmp_path: Path) -> None:
 
 
 class Item:
-    """What a recorder asks of a test of the lab."""
+    """The attributes of a test of the lab that a recorder uses."""
 
     def __init__(self, nodeid: str, **parameters: object) -> None:
         self.nodeid = nodeid

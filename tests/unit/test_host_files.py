@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The files of /etc/nvme, of nvme-cli 2 and 3: what they come to, and what is said of faults."""
+"""The files of /etc/nvme, of nvme-cli 2 and 3: their contents, and the messages for faults."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from etclab import HOST, HOSTID, NQN, OTHER, faults, with_identity
 from nvmf.initiator.hostfiles import (
     Endpoint,
     HostFileError,
@@ -20,8 +19,9 @@ from nvmf.initiator.hostfiles import (
     system_identity,
 )
 from nvmf.spec.nqn import DISCOVERY_NQN
+from support.etclab import HOST, HOSTID, NQN, OTHER, faults, with_identity
 
-# The shape of nvme-fabrics.conf(5), with all that the manual page says of it.
+# The form of nvme-fabrics.conf(5), with everything in the manual page.
 FABRICS = f"""\
 # two kinds of defaults
 [Discovery Controller Defaults]
@@ -117,11 +117,11 @@ def test_precedence_and_drop_ins(etc: Path) -> None:
         ("[Host]\n[Host]\n", "f.conf:2: a second [Host]: a file speaks for one host"),
         ("[Host]\nhostid = 1\n", "f.conf:2: host identifier '1' is not a UUID"),
         (f"[Host]\nhostid = {'0' * 32}\n", "f.conf:2: a host identifier of zeroes is of no host"),
-        ("[Host]\nhostnqn = me\n", "f.conf:2: NQN 'me' is not of the form"),
+        ("[Host]\nhostnqn = m\x01\n", "f.conf:2: NQN 'm\\x01' contains a control"),
         ("[Host]\nnqn = x\n", "f.conf:2: nqn does not belong in this section"),
         ("[I/O Controller Defaults]\ntls = yes\n", "f.conf:2: tls does not belong in this"),
         ("[Subsystem]\n", "f.conf:1: [Subsystem] needs nqn = NQN"),
-        ("[Subsystem]\nnqn =\n", "f.conf:2: NQN '' is not of the form"),
+        ("[Subsystem]\nnqn =\n", "f.conf:2: the NQN is empty"),
         (
             "[Discovery Controller]\ncontroller = traddr=192.0.2.1\n",
             "f.conf:2: a controller line needs transport=",
@@ -182,7 +182,7 @@ def test_one_host_a_file(tmp_path: Path) -> None:
     (folder / "c.conf").write_text("[Host]\nhostsymname = c\n")
     (folder / "d.conf").write_text(f"[Host]\nhostnqn={HOST}\n")
     first, second, third = faults(lambda: read_fabrics_conf(tmp_path / "f.conf"))
-    assert first.startswith("a.conf too")  # the file that has it already is named last
+    assert first.startswith("a.conf too")  # the file that already has it is named last
     assert second == "c.conf:1: [Host] of a drop-in needs hostnqn ="
     assert third == "a.conf too"
 
@@ -235,7 +235,7 @@ def test_discovery_conf(etc: Path) -> None:
         ("-", "'-' is no option of nvme discover"),
         ("-t rdma -a 192.0.2.1 -k soon", "keep-alive-tmo is a whole number, not 'soon'"),
         ("-t rdma -a 192.0.2.1 -I 1", "host identifier '1' is not a UUID"),
-        ("-t rdma -a 192.0.2.1 -n x", "NQN 'x' is not of the form"),
+        ("-t rdma -a 192.0.2.1 -n m\x01", "NQN 'm\\x01' contains a control"),
     ],
 )
 def test_faults_of_discovery_conf(tmp_path: Path, line: str, said: str) -> None:
@@ -245,7 +245,7 @@ def test_faults_of_discovery_conf(tmp_path: Path, line: str, said: str) -> None:
     assert found.startswith(f"discovery.conf:2: {said}")
 
 
-# ---- whichever it is ----
+# ---- all files ----
 
 
 @given(st.binary(max_size=300) | st.text(alphabet="[]=;#\n HostDiscvery Ctrl-", max_size=300))
@@ -285,7 +285,7 @@ def test_the_new_file_counts_alone(etc: Path, caplog: pytest.LogCaptureFixture) 
 @pytest.mark.parametrize("name", ["hostnqn", "hostid"])
 def test_identity(etc: Path, name: str) -> None:
     assert system_identity(etc) == (HOST, HOSTID)
-    (etc / name).write_text("nonsense\n")
+    (etc / name).write_text("non\x7fsense\n")
     (found,) = faults(lambda: system_identity(etc))
     assert found.startswith(f"{name}:1: ")
     (etc / name).write_text("\n")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`nvmeof list`, `list-subsys`, `disconnect`, `connect`, `connect-all` on a kernel of files."""
+"""`nvmeof list`, `list-subsys`, `disconnect`, `connect`, `connect-all` on a fake kernel."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from fakekernel import HOSTID, HOSTNQN, NQN, FakeKernel
 from nvmf.cli.app import run
 from nvmf.cli.kernel import connect, connect_all, disconnect, listing
+from support.fakekernel import HOSTID, HOSTNQN, NQN, FakeKernel
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeKernel:
 
 
 def call(capfd: pytest.CaptureFixture[str], *args: str) -> tuple[int, str, str]:
-    """Exit status, stdout, stderr."""
+    """Run a command; return exit status, stdout and stderr."""
     try:
         status = run(args)
     except SystemExit as end:
@@ -79,9 +79,27 @@ def test_disconnect(kernel: FakeKernel, capfd: pytest.CaptureFixture[str]) -> No
     assert call(capfd, "disconnect-all", "-t", "tcp")[1] == "nothing is connected\n"
 
 
+def test_reset(kernel: FakeKernel, capfd: pytest.CaptureFixture[str]) -> None:
+    for number in (0, 1):
+        kernel.controller(number)
+    written = [kernel.sysfs / f"class/nvme/nvme{number}/reset_controller" for number in (0, 1)]
+    status, out, _ = call(capfd, "reset", f"{kernel.dev}/nvme1")
+    assert (status, out) == (0, f"reset {kernel.dev}/nvme1, connected to {NQN}\n")
+    assert [path.read_text().startswith("1") for path in written] == [False, True]
+    status, out, _ = call(capfd, "reset", "nvme0", "-o", "json")
+    assert json.loads(out) == {"reset": {"device": "nvme0", "subsysnqn": NQN}}
+    assert written[0].read_text().startswith("1")
+    written[0].unlink()
+    status, _, err = call(capfd, "reset", "nvme0")
+    assert (status, f"cannot reset nvme0 ({NQN}): it is gone" in err) == (1, True)
+
+
 @pytest.mark.parametrize(
     ("args", "status", "words"),
     [
+        (["reset", "nvme9"], 1, "there is no controller 'nvme9'"),
+        (["reset", "nvme2"], 1, "is not connected over a fabric: pcie"),
+        (["reset", f"nvme+rdma://192.0.2.1/{NQN}"], 2, "reset is for a controller of the kernel"),
         (["disconnect"], 2, "specify the subsystem with -n, or the controller with -d"),
         (["disconnect", "-n", NQN + "x"], 1, "is not connected to"),
         (
@@ -136,7 +154,7 @@ def test_connect_fails(kernel: FakeKernel, capfd: pytest.CaptureFixture[str]) ->
 
 
 def test_host_files(kernel: FakeKernel, capfd: pytest.CaptureFixture[str]) -> None:
-    """Each line is tried with its options; flags come first."""
+    """Each line is tried with its options; flags have precedence."""
     (kernel.etc / "discovery.conf").write_text(
         "-t tcp -a 192.0.2.7\n-t rdma -a 192.0.2.1 -q nqn.2014-08.org.example:host -T 3\n"
     )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A controller of the kernel: its state, without reading sysfs on the event loop for each I/O."""
+"""A controller of the kernel: its state, without sysfs reads on the event loop for each I/O."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from fakekernel import FakeKernel
 from nvmf.initiator import ConnectionLost, ConnectOptions, State, TransportId
 from nvmf.initiator.kernel import sysfs
 from nvmf.initiator.kernel.controller import KernelController
+from support.fakekernel import FakeKernel
 
 
 @pytest.fixture

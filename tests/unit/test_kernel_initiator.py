@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The initiator through the kernel, against a kernel made of files."""
+"""The initiator through the kernel, with a fake kernel made of files."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from fakekernel import HOSTID, HOSTNQN, NQN, FakeKernel
 from nvmf.auth.key import Key
 from nvmf.initiator import ConnectOptions, TransportId
 from nvmf.initiator.kernel import records, sysfs
@@ -26,6 +25,7 @@ from nvmf.initiator.kernel.system import System
 from nvmf.initiator.kernel.wait import Waiter
 from nvmf.spec.fabrics import DiscoveryEntry, SubsystemType, TransportType
 from nvmf.spec.nqn import DISCOVERY_NQN
+from support.fakekernel import HOSTID, HOSTNQN, NQN, FakeKernel
 
 WANTED = FabricsOptions(traddr="192.0.2.1", nqn=NQN)
 KEY = Key(b"k" * 32)
@@ -78,7 +78,7 @@ def test_only_what_was_given_is_written(kernel: FakeKernel) -> None:
 
 
 def test_options_that_a_kernel_has_not(kernel: FakeKernel) -> None:
-    """One that was asked for is an error; one that we add by ourselves is left out."""
+    """One that the user set is an error; one that we add ourselves is left out."""
     with pytest.raises(KernelError, match=r"no option dhchap_secret.*CONFIG_NVME_HOST_AUTH"):
         create(replace(WANTED, dhchap_secret=KEY), kernel.system)
     assert kernel.written == []
@@ -97,7 +97,7 @@ def test_options_that_a_kernel_has_not(kernel: FakeKernel) -> None:
         ({"reconnect_delay": 0}, "reconnect_delay is 1"),
         ({"dhchap_ctrl_secret": KEY}, "needs dhchap_secret"),
         ({"traddr": "192.0.2.1,tos=7"}, "traddr: the kernel can take no"),
-        ({"nqn": "disk"}, "nqn"),
+        ({"nqn": ""}, "the NQN is empty"),
     ],
 )
 def test_wrong_options(changes: dict[str, Any], words: str) -> None:
@@ -240,7 +240,7 @@ def test_namespaces_with_and_without_multipath(kernel: FakeKernel) -> None:
     shared = kernel.namespace(1, head="nvme0n7")
     kernel.namespace(1, controller=1, head="nvme0n7")
     kernel.namespace(5, sectors=0)
-    (kernel.dev / "nvme0n5").unlink()  # udev has not come to it yet
+    (kernel.dev / "nvme0n5").unlink()  # udev has not created it yet
     (subsystem,) = sysfs.subsystems(kernel.system)
     assert [one.name for one in subsystem.controllers] == ["nvme0", "nvme1"]
     assert [(b.name, b.nsid) for b in subsystem.namespaces] == [(shared, 1), (plain, 2)]
@@ -263,7 +263,7 @@ def test_delete(kernel: FakeKernel) -> None:
     sysfs.delete(one)
     assert (one.folder / "delete_controller").read_text() == "1"
     (one.folder / "delete_controller").unlink()
-    sysfs.delete(one)  # it has gone meanwhile
+    sysfs.delete(one)  # it was removed meanwhile
 
 
 # ---- waiting ----
@@ -286,7 +286,7 @@ def _entry(traddr: str, nqn: str, **changes: Any) -> DiscoveryEntry:
 
 
 def test_connect_all(kernel: FakeKernel, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Referrals are followed, once each; other transports are passed over; failures are told."""
+    """Referrals are followed, once each; other transports are skipped; failures are reported."""
     kernel.controller(0)
     other, bad = NQN + "2", NQN + "3"
     logs = {
@@ -301,7 +301,8 @@ def test_connect_all(kernel: FakeKernel, monkeypatch: pytest.MonkeyPatch) -> Non
         "192.0.2.2": [
             _entry("192.0.2.2", bad),
             _entry("192.0.2.2", f"{bad},hostnqn=nqn.2014-08.org.example:somebody"),
-            _entry("192.0.2.2", "no NQN"),
+            _entry("192.0.2.2", "no\nNQN"),
+            _entry("192.0.2.2", "testnqn"),
             _entry("192.0.2.1", DISCOVERY_NQN, subtype=SubsystemType.REFERRAL),
         ],
     }
@@ -328,18 +329,22 @@ def test_connect_all(kernel: FakeKernel, monkeypatch: pytest.MonkeyPatch) -> Non
         ("192.0.2.2", bad, Result.FAILED),
         ("192.0.2.2", DISCOVERY_NQN, Result.FAILED),
         ("192.0.2.2", DISCOVERY_NQN, Result.FAILED),
+        ("192.0.2.2", "testnqn", Result.CONNECTED),
         ("192.0.2.3", DISCOVERY_NQN, Result.FAILED),
     ]
-    assert connected == [replace(WANTED, nqn=other, tos=3)]
+    there = replace(WANTED, traddr="192.0.2.2", nqn="testnqn", tos=3)
+    assert connected == [replace(WANTED, nqn=other, tos=3), there]
     failed: Sequence[RecordOutcome] = [o for o in work.outcomes if o.error]
     said = [str(o.error) for o in failed]
     assert (said[0], said[-1]) == ("refused", "nobody there")
     assert "the kernel can take no" in said[1]
-    assert "'no NQN' is not of the form" in said[2]
+    assert r"'no\nNQN' contains a control character" in said[2]
 
 
 def test_referrals_without_end(kernel: FakeKernel, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They are followed so far, which is said; a port that somebody names himself is asked."""
+    """They are followed up to a limit, which is reported; a port that the user names is always
+    asked.
+    """
     monkeypatch.setattr(records, "MAX_LOGS", 3)
     asked: list[str] = []
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A namespace through the kernel, over a file for a block device: I/O, and its errors."""
+"""A namespace through the kernel, with a file as block device: I/O, and its errors."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from fakekernel import FakeKernel
 from nvmf.initiator import NvmeError
 from nvmf.initiator.base.memory import BorrowedMemory, KernelMemory
 from nvmf.initiator.kernel import sysfs
 from nvmf.initiator.kernel.namespace import KernelNamespace
 from nvmf.spec.identify import IdentifyNamespace, NamespaceIds
 from nvmf.spec.status import Status
+from support.fakekernel import FakeKernel
 
 
 class _Threadless:
@@ -34,7 +34,7 @@ class _Threadless:
 @pytest.fixture
 def disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> KernelNamespace:
     kernel = FakeKernel(tmp_path)
-    monkeypatch.setattr("os.O_DIRECT", 0)  # the file system of the tests may not have it
+    monkeypatch.setattr("os.O_DIRECT", 0)  # the tests' file system may not support it
     kernel.controller(0)
     (kernel.dev / kernel.namespace(1)).write_bytes(bytes(1 << 20))
     (one,) = sysfs.controllers(kernel.system)
@@ -88,7 +88,7 @@ async def test_file_bytes(disk: KernelNamespace) -> None:
 
 
 async def test_file_grows(disk: KernelNamespace) -> None:
-    """A read behind the known end looks whether there is more now."""
+    """A read past the known end checks whether the file has grown."""
     with pytest.raises(NvmeError, match=r"Read of 1 block at LBA 2048 .*LBA Out of Range"):
         await disk.read(2048, 1)
     os.truncate(disk.path, (1 << 20) + 512)

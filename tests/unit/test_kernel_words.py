@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Every sentence about a failed connect through the kernel."""
+"""The message for every failure of a connect through the kernel."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from clientlab import free_port
-from fakekernel import HOSTNQN, NQN, FakeKernel
 from nvmf.auth.key import Key
 from nvmf.initiator.kernel import words
 from nvmf.initiator.kernel.errors import KernelError
@@ -24,6 +22,8 @@ from nvmf.initiator.kernel.route import Route
 from nvmf.initiator.kernel.tcp_probe import Answer, ask_tcp
 from nvmf.spec.cm import CmStatus
 from nvmf.spec.status import Status
+from support.clientlab import free_port
+from support.fakekernel import HOSTNQN, NQN, FakeKernel
 
 WANTED = FabricsOptions(traddr="192.0.2.1", nqn=NQN, hostnqn=HOSTNQN)
 HERE = Route("192.0.2.9", "eth0", ("siw0",), frozenset({"eth0"}))
@@ -37,7 +37,7 @@ def kernel(tmp_path: Path) -> FakeKernel:
 def explained(
     kernel: FakeKernel, number: int, *lines: str, options: FabricsOptions = WANTED
 ) -> KernelError:
-    """The error of a connect that fails with an errno and these lines in the log."""
+    """Return the error of a connect that fails with an errno and these lines in the log."""
     kernel.fails, kernel.log.lines = number, list(lines)
     with pytest.raises(KernelError) as raised:
         create(options, kernel.system)
@@ -95,7 +95,7 @@ def explained(
     ],
 )
 def test_status(kernel: FakeKernel, line: str, status: Status, said: list[str]) -> None:
-    """The target answered Connect with a status; the line about the queue says less."""
+    """The target answered Connect with a status; the line about the queue has less information."""
     error = explained(
         kernel, errno.EIO, f"nvme nvme0: {line}", "nvme nvme0: failed to connect queue: 0 ret=386"
     )
@@ -170,7 +170,7 @@ def test_other_lines(kernel: FakeKernel, line: str, said: list[str]) -> None:
     ],
 )
 def test_errno_alone(kernel: FakeKernel, number: int, said: list[str]) -> None:
-    """Where the log cannot be read."""
+    """The log cannot be read."""
     error = explained(kernel, number)
     assert all(one in str(error) for one in said), error
 
@@ -182,7 +182,7 @@ def test_source_address(kernel: FakeKernel) -> None:
 
 
 def test_secrets_stay_secret(kernel: FakeKernel) -> None:
-    """The kernel logs those that it cannot read."""
+    """The kernel logs keys that it cannot parse."""
     key = Key(b"k" * 32)
     secret = key.text()
     kernel.known = None
@@ -193,7 +193,7 @@ def test_secrets_stay_secret(kernel: FakeKernel) -> None:
     assert secret not in str(error) + str(error.log) + str(options)
 
 
-# ---- nobody there ----
+# ---- no target ----
 
 REJECTED = "nvme nvme0: Connect rejected: status -111 (refused by remote application)."
 UNREACHED = "nvme nvme0: rdma connection establishment failed (-104)"
@@ -230,7 +230,7 @@ def test_nobody(
     ],
 )
 def test_one_queue(kernel: FakeKernel, count: int, line: str, said: str) -> None:
-    """The target is there, for it took the admin queue: nobody is asked whether it is."""
+    """The target exists, because it accepted the admin queue: its port is not checked."""
     error = explained(
         kernel, errno.ECONNRESET, f"nvme nvme0: creating {count} I/O queues.", line, UNREACHED
     )
@@ -261,12 +261,12 @@ def test_no_way(
     assert all(one in str(explained(kernel, errno.ENODEV)) for one in said)
 
 
-# ---- who is at a TCP port ----
+# ---- the owner of a TCP port ----
 
 
 @contextmanager
 def _answering(answer: bytes | None) -> Iterator[str]:
-    """A TCP port whose owner reads 128 bytes, says this, and closes."""
+    """A TCP port whose owner reads 128 bytes, sends this answer, and closes."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
         def serve() -> None:
@@ -297,7 +297,7 @@ def test_probe() -> None:
 
 
 def test_log(tmp_path: Path) -> None:
-    """Records of the NVMe drivers, and not those of other controllers."""
+    """Records of the NVMe drivers, except those of other controllers."""
     import os
 
     path = tmp_path / "kmsg"

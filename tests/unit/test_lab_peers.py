@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The README's table of peers: whole, and nothing in it that no run of the lab has shown."""
+"""The README's table of peers: complete, and with nothing that no run of the lab has shown."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lab import peers, results
 from lab.cells import MATRIX
 from lab.prepare import ROOT, SERIES
 from lab.results import Outcome
-from outcomes import Collected
+from support.outcomes import Collected
 
 README = ROOT / "README.md"
 
@@ -82,7 +82,7 @@ def test_results_are_merged(tmp_path: Path) -> None:
 
 
 def test_results_of_tests_that_went_are_dropped(tmp_path: Path) -> None:
-    """By a run that looked where they were; on every kernel, whichever one it ran on."""
+    """By a run that looked for them; on every kernel, no matter on which one it ran."""
     file = tmp_path / "results.json"
     here, there = "tests/lab/test_kernel_host.py", "tests/lab/test_our_host.py"
     first = [

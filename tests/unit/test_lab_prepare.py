@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Which kernel the newest one is, and what is said where there is none."""
+"""The choice of the newest kernel, and the message if there is none."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class _Apt(Apt):
 
 
 def test_parts_of_an_image() -> None:
-    """They are made for one release; others of that name are for all of them."""
+    """Some are built for one release; others with that name are for all releases."""
     depends = (
         "kmod, linux-base (>= 4), linux-base-7.3.4-amd64 (= 1), linux-binary-7.3.4-amd64 (= 1)"
     )

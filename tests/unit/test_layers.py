@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""No file of the embedded device includes or calls what is in a layer that comes after its own."""
+"""No file of the embedded device includes or calls anything in a layer after its own."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SUMMARY = "iwarp.h"
 """It has the list of layers, and includes all of them for tests."""
 
 FOREIGN = re.compile(r"util/\w+\.h|verbs\.h")
-"""What any file may include beside the folder's own headers."""
+"""Headers that any file may include in addition to the folder's own."""
 
 
 def layers() -> dict[str, int]:
@@ -54,7 +54,9 @@ def test_includes_go_down() -> None:
 
 
 def symbols(path: Path) -> tuple[set[str], set[str]]:
-    """Return the symbols that an object defines for others, and those that it wants of others."""
+    """Return the symbols that an object defines for others, and those that it requires from
+    others.
+    """
     listing = subprocess.run(
         ["nm", "--extern-only", "--format=posix", path], capture_output=True, text=True, check=True
     )

@@ -1,4 +1,4 @@
-"""Four source roots make one import namespace, with nothing else at the top of it."""
+"""Four source roots form one import namespace, with no other top-level packages."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_namespace_is_a_namespace() -> None:
 
 
 def test_every_package_is_typed() -> None:
-    """Type checkers use the annotations of packages that have py.typed, and of no others."""
+    """Type checkers use the annotations only of packages that have py.typed."""
     packages = [path for root in SOURCE_ROOTS for path in (ROOT / root / "nvmf").glob("*/")]
     names = {path.name for path in packages if (path / "__init__.py").exists()}
     assert names >= {"auth", "cli", "config", "doctor", "engine", "initiator", "spec", "target"}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Manual pages and completion scripts are those of the parser and the models, and well formed."""
+"""Manual pages and completion scripts match the parser and the models, and are well formed."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def need(program: str) -> str:
 
 
 def plain(path: Path) -> str:
-    """A page without what is there for formatters."""
+    """Return a page without its formatting requests."""
     text = path.read_text()
     for mark, char in ((r"\-", "-"), (r"\(aq", "'"), (r"\(dq", '"'), (r"\(ti", "~"), (r"\&", "")):
         text = text.replace(mark, char)
@@ -39,12 +39,12 @@ def plain(path: Path) -> str:
 
 
 def terms(text: str) -> Iterator[str]:
-    """What stands before the texts of lists."""
+    """Yield the terms of lists."""
     return (line.removeprefix(".It ") for line in text.splitlines() if line.startswith(".It "))
 
 
 def test_tree_has_what_is_made_now() -> None:
-    """./dev manual renews it."""
+    """./dev manual updates it."""
     files = wanted()
     assert present() == set(files)
     old = [path.relative_to(ROOT) for path, text in files.items() if path.read_text() != text]
@@ -93,7 +93,7 @@ def test_references_lead_somewhere() -> None:
 
 
 def test_keys_are_in_the_page() -> None:
-    """Each with its meaning and an example, which is one of a configuration that is valid."""
+    """Each with its meaning and an example, which is part of a valid configuration."""
     text = plain(PAGES / "man5" / "nvmeof.toml.5")
     parts = dict(re.findall(r"^\.Ss (.*)\n((?:(?!\.S[sh] ).*\n)*)", text, re.MULTILINE))
     shown = keys.examples()
@@ -123,7 +123,7 @@ def test_every_model_is_a_table() -> None:
         ("[target]", "reactors", "whole number from 1 to 64", "Default: 1."),
         ("[target]", "buffer_size", "size", "Default: 131072 (128 KiB)."),
         ("[target]", "cpus", "list; each whole number from -1 to 4095", "No default."),
-        ("[[port]]", "device", 'one of "iwarp", "system", "auto"', 'Default: "auto".'),
+        ("[[port]]", "device", 'one of "iwarp", "roce", "system", "auto"', 'Default: "auto".'),
         ("[[subsystem]]", "nqn", "NQN", "Required."),
         ("[[subsystem]]", "hosts", "list; each NQN", "No default."),
         ("[[subsystem.namespace]]", "size", "size", "No default."),
@@ -151,7 +151,7 @@ def test_text_is_no_request() -> None:
 
 
 def test_pages_have_no_complaint_of_mandoc() -> None:
-    """Where other pages are is looked at by a test of ours."""
+    """References to other pages are checked by a different test."""
     done = subprocess.run(
         [need("mandoc"), "-Tlint", *FILES], capture_output=True, text=True, timeout=120
     )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Announcements of discovery services: what they say, and rubbish; then the real network's way."""
+"""Announcements of discovery services: their content, and invalid ones; then on a real network."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from zeroconf import ServiceStateChange
 
-from clientlab import RAM, config
 from nvmf.initiator.discovery.mdns import Service, _Browser, services_of
 from nvmf.spec.dnssd import TCP_TYPE, UDP_TYPE, parse_text_record, service_type, text_record
 from nvmf.spec.fabrics import RdmaProvider
 from nvmf.spec.nqn import DISCOVERY_NQN
 from nvmf.target.commands.discovery import Port
 from nvmf.target.service.mdns import addresses_of, system_protocol
+from support.clientlab import RAM, config
 from wire.served import Served
 
 NQN = "nqn.2014-08.org.example:discovery"
@@ -58,7 +58,7 @@ def test_an_announcement_of_two_addresses() -> None:
         ({}, ["192.0.2.1"], 4420, r"its protocol is 'missing' \(p=\), not tcp, iwarp or roce"),
         ({b"p": None}, ["192.0.2.1"], 4420, "its protocol is ''"),
         ({b"p": b"\xff"}, ["192.0.2.1"], 4420, r"its protocol is '\\\\xff'"),
-        ({b"p": b"tcp", b"nqn": b"x"}, ["192.0.2.1"], 4420, "NQN 'x' is not of the form"),
+        ({b"p": b"tcp", b"nqn": b""}, ["192.0.2.1"], 4420, "the NQN is empty"),
         ({b"p": b"tcp", b"nqn": b"nqn.\x1b"}, ["192.0.2.1"], 4420, "control character"),
         ({b"p": b"tcp"}, [], 4420, "it has no address"),
         ({b"p": b"tcp"}, ["::"], 4420, "it has no address"),
@@ -96,7 +96,7 @@ def test_what_is_announced() -> None:
 
 
 async def test_pointers_to_rubbish(caplog: pytest.LogCaptureFixture) -> None:
-    """A PTR record may name what is no instance of the type, and more of them than there can be."""
+    """A PTR record may name something else than an instance, and there may be too many of them."""
     browser = _Browser(None)
     zeroconf: Any = None
     names = ["evil.other._tcp.local.", "", ".", f"\x1b[2J.{TCP_TYPE}", f"{'a' * 300}.{TCP_TYPE}"]
@@ -123,7 +123,7 @@ exec "$@"
 
 
 def in_a_network(set_up: str) -> list[str]:
-    """The command that runs another in a network of its own."""
+    """Return the command that runs a command in a network namespace."""
     wrapper = ["unshare", "--net", "--", "sh", "-c", set_up, "sh"]
     try:
         done = subprocess.run(
@@ -138,7 +138,7 @@ def in_a_network(set_up: str) -> list[str]:
 
 @pytest.fixture
 def network() -> list[str]:
-    """One whose loopback has multicast."""
+    """A network namespace whose loopback device has multicast."""
     return in_a_network(SET_UP)
 
 
@@ -151,7 +151,7 @@ def test_nothing_to_browse(network: list[str]) -> None:
 
 
 def browse(served: Served, *args: str) -> list[dict[str, str]]:
-    """What `nvmeof discover --mdns` finds in the network of a target."""
+    """Return the services that `nvmeof discover --mdns` finds in a target's network namespace."""
     argv = ["nsenter", "-t", str(served.process.pid), "--net", "--", sys.executable, "-m"]
     argv += ["nvmf.cli.main", "discover", "--mdns", "-o", "json", *args]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=120, check=True)
@@ -160,7 +160,7 @@ def browse(served: Served, *args: str) -> list[dict[str, str]]:
 
 
 def reload(served: Served, text: str) -> None:
-    """Another configuration, read again."""
+    """Write a different configuration, and reload it."""
     done = served.log.count(": 1 announcement (mDNS) changed")
     (served.folder / "target.toml").write_text(text)
     served.process.send_signal(signal.SIGHUP)
@@ -172,7 +172,7 @@ def reload(served: Served, text: str) -> None:
 
 @pytest.mark.feature("mdns")
 def test_announced_and_found(network: list[str], tmp_path: Path) -> None:
-    """Not at first; then the configuration says so, and then it does not any more."""
+    """Not at first; then the configuration enables it, and then disables it again."""
     text = f'[mdns]\nenabled = false\nname = "lab"\n[target]\ndiscovery_nqn = "{NQN}"\n'
     text += config(RAM) + f'[[port]]\ntraddr = "{ADDRESS}"\ntrsvcid = 4421\ndevice = "iwarp"\n'
     served = Served(tmp_path, text, wrapper=network).wait_ready()
@@ -180,7 +180,7 @@ def test_announced_and_found(network: list[str], tmp_path: Path) -> None:
         reload(served, text := text.replace("enabled = false", "enabled = true"))
         end = time.monotonic() + 120
         found = browse(served, "--wait", "2")
-        while not found and time.monotonic() < end:  # announcing takes a second, or more
+        while not found and time.monotonic() < end:  # announcing takes a second or more
             found = browse(served, "--wait", "5")
         assert found == [
             {
@@ -200,7 +200,7 @@ def test_announced_and_found(network: list[str], tmp_path: Path) -> None:
 
 
 def until_found(served: Served, *addresses: str) -> None:
-    """Until just these are announced of the port on every address."""
+    """Wait until exactly these addresses are announced for the port on every address."""
     wanted = [
         {"name": "lab-4421-a2f1", "transport": "rdma", "traddr": one, "trsvcid": "4421", "nqn": NQN}
         for one in sorted(addresses)
@@ -212,7 +212,7 @@ def until_found(served: Served, *addresses: str) -> None:
 
 @pytest.mark.feature("mdns")
 def test_addresses_that_come_and_go(network: list[str], tmp_path: Path) -> None:
-    """A port on every address is announced with those that there are."""
+    """A port on every address is announced with the addresses that exist."""
     port = '[[port]]\ntraddr = "0.0.0.0"\ntrsvcid = 4421\ndevice = "iwarp"\n'
     text = f'[mdns]\nenabled = true\nname = "lab"\n[target]\ndiscovery_nqn = "{NQN}"\n{port}'
     served = Served(tmp_path, text, wrapper=network).wait_ready()
@@ -257,7 +257,7 @@ def test_two_of_one_name(network: list[str], tmp_path: Path) -> None:
 
 
 def test_no_network_to_announce_on(tmp_path: Path) -> None:
-    """A target without one serves all the same, and uses it when it is there."""
+    """A target without a network serves all the same, and announces when there is one."""
     wrapper = in_a_network('ip link set lo up && exec "$@"')
     served = Served(tmp_path, "[mdns]\nenabled = true\n" + config(RAM), wrapper=wrapper)
     served.wait_ready()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Counters: what is counted under which name, what a scrape says, and the dashboard's queries."""
+"""Counters: their names, the contents of a scrape, and the dashboard's queries."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as plain_text
 from prometheus_client.registry import Collector
 
-from clientlab import NQN, OPTIONS, RAM, config
 from nvmf.config import loads
 from nvmf.initiator import NvmeError, connect
+from nvmf.rpc.results import Latency
+from nvmf.spec.cm import CmStatus
 from nvmf.target.metrics.exposition import Families, plain, render
 from nvmf.target.metrics.families import FAMILIES, HISTOGRAM, Facts, Source
 from nvmf.target.metrics.sample import HostSample, NamespaceSample, ReactorSample, Sample, take
@@ -25,10 +26,11 @@ from nvmf.target.model.latency import LatencyKeeper
 from nvmf.target.model.tally import OTHER, Events, Hosts, Totals
 from nvmf.target.service.server import Server
 from nvmf.target.service.starting import serve
+from support.clientlab import NQN, OPTIONS, RAM, config
 
 DASHBOARD = Path(__file__).parents[2] / "systemd" / "grafana" / "nvmeof-target.json"
 A, B, C = (f"nqn.2026-11.io.example:{name}" for name in "abc")
-LATENCY = {
+LATENCY: Latency = {
     "read": [0, 2, 1] + [0] * 20 + [1], "write": [0] * 24,
     "read_ns": 9_000_004_000, "write_ns": 0,
 }  # fmt: skip
@@ -50,7 +52,7 @@ def value(samples: Samples, name: str, **labels: str) -> float:
 
 
 def make_source() -> Source:
-    """A value for everything."""
+    """Make a source with a value for everything."""
     rare = ("errors", "media_errors", "throttled", "reservation_conflicts", "flushes")
     stats = dict.fromkeys(("reads", "writes", "read_bytes", "write_bytes", *rare), 7)
     events = Events()
@@ -70,7 +72,7 @@ def make_source() -> Source:
     return Source(sample, Facts("1.2", 1 << 24, {"qp": 3}))
 
 
-# ---- names of hosts ----
+# ---- label values for hosts ----
 
 
 def test_hosts_have_names_as_long_as_there_is_room() -> None:
@@ -78,10 +80,10 @@ def test_hosts_have_names_as_long_as_there_is_room() -> None:
     assert [hosts.joined(nqn) for nqn in (A, B, C, A)] == [A, B, OTHER, A]
     hosts.ended(OTHER, STATS)
     hosts.ended(A, STATS)
-    # C has no name yet: A and B are connected.
+    # C has no label yet: A and B are connected.
     assert hosts.joined(C) == OTHER
     hosts.ended(A, STATS)
-    # A has gone altogether: its name goes to C, and what it counted to the others.
+    # A has disconnected completely: C gets its label, and its counts go to "others".
     assert hosts.joined(C) == C
     found = hosts.totals()
     assert set(found) == {B, C, OTHER}
@@ -101,7 +103,7 @@ def test_no_names_at_all() -> None:
 
 
 def by_library(collector: Collector) -> bytes:
-    """A collector's metrics as prometheus_client writes them."""
+    """Return a collector's metrics as prometheus_client writes them."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(collector)
     return generate_latest(registry)
@@ -156,6 +158,23 @@ def test_counters_that_the_engine_does_not_have_are_left_out() -> None:
     assert "nvmeof_namespace_throttled_total" not in names
 
 
+def test_counters_exist_before_their_first_event() -> None:
+    source = make_source()
+    names = ("reads", "writes", "flushes", "compares", "verifies", "write_zeroes", "deallocates")
+    stats = dict.fromkeys((*names, "throttled", "reservation_conflicts"), 0)
+    source.sample.namespaces[0] = NamespaceSample(NQN, 1, 512, stats, LATENCY)
+    found = parsed(render(source)[0])
+    for kind in ("write", "flush", "compare", "verify", "write_zeroes", "deallocate"):
+        name = "nvmeof_namespace_commands_total"
+        assert value(found, name, subsystem=NQN, nsid="1", op=kind) == 0
+    for name in ("throttled", "reservation_conflicts"):
+        assert value(found, f"nvmeof_namespace_{name}_total", subsystem=NQN, nsid="1") == 0
+    refused = "nvmeof_connections_refused_total"
+    assert {status.title: value(found, refused, status=status.title) for status in CmStatus} == {
+        status.title: 2 if status == CmStatus.NO_RESOURCES else 0 for status in CmStatus
+    }
+
+
 def test_latency_is_a_histogram_in_seconds() -> None:
     found = parsed(render(make_source())[0])
 
@@ -178,7 +197,7 @@ def test_a_namespace_that_has_gone_stays_in_the_histogram() -> None:
 
 
 def queries(node: Any) -> set[str]:
-    """Every expression of a dashboard."""
+    """Yield every expression of a dashboard."""
     if isinstance(node, list):
         return {query for one in node for query in queries(one)}
     if not isinstance(node, dict):
@@ -243,6 +262,13 @@ async def test_what_a_host_does_is_counted_and_stays(server: Server) -> None:
 
 @pytest.mark.feature("prometheus")
 async def test_refusals_have_their_status(server: Server) -> None:
+    before = scrape(server)
+    for status in ("Connect Invalid Parameters", "Connect Invalid Host"):
+        assert value(before, "nvmeof_connects_refused_total", status=status) == 0
+    assert value(before, "nvmeof_connections_refused_total", status="No Resources") == 0
+    for op in ("flush", "compare", "verify", "write_zeroes", "deallocate"):
+        labels = {"subsystem": NQN, "nsid": "1", "op": op}
+        assert value(before, "nvmeof_namespace_commands_total", **labels) == 0
     for _ in range(2):
         with pytest.raises(NvmeError):
             await connect(url(server, f"{NQN}x"), **OPTIONS)

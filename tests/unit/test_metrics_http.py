@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The HTTP of a scrape, and clients that are wrong, slow, greedy or gone."""
+"""The HTTP of a scrape, with clients that are wrong, slow, greedy or have disconnected."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ BODY = b"nvmeof 1\n"
 
 
 class Lab:
-    """A server whose metrics are a text."""
+    """A server whose metrics are a fixed text."""
 
     def __init__(self) -> None:
         self.body = BODY
@@ -40,7 +40,7 @@ class Lab:
         return await asyncio.open_connection(*self.server.address)
 
     async def ask(self, raw: bytes, *, end: bool = False) -> tuple[int, dict[str, str], bytes]:
-        """Status, headers and body of a response."""
+        """Return status, headers and body of a response."""
         reader, writer = await self.open()
         writer.write(raw)
         if end:
@@ -110,7 +110,7 @@ async def test_a_request_that_does_not_end(lab: Lab, monkeypatch: pytest.MonkeyP
 
 
 async def test_a_client_that_does_not_read(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It takes nothing from the others, and its connection ends."""
+    """It does not affect the others, and its connection is closed."""
     monkeypatch.setattr(http, "RESPONSE_TIMEOUT", 0.5)
     lab.body = bytes(64 << 20)
     with socket.create_connection(lab.server.address) as sock:

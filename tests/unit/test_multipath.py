@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The client's own multipath: paths that fail under load, and what becomes of commands."""
+"""The client's own multipath: paths that fail under load, and the results of their commands."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from functools import partial
 
 import pytest
 
-from clientlab import NQN, RAM_4K, serving, url
-from multipathrig import FAST, STEADY, counts, knows, two_ports, until, verified_load
 from nvmf.initiator import ConnectionLost, NvmeError, State
 from nvmf.initiator.multipath import Path, Policy, connect_multipath
 from nvmf.spec.ana import AnaState
 from nvmf.spec.status import DNR, Status
 from nvmf.target.change.edit import add_port, find_port
-from relay import relayed
+from support.clientlab import NQN, RAM_4K, serving, url
+from support.multipathrig import FAST, STEADY, counts, knows, two_ports, until, verified_load
+from support.relay import relayed
 
 
 def _reconnecting(path: Path) -> bool:
@@ -24,7 +24,7 @@ def _reconnecting(path: Path) -> bool:
 
 
 async def test_ana_under_load() -> None:
-    """Commands that meet a state which the client has not heard of go elsewhere."""
+    """Commands that meet a state unknown to the client are sent on a different path."""
     async with two_ports() as lab, connect_multipath(lab.urls, **STEADY) as subsystem:
         async with verified_load(subsystem.namespace(1)) as progress:
             for round_ in range(6):
@@ -38,7 +38,7 @@ async def test_ana_under_load() -> None:
 
 @pytest.mark.parametrize("policy", ["numa", "round-robin", "queue-depth"])
 async def test_port_removed_under_load(policy: Policy) -> None:
-    """A port is closed and opened again, in turns: no error, nothing lost."""
+    """A port is closed and opened again, alternately: no error, no data lost."""
     async with (
         two_ports() as lab,
         connect_multipath(lab.urls, policy=policy, **FAST) as subsystem,
@@ -57,7 +57,7 @@ async def test_port_removed_under_load(policy: Policy) -> None:
 
 @pytest.mark.parametrize("size", [1, 4000, 100_000])
 async def test_cut_within_a_frame(size: int) -> None:
-    """A path ends after so many bytes: what was half written is written whole by the other."""
+    """A path ends after this many bytes: a write sent in part is completed on the other path."""
     async with (
         serving(RAM_4K) as (server, _),
         relayed(server.ports[0].address[1]) as relays,
@@ -80,7 +80,7 @@ async def test_cut_within_a_frame(size: int) -> None:
 
 
 async def test_stalled_path() -> None:
-    """A path that keeps silent is given up after io_timeout, and what was on it goes elsewhere."""
+    """A path that does not answer is ended after io_timeout, and its commands use the other one."""
     options = {**FAST, "io_timeout": 2}
     async with (
         serving(RAM_4K) as (server, _),
@@ -97,7 +97,7 @@ async def test_stalled_path() -> None:
 
 
 async def test_waits_for_the_only_path() -> None:
-    """With all paths lost, commands wait until one is back, and then fail once none will be."""
+    """With all paths lost, commands wait until one is back, and fail when none can return."""
     async with (
         serving(RAM_4K) as (server, _),
         relayed(server.ports[0].address[1]) as relays,
@@ -116,7 +116,7 @@ async def test_waits_for_the_only_path() -> None:
 
 
 async def test_all_paths_lost() -> None:
-    """After ctrl_loss_tmo of the last of them, commands fail with what became of each."""
+    """ctrl_loss_tmo after the last loss, commands fail with the reason for each path."""
     options = {**STEADY, "ctrl_loss_tmo": 0}
     async with (
         serving(RAM_4K) as (server, _),
@@ -132,7 +132,7 @@ async def test_all_paths_lost() -> None:
             await namespace.flush()
         with pytest.raises(ConnectionLost, match="no path"):
             await subsystem.identify_data(1)
-        # An administrator brings one back.
+        # An administrator adds a path again.
         await relays[0].open()
         await subsystem.remove_path(subsystem.paths[0])
         await subsystem.add_path(url(relays[0].port))
@@ -140,7 +140,9 @@ async def test_all_paths_lost() -> None:
 
 
 async def test_path_error() -> None:
-    """Another path related status: the other path; by none of them, the error after some tries."""
+    """Other path related errors: the other path is used; if all fail, the error after some
+    attempts.
+    """
     async with two_ports() as lab, connect_multipath(lab.urls, **STEADY) as subsystem:
         namespace = subsystem.namespace(1)
         lab.refuse(0, Status.CONTROLLER_PATHING_ERROR)
@@ -156,11 +158,11 @@ async def test_path_error() -> None:
         before = counts(subsystem)
         with pytest.raises(NvmeError, match="Write Fault"):
             await namespace.write(0, bytes(4096))
-        assert counts(subsystem) == [before[0] + 1, before[1]]  # of the namespace, not the path
+        assert counts(subsystem) == [before[0] + 1, before[1]]  # not a path error
 
 
 async def test_close_under_load() -> None:
-    """What is in flight or waits when the subsystem is closed fails; close() is idempotent."""
+    """Commands in flight or waiting fail when the subsystem is closed; close() is idempotent."""
     async with two_ports() as lab:
         subsystem = await connect_multipath(lab.urls, **STEADY)
         namespace = subsystem.namespace(1)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The client's own multipath: which path a command takes."""
+"""The client's own multipath: the choice of a path for a command."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from dataclasses import dataclass
 
 import pytest
 
-from multipathrig import STEADY, counts, knows, two_ports
 from nvmf.initiator import NvmeError
 from nvmf.initiator.multipath import Policy, connect_multipath
 from nvmf.initiator.multipath.policy import chooser, usable
 from nvmf.spec.ana import AnaState
+from support.multipathrig import STEADY, counts, knows, two_ports
 
 
 @dataclass
@@ -25,7 +25,7 @@ class Fake:
 
 
 def test_policies() -> None:
-    """Optimized before non-optimized, nothing else; then what the policy says."""
+    """Optimized before non-optimized, and no other states; then by the policy."""
     a, b, c = Fake(0, 3), Fake(1, 2), Fake(2, 2)
     good, fair = AnaState.OPTIMIZED, AnaState.NON_OPTIMIZED
     assert usable([(a, fair), (b, good), (c, good)]) == [b, c]
@@ -44,7 +44,7 @@ def test_policies() -> None:
     ("policy", "expected"), [("numa", [16, 0]), ("round-robin", [8, 8]), ("queue-depth", [8, 8])]
 )
 async def test_shares(policy: Policy, expected: list[int]) -> None:
-    """Sixteen commands at once, by the path that each of them took."""
+    """Sixteen commands at once, by the path that each of them used."""
     async with (
         two_ports() as lab,
         connect_multipath(lab.urls, policy=policy, **STEADY) as subsystem,
@@ -61,7 +61,7 @@ async def test_shares(policy: Policy, expected: list[int]) -> None:
 
 
 async def test_long_transfers_are_spread() -> None:
-    """The pieces of one transfer go by both paths."""
+    """The pieces of one transfer use both paths."""
     async with (
         two_ports() as lab,
         connect_multipath(lab.urls, policy="round-robin", **STEADY) as subsystem,
@@ -93,7 +93,7 @@ async def test_long_transfers_are_spread() -> None:
 
 
 async def test_by_ana_state() -> None:
-    """What a target says while hosts are connected counts for the next command."""
+    """A state that a target reports while hosts are connected applies to the next command."""
     async with two_ports() as lab, connect_multipath(lab.urls, **STEADY) as subsystem:
         namespace = subsystem.namespace(1)
         before = [0, 0]
@@ -115,7 +115,7 @@ async def test_by_ana_state() -> None:
 
 
 async def test_waits_for_a_state() -> None:
-    """While no path may be used, but one is there, commands wait."""
+    """While paths exist but none may be used, commands wait."""
     async with two_ports() as lab, connect_multipath(lab.urls, **STEADY) as subsystem:
         for index in range(2):
             await lab.ana(index, "inaccessible")

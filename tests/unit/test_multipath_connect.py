@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The client's own multipath: how its paths are found, and what is one namespace on them."""
+"""The client's own multipath: how its paths are found, and which namespaces are the same."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ import asyncio
 
 import pytest
 
-from clientlab import NQN, RAM_4K, serving, url
-from multipathrig import FAST, STEADY, counts, knows, two_ports, until
 from nvmf.config import loads
 from nvmf.initiator import ConnectError, ConnectionLost, NvmeError, State
 from nvmf.initiator.multipath import Path, connect_multipath, find_paths
 from nvmf.initiator.sync import connect_multipath as connect_sync
 from nvmf.initiator.sync import find_paths as find_sync
 from nvmf.spec.ana import AnaState
-from relay import relayed
+from support.clientlab import NQN, RAM_4K, serving, url
+from support.multipathrig import FAST, STEADY, counts, knows, two_ports, until
+from support.relay import relayed
 
-# ---- what is one namespace ----
+# ---- identity of namespaces ----
 
 
 def _other(number: int) -> str:
@@ -25,7 +25,7 @@ def _other(number: int) -> str:
 
 
 async def test_another_namespace() -> None:
-    """Two targets of one NQN whose namespaces are not the same are no paths to one."""
+    """Two targets with one NQN and different namespaces are not paths to one subsystem."""
     async with serving(_other(1)) as (_, one), serving(_other(2)) as (_, two):
         with pytest.raises(
             ConnectionLost, match=r"namespace 1 of .* is not the one of the other paths: its \w+ is"
@@ -39,7 +39,7 @@ async def test_another_namespace() -> None:
 
 
 async def test_namespaces_change() -> None:
-    """One that comes or grows does so by every path; one that is replaced is another."""
+    """One that is added or grows changes on every path; one that is replaced is a different one."""
     async with two_ports(_other(1)) as lab, connect_multipath(lab.urls, **STEADY) as subsystem:
         first = subsystem.namespace(1)
         nsid = first.nsid
@@ -75,7 +75,7 @@ async def test_namespaces_change() -> None:
 
 
 async def test_begins_with_one_path() -> None:
-    """A path that cannot be reached yet joins later; where none can, that is the error."""
+    """A path that is not reachable yet joins later; if none is reachable, that is the error."""
     async with serving(RAM_4K) as (server, _), relayed(server.ports[0].address[1]) as relays:
         urls = [url(relay.port) for relay in relays]
         await relays[0].cut()
@@ -113,7 +113,7 @@ async def test_found_by_discovery() -> None:
 
 
 async def test_paths_are_added_at_once() -> None:
-    """Each call has the path that it asked for, however long the others take."""
+    """Each call returns the path that it requested, however long the others take."""
     async with (
         serving(RAM_4K) as (server, where),
         relayed(server.ports[0].address[1]) as relays,
@@ -129,7 +129,7 @@ async def test_paths_are_added_at_once() -> None:
 
 
 async def test_closed_while_a_path_is_added() -> None:
-    """Nothing of it stays connected."""
+    """The new path does not stay connected."""
     async with (
         serving(RAM_4K) as (server, where),
         relayed(server.ports[0].address[1]) as (relay, _),
@@ -148,7 +148,7 @@ async def test_closed_while_a_path_is_added() -> None:
 
 
 async def test_without_asyncio() -> None:
-    """The synchronous face."""
+    """The synchronous interface."""
 
     def script(urls: list[str]) -> list[bytes]:
         found = find_sync(urls[0], device="iwarp")
@@ -162,7 +162,7 @@ async def test_without_asyncio() -> None:
 
 
 def test_written_wrongly() -> None:
-    """Sentences."""
+    """Invalid arguments cause errors that are sentences."""
     one, other = url(4420), url(4421, NQN + "-other")
     for paths, options, sentence in (
         ([], {}, "one path at least"),

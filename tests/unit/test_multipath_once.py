@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Commands of the client's multipath that may not simply be sent twice, and features.
+"""Commands of the client's multipath that must not be simply repeated, and features.
 
-A relay keeps the answers of a path back: the target has done the command when the path ends.
+A relay holds back the answers of a path: the target has executed the command when the path ends.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 
-from clientlab import NQN, OPTIONS, RAM_4K, serving, url
 from nvmf.initiator import ConnectionLost, NvmeError, OutcomeUnknown, State, connect
 from nvmf.initiator.multipath import MultipathNamespace, Subsystem, connect_multipath
 from nvmf.initiator.multipath.features import Features
@@ -24,7 +23,8 @@ from nvmf.spec.status import Status
 from nvmf.target.command.gates import Gate, GateReason
 from nvmf.target.lasting.reservations import Reservation
 from nvmf.target.service.server import Server
-from relay import Relay, relayed
+from support.clientlab import NQN, OPTIONS, RAM_4K, serving, url
+from support.relay import Relay, relayed
 
 FAST: dict[str, Any] = {**OPTIONS, "kato": 0, "reconnect_delay": 0.2}
 HANG = 120.0
@@ -40,7 +40,7 @@ async def until(reached: Callable[[], bool]) -> None:
 
 @dataclass
 class Lab:
-    """A target, two paths to it, and what the relays in between do."""
+    """A target, two paths to it, and the relays between them."""
 
     server: Server
     relays: list[Relay]
@@ -58,7 +58,7 @@ class Lab:
         return sorted(self.reservation.registrants.values())
 
     async def first(self) -> None:
-        """The first path is there again."""
+        """Wait until the first path is connected again."""
         await self.relays[0].open()
         await until(lambda: self.subsystem.paths[0].state is State.LIVE)
 
@@ -68,7 +68,7 @@ class Lab:
         done: Callable[[], bool],
         meanwhile: Callable[[], Awaitable[None]] | None = None,
     ) -> Any:
-        """Run work, whose path is lost when the target has done it and before it can say so."""
+        """Run work, whose path is lost after the target has executed it and before it answers."""
         self.relays[0].hold_answers()
         task = asyncio.ensure_future(work)
         await until(done)
@@ -93,7 +93,7 @@ async def laid() -> AsyncIterator[Lab]:
 
 @asynccontextmanager
 async def another(lab: Lab) -> AsyncIterator[Any]:
-    """Another host, which is registered with key 9."""
+    """A second host, which is registered with key 9."""
     place = url(lab.server.ports[0].address[1])
     options = {**FAST, "hostnqn": OTHER, "hostid": "5f0c3a52-6d3f-4f2b-8ff2-000000000009"}
     async with connect(place, **options) as controller:
@@ -106,7 +106,7 @@ async def another(lab: Lab) -> AsyncIterator[Any]:
 
 
 async def test_done_by_the_path_that_was_lost() -> None:
-    """Each command is done, its answer lost, and what the second path says of it is success."""
+    """Each command is executed, its answer lost, and the state on the second path shows success."""
     async with laid() as lab:
         mine = lab.namespace.reservations
         await lab.lost_after(mine.register(1), lambda: lab.keys() == [1])
@@ -130,7 +130,7 @@ async def test_done_by_the_path_that_was_lost() -> None:
 
 
 async def test_changed_by_another_host_meanwhile() -> None:
-    """What was asked for is no more: the conflict is told, and why it may be one."""
+    """The requested state no longer holds: the conflict is reported, with its possible cause."""
     async with laid() as lab, another(lab) as theirs:
         mine = lab.namespace.reservations
         await mine.register(1)
@@ -144,7 +144,7 @@ async def test_changed_by_another_host_meanwhile() -> None:
 
 
 async def test_a_conflict_is_a_conflict() -> None:
-    """Nothing was lost: nobody looks twice."""
+    """If no path was lost, the state is not read again."""
     async with laid() as lab, another(lab) as theirs:
         await theirs.acquire(9, EXCLUSIVE)
         mine = lab.namespace.reservations
@@ -170,7 +170,7 @@ OLD, NEW = bytes(4096), b"n" * 4096
 
 
 async def test_compare_and_write_by_another_path() -> None:
-    """A path that is away, or refuses with a path related status, has not done it."""
+    """A path that is lost, or refuses with a path related status, has not executed it."""
     async with laid() as lab:
         namespace = lab.namespace
         await namespace.compare_and_write(0, OLD, NEW)
@@ -190,7 +190,7 @@ async def test_compare_and_write_by_another_path() -> None:
 
 
 async def test_compare_and_write_that_may_have_been_done() -> None:
-    """It is not done twice, nor taken for done: the caller hears what is there."""
+    """It is neither repeated nor reported as done: the caller gets the present content."""
     async with laid() as lab:
         namespace, served = lab.namespace, lab.server.core.subsystems[NQN].namespaces[1]
         writes = served.stats()["writes"]
@@ -224,7 +224,7 @@ FEATURE = FeatureId.ARBITRATION
 
 
 async def test_features_of_every_path() -> None:
-    """Set by all, again by one that comes back, and by one that is added."""
+    """Set on all paths, and again on one that returns, and on one that is added."""
     async with laid() as lab:
 
         async def values() -> list[int]:
@@ -244,7 +244,7 @@ async def test_features_of_every_path() -> None:
 
 
 async def test_a_feature_that_is_refused() -> None:
-    """It is not tried again by a path that comes back."""
+    """It is not set again on a path that returns."""
     async with laid() as lab:
         with pytest.raises(NvmeError, match="Set Features"):
             await lab.subsystem.set_features(0x7F, 1)
@@ -256,7 +256,7 @@ async def test_a_feature_that_is_refused() -> None:
 
 
 def test_a_feature_that_is_set_twice_at_once() -> None:
-    """What was refused is not remembered, and takes nothing away that came after it."""
+    """A refused value is not remembered, and does not remove a later one."""
     features = Features()
     refused = features.put(1, 10)
     features.put(1, 20)

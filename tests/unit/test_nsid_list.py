@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The list of active namespaces, as the client and the kernel's side read it."""
+"""The list of active namespaces, as read by the client and the kernel's side."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Reservations of one namespace: who may do what, and who is told."""
+"""Reservations of one namespace: permitted commands, and notifications."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def registered(*hosts: bytes) -> Reservation:
 
 
 def held(rtype: ReservationType, *hosts: bytes) -> Reservation:
-    """The hosts are registered, and the first one has acquired."""
+    """Return a reservation whose hosts are registered, and the first one has acquired it."""
     now = registered(*hosts)
     return acquire(now, hosts[0], Acquire.ACQUIRE, rtype, KEYS[hosts[0]], 0).reservation
 
@@ -49,7 +49,7 @@ def refused(action: Callable[[], Outcome]) -> int:
     return caught.value.code & ~DNR
 
 
-# Base 2.0, figure 431: the holder, a registrant, and one who is neither.
+# Base 2.0, figure 431: the holder, a registrant, and a host that is neither.
 @pytest.mark.parametrize(
     ("rtype", "registrant", "stranger"),
     [
@@ -223,7 +223,7 @@ Step = tuple[str, bytes, int, int, int]
     )
 )
 def test_whatever_is_done(steps: list[Step]) -> None:
-    """A holder is a registrant, a refusal changes nothing, and nobody else may write past one."""
+    """A holder is a registrant, a refusal changes nothing, and other hosts cannot write."""
     now = Reservation()
     for what, host, current, other, kind in steps:
         rtype = ReservationType(kind)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Reservations between real hosts, over real sockets, through the restart of the target."""
+"""Reservations between real hosts, over real sockets, through restarts of the target."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 
-from clientlab import OPTIONS, config, serving_at, slow_disk, status_of, url
 from nvmf.cli.app import run
 from nvmf.config import loads
 from nvmf.initiator import Controller, Namespace, NvmeError, connect
@@ -29,6 +28,7 @@ from nvmf.spec.status import DNR, Status
 from nvmf.target.lasting.state import DamagedState
 from nvmf.target.model.reservekeeper import load
 from nvmf.target.service.starting import serve
+from support.clientlab import OPTIONS, config, serving_at, slow_disk, status_of, url
 
 DISK = 'store = "ram"\nsize = "8MiB"\nblock_size = 512\nuuid = "{}"'
 UUID = "1f0c1c9e-0000-4000-8000-000000000001"
@@ -91,7 +91,7 @@ async def test_exclusive_access() -> None:
             assert conflict(await status_of(other.deallocate([(0, 1)])))
             assert conflict(await status_of(other.flush()))
         await b.namespace(2).write(0, BLOCK)  # the other namespace is free
-        async with connect(where, **OPTIONS, hostid=HOSTS[2]) as late:  # comes after it
+        async with connect(where, **OPTIONS, hostid=HOSTS[2]) as late:  # it arrives after that
             assert conflict(await status_of(late.namespace(1).read(0, 1)))
         await one.reservations.release(0xA, EA)
         await three.write(0, BLOCK)
@@ -153,7 +153,7 @@ async def test_persists_through_power_loss(tmp_path: Path) -> None:
         assert one.info.rescap == 0xFF
         await one.reservations.register(0xA, persist=True)
         await one.reservations.acquire(0xA, EA)
-        await b.namespace(2).reservations.register(0xB)  # not to last
+        await b.namespace(2).reservations.register(0xB)  # not through power loss
     assert [file.name for file in (tmp_path / "reservations").iterdir()] == [f"{UUID}.json"]
     async with serving(tmp_path) as where, hosts(where) as (a, b):
         one, two = a.namespace(1), b.namespace(1)
@@ -169,7 +169,7 @@ async def test_persists_through_power_loss(tmp_path: Path) -> None:
 
 @pytest.mark.feature("ptpl")
 async def test_a_slow_disk_holds_up_nobody_else(tmp_path: Path) -> None:
-    """Nothing of a change is in force before it lasts, and the next one comes after it."""
+    """A change takes effect only after it is on the disk, and the next one waits for it."""
     async with serving(tmp_path) as where, hosts(where) as (a, b):
         one, two = a.namespace(1), b.namespace(1)
         await one.reservations.register(0xA, persist=True)
@@ -195,7 +195,7 @@ async def test_a_slow_disk_holds_up_nobody_else(tmp_path: Path) -> None:
 
 @pytest.mark.feature("ptpl")
 async def test_what_is_being_written_goes_along(tmp_path: Path) -> None:
-    """To the subsystem that is made anew: what lasts and what is in force are the same."""
+    """The rebuilt subsystem gets it: the stored state and the state in force are the same."""
     async with serving_at(tmp_path, DISK.format(UUID)) as (server, where):
         with slow_disk() as slow:
             async with hosts(where, 1, ctrl_loss_tmo=0) as (a,):
@@ -223,7 +223,7 @@ async def test_nothing_lasts_without_a_state_folder() -> None:
 
 @pytest.mark.feature("ptpl")
 async def test_a_disk_that_is_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What cannot be made to last is refused, and nothing has changed."""
+    """A change that cannot be stored is refused, and nothing has changed."""
     async with serving(tmp_path) as where, hosts(where) as (a, b):
         one, two = a.namespace(1), b.namespace(1)
         await one.reservations.register(0xA, persist=True)
@@ -256,7 +256,7 @@ async def test_a_disk_that_is_full(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 async def test_a_damaged_file(
     tmp_path: Path, damage: Callable[[bytes], bytes], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Its namespace is refused and the file named; the other namespace is served."""
+    """The namespace is refused and the file named; the other namespace is served."""
     async with serving(tmp_path) as where, hosts(where, 1) as (a,):
         await a.namespace(1).reservations.register(0xA, persist=True)
         await a.namespace(1).reservations.acquire(0xA, EA)
@@ -278,7 +278,7 @@ async def test_a_damaged_file(
 
 @pytest.mark.feature("reservations")
 async def test_two_controllers_of_one_host() -> None:
-    """A registration is a host's: both of its controllers have it."""
+    """A registration belongs to a host: both of its controllers have it."""
     async with serving(None) as where, hosts(where, 1) as (a,), hosts(where, 1) as (again,):
         await reserve(a.namespace(1), 0xA, EA)
         await again.namespace(1).write(0, BLOCK)
@@ -290,7 +290,9 @@ async def test_two_controllers_of_one_host() -> None:
 
 @pytest.mark.feature("reservations", "abort")
 async def test_preempt_and_abort_under_load() -> None:
-    """When it completes, nothing that the preempted host began is still to come."""
+    """When it completes, none of the commands that the preempted host had begun can still take
+    effect.
+    """
     async with serving(None) as where, hosts(where, io_timeout=60.0) as (a, b):
         one, two = a.namespace(1), b.namespace(1)
         await reserve(two, 0xB, WERO)
@@ -360,13 +362,13 @@ async def test_the_commands(tmp_path: Path) -> None:
         ("register --nrkey 0", "0 is not a key: expected 1 to 0xffffffffffffffff"),
         ("register --nrkey 0x10000000000000000", "is not a key"),
         ("register --nrkey x", "'x' is not a whole number"),
-        ("acquire --rtype 1", "specify --crkey, the current key of this host\n"),
-        ("release --rtype 1", "specify --crkey, the current key of this host\n"),
-        ("release --rrela 1", "specify --crkey, the current key of this host\n"),
+        ("acquire --rtype 1", "specify --crkey, the current key of this host (see"),
+        ("release --rtype 1", "specify --crkey, the current key of this host (see"),
+        ("release --rrela 1", "specify --crkey, the current key of this host (see"),
     ],
 )
 def test_a_key_that_is_missing(flags: str, words: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Said before anybody is connected to."""
+    """Reported before connecting to any target."""
     try:
         status = run([*f"resv-{flags}".split(), "nvme+rdma://192.0.2.1/nqn.2026-11.io.example:a"])
     except SystemExit as end:

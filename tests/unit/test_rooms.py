@@ -35,8 +35,8 @@ ROOMS = {
     ),
 }
 """From the bottom up."""
-INTERFACES = {"target": {"__init__.py", "sync.py"}, "initiator": {"__init__.py"}}
-"""Modules beside the rooms: no room imports them."""
+INTERFACES = {"target": {"__init__.py", "client.py", "sync.py"}, "initiator": {"__init__.py"}}
+"""Modules that are in no room: rooms do not import them."""
 EACH = [(package, room) for package, rooms in ROOMS.items() for room in rooms]
 SANS_IO = ("nvmf.engine", "asyncio", "socket", "threading")
 BARRED = {
@@ -46,8 +46,9 @@ BARRED = {
     ("initiator", "hostfiles"): SANS_IO,
     ("initiator", "kernel"): ("nvmf.engine",),
 }
-"""Commands are decided without a socket, a reactor or an event loop; Linux connects without the
-engine."""
+"""Decisions about commands need no socket, reactor or event loop; Linux connects without the
+engine.
+"""
 
 
 def folder(package: str) -> Path:
@@ -55,7 +56,7 @@ def folder(package: str) -> Path:
 
 
 def imports(path: Path) -> Iterator[str]:
-    """Yield the full name of each module that a file imports, for type checking too."""
+    """Yield the full name of each module that a file imports, also for type checking only."""
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""JSON documents out of a stream, however it is cut into pieces."""
+"""JSON documents from a stream that may be divided at any byte."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ DOCUMENT = st.dictionaries(st.text(), JSON, max_size=3) | st.lists(JSON, max_siz
 @settings(deadline=None)
 @given(st.lists(DOCUMENT, max_size=4), st.sampled_from(["", "\n", " \r\n\t"]), st.data())
 def test_what_was_written_is_read(documents: list[object], gap: str, data: st.DataObject) -> None:
-    """Any documents, with or without space between, cut anywhere."""
+    """Any documents, with or without space between them, divided anywhere."""
     raw = gap.join(json.dumps(one, ensure_ascii=False) for one in documents).encode(
         errors="surrogatepass"
     )
@@ -38,7 +38,7 @@ def test_what_was_written_is_read(documents: list[object], gap: str, data: st.Da
 @settings(deadline=None)
 @given(st.binary(max_size=200), st.integers(1, 50))
 def test_anything_at_all(raw: bytes, step: int) -> None:
-    """Documents or FramingError, and nothing else."""
+    """Any input gives documents or FramingError."""
     splitter = Splitter()
     try:
         for place in range(0, len(raw), step):

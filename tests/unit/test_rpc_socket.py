@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The socket for administration: requests, and clients that are wrong, slow, greedy or gone."""
+"""The administration socket: requests, and clients that are wrong, slow, greedy or gone."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from typing import Any
 
 import pytest
 
-from fakeengine import FakeEngine
 from nvmf.config import loads
 from nvmf.paths import default_socket
 from nvmf.target.io.stores import ServerError
@@ -26,7 +25,8 @@ from nvmf.target.rpc.registry import METHODS
 from nvmf.target.rpc.socket import RpcSocket
 from nvmf.target.service.administration import Administration
 from nvmf.target.service.starting import serve
-from served_lab import ServedLab
+from support.fakeengine import FakeEngine
+from support.served_lab import ServedLab
 
 NQN = "nqn.2026-11.io.example:disk"
 HOST = "nqn.2026-11.io.example:host"
@@ -117,7 +117,7 @@ async def client(lab: Lab) -> AsyncIterator[Client]:
 
 @pytest.mark.feature("rpc")
 async def test_requests_back_to_back(client: Client) -> None:
-    """As SPDK's clients send them: no separator is needed, and a newline is none."""
+    """As SPDK's clients send them: no separator is needed, and a newline is not one."""
     one, two = request("rpc_get_methods", 1), request("spdk_get_version", "two")
     for place in range(0, len(one + two), 7):
         client.write((one + two)[place : place + 7])
@@ -160,7 +160,7 @@ async def test_batches_and_notifications(client: Client, lab: Lab) -> None:
     ],
 )  # fmt: skip
 async def test_wrong_requests(client: Client, raw: bytes, code: int) -> None:
-    """They are answered, and the connection goes on."""
+    """They are answered, and the connection continues."""
     client.write(raw)
     assert (await client.read())["error"]["code"] == code
     assert await client.result("rpc_get_methods")
@@ -168,7 +168,7 @@ async def test_wrong_requests(client: Client, raw: bytes, code: int) -> None:
 
 @pytest.mark.parametrize("raw", [b"hello", b"{]", b"[" * 100, b'{"a": "\xff"}', b"}"])
 async def test_malformed(lab: Lab, client: Client, raw: bytes) -> None:
-    """Where the next request starts is not known: the answer, and the end of that connection."""
+    """The start of the next request is unknown: an error is sent, and the connection closed."""
     async with connected(lab.rpc.path) as bad:
         bad.write(request("rpc_get_methods") + raw)
         assert "result" in await bad.read()
@@ -185,7 +185,7 @@ async def test_oversized(lab: Lab, client: Client) -> None:
 
 
 async def test_slow(lab: Lab, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Half a message has its time; silence between messages does not end."""
+    """A partial message has a time limit; silence between messages has none."""
     monkeypatch.setattr(rpc_socket, "MESSAGE_TIMEOUT", 0.05)
     async with connected(lab.rpc.path) as slow:
         slow.write(b'{"jsonrpc"')
@@ -194,7 +194,7 @@ async def test_slow(lab: Lab, client: Client, monkeypatch: pytest.MonkeyPatch) -
 
 
 async def test_who_does_not_read(lab: Lab, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A client that asks and takes no answers is ended when its turn does not come."""
+    """A client that sends requests and reads no answers is disconnected after a while."""
     monkeypatch.setattr(rpc_socket, "MESSAGE_TIMEOUT", 0.2)
     async with connected(lab.rpc.path) as greedy:
         greedy.writer.transport.pause_reading()  # type: ignore[attr-defined]
@@ -207,7 +207,7 @@ async def test_who_does_not_read(lab: Lab, client: Client, monkeypatch: pytest.M
 
 
 async def test_a_long_answer_to_who_says_no_more(lab: Lab) -> None:
-    """All of it comes, though the client has closed its side and takes its time."""
+    """It is sent completely, although the client has closed its side and reads slowly."""
     async with connected(lab.rpc.path) as client:
         client.write(request("rpc_get_methods") * 3000)
         client.writer.write_eof()
@@ -217,7 +217,7 @@ async def test_a_long_answer_to_who_says_no_more(lab: Lab) -> None:
 
 
 async def test_too_many(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The one that was silent longest goes."""
+    """The connection that has been silent for the longest time is closed."""
     monkeypatch.setattr(rpc_socket, "CLIENTS_MOST", 2)
     async with connected(lab.rpc.path) as first, connected(lab.rpc.path) as second:
         await first.result("rpc_get_methods")
@@ -230,7 +230,7 @@ async def test_too_many(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_gone_before_the_answer(lab: Lab, client: Client) -> None:
-    """A change is made to its end though nobody waits for it."""
+    """A change is completed although no client waits for it."""
     async with connected(lab.rpc.path) as gone:
         gone.write(request("nvmf_create_subsystem", nqn=f"{NQN}2"))
         await gone.writer.drain()
@@ -253,7 +253,7 @@ async def test_only_the_owner(lab: Lab) -> None:
 
 
 async def test_left_behind(lab: Lab) -> None:
-    """A socket that a killed target left is no obstacle."""
+    """A socket file left by a killed target is not an obstacle."""
     await lab.rpc.close()
     lab.rpc.path.write_text("")
     await lab.rpc.start()
@@ -366,8 +366,12 @@ async def test_what_is_asked_without_a_change(client: Client) -> None:
 async def test_an_answer_that_cannot_be_written(
     client: Client, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A fault of ours: it is said, and the connection goes on."""
-    odd = dataclasses.replace(METHODS["spdk_get_version"], function=lambda *_: {(1, 2): 3})
+    """An internal error is reported, and the connection continues."""
+
+    async def call(*_: object) -> object:
+        return {(1, 2): 3}
+
+    odd = dataclasses.replace(METHODS["spdk_get_version"], call=call)
     monkeypatch.setitem(METHODS, "spdk_get_version", odd)
     code, said = await client.refused("spdk_get_version")
     assert (code, said) == (-32603, "cannot encode the response")

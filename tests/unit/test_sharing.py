@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""How processes share tests: a kernel's guest is booted by one of them."""
+"""How processes share tests: one of them boots a kernel's guest."""
 
 from __future__ import annotations
 
-from sharing import group
+from support.sharing import group
 
 
 def test_a_kernel_goes_to_one_process() -> None:
     row = "tests/lab/test_kernel_host.py::test_verify[ours-kernel-rxe-{}-2]"
     assert group(row.format("6.12")) == group("tests/lab/test_admin.py::test_follow[6.12]")
     assert group(row.format("6.12")) != group(row.format("6.1"))
-    assert group(row.format("newest")) == "kernel newest "  # where it could not be had
+    assert group(row.format("newest")) == "kernel newest "  # if there was no newest kernel
 
 
 def test_what_takes_its_time_goes_together() -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Invariant: what Linux says decodes, and encodes to the same bytes again."""
+"""Invariant: recorded data of Linux can be decoded, and encodes to the same bytes again."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import pytest
 
-from faketarget import Exchange, dialogue
 from nvmf.spec import commands
 from nvmf.spec.cm import CmReply, CmRequest
 from nvmf.spec.cqe import Cqe
@@ -30,6 +29,7 @@ from nvmf.spec.opcodes import AdminOpcode, Cns, FabricsType, LogId
 from nvmf.spec.properties import Cap, Cc, Csts, Property
 from nvmf.spec.sgl import Sgl, SglType
 from nvmf.spec.sqe import LogRequest, Sqe
+from support.faketarget import Exchange, dialogue
 
 ALL = [exchange for name in ("discovery", "admin", "io") for exchange in dialogue(name).exchanges]
 
@@ -152,13 +152,13 @@ def test_discovery_log() -> None:
     assert start.target_data == whole[:1024]
     assert header.numrec == len(entries) == 2
     encoded = encode_discovery_log(header.genctr, entries)
-    # nvmet pads its service identifier with zeroes, and we with spaces, as the specification says.
+    # nvmet pads its service identifier with zeroes; ours has spaces, as in the specification.
     assert encoded.replace(b" ", b"\0") == whole.replace(b" ", b"\0")
     assert {entry.traddr for entry in entries} == {"10.77.0.2"}
 
 
 def test_builders_say_what_linux_says() -> None:
-    """But for what the engine fills in: flags, command identifier and data pointer."""
+    """Except for the fields set by the engine: flags, command identifier and data pointer."""
 
     def same(name: str, built: bytes) -> None:
         wanted = replace(Sqe.decode(built), flags=0, cid=0, sgl1=bytes(16))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Exceptions that nobody is told of fail a test, and what holds an event loop up is told."""
+"""Unhandled exceptions fail a test, and callbacks that block an event loop are reported."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_all(tmp_path: Path) -> None:
     (tmp_path / "test_it.py").write_text(_TESTS)
     (tmp_path / "pytest.ini").write_text(_SETTINGS)
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-p", "strays", "-p", "no:cacheprovider", "-ra"],
+        [sys.executable, "-m", "pytest", "-p", "support.strays", "-p", "no:cacheprovider", "-ra"],
         cwd=tmp_path,
         env=os.environ | {"PYTHONPATH": str(_TREE / "tests"), "CI": ""},
         capture_output=True,

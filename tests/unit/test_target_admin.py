@@ -7,7 +7,6 @@ import struct
 
 import pytest
 
-from faketarget import HOSTID, Bench, FakeHandle, FakeNamespace
 from nvmf.spec import commands
 from nvmf.spec.features import AsyncEvent, NumberOfQueues, Timestamp
 from nvmf.spec.logs import (
@@ -24,6 +23,7 @@ from nvmf.spec.sqe import Sqe
 from nvmf.spec.status import DNR, Status
 from nvmf.target.commands.core import Core
 from nvmf.target.model.queue import Queue
+from support.faketarget import HOSTID, Bench, FakeHandle, FakeNamespace
 
 INVALID = Status.INVALID_FIELD | DNR
 NAMESPACE = Status.INVALID_NAMESPACE_OR_FORMAT | DNR
@@ -190,7 +190,7 @@ def test_keep_alive(bench: Bench) -> None:
     assert bench.do(admin, commands.keep_alive()).status == 0
     assert controller.heard(bench.now + 4.5)
     assert not controller.heard(bench.now + 5)
-    # Traffic on an I/O queue is as good (TBKAS).
+    # Traffic on an I/O queue has the same effect (TBKAS).
     io = bench.io(admin)
     io.handle.stats["commands"] = 9
     assert controller.heard(bench.now + 60)
@@ -282,7 +282,7 @@ def test_events(bench: Bench) -> None:
         assert bench.run(admin, commands.async_event_request(), cid=cid) is None
     done = bench.do(admin, commands.async_event_request(), cid=4)
     assert done.status == Status.AER_LIMIT_EXCEEDED | DNR
-    # Nothing is said to a host that did not ask.
+    # No event is sent to a host that did not request it.
     bench.add_namespace(4)
     assert controller.events.take() == []
     feature(bench, admin, commands.set_features(FeatureId.ASYNC_EVENT_CONFIGURATION, 0x100))
@@ -291,7 +291,7 @@ def test_events(bench: Bench) -> None:
     assert request.token == 0
     assert completion.status == 0
     assert AsyncEvent.decode(completion.dw0) == AsyncEvent(2, 0, 4)
-    # Until the page is read there is no further one.
+    # There is no further event until the page is read.
     bench.subsystem.detach(5)
     assert controller.events.take() == []
     page = log(bench, admin, LogId.CHANGED_NAMESPACES, 4096, rae=1)
@@ -332,7 +332,7 @@ def test_abort(bench: Bench) -> None:
 
 @pytest.mark.feature("abort")
 def test_abort_of_an_io_command(bench: Bench) -> None:
-    """The engine says what became of it; no more than ACL + 1 ask at once."""
+    """The engine reports the result; at most ACL + 1 aborts are in progress."""
     admin = bench.admin()
     controller = admin.controller
     assert controller is not None

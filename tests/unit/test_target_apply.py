@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Changes of a running target: by difference, all or nothing, and no concern of other hosts."""
+"""Changes of a running target: by difference, all or nothing, without effect on other hosts."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from changelab import BASE, PORT, SECOND, A, B, Lab, file, ram, running, subsystem
-from faketarget import HOST
 from nvmf.config import ConfigError, loads
 from nvmf.config.models import ReferralConfig
 from nvmf.target.change.diff import compare, fixed
@@ -22,6 +20,8 @@ from nvmf.target.change.edit import (
     remove_referral,
 )
 from nvmf.target.io.stores import ServerError
+from support.changelab import BASE, PORT, SECOND, A, B, Lab, file, ram, running, subsystem
+from support.faketarget import HOST
 from wire import dhchap
 
 
@@ -37,7 +37,9 @@ async def test_what_is_the_same_is_left_alone() -> None:
 
 @pytest.mark.feature("reload", "atomic")
 async def test_everything_at_once() -> None:
-    """Ports, subsystems, namespaces and hosts come and go in one change; one host stays."""
+    """Ports, subsystems, namespaces and hosts are added and removed in one change; one host
+    stays.
+    """
     async with running(BASE + SECOND) as lab:
         stays, goes = await lab.host(A), await lab.host(B, port=4421)
         text = (
@@ -65,7 +67,7 @@ async def test_everything_at_once() -> None:
 @pytest.mark.feature("atomic")
 @pytest.mark.parametrize("fault", ["store", "port", "resize", "second store"])
 async def test_all_or_nothing(fault: str) -> None:
-    """Whatever fails, everything is as it was, and hosts have seen nothing."""
+    """If any part fails, the state is as before, and hosts have seen no change."""
     async with running() as lab:
         qpair, before = await lab.host(A), lab.facts()
         genctr = lab.server.core.generation.value
@@ -99,7 +101,7 @@ async def test_all_or_nothing(fault: str) -> None:
 
 
 async def test_a_file_opened_in_another_way(tmp_path: Path) -> None:
-    """Its lock is let go of first; where the new way fails, the old one is back."""
+    """Its lock is released first; if the new mode fails, the old one is restored."""
     path = str(tmp_path / "disk")
     old = PORT + subsystem(A, file(1, path, 'size = "1MiB"'))
     new = PORT + subsystem(A, file(1, path, 'size = "1MiB"\nblock_size = 4096'))
@@ -115,7 +117,7 @@ async def test_a_file_opened_in_another_way(tmp_path: Path) -> None:
 
 
 async def test_a_port_on_another_device() -> None:
-    """The address is given up first, and taken again where the other device has none."""
+    """The address is released first, and taken again if the new device does not have it."""
     async with running(BASE) as lab:
         before = [str(port) for port in lab.server.ports]
         with pytest.raises(ServerError, match="there is no RDMA device"):
@@ -128,7 +130,7 @@ async def test_a_port_on_another_device() -> None:
 
 @pytest.mark.feature("limits")
 async def test_limits_change_under_load() -> None:
-    """They are no reason to put another namespace in its place, or to let a host go."""
+    """The namespace is not replaced, and hosts are not disconnected."""
     async with running(PORT + subsystem(A, ram(1), ram(2, "limits = { iops = 5 }\n"))) as lab:
         stays = await lab.host(A)
         first, second = lab.engine.namespaces
@@ -146,7 +148,7 @@ async def test_limits_change_under_load() -> None:
 
 @pytest.mark.feature("reload")
 async def test_made_anew_with_its_namespaces() -> None:
-    """Another serial number: its hosts connect again, and find the same namespaces."""
+    """A different serial number: its hosts connect again, and find the same namespaces."""
     async with running() as lab:
         mine, other = await lab.host(A), await lab.host(B)
         space = lab.server.core.subsystems[A].namespaces[1]
@@ -201,7 +203,7 @@ def test_identifiers_are_unique_in_the_whole_target() -> None:
 
 
 async def test_referrals() -> None:
-    """They change like the rest, and go with edits."""
+    """They change like all other settings, and with the editing commands."""
     text = PORT + subsystem(A, ram(1))
     referral = '[[referral]]\ntraddr = "10.0.0.9"\n'
     async with running(text) as lab:
@@ -236,7 +238,7 @@ def keyed(path: Path, hostnqn: str = HOST) -> str:
 
 @pytest.mark.feature("keys-live")
 async def test_keys_are_read_again(tmp_path: Path) -> None:
-    """A file with another key in it counts from the next authentication on; nobody is cut off."""
+    """A file with a new key applies from the next authentication on; no host is disconnected."""
     path = tmp_path / "key"
     path.write_text(dhchap.key_text(b"a" * 32))
     async with running(keyed(path)) as one:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Authentication through the target's commands: what runs before it, and what follows from it."""
+"""Authentication by the target's commands: the commands allowed before it, and its effects."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from faketarget import ENABLED, HOST, NQN, Bench, FakeHandle
 from nvmf.auth import HostAuth, HostKeys, Key
 from nvmf.auth.response import Parties
 from nvmf.config import ConfigError, advice, load, loads
@@ -24,6 +23,7 @@ from nvmf.target.command.request import Completion
 from nvmf.target.lasting.access import host_keys
 from nvmf.target.model.queue import Queue
 from nvmf.target.model.subsystem import Subsystem
+from support.faketarget import ENABLED, HOST, NQN, Bench, FakeHandle
 from wire import dhchap
 
 KEY, CTRL_KEY = dhchap.key_text(b"h" * 32), dhchap.key_text(b"c" * 32)
@@ -43,7 +43,7 @@ class Table:
 
 
 def bench() -> Bench:
-    """A subsystem for one host, which has to authenticate."""
+    """A subsystem for one host, which must authenticate."""
     return Bench(
         subsystem=Subsystem(
             NQN, "SERIAL", hosts=frozenset({HOST}), keys={HOST: KEYS}, make_table=Table
@@ -65,7 +65,7 @@ def receive(one: Bench, queue: Queue, room: int = 4096) -> Completion:
 
 
 def authenticate(one: Bench, queue: Queue, key: str = KEY, *, mutual: bool = False) -> HostAuth:
-    """As the product's host does."""
+    """Authenticate as the product's host does."""
     host = HostAuth(Parties(HOST, NQN), Key.parse(key), Key.parse(CTRL_KEY) if mutual else None)
     while True:
         message = host.outgoing()
@@ -198,7 +198,7 @@ def test_command_that_is_wrong() -> None:
     assert short.status == Status.SGL_DATA_LENGTH_INVALID | DNR
     done = one.do(queue, commands.authentication_receive(4096), length=100)
     assert done.status == Status.SGL_DATA_LENGTH_INVALID | DNR
-    # None of that was a message: the transaction begins as if nothing had been.
+    # None of that was a message: the transaction begins normally.
     assert authenticate(one, queue).error is None
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Every reason to refuse a connection, and what an accepted one gets."""
+"""Every reason to refuse a connection, and the parameters of an accepted one."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faketarget import dialogue
 from nvmf.spec.cm import CmRejectError, CmRequest, CmStatus
 from nvmf.target.commands.cm import CmAccept, CmLimits, decide
+from support.faketarget import dialogue
 
 LIMITS = CmLimits(queue_size=128, io_queues=8)
 
@@ -28,7 +28,7 @@ def test_linux_is_accepted_as_nvmet_accepts_it(name: str) -> None:
 
 
 def test_padding_of_the_transport_is_allowed() -> None:
-    # 196 bytes is what InfiniBand hands up, whatever was sent.
+    # InfiniBand always delivers 196 bytes, however many were sent.
     assert decide(request().ljust(196, b"\0"), 4, LIMITS) == CmAccept(1, 128, 128, 4, 0)
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A Linux host's own commands, answered by this target as nvmet answered them.
 
-Where an answer is another one, this says so, and why.
+If an answer differs, the reason is stated here.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faketarget import Bench, Exchange, FakeStore, dialogue
 from nvmf.spec.ana import decode_ana_log
 from nvmf.spec.cqe import Cqe
 from nvmf.spec.fabrics import ConnectData, DiscoveryEntry, RdmaProvider, decode_discovery_log
@@ -26,12 +25,13 @@ from nvmf.target.command.request import Completion
 from nvmf.target.commands.cm import CmLimits, decide
 from nvmf.target.commands.discovery import Port
 from nvmf.target.model.queue import Queue
+from support.faketarget import Bench, Exchange, FakeStore, dialogue
 
 LIMITS = CmLimits(queue_size=128, io_queues=64)
 
 
 def bench_of_the_recording() -> Bench:
-    """A target with the recording's names, and a namespace of its size."""
+    """A target with the recording's names, and a namespace of the same size."""
     data = ConnectData.decode(dialogue("admin").exchanges[0].host_data)
     bench = Bench()
     bench.subsystem.nqn = data.subnqn
@@ -70,7 +70,7 @@ def test_every_command_ends_as_it_did(name: str) -> None:
         assert done is not None
         recorded = Cqe.decode(exchange.cqe)
         if sqe.opcode == AdminOpcode.IDENTIFY and sqe.cdw10 == Cns.CSI_NAMESPACE:
-            # nvmet knows it for zoned namespaces only.
+            # nvmet supports it for zoned namespaces only.
             assert recorded.status & 0x7FF == Status.INVALID_FIELD
             assert done.status == 0
         else:
@@ -83,12 +83,12 @@ def compare_result(sqe: Sqe, done: Completion, recorded: Cqe) -> None:
     ours, theirs = done.dw1 << 32 | done.dw0, recorded.result
     if sqe.opcode == AdminOpcode.FABRICS:
         if sqe.fctype == FabricsType.PROPERTY_GET and sqe.cdw11 == Property.CAP:
-            # A fabrics controller needs contiguous queues (CQR), and 2.0 asks for CRWMS.
+            # A fabrics controller requires contiguous queues (CQR), and 2.0 requires CRWMS.
             assert differences(Cap.decode(ours), Cap.decode(theirs)) == {"cqr", "crwms"}
         elif sqe.fctype == FabricsType.PROPERTY_GET and sqe.cdw11 == Property.VS:
             assert (ours, theirs) == (0x20000, 0x10300)
         elif sqe.fctype == FabricsType.PROPERTY_GET and theirs == 8:
-            # nvmet takes RDY back at shutdown; Base 3.6.1 leaves it until the reset.
+            # nvmet clears RDY at shutdown; by Base 3.6.1 it stays set until the reset.
             assert Csts.decode(ours) == Csts(rdy=1, shst=2)
         else:
             assert ours == theirs
@@ -98,7 +98,7 @@ def compare_result(sqe: Sqe, done: Completion, recorded: Cqe) -> None:
 
 
 def find(bench: Bench, name: str, opcode: int, cdw10: int) -> tuple[bytes, bytes]:
-    """Our data and nvmet's."""
+    """Return our data and nvmet's."""
     for exchange, sqe, done in replay(bench, name):
         if sqe.opcode == opcode and sqe.cdw10 == cdw10:
             assert done is not None
@@ -133,10 +133,10 @@ def test_identify_controller_field_by_field() -> None:
         "elpe",  # 16 entries against 128
         "oncs",  # Compare, Verify, Timestamp
         "fuses",  # Compare and Write
-        "vwc",  # says what Flush of all namespaces does
+        "vwc",  # shows the effect of Flush of all namespaces
         "nwpc",  # no write protection by hosts
         "msdbd", "ofcs", "tnvmcap",
-        "psd0",  # nvmet makes numbers up
+        "psd0",  # nvmet reports invented numbers
     }  # fmt: skip
     assert ours.cmic & Cmic.ANA
     assert ours.sgls == theirs.sgls == Sgls.SUPPORTED | Sgls.KEYED | Sgls.OFFSET
@@ -146,7 +146,7 @@ def test_identify_controller_field_by_field() -> None:
 def test_identify_namespace_field_by_field() -> None:
     pages = find(bench_of_the_recording(), "admin", AdminOpcode.IDENTIFY, Cns.NAMESPACE)
     ours, theirs = (IdentifyNamespace.decode(page) for page in pages)
-    # nvmet's is a block device, whose limits are in the last line.
+    # nvmet's store is a block device, whose limits are in the last line.
     assert differences(ours, theirs) <= {
         "nguid", "eui64", "anagrpid", "nvmcap", "dlfeat",
         "nsfeat", "nawun", "nawupf", "nacwu", "npwg", "npwa", "npdg", "npda", "nows", "rescap",
@@ -161,7 +161,8 @@ def test_discovery_entry_field_by_field() -> None:
     assert header.numrec == len(theirs) == 2
     for entry, same in zip(entries, theirs, strict=True):
         assert isinstance(same, DiscoveryEntry)
-        # nvmet keeps discovery connections, and does not say so; its admin queues have 32 entries.
+        # nvmet keeps discovery connections without reporting it; its admin queues have 32
+        # entries.
         assert differences(entry, same) <= {"rdma_prtype", "portid", "eflags", "asqsz"}
 
 
@@ -179,13 +180,13 @@ def test_io_queue_joins_its_controller() -> None:
 
 @given(st.lists(st.tuples(st.binary(min_size=64, max_size=64), st.booleans()), max_size=20))
 def test_any_commands_get_an_answer(commands: list[tuple[bytes, bool]]) -> None:
-    """Invariant: whatever a host sends is answered with a status, or is an event request."""
+    """Invariant: every command is answered with a status, or is an event request."""
     bench = Bench()
     bench.add_namespace(1)
     admin = bench.admin()
     outstanding = 0
     for sqe, fabrics in commands:
-        # Flags are made right half of the time, so that commands get further.
+        # Flags are corrected half of the time, so that more checks are reached.
         whole = (b"\x7f" if fabrics else sqe[:1]) + b"\x40" + sqe[2:]
         for attempt in (sqe, whole):
             done = bench.core.handle(admin, attempt, b"", bench.now)
@@ -204,7 +205,7 @@ def test_any_commands_get_an_answer(commands: list[tuple[bytes, bool]]) -> None:
     st.sampled_from([0, 4, 8, 16, 512, 1024, 4096]),
 )
 def test_plausible_commands_get_an_answer(opcode: int, words: list[int], length: int) -> None:
-    """Invariant: the same, of commands whose opcode and length are good."""
+    """Invariant: the same, for commands whose opcode and length are valid."""
     bench = Bench()
     bench.add_namespace(1)
     nsid, cdw10, cdw11, cdw12, cdw13, cdw14, cdw15 = words

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What hosts are told of the subsystems that they may use."""
+"""The discovery data that hosts get about the subsystems that they may use."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from faketarget import HOST, NQN, Bench
 from nvmf.spec import commands
 from nvmf.spec.fabrics import (
     AddressFamily,
@@ -29,6 +28,7 @@ from nvmf.target.commands.core import Core
 from nvmf.target.commands.discovery import Port, Referral, plain_address, reachable
 from nvmf.target.model.queue import Queue
 from nvmf.target.model.subsystem import Subsystem
+from support.faketarget import HOST, NQN, Bench
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ def part(bench: Bench, queue: Queue, offset: int, length: int, *, rae: bool = Tr
 
 
 def listen_for_changes(bench: Bench, **fields: Any) -> Queue:
-    """A discovery controller whose host has asked for an event."""
+    """Return the queue of a discovery controller whose host has requested an event."""
     queue = bench.admin(subnqn=DISCOVERY_NQN, **fields)
     sqe = commands.set_features(FeatureId.ASYNC_EVENT_CONFIGURATION, 1 << 31)
     assert bench.do(queue, sqe).status == 0
@@ -91,7 +91,7 @@ def test_a_host_sees_what_it_may_use(bench: Bench) -> None:
 
 @pytest.mark.feature("discovery-log")
 def test_all_subsystems_are_for_nobody(bench: Bench) -> None:
-    """ALLSUBE would tell a host of what it may not use: it is not supported, and ignored."""
+    """ALLSUBE would show a host forbidden subsystems: it is not supported, and ignored."""
     bench.core.add_subsystem(Subsystem(NQN + "3", "3", hosts=frozenset({HOST + "x"})))
     queue = bench.admin(subnqn=DISCOVERY_NQN)
     assert read(bench, queue, lsp=LogOptions.ALL_SUBSYSTEMS | LogOptions.EXTENDED) == read(
@@ -125,7 +125,7 @@ def test_port_local_entries(bench: Bench) -> None:
 
 
 def test_ports_with_the_same_log_say_so(bench: Bench) -> None:
-    """DUPRETINFO is for the ports from which a host would hear just this."""
+    """DUPRETINFO is set for ports from which a host would get the same log."""
     queue = bench.admin(subnqn=DISCOVERY_NQN)
     bench.core.add_port(Port(2, "10.0.0.2", 4420))
 
@@ -133,7 +133,7 @@ def test_ports_with_the_same_log_say_so(bench: Bench) -> None:
         return [e.eflags for e in read(bench, queue)[1] if e.subtype == 3]
 
     assert flags() == [EntryFlags.PERSISTENT | EntryFlags.DUPLICATE] * 2
-    # By its address 10.0.0.2, a host would be told that for the port on every address.
+    # Through its address 10.0.0.2, a host would get this log from the port on every address.
     bench.core.add_port(Port(3, "0.0.0.0", 4430))
     both = EntryFlags.PERSISTENT | EntryFlags.DUPLICATE
     assert flags() == [both, EntryFlags.PERSISTENT, both]
@@ -186,7 +186,7 @@ def test_a_log_read_in_pages_has_one_generation(bench: Bench) -> None:
 
 @pytest.mark.feature("generation")
 def test_a_change_under_a_reading_shows_at_its_end(bench: Bench) -> None:
-    """The pages go together whatever happens meanwhile; the header that is read last tells."""
+    """The pages always match each other; the header, read last, shows the change."""
     queue = listen_for_changes(bench)
     before = read(bench, queue)
     header = part(bench, queue, 0, 1024)
@@ -210,7 +210,7 @@ def test_an_event_is_not_lost_to_a_reading_that_was_under_way(bench: Bench) -> N
     assert bench.run(queue, commands.async_event_request()) is None
     bench.core.discovery_changed()
     assert events(queue) == [], "told once, until the host has read it"
-    part(bench, queue, 1024, 1024, rae=False)  # a page of the old log: it has not read the new
+    part(bench, queue, 1024, 1024, rae=False)  # of the old log: the host has not read the new one
     bench.core.discovery_changed()
     assert events(queue) == []
     part(bench, queue, 0, 1024, rae=False)

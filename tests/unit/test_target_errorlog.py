@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The error log: what Python and what the engine refused, in one order, of one controller."""
+"""The error log: errors found by Python and by the engine, in one order, for one controller."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from faketarget import Bench, FakeHandle
 from nvmf.spec import commands
 from nvmf.spec.logs import ErrorEntry, SmartLog
 from nvmf.spec.nqn import DISCOVERY_NQN
@@ -16,10 +15,11 @@ from nvmf.spec.opcodes import AdminOpcode, LogId
 from nvmf.spec.sqe import PSDT_SGL, Sqe
 from nvmf.spec.status import DNR, Status
 from nvmf.target.model.queue import Queue
+from support.faketarget import Bench, FakeHandle
 
 
 def refused(queue: Queue, cid: int, when: float, **fields: Any) -> None:
-    """The engine refuses a Read of a queue."""
+    """The engine refuses a Read on a queue."""
     assert isinstance(queue.handle, FakeHandle)
     error = {"when": when, "cid": cid, "status": Status.LBA_OUT_OF_RANGE | DNR, "nsid": 1,
              "lba": 1 << 40, "location": 40, "opcode": 2}  # fmt: skip
@@ -27,7 +27,7 @@ def refused(queue: Queue, cid: int, when: float, **fields: Any) -> None:
 
 
 def entries(bench: Bench, admin: Queue) -> list[ErrorEntry]:
-    """The log as a host reads it, and what SMART says of it."""
+    """Return the log as a host reads it, after checking SMART's count."""
     done = bench.do(admin, commands.get_log_page(LogId.ERROR, 1024), length=1024)
     found = [ErrorEntry.decode(done.data[at : at + 64]) for at in range(0, 1024, 64)]
     smart = bench.do(admin, commands.get_log_page(LogId.SMART, 512), length=512)
@@ -118,7 +118,7 @@ def test_fabrics_commands_have_no_namespace() -> None:
     ],
 )
 def test_where_the_fault_is(sqe: Sqe, place: int) -> None:
-    """Byte and bit of the parameter (figure 206): what the target knows, the host is told."""
+    """Byte and bit of the parameter (figure 206): reported to the host if the target knows them."""
     bench = Bench()
     admin = bench.admin()
     sqe = replace(sqe, flags=sqe.flags ^ PSDT_SGL)
@@ -137,7 +137,7 @@ def test_what_is_about_no_parameter_says_so() -> None:
 
 
 def test_of_a_discovery_controller() -> None:
-    """Its completions say More, and Identify how many entries there are."""
+    """Its completions have More set, and Identify has the number of entries."""
     bench = Bench()
     admin = bench.admin(subnqn=DISCOVERY_NQN)
     bench.do(admin, commands.identify(0x05), length=4096, cid=9)

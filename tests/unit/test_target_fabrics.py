@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Connect with everything that can be wrong with it, properties, Disconnect."""
+"""Connect with every possible error, properties, Disconnect."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from faketarget import ENABLED, HOST, NQN, Bench, FakeHandle
 from nvmf.auth import HostKeys, Key
 from nvmf.spec import commands
 from nvmf.spec.fabrics import ConnectData, ConnectInvalid, ConnectResult
@@ -18,6 +17,7 @@ from nvmf.spec.properties import Cap, Cc, Crto, Csts, Property
 from nvmf.spec.sqe import Sqe
 from nvmf.spec.status import DNR, Status
 from nvmf.target.model.queue import Queue
+from support.faketarget import ENABLED, HOST, NQN, Bench, FakeHandle
 from wire import dhchap
 
 SEQUENCE = Status.COMMAND_SEQUENCE_ERROR | DNR
@@ -79,17 +79,17 @@ def test_bad_admin_connect(fields: dict[str, Any], status: Status, invalid: Any)
     assert ConnectInvalid.decode(done.dw0) == invalid
     assert queue.controller is None
     assert handle(queue).calls == []
-    # Nothing stays of it: the next Connect is as good as the first.
+    # It leaves no state: the next Connect is treated like the first.
     assert bench.connect(queue).status == 0
 
 
 def test_host_without_a_name() -> None:
-    """SPDK's perf gives no HOSTNQN if none is configured."""
+    """SPDK's perf sends no HOSTNQN if none is configured."""
     bench = Bench()
     admin = bench.admin(hostnqn="")
     assert str(admin.controller).endswith("for a host without an NQN")
     bench.io(admin)
-    # A name that is added later makes it a different host.
+    # Adding a name later makes it a different host.
     done = bench.connect(bench.queue(2, 128), cntlid=1)
     assert ConnectInvalid.decode(done.dw0) == ConnectInvalid(512, 1)
 
@@ -275,7 +275,7 @@ def test_configuration_that_cannot_be_had(cc: Cc) -> None:
     assert bench.do(queue, commands.property_set(Property.CC, cc.encode())).status == 0
     assert Csts.decode(read(bench, queue, Property.CSTS)) == Csts(cfs=1)
     assert bench.do(queue, commands.identify(), length=4096).status == SEQUENCE
-    # A reset makes it good again.
+    # A reset clears the state.
     bench.do(queue, commands.property_set(Property.CC, 0))
     bench.do(queue, commands.property_set(Property.CC, ENABLED))
     assert Csts.decode(read(bench, queue, Property.CSTS)) == Csts(rdy=1)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the target says when a store fails, and how often."""
+"""The target's log lines when a store fails, and their number."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from types import SimpleNamespace
 
 import pytest
 
-from fakeengine import FakeEngine, Faulted
-from faketarget import NQN
 from nvmf.config import loads
 from nvmf.target.change import edit
 from nvmf.target.io import faults
 from nvmf.target.io.faults import sentence
 from nvmf.target.service.server import Server
 from nvmf.target.service.starting import serve
+from support.fakeengine import FakeEngine, Faulted
+from support.faketarget import NQN
 
 TEXT = f"""
 [[port]]
@@ -44,7 +44,7 @@ async def server(engine: FakeEngine) -> AsyncIterator[Server]:
 
 
 async def _fails(engine: FakeEngine) -> None:
-    """The store of the first namespace fails a command."""
+    """Make the store of the first namespace fail a command."""
     engine.target.put(Faulted(engine.namespaces[0]))
     for _ in range(5):
         await asyncio.sleep(0)
@@ -56,7 +56,7 @@ def _sentences(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 @pytest.mark.usefixtures("server")
 async def test_said_at_once(engine: FakeEngine, caplog: pytest.LogCaptureFixture) -> None:
-    """Which namespace, which command, what the host got, what the system said, what to do."""
+    """Namespace, command, the status for the host, the system's error, and what to do."""
     await _fails(engine)
     assert _sentences(caplog) == [
         f"namespace 1 of {NQN}: Write of 4096 bytes at byte 8192 failed with Capacity Exceeded:"
@@ -79,7 +79,7 @@ async def test_said_again_after_a_pause(
 
 
 async def test_detached_meanwhile(engine: FakeEngine, server: Server) -> None:
-    """The pause of a namespace that is gone ends with it."""
+    """The pause of a removed namespace ends with it."""
     await _fails(engine)
     await server.edit(lambda config: edit.remove_namespace(config, NQN, 1))
     await _fails(engine)

@@ -1,23 +1,25 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Files that an administrator names, on a file system that hangs: the target goes on."""
+"""Files that an administrator names, on a file system that hangs: the target keeps working."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from changelab import BASE, A, running
 from nvmf.auth import HostKeys
 from nvmf.config import Config, loads
 from nvmf.config.models import SubsystemConfig
 from nvmf.target.io import files, stores
 from nvmf.target.io.stores import ServerError
+from nvmf.target.lasting import state
 from nvmf.target.service import administration as administration_module
 from nvmf.target.service.administration import Administration, Source
+from support.changelab import BASE, A, ram, running, subsystem
 
 PATIENCE = 60.0
 """Seconds: ends a hang."""
@@ -26,7 +28,7 @@ HOST = "nqn.2014-08.org.nvmexpress:uuid:5f0c1c9e-0000-4000-8000-0000000000aa"
 
 @pytest.fixture
 def hanging(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
-    """Reads do not answer before the event is set."""
+    """Reads do not return before the event is set."""
     monkeypatch.setattr(files, "READ_TIMEOUT", 0.05)
     answers = threading.Event()
     yield answers
@@ -80,3 +82,27 @@ async def test_the_configuration(
         hanging.set()
         async with asyncio.timeout(PATIENCE):
             assert (await administration.reload()).ignored == []
+
+
+async def test_state_of_namespaces(
+    hanging: threading.Event, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = state.read
+
+    def slowly(path: Path) -> bytes:
+        assert threading.current_thread() is not threading.main_thread()
+        slow(hanging)
+        return real(path)
+
+    async with running(state=tmp_path) as lab:
+        monkeypatch.setattr(state, "read", slowly)
+        more = loads(f"{BASE}{subsystem(f'{A}-more', ram(1))}")
+        with pytest.raises(ServerError, match=r"cannot read the stored state of new namespaces"):
+            await lab.server.apply(more)
+        assert f"{A}-more" not in lab.server.core.subsystems
+        assert len([store for store in lab.engine.stores if not store.closed]) == 2
+        hanging.set()
+        async with asyncio.timeout(PATIENCE):
+            while f"{A}-more" not in lab.server.core.subsystems:
+                with contextlib.suppress(ServerError):
+                    await lab.server.apply(more)

@@ -5,14 +5,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from faketarget import Bench, FakeHandle
 from nvmf.spec.status import DNR, Status
 from nvmf.target.command.gates import OPEN, ControllerGates, Gate, GateReason
 from nvmf.target.model.queue import Queue
+from support.faketarget import Bench, FakeHandle
 
 
 class FakeGates:
-    """nvmf.engine.Gates that remembers."""
+    """nvmf.engine.Gates that records its values."""
 
     def __init__(self) -> None:
         self.now: dict[int, tuple[int, int, int]] = {}

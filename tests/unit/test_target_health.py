@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What SMART logs count over the life of a subsystem, and how that outlives the target."""
+"""The counters of SMART logs over the lifetime of a subsystem, and their storage."""
 
 from __future__ import annotations
 
@@ -13,8 +13,6 @@ from uuid import UUID
 
 import pytest
 
-from fakeengine import FakeEngine
-from faketarget import HOST, Bench, FakeNamespace
 from nvmf.config import loads
 from nvmf.spec import commands
 from nvmf.spec.logs import SmartLog
@@ -24,7 +22,10 @@ from nvmf.target.lasting import health, healthkeeper
 from nvmf.target.lasting.health import SubsystemHealth
 from nvmf.target.lasting.healthkeeper import FILE, HealthKeeper
 from nvmf.target.lasting.state import seal, write_atomically
+from nvmf.target.service.server import Server
 from nvmf.target.service.starting import Starting, serve
+from support.fakeengine import FakeEngine
+from support.faketarget import HOST, Bench, FakeNamespace
 
 NQN = "nqn.2014-08.org.example:health"
 ONE, TWO = UUID(int=1), UUID(int=2)
@@ -32,7 +33,7 @@ HOURS = 3600.0
 
 
 class Clock:
-    """A clock that is set."""
+    """A clock that a test sets."""
 
     def __init__(self) -> None:
         self.now = 50.0
@@ -55,11 +56,11 @@ def smart(bench: Bench, hostnqn: str = HOST, nsid: int = 0xFFFFFFFF) -> SmartLog
     return SmartLog.decode(bench.do(bench.admin(hostnqn=hostnqn), sqe, length=512).data)
 
 
-# ---- what is counted ----
+# ---- counters ----
 
 
 def test_what_counts_as_what() -> None:
-    """NVM Command Set 1.0: Compare and Verify read units, and Compare is a read command."""
+    """NVM Command Set 1.0: Compare and Verify count read units, and Compare is a read command."""
     engine = traffic(reads=3, compares=2, verifies=5, writes=7, write_zeroes=11, read_bytes=1000,
                      checked_bytes=200, write_bytes=40, media_errors=1, errors=9)  # fmt: skip
     assert health.smart_counts(engine) == {
@@ -129,7 +130,7 @@ def test_busy_time() -> None:
 
 
 def test_busy_until_the_end(clock: Clock) -> None:
-    """Of a namespace that its hosts use until the engine ends, the time since the last look."""
+    """For a namespace used until the engine ends, the time since the last check counts as well."""
     keeper, engine = HealthKeeper(None, clock), traffic(busy=0)
     keeper.power_on("nqn")
     keeper.subsystem("nqn").come(ONE, engine, masked=False)
@@ -159,7 +160,7 @@ def test_the_log_of_a_host() -> None:
     assert found.unsafe_shutdowns == 2
 
 
-# ---- what outlives the target ----
+# ---- after a restart of the target ----
 
 
 async def test_a_life_over_runs(tmp_path: Path, clock: Clock) -> None:
@@ -237,7 +238,7 @@ DAMAGES: list[tuple[Callable[[str], str], str]] = [
     (wrong, "its CRC is wrong"),
     (newer, "its format is 2, not 1"),
     (lambda text: seal("health", {"format": 1, "subsystems": {NQN: {}}}).decode(),
-     "'namespaces'"),
+     "has no busy_seconds"),
 ]  # fmt: skip
 
 
@@ -338,7 +339,7 @@ async def test_it_is_written_by_itself(tmp_path: Path, monkeypatch: pytest.Monke
 # ---- in the server ----
 
 
-def serving(folder: Path, engine: Any) -> Starting:
+def serving(folder: Path, engine: Any) -> Starting[Server]:
     text = f'[target]\nstate_dir = "{folder}"\n[[port]]\ntrsvcid = 0\ndevice = "iwarp"\n'
     text += f'[[subsystem]]\nnqn = "{NQN}"\nallow_any_host = true\n'
     text += '[[subsystem.namespace]]\nstore = "ram"\nsize = "1MiB"\n'

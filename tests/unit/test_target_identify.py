@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What Identify says of controllers and namespaces."""
+"""The data of Identify for controllers and namespaces."""
 
 from __future__ import annotations
 
 import pytest
 
-from faketarget import NQN, Bench
 from nvmf.spec import commands
 from nvmf.spec.identify import (
     IdentifyController,
@@ -21,6 +20,7 @@ from nvmf.spec.identify_ns import NSFEAT_ATOMIC
 from nvmf.spec.opcodes import Cns, FeatureId
 from nvmf.spec.status import DNR, Status
 from nvmf.target.model.queue import Queue
+from support.faketarget import NQN, Bench
 
 INVALID = Status.INVALID_FIELD | DNR
 NAMESPACE = Status.INVALID_NAMESPACE_OR_FORMAT | DNR
@@ -96,7 +96,7 @@ def test_namespaces(bench: Bench) -> None:
 @pytest.mark.feature("identifiers")
 @pytest.mark.parametrize("nsid", [1, 3])
 def test_one_block_is_whole(bench: Bench, nsid: int) -> None:
-    """The controller and its namespaces promise the same: a block, without a boundary anywhere."""
+    """The controller and its namespaces report one atomicity: a block, without boundaries."""
     admin = bench.admin()
     data = IdentifyController.decode(identify(bench, admin, Cns.CONTROLLER))
     info = IdentifyNamespace.decode(identify(bench, admin, Cns.NAMESPACE, nsid))

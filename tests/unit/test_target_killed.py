@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The target is killed at every write of what outlives it: the state is the old one or the new."""
+"""The target is killed at every write of stored state: the result is the old state or the new
+one.
+"""
 
 from __future__ import annotations
 
@@ -19,15 +21,15 @@ HANG = 600
 
 @pytest.mark.parametrize("scenario", [*SCENARIOS])
 def test_killed_at_every_call(scenario: str) -> None:
-    # In memory where there is a folder for it: the system calls are the same, and no disk waits.
+    # In memory if there is a folder for that: the system calls are the same, without a slow disk.
     memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
     with tempfile.TemporaryDirectory(dir=memory) as folder:
         _kill(scenario, Path(folder) / "state")
 
 
 def _kill(scenario: str, folder: Path) -> None:
-    argv = [sys.executable, str(TESTS / "killed.py"), scenario, str(folder)]
-    # A child that dies has nothing to say about memory.
+    argv = [sys.executable, str(TESTS / "support" / "killed.py"), scenario, str(folder)]
+    # No leak check for a child that is killed.
     environment = {**os.environ, "PYTHONPATH": str(TESTS), "PYTHONWARNINGS": "ignore"}
     done = subprocess.run(
         argv, env=environment, capture_output=True, text=True, timeout=HANG, check=False

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Lines of the log: their forms, their fields, and how many of them a peer may cause."""
+"""Lines of the log: their forms, their fields, and the limit on lines that a peer can cause."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 
-from faketarget import HOST, NQN, Bench
 from nvmf.spec.cm import CmRejectError, CmStatus
 from nvmf.spec.status import Status, StatusError
 from nvmf.target.logs import limit
@@ -23,6 +22,7 @@ from nvmf.target.logs.formats import JsonFormatter, PrefixFormatter, TextFormatt
 from nvmf.target.logs.journal import JournalHandler, is_journal
 from nvmf.target.logs.limit import LimitedHandler, source
 from nvmf.target.logs.output import LogOutput
+from support.faketarget import HOST, NQN, Bench
 
 
 def line(words: str, *args: object, level: int = logging.INFO, **extra: Any) -> logging.LogRecord:
@@ -32,7 +32,7 @@ def line(words: str, *args: object, level: int = logging.INFO, **extra: Any) -> 
 
 
 class Kept(logging.Handler):
-    """Remembers."""
+    """Keeps the records."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -143,7 +143,7 @@ def test_the_handlers_before_come_back() -> None:
     assert root.handlers == before
 
 
-# ---- how many ----
+# ---- the limit ----
 
 
 class Limited:
@@ -155,7 +155,7 @@ class Limited:
         self.handler = LimitedHandler(self.kept, lambda: self.now)
 
     def say(self, peer: str | None, count: int, *, wrong: bool = False) -> int:
-        """How many lines are written of so many."""
+        """Return how many of count lines are written."""
         before = len(self.kept.lines)
         level = logging.WARNING if wrong else logging.INFO
         extra = {"peer": peer} if peer is not None else {}
@@ -183,7 +183,7 @@ def test_a_peer_that_floods(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_namespace_that_is_changed_in_a_loop(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lines that name no peer are counted for what they are about."""
+    """Lines without a peer are counted by their subject."""
     monkeypatch.setattr(limit, "PEER_BURST", 10)
     limited = Limited()
     for nsid in (1, 2):

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from faketarget import HOST, Bench, FakeNamespace, FakeStore
 from nvmf.spec import commands
 from nvmf.spec.opcodes import Cns
 from nvmf.spec.status import Status
 from nvmf.target.model.namespace import Identity, Namespace
 from nvmf.target.model.queue import Queue
+from support.faketarget import HOST, Bench, FakeNamespace, FakeStore
 
 pytestmark = pytest.mark.feature("masks")
 
@@ -20,7 +20,7 @@ OTHER = "nqn.2014-08.org.example:other"
 
 
 class Table:
-    """A table that remembers what is in it."""
+    """A table that records its entries."""
 
     def __init__(self) -> None:
         self.entries: dict[int, Any] = {}
@@ -54,7 +54,7 @@ def active(lab: Bench, admin: Queue) -> list[int]:
 
 
 def shown(queue: Queue) -> list[int]:
-    """What the engine was last told to show an I/O queue."""
+    """Return the namespaces that the engine was last told to show on an I/O queue."""
     handle: Any = queue.handle
     tables = [call[-1] for call in handle.calls if call[0] in ("connected", "show")]
     return sorted(tables[-1].entries)
@@ -116,7 +116,7 @@ def test_tables_go_with_their_last_queue() -> None:
     lab.subsystem.attach(namespace(1), frozenset({HOST}))
     admin = lab.admin(hostnqn=HOST)
     assert admin.controller is not None
-    table = admin.controller.view.table
+    table: Any = admin.controller.view.table
     table.users = 1
     lab.core.closed(admin)
     lab.core.tidy(lab.subsystem)

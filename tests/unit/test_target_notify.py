@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the target tells its service manager, read from a socket as the manager would."""
+"""The target's messages to its service manager, read from a socket as the manager would."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ async def test_watchdog_is_fed_while_all_is_well(manager: tuple[str, socket.sock
             assert await loop.sock_recv(listening, 4096) == b"WATCHDOG=1"
         well[0] = False
         await asked.wait()
-    while True:  # what was sent before
+    while True:  # skip earlier messages
         try:
             listening.recv(4096)
         except BlockingIOError:
@@ -114,7 +114,7 @@ def test_the_environment_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.feature("systemd")
 def test_a_target_tells_what_it_does(manager: tuple[str, socket.socket], tmp_path: Path) -> None:
-    """Ready when it serves, around a reload, and at the end: as Type=notify-reload has it."""
+    """Ready when it serves, around a reload, and at the end: as Type=notify-reload requires."""
     name, listening = manager
     listening.settimeout(60)
     environment = {"NOTIFY_SOCKET": name, "WATCHDOG_USEC": "600000000"}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Commands that stayed outstanding: their completions are sent without anybody's help."""
+"""Commands that stayed outstanding: their completions are sent automatically."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from nvmf.spec import commands
 from nvmf.spec.opcodes import FeatureId
 from nvmf.target.command.events import NAMESPACE_CHANGED
 from nvmf.target.command.outbox import Outbox
-from serverlab import running, until
+from support.serverlab import running, until
 
 
 def test_scheduled_once_until_taken() -> None:

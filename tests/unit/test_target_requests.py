@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Requests for connections: which are refused, and which wait for their device."""
+"""Requests for connections: refusals, and waiting for a device."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import errno
 
 import pytest
 
-from fakeengine import ConnectRequest, DeviceReady
 from nvmf.spec.cm import CmRequest, CmStatus
-from serverlab import running, settle
+from support.fakeengine import ConnectRequest, DeviceReady
+from support.serverlab import running, settle
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ async def test_a_host_that_gave_up(caplog: pytest.LogCaptureFixture) -> None:
     async with running() as lab:
         lab.engine.accept_error = OSError(errno.EINVAL, "create_qp: Invalid argument")
         request = ConnectRequest(lab.engine, CmRequest(0, 0, 32, 31).encode())
-        request.gone = True  # told by an event behind the request
+        request.gone = True  # reported by an event after the request
         lab.engine.channels["iwarp"].put(request)
         await settle()
         assert "the host gave up" in caplog.text

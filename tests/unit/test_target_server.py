@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The server's life: connections, upcalls, changes and the end, without the engine."""
+"""The server's life cycle: connections, upcalls, changes and the end, without the engine."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ import asyncio
 
 import pytest
 
-from fakeengine import Command, Freed, QpairEvent
-from faketarget import NQN, with_sgl
 from nvmf.config import NamespaceConfig, loads
 from nvmf.spec import commands
 from nvmf.spec.opcodes import FeatureId
@@ -17,7 +15,9 @@ from nvmf.target.change import edit
 from nvmf.target.io import connection as connection_module
 from nvmf.target.io import connections as connections_module
 from nvmf.target.service import server as server_module
-from serverlab import TEXT, AlwaysMore, running, settle, until
+from support.fakeengine import Command, Freed, QpairEvent
+from support.faketarget import NQN, with_sgl
+from support.serverlab import TEXT, AlwaysMore, running, settle, until
 
 
 async def test_start_and_stop() -> None:
@@ -107,7 +107,7 @@ async def test_a_lost_admin_queue_ends_its_others_only() -> None:
 
 
 async def test_the_connection_manager_names_an_end(caplog: pytest.LogCaptureFixture) -> None:
-    """The device gives back a queue pair's work and no reason before the event that has one."""
+    """The device returns a queue pair's work, without a reason, before the event that has one."""
     caplog.set_level("INFO", "nvmf.target")
     async with running() as lab:
         admin = await lab.host()
@@ -198,10 +198,10 @@ async def test_a_silent_host_is_disconnected(monkeypatch: pytest.MonkeyPatch) ->
 async def test_a_target_that_stood_still_does_not_blame_its_hosts(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """What they have sent meanwhile is not read yet: they get their time again."""
+    """Their commands have not been read yet: they get their time again."""
     monkeypatch.setattr(connection_module, "_KEEP_ALIVE_STEP", 0.01)
     monkeypatch.setattr("nvmf.target.model.controller.KEEP_ALIVE_GRANULARITY_MS", 10)
-    monkeypatch.setattr(connection_module, "_HELD_UP", -1.0)  # every look is late
+    monkeypatch.setattr(connection_module, "_HELD_UP", -1.0)  # every check is late
     async with running() as lab:
         host = await lab.host(kato_ms=50)
         [controller] = lab.server.core.controllers()

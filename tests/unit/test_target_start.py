@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Starts of the server that fail, and the device that it chooses."""
+"""Starts of the server that fail, and the device that it selects."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from fakeengine import in_use
-from faketarget import NQN
 from nvmf.target.io.stores import ServerError
-from serverlab import TEXT, Lab
+from support.fakeengine import in_use
+from support.faketarget import NQN
+from support.serverlab import TEXT, Lab
 
 
 async def fails(lab: Lab) -> str:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What outlives the target: files replaced as a whole, and the generation of the discovery log."""
+"""Stored state: files replaced as a whole, and the generation of the discovery log."""
 
 from __future__ import annotations
 
@@ -90,10 +90,10 @@ def nested(path: Path) -> None:
 def test_what_is_no_file_of_ours(
     tmp_path: Path, make: Callable[[Path], None], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Something put in the place of a file keeps nobody waiting, and is named."""
+    """A file of a different type in its place does not block, and is named."""
     make(tmp_path / "name.json")
     with pytest.raises(DamagedState, match=r"name\.json (cannot be read|is damaged)"):
-        unseal(tmp_path / "name.json", "name", dict, "what it said is not known")
+        unseal(tmp_path / "name.json", "name", bool, "what it said is not known")
     make(tmp_path / FILE)
     assert Generation(tmp_path, early).value == 1000
     assert f"{FILE} is damaged or unreadable" in caplog.text
@@ -112,7 +112,7 @@ def test_a_folder_that_cannot_be_written(
     assert list(tmp_path.iterdir()) == [], "nothing half-written stays"
 
 
-# Kills the program at the Nth system call of those that a write makes.
+# Kills the program at the Nth system call of a write.
 KILLED = """
 import os, sys
 from pathlib import Path

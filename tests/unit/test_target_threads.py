@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Work that blocks: a disk that hangs, or a mistake, holds up nothing but what waits for it."""
+"""Work that blocks: a disk that hangs, or an error, delays only the operations that wait for it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ HANG = 60
 
 
 class Disk:
-    """Calls of it hang until it is mended."""
+    """Calls hang until it is repaired."""
 
     def __init__(self) -> None:
         self._mended = threading.Event()
@@ -45,7 +45,7 @@ def disk() -> Iterator[Disk]:
 
 
 class Spaces:
-    """As many namespaces as are asked for: Storage.work() only tells them apart."""
+    """Any number of namespaces: Storage.work() only tells them apart."""
 
     def __getitem__(self, nsid: int) -> Namespace:
         return cast(Namespace, type("Space", (), {"nsid": nsid})())
@@ -58,9 +58,9 @@ async def reached(condition: Any) -> None:
 
 
 async def test_state_files_that_hang(disk: Disk, tmp_path: Path) -> None:
-    """Twenty of them keep neither health nor what else uses threads from going on."""
+    """Twenty of them block neither health nor other users of threads."""
     health = HealthKeeper(tmp_path)
-    storage = Storage(None, None, health)
+    storage = Storage(cast(Any, None), cast(Any, None), health)
     done: list[OSError | None] = []
     spaces = Spaces()
     for nsid in range(1, 21):
@@ -78,8 +78,8 @@ async def test_state_files_that_hang(disk: Disk, tmp_path: Path) -> None:
 
 
 async def test_a_mistake_is_an_error_of_the_change(caplog: pytest.LogCaptureFixture) -> None:
-    """What waits for the work hears of it, so that those behind it have their turn."""
-    storage = Storage(None, None, HealthKeeper())
+    """The waiting operation gets the exception, so that those behind it are served."""
+    storage = Storage(cast(Any, None), cast(Any, None), HealthKeeper())
     done: list[OSError | None] = []
 
     def mistake() -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Whose command runs next: nobody waits for all that another host asks for."""
+"""The order of commands: no host waits for all commands of a different one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from nvmf.target.io.turns import TURN, Turns
 
 @dataclass(eq=False)
 class Line:
-    """What Turns asks of a connection."""
+    """The attributes of a connection that Turns uses."""
 
     locked: bool = False
     waiting: deque[Any] = field(default_factory=deque)
@@ -47,7 +47,7 @@ class Loop:
 
 
 class Bench:
-    """Turns whose commands take as long as they are told."""
+    """Turns whose commands take a given time."""
 
     def __init__(self) -> None:
         self.loop = Loop()
@@ -60,10 +60,10 @@ class Bench:
 
     def come(self, line: Line, name: str, count: int = 1, seconds: float = TURN / 4) -> None:
         for index in range(count):
-            self.turns.command(cast(Any, line), (f"{name}{index}", seconds))
+            self.turns.command(cast(Any, line), cast(Any, (f"{name}{index}", seconds)))
 
     def took(self, turns: int) -> list[str]:
-        """What runs in so many turns of the loop."""
+        """Return the commands that run in this many turns of the loop."""
         self.ran.clear()
         for _ in range(turns):
             self.loop.turn()
@@ -80,7 +80,7 @@ def test_at_once_and_in_order() -> None:
 
 
 def test_a_command_of_each_in_turn() -> None:
-    """A host with a thousand commands, and two that come later with one and two."""
+    """A host with a thousand commands, and two later ones with one and two."""
     bench = Bench()
     flood, other, late = Line(), Line(), Line()
     bench.come(flood, "f", 1000)
@@ -94,7 +94,7 @@ def test_a_command_of_each_in_turn() -> None:
 
 
 def test_strangers_behind_all_others() -> None:
-    """Diffie-Hellman of a hundred connections: one a turn, and a keep-alive before it."""
+    """Diffie-Hellman of a hundred connections: one per turn, and a Keep Alive before it."""
     bench = Bench()
     strangers = [Line(locked=True) for _ in range(100)]
     for line in strangers:
@@ -108,7 +108,7 @@ def test_strangers_behind_all_others() -> None:
 
 
 def test_what_is_dropped() -> None:
-    """A connection that has closed has no turn any more."""
+    """A closed connection no longer has a turn."""
     bench = Bench()
     gone, other = Line(), Line()
     bench.come(gone, "g", 10)

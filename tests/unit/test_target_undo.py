@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Changes that fail or meet one another: what they leave behind."""
+"""Changes that fail or coincide, and the resulting state."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from types import MappingProxyType
 
 import pytest
 
-from changelab import BASE, PORT, A, file, ram, running, subsystem
 from nvmf.config import loads
 from nvmf.config.models import Config, NamespaceConfig
+from nvmf.json import JSON
 from nvmf.spec.features import WriteProtection
 from nvmf.spec.reservations import ReservationType
 from nvmf.spec.status import Status, StatusError
@@ -26,6 +26,7 @@ from nvmf.target.model.namespace import Namespace
 from nvmf.target.rpc.dispatch import answer
 from nvmf.target.rpc.ports import AddPort, RemovePort, add, remove
 from nvmf.target.service.administration import Administration
+from support.changelab import BASE, PORT, A, file, ram, running, subsystem
 
 HOST_A = b"a" * 16
 PATIENCE = 60.0
@@ -38,7 +39,7 @@ def of_file(path: Path, block_size: int = 512) -> str:
 
 
 async def test_what_a_namespace_had_is_there_again(tmp_path: Path) -> None:
-    """Where a change fails that had let go of its file: what does not last is not lost by that."""
+    """If a change fails that had released its file, state in memory is not lost."""
     old, new = of_file(tmp_path / "disk"), of_file(tmp_path / "disk", 4096)
     async with running(old, tmp_path / "state") as lab:
         one = lab.server.core.subsystems[A]
@@ -61,7 +62,7 @@ async def test_what_a_namespace_had_is_there_again(tmp_path: Path) -> None:
 
 
 async def test_what_cannot_be_put_back(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """The next change tries it again; one that takes it away needs nothing of it."""
+    """The next change tries again; a change that removes it does not need it."""
     path = tmp_path / "disk"
     async with running(of_file(path)) as lab:
         lab.engine.locking = True
@@ -99,7 +100,7 @@ async def test_a_port_that_cannot_be_put_back(caplog: pytest.LogCaptureFixture) 
 async def test_a_port_with_a_free_number_beside_another_change(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The change behind it does not take its number away again: it can be removed by that."""
+    """The change behind it does not use its number: it can be removed with that number."""
     async with running() as lab:
         administration = Administration(lab.server)
         added = asyncio.create_task(
@@ -132,14 +133,14 @@ def with_space(config: Config, namespace: str) -> Config:
 
 
 async def test_protecting_what_goes_meanwhile(tmp_path: Path) -> None:
-    """The answer says so, and comes."""
+    """The answer reports it, and is sent."""
     async with running(BASE, tmp_path / "state") as lab:
         administration: asyncio.Future[Administration] = asyncio.Future()
         administration.set_result(Administration(lab.server))
         held: list[Callable[[], None]] = []
         one = lab.server.core.subsystems[A]
         one.fence = lambda qpairs, nsid, then, *, abort=0: held.append(then)
-        params = {"nqn": A, "nsid": 1}
+        params: JSON = {"nqn": A, "nsid": 1}
         asked = asyncio.create_task(
             answer(
                 administration,
@@ -152,11 +153,12 @@ async def test_protecting_what_goes_meanwhile(tmp_path: Path) -> None:
         held[0]()
         async with asyncio.timeout(PATIENCE):
             found = await asked
+        assert isinstance(found, dict)
         assert "namespace 1 no longer exists" in found["error"]["message"]
 
 
 async def test_protecting_what_another_takes_the_place_of(tmp_path: Path) -> None:
-    """The other one is not protected by that."""
+    """The new one is not protected."""
     async with running(BASE, tmp_path / "state") as lab:
         one = lab.server.core.subsystems[A]
         held: list[Callable[[], None]] = []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The pytest plugin, in a pytest of its own, and the target without asyncio that it uses."""
+"""The pytest plugin, in a separate pytest run, and the target without asyncio that it uses."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ from pathlib import Path
 
 import pytest
 
-import readme
 from nvmf.config import ConfigError
 from nvmf.initiator.sync import connect
 from nvmf.target import ServerError
 from nvmf.target.sync import serve
+from support import documents
 
 TESTS = """
 import pytest
 from nvmf.initiator import connect
+from nvmf.target import Store
 
 
 def test_namespace(nvme_namespace):
@@ -36,6 +37,18 @@ def test_each_has_its_own(nvme_namespace):
 def test_marker(nvme_target, nvme_namespace):
     assert nvme_namespace.blocks == 256
     assert nvme_target.url.startswith("nvme+rdma://127.0.0.1:")
+
+
+class Seven(Store):
+    size = 1 << 20
+
+    async def read(self, offset, length):
+        return bytes([7]) * length
+
+
+@pytest.mark.nvme_target(store=Seven())
+def test_store(nvme_namespace):
+    assert nvme_namespace.read(0, 1) == bytes([7]) * 512
 
 
 @pytest.mark.nvme_target(file="/nowhere/disk.img")
@@ -62,12 +75,12 @@ def run(folder: Path, tests: str) -> str:
 
 def test_fixtures(tmp_path: Path) -> None:
     said = run(tmp_path, TESTS)
-    assert "3 passed, 1 error" in said, said
+    assert "4 passed, 1 error" in said, said
     assert "/nowhere/disk.img does not exist" in said
 
 
 def test_example_of_the_readme(tmp_path: Path) -> None:
-    _, example = readme.blocks("A target inside a program", "python")
+    _, example = documents.blocks("A target inside a program", "python", documents.PYTHON)
     said = run(tmp_path, example)
     assert "1 passed" in said, said
 

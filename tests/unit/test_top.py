@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`nvmeof top`: rates, tables, and a target that is watched until it goes."""
+"""`nvmeof top`: rates, tables, and a target that is watched until it ends."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from clientlab import NQN, OPTIONS, RAM, config, url
 from nvmf.cli.main import main
 from nvmf.cli.top import view
 from nvmf.cli.top.rates import Rate, Rates, ranked, rates
 from nvmf.initiator import connect
+from support.clientlab import NQN, OPTIONS, RAM, config, url
 from wire.served import Served
 
 HANG = 60.0
@@ -40,7 +40,7 @@ def queue(qid: int, commands: int, **counters: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def reading(seconds: float, queues: list[dict[str, Any]], **namespace: int) -> dict[str, Any]:
+def reading(seconds: float, queues: list[dict[str, Any]], **namespace: int) -> Any:
     return {
         "seconds": seconds,
         "reactors": [{"reactor": 0, "commands": sum(q["commands"] for q in queues)}],
@@ -63,7 +63,7 @@ def test_rates_are_differences_by_time() -> None:
     assert namespace.errors == 0.5
     one, two = found.queues
     assert (one.iops, one.read_bytes, one.names["peer"]) == (100, 4000, "[fe80::1]:5")
-    assert two.iops == 4  # it has begun since
+    assert two.iops == 4  # it has started since
     (host,) = found.hosts
     assert (host.names, host.iops, host.outstanding) == ({"hostnqn": HOST, "queues": 2}, 104, 4)
     assert ranked(found.queues, "bytes") == [one, two]
@@ -107,7 +107,7 @@ def made(hosts: int) -> Rates:
 def test_the_view_fits(height: int, width: int) -> None:
     out = io.StringIO()
     console = Console(file=out, width=width, height=height, force_terminal=True, color_system=None)
-    console.print(view.live(made(200), "iops", height, "header"))
+    console.print(view.live(made(200), "iops", height, "header", width))
     text = out.getvalue()
     assert "\x1b[2J" not in text
     if height > 20:
@@ -115,6 +115,25 @@ def test_the_view_fits(height: int, width: int) -> None:
     if height > 20 and width == 100:
         assert "[red]199" in text
         assert re.search(r"and \d+ more", text)
+
+
+def test_names_are_shortened_in_the_middle() -> None:
+    assert view.shortened("nqn.a", 5) == "nqn.a"
+    name = "nqn.2014-08.org.nvmexpress:uuid:0000-0001"
+    assert len(view.shortened(name, 21)) == 21
+    assert view.shortened(name, 21).startswith("nqn.20…")
+    assert view.shortened(name, 21).endswith(":0000-0001")
+
+
+def test_80_columns_show_whole_numbers() -> None:
+    out = io.StringIO()
+    console = Console(file=out, width=80, height=60, force_terminal=True, color_system=None)
+    console.print(view.live(made(3), "iops", 60, "header", 80))
+    text = out.getvalue()
+    assert all(len(line.rstrip()) <= 80 for line in text.splitlines())
+    assert "reads/s" in text
+    assert "write µs" in text
+    assert "99 % <" not in text
 
 
 def test_plain_text(capsys: pytest.CaptureFixture[str]) -> None:
@@ -178,7 +197,7 @@ def test_a_target_that_goes(served: Served) -> None:
         assert served.end() == 0
         _, err = watching.communicate(timeout=HANG)
         assert watching.returncode == 1
-        # Asked after it went, or cut off while it was asked.
+        # Queried after it ended, or disconnected during a query.
         assert b"nvmeof top: lost contact with the target: " in err
 
 
@@ -195,7 +214,7 @@ def test_called_wrongly(words: list[str], capsys: pytest.CaptureFixture[str]) ->
 
 @pytest.mark.parametrize("end", ["q", "SIGTERM"])
 def test_on_a_terminal(served: Served, end: str) -> None:
-    """It draws, sorts by another column with s, and ends with q; the terminal is as it was."""
+    """It draws, sorts by a different column after s, and ends with q; the terminal is restored."""
     ours, theirs = pty.openpty()
     words = ("-m", "nvmf.cli.main", "top", "-d", "0.1")
     try:

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from clientlab import NQN, OPTIONS, serving_at, status_of
 from nvmf.initiator import Controller, Namespace, connect
 from nvmf.spec import commands
 from nvmf.spec.features import WriteProtection
@@ -24,6 +23,7 @@ from nvmf.target.model.controller import Controller as ServedController
 from nvmf.target.rpc.socket import RpcSocket
 from nvmf.target.service.administration import Administration
 from nvmf.target.service.server import Server
+from support.clientlab import NQN, OPTIONS, serving_at, status_of
 
 UUID = "1f0c1c9e-0000-4000-8000-000000000003"
 RAM = f'store = "ram"\nsize = "8MiB"\nblock_size = 512\nuuid = "{UUID}"'
@@ -49,7 +49,7 @@ async def state_of(controller: Controller, nsid: int = 1) -> int:
 
 
 async def refused(disk: Namespace) -> None:
-    """Whatever writes is; whatever reads, and Flush, is not."""
+    """Check that writes are refused, and that reads and Flush are not."""
     writes = [
         disk.write(0, BLOCK),
         disk.write(0, bytes(65536)),
@@ -75,7 +75,7 @@ async def attributes(controller: Controller) -> int:
 
 @pytest.mark.feature("write-protect")
 async def test_a_protected_namespace(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """It is so for all hosts, says so, and others hear of it."""
+    """It applies to all hosts, is reported, and the other hosts are notified."""
     caplog.set_level("INFO")
     async with (
         serving(tmp_path) as (_, where),
@@ -90,12 +90,12 @@ async def test_a_protected_namespace(tmp_path: Path, caplog: pytest.LogCaptureFi
             assert await state_of(controller) == PROTECTED
             assert await attributes(controller) == 1
             await refused(controller.namespace(1))
-        async with asyncio.timeout(60):  # the event comes, and the client looks again
+        async with asyncio.timeout(60):  # the event arrives, and the client reads the state again
             while not b.namespace(1).info.nsattr:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
         async with connect(where, **OPTIONS) as late:
             await refused(late.namespace(1))
-        await protect(b, PROTECTED)  # as it is already
+        await protect(b, PROTECTED)  # no change
         await protect(b, NONE)
         assert (await state_of(a), await attributes(a)) == (NONE, 0)
         await a.namespace(1).write(0, BLOCK)
@@ -174,7 +174,7 @@ async def test_all_namespaces(tmp_path: Path) -> None:
 
 
 async def test_a_disk_that_is_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What cannot be made to last is refused, and nothing has changed."""
+    """A change that cannot be stored is refused, and nothing has changed."""
 
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
@@ -189,7 +189,7 @@ async def test_a_disk_that_is_full(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 async def test_a_flush_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Then what was written before is not safe, and the namespace not protected."""
+    """Then the earlier writes are not safe, and the namespace is not protected."""
     async with serving(tmp_path) as (server, where), connect(where, **OPTIONS) as a:
 
         def work(namespace: object, flush: object, then: object) -> None:
@@ -204,7 +204,7 @@ async def test_a_flush_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 async def test_writes_that_do_not_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A host that does not move its data keeps the namespace from being protected, not for ever."""
+    """A host that does not transfer its data delays the protection, but not without limit."""
     async with serving(tmp_path) as (server, where), connect(where, **OPTIONS) as a:
         subsystem = server.core.subsystems[NQN]
         ended = subsystem.when_ended
@@ -231,7 +231,7 @@ async def test_writes_that_do_not_end(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 async def test_a_damaged_file(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """Its namespace is refused and the file named; the other namespace is served."""
+    """The namespace is refused and the file named; the other namespace is served."""
     disks = (RAM, RAM.replace("0003", "0004"))
     async with serving(tmp_path, *disks) as (_, where), connect(where, **OPTIONS) as a:
         await protect(a, PROTECTED)
@@ -245,7 +245,7 @@ async def test_a_damaged_file(tmp_path: Path, caplog: pytest.LogCaptureFixture) 
 
 
 async def test_another_subsystem_in_its_place(tmp_path: Path) -> None:
-    """A change that lets hosts connect anew is no power cycle."""
+    """A change that makes hosts connect again is not a power cycle."""
     async with serving(tmp_path, extra=PERMANENT) as (server, where):
         async with connect(where, **OPTIONS) as a:
             await protect(a, UNTIL)
@@ -259,7 +259,7 @@ async def test_another_subsystem_in_its_place(tmp_path: Path) -> None:
 
 
 async def test_by_the_administrator(tmp_path: Path) -> None:
-    """Over the socket, by command: hosts are told, and what hosts do is seen there."""
+    """Through the socket, by command: hosts are notified, and changes by hosts are visible."""
     path = tmp_path / "sock"
 
     async def do(*words: str) -> tuple[int, str]:
@@ -292,6 +292,10 @@ async def test_by_the_administrator(tmp_path: Path) -> None:
             status, said = await do(*words, "1", "none")
             assert status == 1
             assert "write protected until the target is restarted" in said
+            status, said = await do(*words, "1", "permanent")
+            assert status == 2
+            assert "can never be removed. Use --force to confirm" in said
+            assert (await do(*words, "1", "permanent", "--force"))[0] == 1  # until-power-cycle
             assert (await do(*words, "9"))[0] == 1
             assert (await do(*words, "1", "sometimes"))[0] == 2
         finally:

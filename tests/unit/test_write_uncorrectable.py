@@ -13,7 +13,15 @@ from pathlib import Path
 
 import pytest
 
-from clientlab import (
+from nvmf.initiator import Namespace, NvmeError, connect
+from nvmf.initiator.sync import connect as connect_blocking
+from nvmf.spec.features import WriteProtection
+from nvmf.spec.identify import Oncs
+from nvmf.spec.opcodes import FeatureId
+from nvmf.spec.status import DNR, Status
+from nvmf.target.commands import uncorrectable
+from nvmf.target.lasting.lasting import Range, with_range, without_range
+from support.clientlab import (
     NQN,
     OPTIONS,
     RAM,
@@ -24,14 +32,6 @@ from clientlab import (
     slow_disk,
     status_of,
 )
-from nvmf.initiator import Namespace, NvmeError, connect
-from nvmf.initiator.sync import connect as connect_blocking
-from nvmf.spec.features import WriteProtection
-from nvmf.spec.identify import Oncs
-from nvmf.spec.opcodes import FeatureId
-from nvmf.spec.status import DNR, Status
-from nvmf.target.commands import uncorrectable
-from nvmf.target.lasting.lasting import Range, with_range, without_range
 
 UUID = "1f0c1c9e-0000-4000-8000-000000000005"
 LOST = Status.UNRECOVERED_READ_ERROR | DNR
@@ -45,7 +45,7 @@ def file_of(folder: Path, store: str = "file") -> str:
 
 
 async def lost(disk: Namespace, lba: int, blocks: int = 1) -> None:
-    """They cannot be read, in any way."""
+    """Check that no command can read them."""
     data = bytes(blocks * disk.block_size)
     for one in (
         disk.read(lba, blocks),
@@ -91,7 +91,7 @@ async def test_until_they_are_written(tmp_path: Path, store: str) -> None:
 
 
 async def test_deallocation() -> None:
-    """Deallocated blocks read as zeroes, whatever they were before."""
+    """Deallocated blocks read as zeroes, whatever their earlier state."""
     async with serving_at(None, RAM) as (_, where), connect(where, **OPTIONS) as a:
         disk = a.namespace(1)
         await disk.write_uncorrectable(0, 100)
@@ -104,7 +104,7 @@ async def test_deallocation() -> None:
 
 @pytest.mark.feature("write-uncorrectable")
 async def test_they_outlive_the_target(tmp_path: Path) -> None:
-    """With a file's data; those of RAM end with it."""
+    """With a file's data; those of RAM end with the target."""
     disks, state = (file_of(tmp_path), RAM), tmp_path / "state"
     async with serving_at(state, *disks) as (_, where), connect(where, **OPTIONS) as a:
         for nsid in (1, 2):
@@ -141,12 +141,12 @@ async def test_what_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         status = await status_of(disk.write_uncorrectable(4, 1))
         assert status == Status.INTERNAL_ERROR
         assert await disk.read(4, 1) == bytes(512)
-        await disk.write_uncorrectable(1, 1)  # which makes them one
+        await disk.write_uncorrectable(1, 1)  # the two ranges become one
         await lost(disk, 0, 3)
 
 
 async def test_a_disk_that_is_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What cannot be made to last is refused: marks, and that they are no more."""
+    """A change that cannot be stored is refused: setting marks, and removing them."""
 
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
@@ -172,7 +172,7 @@ def slow() -> Iterator[SlowDisk]:
 
 
 async def test_a_slow_disk_holds_up_nobody_else(tmp_path: Path, slow: SlowDisk) -> None:
-    """While marks are made to last other hosts are answered, and one change follows the other."""
+    """While marks are being stored, other hosts are answered, and changes are made in order."""
     async with (
         serving_at(tmp_path / "s", file_of(tmp_path)) as (_, where),
         connect(where, **OPTIONS) as a,
@@ -200,13 +200,13 @@ async def test_a_slow_disk_holds_up_nobody_else(tmp_path: Path, slow: SlowDisk) 
         for lba, one in zip(range(100, 200, 10), done, strict=True):
             if one is None:
                 await lost(disk, lba, 4)
-            else:  # it came when the namespace was about to be protected
+            else:  # it arrived when the namespace was about to be protected
                 assert isinstance(one, NvmeError)
                 assert one.status == Status.NAMESPACE_WRITE_PROTECTED
 
 
 async def test_what_is_being_written_goes_along(tmp_path: Path, slow: SlowDisk) -> None:
-    """To the subsystem that is made anew: what lasts and what is in force are the same."""
+    """The rebuilt subsystem gets it: the stored state and the state in force are the same."""
     async with serving_at(tmp_path / "s", file_of(tmp_path)) as (server, where):
         async with connect(where, **OPTIONS, ctrl_loss_tmo=0) as a:
             marking = asyncio.create_task(a.namespace(1).write_uncorrectable(8, 4))
@@ -225,7 +225,7 @@ async def test_what_is_being_written_goes_along(tmp_path: Path, slow: SlowDisk) 
 async def test_a_fault_inside_holds_up_nobody(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The command has an answer, and so have those behind it."""
+    """The command is answered, and so are those behind it."""
     async with (
         serving_at(tmp_path, file_of(tmp_path)) as (_, where),
         connect(where, **OPTIONS) as a,
@@ -243,7 +243,7 @@ async def test_a_fault_inside_holds_up_nobody(
 
 
 async def test_many_writers() -> None:
-    """Marks come and go under load; what a write was answered for is readable."""
+    """Marks are set and removed under load; blocks of completed writes are readable."""
     async with serving_at(None, RAM) as (_, where), connect(where, **OPTIONS) as a:
         disk = a.namespace(1)
 
@@ -326,13 +326,13 @@ async def test_the_commands(tmp_path: Path) -> None:
         for file in (old, new):
             file.write_bytes(file.read_bytes() * 2)
         status, text = await do("compare-and-write", *files)
-        assert status == 1
+        assert status == 2
         assert "2 blocks at LBA 3" in text
         assert "acwu of id-ctrl" in text
 
 
 def test_ranges() -> None:
-    """Against a set of blocks."""
+    """Compared with a set of blocks."""
     chance = random.Random(11)
     for _ in range(200):
         ranges: tuple[Range, ...] = ()

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A second, independent reading of the wire: MPA, DDP, RDMAP and NVMe-oF capsules in pure Python.
+"""A second, independent implementation of the wire: MPA, DDP, RDMAP and NVMe-oF capsules in
+Python.
 
-Nothing here is shared with the product.  The tests speak to the target and to the client with
-these bytes, written from the RFCs and the NVMe specifications alone, so that a misreading which
-both ends of the product have in common still fails a test.
+It shares no code with the product.  The tests send these bytes to the target and to the client,
+written from the RFCs and the NVMe specifications alone, so that a misreading that both ends of
+the product share still fails a test.
 """

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Recorded conversations: the frames of every connection, in the order they were seen.
+"""Recorded connections: the frames of every connection, in the order of arrival.
 
 A recording is an xz file of records: connection u8, side u8 ('H' host or 'T' target), length u32
-big-endian, then that many bytes, which are one whole MPA start frame or one whole FPDU.
-``python -m wire.capture IN.pcap[.gz] OUT.xz`` makes one from a packet capture (classic pcap,
-Ethernet, IPv4, the target on port 4420); ``python -m wire.capture OUT.xz`` lists one.
+big-endian, then that many bytes, which are one whole MPA start frame or one whole FPDU. ``python
+-m wire.capture IN.pcap[.gz] OUT.xz`` makes one from a packet capture (classic pcap, Ethernet,
+IPv4, the target on port 4420); ``python -m wire.capture OUT.xz`` lists one.
 """
 
 import gzip
@@ -63,7 +63,9 @@ def load(path: Path) -> list[Frame]:
 
 
 def _segments(pcap: bytes) -> Iterator[tuple[int, bool, int, bool, bytes]]:
-    """Host port, whether the host sent it, sequence number, SYN, payload: of every TCP segment."""
+    """Yield host port, whether the host sent it, sequence number, SYN, payload of every TCP
+    segment.
+    """
     if pcap[:4] != b"\xd4\xc3\xb2\xa1" or pcap[20:24] != b"\x01\0\0\0":
         raise ValueError("not a little-endian classic pcap of Ethernet frames")
     offset = 24
@@ -85,7 +87,7 @@ def _segments(pcap: bytes) -> Iterator[tuple[int, bool, int, bool, bytes]]:
 
 @dataclass
 class _Stream:
-    """One direction of one connection, put back in order."""
+    """One direction of one connection, in the correct order."""
 
     expected: int
     data: bytes = b""
@@ -93,7 +95,7 @@ class _Stream:
     early: dict[int, bytes] = field(default_factory=dict)
 
     def add(self, sequence: int, payload: bytes) -> None:
-        """Take a TCP segment, whenever it was seen."""
+        """Add a TCP segment, in any order."""
         self.early[sequence] = max(self.early.get(sequence, b""), payload, key=len)
         for start in sorted(self.early, key=lambda at: at - self.expected & 0xFFFFFFFF):
             known = self.expected - start & 0xFFFFFFFF
@@ -104,7 +106,7 @@ class _Stream:
             self.expected = self.expected + len(fresh) & 0xFFFFFFFF
 
     def frames(self) -> Iterator[bytes]:
-        """The whole frames so far."""
+        """Yield the frames that are complete so far."""
         while True:
             found: tuple[object, int] | None
             if self.started:
@@ -119,7 +121,7 @@ class _Stream:
 
 
 def convert(pcap: bytes) -> Iterator[tuple[int, bool, bytes]]:
-    """Connection index, side and bytes of each frame, ordered by where each frame was complete."""
+    """Yield connection index, side and bytes of each frame, in the order of their completion."""
     connections: dict[int, int] = {}
     streams: dict[tuple[int, bool], _Stream] = {}
     for port, host, sequence, syn, payload in _segments(pcap):
@@ -141,7 +143,7 @@ def convert(pcap: bytes) -> Iterator[tuple[int, bool, bytes]]:
 
 
 def describe(frame: Frame) -> str:
-    """One line about a frame."""
+    """Return one line about a frame."""
     who = f"{frame.connection} {'host  ' if frame.host else 'target'}"
     if frame.start:
         start = frame.mpa

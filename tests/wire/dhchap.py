@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""DH-HMAC-CHAP written down a second time, in a straight line and without the product.
+"""A second implementation of DH-HMAC-CHAP, sequential and independent of the product.
 
-Base 2.0, 8.13.5.  The groups are computed from their definition (RFC 7919, appendix A), the powers
-are Python's.
+Base 2.0, 8.13.5.  The groups are computed from their definition (RFC 7919, appendix A), the
+powers by Python.
 """
 
 import base64
@@ -67,7 +67,7 @@ def key_text(secret: bytes, hash_id: int = 0) -> str:
 
 
 def transformed(text: str, nqn: str) -> bytes:
-    """The key that a representation stands for, for this NQN."""
+    """Return the key of a representation, transformed for this NQN."""
     _, number, encoded, _ = text.split(":")
     secret = base64.b64decode(encoded)[:-4]
     if number == "00":
@@ -79,7 +79,7 @@ def response(
     text: str, hash_id: int, session: bytes | None, challenge: bytes, seqnum: int, t_id: int,
     *, role: str, mine: str, theirs: str,
 ) -> bytes:  # fmt: skip
-    """R1 (role HostHost) or R2 (role Controller); mine is the NQN of who answers."""
+    """Return R1 (role HostHost) or R2 (role Controller); mine is the NQN of the responder."""
     digest = HASHES[hash_id]
     if session is not None:
         challenge = hmac.new(session, challenge, digest).digest()
@@ -120,7 +120,7 @@ def failure2(t_id: int, reason: int = 1) -> bytes:
 
 
 class Challenge:
-    """DH-HMAC-CHAP_Challenge, taken apart."""
+    """DH-HMAC-CHAP_Challenge, decoded."""
 
     def __init__(self, data: bytes) -> None:
         kind, name, self.t_id, hl, self.hash_id, self.group, dhvlen, self.s1 = struct.unpack_from(
@@ -133,6 +133,6 @@ class Challenge:
 
 
 def failure1(data: bytes) -> int | None:
-    """The reason of an AUTH_Failure1; None where it is something else."""
+    """Return the reason of an AUTH_Failure1; None for a different message."""
     kind, name, _, code, reason = struct.unpack_from("<BB2xHBB", data)
     return int(reason) if (kind, name, code) == (0, 0xF1, 1) else None

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What goes wrong on the wire, seen from the independent peer."""
+"""Errors on the wire, from the independent peer's view."""
 
 
 class WireViolation(AssertionError):
-    """The product sent what a specification forbids."""
+    """The product sent something that a specification forbids."""
 
 
 class ConnectionEnded(Exception):

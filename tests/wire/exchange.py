@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Recorded frames put together again: each command with its data both ways and its response."""
+"""Commands of recorded frames: each with its data both ways and its response."""
 
 import struct
 from dataclasses import dataclass, field
@@ -17,12 +17,12 @@ class Exchange:
     capsule: bytes
     """The whole command capsule, in-capsule data included."""
     host_data: bytes = b""
-    """What the target fetched by RDMA READ."""
+    """Data that the target read by RDMA READ."""
     target_data: bytearray = field(default_factory=bytearray)
-    """What the target wrote, at its offsets in the host's buffer."""
+    """Data that the target wrote, at its offsets in the host's buffer."""
     reads: list[ReadRequest] = field(default_factory=list)
     cqe: nvme.Cqe | None = None
-    """None where it was not answered (or the answer not recorded)."""
+    """None if it was not answered, or the answer was not recorded."""
     op: int = 0
     """RDMAP opcode of the response."""
     invalidated: int = 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""NvmeHost: an NVMe-oF host made of capsules by hand, one command at a time."""
+"""NvmeHost: an NVMe-oF host with hand-made capsules, one command at a time."""
 
 import contextlib
 import secrets
@@ -18,11 +18,11 @@ CC_ENABLE_CSI = 0x460061
 
 
 class Terminated(Exception):
-    """The target sent a Terminate where a response was due."""
+    """The target sent a Terminate instead of a response."""
 
 
 class Refused(Exception):
-    """A command that had to succeed did not; args[0] is its status."""
+    """A command failed that had to succeed; args[0] is its status."""
 
 
 class Queue:
@@ -35,9 +35,9 @@ class Queue:
         self.cid = 0
         self.sent = 0
         self.waiting: dict[int, Cqe] = {}
-        """Responses that came before they were asked for."""
+        """Responses that arrived before they were requested."""
         self.invalidated: dict[int, int | None] = {}
-        """CID to the STag that its response invalidated."""
+        """The STag that the response of each CID invalidated."""
 
     @classmethod
     def open(
@@ -50,7 +50,7 @@ class Queue:
         crc: bool = False,
         ird: int = 128,
     ) -> "Queue":
-        """Connect the transport: hrqsize is the depth, hsqsize one less."""
+        """Connect the transport: hrqsize is the depth, hsqsize is one less."""
         peer = IwarpPeer.connect(
             address, nvme.cm_request(qid, depth, depth - 1, cntlid), crc=crc, ird=ird
         )
@@ -62,17 +62,17 @@ class Queue:
         return self.peer.memory
 
     def next_cid(self) -> int:
-        """A command identifier that is not in use."""
+        """Return a command identifier that is not in use."""
         self.cid = self.cid % 0x7FFF + 1
         return self.cid
 
     def submit(self, capsule: bytes, data: bytes = b"") -> None:
-        """Send a capsule as it is."""
+        """Send a capsule unchanged."""
         self.sent += 1
         self.peer.send(capsule + data)
 
     def response(self, cid: int, timeout: float = TIMEOUT) -> Cqe:
-        """The completion of cid."""
+        """Return the completion of cid."""
         while cid not in self.waiting:
             event = self.peer.event(timeout)
             if isinstance(event, Terminate):
@@ -105,7 +105,7 @@ class Queue:
 
     def call_read(self, opcode: int, size: int, *, nsid: int = 0, cdw: tuple[int, ...] = (),
                   kind: int = 0x4F) -> tuple[Cqe, bytes]:  # fmt: skip
-        """A command that brings data back by RDMA WRITE."""
+        """Send a command that returns data by RDMA WRITE."""
         region = self.memory.register(size, readable=False)
         sgl = nvme.keyed(region.base, size, region.stag, kind=kind)
         cqe = self.call(nvme.sqe(opcode, nsid=nsid, sgl=sgl, cdw=cdw))
@@ -114,7 +114,7 @@ class Queue:
 
     def call_write(self, opcode: int, data: bytes, *, nsid: int = 0, cdw: tuple[int, ...] = (),
                    kind: int = 0x4F, flags: int = nvme.PSDT_SGL) -> Cqe:  # fmt: skip
-        """A command whose data the target fetches by RDMA READ."""
+        """Send a command whose data the target fetches by RDMA READ."""
         region = self.memory.register(data, writable=False)
         sgl = nvme.keyed(region.base, len(data), region.stag, kind=kind)
         cqe = self.call(nvme.sqe(opcode, nsid=nsid, sgl=sgl, cdw=cdw, flags=flags))
@@ -185,7 +185,7 @@ class NvmeHost:
         return queue.call(nvme.connect(queue.qid, size, kato=kato, cattr=cattr, sgl=sgl))
 
     def connect(self, io_queues: int = 1, depth: int = 32) -> "NvmeHost":
-        """Bring the controller up as Linux does."""
+        """Start the controller in the same way as Linux."""
         try:
             admin = Queue.open(self.address, crc=self.crc)
             self.queues.append(admin)
@@ -238,7 +238,7 @@ class NvmeHost:
         expect(self.queues[queue].call_write(Io.WRITE, data, nsid=nsid, cdw=words))
 
     def shutdown(self) -> None:
-        """Ask for a normal shutdown, then close."""
+        """Request a normal shutdown, then close."""
         expect(self.admin.call(nvme.property_set(CC, CC_ENABLE_CSI | 0x4000)))
         self.close()
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A host made by hand that authenticates with the second implementation of DH-HMAC-CHAP."""
+"""A hand-made host that authenticates with the second implementation of DH-HMAC-CHAP."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def authenticate(queue: Queue, *, mutual: bool = False, group: int = 0) -> None:
 
 
 class Host(NvmeHost):
-    """A host that has to authenticate on each queue."""
+    """A host that must authenticate on each queue."""
 
     def __init__(self, target: Served) -> None:
         super().__init__(target.address, SUBNQN, hostnqn=HOST)
@@ -108,7 +108,7 @@ class Host(NvmeHost):
         return self
 
     def admin_queue(self) -> Queue:
-        """Connected, and not authenticated."""
+        """Return a connected admin queue, not authenticated."""
         queue = Queue.open(self.address)
         self.queues.append(queue)
         done = expect(self.connect_command(queue))
@@ -117,14 +117,14 @@ class Host(NvmeHost):
         return queue
 
     def io_queue(self, qid: int = 1) -> Queue:
-        """The same of an I/O queue."""
+        """Return a connected I/O queue, not authenticated."""
         queue = Queue.open(self.address, qid, 32, self.cntlid)
         self.queues.append(queue)
         assert expect(self.connect_command(queue)).dw0 >> 16 == 2
         return queue
 
     def opened(self) -> Host:
-        """All of it: enabled, and an I/O queue."""
+        """Return the host, enabled, with an I/O queue."""
         authenticate(self.admin_queue(), mutual=True)
         self.enable()
         authenticate(self.io_queue(), mutual=True)

@@ -15,19 +15,19 @@ class Region:
     base: int
     data: bytearray
     readable: bool = True
-    """Whether the other end may RDMA READ it."""
+    """Whether the peer may RDMA READ it."""
     writable: bool = True
-    """Whether the other end may RDMA WRITE it."""
+    """Whether the peer may RDMA WRITE it."""
     valid: bool = True
     written: int = 0
-    """Bytes that arrived by RDMA WRITE."""
+    """Bytes received by RDMA WRITE."""
     read: int = 0
-    """Bytes that were asked for by RDMA READ."""
+    """Bytes requested by RDMA READ."""
 
 
 @dataclass
 class Memory:
-    """The regions of one peer; every access by the other end is checked."""
+    """The regions of this side; every access by the peer is checked."""
 
     regions: dict[int, Region] = field(default_factory=dict)
 
@@ -40,7 +40,7 @@ class Memory:
         readable: bool = True,
         writable: bool = True,
     ) -> Region:
-        """A region, of random STag and base unless given; an int is a size of zeroes."""
+        """Return a region, with random STag and base unless given; an int is a size of zeroes."""
         if stag is None:
             stag = secrets.randbits(32) | 1
         if base is None:
@@ -65,7 +65,7 @@ class Memory:
         return region, offset
 
     def write(self, stag: int, to: int, payload: bytes) -> None:
-        """The other end's RDMA WRITE."""
+        """Execute the peer's RDMA WRITE."""
         region, offset = self._find(stag, to, len(payload), "RDMA WRITE")
         if not region.writable:
             raise WireViolation(f"RDMA WRITE to STag {stag:#x}, which is for reading")
@@ -73,7 +73,7 @@ class Memory:
         region.written += len(payload)
 
     def read(self, stag: int, to: int, size: int) -> bytes:
-        """The other end's RDMA READ."""
+        """Execute the peer's RDMA READ."""
         region, offset = self._find(stag, to, size, "RDMA READ")
         if not region.readable:
             raise WireViolation(f"RDMA READ of STag {stag:#x}, which is for writing")
@@ -81,7 +81,7 @@ class Memory:
         return bytes(region.data[offset : offset + size])
 
     def invalidate(self, stag: int) -> None:
-        """The other end's Send with Invalidate."""
+        """Execute the peer's Send with Invalidate."""
         region = self.regions.get(stag)
         if region is None or not region.valid:
             raise WireViolation(f"invalidation of unknown STag {stag:#x}")

@@ -17,7 +17,7 @@ REVISION_MASK = 0x00FF
 RESERVED_MASK = 0x0F00
 HEADER = 20
 MAX_PRIVATE_DATA = 512
-"""RFC 5044 7.1.1; siw takes no more than 256."""
+"""RFC 5044 7.1.1; siw accepts at most 256."""
 
 PEER_TO_PEER = 0x8000
 RTR_SEND = 0x4000
@@ -33,7 +33,7 @@ class StartFrame:
     reply: bool
     bits: int
     private_data: bytes
-    """As on the wire: the enhanced words included."""
+    """As on the wire, including the enhanced words."""
 
     @property
     def revision(self) -> int:
@@ -47,7 +47,7 @@ class StartFrame:
 
     @property
     def words(self) -> tuple[int, int]:
-        """The IRD and ORD words with their control bits; (0, 0) where not enhanced."""
+        """The IRD and ORD words with their control bits; (0, 0) if not enhanced."""
         if not self.enhanced:
             return 0, 0
         if len(self.private_data) < 4:
@@ -67,12 +67,12 @@ class StartFrame:
 
 
 def enhanced_data(ird: int, ord_: int, private_data: bytes) -> bytes:
-    """Private data with the words of RFC 6581 before it."""
+    """Return private data after the words of RFC 6581."""
     return struct.pack(">HH", ird, ord_) + private_data
 
 
 def decode_start(data: bytes) -> tuple[StartFrame, int] | None:
-    """The start-up frame at the front of data and its length, or None where more is needed."""
+    """Return the start-up frame at the beginning of data and its length, or None if incomplete."""
     if len(data) < HEADER:
         return None
     if data[:16] not in (REQUEST_KEY, REPLY_KEY):
@@ -89,7 +89,7 @@ def decode_start(data: bytes) -> tuple[StartFrame, int] | None:
 
 
 def fpdu_size(ulpdu_length: int) -> int:
-    """Bytes on the wire of an FPDU: length field, ULPDU, pad, CRC."""
+    """Return the size on the wire of an FPDU: length field, ULPDU, pad, CRC."""
     return (2 + ulpdu_length + 3) // 4 * 4 + 4
 
 
@@ -101,7 +101,7 @@ def encode_fpdu(ulpdu: bytes, crc: bool) -> bytes:
 
 
 def decode_fpdu(data: bytes, crc: bool) -> tuple[bytes, int] | None:
-    """The ULPDU at the front of data and the FPDU's size, or None where more is needed."""
+    """Return the ULPDU at the beginning of data and the FPDU's size, or None if incomplete."""
     if len(data) < 2:
         return None
     (length,) = struct.unpack_from(">H", data)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""NVMe-oF capsules by hand: Base Specification 2.0, RDMA Transport Specification 1.0."""
+"""Hand-made NVMe-oF capsules: Base Specification 2.0, RDMA Transport Specification 1.0."""
 
 import struct
 from dataclasses import dataclass
@@ -123,7 +123,7 @@ def cm_reject(status: int) -> bytes:
 
 
 def keyed(address: int, length: int, key: int, *, kind: int = 0x40) -> bytes:
-    """A keyed SGL data block descriptor; kind 0x4F asks for invalidation."""
+    """Return a keyed SGL data block descriptor; kind 0x4F requests invalidation."""
     return struct.pack("<Q", address) + length.to_bytes(3, "little") + struct.pack("<IB", key, kind)
 
 
@@ -150,7 +150,7 @@ def sqe(
     mptr: int = 0,
     cdw: tuple[int, ...] = (),
 ) -> bytes:
-    """A submission queue entry; cdw holds CDW10 and what follows it."""
+    """Return a submission queue entry; cdw holds CDW10 and the following dwords."""
     words = (*cdw, 0, 0, 0, 0, 0, 0)[:6]
     head = struct.pack("<BBHIIIQ", opcode, flags, cid, nsid, cdw2, cdw3, mptr)
     return head + sgl + struct.pack("<6I", *words)
@@ -180,7 +180,7 @@ def connect(
 
 
 def connect_data(hostid: bytes, cntlid: int, subnqn: str, hostnqn: str) -> bytes:
-    """The 1024 bytes that go with Connect."""
+    """Return the 1024 bytes of data for Connect."""
     head = hostid + struct.pack("<H238x", cntlid)
     return head + subnqn.encode().ljust(256, b"\0") + hostnqn.encode().ljust(512, b"\0")
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""IwarpPeer: one iWARP connection over a plain socket, strict in what it takes, free in giving."""
+"""IwarpPeer: one iWARP connection over a plain socket; strict in receiving, free in sending."""
 
 import contextlib
 import socket
@@ -12,9 +12,9 @@ from wire.memory import Memory
 from wire.rdmap import Op, ReadRequest, Tagged, Terminate, Untagged
 
 TIMEOUT = 60.0
-"""Seconds until a wait is a hang: no test asserts a speed."""
+"""Seconds after which a wait counts as a hang: no test asserts a speed."""
 SEGMENT = 16384
-"""Payload bytes in one segment of ours."""
+"""Payload bytes in one segment that we send."""
 
 
 @dataclass(frozen=True)
@@ -38,14 +38,14 @@ class Placed:
 
 @dataclass(frozen=True)
 class ReadAsked:
-    """An RDMA READ request of the other end; served already where the peer serves reads."""
+    """An RDMA READ request of the other end; already answered if the peer answers reads."""
 
     request: ReadRequest
 
 
 @dataclass(frozen=True)
 class ReadDone:
-    """An RDMA READ of ours has all its bytes."""
+    """All bytes of our RDMA READ have arrived."""
 
     data: bytes
 
@@ -54,7 +54,7 @@ Event = Received | Placed | ReadAsked | ReadDone | Terminate
 
 
 class IwarpPeer:
-    """A connected stream: sends what it is told to, checks and collects what comes."""
+    """A connected stream: sends as told, checks and collects what is received."""
 
     def __init__(self, sock: socket.socket, *, crc: bool = False) -> None:
         self.sock = sock
@@ -64,9 +64,9 @@ class IwarpPeer:
         self.start: mpa.StartFrame | None = None
         """The other end's MPA frame."""
         self.received = b""
-        """Bytes that arrived and are not decoded yet."""
+        """Bytes received and not decoded yet."""
         self.msn = {rdmap.QN_SEND: 1, rdmap.QN_READ: 1, rdmap.QN_TERMINATE: 1}
-        """The next MSN of each queue that we send on."""
+        """The next MSN of each queue on which we send."""
         self.expected = {rdmap.QN_SEND: 1, rdmap.QN_READ: 1, rdmap.QN_TERMINATE: 1}
         self.partial: tuple[int, int, bytes] | None = None
         self.sink: tuple[ReadRequest, bytearray] | None = None
@@ -111,7 +111,7 @@ class IwarpPeer:
         return peer
 
     def check_reply(self, reply: mpa.StartFrame, bits: int) -> None:
-        """RFC 5044 7.1.1 and RFC 6581 9: what a reply to bits may be."""
+        """Check a reply to bits by RFC 5044 7.1.1 and RFC 6581 9."""
         if not reply.reply:
             raise WireViolation("an MPA Request came for a Reply")
         if reply.revision != bits & mpa.REVISION_MASK:
@@ -145,7 +145,7 @@ class IwarpPeer:
     # ---- sending ----
 
     def send_raw(self, data: bytes) -> None:
-        """Any bytes at all."""
+        """Send any bytes."""
         self.sock.sendall(data)
 
     def send_ulpdu(self, ulpdu: bytes) -> None:
@@ -175,7 +175,7 @@ class IwarpPeer:
             self.send_ulpdu(rdmap.encode_tagged(op, stag, to + offset, part, last=last))
 
     def read_request(self, request: ReadRequest) -> None:
-        """Ask for an RDMA READ; the answer is checked against it and comes as ReadDone."""
+        """Send an RDMA READ request; the answer is checked against it and becomes a ReadDone."""
         msn = self.msn[rdmap.QN_READ]
         self.msn[rdmap.QN_READ] = msn + 1 & 0xFFFFFFFF
         self.sink = (request, bytearray())
@@ -197,7 +197,7 @@ class IwarpPeer:
     # ---- receiving ----
 
     def event(self, timeout: float = TIMEOUT) -> Event:
-        """The next event; raises ConnectionEnded, or TimeoutError."""
+        """Return the next event; raises ConnectionEnded, or TimeoutError."""
         deadline = time.monotonic() + timeout
         while True:
             event = self.feed(self.ulpdu(deadline))
@@ -205,7 +205,7 @@ class IwarpPeer:
                 return event
 
     def ulpdu(self, deadline: float) -> bytes:
-        """The next FPDU's content."""
+        """Return the content of the next FPDU."""
         while (found := mpa.decode_fpdu(self.received, self.crc)) is None:
             self._fill(deadline)
         ulpdu, size = found
@@ -232,7 +232,9 @@ class IwarpPeer:
         self.received += data
 
     def feed(self, ulpdu: bytes) -> Event | None:
-        """Take one segment, check it against the stream's state; an event where it makes one."""
+        """Handle one segment, checked against the stream's state; return an event if it causes
+        one.
+        """
         segment = rdmap.decode(ulpdu)
         if isinstance(segment, Tagged):
             return self._take_tagged(segment)
@@ -287,7 +289,7 @@ class IwarpPeer:
         return Received(op, payload, rsvd)
 
     def ending(self, timeout: float = TIMEOUT) -> Terminate | None:
-        """Read until the other end closes: its Terminate, or None where it sent none."""
+        """Read until the other end closes; return its Terminate, or None if it sent none."""
         found: Terminate | None = None
         deadline = time.monotonic() + timeout
         try:
@@ -305,6 +307,6 @@ class IwarpPeer:
         self.sock.close()
 
     def reset(self) -> None:
-        """Close with RST, as a host that dies does."""
+        """Close with RST, like a host that dies."""
         self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\0\0\0\0\0\0\0")
         self.sock.close()

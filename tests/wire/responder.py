@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""NvmeResponder: a minimal target in threads, to test hosts with; strict in what it takes."""
+"""NvmeResponder: a minimal target in threads, for tests of hosts; strict in receiving."""
 
 import contextlib
 import socket
@@ -20,7 +20,7 @@ from wire.served import SUBNQN
 
 
 class Connection:
-    """One accepted connection and the commands that came on it."""
+    """One accepted connection and its commands."""
 
     def __init__(self, responder: "NvmeResponder", peer: IwarpPeer) -> None:
         self.responder = responder
@@ -32,7 +32,7 @@ class Connection:
         self.capsules: list[bytes] = []
         """Every command capsule so far."""
         self.later: list[bytes] = []
-        """Those that came while the data of another was awaited."""
+        """Capsules that arrived while the data of another command was awaited."""
         self.ended: Terminate | None = None
 
     def fetch(self, capsule: bytes) -> bytes:
@@ -72,7 +72,7 @@ class Connection:
         self.peer.write(key, address, data)
 
     def complete(self, capsule: bytes, status: int = 0, dw0: int = 0, dw1: int = 0) -> None:
-        """The response capsule, with Invalidate where the descriptor asks for it."""
+        """Send the response capsule, with Invalidate if the descriptor requests it."""
         self.sqhd = (self.sqhd + 1) % max(1, self.depth)
         cid = int.from_bytes(capsule[2:4], "little")
         cqe = struct.pack("<IIHHHH", dw0, dw1, self.sqhd, self.qid, cid, status << 1)
@@ -110,7 +110,7 @@ def identify(capsule: bytes) -> bytes:
 
 
 Hook = Callable[[Connection, bytes], bool]
-"""Given a capsule: True where it was dealt with."""
+"""A function of a capsule: True if it has handled it."""
 
 
 class NvmeResponder:
@@ -132,7 +132,7 @@ class NvmeResponder:
         """Given the depth of a queue: private data to accept its connection with."""
         self.connections: list[Connection] = []
         self.errors: list[BaseException] = []
-        """What the host did wrong."""
+        """Errors of the host."""
         self.socket = socket.create_server(("127.0.0.1", 0))
         self.threads = [threading.Thread(target=self._accept, daemon=True)]
         self.threads[0].start()
@@ -157,7 +157,7 @@ class NvmeResponder:
         except (ConnectionEnded, OSError):
             pass
         except BaseException as error:
-            traceback.print_exc()  # a test of bad targets forgives it, and may fail for it
+            traceback.print_exc()  # a test of bad targets ignores it; others may fail for it
             self.errors.append(error)
         finally:
             peer.close()
@@ -189,7 +189,7 @@ class NvmeResponder:
             elif isinstance(event, Terminate):
                 connection.ended = event
             elif isinstance(event, ReadAsked) or (isinstance(event, Placed) and event.size):
-                # A WRITE of nothing is a nudge of the embedded device's, whose peer was slow.
+                # A WRITE of no bytes is a nudge of the embedded device, whose peer was slow.
                 raise WireViolation(f"a host may not send {event}")
             while connection.later:
                 self.command(connection, connection.later.pop(0))
@@ -283,7 +283,7 @@ class NvmeResponder:
         connection.complete(capsule)
 
     def close(self) -> None:
-        """Stop listening, cut every connection, and raise what the host did wrong."""
+        """Stop listening, cut every connection, and raise the host's errors."""
         with contextlib.suppress(OSError):
             self.socket.shutdown(socket.SHUT_RDWR)
         self.socket.close()

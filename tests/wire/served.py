@@ -22,14 +22,14 @@ FRIEND_NQN = "nqn.2014-08.org.nvmexpress:uuid:5f0c1c9e-0000-4000-8000-0000000000
 MEBIBYTE = 1 << 20
 HANDSHAKE_MS = 60_000
 TIMEOUT = 60.0
-"""Seconds until a wait is a hang."""
+"""Seconds after which a wait counts as a hang."""
 SANITIZED = "libasan" in os.environ.get("LD_PRELOAD", "")
-"""Whether the target runs under ASan, which keeps freed memory: how much it has says nothing."""
+"""Whether the target runs under ASan, which keeps freed memory: its memory use has no meaning."""
 _BAD = (
     *("Traceback", "Sanitizer", "runtime error:", "Assertion"),
     *("never awaited", "never retrieved", "Exception ignored", "Exception in "),
 )
-"""What a target's log has only if something went wrong inside."""
+"""Text in a target's log that shows an internal error."""
 _LISTENING = re.compile(r"listening on (\S+):(\d+) \(iwarp\)")
 
 
@@ -41,7 +41,9 @@ def config(
     reactors: int = 1,
     traddr: str = "127.0.0.1",
 ) -> str:
-    """A configuration: one subsystem for anybody, with these namespaces, and one for a friend."""
+    """Return a configuration: one subsystem for any host, with these namespaces, and one for one
+    host.
+    """
     text = f'[target]\nreactors={reactors}\n\n[[port]]\ntraddr="{traddr}"\ntrsvcid={port}\n'
     text += f'device="iwarp"\n\n[[subsystem]]\nnqn="{subnqn}"\nallow_any_host=true\n'
     for nsid, store in enumerate(stores, 1):
@@ -55,13 +57,13 @@ class Served:
     """One run of ``nvmeof target serve``, or of another program that serves a configuration."""
 
     program: Sequence[str] = ("-m", "nvmf.cli.main", "target", "serve")
-    """What Python runs, before the configuration's path."""
+    """Python's arguments before the configuration's path."""
     stdin = subprocess.DEVNULL
 
     def __init__(self, folder: Path, text: str, *, wrapper: Sequence[str] = ()) -> None:
         self.folder = folder
         self.output = ""
-        # The path of a socket is short, and those of folders of tests are not.
+        # The path of a socket must be short, and those of test folders are not.
         self.runtime = tempfile.mkdtemp(prefix="nvmeof-")
         (folder / "target.toml").write_text(text)
         self._log = (folder / "stderr.txt").open("ab")
@@ -89,7 +91,7 @@ class Served:
 
     @property
     def address(self) -> tuple[str, int]:
-        """Where it listens."""
+        """Its listening address."""
         found = _LISTENING.search(self.output)
         assert found is not None
         return found[1], int(found[2])
@@ -101,12 +103,12 @@ class Served:
 
     @property
     def log(self) -> str:
-        """What it wrote to standard error."""
+        """Its standard error output."""
         return (self.folder / "stderr.txt").read_text(errors="replace")
 
     @property
     def alive(self) -> bool:
-        """Whether it runs."""
+        """Whether it is running."""
         return self.process.poll() is None
 
     @property
@@ -141,7 +143,7 @@ class Served:
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def settle(self, descriptors: int, timeout: float = TIMEOUT) -> None:
-        """Wait until no more than so many descriptors are open."""
+        """Wait until at most this many descriptors are open."""
         deadline = time.monotonic() + timeout
         while self.descriptors > descriptors:
             if time.monotonic() > deadline:
@@ -151,14 +153,14 @@ class Served:
             time.sleep(0.02)
 
     def check_log(self) -> None:
-        """Nothing went wrong inside."""
+        """Check that there was no internal error."""
         log = self.log
         for sign in _BAD:
             if sign in log:
                 raise AssertionError(f"{sign} in the target's log:\n{log[-6000:]}")
 
     def end(self, timeout: float = TIMEOUT) -> int:
-        """SIGTERM, and its exit status."""
+        """Send SIGTERM; return its exit status."""
         if self.alive:
             self.process.send_signal(signal.SIGTERM)
         try:
@@ -178,7 +180,7 @@ class Served:
 
     @property
     def rpc_socket(self) -> Path:
-        """Where it is administered."""
+        """The path of its administration socket."""
         return Path(self.runtime) / "target.sock"
 
     def _finish(self) -> None:

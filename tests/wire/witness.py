@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Witness: a well-behaved host that writes and verifies its own blocks all the while."""
+"""Witness: a well-behaved host that writes and verifies its own blocks all the time."""
 
 import secrets
 import threading
@@ -14,7 +14,7 @@ FIRST_LBA = 100_000
 
 
 class Witness:
-    """Runs in a thread from its making to close(), and keeps its first error."""
+    """Runs in a thread from its creation to close(), and keeps its first error."""
 
     def __init__(self, address: tuple[str, int], subnqn: str, *, slot: int = 0) -> None:
         self.lba = FIRST_LBA + slot * BLOCKS
@@ -42,7 +42,7 @@ class Witness:
             self.error = error
 
     def check(self, timeout: float = TIMEOUT) -> None:
-        """See two whole rounds from now on."""
+        """Wait for two whole rounds from now on."""
         goal, deadline = self.rounds + 2, time.monotonic() + timeout
         while self.rounds < goal and self.error is None:
             if time.monotonic() > deadline:
@@ -52,7 +52,7 @@ class Witness:
             raise AssertionError("another host's misbehaviour reached the witness") from self.error
 
     def revive(self) -> None:
-        """Begin anew where an earlier test ended it, so that one failure is not many."""
+        """Restart after an earlier test ended it, so that one failure does not cause others."""
         if self.error is not None:
             self.close()
             self._begin()

@@ -8,6 +8,7 @@ import stat
 from pathlib import Path
 
 from nvmf.config.models import Config
+from nvmf.spec.nqn import DISCOVERY_NQN, nqn_advice
 
 
 def advice(config: Config, source: str | Path | None = None) -> list[str]:
@@ -57,7 +58,23 @@ def advice(config: Config, source: str | Path | None = None) -> list[str]:
                 for path in files
                 if path is not None and not path.exists()
             ]
-    return found + _memory(config)
+    return found + names_advice(config) + _memory(config)
+
+
+def names_advice(config: Config) -> list[str]:
+    """Return a message for each NQN that does not have a form of the specification."""
+    names = [config.target.discovery_nqn or DISCOVERY_NQN]
+    names += [referral.nqn for referral in config.referrals]
+    for subsystem in config.subsystems:
+        names += [subsystem.nqn, *subsystem.host_nqns]
+        for namespace in subsystem.namespaces:
+            names += namespace.hosts or ()
+    return [said for name in dict.fromkeys(names) if (said := nqn_advice(name))]
+
+
+def machine_memory() -> int:
+    """Return the bytes of this machine's memory."""
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 def _keys_are_exposed(config: Config, source: Path) -> bool:
@@ -78,7 +95,7 @@ def _memory(config: Config) -> list[str]:
         for namespace in subsystem.namespaces
         if namespace.store == "ram"
     )
-    there = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    there = machine_memory()
     if asked <= there:
         return []
     return [

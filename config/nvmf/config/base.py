@@ -7,6 +7,8 @@ from collections.abc import Iterable, Iterator
 
 from pydantic import BaseModel, ConfigDict
 
+from nvmf.errors import Error
+
 Loc = tuple[int | str, ...]
 """Location of a value: keys, and indices of repeated tables."""
 
@@ -25,7 +27,7 @@ def endpoint(traddr: str, trsvcid: int) -> str:
     return f"[{traddr}]:{trsvcid}" if ":" in traddr else f"{traddr}:{trsvcid}"
 
 
-class FaultError(ValueError):
+class FaultError(Error, ValueError):
     """A check across several keys failed; at names the key to change."""
 
     at: Loc

@@ -7,16 +7,17 @@ import re
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 
 from nvmf.config.base import Loc
 from nvmf.config.models import Config
 from nvmf.config.words import expectation, placed
+from nvmf.errors import Error
 
 
-class ConfigError(Exception):
+class ConfigError(Error):
     """A configuration is invalid: one line for each error, in the order of the file."""
 
     source: str
@@ -62,10 +63,10 @@ def loads(text: str, source: str = "configuration", *, base: Path | None = None)
         raise ConfigError(source, [f"{source}: cannot be read as TOML: {error}"]) from None
     if base is not None:
         _anchor(data, base)
-    return _validated(data, source, lambda: _key_lines(text))
+    return _validated(data, source, lambda: key_lines(text))
 
 
-def from_dict(data: Mapping[str, Any], source: str = "configuration") -> Config:
+def from_dict(data: Mapping[str, object], source: str = "configuration") -> Config:
     """Return the configuration in a dictionary with the keys of a TOML file.
 
     Raises:
@@ -74,7 +75,7 @@ def from_dict(data: Mapping[str, Any], source: str = "configuration") -> Config:
     return _validated(data, source, dict)
 
 
-def _validated(data: Any, source: str, find_lines: Callable[[], dict[Loc, int]]) -> Config:
+def _validated(data: object, source: str, find_lines: Callable[[], dict[Loc, int]]) -> Config:
     try:
         return Config.model_validate(data)
     except ValidationError as error:
@@ -84,13 +85,13 @@ def _validated(data: Any, source: str, find_lines: Callable[[], dict[Loc, int]])
         inside = {detail["loc"][:-1] for detail in details}
         details = [one for one in details if one["type"] != "too_short" or one["loc"] not in inside]
         found = sorted(
-            (_line_of(detail["loc"], lines) or 0, _sentence(source, detail, lines))
+            (line_of(detail["loc"], lines) or 0, _sentence(source, detail, lines))
             for detail in details
         )
         raise ConfigError(source, [sentence for _, sentence in found]) from None
 
 
-def json_schema() -> dict[str, Any]:
+def json_schema() -> dict[str, object]:
     """Return the JSON schema of a configuration, for editors."""
     return Config.model_json_schema(by_alias=True)
 
@@ -99,7 +100,7 @@ _PATHS = {"namespace": ("path",), "host": ("dhchap_key_file", "dhchap_ctrl_key_f
 """Keys with paths, in the tables of a subsystem."""
 
 
-def _anchor(data: dict[str, Any], base: Path) -> None:
+def _anchor(data: dict[str, object], base: Path) -> None:
     """Make relative paths relative to base."""
     target = data.get("target")
     if isinstance(target, dict) and isinstance(target.get("state_dir"), str):
@@ -117,17 +118,17 @@ def _anchor(data: dict[str, Any], base: Path) -> None:
                         one[key] = str(base / one[key])
 
 
-def _sentence(source: str, detail: Any, lines: dict[Loc, int]) -> str:
+def _sentence(source: str, detail: ErrorDetails, lines: dict[Loc, int]) -> str:
     """Return FILE:LINE: KEY: the expected value (and the given value, if short)."""
     loc: Loc = detail["loc"]
     key = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in loc)[1:]
-    line = _line_of(loc, lines)
+    line = line_of(loc, lines)
     where = f"{source}:{line}" if line else source
     said = expectation(detail)
     return f"{where}: {key}: {said}" if key else f"{where}: {said}"
 
 
-def _line_of(loc: Loc, lines: dict[Loc, int]) -> int | None:
+def line_of(loc: Loc, lines: dict[Loc, int]) -> int | None:
     """Return the line of a key, or of the table that should contain it."""
     for end in range(len(loc), 0, -1):
         line = lines.get(loc[:end])
@@ -147,7 +148,7 @@ _HEADER = re.compile(r"\s*(\[\[?)\s*([^\[\]]+?)\s*\]\]?\s*(#.*)?$")
 _KEY = re.compile(r"\s*([A-Za-z0-9_-]+)\s*=")
 
 
-def _key_lines(text: str) -> dict[Loc, int]:
+def key_lines(text: str) -> dict[Loc, int]:
     """Return the line of each table and key (keys in inline tables are not found)."""
     lines: dict[Loc, int] = {}
     counts: dict[Loc, int] = {}

@@ -10,6 +10,7 @@ from uuid import UUID
 from pydantic import (
     Field,
     StrictBool,
+    StrictFloat,
     StrictInt,
     StringConstraints,
     field_validator,
@@ -28,6 +29,7 @@ from nvmf.spec.nqn import DISCOVERY_NQN
 MIB = 1 << 20
 PRINTABLE = r"^[\x20-\x7e]*$"
 CONGESTION = r"^[a-z0-9_]{1,15}$"
+PYTHON = r"^[A-Za-z0-9_.#-]{1,128}(:[A-Za-z_][A-Za-z0-9_.]{0,63})?$"
 
 
 def _power_of_two(value: int, low: int, high: int) -> int:
@@ -108,8 +110,9 @@ class PortConfig(Model):
     """A numeric IPv4 or IPv6 address; 0.0.0.0 and :: mean all addresses."""
     trsvcid: StrictInt = Field(4420, ge=0, le=65535)
     """Port; 0 selects a free port."""
-    device: Literal["iwarp", "system", "auto"] = "auto"
-    """The embedded device, the system's RDMA devices, or (auto) these if they have the address."""
+    device: Literal["iwarp", "roce", "system", "auto"] = "auto"
+    """An embedded device (iWARP, or RoCEv2, which needs UDP port 4791 of the address for itself),
+    the system's RDMA devices, or (auto) these if they have the address, or else iwarp."""
     hotplug: StrictBool = False
     """The port appears and disappears with its device; if false, a missing device is an error."""
     ana_groups: tuple[AnaGroupConfig, ...] = Field((), alias="ana_group")
@@ -119,7 +122,7 @@ class PortConfig(Model):
     def _together(self) -> Self:
         if self.hotplug and (self.device == "auto" or not self.trsvcid):
             raise FaultError(
-                'hotplug requires device = "system" or "iwarp" and a trsvcid other than 0, '
+                'hotplug requires a device other than "auto" and a trsvcid other than 0, '
                 "to define what to wait for",
                 "hotplug",
             )
@@ -177,14 +180,19 @@ class NamespaceConfig(Model):
 
     nsid: StrictInt | None = Field(None, ge=1, le=0xFFFFFFFE)
     """Namespace identifier; default: the lowest free one."""
-    store: Literal["ram", "file", "pmem", "null"]
-    """Where its data is: memory, a file or block device, persistent memory, or nowhere."""
+    store: Literal["ram", "file", "pmem", "null", "python"]
+    """Where its data is: memory, a file or block device, persistent memory, nowhere, or a store
+    written in Python."""
     size: Size | None = None
-    """Bytes; required for ram and null; limits how much of a file is used."""
+    """Bytes; required for ram and null; limits how much of a file or Python store is used."""
     path: FilePath | None = None
     """The file or block device, for file and pmem."""
+    python: str | None = Field(None, pattern=PYTHON)
+    """The store, for python: its registered name, or MODULE:CLASS, which is imported."""
+    options: dict[str, StrictBool | StrictInt | StrictFloat | str] = Field({})
+    """Arguments of the store, for python."""
     block_size: Literal[512, 4096] = 512
-    """Bytes of a logical block."""
+    """Bytes of a logical block; 4096 also if a store in Python requires it."""
     direct: StrictBool | None = None
     """Bypass the page cache; default: if possible."""
     read_only: StrictBool = False
@@ -213,7 +221,10 @@ class NamespaceConfig(Model):
     @model_validator(mode="after")
     def _together(self) -> Self:
         unique(listed("hosts", self.hosts or ()), "host")
-        if self.store in ("ram", "null"):
+        self._of_python()
+        if self.store == "python":
+            pass
+        elif self.store in ("ram", "null"):
             if self.size is None:
                 raise ValueError(f'store = "{self.store}" needs size')
             if self.path is not None:
@@ -235,6 +246,17 @@ class NamespaceConfig(Model):
         if self.uuid is not None and self.uuid.int == 0:
             raise FaultError("uuid must not be all zero", "uuid")
         return self
+
+    def _of_python(self) -> None:
+        if self.store == "python":
+            if self.python is None:
+                raise ValueError('store = "python" needs python, the name of the store')
+            if self.path is not None:
+                raise FaultError('store = "python" has no path: use options', "path")
+        elif self.python is not None:
+            raise FaultError('python requires store = "python"', "python")
+        elif self.options:
+            raise FaultError('options requires store = "python"', "options")
 
 
 _Text = Annotated[str, StringConstraints(pattern=PRINTABLE)]

@@ -3,12 +3,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from pydantic import BaseModel
 
 from nvmf.auth.key import Key
 from nvmf.config.models import PortConfig
+from nvmf.json import JSON
 
 HIDDEN = "[secret]"
 
@@ -16,13 +15,13 @@ _ALWAYS = {(PortConfig, "traddr")}
 """Written even if default: a port without traddr would seem to listen on all addresses."""
 
 
-def plain(model: BaseModel, *, secrets: bool = True) -> dict[str, Any]:
+def plain(model: BaseModel, *, secrets: bool = True) -> dict[str, JSON]:
     """Convert a model to tables, lists, text, integers and booleans, as in TOML and JSON.
 
     Required keys and keys with values other than the default are included.  With secrets, the
     result must go only to the file, never to a log; otherwise HIDDEN replaces each secret.
     """
-    found: dict[str, Any] = {}
+    found: dict[str, JSON] = {}
     for name, field in type(model).model_fields.items():
         value = getattr(model, name)
         told = field.is_required() or (type(model), name) in _ALWAYS
@@ -31,15 +30,17 @@ def plain(model: BaseModel, *, secrets: bool = True) -> dict[str, Any]:
     return {key: value for key, value in found.items() if value is not None}
 
 
-def _plain(value: Any, secrets: bool) -> Any:
+def _plain(value: object, secrets: bool) -> JSON:
     if isinstance(value, BaseModel):
         return plain(value, secrets=secrets)
+    if isinstance(value, dict):
+        return {key: _plain(item, secrets) for key, item in value.items()}
     if isinstance(value, tuple | list):
         return [_plain(item, secrets) for item in value]
     if isinstance(value, Key):
         return value.text() if secrets else HIDDEN
     if isinstance(value, bytes):
         return value.hex()
-    if value is None or isinstance(value, bool | int | str):
+    if value is None or isinstance(value, bool | int | float | str):
         return value
     return str(value)

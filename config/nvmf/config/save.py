@@ -25,6 +25,7 @@ from nvmf.config.models import (
 )
 from nvmf.config.plain import plain
 from nvmf.config.units import format_size
+from nvmf.json import JSON
 
 _HEADER = re.compile(r"\s*\[\[?[^\[\]=]+\]\]?\s*(#.*)?$")
 _COMMENT = re.compile(r"\s*#")
@@ -169,11 +170,11 @@ def _update(table: Any, old: BaseModel, new: BaseModel) -> None:
             table[key] = _written(key, plain(new)[key])
 
 
-def _models(value: Any) -> bool:
+def _models(value: object) -> bool:
     return isinstance(value, tuple) and bool(value) and isinstance(value[0], BaseModel)
 
 
-def _update_list(table: Any, key: str, old: Sequence[Any], new: Sequence[Any]) -> None:
+def _update_list(table: Any, key: str, old: Sequence[BaseModel], new: Sequence[BaseModel]) -> None:
     """Update repeated tables: delete the removed, update the remaining, append the new ones."""
     if not new:
         table.pop(key, None)
@@ -207,16 +208,17 @@ def _append(there: AoT, made: Table) -> None:
     there.append(made)
 
 
-def _names(items: Sequence[Any]) -> list[Hashable]:
+def _names(items: Sequence[BaseModel]) -> list[Hashable]:
     """Return an identifier for each of the tables."""
     if items and isinstance(items[0], NamespaceConfig):
-        given = {n.nsid for n in items}
+        spaces = [n for n in items if isinstance(n, NamespaceConfig)]
+        given = {n.nsid for n in spaces}
         free = (nsid for nsid in range(1, 0xFFFFFFFF) if nsid not in given)
-        return [n.nsid if n.nsid is not None else next(free) for n in items]
+        return [n.nsid if n.nsid is not None else next(free) for n in spaces]
     return [_name(item) for item in items]
 
 
-def _name(item: Any) -> Hashable:
+def _name(item: BaseModel) -> Hashable:
     match item:
         case SubsystemConfig():
             return item.nqn
@@ -227,18 +229,20 @@ def _name(item: Any) -> Hashable:
     return repr(item) if isinstance(item, ReferralConfig) else getattr(item, "nqn", repr(item))
 
 
-def _written(key: str, value: Any) -> Any:
+def _written(key: str, value: JSON) -> JSON:
     """Return a value for the file; sizes with a unit."""
-    if isinstance(value, dict):
+    if isinstance(value, dict) and key != "options":
         return {inner: _written(inner, each) for inner, each in value.items()}
-    return format_size(value).replace(" ", "") if key in _SIZES and value % 1024 == 0 else value
+    if key in _SIZES and isinstance(value, int) and value % 1024 == 0:
+        return format_size(value).replace(" ", "")
+    return value
 
 
 def _table(model: BaseModel) -> Table:
     """Return a new table for a model."""
     made = tomlkit.table()
     made.trivia.indent = "\n"
-    repeated: dict[str, Any] = {}
+    repeated: dict[str, Sequence[BaseModel]] = {}
     for name, field in type(model).model_fields.items():
         key, value = field.alias or name, getattr(model, name)
         said = plain(model)

@@ -6,14 +6,15 @@ from __future__ import annotations
 import difflib
 import json
 from collections.abc import Iterator
-from typing import Any, get_args
+from typing import get_args
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
+from pydantic_core import ErrorDetails
 
 from nvmf.config.base import FaultError, Loc
 from nvmf.config.hosts import CREDENTIAL
-from nvmf.config.models import CONGESTION, PRINTABLE, Config
+from nvmf.config.models import CONGESTION, PRINTABLE, PYTHON, Config
 from nvmf.config.services import LABEL
 
 _FIXED = {
@@ -30,11 +31,12 @@ _PATTERNS = {
     CREDENTIAL: "expected the name of a systemd credential",
     PRINTABLE: "expected printable ASCII characters",
     LABEL: "expected letters, digits and hyphens",
+    PYTHON: 'expected a name, or a class such as "package.module:Class"',
     CONGESTION: 'expected the name of a TCP congestion control, such as "cubic"',
 }
 
 
-def expectation(detail: Any, place: Loc = ()) -> str:
+def expectation(detail: ErrorDetails, place: Loc = ()) -> str:
     """Return the message for an entry of ValidationError.errors(): expected and given value.
 
     place: the location of the table that was validated, if not the whole configuration.
@@ -53,7 +55,7 @@ def expectation(detail: Any, place: Loc = ()) -> str:
     return f"{said} (it is {_toml(given)})"
 
 
-def placed(detail: Any) -> Any:
+def placed(detail: ErrorDetails) -> ErrorDetails:
     """Return an entry of ValidationError.errors(), located at the key that a FaultError names."""
     error = detail.get("ctx", {}).get("error")
     return (
@@ -66,7 +68,7 @@ def place_of(model: type[BaseModel]) -> Loc:
     return next((path for path, other in _tables(Config, ()) if other is model), ())
 
 
-def _said(kind: str, detail: Any, loc: Loc) -> str:
+def _said(kind: str, detail: ErrorDetails, loc: Loc) -> str:
     limits = detail.get("ctx", {})
     if kind == "value_error":
         return str(limits["error"])
@@ -132,7 +134,7 @@ def _model(loc: Loc) -> type[BaseModel] | None:
     return _model_in(field.annotation) if field is not None else None
 
 
-def _model_in(annotation: Any) -> type[BaseModel] | None:
+def _model_in(annotation: object) -> type[BaseModel] | None:
     """Return the model that an annotation is or contains (as a tuple of tables does)."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
@@ -161,7 +163,7 @@ def _header(loc: Loc) -> str:
 def _range(loc: Loc) -> str:
     """Return both limits of a field; the validator reports only the violated one."""
     field = _field(loc)
-    marks: list[Any] = list(field.metadata) if field is not None else []
+    marks: list[object] = list(field.metadata) if field is not None else []
     if field is not None and isinstance(loc[-1], int):
         marks += _metadata(field.annotation)
     low, high = _mark(marks, "ge"), _mark(marks, "le")
@@ -173,14 +175,14 @@ def _range(loc: Loc) -> str:
     return ""
 
 
-def _mark(marks: list[Any], name: str) -> int | None:
+def _mark(marks: list[object], name: str) -> int | None:
     found = (getattr(mark, name, None) for mark in marks)
     return next((int(value) for value in found if value is not None), None)
 
 
-def _metadata(annotation: Any) -> list[Any]:
+def _metadata(annotation: object) -> list[object]:
     """Return the Annotated[] metadata of the items of a list."""
-    found: list[Any] = []
+    found: list[object] = []
     for mark in getattr(annotation, "__metadata__", ()):
         found += getattr(mark, "metadata", [mark])
     for part in get_args(annotation):

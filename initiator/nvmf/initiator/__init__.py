@@ -42,7 +42,7 @@ Its rooms, from the bottom up; each imports only those before it:
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from nvmf.initiator.base.errors import (
@@ -141,7 +141,7 @@ _PLACES = {
 """Where each name is: loaded when somebody asks for one, because no command needs them all."""
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     for module, names in _PLACES.items():
         if name in names:
             found = getattr(importlib.import_module(f"nvmf.initiator.{module}"), name)

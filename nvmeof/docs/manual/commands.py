@@ -16,6 +16,8 @@ _STATUS = (
     ("0", "Success."),
     ("1", "Failure; the reason is on standard error."),
     ("2", "Usage error."),
+    ("130", "Ended by SIGINT (Ctrl-C)."),
+    ("143", "Ended by SIGTERM."),
 )
 
 

@@ -47,7 +47,7 @@ def tables(
         yield from tables(inner, below)
 
 
-def model_in(annotation: Any) -> type[BaseModel] | None:
+def model_in(annotation: object) -> type[BaseModel] | None:
     """Return the model of an annotation, or of the tables in its tuple."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
@@ -94,10 +94,12 @@ def type_of(field: FieldInfo) -> str:
     return _words(field.annotation, list(field.metadata))
 
 
-def _words(annotation: Any, marks: list[Any]) -> str:
+def _words(annotation: Any, marks: list[object]) -> str:
     if annotation is int and _has(marks, Size):
         return f"size{_limits(marks)}"
     inner = [part for part in get_args(annotation) if part is not type(None)]
+    if get_origin(annotation) is dict:
+        return "table of text, numbers, true or false"
     if hasattr(annotation, "__metadata__"):
         more = [m for mark in annotation.__metadata__ for m in getattr(mark, "metadata", [mark])]
         return _words(annotation.__origin__, [*more, *marks])
@@ -120,24 +122,24 @@ def _words(annotation: Any, marks: list[Any]) -> str:
     return f"text{_length(marks)}"
 
 
-def _has(marks: list[Any], alias: Any) -> bool:
+def _has(marks: list[object], alias: Any) -> bool:
     """Return whether an annotation has the marks of one of our types."""
     return any(mark is own for mark in marks for own in alias.__metadata__)
 
 
-def _mark(marks: list[Any], name: str) -> int | None:
+def _mark(marks: list[object], name: str) -> int | None:
     found = (getattr(mark, name, None) for mark in marks)
     return next((int(value) for value in found if value is not None), None)
 
 
-def _limits(marks: list[Any]) -> str:
+def _limits(marks: list[object]) -> str:
     low, high = _mark(marks, "ge"), _mark(marks, "le")
     if low is not None and high is not None:
         return f" from {low} to {high}"
     return f", at least {low}" if low else ""
 
 
-def _length(marks: list[Any]) -> str:
+def _length(marks: list[object]) -> str:
     most = _mark(marks, "max_length")
     return f" of at most {most} characters" if most is not None else ""
 
@@ -147,7 +149,7 @@ def default_of(field: FieldInfo) -> str:
     if field.is_required():
         return "Required."
     value = field.get_default(call_default_factory=True)
-    if value is None or value == ():
+    if value is None or value in ((), {}):
         return "No default."
     if isinstance(value, tuple):
         return f"Default: [{', '.join(_toml(item) for item in value)}]."

@@ -7,11 +7,13 @@ import re
 from datetime import date
 from pathlib import Path
 
-from manual import commands, keys, shells
+from manual import commands, keys, rpc, shells
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGES = ROOT / "nvmeof" / "docs" / "man"
 SCRIPTS = ROOT / "nvmeof" / "nvmf" / "cli" / "shells"
+RPC = ROOT / "nvmeof" / "nvmf" / "rpc"
+RPC_REFERENCE = ROOT / "nvmeof" / "docs" / "rpc.md"
 _DATE = re.compile(r"^\.Dd (.*)$", re.MULTILINE)
 
 
@@ -25,7 +27,9 @@ def wanted() -> dict[Path, str]:
     }
     made[PAGES / "man5" / "nvmeof.toml.5"] = keys.page(today)
     made = {path: _dated(path, text) for path, text in made.items()}
-    return made | {SCRIPTS / f"nvmeof.{s}": text for s, text in shells.scripts().items()}
+    made |= {SCRIPTS / f"nvmeof.{s}": text for s, text in shells.scripts().items()}
+    made |= {RPC / name: text for name, text in rpc.sources().items()}
+    return made | {RPC_REFERENCE: rpc.reference()}
 
 
 def _dated(path: Path, text: str) -> str:
@@ -37,7 +41,9 @@ def _dated(path: Path, text: str) -> str:
 
 def present() -> set[Path]:
     """Return every existing file."""
-    return {path for path in (*PAGES.glob("*/*"), *SCRIPTS.glob("*")) if path.is_file()}
+    generated = {RPC / name for name in rpc.sources()} | {RPC_REFERENCE}
+    every = (*PAGES.glob("*/*"), *SCRIPTS.glob("*"), *generated)
+    return {path for path in every if path.is_file()}
 
 
 def write() -> list[Path]:

@@ -17,10 +17,11 @@ from ctypes import POINTER, byref, c_char_p, c_int, c_ulong, c_void_p
 from functools import cache
 from typing import Any
 
+from nvmf.errors import Error
 from nvmf.spec.auth import DhGroup, Hash
 
 
-class DhError(Exception):
+class DhError(Error):
     """The peer's value is not in the group, or OpenSSL failed."""
 
 

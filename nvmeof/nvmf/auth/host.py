@@ -18,6 +18,7 @@ from nvmf.auth.response import (
     next_seqnum,
     next_t_id,
 )
+from nvmf.errors import Error
 from nvmf.spec.auth import (
     ALL_GROUPS,
     ALL_HASHES,
@@ -32,7 +33,7 @@ from nvmf.spec.auth import (
 from nvmf.spec.auth_messages import Challenge, Failure, Negotiate, Reply, Success1, Success2
 
 
-class AuthFailed(Exception):
+class AuthFailed(Error):
     """Authentication failed: text for users, and the reason sent or received."""
 
     reason: int

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The `nvmeof` command: parse, run, and report expected errors as a message and an exit status.
 
-Exit status: 0 success, 1 failure, 2 usage error.  Results go to stdout, everything else to stderr.
+Exit status: 0 success, 1 failure, 2 usage error, 130 SIGINT, 143 SIGTERM.  Results go
+to stdout, everything else to stderr.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import argparse
 import errno
 import importlib
 import io
+import itertools
 import logging
 import os
 import sys
@@ -18,17 +20,23 @@ from typing import NoReturn
 
 from nvmf.cli.base import (
     EXIT_FAILED,
+    EXIT_INTERRUPTED,
     EXIT_OK,
+    EXIT_TERMINATED,
     EXIT_USAGE,
     CliError,
     Command,
+    Failures,
+    Terminated,
     UsageError,
+    complain,
     drop_stdout,
-    printable,
+    usage_hint,
 )
 
 COMMANDS: dict[str, dict[str, str]] = {
     "target": {"target": "run a target, or administer a running one"},
+    "rpc": {"rpc": "call an RPC method of a running target"},
     "top": {"top": "watch the hosts, queues and namespaces of a running target"},
     "config": {"config": "check a target's configuration, or convert it"},
     "devices": {"devices": "list RDMA devices with their ports, GIDs and capabilities"},
@@ -47,6 +55,25 @@ COMMANDS: dict[str, dict[str, str]] = {
         "write-uncor": "mark blocks as invalid, so that reading them fails",
         "compare-and-write": "write a block if it has the expected content, atomically",
     },
+    "ranges": {
+        "write-zeroes": "set blocks to zeroes, without sending them",
+        "verify": "have the target read blocks, without sending them",
+        "dsm": "deallocate blocks: their data is no longer needed (TRIM)",
+        "compare": "compare blocks with a file, without reading them",
+    },
+    "logs": {
+        "smart-log": "show SMART / health information",
+        "error-log": "show the error information log, newest first",
+        "ana-log": "show the ANA groups, their states and namespaces",
+        "changed-ns-list-log": "show the namespaces that changed since the controller was "
+        "connected",
+        "get-log": "print a log page",
+    },
+    "features": {
+        "get-feature": "show the value of a feature",
+        "set-feature": "set a feature for this connection",
+        "show-regs": "show the properties of the controller",
+    },
     "reserve": {
         "resv-register": "register this host's reservation key",
         "resv-acquire": "reserve a namespace, or preempt a holder",
@@ -54,6 +81,7 @@ COMMANDS: dict[str, dict[str, str]] = {
         "resv-report": "show the reservation and the registered hosts",
     },
     "bench": {"bench": "measure a namespace: IOPS, throughput, latency"},
+    "lab": {"lab": "measure systems with fio, and report and compare the results"},
     "kernel.connect": {
         "connect": "connect the kernel to a subsystem, and wait for its block devices",
     },
@@ -64,6 +92,7 @@ COMMANDS: dict[str, dict[str, str]] = {
     "kernel.disconnect": {
         "disconnect": "disconnect the kernel from a subsystem",
         "disconnect-all": "disconnect the kernel from all fabrics subsystems",
+        "reset": "reset a controller of the kernel, which then connects again",
     },
     "kernel.listing": {
         "list": "list the NVMe block devices of this machine",
@@ -73,6 +102,10 @@ COMMANDS: dict[str, dict[str, str]] = {
     "keys": {
         "gen-dhchap-key": "generate a key for in-band authentication (DH-HMAC-CHAP)",
         "check-dhchap-key": "check a key for in-band authentication",
+    },
+    "hostnqn": {
+        "show-hostnqn": "show the NQN by which this host is known to targets",
+        "gen-hostnqn": "generate an NQN for a host, from a random UUID",
     },
     "doctor": {
         "doctor": "check this machine for problems of a target or a host, with remedies",
@@ -86,7 +119,8 @@ COMMANDS: dict[str, dict[str, str]] = {
 _DESCRIPTION = """\
 NVMe over Fabrics on RDMA in userspace: a target, and an initiator for it.
 
-Without RDMA hardware, the embedded iWARP device is used, which needs no privileges.
+Without an RDMA device, an embedded one is used, which needs no hardware and no privileges: iWARP
+over TCP or, with --device roce, RoCEv2 over UDP.
 """
 _EXAMPLES = (
     "nvmeof target serve target.toml",
@@ -138,6 +172,7 @@ def run(argv: Sequence[str] | None = None) -> int:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     words = sys.argv[1:] if argv is None else argv
+    Failures.as_json = _wants_json(words)
     parser = make_parser(next((word for word in words if not word.startswith("-")), ""))
     try:
         return _reported(parser, lambda: _called(parser, words))
@@ -151,7 +186,7 @@ def _called(parser: argparse.ArgumentParser, words: Sequence[str]) -> int:
     """Run the command with these arguments; return its exit status."""
     args, unknown = parser.parse_known_args(words)
     if unknown:  # show the usage of this command only
-        args.parser.error(f"unrecognized arguments: {' '.join(unknown)}; see --help")
+        args.parser.error(f"unrecognized arguments: {' '.join(unknown)}")
     levels = (logging.WARNING, logging.INFO, logging.DEBUG)
     logging.basicConfig(
         level=levels[min(args.verbose, 2)], format="%(levelname)s: %(message)s", stream=sys.stderr
@@ -167,13 +202,14 @@ def _reported(command: argparse.ArgumentParser, work: Callable[[], int]) -> int:
         return status
     except SystemExit:  # help, or usage error: load nothing for it
         raise
+    except Terminated:
+        return _complain(command, "terminated", EXIT_TERMINATED)
     except KeyboardInterrupt:
-        return _complain(command, "interrupted", EXIT_FAILED)
+        return _complain(command, "interrupted", EXIT_INTERRUPTED)
     except UsageError as error:
-        command.print_usage(sys.stderr)
-        return _complain(command, str(error), EXIT_USAGE)
+        return _complain(command, usage_hint(str(error), command.prog), EXIT_USAGE)
     except CliError as error:
-        return _complain(command, str(error), EXIT_FAILED)
+        return _complain(command, str(error), error.status)
     except _failures() as error:
         return _complain(command, str(error), EXIT_FAILED)
     except BrokenPipeError:
@@ -209,10 +245,20 @@ def _failures() -> tuple[type[Exception], ...]:
     return EngineError, StatusError, ConnectionLost, KernelError
 
 
+def _wants_json(words: Sequence[str]) -> bool:
+    """Return whether -o json is among the arguments, which may be wrong otherwise."""
+    joined = ("-ojson", "-o=json", "--output-format=json")
+    pairs = itertools.pairwise(words)
+    return any(word in joined for word in words) or any(
+        word in ("-o", "--output-format") and value == "json" for word, value in pairs
+    )
+
+
 def _complain(command: argparse.ArgumentParser, sentence: str, status: int) -> int:
-    lines = "\n".join(printable(line) for line in sentence.split("\n"))
-    print(f"{command.prog}: {lines}", file=sys.stderr)
-    return status
+    """Report a failure; the command's own status replaces 1, if it has one for trouble."""
+    if status in (EXIT_FAILED, EXIT_USAGE):
+        status = command.get_default("trouble") or status
+    return complain(command.prog, sentence, status)
 
 
 def _output_failed(error: OSError) -> str:

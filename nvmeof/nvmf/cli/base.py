@@ -4,20 +4,75 @@
 from __future__ import annotations
 
 import argparse
+import difflib
+import json
 import os
+import re
+import shutil
 import sys
+import textwrap
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
+
+from nvmf.errors import Error
+from nvmf.spec.nqn import is_valid_nqn, nqn_advice
 
 EXIT_OK, EXIT_FAILED, EXIT_USAGE = 0, 1, 2
+EXIT_INTERRUPTED, EXIT_TERMINATED = 130, 143
+"""As a shell reports the end by SIGINT and SIGTERM."""
+EXIT_DIFFERS, EXIT_TROUBLE = 1, 2
+"""Of commands that compare, as for cmp(1)."""
+_WIDEST, _NARROWEST = 120, 40
+_PIPED = 100
+"""Columns of --help: those of the terminal within these limits, or for a pipe."""
 
 
-class UsageError(Exception):
+class UsageError(Error):
     """The command was called incorrectly: exit status 2."""
 
 
-class CliError(Exception):
-    """The command failed, with a message for the user: exit status 1."""
+class CliError(Error):
+    """The command failed, with a message for the user: exit status 1, or a different one."""
+
+    def __init__(self, sentence: str, status: int = EXIT_FAILED) -> None:
+        super().__init__(sentence)
+        self.status = status
+
+
+class Differs(Error):
+    """A comparison found a difference: exit status 1, while other failures have 2."""
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM, which is handled like an interrupt: exit status 143."""
+
+
+class Failures:
+    """How failures are reported, for the command that runs."""
+
+    as_json = False
+    """-o json was given: print an object on stdout too, unless the command has printed one."""
+
+
+def complain(prog: str, sentence: str, status: int) -> int:
+    """Print a message on stderr, and with -o json also {"error", "status"} on stdout.
+
+    Returns:
+        The status.
+    """
+    lines = "\n".join(printable(line) for line in sentence.split("\n"))
+    print(f"{prog}: {lines}", file=sys.stderr)
+    if Failures.as_json:
+        Failures.as_json = False
+        print(json.dumps({"error": sentence, "status": status}), flush=True)
+    return status
+
+
+def warn_of_names(*nqns: str | None) -> None:
+    """Print a line on stderr for each NQN given that does not have a form of the specification."""
+    for nqn in nqns:
+        if nqn is not None and is_valid_nqn(nqn) and (said := nqn_advice(nqn)):
+            print(f"warning: {printable(said)}", file=sys.stderr)
 
 
 def drop_stdout() -> None:
@@ -38,27 +93,87 @@ class Subparsers(Protocol):
 
 
 class Formatter(argparse.RawDescriptionHelpFormatter):
-    """Keeps paragraphs as written, and leaves room for long options."""
+    """Fills paragraphs to the width of the terminal, and leaves room for long options."""
 
     def __init__(self, prog: str) -> None:
-        super().__init__(prog, max_help_position=34, width=98)
+        columns = shutil.get_terminal_size((_PIPED, 24)).columns
+        width = min(max(columns, _NARROWEST), _WIDEST) - 2
+        super().__init__(prog, max_help_position=min(34, width // 3), width=width)
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        """Return the text filled; an indented line is a list item, with a name and a meaning."""
+        found: list[str] = []
+        for block in text.split("\n\n"):
+            lines: list[str] = []
+            for line in block.splitlines():
+                apart = not lines or lines[-1].endswith(":") or lines[-1].startswith(" ")
+                if apart or line.startswith(" "):
+                    lines.append(line)
+                else:
+                    lines[-1] += f" {line}"
+            found.append("\n".join(self._filled(line, width, indent) for line in lines))
+        return "\n\n".join(found)
+
+    def _filled(self, line: str, width: int, indent: str) -> str:
+        item = re.match(r" +\S+ {2,}", line)
+        under = " " * min(len(item[0]), width // 3) if item else ""
+        return textwrap.fill(
+            line,
+            width,
+            initial_indent=indent,
+            subsequent_indent=indent + under,
+            drop_whitespace=True,
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
 
 
 class Command(argparse.ArgumentParser):
     """A command, or a group of commands, whose help ends with examples."""
 
     def __init__(self, *, examples: Sequence[str] = (), **options: Any) -> None:
-        defaults: dict[str, Any] = {"formatter_class": Formatter, "allow_abbrev": False}
-        super().__init__(**{**defaults, **options})
+        options = {"formatter_class": Formatter, "allow_abbrev": False, **options}
+        super().__init__(**options)
         self.examples = tuple(examples)
         """Shell command lines, each with the command or one of its group."""
+
+    def error(self, message: str) -> NoReturn:
+        """Print one line with a hint, and exit with status 2."""
+        found = re.search(r"argument COMMAND: invalid choice: '(.*)' \(choose from (.*)\)", message)
+        if found:
+            known = re.findall(r"'([^']*)'", found[2]) or found[2].split(", ")
+            close = difflib.get_close_matches(found[1], known, 2)
+            message = f"unknown command {found[1]!r}"
+            message += f": did you mean {' or '.join(close)}?" if close else ""
+        sys.exit(complain(self.prog, usage_hint(message, self.prog), EXIT_USAGE))
 
     def format_help(self) -> str:
         """Return usage, description, arguments, epilog and examples."""
         text = super().format_help()
         if not self.examples:  # command not loaded: see make_parser
             return text
-        return "\n".join([text, "examples:", *(f"  {line}" for line in self.examples), ""])
+        width = shutil.get_terminal_size((_PIPED, 24)).columns - 4
+        lines = [line for example in self.examples for line in _folded(example, width)]
+        return "\n".join([text, "examples:", *(f"  {line}" for line in lines), ""])
+
+
+def _folded(command: str, width: int) -> list[str]:
+    """Return a shell command as lines that end with a backslash, if it does not fit into one."""
+    if len(command) <= max(width, _NARROWEST):
+        return [command]
+    lines = textwrap.wrap(
+        command,
+        max(width, _NARROWEST) - 2,
+        subsequent_indent="    ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return [*(f"{line} \\" for line in lines[:-1]), lines[-1]]
+
+
+def usage_hint(message: str, prog: str) -> str:
+    """Return the message of a usage error, with the way to the usage."""
+    return message if "--help" in message else f"{message} (see {prog} --help)"
 
 
 def add_command(

@@ -6,17 +6,20 @@ from __future__ import annotations
 import argparse
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
 
 from nvmf.cli.base import (
+    EXIT_DIFFERS,
     EXIT_OK,
+    EXIT_TROUBLE,
     CliError,
+    Differs,
     Subparsers,
     UsageError,
     add_command,
+    complain,
     number_argument,
 )
-from nvmf.cli.common import add_target_arguments, options_of, run_async, where_of
+from nvmf.cli.common import ONE_QUEUE, add_target_arguments, options_of, run_async, where_of
 from nvmf.cli.identify import EXAMPLE, add_namespace_argument, add_start_argument, room_from
 from nvmf.cli.output import print_json
 from nvmf.initiator import Namespace, NvmeError, connect
@@ -24,7 +27,6 @@ from nvmf.spec.status import Status
 
 _LARGEST = 1 << 20
 """Upper limit of a block's size in bytes."""
-_DEFAULTS: dict[str, Any] = {"queues": 1, "ctrl_loss_tmo": 0}
 
 
 def add_commands(subparsers: Subparsers) -> None:
@@ -47,7 +49,7 @@ def add_commands(subparsers: Subparsers) -> None:
         default=1,
         help="number of logical blocks, not 0's based (default: 1)",
     )
-    add_target_arguments(parser, **_DEFAULTS)
+    add_target_arguments(parser, **ONE_QUEUE)
     parser = add_command(
         subparsers,
         "compare-and-write",
@@ -69,7 +71,8 @@ def add_commands(subparsers: Subparsers) -> None:
     parser.add_argument(
         "-d", "--data", metavar="FILE", type=Path, required=True, help="the new content"
     )
-    add_target_arguments(parser, **_DEFAULTS)
+    add_target_arguments(parser, **ONE_QUEUE)
+    parser.set_defaults(trouble=EXIT_TROUBLE)
 
 
 def write_uncor(args: argparse.Namespace) -> int:
@@ -96,12 +99,17 @@ def compare_and_write(args: argparse.Namespace) -> int:
         try:
             await namespace.compare_and_write(args.start_block, expected, new)
         except NvmeError as error:
+            if error.status == Status.COMPARE_FAILURE:
+                raise Differs(str(error)) from None
             if error.status == Status.INVALID_FIELD and (error.blocks or 0) > 1:
                 raise CliError(f"{error}; acwu of id-ctrl is the maximum") from None
             raise
         return f"block {args.start_block} had the expected content and was written"
 
-    return run_async(_with(args, work, bytes=len(new)))
+    try:
+        return run_async(_with(args, work, bytes=len(new)))
+    except Differs as error:
+        return complain(args.parser.prog, str(error), EXIT_DIFFERS)
 
 
 def _block(path: Path) -> bytes:
@@ -117,7 +125,7 @@ async def _with(
     args: argparse.Namespace, work: Callable[[Namespace], Awaitable[str]], **facts: object
 ) -> int:
     place = where_of(args)
-    async with connect(place, options_of(args, place, **_DEFAULTS)) as controller:
+    async with connect(place, options_of(args, place, **ONE_QUEUE)) as controller:
         try:
             said = await work(controller.namespace(args.namespace_id))
         except ValueError as error:

@@ -6,13 +6,14 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import re
 import signal
 import threading
 from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, TypeVar
 
 from nvmf.auth.key import protect_process
-from nvmf.cli.base import UsageError, number_argument
+from nvmf.cli.base import Terminated, UsageError, number_argument, warn_of_names
 from nvmf.initiator import ConnectOptions, TransportId
 from nvmf.initiator.base.identity import host_identity
 from nvmf.initiator.base.options import OPTIONS, number
@@ -20,6 +21,8 @@ from nvmf.initiator.base.transport_id import DEFAULT_PORT
 from nvmf.spec.nqn import DISCOVERY_NQN
 
 T = TypeVar("T")
+_SECONDS = {None: 1.0, "us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+"""Units of time."""
 URL_OPTIONS = {name: option.brief for name, option in OPTIONS.items() if not option.secret}
 """What a URL may carry, for --help: all of ConnectOptions except secrets."""
 
@@ -30,6 +33,10 @@ def url_options_help(names: Iterable[str] = URL_OPTIONS) -> str:
     return "\n".join(
         ["options of a URL, ...?NAME=VALUE&NAME=VALUE (flags take precedence):", *lines]
     )
+
+
+ONE_QUEUE: dict[str, Any] = {"queues": 1, "ctrl_loss_tmo": 0}
+"""Options not given by flags or URL: a command that runs once does not wait for reconnection."""
 
 
 def add_target_arguments(
@@ -107,9 +114,9 @@ def add_place_arguments(
         group.add_argument("-n", "--nqn", metavar="NQN", help="NQN of the subsystem")
     group.add_argument(
         "--device",
-        choices=("auto", "iwarp", "system"),
-        help="the embedded device (iwarp), a libibverbs device (system), or a system device if one "
-        "reaches the address (default: auto)",
+        choices=("auto", "iwarp", "roce", "system"),
+        help="an embedded device (iwarp, roce), a libibverbs device (system), or a system device "
+        "if one reaches the address, else iwarp (default: auto)",
     )
     group.add_argument(
         "--remote-keys",
@@ -148,7 +155,10 @@ _FLAGS = {name: option.argument for name, option in OPTIONS.items() if option.fl
 
 
 def where_of(args: argparse.Namespace, *, need_nqn: bool = True) -> TransportId:
-    """Return the transport ID from the arguments; raise UsageError for none, or two."""
+    """Return the transport ID from the arguments; raise UsageError for none, or two.
+
+    Prints a warning about NQNs of an unusual form.
+    """
     nqn = getattr(args, "nqn", None)
     try:
         if args.url is None:
@@ -176,6 +186,7 @@ def where_of(args: argparse.Namespace, *, need_nqn: bool = True) -> TransportId:
         )
     if need_nqn and place.is_discovery:
         raise UsageError("specify the NQN of the subsystem, in the URL or with -n; see discover")
+    warn_of_names(place.subnqn, getattr(args, "hostnqn", None) or place.options.get("hostnqn"))
     return place
 
 
@@ -199,21 +210,28 @@ def options_of(args: argparse.Namespace, place: TransportId, **defaults: Any) ->
     return options
 
 
-def run_async(work: Coroutine[Any, Any, int]) -> int:
-    """Run to completion; handle SIGTERM like an interrupt."""
+def run_async(work: Coroutine[object, None, int]) -> int:
+    """Run to completion; handle SIGTERM like an interrupt, with its own exit status."""
 
     async def main() -> int:
         task = asyncio.ensure_future(work)
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+        terminated = False
+
+        def terminate() -> None:
+            nonlocal terminated
+            terminated = True
+            task.cancel()
+
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, terminate)
         try:
             return await task
         except asyncio.CancelledError:
-            raise KeyboardInterrupt from None
+            raise (Terminated if terminated else KeyboardInterrupt) from None
 
     return asyncio.run(main())
 
 
-async def in_thread(work: Callable[..., T], *args: Any) -> T:
+async def in_thread(work: Callable[..., T], *args: object) -> T:
     """Return the result of work, run on a separate thread that is abandoned after an interrupt.
 
     asyncio.to_thread would wait for it, for as long as a pipe has no data.
@@ -240,10 +258,11 @@ async def in_thread(work: Callable[..., T], *args: Any) -> T:
 
 
 def seconds_argument(text: str) -> float:
-    """Parse a number of seconds, such as 5 or 0.5; for argparse."""
+    """Parse a time in seconds, such as 5, 0.5, 10s, 500ms, 2m or 1h; for argparse."""
+    found = re.fullmatch(r"(.*?)(us|ms|s|m|h|d)?", text, re.DOTALL)
     try:
-        return number(text)
+        return number(found[1] if found else text) * _SECONDS[found[2] if found else None]
     except ValueError:
         raise argparse.ArgumentTypeError(
-            f"{text!r} is not a number of seconds such as 5 or 0.5"
+            f"{text!r} is not a time such as 5 (seconds), 0.5, 10s, 500ms or 2m"
         ) from None

@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import json
 import sys
 
 from nvmf.cli.base import EXIT_OK, CliError, Subparsers, add_command
 from nvmf.cli.common import run_async
 from nvmf.cli.output import plain, print_fields, print_json
-from nvmf.rdma.inventory import Inventory, inventory
+from nvmf.rdma.inventory import EMBEDDED, Inventory, inventory
 
 
 def add_commands(subparsers: Subparsers) -> None:
@@ -21,8 +22,8 @@ def add_commands(subparsers: Subparsers) -> None:
         "devices",
         devices,
         "list RDMA devices with their ports, GIDs and capabilities",
-        "The embedded device, iwarp0, is always present. The others are those of the kernel, as\n"
-        "listed by pyverbs; if there are none, the reason is printed on stderr.",
+        "The embedded devices, iwarp0 and roce0, are always present. The others are those of the\n"
+        "kernel, as listed by pyverbs; if there are none, the reason is printed on stderr.",
         examples=("nvmeof devices", "nvmeof devices --watch -o json"),
     )
     parser.add_argument(
@@ -42,7 +43,8 @@ def devices(args: argparse.Namespace) -> int:
     else:
         _print(found)
     if args.watch:
-        return run_async(_watch(args.output_format == "json"))
+        with contextlib.suppress(KeyboardInterrupt):  # the usual end
+            return run_async(_watch(args.output_format == "json"))
     return EXIT_OK
 
 
@@ -61,7 +63,7 @@ def _print(found: Inventory) -> None:
 
 
 def _kind(kind: str) -> str:
-    return "embedded" if kind == "iwarp" else "system"
+    return "embedded" if kind in EMBEDDED else "system"
 
 
 def _event_line(event: object) -> None:

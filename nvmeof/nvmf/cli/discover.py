@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import json
 import sys
 from contextlib import aclosing
@@ -20,6 +21,7 @@ from nvmf.cli.base import (
     add_command,
     number_argument,
     printable,
+    warn_of_names,
 )
 from nvmf.cli.common import add_target_arguments, options_of, run_async, seconds_argument, where_of
 from nvmf.cli.output import plain, print_fields, print_json, print_table
@@ -105,7 +107,9 @@ def discover(args: argparse.Namespace) -> int:
     if args.raw and (len(starts) > 1 or args.persistent):
         raise UsageError("--raw writes one log: specify an address, and remove -p")
     if args.persistent:
-        return run_async(_watch_all(args, starts))
+        with contextlib.suppress(KeyboardInterrupt):  # the usual end
+            return run_async(_watch_all(args, starts))
+        return EXIT_OK
     return run_async(_read_all(args, starts, single=given))
 
 
@@ -116,6 +120,7 @@ def _given(args: argparse.Namespace) -> Start:
             place = replace(place, subnqn=validate_nqn(args.discovery_nqn))
         except ValueError as error:
             raise UsageError(f"--nqn: {error}") from None
+        warn_of_names(place.subnqn)
     options = options_of(args, place, kato=DISCOVERY_KATO if args.persistent else 0)
     if args.persistent and not options.kato:
         raise UsageError("-p requires a keep-alive timeout: -k must be more than 0")

@@ -6,7 +6,7 @@ from __future__ import annotations
 import argparse
 
 from nvmf.cli.base import EXIT_FAILED, EXIT_OK, CliError, Subparsers, add_command
-from nvmf.cli.output import print_json
+from nvmf.cli.output import counted, print_json
 
 
 def add_commands(subparsers: Subparsers) -> None:
@@ -47,6 +47,11 @@ def doctor(args: argparse.Namespace) -> int:
         print(f"{finding.level:<7}  {finding.check}: {finding.text}")
         if finding.remedy:
             print(f"         {finding.remedy}")
-    well = sum(finding.level is Level.OK for finding in found)
-    print(f"{well} of {len(found)} checks passed.")
+    counts = {level: sum(finding.level is level for finding in found) for level in Level}
+    words = [
+        counted(counts[level], str(level))
+        for level in (Level.PROBLEM, Level.WARNING, Level.NOTE)
+        if counts[level]
+    ]
+    print(", ".join([*words, f"{counts[Level.OK]} ok"]))
     return EXIT_FAILED if bad else EXIT_OK

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 from nvmf.cli.base import EXIT_OK, CliError, Subparsers, add_command, number_argument
-from nvmf.cli.common import add_target_arguments, options_of, run_async, where_of
+from nvmf.cli.common import ONE_QUEUE, add_target_arguments, options_of, run_async, where_of
 from nvmf.cli.output import plain, print_fields, print_json, print_table, size_text
 from nvmf.initiator import Controller, Namespace, connect
 from nvmf.spec.identify import PowerState
@@ -17,8 +17,6 @@ from nvmf.spec.identify import PowerState
 EXAMPLE = "nvmeof {} -a 192.0.2.1 -n nqn.2026-01.example:disk"
 
 
-_DEFAULTS: dict[str, Any] = {"queues": 1, "ctrl_loss_tmo": 0}
-"""Options not given by flags or URL: a one-time query does not wait for reconnection."""
 _CTRL_HEX = {
     "vid", "ssvid", "cmic", "cntlid", "ver", "rtd3r", "rtd3e", "oaes", "ctratt", "rrls",
     "oacs", "frmw", "lpa", "avscc", "apsta", "rpmbs", "hctma", "sanicap", "sqes", "cqes",
@@ -39,7 +37,7 @@ def add_commands(subparsers: Subparsers) -> None:
         "show Identify Controller data",
         examples=(EXAMPLE.format("id-ctrl"), EXAMPLE.format("id-ctrl -o json")),
     )
-    add_target_arguments(parser, **_DEFAULTS)
+    add_target_arguments(parser, **ONE_QUEUE)
     parser = add_command(
         subparsers,
         "id-ns",
@@ -48,7 +46,7 @@ def add_commands(subparsers: Subparsers) -> None:
         examples=(EXAMPLE.format("id-ns --namespace-id 1"),),
     )
     add_namespace_argument(parser)
-    add_target_arguments(parser, **_DEFAULTS)
+    add_target_arguments(parser, **ONE_QUEUE)
     parser = add_command(
         subparsers,
         "list-ns",
@@ -59,7 +57,7 @@ def add_commands(subparsers: Subparsers) -> None:
             "nvmeof list-ns nvme+rdma://192.0.2.1:4420/nqn.2026-01.example:disk",
         ),
     )
-    add_target_arguments(parser, **_DEFAULTS)
+    add_target_arguments(parser, **ONE_QUEUE)
 
 
 def add_namespace_argument(parser: argparse.ArgumentParser) -> None:
@@ -181,7 +179,7 @@ def list_ns(args: argparse.Namespace) -> int:
 def namespace_fields(namespace: Namespace) -> dict[str, Any]:
     """Return the fields of Identify Namespace, its identifiers, and the format in use."""
     info = namespace.info
-    fields: dict[str, Any] = {
+    fields: dict[str, object] = {
         field.name: plain(getattr(info, field.name)) for field in dataclasses.fields(info)
     }
     fields["lbafs"] = [
@@ -195,14 +193,16 @@ def namespace_fields(namespace: Namespace) -> dict[str, Any]:
     return fields
 
 
-def _hexed(fields: dict[str, Any], names: set[str]) -> dict[str, Any]:
+def _hexed(fields: dict[str, object], names: set[str]) -> dict[str, object]:
     """Return the fields, with the named ones in hexadecimal."""
     return {name: f"{value:#x}" if name in names else value for name, value in fields.items()}
 
 
-async def _with_controller(args: argparse.Namespace, work: Any) -> int:
+async def _with_controller(
+    args: argparse.Namespace, work: Callable[[Controller], Coroutine[object, None, int]]
+) -> int:
     place = where_of(args)
-    options = options_of(args, place, **_DEFAULTS)
+    options = options_of(args, place, **ONE_QUEUE)
     async with connect(place, options) as controller:
-        coroutine: Coroutine[Any, Any, int] = work(controller)
+        coroutine: Coroutine[object, None, int] = work(controller)
         return await coroutine

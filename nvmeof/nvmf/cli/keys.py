@@ -9,7 +9,7 @@ from pathlib import Path
 
 from nvmf.auth import Key
 from nvmf.auth.key import read_key
-from nvmf.cli.base import EXIT_OK, CliError, Subparsers, UsageError, add_command
+from nvmf.cli.base import EXIT_OK, CliError, Subparsers, UsageError, add_command, warn_of_names
 from nvmf.cli.output import print_json
 from nvmf.initiator.base.identity import host_identity
 from nvmf.spec.auth import Hash
@@ -82,6 +82,7 @@ def generate(args: argparse.Namespace) -> int:
         key = Key.generate(hashed, size, nqn=nqn, seed=seed)
     except ValueError as error:
         raise UsageError(str(error)) from None
+    warn_of_names(args.nqn or None)
     if args.output_format == "json":
         print_json({"key": key.text(), **_about(key)})
     else:

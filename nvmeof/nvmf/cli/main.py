@@ -15,7 +15,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return run(argv)
     except KeyboardInterrupt:
         print("nvmeof: interrupted", file=sys.stderr)
-        return 1
+        return 130
 
 
 if __name__ == "__main__":

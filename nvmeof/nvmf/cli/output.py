@@ -12,10 +12,10 @@ from enum import IntEnum
 from typing import Any, TextIO
 from uuid import UUID
 
-from nvmf.cli.base import printable
+from nvmf.cli.base import Failures, printable
 
 
-def plain(value: Any) -> Any:
+def plain(value: object) -> Any:
     """Convert to JSON types: bytes to hexadecimal digits, structures to objects."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {f.name: plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
@@ -32,15 +32,17 @@ def plain(value: Any) -> Any:
     return value
 
 
-def print_json(value: Any, file: TextIO | None = None) -> None:
+def print_json(value: object, file: TextIO | None = None) -> None:
     """Print one JSON document."""
     out = file or sys.stdout
+    if out is sys.stdout:
+        Failures.as_json = False  # one document only
     json.dump(plain(value), out, indent=2)
     out.write("\n")
     out.flush()
 
 
-def print_fields(fields: Mapping[str, Any], indent: str = "") -> None:
+def print_fields(fields: Mapping[str, object], indent: str = "") -> None:
     """Print lines NAME : VALUE; fields without a value (None) are left out."""
     fields = {name: value for name, value in fields.items() if value is not None}
     width = max((len(name) for name in fields), default=0)
@@ -79,7 +81,12 @@ def size_text(size: float) -> str:
     raise AssertionError
 
 
-def rate_text(count: int, seconds: float) -> str:
+def counted(count: int, what: str, many: str = "") -> str:
+    """Return a number with its noun: 1 queue, 2 queues; many: an irregular plural."""
+    return f"{count} {what if count == 1 else many or f'{what}s'}"
+
+
+def rate_text(count: float, seconds: float) -> str:
     """Format a rate in bytes per second, in powers of 1000 as usual for networks."""
     rate = count / seconds if seconds > 0 else 0.0
     for unit in ("B/s", "kB/s", "MB/s", "GB/s"):

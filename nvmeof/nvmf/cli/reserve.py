@@ -4,18 +4,17 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 from nvmf.cli.base import EXIT_OK, Subparsers, UsageError, add_command, number_argument
-from nvmf.cli.common import add_target_arguments, options_of, run_async, where_of
+from nvmf.cli.common import ONE_QUEUE, add_target_arguments, options_of, run_async, where_of
 from nvmf.cli.identify import EXAMPLE, add_namespace_argument
 from nvmf.cli.output import print_json, print_table
 from nvmf.initiator import connect
 from nvmf.initiator.base.reservations import Reservations
 from nvmf.spec.reservations import ReservationType
 
-_DEFAULTS: dict[str, Any] = {"queues": 1, "ctrl_loss_tmo": 0}
 _TYPES = ", ".join(f"{int(kind)} {kind.name.replace('_', ' ').lower()}" for kind in ReservationType)
 _NOTE = """\
 The registration belongs to this host, by its host ID (-I), and stays after the command has ended.
@@ -62,7 +61,9 @@ def add_commands(subparsers: Subparsers) -> None:
     _finish(parser)
 
 
-def _add(subparsers: Subparsers, name: str, run: Any, summary: str) -> argparse.ArgumentParser:
+def _add(
+    subparsers: Subparsers, name: str, run: Callable[[argparse.Namespace], int], summary: str
+) -> argparse.ArgumentParser:
     more = "" if name == "resv-report" else _NOTE
     examples = [EXAMPLE.format(f"{name} {words}") for words in _EXAMPLES[name]]
     return add_command(subparsers, name, run, summary, more, examples=examples)
@@ -87,7 +88,7 @@ def _number(parser: argparse.ArgumentParser, flag: str, most: int, what: str) ->
 
 def _finish(parser: argparse.ArgumentParser) -> None:
     add_namespace_argument(parser)
-    add_target_arguments(parser, **_DEFAULTS)
+    add_target_arguments(parser, **ONE_QUEUE)
 
 
 def _type(value: int) -> ReservationType:
@@ -202,13 +203,13 @@ def _type_name(rtype: int) -> str:
 
 async def _with(args: argparse.Namespace, work: Any, done: str) -> int:
     place = where_of(args)
-    async with connect(place, options_of(args, place, **_DEFAULTS)) as controller:
-        coroutine: Coroutine[Any, Any, None] = work(
+    async with connect(place, options_of(args, place, **ONE_QUEUE)) as controller:
+        coroutine: Coroutine[object, None, None] = work(
             controller.namespace(args.namespace_id).reservations
         )
         await coroutine
     if done and args.output_format == "json":
-        print_json({"namespace_id": args.namespace_id, "result": done})
+        print_json({"nsid": args.namespace_id, "result": done})
     elif done:
         print(f"namespace {args.namespace_id}: {done}")
     return EXIT_OK

@@ -15,6 +15,7 @@ from typing import BinaryIO
 from nvmf.cli.base import (
     EXIT_OK,
     CliError,
+    Failures,
     Subparsers,
     UsageError,
     add_command,
@@ -113,6 +114,8 @@ def _add_range(parser: argparse.ArgumentParser, default: str) -> None:
 
 def read(args: argparse.Namespace) -> int:
     """Copy from namespace to file."""
+    if args.data == "-":
+        Failures.as_json = False  # stdout has the data
     return run_async(_read(args))
 
 
@@ -171,20 +174,34 @@ async def _read(args: argparse.Namespace) -> int:
                     await namespace.readinto(lba, part)
 
             ready: tuple[memoryview, int] | None = None
-            while left or ready:
-                count = min(left, chunks.size)
-                view = chunks.next()
-                fetching = asyncio.create_task(fetch(view, lba, count)) if count else None
-                try:
-                    if ready:
-                        await in_thread(_put, out, *ready)
-                        progress.add(ready[1])
-                finally:
-                    if fetching:
-                        await fetching
-                ready = (view, count) if count else None
-                lba, left = lba + count // namespace.block_size, left - count
+            try:
+                while left or ready:
+                    count = min(left, chunks.size)
+                    view = chunks.next()
+                    fetching = asyncio.create_task(fetch(view, lba, count)) if count else None
+                    try:
+                        if ready:
+                            await in_thread(_put, out, *ready)
+                            progress.add(ready[1])
+                    finally:
+                        if fetching:
+                            await fetching
+                    ready = (view, count) if count else None
+                    lba, left = lba + count // namespace.block_size, left - count
+            except BrokenPipeError:
+                raise
+            except BaseException:
+                _tell_valid(args, progress)
+                raise
     return _report(args, progress, to_stdout=args.data == "-")
+
+
+def _tell_valid(args: argparse.Namespace, progress: Progress) -> None:
+    """Print on stderr how much of the destination is valid after a failure or an interrupt."""
+    progress.end()
+    if progress.done:
+        where = "the output" if args.data == "-" else args.data
+        print(f"the first {progress.done} bytes of {where} are valid", file=sys.stderr)
 
 
 async def _write(args: argparse.Namespace) -> int:

@@ -29,11 +29,11 @@ def _store(
     try:
         found = path.stat()
     except OSError as error:
-        remedy = (
-            f"truncate -s {namespace.size or '10G'} {path}" if error.errno == errno.ENOENT else ""
-        )
         text = f"{where}: {path}: {error.strerror}"
-        yield Finding("storage", Level.PROBLEM, text, remedy or "Correct the path.")
+        remedy = "Correct the path."
+        if error.errno == errno.ENOENT:
+            remedy = _absent(path, namespace.size)
+        yield Finding("storage", Level.PROBLEM, text, remedy)
         return
     try:
         # O_EXCL on a block device fails if it is mounted or part of another device.
@@ -47,6 +47,13 @@ def _store(
         yield from _block_device(machine, where, namespace, path, found)
     else:
         yield from _regular(where, namespace, path, found)
+
+
+def _absent(path: Path, size: int | None) -> str:
+    """Return the remedy for a path that does not exist: only a regular file can be created."""
+    if path.is_relative_to("/dev") and not path.is_relative_to("/dev/shm"):
+        return "Connect the device, or correct the path: lsblk lists block devices."
+    return f"truncate -s {size or '10G'} {path}"
 
 
 def _not_opened(where: str, path: Path, error: OSError) -> Finding:

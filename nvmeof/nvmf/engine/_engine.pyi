@@ -5,15 +5,17 @@ The engine implements mechanism, not policy.  A call returns at once unless its 
 it blocks; blocking calls release the GIL.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Literal, TypedDict, final, type_check_only
 
 from typing_extensions import Buffer as SupportsBuffer
 
+from nvmf.errors import Error
+
 Address = tuple[str, int]
 """Numeric IPv4 or IPv6 address, and port number."""
 
-class EngineError(OSError):
+class EngineError(Error, OSError):
     """A call of the engine failed: errno, and a message with the attempted operation."""
 
 class ConnectError(EngineError):
@@ -37,10 +39,10 @@ def set_iwarp_options(
     """Set options of the embedded device, for subsequent connections; congestion "" selects the
     device's default."""
 
-def verbs_available(kind: Literal["iwarp", "system"]) -> str | None:
+def verbs_available(kind: Literal["iwarp", "roce", "system"]) -> str | None:
     """Return None if the verbs library loads, otherwise why not."""
 
-def list_devices(kind: Literal["iwarp", "system"]) -> list[dict[str, Any]]:
+def list_devices(kind: Literal["iwarp", "roce", "system"]) -> list[dict[str, Any]]:
     """Return the devices, with the keys
     name, transport, fw_ver, vendor_id, max_qp, max_qp_wr, max_cq, max_cqe, max_mr, max_sge,
     max_qp_rd_atom, max_qp_init_rd_atom, and ports: a list of {port, state, max_mtu, active_mtu
@@ -77,7 +79,7 @@ class Target:
         A DeviceReady follows for each device whose registration of memory takes long.  EngineError
         if one fails to open at once.
         """
-    def device_gone(self, name: str, kind: Literal["iwarp", "system"] = "system") -> None:
+    def device_gone(self, name: str, kind: Literal["iwarp", "roce", "system"] = "system") -> None:
         """Note that a device was removed; its resources are freed with its last Qpair."""
     def upcalls(
         self,
@@ -102,7 +104,7 @@ class Store:
 
     def __init__(
         self,
-        kind: Literal["ram", "file", "pmem", "null"],
+        kind: Literal["ram", "file", "pmem", "null", "python"],
         *,
         path: str | None = None,
         size: int = 0,
@@ -111,7 +113,20 @@ class Store:
         read_only: bool = False,
         persistent: bool = False,
         power_fail_atomic: bool = True,
-    ) -> None: ...
+        calls: int = 0,
+        max_bytes: int = 0,
+        limit_ms: int = 0,
+        physical_block_size: int = 0,
+        volatile_write_cache: bool = False,
+        deallocate: bool = False,
+    ) -> None:
+        """The last six are for "python", whose calls take() and answer() pass to this program.
+
+        calls: Maximum calls at a time, 1 to 64; 0: 64.
+        max_bytes: Maximum bytes of their data together; 0: 8 MiB. One larger call is allowed.
+        limit_ms: Milliseconds after which a command without an answer ends with Internal Error;
+            0: 10000.
+        """
     @property
     def kind(self) -> str: ...
     @property
@@ -140,6 +155,25 @@ class Store:
 
         EngineError (EIO) on failure.
         """
+    def fileno(self) -> int:
+        """Return a descriptor that is readable when take() may return calls ("python" only)."""
+    def take(self) -> list[tuple[int, int, int, int, int, bytes | None]]:
+        """Return new calls of a "python" store, each of which answer() must end exactly once.
+
+        A call is (number, operation, flags, offset, length, data of a write). Operations: 0 read,
+        1 write, 2 flush, 3 write zeroes, 4 deallocate. Flags: 1 Force Unit Access, 2 zeroes may be
+        deallocated.
+        """
+    def answer(
+        self, number: int, status: int = 0, error: int = 0, data: SupportsBuffer | None = None
+    ) -> bool:
+        """End a call; return False if its command has already ended.
+
+        status: NVMe status. error: errno of a failure, for Faulted, or 0. data: of a successful
+        read; with a length other than that of the call, the command fails with Internal Error.
+        """
+    def stop(self) -> None:
+        """End every command of a "python" store, now and in future, within 0.1 s."""
     def close(self) -> None:
         """Close the store; EngineError (EBUSY) while a namespace uses it."""
 
@@ -410,7 +444,7 @@ class Qpair:
 class EventChannel:
     """RDMA-CM events; fileno() is readable when get_event() has one."""
 
-    def __init__(self, kind: Literal["iwarp", "system"]) -> None: ...
+    def __init__(self, kind: Literal["iwarp", "roce", "system"]) -> None: ...
     def fileno(self) -> int: ...
     def listen(self, host: str, port: int, backlog: int = 128) -> Listener:
         """Listen; raise EngineError (EADDRINUSE, EADDRNOTAVAIL, ...) on failure."""
@@ -503,7 +537,7 @@ class HostDevice:
 
     def __init__(
         self,
-        kind: Literal["iwarp", "system"] = "iwarp",
+        kind: Literal["iwarp", "roce", "system"] = "iwarp",
         *,
         remote_keys: Literal["command", "buffer"] = "command",
     ) -> None:
@@ -660,6 +694,12 @@ class HostBatch:
 def bench_cancel() -> None:
     """Make a bench() that runs in a different thread return, with its results so far."""
 
+def bench_live() -> tuple[float, int, int]:
+    """Return (seconds, reads, writes) of the bench() in a different thread so far.
+
+    Updated about every 20 ms, and 0 at the start of a run.
+    """
+
 def bench_threads(queues: int) -> int:
     """Return the number of threads with which bench() polls this many queues.
 
@@ -671,7 +711,7 @@ def bench(
     traddr: str,
     trsvcid: str,
     subnqn: str,
-    rw: Literal["read", "write", "randread", "randwrite"],
+    rw: str,
     block_size: int,
     queue_depth: int,
     seconds: float,
@@ -680,16 +720,24 @@ def bench(
     nsid: int = 1,
     read_percent: int = -1,
     cpu: int = -1,
-    kind: Literal["iwarp", "system"] = "iwarp",
+    kind: Literal["iwarp", "roce", "system"] = "iwarp",
     hostnqn: str | None = None,
     remote_keys: Literal["command", "buffer"] = "command",
+    percentiles: Sequence[float] = ...,
 ) -> dict[str, Any]:
     """Run a load with the native host path.  Blocks for the duration.
+
+    rw: read, write, randread or randwrite; or a mix, rw (also readwrite) or randrw, of which
+    read_percent are reads (-1: 50; invalid for the others).
 
     The polling threads (0: bench_threads()) share the queues, which use as many controllers as
     needed; cpu is the CPU of the first thread, the other threads use the following CPUs.
 
     Returns ios, bytes, seconds, iops, bytes_per_second, p50_us, p99_us, p999_us, mean_us,
     cpu_seconds (of the polling threads), queue_min_iops and queue_max_iops (of the slowest and the
-    fastest queue).  Raises ConnectError, or EngineError if a command failed.
+    fastest queue); and for each of read and write an object with ios, bytes, iops,
+    bytes_per_second, min_us, max_us, mean_us, stddev_us and percentiles_us, the latencies by
+    percentile ("99.9"), which are 0 if there were no commands.
+
+    Raises ConnectError, or EngineError if a command failed.
     """

@@ -1,15 +1,16 @@
 # cython: language_level=3, embedsignature=False
 # SPDX-License-Identifier: BSD-3-Clause
-"""The binding of the engine: a thin face of c/, in the words of _engine.pyi.
+"""The thin binding of the C engine; _engine.pyi documents its interface.
 
-Ownership.  A Target owns its reactors, and holds every Qpair and Namespace that C knows, from
-accept or create until destroy or close: a pointer that comes back in an upcall is a borrowed
-reference to an object that the Target's registry keeps alive.  An EventChannel holds its Listeners
-and the Qpairs that came over it, and outlives their CM ids.  A Command holds its Qpair; a Namespace
-its Store; a HostQueue the HostMemory of what is outstanding.  Parents close their children first.
+Ownership.  A Target owns its reactors, and keeps a reference to each Qpair and Namespace known to C,
+from accept or creation until destroy or close, because upcalls carry borrowed references to them.
+An EventChannel keeps references to its Listeners and to the Qpairs that it has accepted, and exists
+longer than their CM ids.  A Command references its Qpair; a Namespace, its Store; a HostQueue, the
+HostMemory of outstanding commands.  Parents close their children first.
 
-Threads.  A Target and all that belongs to it is called from one control thread (Command.complete
-from any).  A HostQueue belongs to who polls it.  Calls that block release the GIL.
+Threads.  A Target and its objects are called from one control thread, except Command.complete and
+the calls of a Store of kind "python" (any thread).  A HostQueue is used by one thread at a time.
+Calls that block release the GIL.
 """
 
 import os
@@ -17,6 +18,8 @@ import sys
 import warnings
 from errno import errorcode
 from weakref import WeakValueDictionary
+
+from nvmf.errors import Error
 
 cimport cython
 from cpython.buffer cimport (PyBUF_C_CONTIGUOUS, PyBUF_FORMAT, PyBUF_SIMPLE, PyBUF_WRITABLE,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Many Reads or Writes at once: c/host/batch.h.
+# Batches of Reads or Writes (c/host/batch.h).
 
 cdef enum:
     BATCH_ROUNDS = 64  # polls of batches alone, before others on the event loop have their turn
@@ -7,7 +7,7 @@ cdef enum:
 
 
 cdef class HostBatch:
-    """Many Reads or Writes of one length, which HostQueue.submit_batch runs."""
+    """Reads or Writes of one length, run by HostQueue.submit_batch."""
 
     cdef host_batch _batch
     cdef HostMemory _memory
@@ -25,7 +25,7 @@ cdef class HostBatch:
         PyBuffer_Release(&view)
         if memory._memory == NULL:
             raise ValueError("data moves to and from registered memory that is open")
-        # A copy: what is checked is what is sent, whoever changes the array meanwhile.
+        # A copy, so that what is sent has been checked, even if the array changes meanwhile.
         PyObject_GetBuffer(lbas, &view, PyBUF_FORMAT | PyBUF_C_CONTIGUOUS)
         try:
             if view.itemsize != 8 or view.ndim != 1:
@@ -38,7 +38,7 @@ cdef class HostBatch:
         finally:
             PyBuffer_Release(&view)
         if not 0 < count <= 0xffffffff or not length or not depth:
-            raise ValueError("a batch has one command at least, which moves data")
+            raise ValueError("a batch has at least one command, which transfers data")
         if offset > memory._memory.length or count * length > memory._memory.length - offset:
             raise ValueError(f"{count} times {length} bytes at {offset} are not in a memory of "
                              f"{memory._memory.length}")
@@ -63,11 +63,11 @@ cdef class HostBatch:
         return self._batch.answered
 
     def stop(self):
-        """Submit nothing more."""
+        """Submit no further commands."""
         self._batch.stopped = True
 
     def left(self):
-        """(index, NVMe status, or None where there was no answer) of what has not succeeded."""
+        """Return (index, NVMe status, or None without an answer) of each failed command."""
         cdef uint32_t index
         out = []
         for index in range(self._batch.count):
@@ -77,14 +77,14 @@ cdef class HostBatch:
         return out
 
     def succeeded(self, uint32_t index):
-        """A command was run in another way."""
+        """Note that a command was run in a different way."""
         if index >= self._batch.count:
             raise IndexError(index)
         self._batch.status[index] = 0
 
     @property
     def error(self):
-        """Why its commands could not be submitted: an errno, or 0."""
+        """The errno with which submission failed, or 0."""
         return -self._batch.error
 
     def __len__(self):

@@ -161,6 +161,7 @@ cdef extern from "verbs/verbs.h" nogil:
         void (*free_devices)(ibv_context **devices) noexcept nogil
         int (*ack_cm_event)(rdma_cm_event *event) noexcept nogil
     const verbs *verbs_iwarp()
+    const verbs *verbs_roce()
     const verbs *verbs_system(char *why, size_t len)
     struct iwarp_options:
         bint crc

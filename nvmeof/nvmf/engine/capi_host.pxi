@@ -79,6 +79,21 @@ cdef extern from "host/load.h" nogil:
         bint random
         int read_percent
         double seconds
+        unsigned npercentiles
+        double percentiles[20]
+    struct host_load_part:
+        uint64_t ios
+        double min_us
+        double max_us
+        double mean_us
+        double stddev_us
+        double percentile_us[20]
+    struct host_load_live:
+        uint64_t reads
+        uint64_t writes
+        uint64_t ns
+    enum:
+        HOST_LOAD_PERCENTILES
     struct host_load_result:
         uint64_t ios
         uint64_t bytes
@@ -90,6 +105,9 @@ cdef extern from "host/load.h" nogil:
         double p999_us
         double queue_min_iops
         double queue_max_iops
+        host_load_part read
+        host_load_part write
+    void host_bench_live(host_load_live *live)
     unsigned host_load_default_threads(unsigned queues)
     void host_bench_cancel()
     int host_bench(const host_load_options *options, const host_load_run *run,

@@ -7,6 +7,7 @@ cdef extern from "store/store.h" nogil:
         STORE_FILE
         STORE_PMEM
         STORE_NULL
+        STORE_PYTHON
     struct store_options:
         const char *kind
         const char *path
@@ -16,6 +17,12 @@ cdef extern from "store/store.h" nogil:
         bint read_only
         bint power_fail_atomic
         bint persistent
+        uint32_t calls
+        uint64_t bytes
+        uint32_t limit_ms
+        uint32_t physical_block_size
+        bint volatile_write_cache
+        bint deallocate
     struct c_store "store":
         store_kind kind
         uint64_t size
@@ -31,6 +38,21 @@ cdef extern from "store/store.h" nogil:
     void store_close(c_store *s)
     int store_resize(c_store *s, uint64_t size, char *err, size_t len)
     uint16_t store_flush(c_store *s)
+
+cdef extern from "store/python.h" nogil:
+    struct store_python_call:
+        uint64_t number
+        int op
+        uint32_t flags
+        uint64_t offset
+        uint64_t length
+        const void *data
+    int store_python_fd(const c_store *s)
+    bint store_python_take(c_store *s, store_python_call *call)
+    void store_python_taken(c_store *s, uint64_t number)
+    bint store_python_answer(c_store *s, uint64_t number, uint16_t status, int error,
+                             const void *data, uint64_t length)
+    void store_python_stop(c_store *s)
 
 cdef extern from "target/target.h" nogil:
     struct c_target "target":

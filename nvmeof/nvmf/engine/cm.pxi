@@ -11,7 +11,7 @@ cdef dict LISTEN_HINTS = {
 
 @cython.final
 cdef class EventChannel:
-    """RDMA-CM events; fileno() is readable when get_event() has one."""
+    """A source of RDMA-CM events; fileno() is readable if get_event() has one."""
 
     cdef const verbs *_verbs
     cdef rdma_event_channel *_channel
@@ -54,7 +54,7 @@ cdef class EventChannel:
         return listener_on(self, self.get(), host, port, backlog)
 
     def get_event(self):
-        """The next event, acknowledged; None where there is none."""
+        """Return the next event, acknowledged, or None."""
         cdef rdma_cm_event *event
         cdef rdma_event_channel *channel = self.get()
         cdef pollfd ready
@@ -82,7 +82,7 @@ cdef class EventChannel:
                 return out
 
     cdef object take(self, rdma_cm_event *event):
-        """What an event says to Python; None where nothing of ours is concerned any more."""
+        """Return the Python object for an event; None if it concerns no existing object."""
         cdef uintptr_t key = <uintptr_t>event.id
         cdef ConnectRequest request
         if event.event == RDMA_CM_EVENT_CONNECT_REQUEST:
@@ -99,7 +99,7 @@ cdef class EventChannel:
         return None
 
     cdef forget(self, rdma_cm_id *id):
-        """The CM id of a queue pair was destroyed."""
+        """Note that the CM id of a queue pair was destroyed."""
         self._qpairs.pop(<uintptr_t>id, None)
         if self._closing and not self._qpairs:
             self.destroy()
@@ -112,7 +112,7 @@ cdef class EventChannel:
                 self._verbs.destroy_event_channel(channel)
 
     def close(self):
-        """Close the listeners, reject what waits; the channel itself ends with its last Qpair."""
+        """Close the listeners and reject waiting requests; the channel ends with its last Qpair."""
         if self._channel == NULL or self._closing:
             return
         for listener in list(self._listeners.values()):
@@ -143,7 +143,7 @@ cdef class EventChannel:
 
 @cython.final
 cdef class Listener:
-    """A listening address; close() it, or its channel."""
+    """A listening address; closed by close(), or with its channel."""
 
     cdef rdma_cm_id *_id
     cdef EventChannel _channel
@@ -170,7 +170,7 @@ cdef class Listener:
 
 
 cdef str device_of(EventChannel channel, rdma_cm_id *id):
-    """The name of the device that an id is bound to; None where it is every one."""
+    """Return the name of the device to which an id is bound; None if it is bound to all."""
     if id.verbs == NULL or id.verbs.device == NULL:
         return None
     return channel._verbs.get_device_name(id.verbs.device).decode("utf-8", "replace")
@@ -179,6 +179,9 @@ cdef str device_of(EventChannel channel, rdma_cm_id *id):
 cdef object cannot_listen(str host, int port, EventChannel channel, int code, str words=None):
     where = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     hint = LISTEN_HINTS.get(errorcode.get(code, ""), "")
+    if channel.kind == "roce" and errorcode.get(code) == "EADDRINUSE":
+        hint = ("each address has one UDP port 4791, and another process of this machine, or the "
+                "kernel's rxe, has it, or another port here has that number: choose another address")
     return EngineError(code, f"cannot listen on {where} with the {channel.kind} device: "
                              f"{words or os.strerror(code)}{'; ' + hint if hint else ''}")
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# What an EventChannel has to tell: connect requests, to be decided, and news of what there is.
+# The events of an EventChannel: connect requests, and changes of connections and listeners.
 
 cdef uint16_t REJECT_NO_RESOURCES = 6  # sts of an NVMe-oF reject
 
@@ -13,7 +13,7 @@ cdef tuple CM_EVENTS = (
 
 @cython.final
 cdef class ConnectRequest:
-    """A CM REQ: accept or reject it."""
+    """A CM REQ, to be accepted or rejected."""
 
     cdef rdma_cm_id *_id
     cdef EventChannel _channel
@@ -32,7 +32,7 @@ cdef class ConnectRequest:
 
     cdef rdma_cm_id *get(self) except NULL:
         if self._id == NULL:
-            raise EngineError(EINVAL, "the connect request was decided before")
+            raise EngineError(EINVAL, "the connect request was already accepted or rejected")
         return self._id
 
     def accept(self, Target target not None, *, unsigned reactor, uint16_t qid,
@@ -97,7 +97,7 @@ cdef class ConnectRequest:
         self._id = NULL
 
     cdef refuse(self):
-        """Reject it for nobody decided."""
+        """Reject a request that was neither accepted nor rejected."""
         cdef nvme_rdma_cm_rej rej
         if self._id != NULL:
             rej.recfmt = 0

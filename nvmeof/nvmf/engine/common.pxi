@@ -2,8 +2,8 @@
 # Errors, addresses, tables, devices.
 
 
-class EngineError(OSError):
-    """A call of the engine failed: errno, and a sentence that says what was tried."""
+class EngineError(Error, OSError):
+    """A call of the engine failed: errno, and a sentence with what was attempted."""
 
     def __str__(self):
         return self.strerror or super().__str__()
@@ -19,7 +19,7 @@ class ConnectError(EngineError):
 
 
 cdef object failed(int code, const char *text):
-    """An EngineError from an errno of either sign and the sentence that C wrote."""
+    """Return an EngineError for an errno of either sign and the sentence that C wrote."""
     code = -code if code < 0 else code
     if code == 0:
         code = EIO
@@ -42,7 +42,7 @@ cdef object closed(what):
 
 
 cdef str made_at():
-    """Where the Python code is that called us: file:line."""
+    """Return the location of the calling Python code, file:line."""
     try:
         frame = sys._getframe(0)
     except ValueError:
@@ -51,7 +51,7 @@ cdef str made_at():
 
 
 cdef int warn_open(handle, str sentence) except -1:
-    """A handle was collected open."""
+    """Warn that a handle was collected without having been closed."""
     try:
         warnings.warn(sentence, ResourceWarning, stacklevel=2, source=handle)
     except ResourceWarning:
@@ -60,7 +60,7 @@ cdef int warn_open(handle, str sentence) except -1:
 
 
 cdef tuple address_of(const sockaddr *addr):
-    """(numeric host, port) of an IPv4 or IPv6 socket address, or ("", 0)."""
+    """Return (numeric host, port) of an IPv4 or IPv6 socket address, or ("", 0)."""
     cdef char host[64]
     cdef char service[16]
     cdef socklen_t length
@@ -80,14 +80,16 @@ cdef tuple address_of(const sockaddr *addr):
 
 
 cdef const verbs *table_of(kind) except? NULL:
-    """The verbs table of a kind; raises EngineError where it does not load."""
+    """Return the verbs table of a kind; raise EngineError if it cannot be loaded."""
     cdef char why[ERR]
     cdef const verbs *table
     why[0] = 0
     if kind == "iwarp":
         return verbs_iwarp()
+    if kind == "roce":
+        return verbs_roce()
     if kind != "system":
-        raise ValueError(f"a device is \"iwarp\" or \"system\", not {kind!r}")
+        raise ValueError(f"a device is \"iwarp\", \"roce\" or \"system\", not {kind!r}")
     with nogil:
         table = verbs_system(why, ERR)
     if table == NULL:
@@ -96,7 +98,7 @@ cdef const verbs *table_of(kind) except? NULL:
 
 
 def verbs_available(kind):
-    """None where the table loads, else the sentence that says why not."""
+    """Return None if the table can be loaded, otherwise the reason as a sentence."""
     try:
         table_of(kind)
     except EngineError as error:
@@ -109,7 +111,7 @@ cdef bytes congestion_bytes = b""  # what iwarp_options points at
 
 def set_iwarp_options(*, crc=None, congestion=None, mpa_revision=None, first_fpdu_delay_us=None,
                       handshake_timeout_ms=None):
-    """Change options of the embedded device, for connections made from now on."""
+    """Change the options of the embedded device for future connections."""
     global congestion_bytes
     cdef iwarp_options options
     iwarp_get_options(&options)
@@ -132,7 +134,7 @@ def set_iwarp_options(*, crc=None, congestion=None, mpa_revision=None, first_fpd
 
 
 def resources():
-    """What the embedded device holds, counted."""
+    """Return the number of objects of each kind that the embedded device has."""
     cdef const iwarp_live *live = iwarp_get_live()
     return {"pd": live.pd, "mr": live.mr, "mw": live.mw, "cq": live.cq, "srq": live.srq,
             "qp": live.qp, "cm_id": live.cm_id}
@@ -144,7 +146,7 @@ LINK_LAYERS = {0: "unspecified", 1: "InfiniBand", 2: "Ethernet"}
 
 
 cdef int mtu_bytes(int mtu):
-    """enum ibv_mtu in bytes."""
+    """Return an enum ibv_mtu in bytes."""
     return 128 << mtu if 1 <= mtu <= 5 else 0
 
 
@@ -212,7 +214,7 @@ cdef dict describe_device(const verbs *table, ibv_device *device):
 
 
 def list_devices(kind):
-    """What devices of a kind there are, as _engine.pyi describes them."""
+    """Return the devices of a kind, as described in _engine.pyi."""
     cdef const verbs *table = table_of(kind)
     cdef ibv_device **devices
     cdef int count = 0

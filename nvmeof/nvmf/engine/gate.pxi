@@ -12,7 +12,7 @@ cdef target_gate gate_of(uint16_t read, uint16_t write, flush) except *:
 
 @cython.final
 cdef class Gates:
-    """What I/O commands end with instead of running, by NSID."""
+    """The statuses with which I/O commands end instead of running, by NSID."""
 
     cdef target_gates *_gates
     cdef Target _target
@@ -44,7 +44,7 @@ cdef class Gates:
         self.put()
 
     cdef put(self):
-        """Free it, if it was closed and no queue pair has it any more."""
+        """Free the table if it was closed and no queue pair uses it any longer."""
         cdef target_gates *gates = self._gates
         if gates == NULL or self._users or not self._closing:
             return
@@ -55,7 +55,7 @@ cdef class Gates:
 
 @cython.final
 cdef class Fenced:
-    """What a Target.fence() waited for has ended."""
+    """The commands that a Target.fence() waited for have ended."""
 
     cdef target_fence *_fence
     cdef readonly uint32_t nsid
@@ -102,7 +102,7 @@ cdef Fenced fenced_from(Target target, Fenced fenced):
 
 @cython.final
 cdef class Aborted:
-    """What became of a Qpair.abort()."""
+    """The result of a Qpair.abort()."""
 
     cdef target_abort *_abort
     cdef readonly bint aborted
@@ -120,7 +120,7 @@ cdef int abort_begin(Target target, target_qpair *qp, uint16_t cid, cookie) exce
     aborted.cookie = cookie
     aborted._abort = target_abort_create(qp, cid, <void *>aborted)
     if aborted._abort == NULL:
-        raise MemoryError("an abort")
+        raise MemoryError("out of memory for an abort")
     target._fences.add(aborted)
     return 0
 

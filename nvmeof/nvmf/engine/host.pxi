@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# The host: registered memory, queues, the native load (c/host/host.h).
+# The host side: registered memory and queues (c/host/host.h).
 
 cdef enum:
     POLL_MAX = 64
@@ -15,7 +15,7 @@ cdef host_remote_keys remote_keys_of(name) except *:
 
 @cython.final
 cdef class HostDevice:
-    """A device that host queues and their memory are made on; it ends with the last of them."""
+    """A device for host queues and their memory; it is closed with the last of them."""
 
     cdef host_device *_device
     cdef readonly str kind
@@ -38,7 +38,7 @@ cdef class HostDevice:
         self.remote_keys = remote_keys
 
     def alloc(self, Py_ssize_t length):
-        """Memory of the engine's own, page aligned, registered."""
+        """Return new registered memory, aligned to pages."""
         return memory_of(self, length, None)
 
     def register(self, buffer):
@@ -53,7 +53,7 @@ cdef class HostDevice:
 @cython.final
 @cython.no_gc_clear
 cdef class HostMemory:
-    """Registered memory; a buffer itself (memoryview(memory))."""
+    """Registered memory, which supports the buffer protocol (memoryview(memory))."""
 
     cdef host_memory *_memory
     cdef HostDevice _device
@@ -82,11 +82,11 @@ cdef class HostMemory:
 
     @property
     def address(self):
-        """Where it begins, to tell which part of it a memoryview is."""
+        """Return its address, to find which part of it a memoryview covers."""
         return 0 if self._memory == NULL else <uintptr_t>self._memory.addr
 
     def offset_of(self, buffer):
-        """Offset of a contiguous buffer that lies in this memory, or -1 where it does not."""
+        """Return the offset of a contiguous buffer within this memory, or -1 if it is elsewhere."""
         cdef Py_buffer view
         cdef uintptr_t begin
         cdef uintptr_t base
@@ -131,7 +131,7 @@ cdef class HostMemory:
             warn_open(self, f"HostMemory made at {made} was never closed")
 
     def __dealloc__(self):
-        # Not before: a queue or a memoryview that is collected with it may use it until then.
+        # Not in __del__: a queue or memoryview collected together with it may use it until now.
         if self._memory != NULL:
             host_memory_free(self._memory)
         if self._viewed:
@@ -139,7 +139,7 @@ cdef class HostMemory:
 
 
 cdef bint hold_owner(HostMemory memory, buffer) except -1:
-    """Hold what a memoryview is of, in its place; False if that has no plain buffer around it.
+    """Hold the object behind a memoryview instead of it; False if it has no larger plain buffer.
 
     Python 3.11 crashes when a memoryview and the last object that uses its buffer are collected in
     one cycle of garbage.
@@ -196,7 +196,7 @@ cdef HostMemory memory_of(HostDevice device, Py_ssize_t length, buffer):
 
 @cython.final
 cdef class HostQueue:
-    """A connected queue.  Not thread-safe, and polled by whoever submits."""
+    """A connected queue.  Not thread-safe: the thread that submits also polls."""
 
     cdef host_queue *_queue
     cdef HostDevice _device
@@ -259,7 +259,7 @@ cdef class HostQueue:
 
     @property
     def reason(self):
-        """Why the connection was lost, or ""."""
+        """The reason for the loss of the connection, or ""."""
         cdef const char *why
         if self._queue != NULL:
             why = host_queue_reason(self._queue)
@@ -315,7 +315,7 @@ cdef class HostQueue:
         return cid
 
     cdef object release(self, held):
-        """The user of what was outstanding; its memory is free again."""
+        """Return the user of a command that was outstanding, and release its memory."""
         if held[1] is not None:
             (<HostMemory>held[1])._commands -= 1
         return held[0]
@@ -351,7 +351,7 @@ cdef class HostQueue:
                 count = host_batch_poll(queue, completions, most, BATCH_SPIN_NS)
 
     cdef object run_batches(self, list out):
-        """Submit what batches have room for, and give out the users of those that have ended."""
+        """Submit commands of batches while there is room; return users of ended batches."""
         cdef HostBatch batch
         for batch in list(self._batches):
             if not self._paused:
@@ -367,7 +367,7 @@ cdef class HostQueue:
     def submit_batch(self, HostBatch batch not None, user, unsigned at_once=0):
         self.get()
         if batch._running:
-            raise ValueError("the batch is running already")
+            raise ValueError("the batch is already running")
         if batch._memory._memory == NULL:
             raise ValueError("data moves to and from registered memory that is open")
         if batch._memory._device._device != self._device._device:
@@ -401,7 +401,7 @@ cdef class HostQueue:
         return self.forget()
 
     cdef list forget(self):
-        """The users of all that was outstanding; its memory is free again."""
+        """Return the users of all outstanding commands, and release their memory."""
         cdef HostBatch batch
         users = [self.release(held) for held in self._pending.values()]
         self._pending.clear()

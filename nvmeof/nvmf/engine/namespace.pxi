@@ -11,7 +11,7 @@ cdef enum NamespaceState:
 
 @cython.final
 cdef class Namespace:
-    """A store with an NSID, on the reactors of one target."""
+    """A store with an NSID, for the reactors of one target."""
 
     cdef target_namespace *_ns
     cdef Target _target
@@ -43,7 +43,7 @@ cdef class Namespace:
         return self._ns
 
     cdef forget(self):
-        """C has freed it, or is about to."""
+        """Drop the pointer: C has freed the namespace, or is about to."""
         if self._ns != NULL:
             self._ns = NULL
             self.store._users -= 1
@@ -120,7 +120,7 @@ cdef class Namespace:
         if ns == NULL or self._state == NAMESPACE_CLOSED:
             return ns == NULL
         if self._state != NAMESPACE_FREE:
-            raise EngineError(EBUSY, f"namespace {self.nsid} is in use: take it out of its tables "
+            raise EngineError(EBUSY, f"namespace {self.nsid} is in use: remove it from its tables "
                                      "and wait for its Retired")
         if not target_namespace_destroy(ns):
             self._state = NAMESPACE_CLOSED
@@ -135,7 +135,7 @@ cdef class Namespace:
 
 @cython.final
 cdef class NamespaceTable:
-    """What some hosts of a subsystem see: NSID to namespace."""
+    """The namespaces that some hosts of a subsystem see, by NSID."""
 
     cdef target_nstable *_table
     cdef Target _target
@@ -176,8 +176,8 @@ cdef class NamespaceTable:
         if namespace is not None:
             ns = namespace.get()
             if namespace._state == NAMESPACE_RETIRING:
-                raise EngineError(EBUSY, f"namespace {namespace.nsid} was taken out and may be in "
-                                         "use still: wait for its Retired")
+                raise EngineError(EBUSY, f"namespace {namespace.nsid} was removed and may still "
+                                         "be in use: wait for its Retired")
         code = target_nstable_set(table, nsid, ns)
         if code < 0:
             raise EngineError(-code, f"cannot put namespace {nsid} into a table of "
@@ -193,7 +193,7 @@ cdef class NamespaceTable:
             self._shown[nsid] = namespace
 
     def close(self):
-        """Free it: when no queue pair uses it.  Its namespaces are retired."""
+        """Free the table, which no queue pair may use, and retire its namespaces."""
         cdef target_nstable *table = self._table
         if table == NULL:
             return
@@ -208,7 +208,7 @@ cdef class NamespaceTable:
 
 @cython.final
 cdef class Freed:
-    """No device has the memory of namespace's store, which may be closed."""
+    """The memory of a namespace is registered with no device: its store may be closed."""
 
     cdef readonly Namespace namespace
 
@@ -227,7 +227,7 @@ cdef Freed freed_from(Namespace namespace):
 
 @cython.final
 cdef class Faulted:
-    """The store of namespace failed a command."""
+    """The store of a namespace failed a command."""
 
     cdef readonly Namespace namespace
     cdef readonly uint8_t opcode

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Queue pairs of the target, and what the reactors hand up about them.
+# Queue pairs of the target, and the upcalls of reactors about them.
 
 
 @cython.final
@@ -52,7 +52,7 @@ cdef class Qpair:
     def connected(self, uint16_t sq_size, NamespaceTable namespaces):
         cdef target_qpair *qp = self.get()
         if self._table is not None:
-            raise EngineError(EBUSY, "the queue pair was connected before")
+            raise EngineError(EBUSY, "the queue pair is already connected")
         if namespaces is not None:
             target_qpair_connected(qp, sq_size, namespaces.get())
             namespaces._users += 1
@@ -66,7 +66,7 @@ cdef class Qpair:
         if self._gates is gates:
             return
         if self._gates is not None:
-            raise EngineError(EBUSY, "the queue pair has other gates already")
+            raise EngineError(EBUSY, "the queue pair already has other gates")
         target_qpair_gates(qp, gates.get())
         gates._users += 1
         self._gates = gates
@@ -111,7 +111,7 @@ cdef class Qpair:
         target_qpair_destroy(qp)  # the target keeps this object until it is done: destroyed()
 
     cdef forget(self):
-        """C has freed it with its QP and CM id."""
+        """Drop the pointer: C has freed it, with its QP and CM id."""
         self._qp = NULL
         self.release_tables()
         if self._channel is not None:
@@ -137,7 +137,7 @@ cdef class Qpair:
 
 
 cdef destroyed(Target target, Qpair qpair):
-    """C has freed it, a while after destroy()."""
+    """Forget a queue pair that C has freed, some time after destroy()."""
     target._qpairs.discard(qpair)
     qpair.forget()
 
@@ -154,7 +154,7 @@ cdef dict stats_dict(target_qpair *qp):
 
 @cython.final
 cdef class Command:
-    """A capsule that the reactor handed up.  complete() it exactly once."""
+    """A capsule passed on by a reactor; complete() must be called exactly once."""
 
     cdef target_request *_request
     cdef readonly Qpair qpair
@@ -168,7 +168,7 @@ cdef class Command:
         cdef target_request *request = self._request
         cdef Py_buffer view
         if request == NULL:
-            raise ValueError("the command was completed before")
+            raise ValueError("the command is already completed")
         if self.qpair._target._target == NULL:
             self._request = NULL  # the target was closed, and its requests with it
             return
@@ -201,7 +201,7 @@ cdef Command command_from(Qpair qpair, target_request *request):
 
 @cython.final
 cdef class Closed:
-    """The connection of qpair has ended; no more commands of it come."""
+    """The connection of a queue pair has ended; no further commands arrive from it."""
 
     cdef readonly Qpair qpair
     cdef readonly str reason
@@ -223,7 +223,7 @@ cdef Closed closed_from(Qpair qpair, const char *reason):
 
 @cython.final
 cdef class Retired:
-    """No reactor uses namespace any more."""
+    """No reactor uses a namespace any longer."""
 
     cdef readonly Namespace namespace
 

@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Stores: what stands behind a namespace (c/store/store.h).
+# Stores, the storage of namespaces (c/store/store.h).
 
-cdef tuple STORE_KINDS = ("ram", "file", "pmem", "null")
+cdef enum:
+    STATUS_INTERNAL_ERROR = 0x006
+
+cdef tuple STORE_KINDS = ("ram", "file", "pmem", "null", "python")
 
 
 @cython.final
 cdef class Store:
-    """What stands behind a namespace; raises EngineError with a sentence where it cannot open."""
+    """The storage of a namespace; raises EngineError with a sentence if it cannot be opened."""
 
     cdef c_store *_store
     cdef int _users  # namespaces
@@ -14,7 +17,9 @@ cdef class Store:
     cdef object __weakref__
 
     def __cinit__(self, kind, *, path=None, size=0, block_size=512, direct=None,
-                  read_only=False, persistent=False, power_fail_atomic=True):
+                  read_only=False, persistent=False, power_fail_atomic=True,
+                  calls=0, max_bytes=0, limit_ms=0, physical_block_size=0,
+                  volatile_write_cache=False, deallocate=False):
         cdef store_options options
         cdef char err[ERR]
         cdef int code
@@ -24,7 +29,7 @@ cdef class Store:
         kind_bytes = kind.encode("ascii")
         path_bytes = None if path is None else os.fsencode(path)
         if path_bytes is not None and b"\0" in path_bytes:
-            raise ValueError(f"a path has no NUL: {path!r}")
+            raise ValueError(f"a path must not contain NUL: {path!r}")
         options.kind = PyBytes_AS_STRING(kind_bytes)
         options.path = NULL if path_bytes is None else PyBytes_AS_STRING(path_bytes)
         options.size = size
@@ -33,6 +38,12 @@ cdef class Store:
         options.read_only = bool(read_only)
         options.persistent = bool(persistent)
         options.power_fail_atomic = bool(power_fail_atomic)
+        options.calls = calls
+        options.bytes = max_bytes
+        options.limit_ms = limit_ms
+        options.physical_block_size = physical_block_size
+        options.volatile_write_cache = bool(volatile_write_cache)
+        options.deallocate = bool(deallocate)
         err[0] = 0
         with nogil:
             clear_errno()
@@ -108,7 +119,50 @@ cdef class Store:
         with nogil:
             status = store_flush(s)
         if status:
-            raise EngineError(EIO, f"what was written cannot be made stable (status {status:#x})")
+            raise EngineError(EIO, f"cannot flush the store (status {status:#x})")
+
+    cdef c_store *answered(self) except NULL:
+        cdef c_store *s = self.get()
+        if s.kind != STORE_PYTHON:
+            raise ValueError(f"a {self.kind} store has no calls to answer")
+        return s
+
+    def fileno(self):
+        return store_python_fd(self.answered())
+
+    def take(self):
+        cdef c_store *s = self.answered()
+        cdef store_python_call call
+        cdef list out = []
+        while store_python_take(s, &call):
+            data = None
+            try:
+                if call.data != NULL:
+                    data = PyBytes_FromStringAndSize(<const char *>call.data,
+                                                     <Py_ssize_t>call.length)
+                out.append((call.number, call.op, call.flags, call.offset, call.length, data))
+            except MemoryError:
+                store_python_taken(s, call.number)
+                store_python_answer(s, call.number, STATUS_INTERNAL_ERROR, ENOMEM, NULL, 0)
+            else:
+                store_python_taken(s, call.number)
+        return out
+
+    def answer(self, uint64_t number, uint16_t status=0, int error=0, data=None):
+        cdef c_store *s = self.answered()
+        cdef Py_buffer view
+        cdef bint found
+        if data is None:
+            return store_python_answer(s, number, status, error, NULL, 0)
+        PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
+        try:
+            found = store_python_answer(s, number, status, error, view.buf, <uint64_t>view.len)
+        finally:
+            PyBuffer_Release(&view)
+        return found
+
+    def stop(self):
+        store_python_stop(self.answered())
 
     def close(self):
         cdef c_store *s = self._store
@@ -131,6 +185,6 @@ cdef class Store:
             warn_open(self, f"Store made at {made} was never closed")
 
     def __dealloc__(self):
-        # Not before: a target that is collected with it may use it until then.
+        # Not in __del__: a target that is collected together with it may use it until now.
         if self._store != NULL:
             store_close(self._store)

@@ -4,15 +4,15 @@
 
 @cython.final
 cdef class Target:
-    """Reactors and what they share.  fileno() is readable when upcalls() has something."""
+    """Reactors and their shared objects.  fileno() is readable if upcalls() has something."""
 
     cdef c_target *_target
     cdef readonly unsigned reactors
-    cdef set _qpairs  # every Qpair from accept to destroy: upcalls carry borrowed references
+    cdef set _qpairs  # each Qpair from accept to destroy: upcalls carry borrowed references
     cdef dict _namespaces  # address of the target_namespace to Namespace
     cdef set _tables
     cdef set _gates
-    cdef set _fences  # Fenced and Aborted that have not come up yet
+    cdef set _fences  # Fenced and Aborted that upcalls() has not returned yet
     cdef str _made
     cdef object __weakref__
 
@@ -138,7 +138,7 @@ cdef class Target:
         self._target = NULL
         with nogil:
             target_destroy(t)
-        # C has freed the queue pairs, the tables and the namespaces: no pointer may remain.
+        # C has freed the queue pairs, the tables and the namespaces: remove all pointers to them.
         for gates in self._gates:
             gates._gates = NULL
         for qpair in self._qpairs:
@@ -177,7 +177,7 @@ cdef int open_device(c_target *t, const verbs *table, ibv_context *context) exce
 
 @cython.final
 cdef class DeviceReady:
-    """A device can be used, or error says why not."""
+    """A device can be used, or cannot: then error is the reason."""
 
     cdef readonly str device
     cdef readonly str error

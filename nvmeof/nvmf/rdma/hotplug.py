@@ -11,6 +11,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self
 
+from nvmf.errors import Error
+
 RDMA = "infiniband"
 """Subsystem of RDMA devices."""
 RDMA_VERBS = "infiniband_verbs"
@@ -32,7 +34,7 @@ def rdma_devices() -> frozenset[str]:
     return frozenset(found)
 
 
-class HotplugError(Exception):
+class HotplugError(Error):
     """Device events are not available; the message says why."""
 
 

@@ -15,7 +15,9 @@ from nvmf.engine import EngineError, list_devices, verbs_available
 
 log = logging.getLogger("nvmf.rdma")
 
-Kind = Literal["iwarp", "system"]
+Kind = Literal["iwarp", "roce", "system"]
+EMBEDDED: tuple[Kind, ...] = ("iwarp", "roce")
+"""The devices that are always there."""
 
 LIMITS = (
     "max_qp",
@@ -60,7 +62,7 @@ class Device:
 
     name: str
     kind: Kind
-    """iwarp: the embedded device; system: a device of libibverbs."""
+    """iwarp, roce: the embedded devices; system: a device of libibverbs."""
     transport: str
     fw_ver: str
     vendor_id: int
@@ -81,7 +83,8 @@ def inventory() -> Inventory:
     devices: list[Device] = []
     notes: list[str] = []
     try:
-        devices += [_of_engine(raw, "iwarp") for raw in list_devices("iwarp")]
+        for kind in EMBEDDED:
+            devices += [_of_engine(raw, kind) for raw in list_devices(kind)]
     except EngineError as error:
         notes.append(f"the embedded device: {error}")
     found, note = system_devices()

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Annotated, Self
 
+from nvmf.errors import Error
 from nvmf.spec.layout import Structure, u8, u16
 from nvmf.spec.status import Named, Status, StatusError
 
@@ -107,7 +108,7 @@ def reason_name(code: int) -> str:
         return f"reason {code:02x}h"
 
 
-class MessageError(Exception):
+class MessageError(Error):
     """A message is invalid: the reason to send to the peer, and text for the log."""
 
     reason: Reason

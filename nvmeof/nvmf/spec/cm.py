@@ -6,6 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
+from nvmf.errors import Error
 from nvmf.spec.layout import Structure, u16
 from nvmf.spec.status import Named
 
@@ -65,7 +66,7 @@ class CmReject(Structure):
     sts: Annotated[int, u16(2)] = 0
 
 
-class CmRejectError(Exception):
+class CmRejectError(Error):
     """A connection request is rejected."""
 
     status: CmStatus

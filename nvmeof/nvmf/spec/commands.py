@@ -32,6 +32,7 @@ from nvmf.spec.sqe import (
     LogDw14,
     SetFeaturesDw10,
     Sqe,
+    encode_blocks,
 )
 
 ALL_NAMESPACES = 0xFFFFFFFF
@@ -176,7 +177,7 @@ def _authentication(fctype: FabricsType, length: int) -> bytes:
 def _blocks(opcode: IoOpcode, nsid: int, slba: int, blocks: int, flags: int, dsm: int = 0) -> bytes:
     if not 1 <= blocks <= MAX_BLOCKS:
         raise ValueError(f"{blocks} blocks: a command takes 1 to {MAX_BLOCKS}")
-    return Sqe(opcode, nsid, slba & 0xFFFFFFFF, slba >> 32, (blocks - 1) | flags, dsm).encode()
+    return encode_blocks(opcode, nsid, slba, (blocks - 1) | flags, dsm)
 
 
 def _rw_flags(fua: bool, limited_retry: bool) -> int:

@@ -21,26 +21,39 @@ _DOMAIN_FORM = re.compile(
 )
 
 
+_UUID_FORM = re.compile(
+    re.escape(UUID_NQN_PREFIX) + r"[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}"
+)
+
+
 def validate_nqn(nqn: str) -> str:
-    """Return the NQN; raise ValueError if it is invalid."""
+    """Return the NQN; raise ValueError if it is invalid.
+
+    As in Linux, any name of 1 to 223 bytes of UTF-8 without control characters is valid;
+    nqn_advice() tells whether it has a form of the specification.
+    """
     try:
         size = len(nqn.encode("utf-8"))
     except UnicodeEncodeError:
         raise ValueError(f"NQN {nqn!r} is not UTF-8") from None
+    if not size:
+        raise ValueError("the NQN is empty")
     if size > MAX_NQN_BYTES:
         raise ValueError(f"NQN of {size} bytes is longer than {MAX_NQN_BYTES} bytes")
     if any(ord(char) < 0x20 or ord(char) == 0x7F for char in nqn):
         raise ValueError(f"NQN {nqn!r} contains a control character")
-    if nqn.startswith(UUID_NQN_PREFIX):
-        text = nqn[len(UUID_NQN_PREFIX) :]
-        if not re.fullmatch(r"[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}", text):
-            raise ValueError(f"NQN {nqn!r} does not end in a UUID")
-        return nqn
-    if not _DOMAIN_FORM.fullmatch(nqn):
-        raise ValueError(
-            f"NQN {nqn!r} is not of the form nqn.YYYY-MM.DOMAIN:NAME or {UUID_NQN_PREFIX}UUID"
-        )
     return nqn
+
+
+def nqn_advice(nqn: str) -> str | None:
+    """Return a warning if a valid NQN has no form of the specification, else None."""
+    form = _UUID_FORM if nqn.startswith(UUID_NQN_PREFIX) else _DOMAIN_FORM
+    if form.fullmatch(nqn):
+        return None
+    return (
+        f"NQN {nqn!r} is not of the form nqn.YYYY-MM.DOMAIN:NAME or {UUID_NQN_PREFIX}UUID: "
+        "Linux accepts it, but other hosts and targets may not"
+    )
 
 
 def is_valid_nqn(nqn: str) -> bool:

@@ -17,6 +17,7 @@ SIZE = 64
 PSDT_SGL = 0x40
 """Byte 1: the transfer uses SGLs; fabrics support nothing else."""
 _FORM = struct.Struct("<BBHIIIQ16s6I")
+_BLOCKS_FORM = struct.Struct("<BxxxI32xQII8x")
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +107,17 @@ class Sqe:
             )
         except struct.error as error:
             raise ValueError(f"{self}: {error}") from None
+
+
+def encode_blocks(opcode: int, nsid: int, slba: int, cdw12: int, cdw13: int) -> bytes:
+    """Encode a command on a range of blocks; raise ValueError if a value does not fit its field.
+
+    The result is that of Sqe.encode(), in a fraction of its time: each read and write needs one.
+    """
+    try:
+        return _BLOCKS_FORM.pack(opcode, nsid, slba, cdw12, cdw13)
+    except struct.error as error:
+        raise ValueError(f"opcode {opcode:02x}h of namespace {nsid}, LBA {slba}: {error}") from None
 
 
 class At(IntEnum):

@@ -10,6 +10,8 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Self
 
+from nvmf.errors import Error
+
 DNR = 0x4000
 """Do Not Retry: the same command would fail again."""
 MORE = 0x2000
@@ -163,7 +165,7 @@ def status_name(status: int, *, io: bool = False) -> str:
     return f"Status {code >> 8:x}h/{code & 0xFF:02x}h"
 
 
-class StatusError(Exception):
+class StatusError(Error):
     """A command failed: the status that a target will return, or that a host received."""
 
     status: int

@@ -14,7 +14,8 @@ Its rooms, from the bottom up; each imports only those before it:
 - ``rpc``: the administration socket and its methods
 - ``logs``: log records for terminals, files and the journal
 
-``sync`` is serve() for programs without asyncio.
+``sync`` is serve() for programs without asyncio; ``client`` administers a running target. ``Store``
+is the base class of storage written in Python; each such store has a thread of its own.
 
 ``command``, ``model`` and ``commands`` are sans-IO. Everything runs on one thread, the event
 loop's, except work that may block, which ``lasting`` and ``io`` do on executors.
@@ -26,12 +27,19 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from nvmf.target.io.pystore import Store, register_store
     from nvmf.target.io.stores import ServerError
-    from nvmf.target.service.embedded import Starting, Target, serve
+    from nvmf.target.service.embedded import Target, serve
+    from nvmf.target.service.starting import Starting
 
-__all__ = ["ServerError", "Starting", "Target", "serve"]
+__all__ = ["ServerError", "Starting", "Store", "Target", "register_store", "serve"]
 
-_WHERE = {"ServerError": "io.stores"}
+_WHERE = {
+    "ServerError": "io.stores",
+    "Starting": "service.starting",
+    "Store": "io.pystore",
+    "register_store": "io.pystore",
+}
 """The room and the module of a public name, if it is not service.embedded."""
 
 

@@ -10,6 +10,7 @@ from typing import Self
 
 from nvmf.config import Config
 from nvmf.loop import ThreadLoop
+from nvmf.target.io.pystore import Store
 from nvmf.target.io.stores import ServerError
 from nvmf.target.service import embedded
 from nvmf.target.service.embedded import Size, Source
@@ -79,6 +80,7 @@ def serve(
     *,
     ram: Size | Iterable[Size] = (),
     file: str | os.PathLike[str] | Iterable[str | os.PathLike[str]] = (),
+    store: Store | Iterable[Store] = (),
     nqn: str | None = None,
     block_size: int = 512,
     traddr: str = "127.0.0.1",
@@ -96,6 +98,7 @@ def serve(
         source,
         ram=ram,
         file=file,
+        store=store,
         nqn=nqn,
         block_size=block_size,
         traddr=traddr,

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * As much of fio's own fio.h as initiator/fio/io.c needs, so that host_fio_test.c can compile that file
- * without fio.
+ * The part of fio's fio.h that initiator/fio/io.c needs, so that host_fio_test.c can compile that file without fio.
  */
 #ifndef TESTS_FIO_H
 #define TESTS_FIO_H

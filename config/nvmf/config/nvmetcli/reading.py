@@ -7,15 +7,21 @@ Most members may be missing, as in the files of older versions and kernels.
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, TypeAlias
 from uuid import UUID
 
 from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 
+from nvmf.config.advice import names_advice
 from nvmf.config.loader import ConfigError
 from nvmf.config.models import Config, PortConfig, ReferralConfig
 from nvmf.config.words import expectation
 from nvmf.spec.nqn import DISCOVERY_NQN
+
+Object: TypeAlias = "dict[str, Any]"
+"""A JSON object of the file or of the result.  The file is not checked beforehand: load() turns the
+KeyError, TypeError or ValueError of an unexpected value into a message."""
 
 _ATTRIBUTES = {"allow_any_host", "serial", "model"}
 """Attributes of a subsystem that a configuration has."""
@@ -58,18 +64,19 @@ def load(text: str, source: str) -> tuple[Config, list[str]]:
     except (TypeError, AttributeError, ValueError) as error:
         raise ConfigError(source, [f"{source}: is not a file of nvmetcli: {error}"]) from None
     try:
-        return Config.model_validate(values), lost
+        config = Config.model_validate(values)
     except ValidationError as error:
         raise ConfigError(source, [_said(source, one) for one in error.errors()]) from None
+    return config, lost + names_advice(config)
 
 
-def _values(data: dict[str, Any], lost: list[str]) -> dict[str, Any]:
+def _values(data: Object, lost: list[str]) -> Object:
     """Return the tables of the configuration."""
     subsystems = [_subsystem(one, lost) for one in data["subsystems"]]
     groups = {space.get("ana_group", 1) for one in subsystems for space in one.get("namespace", ())}
     found = data.get("ports", [])
     ports = [one for one in found if _is_rdma(one, lost)]
-    values: dict[str, Any] = {"subsystem": subsystems}
+    values: Object = {"subsystem": subsystems}
     if ports:
         values["port"] = [_port(one, groups, lost) for one in ports]
         if referrals := _referrals(ports, lost):
@@ -85,12 +92,12 @@ def _values(data: dict[str, Any], lost: list[str]) -> dict[str, Any]:
     return values
 
 
-def _said(source: str, detail: Any) -> str:
+def _said(source: str, detail: ErrorDetails) -> str:
     key = ".".join(str(part) for part in detail["loc"])
     return f"{source}: {key}: {expectation(detail)}" if key else f"{source}: {expectation(detail)}"
 
 
-def _subsystem(one: dict[str, Any], lost: list[str]) -> dict[str, Any]:
+def _subsystem(one: Object, lost: list[str]) -> Object:
     nqn, attributes = one["nqn"], one.get("attr", {})
     for name in sorted(attributes.keys() - _ATTRIBUTES - _DEFAULTS):
         lost.append(f"subsystem {nqn}: attr {name} = {attributes[name]} has no counterpart")
@@ -102,7 +109,7 @@ def _subsystem(one: dict[str, Any], lost: list[str]) -> dict[str, Any]:
         if _has_path(nqn, space, lost)
     ]
     anybody = str(attributes.get("allow_any_host", "0")) == "1"
-    values: dict[str, Any] = {"nqn": nqn, "allow_any_host": anybody}
+    values: Object = {"nqn": nqn, "allow_any_host": anybody}
     if not anybody:
         values["hosts"] = one.get("allowed_hosts", [])
     for name in ("serial", "model"):
@@ -114,7 +121,7 @@ def _subsystem(one: dict[str, Any], lost: list[str]) -> dict[str, Any]:
     return values
 
 
-def _has_path(nqn: str, one: dict[str, Any], lost: list[str]) -> bool:
+def _has_path(nqn: str, one: Object, lost: list[str]) -> bool:
     """Return whether the namespace has a path; the kernel prints (null) if it was never set."""
     if one.get("device", {}).get("path") not in (None, "", "(null)"):
         return True
@@ -122,10 +129,10 @@ def _has_path(nqn: str, one: dict[str, Any], lost: list[str]) -> bool:
     return False
 
 
-def _namespace(nqn: str, one: dict[str, Any], lost: list[str]) -> dict[str, Any]:
+def _namespace(nqn: str, one: Object, lost: list[str]) -> Object:
     nsid, device = int(one["nsid"]), one["device"]
     where = f"namespace {nsid} of {nqn}"
-    values: dict[str, Any] = {"nsid": nsid, "store": "file", "path": device["path"]}
+    values: Object = {"nsid": nsid, "store": "file", "path": device["path"]}
     for name in ("uuid", "nguid"):
         if device.get(name) and UUID(device[name]).int:
             values[name] = device[name]
@@ -141,7 +148,7 @@ def _namespace(nqn: str, one: dict[str, Any], lost: list[str]) -> dict[str, Any]
     return values
 
 
-def _is_rdma(one: dict[str, Any], lost: list[str]) -> bool:
+def _is_rdma(one: Object, lost: list[str]) -> bool:
     trtype = one["addr"].get("trtype")
     if trtype == "rdma":
         return True
@@ -149,11 +156,11 @@ def _is_rdma(one: dict[str, Any], lost: list[str]) -> bool:
     return False
 
 
-def _named(port: dict[str, Any]) -> str:
+def _named(port: Object) -> str:
     return f"port {port.get('portid', '?')}"
 
 
-def _port(one: dict[str, Any], groups: set[int], lost: list[str]) -> dict[str, Any]:
+def _port(one: Object, groups: set[int], lost: list[str]) -> Object:
     """Convert a port; groups: the ANA groups that have a namespace."""
     for kind, known in _OF_A_PORT.items():
         for name, harmless in known.items():
@@ -173,9 +180,9 @@ def _port(one: dict[str, Any], groups: set[int], lost: list[str]) -> dict[str, A
     return values
 
 
-def _referrals(ports: list[dict[str, Any]], lost: list[str]) -> list[dict[str, Any]]:
+def _referrals(ports: list[Object], lost: list[str]) -> list[Object]:
     """Return the referrals of all ports; here every port reports all of them."""
-    found: dict[tuple[str, ...], tuple[dict[str, Any], list[str]]] = {}
+    found: dict[tuple[str, ...], tuple[Object, list[str]]] = {}
     for port in ports:
         for one in port.get("referrals", []):
             where = f"{_named(port)}: referral {one.get('name', '?')}"
@@ -202,9 +209,7 @@ def _referrals(ports: list[dict[str, Any]], lost: list[str]) -> list[dict[str, A
     return [values for values, _ in found.values()]
 
 
-def _check_subsystems(
-    ports: list[dict[str, Any]], subsystems: list[dict[str, Any]], lost: list[str]
-) -> None:
+def _check_subsystems(ports: list[Object], subsystems: list[Object], lost: list[str]) -> None:
     """Report ports that did not serve every subsystem; here every port does."""
     every = {one["nqn"] for one in subsystems}
     for port in ports:
@@ -216,7 +221,7 @@ def _check_subsystems(
             )
 
 
-def _check_hosts(data: dict[str, Any], lost: list[str]) -> None:
+def _check_hosts(data: Object, lost: list[str]) -> None:
     for host in data.get("hosts", []):
         keys = sorted(name for name in host if name.startswith("dhchap") and host[name])
         if keys:

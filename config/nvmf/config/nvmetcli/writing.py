@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypedDict
 from uuid import UUID
 
 from nvmf.config.base import endpoint
@@ -19,6 +19,24 @@ from nvmf.spec.nqn import DISCOVERY_NQN
 
 _MOST_NSID = 8192
 """The highest NSID that nvmetcli accepts."""
+
+
+class _Namespace(TypedDict):
+    """A namespace in the file."""
+
+    ana_grpid: int
+    device: dict[str, str]
+    enable: int
+    nsid: int
+
+
+class _Subsystem(TypedDict):
+    """A subsystem in the file."""
+
+    allowed_hosts: list[str]
+    attr: dict[str, str]
+    namespaces: list[_Namespace]
+    nqn: str
 
 
 def dump(config: Config) -> tuple[dict[str, Any], list[str]]:
@@ -39,9 +57,9 @@ def dump(config: Config) -> tuple[dict[str, Any], list[str]]:
         for number, port in enumerate(config.ports, 1)
     ]
     for port in config.ports:
-        if port.device == "iwarp":
+        if port.device in ("iwarp", "roce"):
             lost.append(
-                f"port {endpoint(port.traddr, port.trsvcid)}: the kernel has no embedded device"
+                f"port {endpoint(port.traddr, port.trsvcid)}: the kernel has no embedded devices"
             )
         if port.hotplug:
             lost.append(f"port {endpoint(port.traddr, port.trsvcid)}: hotplug is omitted")
@@ -72,14 +90,14 @@ def _address(trtype: str, traddr: str, trsvcid: int) -> dict[str, str]:
     }
 
 
-def _groups(port: PortConfig, used: set[int]) -> list[dict[str, Any]]:
+def _groups(port: PortConfig, used: set[int]) -> list[dict[str, object]]:
     """Return all groups with a namespace: the kernel treats unlisted ones as inaccessible."""
     states = {1: "optimized", **dict.fromkeys(used, "optimized")}
     states.update((group.id, group.state) for group in port.ana_groups)
     return [{"ana": {"state": state}, "grpid": group} for group, state in sorted(states.items())]
 
 
-def _referral(number: int, config: ReferralConfig, lost: list[str]) -> dict[str, Any]:
+def _referral(number: int, config: ReferralConfig, lost: list[str]) -> dict[str, object]:
     if config.nqn != DISCOVERY_NQN:
         where = endpoint(config.traddr, config.trsvcid)
         lost.append(f"referral {where}: nqn is omitted: the kernel refers to the well-known NQN")
@@ -87,7 +105,7 @@ def _referral(number: int, config: ReferralConfig, lost: list[str]) -> dict[str,
     return {"addr": address, "enable": 1, "name": str(number)}
 
 
-def _subsystem(config: SubsystemConfig, lost: list[str]) -> dict[str, Any]:
+def _subsystem(config: SubsystemConfig, lost: list[str]) -> _Subsystem:
     attributes = {"allow_any_host": str(int(config.allow_any_host)), "model": config.model}
     if config.serial is not None:
         attributes["serial"] = config.serial
@@ -105,9 +123,7 @@ def _subsystem(config: SubsystemConfig, lost: list[str]) -> dict[str, Any]:
     }
 
 
-def _namespace(
-    nqn: str, nsid: int, config: NamespaceConfig, lost: list[str]
-) -> dict[str, Any] | None:
+def _namespace(nqn: str, nsid: int, config: NamespaceConfig, lost: list[str]) -> _Namespace | None:
     where = f"namespace {nsid} of {nqn}"
     if config.store != "file":
         lost.append(f"{where}: the kernel has no {config.store} store: omitted")

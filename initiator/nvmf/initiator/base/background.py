@@ -1,18 +1,19 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Tasks that nobody awaits: an exception in one is logged, and ends what depends on the task."""
+"""Background tasks: an exception in one is logged, and reported to its owner."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
-from typing import Any
+from collections.abc import Callable, Coroutine, Sequence
+from typing import TypeVar
 
 log = logging.getLogger(__name__)
+T = TypeVar("T")
 
 
 def begin(
-    work: Coroutine[Any, Any, None], name: str, fail: Callable[[str], object]
+    work: Coroutine[object, object, None], name: str, fail: Callable[[str], object]
 ) -> asyncio.Task[None]:
     """Start a task.  If it raises, log the exception and call fail with a sentence about it.
 
@@ -31,5 +32,16 @@ def begin(
 
 
 def failure(name: str, error: BaseException) -> str:
-    """Return the sentence about an exception that should not have been possible."""
+    """Return the sentence about an exception that a defect of the client has raised."""
     return f"{name} failed inside the client: {type(error).__name__}: {error}"
+
+
+async def finished(work: Sequence[asyncio.Future[T]]) -> bool:
+    """Wait until all is done, even if the caller is cancelled; return whether it was."""
+    cancelled = False
+    while waiting := [future for future in work if not future.done()]:
+        try:
+            await asyncio.wait(waiting)
+        except asyncio.CancelledError:
+            cancelled = True
+    return cancelled

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import io
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections import deque
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import ExitStack
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 
-class Bytewise(Geometry, ABC):
+class Bytewise(Geometry):
     """The methods that take offsets in bytes, by means of those that take blocks."""
 
     @abstractmethod

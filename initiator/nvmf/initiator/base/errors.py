@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the client raises.
+"""The exceptions of the client.
 
-A command that the controller answered with a status is an NvmeError; a connection that ended under
-it is a ConnectionLost; a connection that could not be made is an engine ConnectError.  Each reads
-as a sentence: what was tried, what came back by name, what to do.
+NvmeError: the controller completed a command with an error status.  ConnectionLost: the connection
+ended.  ConnectError, of the engine: no connection could be made.  str() is a sentence: what was
+tried, what came back by name, what to do.
 """
 
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from nvmf.errors import Error
 from nvmf.spec.fabrics import ConnectInvalid
 from nvmf.spec.status import NvmStatus, Status, StatusError
 
@@ -27,8 +28,8 @@ if TYPE_CHECKING:
     from nvmf.engine import ConnectError
 
 
-def __getattr__(name: str) -> Any:
-    """ConnectError is the engine's, which not all that raises these errors needs."""
+def __getattr__(name: str) -> object:
+    """Load ConnectError when it is used: it is the engine's, which not every user needs."""
     if name != "ConnectError":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return importlib.import_module("nvmf.engine").ConnectError
@@ -58,7 +59,7 @@ _HINTS: dict[int, str] = {
 
 
 def status_hint(status: int) -> str:
-    """What to do about a status; empty where its name says it all."""
+    """Return what to do about a status; empty if its name says enough."""
     return _HINTS.get(status, "")
 
 
@@ -66,7 +67,7 @@ class NvmeError(StatusError):
     """A command that the controller completed with an error status."""
 
     command: str
-    """The command by name, with the blocks and the namespace that it was about."""
+    """Name of the command."""
     nsid: int | None
     lba: int | None
     """First logical block, for commands that have one."""
@@ -97,7 +98,7 @@ class NvmeError(StatusError):
         lba: int | None = None,
         blocks: int | None = None,
     ) -> NvmeError:
-        """From the status field of a completion."""
+        """Create from the status field of a completion."""
         about = command
         if blocks is not None:
             about += f" of {blocks} block{'' if blocks == 1 else 's'} at LBA {lba}"
@@ -122,20 +123,20 @@ class NvmeError(StatusError):
         return f"{text}; {hint}" if hint else text
 
 
-class ConnectionLost(ConnectionError):
+class ConnectionLost(Error, ConnectionError):
     """The controller is out of reach: closed, or not back within ctrl_loss_tmo."""
 
 
 class AuthenticationError(ConnectionLost):
-    """The controller or this host did not prove who it is, or cannot."""
+    """The controller or this host could not be authenticated."""
 
 
 class OutcomeUnknown(ConnectionLost):
-    """The connection ended under a command that must not be sent twice: it may have been done."""
+    """The connection ended during a command that must not be sent twice: it may have been done."""
 
 
 class QueueLost(ConnectionLost):
-    """The queue's connection ended under the command; it may be tried again on another."""
+    """The queue's connection ended during the command, which may be sent again on a new one."""
 
     sent = False
     """The command had been sent."""

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""How large a namespace is, and what ranges of blocks there can be."""
+"""The size and identity of a namespace, and the check of ranges."""
 
 from __future__ import annotations
+
+from abc import ABC, abstractmethod
 
 from nvmf.initiator.base.arguments import whole
 from nvmf.initiator.base.errors import NvmeError
@@ -27,16 +29,16 @@ def _hex(identifier: bytes) -> str:
     return identifier.hex() if any(identifier) else ""
 
 
-class Geometry:
-    """What a namespace is, as far as Identify tells."""
+class Geometry(ABC):
+    """The properties of a namespace that Identify reports."""
 
     def __init__(self, nsid: int, info: IdentifyNamespace, ids: NamespaceIds) -> None:
         self.nsid = nsid
         self.info = info
         self.ids = ids
-        """EUI64, NGUID, UUID and command set, as far as the controller gives them."""
+        """EUI64, NGUID, UUID and command set, if the controller reports them."""
         self.replaced = ""
-        """Why what has its NSID now is another namespace; empty where it is this one."""
+        """Why its NSID now belongs to a different namespace; empty if it does not."""
 
     def __repr__(self) -> str:
         return f"<Namespace {self.nsid} of {self.blocks} blocks of {self.info.block_size} bytes>"
@@ -50,7 +52,8 @@ class Geometry:
     def info(self, info: IdentifyNamespace) -> None:
         self._info = info
         extended = info.flbas & _EXTENDED_LBA and info.metadata_size
-        # Kept, since every command asks for it.
+        # Kept, because every command asks for them.
+        self._nsze = info.nsze
         self._block_size = 0 if extended or info.block_size > LARGEST else info.block_size
 
     @property
@@ -68,7 +71,7 @@ class Geometry:
     @property
     def blocks(self) -> int:
         """Logical blocks (NSZE)."""
-        return self.info.nsze
+        return self._nsze
 
     @property
     def size(self) -> int:
@@ -81,10 +84,10 @@ class Geometry:
         return any(identifiers(self.info, self.ids).values())
 
     def difference(self, info: IdentifyNamespace, ids: NamespaceIds) -> str:
-        """Why what is told of its NSID now is another namespace; empty where it may be this one.
+        """Return why this data describes a different namespace; "" if it may be this one.
 
-        What was written to the one must not go to the other, and a block of another size is
-        another block: as in Linux, that is the end of it.
+        Data for the one must not be written to the other.  As in Linux, a different block size
+        also makes a different namespace.
         """
         old = {**identifiers(self.info, self.ids), "block size": str(self.info.block_size)}
         new = {**identifiers(info, ids), "block size": str(info.block_size)}
@@ -95,24 +98,30 @@ class Geometry:
         return ""
 
     def require(self, name: str, lba: int | None = None, blocks: int | None = None) -> None:
-        """NvmeError (Invalid Namespace or Format), for a command by name, where it is replaced."""
+        """Raise NvmeError (Invalid Namespace or Format) for a command if it is replaced."""
         if self.replaced:
             status = Status.INVALID_NAMESPACE_OR_FORMAT | DNR
             error = NvmeError.of(name, status, io=True, nsid=self.nsid, lba=lba, blocks=blocks)
             error.detail = f"{name} was not sent: {self.replaced}"
             raise error
 
+    @abstractmethod
     async def _look_again(self) -> None:
         """Read the size of the namespace again: it may have grown."""
-        raise NotImplementedError
+
+    def _inside(self, lba: int, blocks: int) -> bool:
+        """Return whether a range needs no further check: a fast test of the usual case."""
+        return type(lba) is int and type(blocks) is int and 0 <= lba <= self._nsze - blocks
 
     async def _range(self, name: str, lba: int, blocks: int) -> tuple[int, int]:
         """Check the range of a command by name, before anything is sent; return lba and blocks.
 
-        They are Python's integers then, whatever the caller gave (a fixed-width one of NumPy).
-        Raises TypeError or ValueError for what is no range, and NvmeError (LBA Out of Range) for
+        They are Python's integers then, also if the caller gave NumPy's.
+        Raises TypeError or ValueError for an invalid range, and NvmeError (LBA Out of Range) for
         one that extends past the end of the namespace, even after its size was read again.
         """
+        if self._inside(lba, blocks) and blocks >= 0:
+            return lba, blocks
         lba, blocks = self._checked(lba, blocks)
         if lba + blocks > self.blocks:
             await self._look_again()

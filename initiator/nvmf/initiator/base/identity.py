@@ -50,7 +50,7 @@ def host_identity(hostnqn: str | None = None, hostid: str | None = None) -> Host
     """The identity given, else that of /etc/nvme/hostnqn and hostid, else one made up.
 
     What is given without the other gets one that is derived from it.  Raises ValueError for an
-    NQN or an identifier that is none, and names the file where it came from one.
+    NQN or an identifier is invalid, and names the file if it came from one.
     """
     nqn, nqn_from = hostnqn, "the host NQN given"
     text, text_from = hostid, "the host ID given"

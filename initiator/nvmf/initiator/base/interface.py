@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a controller and a namespace have, whoever moves the data: the client or the kernel.
+"""The members that controllers and namespaces of the client and of the kernel have in common.
 
-What only one of them has (the client's session and events, the kernel's device names) is not here.
-The methods are described where they are: nvmf.initiator.client.controller, and namespace beside it.
+Those of only one (the client's session and events, the kernel's device names) are not here.  The
+methods are documented in nvmf.initiator.client.controller and nvmf.initiator.client.namespace.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class AnyMemory(Protocol):
 
 
 class AnyGeometry(Protocol):
-    """What a namespace is, asynchronous or synchronous."""
+    """The properties of a namespace, asynchronous or synchronous."""
 
     @property
     def nsid(self) -> int: ...

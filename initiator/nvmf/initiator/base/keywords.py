@@ -14,8 +14,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import cast
 
+from nvmf.initiator.base.option import Values
 from nvmf.initiator.base.options import OPTIONS, ConnectOptions
 
 
@@ -43,7 +44,7 @@ def defaults(options: ConnectOptions) -> ConnectOptions:
     return cast(ConnectOptions, SimpleNamespace(**made))
 
 
-def given(arguments: Mapping[str, Any]) -> dict[str, Any]:
+def given(arguments: Mapping[str, object]) -> Values:
     """Return the options among the arguments of a function that its caller gave."""
     return {
         name: arguments[name]

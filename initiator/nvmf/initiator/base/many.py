@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Many Reads or Writes of one length in one call: the arguments, and the way without the engine."""
+"""Many Reads or Writes of one length in one call: arguments, and a version without the engine."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from array import array
 from collections.abc import Callable, Coroutine, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from nvmf.initiator.base.arguments import bytes_of
 from nvmf.initiator.base.bytewise import Bytewise
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 WINDOW = 64
-"""Commands under way at once."""
+"""Maximum commands in flight."""
 
 
 class Places:
@@ -90,7 +90,7 @@ class OneByOne(Bytewise):
     ) -> int:
         """Read blocks logical blocks from each LBA on: see nvmf.initiator.Namespace.read_many."""
 
-        def step(lba: int, part: memoryview) -> Coroutine[Any, Any, int]:
+        def step(lba: int, part: memoryview) -> Coroutine[object, object, int]:
             return self.readinto(lba, part, fua=fua)
 
         return await self._each(lbas, into, blocks, "Read", step)
@@ -114,7 +114,7 @@ class OneByOne(Bytewise):
         buffer: Buffer,
         blocks: int,
         name: str,
-        step: Callable[[int, memoryview], Coroutine[Any, Any, object]],
+        step: Callable[[int, memoryview], Coroutine[object, object, object]],
     ) -> int:
         with bytes_of(buffer) as view:
             places = Places(self, lbas, blocks, len(view), self.most_blocks)

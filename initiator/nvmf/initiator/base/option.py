@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import textwrap
 from dataclasses import Field, dataclass, field, fields
-from typing import Any, TypeVar, cast
+from typing import Any, TypeAlias, TypeVar, cast
 
 T = TypeVar("T")
+Values: TypeAlias = dict[str, Any]
+"""Values of options by name, each of the type of its field, which is checked at run time."""
 _METADATA = "nvmf"
 
 
@@ -66,7 +68,7 @@ def _plain(value: object) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def about(item: Field[Any]) -> Option:
+def about(item: Field[T]) -> Option:
     """Return the Option of a field that option() made."""
     return cast(Option, item.metadata[_METADATA])
 

@@ -9,12 +9,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Literal, get_args, get_origin, get_type_hints
 
 from nvmf.auth.key import Key, read_key
-from nvmf.initiator.base.option import about, described, option
+from nvmf.initiator.base.option import Values, about, described, option
 
-DeviceKind = Literal["auto", "iwarp", "system"]
+DeviceKind = Literal["auto", "iwarp", "roce", "system"]
+_DEVICES = "auto, iwarp, roce or system"
 RemoteKeys = Literal["command", "buffer"]
 Backend = Literal["client", "kernel"]
 _TRUE, _FALSE = {"1", "true", "yes", "on", ""}, {"0", "false", "no", "off"}
@@ -153,8 +154,9 @@ class ConnectOptions:
     )
     device: DeviceKind = option(
         "auto",
-        "iwarp: the embedded device; system: libibverbs; auto: system if it reaches the address.",
-        "auto, iwarp or system",
+        "iwarp, roce: embedded devices; system: libibverbs; auto: system if it reaches the "
+        "address, or else iwarp.",
+        _DEVICES,
         flags=("--device",),
     )
     remote_keys: RemoteKeys = option(
@@ -218,7 +220,7 @@ class ConnectOptions:
         self._check_keys()
         source = self.host_traddr or ""
         self._check("host_traddr", source.isprintable() and " " not in source, "an address")
-        self._check("device", self.device in ("auto", "iwarp", "system"), "auto, iwarp or system")
+        self._check("device", self.device in get_args(DeviceKind), _DEVICES)
         self._check("remote_keys", self.remote_keys in ("command", "buffer"), "command or buffer")
         self._check("backend", self.backend in ("client", "kernel"), "client or kernel")
         if self.backend == "client":
@@ -263,7 +265,7 @@ class ConnectOptions:
         """Keep Alive Timeout as the wire has it."""
         return round(self.kato * 1000)
 
-    def with_options(self, changes: Mapping[str, Any]) -> ConnectOptions:
+    def with_options(self, changes: Values) -> ConnectOptions:
         """These options but for the changes; ValueError names an option that there is not."""
         known = [field.name for field in fields(self)]
         for name in changes:
@@ -281,10 +283,10 @@ KERNEL_ONLY = tuple(name for name, one in OPTIONS.items() if one.kernel_only)
 """Options that the client does not have."""
 
 
-def parse_options(texts: Mapping[str, str]) -> dict[str, Any]:
+def parse_options(texts: Mapping[str, str]) -> Values:
     """Values of options written as text (the query of a URL); ValueError names the wrong one."""
     hints = get_type_hints(ConnectOptions)
-    values: dict[str, Any] = {}
+    values: Values = {}
     for name, text in texts.items():
         if name in SECRETS:
             raise ValueError(

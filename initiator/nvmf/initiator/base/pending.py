@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A connection that begins when somebody awaits or enters it."""
+"""A connection that is made when it is awaited or entered."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import sys
 import warnings
 from collections.abc import Awaitable, Callable, Generator
 from types import TracebackType
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 
 class Closable(Protocol):
-    """What is connected, until it is closed."""
+    """A connected object."""
 
     async def close(self) -> None:
         """Disconnect."""
@@ -21,10 +21,10 @@ Connected = TypeVar("Connected", bound=Closable)
 
 
 class Pending(Generic[Connected]):
-    """What the functions that connect return.
+    """The result of the functions that connect.
 
     Await it, and close() the result; or enter it, and the result is closed at the end.  Nothing is
-    sent before that, and one that is dropped before that warns (RuntimeWarning), as coroutines do.
+    sent before.  If it is never awaited nor entered, it warns (RuntimeWarning), as coroutines do.
     """
 
     def __init__(self, connect: Callable[[], Awaitable[Connected]], call: str) -> None:
@@ -39,7 +39,7 @@ class Pending(Generic[Connected]):
     def __repr__(self) -> str:
         return f"<Pending {self._call}, {'awaited' if self._begun else 'not awaited yet'}>"
 
-    def __await__(self) -> Generator[Any, None, Connected]:
+    def __await__(self) -> Generator[object, None, Connected]:
         self._begun = True
         return self._connect().__await__()
 

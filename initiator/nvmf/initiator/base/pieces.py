@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A long transfer in pieces that a command can carry, and several of them in flight."""
+"""Long transfers, split into pieces of one command each, with several in flight."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import NamedTuple, TypeVar
 
 T = TypeVar("T")
 WIDTH = 16
-"""Pieces of one transfer in flight at most: 4 MiB of the pool's largest buffers."""
+"""Maximum pieces of one transfer in flight: 4 MiB of the pool's largest buffers."""
 
 
 class Piece(NamedTuple):
-    """What one command does of a transfer."""
+    """The part of a transfer that one command does."""
 
     lba: int
     blocks: int
@@ -22,13 +22,13 @@ class Piece(NamedTuple):
 
 
 def split(lba: int, blocks: int, limit: int, block_size: int) -> Iterator[Piece]:
-    """Pieces of at most limit blocks, in order."""
+    """Yield pieces of at most limit blocks, in order."""
     for done in range(0, blocks, limit):
         yield Piece(lba + done, min(limit, blocks - done), done * block_size)
 
 
 def groups(items: Iterable[T], size: int) -> Iterator[list[T]]:
-    """The items in lists of at most size."""
+    """Yield the items in lists of at most size."""
     group: list[T] = []
     for item in items:
         group.append(item)

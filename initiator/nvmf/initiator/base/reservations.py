@@ -35,7 +35,7 @@ class Commands(Protocol):
 
 
 class Reservations:
-    """The reservation commands of a namespace.  Keys are numbers of 64 bits, 0 is none."""
+    """The reservation commands of a namespace.  Keys are numbers of 64 bits; 0 is no key."""
 
     def __init__(self, namespace: Commands) -> None:
         self._namespace = namespace
@@ -86,7 +86,7 @@ class Reservations:
     ) -> None:
         """End the registrations with the key preempted, and take the reservation if it is theirs.
 
-        abort: return only when no command of those hosts is under way any more.
+        abort: return only when no command of those hosts is in flight.
         """
         action = AcquireAction.PREEMPT_AND_ABORT if abort else AcquireAction.PREEMPT
         await self._acquire(action, key, rtype, preempted)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Which statuses may pass: the command is tried again, or another path does it."""
+"""Statuses after which a command is sent again, and how often."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from nvmf.initiator.base.errors import ConnectionLost, QueueLost
 from nvmf.spec.status import Status
 
 MAX_RETRIES = 5
-"""Of a command that the controller ended with a status that may pass (nvme_core.max_retries)."""
-RETRIED = frozenset(
+"""Retries of a command after a temporary status (nvme_core.max_retries)."""
+RETRIED: frozenset[int] = frozenset(
     {
         Status.ABORT_REQUESTED,
         Status.ABORTED_SQ_DELETION,
@@ -27,8 +27,10 @@ _PATH_RELATED = 0x300
 
 
 class Losses:
-    """How often the connection ended under a command: a target that always ends it would have it
-    sent for ever, each time with a connection that is made anew in time."""
+    """Counts the connections that ended while a command was outstanding.
+
+    A target that ends the connection at each attempt would otherwise get the command forever.
+    """
 
     def __init__(self, name: str, most: int = MAX_RETRIES) -> None:
         self._name = name
@@ -36,7 +38,7 @@ class Losses:
         self._count = 0
 
     def add(self, lost: ConnectionLost) -> None:
-        """One more; ConnectionLost where that is too often."""
+        """Count a loss; raise ConnectionLost if there were too many."""
         self._count += isinstance(lost, QueueLost) and lost.sent
         if self._count > self._most:
             raise ConnectionLost(
@@ -46,5 +48,5 @@ class Losses:
 
 
 def is_path_error(status: int) -> bool:
-    """Whether another path may do what this one did not (SCT 3h)."""
+    """Return whether a different path may succeed (path related status, SCT 3h)."""
     return status & 0x700 == _PATH_RELATED

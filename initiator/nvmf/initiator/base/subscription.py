@@ -4,16 +4,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Self
+from typing import Generic, Self, TypeVar
+
+E = TypeVar("E")
 
 
-class Subscription:
+class Subscription(Generic[E]):
     """A registered callback: call this, or leave it as a context manager, to end the calls."""
 
-    def __init__(self, callbacks: list[Callable[[Any], object]], callback: Callable[[Any], object]):
+    def __init__(self, callbacks: list[Callable[[E], object]], callback: Callable[[E], object]):
         """Append the callback to the list of those to call."""
 
-        def registered(event: Any) -> object:  # its own object: a callback may be there twice
+        def registered(event: E) -> object:  # its own object: a callback may be there twice
             return callback(event)
 
         self._callbacks = callbacks

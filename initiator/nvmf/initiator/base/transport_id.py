@@ -10,11 +10,11 @@ the discovery subsystem.  Options are those of ConnectOptions.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Self
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
+from nvmf.initiator.base.option import Values
 from nvmf.initiator.base.options import parse_options
 from nvmf.spec.nqn import DISCOVERY_NQN, validate_nqn
 
@@ -32,21 +32,21 @@ class TransportId:
     trsvcid: str = DEFAULT_PORT
     """Port, decimal."""
     subnqn: str = DISCOVERY_NQN
-    options: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    options: Values = field(default_factory=dict, hash=False)
     """Options that the URL carries."""
 
     def __post_init__(self) -> None:
         if not self.traddr:
             raise ValueError("a transport id needs a host address")
         if not self.traddr.isprintable() or " " in self.traddr:
-            raise ValueError(f"{self.traddr[:64]!a} is no name or address of a host")
+            raise ValueError(f"{self.traddr[:64]!a} is not a name or address of a host")
         if not _PORT.fullmatch(self.trsvcid) or not 0 < int(self.trsvcid) < 65536:
             raise ValueError(f"a port is 1 to 65535, not {self.trsvcid!r}")
         validate_nqn(self.subnqn)
 
     @classmethod
     def parse(cls, url: str) -> Self:
-        """From a URL; ValueError with a sentence where it is none."""
+        """Parse a URL; raise ValueError with a sentence if it is invalid."""
         try:
             split = urlsplit(url)
         except ValueError as error:

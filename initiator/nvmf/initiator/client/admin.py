@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Admin commands of one session.
 
-Each raises NvmeError where the controller answers with an error status, and QueueLost where the
+Each raises NvmeError if the controller answers with an error status, and QueueLost if the
 connection ends.  Data goes through the pool of registered buffers.
 """
 
@@ -20,7 +20,7 @@ from nvmf.spec.properties import Property
 
 
 class Admin:
-    """The admin queue, by the names of commands.  timeout: seconds, of each command."""
+    """Runs admin commands.  timeout: seconds, of each command."""
 
     def __init__(self, queue: Queue, pool: BufferPool, timeout: float) -> None:
         self._queue = queue
@@ -36,7 +36,7 @@ class Admin:
         nsid: int | None = None,
         within: float | None = -1,
     ) -> Completion:
-        """Run one command; NvmeError where its status is not success."""
+        """Run one command; raise NvmeError if its status is not success."""
         limit = self._timeout if within == -1 else within
         done = await self._queue.execute(sqe, data, within=limit, what=name)
         if done.status:
@@ -46,7 +46,7 @@ class Admin:
     async def receive(
         self, sqe: bytes, name: str, length: int, *, nsid: int | None = None
     ) -> tuple[bytes, Completion]:
-        """A command that gives length bytes (at most 256 KiB)."""
+        """Run a command that returns length bytes (at most 256 KiB)."""
         if not length:
             return b"", await self.run(sqe, name, nsid=nsid)
         with await self._pool.take(length) as slot:
@@ -58,14 +58,14 @@ class Admin:
     async def send(
         self, sqe: bytes, name: str, content: bytes, *, nsid: int | None = None
     ) -> Completion:
-        """A command that takes content (at most 256 KiB)."""
+        """Run a command that takes content (at most 256 KiB)."""
         with await self._pool.take(len(content)) as slot:
             slot.view[: len(content)] = content
             data = Data(slot.memory, slot.offset, len(content), True, slot)
             return await self.run(sqe, name, data, nsid=nsid)
 
     async def property_get(self, offset: Property, size: int = 4) -> int:
-        """The value of a property of 4 or 8 bytes."""
+        """Return the value of a property of 4 or 8 bytes."""
         sqe = commands.property_get(offset, size)
         return (await self.run(sqe, f"Property Get ({offset.name})")).value
 
@@ -76,7 +76,7 @@ class Admin:
     async def identify(
         self, cns: int, nsid: int = 0, *, csi: int = 0, cntid: int = 0, specific: int = 0
     ) -> bytes:
-        """4096 bytes of Identify data."""
+        """Return 4096 bytes of Identify data."""
         sqe = commands.identify(cns, nsid, csi=csi, cntid=cntid, specific=specific)
         try:
             name = f"Identify ({Cns(cns).name.replace('_', ' ').lower()})"
@@ -88,7 +88,7 @@ class Admin:
     async def active_namespaces(self) -> list[int]:
         """Return the NSIDs of the active namespaces, ascending.
 
-        ConnectionLost: the list has no end (NsidList).
+        Raise ConnectionLost if the list has no end (NsidList).
         """
         listed = NsidList()
         while not listed.complete:
@@ -106,7 +106,7 @@ class Admin:
         lsp: int = 0,
         chunk: int = 65536,
     ) -> bytes:
-        """length bytes of a log page from offset on, in pieces of at most chunk bytes."""
+        """Return length bytes of a log page from offset on, in pieces of at most chunk bytes."""
         try:
             name = f"Get Log Page ({LogId(lid).name.replace('_', ' ').lower()})"
         except ValueError:
@@ -122,11 +122,11 @@ class Admin:
         return b"".join(parts)
 
     async def get_features(self, fid: int, *, nsid: int = 0, sel: int = 0, cdw11: int = 0) -> int:
-        """Dword 0 of a feature's value."""
+        """Return dword 0 of a feature's value."""
         sqe = commands.get_features(fid, nsid=nsid, sel=sel, cdw11=cdw11)
         return (await self.run(sqe, f"Get Features ({fid:02X}h)", nsid=nsid or None)).dw0
 
     async def set_features(self, fid: int, value: int, *, nsid: int = 0) -> int:
-        """Set a feature; dword 0 of the completion."""
+        """Set a feature, and return dword 0 of the completion."""
         sqe = commands.set_features(fid, value, nsid=nsid)
         return (await self.run(sqe, f"Set Features ({fid:02X}h)", nsid=nsid or None)).dw0

@@ -26,6 +26,7 @@ class Authenticator:
     def __init__(self, where: TransportId, hostnqn: str, options: ConnectOptions) -> None:
         """ValueError where a key file cannot be read, or holds no key."""
         self._where = where
+        self._hostnqn = hostnqn
         self._parties = Parties(hostnqn, where.subnqn)
         self._key, self._controller_key = options.keys()
         self._required: set[int] = set()
@@ -95,4 +96,6 @@ class Authenticator:
             await asyncio.to_thread(auth.incoming, data)
 
     def _error(self, sentence: str) -> AuthenticationError:
-        return AuthenticationError(f"{self._where.subnqn} at {self._where.endpoint}: {sentence}")
+        return AuthenticationError(
+            f"{self._where.subnqn} at {self._where.endpoint} (host {self._hostnqn}): {sentence}"
+        )

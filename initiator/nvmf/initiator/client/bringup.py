@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""How a session comes about: from an address to queues that are connected and enabled.
+"""Makes a session: from an address to queues that are connected and enabled.
 
 first_session() is for a controller that is new, new_session() for one whose session was lost, too:
 connecting/connect.py has what comes before.  The order is that of Base 2.0, 3.5.2, as the Linux
@@ -33,11 +33,11 @@ from nvmf.spec.properties import Cap, Cc, Crto, Property, Version, ready_timeout
 from nvmf.spec.status import StatusError
 
 ADMIN_QUEUE_SIZE = 32
-"""Entries of the admin queue: what Linux uses, and nvmet takes at most."""
+"""Entries of the admin queue: Linux uses 32, the maximum of nvmet."""
 MIN_QUEUE = 32
-"""Entries of an I/O queue at least: nvmet never answers large Reads on smaller ones."""
+"""Minimum entries of an I/O queue: nvmet never answers large Reads on smaller ones."""
 MAX_READY_SECONDS = 600.0
-"""How long a controller may take to become ready, whatever it says: CRTO can say nine hours."""
+"""Maximum seconds until a controller is ready: CRTO can demand nine hours."""
 WANTED_EVENTS = (
     AsyncEvents.NAMESPACE_ATTRIBUTE | AsyncEvents.ANA_CHANGE | AsyncEvents.DISCOVERY_CHANGE
 )
@@ -49,10 +49,10 @@ _CSS_NVM, _CSS_ALL, _CSS_ADMIN_ONLY = 0, 6, 7
 
 
 async def first_session(where: TransportId, options: ConnectOptions) -> Session:
-    """Connect on the first device that has a way to the address.
+    """Connect on the first device with a route to the address.
 
     Raises ConnectError, NvmeError, ConnectionLost; EngineError where a device cannot be opened;
-    ValueError where the host NQN or identifier is none.
+    ValueError if the host NQN or identifier is invalid.
     """
     identity = host_identity(options.hostnqn, options.hostid)
     kinds = await asyncio.to_thread(device_kinds, options.device)
@@ -72,8 +72,8 @@ async def first_session(where: TransportId, options: ConnectOptions) -> Session:
             raise
 
 
-def device_kinds(kind: DeviceKind) -> list[Literal["iwarp", "system"]]:
-    """The kinds of device to try, in order.  May block for a moment."""
+def device_kinds(kind: DeviceKind) -> list[Literal["iwarp", "roce", "system"]]:
+    """Return the kinds of device to try, in order.  May block for a moment."""
     if kind != "auto":
         return [kind]
     if verbs_available("system") is None and list_devices("system"):
@@ -103,7 +103,7 @@ async def _bring_up(session: Session) -> None:
     await _enable(session)
     await _identify(session)
     events = session.identify.oaes & WANTED_EVENTS
-    if events:  # before anything is read that an event may tell the change of
+    if events:  # before anything is read whose change an event may report
         await session.admin.set_features(FeatureId.ASYNC_EVENT_CONFIGURATION, events)
     if not session.is_discovery:
         await _connect_io(session)
@@ -224,11 +224,11 @@ async def _connect_rdma(session: Session, qid: int, size: int, in_capsule: int) 
             os.eventfd_write(cancel, 1)
         connecting.add_done_callback(_close_when_done)
         raise
-    return session.add_queue(host, in_capsule=in_capsule > 0)
+    return session.add_queue(host)
 
 
 def _close_when_done(connecting: asyncio.Future[HostQueue]) -> None:
-    """Nobody waits for the queue any more: close it as soon as there is one."""
+    """Close a queue that nobody waits for, once it is connected."""
     if not connecting.cancelled() and connecting.exception() is None:
         asyncio.get_running_loop().run_in_executor(None, connecting.result().close)
 
@@ -258,6 +258,7 @@ async def _connect_fabrics(session: Session, queue: Queue, size: int) -> Connect
     if done.status:
         error = NvmeError.of("Connect", done.status, dw0=done.dw0)
         of = f"queue {queue.qid}" if queue.qid else place.where.subnqn
-        error.detail = f"Connect to {of} at {place.where.endpoint} failed"
+        host = f"as host {place.identity.nqn}"
+        error.detail = f"Connect to {of} at {place.where.endpoint} {host} failed"
         raise error
     return ConnectResult.decode(done.dw0)

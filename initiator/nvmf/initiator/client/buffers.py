@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Registered buffers for data whose caller has none: bounded, and whoever finds none waits in line.
+"""Registered buffers for data of callers that have none: bounded; callers wait in line for one.
 
 Three sizes, each an arena of the engine's memory that is registered when it is first needed.  Owned
 by one controller, on its event loop's thread.  A slot is given back when nobody holds it: the
@@ -19,12 +19,12 @@ from nvmf.initiator.base.errors import ConnectionLost
 from nvmf.initiator.base.limits import LARGEST
 
 SIZES = ((4096, 256), (32768, 64), (LARGEST, 16))
-"""Bytes of a slot, and how many there are of that size: 7 MiB in all."""
+"""Bytes of a slot, and the number of slots of that size: 7 MiB in all."""
 CLOSED = "the controller was closed"
 
 
 class Slot:
-    """A piece of registered memory; give it back with drop()."""
+    """A piece of registered memory; return it with drop()."""
 
     __slots__ = ("_arena", "_holds", "memory", "offset", "view")
 
@@ -36,11 +36,11 @@ class Slot:
         self.view = view
 
     def hold(self) -> None:
-        """One more user."""
+        """Add a user."""
         self._holds += 1
 
     def drop(self) -> None:
-        """One user fewer; the last one gives it to who waits."""
+        """Remove a user; after the last one, the slot goes to the next in line."""
         self._holds -= 1
         if self._holds == 0:
             self._arena.give(self)
@@ -78,13 +78,19 @@ class Arena:
             self._free.append(Slot(self, memory, offset, view))
         whole.release()
 
-    async def take(self) -> Slot:
-        """A slot, held once; waits in line where all are in use."""
-        if self._memory is None:
-            self._open()
+    def take_now(self) -> Slot | None:
+        """Return a slot, held once; None if all are in use, or others wait in line."""
         if self._free and not self._line:
             slot = self._free.pop()
             slot.hold()
+            return slot
+        return None
+
+    async def take(self) -> Slot:
+        """Return a slot, held once; wait in line if all are in use."""
+        if self._memory is None:
+            self._open()
+        if slot := self.take_now():
             return slot
         self.waited += 1
         turn: asyncio.Future[Slot] = asyncio.get_running_loop().create_future()
@@ -97,7 +103,7 @@ class Arena:
             raise
 
     def give(self, slot: Slot) -> None:
-        """Nobody holds the slot: to the first in line, or back."""
+        """Give a slot that nobody holds to the first in line, or back to the arena."""
         while self._line:
             turn = self._line.popleft()
             if not turn.done():
@@ -127,7 +133,17 @@ class BufferPool:
     def __init__(self, device: HostDevice) -> None:
         self.device = device
         self._arenas = [Arena(device, size, count) for size, count in SIZES]
+        self._now = [
+            (size, arena.take_now) for (size, _), arena in zip(SIZES, self._arenas, strict=True)
+        ]
         self._closed = False
+
+    def take_now(self, size: int) -> Slot | None:
+        """Return a slot of at least size bytes, if take() would not have to wait."""
+        for limit, take in self._now:
+            if size <= limit:
+                return take()
+        return None
 
     async def take(self, size: int) -> Slot:
         """A slot of at least size bytes (at most LARGEST); ConnectionLost once it is closed."""
@@ -140,7 +156,7 @@ class BufferPool:
 
     @property
     def waited(self) -> int:
-        """How often somebody had to wait in line."""
+        """How often a caller had to wait in line."""
         return sum(arena.waited for arena in self._arenas)
 
     def close(self) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Which namespaces a controller has, and what they are.
+"""Reads the list of namespaces and their Identify data.
 
 There may be a thousand, each worth two commands: several are in flight at a time, and after an
 event only those are read again that its log page names.
@@ -22,14 +22,14 @@ from nvmf.spec.opcodes import Cns, Csi, LogId
 from nvmf.spec.status import Status, StatusError
 
 _MOST_SECONDS = 600.0
-"""How long the reading may take, however many they are, and slow."""
+"""Maximum seconds for the reading of all namespaces."""
 _UNKNOWN = (Status.INVALID_FIELD, Status.INVALID_OPCODE)
 _AT_ONCE = 16
-"""Namespaces that are asked about at a time: half of the admin queue, the rest is for others."""
+"""Namespaces that are read at a time: half of the admin queue; the rest is for other commands."""
 _LOG_LENGTH = {LogId.ERROR: 64, LogId.SMART: 512, LogId.CHANGED_NAMESPACES: 4096, LogId.ANA: 16}
 """Bytes that are read of the log pages that events are about."""
 Described: TypeAlias = tuple[IdentifyNamespace, NamespaceIds]
-"""What a controller says of a namespace."""
+"""The Identify data of a namespace."""
 
 
 async def read(admin: Admin, known: Mapping[int, Described]) -> dict[int, Described]:
@@ -59,7 +59,7 @@ async def _read(admin: Admin, known: Mapping[int, Described]) -> dict[int, Descr
             ids = decode_descriptors(await admin.identify(Cns.NAMESPACE_DESCRIPTORS, nsid))
         except StatusError as error:  # optional before NVMe 1.3
             if not error.dnr and error.status not in _UNKNOWN:
-                raise  # another time it may tell them, and is the same namespace
+                raise  # it may succeed later, and then it is the same namespace
         if info.nsze and ids.csi in (None, Csi.NVM):
             found[nsid] = info, ids
 
@@ -68,19 +68,19 @@ async def _read(admin: Admin, known: Mapping[int, Described]) -> dict[int, Descr
 
 
 async def read_about(admin: Admin, event: AsyncEvent) -> bytes:
-    """The log page of an event, which allows the next one of its kind; empty where it has none."""
+    """Return the log page of an event, which allows the next such event; empty if it has none."""
     if event.lid not in _LOG_LENGTH:
         return b""
     return await admin.log_page(event.lid, _LOG_LENGTH[LogId(event.lid)])
 
 
 def tells_of(event: AsyncEvent) -> bool:
-    """Whether an event says that namespaces came, went or are different."""
+    """Return whether an event reports a change of namespaces."""
     return event.type == EventType.NOTICE and event.info == Notice.NAMESPACE_ATTRIBUTE_CHANGED
 
 
 def changed(event: AsyncEvent, page: bytes) -> set[int] | None:
-    """The NSIDs in the log page of such an event; None where it can be any."""
+    """Return the NSIDs in the log page of such an event; None if it can be any."""
     if event.lid != LogId.CHANGED_NAMESPACES:
         return None
     nsids = set(decode_changed_namespaces(page))

@@ -62,16 +62,15 @@ class Many(Places):
             offset=offset,
             length=self.bytes,
             to_device=self._write,
-            in_capsule=(await controller._live()).pick().in_capsule,
         )
         within, losses = controller.options.io_timeout, Losses(self.name)
         while True:
-            session = await controller._live()
+            session = await controller.connection.live()
             self._namespace.require(self.name, self.highest, self.blocks)
             try:
                 await session.pick().execute_batch(batch, within=within, what=self.name)
             except QueueLost as lost:
-                controller._passed_on(lost)
+                controller.connection.recovery.command_lost(lost)
                 losses.add(lost)
             left = batch.left()
             for index, status in left:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Blocks of one namespace: read, write, and what else the NVM command set has for them.
+"""Blocks of one namespace: read, write, and the other commands of the NVM command set.
 
 Transfers longer than a command may be are split, and the pieces run side by side, several in
 flight: a long write is not atomic, nor is it in order.  A range that extends past the end of the
@@ -18,7 +18,7 @@ can no longer be used: nothing is sent, and the controller has a new object for 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from typing import TYPE_CHECKING
 
 from nvmf.engine import HostMemory
@@ -66,15 +66,20 @@ class Namespace(Bytewise):
 
     async def read(self, lba: int, blocks: int, *, fua: bool = False) -> bytes:
         """Return blocks logical blocks from lba on: blocks * block_size bytes."""
-        lba, blocks = await self._range("Read", lba, blocks)
+        if not self._inside(lba, blocks):
+            lba, blocks = await self._range("Read", lba, blocks)
         length = blocks * self.block_size
-        if self._limit(LARGEST) >= blocks > 0:
-            sqe = commands.read(self.nsid, lba, blocks, fua=fua)
-            with await self._pool.take(length) as slot:
-                data = Data(slot.memory, slot.offset, length, False, slot)
-                await self._run(sqe, "Read", data, lba, blocks)
-                return bytes(slot.view[:length])
-        return await super().read(lba, blocks, fua=fua)
+        limit = min(self._controller.connection.session.max_transfer, LARGEST)
+        if not 0 < length <= limit or blocks > MAX_BLOCKS:
+            return await super().read(lba, blocks, fua=fua)
+        sqe = commands.read(self.nsid, lba, blocks, fua=fua)
+        slot = self._pool.take_now(length) or await self._pool.take(length)
+        try:
+            data = Data(slot.memory, slot.offset, length, False, slot)
+            await self._controller.execute_io(sqe, "Read", data, of=self, lba=lba, blocks=blocks)
+            return bytes(slot.view[:length])
+        finally:
+            slot.drop()
 
     async def readinto(self, lba: int, buffer: Buffer, *, fua: bool = False) -> int:
         """Fill a writable buffer of whole blocks from lba on; its length in bytes."""
@@ -115,7 +120,7 @@ class Namespace(Bytewise):
         )
 
     async def compare(self, lba: int, data: Buffer) -> None:
-        """Compare blocks with data: NvmeError (Compare Failure) where they differ."""
+        """Compare blocks with data; raise NvmeError (Compare Failure) if they differ."""
         await self._send(
             lambda lba, blocks: commands.compare(self.nsid, lba, blocks), "Compare", lba, data
         )
@@ -123,12 +128,11 @@ class Namespace(Bytewise):
     async def compare_and_write(
         self, lba: int, expected: Buffer, new: Buffer, *, fua: bool = False
     ) -> None:
-        """Write new where the blocks are as expected, as one: what locks are made of.
+        """Write new if the blocks are as expected, atomically, as locks need it.
 
-        NvmeError (Compare Failure) where they differ, and nothing is written.  Most controllers do
-        this with one block (ACWU of Identify Controller).  It is not sent again where the
-        connection ends under it: OutcomeUnknown.  ValueError where the controller has no such
-        command.
+        NvmeError (Compare Failure) if they differ, and nothing is written.  Most controllers do
+        this with one block (ACWU of Identify Controller).  It is not sent again if the
+        connection ends: OutcomeUnknown.  ValueError if the controller has no such command.
         """
         if not self._controller.identify.fuses & 1:
             raise ValueError(f"the controller of namespace {self.nsid} has no Compare and Write")
@@ -153,14 +157,14 @@ class Namespace(Bytewise):
 
     @property
     def reservations(self) -> Reservations:
-        """What is reserved of the namespace, and for whom."""
+        """The reservations of the namespace."""
         return Reservations(self)
 
     # ---- many at once ----
 
     @property
     def most_blocks(self) -> int:
-        """Blocks that one command transfers at most."""
+        """Maximum blocks of one command."""
         return self._limit(self._controller.max_transfer)
 
     async def read_many(
@@ -213,7 +217,7 @@ class Namespace(Bytewise):
     # ---- without data ----
 
     async def flush(self) -> None:
-        """Make stable what was completed before."""
+        """Make all completed writes stable."""
         await self._run(commands.flush(self.nsid), "Flush")
 
     async def write_zeroes(
@@ -234,7 +238,7 @@ class Namespace(Bytewise):
     async def write_uncorrectable(self, lba: int, blocks: int) -> None:
         """Mark blocks as invalid: reads of them fail until they are written again.
 
-        Their data is lost.  ValueError where the controller has no such command.
+        Their data is lost.  ValueError if the controller has no such command.
         """
         if not self._controller.identify.oncs & Oncs.WRITE_UNCORRECTABLE:
             raise ValueError(f"the controller of namespace {self.nsid} has no Write Uncorrectable")
@@ -247,7 +251,7 @@ class Namespace(Bytewise):
         await self._each(lba, blocks, self._limit_of(self._controller.session.nvm.wusl), step)
 
     async def verify(self, lba: int, blocks: int) -> None:
-        """Have the controller read blocks without sending them: NvmeError where it cannot."""
+        """Have the controller read blocks without sending them; raise NvmeError if it cannot."""
 
         async def step(piece: Piece) -> None:
             sqe = commands.verify(self.nsid, piece.lba, piece.blocks)
@@ -257,7 +261,7 @@ class Namespace(Bytewise):
         await self._each(lba, blocks, self._limit_of(self._controller.session.nvm.vsl), step)
 
     async def deallocate(self, ranges: Iterable[tuple[int, int]]) -> None:
-        """Tell that the data of (first block, blocks) ranges is needed no more."""
+        """Deallocate (first block, blocks) ranges: their data is no longer needed."""
         nvm = self._controller.session.nvm
         longest = nvm.dmrsl or _MAX_RANGE
         pieces: list[tuple[int, int]] = []
@@ -277,7 +281,7 @@ class Namespace(Bytewise):
             await self._run(sqe, name, Data(slot.memory, slot.offset, len(content), True, slot))
 
     async def receive(self, sqe: bytes, name: str, length: int) -> bytes:
-        """Run an I/O command that gives length bytes (at most 256 KiB); name is for errors."""
+        """Run an I/O command that returns length bytes (at most 256 KiB); name is for errors."""
         with await self._pool.take(length) as slot:
             slot.view[:length] = bytes(length)
             await self._run(sqe, name, Data(slot.memory, slot.offset, length, False, slot))
@@ -297,15 +301,15 @@ class Namespace(Bytewise):
         limit = (1 << (12 + exponent)) // self.block_size
         return min(max(limit, 1), MAX_BLOCKS)
 
-    async def _run(
+    def _run(
         self,
         sqe: bytes,
         name: str,
         data: Data | None = None,
         lba: int | None = None,
         blocks: int | None = None,
-    ) -> None:
-        await self._controller.execute_io(sqe, name, data, of=self, lba=lba, blocks=blocks)
+    ) -> Coroutine[object, object, None]:
+        return self._controller.execute_io(sqe, name, data, of=self, lba=lba, blocks=blocks)
 
     async def _each(self, lba: int, blocks: int, limit: int, step: _Step) -> None:
         await transfer(lba, blocks, limit, self.block_size, step)
@@ -357,8 +361,5 @@ class Namespace(Bytewise):
 
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
-    from typing import Any
-
-    _Step = Callable[[Piece], Coroutine[Any, Any, None]]
+    _Step = Callable[[Piece], Coroutine[object, object, None]]
     _Build = Callable[[int, int], bytes]

@@ -4,8 +4,7 @@
 Owned by the loop's thread; connecting and closing, which block, are done in others.  The queue's
 completion channel is armed whenever the loop may sleep, so an idle queue costs nothing and no
 wake-up is lost: drain the channel, poll to the end, arm, and poll once more for what came between.
-A queue that is lost fails its commands only after it is closed, when nothing can write into their
-buffers any more.
+A lost queue fails its commands only after it is closed, when nothing can write into their buffers.
 """
 
 from __future__ import annotations
@@ -15,29 +14,23 @@ import errno
 import os
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from nvmf.engine import EngineError, HostBatch, HostQueue
+from nvmf.initiator.base.background import finished
 from nvmf.initiator.base.errors import QueueLost
-from nvmf.initiator.client.request import Completion, Data, Request
+from nvmf.initiator.client.request import BatchRequest, Completion, Data, Request
 
+_NEVER = float("inf")
 _SPARE = 2
 """Entries of a queue that a batch leaves to others."""
 
 
 class Queue:
-    """One connected queue.  on_lost(queue, reason, timed_out) is called once where it is lost."""
+    """One connected queue.  on_lost(queue, reason, timed_out) is called once if it is lost."""
 
-    def __init__(
-        self,
-        host: HostQueue,
-        on_lost: Callable[[Queue, str, bool], None],
-        *,
-        in_capsule: bool = True,
-    ) -> None:
+    def __init__(self, host: HostQueue, on_lost: Callable[[Queue, str, bool], None]) -> None:
         self._host = host
         self._on_lost = on_lost
-        self._in_capsule = in_capsule
         self._loop = asyncio.get_running_loop()
         self._free = host.size
         self._line: deque[asyncio.Future[None]] = deque()
@@ -45,13 +38,15 @@ class Queue:
         self._progress: asyncio.Future[None] | None = None
         self._pairing = asyncio.Lock()
         self._half: asyncio.Future[None] | None = None
-        """Until the second of a pair is submitted, whose first is."""
+        """Done when the second command of a pair is submitted; None between pairs."""
         self._timer: asyncio.TimerHandle | None = None
+        self._due = _NEVER
+        """When the timer runs out."""
         self._closing: asyncio.Task[None] | None = None
         self.lost: str | None = None
         """Why it can no longer be used."""
         self.completed = 0
-        """Commands that were answered, so far."""
+        """Commands completed so far."""
         self._loop.add_reader(host.fileno(), self._on_readable)
         self._reap()
 
@@ -61,11 +56,6 @@ class Queue:
         return self._host.qid
 
     @property
-    def in_capsule(self) -> bool:
-        """Whether data to the controller may go in capsules."""
-        return self._in_capsule
-
-    @property
     def outstanding(self) -> int:
         """Commands in flight and in line."""
         return len(self._requests) + len(self._line)
@@ -73,14 +63,45 @@ class Queue:
     async def execute(
         self, sqe: bytes, data: Data | None = None, *, within: float | None, what: str
     ) -> Completion:
-        """Submit a command and wait for its completion; within: seconds, None for ever.
+        """Submit a command and wait for its completion; within: seconds, None forever.
 
-        Waits in line while the queue is full.  Raises QueueLost where the connection ends under it,
-        or where it took too long, which ends the connection.  Where the caller is cancelled the
-        command goes on, and holds its buffer until it is complete.
+        Waits in line while the queue is full.  Raises QueueLost if the connection ends, or if the
+        command takes too long, which ends the connection.  If the caller is cancelled, the
+        command continues, and holds its buffer until it is complete.
         """
+        sent = self.execute_now(sqe, data, within=within, what=what)
+        if sent is not None:
+            return await sent
         await self._take_turn()
         return await (await self._start(sqe, data, within, what))
+
+    def execute_now(
+        self, sqe: bytes, data: Data | None, *, within: float | None, what: str
+    ) -> asyncio.Future[Completion] | None:
+        """Submit a command and return the future of its completion; None if it has to wait first.
+
+        If None, nothing has changed: execute() waits, and raises what has to be raised.
+        """
+        if self.lost is not None or self._line or not self._free or self._half is not None:
+            return None
+        future: asyncio.Future[Completion] = self._loop.create_future()
+        if within is None:
+            deadline = _NEVER
+        else:
+            deadline = self._loop.time() + within
+            if self._timer is None or deadline < self._due:
+                self._watch(deadline)
+        slot = None if data is None else data.slot
+        request = Request(future, slot, deadline, within, what)
+        try:
+            self._send(sqe, request, data)
+        except (BlockingIOError, EngineError):
+            return None
+        self._free -= 1
+        self._requests[request] = None
+        if slot is not None:
+            slot.hold()
+        return future
 
     async def connect(self, sqe: bytes, data: Data, *, within: float) -> Completion:
         """execute() a Connect: it is what a target may miss (HostQueue.nudge)."""
@@ -95,7 +116,7 @@ class Queue:
     async def execute_pair(
         self, pair: Sequence[tuple[bytes, Data]], *, within: float | None, what: str
     ) -> list[Completion]:
-        """Submit two fused commands, one right behind the other; as execute()."""
+        """Submit two fused commands with none between them; as execute()."""
         async with self._pairing:  # or each of many pairs would wait for its second turn
             await self._take_turn()
             try:
@@ -104,13 +125,15 @@ class Queue:
                 self._pass_turn()
                 raise
             (first, one), (second, other) = pair
+            if self.lost is None:
+                self._host.pause_batches(True)  # no command of a batch comes between the two
             try:
                 compared = await self._start(first, one, within, what)
             except BaseException:
                 self._pass_turn()
+                self._go_on()
                 raise
             half = self._half = self._loop.create_future()
-            self._host.pause_batches(True)
             try:
                 written = await self._start(second, other, within, what, behind=half)
             except BaseException:
@@ -119,10 +142,14 @@ class Queue:
             finally:
                 self._half = None
                 half.set_result(None)
-                if self.lost is None:
-                    self._host.pause_batches(False)
-                    self._loop.call_soon(self._reap)
+                self._go_on()
         return list(await asyncio.gather(compared, written))
+
+    def _go_on(self) -> None:
+        """Let batches submit commands again, after a pair."""
+        if self.lost is None:
+            self._host.pause_batches(False)
+            self._loop.call_soon(self._reap)
 
     async def execute_batch(self, batch: HostBatch, *, within: float | None, what: str) -> None:
         """Run a batch to its end, which may be a command that failed: see HostBatch.left().
@@ -141,9 +168,9 @@ class Queue:
             while turns < batch.depth and self._free > _SPARE and not self._line:
                 self._free -= 1
                 turns += 1
-            deadline = float("inf") if within is None else self._loop.time() + within
-            request = Request(self._loop.create_future(), None, deadline, within, what)
-            request.batch, request.answered, request.turns = batch, batch.answered, turns
+            deadline = _NEVER if within is None else self._loop.time() + within
+            future: asyncio.Future[Completion] = self._loop.create_future()
+            request = BatchRequest(future, deadline, within, what, batch, turns)
             self._host.submit_batch(batch, request, turns)
         except BaseException:
             for _ in range(turns):
@@ -179,7 +206,7 @@ class Queue:
         """Submit a command whose turn it is; behind the first of its pair, if it is the second."""
         future: asyncio.Future[Completion] = self._loop.create_future()
         slot = None if data is None else data.slot
-        deadline = float("inf") if within is None else self._loop.time() + within
+        deadline = _NEVER if within is None else self._loop.time() + within
         request = Request(future, slot, deadline, within, what)
         try:
             await self._submit(sqe, request, data, behind)
@@ -193,6 +220,13 @@ class Queue:
             self._watch(deadline)
         return future
 
+    def _send(self, sqe: bytes, request: Request, data: Data | None) -> None:
+        if data is None:
+            self._host.submit(sqe, request)
+        else:
+            memory, offset, length, to_device, _ = data
+            self._host.submit(sqe, request, memory, offset, length, to_device)
+
     async def _submit(
         self,
         sqe: bytes,
@@ -205,18 +239,7 @@ class Queue:
                 await asyncio.shield(self._half)  # no command comes between the two
                 continue
             try:
-                if data is None:
-                    self._host.submit(sqe, request)
-                else:
-                    self._host.submit(
-                        sqe,
-                        request,
-                        data.memory,
-                        data.offset,
-                        data.length,
-                        data.to_device,
-                        self._in_capsule,
-                    )
+                self._send(sqe, request, data)
                 return
             except BlockingIOError:
                 # The engine has less room than the queue has entries; a completion makes some.
@@ -276,35 +299,40 @@ class Queue:
 
     def _poll(self) -> None:
         while done := self._host.poll():
+            self.completed += len(done)
             for request, status, dw0, dw1 in done:
                 assert isinstance(request, Request)
-                self.completed += 1
                 self._requests.pop(request, None)
-                if not request.future.done():
-                    request.future.set_result(Completion(status, dw0, dw1))
+                future = request.future
+                if not future.done():
+                    future.set_result(Completion(status, dw0, dw1))
                 self._end(request)
-            if self._progress is not None:
-                self._progress.set_result(None)
-                self._progress = None
+        if self._progress is not None:  # commands of a batch make room, too, and are not in done
+            self._progress.set_result(None)
+            self._progress = None
 
     def _end(self, request: Request) -> None:
         if request.slot is not None:
             request.slot.drop()
+        if request.turns == 1 and not self._line:
+            self._free += 1
+            return
         for _ in range(request.turns):
             self._pass_turn()
 
     # ---- timeouts ----
 
     def _watch(self, deadline: float) -> None:
-        if self._timer is None or deadline < self._timer.when():
+        if self._timer is None or deadline < self._due:
             if self._timer is not None:
                 self._timer.cancel()
+            self._due = deadline
             self._timer = self._loop.call_at(deadline, self._on_timer)
 
     def _on_timer(self) -> None:
         self._timer = None
         first = min(self._requests, key=lambda request: request.deadline, default=None)
-        if first is None or first.deadline == float("inf") or self.lost is not None:
+        if first is None or first.deadline == _NEVER or self.lost is not None:
             return
         now = self._loop.time()
         first.extend(now)
@@ -360,17 +388,6 @@ class Queue:
             self._progress = None
         while self._line:
             _refuse(self._line.popleft(), self.lost)
-
-
-async def finished(work: Sequence[asyncio.Future[Any]]) -> bool:
-    """Wait until all is done, whatever cancels the caller; whether something did."""
-    cancelled = False
-    while waiting := [future for future in work if not future.done()]:
-        try:
-            await asyncio.wait(waiting)
-        except asyncio.CancelledError:
-            cancelled = True
-    return cancelled
 
 
 def _refuse(

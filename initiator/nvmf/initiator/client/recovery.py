@@ -1,34 +1,118 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Connecting again after a session was lost, with the timers of Linux's host."""
+"""What a controller does when its connection is lost: the policy, and Linux's timers.
+
+A controller that is alone keeps its commands until it is connected again (KeepCommands).  One that
+is a path of several returns them at once (nvmf.initiator.multipath.recovery).
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from typing import Protocol, TypeAlias
 
 from nvmf.engine import EngineError
-from nvmf.initiator.base.errors import ConnectionLost
+from nvmf.initiator.base.errors import ConnectionLost, QueueLost
+from nvmf.initiator.base.retry import RETRIED
 from nvmf.initiator.client.session import Lost, Place, Session
+from nvmf.spec.features import AsyncEvent
 from nvmf.spec.status import StatusError
 
 log = logging.getLogger(__name__)
+_TELL_EVERY = 60.0
+"""Seconds between two log lines about attempts that fail for the same reason."""
+
+Attempt: TypeAlias = Callable[[], Awaitable[Session]]
+"""Makes one attempt to connect."""
 
 
-async def reconnect(
-    attempt: Callable[[], Awaitable[Session]], place: Place, lost: Lost, lived: float
-) -> Session:
+class Recovery(Protocol):
+    """The policy of one controller, which calls the methods on its event loop."""
+
+    @property
+    def retried(self) -> frozenset[int]:
+        """Statuses after which the controller sends a command again."""
+
+    # ---- its commands ----
+
+    def command_lost(self, lost: QueueLost) -> None:
+        """A command ended with its connection.  Return to have it sent again, or raise."""
+
+    def hold(self, why: str) -> None:
+        """A command finds no connection.  Return to have it wait for the next one, or raise."""
+
+    # ---- its connection ----
+
+    async def reconnect(self, attempt: Attempt, place: Place, lost: Lost, lived: float) -> Session:
+        """Return the session of an attempt that succeeds; raise ConnectionLost to give up.
+
+        lived: seconds that the lost session had lasted.
+        """
+
+    async def prepare(self, session: Session) -> None:
+        """Prepare a new session before commands use it; an exception ends the attempt."""
+
+    async def namespaces_read(self, session: Session) -> None:
+        """The list of namespaces was read: read what else is to be known about them."""
+
+    async def read_about(self, session: Session, event: AsyncEvent) -> bool:
+        """Read the log page of an event, if it is this policy's; return whether it is."""
+
+    async def stop(self, session: Session) -> None:
+        """A session has ended: end the work that belongs to it."""
+
+    # ---- who is told ----
+
+    def changed(self) -> None:
+        """The state of the connection has changed."""
+
+
+class KeepCommands:
+    """The policy of a controller that is alone: commands wait until it is connected again."""
+
+    retried = RETRIED
+
+    def command_lost(self, lost: QueueLost) -> None:
+        """Have the command sent again."""
+
+    def hold(self, why: str) -> None:
+        """Have the command wait."""
+
+    async def reconnect(self, attempt: Attempt, place: Place, lost: Lost, lived: float) -> Session:
+        """Reconnect with Linux's timers."""
+        return await reconnect(attempt, place, lost, lived)
+
+    async def prepare(self, session: Session) -> None:
+        """Do nothing: a session is complete after Connect."""
+
+    async def namespaces_read(self, session: Session) -> None:
+        """Do nothing: Identify has everything."""
+
+    async def read_about(self, session: Session, event: AsyncEvent) -> bool:
+        """Return False: no event is this policy's."""
+        return False
+
+    async def stop(self, session: Session) -> None:
+        """Do nothing."""
+
+    def changed(self) -> None:
+        """Do nothing: callers read the state."""
+
+
+async def reconnect(attempt: Attempt, place: Place, lost: Lost, lived: float) -> Session:
     """Call attempt every reconnect_delay until it succeeds, and return its session.
 
-    The first attempt is made at once if the lost session had lived for reconnect_delay at least
+    The first attempt is made at once if the lost session had lasted reconnect_delay or longer
     (lived: seconds) and no command had timed out.  ConnectionLost: none succeeded within
-    ctrl_loss_tmo; a negative one has no end.
+    ctrl_loss_tmo; a negative ctrl_loss_tmo sets no limit.
     """
     options, where, loop = place.options, place.where, asyncio.get_running_loop()
     began = loop.time()
     forever = options.ctrl_loss_tmo < 0
     pause = 0.0 if not lost.timed_out and lived >= options.reconnect_delay else None
     last = "no attempt was made"
+    attempts, told, said = 0, -_TELL_EVERY, ""
     while True:
         left = began + options.ctrl_loss_tmo - loop.time()
         if not forever and left <= 0:
@@ -39,8 +123,17 @@ async def reconnect(
         try:
             return await attempt()
         except (EngineError, StatusError, ConnectionLost, ValueError) as error:
-            last = str(error)
-            log.warning("%s: cannot reconnect: %s", where.subnqn, last)
+            last, attempts = str(error), attempts + 1
+            if last != said or loop.time() - told >= _TELL_EVERY:
+                said, told = last, loop.time()
+                left = max(began + options.ctrl_loss_tmo - loop.time(), 0.0)
+                log.warning(
+                    "%s: cannot reconnect (attempt %d, %s): %s",
+                    where.subnqn,
+                    attempts,
+                    "no time limit" if forever else f"{left:.0f} s left",
+                    last,
+                )
         except Exception as error:  # or those who wait would do so forever
             last = f"{type(error).__name__}: {error}"
             log.exception("%s: cannot reconnect", where.subnqn)

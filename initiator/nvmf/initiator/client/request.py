@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A command on its way: what moves with it, who waits for it, and what came back."""
+"""A command in flight: its data, the future of its caller, and its completion."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from nvmf.initiator.client.buffers import Slot
 
 
 class Data(NamedTuple):
-    """What moves with a command."""
+    """The data of a command."""
 
     memory: HostMemory
     offset: int
@@ -19,11 +19,11 @@ class Data(NamedTuple):
     """Bytes."""
     to_device: bool
     slot: Slot | None = None
-    """The slot of a pool that the memory is, held while the command is in flight."""
+    """The slot of the pool that has this memory, held while the command is in flight."""
 
 
 class Completion(NamedTuple):
-    """What came back."""
+    """The result of a command."""
 
     status: int
     """SCT << 8 | SC with DNR; 0 is success."""
@@ -32,14 +32,14 @@ class Completion(NamedTuple):
 
     @property
     def value(self) -> int:
-        """Both dwords: a property."""
+        """Both dwords as one number: the value of a property."""
         return self.dw1 << 32 | self.dw0
 
 
 class Request:
     """A command in flight."""
 
-    __slots__ = ("answered", "batch", "deadline", "future", "slot", "turns", "what", "within")
+    __slots__ = ("deadline", "future", "slot", "turns", "what", "within")
 
     def __init__(
         self,
@@ -54,14 +54,34 @@ class Request:
         self.deadline = deadline
         self.within = within
         self.what = what
-        self.batch: HostBatch | None = None
-        self.answered = 0
-        """Commands of the batch that were answered when the deadline was set."""
         self.turns = 1
         """Entries of the queue that it takes."""
 
     def extend(self, now: float) -> None:
-        """Move the deadline of a batch that was answered since it was set: now + within."""
-        if self.batch is None or self.within is None or self.batch.answered == self.answered:
-            return
-        self.answered, self.deadline = self.batch.answered, now + self.within
+        """Move the deadline, if something was answered since it was set."""
+
+
+class BatchRequest(Request):
+    """A batch that runs."""
+
+    __slots__ = ("answered", "batch")
+
+    def __init__(
+        self,
+        future: asyncio.Future[Completion],
+        deadline: float,
+        within: float | None,
+        what: str,
+        batch: HostBatch,
+        turns: int,
+    ) -> None:
+        super().__init__(future, None, deadline, within, what)
+        self.batch = batch
+        self.answered = batch.answered
+        """Commands of the batch that were answered when the deadline was set."""
+        self.turns = turns
+
+    def extend(self, now: float) -> None:
+        """Move the deadline to now + within, if a command was answered since it was set."""
+        if self.within is not None and self.batch.answered != self.answered:
+            self.answered, self.deadline = self.batch.answered, now + self.within

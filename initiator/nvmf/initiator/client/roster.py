@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The namespaces of a controller, over its connections: which there are, and whether an NSID is
-still the namespace that it was.
+"""The namespaces of a controller, over its connections.
 
-A target that restarts, or another one at its address, may give the same NSID to something else.
-Who holds the object of the old one must not write to the new one.
+A target that restarts, or a different one at its address, may give an NSID to a different
+namespace.  The object of the old namespace must not write to the new one.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ log = logging.getLogger(__name__)
 
 
 class Roster:
-    """What load() found last.  make() makes the object of a namespace that is new."""
+    """The namespaces that load() found last.  make() makes the object of a new namespace."""
 
     def __init__(
         self, subnqn: str, make: Callable[[int, IdentifyNamespace, NamespaceIds], Namespace]
@@ -31,15 +30,15 @@ class Roster:
         """By NSID."""
         self._make = make
         self._gone: WeakValueDictionary[int, Namespace] = WeakValueDictionary()
-        """Not active any more, but somebody has them still: they may come back."""
+        """No longer active, but still in use by callers: they may come back."""
         self._serial: str | None = None
         self._unread = False
-        """What the namespaces are was not read to the end."""
+        """The last load() did not complete."""
 
     async def load(self, admin: Admin, serial: str, changed: set[int] | None = None) -> None:
         """Read which namespaces there are, and what they are (changed: those of before only).
 
-        serial is the controller's serial number: what tells namespaces without any identifier.
+        serial: serial number of the controller, which identifies namespaces without identifiers.
         """
         sure, self._unread = not self._unread, True
         kept = self.active.keys() - changed if changed is not None and sure else ()
@@ -55,7 +54,7 @@ class Roster:
     def _same(
         self, nsid: int, info: IdentifyNamespace, ids: NamespaceIds, serial: str
     ) -> Namespace | None:
-        """The object that there is of the namespace; None where there is none, or it is another."""
+        """Return the existing object of the namespace; None if there is none."""
         one = self.active.get(nsid) or self._gone.pop(nsid, None)
         if one is None:
             return None
@@ -63,7 +62,7 @@ class Roster:
         if not why and not one.identified and serial != self._serial:
             why = f"it has no identifier, and the serial number is {self._serial}, not {serial}"
         if why:
-            one.replaced = f"namespace {nsid} of {self._subnqn} is another one than before: {why}"
+            one.replaced = f"namespace {nsid} of {self._subnqn} is not the same as before: {why}"
             log.error("%s", one.replaced)
             return None
         one.info, one.ids = info, ids

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """One association with a controller: its queues, once they are connected, to the end.
 
-bringup.py makes sessions.  A session does not mend itself: when a queue is lost, `lost` says why,
-and the controller closes the session and asks for another.
+bringup.py makes sessions.  A session does not repair itself: when a queue is lost, `lost` says why,
+and the connection closes the session and makes a new one.
 """
 
 from __future__ import annotations
@@ -11,9 +11,11 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple, TypeVar
 
 from nvmf.engine import HostQueue
+from nvmf.initiator.base.background import finished
 from nvmf.initiator.base.errors import ConnectionLost
 from nvmf.initiator.base.identity import HostIdentity
 from nvmf.initiator.base.limits import MAX_TRANSFER
@@ -22,16 +24,16 @@ from nvmf.initiator.base.transport_id import TransportId
 from nvmf.initiator.client.admin import Admin
 from nvmf.initiator.client.authentication import Authenticator
 from nvmf.initiator.client.buffers import BufferPool
-from nvmf.initiator.client.queue import Queue, finished
+from nvmf.initiator.client.queue import Queue
 from nvmf.spec import commands
 from nvmf.spec.identify import IdentifyController, IdentifyNvmController
 from nvmf.spec.properties import Cap, Cc, Csts, Property, Version
 from nvmf.spec.status import StatusError
 
 SHUTDOWN_SECONDS = 1.0
-"""How long a controller may take to shut down before it is left."""
+"""Maximum seconds to wait for the shutdown of a controller."""
 _MOST_TRANSFER = (1 << 24) - 1
-"""Bytes that a keyed SGL descriptor can say, whatever MDTS does."""
+"""Maximum bytes of a keyed SGL descriptor, also if MDTS is more."""
 T = TypeVar("T")
 
 
@@ -40,12 +42,12 @@ class Lost(NamedTuple):
 
     reason: str
     timed_out: bool
-    """A command was not answered: the controller may be at it still."""
+    """A command was not answered: the controller may still execute it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """What stays the same over the sessions of a controller."""
+    """The properties that all sessions of a controller have in common."""
 
     where: TransportId
     identity: HostIdentity
@@ -59,6 +61,8 @@ class Session:
     def __init__(self, place: Place) -> None:
         self.place = place
         self.lost: asyncio.Future[Lost] = asyncio.get_running_loop().create_future()
+        self.on_lost: Callable[[], None] | None = None
+        """Called when the session is lost."""
         self.cntlid = 0
         self.cap = Cap()
         self.version = Version()
@@ -66,7 +70,7 @@ class Session:
         self.nvm = IdentifyNvmController()
         self.queues: list[Queue] = []
         self.cc = Cc()
-        """What was last set of Controller Configuration."""
+        """The last value of Controller Configuration."""
         self._all: list[Queue] = []
         self._next = 0
         self.authenticator = Authenticator(place.where, place.identity.nqn, place.options)
@@ -74,8 +78,8 @@ class Session:
     admin_queue: Queue
     admin: Admin
 
-    async def guard(self, work: Coroutine[Any, Any, T]) -> T:
-        """The result of work; where the session is lost under it, it is closed, and work fails."""
+    async def guard(self, work: Coroutine[object, object, T]) -> T:
+        """Return the result of work; if the session is lost, it is closed, and work fails."""
         task = asyncio.ensure_future(work)
         try:
             waiting: set[asyncio.Future[Any]] = {task, self.lost}
@@ -95,39 +99,41 @@ class Session:
         """A discovery controller has no I/O queues."""
         return self.identify.cntrltype == 2 or self.place.where.is_discovery
 
-    @property
+    @cached_property
     def max_transfer(self) -> int:
-        """Bytes that one command may transfer."""
+        """Bytes that one command may transfer; read it once Identify Controller is known."""
         found = self.identify.max_transfer_bytes(self.cap.mpsmin) or MAX_TRANSFER
         return min(found, _MOST_TRANSFER)
 
     @property
     def completed(self) -> int:
-        """Commands that were answered on any of the queues."""
+        """Commands completed on all queues."""
         return sum(queue.completed for queue in self._all)
 
     def pick(self) -> Queue:
-        """The next I/O queue in turn, unless another has less to do."""
+        """Return the next I/O queue in turn, or the one with the fewest commands."""
         if not self.queues:
             raise ConnectionLost(f"{self.place.where.subnqn} is a discovery subsystem now")
+        if len(self.queues) == 1:
+            return self.queues[0]
         self._next = (self._next + 1) % len(self.queues)
         queue = self.queues[self._next]
         return queue if queue.outstanding == 0 else min(self.queues, key=_outstanding)
 
     # ---- queues ----
 
-    def add_queue(self, host: HostQueue, *, in_capsule: bool) -> Queue:
-        """Take over a queue that was connected: the session is lost with it, and closes it."""
-        queue = Queue(host, self._on_lost, in_capsule=in_capsule)
+    def add_queue(self, host: HostQueue) -> Queue:
+        """Add a connected queue: the session is lost if the queue is, and closes it."""
+        queue = Queue(host, self._on_lost)
         self._all.append(queue)
         return queue
 
     def commands_on(self, queue: Queue) -> Admin:
-        """Commands with data, on any of the queues."""
+        """Return an object that runs commands with data on a queue."""
         return Admin(queue, self.place.pool, self.place.options.admin_timeout)
 
     async def until(self, reached: Callable[[Csts], bool]) -> None:
-        """Poll CSTS; no property tells when it changes."""
+        """Poll CSTS until reached() accepts it; there is no event for changes."""
         pause = 0.001
         while True:
             csts = Csts.decode(await self.admin.property_get(Property.CSTS))
@@ -155,12 +161,14 @@ class Session:
         self.lose(f"{about}{reason}", timed_out=timed_out)
 
     def lose(self, reason: str, *, timed_out: bool = False) -> None:
-        """End the use of the session; the first reason counts."""
+        """End the session; the first reason is kept."""
         if not self.lost.done():
             self.lost.set_result(Lost(reason, timed_out))
+            if self.on_lost is not None:
+                self.on_lost()
 
     async def shutdown(self) -> None:
-        """Tell the controller: a normal shutdown (CC.SHN) and Disconnect.  Bounded; never fails."""
+        """Shut the controller down (CC.SHN) and send Disconnect.  Bounded in time; never fails."""
         if self.lost.done():
             return
         with contextlib.suppress(TimeoutError, StatusError, ConnectionLost):
@@ -181,7 +189,7 @@ class Session:
     async def close(self, reason: str = "the controller was closed") -> None:
         """Disconnect all queues; what is in flight fails with QueueLost.
 
-        Where the caller is cancelled, it is so once all are closed.
+        If the caller is cancelled, CancelledError is raised once all are closed.
         """
         self.lose(reason)
         why = self.lost.result().reason

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a session needs in the background: Keep Alive, and Asynchronous Event Requests."""
+"""The background tasks of a session: Keep Alive, and Asynchronous Event Requests."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from nvmf.spec.identify import Ctratt
 
 log = logging.getLogger(__name__)
 _EVENT_SECONDS = 0.1
-"""Between events, where they keep coming ..."""
+"""Seconds between events, if they keep coming ..."""
 _BURST_SECONDS = 3.2
-"""... and how much of that may be saved up: events that come together are handled at once."""
+"""... and how many seconds may be saved up: events that come together are handled at once."""
 
 
 async def keep_alive(session: Session) -> None:
     """Send Keep Alive at KATO / 2, as Linux does, until the session is lost.
 
-    Where any command keeps the controller alive (TBKAS), look twice as often and send one only
-    where nothing was answered in between.
+    If any command keeps the controller alive (TBKAS), check twice as often, and send one only if no
+    command was completed in between.
     """
     kato = session.place.options.kato
     if not kato or not session.identify.kas:
@@ -50,8 +50,8 @@ async def async_events(
 ) -> None:
     """Ask for events and give each to handle, until the session is lost.
 
-    A controller that always has another one is not asked as fast as it can answer: half of the
-    time at least is for other things.
+    A controller that always has a next event is not asked as fast as it can answer: at least half
+    of the time remains for other work.
     """
     loop = asyncio.get_running_loop()
     due = loop.time()

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a caller connects with: by the client or the kernel, and to all that discovery finds."""
+"""The functions that connect: by the client or the kernel, to one subsystem or to all."""

@@ -7,22 +7,23 @@ What happens from the call to a session with all its queues, and where:
    is sent before the caller awaits or enters it.
 2. ``connect_controller()``, here, chooses who connects.  ``KernelController.connect()`` has Linux
    do the rest; what follows is the client's.
-3. ``Controller.connect()`` in client/controller.py asks for a session, reads which namespaces there
-   are, and starts the tasks that keep the session alive and replace it.
-4. ``first_session()`` in client/bringup.py settles who this host is, and tries the kinds of RDMA
-   device until one has a way to the address.  Device, identity, address and options form a
-   ``Place``, which does not change any more.
+3. ``Controller.connect()`` in client/controller.py asks for a session; its ``Connection``
+   (client/connection.py) reads the namespaces, and starts the tasks that keep the session alive
+   and replace it.
+4. ``first_session()`` in client/bringup.py determines the host identity, and tries the kinds of
+   RDMA device until one has a route to the address.  Device, identity, address and options form a
+   ``Place``, which no longer changes.
 5. ``new_session()`` in client/bringup.py connects the queues to a ``Place``, each by the RDMA CM,
    Fabrics Connect and authentication, and enables the controller in between.
 
-After a loss the supervisor of the controller repeats step 5 (client/recovery.py has its timers) and
+After a loss the supervisor of the connection repeats step 5 (client/recovery.py has its timers) and
 reads the namespaces again.  connect_all() begins with step 2 for each subsystem,
 connect_multipath() with step 3 for each path, discover() with step 4.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Literal, overload
 
 from nvmf.auth.key import Key
 from nvmf.initiator.base.interface import AnyController
@@ -113,7 +114,7 @@ def connect(
     poll_queues: int = DEFAULT.poll_queues,
     fast_io_fail_tmo: float | None = DEFAULT.fast_io_fail_tmo, tos: int | None = DEFAULT.tos,
     duplicate_connect: bool = DEFAULT.duplicate_connect,
-) -> Any:  # fmt: skip
+) -> object:  # fmt: skip
     """Connect to a controller: `async with connect(...) as controller`, or await and close() it.
 
     where is a URL nvme+rdma://HOST:PORT/NQN?OPTION=VALUE, or a TransportId.  The keywords are the

@@ -7,13 +7,14 @@ import errno
 from collections.abc import AsyncGenerator, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from nvmf.auth.key import Key
 from nvmf.engine import EngineError
 from nvmf.initiator.base.errors import ConnectionLost
 from nvmf.initiator.base.interface import AnyController
 from nvmf.initiator.base.keywords import DEFAULT, given
+from nvmf.initiator.base.option import Values
 from nvmf.initiator.base.options import Backend, ConnectOptions, DeviceKind, RemoteKeys
 from nvmf.initiator.base.transport_id import TransportId
 from nvmf.initiator.connecting.connect import connect_controller
@@ -32,13 +33,13 @@ C = TypeVar("C")
 
 @dataclass(frozen=True, slots=True)
 class Outcome(Generic[C]):
-    """What became of one subsystem at one address, or of one discovery service."""
+    """The result of one subsystem at one address, or of one discovery service."""
 
     place: TransportId
     controller: C | None = None
     """The caller closes it."""
     error: Exception | None = None
-    """Why there is none: a sentence."""
+    """Why there is no connection: a sentence."""
     skipped: bool = False
     """It was connected already."""
 
@@ -104,9 +105,9 @@ class _Run:
         self._depth = depth
 
     async def configured(
-        self, endpoint: Endpoint, changes: dict[str, Any]
+        self, endpoint: Endpoint, changes: Values
     ) -> AsyncGenerator[Outcome[AnyController], None]:
-        """What one controller of a host file comes to."""
+        """Connect to one controller of a host file, or to what its log lists."""
         place, how = endpoint.place(), endpoint.options(**changes)
         if not endpoint.discovery:
             yield await self._connect(place, how)
@@ -118,7 +119,7 @@ class _Run:
     async def discovered(
         self, start: TransportId, how: ConnectOptions, found: ConnectOptions
     ) -> AsyncGenerator[Outcome[AnyController], None]:
-        """What the log of a port comes to; how: to the port, found: to what it tells of."""
+        """Connect to what the log of a port lists; how: options for it, found: for the entries."""
         asking = how.with_options({"kato": 0, "backend": "client"})  # the log is read once
         async for log in discover_all(start, asking, depth=self._depth):
             if log.error is not None:

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a port offers: its discovery log, the referrals in it, its changes, and mDNS."""
+"""Discovery: the log of a port, its referrals, its changes, and mDNS."""

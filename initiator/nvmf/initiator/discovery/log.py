@@ -28,7 +28,7 @@ from nvmf.spec.opcodes import LogId
 MAX_RECORDS = 65536
 """Of one log; a port that announces more is not believed."""
 _MOST_SECONDS = 600.0
-"""How long the reading of a log may take, however many its pages, and slow."""
+"""Maximum seconds for reading a log."""
 _PAGE = 4096
 
 
@@ -51,7 +51,7 @@ async def discover(
 ) -> list[DiscoveryEntry]:  # fmt: skip
     """The discovery log of the port that where names.
 
-    A subsystem in where that is not a discovery subsystem is passed over: the well-known one is
+    A subsystem in where that is not a discovery subsystem is ignored: the well-known one is
     asked.  Options are those of ConnectOptions.  Raises ConnectError, NvmeError, ConnectionLost.
     """
     _, entries = await discovery_log(where, options, **given(locals()))
@@ -104,7 +104,7 @@ async def raw_log(place: TransportId, options: ConnectOptions, most: int = MAX_R
 async def read_log(admin: Admin, most: int = MAX_RECORDS) -> bytes:
     """A log whose parts are of one generation: read again where GENCTR changes meanwhile.
 
-    Its event is retained until all has been read, so that a change under way is told of.
+    Its event is retained until all has been read, so that a change meanwhile is reported.
     ConnectionLost where what comes is no discovery log, or one of more than most records.
     """
     for _ in range(TRIES):
@@ -134,7 +134,7 @@ async def read_log(admin: Admin, most: int = MAX_RECORDS) -> bytes:
 
 
 def place_of(entry: DiscoveryEntry) -> TransportId:
-    """Where the controllers of a record are; ValueError says why this client cannot go there."""
+    """Return the address of a record; ValueError says why this client cannot connect to it."""
     if entry.trtype != TransportType.RDMA:
         raise ValueError(f"its transport is {transport_name(entry.trtype)}, not rdma")
     nqn = entry.subnqn
@@ -144,7 +144,7 @@ def place_of(entry: DiscoveryEntry) -> TransportId:
 
 
 def transport_name(trtype: int) -> str:
-    """rdma, tcp, ...; the number where it has no name."""
+    """Return rdma, tcp, ..., or the number if it has no name."""
     try:
         return TransportType(trtype).name.lower()
     except ValueError:

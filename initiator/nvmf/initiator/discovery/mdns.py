@@ -22,7 +22,7 @@ __all__ = ["MdnsError", "Service", "browse", "services_of"]
 log = logging.getLogger(__name__)
 
 _RESOLVE_MS = 3000
-"""How long the details of one service are asked for."""
+"""Maximum seconds to query the details of one service."""
 _MAX_SERVICES = 1024
 """Names that are looked into; a network that has more is not believed."""
 
@@ -69,7 +69,7 @@ async def browse(
 
 
 class _Browser:
-    """What has been announced so far."""
+    """Return the announcements so far."""
 
     def __init__(self, until: Callable[[list[Service]], bool] | None) -> None:
         self.enough = asyncio.Event()
@@ -141,7 +141,7 @@ def services_of(
     addresses: Iterable[str],
     port: int | None,
 ) -> list[Service]:
-    """What an announcement comes to, an item for each address; ValueError where it is rubbish."""
+    """Return an item for each address of an announcement; ValueError if it is invalid."""
     transport, nqn = parse_text_record(record)
     if not port:
         raise ValueError(f"its port is {port}")

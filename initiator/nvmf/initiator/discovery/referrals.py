@@ -39,7 +39,7 @@ _MAX_REFERRED = MAX_RECORDS // _AT_ONCE
 
 @dataclass(frozen=True, slots=True)
 class FoundLog:
-    """The log of one discovery service, or why there is none."""
+    """The log of one discovery service, or why it could not be read."""
 
     place: TransportId
     depth: int
@@ -109,9 +109,9 @@ async def discover_all(
 
 
 def referred(entries: Iterable[DiscoveryEntry]) -> list[TransportId]:
-    """Other discovery services that a log tells of, and that this client can ask.
+    """Return the other discovery services of a log that this client can ask.
 
-    Another port of the same service is one where it says that it has more to tell.
+    A port of the same service is included if its record says that it has more information.
     """
     places = []
     for entry in entries:
@@ -121,7 +121,7 @@ def referred(entries: Iterable[DiscoveryEntry]) -> list[TransportId]:
             try:
                 places.append(place_of(entry))
             except ValueError:
-                continue  # of another transport, or with an address that is none
+                continue  # of a different transport, or with an invalid address
     return places
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A discovery controller that stays connected, and tells of changes (an explicit persistent
+"""A discovery controller that stays connected, and reports changes (an explicit persistent
 connection, Base 2.1, 3.1.3.3): Keep Alive, and Discovery Log Page Change events."""
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ KEPT = defaults(ConnectOptions(kato=DISCOVERY_KATO))
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A discovery log that is another one than before."""
+    """A discovery log that has changed."""
 
     header: DiscoveryHeader
     entries: tuple[DiscoveryEntry, ...]
@@ -57,7 +57,7 @@ async def watch(
     poll_queues: int = KEPT.poll_queues, fast_io_fail_tmo: float | None = KEPT.fast_io_fail_tmo,
     tos: int | None = KEPT.tos, duplicate_connect: bool = KEPT.duplicate_connect,
 ) -> AsyncIterator[AsyncIterator[Change]]:  # fmt: skip
-    """The log of a port, and then its changes as they come, over lost connections.
+    """Yield the log of a port, and then its changes as they come, over lost connections.
 
         async with watch("nvme+rdma://192.0.2.1") as changes:
             async for change in changes:
@@ -77,7 +77,7 @@ async def watch(
     try:
         if not controller.identify.oaes & AsyncEvents.DISCOVERY_CHANGE:
             raise ConnectionLost(
-                f"the discovery controller at {place.endpoint} tells of no changes (OAES bit 31)"
+                f"the discovery controller at {place.endpoint} reports no changes (OAES bit 31)"
             )
         iterator = _changes(controller)
         try:
@@ -114,7 +114,7 @@ async def _changes(controller: Controller) -> AsyncGenerator[Change, None]:
             before = entries
         waiting = asyncio.ensure_future(changed.wait())
         try:
-            # What happened while the connection was lost, no event tells.
+            # No event reports what happened while the connection was lost.
             either: set[asyncio.Future[Any]] = {waiting, session.lost}
             await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
         finally:

@@ -4,7 +4,7 @@
     for endpoint in configured():
         print(endpoint.source, endpoint.place())
 
-nvme-fabrics.conf with its drop-ins is read where it is there, and alone; else config.json and
+nvme-fabrics.conf with its drop-ins is read if it exists, and alone; else config.json and
 discovery.conf are.  hostnqn and hostid say as whom, where those say nothing.
 """
 
@@ -45,9 +45,9 @@ _FABRICS, _JSON, _DISCOVERY = "nvme-fabrics.conf", "config.json", "discovery.con
 
 
 def system_identity(folder: Path = FOLDER) -> Identity:
-    """What hostnqn and hostid say; None for a file that is not there or empty.
+    """Return the contents of hostnqn and hostid; None for a file that is missing or empty.
 
-    HostFileError where one says what is none.
+    Raise HostFileError if one is invalid.
     """
     found: list[str | None] = []
     for index, name in enumerate(("hostnqn", "hostid")):
@@ -62,7 +62,7 @@ def system_identity(folder: Path = FOLDER) -> Identity:
 
 
 def configured(config: Path | None = None, *, folder: Path = FOLDER) -> list[Endpoint]:
-    """The controllers that the host files name, in their order; [] where there is no such file.
+    """Return the controllers of the host files, in their order; [] if there is no such file.
 
     config is a file to read in the place of those of the folder: config.json by its ending, else
     one like nvme-fabrics.conf.  HostFileError names every fault.

@@ -7,7 +7,7 @@ import json
 import re
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TypeAlias
 
 from nvmf.initiator.hostfiles.model import (
     PARAMETERS,
@@ -28,7 +28,11 @@ _EXPECTED: dict[Kind, tuple[type[Value], str]] = {
     "text": (str, "text in quotes"),
 }
 _NAMES = {"dhchap-key": "dhchap-secret", "dhchap-ctrl-key": "dhchap-ctrl-secret"}
-"""What libnvme calls otherwise than nvme connect."""
+"""Names of libnvme that differ from those of nvme connect."""
+
+
+_Object: TypeAlias = dict[str, object]
+"""A JSON object."""
 
 
 class _Json:
@@ -38,7 +42,7 @@ class _Json:
         self.path = path
         text = read_text(path)
         try:
-            self.root: Any = json.loads(text)
+            self.root: object = json.loads(text)
         except json.JSONDecodeError as error:
             raise HostFileError(f"{path}:{error.lineno}: is not JSON: {error.msg}") from None
         except RecursionError:
@@ -56,8 +60,8 @@ class _Json:
         """Remember a fault."""
         self.problems.append(f"{self.where(at)}: {sentence}")
 
-    def items(self, owner: Any, key: str, at: _At) -> list[Any]:
-        """The objects of a list that may be left out."""
+    def items(self, owner: _Object, key: str, at: _At) -> list[object]:
+        """Return a list that may be left out; what is not an object in it is a fault."""
         found = owner.get(key, [])
         if not isinstance(found, list):
             self.wrong((*at, key), f"{key} is a list")
@@ -67,8 +71,8 @@ class _Json:
                 self.wrong((*at, key, index), f"{key} has objects, not {json.dumps(item)[:40]}")
         return found
 
-    def text(self, owner: Any, key: str, at: _At) -> str | None:
-        """A string that may be left out."""
+    def text(self, owner: _Object, key: str, at: _At) -> str | None:
+        """Return a string that may be left out."""
         value = owner.get(key)
         if value is not None and not isinstance(value, str):
             self.wrong((*at, key), f"{key} is text in quotes")
@@ -101,16 +105,16 @@ def _lines_of(text: str) -> dict[_At, int]:
 
 
 def read_config_json(path: Path, system: Identity = (None, None)) -> list[Endpoint]:
-    """The controllers of libnvme's config.json; HostFileError names every fault."""
+    """Return the controllers of libnvme's config.json; HostFileError names every fault."""
     document = _Json(path)
     root = document.root
     # The file is a list of hosts, and its schema an object that has one.
-    holder = root if isinstance(root, dict) else {"hosts": root}
+    hosts = root.get("hosts") if isinstance(root, dict) else root
     prefix: _At = ("hosts",) if isinstance(root, dict) else ()
-    if not isinstance(holder.get("hosts"), list):
+    if not isinstance(hosts, list):
         raise HostFileError(f"{path}:1: is a list of hosts, [ {{...}} ]")
     endpoints: list[Endpoint] = []
-    for index, host in enumerate(holder["hosts"]):
+    for index, host in enumerate(hosts):
         at = (*prefix, index)
         if not isinstance(host, dict):
             document.wrong(at, "a host is an object, {...}")
@@ -123,7 +127,7 @@ def read_config_json(path: Path, system: Identity = (None, None)) -> list[Endpoi
 
 def _of_host(
     document: _Json,
-    host: Any,
+    host: _Object,
     at: _At,
     system: Identity,
 ) -> list[Endpoint]:
@@ -165,7 +169,7 @@ def _of_host(
 
 
 def _of_port(
-    document: _Json, port: Any, at: _At, nqn: str, shared: dict[str, Value]
+    document: _Json, port: _Object, at: _At, nqn: str, shared: dict[str, Value]
 ) -> Endpoint | None:
     texts = {
         key: document.text(port, key, at)
@@ -181,7 +185,7 @@ def _of_port(
         if name not in PARAMETERS:
             continue
         kind, expected = _EXPECTED[PARAMETERS[name]]
-        if type(value) is kind:  # not isinstance: true is no number
+        if type(value) is kind:  # not isinstance: true is not a number
             parameters[name] = value
         else:
             document.wrong((*at, key), f"{key} is {expected}")

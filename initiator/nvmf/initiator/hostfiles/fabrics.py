@@ -40,7 +40,7 @@ _ENDPOINTS = {"Discovery Controller": True, "Subsystem": False}
 _IDENTITY = ("hostnqn", "hostid", "hostsymname")
 _ADDRESS = ("transport", "traddr", "trsvcid", "host-traddr", "host-iface")
 _SPELLINGS = {"kxchap-secret": "dhchap-secret", "kxchap-ctrl-secret": "dhchap-ctrl-secret"}
-"""What later nvme-cli calls them."""
+"""Names in later versions of nvme-cli."""
 
 _Settings = dict[str, Value | None]
 """None: back to the initiator's default."""
@@ -76,7 +76,7 @@ class _File:
     identity: dict[str, tuple[str, int]] = field(default_factory=dict)
     """Value and line."""
     host_line: int = 0
-    """Of [Host]; 0: there is none."""
+    """Line of [Host]; 0: there is no such section."""
     sections: list[_Section] = field(default_factory=list)
 
 
@@ -258,7 +258,7 @@ def _expand(top: _File, file: _File, system: Identity) -> list[Endpoint]:
 
 
 def drop_ins(path: Path) -> list[Path]:
-    """FILE.d/*.conf, in the order of their names; HostFileError where it cannot be looked into."""
+    """Return FILE.d/*.conf, sorted by name; raise HostFileError if it cannot be read."""
     folder = path.with_name(path.name + ".d")
     try:
         names = sorted(item for item in folder.iterdir() if item.suffix == ".conf")

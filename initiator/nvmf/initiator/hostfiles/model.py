@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the host files of nvme-cli come to: controllers to connect, with the parameters to do it.
+"""The contents of nvme-cli's host files: controllers to connect, and their parameters.
 
 Parameters go by the long options of `nvme connect` (``keep-alive-tmo``), whatever a file calls
 them, so that the Python client and the kernel's initiator read one thing.
@@ -11,15 +11,17 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
+from nvmf.errors import Error
+from nvmf.initiator.base.option import Values
 from nvmf.initiator.base.options import OPTIONS, ConnectOptions
 from nvmf.initiator.base.transport_id import DEFAULT_PORT, TransportId
 from nvmf.spec.nqn import DISCOVERY_NQN, validate_nqn
 
 Value = int | bool | str
 Identity = tuple[str | None, str | None]
-"""Host NQN and host identifier; None: not said."""
+"""Host NQN and host identifier; None: not given."""
 Parameters = Mapping[str, Value]
 Kind = Literal["number", "switch", "text"]
 
@@ -52,11 +54,11 @@ SECURITY: dict[str, Kind] = {
 PARAMETERS = TUNABLES | SECURITY
 
 MAX_BYTES = 1 << 20
-"""Of one host file: what nvme-cli takes."""
+"""Maximum size of a host file: that of nvme-cli."""
 _TRUE, _FALSE = {"1", "yes", "y", "true", "t", "on"}, {"0", "no", "n", "false", "f", "off"}
 
 
-class HostFileError(Exception):
+class HostFileError(Error):
     """A host file cannot be used: one line for each fault."""
 
     problems: tuple[str, ...]
@@ -96,7 +98,7 @@ class Endpoint:
     """Parameters of the subsystems in its log."""
 
     def place(self) -> TransportId:
-        """Where it is, for the Python client; HostFileError where that cannot be."""
+        """Return its address for the Python client; raise HostFileError if it has none."""
         if self.transport != "rdma":
             raise HostFileError(f"{self.source}: transport {self.transport} is not rdma")
         try:
@@ -104,13 +106,13 @@ class Endpoint:
         except ValueError as error:
             raise HostFileError(f"{self.source}: {error}") from None
 
-    def options(self, parameters: Parameters | None = None, /, **changes: Any) -> ConnectOptions:
-        """How to connect; parameters are its own, or those of what was found in its log.
+    def options(self, parameters: Parameters | None = None, /, **changes: object) -> ConnectOptions:
+        """Return the options to connect; parameters: its own, or those of entries of its log.
 
-        changes come first.  HostFileError where a value is out of range.
+        changes take precedence.  Raise HostFileError if a value is out of range.
         """
         chosen = self.parameters if parameters is None else parameters
-        wanted: dict[str, Any] = {
+        wanted: Values = {
             name: chosen[option.key] for name, option in OPTIONS.items() if option.key in chosen
         }
         if self.host_traddr is not None:
@@ -123,7 +125,7 @@ class Endpoint:
 
 
 def parse_value(name: str, kind: Kind, text: str) -> Value:
-    """A parameter's value; ValueError with a sentence."""
+    """Parse the value of a parameter; raise ValueError with a sentence."""
     if kind == "text":
         return text
     if kind == "switch":
@@ -141,7 +143,7 @@ def _comment(text: str) -> str:
 
 
 def check_identity(hostnqn: str | None, hostid: str | None) -> None:
-    """ValueError where one of them is none."""
+    """Raise ValueError if one of them is invalid."""
     if hostnqn is not None:
         validate_nqn(hostnqn)
     if hostid is not None:

@@ -2,7 +2,7 @@
 """A controller that the kernel's nvme-rdma has connected, with the methods of the client's.
 
 The kernel keeps it alive, reconnects, and follows its namespaces; here are threads for the calls
-that block, and a task that reads the list of block devices anew when udev says that it changed.
+that block, and a task that reads the list of block devices again when udev reports a change.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class KernelController:
         self.where = where
         """Its address and NQN."""
         self.options = options
-        """How it was connected."""
+        """The options of the connection."""
         self.name = info.name
         """Of the controller's device: nvme0."""
         self._system = system
@@ -133,7 +133,7 @@ class KernelController:
 
     @property
     def info(self) -> ControllerInfo | None:
-        """What sysfs shows of it; None where it is gone."""
+        """Return its state in sysfs; None if it is gone."""
         return sysfs.controller(self.name, self._system)
 
     @property
@@ -168,7 +168,7 @@ class KernelController:
         return [self._namespaces[nsid] for nsid in sorted(self._namespaces)]
 
     def namespace(self, nsid: int) -> KernelNamespace:
-        """One namespace; NvmeError (Invalid Namespace or Format) where it is not active."""
+        """Return a namespace; raise NvmeError (Invalid Namespace or Format) if it is not active."""
         found = self._namespaces.get(whole("nsid", nsid))
         if found is None:
             raise NvmeError.of(
@@ -295,7 +295,7 @@ class KernelController:
         return IdentifyController.decode(data), found
 
     async def _follow(self) -> None:
-        """Read the namespaces anew when block devices come, go and change."""
+        """Read the namespaces again when block devices come, go and change."""
         try:
             events = Hotplug((BLOCK,), source="kernel")
         except HotplugError as error:

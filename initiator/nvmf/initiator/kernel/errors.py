@@ -1,24 +1,26 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the kernel's initiator raises: a sentence, with what the kernel gave beside it."""
+"""The exception of the kernel's initiator: a sentence, and the values that the kernel gave."""
 
 from __future__ import annotations
 
 import errno as errnos
 
+from nvmf.errors import Error
 
-class KernelError(ConnectionError):
-    """The kernel did not do what was asked: str() is a sentence with what to try."""
+
+class KernelError(Error, ConnectionError):
+    """The kernel could not connect; str() is a sentence that says what to try."""
 
     reason: str
     """The sentence."""
     errno: int | None
-    """What the system call gave, or None."""
+    """errno of the system call, or None."""
     status: int | None
-    """The NVMe status (SCT and SC), where the controller gave one."""
+    """The NVMe status (SCT and SC), if the controller gave one."""
     cm_status: int | None
-    """The reject status of NVMe-oF in the CM's private data, where there was one."""
+    """The reject status of NVMe-oF in the CM's private data, if there was one."""
     log: list[str]
-    """What the kernel's log said, as it was."""
+    """The lines of the kernel's log, unchanged."""
 
     def __init__(
         self,
@@ -41,5 +43,5 @@ class KernelError(ConnectionError):
 
 
 def errno_name(number: int) -> str:
-    """ECONNREFUSED for 111."""
+    """Return the name of an errno: ECONNREFUSED for 111."""
     return errnos.errorcode.get(abs(number), f"error {abs(number)}")

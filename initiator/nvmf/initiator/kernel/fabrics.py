@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""/dev/nvme-fabrics: one line written makes one controller, and the same file tells which.
+"""/dev/nvme-fabrics: writing a line makes a controller, and reading the file names it.
 
 Blocks for as long as the kernel takes to connect, which a signal interrupts.
 """
@@ -47,7 +47,7 @@ def create(options: FabricsOptions, system: System) -> Created:
 
 
 def _known_options(system: System) -> frozenset[str]:
-    """The options of this kernel; empty where it does not tell (before Linux 5.17)."""
+    """Return the options of this kernel; empty if it does not list them (before Linux 5.17)."""
     with _open(system) as file:
         try:
             text = file.read()
@@ -57,7 +57,7 @@ def _known_options(system: System) -> frozenset[str]:
 
 
 def _open(system: System) -> FabricsFile:
-    """The device, after loading its driver where that is missing and may be done."""
+    """Open the device, after loading its driver if that is missing and allowed."""
     try:
         try:
             return system.open_fabrics(system.fabrics)

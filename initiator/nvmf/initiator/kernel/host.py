@@ -43,7 +43,7 @@ class Connected:
 
 
 def resolve(traddr: str, trsvcid: str) -> str:
-    """The address of a name, numeric; KernelError where it has none."""
+    """Return the numeric address of a name; raise KernelError if it has none."""
     try:
         found = socket.getaddrinfo(traddr, int(trsvcid), type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the kernel's log said meanwhile: the driver puts there what an errno cannot carry.
+"""The new lines of the kernel's log: the driver writes there what an errno cannot express.
 
 A record of /dev/kmsg is "priority,sequence,microseconds,flags;text", then lines of properties
 (Linux Documentation/ABI/testing/dev-kmsg).  Reading takes CAP_SYSLOG on most machines; without it

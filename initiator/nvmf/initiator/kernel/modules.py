@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The kernel's modules for NVMe over RDMA: loaded where they are missing, as root."""
+"""The kernel's modules for NVMe over RDMA: loaded if they are missing, as root."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 """Blocks of a namespace through its block device: direct I/O, on threads.
 
 The same methods as of the client's namespace (nvmf.initiator.client.namespace), and the same
-errors, as far as the kernel tells them: of reads and writes it passes on an errno, of other
+errors, as far as the kernel reports them: of reads and writes it passes on an errno, of other
 commands the status.  Commands that the block layer has no call for go to the controller as they
 are.
 """
@@ -112,7 +112,7 @@ class KernelNamespace(OneByOne):
             await self._run("Write", lba, blocks, lambda: self._write(lba, view, fua))
 
     async def compare(self, lba: int, data: Buffer) -> None:
-        """Compare blocks with data: NvmeError (Compare Failure) where they differ."""
+        """Compare blocks with data; raise NvmeError (Compare Failure) if they differ."""
         with bytes_of(data) as view:
             blocks = self._blocks(lba, len(view))
             lba, blocks = await self._range("Compare", lba, blocks)
@@ -156,7 +156,7 @@ class KernelNamespace(OneByOne):
         await self._without_data("Write Uncorrectable", commands.write_uncorrectable, lba, blocks)
 
     async def verify(self, lba: int, blocks: int) -> None:
-        """Have the controller read blocks without sending them: NvmeError where it cannot."""
+        """Have the controller read blocks without sending them; raise NvmeError if it cannot."""
         await self._without_data("Verify", commands.verify, lba, blocks)
 
     async def _without_data(
@@ -173,7 +173,7 @@ class KernelNamespace(OneByOne):
         await self._run(name, lba, blocks, work)
 
     async def deallocate(self, ranges: Iterable[tuple[int, int]]) -> None:
-        """Tell that the data of (first block, blocks) ranges is needed no more."""
+        """Deallocate (first block, blocks) ranges: their data is no longer needed."""
         found = list(ranges)
         name = "Dataset Management (deallocate)"
         for lba, blocks in found:
@@ -189,7 +189,7 @@ class KernelNamespace(OneByOne):
 
     @property
     def reservations(self) -> Reservations:
-        """What is reserved of the namespace, and for whom."""
+        """The reservations of the namespace."""
         return Reservations(self)
 
     async def send(self, sqe: bytes, name: str, content: bytes) -> None:
@@ -320,7 +320,7 @@ class KernelNamespace(OneByOne):
             fcntl.ioctl(self._file, request, bytearray(_RANGE.pack(lba * size, blocks * size)))
 
     def update(self, block: NamespaceInfo, info: IdentifyNamespace, ids: NamespaceIds) -> None:
-        """What was read anew."""
+        """Adopt values that were read again."""
         self.block, self.info, self.ids = block, info, ids
 
     def close(self) -> None:
@@ -339,7 +339,7 @@ def _reads_fua(nsid: int, lba: int, blocks: int) -> bytes:
 
 
 def _open(path: str) -> int:
-    """The block device, for direct I/O; for reading only where it cannot be written."""
+    """Open the block device for direct I/O; read-only if it cannot be written."""
     flags = os.O_DIRECT | os.O_CLOEXEC
     try:
         try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What is written to /dev/nvme-fabrics: options of one connection, as the kernel spells them.
+"""The options of one connection in the kernel's words, as written to /dev/nvme-fabrics.
 
 None is "not given": the kernel's own default holds (Linux drivers/nvme/host/fabrics.c).  Times are
 whole seconds, as the kernel counts.
@@ -8,13 +8,13 @@ whole seconds, as the kernel counts.
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
 
 from nvmf.auth.key import Key, read_key
 from nvmf.initiator.base.identity import host_identity
+from nvmf.initiator.base.option import Values
 from nvmf.initiator.base.options import CLIENT_ONLY, OPTIONS, SECRETS, ConnectOptions
 from nvmf.initiator.base.transport_id import DEFAULT_PORT, TransportId
 from nvmf.initiator.kernel.errors import KernelError
@@ -86,15 +86,15 @@ class FabricsOptions:
         """Whether a discovery controller is connected: one without namespaces."""
         return self.discovery or self.nqn == DISCOVERY_NQN
 
-    def given(self) -> dict[str, Any]:
-        """The options that are not left to the kernel."""
+    def given(self) -> Values:
+        """Return the options that are not left to the kernel."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         return {name: v for name, v in values.items() if v is not None and v is not False}
 
     def text(self, known: Collection[str] = ()) -> str:
         """The line to write.
 
-        known: the kernel's words, where it tells them.  Raises KernelError for an option that was
+        known: the kernel's words, if it reports them.  Raises KernelError for an option that was
         asked for and is not among them.
         """
         parts = []
@@ -147,12 +147,12 @@ def from_client(where: TransportId, options: ConnectOptions, traddr: str) -> Fab
     )
 
 
-def kernel_words(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Options of ConnectOptions by the kernel's names, and keys read from their files.
+def kernel_words(options: Values) -> Values:
+    """Return options of ConnectOptions by the kernel's names, with keys read from their files.
 
-    The kernel's names are taken too.  ValueError for options that it has not.
+    The kernel's names are accepted too.  Raise ValueError for options that it does not have.
     """
-    values: dict[str, Any] = {}
+    values: Values = {}
     for name, value in options.items():
         if name in CLIENT_ONLY:
             raise ValueError(f"{name} is an option of the client, which the kernel does not have")

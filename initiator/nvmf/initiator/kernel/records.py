@@ -20,13 +20,13 @@ from nvmf.spec.fabrics import DiscoveryEntry, SubsystemType, TransportType
 MAX_REFERRALS = 8
 """From one port to another, one behind the other."""
 MAX_LOGS = 256
-"""Ports whose logs are read before no referral is followed any more."""
+"""Ports whose logs are read; beyond that, referrals are not followed."""
 
 ReadLog = Callable[[FabricsOptions], list[DiscoveryEntry]]
 
 
 class Result(Enum):
-    """What became of a record."""
+    """The result of a record."""
 
     CONNECTED = "connected"
     ALREADY = "already connected"

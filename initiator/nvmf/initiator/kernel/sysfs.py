@@ -40,7 +40,7 @@ class NamespaceInfo:
     """Bytes of a logical block."""
     metadata_size: int
     used: int | None
-    """Bytes that are allocated, where the kernel tells (from Linux 6.8 on)."""
+    """Allocated bytes, if the kernel reports them (Linux 6.8 and later)."""
     uuid: str | None
     nguid: str | None
     eui: str | None
@@ -96,7 +96,7 @@ class ControllerInfo:
 
     @property
     def is_going(self) -> bool:
-        """Whether it is on its way out."""
+        """Whether it is being removed."""
         return self.state in GOING
 
 
@@ -111,7 +111,7 @@ class SubsystemInfo:
     serial: str
     firmware: str
     policy: str | None
-    """How paths are chosen."""
+    """The policy that chooses paths."""
     controllers: tuple[ControllerInfo, ...]
     namespaces: tuple[NamespaceInfo, ...]
 
@@ -123,7 +123,7 @@ def controllers(system: System) -> list[ControllerInfo]:
 
 
 def controller(name: str, system: System) -> ControllerInfo | None:
-    """One controller by its name; None where it is not there."""
+    """Return a controller by its name; None if it does not exist."""
     folder = system.sysfs / "class" / "nvme" / name
     nqn = _text(folder / "subsysnqn")
     if not _CONTROLLER.fullmatch(name) or nqn is None:
@@ -223,24 +223,36 @@ def _block(name: str, one: ControllerInfo, entry: str, system: System) -> Namesp
 
 def delete(one: ControllerInfo) -> None:
     """Disconnect; blocks until the controller is gone.  Idempotent."""
+    _write(one, "delete_controller", "disconnect")
+
+
+def reset(one: ControllerInfo) -> None:
+    """Reset a controller, which connects again; blocks until then, or until that has failed."""
+    if not _write(one, "reset_controller", "reset"):
+        raise KernelError(f"cannot reset {one.name} ({one.subsysnqn}): it is gone")
+
+
+def _write(one: ControllerInfo, attribute: str, verb: str) -> bool:
+    """Write 1 to an attribute of a controller; return whether the attribute existed."""
     try:
-        file = os.open(one.folder / "delete_controller", os.O_WRONLY)
+        file = os.open(one.folder / attribute, os.O_WRONLY)
     except (FileNotFoundError, NotADirectoryError):
-        return
+        return False
     except PermissionError:
         raise KernelError(
-            f"cannot disconnect {one.name} ({one.subsysnqn}): this takes root: try sudo"
+            f"cannot {verb} {one.name} ({one.subsysnqn}): this takes root: try sudo"
         ) from None
     try:
         os.write(file, b"1")
     except OSError as error:
         if one.folder.exists():
             raise KernelError(
-                f"cannot disconnect {one.name} ({one.subsysnqn}): {error.strerror}; see dmesg",
+                f"cannot {verb} {one.name} ({one.subsysnqn}): {error.strerror}; see dmesg",
                 errno=error.errno,
             ) from None
     finally:
         os.close(file)
+    return True
 
 
 def _in_order(found: frozenset[str] | list[str]) -> list[str]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Where the kernel's files are: injectable, so that tests have a kernel of their own."""
+"""Paths of the kernel's files, which tests replace."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class System:
 
 
 def names(folder: Path) -> list[str]:
-    """What is in a folder, sorted; nothing where it is not there."""
+    """Return the sorted names in a folder; none if it does not exist."""
     try:
         return sorted(os.listdir(folder))
     except OSError:

@@ -12,7 +12,7 @@ _ICREQ, _ICRESP, _ICREQ_LENGTH = 0x00, 0x01, 128
 
 
 class Answer(Enum):
-    """Who is at a TCP port."""
+    """What answers at a TCP port."""
 
     NVME_TCP = "nvme-tcp"
     OPEN = "open"

@@ -23,7 +23,7 @@ UDEVD = Path("/run/udev/control")
 LOOK_SECONDS = 0.5
 """Between looks without an event: one may be lost."""
 POLL_SECONDS = 0.1
-"""Between looks where there are no events to be had."""
+"""Seconds between checks if there are no events."""
 
 
 class Waiter:
@@ -46,7 +46,7 @@ class Waiter:
         *,
         give_up: Callable[[], bool] = lambda: False,
     ) -> T | None:
-        """What look() finds, or None after within seconds, or where give_up() says so."""
+        """Return what look() finds; None after within seconds, or if give_up() returns true."""
         end = time.monotonic() + within
         while (found := look()) is None:
             left = end - time.monotonic()

@@ -41,7 +41,7 @@ class _Case:
 
 @dataclass(frozen=True, slots=True)
 class _Verdict:
-    """What came back, and what to do about it."""
+    """The result, and what to do about it."""
 
     came: str
     advice: str = ""
@@ -190,7 +190,7 @@ def _option(found: _Found, case: _Case) -> _Verdict:
 
 
 def _quoted(advice: str) -> Callable[[_Found, _Case], _Verdict]:
-    """What the kernel says is good enough, with some advice."""
+    """Return the kernel's own text, with advice."""
 
     def verdict(found: _Found, case: _Case) -> _Verdict:
         return _Verdict(f"it says {found['words'].strip()!r}", advice)

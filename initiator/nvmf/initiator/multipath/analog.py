@@ -15,9 +15,9 @@ _HEAD = 16
 
 
 async def read_ana(session: Session) -> list[AnaGroup]:
-    """The groups, of one moment.  Its event may come again from then on.
+    """Return the groups at one moment, and allow the event to come again.
 
-    Raises NvmeError, QueueLost, DecodeError, and ConnectionLost where the log never rests.
+    Raises NvmeError, QueueLost, DecodeError, and ConnectionLost if the log changes at each reading.
     """
     identify = session.identify
     namespaces = min(identify.mnan or identify.nn, _MOST)
@@ -27,7 +27,7 @@ async def read_ana(session: Session) -> list[AnaGroup]:
         return decode_ana_log(await session.admin.log_page(LogId.ANA, size, chunk=chunk))[1]
     for _ in range(TRIES):
         data = await session.admin.log_page(LogId.ANA, size, rae=True, chunk=chunk)
-        # The last reading lets the event come again: what changes behind it will be told.
+        # The last reading allows the next event, which reports later changes.
         head = await session.admin.log_page(LogId.ANA, _HEAD)
         if head[:8] == data[:8]:  # the change count
             return decode_ana_log(data)[1]
@@ -35,6 +35,6 @@ async def read_ana(session: Session) -> list[AnaGroup]:
 
 
 def states(groups: list[AnaGroup]) -> dict[int, AnaState]:
-    """NSID to state; what has a state that is none is left out, and so not used."""
+    """Return states by NSID; a namespace with an undefined state is left out, and so not used."""
     known = set(AnaState)
     return {nsid: AnaState(one.state) for one in groups for nsid in one.nsids if one.state in known}

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Features that were set of a subsystem, which every one of its controllers is to have.
+"""Features that were set of a subsystem, for every one of its controllers.
 
-What a host sets of one controller is that controller's alone (those of a namespace are not: they
-are set once), and is gone with it: a connection that is made anew leads to another controller.
+A feature that a host sets belongs to one controller and ends with it (unless it is a namespace's,
+which is set once): each new connection has a new controller.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ class Features:
         self.values: dict[int, int] = {}
 
     def put(self, fid: int, value: int) -> int | None:
-        """Remember a value; the one before."""
+        """Remember a value, and return the previous one."""
         before = self.values.get(fid)
         self.values[fid] = value
         return before
 
     def restore(self, fid: int, value: int, before: int | None) -> None:
-        """Take put() back, unless another value came after it."""
+        """Undo put(), unless a different value was put after it."""
         if self.values.get(fid) != value:
             return
         if before is None:

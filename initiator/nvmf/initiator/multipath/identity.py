@@ -17,7 +17,7 @@ from nvmf.spec.identify_ns import NMIC_SHARED
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What a namespace is, whoever is asked."""
+    """The identity of a namespace, the same on every path."""
 
     nguid: str
     eui64: str

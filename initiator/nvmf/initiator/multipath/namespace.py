@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Blocks of one namespace, by whichever path is best at the moment.
+"""Blocks of one namespace, by the best path at the moment.
 
-The methods are those of nvmf.initiator.Namespace, and so are the errors.  Long transfers are split
-before a path is chosen, so that a policy spreads their pieces, and only the pieces that met a path
-which was lost are sent again.  Data is copied through buffers of the path that it takes: what is
-registered belongs to one device, and two paths may lie on two.
+The methods and the errors are those of nvmf.initiator.Namespace.  Long transfers are split before a
+path is chosen, so that a policy spreads their pieces, and only the pieces whose path was lost are
+sent again.  Data is copied through buffers of the path: registered memory belongs to one device,
+and two paths may use two.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class MultipathNamespace(OneByOne):
         super().__init__(first.nsid, first.info, first.ids)
         self._paths = paths
         self.identity = Identity.of(first)
-        """What every path has to lead to."""
+        """The identity that the namespace has on every path."""
         self.last = -1
         """The number of the path that was chosen last."""
 
@@ -84,12 +84,12 @@ class MultipathNamespace(OneByOne):
     async def compare_and_write(
         self, lba: int, expected: Buffer, new: Buffer, *, fua: bool = False
     ) -> None:
-        """Write new where the blocks are as expected, as one: see nvmf.initiator.Namespace.
+        """Write new if the blocks are as expected, atomically: see nvmf.initiator.Namespace.
 
-        A path that refuses it with a path related status has not done it, and another does.  One
-        that is lost under it may have, or may yet: OutcomeUnknown, which says what another path
-        reads there.  It is never sent a second time, nor taken for done because new is there:
-        another host may have written the same.
+        If a path refuses it with a path related status, a different path does it.  If a path is
+        lost meanwhile, it may have been done, or may still be: OutcomeUnknown, with the data that
+        a different path reads.  It is never sent twice, nor assumed to be done if the data is new:
+        a different host may have written the same.
         """
         with bytes_of(expected) as before, bytes_of(new) as after:
             old, put = bytes(before), bytes(after)
@@ -99,7 +99,7 @@ class MultipathNamespace(OneByOne):
             raise OutcomeUnknown(f"{lost}; {await self._seen(lba, old, put)}") from None
 
     async def _seen(self, lba: int, old: bytes, put: bytes) -> str:
-        """What is there, after a lost Compare and Write."""
+        """Return what is read after a lost Compare and Write, as text."""
         try:
             now = await self.read(lba, len(put) // self.block_size)
         except (NvmeError, ConnectionLost) as error:
@@ -118,7 +118,7 @@ class MultipathNamespace(OneByOne):
     # ---- without data ----
 
     async def flush(self) -> None:
-        """Make stable what was completed before, by whatever path."""
+        """Make all completed writes stable, by any path."""
         await self._run(lambda path: path.flush())
 
     async def write_zeroes(
@@ -139,7 +139,7 @@ class MultipathNamespace(OneByOne):
         await self._run(lambda path: path.verify(lba, blocks))
 
     async def deallocate(self, ranges: Iterable[tuple[int, int]]) -> None:
-        """Tell that the data of (first block, blocks) ranges is needed no more."""
+        """Deallocate (first block, blocks) ranges: their data is no longer needed."""
         found = list(ranges)
         await self._run(lambda path: path.deallocate(found))
 
@@ -174,7 +174,7 @@ if TYPE_CHECKING:
 
 
 def _plain(buffer: Buffer) -> memoryview:
-    """A buffer as bytes; ValueError for one that is registered with the device of one path."""
+    """Return a buffer as bytes; ValueError if it is registered with the device of one path."""
     view = bytes_of(buffer)
     if isinstance(view.obj, HostMemory):
         view.release()

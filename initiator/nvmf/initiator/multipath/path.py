@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""One path: where it leads, its controller once there is one, and what went by it."""
+"""One path: its address, its controller once connected, and counts of its commands."""
 
 from __future__ import annotations
 
@@ -13,20 +13,21 @@ from nvmf.initiator.base.errors import ConnectionLost
 from nvmf.initiator.base.options import ConnectOptions
 from nvmf.initiator.base.state import State
 from nvmf.initiator.base.transport_id import TransportId
+from nvmf.initiator.client.controller import Controller
 from nvmf.initiator.client.namespace import Namespace
-from nvmf.initiator.multipath.controller import PathController
 from nvmf.initiator.multipath.features import Features
+from nvmf.initiator.multipath.recovery import PathRecovery
 from nvmf.spec.ana import AnaState
 from nvmf.spec.status import StatusError
 
 log = logging.getLogger(__name__)
 
 UNREACHED = (EngineError, StatusError, ConnectionLost)
-"""What connecting raises where the other end is the reason."""
+"""Exceptions of connecting that the other end causes."""
 
 
 class Path:
-    """A way to a subsystem: see Subsystem.paths."""
+    """A path to a subsystem: see Subsystem.paths."""
 
     def __init__(
         self,
@@ -40,18 +41,18 @@ class Path:
         """Its place in the order in which paths were given."""
         self.where = where
         self.options = options
-        self.controller: PathController | None = None
-        """None until the first connection was made."""
+        self.controller: Controller | None = None
+        """None before the first connection."""
         self.refused: dict[int, str] = {}
-        """Namespaces that are not those of the other paths, with the reason."""
+        """Namespaces that differ from those of the other paths, with the reason."""
         self.outstanding = 0
-        """Commands on their way; a transfer that needs several counts each."""
+        """Commands in flight; a transfer may consist of several."""
         self.commands = 0
-        """Commands that were given to it, so far."""
+        """Commands sent by it, so far."""
         self.failovers = 0
-        """How many of them it did not do, for a reason of its own, so that they went elsewhere."""
+        """How many of them were sent by a different path, for a reason of this path."""
         self._on_change = on_change
-        self._features = features
+        self._recovery = PathRecovery(features, self._tell)
         self._why = ""
         self._trying: asyncio.Task[None] | None = None
 
@@ -60,27 +61,36 @@ class Path:
 
     @property
     def state(self) -> State:
-        """Of its controller; reconnecting too before the first connection."""
+        """The state of its controller; also reconnecting before the first connection."""
         if self.controller is not None:
             return self.controller.state
         return State.RECONNECTING if self._trying and not self._trying.done() else State.LOST
 
     @property
     def why(self) -> str:
-        """Why it is of no use; "" where nothing is known against it."""
+        """Why it cannot be used; "" if it can."""
         if self.controller is None:
             return self._why
-        return self.controller.why
+        return self.controller.connection.why
 
     def ana(self, nsid: int) -> AnaState | None:
-        """What the path does for a namespace; None while that is not known."""
-        return None if self.controller is None else self.controller.ana(nsid)
+        """Return the ANA state of a namespace; None while it is not known."""
+        return None if self.controller is None else self._recovery.ana.of(nsid)
+
+    def doubt(self, nsid: int) -> bool:
+        """A command met a different ANA state than the known one: read the states again.
+
+        Return False if the path has no ANA.
+        """
+        return self.controller is not None and self._recovery.ana.doubt(
+            self.controller.session, nsid
+        )
 
     def namespace(self, nsid: int) -> Namespace | None:
-        """The namespace by this path alone; None where it has none, or another."""
+        """Return the namespace by this path alone; None if it has none, or a different one."""
         if self.controller is None or nsid in self.refused:
             return None
-        return self.controller.find(nsid)
+        return self.controller.roster.active.get(nsid)
 
     @property
     def namespaces(self) -> list[Namespace]:
@@ -88,19 +98,15 @@ class Path:
         return [] if self.controller is None else self.controller.namespaces
 
     async def connect(self) -> None:
-        """Connect; raises as nvmf.initiator.connect does."""
-        controller = await PathController.connect(self.where, self.options)
-        controller.features = self._features
-        try:
-            await controller.set_again(controller.session)
-        except BaseException:
-            await controller.close()
-            raise
-        controller.on_change = self._on_change
-        self.controller = controller
+        """Connect; raise as nvmf.initiator.connect() does."""
+        self.controller = await Controller.connect(self.where, self.options, self._recovery)
+
+    def _tell(self) -> None:
+        if self.controller is not None:
+            self._on_change()
 
     def keep_trying(self, error: Exception) -> None:
-        """The first connection failed: try again as one does that was lost."""
+        """The first connection failed: try again, as after a loss."""
         log.warning("%s: %s", self.where.subnqn, error)
         self._why = str(error)
         self._trying = begin(self._try(), "the connecting of a path", self._given_up)
@@ -126,7 +132,7 @@ class Path:
         self._on_change()
 
     async def close(self) -> None:
-        """Disconnect; what is in flight goes elsewhere, or fails."""
+        """Disconnect; commands in flight use a different path, or fail."""
         if self._trying is not None:
             self._trying.cancel()
             await asyncio.gather(self._trying, return_exceptions=True)

@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The paths to a subsystem: which there are, to which namespaces, and which one a command takes.
+"""The paths to a subsystem, their namespaces, and the choice of a path for each command.
 
-Owned by one asyncio loop.  A command goes by the path that the policy chooses among those whose ANA
-state is best.  Where that path is lost under it, or answers with a path related status (SCT 3h), it
-goes by another one, and the caller hears nothing of it.  While no path is usable but one is being
-connected anew, or is there in another ANA state, commands wait; once every path is past its
-ctrl_loss_tmo they fail with ConnectionLost.
+Owned by one asyncio loop.  A command uses the path that the policy chooses among those whose ANA
+state is best.  If that path is lost, or answers with a path related status (SCT 3h), the command
+uses a different path; callers do not see the loss.  While no path is usable but one reconnects, or
+is live in a different ANA state, commands wait; once every path has exceeded its ctrl_loss_tmo they
+fail with ConnectionLost.
 
-A command that is sent again may be executed twice: the target may have done it, or have it in its
-hands still, when the connection ended.  It goes elsewhere only after this end of the old connection
-is torn down, so that nothing moves into or out of its buffer any more.  But, as with Linux, a
+A command that is sent again may be executed twice: the target may have done it, or still be doing
+it, when the connection ended.  It uses a different path only after this end of the old connection
+is torn down, so that nothing can move into or out of its buffer.  But, as with Linux, a
 target that keeps the first copy for longer than that may apply it late, over what the caller has
 written there meanwhile: Command Quiesce Time (Base 2.1) says for how long, and no host waits yet.
-What must not be done twice (Compare and Write) ends with OutcomeUnknown instead.
+A command that must not be done twice (Compare and Write) ends with OutcomeUnknown instead.
 """
 
 from __future__ import annotations
@@ -29,8 +29,9 @@ from nvmf.initiator.base.options import ConnectOptions
 from nvmf.initiator.base.retry import MAX_RETRIES, Losses, is_path_error
 from nvmf.initiator.base.state import State
 from nvmf.initiator.base.transport_id import TransportId
+from nvmf.initiator.client.controller import Controller
 from nvmf.initiator.client.namespace import Namespace
-from nvmf.initiator.multipath.controller import PathController, is_ana_error
+from nvmf.initiator.multipath.ana import is_ana_error
 from nvmf.initiator.multipath.features import Features
 from nvmf.initiator.multipath.identity import Identity
 from nvmf.initiator.multipath.namespace import MultipathNamespace
@@ -42,12 +43,12 @@ from nvmf.spec.status import DNR, Status
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 _MAX_DOUBTS = 20
-"""Times that a command met another ANA state than the log page told, which it did again then."""
+"""Attempts of a command that meets other ANA states than the log page reports."""
 CLOSED = "the subsystem was closed"
 
 
 class Paths:
-    """The paths, the namespaces that they lead to, and the way of a command."""
+    """The paths of one subsystem and their namespaces; run() sends a command by one of them."""
 
     def __init__(self, subnqn: str, policy: str) -> None:
         self.subnqn = subnqn
@@ -74,11 +75,11 @@ class Paths:
     # ---- paths ----
 
     async def connect(self, places: Sequence[tuple[TransportId, ConnectOptions]]) -> list[Path]:
-        """Connect to all at once; the paths.
+        """Connect to all at once, and return the paths.
 
-        Where some cannot be reached they are tried again; where none can, the first error is
-        raised.  ConnectionLost where they do not lead to the same namespaces, and where the
-        subsystem is closed before they are connected.
+        Those that cannot be reached are tried again; if none can, the first error is raised.
+        Raise ConnectionLost if they do not lead to the same namespaces, or if the subsystem is
+        closed before they are connected.
         """
         if self._closed:
             raise ConnectionLost(CLOSED)
@@ -120,12 +121,12 @@ class Paths:
             return
         if not path.controller.identify.cmic & Cmic.MULTI_CONTROLLER:
             raise ConnectionLost(
-                f"{self.subnqn} at {path.where.endpoint} is no subsystem of several controllers "
+                f"{self.subnqn} at {path.where.endpoint} is not a subsystem of several controllers "
                 "(CMIC): it has one path"
             )
 
     async def remove(self, path: Path) -> None:
-        """Disconnect a path; commands go by the others."""
+        """Disconnect a path; commands use the others."""
         self.paths.remove(path)
         self._survey()
         await path.close()
@@ -140,7 +141,7 @@ class Paths:
     # ---- namespaces ----
 
     def _survey(self) -> None:
-        """Paths, namespaces or states may be others: look, and wake who waits."""
+        """Paths, namespaces or states may have changed: update, and wake those who wait."""
         seen: dict[int, list[tuple[Path, Namespace]]] = {}
         for path in self.paths:
             for one in path.namespaces:
@@ -176,11 +177,11 @@ class Paths:
                 head.info, head.ids = one.info, one.ids
 
     def heads(self) -> list[MultipathNamespace]:
-        """Those that any path has, by NSID."""
+        """Return the namespaces that any path has, by NSID."""
         return [self._heads[nsid] for nsid in sorted(self._heads)]
 
     def head(self, nsid: int) -> MultipathNamespace:
-        """One namespace; NvmeError where no path has it."""
+        """Return one namespace; raise NvmeError if no path has it."""
         found = self._heads.get(whole("nsid", nsid))
         if found is None:
             raise _no_namespace(nsid)
@@ -196,7 +197,7 @@ class Paths:
 
     @property
     def hostid(self) -> bytes:
-        """Whom the subsystem sees behind all paths; ValueError where it sees several hosts."""
+        """The host identifier of all paths; ValueError if paths have different ones."""
         made = [path.controller for path in self.paths if path.controller is not None]
         found = {one.session.place.identity.id.bytes for one in made}
         if len(found) != 1:
@@ -207,10 +208,10 @@ class Paths:
         return found.pop()
 
     async def set_features(self, fid: int, value: int) -> int:
-        """Set a feature by every path; what the first answers.
+        """Set a feature by every path, and return the first answer.
 
-        The paths that are away get it when they are back.  NvmeError where a controller refuses:
-        it may be set by other paths.
+        Paths that are not connected get it when they are.  Raise NvmeError if a controller
+        refuses: it may be set by other paths.
         """
         before = self.features.put(fid, value)
         answers: list[int] = []
@@ -228,7 +229,7 @@ class Paths:
 
     @staticmethod
     async def _set_one(path: Path, fid: int, value: int) -> list[int]:
-        """The answer, or none where the path is away."""
+        """Return the answer, or an empty list if the path is not connected."""
         controller = path.controller
         if controller is None or path.state is not State.LIVE:
             return []
@@ -240,7 +241,7 @@ class Paths:
             return []
 
     async def run(self, head: MultipathNamespace, work: Callable[[Namespace], Awaitable[T]]) -> T:
-        """The result of a command on a namespace, by one path or another."""
+        """Return the result of a command on a namespace, by any of the paths."""
         tried: set[Path] = set()
         rounds = doubts = 0
         losses = Losses("a command", MAX_RETRIES * max(len(self.paths), 1))
@@ -260,7 +261,7 @@ class Paths:
                 if error.dnr or not is_path_error(error.status):
                     raise
                 path.failovers += 1
-                if self._doubt(path, head.nsid, error):
+                if is_ana_error(error.status) and path.doubt(head.nsid):
                     doubts += 1
                     if doubts > _MAX_DOUBTS:
                         raise
@@ -276,14 +277,6 @@ class Paths:
             finally:
                 path.outstanding -= 1
 
-    @staticmethod
-    def _doubt(path: Path, nsid: int, error: NvmeError) -> bool:
-        return (
-            is_ana_error(error.status)
-            and path.controller is not None
-            and path.controller.doubt(nsid)
-        )
-
     def _usable(self, head: MultipathNamespace) -> list[Path]:
         nsid = head.nsid
         return usable(
@@ -293,7 +286,7 @@ class Paths:
         )
 
     async def _pick(self, head: MultipathNamespace, but: set[Path]) -> tuple[Path, Namespace]:
-        """The path for a command, once there is one.  ConnectionLost where there will be none."""
+        """Return the path for a command, once there is one, or raise ConnectionLost."""
         while True:
             if self._closed:
                 raise ConnectionLost(CLOSED)
@@ -308,8 +301,8 @@ class Paths:
                 return path, namespace
             await self._wait(head.nsid)
 
-    async def live(self) -> PathController:
-        """A controller for admin commands: the first that lives, once one does."""
+    async def live(self) -> Controller:
+        """Return a controller for admin commands: the first that is live, once one is."""
         while True:
             if self._closed:
                 raise ConnectionLost(CLOSED)
@@ -319,7 +312,7 @@ class Paths:
             await self._wait()
 
     async def _wait(self, nsid: int | None = None) -> None:
-        """Until something may have changed; ConnectionLost where nothing will."""
+        """Wait until something may have changed; raise ConnectionLost if nothing will."""
         if not any(self._hopeful(path, nsid) for path in self.paths):
             reasons = [path.refused.get(nsid or 0) or path.why for path in self.paths]
             why = "; ".join(dict.fromkeys(reason for reason in reasons if reason))
@@ -328,7 +321,7 @@ class Paths:
 
     @staticmethod
     def _hopeful(path: Path, nsid: int | None) -> bool:
-        """Whether commands may go by a path later, though they may not now."""
+        """Return whether commands may use a path later, though not now."""
         if nsid in path.refused:
             return False
         if path.state is State.LIVE:

@@ -37,7 +37,7 @@ P = TypeVar("P", bound=Candidate)
 
 
 def usable(paths: Iterable[tuple[P, AnaState | None]]) -> list[P]:
-    """The optimized paths; where there is none, the non-optimized ones.  None: not known."""
+    """The optimized paths; if there are none, the non-optimized ones.  None: not known."""
     by_state: dict[AnaState | None, list[P]] = {}
     for path, state in paths:
         by_state.setdefault(state, []).append(path)

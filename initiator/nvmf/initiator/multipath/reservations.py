@@ -12,7 +12,7 @@ whether what was asked for is so.  Where it does not, the conflict is the caller
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Any, Protocol
+from typing import Protocol, TypeVar
 
 from nvmf.initiator.base.errors import ConnectionLost, NvmeError
 from nvmf.initiator.base.reservations import Reservations
@@ -27,6 +27,7 @@ from nvmf.spec.reservations import (
 )
 from nvmf.spec.status import Status
 
+T = TypeVar("T")
 _HOLDS = 1
 """RCSTS: its host holds the reservation."""
 
@@ -34,7 +35,7 @@ _HOLDS = 1
 class Run(Protocol):
     """Does work on the namespace of one path or another."""
 
-    def __call__(self, work: Callable[[Namespace], Awaitable[Any]]) -> Awaitable[Any]: ...
+    def __call__(self, work: Callable[[Namespace], Awaitable[T]]) -> Awaitable[T]: ...
 
 
 class _Doubtful(Exception):

@@ -1,21 +1,22 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A subsystem that several paths lead to: what AnyController has, and the paths themselves."""
+"""A subsystem with several paths: the methods of AnyController, and the paths themselves."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from nvmf.auth.key import Key
 from nvmf.initiator.base.errors import ConnectionLost
 from nvmf.initiator.base.keywords import DEFAULT, given
 from nvmf.initiator.base.memory import BorrowedMemory, KernelMemory
+from nvmf.initiator.base.option import Values
 from nvmf.initiator.base.options import Backend, ConnectOptions, DeviceKind, RemoteKeys
 from nvmf.initiator.base.state import State
 from nvmf.initiator.base.transport_id import TransportId
+from nvmf.initiator.client.controller import Controller
 from nvmf.initiator.discovery.log import address_key
-from nvmf.initiator.multipath.controller import PathController
 from nvmf.initiator.multipath.namespace import MultipathNamespace
 from nvmf.initiator.multipath.path import Path
 from nvmf.initiator.multipath.paths import Paths
@@ -30,9 +31,9 @@ Place = tuple[TransportId, ConnectOptions]
 
 
 def places_of(
-    where: Iterable[str | TransportId], options: ConnectOptions, changes: dict[str, Any]
+    where: Iterable[str | TransportId], options: ConnectOptions, changes: Values
 ) -> list[Place]:
-    """Where the paths lead, each with its options; ValueError where they cannot be paths."""
+    """Return the addresses of paths with their options; ValueError if one is no path."""
     places: list[Place] = []
     seen: set[tuple[str, str]] = set()
     for one in where:
@@ -84,7 +85,7 @@ class Subsystem:
 
     @property
     def paths(self) -> Sequence[Path]:
-        """In the order in which they were given: state, ANA states, and what went by each."""
+        """The paths in the order in which they were given, with state, ANA states and counts."""
         return tuple(self._paths.paths)
 
     @property
@@ -129,7 +130,7 @@ class Subsystem:
         return path
 
     async def remove_path(self, path: Path) -> None:
-        """One path less; ValueError where it is none of these, or the last."""
+        """Disconnect a path; raise ValueError if it is not one of the subsystem, or the last."""
         if path not in self._paths.paths or len(self._paths.paths) == 1:
             raise ValueError(f"{path!r} is the last path of the subsystem, or none of it")
         await self._paths.remove(path)
@@ -143,19 +144,19 @@ class Subsystem:
 
     @property
     def options(self) -> ConnectOptions:
-        """How it was connected, but for what URLs said of single paths."""
+        """The options of all paths, without those that URLs gave to single paths."""
         return self._options
 
     @property
     def state(self) -> State:
-        """The best that any of the paths is in."""
+        """The best state of all paths."""
         if self._closing is not None:
             return State.CLOSED
         states = {path.state for path in self.paths}
         return next(state for state in State if state in states)
 
-    def _controller(self) -> PathController:
-        """One that tells what all have in common: one that lives, if there is any."""
+    def _controller(self) -> Controller:
+        """Return a controller, for what all have in common: a live one, if there is any."""
         made = [path.controller for path in self.paths if path.controller is not None]
         if not made:
             raise ConnectionLost(f"no path to {self._paths.subnqn} was ever connected")
@@ -163,12 +164,12 @@ class Subsystem:
 
     @property
     def device(self) -> str:
-        """The kind of device of a path: iwarp or system."""
+        """The kind of device of a path: iwarp, roce or system."""
         return self._controller().device
 
     @property
     def identify(self) -> IdentifyController:
-        """Identify Controller, as one of the controllers tells it."""
+        """Identify Controller of one of the controllers."""
         return self._controller().identify
 
     @property
@@ -205,8 +206,8 @@ class Subsystem:
 
     # ---- admin commands, to the controller of one path ----
 
-    async def _ask(self, work: Callable[[PathController], Awaitable[T]]) -> T:
-        """What the first controller that lives answers; another one, where it is lost meanwhile."""
+    async def _ask(self, work: Callable[[Controller], Awaitable[T]]) -> T:
+        """Return the answer of the first live controller, or of the next if it is lost."""
         while True:
             controller = await self._paths.live()
             try:
@@ -230,16 +231,16 @@ class Subsystem:
     async def set_features(self, fid: int, value: int, *, nsid: int = 0) -> int:
         """Set a feature (dword 11) of every path's controller; dword 0 of the first's completion.
 
-        A path that connects anew has another controller: it is given the same value before
-        commands go by it.  With nsid the feature is the namespace's, and is set once, by one path
-        or, where that is lost, by another.  NvmeError where a controller refuses.
+        A path that reconnects has a new controller, which gets the same value before commands
+        use it.  With nsid the feature is the namespace's, and is set once, by one path or, if that
+        is lost, by a different one.  Raise NvmeError if a controller refuses.
         """
         if nsid:
             return await self._ask(lambda one: one.set_features(fid, value, nsid=nsid))
         return await self._paths.set_features(fid, value)
 
     async def refresh(self) -> None:
-        """Read namespaces, their sizes and their ANA states anew, by every path that lives."""
+        """Read namespaces, their sizes and their ANA states again, by every live path."""
         living = [path.controller for path in self.paths if path.state is State.LIVE]
         work = [one.refresh() for one in living if one is not None]
         for result in await asyncio.gather(*work, return_exceptions=True):

@@ -56,7 +56,7 @@ class Controller:
 
     @property
     def options(self) -> ConnectOptions:
-        """How it was connected."""
+        """The options of the connection."""
         return self._controller.options
 
     @property
@@ -66,7 +66,7 @@ class Controller:
 
     @property
     def device(self) -> str:
-        """The kind of device: iwarp, system or kernel."""
+        """The kind of device: iwarp, roce, system or kernel."""
         return self._controller.device
 
     @property
@@ -101,7 +101,7 @@ class Controller:
         return [Namespace(self._loop, namespace) for namespace in found]
 
     def namespace(self, nsid: int) -> Namespace:
-        """One namespace; NvmeError where it is not active."""
+        """Return a namespace; raise NvmeError if it is not active."""
         return Namespace(self._loop, self._loop.get(lambda: self._controller.namespace(nsid)))
 
     def alloc(self, length: int) -> AnyMemory:
@@ -115,7 +115,7 @@ class Controller:
         """
         return self._controller.register(buffer)
 
-    def on_event(self, callback: Callable[[AsyncEvent], object]) -> Subscription:
+    def on_event(self, callback: Callable[[AsyncEvent], object]) -> Subscription[AsyncEvent]:
         """Call callback(event) for every asynchronous event, on the controller's own thread.
 
         Call the result, or leave it as a context manager, to end that.  The callback must not call

@@ -18,7 +18,7 @@ _MODES = {"r": "rb", "rb": "rb", "w": "wb", "wb": "wb", "r+": "rb+", "rb+": "rb+
 
 
 class Disk(Protocol):
-    """What a file is made of: a synchronous namespace."""
+    """The synchronous namespace of a file."""
 
     @property
     def nsid(self) -> int: ...

@@ -141,13 +141,13 @@ class Namespace:
         return NamespaceFile(self, mode)
 
     def compare(self, lba: int, data: Buffer) -> None:
-        """Compare blocks with data: NvmeError (Compare Failure) where they differ."""
+        """Compare blocks with data; raise NvmeError (Compare Failure) if they differ."""
         self._loop.call(self._namespace.compare(lba, data))
 
     def compare_and_write(
         self, lba: int, expected: Buffer, new: Buffer, *, fua: bool = False
     ) -> None:
-        """Write new where the blocks are as expected, as one: NvmeError where they differ.
+        """Write new if the blocks are as expected, atomically: NvmeError if they differ.
 
         OutcomeUnknown where the connection ends under it.  ValueError where the controller has no
         such command, and with the kernel's backend.
@@ -174,10 +174,10 @@ class Namespace:
         self._loop.call(self._namespace.verify(lba, blocks))
 
     def deallocate(self, ranges: Iterable[tuple[int, int]]) -> None:
-        """Tell that the data of (first block, blocks) ranges is needed no more."""
+        """Deallocate (first block, blocks) ranges: their data is no longer needed."""
         self._loop.call(self._namespace.deallocate(ranges))
 
     @property
     def reservations(self) -> BlockingReservations:
-        """What is reserved of the namespace, and for whom."""
+        """The reservations of the namespace."""
         return BlockingReservations(self._loop, self._namespace.reservations)

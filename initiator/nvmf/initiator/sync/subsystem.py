@@ -18,7 +18,7 @@ from nvmf.initiator.sync.controller import Controller
 class Subsystem(Controller):
     """A connected subsystem: make it with connect_multipath(), and close() it.
 
-    It has what a controller has, but for on_event(), reauthenticate() and reconnects.
+    It has the members of a controller except on_event(), reauthenticate() and reconnects.
     """
 
     def __init__(self, loop: Loop, subsystem: AsyncSubsystem) -> None:

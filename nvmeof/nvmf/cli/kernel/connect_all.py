@@ -5,9 +5,17 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-from typing import Any
+from typing import Literal
 
-from nvmf.cli.base import EXIT_FAILED, EXIT_OK, CliError, Subparsers, UsageError, add_command
+from nvmf.cli.base import (
+    EXIT_FAILED,
+    EXIT_OK,
+    CliError,
+    Subparsers,
+    UsageError,
+    add_command,
+    warn_of_names,
+)
 from nvmf.cli.common import where_of
 from nvmf.cli.kernel.arguments import (
     NO_BACKEND,
@@ -51,7 +59,7 @@ def add_commands(subparsers: Subparsers) -> None:
     add_connect_arguments(parser)
     parser.add_argument(
         "--device",
-        choices=("kernel", "iwarp", "system", "auto"),
+        choices=("kernel", "iwarp", "roce", "system", "auto"),
         default="kernel",
         help="reader of the discovery log: the kernel, or the client with one of its devices "
         "(default: kernel)",
@@ -88,6 +96,7 @@ def _wanted(args: argparse.Namespace, system: System) -> list[tuple[FabricsOptio
     """Return the controllers to connect, and whether each is a discovery controller."""
     if args.url is not None or args.traddr is not None:
         return [(fabrics_options(args, where_of(args, need_nqn=False)), True)]
+    warn_of_names(args.hostnqn)
     try:
         endpoints = [one for one in configured(folder=system.etc) if one.transport == "rdma"]
         if not endpoints:
@@ -99,7 +108,9 @@ def _wanted(args: argparse.Namespace, system: System) -> list[tuple[FabricsOptio
         raise CliError(str(error)) from None
 
 
-def _by_client(options: FabricsOptions, device: Any) -> list[DiscoveryEntry]:
+def _by_client(
+    options: FabricsOptions, device: Literal["auto", "iwarp", "roce", "system"]
+) -> list[DiscoveryEntry]:
     """Read the discovery log with the client in this process."""
     wanted = ConnectOptions(
         kato=0,
@@ -130,8 +141,8 @@ def _print(outcomes: list[RecordOutcome], as_json: bool) -> None:
         print_blocks(blocks)
 
 
-def _fields(outcome: RecordOutcome) -> dict[str, Any]:
-    fields: dict[str, Any] = {
+def _fields(outcome: RecordOutcome) -> dict[str, object]:
+    fields: dict[str, object] = {
         "subsysnqn": outcome.options.nqn,
         "traddr": outcome.options.traddr,
         "trsvcid": outcome.options.trsvcid,

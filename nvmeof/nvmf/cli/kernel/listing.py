@@ -7,7 +7,6 @@ The JSON output has the same names as nvme-cli's.
 from __future__ import annotations
 
 import argparse
-from typing import Any
 
 from nvmf.cli.base import EXIT_OK, Subparsers, add_command
 from nvmf.cli.kernel.words import format_text, path_fields
@@ -74,7 +73,7 @@ def list_blocks(args: argparse.Namespace) -> int:
     return EXIT_OK
 
 
-def _device(subsystem: SubsystemInfo, block: NamespaceInfo, used: int | None) -> dict[str, Any]:
+def _device(subsystem: SubsystemInfo, block: NamespaceInfo, used: int | None) -> dict[str, object]:
     return {
         "NameSpace": block.nsid,
         "DevicePath": block.path,
@@ -155,7 +154,7 @@ def _state(one: ControllerInfo) -> str:
     return f"{one.state}, {queues} I/O queue{'' if queues == 1 else 's'}"
 
 
-def _subsystem(subsystem: SubsystemInfo) -> dict[str, Any]:
+def _subsystem(subsystem: SubsystemInfo) -> dict[str, object]:
     return {
         "Name": subsystem.name,
         "NQN": subsystem.nqn,

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from nvmf.cli.output import print_table, size_text
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from nvmf.initiator.kernel.sysfs import ControllerInfo, NamespaceInfo
 
 
-def connected_fields(found: Connected) -> dict[str, Any]:
+def connected_fields(found: Connected) -> dict[str, object]:
     """Return the fields of a connected controller, for JSON."""
     one = found.controller
     return {
@@ -27,7 +27,7 @@ def connected_fields(found: Connected) -> dict[str, Any]:
     }
 
 
-def namespace_fields(block: NamespaceInfo) -> dict[str, Any]:
+def namespace_fields(block: NamespaceInfo) -> dict[str, object]:
     """Return the fields of a block device, for JSON."""
     return {
         "nsid": block.nsid,
@@ -52,7 +52,7 @@ def format_text(block: NamespaceInfo) -> str:
     return f"{size_text(block.block_size)} + {block.metadata_size} B"
 
 
-def path_fields(one: ControllerInfo) -> dict[str, Any]:
+def path_fields(one: ControllerInfo) -> dict[str, object]:
     """Return the fields of a subsystem's controller, for JSON."""
     return {
         "Name": one.name,

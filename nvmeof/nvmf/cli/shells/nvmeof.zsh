@@ -5,8 +5,11 @@
 
 _shtab_nvmeof_commands() {
   local _commands=(
+    ana-log:'Show the ANA groups, their states and namespaces.'
     bench:'Measure a namespace: IOPS, throughput, latency.'
+    changed-ns-list-log:'Show the namespaces that changed since the controller was connected.'
     check-dhchap-key:'Check a key for in-band authentication.'
+    compare:'Compare blocks with a file, without reading them.'
     compare-and-write:'Write a block if it has the expected content, atomically.'
     completion:'Print the shell completion script for nvmeof.'
     config:'Check a target'"'"'s configuration, or convert it.'
@@ -17,22 +20,36 @@ _shtab_nvmeof_commands() {
     disconnect-all:'Disconnect the kernel from all fabrics subsystems.'
     discover:'List the subsystems that a port offers to this host.'
     doctor:'Check this machine for problems of a target or a host, with remedies.'
+    dsm:'Deallocate blocks: their data is no longer needed (TRIM).'
+    error-log:'Show the error information log, newest first.'
     flush:'Commit written data of a namespace to non-volatile media.'
     gen-dhchap-key:'Generate a key for in-band authentication (DH-HMAC-CHAP).'
+    gen-hostnqn:'Generate an NQN for a host, from a random UUID.'
+    get-feature:'Show the value of a feature.'
+    get-log:'Print a log page.'
     id-ctrl:'Show Identify Controller data.'
     id-ns:'Show Identify Namespace data of a namespace.'
+    lab:'Measure systems with fio as a description (lab.toml) or a profile says, and report and compare the results.'
     list:'List the NVMe block devices of this machine.'
     list-ns:'List the active namespaces.'
     list-subsys:'List the NVMe subsystems that the kernel is connected to, and their controllers.'
     read:'Copy blocks of a namespace to a file or to stdout.'
+    reset:'Reset a controller of the kernel, which then connects again.'
     resv-acquire:'Reserve a namespace, or preempt a holder.'
     resv-register:'Register this host'"'"'s reservation key.'
     resv-release:'Release a reservation, or clear all.'
     resv-report:'Show the reservation and the registered hosts.'
+    rpc:'Call an RPC method of a running target.'
+    set-feature:'Set a feature for this connection.'
+    show-hostnqn:'Show the NQN by which this host is known to targets.'
+    show-regs:'Show the properties of the controller.'
+    smart-log:'Show SMART / health information.'
     target:'Run a target in the foreground, or administer a running one while hosts are connected.'
     top:'Watch the hosts, queues and namespaces of a running target.'
+    verify:'Have the target read blocks, without sending them.'
     write:'Copy a file or stdin to blocks of a namespace, and flush.'
     write-uncor:'Mark blocks as invalid, so that reading them fails.'
+    write-zeroes:'Set blocks to zeroes, without sending them.'
   )
   _describe 'nvmeof commands' _commands
 }
@@ -47,16 +64,30 @@ _shtab_nvmeof_config_commands() {
   _describe 'nvmeof config commands' _commands
 }
 
+_shtab_nvmeof_lab_commands() {
+  local _commands=(
+    check:'Check a description, and list its measurements.'
+    compare:'Compare runs: ratios with confidence intervals, and a verdict for each row.'
+    export:'Print the results of a run as CSV.'
+    profiles:'List the ready profiles.'
+    report:'Make a report of a run: HTML with pictures, Markdown, SVG and PNG.'
+    run:'Measure, and keep the results in a directory.'
+    schema:'Print the JSON schema of descriptions.'
+  )
+  _describe 'nvmeof lab commands' _commands
+}
+
 _shtab_nvmeof_target_commands() {
   local _commands=(
     ana:'Steer hosts to one port or another (ANA).'
     host:'Manage the hosts that may connect to a subsystem.'
+    log-level:'Show or set the minimum level of the log, until the target ends.'
     ls:'Show ports, subsystems, namespaces, hosts and connections.'
     namespace:'Add, remove, resize, replace, mask, protect and limit namespaces.'
     port:'Open and close ports.'
     reload:'Make a target read its configuration file again.'
     save:'Write the current configuration back to its file.'
-    serve:'Serve a configuration until SIGINT or SIGTERM.'
+    serve:'Serve a configuration, or memory or files, until SIGINT or SIGTERM.'
     stats:'Show counters of reactors and namespaces.'
     subsystem:'Add and remove subsystems.'
   )
@@ -117,30 +148,76 @@ _shtab_nvmeof_options=(
 # guard to ensure default positional specs are added only once per session
 _shtab_nvmeof_defaults_added=0
 
-_shtab_nvmeof_bench_options=(
+_shtab_nvmeof_ana_log_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
-  {-N,--namespace-id}"[namespace identifier (default\: 1)]:NSID:"
-  "--rw[kind of load (default\: randread)]:rw:(read write randread randwrite)"
-  {-z,--data-size}"[size of one command (default\: 4096)]:BYTES:"
-  "--read-percent[percentage of reads, 0 to 100 (default\: according to --rw)]:N:"
-  "--runtime[duration (default\: 5)]:SECONDS:"
-  "--threads[polling threads (default\: one per queue, at most the number of CPUs minus one)]:N:"
-  "--cpu[pin the first thread to this CPU, the others to the following CPUs]:N:"
   {-t,--transport}"[only rdma is supported]:transport:(rdma)"
   {-a,--traddr}"[address or name of the target]:HOST:"
   {-s,--trsvcid}"[port of the target (default\: 4420)]:PORT:"
   {-n,--nqn}"[NQN of the subsystem]:NQN:"
-  "--device[the embedded device (iwarp), a libibverbs device (system), or a system device if one reaches the address (default\: auto)]:device:(auto iwarp system)"
+  "--device[an embedded device (iwarp, roce), a libibverbs device (system), or a system device if one reaches the address, else iwarp (default\: auto)]:device:(auto iwarp roce system)"
   "--remote-keys[memory that the target can access\: the data of each command until it completes, or all I\/O buffers, which is faster (default\: command)]:remote_keys:(command buffer)"
   {-q,--hostnqn}"[NQN of this host (default\: \/etc\/nvme\/hostnqn)]:NQN:"
-  {-i,--nr-io-queues}"[I\/O queues (default\: 1)]:N:"
-  {-Q,--queue-size}"[outstanding commands per queue (default\: 32)]:N:"
+  {-I,--hostid}"[identifier of this host (default\: \/etc\/nvme\/hostid)]:UUID:"
+  {-S,--dhchap-secret}"[this host\'s key, in the format of gen-dhchap-key]:KEY:"
+  "--dhchap-secret-file[file with the key]:FILE:_files"
+  {-C,--dhchap-ctrl-secret}"[the controller\'s key, to authenticate the controller too, in the format of gen-dhchap-key]:KEY:"
+  "--dhchap-ctrl-secret-file[file with the key]:FILE:_files"
+  ":nvme\+rdma\:\/\/HOST\:PORT\/NQN\?OPTION\=VALUE, instead of the flags (options\: see below):"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_nvmeof_ana_log_defaults_added=0
+
+_shtab_nvmeof_bench_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
+  {-N,--namespace-id}"[namespace identifier (default\: 1)]:NSID:"
+  "--rw[kind of load (default\: randread)]:rw:(read write randread randwrite rw readwrite randrw)"
+  {--bs,-z,--data-size}"[size of one command (default\: 4096)]:BYTES:"
+  "--rwmixread[percentage of reads of rw and randrw, 0 to 100 (default\: 50)]:N:"
+  {--iodepth,-Q,--queue-size}"[outstanding commands per queue (default\: 32)]:N:"
+  {--numjobs,-i,--nr-io-queues}"[I\/O queues (default\: 1)]:N:"
+  "--runtime[duration, such as 10, 10s, 500ms or 2m (default\: 5s)]:TIME:"
+  "--loops[repeats (default\: 1)]:N:"
+  "--threads[polling threads (default\: one per queue, at most the number of CPUs minus one)]:N:"
+  "--cpu[pin the first thread to this CPU, the others to the following CPUs]:N:"
+  "--force[write even if the namespace holds data]"
+  {--percentile_list,--percentile-list}"[percentiles of the latency, up to 20 (default\: 50\:90\:99\:99.9\:99.99)]:P:P:...:"
+  "--interval[also show the rates of each interval, at least 100ms]:TIME:"
+  {-t,--transport}"[only rdma is supported]:transport:(rdma)"
+  {-a,--traddr}"[address or name of the target]:HOST:"
+  {-s,--trsvcid}"[port of the target (default\: 4420)]:PORT:"
+  {-n,--nqn}"[NQN of the subsystem]:NQN:"
+  "--device[an embedded device (iwarp, roce), a libibverbs device (system), or a system device if one reaches the address, else iwarp (default\: auto)]:device:(auto iwarp roce system)"
+  "--remote-keys[memory that the target can access\: the data of each command until it completes, or all I\/O buffers, which is faster (default\: command)]:remote_keys:(command buffer)"
+  {-q,--hostnqn}"[NQN of this host (default\: \/etc\/nvme\/hostnqn)]:NQN:"
   ":nvme\+rdma\:\/\/HOST\:PORT\/NQN\?OPTION\=VALUE, instead of the flags (options\: see below):"
 )
 
 # guard to ensure default positional specs are added only once per session
 _shtab_nvmeof_bench_defaults_added=0
+
+_shtab_nvmeof_changed_ns_list_log_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
+  {-t,--transport}"[only rdma is supported]:transport:(rdma)"
+  {-a,--traddr}"[address or name of the target]:HOST:"
+  {-s,--trsvcid}"[port of the target (default\: 4420)]:PORT:"
+  {-n,--nqn}"[NQN of the subsystem]:NQN:"
+  "--device[an embedded device (iwarp, roce), a libibverbs device (system), or a system device if one reaches the address, else iwarp (default\: auto)]:device:(auto iwarp roce system)"
+  "--remote-keys[memory that the target can access\: the data of each command until it completes, or all I\/O buffers, which is faster (default\: command)]:remote_keys:(command buffer)"
+  {-q,--hostnqn}"[NQN of this host (default\: \/etc\/nvme\/hostnqn)]:NQN:"
+  {-I,--hostid}"[identifier of this host (default\: \/etc\/nvme\/hostid)]:UUID:"
+  {-S,--dhchap-secret}"[this host\'s key, in the format of gen-dhchap-key]:KEY:"
+  "--dhchap-secret-file[file with the key]:FILE:_files"
+  {-C,--dhchap-ctrl-secret}"[the controller\'s key, to authenticate the controller too, in the format of gen-dhchap-key]:KEY:"
+  "--dhchap-ctrl-secret-file[file with the key]:FILE:_files"
+  ":nvme\+rdma\:\/\/HOST\:PORT\/NQN\?OPTION\=VALUE, instead of the flags (options\: see below):"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_nvmeof_changed_ns_list_log_defaults_added=0
 
 _shtab_nvmeof_check_dhchap_key_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
@@ -151,6 +228,38 @@ _shtab_nvmeof_check_dhchap_key_options=(
 
 # guard to ensure default positional specs are added only once per session
 _shtab_nvmeof_check_dhchap_key_defaults_added=0
+
+_shtab_nvmeof_compare_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
+  {-N,--namespace-id}"[namespace identifier (default\: 1)]:NSID:"
+  {-b,--start-block}"[first logical block (default\: 0)]:LBA:"
+  {-t,--transport}"[only rdma is supported]:transport:(rdma)"
+  {-a,--traddr}"[address or name of the target]:HOST:"
+  {-s,--trsvcid}"[port of the target (default\: 4420)]:PORT:"
+  {-n,--nqn}"[NQN of the subsystem]:NQN:"
+  "--device[an embedded device (iwarp, roce), a libibverbs device (system), or a system device if one reaches the address, else iwarp (default\: auto)]:device:(auto iwarp roce system)"
+  "--remote-keys[memory that the target can access\: the data of each command until it completes, or all I\/O buffers, which is faster (default\: command)]:remote_keys:(command buffer)"
+  {-w,--host-traddr}"[source address]:HOST:"
+  {-q,--hostnqn}"[NQN of this host (default\: \/etc\/nvme\/hostnqn)]:NQN:"
+  {-I,--hostid}"[identifier of this host (default\: \/etc\/nvme\/hostid)]:UUID:"
+  {-i,--nr-io-queues}"[number of I\/O queues (default\: 1)]:N:"
+  {-Q,--queue-size}"[entries per I\/O queue (default\: 128)]:N:"
+  {-k,--keep-alive-tmo}"[keep-alive timeout, 0 for none (default\: 5)]:SECONDS:"
+  {-c,--reconnect-delay}"[delay between attempts to reconnect (default\: 10)]:SECONDS:"
+  {-l,--ctrl-loss-tmo}"[give up a lost controller after this time, -1 for never (default\: 0)]:SECONDS:"
+  "--io-timeout[timeout of an I\/O command (default\: 30)]:SECONDS:"
+  "--disable-sqflow[disable SQ flow control]"
+  {-S,--dhchap-secret}"[this host\'s key, in the format of gen-dhchap-key]:KEY:"
+  "--dhchap-secret-file[file with the key]:FILE:_files"
+  {-C,--dhchap-ctrl-secret}"[the controller\'s key, to authenticate the controller too, in the format of gen-dhchap-key]:KEY:"
+  "--dhchap-ctrl-secret-file[file with the key]:FILE:_files"
+  {-d,--data}"[the expected content]:FILE:_files"
+  ":nvme\+rdma\:\/\/HOST\:PORT\/NQN\?OPTION\=VALUE, instead of the flags (options\: see below):"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_nvmeof_compare_defaults_added=0
 
 _shtab_nvmeof_compare_and_write_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
@@ -163,7 +272,7 @@ _shtab_nvmeof_compare_and_write_options=(
   {-a,--traddr}"[address or name of the target]:HOST:"
   {-s,--trsvcid}"[port of the target (default\: 4420)]:PORT:"
   {-n,--nqn}"[NQN of the subsystem]:NQN:"
-  "--device[the embedded device (iwarp), a libibverbs device (system), or a system device if one reaches the address (default\: auto)]:device:(auto iwarp system)"
+  "--device[an embedded device (iwarp, roce), a libibverbs device (system), or a system device if one reaches the address, else iwarp (default\: auto)]:device:(auto iwarp roce system)"
   "--remote-keys[memory that the target can access\: the data of each command until it completes, or all I\/O buffers, which is faster (default\: command)]:remote_keys:(command buffer)"
   {-w,--host-traddr}"[source address]:HOST:"
   {-q,--hostnqn}"[NQN of this host (default\: \/etc\/nvme\/hostnqn)]:NQN:"
@@ -291,7 +400,7 @@ _shtab_nvmeof_connect_all_options=(
   "--dhchap-secret-file[file with the key]:FILE:_files"
   {-C,--dhchap-ctrl-secret}"[the controller\'s key, to authenticate the controller too, in the format of gen-dhchap-key]:KEY:"
   "--dhchap-ctrl-secret-file[file with the key]:FILE:_files"
-  "--device[reader of the discovery log\: the kernel, or the client with one of its devices (default\: kernel)]:device:(kernel iwarp system auto)"
+  "--device[reader of the discovery log\: the kernel, or the client with one of its devices (default\: kernel)]:device:(kernel iwarp roce system auto)"
   ":nvme\+rdma\:\/\/HOST\:PORT\/NQN\?OPTION\=VALUE, instead of the flags:"
 )
 
@@ -332,7 +441,7 @@ _shtab_nvmeof_discover_options=(
   {-t,--transport}"[only rdma is supported]:transport:(rdma)"
   {-a,--traddr}"[address or name of the target]:HOST:"
   {-s,--trsvcid}"[port of the target (default\: 4420)]:PORT:"
-  "--device[the embedded device (iwarp), a libibverbs device (system), or a system device if one reaches the address (default\: auto)]:device:(auto iwarp system)"
+  "--device[an embedded device (iwarp, roce), a libibverbs device (system), or a system device if one reaches the address, else iwarp (default\: auto)]:device:(auto iwarp roce system)"
   "--remote-keys[memory that the target can access\: the data of each command until it completes, or all I\/O buffers, which is faster (default\: command)]:remote_keys:(command buffer)"
   {-w,--host-traddr}"[source address]:HOST:"
   {-q,--hostnqn}"[NQN of this host (default\: \/etc\/nvme\/hostnqn)]:NQN:"
@@ -371,6 +480,61 @@ _shtab_nvmeof_doctor_options=(
 # guard to ensure default positional specs are added only once per session
 _shtab_nvmeof_doctor_defaults_added=0
 
+_shtab_nvmeof_dsm_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
+  {-N,--namespace-id}"[namespace identifier (default\: 1)]:NSID:"
+  {-b,--start-block}"[first logical block (default\: 0)]:LBA:"
+  "--block-count[number of logical blocks, not 0\'s based (default\: 1)]:N:"
+  {-t,--transport}"[only rdma is supported]:transport:(rdma)"
+  {-a,--traddr}"[address or name of the target]:HOST:"
+  {-s,--trsvcid}"[port of the target (default\: 4420)]:PORT:"
+  {-n,--nqn}"[NQN of the subsystem]:NQN:"
+  "--device[an embedded device (iwarp, roce), a libibverbs device (system), or a system device if one reaches the address, else iwarp (default\: auto)]:device:(auto iwarp roce system)"
+  "--remote-keys[memory that the target can access\: the data of each command until it completes, or all I\/O buffers, which is faster (default\: command)]:remote_keys:(command buffer)"
+  {-w,--host-traddr}"[source address]:HOST:"
+  {-q,--hostnqn}"[NQN of this host (default\: \/etc\/nvme\/hostnqn)]:NQN:"
+  {-I,--hostid}"[identifier of this host (default\: \/etc\/nvme\/hostid)]:UUID:"
+  {-i,--nr-io-queues}"[number of I\/O queues (default\: 1)]:N:"
+  {-Q,--queue-size}"[entries per I\/O queue (default\: 128)]:N:"
+  {-k,--keep-alive-tmo}"[keep-alive timeout, 0 for none (default\: 5)]:SECONDS:"
+  {-c,--reconnect-delay}"[delay between attempts to reconnect (default\: 10)]:SECONDS:"
+  {-l,--ctrl-loss-tmo}"[give up a lost controller after this time, -1 for never (default\: 0)]:SECONDS:"
+  "--io-timeout[timeout of an I\/O command (default\: 30)]:SECONDS:"
+  "--disable-sqflow[disable SQ flow control]"
+  {-S,--dhchap-secret}"[this host\'s key, in the format of gen-dhchap-key]:KEY:"
+  "--dhchap-secret-file[file with the key]:FILE:_files"
+  {-C,--dhchap-ctrl-secret}"[the controller\'s key, to authenticate the controller too, in the format of gen-dhchap-key]:KEY:"
+  "--dhchap-ctrl-secret-file[file with the key]:FILE:_files"
+  {-d,--ad}"[deallocate\; nothing else is done]"
+  ":nvme\+rdma\:\/\/HOST\:PORT\/NQN\?OPTION\=VALUE, instead of the flags (options\: see below):"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_nvmeof_dsm_defaults_added=0
+
+_shtab_nvmeof_error_log_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
+  {-t,--transport}"[only rdma is supported]:transport:(rdma)"
+  {-a,--traddr}"[address or name of the target]:HOST:"
+  {-s,--trsvcid}"[port of the target (default\: 4420)]:PORT:"
+  {-n,--nqn}"[NQN of the subsystem]:NQN:"
+  "--device[an embedded device (iwarp, roce), a libibverbs device (system), or a system device if one reaches the address, else iwarp (default\: auto)]:device:(auto iwarp roce system)"
+  "--remote-keys[memory that the target can access\: the data of each command until it completes, or all I\/O buffers, which is faster (default\: command)]:remote_keys:(command buffer)"
+  {-q,--hostnqn}"[NQN of this host (default\: \/etc\/nvme\/hostnqn)]:NQN:"
+  {-I,--hostid}"[identifier of this host (default\: \/etc\/nvme\/hostid)]:UUID:"
+  {-S,--dhchap-secret}"[this host\'s key, in the format of gen-dhchap-key]:KEY:"
+  "--dhchap-secret-file[file with the key]:FILE:_files"
+  {-C,--dhchap-ctrl-secret}"[the controller\'s key, to authenticate the controller too, in the format of gen-dhchap-key]:KEY:"
+  "--dhchap-ctrl-secret-file[file with the key]:FILE:_files"
+  {-e,--log-entries}"[maximum number of entries (default\: 64)]:N:"
+  ":nvme\+rdma\:\/\/HOST\:PORT\/NQN\?OPTION\=VALUE, instead of the flags (options\: see below):"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_nvmeof_error_log_defaults_added=0
+
 _shtab_nvmeof_flush_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
@@ -379,7 +543,7 @@ _shtab_nvmeof_flush_options=(
   {-a,--traddr}"[address or name of the target]:HOST:"
   {-s,--trsvcid}"[port of the target (default\: 4420)]:PORT:"
   {-n,--nqn}"[NQN of the subsystem]:NQN:"
-  "--device[the embedded device (iwarp), a libibverbs device (system), or a system device if one reaches the address (default\: auto)]:device:(auto iwarp system)"
+  "--device[an embedded device (iwarp, roce), a libibverbs device (system), or a system device if one reaches the address, else iwarp (default\: auto)]:device:(auto iwarp roce system)"
   "--remote-keys[memory that the target can access\: the data of each command until it completes, or all I\/O buffers, which is faster (default\: command)]:remote_keys:(command buffer)"
   {-w,--host-traddr}"[source address]:HOST:"
   {-q,--hostnqn}"[NQN of this host (default\: \/etc\/nvme\/hostnqn)]:NQN:"
@@ -413,6 +577,63 @@ _shtab_nvmeof_gen_dhchap_key_options=(
 # guard to ensure default positional specs are added only once per session
 _shtab_nvmeof_gen_dhchap_key_defaults_added=0
 
+_shtab_nvmeof_gen_hostnqn_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_nvmeof_gen_hostnqn_defaults_added=0
+
+_shtab_nvmeof_get_feature_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
+  {-t,--transport}"[only rdma is supported]:transport:(rdma)"
+  {-a,--traddr}"[address or name of the target]:HOST:"
+  {-s,--trsvcid}"[port of the target (default\: 4420)]:PORT:"
+  {-n,--nqn}"[NQN of the subsystem]:NQN:"
+  "--device[an embedded device (iwarp, roce), a libibverbs device (system), or a system device if one reaches the address, else iwarp (default\: auto)]:device:(auto iwarp roce system)"
+  "--remote-keys[memory that the target can access\: the data of each command until it completes, or all I\/O buffers, which is faster (default\: command)]:remote_keys:(command buffer)"
+  {-q,--hostnqn}"[NQN of this host (default\: \/etc\/nvme\/hostnqn)]:NQN:"
+  {-I,--hostid}"[identifier of this host (default\: \/etc\/nvme\/hostid)]:UUID:"
+  {-S,--dhchap-secret}"[this host\'s key, in the format of gen-dhchap-key]:KEY:"
+  "--dhchap-secret-file[file with the key]:FILE:_files"
+  {-C,--dhchap-ctrl-secret}"[the controller\'s key, to authenticate the controller too, in the format of gen-dhchap-key]:KEY:"
+  "--dhchap-ctrl-secret-file[file with the key]:FILE:_files"
+  {-f,--feature-id}"[feature]:FID:"
+  {-N,--namespace-id}"[namespace, for features of namespaces (default\: 0)]:NSID:"
+  "--sel[0 current, 1 default, 2 saved, 3 supported capabilities (default\: 0)]:N:(0 1 2 3)"
+  ":nvme\+rdma\:\/\/HOST\:PORT\/NQN\?OPTION\=VALUE, instead of the flags (options\: see below):"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_nvmeof_get_feature_defaults_added=0
+
+_shtab_nvmeof_get_log_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
+  {-t,--transport}"[only rdma is supported]:transport:(rdma)"
+  {-a,--traddr}"[address or name of the target]:HOST:"
+  {-s,--trsvcid}"[port of the target (default\: 4420)]:PORT:"
+  {-n,--nqn}"[NQN of the subsystem]:NQN:"
+  "--device[an embedded device (iwarp, roce), a libibverbs device (system), or a system device if one reaches the address, else iwarp (default\: auto)]:device:(auto iwarp roce system)"
+  "--remote-keys[memory that the target can access\: the data of each command until it completes, or all I\/O buffers, which is faster (default\: command)]:remote_keys:(command buffer)"
+  {-q,--hostnqn}"[NQN of this host (default\: \/etc\/nvme\/hostnqn)]:NQN:"
+  {-I,--hostid}"[identifier of this host (default\: \/etc\/nvme\/hostid)]:UUID:"
+  {-S,--dhchap-secret}"[this host\'s key, in the format of gen-dhchap-key]:KEY:"
+  "--dhchap-secret-file[file with the key]:FILE:_files"
+  {-C,--dhchap-ctrl-secret}"[the controller\'s key, to authenticate the controller too, in the format of gen-dhchap-key]:KEY:"
+  "--dhchap-ctrl-secret-file[file with the key]:FILE:_files"
+  {-i,--log-id}"[log page]:LID:"
+  {-l,--log-len}"[length]:BYTES:"
+  "--lpo[offset (default\: 0)]:BYTES:"
+  {-b,--raw-binary}"[write the bytes to stdout]"
+  ":nvme\+rdma\:\/\/HOST\:PORT\/NQN\?OPTION\=VALUE, instead of the flags (options\: see below):"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_nvmeof_get_log_defaults_added=0
+
 _shtab_nvmeof_id_ctrl_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
@@ -420,7 +641,7 @@ _shtab_nvmeof_id_ctrl_options=(
   {-a,--traddr}"[address or name of the target]:HOST:"
   {-s,--trsvcid}"[port of the target (default\: 4420)]:PORT:"
   {-n,--nqn}"[NQN of the subsystem]:NQN:"
-  "--device[the embedded device (iwarp), a libibverbs device (system), or a system device if one reaches the address (default\: auto)]:device:(auto iwarp system)"
+  "--device[an embedded device (iwarp, roce), a libibverbs device (system), or a system device if one reaches the address, else iwarp (default\: auto)]:device:(auto iwarp roce system)"
   "--remote-keys[memory that the target can access\: the data of each command until it completes, or all I\/O buffers, which is faster (default\: command)]:remote_keys:(command buffer)"
   {-w,--host-traddr}"[source address]:HOST:"
   {-q,--hostnqn}"[NQN of this host (default\: \/etc\/nvme\/hostnqn)]:NQN:"
@@ -450,7 +671,7 @@ _shtab_nvmeof_id_ns_options=(
   {-a,--traddr}"[address or name of the target]:HOST:"
   {-s,--trsvcid}"[port of the target (default\: 4420)]:PORT:"
   {-n,--nqn}"[NQN of the subsystem]:NQN:"
-  "--device[the embedded device (iwarp), a libibverbs device (system), or a system device if one reaches the address (default\: auto)]:device:(auto iwarp system)"
+  "--device[an embedded device (iwarp, roce), a libibverbs device (system), or a system device if one reaches the address, else iwarp (default\: auto)]:device:(auto iwarp roce system)"
   "--remote-keys[memory that the target can access\: the data of each command until it completes, or all I\/O buffers, which is faster (default\: command)]:remote_keys:(command buffer)"
   {-w,--host-traddr}"[source address]:HOST:"
   {-q,--hostnqn}"[NQN of this host (default\: \/etc\/nvme\/hostnqn)]:NQN:"
@@ -472,6 +693,90 @@ _shtab_nvmeof_id_ns_options=(
 # guard to ensure default positional specs are added only once per session
 _shtab_nvmeof_id_ns_defaults_added=0
 
+_shtab_nvmeof_lab_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_nvmeof_lab_defaults_added=0
+
+_shtab_nvmeof_lab_check_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
+  "--profile[for a description without workloads]:NAME:"
+  ":a description (TOML):_files"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_nvmeof_lab_check_defaults_added=0
+
+_shtab_nvmeof_lab_compare_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
+  "--baseline[the run to compare with]:DIR:"
+  "*--metric[figure to compare\; may be repeated (default\: iops and p99_ns)]:metric:(iops mean_ns p99_ns)"
+  "--margin[smallest difference that counts (default\: 3)]:PERCENT:"
+  "--confidence[confidence of the intervals (default\: 95)]:PERCENT:"
+  "(*):results directory:"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_nvmeof_lab_compare_defaults_added=0
+
+_shtab_nvmeof_lab_export_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
+  ":format:(csv)"
+  ":results directory:"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_nvmeof_lab_export_defaults_added=0
+
+_shtab_nvmeof_lab_profiles_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_nvmeof_lab_profiles_defaults_added=0
+
+_shtab_nvmeof_lab_report_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
+  "--to[where to write (default\: DIR)]:DIR:"
+  "--pictures[also write SVG and PNG files]"
+  ":results directory:"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_nvmeof_lab_report_defaults_added=0
+
+_shtab_nvmeof_lab_run_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
+  "--profile[ready workloads and method\; see lab profiles]:NAME:"
+  "*--system[a system, with --profile and without FILE\; may be repeated]:NAME=WHAT:"
+  {-d,--directory}"[results directory, which must not exist (default\: lab-DATE-TIME)]:DIR:"
+  "--resume[continue an interrupted run]:DIR:"
+  "*--overwrite[path or NQN of a system whose data may be destroyed\; may be repeated]:WHAT:"
+  "--rounds[instead of the description\'s]:N:"
+  "--runtime[instead of the description\'s]:SECONDS:"
+  "--quiet[show no progress]"
+  ":a description (TOML):_files"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_nvmeof_lab_run_defaults_added=0
+
+_shtab_nvmeof_lab_schema_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_nvmeof_lab_schema_defaults_added=0
+
 _shtab_nvmeof_list_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
@@ -487,7 +792,7 @@ _shtab_nvmeof_list_ns_options=(
   {-a,--traddr}"[address or name of the target]:HOST:"
   {-s,--trsvcid}"[port of the target (default\: 4420)]:PORT:"
   {-n,--nqn}"[NQN of the subsystem]:NQN:"
-  "--device[the embedded device (iwarp), a libibverbs device (system), or a system device if one reaches the address (default\: auto)]:device:(auto iwarp system)"
+  "--device[an embedded device (iwarp, roce), a libibverbs device (system), or a system device if one reaches the address, else iwarp (default\: auto)]:device:(auto iwarp roce system)"
   "--remote-keys[memory that the target can access\: the data of each command until it completes, or all I\/O buffers, which is faster (default\: command)]:remote_keys:(command buffer)"
   {-w,--host-traddr}"[source address]:HOST:"
   {-q,--hostnqn}"[NQN of this host (default\: \/etc\/nvme\/hostnqn)]:NQN:"
@@ -531,7 +836,7 @@ _shtab_nvmeof_read_options=(
   {-a,--traddr}"[address or name of the target]:HOST:"
   {-s,--trsvcid}"[port of the target (default\: 4420)]:PORT:"
   {-n,--nqn}"[NQN of the subsystem]:NQN:"
-  "--device[the embedded device (iwarp), a libibverbs device (system), or a system device if one reaches the address (default\: auto)]:device:(auto iwarp system)"
+  "--device[an embedded device (iwarp, roce), a libibverbs device (system), or a system device if one reaches the address, else iwarp (default\: auto)]:device:(auto iwarp roce system)"
   "--remote-keys[memory that the target can access\: the data of each command until it completes, or all I\/O buffers, which is faster (default\: command)]:remote_keys:(command buffer)"
   {-w,--host-traddr}"[source address]:HOST:"
   {-q,--hostnqn}"[NQN of this host (default\: \/etc\/nvme\/hostnqn)]:NQN:"
@@ -553,6 +858,15 @@ _shtab_nvmeof_read_options=(
 # guard to ensure default positional specs are added only once per session
 _shtab_nvmeof_read_defaults_added=0
 
+_shtab_nvmeof_reset_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
+  ":the controller\: \/dev\/nvme0, or nvme0:_nvmeof_controllers"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_nvmeof_reset_defaults_added=0
+
 _shtab_nvmeof_resv_acquire_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
@@ -565,7 +879,7 @@ _shtab_nvmeof_resv_acquire_options=(
   {-a,--traddr}"[address or name of the target]:HOST:"
   {-s,--trsvcid}"[port of the target (default\: 4420)]:PORT:"
   {-n,--nqn}"[NQN of the subsystem]:NQN:"
-  "--device[the embedded device (iwarp), a libibverbs device (system), or a system device if one reaches the address (default\: auto)]:device:(auto iwarp system)"
+  "--device[an embedded device (iwarp, roce), a libibverbs device (system), or a system device if one reaches the address, else iwarp (default\: auto)]:device:(auto iwarp roce system)"
   "--remote-keys[memory that the target can access\: the data of each command until it completes, or all I\/O buffers, which is faster (default\: command)]:remote_keys:(command buffer)"
   {-w,--host-traddr}"[source address]:HOST:"
   {-q,--hostnqn}"[NQN of this host (default\: \/etc\/nvme\/hostnqn)]:NQN:"
@@ -600,7 +914,7 @@ _shtab_nvmeof_resv_register_options=(
   {-a,--traddr}"[address or name of the target]:HOST:"
   {-s,--trsvcid}"[port of the target (default\: 4420)]:PORT:"
   {-n,--nqn}"[NQN of the subsystem]:NQN:"
-  "--device[the embedded device (iwarp), a libibverbs device (system), or a system device if one reaches the address (default\: auto)]:device:(auto iwarp system)"
+  "--device[an embedded device (iwarp, roce), a libibverbs device (system), or a system device if one reaches the address, else iwarp (default\: auto)]:device:(auto iwarp roce system)"
   "--remote-keys[memory that the target can access\: the data of each command until it completes, or all I\/O buffers, which is faster (default\: command)]:remote_keys:(command buffer)"
   {-w,--host-traddr}"[source address]:HOST:"
   {-q,--hostnqn}"[NQN of this host (default\: \/etc\/nvme\/hostnqn)]:NQN:"
@@ -633,7 +947,7 @@ _shtab_nvmeof_resv_release_options=(
   {-a,--traddr}"[address or name of the target]:HOST:"
   {-s,--trsvcid}"[port of the target (default\: 4420)]:PORT:"
   {-n,--nqn}"[NQN of the subsystem]:NQN:"
-  "--device[the embedded device (iwarp), a libibverbs device (system), or a system device if one reaches the address (default\: auto)]:device:(auto iwarp system)"
+  "--device[an embedded device (iwarp, roce), a libibverbs device (system), or a system device if one reaches the address, else iwarp (default\: auto)]:device:(auto iwarp roce system)"
   "--remote-keys[memory that the target can access\: the data of each command until it completes, or all I\/O buffers, which is faster (default\: command)]:remote_keys:(command buffer)"
   {-w,--host-traddr}"[source address]:HOST:"
   {-q,--hostnqn}"[NQN of this host (default\: \/etc\/nvme\/hostnqn)]:NQN:"
@@ -663,7 +977,7 @@ _shtab_nvmeof_resv_report_options=(
   {-a,--traddr}"[address or name of the target]:HOST:"
   {-s,--trsvcid}"[port of the target (default\: 4420)]:PORT:"
   {-n,--nqn}"[NQN of the subsystem]:NQN:"
-  "--device[the embedded device (iwarp), a libibverbs device (system), or a system device if one reaches the address (default\: auto)]:device:(auto iwarp system)"
+  "--device[an embedded device (iwarp, roce), a libibverbs device (system), or a system device if one reaches the address, else iwarp (default\: auto)]:device:(auto iwarp roce system)"
   "--remote-keys[memory that the target can access\: the data of each command until it completes, or all I\/O buffers, which is faster (default\: command)]:remote_keys:(command buffer)"
   {-w,--host-traddr}"[source address]:HOST:"
   {-q,--hostnqn}"[NQN of this host (default\: \/etc\/nvme\/hostnqn)]:NQN:"
@@ -684,6 +998,92 @@ _shtab_nvmeof_resv_report_options=(
 
 # guard to ensure default positional specs are added only once per session
 _shtab_nvmeof_resv_report_defaults_added=0
+
+_shtab_nvmeof_rpc_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
+  "--rpc-socket[administration socket of the target (default\: target.sock in \$RUNTIME_DIRECTORY, \/run\/nvmeof or \$XDG_RUNTIME_DIR\/nvmeof)]:PATH:_files"
+  "--list[list all methods\; needs no running target]"
+  ":name of a method:"
+  ":parameters (default\: none):"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_nvmeof_rpc_defaults_added=0
+
+_shtab_nvmeof_set_feature_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
+  {-t,--transport}"[only rdma is supported]:transport:(rdma)"
+  {-a,--traddr}"[address or name of the target]:HOST:"
+  {-s,--trsvcid}"[port of the target (default\: 4420)]:PORT:"
+  {-n,--nqn}"[NQN of the subsystem]:NQN:"
+  "--device[an embedded device (iwarp, roce), a libibverbs device (system), or a system device if one reaches the address, else iwarp (default\: auto)]:device:(auto iwarp roce system)"
+  "--remote-keys[memory that the target can access\: the data of each command until it completes, or all I\/O buffers, which is faster (default\: command)]:remote_keys:(command buffer)"
+  {-q,--hostnqn}"[NQN of this host (default\: \/etc\/nvme\/hostnqn)]:NQN:"
+  {-I,--hostid}"[identifier of this host (default\: \/etc\/nvme\/hostid)]:UUID:"
+  {-S,--dhchap-secret}"[this host\'s key, in the format of gen-dhchap-key]:KEY:"
+  "--dhchap-secret-file[file with the key]:FILE:_files"
+  {-C,--dhchap-ctrl-secret}"[the controller\'s key, to authenticate the controller too, in the format of gen-dhchap-key]:KEY:"
+  "--dhchap-ctrl-secret-file[file with the key]:FILE:_files"
+  {-f,--feature-id}"[feature]:FID:"
+  {-N,--namespace-id}"[namespace, for features of namespaces (default\: 0)]:NSID:"
+  {-V,--value}"[dword 11]:N:"
+  ":nvme\+rdma\:\/\/HOST\:PORT\/NQN\?OPTION\=VALUE, instead of the flags (options\: see below):"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_nvmeof_set_feature_defaults_added=0
+
+_shtab_nvmeof_show_hostnqn_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_nvmeof_show_hostnqn_defaults_added=0
+
+_shtab_nvmeof_show_regs_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
+  {-t,--transport}"[only rdma is supported]:transport:(rdma)"
+  {-a,--traddr}"[address or name of the target]:HOST:"
+  {-s,--trsvcid}"[port of the target (default\: 4420)]:PORT:"
+  {-n,--nqn}"[NQN of the subsystem]:NQN:"
+  "--device[an embedded device (iwarp, roce), a libibverbs device (system), or a system device if one reaches the address, else iwarp (default\: auto)]:device:(auto iwarp roce system)"
+  "--remote-keys[memory that the target can access\: the data of each command until it completes, or all I\/O buffers, which is faster (default\: command)]:remote_keys:(command buffer)"
+  {-q,--hostnqn}"[NQN of this host (default\: \/etc\/nvme\/hostnqn)]:NQN:"
+  {-I,--hostid}"[identifier of this host (default\: \/etc\/nvme\/hostid)]:UUID:"
+  {-S,--dhchap-secret}"[this host\'s key, in the format of gen-dhchap-key]:KEY:"
+  "--dhchap-secret-file[file with the key]:FILE:_files"
+  {-C,--dhchap-ctrl-secret}"[the controller\'s key, to authenticate the controller too, in the format of gen-dhchap-key]:KEY:"
+  "--dhchap-ctrl-secret-file[file with the key]:FILE:_files"
+  ":nvme\+rdma\:\/\/HOST\:PORT\/NQN\?OPTION\=VALUE, instead of the flags (options\: see below):"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_nvmeof_show_regs_defaults_added=0
+
+_shtab_nvmeof_smart_log_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
+  {-t,--transport}"[only rdma is supported]:transport:(rdma)"
+  {-a,--traddr}"[address or name of the target]:HOST:"
+  {-s,--trsvcid}"[port of the target (default\: 4420)]:PORT:"
+  {-n,--nqn}"[NQN of the subsystem]:NQN:"
+  "--device[an embedded device (iwarp, roce), a libibverbs device (system), or a system device if one reaches the address, else iwarp (default\: auto)]:device:(auto iwarp roce system)"
+  "--remote-keys[memory that the target can access\: the data of each command until it completes, or all I\/O buffers, which is faster (default\: command)]:remote_keys:(command buffer)"
+  {-q,--hostnqn}"[NQN of this host (default\: \/etc\/nvme\/hostnqn)]:NQN:"
+  {-I,--hostid}"[identifier of this host (default\: \/etc\/nvme\/hostid)]:UUID:"
+  {-S,--dhchap-secret}"[this host\'s key, in the format of gen-dhchap-key]:KEY:"
+  "--dhchap-secret-file[file with the key]:FILE:_files"
+  {-C,--dhchap-ctrl-secret}"[the controller\'s key, to authenticate the controller too, in the format of gen-dhchap-key]:KEY:"
+  "--dhchap-ctrl-secret-file[file with the key]:FILE:_files"
+  ":nvme\+rdma\:\/\/HOST\:PORT\/NQN\?OPTION\=VALUE, instead of the flags (options\: see below):"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_nvmeof_smart_log_defaults_added=0
 
 _shtab_nvmeof_target_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
@@ -763,6 +1163,16 @@ _shtab_nvmeof_target_host_set_keys_options=(
 # guard to ensure default positional specs are added only once per session
 _shtab_nvmeof_target_host_set_keys_defaults_added=0
 
+_shtab_nvmeof_target_log_level_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
+  "--rpc-socket[administration socket of the target (default\: target.sock in \$RUNTIME_DIRECTORY, \/run\/nvmeof or \$XDG_RUNTIME_DIR\/nvmeof)]:PATH:_files"
+  ":debug, info, warning or error (default\: only show the level):(debug info warning error)"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_nvmeof_target_log_level_defaults_added=0
+
 _shtab_nvmeof_target_ls_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
@@ -784,8 +1194,9 @@ _shtab_nvmeof_target_namespace_add_options=(
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   "--rpc-socket[administration socket of the target (default\: target.sock in \$RUNTIME_DIRECTORY, \/run\/nvmeof or \$XDG_RUNTIME_DIR\/nvmeof)]:PATH:_files"
   {-n,--namespace-id}"[namespace identifier (default\: the lowest free one)]:NSID:"
-  "--store[RAM of the target, a file or block device, persistent memory, or no storage]:store:(ram file pmem null)"
+  "--store[RAM of the target, a file or block device, persistent memory, no storage, or a store written in Python]:store:(ram file pmem null python)"
   "--path[file or block device, for file and pmem]:FILE:_files"
+  "--python[registered name of a store written in Python, for python]:NAME:"
   "--size[bytes, or 10GiB, for ram and null]:SIZE:"
   "--block-size[size of a logical block\: 512 or 4096]:BYTES:"
   "--read-only[hosts cannot write]"
@@ -837,6 +1248,7 @@ _shtab_nvmeof_target_namespace_protect_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   "--rpc-socket[administration socket of the target (default\: target.sock in \$RUNTIME_DIRECTORY, \/run\/nvmeof or \$XDG_RUNTIME_DIR\/nvmeof)]:PATH:_files"
+  "--force[do not ask for confirmation of permanent]"
   ":the subsystem:_nvmeof_target_nqns"
   ":the namespace:"
   ":none, protected, until-power-cycle, permanent (default\: protected):(none protected until-power-cycle permanent)"
@@ -860,8 +1272,9 @@ _shtab_nvmeof_target_namespace_replace_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   "--rpc-socket[administration socket of the target (default\: target.sock in \$RUNTIME_DIRECTORY, \/run\/nvmeof or \$XDG_RUNTIME_DIR\/nvmeof)]:PATH:_files"
-  "--store[RAM of the target, a file or block device, persistent memory, or no storage]:store:(ram file pmem null)"
+  "--store[RAM of the target, a file or block device, persistent memory, no storage, or a store written in Python]:store:(ram file pmem null python)"
   "--path[file or block device, for file and pmem]:FILE:_files"
+  "--python[registered name of a store written in Python, for python]:NAME:"
   "--size[bytes, or 10GiB, for ram and null]:SIZE:"
   "--block-size[size of a logical block\: 512 or 4096]:BYTES:"
   "--read-only[hosts cannot write]"
@@ -897,8 +1310,8 @@ _shtab_nvmeof_target_port_add_options=(
   "--rpc-socket[administration socket of the target (default\: target.sock in \$RUNTIME_DIRECTORY, \/run\/nvmeof or \$XDG_RUNTIME_DIR\/nvmeof)]:PATH:_files"
   {-a,--traddr}"[a numeric IPv4 or IPv6 address]:ADDRESS:"
   {-s,--trsvcid}"[port (default\: 4420)]:PORT:"
-  "--device[the embedded device (iwarp), a system device, or the one with the address (auto)]:device:(auto iwarp system)"
-  "--hotplug[follow the device\: listen only while it exists\; requires --device iwarp or system]"
+  "--device[an embedded device (iwarp, roce), a libibverbs device (system), or a system device if one has the address, else iwarp (default\: auto)]:device:(auto iwarp roce system)"
+  "--hotplug[follow the device\: listen only while it exists\; requires a --device other than auto]"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -938,10 +1351,16 @@ _shtab_nvmeof_target_save_defaults_added=0
 _shtab_nvmeof_target_serve_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
+  "*--ram[memory, such as 1GiB]:SIZE:"
+  "*--file[file or block device]:PATH:_files"
+  "*--pmem[persistent memory]:PATH:_files"
+  {-n,--nqn}"[NQN (default\: nqn.2026-01.example\:disk)]:NQN:_nvmeof_target_nqns"
+  {-a,--traddr}"[address to listen on (default\: 127.0.0.1)]:ADDRESS:"
+  {-s,--trsvcid}"[port (default\: 4420)]:PORT:"
   "--rpc-socket[administration socket (default\: socket in \[rpc\], or target.sock in \$RUNTIME_DIRECTORY, \/run\/nvmeof or \$XDG_RUNTIME_DIR\/nvmeof)]:PATH:_files"
   "--log-level[minimum level of log messages (default\: info)]:log_level:(debug info warning error)"
   "--log-format[log format\: one message per line, or one JSON object per line (timestamp, level, peer, hostnqn, subnqn, cntlid, qid, status), or the same fields in systemd\'s journal (default\: text, or journal if stderr is connected to it)]:log_format:(text json journal)"
-  ":a TOML file\; see config check:_files"
+  ":a TOML file, or - for stdin\; see config check (default\: the options below):_files"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -1000,6 +1419,38 @@ _shtab_nvmeof_top_options=(
 # guard to ensure default positional specs are added only once per session
 _shtab_nvmeof_top_defaults_added=0
 
+_shtab_nvmeof_verify_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
+  {-N,--namespace-id}"[namespace identifier (default\: 1)]:NSID:"
+  {-b,--start-block}"[first logical block (default\: 0)]:LBA:"
+  "--block-count[number of logical blocks, not 0\'s based (default\: 1)]:N:"
+  {-t,--transport}"[only rdma is supported]:transport:(rdma)"
+  {-a,--traddr}"[address or name of the target]:HOST:"
+  {-s,--trsvcid}"[port of the target (default\: 4420)]:PORT:"
+  {-n,--nqn}"[NQN of the subsystem]:NQN:"
+  "--device[an embedded device (iwarp, roce), a libibverbs device (system), or a system device if one reaches the address, else iwarp (default\: auto)]:device:(auto iwarp roce system)"
+  "--remote-keys[memory that the target can access\: the data of each command until it completes, or all I\/O buffers, which is faster (default\: command)]:remote_keys:(command buffer)"
+  {-w,--host-traddr}"[source address]:HOST:"
+  {-q,--hostnqn}"[NQN of this host (default\: \/etc\/nvme\/hostnqn)]:NQN:"
+  {-I,--hostid}"[identifier of this host (default\: \/etc\/nvme\/hostid)]:UUID:"
+  {-i,--nr-io-queues}"[number of I\/O queues (default\: 1)]:N:"
+  {-Q,--queue-size}"[entries per I\/O queue (default\: 128)]:N:"
+  {-k,--keep-alive-tmo}"[keep-alive timeout, 0 for none (default\: 5)]:SECONDS:"
+  {-c,--reconnect-delay}"[delay between attempts to reconnect (default\: 10)]:SECONDS:"
+  {-l,--ctrl-loss-tmo}"[give up a lost controller after this time, -1 for never (default\: 0)]:SECONDS:"
+  "--io-timeout[timeout of an I\/O command (default\: 30)]:SECONDS:"
+  "--disable-sqflow[disable SQ flow control]"
+  {-S,--dhchap-secret}"[this host\'s key, in the format of gen-dhchap-key]:KEY:"
+  "--dhchap-secret-file[file with the key]:FILE:_files"
+  {-C,--dhchap-ctrl-secret}"[the controller\'s key, to authenticate the controller too, in the format of gen-dhchap-key]:KEY:"
+  "--dhchap-ctrl-secret-file[file with the key]:FILE:_files"
+  ":nvme\+rdma\:\/\/HOST\:PORT\/NQN\?OPTION\=VALUE, instead of the flags (options\: see below):"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_nvmeof_verify_defaults_added=0
+
 _shtab_nvmeof_write_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
@@ -1016,7 +1467,7 @@ _shtab_nvmeof_write_options=(
   {-a,--traddr}"[address or name of the target]:HOST:"
   {-s,--trsvcid}"[port of the target (default\: 4420)]:PORT:"
   {-n,--nqn}"[NQN of the subsystem]:NQN:"
-  "--device[the embedded device (iwarp), a libibverbs device (system), or a system device if one reaches the address (default\: auto)]:device:(auto iwarp system)"
+  "--device[an embedded device (iwarp, roce), a libibverbs device (system), or a system device if one reaches the address, else iwarp (default\: auto)]:device:(auto iwarp roce system)"
   "--remote-keys[memory that the target can access\: the data of each command until it completes, or all I\/O buffers, which is faster (default\: command)]:remote_keys:(command buffer)"
   {-w,--host-traddr}"[source address]:HOST:"
   {-q,--hostnqn}"[NQN of this host (default\: \/etc\/nvme\/hostnqn)]:NQN:"
@@ -1048,7 +1499,7 @@ _shtab_nvmeof_write_uncor_options=(
   {-a,--traddr}"[address or name of the target]:HOST:"
   {-s,--trsvcid}"[port of the target (default\: 4420)]:PORT:"
   {-n,--nqn}"[NQN of the subsystem]:NQN:"
-  "--device[the embedded device (iwarp), a libibverbs device (system), or a system device if one reaches the address (default\: auto)]:device:(auto iwarp system)"
+  "--device[an embedded device (iwarp, roce), a libibverbs device (system), or a system device if one reaches the address, else iwarp (default\: auto)]:device:(auto iwarp roce system)"
   "--remote-keys[memory that the target can access\: the data of each command until it completes, or all I\/O buffers, which is faster (default\: command)]:remote_keys:(command buffer)"
   {-w,--host-traddr}"[source address]:HOST:"
   {-q,--hostnqn}"[NQN of this host (default\: \/etc\/nvme\/hostnqn)]:NQN:"
@@ -1070,6 +1521,39 @@ _shtab_nvmeof_write_uncor_options=(
 # guard to ensure default positional specs are added only once per session
 _shtab_nvmeof_write_uncor_defaults_added=0
 
+_shtab_nvmeof_write_zeroes_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
+  {-N,--namespace-id}"[namespace identifier (default\: 1)]:NSID:"
+  {-b,--start-block}"[first logical block (default\: 0)]:LBA:"
+  "--block-count[number of logical blocks, not 0\'s based (default\: 1)]:N:"
+  {-t,--transport}"[only rdma is supported]:transport:(rdma)"
+  {-a,--traddr}"[address or name of the target]:HOST:"
+  {-s,--trsvcid}"[port of the target (default\: 4420)]:PORT:"
+  {-n,--nqn}"[NQN of the subsystem]:NQN:"
+  "--device[an embedded device (iwarp, roce), a libibverbs device (system), or a system device if one reaches the address, else iwarp (default\: auto)]:device:(auto iwarp roce system)"
+  "--remote-keys[memory that the target can access\: the data of each command until it completes, or all I\/O buffers, which is faster (default\: command)]:remote_keys:(command buffer)"
+  {-w,--host-traddr}"[source address]:HOST:"
+  {-q,--hostnqn}"[NQN of this host (default\: \/etc\/nvme\/hostnqn)]:NQN:"
+  {-I,--hostid}"[identifier of this host (default\: \/etc\/nvme\/hostid)]:UUID:"
+  {-i,--nr-io-queues}"[number of I\/O queues (default\: 1)]:N:"
+  {-Q,--queue-size}"[entries per I\/O queue (default\: 128)]:N:"
+  {-k,--keep-alive-tmo}"[keep-alive timeout, 0 for none (default\: 5)]:SECONDS:"
+  {-c,--reconnect-delay}"[delay between attempts to reconnect (default\: 10)]:SECONDS:"
+  {-l,--ctrl-loss-tmo}"[give up a lost controller after this time, -1 for never (default\: 0)]:SECONDS:"
+  "--io-timeout[timeout of an I\/O command (default\: 30)]:SECONDS:"
+  "--disable-sqflow[disable SQ flow control]"
+  {-S,--dhchap-secret}"[this host\'s key, in the format of gen-dhchap-key]:KEY:"
+  "--dhchap-secret-file[file with the key]:FILE:_files"
+  {-C,--dhchap-ctrl-secret}"[the controller\'s key, to authenticate the controller too, in the format of gen-dhchap-key]:KEY:"
+  "--dhchap-ctrl-secret-file[file with the key]:FILE:_files"
+  {-d,--deac}"[allow the target to deallocate the blocks]"
+  ":nvme\+rdma\:\/\/HOST\:PORT\/NQN\?OPTION\=VALUE, instead of the flags (options\: see below):"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_nvmeof_write_zeroes_defaults_added=0
+
 
 _shtab_nvmeof() {
   local context state line curcontext="$curcontext" one_or_more='(*)' remainder='(-)*:' default='*::: :->nvmeof'
@@ -1089,8 +1573,11 @@ _shtab_nvmeof() {
       (( CURRENT += 1 ))
       curcontext="${curcontext%:*:*}:_shtab_nvmeof-$line[1]:"
       case $line[1] in
+        ana-log) _arguments -C -s $_shtab_nvmeof_ana_log_options ;;
         bench) _arguments -C -s $_shtab_nvmeof_bench_options ;;
+        changed-ns-list-log) _arguments -C -s $_shtab_nvmeof_changed_ns_list_log_options ;;
         check-dhchap-key) _arguments -C -s $_shtab_nvmeof_check_dhchap_key_options ;;
+        compare) _arguments -C -s $_shtab_nvmeof_compare_options ;;
         compare-and-write) _arguments -C -s $_shtab_nvmeof_compare_and_write_options ;;
         completion) _arguments -C -s $_shtab_nvmeof_completion_options ;;
         config) _shtab_nvmeof_config ;;
@@ -1101,22 +1588,36 @@ _shtab_nvmeof() {
         disconnect-all) _arguments -C -s $_shtab_nvmeof_disconnect_all_options ;;
         discover) _arguments -C -s $_shtab_nvmeof_discover_options ;;
         doctor) _arguments -C -s $_shtab_nvmeof_doctor_options ;;
+        dsm) _arguments -C -s $_shtab_nvmeof_dsm_options ;;
+        error-log) _arguments -C -s $_shtab_nvmeof_error_log_options ;;
         flush) _arguments -C -s $_shtab_nvmeof_flush_options ;;
         gen-dhchap-key) _arguments -C -s $_shtab_nvmeof_gen_dhchap_key_options ;;
+        gen-hostnqn) _arguments -C -s $_shtab_nvmeof_gen_hostnqn_options ;;
+        get-feature) _arguments -C -s $_shtab_nvmeof_get_feature_options ;;
+        get-log) _arguments -C -s $_shtab_nvmeof_get_log_options ;;
         id-ctrl) _arguments -C -s $_shtab_nvmeof_id_ctrl_options ;;
         id-ns) _arguments -C -s $_shtab_nvmeof_id_ns_options ;;
+        lab) _shtab_nvmeof_lab ;;
         list) _arguments -C -s $_shtab_nvmeof_list_options ;;
         list-ns) _arguments -C -s $_shtab_nvmeof_list_ns_options ;;
         list-subsys) _arguments -C -s $_shtab_nvmeof_list_subsys_options ;;
         read) _arguments -C -s $_shtab_nvmeof_read_options ;;
+        reset) _arguments -C -s $_shtab_nvmeof_reset_options ;;
         resv-acquire) _arguments -C -s $_shtab_nvmeof_resv_acquire_options ;;
         resv-register) _arguments -C -s $_shtab_nvmeof_resv_register_options ;;
         resv-release) _arguments -C -s $_shtab_nvmeof_resv_release_options ;;
         resv-report) _arguments -C -s $_shtab_nvmeof_resv_report_options ;;
+        rpc) _arguments -C -s $_shtab_nvmeof_rpc_options ;;
+        set-feature) _arguments -C -s $_shtab_nvmeof_set_feature_options ;;
+        show-hostnqn) _arguments -C -s $_shtab_nvmeof_show_hostnqn_options ;;
+        show-regs) _arguments -C -s $_shtab_nvmeof_show_regs_options ;;
+        smart-log) _arguments -C -s $_shtab_nvmeof_smart_log_options ;;
         target) _shtab_nvmeof_target ;;
         top) _arguments -C -s $_shtab_nvmeof_top_options ;;
+        verify) _arguments -C -s $_shtab_nvmeof_verify_options ;;
         write) _arguments -C -s $_shtab_nvmeof_write_options ;;
         write-uncor) _arguments -C -s $_shtab_nvmeof_write_uncor_options ;;
+        write-zeroes) _arguments -C -s $_shtab_nvmeof_write_zeroes_options ;;
       esac
   esac
 }
@@ -1147,6 +1648,35 @@ _shtab_nvmeof_config() {
   esac
 }
 
+_shtab_nvmeof_lab() {
+  local context state line curcontext="$curcontext" one_or_more='(*)' remainder='(-)*:' default='*::: :->lab'
+
+  # Add default positional/remainder specs only if none exist, and only once per session
+  if (( ! _shtab_nvmeof_lab_defaults_added )); then
+    if (( ${_shtab_nvmeof_lab_options[(I)${(q)one_or_more}*]} +          ${_shtab_nvmeof_lab_options[(I)${(q)remainder}*]} +          ${_shtab_nvmeof_lab_options[(I)${(q)default}]} == 0 )); then
+      _shtab_nvmeof_lab_options+=(': :_shtab_nvmeof_lab_commands' '*::: :->lab')
+    fi
+    _shtab_nvmeof_lab_defaults_added=1
+  fi
+  _arguments -C -s $_shtab_nvmeof_lab_options
+
+  case $state in
+    lab)
+      words=($line[1] "${words[@]}")
+      (( CURRENT += 1 ))
+      curcontext="${curcontext%:*:*}:_shtab_nvmeof_lab-$line[1]:"
+      case $line[1] in
+        check) _arguments -C -s $_shtab_nvmeof_lab_check_options ;;
+        compare) _arguments -C -s $_shtab_nvmeof_lab_compare_options ;;
+        export) _arguments -C -s $_shtab_nvmeof_lab_export_options ;;
+        profiles) _arguments -C -s $_shtab_nvmeof_lab_profiles_options ;;
+        report) _arguments -C -s $_shtab_nvmeof_lab_report_options ;;
+        run) _arguments -C -s $_shtab_nvmeof_lab_run_options ;;
+        schema) _arguments -C -s $_shtab_nvmeof_lab_schema_options ;;
+      esac
+  esac
+}
+
 _shtab_nvmeof_target() {
   local context state line curcontext="$curcontext" one_or_more='(*)' remainder='(-)*:' default='*::: :->target'
 
@@ -1167,6 +1697,7 @@ _shtab_nvmeof_target() {
       case $line[1] in
         ana) _shtab_nvmeof_target_ana ;;
         host) _shtab_nvmeof_target_host ;;
+        log-level) _arguments -C -s $_shtab_nvmeof_target_log_level_options ;;
         ls) _arguments -C -s $_shtab_nvmeof_target_ls_options ;;
         namespace) _shtab_nvmeof_target_namespace ;;
         port) _shtab_nvmeof_target_port ;;

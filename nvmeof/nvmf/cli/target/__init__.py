@@ -8,6 +8,7 @@ from nvmf.cli.target import (
     ana,
     file_commands,
     hosts,
+    loglevel,
     ls,
     namespaces,
     ports,
@@ -16,7 +17,7 @@ from nvmf.cli.target import (
     subsystems,
 )
 
-_MODULES = (serve, ls, subsystems, namespaces, hosts, ports, ana, file_commands, stats)
+_MODULES = (serve, ls, subsystems, namespaces, hosts, ports, ana, file_commands, stats, loglevel)
 """Modules with commands."""
 
 _DESCRIPTION = """\
@@ -27,7 +28,7 @@ A change is applied completely or not at all, and lasts until the target ends un
 
 
 def add_commands(subparsers: Subparsers) -> None:
-    """Add target serve, ls, subsystem, namespace, host, port, reload, save and stats."""
+    """Add target serve, ls, subsystem, namespace, host, port, reload, save, stats and log-level."""
     group = subparsers.add_parser(
         "target",
         help="run a target, or administer a running one",

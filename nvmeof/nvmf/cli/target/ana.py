@@ -6,7 +6,7 @@ from __future__ import annotations
 import argparse
 
 from nvmf.cli.base import EXIT_OK, Subparsers, number_argument
-from nvmf.cli.target.client import add_group, add_rpc_command, call
+from nvmf.cli.target.client import add_group, add_rpc_command, target
 from nvmf.cli.target.done import done
 from nvmf.cli.target.ports import add_address
 from nvmf.spec.ana import AnaState
@@ -47,7 +47,8 @@ def add_commands(subparsers: Subparsers) -> None:
 def set_state(args: argparse.Namespace) -> int:
     """Set the ANA state."""
     facts = {"traddr": args.traddr, "trsvcid": args.trsvcid, "group": args.group}
-    call(args, "target_set_ana", **facts, state=args.state)
+    with target(args) as rpc:
+        rpc.set_ana(args.traddr, args.trsvcid, args.state, group=args.group)
     done(
         args,
         f"group {args.group} is {args.state} on {args.traddr} port {args.trsvcid}",

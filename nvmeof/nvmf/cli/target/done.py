@@ -4,12 +4,11 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
 
 from nvmf.cli.output import print_json
 
 
-def done(args: argparse.Namespace, sentence: str, **facts: Any) -> None:
+def done(args: argparse.Namespace, sentence: str, **facts: object) -> None:
     """Print a message, or with -o json its facts."""
     if args.output_format == "json":
         print_json(facts)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from nvmf.cli.base import EXIT_OK, CliError, Subparsers, UsageError
 from nvmf.cli.output import print_json
-from nvmf.cli.target.client import add_rpc_command, call
+from nvmf.cli.target.client import add_rpc_command, target
 from nvmf.cli.target.done import done
 
 
@@ -42,7 +42,8 @@ def add_commands(subparsers: Subparsers) -> None:
 
 def reload(args: argparse.Namespace) -> int:
     """Apply the file to the target."""
-    found = call(args, "target_reload")
+    with target(args) as rpc:
+        found = rpc.reload()
     if args.output_format == "json":
         print_json(found)
         return EXIT_OK
@@ -57,10 +58,12 @@ def save(args: argparse.Namespace) -> int:
     from nvmf.config import Config, ConfigError
     from nvmf.config.save import merge, write
 
-    found = call(args, "target_get_config", secrets=True)
-    if args.output is None and found["path"] is None:
+    with target(args) as rpc:
+        found = rpc.config(secrets=True)
+    named: str | None = args.output or found["path"]
+    if named is None:
         raise UsageError("the target has no configuration file: specify one with --output")
-    path = Path(args.output or found["path"])
+    path = Path(named)
     own = found["path"] is not None and path.resolve() == Path(found["path"]).resolve()
     try:
         raw = path.read_bytes() if path.exists() else b""
@@ -79,6 +82,7 @@ def save(args: argparse.Namespace) -> int:
             f"cannot change {path}: {error}; specify a different file with --output"
         ) from None
     if own:
-        call(args, "target_reload")  # the saved file is the target's own
+        with target(args) as rpc:
+            rpc.reload()  # the saved file is the target's own
     done(args, f"{path} was written", path=str(path))
     return EXIT_OK

@@ -6,8 +6,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from nvmf.cli.base import EXIT_OK, Subparsers, UsageError
-from nvmf.cli.target.client import add_group, add_rpc_command, call
+from nvmf.cli.base import EXIT_OK, Subparsers, UsageError, warn_of_names
+from nvmf.cli.target.client import add_group, add_rpc_command, target
 from nvmf.cli.target.done import done
 
 _KEYS = {
@@ -101,17 +101,21 @@ def _places(args: argparse.Namespace) -> dict[str, str]:
 def allow(args: argparse.Namespace) -> int:
     """Allow a host."""
     places = _places(args)
+    warn_of_names(args.host)
     if args.any:
         if places:
             raise UsageError("a key belongs to one host: specify a host instead of --any")
-        call(args, "nvmf_subsystem_allow_any_host", nqn=args.nqn, allow_any_host=True)
+        with target(args) as rpc:
+            rpc.allow_any_host(args.nqn, True)
         done(args, f"every host may connect to {args.nqn}", nqn=args.nqn, allow_any_host=True)
     elif places:
-        call(args, "target_add_host", nqn=args.nqn, host={"nqn": args.host, **places})
+        with target(args) as rpc:
+            rpc.add_host_table(args.nqn, {"nqn": args.host, **places})
         words = f"{args.host} may connect to {args.nqn} after authentication"
         done(args, words, nqn=args.nqn, host=args.host, **places)
     else:
-        call(args, "nvmf_subsystem_add_host", nqn=args.nqn, host=args.host)
+        with target(args) as rpc:
+            rpc.add_host(args.nqn, args.host)
         done(args, f"{args.host} may connect to {args.nqn}", nqn=args.nqn, host=args.host)
     return EXIT_OK
 
@@ -125,7 +129,8 @@ def set_keys(args: argparse.Namespace) -> int:
             if places
             else "specify the location of the keys (--dhchap-key FILE), or --none"
         )
-    call(args, "target_set_host_keys", nqn=args.nqn, host={"nqn": args.host, **places})
+    with target(args) as rpc:
+        rpc.set_host_keys(args.nqn, {"nqn": args.host, **places})
     words = (
         f"{args.host} must use its new key for {args.nqn} from now on"
         if places
@@ -138,9 +143,11 @@ def set_keys(args: argparse.Namespace) -> int:
 def remove(args: argparse.Namespace) -> int:
     """Remove a host."""
     if args.any:
-        call(args, "nvmf_subsystem_allow_any_host", nqn=args.nqn, allow_any_host=False)
+        with target(args) as rpc:
+            rpc.allow_any_host(args.nqn, False)
         done(args, f"no host may connect to {args.nqn}", nqn=args.nqn, allow_any_host=False)
     else:
-        call(args, "nvmf_subsystem_remove_host", nqn=args.nqn, host=args.host)
+        with target(args) as rpc:
+            rpc.remove_host(args.nqn, args.host)
         done(args, f"{args.host} may no longer connect to {args.nqn}", nqn=args.nqn, host=args.host)
     return EXIT_OK

@@ -4,18 +4,22 @@
 from __future__ import annotations
 
 import argparse
+from typing import TYPE_CHECKING, Literal
 
 from nvmf.cli.base import EXIT_OK, Subparsers, UsageError, number_argument, size_argument
 from nvmf.cli.output import size_text
-from nvmf.cli.target.client import add_rpc_command, call
+from nvmf.cli.target.client import add_rpc_command, target
 from nvmf.cli.target.done import done
 
-_COUNTS = {
+if TYPE_CHECKING:
+    from nvmf.rpc.results import Limits
+
+_COUNTS: dict[Literal["read_iops", "write_iops", "iops"], str] = {
     "read_iops": "reads (Read, Compare, Verify) per second",
     "write_iops": "writes (Write, Write Zeroes) per second",
     "iops": "reads and writes per second",
 }
-_RATES = {
+_RATES: dict[Literal["read_bandwidth", "write_bandwidth", "bandwidth"], str] = {
     "read_bandwidth": "bytes read per second, such as 100MiB",
     "write_bandwidth": "bytes written per second",
     "bandwidth": "bytes read and written per second",
@@ -41,8 +45,8 @@ def add_limit(group: Subparsers) -> None:
     parser.add_argument("nsid", metavar="NSID", type=number_argument, help="the namespace")
     for name, what in _COUNTS.items():
         parser.add_argument(_flag(name), metavar="N", type=number_argument, help=what)
-    for name, what in _RATES.items():
-        parser.add_argument(_flag(name), metavar="SIZE", type=size_argument, help=what)
+    for rate, what in _RATES.items():
+        parser.add_argument(_flag(rate), metavar="SIZE", type=size_argument, help=what)
     parser.add_argument(
         "--burst-ms",
         metavar="MS",
@@ -52,13 +56,16 @@ def add_limit(group: Subparsers) -> None:
     parser.add_argument("--clear", action="store_true", help="remove all limits")
 
 
+def _title(name: str) -> str:
+    return name.replace("_", " ")
+
+
 def _flag(name: str) -> str:
     return "--" + name.replace("_", "-")
 
 
 def limit(args: argparse.Namespace) -> int:
     """Set, show or clear the limits."""
-    place = {"nqn": args.nqn, "nsid": args.nsid}
     wanted = {
         name: getattr(args, name)
         for name in (*_COUNTS, *_RATES, "burst_ms")
@@ -67,21 +74,22 @@ def limit(args: argparse.Namespace) -> int:
     if args.clear:
         if wanted:
             raise UsageError("--clear removes all limits: it cannot be combined with other options")
-        call(args, "target_clear_ns_limits", **place)
-        limits: dict[str, int] = {}
+        with target(args) as rpc:
+            rpc.clear_limits(args.nqn, args.nsid)
+        limits: Limits = {}
     elif wanted:
-        limits = call(args, "target_set_ns_limits", **place, limits=wanted)
+        with target(args) as rpc:
+            limits = rpc.set_limits(args.nqn, args.nsid, wanted)
     else:
-        limits = call(args, "target_get_ns_limits", **place)
+        with target(args) as rpc:
+            limits = rpc.limits(args.nqn, args.nsid)
     words = f"namespace {args.nsid} of {args.nqn}: {limits_text(limits)}"
-    done(args, words, **place, limits=limits)
+    done(args, words, nqn=args.nqn, nsid=args.nsid, limits=limits)
     return EXIT_OK
 
 
-def limits_text(limits: dict[str, int]) -> str:
+def limits_text(limits: Limits) -> str:
     """Return limits as text."""
-    said = [f"{name.replace('_', ' ')} {limits[name]}/s" for name in _COUNTS if name in limits]
-    said += [
-        f"{name.replace('_', ' ')} {size_text(limits[name])}/s" for name in _RATES if name in limits
-    ]
+    said = [f"{_title(name)} {limits[name]}/s" for name in _COUNTS if name in limits]
+    said += [f"{_title(rate)} {size_text(limits[rate])}/s" for rate in _RATES if rate in limits]
     return f"limited to {', '.join(said)}" if said else "no limits"

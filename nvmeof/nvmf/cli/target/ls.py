@@ -4,12 +4,15 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
+from typing import TYPE_CHECKING, TypeAlias
 
 from nvmf.cli.base import EXIT_OK, Subparsers
-from nvmf.cli.output import print_json, size_text
-from nvmf.cli.target.client import add_rpc_command, call
+from nvmf.cli.output import counted, print_json, size_text
+from nvmf.cli.target.client import add_rpc_command, target
 from nvmf.cli.target.limits import limits_text
+
+if TYPE_CHECKING:
+    from nvmf.rpc import results
 
 
 def add_commands(subparsers: Subparsers) -> None:
@@ -25,7 +28,8 @@ def add_commands(subparsers: Subparsers) -> None:
 
 def ls(args: argparse.Namespace) -> int:
     """Print the tree."""
-    tree = call(args, "target_get_tree")
+    with target(args) as rpc:
+        tree = rpc.tree()
     if args.output_format == "json":
         print_json(tree)
         return EXIT_OK
@@ -35,7 +39,7 @@ def ls(args: argparse.Namespace) -> int:
     return EXIT_OK
 
 
-Node = tuple[str, list[Any]]
+Node: TypeAlias = "tuple[str, list[Node]]"
 """A line, and its child nodes."""
 
 
@@ -50,7 +54,7 @@ def lines(nodes: list[Node], indent: str = "", *, root: bool = True) -> list[str
     return found
 
 
-def _port(one: dict[str, Any]) -> Node:
+def _port(one: results.Port) -> Node:
     groups: list[Node] = [
         (f"ANA group {group}: {state}", []) for group, state in one["ana_states"].items()
     ]
@@ -58,18 +62,18 @@ def _port(one: dict[str, Any]) -> Node:
     return f"port {_place(one)} ({one['device']}){absent}", groups
 
 
-def _shown(subsystem: dict[str, Any]) -> bool:
+def _shown(subsystem: results.TreeSubsystem) -> bool:
     return subsystem["subtype"] != "Discovery" or bool(subsystem["controllers"])
 
 
-def _place(address: dict[str, str]) -> str:
+def _place(address: results.Address) -> str:
     host = f"[{address['traddr']}]" if ":" in address["traddr"] else address["traddr"]
     return f"{host}:{address['trsvcid']}"
 
 
-def _subsystem(one: dict[str, Any]) -> Node:
+def _subsystem(one: results.TreeSubsystem) -> Node:
     under: list[Node] = [_namespace(namespace) for namespace in one.get("namespaces", ())]
-    for absent in one.get("absent_namespaces", ()):
+    for absent in one["absent_namespaces"]:
         what = f"namespace {absent['nsid']}: {absent['store']}"
         under.append((f"{what}, absent: waiting for {absent['path']}: {absent['absent']}", []))
     if one["allow_any_host"]:
@@ -83,13 +87,13 @@ def _subsystem(one: dict[str, Any]) -> Node:
 _PROTECTED = {"until-power-cycle": " until the target ends", "permanent": " permanently"}
 
 
-def _host(one: dict[str, str]) -> Node:
+def _host(one: results.Host) -> Node:
     both = " both ways" if "dhchap_ctrlr_key" in one else ""
     proof = f" (authenticates{both})" if "dhchap_key" in one else ""
     return f"host {one['nqn']}{proof}", []
 
 
-def _namespace(one: dict[str, Any]) -> Node:
+def _namespace(one: results.Namespace) -> Node:
     what = one["path"] or ""
     parts = [f"namespace {one['nsid']}:", one["store"], what, size_text(one["size"])]
     parts.append(f"in blocks of {one['block_size']}")
@@ -102,7 +106,7 @@ def _namespace(one: dict[str, Any]) -> Node:
     if one["write_protection"] != "none":
         parts.append(f"(write protected{_PROTECTED.get(one['write_protection'], '')})")
     if one["invalid_blocks"]:
-        blocks = "1 block" if one["invalid_blocks"] == 1 else f"{one['invalid_blocks']} blocks"
+        blocks = counted(one["invalid_blocks"], "block")
         parts.append(f"({blocks} invalid, by Write Uncorrectable)")
     masked: list[Node] = [(f"for {host}", []) for host in one.get("hosts", ())]
     if "hosts" in one and not masked:
@@ -110,7 +114,7 @@ def _namespace(one: dict[str, Any]) -> Node:
     return " ".join(part for part in parts if part), masked
 
 
-def _controller(one: dict[str, Any]) -> Node:
-    queues = f"{one['num_io_qpairs']} I/O queues"
+def _controller(one: results.Controller) -> Node:
+    queues = counted(one["num_io_qpairs"], "I/O queue")
     where = _place(one["peer_address"])
     return f"controller {one['cntlid']}: {one['hostnqn']} from {where}, {queues}", []

@@ -5,13 +5,21 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any
 
-from nvmf.cli.base import EXIT_OK, Subparsers, UsageError, number_argument, size_argument
+from nvmf.cli.base import (
+    EXIT_OK,
+    Subparsers,
+    UsageError,
+    number_argument,
+    size_argument,
+    warn_of_names,
+)
+from nvmf.cli.confirm import confirm
 from nvmf.cli.output import size_text
-from nvmf.cli.target.client import add_group, add_rpc_command, call
+from nvmf.cli.target.client import add_group, add_rpc_command, target
 from nvmf.cli.target.done import done
 from nvmf.cli.target.limits import add_limit
+from nvmf.json import JSON
 
 _STATES = {
     "none": "is not write protected",
@@ -37,6 +45,7 @@ def add_commands(subparsers: Subparsers) -> None:
         examples=(
             _example("add", "--store file --path /srv/disk2.img --block-size 4096"),
             _example("add", "-n 7 --store ram --size 1GiB"),
+            _example("add", "--store python --python archive"),
         ),
     )
     parser.add_argument("nqn", metavar="NQN", help="the subsystem")
@@ -133,6 +142,9 @@ def add_commands(subparsers: Subparsers) -> None:
         default="protected",
         help=f"{', '.join(_STATES)} (default: protected)",
     )
+    parser.add_argument(
+        "--force", action="store_true", help="do not ask for confirmation of permanent"
+    )
 
     add_limit(group)
 
@@ -150,11 +162,15 @@ def _store_arguments(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("store")
     group.add_argument(
         "--store",
-        choices=("ram", "file", "pmem", "null"),
+        choices=("ram", "file", "pmem", "null", "python"),
         required=True,
-        help="RAM of the target, a file or block device, persistent memory, or no storage",
+        help="RAM of the target, a file or block device, persistent memory, no storage, or a store "
+        "written in Python",
     )
     group.add_argument("--path", metavar="FILE", help="file or block device, for file and pmem")
+    group.add_argument(
+        "--python", metavar="NAME", help="registered name of a store written in Python, for python"
+    )
     group.add_argument(
         "--size", metavar="SIZE", type=size_argument, help="bytes, or 10GiB, for ram and null"
     )
@@ -167,10 +183,21 @@ def _store_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--read-only", action="store_true", help="hosts cannot write")
 
 
-def _store(args: argparse.Namespace) -> dict[str, Any]:
-    values = {
+def _store(args: argparse.Namespace) -> dict[str, JSON]:
+    if args.store in ("file", "pmem") and not args.path:
+        raise UsageError(f"--store {args.store} needs --path")
+    if args.store in ("ram", "null") and args.size is None:
+        raise UsageError(f"--store {args.store} needs --size")
+    if args.store == "python" and not args.python:
+        raise UsageError("--store python needs --python NAME")
+    if args.store != "python" and args.python:
+        raise UsageError(f"--python NAME requires --store python, not {args.store}")
+    if args.store in ("ram", "null", "python") and args.path:
+        raise UsageError(f"--store {args.store} has no --path")
+    values: dict[str, JSON] = {
         "store": args.store,
         # The target may have a different working directory.
+        "python": args.python,
         "path": str(Path(args.path).absolute()) if args.path else None,
         "size": args.size,
         "block_size": args.block_size,
@@ -192,8 +219,10 @@ def add(args: argparse.Namespace) -> int:
     ):
         if value is not None:
             values[key] = value
-    nsid = call(args, "nvmf_subsystem_add_ns", nqn=args.nqn, namespace=values)
-    facts: dict[str, Any] = {"nqn": args.nqn, "nsid": nsid}
+    warn_of_names(*(args.host or ()))
+    with target(args) as rpc:
+        nsid = rpc.add_namespace(args.nqn, values)
+    facts: dict[str, JSON] = {"nqn": args.nqn, "nsid": nsid}
     words = f"namespace {nsid} of {args.nqn} was added"
     if args.hotplug and (absent := _absent(args, nsid)):
         facts["absent"] = absent
@@ -204,16 +233,19 @@ def add(args: argparse.Namespace) -> int:
 
 def _absent(args: argparse.Namespace, nsid: int) -> str | None:
     """Return why a namespace is absent; None if it is present."""
-    for subsystem in call(args, "target_get_tree")["subsystems"]:
+    with target(args) as rpc:
+        tree = rpc.tree()
+    for subsystem in tree["subsystems"]:
         for space in subsystem.get("absent_namespaces", ()):
             if (subsystem["nqn"], space["nsid"]) == (args.nqn, nsid):
-                return str(space["absent"])
+                return space["absent"]
     return None
 
 
 def remove(args: argparse.Namespace) -> int:
     """Remove a namespace."""
-    call(args, "nvmf_subsystem_remove_ns", nqn=args.nqn, nsid=args.nsid)
+    with target(args) as rpc:
+        rpc.remove_namespace(args.nqn, args.nsid)
     done(args, f"namespace {args.nsid} of {args.nqn} was removed", nqn=args.nqn, nsid=args.nsid)
     return EXIT_OK
 
@@ -224,7 +256,8 @@ def resize(args: argparse.Namespace) -> int:
         raise UsageError(
             "a namespace has at least one block: omit the size to use that of the file"
         )
-    size = call(args, "target_resize_ns", nqn=args.nqn, nsid=args.nsid, size=args.size)
+    with target(args) as rpc:
+        size = rpc.resize_namespace(args.nqn, args.nsid, size=args.size)
     words = f"namespace {args.nsid} of {args.nqn} now has {size} bytes ({size_text(size)})"
     done(args, words, nqn=args.nqn, nsid=args.nsid, size=size)
     return EXIT_OK
@@ -232,8 +265,9 @@ def resize(args: argparse.Namespace) -> int:
 
 def replace(args: argparse.Namespace) -> int:
     """Replace the store of a namespace."""
-    call(args, "target_replace_ns", nqn=args.nqn, nsid=args.nsid, namespace=_store(args))
-    words = f"namespace {args.nsid} of {args.nqn} now uses {args.path or args.store}"
+    with target(args) as rpc:
+        rpc.replace_namespace(args.nqn, args.nsid, _store(args))
+    words = f"namespace {args.nsid} of {args.nqn} now uses {args.path or args.python or args.store}"
     done(args, words, nqn=args.nqn, nsid=args.nsid)
     return EXIT_OK
 
@@ -241,7 +275,9 @@ def replace(args: argparse.Namespace) -> int:
 def mask(args: argparse.Namespace) -> int:
     """Set the hosts that see a namespace."""
     hosts = [] if args.none else args.host
-    call(args, "target_mask_ns", nqn=args.nqn, nsid=args.nsid, hosts=hosts)
+    warn_of_names(*(hosts or ()))
+    with target(args) as rpc:
+        rpc.mask_namespace(args.nqn, args.nsid, hosts=hosts)
     seen = " and ".join(hosts) if hosts else "no host" if args.none else "every host"
     words = f"namespace {args.nsid} of {args.nqn} is visible to {seen}"
     done(args, words, nqn=args.nqn, nsid=args.nsid, hosts=hosts)
@@ -249,8 +285,14 @@ def mask(args: argparse.Namespace) -> int:
 
 
 def protect(args: argparse.Namespace) -> int:
-    """Set or remove write protection."""
-    call(args, "target_protect_ns", nqn=args.nqn, nsid=args.nsid, state=args.state)
+    """Set or remove write protection; permanent only after a confirmation or with --force."""
+    if args.state == "permanent" and not args.force:
+        confirm(
+            f"Permanent write protection of namespace {args.nsid} of {args.nqn} can never be "
+            "removed."
+        )
+    with target(args) as rpc:
+        rpc.protect_namespace(args.nqn, args.nsid, state=args.state)
     words = f"namespace {args.nsid} of {args.nqn} {_STATES[args.state]}"
     done(args, words, nqn=args.nqn, nsid=args.nsid, write_protection=args.state)
     return EXIT_OK

@@ -6,8 +6,9 @@ from __future__ import annotations
 import argparse
 
 from nvmf.cli.base import EXIT_OK, Subparsers, number_argument
-from nvmf.cli.target.client import add_group, add_rpc_command, call
+from nvmf.cli.target.client import add_group, add_rpc_command, target
 from nvmf.cli.target.done import done
+from nvmf.json import JSON
 
 
 def add_commands(subparsers: Subparsers) -> None:
@@ -24,13 +25,14 @@ def add_commands(subparsers: Subparsers) -> None:
     add_address(parser)
     parser.add_argument(
         "--device",
-        choices=("auto", "iwarp", "system"),
-        help="the embedded device (iwarp), a system device, or the one with the address (auto)",
+        choices=("auto", "iwarp", "roce", "system"),
+        help="an embedded device (iwarp, roce), a libibverbs device (system), or a system device "
+        "if one has the address, else iwarp (default: auto)",
     )
     parser.add_argument(
         "--hotplug",
         action="store_true",
-        help="follow the device: listen only while it exists; requires --device iwarp or system",
+        help="follow the device: listen only while it exists; requires a --device other than auto",
     )
     parser = add_rpc_command(
         group,
@@ -59,14 +61,15 @@ def add_address(parser: argparse.ArgumentParser) -> None:
 
 def add(args: argparse.Namespace) -> int:
     """Open a port."""
-    values = {
+    values: dict[str, JSON] = {
         "traddr": args.traddr,
         "trsvcid": args.trsvcid,
         "device": args.device,
         "hotplug": args.hotplug or None,
     }
     known = {key: value for key, value in values.items() if value is not None}
-    opened = call(args, "target_add_port", port=known)
+    with target(args) as rpc:
+        opened = rpc.add_port(known)
     where = f"{opened['traddr']} port {opened['trsvcid']}"
     words = f"listening on {where}"
     if "absent" in opened:
@@ -77,7 +80,8 @@ def add(args: argparse.Namespace) -> int:
 
 def remove(args: argparse.Namespace) -> int:
     """Close a port."""
-    call(args, "target_remove_port", traddr=args.traddr, trsvcid=args.trsvcid)
+    with target(args) as rpc:
+        rpc.remove_port(args.traddr, args.trsvcid)
     facts = {"traddr": args.traddr, "trsvcid": str(args.trsvcid)}
     done(args, f"no longer listening on {args.traddr} port {args.trsvcid}", **facts)
     return EXIT_OK

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import argparse
 
-from nvmf.cli.base import Subparsers, add_command
+from nvmf.cli.base import Subparsers, add_command, number_argument, size_argument
 
 
 def add_commands(subparsers: Subparsers) -> None:
@@ -14,15 +14,37 @@ def add_commands(subparsers: Subparsers) -> None:
         subparsers,
         "serve",
         serve,
-        "serve a configuration until SIGINT or SIGTERM",
+        "serve a configuration, or memory or files, until SIGINT or SIGTERM",
         "Prints a line `listening on ADDRESS:PORT (DEVICE)` for each port once it is open; with\n"
         "-o json it is an object with traddr, trsvcid and device. SIGHUP reloads the file.",
         examples=(
             "nvmeof target serve target.toml",
+            "nvmeof target serve --ram 1GiB",
             "nvmeof target serve target.toml --rpc-socket /tmp/target.sock --log-level debug",
         ),
     )
-    parser.add_argument("config", metavar="CONFIG", help="a TOML file; see config check")
+    parser.add_argument(
+        "config",
+        metavar="CONFIG",
+        nargs="?",
+        help="a TOML file, or - for stdin; see config check (default: the options below)",
+    )
+    group = parser.add_argument_group(
+        "serving without a configuration",
+        "One subsystem for all hosts. Each --ram, --file or --pmem is a namespace.",
+    )
+    group.add_argument(
+        "--ram", metavar="SIZE", type=size_argument, action="append", help="memory, such as 1GiB"
+    )
+    group.add_argument("--file", metavar="PATH", action="append", help="file or block device")
+    group.add_argument("--pmem", metavar="PATH", action="append", help="persistent memory")
+    group.add_argument("-n", "--nqn", metavar="NQN", help="NQN (default: nqn.2026-01.example:disk)")
+    group.add_argument(
+        "-a", "--traddr", metavar="ADDRESS", help="address to listen on (default: 127.0.0.1)"
+    )
+    group.add_argument(
+        "-s", "--trsvcid", metavar="PORT", type=number_argument, help="port (default: 4420)"
+    )
     parser.add_argument(
         "--rpc-socket",
         metavar="PATH",

@@ -13,11 +13,13 @@ import signal
 from pathlib import Path
 
 from nvmf.cli.base import EXIT_OK, CliError, drop_stdout
+from nvmf.cli.output import counted
+from nvmf.cli.target.quick import quick_config
 from nvmf.config import ConfigError, RpcConfig, advice
-from nvmf.paths import default_socket
+from nvmf.paths import default_socket, further_sockets, own_folder
 from nvmf.target.io.stores import ServerError
 from nvmf.target.logs import TELL_EVERY, LogOutput
-from nvmf.target.rpc.socket import RpcSocket
+from nvmf.target.rpc.socket import RpcSocket, SocketInUse
 from nvmf.target.service.administration import Administration, Source
 from nvmf.target.service.notify import Notifier
 from nvmf.target.service.server import Listening, Server
@@ -35,12 +37,16 @@ def run(args: argparse.Namespace) -> int:
 def _serve(args: argparse.Namespace, output: LogOutput) -> int:
     level = getattr(logging, args.log_level.upper())
     logging.getLogger().setLevel(min(level, logging.DEBUG) if args.verbose > 1 else level)
+    source: Source | None = None
     try:
-        config, source = Source.read(Path(args.config))
+        if made := quick_config(args):
+            config, name = made
+        else:
+            (config, source), name = Source.read(Path(args.config)), args.config
     except ConfigError as error:
         raise CliError(f"cannot use the configuration:\n{error}") from None
-    for sentence in advice(config, args.config):
-        log.warning("%s: %s", args.config, sentence)
+    for sentence in advice(config, None if source is None else args.config):
+        log.warning("%s: %s", name, sentence)
 
     def announce(port: Listening) -> None:
         text = str(port)
@@ -123,15 +129,27 @@ async def _listen(
     if place is None:
         log.warning("no administration socket: no folder for it; use --rpc-socket")
         return None
-    rpc = RpcSocket(administration, place)
-    try:
-        await rpc.start()
-    except ServerError as error:
+    names = [place] if chosen is not None else [place, *further_sockets(place)]
+    for number, name in enumerate(names, 1):
+        rpc = RpcSocket(administration, name)
+        try:
+            if chosen is None:
+                own_folder(name)
+            await rpc.start()
+            return rpc
+        except SocketInUse as error:  # a different target has the default path
+            if number < len(names):
+                continue
+            failed: ServerError = error
+        except ServerError as error:
+            failed = error
+        except OSError as error:
+            failed = ServerError(f"no administration socket: {name.parent}: {error.strerror}")
         if chosen is not None:
-            raise
-        log.warning("%s", error)
-        return None
-    return rpc
+            raise failed
+        log.warning("%s", failed)
+        break
+    return None
 
 
 async def _tell(output: LogOutput) -> None:
@@ -146,7 +164,8 @@ def _status(server: Server) -> str:
     ports = ", ".join(str(port).removeprefix("listening on ") for port in server.ports)
     subsystems = [s for s in server.core.subsystems.values() if not s.discovery]
     namespaces = sum(len(subsystem.namespaces) for subsystem in subsystems)
-    return f"{namespaces} namespaces in {len(subsystems)} subsystems on {ports or 'no port'}"
+    what = f"{counted(namespaces, 'namespace')} in {counted(len(subsystems), 'subsystem')}"
+    return f"{what} on {ports or 'no port'}"
 
 
 async def _reload(administration: Administration, again: asyncio.Event, notifier: Notifier) -> None:

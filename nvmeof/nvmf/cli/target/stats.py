@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 import argparse
+from typing import Literal
 
 from nvmf.cli.base import EXIT_OK, Subparsers
 from nvmf.cli.output import print_json, print_table
-from nvmf.cli.target.client import add_rpc_command, call
+from nvmf.cli.target.client import add_rpc_command, target
 
 
 def add_commands(subparsers: Subparsers) -> None:
@@ -21,9 +22,16 @@ def add_commands(subparsers: Subparsers) -> None:
     )
 
 
+_SHOWN: tuple[
+    Literal["reads", "writes", "read_bytes", "write_bytes", "errors", "media_errors"], ...
+] = ("reads", "writes", "read_bytes", "write_bytes", "errors", "media_errors")
+"""Counters of a namespace in the table."""
+
+
 def stats(args: argparse.Namespace) -> int:
     """Print two tables."""
-    found = call(args, "nvmf_get_stats")
+    with target(args) as rpc:
+        found = rpc.stats()
     if args.output_format == "json":
         print_json(found)
         return EXIT_OK
@@ -42,9 +50,8 @@ def stats(args: argparse.Namespace) -> int:
     )
     if found["namespaces"]:
         print()
-        names = ("reads", "writes", "read_bytes", "write_bytes", "errors", "media_errors")
         print_table(
-            ("subsystem", "NSID", *(name.replace("_", " ") for name in names)),
-            [(n["nqn"], n["nsid"], *(n[name] for name in names)) for n in found["namespaces"]],
+            ("subsystem", "NSID", *(name.replace("_", " ") for name in _SHOWN)),
+            [(n["nqn"], n["nsid"], *(n[name] for name in _SHOWN)) for n in found["namespaces"]],
         )
     return EXIT_OK

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import argparse
 
-from nvmf.cli.base import EXIT_OK, Subparsers, number_argument
-from nvmf.cli.target.client import add_group, add_rpc_command, call
+from nvmf.cli.base import EXIT_OK, Subparsers, number_argument, warn_of_names
+from nvmf.cli.target.client import add_group, add_rpc_command, target
 from nvmf.cli.target.done import done
+from nvmf.json import JSON
 
 
 def add_commands(subparsers: Subparsers) -> None:
@@ -46,7 +47,7 @@ def add_commands(subparsers: Subparsers) -> None:
 
 def add(args: argparse.Namespace) -> int:
     """Add a subsystem."""
-    values = {
+    values: dict[str, JSON] = {
         "nqn": args.nqn,
         "serial": args.serial,
         "model": args.model,
@@ -56,13 +57,16 @@ def add(args: argparse.Namespace) -> int:
     known = {key: value for key, value in values.items() if value is not None}
     if args.allow_any_host:
         known["allow_any_host"] = True
-    call(args, "target_add_subsystem", subsystem=known)
+    warn_of_names(args.nqn, *(args.host or ()))
+    with target(args) as rpc:
+        rpc.add_subsystem(known)
     done(args, f"subsystem {args.nqn} was added", nqn=args.nqn)
     return EXIT_OK
 
 
 def remove(args: argparse.Namespace) -> int:
     """Remove a subsystem."""
-    call(args, "nvmf_delete_subsystem", nqn=args.nqn)
+    with target(args) as rpc:
+        rpc.delete_subsystem(args.nqn)
     done(args, f"subsystem {args.nqn} was removed", nqn=args.nqn)
     return EXIT_OK

@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING
 
 from nvmf.cli.base import EXIT_OK, CliError, Subparsers, UsageError, number_argument
 from nvmf.cli.common import seconds_argument
-from nvmf.cli.target.client import add_rpc_command, call, socket_path
-from nvmf.cli.top.rates import SORTS, Counters, Rates, rates
+from nvmf.cli.target.client import add_rpc_command, socket_path, target
+from nvmf.cli.top.rates import SORTS, Rates, rates
 
 if TYPE_CHECKING:
     from nvmf.cli.top.keys import Keys
+    from nvmf.rpc.results import Counters
 
 _SHORTEST = 0.1
 """Minimum seconds between two readings."""
@@ -59,12 +60,16 @@ class Readings:
 
     def __init__(self, args: argparse.Namespace) -> None:
         self._args = args
-        self._last: Counters = call(args, "target_get_counters")
+        self._last = self._read()
+
+    def _read(self) -> Counters:
+        with target(self._args) as rpc:
+            return rpc.counters()
 
     def next(self) -> Rates:
         """Return the rates since the last call; raise CliError if the target has stopped."""
         try:
-            now: Counters = call(self._args, "target_get_counters")
+            now = self._read()
         except CliError as error:
             raise CliError(f"lost contact with the target: {error}") from None
         found, self._last = rates(self._last, now), now
@@ -139,8 +144,8 @@ def _watch(args: argparse.Namespace, readings: Readings) -> None:
         found, at = Rates(0.0), time.monotonic()
         while True:
             header = f"{_header(args, found)}  by {by}, q quits"
-            height = screen.console.size.height
-            screen.update(view.live(found, by, height, header), refresh=True)
+            size = screen.console.size
+            screen.update(view.live(found, by, size.height, header, size.width), refresh=True)
             key = _wait(keys, at + args.delay)
             if key == "q" or (not key and count == args.iterations):
                 return

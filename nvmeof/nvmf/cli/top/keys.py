@@ -10,7 +10,7 @@ import termios
 import time
 import tty
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 
 class Keys:
@@ -18,7 +18,7 @@ class Keys:
 
     def __init__(self) -> None:
         self._fd: int | None = sys.stdin.fileno() if sys.stdin and sys.stdin.isatty() else None
-        self._before: list[Any] = []
+        self._before: list[int | list[bytes | int]] = []
 
     def __enter__(self) -> Self:
         if self._fd is not None:

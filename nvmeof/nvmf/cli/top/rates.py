@@ -3,20 +3,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
-from typing import Any
+from typing import TYPE_CHECKING, TypeAlias
 
-Counters = Mapping[str, Any]
-"""The result of target_get_counters, or a part of it."""
+if TYPE_CHECKING:
+    from nvmf.rpc.results import Counters, Latency, NamespaceCounters
+
+Record: TypeAlias = "dict[str, int | float | str]"
+"""Names and rates, for JSON."""
 
 
 @dataclass(slots=True)
 class Rate:
     """Rates of a namespace, host, queue or reactor; per second, unless noted otherwise."""
 
-    names: dict[str, Any]
+    names: dict[str, int | str]
     """Names that identify it."""
     read_iops: float | None = None
     write_iops: float | None = None
@@ -39,9 +42,9 @@ class Rate:
         """Bytes read and written."""
         return self.read_bytes + self.write_bytes
 
-    def record(self) -> dict[str, Any]:
+    def record(self) -> Record:
         """Return the rates for JSON."""
-        found = dict(self.names)
+        found: Record = {**self.names}
         if self.outstanding is not None:
             found["outstanding"] = self.outstanding
         for name in ("read_iops", "write_iops", "iops"):
@@ -68,7 +71,7 @@ class Rates:
     hosts: list[Rate] = field(default_factory=list)
     queues: list[Rate] = field(default_factory=list)
 
-    def record(self) -> dict[str, Any]:
+    def record(self) -> dict[str, float | list[Record]]:
         """Return the rates for JSON."""
         return {
             "seconds": round(self.seconds, 6),
@@ -90,81 +93,126 @@ def ranked(rates: Iterable[Rate], by: str) -> list[Rate]:
 def rates(before: Counters, after: Counters) -> Rates:
     """Return the rates between two readings; counters of new objects start at zero."""
     seconds = after["seconds"] - before["seconds"]
-    reactors = _compare(before, after, "reactors", ("reactor",), seconds)
-    queues = _compare(before, after, "queues", _QUEUE, seconds)
-    for rate in queues:
-        place = rate.names.pop("peer_address")
+    queues = _compare(before["queues"], after["queues"], _QUEUE, seconds)
+    for rate, queue in zip(queues, after["queues"], strict=True):
+        place = queue["peer_address"]
         rate.names["peer"] = _where(place["traddr"], place["trsvcid"])
     return Rates(
         seconds,
-        reactors=reactors,
-        namespaces=_compare(before, after, "namespaces", ("nqn", "nsid"), seconds),
+        reactors=_compare(before["reactors"], after["reactors"], ("reactor",), seconds),
+        namespaces=_namespaces(before["namespaces"], after["namespaces"], seconds),
         hosts=_hosts(queues),
         queues=queues,
     )
 
 
-_QUEUE = ("hostnqn", "subnqn", "cntlid", "qid", "reactor", "peer_address")
+_QUEUE = ("hostnqn", "subnqn", "cntlid", "qid", "reactor")
+_PEER = "peer_address"
+"""Distinguishes a queue from an earlier one with the same names."""
+
+
+class _Growth:
+    """The growth of the counters of one object, per second."""
+
+    def __init__(
+        self, before: Mapping[str, object] | None, after: Mapping[str, object], seconds: float
+    ) -> None:
+        self._before, self._after, self._seconds = before or {}, after, seconds
+
+    def of(self, counter: str) -> float:
+        """Return the rate of a counter."""
+        grown = _count(self._after, counter) - _count(self._before, counter)
+        # A lower count means a new object with the same name, or a restarted target.
+        return max(grown, 0) / self._seconds if self._seconds > 0 else 0.0
+
+    def rate(self, names: Sequence[str]) -> Rate:
+        """Return the rates that all objects have."""
+        named = {name: self._after[name] for name in names}
+        return Rate(
+            {name: value for name, value in named.items() if isinstance(value, int | str)},
+            read_bytes=self.of("read_bytes"),
+            write_bytes=self.of("write_bytes"),
+            errors=self.of("errors"),
+        )
+
+
+def _count(counters: Mapping[str, object], name: str) -> int:
+    value = counters.get(name, 0)
+    return value if isinstance(value, int) else 0
 
 
 def _compare(
-    before: Counters, after: Counters, kind: str, names: tuple[str, ...], seconds: float
+    before: Sequence[Mapping[str, object]],
+    after: Sequence[Mapping[str, object]],
+    names: tuple[str, ...],
+    seconds: float,
 ) -> list[Rate]:
-    known = {_key(one, names): one for one in before[kind]}
+    """Return the rates of queues or reactors."""
+    known = {_key(one, names): one for one in before}
     found = []
-    for one in after[kind]:
-        was = known.get(_key(one, names), {})
-
-        def rate(*counters: str, one: Counters = one, was: Counters = was) -> float:
-            grown = sum(one.get(name, 0) - was.get(name, 0) for name in counters)
-            # A lower count means a new object with the same name, or a restarted target.
-            return max(grown, 0) / seconds if seconds > 0 else 0.0
-
-        made = Rate(
-            {name: one[name] for name in names},
-            read_bytes=rate("read_bytes"),
-            write_bytes=rate("write_bytes"),
-            errors=rate("errors"),
-        )
-        if kind == "namespaces":
-            made.read_iops, made.write_iops = rate("reads"), rate("writes")
-            made.iops = made.read_iops + made.write_iops
-            _add_latency(made, was.get("latency"), one.get("latency"))
-        else:
-            made.iops = rate("commands")
-            made.outstanding = one.get("outstanding", 0)
+    for one in after:
+        growth = _Growth(known.get(_key(one, names)), one, seconds)
+        made = growth.rate(names)
+        made.iops = growth.of("commands")
+        made.outstanding = _count(one, "outstanding")
         found.append(made)
     return found
 
 
-def _add_latency(made: Rate, was: Counters | None, now: Counters | None) -> None:
+def _namespaces(
+    before: Sequence[NamespaceCounters], after: Sequence[NamespaceCounters], seconds: float
+) -> list[Rate]:
+    known = {(one["nqn"], one["nsid"]): one for one in before}
+    found = []
+    for one in after:
+        was = known.get((one["nqn"], one["nsid"]))
+        growth = _Growth(was, one, seconds)
+        made = growth.rate(("nqn", "nsid"))
+        made.read_iops, made.write_iops = growth.of("reads"), growth.of("writes")
+        made.iops = made.read_iops + made.write_iops
+        _add_latency(made, was.get("latency") if was is not None else None, one.get("latency"))
+        found.append(made)
+    return found
+
+
+def _add_latency(made: Rate, was: Latency | None, now: Latency | None) -> None:
     """Add latencies from histograms, whose buckets end at powers of two in microseconds."""
     if now is None:
         return
-    grown: list[int] = []
-    for operation in ("read", "write"):
-        before = was[operation] if was is not None else [0] * len(now[operation])
-        counts = [max(b - a, 0) for a, b in zip(before, now[operation], strict=True)]
-        spent = now[f"{operation}_ns"] - (was[f"{operation}_ns"] if was is not None else 0)
-        if any(counts):
-            setattr(made, f"{operation}_us", max(spent, 0) / sum(counts) / 1000)
-        grown = [a + b for a, b in zip(grown, counts, strict=True)] if grown else counts
+    none = [0] * len(now["read"])
+    reads, made.read_us = _operation(
+        now["read"], now["read_ns"], was["read"] if was else none, was["read_ns"] if was else 0
+    )
+    writes, made.write_us = _operation(
+        now["write"], now["write_ns"], was["write"] if was else none, was["write_ns"] if was else 0
+    )
+    grown = [a + b for a, b in zip(reads, writes, strict=True)]
     if total := sum(grown):
         upto = enumerate(accumulate(grown))
         made.p99_us = float(1 << next(index for index, seen in upto if seen >= 0.99 * total))
 
 
-def _key(one: Counters, names: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(str(one[name]) for name in names)
+def _operation(
+    now: list[int], now_ns: int, was: list[int], was_ns: int
+) -> tuple[list[int], float | None]:
+    """Return the growth of a histogram, and the average latency in microseconds."""
+    counts = [max(b - a, 0) for a, b in zip(was, now, strict=True)]
+    return counts, max(now_ns - was_ns, 0) / sum(counts) / 1000 if any(counts) else None
+
+
+def _key(one: Mapping[str, object], names: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(str(one.get(name)) for name in (*names, _PEER))
 
 
 def _hosts(queues: list[Rate]) -> list[Rate]:
     """Return the rates of hosts, as sums of their queues."""
     found: dict[str, Rate] = {}
+    counts: dict[str, int] = {}
     for queue in queues:
-        nqn = queue.names["hostnqn"]
+        nqn = str(queue.names["hostnqn"])
         host = found.setdefault(nqn, Rate({"hostnqn": nqn, "queues": 0}, outstanding=0))
-        host.names["queues"] += 1
+        counts[nqn] = counts.get(nqn, 0) + 1
+        host.names["queues"] = counts[nqn]
         host.iops += queue.iops
         host.read_bytes += queue.read_bytes
         host.write_bytes += queue.write_bytes

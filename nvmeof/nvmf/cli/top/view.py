@@ -22,11 +22,21 @@ class Column:
     title: str
     cell: Callable[[Rate], str]
     text: bool = False
-    """Text, left-aligned and truncated if too long; otherwise a number."""
+    """Text, left-aligned and shortened if too long; otherwise a number."""
+    wide: bool = False
+    """Left out on a terminal of less than _WIDE columns."""
 
 
-def _name(key: str, title: str, *, text: bool = False) -> Column:
-    return Column(title, lambda rate: printable(str(rate.names[key])), text)
+def _name(key: str, title: str, *, text: bool = False, wide: bool = False) -> Column:
+    return Column(title, lambda rate: printable(str(rate.names[key])), text, wide)
+
+
+def shortened(text: str, width: int) -> str:
+    """Return text of at most width characters: names of hosts differ in their last ones."""
+    if len(text) <= width:
+        return text
+    head = (width - 1) // 3
+    return f"{text[:head]}…{text[len(text) - (width - 1 - head) :]}"
 
 
 def number(value: float) -> str:
@@ -49,6 +59,7 @@ _BYTES = (
     Column("write MB/s", lambda rate: megabytes(rate.write_bytes)),
 )
 _ERRORS = Column("errors/s", lambda rate: number(rate.errors))
+_RARE_ERRORS = Column("errors/s", lambda rate: number(rate.errors), wide=True)
 _DEPTH = Column("depth", lambda rate: str(rate.outstanding or 0))
 
 TABLES: dict[str, tuple[Column, ...]] = {
@@ -61,8 +72,8 @@ TABLES: dict[str, tuple[Column, ...]] = {
         *_BYTES,
         Column("read µs", lambda rate: _latency(rate.read_us)),
         Column("write µs", lambda rate: _latency(rate.write_us)),
-        Column("99 % <", lambda rate: _latency(rate.p99_us)),
-        _ERRORS,
+        Column("99 % <", lambda rate: _latency(rate.p99_us), wide=True),
+        _RARE_ERRORS,
     ),
     "hosts": (
         _name("hostnqn", "host", text=True),
@@ -75,21 +86,23 @@ TABLES: dict[str, tuple[Column, ...]] = {
     "queues": (
         _name("hostnqn", "queues of host", text=True),
         _name("peer", "address", text=True),
-        _name("cntlid", "controller"),
+        _name("cntlid", "controller", wide=True),
         _name("qid", "queue"),
-        _name("reactor", "reactor"),
+        _name("reactor", "reactor", wide=True),
         _DEPTH,
         _IOPS,
         *_BYTES,
     ),
 }
 """Tables in the order of display."""
+_WIDE = 110
+"""Columns of a terminal that shows all of a table."""
 _FRAME = 2
 """Lines of a table in addition to its rows."""
 
 
-def live(rates: Rates, by: str, height: int, header: str) -> RenderableType:
-    """Return tables that fit into this height, with the busiest rows of each."""
+def live(rates: Rates, by: str, height: int, header: str, width: int = _WIDE) -> RenderableType:
+    """Return tables that fit into this height and width, with the busiest rows of each."""
     shown: list[RenderableType] = [Text(header, style="bold", overflow="ellipsis", no_wrap=True)]
     left = height - 1
     kinds = list(TABLES)
@@ -98,20 +111,33 @@ def live(rates: Rates, by: str, height: int, header: str) -> RenderableType:
         # Lines that one table does not need are available to the following ones.
         room = max(left // (len(kinds) - index) - _FRAME, 1)
         rows = every[:room]
-        shown.append(_table(kind, rows, len(every) - len(rows)))
+        shown.append(_table(kind, rows, len(every) - len(rows), width))
         left -= len(rows) + _FRAME
     return Group(*shown)
 
 
-def _table(kind: str, rows: list[Rate], more: int) -> Table:
+def _table(kind: str, rows: list[Rate], more: int, width: int) -> Table:
     table = Table(box=None, expand=True, pad_edge=False, header_style="bold reverse")
-    for column in TABLES[kind]:
+    columns = [column for column in TABLES[kind] if not (column.wide and width < _WIDE)]
+    cells = [[column.cell(row) for column in columns] for row in rows]
+    for index, column in enumerate(columns):
+        if column.text:  # the numbers are shown in full; names share the rest
+            numbers = [
+                max([len(other.title), *(len(row[at]) for row in cells)])
+                for at, other in enumerate(columns)
+                if not other.text
+            ]
+            names = sum(other.text for other in columns)
+            room = max((width - sum(numbers) - len(columns) + 1) // names, 8)
+            for row in cells:
+                row[index] = shortened(row[index], room)
+    for column in columns:
         if column.text:
             table.add_column(column.title, overflow="ellipsis", no_wrap=True, ratio=1, min_width=8)
         else:
             table.add_column(column.title, justify="right", no_wrap=True)
-    for row in rows:
-        table.add_row(*(Text(column.cell(row)) for column in TABLES[kind]))
+    for row in cells:
+        table.add_row(*(Text(cell) for cell in row))
     if not rows:
         table.add_row(Text("none", style="dim"))
     table.caption = f"and {more} more" if more else ""

@@ -10,33 +10,49 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
-from typing import Any
+from uuid import UUID
 
 from nvmf.auth import HostKeys
 from nvmf.config.models import NamespaceConfig, PortConfig, SubsystemConfig
 from nvmf.target.change.diff import Difference, SubsystemChange, mask, served
 from nvmf.target.commands.core import Core
 from nvmf.target.io.connections import Connections
+from nvmf.target.io.engine import Engine, Target
 from nvmf.target.io.files import Files
 from nvmf.target.io.ports import OpenPort, Ports
 from nvmf.target.io.storage import Storage
-from nvmf.target.io.stores import ServerError, make_referral, make_subsystem, read_keys, set_limits
+from nvmf.target.io.stores import (
+    ServerError,
+    identity_of,
+    make_referral,
+    make_subsystem,
+    read_keys,
+    set_limits,
+)
 from nvmf.target.lasting.healthkeeper import HealthKeeper
 from nvmf.target.lasting.lasting import Lasting
 from nvmf.target.lasting.reservations import Reservation
 from nvmf.target.model.namespace import Namespace
-from nvmf.target.model.subsystem import Subsystem
+from nvmf.target.model.subsystem import Stored, Subsystem
 
 log = logging.getLogger("nvmf.target")
 
 RELEASE_TIMEOUT = 30.0
 """Seconds that commands in progress have to release a store that is to be reopened."""
 
+_READS_MOST = 3
+"""Attempts to read the stored state of new namespaces while none is stored."""
+
 Place = tuple[str, int]
 """NQN and NSID."""
+
+
+def _read_all(wanted: Sequence[tuple[Subsystem, UUID]]) -> list[Stored]:
+    return [subsystem.read_state(uuid) for subsystem, uuid in wanted]
 
 
 class Change:
@@ -46,8 +62,8 @@ class Change:
         self,
         difference: Difference,
         *,
-        engine: Any,
-        target: Any,
+        engine: Engine,
+        target: Target,
         core: Core,
         storage: Storage,
         files: Files,
@@ -84,6 +100,7 @@ class Change:
             await self._make(undo)
             await self._resize(undo)
             await self._power_on(undo)
+            await self._read_state()
             self._listen(undo)
             undo.pop_all()
         self._show()
@@ -132,12 +149,16 @@ class Change:
         lasting: Lasting,
         reservation: Reservation,
     ) -> None:
+        where = f"the stored state of namespace {nsid} of {subsystem.nqn}"
+        uuid = identity_of(subsystem.nqn, nsid, config).uuid
         try:
+            stored = await self._files.read(partial(subsystem.read_state, uuid), where)
             namespace = await self._storage.open(subsystem.nqn, nsid, config)
         except ServerError as error:
             log.error("%s: the namespace is not available to hosts", error)
             self.lost.append((subsystem.nqn, nsid))
         else:
+            subsystem.expect_state(nsid, stored)
             subsystem.lasting.expect(nsid, lasting)
             subsystem.reservations.expect(nsid, reservation)
             subsystem.attach(namespace, mask(config))
@@ -198,6 +219,28 @@ class Change:
             undo.callback(self._health.take_back, config.nqn)
         if self._difference.added:
             await self._health.save()
+
+    async def _read_state(self) -> None:
+        """Read the stored state of new namespaces, again if any state was stored meanwhile.
+
+        After the last attempt, the state is read while the change is made.
+        """
+        places = [(self._subsystem(nqn), nsid) for nqn, nsid in self._opened]
+        wanted = [(one, self._opened[one.nqn, nsid].identity.uuid) for one, nsid in places]
+        for _ in range(_READS_MOST if self._state is not None else 0):
+            before = self._puts()
+            work = partial(_read_all, wanted)
+            found = await self._files.read(work, "the stored state of new namespaces")
+            if self._puts() == before:
+                for (subsystem, nsid), stored in zip(places, found, strict=True):
+                    subsystem.expect_state(nsid, stored)
+                return
+
+    def _subsystem(self, nqn: str) -> Subsystem:
+        return self._made.get(nqn) or self._core.subsystems[nqn]
+
+    def _puts(self) -> int:
+        return sum(subsystem.puts for subsystem in self._core.subsystems.values())
 
     def _listen(self, undo: AsyncExitStack) -> None:
         wanted = {port.trsvcid for port in self._difference.ports_added}

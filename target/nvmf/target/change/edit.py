@@ -6,10 +6,11 @@ The target is not affected here.  EditError says why a change is impossible.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeAlias
+from collections.abc import Callable, Mapping
+from typing import TypeAlias, TypeVar
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
 
 from nvmf.config.base import Loc, endpoint
 from nvmf.config.hosts import HostConfig
@@ -22,14 +23,16 @@ from nvmf.config.models import (
     SubsystemConfig,
 )
 from nvmf.config.words import expectation, place_of
+from nvmf.errors import Error
 
 _FAULTS_MOST = 100
 """Maximum invalid values that are described: it takes time, and hosts have to wait meanwhile."""
 _TOLD_MOST = 8
+M = TypeVar("M", bound=BaseModel)
 Edit: TypeAlias = Callable[[Config], Config]
 
 
-class EditError(Exception):
+class EditError(Error):
     """The change is impossible: the message names the conflict or the missing object."""
 
 
@@ -37,7 +40,7 @@ class NoSuchSubsystem(EditError):
     """The subsystem to be changed does not exist."""
 
 
-def model(kind: type[Any], values: dict[str, Any]) -> Any:
+def model(kind: type[M], values: Mapping[str, object]) -> M:
     """Return a table of the configuration; EditError names invalid keys, with the reasons."""
     try:
         return kind.model_validate(values)
@@ -45,7 +48,7 @@ def model(kind: type[Any], values: dict[str, Any]) -> Any:
         raise EditError(_said(error, place_of(kind))) from None
 
 
-def faults(error: ValidationError) -> list[Any]:
+def faults(error: ValidationError) -> list[ErrorDetails]:
     """Return the first errors, for a message; raise EditError if there are very many."""
     if error.error_count() > _FAULTS_MOST:
         raise EditError(f"{error.error_count()} invalid values, too many to list")
@@ -61,7 +64,7 @@ def _said(error: ValidationError, place: Loc) -> str:
     return "; ".join(said)
 
 
-def _with(table: Any, **values: Any) -> Any:
+def _with(table: M, **values: object) -> M:
     """Return the table with changed values, validated."""
     known = {name: getattr(table, name) for name in type(table).model_fields}
     return model(type(table), known | values)
@@ -83,15 +86,14 @@ def find_namespace(config: Config, nqn: str, nsid: int) -> NamespaceConfig:
     raise EditError(f"there is no namespace {nsid} in {nqn}")
 
 
-def _put(config: Config, nqn: str, **values: Any) -> Config:
+def _put(config: Config, nqn: str, **values: object) -> Config:
     """Change values of a subsystem."""
     changed = _with(find(config, nqn), **values)
     return _config(config, tuple(changed if s.nqn == nqn else s for s in config.subsystems))
 
 
 def _config(config: Config, subsystems: tuple[SubsystemConfig, ...]) -> Config:
-    changed: Config = _with(config, subsystems=subsystems)
-    return changed
+    return _with(config, subsystems=subsystems)
 
 
 def _pinned(subsystem: SubsystemConfig) -> list[NamespaceConfig]:
@@ -166,7 +168,7 @@ def remove_namespace(config: Config, nqn: str, nsid: int) -> Config:
     return _put(config, nqn, namespaces=kept)
 
 
-def change_namespace(config: Config, nqn: str, nsid: int, **values: Any) -> Config:
+def change_namespace(config: Config, nqn: str, nsid: int, **values: object) -> Config:
     """Change values of a namespace."""
     find_namespace(config, nqn, nsid)
     spaces = _pinned(find(config, nqn))
@@ -216,7 +218,7 @@ def allow_host(config: Config, nqn: str, host: str, table: HostConfig | None = N
     return _put(config, nqn, hosts=(*subsystem.hosts, host))
 
 
-def set_keys(config: Config, nqn: str, host: str, values: dict[str, Any]) -> Config:
+def set_keys(config: Config, nqn: str, host: str, values: Mapping[str, object]) -> Config:
     """Set or remove the keys of an allowed host; hashes and groups stay unless given.
 
     values: the keys of its table that locate its authentication keys, and other changes.
@@ -225,7 +227,7 @@ def set_keys(config: Config, nqn: str, host: str, values: dict[str, Any]) -> Con
     if host not in subsystem.host_nqns:
         raise EditError(f"{host} is not an allowed host of {nqn}: add it first")
     old = next((t for t in subsystem.host_tables if t.nqn == host), None)
-    made = _with(old or HostConfig(nqn=host), **dict.fromkeys(HostConfig.KEYS) | values)
+    made = _with(old or HostConfig(nqn=host), **{**dict.fromkeys(HostConfig.KEYS), **values})
     return _put(
         config,
         nqn,

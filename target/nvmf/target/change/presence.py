@@ -89,7 +89,8 @@ class Marks:
         found: dict[Path, Mark | str | None] = dict.fromkeys(wanted)
         for path, task in tasks.items():
             if task.done():
-                del self._under_way[path]
+                if self._under_way.get(path) is task:  # it may be shared with another call
+                    del self._under_way[path]
                 found[path] = None if task.cancelled() else task.result()
         return found
 

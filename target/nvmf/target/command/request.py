@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from nvmf.spec.sgl import SglType
 from nvmf.spec.sqe import At, Sqe
 from nvmf.spec.status import Status, StatusError
+from nvmf.target.command.engine import Own
 
 PSDT_SGL = 1
 
@@ -33,7 +34,7 @@ class Request:
     """Seconds, monotonic."""
     data: bytes = b""
     """Data sent by the host with the command."""
-    token: object = None
+    token: Own = None
     """Identifies the command if it completes later (such as asynchronous event requests)."""
 
 

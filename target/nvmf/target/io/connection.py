@@ -7,13 +7,13 @@ import asyncio
 import logging
 from collections import deque
 from dataclasses import dataclass, field
-from typing import Any
 
 from nvmf.auth.controller import STEP_TIMEOUT
 from nvmf.spec.opcodes import AdminOpcode
 from nvmf.spec.status import DNR, MORE, Status
 from nvmf.target.command.request import Completion
 from nvmf.target.commands.core import Core
+from nvmf.target.io.engine import Command, Qpair
 from nvmf.target.io.turns import Turns
 from nvmf.target.model.controller import Controller
 from nvmf.target.model.queue import Queue
@@ -36,12 +36,12 @@ class Connection:
     """A queue pair, its queue, and its incomplete commands."""
 
     queue: Queue
-    qpair: Any
+    qpair: Qpair
     """nvmf.engine.Qpair; its cookie is this object."""
     reactor: int
-    outstanding: set[Any] = field(default_factory=set)
+    outstanding: set[Command] = field(default_factory=set)
     """Commands (nvmf.engine.Command) that will complete later."""
-    waiting: deque[Any] = field(default_factory=deque)
+    waiting: deque[Command] = field(default_factory=deque)
     """Commands not started yet (turns.Turns)."""
     timer: asyncio.TimerHandle | None = None
     """Timer of the Connect timeout, then of the Keep Alive Timeout."""
@@ -76,11 +76,11 @@ class Dispatcher:
         log.debug("%s: accepted", connection.queue)
         connection.timer = self.loop.call_later(CONNECT_TIMEOUT, self._no_connect, connection)
 
-    def command(self, connection: Connection, command: Any) -> None:
+    def command(self, connection: Connection, command: Command) -> None:
         """Execute a capsule from the engine now, or in its turn."""
         self._turns.command(connection, command)
 
-    def _run(self, connection: Connection, command: Any) -> None:
+    def _run(self, connection: Connection, command: Command) -> None:
         queue = connection.queue
         before = queue.controller
         state = before.csts if before is not None else None
@@ -110,8 +110,8 @@ class Dispatcher:
     def _flush(self, controller: Controller) -> None:
         """Complete the outstanding commands that have finished."""
         for request, completion in controller.take():
-            command: Any = request.token
-            connection: Connection | None = command.qpair.cookie
+            command: Command = request.token
+            connection = command.qpair.cookie
             if connection is not None and command in connection.outstanding:
                 connection.outstanding.discard(command)
                 queue, failed = connection.queue, bool(completion.status)
@@ -135,7 +135,7 @@ class Dispatcher:
         if reason:
             self._tell(connection, reason)
         for request, completion in self.core.closed(queue):
-            command: Any = request.token
+            command: Command = request.token
             connection.outstanding.discard(command)
             complete(command, completion)
         controller = queue.controller
@@ -254,7 +254,7 @@ class Dispatcher:
         controller.fail()
 
 
-def complete(command: Any, completion: Completion, *, more: bool = False) -> None:
+def complete(command: Command, completion: Completion, *, more: bool = False) -> None:
     """Pass a completion to the engine; log any exception, which concerns this command only.
 
     more: the error log has an entry for the command, if it failed.

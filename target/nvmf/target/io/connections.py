@@ -8,13 +8,14 @@ import contextlib
 import errno
 import logging
 from collections.abc import Collection, Iterator
-from typing import Any
 
+from nvmf.rpc.results import ReactorCounts
 from nvmf.spec.cm import CmRejectError, CmRequest, CmStatus
 from nvmf.spec.status import StatusError
 from nvmf.target.commands.cm import decide
 from nvmf.target.commands.core import Core
 from nvmf.target.io.connection import Connection, Dispatcher
+from nvmf.target.io.engine import ConnectRequest, Engine, QpairEvent, Target
 from nvmf.target.io.ports import OpenPort, where
 from nvmf.target.model.queue import Queue
 
@@ -34,7 +35,7 @@ class Connections:
     """All connections, from the connection request to the end."""
 
     def __init__(
-        self, engine: Any, target: Any, core: Core, dispatcher: Dispatcher, *, limit: int
+        self, engine: Engine, target: Target, core: Core, dispatcher: Dispatcher, *, limit: int
     ) -> None:
         self.quiet = asyncio.Event()
         """Set when the last connection has ended."""
@@ -50,7 +51,7 @@ class Connections:
         self._accepted = [[0, 0] for _ in self._load]
         """Admin and I/O queues accepted on each reactor since start."""
         self._unnamed: dict[Connection, asyncio.TimerHandle] = {}
-        self._parked: list[Any] = []
+        self._parked: list[ConnectRequest] = []
         """Connection requests whose device is being prepared."""
 
     def __len__(self) -> int:
@@ -59,9 +60,9 @@ class Connections:
     def __iter__(self) -> Iterator[Connection]:
         return iter(self._connections)
 
-    def counts(self) -> list[dict[str, int]]:
+    def counts(self) -> list[ReactorCounts]:
         """Return the counters of each reactor, with SPDK's names."""
-        found = [
+        found: list[ReactorCounts] = [
             {
                 "admin_qpairs": admin,
                 "io_qpairs": io,
@@ -79,17 +80,22 @@ class Connections:
             counts["completed_nvme_io"] += stats.get("commands", 0)
         return found
 
-    def event(self, event: Any) -> None:
+    def event(self, event: object) -> None:
         """Handle an event of a device's event channel."""
         if isinstance(event, self._engine.ConnectRequest):
             self._connect_request(event)
-        elif event.qpair.cookie in self._unnamed:
-            if event.name == "DISCONNECTED":
-                self._name(event.qpair.cookie, _LEFT)
+        elif isinstance(event, self._engine.QpairEvent):
+            self._qpair_event(event)
+
+    def _qpair_event(self, event: QpairEvent) -> None:
+        connection = event.qpair.cookie
+        left = event.name == "DISCONNECTED"
+        if connection is not None and connection in self._unnamed:
+            if left:
+                self._name(connection, _LEFT)
         elif event.name not in _HARMLESS:
-            left = event.name == "DISCONNECTED"
-            if event.qpair.cookie is not None:
-                event.qpair.cookie.peer_left |= left
+            if connection is not None:
+                connection.peer_left |= left
             event.qpair.disconnect(peer_left=left)
 
     def closed(self, connection: Connection, reason: str) -> None:
@@ -156,7 +162,7 @@ class Connections:
             self._dispatcher.drop(connection)
         self._connections.clear()
 
-    def _connect_request(self, event: Any) -> None:
+    def _connect_request(self, event: ConnectRequest) -> None:
         try:
             connection = self._accept(event)
         except CmRejectError as error:
@@ -175,16 +181,16 @@ class Connections:
             self.quiet.clear()
             self._dispatcher.opened(connection)
 
-    def _engine_refused(self, event: Any, error: Exception) -> None:
+    def _engine_refused(self, event: ConnectRequest, error: Exception) -> None:
         why = _GAVE_UP if event.gone else f"the engine cannot: {error}"
         self._refuse(event, CmRejectError(CmStatus.NO_RESOURCES, why))
 
-    def _refuse(self, event: Any, error: CmRejectError) -> None:
+    def _refuse(self, event: ConnectRequest, error: CmRejectError) -> None:
         self._core.tally.connection_refused(error)
         self._say_refused(event, error)
         event.reject(error.encode())
 
-    def _say_refused(self, event: Any, error: CmRejectError) -> None:
+    def _say_refused(self, event: ConnectRequest, error: CmRejectError) -> None:
         peer = where(event.peer)
         known: dict[str, object] = {"peer": peer}
         with contextlib.suppress(StatusError):
@@ -192,7 +198,7 @@ class Connections:
         queue = f" queue {known['qid']}" if "qid" in known else ""
         log.warning("%s%s: connection refused: %s", peer, queue, error, extra=known)
 
-    def _accept(self, event: Any) -> Connection:
+    def _accept(self, event: ConnectRequest) -> Connection:
         if self.stopping:
             raise CmRejectError(CmStatus.NO_RESOURCES, _STOPPING)
         limits = self._core.cm_limits(self._limit - len(self._connections))
@@ -210,6 +216,5 @@ class Connections:
             initiator_depth=wanted.initiator_depth,
         )
         queue = Queue(qpair, wanted.qid, wanted.recv_depth, event.peer, event.local)
-        qpair.cookie = Connection(queue, qpair, reactor)
-        connection: Connection = qpair.cookie
+        connection = qpair.cookie = Connection(queue, qpair, reactor)
         return connection

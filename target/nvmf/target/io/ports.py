@@ -7,7 +7,6 @@ import asyncio
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from nvmf.config.base import endpoint
 from nvmf.config.models import PortConfig
@@ -16,9 +15,13 @@ from nvmf.spec.fabrics import RdmaProvider
 from nvmf.target.command.engine import Address
 from nvmf.target.commands.core import Core
 from nvmf.target.commands.discovery import Port, plain_address
+from nvmf.target.io.engine import Engine, EventChannel, Kind, Listener, Target
 from nvmf.target.io.stores import ServerError
 
 log = logging.getLogger("nvmf.target")
+
+_PROVIDERS = {"iwarp": RdmaProvider.IWARP, "roce": RdmaProvider.ROCEV2}
+"""Of the embedded devices."""
 
 _EVENTS_AT_ONCE = 64
 """Maximum events taken from one channel before others have their turn."""
@@ -30,7 +33,7 @@ class Listening:
 
     address: tuple[str, int]
     device: str
-    """"iwarp" or "system"."""
+    """"iwarp", "roce" or "system"."""
 
     def __str__(self) -> str:
         return f"listening on {where(self.address)} ({self.device})"
@@ -42,7 +45,7 @@ class OpenPort:
 
     config: PortConfig
     listening: Listening
-    listener: Any
+    listener: Listener
     port: Port
     """The port's entry in the discovery log."""
 
@@ -61,10 +64,10 @@ class Ports:
 
     def __init__(
         self,
-        engine: Any,
-        target: Any,
+        engine: Engine,
+        target: Target,
         core: Core,
-        handle: Callable[[Any], None],
+        handle: Callable[[object], None],
         announce: Callable[[Listening], None] | None,
     ) -> None:
         self.open_ports: list[OpenPort] = []
@@ -73,7 +76,7 @@ class Ports:
         self._core = core
         self._handle = handle
         self._announce = announce
-        self._channels: dict[str, Any] = {}
+        self._channels: dict[str, EventChannel] = {}
         self._taken: set[int] = set()
         """Port identifiers in use."""
 
@@ -85,7 +88,7 @@ class Ports:
         except OSError as error:  # will be retried when a host connects
             log.warning("%s", error)
         listening = Listening((str(listener.address[0]), int(listener.address[1])), device)
-        provider = RdmaProvider.IWARP if device == "iwarp" else RdmaProvider.NONE
+        provider = _PROVIDERS.get(device, RdmaProvider.NONE)
         traddr, trsvcid = plain_address(listening.address[0]), listening.address[1]
         portid = next(number for number in range(1, 0xFFFF) if number not in self._taken)
         self._taken.add(portid)
@@ -141,7 +144,7 @@ class Ports:
             channel.close()
         self._channels.clear()
 
-    def _listen(self, config: PortConfig) -> tuple[str, Any]:
+    def _listen(self, config: PortConfig) -> tuple[str, Listener]:
         """Return the device and the listener of a port; raise ServerError on failure."""
         tried = f"cannot listen on {endpoint(config.traddr, config.trsvcid)}"
         refused: list[str] = []
@@ -149,7 +152,9 @@ class Ports:
             why = self._engine.verbs_available(device)
             names = [d["name"] for d in self._engine.list_devices(device)] if why is None else []
             if why is None and device == "system" and not names:
-                why = 'there is no RDMA device; for the embedded one, set device = "iwarp"'
+                why = "there is no RDMA device"
+                if config.device == "system":
+                    why += '; for the embedded one, set device = "iwarp"'
             if why is None:
                 try:
                     listener = self._channel(device).listen(config.traddr, config.trsvcid)
@@ -167,14 +172,14 @@ class Ports:
         # With device = "auto", report the error of the embedded device: having no other is normal.
         raise ServerError(refused[-1])
 
-    def _channel(self, device: str) -> Any:
+    def _channel(self, device: Kind) -> EventChannel:
         if device not in self._channels:
             channel = self._engine.EventChannel(device)
             self._channels[device] = channel
             asyncio.get_running_loop().add_reader(channel.fileno(), self._events, channel)
         return self._channels[device]
 
-    def _events(self, channel: Any) -> None:
+    def _events(self, channel: EventChannel) -> None:
         for _ in range(_EVENTS_AT_ONCE):
             try:
                 event = channel.get_event()

@@ -8,11 +8,13 @@ import errno
 import logging
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 from nvmf.config.models import NamespaceConfig
+from nvmf.target.command.engine import EngineNamespace
+from nvmf.target.io.engine import Engine, Faulted, Store, Target
 from nvmf.target.io.faults import FaultLog
 from nvmf.target.io.stores import make_namespace, open_store
+from nvmf.target.io.storethread import PythonStore
 from nvmf.target.lasting.healthkeeper import HealthKeeper
 from nvmf.target.lasting.threads import Threads
 from nvmf.target.model.latency import Latencies, LatencyKeeper
@@ -29,13 +31,13 @@ _FILES_AT_ONCE = 8
 class Storage:
     """The namespaces of a target and their stores."""
 
-    def __init__(self, engine: Any, target: Any, health: HealthKeeper) -> None:
+    def __init__(self, engine: Engine, target: Target, health: HealthKeeper) -> None:
         self.idle = asyncio.Event()
         """Set when the last removed namespace is closed."""
         self._engine = engine
         self._target = target
         self._health = health
-        self._stores: dict[Namespace, Any] = {}
+        self._stores: dict[Namespace, Store | PythonStore] = {}
         self._latencies = LatencyKeeper()
         self._subsystems: dict[Namespace, str] = {}
         """The NQN of each namespace's subsystem."""
@@ -61,7 +63,7 @@ class Storage:
         try:
             namespace = make_namespace(self._engine, self._target, nqn, nsid, config, store)
         except BaseException:
-            store.close()
+            await self._threads.run(store.close)
             raise
         self._stores[namespace] = store
         self._subsystems[namespace] = nqn
@@ -91,7 +93,7 @@ class Storage:
             self._freeing[id(namespace.engine)] = freed
             await freed
 
-    def freed(self, engine_namespace: Any) -> None:
+    def freed(self, engine_namespace: EngineNamespace) -> None:
         """Note that the memory of a namespace is no longer registered with any device."""
         _done(self._freeing.pop(id(engine_namespace)))
 
@@ -102,7 +104,7 @@ class Storage:
         self._retiring[id(namespace.engine)] = (namespace, closed)
         return closed
 
-    def retired(self, engine_namespace: Any) -> None:
+    def retired(self, engine_namespace: EngineNamespace) -> None:
         """Close a namespace that no reactor uses any longer, and its store."""
         namespace, closed = self._retiring.pop(id(engine_namespace), (None, None))
         if namespace is None or closed is None:
@@ -126,8 +128,8 @@ class Storage:
     ) -> None:
         """Do work on a thread, then call then with its OSError, or None if it was done.
 
-        Any other exception is logged, and becomes an OSError (EIO).  The namespace's store stays
-        open until work is done.  After forget_work(), then is not called.
+        An exception of a different kind is logged, and becomes an OSError (EIO).  The namespace's
+        store stays open until work is done.  After forget_work(), then is not called.
         """
         future = asyncio.ensure_future(self._state_threads.run(work))
         working = self._working.setdefault(namespace, set())
@@ -148,7 +150,7 @@ class Storage:
         """Ignore the results of work(), because the target stops."""
         self._closed = True
 
-    async def _close(self, namespace: Namespace, store: Any) -> None:
+    async def _close(self, namespace: Namespace, store: Store | PythonStore) -> None:
         """Close a store that no reactor uses, once no device and no work() uses it either."""
         await self._free(namespace)
         working = self._working.pop(namespace, None)
@@ -156,7 +158,7 @@ class Storage:
             await asyncio.wait(working)
         await self._threads.run(store.close)
 
-    def faulted(self, fault: Any) -> None:
+    def faulted(self, fault: Faulted) -> None:
         """Log that a store failed a command (nvmf.engine.Faulted)."""
         self._faults.tell(fault)
 
@@ -164,6 +166,12 @@ class Storage:
         """Return the latency of commands by subsystem, since the target started."""
         there = ((nqn, space.engine.latency()) for space, nqn in self._subsystems.items())
         return self._latencies.totals(there)
+
+    def interrupt(self) -> None:
+        """End the commands that stores in Python have, because the target stops."""
+        for store in self._stores.values():
+            if isinstance(store, PythonStore):
+                store.stop()
 
     async def close(self) -> None:
         """Close everything that is still open, after the engine's target is closed."""

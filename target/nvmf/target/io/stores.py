@@ -6,26 +6,30 @@ from __future__ import annotations
 import asyncio
 import os
 from pathlib import Path
-from typing import Any
 
 from nvmf.auth import HostKeys
 from nvmf.config.limits import LimitsConfig
 from nvmf.config.models import NamespaceConfig, ReferralConfig, SubsystemConfig
+from nvmf.errors import Error
 from nvmf.spec.fabrics import TransportType
 from nvmf.target.commands.discovery import Referral
+from nvmf.target.io.engine import Engine, Store, Target
+from nvmf.target.io.storethread import PythonStore, native_of
 from nvmf.target.lasting.access import host_keys
 from nvmf.target.lasting.health import SubsystemHealth
 from nvmf.target.model.namespace import Identity, Namespace
 from nvmf.target.model.subsystem import Subsystem, Work, serial_of
 
 
-class ServerError(Exception):
+class ServerError(Error):
     """The target cannot start or apply a change: the message says what failed, why, what to do."""
 
 
-def open_store(engine: Any, config: NamespaceConfig, where: str) -> Any:
+def open_store(engine: Engine, config: NamespaceConfig, where: str) -> Store | PythonStore:
     """Open the store of a namespace; raise ServerError on failure.  Blocks to open files."""
     try:
+        if config.store == "python":
+            return PythonStore(engine, config, where)
         return engine.Store(
             config.store,
             path=os.fspath(config.path) if config.path is not None else None,
@@ -50,8 +54,8 @@ def read_keys(config: SubsystemConfig) -> dict[str, HostKeys]:
 
 
 def make_subsystem(
-    engine: Any,
-    target: Any,
+    engine: Engine,
+    target: Target,
     config: SubsystemConfig,
     keys: dict[str, HostKeys],
     state: Path | None,
@@ -97,7 +101,7 @@ def identity_of(nqn: str, nsid: int, config: NamespaceConfig) -> Identity:
     return Identity.derive(
         nqn,
         nsid,
-        str(config.path) if config.path is not None else config.store,
+        str(config.path or config.python or config.store),
         uuid=config.uuid,
         nguid=config.nguid,
         eui64=config.eui64,
@@ -105,11 +109,16 @@ def identity_of(nqn: str, nsid: int, config: NamespaceConfig) -> Identity:
 
 
 def make_namespace(
-    engine: Any, target: Any, nqn: str, nsid: int, config: NamespaceConfig, store: Any
+    engine: Engine,
+    target: Target,
+    nqn: str,
+    nsid: int,
+    config: NamespaceConfig,
+    store: Store | PythonStore,
 ) -> Namespace:
     """Create a namespace on an open store."""
     identity = identity_of(nqn, nsid, config)
-    moves = engine.Namespace(target, nsid, store)
+    moves = engine.Namespace(target, nsid, native_of(store))
     made = Namespace(nsid, store, identity, moves, config.ana_group)
     if config.limits != LimitsConfig():
         set_limits(made, config.limits)

@@ -13,10 +13,11 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from nvmf.target.io.connection import Connection
+    from nvmf.target.io.engine import Command
 
 TURN = 0.005
 """Maximum seconds of commands in a turn of the loop, except for the last command."""
@@ -26,7 +27,7 @@ class Turns:
     """The queues of waiting commands of all connections; run() executes a command."""
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, run: Callable[[Connection, Any], None]
+        self, loop: asyncio.AbstractEventLoop, run: Callable[[Connection, Command], None]
     ) -> None:
         self._loop = loop
         self._run = run
@@ -36,7 +37,7 @@ class Turns:
         self._until: float | None = None
         """End of the time for commands in this turn of the loop; None before its first command."""
 
-    def command(self, connection: Connection, command: Any) -> None:
+    def command(self, connection: Connection, command: Command) -> None:
         """Execute a command, or queue it."""
         if self._until is None:
             self._until = self._loop.time() + TURN

@@ -8,9 +8,9 @@ namespace is included in the totals only for hosts that see it.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TypedDict
 from uuid import UUID
 
 from nvmf.target.command.engine import EngineNamespace
@@ -44,6 +44,19 @@ def smart_counts(engine: EngineNamespace) -> Counts:
         "writes": stats.get("writes", 0),
         "media_errors": stats.get("media_errors", 0),
     }
+
+
+class SubsystemBody(TypedDict):
+    """The stored form of a subsystem's counters."""
+
+    power_cycles: int
+    unsafe_shutdowns: int
+    on_seconds: float
+    busy_seconds: float
+    on: bool
+    gone: dict[str, int]
+    namespaces: dict[str, dict[str, int | bool]]
+    """By UUID: the counters, and masked (whether its errors are not reported)."""
 
 
 @dataclass
@@ -157,7 +170,7 @@ class SubsystemHealth:
 
     # ---- its file ----
 
-    def body(self) -> dict[str, Any]:
+    def body(self) -> SubsystemBody:
         """Return the stored form of the counters, for JSON."""
         return {
             "power_cycles": self.power_cycles,
@@ -173,7 +186,7 @@ class SubsystemHealth:
         }
 
     @classmethod
-    def of_body(cls, body: dict[str, Any]) -> SubsystemHealth:
+    def of_body(cls, body: SubsystemBody) -> SubsystemHealth:
         """Decode the stored form; on is set if the subsystem was not shut down.
 
         Raise ValueError, TypeError, KeyError or AttributeError if it is invalid.
@@ -193,11 +206,11 @@ class SubsystemHealth:
         )
 
 
-def _number(value: Any) -> int:
+def _number(value: object) -> int:
     if not isinstance(value, int) or value < 0:
         raise ValueError(f"{value!r} is not a count")
     return value
 
 
-def _counts(body: dict[str, Any]) -> Counts:
+def _counts(body: Mapping[str, object]) -> Counts:
     return {name: _number(body[name]) for name in COUNTS}

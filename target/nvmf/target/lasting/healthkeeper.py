@@ -14,9 +14,11 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
-from nvmf.target.lasting.health import SUBSYSTEMS_MOST, SubsystemHealth
+from nvmf.check import checked
+from nvmf.json import JSON
+from nvmf.target.lasting.health import SUBSYSTEMS_MOST, SubsystemBody, SubsystemHealth
 from nvmf.target.lasting.state import DamagedState, seal, set_aside, unseal, write_atomically
 from nvmf.target.lasting.threads import Threads
 
@@ -40,7 +42,7 @@ class HealthKeeper:
         self._path = None if folder is None else folder / FILE
         self._clock = clock
         self._subsystems: dict[str, SubsystemHealth] = {}
-        self._written: dict[str, Any] = {}
+        self._written: dict[str, SubsystemBody] = {}
         """The content of the file, without the seconds."""
         self._failed = False
         """The last write failed."""
@@ -183,13 +185,21 @@ class HealthKeeper:
             log.error("%s; it was renamed to %s", error, kept.name)
 
 
-def _decode(body: Any) -> dict[str, SubsystemHealth]:
+class _Body(TypedDict):
+    """The content of the file."""
+
+    format: int
+    subsystems: dict[str, SubsystemBody]
+
+
+def _decode(value: JSON) -> dict[str, SubsystemHealth]:
+    body = checked(_Body, value, name=_KIND)
     if body["format"] != _FORMAT:
         raise ValueError(f"its format is {body['format']}, not {_FORMAT}")
-    return {str(nqn): SubsystemHealth.of_body(one) for nqn, one in body["subsystems"].items()}
+    return {nqn: SubsystemHealth.of_body(one) for nqn, one in body["subsystems"].items()}
 
 
-def _plain(body: dict[str, Any]) -> dict[str, Any]:
+def _plain(body: SubsystemBody) -> SubsystemBody:
     """Return the values whose change requires a write: the log has whole hours and minutes."""
     return {
         **body,

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias, TypedDict
 
+from nvmf.check import checked
+from nvmf.json import JSON
 from nvmf.spec.features import WriteProtection
 from nvmf.spec.status import Status, StatusError
 from nvmf.target.lasting.state import seal, unseal
@@ -98,12 +100,21 @@ def load(path: Path) -> Lasting | None:
     )
 
 
-def _decode(body: Any) -> Lasting:
+class _Body(TypedDict):
+    """The content of a file."""
+
+    format: int
+    write_protection: int
+    invalid: list[list[int]]
+
+
+def _decode(value: JSON) -> Lasting:
+    body = checked(_Body, value, name="namespace")
     if body["format"] != _FORMAT:
         raise ValueError(f"its format is {body['format']}, not {_FORMAT}")
     invalid: tuple[Range, ...] = ()
     for lba, blocks in body["invalid"]:
-        if not (isinstance(lba, int) and isinstance(blocks, int) and lba >= 0 and blocks > 0):
+        if lba < 0 or blocks <= 0:
             raise ValueError(f"[{lba}, {blocks}] is not a range of blocks")
         invalid = with_range(invalid, lba, blocks)
     return Lasting(WriteProtection(body["write_protection"]), invalid)

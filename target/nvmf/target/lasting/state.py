@@ -16,7 +16,10 @@ import tempfile
 import zlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
+
+from nvmf.errors import Error
+from nvmf.json import JSON
 
 T = TypeVar("T")
 
@@ -27,7 +30,7 @@ _LEFT = ".*.new"
 """Temporary files left by interrupted writes."""
 
 
-class DamagedState(ValueError):
+class DamagedState(Error, ValueError):
     """A file of the state folder is damaged; the message gives its path."""
 
 
@@ -122,13 +125,13 @@ def set_aside(path: Path) -> Path:
     raise FileExistsError(errno.EEXIST, f"there are already {_ASIDE_MOST} damaged files")
 
 
-def seal(name: str, body: Mapping[str, Any]) -> bytes:
+def seal(name: str, body: Mapping[str, object]) -> bytes:
     """Return a file's content: body as JSON under name, and its CRC-32."""
     text = json.dumps(body, sort_keys=True)
     return json.dumps({"crc32": zlib.crc32(text.encode()), name: body}).encode() + b"\n"
 
 
-def unseal(path: Path, name: str, decode: Callable[[Any], T], lost: str) -> T | None:
+def unseal(path: Path, name: str, decode: Callable[[JSON], T], lost: str) -> T | None:
     """Return the result of decode for a sealed file; None if there is no file.
 
     Raise DamagedState if the file is invalid or decode raises; lost describes the consequence for

@@ -8,7 +8,6 @@ records give fields with extra=.
 from __future__ import annotations
 
 import logging
-from typing import Any
 
 from nvmf.spec.cm import CmRejectError
 from nvmf.spec.status import StatusError, status_name
@@ -20,9 +19,9 @@ NAMES = ("peer", "hostnqn", "subnqn", "cntlid", "qid", "nsid", "status")
 """Names in the order of output."""
 
 
-def fields_of(record: logging.LogRecord) -> dict[str, Any]:
+def fields_of(record: logging.LogRecord) -> dict[str, object]:
     """Return the fields of a record."""
-    found: dict[str, Any] = {}
+    found: dict[str, object] = {}
     for argument in record.args if isinstance(record.args, tuple) else ():
         match argument:
             case Queue():
@@ -38,8 +37,8 @@ def fields_of(record: logging.LogRecord) -> dict[str, Any]:
     return {name: found[name] for name in NAMES if name in found}
 
 
-def _of_queue(queue: Queue) -> dict[str, Any]:
-    found: dict[str, Any] = {"peer": where(queue.peer), "qid": queue.qid}
+def _of_queue(queue: Queue) -> dict[str, object]:
+    found: dict[str, object] = {"peer": where(queue.peer), "qid": queue.qid}
     controller, asked = queue.controller, queue.asked
     if controller is None and asked is not None:
         found |= {"hostnqn": asked.hostnqn, "subnqn": asked.subnqn}

@@ -32,11 +32,18 @@ def sentence(record: logging.LogRecord) -> str:
 
 
 class TextFormatter(logging.Formatter):
-    """LEVEL: message; an exception follows on separate lines."""
+    """LEVEL: message, after the local time if stamped; an exception follows on separate lines."""
+
+    def __init__(self, *, stamped: bool = False) -> None:
+        super().__init__()
+        self._stamped = stamped
 
     def format(self, record: logging.LogRecord) -> str:
         """Format a record."""
         text = f"{record.levelname}: {sentence(record)}"
+        if self._stamped:
+            time = datetime.fromtimestamp(record.created).astimezone()
+            text = f"{time.isoformat(timespec='milliseconds')} {text}"
         if record.exc_info:
             text += f"\n{self.formatException(record.exc_info)}"
         return text

@@ -14,7 +14,6 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from nvmf.target.logs.fields import fields_of
 
@@ -115,7 +114,7 @@ class LimitedHandler(logging.Handler):
         self.inner.handle(record)
 
 
-def _about(fields: dict[str, Any]) -> str | None:
+def _about(fields: dict[str, object]) -> str | None:
     """Return the source that a line is counted for; None if no outside action causes it."""
     if "peer" in fields:
         return source(str(fields["peer"]))

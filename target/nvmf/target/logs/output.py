@@ -6,7 +6,7 @@ from __future__ import annotations
 import logging
 import sys
 from types import TracebackType
-from typing import Any
+from typing import TextIO
 
 from nvmf.target.logs.formats import JsonFormatter, TextFormatter
 from nvmf.target.logs.journal import JournalHandler, is_journal
@@ -20,17 +20,21 @@ TELL_EVERY = 60.0
 class LogOutput:
     """Logs to stderr, or to the journal if stderr is connected to it, until closed.
 
+    Lines of text have the time unless stderr is a terminal or the journal, which has its own.
+
     form: one of FORMATS; None for text, or the journal if stderr is connected to it.
     """
 
     def __init__(self, form: str | None = None) -> None:
-        stream: logging.StreamHandler[Any] = logging.StreamHandler(sys.stderr)
+        stream: logging.StreamHandler[TextIO] = logging.StreamHandler(sys.stderr)
         if form is None:
             form = "journal" if is_journal(2) else "text"
         if form == "journal":
             self._handler = LimitedHandler(JournalHandler(stream))
         else:
-            stream.setFormatter(JsonFormatter() if form == "json" else TextFormatter())
+            stamped = not (is_journal(2) or (sys.stderr is not None and sys.stderr.isatty()))
+            text = TextFormatter(stamped=stamped)
+            stream.setFormatter(JsonFormatter() if form == "json" else text)
             self._handler = LimitedHandler(stream)
         self._before: list[logging.Handler] = []
 

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeAlias
 
-from nvmf.target.metrics.sample import Sample
+from nvmf.spec.cm import CmStatus
+from nvmf.spec.status import Named, Status
+from nvmf.target.metrics.sample import HostSample, ReactorSample, Sample
 
 Labels = dict[str, str]
 Point = tuple[Labels, float]
@@ -46,19 +48,13 @@ class Family:
     points: Callable[[Source], Iterable[Point]]
 
 
-def _one(value: Callable[[Source], float]) -> Callable[[Source], Iterable[Point]]:
+def _one(value: Callable[[Source], float]) -> Points:
     """Define a metric without labels."""
     return lambda source: [({}, value(source))]
 
 
-def _namespaces(
-    *parts: tuple[Labels, str],
-    rare: tuple[tuple[Labels, str], ...] = (),
-) -> Callable[[Source], Iterable[Point]]:
-    """Define one or several counters of each namespace; a label distinguishes these.
-
-    rare: counters that are left out while they are zero, because each needs a line in every scrape.
-    """
+def _namespaces(*parts: tuple[Labels, str]) -> Points:
+    """Define one or several counters of each namespace; a label distinguishes these."""
 
     def points(source: Source) -> Iterator[Point]:
         for one in source.sample.namespaces:
@@ -66,14 +62,17 @@ def _namespaces(
                 if key in one.stats:
                     labels = {"subsystem": one.nqn, "nsid": str(one.nsid), **label}
                     yield labels, one.stats[key]
-            for label, key in rare:
-                if one.stats.get(key):
-                    yield {"subsystem": one.nqn, "nsid": str(one.nsid), **label}, one.stats[key]
 
     return points
 
 
-def _reactors(*parts: tuple[Labels, Callable[[Any], float]]) -> Callable[[Source], Iterable[Point]]:
+Points: TypeAlias = "Callable[[Source], Iterable[Point]]"
+"""Reads the values of a metric from a sample."""
+
+
+def _reactors(
+    *parts: tuple[Labels, Callable[[ReactorSample], float]],
+) -> Points:
     def points(source: Source) -> Iterator[Point]:
         for index, one in enumerate(source.sample.reactors):
             for label, value in parts:
@@ -82,7 +81,9 @@ def _reactors(*parts: tuple[Labels, Callable[[Any], float]]) -> Callable[[Source
     return points
 
 
-def _hosts(*parts: tuple[Labels, Callable[[Any], float]]) -> Callable[[Source], Iterable[Point]]:
+def _hosts(
+    *parts: tuple[Labels, Callable[[HostSample], float]],
+) -> Points:
     def points(source: Source) -> Iterator[Point]:
         for name, one in source.sample.hosts.items():
             for label, value in parts:
@@ -91,22 +92,41 @@ def _hosts(*parts: tuple[Labels, Callable[[Any], float]]) -> Callable[[Source], 
     return points
 
 
-def _total(name: str) -> Callable[[Any], float]:
+def _total(name: str) -> Callable[[ReactorSample | HostSample], float]:
     return lambda one: one.totals.get(name, 0)
 
 
-def _by(label: str, counts: Callable[[Source], Mapping[str, float]]) -> Any:
+def _by(label: str, counts: Callable[[Source], Mapping[str, float]]) -> Points:
     return lambda source: [({label: name}, count) for name, count in counts(source).items()]
 
 
+def _by_status(known: Iterable[Named], counts: Callable[[Source], Mapping[str, float]]) -> Points:
+    """Define a counter by the name of a status; the known ones are 0 until they occur.
+
+    A rate or an increase needs the value before the first event.
+    """
+    zeros: dict[str, float] = dict.fromkeys((status.title for status in known), 0)
+    return _by("status", lambda source: {**zeros, **counts(source)})
+
+
 _READ, _WRITE = {"op": "read"}, {"op": "write"}
-_RARE = (
+_COMMANDS = (
+    (_READ, "reads"),
+    (_WRITE, "writes"),
     ({"op": "flush"}, "flushes"),
     ({"op": "compare"}, "compares"),
     ({"op": "verify"}, "verifies"),
     ({"op": "write_zeroes"}, "write_zeroes"),
     ({"op": "deallocate"}, "deallocates"),
 )
+_CONNECT = (
+    Status.COMMAND_SEQUENCE_ERROR,
+    Status.INCOMPATIBLE_FORMAT,
+    Status.CONTROLLER_BUSY,
+    Status.CONNECT_INVALID_PARAMETERS,
+    Status.CONNECT_INVALID_HOST,
+)
+"""The statuses of a refused Connect; others are possible for other commands in its place."""
 HISTOGRAM = "nvmeof_command_latency_seconds"
 HISTOGRAM_HELP = "Latency of reads and writes, from the capsule to the response."
 
@@ -121,8 +141,8 @@ FAMILIES = (
     Family(
         "nvmeof_namespace_commands",
         "counter",
-        "Completed commands of a namespace; rare kinds are left out while zero.",
-        _namespaces((_READ, "reads"), (_WRITE, "writes"), rare=_RARE),
+        "Completed commands of a namespace.",
+        _namespaces(*_COMMANDS),
     ),
     Family(
         "nvmeof_namespace_bytes",
@@ -135,9 +155,12 @@ FAMILIES = (
         "counter",
         "Total latency of the completed reads and writes of a namespace.",
         lambda source: [
-            ({"subsystem": one.nqn, "nsid": str(one.nsid), **label}, one.latency[name] / 1e9)
+            ({"subsystem": one.nqn, "nsid": str(one.nsid), **label}, nanoseconds / 1e9)
             for one in source.sample.namespaces
-            for label, name in ((_READ, "read_ns"), (_WRITE, "write_ns"))
+            for label, nanoseconds in (
+                (_READ, one.latency["read_ns"]),
+                (_WRITE, one.latency["write_ns"]),
+            )
         ],
     ),
     Family(
@@ -155,14 +178,14 @@ FAMILIES = (
     Family(
         "nvmeof_namespace_throttled",
         "counter",
-        "Commands that waited because of the limits of the namespace; left out while zero.",
-        _namespaces(rare=(({}, "throttled"),)),
+        "Commands that waited because of the limits of the namespace.",
+        _namespaces(({}, "throttled")),
     ),
     Family(
         "nvmeof_namespace_reservation_conflicts",
         "counter",
-        "Commands refused because of a reservation; left out while zero.",
-        _namespaces(rare=(({}, "reservation_conflicts"),)),
+        "Commands refused because of a reservation.",
+        _namespaces(({}, "reservation_conflicts")),
     ),
     Family(
         "nvmeof_namespace_size_bytes",
@@ -261,13 +284,13 @@ FAMILIES = (
         "nvmeof_connections_refused",
         "counter",
         "Refused connections, by the status in the connection manager's reject.",
-        _by("status", lambda source: source.sample.events.refused),
+        _by_status(CmStatus, lambda source: source.sample.events.refused),
     ),
     Family(
         "nvmeof_connects_refused",
         "counter",
         "Commands that failed before or as a Connect, by NVMe status.",
-        _by("status", lambda source: source.sample.events.connects_refused),
+        _by_status(_CONNECT, lambda source: source.sample.events.connects_refused),
     ),
     Family(
         "nvmeof_controllers_created",

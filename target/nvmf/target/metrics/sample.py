@@ -6,9 +6,10 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 from nvmf.config.models import Config
+from nvmf.rpc.results import Latency
 from nvmf.target.commands.core import Core
 from nvmf.target.io.connection import Connection
 from nvmf.target.io.storage import Storage
@@ -60,7 +61,7 @@ class NamespaceSample:
     """Bytes."""
     stats: Mapping[str, int]
     """nvmf.engine.Namespace.stats."""
-    latency: Mapping[str, Any]
+    latency: Latency
     """nvmf.engine.NamespaceLatency."""
 
 

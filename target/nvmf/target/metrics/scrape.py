@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any
 
+from nvmf.target.io.engine import Engine
 from nvmf.target.metrics.exposition import render
 from nvmf.target.metrics.families import Facts, Source
 from nvmf.target.metrics.http import MetricsServer, Render
@@ -20,7 +20,7 @@ def _version() -> str:
         return "unknown"
 
 
-def make_metrics(server: Measured, engine: Any) -> MetricsServer:
+def make_metrics(server: Measured, engine: Engine) -> MetricsServer:
     """Return the HTTP server for [metrics] of the server's configuration, not started yet."""
     name, target = _version(), server.config.target
     pool = target.buffers * target.buffer_size * server.reactors

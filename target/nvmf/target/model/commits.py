@@ -33,7 +33,7 @@ class Plan(Generic[T]):
     """The new state of the namespace."""
     enter: Callable[[], None]
     """Puts the state into effect."""
-    files: NamespaceFiles | None = None
+    files: NamespaceFiles[T] | None = None
     """Where to store the state first; None if it need not be stored."""
     content: bytes | None = None
     """New content of the file; None to remove the file."""

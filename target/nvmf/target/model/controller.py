@@ -212,7 +212,7 @@ class Controller:
     def heard(self, now: float) -> bool:
         """Return whether the host is alive; call this when keep_alive_left() has elapsed.
 
-        Any command counts (TBKAS).  Commands on I/O queues are found in the engine's counters,
+        Each command counts (TBKAS).  Commands on I/O queues are found in the engine's counters,
         without their time, so a silent host is detected within twice its timeout.
         """
         queues = self.io_queues.values()

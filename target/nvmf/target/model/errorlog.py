@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
 from nvmf.spec.logs import ErrorEntry
 from nvmf.spec.opcodes import AdminOpcode, command_title
 from nvmf.spec.sqe import At, Sqe
 from nvmf.spec.status import CODE_MASK, Status, StatusError
+from nvmf.target.command.engine import CommandError
 from nvmf.target.model.queue import Queue
 
 log = logging.getLogger("nvmf.target")
@@ -69,7 +69,7 @@ class ErrorLog:
 
         Errors that a ring has lost meanwhile are counted as older than all of these.
         """
-        found: list[tuple[float, Queue, Mapping[str, Any]]] = []
+        found: list[tuple[float, Queue, CommandError]] = []
         for queue in queues:
             seen = self._seen.get(queue, 0)
             last, errors = queue.handle.errors(seen)
@@ -108,7 +108,7 @@ class ErrorLog:
         )
 
 
-def _tell(queue: Queue, error: Mapping[str, Any], *, last: bool) -> None:
+def _tell(queue: Queue, error: CommandError, *, last: bool) -> None:
     nsid, lba = error["nsid"], error["lba"]
     name = command_title(error["opcode"], io=queue.qid > 0)
     where = f" of namespace {nsid}" + (f" at block {lba}" if lba else "") if queue.qid else ""

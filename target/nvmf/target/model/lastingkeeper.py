@@ -46,7 +46,8 @@ class LastingKeeper:
 
     def __init__(self, subsystem: Subsystem, folder: Path | None = None) -> None:
         self._subsystem = subsystem
-        self._files = NamespaceFiles(folder) if folder is not None else None
+        self.files = NamespaceFiles(folder, load) if folder is not None else None
+        """None: nothing is stored."""
         self._now: dict[int, Lasting] = {}
         self._closing: set[int] = set()
         """Namespaces that are about to be write protected."""
@@ -57,7 +58,7 @@ class LastingKeeper:
     @property
     def nwpc(self) -> Nwpc:
         """Namespace Write Protection Capabilities."""
-        if self._files is None:
+        if self.files is None:
             return Nwpc(0)
         if self._subsystem.permanent_protection:
             return Nwpc.WRITE_PROTECT | Nwpc.UNTIL_POWER_CYCLE | Nwpc.PERMANENT
@@ -96,8 +97,10 @@ class LastingKeeper:
         try:
             if expected is not None:
                 self._now[nsid] = expected
-            elif self._files is not None:
-                found = load(self._files.path(namespace.identity.uuid))
+                if self.files is not None:
+                    self.files.forget(nsid)
+            elif self.files is not None:
+                found = self.files.take(nsid, namespace.identity.uuid)
                 if found is not None:
                     self._now[nsid] = found.outliving(data=_data_lasts(namespace))
         except DamagedState as error:
@@ -144,9 +147,9 @@ class LastingKeeper:
             enter = partial(self._put, namespace, before, after, by)
             data = _data_lasts(namespace)
             lasts = after.outliving(data=data)
-            if self._files is None or lasts == before.outliving(data=data):
+            if self.files is None or lasts == before.outliving(data=data):
                 return Plan(after, enter)
-            return Plan(after, enter, self._files, encode(lasts) if lasts != _NONE else None)
+            return Plan(after, enter, self.files, encode(lasts) if lasts != _NONE else None)
 
         self._commits.add(nsid, begin, done)
 

@@ -6,10 +6,10 @@ The counts of removed namespaces stay in the sum of their subsystem, which never
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
 
+from nvmf.rpc import results
 from nvmf.target.model.tally import OTHER
 
 OPERATIONS = ("read", "write")
@@ -47,11 +47,11 @@ class LatencyKeeper:
         self._gone: Latencies = {}
         self._named: set[str] = set()
 
-    def gone(self, nqn: str, latency: Mapping[str, Any]) -> None:
+    def gone(self, nqn: str, latency: results.Latency) -> None:
         """Keep the histograms of a namespace that is about to be closed."""
         self._add(self._gone, nqn, latency)
 
-    def totals(self, there: Iterable[tuple[str, Mapping[str, Any]]]) -> Latencies:
+    def totals(self, there: Iterable[tuple[str, results.Latency]]) -> Latencies:
         """Return the sums with those of present namespaces (NQN, nvmf.engine.NamespaceLatency)."""
         found: Latencies = {
             key: Latency(list(one.counts), one.nanoseconds) for key, one in self._gone.items()
@@ -60,11 +60,13 @@ class LatencyKeeper:
             self._add(found, nqn, latency)
         return found
 
-    def _add(self, into: Latencies, nqn: str, latency: Mapping[str, Any]) -> None:
+    def _add(self, into: Latencies, nqn: str, latency: results.Latency) -> None:
         if nqn not in self._named and len(self._named) >= _SUBSYSTEMS_MOST:
             nqn = OTHER
         else:
             self._named.add(nqn)
-        for operation in OPERATIONS:
-            one = into.setdefault((nqn, operation), Latency())
-            one.add(latency[operation], latency[f"{operation}_ns"])
+        for operation, counts, nanoseconds in (
+            ("read", latency["read"], latency["read_ns"]),
+            ("write", latency["write"], latency["write_ns"]),
+        ):
+            into.setdefault((nqn, operation), Latency()).add(counts, nanoseconds)

@@ -11,8 +11,10 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, TypedDict
 
+from nvmf.check import checked
+from nvmf.json import JSON
 from nvmf.spec.reservations import Rescap, ReservationType
 from nvmf.spec.status import Status, StatusError
 from nvmf.target.command.gates import UNKNOWN, Gate, GateReason
@@ -44,7 +46,8 @@ class ReservationKeeper:
 
     def __init__(self, subsystem: Subsystem, folder: Path | None = None) -> None:
         self._subsystem = subsystem
-        self._files = NamespaceFiles(folder) if folder is not None else None
+        self.files = NamespaceFiles(folder, load) if folder is not None else None
+        """None: nothing is stored."""
         lasting = Rescap.PTPL if folder is not None else Rescap(0)
         self.rescap = Rescap.ALL_TYPES | Rescap.IEKEY | lasting
         """Reservation Capabilities of its namespaces."""
@@ -72,8 +75,10 @@ class ReservationKeeper:
         try:
             if expected is not None:
                 self._now[nsid] = expected
-            elif self._files is not None and (
-                found := load(self._files.path(namespace.identity.uuid))
+                if self.files is not None:
+                    self.files.forget(nsid)
+            elif self.files is not None and (
+                found := self.files.take(nsid, namespace.identity.uuid)
             ):
                 self._now[nsid] = found
         except DamagedState as error:
@@ -115,12 +120,12 @@ class ReservationKeeper:
             enter = partial(self._put, nsid, before, outcome, by)
             if after == before or not (before.ptpl or after.ptpl):
                 return Plan(after, enter)
-            if self._files is None:
+            if self.files is None:
                 raise StatusError(
                     Status.INVALID_FIELD,
                     "reservations cannot persist: the target has no state_dir",
                 )
-            return Plan(after, enter, self._files, encode(after) if after.ptpl else None)
+            return Plan(after, enter, self.files, encode(after) if after.ptpl else None)
 
         self._commits.add(nsid, begin, done)
 
@@ -178,10 +183,21 @@ def load(path: Path) -> Reservation | None:
     )
 
 
-def _decode(body: Any) -> Reservation:
+class _Body(TypedDict):
+    """The content of a file."""
+
+    format: int
+    rtype: int
+    holder: str | None
+    registrants: list[list[str | int]]
+    """Host and key each."""
+
+
+def _decode(value: JSON) -> Reservation:
+    body = checked(_Body, value, name="reservation")
     if body["format"] != _FORMAT:
         raise ValueError(f"its format is {body['format']}, not {_FORMAT}")
-    registrants = {bytes.fromhex(host): int(key) for host, key in body["registrants"]}
+    registrants = {bytes.fromhex(str(host)): int(key) for host, key in body["registrants"]}
     rtype = ReservationType(body["rtype"]) if body["rtype"] else None
     holder = bytes.fromhex(body["holder"]) if body["holder"] else None
     return Reservation(MappingProxyType(registrants), rtype, holder, ptpl=True)

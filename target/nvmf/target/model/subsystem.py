@@ -12,12 +12,14 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from uuid import UUID
 
 from nvmf.auth import HostKeys
 from nvmf.spec.status import Status
-from nvmf.target.command.engine import EngineGates
+from nvmf.target.command.engine import EngineGates, EngineTable, Own
 from nvmf.target.command.gates import NoGates
 from nvmf.target.lasting.health import SubsystemHealth
+from nvmf.target.lasting.namespacefiles import NamespaceFiles
 from nvmf.target.model.ana import Ana
 from nvmf.target.model.lastingkeeper import LastingKeeper
 from nvmf.target.model.namespace import Namespace
@@ -36,10 +38,12 @@ class Fence(Protocol):
     """nvmf.engine.Target.fence; the cookie is a function to call."""
 
     def __call__(
-        self, qpairs: list[Any], nsid: int, then: Callable[[], None], /, *, abort: int = 0
+        self, qpairs: list[Own], nsid: int, then: Callable[[], None], /, *, abort: int = 0
     ) -> None: ...
 
 
+Stored: TypeAlias = "tuple[object, ...]"
+"""Reservation and other state of a namespace, as Subsystem.read_state returns them."""
 Mask: TypeAlias = "frozenset[str] | None"
 """NQNs of the hosts that see a namespace; None: all that may connect."""
 
@@ -63,7 +67,7 @@ def _at_once(
 class View:
     """The namespaces that a set of hosts sees."""
 
-    table: Any = None
+    table: EngineTable | None = None
     """The same namespaces for I/O queues (nvmf.engine.NamespaceTable)."""
     namespaces: dict[int, Namespace] = field(default_factory=dict)
 
@@ -113,7 +117,7 @@ class Subsystem:
     """asyncio's call_later, in seconds."""
     work: Work = _at_once
     """Runs work that may block (storage.Storage)."""
-    make_table: Callable[[], Any] = lambda: None
+    make_table: Callable[[], EngineTable | None] = lambda: None
     """Creates a table for a view (nvmf.engine.NamespaceTable)."""
     state: Path | None = None
     """Folder for state that persists across restarts."""
@@ -165,6 +169,25 @@ class Subsystem:
         """Add a namespace; raise ValueError if the NSID is in use or out of range."""
         self.check_free(namespace.nsid)
         self.change({namespace.nsid: (namespace, mask)})
+
+    def read_state(self, uuid: UUID) -> Stored:
+        """Return the stored state of a namespace; blocks, and may run on any thread."""
+        return tuple(one.read(uuid) if one is not None else None for one in self._files)
+
+    def expect_state(self, nsid: int, stored: Stored) -> None:
+        """Set the result of read_state() for a namespace that is added next under this NSID."""
+        for files, found in zip(self._files, stored, strict=True):
+            if files is not None:
+                files.expect(nsid, found)
+
+    @property
+    def puts(self) -> int:
+        """A number that changes whenever stored state does."""
+        return sum(files.puts for files in self._files if files is not None)
+
+    @property
+    def _files(self) -> tuple[NamespaceFiles[Any] | None, ...]:
+        return (self.reservations.files, self.lasting.files)
 
     def detach(self, nsid: int) -> Namespace:
         """Remove a namespace and return it; raise KeyError if there is none."""

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections import Counter, OrderedDict
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from nvmf.rpc.results import EventCounts
 from nvmf.spec.cm import CmRejectError
 from nvmf.spec.status import status_name
 
@@ -108,10 +109,18 @@ class Events:
     """Successful authentications of queues."""
     authentication_failures: int = 0
 
-    def record(self) -> dict[str, int | dict[str, int]]:
-        """Return the counts by name, for JSON; dataclasses.asdict() does not handle Counter."""
-        found = {one.name: getattr(self, one.name) for one in fields(self)}
-        return {name: dict(v) if isinstance(v, Counter) else v for name, v in found.items()}
+    def record(self) -> EventCounts:
+        """Return the counts by name, for JSON."""
+        return {
+            "accepted": self.accepted,
+            "refused": dict(self.refused),
+            "connects_refused": dict(self.connects_refused),
+            "controllers": self.controllers,
+            "reconnects": self.reconnects,
+            "keep_alive_timeouts": self.keep_alive_timeouts,
+            "authenticated": self.authenticated,
+            "authentication_failures": self.authentication_failures,
+        }
 
     def copy(self) -> Events:
         """Return a copy for use in a different thread."""

@@ -31,7 +31,7 @@ class ListenerState(Params):
     """If left out: every group that contains namespaces of the subsystem."""
 
 
-@method("target_set_ana", SetAna, changes=True)
+@method("target_set_ana", SetAna, "set_ana", changes=True)
 async def set_state(administration: Administration, params: SetAna) -> bool:
     """Set the ANA state of a group on a port, and notify the hosts."""
     port = administration.configured_port(params.traddr, params.trsvcid)
@@ -41,7 +41,7 @@ async def set_state(administration: Administration, params: SetAna) -> bool:
     return True
 
 
-@method("nvmf_subsystem_listener_set_ana_state", ListenerState, changes=True)
+@method("nvmf_subsystem_listener_set_ana_state", ListenerState, "set_listener_ana", changes=True)
 async def set_listener(administration: Administration, params: ListenerState) -> bool:
     """Set the ANA state of a group on a port, for all subsystems (SPDK's method)."""
     subsystem = find(administration, params.nqn)

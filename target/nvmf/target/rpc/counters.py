@@ -3,19 +3,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from nvmf.rpc.results import Counters, QueueCounters
 from nvmf.target.metrics.sample import QueueSample, take
-from nvmf.target.rpc.describe import address
+from nvmf.target.rpc.describe import address, namespace_stats, queue_stats, queue_totals
 from nvmf.target.rpc.registry import Params, method
 
 if TYPE_CHECKING:
     from nvmf.target.service.administration import Administration
 
 
-@method("target_get_counters", Params)
-def get_counters(administration: Administration, params: Params) -> dict[str, Any]:
-    """Return all counters of reactors, namespaces and connected queues, and counts of events."""
+@method("target_get_counters", Params, "counters")
+def get_counters(administration: Administration, params: Params) -> Counters:
+    """Return the counters of reactors, namespaces, connected queues and events."""
     sample = take(administration.server)
     return {
         "seconds": sample.seconds,
@@ -25,16 +26,14 @@ def get_counters(administration: Administration, params: Params) -> dict[str, An
                 "admin_queues": one.admin_queues,
                 "io_queues": one.io_queues,
                 "outstanding": one.outstanding,
-                **one.totals,
+                **queue_totals(one.totals),
             }
             for index, one in enumerate(sample.reactors)
         ],
         "namespaces": [
             {
-                "nqn": one.nqn,
-                "nsid": one.nsid,
+                **namespace_stats(one.nqn, one.nsid, one.stats),
                 "size": one.size,
-                **one.stats,
                 "latency": one.latency,
             }
             for one in sample.namespaces
@@ -44,7 +43,7 @@ def get_counters(administration: Administration, params: Params) -> dict[str, An
     }
 
 
-def _queue(one: QueueSample) -> dict[str, Any]:
+def _queue(one: QueueSample) -> QueueCounters:
     queue = one.connection.queue
     controller = queue.controller
     assert controller is not None
@@ -55,5 +54,5 @@ def _queue(one: QueueSample) -> dict[str, Any]:
         "qid": queue.qid,
         "reactor": one.connection.reactor,
         "peer_address": address(queue.peer),
-        **one.stats,
+        **queue_stats(one.stats),
     }

@@ -3,8 +3,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
+from nvmf.check import checked
+from nvmf.rpc import results
 from nvmf.spec.features import WriteProtection
 from nvmf.target.change.presence import coming_namespaces, coming_ports
 from nvmf.target.command.engine import Address
@@ -17,15 +20,15 @@ if TYPE_CHECKING:
     from nvmf.target.service.server import Server
 
 
-def address(where: Address) -> dict[str, str]:
+def address(where: Address) -> results.Address:
     """Describe a transport address."""
     family = "IPv6" if ":" in where[0] else "IPv4"
     return {"trtype": "RDMA", "adrfam": family, "traddr": where[0], "trsvcid": str(where[1])}
 
 
-def describe_subsystem(server: Server, subsystem: Subsystem) -> dict[str, Any]:
+def describe_subsystem(server: Server, subsystem: Subsystem) -> results.Subsystem:
     """Describe a subsystem, its hosts and its namespaces."""
-    found: dict[str, Any] = {
+    found: results.Subsystem = {
         "nqn": subsystem.nqn,
         "subtype": "Discovery" if subsystem.discovery else "NVMe",
         "listen_addresses": [address(port.address) for port in server.ports],
@@ -33,33 +36,30 @@ def describe_subsystem(server: Server, subsystem: Subsystem) -> dict[str, Any]:
         "hosts": _hosts(server, subsystem),
     }
     if not subsystem.discovery:
-        found |= {
-            "serial_number": subsystem.serial,
-            "model_number": subsystem.model,
-            "max_namespaces": subsystem.max_namespaces,
-            "min_cntlid": 1,
-            "max_cntlid": 0xFFEF,
-            "namespaces": [
-                describe_namespace(subsystem, namespace)
-                for _, namespace in sorted(subsystem.namespaces.items())
-            ],
-        }
+        found["serial_number"] = subsystem.serial
+        found["model_number"] = subsystem.model
+        found["max_namespaces"] = subsystem.max_namespaces
+        found["min_cntlid"] = 1
+        found["max_cntlid"] = 0xFFEF
+        found["namespaces"] = [
+            describe_namespace(subsystem, namespace)
+            for _, namespace in sorted(subsystem.namespaces.items())
+        ]
     return found
 
 
-def _hosts(server: Server, subsystem: Subsystem) -> list[dict[str, str]]:
+def _hosts(server: Server, subsystem: Subsystem) -> list[results.Host]:
     """Describe the hosts allowed to connect, with the locations of their keys."""
-    found = {nqn: {"nqn": nqn} for nqn in sorted(subsystem.hosts)}
+    found = {nqn: results.Host(nqn=nqn) for nqn in sorted(subsystem.hosts)}
     if subsystem.keys:
         config = next((s for s in server.config.subsystems if s.nqn == subsystem.nqn), None)
         for table in config.host_tables if config is not None else ():
-            for name, key in (
-                ("dhchap_key", "dhchap_key"),
-                ("dhchap_ctrlr_key", "dhchap_ctrl_key"),
-            ):
-                place = table.place(key)
-                if place is not None and table.nqn in found:
-                    found[table.nqn][name] = place
+            if (host := found.get(table.nqn)) is None:
+                continue
+            if (place := table.place("dhchap_key")) is not None:
+                host["dhchap_key"] = place
+            if (place := table.place("dhchap_ctrl_key")) is not None:
+                host["dhchap_ctrlr_key"] = place
     return list(found.values())
 
 
@@ -68,13 +68,13 @@ def protection_word(state: WriteProtection) -> str:
     return state.name.lower().replace("_", "-")
 
 
-def describe_namespace(subsystem: Subsystem, namespace: Namespace) -> dict[str, Any]:
+def describe_namespace(subsystem: Subsystem, namespace: Namespace) -> results.Namespace:
     """Describe a namespace; SPDK's bdev_name is the path or the kind of its store."""
-    store: Any = namespace.store
+    store = namespace.store
     mask = subsystem.mask_of(namespace.nsid)
     name = store.path or store.kind
     lasting = subsystem.lasting.state(namespace.nsid)
-    found: dict[str, Any] = {
+    found: results.Namespace = {
         "nsid": namespace.nsid,
         "bdev_name": name,
         "name": name,
@@ -93,11 +93,16 @@ def describe_namespace(subsystem: Subsystem, namespace: Namespace) -> dict[str, 
     if mask is not None:
         found["hosts"] = sorted(mask)
     if namespace.limits:
-        found["limits"] = dict(namespace.limits)
+        found["limits"] = limits(namespace.limits)
     return found
 
 
-def absent_ports(server: Server) -> list[dict[str, Any]]:
+def limits(values: Mapping[str, int]) -> results.Limits:
+    """Describe limits, by their names in the configuration."""
+    return checked(results.Limits, dict(values), exact=True)
+
+
+def absent_ports(server: Server) -> list[results.Port]:
     """Describe the ports that wait for their devices."""
     return [
         {**address(listen), "device": port.device, "ana_states": {}, "absent": server.away[listen]}
@@ -106,7 +111,7 @@ def absent_ports(server: Server) -> list[dict[str, Any]]:
     ]
 
 
-def absent_namespaces(server: Server, nqn: str) -> list[dict[str, Any]]:
+def absent_namespaces(server: Server, nqn: str) -> list[results.AbsentNamespace]:
     """Describe the namespaces that wait for their files or devices."""
     return [
         {"nsid": nsid, "store": n.store, "path": str(path), "absent": server.away[path]}
@@ -116,7 +121,7 @@ def absent_namespaces(server: Server, nqn: str) -> list[dict[str, Any]]:
     ]
 
 
-def describe_controller(controller: Controller) -> dict[str, Any]:
+def describe_controller(controller: Controller) -> results.Controller:
     """Describe a controller."""
     return {
         "cntlid": controller.cntlid,
@@ -129,7 +134,45 @@ def describe_controller(controller: Controller) -> dict[str, Any]:
     }
 
 
-def describe_queue(queue: Queue) -> dict[str, Any]:
+def queue_totals(stats: Mapping[str, int]) -> results.QueueTotals:
+    """Return the counters of queues that only increase, 0 for those that are not there yet."""
+    return {
+        "commands": stats.get("commands", 0),
+        "errors": stats.get("errors", 0),
+        "read_bytes": stats.get("read_bytes", 0),
+        "write_bytes": stats.get("write_bytes", 0),
+        "malformed": stats.get("malformed", 0),
+        "waited_for_buffer": stats.get("waited_for_buffer", 0),
+    }
+
+
+def queue_stats(stats: Mapping[str, int]) -> results.QueueStats:
+    """Return the counters of a queue pair (nvmf.engine.Qpair.stats)."""
+    return {**queue_totals(stats), "outstanding": stats.get("outstanding", 0)}
+
+
+def namespace_stats(nqn: str, nsid: int, stats: Mapping[str, int]) -> results.NamedNamespaceStats:
+    """Return the counters of a namespace (nvmf.engine.Namespace.stats)."""
+    return {
+        "nqn": nqn,
+        "nsid": nsid,
+        "reads": stats.get("reads", 0),
+        "writes": stats.get("writes", 0),
+        "read_bytes": stats.get("read_bytes", 0),
+        "write_bytes": stats.get("write_bytes", 0),
+        "errors": stats.get("errors", 0),
+        "media_errors": stats.get("media_errors", 0),
+        "throttled": stats.get("throttled", 0),
+        "flushes": stats.get("flushes", 0),
+        "compares": stats.get("compares", 0),
+        "verifies": stats.get("verifies", 0),
+        "write_zeroes": stats.get("write_zeroes", 0),
+        "deallocates": stats.get("deallocates", 0),
+        "checked_bytes": stats.get("checked_bytes", 0),
+    }
+
+
+def describe_queue(queue: Queue) -> results.QueuePair:
     """Describe a queue pair, with its counters."""
     assert queue.controller is not None
     return {
@@ -139,5 +182,5 @@ def describe_queue(queue: Queue) -> dict[str, Any]:
         "listen_address": address(queue.local),
         "peer_address": address(queue.peer),
         "entries": queue.sq_size,
-        "stats": dict(queue.handle.stats),
+        "stats": queue_stats(queue.handle.stats),
     }

@@ -8,12 +8,14 @@ import json
 import logging
 import re
 from asyncio import Future
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, NotRequired, TypeAlias, TypedDict
 
 from nvmf.config.loader import ConfigError
+from nvmf.json import JSON
+from nvmf.rpc.errors import Code, RpcError
 from nvmf.target.change.edit import EditError
 from nvmf.target.io.stores import ServerError
-from nvmf.target.rpc.errors import Code, RpcError
 from nvmf.target.rpc.methods import METHODS
 
 if TYPE_CHECKING:
@@ -30,8 +32,41 @@ _KEY = re.compile("DHHC-1:.*", re.DOTALL)
 """Matches a key in a parameter that should not contain one."""
 _KEYS = {"jsonrpc", "method", "params", "id"}
 
+Ident: TypeAlias = "str | int | float | None"
+"""The id of a request."""
 
-async def answer(administration: Future[Administration], message: Any, peer: str) -> Any:
+
+class Failure(TypedDict):
+    """An error in a response."""
+
+    code: int
+    message: str
+
+
+class Response(TypedDict):
+    """A response: with a result, or with an error."""
+
+    jsonrpc: Literal["2.0"]
+    id: Ident
+    result: NotRequired[object]
+    """A JSON value."""
+    error: NotRequired[Failure]
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A valid request."""
+
+    method: str
+    params: JSON
+    ident: Ident
+    silent: bool
+    """Whether it is a notification, which has no response."""
+
+
+async def answer(
+    administration: Future[Administration], message: JSON, peer: str
+) -> Response | list[Response] | None:
     """Return the response to a message, None if there is none.  peer: the client, for the log."""
     if not isinstance(message, list):
         return await _one(administration, message, peer)
@@ -43,43 +78,48 @@ async def answer(administration: Future[Administration], message: Any, peer: str
     return [one for one in answers if one is not None] or None
 
 
-def error(code: int, message: str, ident: Any = None) -> dict[str, Any]:
+def error(code: int, message: str, ident: Ident = None) -> Response:
     """Return an error response."""
     return {"jsonrpc": "2.0", "id": ident, "error": {"code": int(code), "message": message}}
 
 
-async def _one(
-    administration: Future[Administration], request: Any, peer: str
-) -> dict[str, Any] | None:
+async def _one(administration: Future[Administration], message: JSON, peer: str) -> Response | None:
     await asyncio.sleep(0)  # serve hosts between two requests
-    why = _malformed(request)
-    if why is not None:
-        return error(Code.INVALID_REQUEST, why)
-    ident, silent = request.get("id"), "id" not in request
     try:
-        result = await _call(administration, request["method"], request.get("params"), peer)
+        request = _parsed(message)
     except RpcError as failure:
-        return None if silent else error(failure.code, str(failure), ident)
-    return None if silent else {"jsonrpc": "2.0", "id": ident, "result": result}
+        return error(failure.code, str(failure))
+    try:
+        result = await _call(administration, request.method, request.params, peer)
+    except RpcError as failure:
+        return None if request.silent else error(failure.code, str(failure), request.ident)
+    return None if request.silent else {"jsonrpc": "2.0", "id": request.ident, "result": result}
 
 
-def _malformed(request: Any) -> str | None:
-    """Return why a request is malformed; None if it is valid."""
-    if not isinstance(request, dict):
-        return "a request must be an object"
-    if request.get("jsonrpc") != "2.0":
-        return 'a request must have "jsonrpc": "2.0"'
-    if not isinstance(request.get("method"), str):
-        return "a request must have a method"
-    ident = request.get("id")
+def _parsed(message: JSON) -> Request:
+    """Return a request; raise RpcError if it is malformed."""
+
+    def malformed(why: str) -> RpcError:
+        return RpcError(Code.INVALID_REQUEST, why)
+
+    if not isinstance(message, dict):
+        raise malformed("a request must be an object")
+    if message.get("jsonrpc") != "2.0":
+        raise malformed('a request must have "jsonrpc": "2.0"')
+    method = message.get("method")
+    if not isinstance(method, str):
+        raise malformed("a request must have a method")
+    ident = message.get("id")
     if isinstance(ident, bool) or not isinstance(ident, str | int | float | None):
-        return "the id of a request must be a string or a number"
-    if unknown := request.keys() - _KEYS:
-        return f"unknown members of the request: {', '.join(sorted(unknown))}"
-    return None
+        raise malformed("the id of a request must be a string or a number")
+    if unknown := message.keys() - _KEYS:
+        raise malformed(f"unknown members of the request: {', '.join(sorted(unknown))}")
+    return Request(method, message.get("params"), ident, "id" not in message)
 
 
-async def _call(administration: Future[Administration], name: str, params: Any, peer: str) -> Any:
+async def _call(
+    administration: Future[Administration], name: str, params: JSON, peer: str
+) -> object:
     method = METHODS.get(name)
     if method is None:
         raise RpcError(
@@ -98,7 +138,7 @@ async def _call(administration: Future[Administration], name: str, params: Any, 
     return result
 
 
-def _said(params: Any) -> str:
+def _said(params: JSON) -> str:
     """Return shortened parameters for the log, without secrets."""
     if not params:
         return ""
@@ -106,7 +146,7 @@ def _said(params: Any) -> str:
     return f" {text}" if len(text) <= _SAID_MOST else f" {text[:_SAID_MOST]}..."
 
 
-def _redacted(value: Any, name: str = "") -> Any:
+def _redacted(value: JSON, name: str = "") -> JSON:
     if isinstance(value, dict):
         return {_KEY.sub("[secret]", key): _redacted(one, key) for key, one in value.items()}
     if isinstance(value, list):

@@ -10,7 +10,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from typing import Any
+
+from nvmf.errors import Error
+from nvmf.json import JSON
 
 MESSAGE_MOST = 1 << 20
 """Maximum bytes of a message."""
@@ -22,7 +24,7 @@ _OUTSIDE = re.compile(rb'["{}\[\]]')
 _INSIDE = re.compile(rb'["\\]')
 
 
-class FramingError(Exception):
+class FramingError(Error):
     """The data are not a sequence of documents; the start of the next document is unknown."""
 
 
@@ -87,10 +89,10 @@ class Splitter:
         return None
 
 
-def parse(document: bytes) -> Any:
+def parse(document: bytes) -> JSON:
     """Parse a document; raise FramingError if it is not JSON, or contains invalid Unicode."""
     try:
-        value = json.loads(document.decode(), parse_constant=_no_constant)
+        value: JSON = json.loads(document.decode(), parse_constant=_no_constant)
         if b"\\u" in document:  # an unpaired surrogate is not a character
             json.dumps(value, ensure_ascii=False).encode()
     except (ValueError, RecursionError) as error:
@@ -98,5 +100,5 @@ def parse(document: bytes) -> Any:
     return value
 
 
-def _no_constant(name: str) -> Any:
+def _no_constant(name: str) -> JSON:
     raise ValueError(f"{name} is not a number in JSON")

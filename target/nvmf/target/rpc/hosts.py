@@ -5,8 +5,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from nvmf.rpc.errors import Code
 from nvmf.target.change import edit
-from nvmf.target.rpc.errors import Code, spdk_says
+from nvmf.target.rpc.errors import spdk_says
 from nvmf.target.rpc.keys import SubsystemHost
 from nvmf.target.rpc.registry import Params, method
 
@@ -19,7 +20,7 @@ class AllowAny(Params):
     allow_any_host: bool
 
 
-@method("nvmf_subsystem_remove_host", SubsystemHost, changes=True)
+@method("nvmf_subsystem_remove_host", SubsystemHost, "remove_host", changes=True)
 async def remove(administration: Administration, params: SubsystemHost) -> bool:
     """Remove a host from a subsystem, and disconnect it."""
     with spdk_says(Code.INTERNAL_ERROR):
@@ -29,7 +30,7 @@ async def remove(administration: Administration, params: SubsystemHost) -> bool:
     return True
 
 
-@method("nvmf_subsystem_allow_any_host", AllowAny, changes=True)
+@method("nvmf_subsystem_allow_any_host", AllowAny, "allow_any_host", changes=True)
 async def allow_any(administration: Administration, params: AllowAny) -> bool:
     """Allow every host to connect, or only named hosts, of which there are none at first."""
     with spdk_says(Code.INTERNAL_ERROR):

@@ -9,13 +9,18 @@ returns only keys that are in the configuration itself (target_get_config with s
 from __future__ import annotations
 
 import errno
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from pydantic import JsonValue
 
 from nvmf.config.hosts import HostConfig
+from nvmf.rpc.errors import Code, RpcError
+from nvmf.rpc.results import KeyFile
 from nvmf.target.change import edit
 from nvmf.target.change.edit import EditError
-from nvmf.target.rpc.errors import Code, RpcError, spdk_says
+from nvmf.target.rpc.errors import spdk_says
 from nvmf.target.rpc.registry import Params, method
 from nvmf.target.service.keyring import KeyringError, refuse_key
 
@@ -46,11 +51,11 @@ class KeyedHost(SubsystemHost):
 
 class HostTable(Params):
     nqn: str
-    host: dict[str, Any]
+    host: dict[str, JsonValue]
     """Keys of [[subsystem.host]] in a configuration, except an authentication key itself."""
 
 
-@method("keyring_file_add_key", AddKey, changes=True)
+@method("keyring_file_add_key", AddKey, "add_key", changes=True)
 async def add_key(administration: Administration, params: AddKey) -> bool:
     """Give a key file a name, until the target stops."""
     try:
@@ -60,7 +65,7 @@ async def add_key(administration: Administration, params: AddKey) -> bool:
     return True
 
 
-@method("keyring_file_remove_key", OneKey, changes=True)
+@method("keyring_file_remove_key", OneKey, "remove_key", changes=True)
 def remove_key(administration: Administration, params: OneKey) -> bool:
     """Forget the name of a key file; hosts that use the file are not affected."""
     try:
@@ -70,15 +75,15 @@ def remove_key(administration: Administration, params: OneKey) -> bool:
     return True
 
 
-@method("keyring_get_keys", Params)
-def get_keys(administration: Administration, params: Params) -> list[dict[str, str]]:
+@method("keyring_get_keys", Params, "keys")
+def get_keys(administration: Administration, params: Params) -> list[KeyFile]:
     """Return the names and files of the keyring."""
     return [
         {"name": name, "path": str(path)} for name, path in administration.keyring.all().items()
     ]
 
 
-@method("nvmf_subsystem_add_host", KeyedHost, changes=True)
+@method("nvmf_subsystem_add_host", KeyedHost, "add_host", changes=True)
 async def add_host(administration: Administration, params: KeyedHost) -> bool:
     """Allow a host to connect; with a key, it has to authenticate."""
     values = _named(administration, params)
@@ -90,7 +95,7 @@ async def add_host(administration: Administration, params: KeyedHost) -> bool:
     return True
 
 
-@method("nvmf_subsystem_set_keys", KeyedHost, changes=True)
+@method("nvmf_subsystem_set_keys", KeyedHost, "set_keys", changes=True)
 async def set_keys(administration: Administration, params: KeyedHost) -> bool:
     """Set or (if left out) remove the keys of a host.
 
@@ -104,7 +109,7 @@ async def set_keys(administration: Administration, params: KeyedHost) -> bool:
     return True
 
 
-@method("target_add_host", HostTable, changes=True)
+@method("target_add_host", HostTable, "add_host_table", changes=True)
 async def add_table(administration: Administration, params: HostTable) -> bool:
     """Allow a host to connect, with a configuration table."""
     made = _host(params.host)
@@ -112,18 +117,18 @@ async def add_table(administration: Administration, params: HostTable) -> bool:
     return True
 
 
-@method("target_set_host_keys", HostTable, changes=True)
+@method("target_set_host_keys", HostTable, "set_host_keys", changes=True)
 async def set_table(administration: Administration, params: HostTable) -> bool:
     """Set the keys of a host, with a configuration table; see nvmf_subsystem_set_keys."""
     made = _host(params.host)
-    values = {key: value for key, value in params.host.items() if key != "nqn"}
+    values: dict[str, object] = {key: value for key, value in params.host.items() if key != "nqn"}
     await administration.change(lambda config: edit.set_keys(config, params.nqn, made.nqn, values))
     return True
 
 
-def _named(administration: Administration, params: KeyedHost) -> dict[str, Any]:
+def _named(administration: Administration, params: KeyedHost) -> dict[str, object]:
     """Return the parameters as keys of a configuration."""
-    found: dict[str, Any] = {}
+    found: dict[str, object] = {}
     for name, key, called in (
         ("dhchap_key", "dhchap_key_file", params.dhchap_key),
         ("dhchap_ctrlr_key", "dhchap_ctrl_key_file", params.dhchap_ctrlr_key),
@@ -133,7 +138,7 @@ def _named(administration: Administration, params: KeyedHost) -> dict[str, Any]:
     return found
 
 
-def _host(values: dict[str, Any]) -> HostConfig:
+def _host(values: Mapping[str, object]) -> HostConfig:
     """Return a host table; refuse one that contains a key, or a relative path."""
     for key in ("dhchap_key", "dhchap_ctrl_key"):
         if key in values:
@@ -143,5 +148,4 @@ def _host(values: dict[str, Any]) -> HostConfig:
         refuse_key(f"{key}_credential", str(values.get(f"{key}_credential")))
         if isinstance(path, str) and not path.startswith("/"):
             raise EditError(f"{key}_file {path}: the path must be absolute")
-    made: HostConfig = edit.model(HostConfig, values)
-    return made
+    return edit.model(HostConfig, values)

@@ -3,13 +3,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from pydantic import JsonValue
 
 from nvmf.config.limits import LimitsConfig
 from nvmf.config.models import Config
+from nvmf.rpc.errors import Code, RpcError
+from nvmf.rpc.results import Limits
 from nvmf.target.change import edit
 from nvmf.target.change.edit import EditError
-from nvmf.target.rpc.errors import Code, RpcError
+from nvmf.target.rpc.describe import limits
 from nvmf.target.rpc.namespaces import OneNamespace
 from nvmf.target.rpc.registry import Params, method
 
@@ -21,7 +26,7 @@ MEGABYTE = 1 << 20
 
 
 class SetLimits(OneNamespace):
-    limits: dict[str, Any]
+    limits: dict[str, JsonValue]
     """Keys of the limits table in a configuration; 0: no limit; left out: unchanged."""
 
 
@@ -36,20 +41,20 @@ class SetQosLimit(Params):
     w_mbytes_per_sec: int | None = None
 
 
-@method("target_get_ns_limits", OneNamespace)
-def get_limits(administration: Administration, params: OneNamespace) -> dict[str, int]:
+@method("target_get_ns_limits", OneNamespace, "limits")
+def get_limits(administration: Administration, params: OneNamespace) -> Limits:
     """Return the limits of a namespace, with their burst; empty if it is not limited."""
     config = administration.server.config
     return _said(edit.find_namespace(config, params.nqn, params.nsid).limits)
 
 
-@method("target_set_ns_limits", SetLimits, changes=True)
-async def set_limits(administration: Administration, params: SetLimits) -> dict[str, int]:
+@method("target_set_ns_limits", SetLimits, "set_limits", changes=True)
+async def set_limits(administration: Administration, params: SetLimits) -> Limits:
     """Limit the use of a namespace by all hosts together; return the resulting limits."""
     return await _set(administration, params.nqn, params.nsid, params.limits)
 
 
-@method("target_clear_ns_limits", OneNamespace, changes=True)
+@method("target_clear_ns_limits", OneNamespace, "clear_limits", changes=True)
 async def clear_limits(administration: Administration, params: OneNamespace) -> bool:
     """Remove the limits of a namespace."""
     await administration.change(
@@ -58,11 +63,11 @@ async def clear_limits(administration: Administration, params: OneNamespace) -> 
     return True
 
 
-@method("bdev_set_qos_limit", SetQosLimit, changes=True)
+@method("bdev_set_qos_limit", SetQosLimit, "set_qos_limit", changes=True)
 async def set_qos_limit(administration: Administration, params: SetQosLimit) -> bool:
     """Limit a namespace, with SPDK's parameters."""
     nqn, nsid = _called(administration, params.name)
-    limits: dict[str, Any] = {}
+    wanted: dict[str, int] = {}
     for key, value, factor in (
         ("iops", params.rw_ios_per_sec, 1),
         ("bandwidth", params.rw_mbytes_per_sec, MEGABYTE),
@@ -70,14 +75,14 @@ async def set_qos_limit(administration: Administration, params: SetQosLimit) -> 
         ("write_bandwidth", params.w_mbytes_per_sec, MEGABYTE),
     ):
         if value is not None:
-            limits[key] = value * factor
-    await _set(administration, nqn, nsid, limits)
+            wanted[key] = value * factor
+    await _set(administration, nqn, nsid, wanted)
     return True
 
 
 async def _set(
-    administration: Administration, nqn: str, nsid: int, values: dict[str, Any]
-) -> dict[str, int]:
+    administration: Administration, nqn: str, nsid: int, values: Mapping[str, object]
+) -> Limits:
     if not values:
         raise EditError(f"limits: give at least one of {', '.join(LimitsConfig.model_fields)}")
     made = LimitsConfig()
@@ -85,7 +90,7 @@ async def _set(
     def change(config: Config) -> Config:
         nonlocal made
         before = edit.find_namespace(config, nqn, nsid).limits
-        merged = before.model_dump(exclude_none=True) | values
+        merged = before.model_dump(exclude_none=True) | dict(values)
         made = edit.model(
             LimitsConfig, {k: v for k, v in merged.items() if v != 0 or k == "burst_ms"}
         )
@@ -95,8 +100,8 @@ async def _set(
     return _said(made)
 
 
-def _said(limits: LimitsConfig) -> dict[str, int]:
-    return limits.model_dump(exclude_none=True) if limits.limited else {}
+def _said(made: LimitsConfig) -> Limits:
+    return limits(made.model_dump(exclude_none=True)) if made.limited else {}
 
 
 def _called(administration: Administration, name: str) -> tuple[str, int]:
@@ -104,7 +109,7 @@ def _called(administration: Administration, name: str) -> tuple[str, int]:
     found: list[tuple[str, int]] = []
     for subsystem in administration.server.core.subsystems.values():
         for nsid, namespace in subsystem.namespaces.items():
-            store: Any = namespace.store
+            store = namespace.store
             if name in (store.path or store.kind, str(namespace.identity.uuid)):
                 found.append((subsystem.nqn, nsid))
     if not found:

@@ -20,6 +20,7 @@ MODULES = (
     "connected",
     "statistics",
     "counters",
+    "loglevel",
     "whole",
 )
 """Modules of this package that contain methods."""

@@ -8,10 +8,15 @@ SPDK's namespaces name a bdev; a namespace here names its store, with the keys o
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
+from pydantic import JsonValue
+
+from nvmf.config.advice import machine_memory
 from nvmf.config.models import Config, NamespaceConfig
-from nvmf.config.units import parse_size
+from nvmf.config.units import format_size, parse_size
+from nvmf.rpc.errors import Code
 from nvmf.spec.features import WriteProtection
 from nvmf.spec.status import StatusError
 from nvmf.target.change import edit
@@ -19,7 +24,7 @@ from nvmf.target.change.edit import EditError
 from nvmf.target.commands.protection import check
 from nvmf.target.commands.protection import protect as change
 from nvmf.target.rpc.describe import protection_word
-from nvmf.target.rpc.errors import Code, spdk_says
+from nvmf.target.rpc.errors import spdk_says
 from nvmf.target.rpc.registry import Params, method
 from nvmf.target.rpc.subsystems import find
 
@@ -29,7 +34,7 @@ if TYPE_CHECKING:
 
 class AddNamespace(Params):
     nqn: str
-    namespace: dict[str, Any]
+    namespace: dict[str, JsonValue]
 
 
 class OneNamespace(Params):
@@ -47,7 +52,7 @@ class Resize(OneNamespace):
 
 
 class Replace(OneNamespace):
-    namespace: dict[str, Any]
+    namespace: dict[str, JsonValue]
     """Keys of the new store."""
 
 
@@ -61,7 +66,7 @@ class Protect(OneNamespace):
     """One of: none, protected, until-power-cycle, permanent."""
 
 
-@method("nvmf_subsystem_add_ns", AddNamespace, changes=True)
+@method("nvmf_subsystem_add_ns", AddNamespace, "add_namespace", changes=True)
 async def add(administration: Administration, params: AddNamespace) -> int:
     """Add a namespace; return its NSID, by default the lowest free one."""
     made = _namespace(params.namespace)
@@ -77,17 +82,28 @@ async def add(administration: Administration, params: AddNamespace) -> int:
     return nsid
 
 
-def _namespace(values: dict[str, Any]) -> NamespaceConfig:
+def _namespace(values: Mapping[str, object]) -> NamespaceConfig:
     if "bdev_name" in values:
         raise EditError("bdevs are not supported: describe the namespace with store, path, size")
     known = dict(values)
     if known.pop("no_auto_visible", False):
         known.setdefault("hosts", [])
-    made: NamespaceConfig = edit.model(NamespaceConfig, known)
+    made = edit.model(NamespaceConfig, known)
+    if made.store == "ram" and (made.size or 0) > machine_memory():
+        raise EditError(
+            f"a ram namespace of {format_size(made.size or 0)} does not fit into this machine's "
+            f"memory of {machine_memory() / (1 << 30):.1f} GiB: use a smaller size, or store file"
+        )
+    if made.python is not None and ":" in made.python:
+        # Access to the socket does not include the right to run any code in this process.
+        raise EditError(
+            "a class cannot be named here: name a registered store, or add the namespace to the "
+            "configuration file and reload it"
+        )
     return made
 
 
-@method("nvmf_subsystem_remove_ns", OneNamespace, changes=True)
+@method("nvmf_subsystem_remove_ns", OneNamespace, "remove_namespace", changes=True)
 async def remove(administration: Administration, params: OneNamespace) -> bool:
     """Remove a namespace."""
     await administration.change(
@@ -96,7 +112,7 @@ async def remove(administration: Administration, params: OneNamespace) -> bool:
     return True
 
 
-@method("target_resize_ns", Resize, changes=True)
+@method("target_resize_ns", Resize, "resize_namespace", changes=True)
 async def resize(administration: Administration, params: Resize) -> int:
     """Resize a namespace, to a given size or to that of its file; return the bytes."""
     nqn, nsid = params.nqn, params.nsid
@@ -119,7 +135,7 @@ async def resize(administration: Administration, params: Resize) -> int:
     return served.store.size if served is not None else size or 0
 
 
-@method("target_replace_ns", Replace, changes=True)
+@method("target_replace_ns", Replace, "replace_namespace", changes=True)
 async def replace(administration: Administration, params: Replace) -> bool:
     """Replace the store of a namespace, which keeps its NSID, identifiers and hosts.
 
@@ -137,6 +153,8 @@ async def replace(administration: Administration, params: Replace) -> bool:
             nsid,
             store=made.store,
             path=made.path,
+            python=made.python,
+            options=made.options,
             size=made.size,
             block_size=made.block_size if "block_size" in params.namespace else old.block_size,
             direct=made.direct,
@@ -151,11 +169,13 @@ async def replace(administration: Administration, params: Replace) -> bool:
     return True
 
 
-def _comes_and_goes(asked: dict[str, Any], made: NamespaceConfig, old: NamespaceConfig) -> bool:
+def _comes_and_goes(
+    asked: Mapping[str, object], made: NamespaceConfig, old: NamespaceConfig
+) -> bool:
     return made.hotplug if "hotplug" in asked else old.hotplug and made.path is not None
 
 
-@method("nvmf_ns_add_host", NamespaceHost, changes=True)
+@method("nvmf_ns_add_host", NamespaceHost, "add_namespace_host", changes=True)
 async def add_host(administration: Administration, params: NamespaceHost) -> bool:
     """Make a masked namespace visible to a host."""
     await administration.change(
@@ -164,7 +184,7 @@ async def add_host(administration: Administration, params: NamespaceHost) -> boo
     return True
 
 
-@method("nvmf_ns_remove_host", NamespaceHost, changes=True)
+@method("nvmf_ns_remove_host", NamespaceHost, "remove_namespace_host", changes=True)
 async def remove_host(administration: Administration, params: NamespaceHost) -> bool:
     """Hide a masked namespace from a host."""
     await administration.change(
@@ -173,7 +193,7 @@ async def remove_host(administration: Administration, params: NamespaceHost) -> 
     return True
 
 
-@method("target_mask_ns", Mask, changes=True)
+@method("target_mask_ns", Mask, "mask_namespace", changes=True)
 async def mask(administration: Administration, params: Mask) -> bool:
     """Make a namespace visible to these hosts only, or to all."""
     hosts = tuple(params.hosts) if params.hosts is not None else None
@@ -183,7 +203,7 @@ async def mask(administration: Administration, params: Mask) -> bool:
     return True
 
 
-@method("target_protect_ns", Protect, changes=True)
+@method("target_protect_ns", Protect, "protect_namespace", changes=True)
 async def protect(administration: Administration, params: Protect) -> bool:
     """Write protect a namespace for every host, as hosts can do by a feature (84h)."""
     words = {protection_word(state): state for state in WriteProtection}

@@ -4,15 +4,20 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
+
+from pydantic import JsonValue
 
 from nvmf.config.base import endpoint
 from nvmf.config.models import Config, PortConfig
+from nvmf.rpc import results
+from nvmf.rpc.errors import Code
+from nvmf.rpc.results import OpenedPort
 from nvmf.target.change import edit
 from nvmf.target.change.edit import EditError
 from nvmf.target.change.presence import listen_of
 from nvmf.target.rpc.describe import address
-from nvmf.target.rpc.errors import Code, spdk_says
+from nvmf.target.rpc.errors import spdk_says
 from nvmf.target.rpc.registry import Params, method
 from nvmf.target.rpc.subsystems import Named, find
 
@@ -41,7 +46,7 @@ class AddListener(Listener):
 
 
 class AddPort(Params):
-    port: dict[str, Any]
+    port: dict[str, JsonValue]
     """Keys of [[port]] in a configuration."""
 
 
@@ -56,11 +61,10 @@ def _port(wanted: ListenAddress) -> PortConfig:
     if not _NUMBER.fullmatch(wanted.trsvcid):
         raise EditError(f"trsvcid {wanted.trsvcid[:32]}: expected a number from 0 to 65535")
     values = {"traddr": wanted.traddr, "trsvcid": int(wanted.trsvcid)}
-    made: PortConfig = edit.model(PortConfig, values)
-    return made
+    return edit.model(PortConfig, values)
 
 
-@method("nvmf_subsystem_add_listener", AddListener, changes=True)
+@method("nvmf_subsystem_add_listener", AddListener, "add_listener", changes=True)
 async def add_listener(administration: Administration, params: AddListener) -> bool:
     """Open a port; succeed if it is already open."""
     find(administration, params.nqn)
@@ -75,7 +79,7 @@ async def add_listener(administration: Administration, params: AddListener) -> b
     return True
 
 
-@method("nvmf_subsystem_remove_listener", Listener, changes=True)
+@method("nvmf_subsystem_remove_listener", Listener, "remove_listener", changes=True)
 async def remove_listener(administration: Administration, params: Listener) -> bool:
     """Close a port, unless it serves other subsystems."""
     find(administration, params.nqn)
@@ -95,27 +99,33 @@ async def remove_listener(administration: Administration, params: Listener) -> b
     return True
 
 
-@method("nvmf_subsystem_get_listeners", Named)
-def get_listeners(administration: Administration, params: Named) -> list[dict[str, Any]]:
+@method("nvmf_subsystem_get_listeners", Named, "listeners")
+def get_listeners(administration: Administration, params: Named) -> list[results.Listener]:
     """Return the addresses of a subsystem."""
     find(administration, params.nqn)
     return [{"address": address(port.address)} for port in administration.server.ports]
 
 
-@method("target_add_port", AddPort, changes=True)
-async def add(administration: Administration, params: AddPort) -> dict[str, str]:
+@method("target_add_port", AddPort, "add_port", changes=True)
+async def add(administration: Administration, params: AddPort) -> OpenedPort:
     """Open a port; return its address, and in absent why it waits for its device."""
-    made: PortConfig = edit.model(PortConfig, params.port)
+    made = edit.model(PortConfig, params.port)
     await administration.change(lambda config: edit.add_port(config, made))
     opened = await administration.server.pin_port(made)
     if opened is not None:
-        return address(opened.listening.address)
+        where = address(opened.listening.address)
+        return OpenedPort(
+            trtype=where["trtype"],
+            adrfam=where["adrfam"],
+            traddr=where["traddr"],
+            trsvcid=where["trsvcid"],
+        )
     listen = listen_of(made)
     absent = administration.server.away.get(listen, "its device was removed again")
     return {**address(listen), "absent": absent}
 
 
-@method("target_remove_port", RemovePort, changes=True)
+@method("target_remove_port", RemovePort, "remove_port", changes=True)
 async def remove(administration: Administration, params: RemovePort) -> bool:
     """Close a port, and disconnect its hosts."""
     wanted = administration.configured_port(params.traddr, params.trsvcid)

@@ -1,17 +1,22 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Methods by name, and their parameters."""
+"""Methods by name, with the types of their parameters and results."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic_core import ErrorDetails
 
+from nvmf.json import JSON
+from nvmf.rpc.errors import Code, RpcError
 from nvmf.target.change.edit import faults
-from nvmf.target.rpc.errors import Code, RpcError
+
+if TYPE_CHECKING:
+    from nvmf.target.service.administration import Administration
 
 
 class Params(BaseModel):
@@ -24,6 +29,7 @@ class Params(BaseModel):
 
 
 P = TypeVar("P", bound=Params)
+R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,47 +38,60 @@ class Method:
 
     name: str
     params: type[Params]
-    function: Callable[[Any, Any], Any]
+    python: str
+    """Its name in Python clients."""
     changes: bool
     """Whether it may change the target; if so, calls are logged with the client."""
+    function: Callable[..., object]
+    call: Callable[[Administration, JSON], Awaitable[object]]
+    """Return its result for (Administration, parameters); raises RpcError for invalid parameters,
+    or the function's exception."""
 
     @property
-    def summary(self) -> str:
-        """The first line of its description."""
+    def description(self) -> str:
+        """Its description; the first line is a summary."""
         return inspect.getdoc(self.function) or ""
 
-    async def call(self, administration: Any, values: object) -> Any:
-        """Return its result; raise RpcError for invalid parameters, or the function's exception."""
-        result = self.function(administration, self._validated(values))
-        return await result if inspect.isawaitable(result) else result
-
-    def _validated(self, values: object) -> Params:
-        if values is not None and not isinstance(values, dict):
-            raise RpcError(Code.INVALID_PARAMS, "params must be an object, not an array")
-        try:
-            return self.params.model_validate(values or {})
-        except ValidationError as error:
-            said = "; ".join(_said(detail) for detail in faults(error))
-            raise RpcError(Code.INVALID_PARAMS, f"{self.name}: {said}") from None
+    @property
+    def result(self) -> object:
+        """The type of its result."""
+        return get_type_hints(self.function, localns={"Administration": object})["return"]
 
 
 METHODS: dict[str, Method] = {}
 
 
 def method(
-    name: str, params: type[P] | None = None, *, changes: bool = False
-) -> Callable[[Callable[[Any, P], Any]], Callable[[Any, P], Any]]:
-    """Register a function of (Administration, parameters) as the method with this name."""
+    name: str, params: type[P], python: str, *, changes: bool = False
+) -> Callable[[Callable[[Administration, P], R]], Callable[[Administration, P], R]]:
+    """Register a function of (Administration, parameters) as the method with this name.
 
-    def register(function: Callable[[Any, P], Any]) -> Callable[[Any, P], Any]:
+    python: its name in Python clients.
+    """
+
+    def register(function: Callable[[Administration, P], R]) -> Callable[[Administration, P], R]:
+        async def call(administration: Administration, values: JSON) -> object:
+            result = function(administration, _validated(name, params, values))
+            return await result if inspect.isawaitable(result) else result
+
         assert name not in METHODS, name
-        METHODS[name] = Method(name, params or Params, function, changes)
+        METHODS[name] = Method(name, params, python, changes, function, call)
         return function
 
     return register
 
 
-def _said(detail: Any) -> str:
+def _validated(name: str, params: type[P], values: JSON) -> P:
+    if values is not None and not isinstance(values, dict):
+        raise RpcError(Code.INVALID_PARAMS, "params must be an object, not an array")
+    try:
+        return params.model_validate(values or {})
+    except ValidationError as error:
+        said = "; ".join(_said(detail) for detail in faults(error))
+        raise RpcError(Code.INVALID_PARAMS, f"{name}: {said}") from None
+
+
+def _said(detail: ErrorDetails) -> str:
     key = ".".join(str(part) for part in detail["loc"]) or "params"
     match detail["type"]:
         case "extra_forbidden":

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import fcntl
 import json
 import logging
@@ -14,9 +15,9 @@ import struct
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from nvmf.rpc.errors import Code
 from nvmf.target.io.stores import ServerError
 from nvmf.target.rpc import dispatch
-from nvmf.target.rpc.errors import Code
 from nvmf.target.rpc.framing import FramingError, Splitter, parse
 
 if TYPE_CHECKING:
@@ -29,6 +30,10 @@ CLIENTS_MOST = 64
 MESSAGE_TIMEOUT = 30.0
 """Maximum seconds for a message to arrive after its first byte, and for a response to be read."""
 _READ_SIZE = 65536
+
+
+class SocketInUse(ServerError):
+    """A different target serves at the path."""
 
 
 class RpcSocket:
@@ -51,7 +56,8 @@ class RpcSocket:
             self._server = await asyncio.start_unix_server(self._client, sock=self._listen())
         except OSError as error:
             await self.close()
-            raise ServerError(
+            kind = SocketInUse if error.errno == errno.EADDRINUSE else ServerError
+            raise kind(
                 f"cannot serve administration at {self.path}: {error.strerror or error}; choose a "
                 "different path with --rpc-socket, or socket in [rpc]"
             ) from error
@@ -63,7 +69,7 @@ class RpcSocket:
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise OSError(None, "the path is used by a different target") from None
+            raise OSError(errno.EADDRINUSE, "the path is used by a different target") from None
 
     def _listen(self) -> socket.socket:
         """Create the socket with restricted permissions before it gets its name."""

@@ -3,26 +3,28 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from nvmf.rpc.errors import Code, RpcError
+from nvmf.rpc.results import PollGroup, Stats, TransportLimits
 from nvmf.target.commands.cm import ADMIN_QUEUE_DEPTH
-from nvmf.target.rpc.errors import Code, RpcError
+from nvmf.target.rpc.describe import namespace_stats
 from nvmf.target.rpc.registry import Params, method
 
 if TYPE_CHECKING:
     from nvmf.target.service.administration import Administration
 
 
-@method("nvmf_get_stats", Params)
-def get_stats(administration: Administration, params: Params) -> dict[str, Any]:
+@method("nvmf_get_stats", Params, "stats")
+def get_stats(administration: Administration, params: Params) -> Stats:
     """Return a poll group per reactor, and the counters of namespaces since they were added."""
     server = administration.server
-    groups = [
+    groups: list[PollGroup] = [
         {"name": f"reactor_{index}", **counts, "transports": [{"trtype": "RDMA"}]}
         for index, counts in enumerate(server.reactor_counts())
     ]
     namespaces = [
-        {"nqn": subsystem.nqn, "nsid": nsid, **namespace.stats()}
+        namespace_stats(subsystem.nqn, nsid, namespace.stats())
         for subsystem in server.core.subsystems.values()
         for nsid, namespace in sorted(subsystem.namespaces.items())
     ]
@@ -33,8 +35,8 @@ class OneTransport(Params):
     trtype: str | None = None
 
 
-@method("nvmf_get_transports", OneTransport)
-def get_transports(administration: Administration, params: OneTransport) -> list[dict[str, Any]]:
+@method("nvmf_get_transports", OneTransport, "transports")
+def get_transports(administration: Administration, params: OneTransport) -> list[TransportLimits]:
     """Return the only transport, with the largest limits of all subsystems."""
     if params.trtype is not None and params.trtype.upper() != "RDMA":
         raise RpcError(

@@ -3,13 +3,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Literal
+
+from pydantic import JsonValue
 
 from nvmf.config.models import SubsystemConfig
+from nvmf.rpc import results
+from nvmf.rpc.errors import Code, RpcError
 from nvmf.target.change import edit
 from nvmf.target.change.edit import NoSuchSubsystem
 from nvmf.target.rpc.describe import describe_subsystem
-from nvmf.target.rpc.errors import Code, RpcError, spdk_says
+from nvmf.target.rpc.errors import spdk_says
 from nvmf.target.rpc.registry import Params, method
 
 if TYPE_CHECKING:
@@ -46,7 +51,7 @@ class CreateSubsystem(Params):
 
 
 class AddSubsystem(Params):
-    subsystem: dict[str, Any]
+    subsystem: dict[str, JsonValue]
     """Keys of [[subsystem]] in a configuration."""
 
 
@@ -58,8 +63,8 @@ def find(administration: Administration, nqn: str) -> Subsystem:
     return subsystem
 
 
-@method("nvmf_get_subsystems", OneOrAll)
-def get_subsystems(administration: Administration, params: OneOrAll) -> list[dict[str, Any]]:
+@method("nvmf_get_subsystems", OneOrAll, "subsystems")
+def get_subsystems(administration: Administration, params: OneOrAll) -> list[results.Subsystem]:
     """Return the subsystems, the discovery subsystem first."""
     core = administration.server.core
     try:
@@ -70,10 +75,10 @@ def get_subsystems(administration: Administration, params: OneOrAll) -> list[dic
     return [describe_subsystem(administration.server, subsystem) for subsystem in chosen]
 
 
-@method("nvmf_create_subsystem", CreateSubsystem, changes=True)
+@method("nvmf_create_subsystem", CreateSubsystem, "create_subsystem", changes=True)
 async def create_subsystem(administration: Administration, params: CreateSubsystem) -> bool:
     """Add a subsystem without namespaces."""
-    values: dict[str, Any] = {
+    values: dict[str, object] = {
         "nqn": params.nqn,
         "serial": params.serial_number,
         "model": params.model_number,
@@ -86,19 +91,19 @@ async def create_subsystem(administration: Administration, params: CreateSubsyst
     return True
 
 
-@method("target_add_subsystem", AddSubsystem, changes=True)
+@method("target_add_subsystem", AddSubsystem, "add_subsystem", changes=True)
 async def add_subsystem(administration: Administration, params: AddSubsystem) -> bool:
     """Add a subsystem from a configuration table, with its namespaces."""
     await _add(administration, params.subsystem)
     return True
 
 
-async def _add(administration: Administration, values: dict[str, Any]) -> None:
-    made: SubsystemConfig = edit.model(SubsystemConfig, values)
+async def _add(administration: Administration, values: Mapping[str, object]) -> None:
+    made = edit.model(SubsystemConfig, values)
     await administration.change(lambda config: edit.add_subsystem(config, made))
 
 
-@method("nvmf_delete_subsystem", Named, changes=True)
+@method("nvmf_delete_subsystem", Named, "delete_subsystem", changes=True)
 async def delete_subsystem(administration: Administration, params: Named) -> bool:
     """Remove a subsystem, and disconnect its hosts."""
     await administration.change(lambda config: edit.remove_subsystem(config, params.nqn))

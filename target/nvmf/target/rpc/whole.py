@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from nvmf.rpc.results import CurrentConfig, Port, Reloaded, Tree, Version
 from nvmf.target.commands.identify import FIRMWARE
 from nvmf.target.rpc.connected import get_controllers
 from nvmf.target.rpc.describe import (
@@ -17,6 +18,7 @@ from nvmf.target.rpc.registry import METHODS, Params, method
 from nvmf.target.rpc.subsystems import Named
 
 if TYPE_CHECKING:
+    from nvmf.target.io.ports import OpenPort
     from nvmf.target.service.administration import Administration
 
 
@@ -31,32 +33,24 @@ class GetConfig(Params):
     """Whether to include keys, to save the configuration to a file."""
 
 
-@method("rpc_get_methods", GetMethods)
+@method("rpc_get_methods", GetMethods, "methods")
 def get_methods(administration: Administration, params: GetMethods) -> list[str]:
     """Return the names of all methods."""
     return sorted(METHODS)
 
 
-@method("spdk_get_version", Params)
-def get_version(administration: Administration, params: Params) -> dict[str, Any]:
+@method("spdk_get_version", Params, "version")
+def get_version(administration: Administration, params: Params) -> Version:
     """Return the version of this software, in the form of SPDK's."""
     return {"version": f"nvmeof-rdma {FIRMWARE}", "fields": {"suffix": ""}}
 
 
-@method("target_get_tree", Params)
-def get_tree(administration: Administration, params: Params) -> dict[str, Any]:
+@method("target_get_tree", Params, "tree")
+def get_tree(administration: Administration, params: Params) -> Tree:
     """Return ports, and subsystems with their hosts, namespaces and controllers."""
     server = administration.server
     return {
-        "ports": [
-            {
-                **address(port.listening.address),
-                "device": port.listening.device,
-                "ana_states": {str(group): state.word for group, state in port.ana.items()},
-            }
-            for port in server.open_ports
-        ]
-        + absent_ports(server),
+        "ports": [*map(_port, server.open_ports), *absent_ports(server)],
         "subsystems": [
             {
                 **describe_subsystem(server, subsystem),
@@ -68,14 +62,26 @@ def get_tree(administration: Administration, params: Params) -> dict[str, Any]:
     }
 
 
-@method("target_get_config", GetConfig)
-def get_config(administration: Administration, params: GetConfig) -> dict[str, Any]:
+def _port(port: OpenPort) -> Port:
+    where = address(port.listening.address)
+    return Port(
+        trtype=where["trtype"],
+        adrfam=where["adrfam"],
+        traddr=where["traddr"],
+        trsvcid=where["trsvcid"],
+        device=port.listening.device,
+        ana_states={str(group): state.word for group, state in port.ana.items()},
+    )
+
+
+@method("target_get_config", GetConfig, "config")
+def get_config(administration: Administration, params: GetConfig) -> CurrentConfig:
     """Return the current configuration, its file, and the checksum of the file as read."""
     return administration.described(secrets=params.secrets)
 
 
-@method("target_reload", Params, changes=True)
-async def reload(administration: Administration, params: Params) -> dict[str, Any]:
+@method("target_reload", Params, "reload", changes=True)
+async def reload(administration: Administration, params: Params) -> Reloaded:
     """Read the configuration file again, and apply the differences."""
     done = await administration.reload()
     return {"changed": done.sentence, "ignored": done.ignored, "warnings": done.warnings}

@@ -10,11 +10,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from uuid import UUID
 
 from nvmf.config import ConfigError, advice, plain
 from nvmf.config.loader import loads, read_text
 from nvmf.config.models import Config, NamespaceConfig, PortConfig
+from nvmf.rpc.results import CurrentConfig
 from nvmf.target.change.diff import Difference, fixed
 from nvmf.target.change.edit import Edit, find_port
 from nvmf.target.io.stores import ServerError, identity_of
@@ -108,7 +109,7 @@ class Administration:
         log.info("reloaded %s: %s", path, difference.sentence())
         return Reloaded(difference.sentence(), ignored, warnings)
 
-    def described(self, *, secrets: bool) -> dict[str, Any]:
+    def described(self, *, secrets: bool) -> CurrentConfig:
         """Return the current configuration, and the file that it was read from."""
         return {
             "config": plain(self.server.config, secrets=secrets),
@@ -116,7 +117,7 @@ class Administration:
             "sha256": self.source.digest if self.source is not None else None,
         }
 
-    def identity(self, nqn: str, nsid: int, config: NamespaceConfig) -> dict[str, Any]:
+    def identity(self, nqn: str, nsid: int, config: NamespaceConfig) -> dict[str, UUID | bytes]:
         """Return the identifiers of a namespace, as keys of its configuration."""
         found = identity_of(nqn, nsid, config)
         return {"uuid": found.uuid, "nguid": found.nguid, "eui64": found.eui64}

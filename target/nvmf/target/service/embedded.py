@@ -4,20 +4,23 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import uuid
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Iterable, Mapping
+from functools import partial
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from nvmf.config import Config, from_dict, load, loads
 from nvmf.config.base import endpoint
+from nvmf.config.models import NamespaceConfig
 from nvmf.spec.nqn import nqn_of_uuid
+from nvmf.target.io.pystore import Store, register_object, unregister_store
 from nvmf.target.service.server import Server
+from nvmf.target.service.starting import Starting
 from nvmf.target.service.starting import serve as start
 
-Source: TypeAlias = "Config | Mapping[str, Any] | str | os.PathLike[str]"
+Source: TypeAlias = "Config | Mapping[str, object] | str | os.PathLike[str]"
 """A configuration: a model, a dictionary with the keys of a TOML file, TOML text, or a path."""
 Size: TypeAlias = "str | int"
 """Bytes, or text such as "64MiB"."""
@@ -26,8 +29,10 @@ Size: TypeAlias = "str | int"
 class Target:
     """A running target: serve() starts it, stop() ends it."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: Server, stores: Iterable[str] = ()) -> None:
+        """stores: names of objects that were registered for this target."""
         self._server = server
+        self._stores = tuple(stores)
 
     def __repr__(self) -> str:
         return f"<Target {' '.join(self.urls) or 'without a reachable subsystem'}>"
@@ -73,30 +78,34 @@ class Target:
 
     async def stop(self) -> None:
         """Disconnect every host and close everything."""
-        await asyncio.shield(self._server.stop())
+        try:
+            await asyncio.shield(self._server.stop())
+        finally:
+            _unregister(self._stores)
 
 
-class Starting:
-    """A target to be started: await it, or use it with ``async with``, which also stops it."""
+def _unregister(stores: Iterable[str]) -> None:
+    for name in stores:
+        unregister_store(name)
 
-    def __init__(self, config: Config) -> None:
-        self._config = config
-        self._target: Target | None = None
 
-    def __await__(self) -> Generator[Any, None, Target]:
-        return self._start().__await__()
+async def _start(config: Config, stores: Iterable[Store] = ()) -> Target:
+    """Start a target; its first subsystem gets a namespace for each of the stores."""
+    names = [register_object(store) for store in stores]
+    try:
+        return Target(await start(_with_stores(config, names)), names)
+    except BaseException:
+        _unregister(names)
+        raise
 
-    async def _start(self) -> Target:
-        return Target(await start(self._config))
 
-    async def __aenter__(self) -> Target:
-        self._target = await self._start()
-        return self._target
-
-    async def __aexit__(self, *_: object) -> None:
-        assert self._target is not None
-        with contextlib.suppress(asyncio.CancelledError):
-            await self._target.stop()
+def _with_stores(config: Config, names: Iterable[str]) -> Config:
+    spaces = [NamespaceConfig(store="python", python=name) for name in names]
+    if not spaces:
+        return config
+    first, *others = config.subsystems
+    more = first.model_copy(update={"namespaces": (*first.namespaces, *spaces)})
+    return config.model_copy(update={"subsystems": (more, *others)})
 
 
 def serve(
@@ -104,12 +113,13 @@ def serve(
     *,
     ram: Size | Iterable[Size] = (),
     file: str | os.PathLike[str] | Iterable[str | os.PathLike[str]] = (),
+    store: Store | Iterable[Store] = (),
     nqn: str | None = None,
     block_size: int = 512,
     traddr: str = "127.0.0.1",
     trsvcid: int = 0,
     device: str = "iwarp",
-) -> Starting:
+) -> Starting[Target]:
     """Start a target in this process, on the running event loop.
 
     ``async with serve(ram="64MiB") as target:`` serves a namespace of memory at ``target.url``
@@ -120,11 +130,15 @@ def serve(
         source: A whole configuration, instead of all other arguments.
         ram: Sizes of namespaces in memory, in bytes or with a unit.
         file: Paths of files or block devices; their namespaces follow those in memory.
+        store: Stores written in Python; their namespaces follow those of files. A Store object is
+            served once; to serve it again, or with another configuration, register its class.
         nqn: NQN of the subsystem; a random one if it is left out.
-        block_size: Bytes of a logical block of each namespace.
+        block_size: Bytes of a logical block of each namespace; those of stores in Python have the
+            block size of their store.
         traddr: Address to listen on.
         trsvcid: Port number; 0 selects a free one.
-        device: "iwarp" (embedded device), "system" (RDMA devices of the kernel) or "auto".
+        device: "iwarp" or "roce" (embedded devices), "system" (RDMA devices of the kernel) or
+            "auto".
 
     Raises:
         ConfigError: The configuration, or an argument, is invalid.
@@ -133,11 +147,12 @@ def serve(
     """
     sizes = [ram] if isinstance(ram, str | int) else list(ram)
     paths = [file] if isinstance(file, str | os.PathLike) else list(file)
-    if (source is None) != bool(sizes or paths):
+    stores = [store] if isinstance(store, Store) else list(store)
+    if (source is None) != bool(sizes or paths or stores):
         raise TypeError('serve() needs either a configuration or namespaces, as in ram="64MiB"')
     if source is not None:
-        return Starting(configuration(source))
-    spaces: list[dict[str, Any]] = [{"store": "ram", "size": size} for size in sizes]
+        return Starting(partial(_start, configuration(source)))
+    spaces: list[dict[str, object]] = [{"store": "ram", "size": size} for size in sizes]
     spaces += [{"store": "file", "path": str(Path(path).absolute())} for path in paths]
     for space in spaces:
         space["block_size"] = block_size
@@ -147,7 +162,8 @@ def serve(
         "allow_any_host": True,
         "namespace": spaces,
     }
-    return Starting(from_dict({"port": [port], "subsystem": [subsystem]}, "serve()"))
+    config = from_dict({"port": [port], "subsystem": [subsystem]}, "serve()")
+    return Starting(partial(_start, config, stores))
 
 
 def configuration(source: Source) -> Config:

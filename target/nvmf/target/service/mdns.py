@@ -27,6 +27,9 @@ from nvmf.target.commands.discovery import Port
 
 log = logging.getLogger("nvmf.target")
 
+_EMBEDDED: dict[int, Protocol] = {RdmaProvider.IWARP: "iwarp", RdmaProvider.ROCEV2: "roce"}
+"""Protocols of the embedded devices."""
+
 CLOSE_TIMEOUT = 0.8
 """Maximum seconds to withdraw announcements."""
 LOOK_SECONDS = 5.0
@@ -118,7 +121,7 @@ class Announcer:
             why = "listens on loopback only" if alone else "has no address reachable by others"
             self._say(port, f"mDNS: port %s {why}: not announced")
             return None
-        protocol = self._system() if port.provider != RdmaProvider.IWARP else "iwarp"
+        protocol = _EMBEDDED.get(port.provider) or self._system()
         if protocol is None:
             self._say(
                 port,

@@ -11,9 +11,10 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from nvmf.config.models import Config, PortConfig
+from nvmf.rpc.results import ReactorCounts
 from nvmf.spec.nqn import DISCOVERY_NQN
 from nvmf.target.change.apply import Change
 from nvmf.target.change.diff import AT_START, Difference, compare
@@ -23,6 +24,7 @@ from nvmf.target.change.presence import Key, exchange_port, present, without
 from nvmf.target.commands.core import Core
 from nvmf.target.io.connection import Connection, Dispatcher
 from nvmf.target.io.connections import Connections
+from nvmf.target.io.engine import Engine, Listener, Qpair, Target
 from nvmf.target.io.files import Files
 from nvmf.target.io.ports import Listening, OpenPort, Ports
 from nvmf.target.io.storage import Storage
@@ -53,8 +55,8 @@ class Server:
         self,
         config: Config,
         *,
-        engine: Any,
-        target: Any,
+        engine: Engine,
+        target: Target,
         state: State,
         listening: Callable[[Listening], None] | None,
         surroundings: Surroundings,
@@ -95,7 +97,7 @@ class Server:
     @property
     def reactors(self) -> int:
         """Number of threads that transfer data."""
-        return int(self._target.reactors)
+        return self._target.reactors
 
     def open_connections(self) -> list[Connection]:
         """Return the present connections."""
@@ -106,7 +108,7 @@ class Server:
         """Return the open ports, with their configuration."""
         return self._ports.open_ports
 
-    def reactor_counts(self) -> list[dict[str, int]]:
+    def reactor_counts(self) -> list[ReactorCounts]:
         """Return queue pairs and commands of each reactor, with SPDK's names."""
         return self._connections.counts()
 
@@ -207,19 +209,20 @@ class Server:
                     self._target.device_gone(name)
             return bool(self.away)
 
-    def _event(self, event: Any) -> None:
+    def _event(self, event: object) -> None:
         """Handle an event of a device's event channel."""
         engine = self._engine
-        if not isinstance(event, engine.ListenerEvent):
-            self._connections.event(event)
-        if isinstance(event, engine.ConnectRequest) or event.name != "DEVICE_REMOVAL":
-            return
         if isinstance(event, engine.ListenerEvent):
-            self._device_removed(event.listener)
-        elif event.qpair.device is not None:
-            self._target.device_gone(event.qpair.device)
+            if event.name == "DEVICE_REMOVAL":
+                self._device_removed(event.listener)
+            return
+        self._connections.event(event)
+        if isinstance(event, engine.QpairEvent):
+            device = event.qpair.device
+            if event.name == "DEVICE_REMOVAL" and device is not None:
+                self._target.device_gone(device)
 
-    def _device_removed(self, listener: Any) -> None:
+    def _device_removed(self, listener: Listener) -> None:
         if listener.device is not None:
             self._target.device_gone(listener.device)
         for opened in self._ports.open_ports:
@@ -260,7 +263,7 @@ class Server:
             await self.health.save()
 
     def _transports(self) -> list[str]:
-        return [device["transport"] for device in self._engine.list_devices("system")]
+        return [str(device["transport"]) for device in self._engine.list_devices("system")]
 
     async def stop(self) -> None:
         """Disconnect every host and close everything; at most 3 s unless a thread is stuck."""
@@ -279,6 +282,7 @@ class Server:
             async with asyncio.timeout(_CHANGE_TIMEOUT), self._changing:
                 pass
         self._connections.disconnect_all()
+        self.storage.interrupt()
         if self._connections:
             await self._wait(self._connections.quiet, _CLOSE_TIMEOUT, "connections")
         for subsystem in self.core.subsystems.values():
@@ -317,12 +321,12 @@ class Server:
             except Exception:
                 log.exception("cannot handle an upcall of the engine")
 
-    def _upcall(self, upcall: Any) -> None:
+    def _upcall(self, upcall: object) -> None:
         engine = self._engine
         if isinstance(upcall, engine.Command):
-            self._dispatcher.command(upcall.qpair.cookie, upcall)
+            self._dispatcher.command(_connection(upcall.qpair), upcall)
         elif isinstance(upcall, engine.Closed):
-            self._connections.closed(upcall.qpair.cookie, upcall.reason)
+            self._connections.closed(_connection(upcall.qpair), upcall.reason)
         elif isinstance(upcall, engine.Retired):
             self.storage.retired(upcall.namespace)
         elif isinstance(upcall, engine.Freed):
@@ -335,3 +339,9 @@ class Server:
             self.storage.faulted(upcall)
         elif isinstance(upcall, engine.Aborted):
             upcall.cookie(upcall.aborted)
+
+
+def _connection(qpair: Qpair) -> Connection:
+    connection = qpair.cookie
+    assert connection is not None  # until it is destroyed
+    return connection

@@ -5,49 +5,58 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import importlib
-from collections.abc import Callable, Generator
-from typing import Any
+from collections.abc import Callable, Coroutine, Generator
+from functools import partial
+from typing import Generic, Protocol, TypeVar
 
 from nvmf.config.models import Config
 from nvmf.target.change.hotplug import Surroundings
+from nvmf.target.io.engine import Engine, Target
 from nvmf.target.io.stores import ServerError
 from nvmf.target.lasting.restored import State
 from nvmf.target.service.server import Listening, Server
 
 
-class Starting:
+class Stops(Protocol):
+    """A running target."""
+
+    async def stop(self) -> None: ...
+
+
+T = TypeVar("T", bound=Stops)
+
+
+class Starting(Generic[T]):
     """A target to be started: await it, or use it with ``async with``, which also stops it.
 
     Raises:
         ServerError: The target cannot start; nothing is left open.
     """
 
-    def __init__(self, config: Config, options: dict[str, Any]) -> None:
-        self._config = config
-        self._options = options
-        self._server: Server | None = None
+    def __init__(self, start: Callable[[], Coroutine[object, None, T]]) -> None:
+        self._start = start
+        self._target: T | None = None
 
-    def __await__(self) -> Generator[Any, None, Server]:
-        return _start(self._config, **self._options).__await__()
+    def __await__(self) -> Generator[object, None, T]:
+        return self._start().__await__()
 
-    async def __aenter__(self) -> Server:
-        self._server = await self
-        return self._server
+    async def __aenter__(self) -> T:
+        self._target = await self
+        return self._target
 
     async def __aexit__(self, *_: object) -> None:
-        assert self._server is not None
+        assert self._target is not None
         with contextlib.suppress(asyncio.CancelledError):
-            await asyncio.shield(self._server.stop())
+            await asyncio.shield(self._target.stop())
 
 
 def serve(
     config: Config,
     *,
     listening: Callable[[Listening], None] | None = None,
-    engine: Any = None,
+    engine: Engine | None = None,
     surroundings: Surroundings | None = None,
-) -> Starting:
+) -> Starting[Server]:
     """Start a target on the running event loop.
 
     Args:
@@ -56,19 +65,22 @@ def serve(
         engine: Replaces nvmf.engine in tests.
         surroundings: Access to the machine's devices; tests substitute their own.
     """
-    options = {"listening": listening, "engine": engine, "surroundings": surroundings}
-    return Starting(config, options)
+    return Starting(
+        partial(_start, config, listening=listening, engine=engine, surroundings=surroundings)
+    )
 
 
 async def _start(
     config: Config,
     *,
     listening: Callable[[Listening], None] | None,
-    engine: Any,
+    engine: Engine | None,
     surroundings: Surroundings | None,
 ) -> Server:
     if engine is None:
-        engine = importlib.import_module("nvmf.engine")
+        from nvmf import engine as native
+
+        engine = native
     loop = asyncio.get_running_loop()
     try:
         state = await loop.run_in_executor(None, State.restore, config.target.state_dir)
@@ -101,7 +113,7 @@ async def _start(
     return server
 
 
-def _engine_target(engine: Any, config: Config) -> Any:
+def _engine_target(engine: Engine, config: Config) -> Target:
     options = config.iwarp.model_dump(exclude_none=True)
     if options:
         engine.set_iwarp_options(**options)

@@ -56,7 +56,7 @@ void host_batch_abandon(struct host_batch *batch)
 	batch->outstanding = 0;
 }
 
-/* 0, or why it cannot be. */
+/* 0, or the reason why it cannot be submitted. */
 static int batch_submit(struct host_queue *queue, struct host_batch *b, uint32_t index)
 {
 	struct host_batch_slot *slot = &b->slots[b->free[b->nfree - 1]];

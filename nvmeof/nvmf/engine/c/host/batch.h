@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Many Reads or Writes of one length: a queue is kept full of them, and only their end is told.
+ * Many Reads or Writes of one length: keeps a queue full of them, and reports only their end.
  *
- * A batch belongs to the thread that polls its queue.  The data of its commands lies in one registered
- * buffer, one after the other.  Completions whose user is one of the batch's slots are the batch's
- * (host_batch_answer); whoever polls tells it, and lets it go on (host_batch_run).
+ * A batch belongs to the thread that polls its queue.  The data of its commands is contiguous in one registered
+ * buffer.  Completions whose user is one of the batch's slots belong to the batch (host_batch_answer); the thread
+ * that polls passes them on, and continues the batch (host_batch_run).
  */
 #ifndef NVMF_HOST_BATCH_H
 #define NVMF_HOST_BATCH_H
 
 #include "host/host.h"
 
-enum { HOST_BATCH_OPEN = 0xffff };	/* the status of a command that was not answered yet */
+enum { HOST_BATCH_OPEN = 0xffff };	/* the status of a command without an answer */
 
 struct host_batch;
 struct host_batch_slot {
@@ -20,31 +20,34 @@ struct host_batch_slot {
 };
 
 struct host_batch {
-	/* the caller's */
-	struct nvme_sqe sqe;		/* of each command, but for its SLBA */
+	/* set by the caller */
+	struct nvme_sqe sqe;		/* of each command, except its SLBA */
 	const uint64_t *lbas;
 	uint32_t count;
-	uint32_t bytes;			/* of the data of each */
+	uint32_t bytes;			/* data length of each */
 	const struct host_memory *memory;
-	uint8_t *addr;			/* of the data of the first */
+	uint8_t *addr;			/* data of the first */
 	bool to_device, in_capsule;
-	unsigned int depth;		/* commands outstanding at most; 1 or more */
-	/* its own */
-	uint16_t *status;		/* of each: HOST_BATCH_OPEN, or the NVMe status */
+	unsigned int depth;		/* maximum of outstanding commands; at least 1 */
+	/* internal */
+	uint16_t *status;		/* of each: HOST_BATCH_OPEN or the NVMe status */
 	struct host_batch_slot *slots;
 	uint32_t *free;			/* places in slots */
 	unsigned int nfree;
 	uint32_t next, outstanding, answered;
-	bool stopped;			/* a command failed: those that were not sent are not */
+	bool stopped;			/* a command failed: no further commands are sent */
 	int error;			/* why commands cannot be submitted, negative */
 };
 
-/* With the caller's part filled in, and the rest zero; -ENOMEM. */
+/* With the caller's fields set, and the others zero; -ENOMEM. */
 int host_batch_init(struct host_batch *batch);
 void host_batch_free(struct host_batch *batch);
-/* While nothing is outstanding: run what has not succeeded, so many at once, or depth. */
+/*
+ * Requires that nothing is outstanding.  Run the commands that have not succeeded, at_once or depth of them at a
+ * time.
+ */
 void host_batch_start(struct host_batch *batch, unsigned int at_once);
-/* The queue is lost: nothing is outstanding any longer. */
+/* The queue is lost: nothing is outstanding. */
 void host_batch_abandon(struct host_batch *batch);
 
 /* Submit as many as the depth and the queue allow. */
@@ -56,7 +59,7 @@ static inline bool host_batch_ended(const struct host_batch *batch)
 	return !batch->outstanding && (batch->next == batch->count || batch->stopped || batch->error);
 }
 
-/* host_queue_poll, which looks for so many ns until there is something. */
+/* As host_queue_poll, but polls for up to this many ns until there are completions. */
 int host_batch_poll(struct host_queue *queue, struct host_completion *completions, int max, uint64_t ns);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * One command, sent and awaited: how a queue is set up by C programs.
+ * Sends one command and waits for it: C programs set up their queues in this way.
  *
- * Runs on the thread that polls the queue, asleep if the queue has a descriptor to sleep on.
+ * Runs on the thread that polls the queue, which sleeps if the queue has a descriptor.
  */
 #include "internal.h"
 
@@ -19,7 +19,7 @@ static void command_sleep(struct host_queue *q, uint64_t deadline)
 		host_queue_drain(q);
 }
 
-/* The time of the next nudge if the command is a Connect that may need one, else UINT64_MAX. */
+/* The time of the next nudge if the command is a Connect that may need one, otherwise UINT64_MAX. */
 static uint64_t command_nudge(struct host_queue *q, const struct nvme_sqe *sqe)
 {
 	const bool connect = sqe->opc == NVME_OPC_FABRICS && sqe->nsid == NVME_FCTYPE_CONNECT;
@@ -54,7 +54,7 @@ int host_queue_command(struct host_queue *queue, const struct nvme_sqe *sqe,
 		} else if (spins % 64) {
 			continue;
 		} else {
-			sched_yield();	/* who answers may share the processor */
+			sched_yield();	/* the target may share the processor */
 		}
 
 		const uint64_t now = clock_ns();

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The way back: completions of a poll group's queues, and the loss of a connection.
+ * Completions of a poll group's queues, and the loss of a connection.
  *
- * Runs on the thread that polls the group, with no allocation, lock or clock of its own.  A work
- * request's ID leads to its queue and slot.  A slot is free again when its SEND has completed and the
- * response has come.  Receives are posted again as lists.
+ * Runs on the thread that polls the group, with no allocation, lock or clock of its own.  The ID of a work request
+ * identifies its queue and slot.  A slot is free again when its SEND has completed and the response has arrived.
+ * Receives are posted again as lists.
  */
 #include "internal.h"
 
@@ -12,11 +12,13 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { CM_CHECK = 16384 };	/* polls between looks at the channel of connection events */
+enum { CM_CHECK = 16384 };	/* polls between two checks of the channel of connection events */
 
 const char *host_queue_end_reason(const struct host_queue *queue)
 {
-	return queue->id && queue->id->qp ? iwarp_qp_end_reason(queue->id->qp) : "";
+	if (!queue->id || !queue->id->qp || !queue->verbs->end_reason)
+		return "";
+	return queue->verbs->end_reason(queue->id->qp);
 }
 
 void host_queue_lose(struct host_queue *queue, const char *fmt, ...)
@@ -39,7 +41,7 @@ void host_queue_lose(struct host_queue *queue, const char *fmt, ...)
 	}
 }
 
-/* A protocol error of the target: this end closes the connection. */
+/* The target broke the protocol: this side closes the connection. */
 static void complete_end(struct host_queue *q)
 {
 	q->verbs->disconnect(q->id);
@@ -57,7 +59,7 @@ void host_queue_cm_event(struct host_queue *queue, enum rdma_cm_event_type type,
 	else
 		host_queue_lose(queue, "the connection ended: %s (status %d)",
 				host_cm_event_name((int)type), status);
-	complete_end(queue);	/* so that what is posted is flushed */
+	complete_end(queue);	/* so that the posted work is flushed */
 }
 
 /* ---- receives ---- */
@@ -98,7 +100,7 @@ static void slot_free(struct host_queue *q, struct host_slot *s)
 	q->free[q->nfree++] = s->cid & HOST_CID_INDEX;
 	q->outstanding--;
 	s->cid = (uint16_t)(s->cid + HOST_CID_GENERATION);
-	if (s->cid == 0xffff)	/* means "no command" in some places of the specification */
+	if (s->cid == 0xffff)	/* it means "no command" in some places of the specification */
 		s->cid = HOST_CID_INDEX;
 }
 
@@ -110,7 +112,7 @@ static void slot_give(struct host_queue *q, struct host_slot *s, struct host_com
 	slot_free(q, s);
 }
 
-/* The command is complete; 1 if it went to out, 0 if its queue is not the one that is polled. */
+/* Complete the command; returns 1 if it went to out, 0 if its queue is not the one that is polled. */
 static int slot_finish(struct host_queue *q, struct host_slot *s, const struct host_queue *only,
 		       struct host_completion *out)
 {
@@ -125,7 +127,7 @@ static int slot_finish(struct host_queue *q, struct host_slot *s, const struct h
 	return 1;
 }
 
-/* What was found before, by whoever polled for another queue alone. */
+/* Give completions that were found earlier, while a different queue of the group was polled alone. */
 static int slot_give_done(struct host_poll_group *g, const struct host_queue *only,
 			  struct host_completion *out, int max)
 {
@@ -169,13 +171,13 @@ static int complete_send(struct host_queue *q, const struct ibv_wc *wc,
 	struct host_slot *s = &q->slots[wc->wr_id & HOST_WR_INDEX];
 
 	if (__builtin_expect(!(s->waits & SLOT_SEND), 0))
-		return 0;	/* abandoned before */
+		return 0;	/* abandoned earlier */
 	q->retired = s->sent;
 	s->waits &= (uint8_t)~SLOT_SEND;
 	return s->waits ? 0 : slot_finish(q, s, only, out);
 }
 
-/* The response, or NULL: then the target broke the protocol, and the connection ends. */
+/* Returns the response, or NULL if the target broke the protocol and the connection ends. */
 static const struct nvme_cqe *complete_check(struct host_queue *q, const struct ibv_wc *wc)
 {
 	const struct nvme_cqe *cqe = &q->responses[wc->wr_id & HOST_WR_INDEX];
@@ -220,14 +222,14 @@ static int complete_response(struct host_queue *q, const struct ibv_wc *wc,
 	return s->waits ? 0 : slot_finish(q, s, only, out);
 }
 
-/* The command's key is no longer valid; failed: it is at least of no use, since the queue pair is in error. */
+/* The command's key is no longer valid; failed: it is at least useless, because the queue pair is in error. */
 static int complete_invalidate(struct host_queue *q, const struct ibv_wc *wc, bool failed,
 			       const struct host_queue *only, struct host_completion *out)
 {
 	struct host_slot *s = &q->slots[wc->wr_id & HOST_WR_INDEX];
 
 	if (__builtin_expect(!(s->waits & SLOT_INVALIDATE), 0))
-		return 0;	/* abandoned before */
+		return 0;	/* abandoned earlier */
 	q->retired = s->invalidated;
 	if (failed)
 		host_keys_revoke(q, s);
@@ -237,7 +239,7 @@ static int complete_invalidate(struct host_queue *q, const struct ibv_wc *wc, bo
 	return s->waits ? 0 : slot_finish(q, s, only, out);
 }
 
-/* A work request that failed: the queue pair is in error, and the rest will be flushed. */
+/* A work request failed: the queue pair is in error, and its other work will be flushed. */
 static int complete_error(struct host_queue *q, const struct ibv_wc *wc,
 			  const struct host_queue *only, struct host_completion *out)
 {
@@ -259,13 +261,16 @@ static int complete_error(struct host_queue *q, const struct ibv_wc *wc,
 	if (kind != HOST_WR_SEND)
 		return 0;
 
-	/* its response had come: it is complete all the same (as is a slot's later command, if this was not signalled) */
+	/*
+	 * its response had come: the command is complete all the same (as is a later one of the slot, if this was not
+	 * signalled)
+	 */
 	struct host_slot *s = &q->slots[wc->wr_id & HOST_WR_INDEX];
 
 	return s->waits == SLOT_SEND ? complete_send(q, wc, only, out) : 0;
 }
 
-/* One work completion; 1 if it finished a command for out. */
+/* Handle one work completion; returns 1 if it finished a command for out. */
 static int complete_one(struct host_poll_group *g, const struct ibv_wc *wc,
 			const struct host_queue *only, struct host_completion *out)
 {
@@ -285,7 +290,7 @@ static int complete_one(struct host_poll_group *g, const struct ibv_wc *wc,
 	}
 }
 
-/* The next batch, from each completion queue in turn: how many. */
+/* Fetch the next batch, from each completion queue in turn; returns its size. */
 static int complete_fetch(struct host_poll_group *g)
 {
 	for (unsigned i = 0; i < g->ncqs; i++) {
@@ -300,7 +305,7 @@ static int complete_fetch(struct host_poll_group *g)
 	return 0;
 }
 
-/* Completions of the group; only: of this queue alone, the others' stay for later. */
+/* Completions of the group; only: of this queue alone, while those of others are kept for later. */
 static int complete_poll(struct host_poll_group *g, const struct host_queue *only,
 		      struct host_completion *out, int max)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The way to an established connection: name, address, route, queue pair, RDMA-CM request with the
- * private data of the RDMA transport; and what to tell a person when it ends early.
+ * Establishes a connection: name, address, route, queue pair, RDMA-CM request with the private data of the RDMA
+ * transport; and explains to the user why it failed.
  *
- * Runs on the thread that connects, which it blocks until the deadline at most (a name server that
- * does not answer is the exception).  Addresses of a name are tried in turn.
+ * Runs on the thread that connects, and blocks it until the deadline at most (except if a name server does not
+ * answer).  The addresses of a name are tried in turn.
  */
 #include "internal.h"
 
@@ -22,7 +22,7 @@
 
 enum { DEFAULT_TIMEOUT_MS = 10000 };
 
-/* One attempt: what it needs, and the event that ended a step. */
+/* One attempt: its inputs, and the event that ended a step. */
 struct attempt {
 	struct host_queue *queue;
 	const struct host_queue_options *options;
@@ -50,7 +50,7 @@ static int connect_timed_out(const struct attempt *a, const char *step)
 			      a->queue->qid, a->queue->where, a->timeout_ms, step);
 }
 
-/* A call of the table failed before any event; its hint is that or nothing. */
+/* A function of the table failed before any event; hint: an explanation, or "". */
 static int connect_call_failed(const struct attempt *a, const char *step, const char *hint)
 {
 	const int e = errno ? errno : EIO;
@@ -59,7 +59,7 @@ static int connect_call_failed(const struct attempt *a, const char *step, const 
 			      a->queue->where, step, strerror(e), *hint ? ": " : "", hint);
 }
 
-/* The kernel has no RDMA device at all. */
+/* The kernel has no RDMA device. */
 static int connect_channel_failed(const struct attempt *a)
 {
 	return connect_call_failed(a, "rdma_create_event_channel",
@@ -67,7 +67,7 @@ static int connect_channel_failed(const struct attempt *a)
 			   "this machine has no RDMA device; use the embedded one, iwarp" : "");
 }
 
-/* fe80::/10 is on every link: without a scope nobody can tell which is meant (RFC 4007 section 6). */
+/* fe80::/10 is on every link: without a scope the link is ambiguous (RFC 4007 section 6). */
 static bool connect_scope_missing(const struct attempt *a)
 {
 	struct in6_addr address;
@@ -93,7 +93,7 @@ static int connect_address_failed(const struct attempt *a)
 	}
 }
 
-/* 4 bytes of reject data from an NVMe-oF target: its sts, else 0. */
+/* The sts of an NVMe-oF target's reject, which has 4 bytes of data; otherwise 0. */
 static int connect_reject_status(const struct attempt *a)
 {
 	struct nvme_rdma_cm_rej rej;
@@ -111,6 +111,9 @@ static const char *connect_event_hint(const struct attempt *a)
 	case RDMA_CM_EVENT_ROUTE_ERROR:
 		if (connect_scope_missing(a))
 			return SCOPE_MISSING;
+		if (a->status == -EADDRINUSE)
+			return "UDP port 4791 of the address to connect from belongs to another process, or to the "
+			       "kernel's rxe: give another source address (host_traddr)";
 		return strcmp(a->queue->verbs->name, "system") ?
 		       "no route leads there: check the address and the network" : NO_DEVICE;
 	case RDMA_CM_EVENT_UNREACHABLE:
@@ -180,7 +183,7 @@ static int connect_await_event(struct attempt *a, const char *step, struct rdma_
 	return 0;
 }
 
-/* Of another queue of the group. */
+/* Pass on an event of a different queue of the group. */
 static void connect_pass_on(const struct host_queue *q, struct rdma_cm_event *ev)
 {
 	struct host_queue *other = ev->id->context;
@@ -247,7 +250,7 @@ static int connect_send_request(struct attempt *a)
 	return 0;
 }
 
-/* The target may take fewer commands than asked for. */
+/* The target may accept fewer commands than requested. */
 static int connect_read_reply(struct attempt *a)
 {
 	struct host_queue *q = a->queue;
@@ -258,7 +261,7 @@ static int connect_read_reply(struct attempt *a)
 	memcpy(&rep, a->data, sizeof(rep));
 	if (rep.recfmt || !rep.crqsize || rep.crqsize >= q->depth)
 		return 0;
-	/* an Asynchronous Event Request would hold it for ever */
+	/* an Asynchronous Event Request would occupy it forever */
 	if (!q->qid && rep.crqsize < 2)
 		return host_error_set(a->error, -EPROTO,
 				      "connecting queue 0 to %s: the target takes one admin command at a time "

@@ -2,8 +2,8 @@
 /*
  * A controller for C programs: admin queue, bring-up, Identify, I/O queues on demand.
  *
- * Belongs to the thread that made it; every call blocks, at most for the timeout of each command it
- * sends.  The I/O queues it makes belong to whoever asked for them.
+ * Belongs to the thread that created it; every function blocks, at most for the timeout of each command that it
+ * sends.  The I/O queues belong to the callers that requested them.
  */
 #include "controller.h"
 
@@ -22,7 +22,7 @@ enum {
 	PROPERTY_CC = 0x14,
 	PROPERTY_CSTS = 0x1c,
 	CC_EN = 1,
-	CC_CSS_ALL = 6 << 4,		/* every command set the controller supports */
+	CC_CSS_ALL = 6 << 4,		/* all command sets that the controller supports */
 	CC_SHN_NORMAL = 1 << 14,
 	CC_ENTRY_SIZES = 6 << 16 | 4 << 20,
 	CSTS_RDY = 1,

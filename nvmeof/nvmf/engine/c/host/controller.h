@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A controller, inside: what controller.c (bring-up, Identify, queues) and fabrics.c (its fabrics
- * commands) share.
+ * Internal declarations of a controller, shared by controller.c (bring-up, Identify, queues) and fabrics.c (its
+ * fabrics commands).
  */
 #ifndef NVMF_HOST_CONTROLLER_H
 #define NVMF_HOST_CONTROLLER_H
@@ -23,11 +23,11 @@ struct host_controller {
 	struct host_device *device;
 	struct host_queue *admin;
 	struct host_memory *buffer;	/* one command's data at a time */
-	struct connect_data identity;	/* what every Connect of this controller says */
+	struct connect_data identity;	/* sent in every Connect of this controller */
 	char traddr[256], trsvcid[32];
 	uint32_t timeout_ms;
 	uint16_t cntlid;
-	uint16_t queues, granted;	/* made, allowed */
+	uint16_t queues, granted;	/* created, allowed */
 	uint32_t cc;
 	uint64_t cap;
 	uint32_t in_capsule, max_transfer;
@@ -36,7 +36,7 @@ struct host_controller {
 
 /* ---- fabrics.c: 0, or a negative errno with error filled ---- */
 
-/* Send a command whose data is in the controller's buffer; what names it in an error. */
+/* Send a command whose data is in the controller's buffer; what: its name in error messages. */
 int host_controller_command(struct host_controller *c, struct host_queue *queue, const char *what,
 			    const struct nvme_sqe *sqe, uint32_t length, bool to_device,
 			    struct nvme_cqe *cqe, struct host_error *error);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The host's device: a verbs table, the context that addresses route to, its protection domain, and
- * the memory registered there.
+ * The host's device: a verbs table, the context that addresses route to, its protection domain, and the memory
+ * registered there.
  *
- * Control threads make and free all of this; the queues only read it.  The context is bound late:
- * the first connection binds it to the device its address routes to, and memory registered before
- * any connection to the first device there is.
+ * Control threads create and free all of it; the queues only read it.  The context is bound late: the first
+ * connection binds it to the device that its address routes to, and memory registered before any connection binds it
+ * to the first device.
  */
 #include "internal.h"
 
@@ -77,7 +77,7 @@ static int context_bind_locked(struct host_device *d, struct ibv_context *contex
 			 d->verbs->get_device_name(context->device), strerror(ret));
 		return -ret;
 	}
-	/* rxe, as of Linux 6.12: to invalidate a window that the peer has invalidated stops the machine */
+	/* rxe, as of Linux 6.12: invalidating a window that the peer has invalidated crashes the kernel */
 	d->windows = d->keys == HOST_KEYS_OF_COMMANDS && d->attr.max_mw > 0 && d->attr.vendor_id != RXE_VENDOR &&
 		     (d->attr.device_cap_flags & IBV_DEVICE_MEM_WINDOW_TYPE_2B);
 	d->context = context;
@@ -93,7 +93,7 @@ int host_device_bind(struct host_device *device, struct ibv_context *context, ch
 	return ret;
 }
 
-/* The CM's own context for a local address: what queue pairs made with cm ids want. */
+/* The CM's own context for a local address: required for queue pairs that are created with cm ids. */
 static struct ibv_context *context_of_address(struct host_device *d, struct sockaddr *addr)
 {
 	struct rdma_cm_id *id;
@@ -104,7 +104,7 @@ static struct ibv_context *context_of_address(struct host_device *d, struct sock
 		d->verbs->destroy_id(id);
 		return NULL;
 	}
-	d->id = id;	/* holds the context */
+	d->id = id;	/* keeps the context open */
 	return id->verbs;
 }
 
@@ -134,7 +134,7 @@ static struct ibv_context *context_first(struct host_device *d)
 	return context;
 }
 
-/* Bind to the first device there is, where nothing has bound it yet. */
+/* Bind to the first device, if the device is not bound yet. */
 static int context_bind_any(struct host_device *d, char *err, size_t len)
 {
 	int ret = 0;
@@ -154,7 +154,7 @@ static int context_bind_any(struct host_device *d, char *err, size_t len)
 	return ret;
 }
 
-/* What peers may do with a buffer: nothing but by windows, or read and write it by keys of its own. */
+/* Access for peers: through windows only, or by keys for reading and for writing the whole buffer. */
 static int memory_register_keys(struct host_memory *m, bool local)
 {
 	const struct host_device *d = m->device;
@@ -217,7 +217,7 @@ static size_t memory_mapped_length(size_t length)
 	return (length + unit - 1) / unit * unit;
 }
 
-/* Huge pages of the pool, else an aligned range that transparent huge pages can fill. */
+/* Huge pages of the pool, otherwise an aligned range for transparent huge pages. */
 static void *memory_map_pages(size_t length)
 {
 	const int prot = PROT_READ | PROT_WRITE, flags = MAP_PRIVATE | MAP_ANONYMOUS;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The fabrics commands of a controller: Connect, Property Get, Property Set; one at a time, with
- * their data in the controller's buffer.
+ * The fabrics commands of a controller: Connect, Property Get, Property Set; one at a time, with their data in the
+ * controller's buffer.
  *
  * Runs on the thread that owns the controller and blocks for each answer.
  */
@@ -35,7 +35,7 @@ int host_controller_command(struct host_controller *c, struct host_queue *queue,
 			      c->trsvcid, host_nvme_status_name((uint16_t)ret, fabrics), (unsigned)ret);
 }
 
-/* What Connect complains about: the result has the offset of the field, and where it is. */
+/* The field that Connect rejected: the result has its offset, and whether it is in the data or the command. */
 static const char *fabrics_connect_field(uint32_t dw0)
 {
 	const uint32_t offset = dw0 & 0xffff;
@@ -58,7 +58,7 @@ static const char *fabrics_connect_field(uint32_t dw0)
 
 enum {
 	CONNECT_ATR = 1 << 17,	/* in-band authentication is required */
-	CONNECT_ASCR = 1 << 18,	/* and a secure channel */
+	CONNECT_ASCR = 1 << 18,	/* and a secure channel is */
 };
 
 int host_fabrics_connect(struct host_controller *c, struct host_queue *queue, uint16_t qid,
@@ -143,7 +143,7 @@ static const char *fabrics_first_word(const char *path, char *word, size_t size)
 	return word;
 }
 
-/* The host ID of /etc/nvme/hostid where that is a UUID. */
+/* The host ID in /etc/nvme/hostid, if that is a UUID. */
 static void fabrics_machine_hostid(uint8_t *id)
 {
 	char word[64];

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A poll group's life: its members, its completion queues and the channels that it sleeps on.
+ * A poll group's life cycle: its members, its completion queues and the channels on which it sleeps.
  *
- * A group and its queues belong to one thread at a time.  Joining and leaving are for the control
- * calls of that thread (connect, destroy); nothing here allocates or locks on the I/O path.
+ * A group and its queues belong to one thread at a time.  Queues join and leave in control functions of that thread
+ * (connect, destroy); nothing here allocates or locks on the I/O path.
  */
 #include "internal.h"
 
@@ -18,7 +18,7 @@
 
 enum {
 	GROUP_ENTRIES = 4096,		/* of the first completion queue, at least */
-	GROUP_MEMBERS = 8,		/* places at first */
+	GROUP_MEMBERS = 8,		/* initial number of places */
 	GROUP_NO_MEMBER = UINT32_MAX,
 };
 
@@ -101,7 +101,7 @@ static int group_comp_channel(struct host_poll_group *g)
 	if (!g->comp)
 		return -errno;
 
-	/* the descriptor also stirs for what is no completion yet, such as half a response */
+	/* the descriptor is also readable when there is no completion yet, for example after half of a response */
 	const int flags = fcntl(g->comp->fd, F_GETFL);
 
 	if (flags >= 0 && !fcntl(g->comp->fd, F_SETFL, flags | O_NONBLOCK) &&
@@ -117,7 +117,7 @@ static int group_comp_channel(struct host_poll_group *g)
 
 /* ---- completion queues ---- */
 
-/* A further completion queue, as large as all before it together. */
+/* Add a completion queue, as large as all earlier ones together. */
 static int group_add_cq(struct host_poll_group *g, uint32_t entries, bool shared)
 {
 	const uint32_t most = g->device->attr.max_cqe > 0 ? (uint32_t)g->device->attr.max_cqe :
@@ -214,7 +214,7 @@ int host_group_join(struct host_queue *queue, uint32_t entries, struct host_erro
 	return 0;
 }
 
-/* The queue out of a list that is linked by the member at next. */
+/* Remove the queue from a list that is linked by the member at next. */
 #define GROUP_UNLINK(head, tail, item, next)                                                        \
 	do {                                                                                       \
 		for ((tail) = &(head); *(tail);) {                                                 \
@@ -274,7 +274,7 @@ void host_poll_group_flush(struct host_poll_group *group)
 	}
 }
 
-/* ---- queues that are lost ---- */
+/* ---- lost queues ---- */
 
 void host_group_lose(struct host_queue *queue)
 {

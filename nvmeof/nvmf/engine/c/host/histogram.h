@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A latency histogram in ticks of the time stamp counter: 128 buckets an octave, so that a
- * percentile is within 0.4 % of the truth.  One thread's own; merged when the threads have ended.
+ * A latency histogram in ticks of the time stamp counter: 128 buckets per octave, so that the error of a percentile
+ * is at most 0.4 %.  Used by one thread; merged when the threads have ended.
  */
 #ifndef NVMF_HISTOGRAM_H
 #define NVMF_HISTOGRAM_H

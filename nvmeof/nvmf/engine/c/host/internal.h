@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The host side, inside: its objects and what the files of this folder ask of each other.
+ * Internal declarations of the host side: its objects and the functions that its files call in each other.
  *
- * Threads: a host_device is shared (its lock guards the late binding of context and PD).  A
- * host_poll_group and its queues belong to the thread that polls them.  A host_controller is its
- * maker's.
+ * Threads: a host_device is shared (its lock guards the late binding of context and PD).  A host_poll_group and its
+ * queues belong to the thread that polls them.  A host_controller belongs to the thread that created it.
  */
 #ifndef NVMF_HOST_INTERNAL_H
 #define NVMF_HOST_INTERNAL_H
@@ -32,15 +31,15 @@ struct host_device {
 	struct rdma_cm_id *id;
 	struct ibv_context *opened;	/* to close, or NULL */
 	struct ibv_device_attr attr;
-	atomic_uint next_vector;	/* completion vectors in turn: each has an interrupt and a processor */
+	atomic_uint next_vector;	/* completion vectors are used in turn: each has an interrupt and a processor */
 	enum host_remote_keys keys;
-	bool windows;			/* of type 2B, and commands have keys of their own */
+	bool windows;			/* of type 2B, with a key for each command */
 };
 
-/* Take context as the device's (the first time) or check that it is; a negative errno. */
+/* Set the device's context (the first time) or check that it is the same; a negative errno. */
 int host_device_bind(struct host_device *device, struct ibv_context *context, char *err,
 		     size_t len);
-/* Memory that no peer can reach. */
+/* Memory that peers cannot access. */
 struct host_memory *host_memory_alloc_local(struct host_device *device, size_t length, char *err,
 					    size_t len);
 
@@ -48,18 +47,17 @@ struct host_memory *host_memory_alloc_local(struct host_device *device, size_t l
 
 enum {
 	HOST_WC_BATCH = 32,
-	HOST_TAG_INDEX = 0x000fffff,	/* of a tag: where its queue stands in the members */
+	HOST_TAG_INDEX = 0x000fffff,	/* of a tag: index of the queue in the members */
 	HOST_TAG_GENERATION = 0x00100000,
 };
 
-/* A completion queue, with the completions that the queues made with it may have there at once. */
+/* A completion queue, and the number of completions that its queues may have in it at once. */
 struct host_cq {
 	struct ibv_cq *cq;
 	uint32_t entries, reserved;
 };
 
-/* A place for a queue; its tag changes each time it is given away, so that no late completion is
- * taken for one of the next queue's. */
+/* A place for a queue; its tag changes with each use, so that a late completion is not attributed to the next queue. */
 struct host_member {
 	struct host_queue *queue;	/* NULL: free */
 	uint32_t tag;
@@ -67,8 +65,8 @@ struct host_member {
 };
 
 /*
- * One thread's queues, with what they share: completion queues, the completion channel and the
- * channel of connection events.  A queue that is in no group of the caller's has one of its own.
+ * One thread's queues, and the objects they share: completion queues, the completion channel and the channel of
+ * connection events.  A queue without a group of the caller's has a group of its own.
  */
 struct host_poll_group {
 	struct host_device *device;
@@ -85,27 +83,27 @@ struct host_poll_group {
 	/* data path */
 	struct host_queue *unsent;	/* with commands that were not posted, oldest first */
 	struct host_queue **unsent_tail;
-	struct host_slot *done;		/* complete, but found by who polls for another queue alone */
+	struct host_slot *done;		/* complete, found while a different queue of the group was polled */
 	struct host_slot **done_tail;
-	struct host_queue *lost;	/* not yet given to the caller, oldest first */
+	struct host_queue *lost;	/* not yet returned to the caller, oldest first */
 	struct host_queue **lost_tail;
-	uint32_t undrained;		/* completions to look at before they are */
+	uint32_t undrained;		/* completions to process before the lost queue is returned */
 	struct ibv_wc wc[HOST_WC_BATCH];
 	unsigned wc_next, wc_count;
-	unsigned polls;			/* since the connection events were looked at */
+	unsigned polls;			/* since the last check of the connection events */
 };
 
-/* A tag for a queue whose device is bound, and room for its completions: 0, or a negative errno. */
+/* Assign a tag to a queue whose device is bound, and reserve its completions: 0, or a negative errno. */
 int host_group_join(struct host_queue *queue, uint32_t entries, struct host_error *error);
-/* The queue pair is gone: no completion leads to the queue after this. */
+/* The queue pair was destroyed: after this no completion refers to the queue. */
 void host_group_leave(struct host_queue *queue);
-/* A member from here on: host_group_lost() gives it when its completions have been looked at. */
+/* For a member: host_group_lost() returns it when its completions have been processed. */
 void host_group_lose(struct host_queue *queue);
-/* The queue's doorbell is due. */
+/* The queue has commands to post. */
 void host_group_mark(struct host_queue *queue);
-/* The channel of connection events, made at first use; NULL with errno. */
+/* The channel of connection events, created on first use; NULL with errno. */
 struct rdma_event_channel *host_group_channel(struct host_poll_group *group);
-/* Events of the connections, if there are any; never blocks. */
+/* Handle events of the connections; never blocks. */
 void host_group_cm_events(struct host_poll_group *group);
 
 static inline struct host_queue *host_group_find(const struct host_poll_group *group, uint64_t wr_id);
@@ -116,9 +114,9 @@ enum {
 	HOST_SIZE_MAX = 4096,		/* the index part of a CID */
 	HOST_CID_INDEX = 0x0fff,
 	HOST_CID_GENERATION = 0x1000,
-	HOST_RECV_SLACK = 16,		/* receives beyond the queue size, so that reposts come in batches */
+	HOST_RECV_SLACK = 16,		/* receives beyond the queue size, so that they are reposted in batches */
 	HOST_NUDGES = 6,
-	HOST_SIGNAL_EVERY = 16,		/* at most so many commands until one is signalled */
+	HOST_SIGNAL_EVERY = 16,		/* at least one command in this many is signalled */
 };
 
 /* A wr_id: the tag of the queue, the kind of work, the index of its slot or receive. */
@@ -133,7 +131,7 @@ enum {
 	HOST_WR_TAG_SHIFT = 32,
 };
 
-/* What a command in flight still waits for; DONE: to be given to its user. */
+/* The events for which a command in flight still waits; DONE: to be returned to its user. */
 enum { SLOT_FREE = 0, SLOT_SEND = 1, SLOT_RESPONSE = 2, SLOT_INVALIDATE = 4, SLOT_DONE = 8 };
 
 struct host_slot {
@@ -141,8 +139,8 @@ struct host_slot {
 	uint16_t cid;			/* generation | index */
 	uint8_t waits;			/* SLOT_* */
 	uint32_t sent, invalidated;	/* queue->sent after its capsule, and after the invalidation */
-	uint32_t key;			/* that ends with the command: the peer may use it; else 0 */
-	struct ibv_mr *mr;		/* whose key that is, if it is no window's */
+	uint32_t key;			/* valid until the command ends: the peer may use it; otherwise 0 */
+	struct ibv_mr *mr;		/* registration of the key, if it is not a window's */
 	struct nvme_cqe cqe;		/* kept until the command is complete */
 	struct host_slot *next;		/* of group->done */
 	struct ibv_send_wr wr;
@@ -151,7 +149,7 @@ struct host_slot {
 
 /* A slot's memory window. */
 struct host_window {
-	struct ibv_mw *mw;		/* NULL once it was given up with its command */
+	struct ibv_mw *mw;		/* NULL after it was given up with its command */
 	struct ibv_send_wr bind;	/* posted before the slot's */
 };
 
@@ -183,17 +181,16 @@ struct host_queue {
 	struct ibv_recv_wr *recv_head, *recv_tail;	/* taken, not yet posted again */
 	unsigned nrepost;
 	/*
-	 * Sends that are not signalled are retired by the completion of a later one that is.  They count in
-	 * the send queue until then, so behind a limit of them every command is signalled, and holds its
-	 * slot until it is retired.
+	 * Unsignalled sends are retired by the completion of a later signalled one.  Until then they count in the
+	 * send queue, so beyond a limit every command is signalled, and holds its slot until it is retired.
 	 */
-	uint32_t sent, retired;		/* work requests submitted; known to be over */
+	uint32_t sent, retired;		/* work requests: submitted, and known to have ended */
 	uint32_t signal_every;		/* commands */
-	uint32_t unsignalled;		/* commands since the last that was signalled */
-	uint32_t unretired_max;		/* work requests, from where every command is signalled */
+	uint32_t unsignalled;		/* commands since the last signalled one */
+	uint32_t unretired_max;		/* work requests; beyond it every command is signalled */
 	uint32_t send_depth;		/* of the queue pair */
 	int capsule_flags;		/* IBV_SEND_INLINE, or 0 */
-	bool quiet;			/* a capsule's memory is free when its response is here */
+	bool quiet;			/* a capsule's memory can be reused when its response has arrived */
 	unsigned nudges;	/* host_queue_nudge() calls so far */
 	bool lost;
 	bool marked;			/* in group->unsent */
@@ -213,43 +210,43 @@ static inline struct host_queue *host_group_find(const struct host_poll_group *g
 	return __builtin_expect(q && q->tag == tag, 1) ? q : NULL;
 }
 
-/* Everything of a queue that does not depend on the connection. */
+/* Create everything of a queue that does not depend on the connection. */
 struct host_queue *host_queue_new(struct host_device *device,
 				  const struct host_queue_options *options,
 				  struct host_error *error);
 /* Queue pair, registered rings and posted receives on a resolved id. */
 int host_queue_build(struct host_queue *queue, struct host_error *error);
-/* Nothing more leaves by the connection: what is outstanding may be sent again on another one. */
+/* Nothing more is sent on the connection: outstanding commands may be repeated on a different one. */
 void host_queue_stop(struct host_queue *queue);
-/* Back to what host_queue_new made, for another address; the connection ends. */
+/* Return to the state after host_queue_new, for a different address; the connection ends. */
 void host_queue_unbuild(struct host_queue *queue);
 
 /* ---- submit.c, complete.c ---- */
 
-/* The connection is gone: keep the first reason, and let nothing more leave by it. */
+/* The connection is lost: keep the first reason, and send nothing more on it. */
 void host_queue_lose(struct host_queue *queue, const char *fmt, ...) HOST_PRINTF(2, 3);
-/* What the CM says of an established connection. */
+/* Handle a CM event of an established connection. */
 void host_queue_cm_event(struct host_queue *queue, enum rdma_cm_event_type type, int status);
-/* Its completions that nobody was given yet are nobody's: they are abandoned with the rest. */
+/* Drop its completions that were not returned yet: they are abandoned with the others. */
 void host_queue_forget_done(struct host_queue *queue);
-/* Why its device says that the connection ended, or "". */
+/* The device's reason for the end of the connection, or "". */
 const char *host_queue_end_reason(const struct host_queue *queue);
 
 /* ---- keys.c ---- */
 
-/* Windows for the slots, if the device has any left, and what send work requests there may be. */
+/* Create windows for the slots, if the device has any left, and compute the number of send work requests. */
 int host_keys_build(struct host_queue *queue);
-/* The queue pair is gone. */
+/* The queue pair was destroyed. */
 void host_keys_unbuild(struct host_queue *queue);
-/* A key for the command's data into its descriptor, and the first work request to post: 0, or a negative errno. */
+/* Set a key for the command's data in its descriptor, and the first work request to post: 0, or a negative errno. */
 int host_keys_give(struct host_queue *queue, struct host_slot *slot, const struct host_data *data,
 		   struct nvme_sgl *sgl, struct ibv_send_wr **first);
 /*
- * The response is here: the key ends, which may take until a SLOT_INVALIDATE.  by_peer: the target has
- * invalidated it with the response.
+ * The response has arrived: end the key, which may take until a SLOT_INVALIDATE.  by_peer: the target has invalidated
+ * it with the response.
  */
 void host_keys_end(struct host_queue *queue, struct host_slot *slot, bool by_peer);
-/* The queue is lost, and with it whatever would have ended the key. */
+/* The queue is lost, so the work that would have ended the key will not run. */
 void host_keys_revoke(struct host_queue *queue, struct host_slot *slot);
 
 /* ---- connect.c ---- */

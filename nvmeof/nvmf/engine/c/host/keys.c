@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The keys that a queue's target is given (RDMA Transport 1.0, section 2.3.2, keyed SGL descriptors): how each comes
- * to be and how it ends.
+ * The keys that a queue's target receives (RDMA Transport 1.0, section 2.3.2, keyed SGL descriptors): how each is
+ * created and ended.
  *
- * The windows of a queue are made when it connects.  A bind is posted with its command, in front of it, so the key
- * is valid when the target learns of it; the target invalidates it with the response, or else a local invalidation
+ * The windows of a queue are created when it connects.  A bind is posted with its command, before it, so the key is
+ * valid when the target receives it; the target invalidates it with the response, or otherwise a local invalidation
  * does, and the command is complete after that.  Runs on the thread that polls the queue's group.
  */
 #include "internal.h"
@@ -23,7 +23,7 @@ static void keys_windows_free(struct host_queue *q)
 	q->windows = NULL;
 }
 
-/* -1 with errno: out of memory.  Without windows if the device has no more of them. */
+/* -1 with errno: out of memory.  0 without windows if the device has no more of them. */
 static int keys_windows_alloc(struct host_queue *q)
 {
 	q->windows = calloc(q->depth, sizeof(*q->windows));
@@ -44,7 +44,10 @@ static int keys_windows_alloc(struct host_queue *q)
 	return 0;
 }
 
-/* A command's are its bind, its capsule and its invalidation; and those that are over, but not retired. */
+/*
+ * Work requests of a command are its bind, its capsule and its invalidation; further ones have ended but are not
+ * retired.
+ */
 static void keys_send_depth(struct host_queue *q, unsigned requests)
 {
 	q->signal_every = q->depth / 4 ? q->depth / 4 : 1;
@@ -52,7 +55,7 @@ static void keys_send_depth(struct host_queue *q, unsigned requests)
 		q->signal_every = HOST_SIGNAL_EVERY;
 	q->unretired_max = 4 * q->signal_every;
 	q->send_depth = requests * q->size + q->unretired_max + HOST_NUDGES;
-	/* there the answer alone shows that the sends are over */
+	/* on this device the response alone shows that the sends have ended */
 	if (q->verbs->sends_complete_inline)
 		q->unretired_max = UINT32_MAX;
 }
@@ -91,7 +94,7 @@ static int keys_register(struct host_queue *q, struct host_slot *s, const struct
 	if (!s->mr)
 		return errno ? -errno : -ENOMEM;
 	s->key = s->mr->rkey;
-	/* a peer cannot invalidate what is no window, so it is not asked to */
+	/* the peer can invalidate windows only, so it is not asked to */
 	nvme_sgl_set_keyed(sgl, (uintptr_t)data->addr, data->length, s->key, NVME_SGL_KEYED);
 	return 0;
 }

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A load's life: its controllers and queues, the threads of a run and the sum of what they measured.
- * What a thread does is in load_thread.c.
+ * A load's life cycle: its controllers and queues, the threads of a run and the sum of their measurements. The work
+ * of a thread is in load_thread.c.
  *
- * Runs on the thread that made the load.
+ * Runs on the thread that created the load.
  */
 #include "load_thread.h"
 
 #include <errno.h>
+#include <math.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,6 +27,7 @@ struct host_load {
 };
 
 atomic_bool load_cancelled;
+static _Atomic(uint64_t) load_reads, load_writes, load_ns; /* of the present run */
 
 void host_bench_cancel(void)
 {
@@ -179,6 +181,9 @@ static int load_check(const struct host_load *l, const struct host_load_run *run
 		return host_error_set(error, -EINVAL, "%u commands on each of %u queues are more than the "
 				      "%u on %u of the load", run->depth, run->queues,
 				      l->options.queue_depth, l->options.queues);
+	if (run->npercentiles > HOST_LOAD_PERCENTILES)
+		return host_error_set(error, -EINVAL, "%u percentiles are more than %d", run->npercentiles,
+				      HOST_LOAD_PERCENTILES);
 	if (!run->block_size || run->block_size % info->block_size)
 		return host_error_set(error, -EINVAL, "block size %u is not a multiple of the namespace's %u",
 				      run->block_size, info->block_size);
@@ -190,16 +195,42 @@ static int load_check(const struct host_load *l, const struct host_load_run *run
 	return 0;
 }
 
-/* For seconds, or until a thread failed or the run was cancelled. */
-static void load_wait(double seconds, const atomic_bool *stop)
+static uint64_t load_done(const struct load_queue *queue, bool write)
 {
-	const uint64_t until = clock_ns() + (uint64_t)(seconds * 1e9);
+	return atomic_load_explicit(&queue->done[write], memory_order_relaxed);
+}
+
+static void load_publish(const struct host_load *l, unsigned queues, uint64_t ns)
+{
+	uint64_t reads = 0, writes = 0;
+
+	for (unsigned i = 0; i < queues; i++) {
+		reads += load_done(&l->queues[i], false);
+		writes += load_done(&l->queues[i], true);
+	}
+	atomic_store(&load_reads, reads);
+	atomic_store(&load_writes, writes);
+	atomic_store(&load_ns, ns);
+}
+
+void host_bench_live(struct host_load_live *live)
+{
+	live->ns = atomic_load(&load_ns);
+	live->reads = atomic_load(&load_reads);
+	live->writes = atomic_load(&load_writes);
+}
+
+/* Wait for the run's seconds, or until a thread failed or the run was cancelled. */
+static void load_wait(const struct host_load *l, const struct load_run *run)
+{
+	const uint64_t from = clock_ns(), until = from + (uint64_t)(run->what.seconds * 1e9);
 	uint64_t now;
 
-	while ((now = clock_ns()) < until && !atomic_load(stop) && !atomic_load(&load_cancelled)) {
+	while ((now = clock_ns()) < until && !atomic_load(&run->stop) && !atomic_load(&load_cancelled)) {
 		const uint64_t left = until - now, step = 20000000;
 
 		nanosleep(&(struct timespec){ .tv_nsec = (long)(left < step ? left : step) }, NULL);
+		load_publish(l, run->what.queues, clock_ns() - from);
 	}
 }
 
@@ -207,37 +238,75 @@ static void load_sum_queues(const struct host_load *l, const struct load_run *ru
 			    struct host_load_result *r)
 {
 	for (unsigned i = 0; i < run->what.queues; i++) {
-		const double rate = (double)l->queues[i].done / r->seconds;
+		const uint64_t done = load_done(&l->queues[i], false) + load_done(&l->queues[i], true);
+		const double rate = (double)done / r->seconds;
 
 		if (!i || rate < r->queue_min_iops)
 			r->queue_min_iops = rate;
 		if (rate > r->queue_max_iops)
 			r->queue_max_iops = rate;
-		r->ios += l->queues[i].done;
+		r->ios += done;
 	}
 	r->bytes = r->ios * run->what.block_size;
 }
 
-static void load_sum_times(const struct host_load *l, struct histogram *all, double us_per_tick,
-			   struct host_load_result *r)
+void load_times_merge(struct load_times *into, const struct load_times *from)
 {
-	uint64_t sum = 0;
-
-	for (unsigned i = 0; i < l->nthreads; i++) {
-		r->cpu_seconds += l->threads[i].cpu_seconds;
-		sum += l->threads[i].ticks_sum;
-		histogram_merge(all, &l->threads[i].histogram);
-	}
-	if (!r->ios)
-		return;
-	r->mean_us = (double)sum / (double)r->ios * us_per_tick;
-	r->p50_us = histogram_percentile(all, 50) * us_per_tick;
-	r->p99_us = histogram_percentile(all, 99) * us_per_tick;
-	r->p999_us = histogram_percentile(all, 99.9) * us_per_tick;
+	if (from->histogram.count && (!into->histogram.count || from->min < into->min))
+		into->min = from->min;
+	if (from->max > into->max)
+		into->max = from->max;
+	into->sum += from->sum;
+	into->squares += from->squares;
+	histogram_merge(&into->histogram, &from->histogram);
 }
 
-/* Start the threads, let them run, and collect. */
-static int load_measure(struct host_load *l, struct load_run *run, struct histogram *all,
+static void load_part(const struct load_times *t, const struct host_load_run *what,
+		      double us_per_tick, struct host_load_part *part)
+{
+	const double n = (double)t->histogram.count;
+
+	part->ios = t->histogram.count;
+	if (!part->ios)
+		return;
+
+	const double mean = t->sum / n, variance = t->squares / n - mean * mean;
+
+	part->min_us = (double)t->min * us_per_tick;
+	part->max_us = (double)t->max * us_per_tick;
+	part->mean_us = mean * us_per_tick;
+	part->stddev_us = variance > 0 ? sqrt(variance) * us_per_tick : 0;
+	for (unsigned i = 0; i < what->npercentiles; i++) {
+		const double us = histogram_percentile(&t->histogram, what->percentiles[i]) * us_per_tick;
+
+		/* the middle of a bucket may be outside the range of measured values */
+		part->percentile_us[i] = fmin(fmax(us, part->min_us), part->max_us);
+	}
+}
+
+/* all: three zeroed parts: reads, writes, both. */
+static void load_sum_times(const struct host_load *l, const struct load_run *run,
+			   struct load_times *all, double us_per_tick, struct host_load_result *r)
+{
+	for (unsigned i = 0; i < l->nthreads; i++) {
+		r->cpu_seconds += l->threads[i].cpu_seconds;
+		load_times_merge(&all[0], &l->threads[i].times[0]);
+		load_times_merge(&all[1], &l->threads[i].times[1]);
+	}
+	load_part(&all[0], &run->what, us_per_tick, &r->read);
+	load_part(&all[1], &run->what, us_per_tick, &r->write);
+	load_times_merge(&all[2], &all[0]);
+	load_times_merge(&all[2], &all[1]);
+	if (!r->ios)
+		return;
+	r->mean_us = all[2].sum / (double)r->ios * us_per_tick;
+	r->p50_us = histogram_percentile(&all[2].histogram, 50) * us_per_tick;
+	r->p99_us = histogram_percentile(&all[2].histogram, 99) * us_per_tick;
+	r->p999_us = histogram_percentile(&all[2].histogram, 99.9) * us_per_tick;
+}
+
+/* Start the threads, wait, and collect the results. */
+static int load_measure(struct host_load *l, struct load_run *run, struct load_times *all,
 			struct host_load_result *r, struct host_error *error)
 {
 	unsigned started = 0;
@@ -255,7 +324,7 @@ static int load_measure(struct host_load *l, struct load_run *run, struct histog
 
 	atomic_store(&run->go, true);
 	if (!ret)
-		load_wait(run->what.seconds, &run->stop);
+		load_wait(l, run);
 	atomic_store(&run->stop, true);
 	r->seconds = (double)(clock_ns() - from) * 1e-9;
 
@@ -269,21 +338,28 @@ static int load_measure(struct host_load *l, struct load_run *run, struct histog
 		}
 	}
 	load_sum_queues(l, run, r);
-	load_sum_times(l, all, us_per_tick, r);
+	load_sum_times(l, run, all, us_per_tick, r);
 	return ret;
 }
 
-int host_load_run(struct host_load *load, const struct host_load_run *what,
-		  struct host_load_result *result, struct host_error *error)
+static void load_reset(void)
+{
+	atomic_store(&load_cancelled, false);
+	atomic_store(&load_ns, 0);
+	atomic_store(&load_reads, 0);
+	atomic_store(&load_writes, 0);
+}
+
+static int load_run(struct host_load *load, const struct host_load_run *what,
+		    struct host_load_result *result, struct host_error *error)
 {
 	struct host_load *l = load;
 	struct load_run run = { .what = *what, .info = l->info };
-	struct histogram *all = calloc(1, sizeof(*all));
+	struct load_times *all = calloc(3, sizeof(*all));
 	int ret;
 
 	host_error_clear(error);
 	memset(result, 0, sizeof(*result));
-	atomic_store(&load_cancelled, false);
 	if (!run.what.queues)
 		run.what.queues = l->options.queues;
 	if (!run.what.depth)
@@ -299,16 +375,25 @@ int host_load_run(struct host_load *load, const struct host_load_run *what,
 	return ret;
 }
 
+int host_load_run(struct host_load *load, const struct host_load_run *what,
+		  struct host_load_result *result, struct host_error *error)
+{
+	load_reset();
+	return load_run(load, what, result, error);
+}
+
 int host_bench(const struct host_load_options *options, const struct host_load_run *run,
 	       struct host_load_result *result, struct host_error *error)
 {
+	load_reset();	/* before connecting: a cancellation during that counts */
+	memset(result, 0, sizeof(*result));
+
 	struct host_load *l = host_load_connect(options, error);
 	int ret;
 
-	memset(result, 0, sizeof(*result));
 	if (!l)
 		return -errno;
-	ret = host_load_run(l, run, result, error);
+	ret = load_run(l, run, result, error);
 	host_load_destroy(l);
 	return ret;
 }

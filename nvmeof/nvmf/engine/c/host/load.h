@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A load on the native host path: connected queues, polled by a few threads with a poll group each,
- * and runs of commands on all or some of them.
+ * A load on the native host path: connected queues, polled by a few threads with a poll group each, and runs of
+ * commands on all or some of them.
  *
- * A load belongs to the thread that made it, which waits while a run lasts.
+ * A load belongs to the thread that created it, which waits during a run.
  */
 #ifndef NVMF_HOST_LOAD_H
 #define NVMF_HOST_LOAD_H
@@ -12,12 +12,12 @@
 
 struct host_load_options {
 	const char *traddr, *trsvcid, *subnqn;
-	const char *hostnqn;		/* NULL: that of /etc/nvme/hostnqn, or made from a random host ID */
+	const char *hostnqn;		/* NULL: the one in /etc/nvme/hostnqn, or generated from a random host ID */
 	uint32_t nsid;
-	unsigned queues;		/* to connect, on as many controllers as it takes */
+	unsigned queues;		/* to connect, on as many controllers as needed */
 	uint16_t queue_depth;		/* of each, at most */
 	unsigned threads;		/* 0: host_load_default_threads() */
-	int cpu;			/* of the first thread, -1 not pinned; the others follow */
+	int cpu;			/* of the first thread, -1: not pinned; the others use the next ones */
 	const struct verbs *verbs;	/* NULL: embedded */
 	enum host_remote_keys keys;
 };
@@ -26,22 +26,32 @@ struct host_load;
 struct host_load *host_load_connect(const struct host_load_options *options,
 				    struct host_error *error);
 void host_load_destroy(struct host_load *load);
-/* One for each queue, but one less than the process has processors: others have work to do, too. */
+/* One per queue, but one less than the number of processors: other threads need one as well. */
 unsigned host_load_default_threads(unsigned queues);
 
+enum { HOST_LOAD_PERCENTILES = 20 };
 struct host_load_run {
-	unsigned queues;		/* the first of the load's; 0: all */
+	unsigned queues;		/* number of queues, from the load's first; 0: all */
 	uint16_t depth;			/* commands outstanding on each; 0: queue_depth */
 	uint32_t block_size;		/* bytes of a command */
 	bool random;
 	int read_percent;		/* 0..100 */
 	double seconds;
+	unsigned npercentiles;		/* of percentiles, HOST_LOAD_PERCENTILES at most */
+	double percentiles[HOST_LOAD_PERCENTILES];
+};
+/* Commands of one direction and their latencies, which are 0 if there were no commands. */
+struct host_load_part {
+	uint64_t ios;
+	double min_us, max_us, mean_us, stddev_us;
+	double percentile_us[HOST_LOAD_PERCENTILES];	/* in the order of the run's percentiles */
 };
 struct host_load_result {
 	uint64_t ios, bytes;
 	double seconds, cpu_seconds;
 	double mean_us, p50_us, p99_us, p999_us;
-	double queue_min_iops, queue_max_iops;	/* the slowest queue's, the fastest queue's */
+	double queue_min_iops, queue_max_iops;	/* of the slowest and of the fastest queue */
+	struct host_load_part read, write;
 };
 /* 0, or a negative errno with error filled. */
 int host_load_run(struct host_load *load, const struct host_load_run *run,
@@ -50,7 +60,12 @@ int host_load_run(struct host_load *load, const struct host_load_run *run,
 /* Connect, run, disconnect. */
 int host_bench(const struct host_load_options *options, const struct host_load_run *run,
 	       struct host_load_result *result, struct host_error *error);
-/* End the host_load_run or host_bench under way early: it returns what it has.  Any thread. */
+/* End the present host_load_run or host_bench early: it returns its results so far.  Any thread. */
 void host_bench_cancel(void);
+/* The reads and writes of the present run, and its nanoseconds; updated about every 20 ms.  Any thread. */
+struct host_load_live {
+	uint64_t reads, writes, ns;
+};
+void host_bench_live(struct host_load_live *live);
 
 #endif

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a thread of a load does: keep so many commands outstanding on each of its queues, and note how
- * long each took.
+ * The work of a load's thread: keeps a number of commands outstanding on each of its queues, and records how long
+ * each took.
  *
- * It polls one group, and reads the time stamp counter once per command sent and once per batch
- * completed.
+ * It polls one group, and reads the time stamp counter once per command sent and once per batch completed.
  */
 #include "load_thread.h"
 
@@ -49,7 +48,8 @@ static void load_thread_fill(struct load_thread *t)
 
 		if (q->thread != t)
 			continue;
-		q->done = 0;
+		atomic_store(&q->done[0], 0);
+		atomic_store(&q->done[1], 0);
 		q->next = t->slots / what->queues * i;
 		for (unsigned k = 0; k < what->depth; k++, n++)
 			t->ios[n] = (struct load_io){
@@ -73,10 +73,9 @@ int load_thread_prepare(struct load_thread *thread, struct load_run *run, struct
 	t->run = run;
 	t->queues = queues;
 	t->nios = t->outstanding = t->idle = 0;
-	t->ticks_sum = 0;
 	t->cpu_seconds = 0;
 	t->ret = 0;
-	memset(&t->histogram, 0, sizeof(t->histogram));
+	memset(t->times, 0, sizeof(t->times));
 	host_error_clear(&t->error);
 	t->slots = run->info.blocks * run->info.block_size / what->block_size;
 	for (unsigned i = 0; i < what->queues; i++)
@@ -153,7 +152,17 @@ static int load_failed(struct load_thread *t, const struct host_queue *q, int re
 	return host_error_set(&t->error, ret, "the load ended early: %s", *reason ? reason : strerror(-ret));
 }
 
-/* Unless stopping, account for what has completed and send as many again. */
+static void load_count(struct load_thread *t, const struct load_io *io, uint64_t now)
+{
+	_Atomic(uint64_t) *done = &io->queue->done[io->data.to_device];
+
+	load_times_add(&t->times[io->data.to_device], now - io->start);
+	/* only this thread writes it, so a locked instruction is not needed */
+	atomic_store_explicit(done, atomic_load_explicit(done, memory_order_relaxed) + 1,
+			      memory_order_relaxed);
+}
+
+/* Account for completed commands and, unless stopping, send as many again. */
 static int load_turn(struct load_thread *t, bool stopping)
 {
 	struct host_completion done[LOAD_BATCH];
@@ -180,9 +189,7 @@ static int load_turn(struct load_thread *t, bool stopping)
 			return load_failed(t, done[i].queue, 0, done[i].cqe.status >> 1);
 		if (stopping)
 			continue;
-		histogram_add(&t->histogram, now - io->start);
-		t->ticks_sum += now - io->start;
-		io->queue->done++;
+		load_count(t, io, now);
 
 		const int ret = load_submit(t, io, true);
 
@@ -192,7 +199,7 @@ static int load_turn(struct load_thread *t, bool stopping)
 	return n;
 }
 
-/* The commands that are out when the time is over; they do not count. */
+/* Wait for the commands that are outstanding when the time is over; they do not count. */
 static int load_drain(struct load_thread *t)
 {
 	const uint64_t limit = clock_ns() + LOAD_LAST_SECONDS * 1000000000ull;
@@ -244,6 +251,6 @@ void *load_thread_main(void *thread)
 		ret = load_drain(t);
 	t->ret = ret < 0 ? ret : 0;
 	if (t->ret)
-		atomic_store(&run->stop, true);	/* the others too */
+		atomic_store(&run->stop, true);	/* stop the other threads as well */
 	return NULL;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A thread of a load, inside: what load.c and load_thread.c share.
+ * Internal declarations of a load's thread, shared by load.c and load_thread.c.
  *
- * A thread and its queues are load.c's between runs, and the thread's own while a run lasts.
+ * A thread and its queues belong to load.c between runs, and to the thread during a run.
  */
 #ifndef NVMF_HOST_LOAD_THREAD_H
 #define NVMF_HOST_LOAD_THREAD_H
@@ -11,7 +11,7 @@
 #include "internal.h"
 #include "load.h"
 
-/* A run, common to the threads. */
+/* A run, shared by the threads. */
 struct load_run {
 	struct host_load_run what;
 	struct host_namespace_info info;
@@ -21,11 +21,31 @@ struct load_run {
 struct load_queue {
 	struct host_queue *queue;
 	struct load_thread *thread;
-	uint64_t done;			/* commands of this run, before its end */
+	_Atomic(uint64_t) done[2];	/* reads, writes of this run, before its end; written by the thread */
 	uint64_t next;			/* slot of a sequential load */
 };
 
-/* A command that is sent again and again. */
+/* The latencies of one direction, in ticks. */
+struct load_times {
+	struct histogram histogram;
+	uint64_t min, max;
+	double sum, squares;
+};
+
+static inline void load_times_add(struct load_times *t, uint64_t ticks)
+{
+	if (!t->histogram.count || ticks < t->min)
+		t->min = ticks;
+	if (ticks > t->max)
+		t->max = ticks;
+	t->sum += (double)ticks;
+	t->squares += (double)ticks * (double)ticks;
+	histogram_add(&t->histogram, ticks);
+}
+
+void load_times_merge(struct load_times *into, const struct load_times *from);
+
+/* A command that is sent repeatedly. */
 struct load_io {
 	uint64_t start;			/* ticks */
 	struct load_queue *queue;
@@ -38,24 +58,23 @@ struct load_thread {
 	pthread_t thread;
 	uint64_t random;
 
-	/* of a run */
+	/* for a run */
 	struct load_run *run;
-	struct load_queue *queues;	/* all of the load's: those with this thread are its own */
+	struct load_queue *queues;	/* all queues of the load: those with this thread are its own */
 	struct load_io *ios;
 	unsigned nios, outstanding;
 	struct host_memory *memory;
 	uint64_t slots;			/* of the namespace, of one block_size each */
-	unsigned idle;			/* polls without a completion in a row */
-	uint64_t ticks_sum;
+	unsigned idle;			/* consecutive polls without a completion */
 	double cpu_seconds;
-	struct histogram histogram;
+	struct load_times times[2];	/* of reads, of writes */
 	struct host_error error;
 	int ret;
 };
 
 extern atomic_bool load_cancelled;
 
-/* Buffers and commands for a run: 0, or a negative errno with error filled. */
+/* Allocate buffers and commands for a run: 0, or a negative errno with error filled. */
 int load_thread_prepare(struct load_thread *thread, struct load_run *run, struct load_queue *queues,
 			struct host_device *device, struct host_error *error);
 void load_thread_release(struct load_thread *thread);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Names for what a person reads in an error: CM events, rejects of the NVMe-oF RDMA transport, work
- * completion and NVMe statuses.  Tables without state, for any thread.
+ * Names for error messages: CM events, rejects of the NVMe-oF RDMA transport, work completion and NVMe statuses.
+ * Tables without state, for any thread.
  */
 #include "internal.h"
 

@@ -2,10 +2,9 @@
 /*
  * A nudge for a siw target that misses the Connect, from a host on the system's iWARP devices.
  *
- * iwarp/nudge.c has the reason, and does the same for the embedded device by itself.  Here it is a
- * work request of the host's: an RDMA WRITE of no bytes, which names no memory and needs no STag
- * (RFC 5040, section 5.3).  It is not signalled, so it shows only if it fails, with everything
- * else.
+ * iwarp/nudge.c has the reason, and does the same for the embedded device by itself.  Here it is a work request: an
+ * RDMA WRITE of no bytes, which refers to no memory and needs no STag (RFC 5040, section 5.3).  It is not signalled,
+ * so it completes only if it fails together with all other work.
  */
 #include "internal.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A host queue's life: its rings and slots, its queue pair on a resolved cm id, the end.  The data
- * path is in submit.c and complete.c, the way to ESTABLISHED in connect.c.
+ * A host queue's life cycle: its rings and slots, its queue pair on a resolved cm id, its end.  The data path is in
+ * submit.c and complete.c, establishing the connection in connect.c.
  *
- * Called by the thread that makes the queue and the one that destroys it; both may block (bounded).
+ * Called by the thread that creates the queue and the one that destroys it; both may block (bounded).
  */
 #include "internal.h"
 
@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Work requests that a queue may have posted beyond its size (keys.c), which is more than receives. */
+/* Work requests that a queue may have posted beyond its size (keys.c); more than its receives need. */
 enum { SEND_SLACK = 4 * HOST_SIGNAL_EVERY + HOST_NUDGES };
 
 static int queue_no_memory(struct host_queue *q, struct host_error *error, const char *what)
@@ -127,10 +127,10 @@ static int queue_build_qp(struct host_queue *q, struct host_error *error)
 	};
 	struct ibv_qp_init_attr init = plain;
 
-	/* the embedded device sends a capsule from where it is, and is done with it */
+	/* the embedded device sends a capsule from its place, and no longer needs it afterwards */
 	init.cap.max_inline_data = q->verbs->sends_complete_inline ? 0 : sizeof(struct nvme_sqe);
 	if (q->verbs->create_qp(q->id, q->device->pd, &init)) {
-		init = plain;	/* more than the device takes, perhaps */
+		init = plain;	/* it may be more than the device supports */
 		if (q->verbs->create_qp(q->id, q->device->pd, &init))
 			return queue_no_memory(q, error, "queue pair");
 	}
@@ -139,7 +139,7 @@ static int queue_build_qp(struct host_queue *q, struct host_error *error)
 	return 0;
 }
 
-/* Work requests of the queue lead back to it and to their slots. */
+/* Number the queue's work requests, so that they identify it and their slots. */
 static void queue_number(struct host_queue *q)
 {
 	const uint64_t tag = (uint64_t)q->tag << HOST_WR_TAG_SHIFT;
@@ -172,7 +172,7 @@ int host_queue_build(struct host_queue *queue, struct host_error *error)
 		return ret;
 	if (host_keys_build(q))
 		return queue_no_memory(q, error, "memory windows");
-	/* what is not signalled completes only if it fails, and then with everything else */
+	/* an unsignalled request completes only if it fails, together with all others */
 	ret = host_group_join(q, q->send_depth + q->nrecv + 1, error);
 	if (ret)
 		return ret;
@@ -210,7 +210,7 @@ void host_queue_stop(struct host_queue *queue)
 {
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
 
-	/* refused where the connection has ended, or never began: then there is nothing to stop */
+	/* fails if the connection has ended or never began: then there is nothing to stop */
 	if (queue->id && queue->id->qp)
 		(void)queue->verbs->modify_qp(queue->id->qp, &attr, IBV_QP_STATE);
 }

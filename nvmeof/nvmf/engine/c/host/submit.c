@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A host queue's way out: commands into slots and capsules, capsules into the send queue.
+ * Submission of a host queue: commands into slots and capsules, capsules into the send queue.
  *
- * Runs on the thread that polls the queue's group, with no allocation, lock or clock of its own.  A
- * command holds a slot, whose index is in its CID.  Capsules are posted as lists: the embedded device
- * turns one call into one write.  One in so many is signalled; but always those that carry data, which is
- * the user's again only when it has left.
+ * Runs on the thread that polls the queue's group, with no allocation, lock or clock of its own.  A command holds a
+ * slot, whose index is in its CID.  Capsules are posted as lists: the embedded device turns one call into one write.
+ * One capsule in several is signalled; but always those that carry data, because the user may reuse the data only
+ * after it was sent.
  */
 #include "internal.h"
 

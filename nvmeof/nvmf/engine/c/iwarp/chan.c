@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Completion channels.  Owns the channel's epoll, which holds an eventfd (readable while events are
- * queued that nobody is about to take) and the epoll of each CQ that is armed: a thread that sleeps on the
- * channel is woken by the very sockets, with no helper in between, and receives for itself in
- * get_cq_event.  A CQ that is not armed is taken out when it stirs (silent), not before: mostly it is
- * armed again by then, and that costs no system call.  So a channel that does not block can be readable
- * once without an event.
- * Runs on the application's threads; iw_chan_event on whichever thread queued the completion.
+ * Completion channels.  Owns the channel's epoll, which contains an eventfd (readable while events are queued that no
+ * thread is about to take) and the epoll of each CQ that is armed: a thread that sleeps on the channel is woken
+ * directly by the sockets, without the helper, and receives in get_cq_event.  A CQ that is not armed is removed only
+ * when one of its sockets is ready (silent): usually it is armed again by then, which saves a system call.  So a
+ * channel that does not block can be readable once without an event.
+ *
+ * Runs on the application's threads; iw_chan_event on the thread that queued the completion.
  */
 #include "chan.h"
 #include "util/fifo.h"
@@ -57,7 +57,7 @@ int iw_destroy_comp_channel(struct ibv_comp_channel *ch)
 	return 0;
 }
 
-/* Under the lock: whoever sleeps is told of events that nobody who is awake will take. */
+/* Under the lock: wake a sleeping thread for events that no awake thread will take. */
 static void chan_tell(struct iw_chan *chan)
 {
 	uint64_t one = 1;
@@ -78,7 +78,7 @@ void iw_chan_event(struct iw_chan *chan, struct iw_member *m)
 	iw_unlock(&chan->lock);
 }
 
-/* Off the line (the caller holds the lock); the eventfd goes quiet with the last. */
+/* Remove a member from the line (the caller holds the lock); the eventfd becomes unreadable with the last one. */
 static void chan_unqueue(struct iw_chan *chan, struct iw_member *m)
 {
 	uint64_t n;
@@ -92,7 +92,7 @@ static void chan_unqueue(struct iw_chan *chan, struct iw_member *m)
 
 int iw_chan_join(struct iw_chan *chan, struct iw_member *m)
 {
-	/* there from the start, but silent until armed */
+	/* present from the start, but silent until armed */
 	struct epoll_event ev = { .events = 0, .data.ptr = m };
 
 	if (epoll_ctl(chan->ch.fd, EPOLL_CTL_ADD, m->epfd, &ev))
@@ -159,11 +159,11 @@ static void chan_silence(struct iw_chan *chan, struct iw_member *m)
 		return;
 	chan_listen(chan, m, 0);
 	atomic_store(&m->silent, true);
-	if (m->calls->armed(m))	/* meanwhile, by somebody who may not have seen it silent */
+	if (m->calls->armed(m))	/* armed meanwhile by a thread that may not have seen it silent */
 		iw_chan_armed(chan, m);
 }
 
-/* Receive for a CQ whose sockets may have stirred. */
+/* Receive for a CQ whose sockets may be ready. */
 static void chan_stir_one(struct iw_chan *chan, struct iw_member *m)
 {
 	if (m->calls->armed(m))
@@ -184,11 +184,11 @@ static void chan_stir(struct iw_chan *chan, struct iw_member *only)
 	int n = epoll_wait(chan->ch.fd, evs, 16, 0);
 
 	for (int i = 0; i < n; i++)
-		if (evs[i].data.ptr)	/* else the eventfd */
+		if (evs[i].data.ptr)	/* otherwise it is the eventfd */
 			chan_stir_one(chan, evs[i].data.ptr);
 }
 
-/* An event, received for if there is none yet. */
+/* Take an event; if there is none yet, receive first. */
 static struct iw_member *chan_take(struct iw_chan *chan)
 {
 	iw_lock(&chan->lock);
@@ -208,7 +208,7 @@ static struct iw_member *chan_take(struct iw_chan *chan)
 	return m;
 }
 
-/* Who would be blocked by a channel that stirs for nothing, is not to see that. */
+/* An application that would be blocked by a wakeup without an event must not see it. */
 static void chan_made_patient(struct iw_chan *chan, struct iw_member *m)
 {
 	bool patient = fcntl(chan->ch.fd, F_GETFL) & O_NONBLOCK;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Completion channels (chan.c), and the place of a completion queue in one.  The channel does not know what a
- * completion queue is: it asks the queue, by the calls that it was given, whether it is armed, and lets it receive.
+ * Completion channels (chan.c), and the membership of a completion queue in one.  The channel does not depend on
+ * completion queues: it uses the functions that the queue passed in, to check whether it is armed and to let it
+ * receive.
  */
 #ifndef NVMF_IWARP_CHAN_H
 #define NVMF_IWARP_CHAN_H
@@ -15,29 +16,29 @@ struct iw_member;
 
 struct iw_member_calls {
 	bool (*armed)(struct iw_member *member);
-	void (*receive)(struct iw_member *member);	/* for its sockets that have stirred */
+	void (*receive)(struct iw_member *member);	/* for its sockets that are ready */
 };
 
 struct iw_chan {
 	struct ibv_comp_channel ch;	/* ch.fd is an epoll of evfd and the CQs' epolls */
 	int evfd;
-	atomic_bool patient;		/* its application has made it non-blocking */
+	atomic_bool patient;		/* the application has made it non-blocking */
 
 	/* lock */
 	iw_spin lock;
 	struct line queued;		/* members with events not yet taken */
 	bool told;			/* evfd is readable */
-	unsigned int taking;		/* threads that receive now, and look for events after */
+	unsigned int taking;		/* threads that receive now, and will check for events afterwards */
 	unsigned int nmembers;
-	struct iw_member *only;		/* if there has never been another */
+	struct iw_member *only;		/* the member, if there has never been a second one */
 };
 
-/* A completion queue in its channel. */
+/* The membership of a completion queue in its channel. */
 struct iw_member {
 	struct ibv_cq *cq;
 	int epfd;			/* of the CQ's sockets */
 	const struct iw_member_calls *calls;
-	atomic_bool silent;		/* the channel's epoll does not tell of this one */
+	atomic_bool silent;		/* the channel's epoll does not report this member */
 
 	/* chan->lock */
 	struct list_link queued;
@@ -52,9 +53,9 @@ int iw_destroy_comp_channel(struct ibv_comp_channel *channel);
 int iw_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void **cq_context);
 void iw_ack_cq_events(struct ibv_cq *cq, unsigned int nevents);
 
-/* A CQ more, silent until it is armed; its cq, epfd and calls are there.  -1 with errno. */
+/* Add a CQ, silent until it is armed; its cq, epfd and calls are set.  -1 with errno. */
 int iw_chan_join(struct iw_chan *chan, struct iw_member *member);
-/* A CQ less; waits until the events that were taken are acknowledged. */
+/* Remove a CQ; waits until the events that were taken are acknowledged. */
 void iw_chan_leave(struct iw_chan *chan, struct iw_member *member);
 void iw_chan_event(struct iw_chan *chan, struct iw_member *member);
 void iw_chan_armed(struct iw_chan *chan, struct iw_member *member);

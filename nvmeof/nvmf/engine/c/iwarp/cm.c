@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * CM ids: made, destroyed, given a queue pair.  Owns the list of ids and that of ids with a deadline.
- * Runs on the application's threads and on the helper, under iw_cm_lock.
+ * CM ids: created, destroyed, given a queue pair.  Owns the list of ids and that of ids with a deadline. Runs on the
+ * application's threads and on the helper, under iw_cm_lock.
  */
 #include "cm.h"
 #include "stats.h"
@@ -16,7 +16,7 @@
 struct list iw_ids;
 struct iw_timers iw_timers[IW_ID_ENDED + 1];
 
-/* ---- what the helper does for ids and their queue pairs ---- */
+/* ---- the helper's work for ids and their queue pairs ---- */
 
 static int cm_start(void)
 {
@@ -28,7 +28,7 @@ static uint64_t cm_expire(uint64_t now)
 {
 	uint64_t first;
 
-	/* each that expires gets a later deadline, or none */
+	/* each one that expires gets a later deadline, or none */
 	for (struct iw_timers *t = iw_timers; t < iw_timers + COUNT(iw_timers); t++)
 		while (t->first && t->first->deadline <= now)
 			iw_id_expired(t->first);
@@ -46,7 +46,7 @@ int iw_cm_use(int n)
 	return iw_helper_use(n, &calls);
 }
 
-/* A connected queue pair has ended by itself. */
+/* A connected queue pair has ended without a call of the application. */
 static void cm_ended(struct iw_qp *qp)
 {
 	struct iw_id *id = qp->owner;
@@ -102,7 +102,7 @@ void iw_id_deadline(struct iw_id *id, uint64_t ns)
 	*(id->timed_next ? &id->timed_next->timed_prev : &t->last) = id;
 }
 
-/* An incoming id is no longer one that its listener counts. */
+/* Remove an incoming id from its listener's counts. */
 void iw_id_left_request(struct iw_id *id)
 {
 	if (!id->listener)
@@ -174,7 +174,7 @@ static void cm_destroy_qp(struct iw_id *id)
 	iw_qp_free(qp);
 }
 
-/* The ids that a listener has not handed out yet. */
+/* Free the ids that a listener has not passed to the application yet. */
 static void cm_free_children(struct iw_id *listener)
 {
 	for (struct list_link *link = iw_ids.head, *next; link; link = next) {
@@ -184,7 +184,7 @@ static void cm_free_children(struct iw_id *listener)
 		if (id->listener != listener)
 			continue;
 		if (id->state == IW_ID_REQUEST_WAIT)
-			iw_id_free(id);		/* its own: nobody else knows it */
+			iw_id_free(id);		/* only its own list refers to it */
 		else
 			iw_id_left_request(id);
 	}
@@ -199,7 +199,7 @@ int iw_destroy_id(struct rdma_cm_id *rid)
 	if (rid->qp)
 		cm_destroy_qp(id);
 	iw_id_close(id);
-	/* the helper knows it no more; purging may free children, so the list is walked after */
+	/* the helper no longer uses it; purging may free children, so the list is walked afterwards */
 	iw_event_purge(id);
 	cm_free_children(id);
 	while (id->events)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Connection management, inside: ids, their events, the handshake.
- * Everything here is under iw_cm_lock.
+ * Internal declarations of connection management: ids, their events, the handshake. Everything here is under
+ * iw_cm_lock.
  */
 #ifndef NVMF_IWARP_CM_H
 #define NVMF_IWARP_CM_H
@@ -14,12 +14,12 @@
 
 #include <sys/socket.h>
 
-enum { IW_EVENT_PD_MAX = 255 };	/* what rdma_conn_param.private_data_len can say */
+enum { IW_EVENT_PD_MAX = 255 };	/* the maximum of rdma_conn_param.private_data_len */
 
 struct iw_event {
 	struct rdma_cm_event ev;
 	struct fifo_link link;
-	struct iw_id *id;		/* whose destroy waits for the acknowledgement */
+	struct iw_id *id;		/* its destruction waits for the acknowledgement */
 	uint8_t pd[IW_EVENT_PD_MAX];
 };
 
@@ -39,9 +39,9 @@ enum iw_id_state {
 	IW_ID_ROUTE,
 	IW_ID_CONNECTING,	/* TCP */
 	IW_ID_REPLY_WAIT,	/* request sent */
-	IW_ID_SETTLING,		/* reply here; a pause before the first FPDU */
-	IW_ID_REQUEST_WAIT,	/* incoming: no whole request yet; the application knows nothing */
-	IW_ID_REQUESTED,	/* incoming: for the application to accept or reject */
+	IW_ID_SETTLING,		/* reply received; a pause before the first FPDU */
+	IW_ID_REQUEST_WAIT,	/* incoming: request not complete yet; not reported to the application */
+	IW_ID_REQUESTED,	/* incoming: the application can accept or reject it */
 	IW_ID_CONNECTED,
 	IW_ID_ENDED,
 };
@@ -49,18 +49,18 @@ enum iw_id_state {
 struct iw_id {
 	struct rdma_cm_id id;
 	enum iw_id_state state;
-	int fd;				/* the queue pair's once connected */
+	int fd;				/* belongs to the queue pair once connected */
 	int err;			/* of a connect that failed at once */
 	bool afonly, bound, polled;	/* polled: fd is in the helper's epoll */
 	int tos;			/* -1: not set */
 	uint64_t deadline;		/* ns, 0 for none */
-	uint32_t patience_ms;		/* that of resolve_route: a connect may take as long */
+	uint32_t patience_ms;		/* the timeout of resolve_route, also used for connect */
 	struct iw_source source;
-	struct list_link link;		/* of the list of all ids */
+	struct list_link link;		/* in the list of all ids */
 	struct iw_timers *timers;	/* its list, if it has a deadline */
 	struct iw_id *timed_next, *timed_prev;
 	struct iw_id *listener;
-	char congestion[IW_CONGESTION_NAME];	/* of a listener: what it had; "": what it has */
+	char congestion[IW_CONGESTION_NAME];	/* of a listener: its original one; "": the present one */
 	unsigned int half_open, pending, backlog;	/* of a listener: its children in the first
 							   two incoming states */
 	unsigned int events;		/* queued, or taken and not acknowledged */
@@ -70,21 +70,21 @@ struct iw_id {
 	struct iw_mpa peer;		/* its frame; peer.pd points into mpa */
 	uint8_t revision;
 	bool crc, enhanced;
-	bool again;			/* in its second try, with revision 1 */
+	bool again;			/* in the second attempt, with revision 1 */
 	uint16_t ird, ord;
 	unsigned int nudges;
 };
 
 /*
- * Ids with a deadline, the earliest first.  There is a list for each state in which a deadline is set: within one
- * deadlines are as long, so that a new one goes to the end and the helper looks at no other than the first.
+ * Ids with a deadline, the earliest first.  There is one list for each state in which a deadline is set: all
+ * deadlines in it have the same length, so a new one goes to the end, and the helper checks only the first.
  */
 struct iw_timers {
 	struct iw_id *first, *last;
 };
 extern struct iw_timers iw_timers[IW_ID_ENDED + 1];
 
-/* The depth that a word of the peer's allows: our own limit if it leaves the depth to the consumers. */
+/* The depth that a word of the peer allows: our own limit if it leaves the depth to the consumers. */
 static inline uint16_t iw_mpa_depth(uint16_t word)
 {
 	word &= MPA_DEPTH_MASK;
@@ -102,7 +102,7 @@ void iw_event_purge(struct iw_id *id);
 
 /* cm.c */
 extern struct list iw_ids;		/* by link */
-int iw_cm_use(int n);			/* ids come and go, and the helper with them */
+int iw_cm_use(int n);			/* add n to the number of ids; the helper runs while there are any */
 struct iw_id *iw_id_new(struct rdma_event_channel *channel, void *context,
 			enum rdma_port_space ps);
 void iw_id_free(struct iw_id *id);
@@ -116,7 +116,10 @@ int iw_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_at
 void iw_destroy_qp(struct rdma_cm_id *id);
 
 /* cm_congestion.c */
-/* Before listen(); own: what iw_congestion_path is to give back to connections from elsewhere, or "". */
+/*
+ * Before listen(); own: receives the name that iw_congestion_path restores for connections from other machines, or
+ * "".
+ */
 void iw_congestion_listen(int fd, char own[IW_CONGESTION_NAME]);
 /* Before connect(), or after accept() with the listener's own. */
 void iw_congestion_path(int fd, const struct sockaddr *from, const struct sockaddr *to, const char *own);
@@ -139,12 +142,12 @@ int iw_reject(struct rdma_cm_id *id, const void *private_data, uint8_t len);
 int iw_disconnect(struct rdma_cm_id *id);
 bool iw_id_establish(struct iw_id *id);
 /*
- * The peer closed on a request of revision 2: connect once more, with revision 1.  False if that was not it, or
+ * The peer closed after a request of revision 2: connect again, with revision 1.  False if that was not the cause, or
  * is not possible.
  */
 bool iw_id_again(struct iw_id *id);
 
-/* cm_handshake.c: what happens to an id on the helper */
+/* cm_handshake.c: events of an id on the helper */
 void iw_id_ready(struct iw_source *source, uint32_t events);
 void iw_id_expired(struct iw_id *id);
 

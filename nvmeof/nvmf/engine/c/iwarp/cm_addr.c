@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Addresses of CM ids: bind, resolve, listen, options.  There is nothing to resolve on IP but the source
- * address, so the events follow at once.  Runs on the application's threads, under iw_cm_lock.
+ * Addresses of CM ids: bind, resolve, listen, options.  On IP only the source address needs to be resolved, so the
+ * events follow at once.  Runs on the application's threads, under iw_cm_lock.
  */
 #include "cm.h"
 
@@ -25,7 +25,7 @@ static int addr_fail(int e)
 	return -1;
 }
 
-/* An IPv4 peer of a socket that takes both is an IPv4 peer. */
+/* An IPv4 peer of a dual-stack socket has an IPv4 address. */
 static void addr_unmap(struct sockaddr_storage *ss)
 {
 	struct sockaddr_in6 six;
@@ -119,7 +119,7 @@ int iw_bind_addr(struct rdma_cm_id *rid, struct sockaddr *addr)
 	return rc;
 }
 
-/* Which address would we speak from?  The routing table knows: ask it with a socket that sends nothing. */
+/* Find the source address for a destination: the routing table determines it for a socket that sends nothing. */
 static int addr_source(struct iw_id *id, const struct sockaddr *dst)
 {
 	int fd = socket(dst->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0), e = 0;
@@ -232,7 +232,7 @@ int iw_set_option(struct rdma_cm_id *rid, int level, int optname, void *optval, 
 		id->afonly = *(int *)optval;
 		return 0;
 	case RDMA_OPTION_ID_REUSEADDR:		/* always on: a restart must not wait for TIME_WAIT */
-	case RDMA_OPTION_ID_ACK_TIMEOUT:	/* TCP's affair */
+	case RDMA_OPTION_ID_ACK_TIMEOUT:	/* TCP has its own timeout */
 		return 0;
 	default:
 		return addr_fail(ENOSYS);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * TCP's congestion control: reno where a connection stays on the machine, else the system's own choice, which is
- * the administrator's; or for all the one that was asked for.
+ * TCP's congestion control: reno if a connection stays on the machine, otherwise the system's setting; or for all
+ * connections the one in the options.
  *
- * It has to be chosen before the connection is there.  Pacing that BBR has begun goes on under whatever
- * replaces it, and takes a sixth of the rate of large transfers over loopback.  A listener cannot know where its
- * connections will come from: it has reno, and those from elsewhere are given back what it had.
+ * It must be set before the connection is established.  Pacing that BBR has begun continues after BBR is replaced,
+ * and reduces the rate of large transfers over loopback by a sixth.  A listener does not know the origin of its
+ * connections: it has reno, and connections from other machines get the original setting back.
  *
- * Not being allowed to choose costs speed, not correctness: failures are not told.
+ * If setting it is not permitted, this costs speed but not correctness: failures are ignored.
  */
 #include "cm.h"
 
@@ -19,7 +19,7 @@ static void congestion_set(int fd, const char *name)
 	(void)setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, (socklen_t)strlen(name));
 }
 
-/* Whether what is sent between the two never leaves the machine. */
+/* Whether traffic between the two addresses stays on the machine. */
 static bool is_local_path(const struct sockaddr *a, const struct sockaddr *b)
 {
 	if (a->sa_family != b->sa_family)
@@ -51,7 +51,7 @@ void iw_congestion_listen(int fd, char own[IW_CONGESTION_NAME])
 		congestion_set(fd, o.congestion);
 		return;
 	}
-	/* DCTCP is agreed on in the SYN, before anything could be given back */
+	/* DCTCP is negotiated in the SYN, before it could be restored */
 	if (getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, &len) || !strcmp(name, "dctcp"))
 		return;
 	memcpy(own, name, sizeof(name));

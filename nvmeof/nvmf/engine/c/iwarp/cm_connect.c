@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * connect, accept, reject, disconnect: the application's half of a connection's life, on its threads
- * under iw_cm_lock.  The helper's half is cm_handshake.c.
+ * connect, accept, reject, disconnect: the application's part of a connection's life cycle, on its threads under
+ * iw_cm_lock.  The helper's part is cm_handshake.c.
  */
 #include "cm.h"
 #include "stats.h"
@@ -17,7 +17,7 @@ static int connect_fail(int e)
 	return -1;
 }
 
-/* The socket becomes the queue pair's. */
+/* The socket now belongs to the queue pair. */
 bool iw_id_establish(struct iw_id *id)
 {
 	struct iw_qp *qp = iw_qp(id->id.qp);
@@ -28,7 +28,7 @@ bool iw_id_establish(struct iw_id *id)
 	if (id->polled)
 		iw_helper_poll(EPOLL_CTL_DEL, fd, 0, NULL);
 	id->polled = false;
-	/* the application may have destroyed it, or put it into the error state, meanwhile */
+	/* in the meantime the application may have destroyed it, or set the error state */
 	if (!qp || atomic_load(&qp->state) != IBV_QPS_INIT)
 		return false;
 	if (iw_qp_start(qp, fd, id->crc, initiator, id->ird, id->ord)) {
@@ -38,7 +38,7 @@ bool iw_id_establish(struct iw_id *id)
 	}
 	id->fd = -1;
 	if (iw_watch_start(qp)) {
-		/* no memory for it in the kernel: nothing works from here on */
+		/* the kernel has no memory for it: it cannot work from here on */
 		iw_qp_detach(qp);
 		iw_lock(&qp->lock);
 		qp->stream.fd = -1;
@@ -63,7 +63,7 @@ static void connect_depths(struct iw_id *id, const struct rdma_conn_param *param
 		id->ord = IW_MAX_IRD;
 }
 
-/* The request is built now, since the private data is the caller's; it is sent once TCP is up. */
+/* The request is built now, because the private data belongs to the caller; it is sent when TCP is connected. */
 static void connect_request(struct iw_id *id, const struct rdma_conn_param *param)
 {
 	struct iwarp_options o;
@@ -84,7 +84,7 @@ static void connect_request(struct iw_id *id, const struct rdma_conn_param *para
 	id->mpa_have = iw_mpa_put(id->mpa, &m);
 }
 
-/* Connect the id's socket; a failure at once is told by an event, like a refusal that takes longer. */
+/* Connect the id's socket; an immediate failure is reported by an event, like a later one. */
 static int connect_tcp(struct iw_id *id, uint64_t patience_ns)
 {
 	const struct sockaddr *dst = &id->id.route.addr.dst_addr;
@@ -110,7 +110,7 @@ bool iw_id_again(struct iw_id *id)
 	const char *why;
 	uint32_t need;
 
-	/* the request is where it was: nothing came that was written over it */
+	/* the request is still in mpa: no data was received over it */
 	if (!id->enhanced || iw_mpa_get(id->mpa, sizeof(id->mpa), false, &m, &need, &why) <= 0)
 		return false;
 	m.revision = 1;
@@ -125,7 +125,7 @@ bool iw_id_again(struct iw_id *id)
 	if (id->fd < 0)
 		return false;
 	if (id->bound) {
-		/* the address, and any port: the peer may still hold the end of the other connection */
+		/* the address, and any port: the peer may still have the other connection's end */
 		if (src.ss_family == AF_INET)
 			((struct sockaddr_in *)&src)->sin_port = 0;
 		else
@@ -171,7 +171,7 @@ out:
 	return rc;
 }
 
-/* siw's choice: a WRITE if the peer can, else a READ; a zero-length Send is not offered. */
+/* siw's choice: a WRITE if the peer supports it, otherwise a READ; a zero-length Send is not offered. */
 static void reply_rtr(const struct iw_mpa *req, struct iw_mpa *rep)
 {
 	if (!(req->ird_word & MPA_IRD_PEER_TO_PEER))
@@ -204,7 +204,7 @@ static int reply_send(struct iw_id *id, bool reject, const void *pd, uint16_t pd
 	if (m.enhanced) {
 		if (m.pd_len > MPA_PD_SENT - MPA_V2_LEN)
 			m.pd_len = MPA_PD_SENT - MPA_V2_LEN;
-		/* a depth that the peer does not negotiate is not negotiated */
+		/* if the peer does not negotiate a depth, neither do we */
 		m.ird_word = reply_depth(id->peer.ord_word, id->ird);
 		m.ord_word = reply_depth(id->peer.ird_word, id->ord);
 		if (!reject)
@@ -213,7 +213,7 @@ static int reply_send(struct iw_id *id, bool reject, const void *pd, uint16_t pd
 
 	uint32_t len = iw_mpa_put(buf, &m);
 
-	/* the socket is new and empty: a frame this short goes whole or the connection is gone */
+	/* the socket is new and empty: a frame this short is sent completely, or the connection is lost */
 	if (send(id->fd, buf, len, MSG_NOSIGNAL | MSG_DONTWAIT | MSG_EOR) != (ssize_t)len)
 		return errno ? errno : ECONNRESET;
 	return 0;
@@ -235,7 +235,7 @@ int iw_accept(struct rdma_cm_id *rid, struct rdma_conn_param *param)
 
 	connect_depths(id, param);
 	if (id->enhanced) {
-		/* resources are cheap here: the peer gets all the READs that it means to have open */
+		/* resources cost little here: the peer gets as many READs as it intends to have open */
 		if (id->ird < peer_ord)
 			id->ird = peer_ord > IW_MAX_IRD ? IW_MAX_IRD : peer_ord;
 		if (id->ord > peer_ird)

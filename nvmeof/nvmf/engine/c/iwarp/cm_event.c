@@ -46,13 +46,13 @@ static void event_fill(struct iw_event *e, const struct iw_id *id, enum rdma_cm_
 	struct rdma_conn_param *p = &e->ev.param.conn;
 
 	if (mpa) {
-		/* a peer may send 512 bytes, of which the event's field can tell 255: the others are lost */
+		/* a peer may send 512 bytes, but the event's field allows 255: the others are lost */
 		p->private_data_len = (uint8_t)(mpa->pd_len > IW_EVENT_PD_MAX ? IW_EVENT_PD_MAX : mpa->pd_len);
 		memcpy(e->pd, mpa->pd, p->private_data_len);
 		p->private_data = p->private_data_len ? e->pd : NULL;
 	}
 	if (type == RDMA_CM_EVENT_CONNECT_REQUEST || type == RDMA_CM_EVENT_ESTABLISHED) {
-		/* as the kernel's iw_cm has it: the words of the frame, ird first */
+		/* as in the kernel's iw_cm: the words of the frame, ird first */
 		p->initiator_depth = (uint8_t)(id->ird > 255 ? 255 : id->ird);
 		p->responder_resources = (uint8_t)(id->ord > 255 ? 255 : id->ord);
 	}
@@ -66,7 +66,7 @@ void iw_event_post(struct iw_id *id, enum rdma_cm_event_type type, int status,
 	uint64_t one = 1;
 
 	if (!e)
-		return;		/* nothing better is possible; the connection's end will be told by flushes */
+		return;		/* nothing better is possible; flushed work will report the connection's end */
 	e->id = type == RDMA_CM_EVENT_CONNECT_REQUEST ? id->listener : id;
 	e->ev.id = &id->id;
 	e->ev.listen_id = type == RDMA_CM_EVENT_CONNECT_REQUEST ? &id->listener->id : NULL;
@@ -90,7 +90,7 @@ static struct iw_event *event_take(struct iw_event_channel *c)
 	return container_of(link, struct iw_event, link);
 }
 
-/* Events of an id that is going away; a request not yet seen takes its new id with it. */
+/* Remove the events of an id that is being destroyed; an unseen request is freed with its new id. */
 void iw_event_purge(struct iw_id *id)
 {
 	struct iw_event_channel *c = (struct iw_event_channel *)id->id.channel;
@@ -110,7 +110,7 @@ void iw_event_purge(struct iw_id *id)
 		id->events--;
 		if (e->ev.event == RDMA_CM_EVENT_CONNECT_REQUEST) {
 			iw_id_free((struct iw_id *)e->ev.id);
-			iw_cm_use(-1);	/* not the last: id is one too */
+			iw_cm_use(-1);	/* not the last one: id counts as well */
 		}
 		free(e);
 	}

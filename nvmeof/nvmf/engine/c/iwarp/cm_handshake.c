@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The handshake, driven by sockets and deadlines: listeners that accept, requests that come in, requests
- * sent once TCP is up, replies.  Runs on the helper, under iw_cm_lock.
+ * The handshake, driven by sockets and deadlines: listeners that accept, incoming requests, requests that are sent
+ * when TCP is connected, replies.  Runs on the helper, under iw_cm_lock.
  */
 #include "cm.h"
 #include "stats.h"
@@ -13,9 +13,9 @@
 #include <unistd.h>
 
 enum {
-	HALF_OPEN_MAX = 256,		/* of a listener: connections without a whole request yet */
-	ACCEPTS = 64,			/* at one go, then the others' turn */
-	PAUSE_MS = 100,			/* of a listener when the process is out of descriptors */
+	HALF_OPEN_MAX = 256,		/* of a listener: connections without a complete request */
+	ACCEPTS = 64,			/* in a row, before other sockets are served */
+	PAUSE_MS = 100,			/* of a listener if the process has no free descriptors */
 };
 
 static uint64_t handshake_timeout_ns(void)
@@ -34,7 +34,7 @@ static void incoming_refuse(struct iw_id *id, const char *why)
 	iw_id_free(id);
 }
 
-/* Room for a newcomer: the one that has been silent for longest goes. */
+/* Make room for a new connection: the one that has been silent for the longest time is closed. */
 static void incoming_drop_oldest(struct iw_id *listener)
 {
 	for (struct iw_id *id = iw_timers[IW_ID_REQUEST_WAIT].first; id; id = id->timed_next) {
@@ -83,7 +83,7 @@ static void incoming_accept(struct iw_id *id)
 			continue;
 		}
 		if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
-			/* the connection stays in the queue and would wake us for ever */
+			/* the connection stays in the queue and would wake the helper repeatedly */
 			iw_helper_poll(EPOLL_CTL_DEL, id->fd, 0, NULL);
 			id->polled = false;
 			iw_id_deadline(id, PAUSE_MS * 1000000ull);
@@ -115,13 +115,13 @@ static void incoming_request(struct iw_id *id)
 	listener->half_open--;
 	listener->pending++;
 	id->state = IW_ID_REQUESTED;
-	iw_cm_use(1);	/* an id like any other from here on */
+	iw_cm_use(1);	/* counts as an id from here on */
 	iw_event_post(id, RDMA_CM_EVENT_CONNECT_REQUEST, 0, &id->peer);
 }
 
 /*
- * Read exactly the frame: what follows it is for the queue pair.  1 with all of it, 0 if there is more to
- * come, -1 with the complaint.
+ * Read exactly the frame: data after it belongs to the queue pair.  1 if it is complete, 0 if more is to come, -1
+ * with the reason.
  */
 static int handshake_read(struct iw_id *id, bool reply, const char **why)
 {
@@ -159,7 +159,7 @@ static void outgoing_connect_failed(struct iw_id *id, int e)
 {
 	enum rdma_cm_event_type type = RDMA_CM_EVENT_CONNECT_ERROR;
 
-	/* as the kernel's rdma_cm sorts them for iWARP */
+	/* classified as in the kernel's rdma_cm for iWARP */
 	if (e == ECONNREFUSED || e == ECONNRESET)
 		type = RDMA_CM_EVENT_REJECTED;
 	else if (e == ETIMEDOUT || e == EHOSTUNREACH || e == ENETUNREACH)
@@ -178,7 +178,7 @@ static void outgoing_tcp_up(struct iw_id *id)
 		return;
 	}
 	iw_id_names(id, id->fd);
-	/* in one piece: siw takes a header whose rest comes later for an error */
+	/* in one piece: siw treats a header whose rest comes later as an error */
 	if (send(id->fd, id->mpa, id->mpa_have, MSG_NOSIGNAL | MSG_EOR) != (ssize_t)id->mpa_have) {
 		outgoing_connect_failed(id, errno);
 		return;
@@ -186,7 +186,7 @@ static void outgoing_tcp_up(struct iw_id *id)
 	id->mpa_have = 0;
 	id->state = IW_ID_REPLY_WAIT;
 	iw_helper_poll(EPOLL_CTL_MOD, id->fd, EPOLLIN, &id->source);
-	/* a second try has what is left of the first one's time */
+	/* a second attempt has the remaining time of the first */
 	if (!id->again)
 		iw_id_deadline(id, id->patience_ms * 1000000ull);
 }
@@ -201,7 +201,7 @@ static void outgoing_established(struct iw_id *id)
 	iw_nudge(id, true);
 }
 
-/* A reply that we cannot live with: say so in the peer's language, then close in order. */
+/* The reply is unacceptable: send a TERMINATE with the reason, then close in order. */
 static void outgoing_terminate(struct iw_id *id, uint16_t code)
 {
 	uint8_t *words = malloc(TERM_FPDU_MAX);
@@ -233,7 +233,7 @@ static void outgoing_reply(struct iw_id *id)
 		outgoing_failed(id, RDMA_CM_EVENT_CONNECT_ERROR, EPROTO, NULL);
 		return;
 	}
-	/* one end's wish is enough (RFC 5044 7.1.1) */
+	/* the request of one side is enough (RFC 5044 7.1.1) */
 	id->crc |= m->crc;
 	if (id->enhanced) {
 		uint16_t peer_ird = iw_mpa_depth(m->ird_word);
@@ -244,7 +244,7 @@ static void outgoing_reply(struct iw_id *id)
 			outgoing_failed(id, RDMA_CM_EVENT_CONNECT_ERROR, ENOMEM, NULL);
 			return;
 		}
-		/* resources are cheap here: whatever the peer means to have open up to our limit */
+		/* resources cost little here: as many as the peer intends to have open, up to our limit */
 		if (id->ird < peer_ord)
 			id->ird = peer_ord;
 		if (id->ord > peer_ird)
@@ -261,7 +261,7 @@ static void outgoing_reply(struct iw_id *id)
 	iw_id_deadline(id, o.first_fpdu_delay_us * 1000ull);
 }
 
-/* ---- what the helper calls ---- */
+/* ---- called by the helper ---- */
 
 void iw_id_ready(struct iw_source *source, uint32_t events)
 {

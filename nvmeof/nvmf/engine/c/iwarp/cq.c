@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Completion queues.  Owns the ring of completions.  Whoever polls an empty one receives for those that are
- * attached (turn.c), on the application's thread.
+ * Completion queues.  Owns the ring of completions.  A thread that polls an empty one receives for the attached queue
+ * pairs (turn.c), on the application's thread.
  */
 #include "cq.h"
 #include "stats.h"
@@ -88,14 +88,14 @@ int iw_destroy_cq(struct ibv_cq *ibcq)
 	return 0;
 }
 
-/* A full ring is the application's mistake; growing costs it nothing and loses nothing. */
+/* A full ring is an error of the application; the ring grows, so that no completion is lost. */
 static void cq_grow(struct iw_cq *cq)
 {
 	uint32_t head = cq->head, tail = cq->tail, size = (cq->mask + 1) * 2;
 	struct ibv_wc *ring = malloc(size * sizeof(*ring));
 
 	if (!ring)
-		abort();	/* a completion lost is memory corrupted later */
+		abort();	/* a lost completion would corrupt memory later */
 	for (uint32_t i = tail; i != head; i++)
 		ring[i & (size - 1)] = cq->ring[i & cq->mask];
 	free(cq->ring);
@@ -109,7 +109,7 @@ int iw_resize_cq(struct ibv_cq *ibcq, int cqe)
 
 	if (cqe < 1 || cqe > IW_MAX_CQE)
 		return EINVAL;
-	/* the ring grows when it has to: there is nothing to lose by never making it smaller */
+	/* the ring grows on demand: it is never made smaller */
 	iw_lock(&cq->ring_lock);
 	while (cq->mask + 1 < (uint32_t)cqe)
 		cq_grow(cq);
@@ -193,7 +193,7 @@ static int cq_drain(struct iw_cq *cq, int num, struct ibv_wc *wc)
 
 	while (n < num && tail != head)
 		wc[n++] = cq->ring[tail++ & cq->mask];
-	if (tail == head) {	/* from its start again, which is in the cache */
+	if (tail == head) {	/* start at its beginning again, which is in the cache */
 		tail = 0;
 		atomic_store_explicit(&cq->head, 0, memory_order_relaxed);
 	}

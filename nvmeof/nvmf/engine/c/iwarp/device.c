@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The device and its context: one of each, static, for the whole process; what it says about itself,
- * and the process-wide options.  Any thread.
+ * The device and its context: one of each, static, for the whole process; its attributes, and the process-wide
+ * options.  Any thread.
  */
 #include "device.h"
 
@@ -12,7 +12,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { DEAD_PEER_S = 30 };	/* seconds without a sign of life until a connection is lost */
+enum { DEAD_PEER_S = 30 };	/* seconds without an answer until a connection is lost */
 
 struct iw_dev iw_dev = {
 	.device = {
@@ -57,7 +57,7 @@ void iwarp_set_options(const struct iwarp_options *o)
 	pthread_mutex_lock(&options_lock);
 	options = *o;
 	if (o->congestion) {
-		/* a copy: the caller's string may go away */
+		/* a copy: the caller's string may be freed */
 		strncpy(congestion, o->congestion, sizeof(congestion) - 1);
 		options.congestion = congestion;
 	}
@@ -71,14 +71,14 @@ void iwarp_get_options(struct iwarp_options *o)
 	pthread_mutex_unlock(&options_lock);
 }
 
-/* TCP as the data path wants it. */
+/* Set TCP options for the data path. */
 int iw_tune_socket(int fd)
 {
 	int one = 1, quiet = DEAD_PEER_S / 2, probe = DEAD_PEER_S / 6, lost = DEAD_PEER_S * 1000;
 
 	if (setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one)))
 		return -1;
-	/* a peer whose machine is gone says nothing: what the transport timeout of other RC devices is */
+	/* a peer whose machine is down sends nothing: this replaces the transport timeout of other RC devices */
 	(void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof(one));
 	(void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &quiet, sizeof(quiet));
 	(void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &probe, sizeof(probe));
@@ -137,7 +137,7 @@ int iw_close_device(struct ibv_context *context)
 	return context == &iw_dev.context ? 0 : EINVAL;
 }
 
-/* The same on every run on this machine, and not a real adapter's: locally administered. */
+/* Constant for this machine, and different from real adapters: locally administered. */
 static uint64_t guid(void)
 {
 	char host[256] = "";
@@ -192,7 +192,7 @@ int iw_query_port(struct ibv_context *context, uint8_t port, struct ibv_port_att
 	attr->pkey_tbl_len = 1;
 	attr->max_vl_num = 1;
 	attr->active_width = 2;		/* 4X */
-	attr->active_speed = 4;		/* 10 Gb/s a lane */
+	attr->active_speed = 4;		/* 10 Gb/s per lane */
 	attr->phys_state = 5;		/* link up */
 	attr->link_layer = IBV_LINK_LAYER_ETHERNET;
 	return 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The device and its context, and their calls (device.c).  Any thread. */
+/* The device and its context, and their functions (device.c).  Any thread. */
 #ifndef NVMF_IWARP_DEVICE_H
 #define NVMF_IWARP_DEVICE_H
 
@@ -23,6 +23,6 @@ int iw_query_device(struct ibv_context *context, struct ibv_device_attr *attr);
 int iw_query_port(struct ibv_context *context, uint8_t port, struct ibv_port_attr *attr);
 int iw_query_gid(struct ibv_context *context, uint8_t port, int index, union ibv_gid *gid);
 
-int iw_tune_socket(int fd);		/* TCP as the data path wants it */
+int iw_tune_socket(int fd);		/* set TCP options for the data path */
 
 #endif

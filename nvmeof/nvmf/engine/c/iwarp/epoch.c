@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Slots of threads.  Owns the list of them, which only grows: the slot of a thread that ended is given to
- * the next one.  Any thread.
+ * Slots of threads.  Owns the list of them, which only grows: the slot of a thread that has ended is given to the
+ * next new thread.  Any thread.
  */
 #include "lock.h"
 
@@ -14,14 +14,14 @@ static struct iw_epoch *_Atomic epochs;
 static pthread_once_t epoch_once = PTHREAD_ONCE_INIT;
 static pthread_key_t epoch_key;
 
-/* The thread ends. */
+/* The thread ends: release its slot. */
 static void epoch_quit(void *epoch)
 {
 	iw_epoch_mine = NULL;
 	atomic_store_explicit(&((struct iw_epoch *)epoch)->taken, false, memory_order_release);
 }
 
-/* In a child no other thread is left: the sections that they were in are over. */
+/* A child has no other threads: their sections have ended. */
 static void epoch_forked(void)
 {
 	for (struct iw_epoch *e = atomic_load(&epochs); e; e = e->next) {
@@ -35,7 +35,7 @@ static void epoch_forked(void)
 static void epoch_setup(void)
 {
 	if (pthread_key_create(&epoch_key, epoch_quit) || pthread_atfork(NULL, NULL, epoch_forked))
-		abort();	/* at the first use of all: the process has no resources left */
+		abort();	/* at the first use: the process has no resources left */
 }
 
 static struct iw_epoch *epoch_reuse(void)
@@ -58,7 +58,7 @@ struct iw_epoch *iw_epoch_join(void)
 	if (!e) {
 		e = aligned_alloc(IW_CACHE_LINE, sizeof(*e));
 		if (!e)
-			abort();	/* 64 bytes, once in a thread's life, which needed far more */
+			abort();	/* 64 bytes, once per thread, which itself needed far more */
 		atomic_init(&e->count, 0);
 		atomic_init(&e->taken, true);
 		e->next = atomic_load(&epochs);
@@ -66,7 +66,7 @@ struct iw_epoch *iw_epoch_join(void)
 			;
 	}
 	iw_epoch_mine = e;
-	/* without it the slot is merely never given to another thread */
+	/* on failure the slot is merely never reused by a different thread */
 	(void)pthread_setspecific(epoch_key, e);
 	return e;
 }
@@ -76,8 +76,8 @@ void iw_epoch_wait(void)
 	static atomic_uint barrier;
 
 	/*
-	 * What was made unreachable is so before a slot is looked at: who marks one later does not find it.
-	 * A joining thread that is not in the list yet has not looked for anything yet either.
+	 * Objects made unreachable are so before a slot is read: a thread that marks its slot later does not find
+	 * them. The same is true of a new thread that is not in the list yet.
 	 */
 #if defined(__x86_64__) || defined(__i386__)
 	atomic_exchange(&barrier, 1);

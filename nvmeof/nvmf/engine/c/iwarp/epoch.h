@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Which threads are in the middle of using what they looked up without a lock (epoch.c).
+ * Shows which threads are using objects that they looked up without a lock (epoch.c).
  *
- * A thread marks its own slot as it enters a section, and again as it leaves it: two stores to a cache line
- * that nobody else writes.  Who has made something unreachable waits until every slot that was marked
- * has changed once, and can free it then.  The cost depends on the number of threads alone.
+ * A thread marks its own slot when it enters a section, and again when it leaves it: two stores to a cache line that
+ * no other thread writes.  A thread that has made an object unreachable waits until every slot that was marked has
+ * changed once, and can then free the object.  The cost depends only on the number of threads.
  *
- * Between the mark and the first look there must be a full barrier: taking an iw_spin is one on x86, so
- * sections are entered by iw_section_lock() only.
+ * There must be a full barrier between the mark and the first lookup: taking an iw_spin is one on x86, so sections
+ * are entered by iw_section_lock() only.
  */
 #ifndef NVMF_IWARP_EPOCH_H
 #define NVMF_IWARP_EPOCH_H
@@ -19,7 +19,7 @@
 enum { IW_CACHE_LINE = 64 };
 
 struct iw_epoch {
-	_Alignas(IW_CACHE_LINE) atomic_uint count;	/* odd in a section */
+	_Alignas(IW_CACHE_LINE) atomic_uint count;	/* odd while in a section */
 	atomic_bool taken;
 	struct iw_epoch *next;
 };
@@ -47,7 +47,7 @@ static inline void iw_epoch_leave(struct iw_epoch *e)
 			      memory_order_release);
 }
 
-/* Return when every section that was entered before this call has been left.  Not from within one. */
+/* Return when every section that was entered before this call has been left.  Must not be called in a section. */
 void iw_epoch_wait(void);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A process that forks: nothing of the device goes on in the child. */
+/* Forking: the device does not continue in the child. */
 #include "cm.h"
 
 #include <unistd.h>
@@ -19,9 +19,9 @@ static void fork_parent(void)
 }
 
 /*
- * The child has no helper, and the parent's connections are none of its own: their sockets are closed
- * here, or a listening port would stay taken and a peer connected for as long as the child lives.
- * The objects stay, ended, for a child that tidies up.
+ * The child has no helper, and does not own the parent's connections: their sockets are closed here, because
+ * otherwise a listening port would stay in use and peers connected as long as the child lives. The objects remain, in
+ * their ended states, so that the child can free them.
  */
 static void fork_child(void)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The helper thread: one per process, there while it has users, which are the CM ids.  It serves handshakes
- * (cm_handshake.c) and queue pairs that nobody looks after (watch.c) by the calls that it was given, and sockets
- * that linger (linger.c).
+ * The helper thread: one per process, which exists while it has users, the CM ids.  It serves handshakes
+ * (cm_handshake.c) and queue pairs that no thread polls (watch.c) through the functions that were passed in, and
+ * sockets that linger (linger.c).
  *
- * Events are fetched under iw_cm_lock (the sleep itself is a poll of the epoll), so that whatever was
- * taken out of the epoll under the lock is never heard of again.
+ * Events are fetched under iw_cm_lock (the sleep itself is a poll of the epoll), so that a socket removed from the
+ * epoll under the lock is never reported again.
  */
 #include "helper.h"
 #include "stats.h"
@@ -29,9 +29,9 @@ static struct {
 	bool running;
 	int users;
 	int epfd;
-	const struct iw_helper_calls *calls;
+	const struct iw_helper_calls *calls[IW_HELPER_CALLS];	/* of the devices that use it, ending with NULL */
 
-	/* none */
+	/* no lock */
 	atomic_int wake_fd;
 	struct iw_caller *_Atomic calling;	/* by next */
 } helper = { .epfd = -1, .wake_fd = -1 };
@@ -52,7 +52,7 @@ static void helper_push(struct iw_caller *caller)
 	do
 		caller->next = first;
 	while (!atomic_compare_exchange_weak(&helper.calling, &first, caller));
-	/* who was first has woken the helper for the others too */
+	/* the first caller has already woken the helper */
 	if (!first)
 		iw_helper_kick();
 }
@@ -87,7 +87,7 @@ static void helper_attend(void)
 {
 	for (struct iw_caller *one = atomic_exchange(&helper.calling, NULL), *next; one; one = next) {
 		next = one->next;
-		/* before the look: a call after it is another one */
+		/* before attending: a later call counts as a new one */
 		atomic_store(&one->waiting, false);
 		one->answer(one);
 	}
@@ -95,9 +95,15 @@ static void helper_attend(void)
 
 static uint64_t helper_timers(void)
 {
-	uint64_t now = clock_ns(), first = helper.calls->expire(now), linger = iw_linger_expire(now);
+	uint64_t now = clock_ns(), first = iw_linger_expire(now);
 
-	return linger && (!first || linger < first) ? linger : first;
+	for (int i = 0; i < IW_HELPER_CALLS && helper.calls[i]; i++) {
+		uint64_t due = helper.calls[i]->expire(now);
+
+		if (due && (!first || due < first))
+			first = due;
+	}
+	return first;
 }
 
 static void helper_woken(struct iw_source *source, uint32_t events)
@@ -115,7 +121,7 @@ static void helper_events(void)
 {
 	struct epoll_event ev;
 
-	/* one at a time: an event may make another of the same batch meaningless */
+	/* one at a time: an event may make a later one of the same batch invalid */
 	for (int i = 0; i < EVENTS && epoll_wait(helper.epfd, &ev, 1, 0) == 1; i++) {
 		struct iw_source *source = ev.data.ptr;
 
@@ -123,11 +129,19 @@ static void helper_events(void)
 	}
 }
 
+static void helper_leave(void)
+{
+	for (int i = 0; i < IW_HELPER_CALLS && helper.calls[i]; i++) {
+		helper.calls[i]->stop();
+		helper.calls[i] = NULL;
+	}
+}
+
 static void helper_stop(void)
 {
 	close(helper.epfd);
 	close(atomic_exchange(&helper.wake_fd, -1));
-	helper.calls->stop();
+	helper_leave();
 	helper.epfd = -1;
 	helper.running = false;
 	pthread_cond_broadcast(&iw_cm_cond);
@@ -170,16 +184,15 @@ static int helper_start(void)
 	pthread_attr_t attr;
 	pthread_t thread;
 	sigset_t all, old;
-	int rc;
+	int rc = 0;
 
 	helper.epfd = epoll_create1(EPOLL_CLOEXEC);
 	atomic_store(&helper.wake_fd, eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-	rc = helper.calls->start();
-	if (!rc && (helper.epfd < 0 || helper.wake_fd < 0 ||
-		    iw_helper_poll(EPOLL_CTL_ADD, helper.wake_fd, EPOLLIN, &wake_source)))
+	if (helper.epfd < 0 || helper.wake_fd < 0 ||
+		    iw_helper_poll(EPOLL_CTL_ADD, helper.wake_fd, EPOLLIN, &wake_source))
 		rc = errno;
 	if (!rc) {
-		/* the application's signals are the application's */
+		/* the application's threads handle signals */
 		sigfillset(&all);
 		pthread_sigmask(SIG_BLOCK, &all, &old);
 		pthread_attr_init(&attr);
@@ -198,17 +211,39 @@ static int helper_start(void)
 	return 0;
 }
 
+/* Register a device with the running helper; an errno. */
+static int helper_join(const struct iw_helper_calls *calls)
+{
+	int i = 0, rc;
+
+	while (helper.calls[i] && helper.calls[i] != calls)
+		i++;
+	if (helper.calls[i])
+		return 0;
+	rc = calls->start();
+	if (!rc)
+		helper.calls[i] = calls;
+	return rc;
+}
+
 int iw_helper_use(int n, const struct iw_helper_calls *calls)
 {
-	helper.calls = calls;
+	int rc;
+
 	helper.users += n;
 	if (n > 0 && !helper.running && helper_start()) {
 		helper.users -= n;
 		return -1;
 	}
+	rc = n > 0 ? helper_join(calls) : 0;
+	if (rc) {
+		iw_helper_use(-n, calls);
+		errno = rc;
+		return -1;
+	}
 	if (!helper.users && helper.running) {
 		iw_helper_kick();
-		/* sockets that linger are given their time; without any it is over at once */
+		/* lingering sockets are given their time; without any it ends at once */
 		while (helper.running && !helper.users && !iw_lingering())
 			pthread_cond_wait(&iw_cm_cond, &iw_cm_lock);
 	}
@@ -222,7 +257,7 @@ void iw_helper_forked(void)
 	if (helper.epfd >= 0) {
 		close(helper.epfd);
 		close(atomic_load(&helper.wake_fd));
-		helper.calls->stop();
+		helper_leave();
 	}
 	atomic_store(&helper.calling, NULL);
 	helper.epfd = -1;

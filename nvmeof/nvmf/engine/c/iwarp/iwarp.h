@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The embedded iWARP device: its layers, and for tests the whole of its inside.  No file of this folder includes
+ * The embedded iWARP device: its layers, and all of its internal headers for tests.  No file of this folder includes
  * this one.
  *
- * A file includes and calls what is in its own layer and in those that come before it in this list, never what
- * comes after it: who comes after passes in the calls that are needed.  tests/unit/test_layers.py reads this list.
+ * A file includes and calls only files of its own layer and of the layers before it in this list: a later layer
+ * passes in the functions that an earlier one needs.  tests/unit/test_layers.py reads this list.
  *
  *   base         sizes stats epoch lock
  *   wire         wire mpa terminate
@@ -22,9 +22,9 @@
  * Locks, in the order in which they nest:
  *   iw_cm_lock        mutex: CM ids, event queues, everything of the helper.  Never on the I/O path.
  *   iw_numbers.lock   mutex: the list of queue pairs.
- *   cq->progress      spin, usually tried: who receives for a CQ's turns, their line, its staging.
- *   qp->lock          spin: everything of a queue pair.  Memory regions are looked at within a section (lock.h).
- *   srq->lock         spin: receives that are shared, and who waits for one.
+ *   cq->progress      spin, usually tried: receiving for a CQ's turns, their line, its staging.
+ *   qp->lock          spin: everything of a queue pair.  Memory regions are read within a section (lock.h).
+ *   srq->lock         spin: shared receives, and the connections that wait for one.
  *   cq->ring_lock, chan->lock   spin, innermost: completions and events.
  */
 #ifndef NVMF_IWARP_H

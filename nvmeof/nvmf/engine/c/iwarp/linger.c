@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Sockets whose connection is over: what is still to be said is sent, the sending side is closed, and
- * what the peer still sends is read and dropped until it closes too, since closing with unread data
- * would send a reset that destroys the last words on their way.  Bounded in time and number.
- * Under iw_cm_lock; what comes later runs on the helper.
+ * Sockets whose connection has ended: remaining data is sent, the sending side is closed, and incoming data is read
+ * and dropped until the peer closes as well, because closing with unread data would send a reset, which destroys the
+ * last data in transit.  Bounded in time and number. Under iw_cm_lock; later work runs on the helper.
  *
- * An orderly end has one danger.  What the peer has not acknowledged TCP sends again for as long as it takes, and
- * a host gives a connection up to send its commands on another: a late write of the old connection would replace
- * what the new one wrote since.  So nothing is sent again when the time is over, nor after a connection was given
- * up with work on it (iw_cut), nor after the process has died.
+ * An orderly end has one danger.  TCP repeats unacknowledged data for as long as it takes, and a host abandons a
+ * connection to send its commands on a different one: a late write of the old connection would replace newer data of
+ * the new one.  So nothing is repeated after the time is over, nor after a connection was abandoned with outstanding
+ * work (iw_cut), nor after the process has died.
  */
 #include "helper.h"
 #include "util/clock.h"
@@ -35,7 +34,7 @@ struct parting {
 	uint32_t len, off;
 	uint64_t deadline;
 };
-static struct line lingers = { .tail = &lingers.head };	/* all are given as long: the first is over first */
+static struct line lingers = { .tail = &lingers.head };	/* all have the same time: the first one expires first */
 static unsigned int count;
 
 static struct parting *linger_first(void)
@@ -47,14 +46,14 @@ static void linger_done(struct parting *l)
 {
 	line_remove(&lingers, &l->link);
 	count--;
-	/* not left to close(): a forked child may hold the socket too, and the epoll would keep it */
+	/* not left to close(): a forked child may hold the socket as well, and the epoll would keep it */
 	iw_helper_poll(EPOLL_CTL_DEL, l->fd, 0, NULL);
 	close(l->fd);
 	free(l->words);
 	free(l);
 }
 
-/* false when it is over */
+/* Returns false when it has ended. */
 static bool linger_step(struct parting *l)
 {
 	uint8_t sink[16384];
@@ -91,7 +90,7 @@ static void linger_ready(struct iw_source *source, uint32_t events)
 		linger_done(l);
 }
 
-/* What close() sends: a reset, or an end in order. */
+/* Select what close() sends: a reset, or an orderly end. */
 static void linger_close_by_reset(int fd, bool reset)
 {
 	const struct linger how = { .l_onoff = reset };
@@ -106,7 +105,7 @@ static bool linger_unacknowledged(int fd)
 	return !ioctl(fd, SIOCOUTQ, &left) && left;
 }
 
-/* What the kernel goes on with by itself lasts no longer either. */
+/* The kernel's own retransmissions end with it. */
 static void linger_leave(int fd)
 {
 	const int ms = LINGER_MS;
@@ -141,7 +140,7 @@ void iw_linger(int fd, uint8_t *words, uint32_t len)
 	if (!linger_step(l))
 		linger_done(l);
 	else
-		iw_helper_kick();	/* there is a deadline to mind */
+		iw_helper_kick();	/* there is a new deadline */
 }
 
 void iw_cut(int fd)
@@ -175,7 +174,7 @@ uint64_t iw_linger_expire(uint64_t now)
 	return l ? l->deadline : 0;
 }
 
-/* In a child: these are the parent's to finish. */
+/* In a child: these belong to the parent. */
 void iw_linger_forked(void)
 {
 	for (struct parting *l; (l = linger_first());) {

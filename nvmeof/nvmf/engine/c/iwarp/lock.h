@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A lock of one word: uncontended in normal use, gives the processor away when not.  Taking it is a full
- * barrier, which iw_section_lock() depends on.
+ * A lock of one word: normally uncontended; yields the processor otherwise.  Taking it is a full barrier, which
+ * iw_section_lock() depends on.
  */
 #ifndef NVMF_IWARP_LOCK_H
 #define NVMF_IWARP_LOCK_H
@@ -34,7 +34,7 @@ static inline void iw_unlock(iw_spin *l)
 	atomic_store_explicit(l, 0, memory_order_release);
 }
 
-/* The lock, in a section within which STags can be looked up and their memory be used. */
+/* Take the lock and enter a section, in which STags can be looked up and their memory used. */
 static inline struct iw_epoch *iw_section_lock(iw_spin *l)
 {
 	struct iw_epoch *e = iw_epoch_enter();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* MPA start-up frames: written and read, strictly.  Pure functions, no state, any thread. */
+/* MPA start-up frames: encoding, and strict decoding.  Pure functions, no state, any thread. */
 #include "mpa.h"
 
 uint32_t iw_mpa_put(uint8_t *buf, const struct iw_mpa *m)
@@ -28,7 +28,7 @@ int iw_mpa_get(const uint8_t *buf, uint32_t have, bool reply, struct iw_mpa *m, 
 {
 	const char *key = reply ? MPA_KEY_REP : MPA_KEY_REQ;
 
-	/* the key is checked as it comes: who speaks another protocol hears so at once */
+	/* the key is checked as it arrives: a peer with a different protocol is refused at once */
 	if (memcmp(buf, key, have < MPA_KEY_LEN ? have : MPA_KEY_LEN)) {
 		*why = reply ? "the answer is not an MPA reply" : "not an MPA request";
 		return -1;

@@ -40,7 +40,7 @@ void iw_pd_ref(struct ibv_pd *ibpd, int n)
 
 struct ibv_mr *iw_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access)
 {
-	/* as the verbs have it: the remote may only write where the local side may */
+	/* as in the verbs: remote write access requires local write access */
 	if ((access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)) &&
 	    !(access & IBV_ACCESS_LOCAL_WRITE)) {
 		errno = EINVAL;
@@ -96,7 +96,7 @@ enum iw_access iw_mr_check(const struct ibv_pd *pd, const struct iw_windows *win
 
 	const struct iw_windows *bound = atomic_load_explicit(&s->bound, memory_order_relaxed);
 
-	/* first of all: the fields of another queue pair's window may be changing */
+	/* checked first: the fields of another queue pair's window may be changing */
 	if (bound && bound != windows)
 		return bound == &iw_unbound ? IW_BAD_STAG : IW_BAD_PD;
 	if (s->pd != pd)
@@ -107,7 +107,7 @@ enum iw_access iw_mr_check(const struct ibv_pd *pd, const struct iw_windows *win
 		return IW_BAD_WRAP;
 	if (to < s->base || to + len > s->base + s->length)
 		return IW_BAD_BOUNDS;
-	/* a window dies with its region */
+	/* a window ends with its region */
 	if (bound)
 		return iw_mr_look(pd, NULL, s->parent, to, len, IBV_ACCESS_MW_BIND | IW_ACCESS_LOCAL);
 	return IW_OK;
@@ -125,7 +125,7 @@ enum iw_access iw_mr_invalidate(const struct ibv_pd *pd, const struct iw_windows
 		return IW_BAD_PD;
 	if (atomic_load_explicit(&s->stag, memory_order_relaxed) != stag)
 		return IW_BAD_STAG;
-	/* a registration outlives the connection: as with other devices, a peer cannot take it away */
+	/* a registration outlives the connection: as with other devices, a peer cannot invalidate it */
 	if (!bound && remote)
 		return IW_BAD_ACCESS;
 	if (bound)

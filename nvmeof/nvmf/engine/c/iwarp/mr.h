@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Protection domains, memory regions (mr.c) and memory windows of type 2B (mw.c): who may touch which bytes.
+ * Protection domains, memory regions (mr.c) and memory windows of type 2B (mw.c): access rights to memory.
  *
- * A region keeps its STag for life.  The consumer chooses the key of a window at each bind, as
- * ibv_inc_rkey() expects, so that a bind changes the window and nothing else.  The fields of a window
- * change only under the lock of the queue pair that it is bound to, and are read only by lookups for that
- * queue pair.
+ * A region keeps its STag for its lifetime.  The consumer chooses the key of a window at each bind, as ibv_inc_rkey()
+ * expects, so that a bind changes only the window.  The fields of a window change only under the lock of the queue
+ * pair to which it is bound, and are read only by lookups for that queue pair.
  *
- * Lookups are made, and the memory is used, within a section (lock.h): that is what dereg_mr and
- * dealloc_mw wait for.
+ * Lookups are made, and the memory is used, within a section (lock.h): dereg_mr and dealloc_mw wait for its end.
  */
 #ifndef NVMF_IWARP_MR_H
 #define NVMF_IWARP_MR_H
@@ -17,7 +15,7 @@
 #include "stag.h"
 #include "util/list.h"
 
-/* Beside the rights of the verbs: use through an lkey, which windows do not grant. */
+/* In addition to the rights of the verbs: use through an lkey, which windows do not grant. */
 enum { IW_ACCESS_LOCAL = 1 << 30 };
 
 struct iw_mr {
@@ -28,16 +26,16 @@ struct iw_mr {
 struct iw_mw {
 	struct ibv_mw mw;
 	struct iw_stag s;
-	struct list_link link;		/* of those bound to the same queue pair, under its lock */
+	struct list_link link;		/* in the list of windows bound to the same queue pair, under its lock */
 };
 
-/* The windows bound to a queue pair, under its lock; also who the queue pair is to the lookups for it. */
+/* The windows bound to a queue pair, under its lock; also identifies the queue pair in lookups. */
 struct iw_windows {
 	iw_spin *lock;
 	struct list bound;
 };
 
-extern struct iw_windows iw_unbound;	/* where a window is bound that is not bound */
+extern struct iw_windows iw_unbound;	/* the place of windows that are not bound */
 
 struct ibv_pd *iw_alloc_pd(struct ibv_context *context);
 int iw_dealloc_pd(struct ibv_pd *pd);
@@ -57,13 +55,13 @@ enum iw_access {
 };
 
 /*
- * May [to, to + len) of stag be used with these access rights, in domain pd by the queue pair of these
- * windows (NULL for an lkey)?
+ * Check whether [to, to + len) of stag can be used with these access rights, in domain pd by the queue pair of these
+ * windows (NULL for an lkey).
  */
 enum iw_access iw_mr_check(const struct ibv_pd *pd, const struct iw_windows *windows, uint32_t stag,
 			   uint64_t to, uint64_t len, int access);
 
-/* The same in few instructions if the STag is a region's and the answer is IW_OK. */
+/* The same in few instructions, if the STag belongs to a region and the answer is IW_OK. */
 static inline enum iw_access iw_mr_look(const struct ibv_pd *pd, const struct iw_windows *windows,
 					uint32_t stag, uint64_t to, uint64_t len, int access)
 {
@@ -77,7 +75,7 @@ static inline enum iw_access iw_mr_look(const struct ibv_pd *pd, const struct iw
 	return iw_mr_check(pd, windows, stag, to, len, access);
 }
 
-/* What a bind asks for; stag: what the window is to be named. */
+/* The arguments of a bind; stag: the window's new STag. */
 struct iw_bind {
 	uint32_t stag, parent;
 	uint64_t addr, length;
@@ -85,17 +83,17 @@ struct iw_bind {
 };
 
 /*
- * Bind a window to the queue pair of these windows; invalidate one that is bound to it, or a region.
- * remote: the peer asks for it, which is refused for a region.  Under the queue pair's lock.
+ * Bind a window to the queue pair of these windows; invalidate one that is bound to it, or a region. remote:
+ * requested by the peer, which is refused for a region.  Under the queue pair's lock.
  */
 enum iw_access iw_mw_bind(const struct ibv_pd *pd, struct iw_windows *windows,
 			  const struct iw_bind *bind);
 enum iw_access iw_mr_invalidate(const struct ibv_pd *pd, const struct iw_windows *windows, uint32_t stag,
 				bool remote);
 void iw_mw_unbind(struct iw_stag *s);
-/* Whether the STag is a window's: no local use of memory depends on it. */
+/* Whether the STag belongs to a window: local use of memory does not depend on it. */
 bool iw_is_window(uint32_t stag);
-/* The queue pair goes: its windows can be bound again. */
+/* The queue pair is being destroyed: its windows can be bound again. */
 void iw_windows_release(struct iw_windows *windows);
 
 #endif

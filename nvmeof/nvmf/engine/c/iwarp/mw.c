@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory windows of type 2B.  Made and destroyed by control threads; bound and unbound on the data path,
- * under the lock of the queue pair that they are bound to.  Which queue pair that is changes hands through
- * iw_unbound alone, so it is looked at without a lock.
+ * Memory windows of type 2B.  Created and destroyed by control threads; bound and unbound on the data path, under the
+ * lock of the queue pair to which they are bound.  The binding changes between queue pairs only through iw_unbound,
+ * so it is read without a lock.
  */
 #include "mr.h"
 #include "stats.h"
@@ -54,7 +54,7 @@ int iw_dealloc_mw(struct ibv_mw *ibmw)
 
 	if (!iw_stag_remove(&mw->s))
 		return EINVAL;
-	/* nobody binds what cannot be found, but a queue pair may go at this very moment */
+	/* an unreachable window cannot be bound, but its queue pair may be destroyed at this moment */
 	pthread_mutex_lock(&iw_stags_lock);
 
 	struct iw_windows *at = atomic_load_explicit(&mw->s.bound, memory_order_acquire);
@@ -92,7 +92,7 @@ enum iw_access iw_mw_bind(const struct ibv_pd *pd, struct iw_windows *windows,
 	a = iw_mr_look(pd, NULL, bind->parent, bind->addr, bind->length, need);
 	if (a != IW_OK)
 		return a;
-	/* bound already, be it elsewhere: it is to be invalidated first */
+	/* already bound, possibly to a different queue pair: it must be invalidated first */
 	if (!atomic_compare_exchange_strong_explicit(&s->bound, &unbound, windows, memory_order_acquire,
 						     memory_order_relaxed))
 		return IW_BAD_ACCESS;

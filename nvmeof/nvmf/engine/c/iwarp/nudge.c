@@ -2,13 +2,13 @@
 /*
  * A nudge for responders that miss the first FPDU.
  *
- * siw, as responder, takes its socket over a moment after it has sent its MPA reply.  What arrives
- * before that lies there unread until something else arrives.  The pause before ESTABLISHED makes
- * that rare, but no pause is long enough for a peer that is slow (seen with a 6.12 kernel under
- * emulation: 3 connections of 45 with 2 ms).  So where we have spoken and nothing has come back, a
- * zero-length RDMA WRITE follows: it carries nothing, names no memory, and needs no STag (RFC 5040,
- * section 5.3: the STag of a zero-length WRITE is not validated).
- * Runs on the helper, under iw_cm_lock; the looks at a queue pair under its lock.
+ * As a responder, siw takes over its socket a moment after it has sent its MPA reply.  Data that arrives before that
+ * remains unread until more data arrives.  The pause before ESTABLISHED makes that rare, but no pause is long enough
+ * for a slow peer (seen with a 6.12 kernel under emulation: 3 connections of 45 with 2 ms).  So if we have sent data
+ * and nothing has come back, a zero-length RDMA WRITE follows: it carries no data, refers to no memory, and needs no
+ * STag (RFC 5040, section 5.3: the STag of a zero-length WRITE is not validated).
+ *
+ * Runs on the helper, under iw_cm_lock; reads a queue pair under its lock.
  */
 #include "cm.h"
 #include "util/crc32c.h"
@@ -17,14 +17,17 @@
 
 enum { FIRST_MS = 25, TRIES = 6 };
 
-/* Who has not spoken when the last of TRIES is over speaks to a responder that is long there. */
+/*
+ * If nothing was sent before the last of TRIES is over, later data meets a responder that has been ready for a long
+ * time.
+ */
 static bool nudge_is_silent(const struct iw_qp *qp)
 {
 	return qp->initiator && !atomic_load(&qp->stream.rx_count) &&
 	       atomic_load(&qp->state) == IBV_QPS_RTS;
 }
 
-/* Whether we have spoken, and the sending side is between two FPDUs, with nothing waiting. */
+/* Whether we have sent data, and the sending side is between two FPDUs, with nothing waiting. */
 static bool nudge_has_spoken(const struct iw_qp *qp)
 {
 	return qp->stream.tx.send_msn && !qp->stream.tx.blocked && !qp->stream.tx.part && !iw_tx_pending(&qp->stream);
@@ -47,7 +50,7 @@ static void nudge_send(struct iw_qp *qp)
 		iw_qp_fail(qp, TERM_NONE, NULL, "a frame could not be sent whole");
 }
 
-/* Begin, or go on after a while: twice as long each time, then never again. */
+/* Begin, or continue after a while: with twice the delay each time, a limited number of times. */
 void iw_nudge(struct iw_id *id, bool first)
 {
 	struct iw_qp *qp = iw_qp(id->id.qp);

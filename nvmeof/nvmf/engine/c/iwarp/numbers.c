@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The list of queue pairs, and the numbers that they have.  Control threads. */
+/* The list of queue pairs, and their numbers.  Control threads. */
 #include "qp.h"
 
 #include <errno.h>
@@ -11,7 +11,7 @@ struct iw_numbers iw_numbers = {
 	.last = 0xffffff,
 };
 
-/* Step over the live numbers; false if there are no others. */
+/* Skip the numbers in use; false if there are no others. */
 static bool number_find(void)
 {
 	bool wrapped = false;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Posting work: checks a list of work requests, copies it into the rings and has it sent at once.
- * Runs on the application's threads, under qp->lock.
+ * Posting work: checks a list of work requests, copies it into the rings and sends it at once. Runs on the
+ * application's threads, under qp->lock.
  */
 #include "qp.h"
 
@@ -127,7 +127,7 @@ int iw_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_wr
 		iw_qp_flush(qp);
 	else if (!qp->stream.tx.blocked)
 		iw_qp_send(qp);
-	if (qp->stream.tx.yielded) {	/* who comes back to it is whoever polls */
+	if (qp->stream.tx.yielded) {	/* the thread that polls continues it */
 		qp->stream.tx.yielded = false;
 		if (qp->stream.fd >= 0)
 			iw_qp_stir(qp);

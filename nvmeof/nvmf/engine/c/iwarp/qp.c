@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Queue pairs: made, started on a socket, asked.  Owns the rings.  Control threads, and the helper.
- */
+/* Queue pairs: created, started on a socket, queried.  Owns the rings.  Control threads, and the helper. */
 #include "qp.h"
 #include "stats.h"
 #include "tx.h"
@@ -206,11 +204,11 @@ int iw_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask)
 	if (!(mask & IBV_QP_STATE))
 		return mask ? EOPNOTSUPP : 0;
 	if (attr->qp_state != IBV_QPS_ERR) {
-		/* the CM makes all the other transitions; asking for where it is, is granted */
+		/* the CM makes all other transitions; a change to the present state succeeds */
 		return (int)attr->qp_state == atomic_load(&qp->state) ? 0 : EINVAL;
 	}
 	iw_lock(&qp->lock);
-	/* an abortive end, unlike rdma_disconnect: nothing that has not left yet does so after this */
+	/* an abortive end, unlike rdma_disconnect: unsent data is dropped */
 	qp->cut |= iw_qp_state(qp) == IBV_QPS_RTS;
 	iw_qp_fail(qp, TERM_NONE, NULL, "this side put the queue pair into the error state");
 	iw_unlock(&qp->lock);

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Queue pairs (qp.c, qp_visit.c, qp_end.c), what is posted to them (post.c), and the list of them (numbers.c).
- */
+/* Queue pairs (qp.c, qp_visit.c, qp_end.c), posting to them (post.c), and the list of them (numbers.c). */
 #ifndef NVMF_IWARP_QP_H
 #define NVMF_IWARP_QP_H
 
@@ -21,28 +19,28 @@ struct iw_qp {
 
 	/* lock: spin */
 	iw_spin lock;
-	atomic_int state;		/* enum ibv_qp_state; looked at without the lock, too */
+	atomic_int state;		/* enum ibv_qp_state; also read without the lock */
 	struct iw_stream stream;
 
 	/* lock: the end, written once */
 	char reason[IW_REASON];
-	atomic_bool ended;		/* reason stands, the helper has work to do */
-	bool cut;			/* given up by this side: nothing more is sent */
+	atomic_bool ended;		/* reason is set, and the helper has work to do */
+	bool cut;			/* abandoned by this side: nothing more is sent */
 	uint8_t *last_words;		/* rest of a cut FPDU and the TERMINATE */
 	uint32_t last_len;
 
 	/* cq->progress of either */
-	struct iw_turn turns[2];	/* on the receive CQ, and the send CQ if that is another */
+	struct iw_turn turns[2];	/* on the receive CQ, and on the send CQ if that is a different one */
 
-	/* iw_cm_lock (watch.c); to call, the caller needs no lock */
+	/* iw_cm_lock (watch.c); calling needs no lock */
 	struct iw_caller caller;
 	struct iw_source source;
 	void (*on_end)(struct iw_qp *qp);
 	void *owner;			/* of on_end */
-	bool reaped;			/* the helper has done what the end leaves to it */
-	struct list_link ticking;	/* of the list of those in TICK */
+	bool reaped;			/* the helper has done its part of the end */
+	struct list_link ticking;	/* in the list of queue pairs in TICK */
 	uint32_t seen_polls, seen_rx;
-	atomic_int watch;		/* enum iw_watch; looked at without the lock, too */
+	atomic_int watch;		/* enum iw_watch; also read without the lock */
 
 	/* iw_numbers.lock */
 	struct iw_qp *number_next, **number_prev;
@@ -57,10 +55,10 @@ static inline struct iw_qp *iw_qp(struct ibv_qp *qp)
 
 struct iw_numbers {
 	pthread_mutex_t lock;
-	struct iw_qp *qps;		/* every queue pair, by number_next, in the order of their numbers */
+	struct iw_qp *qps;		/* all queue pairs, by number_next, in the order of their numbers */
 	/*
-	 * Numbers are given in turn, so that one comes back as late as it can, and never while it is
-	 * live.  next_at: the link to the first queue pair whose number is not below next.
+	 * Numbers are given in order, so that a number is reused as late as possible, and never while it is in use.
+	 * next_at: the link to the first queue pair whose number is not below next.
 	 */
 	struct iw_qp **next_at;
 	uint32_t next, last;
@@ -88,38 +86,41 @@ void iw_qp_free(struct iw_qp *qp);
 int iw_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask,
 		struct ibv_qp_init_attr *init);
 int iw_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask);
-/* The handshake is over: fd belongs to the queue pair from here on (also if this fails). */
+/* The handshake is over: from here on fd belongs to the queue pair (also if this fails). */
 int iw_qp_start(struct iw_qp *qp, int fd, bool crc, bool initiator, unsigned int ird,
 		unsigned int ord);
-/* Off the epolls of its CQs. */
+/* Remove it from the epolls of its CQs. */
 void iw_qp_detach(struct iw_qp *qp);
 /* ---- qp_end.c ---- */
 
 /*
- * End the connection, qp->lock held: TERMINATE (unless TERM_NONE) with the offending header copied,
- * flush, error state.  The rest of it (closing in order, the CM event) is the helper's.
+ * End the connection, with qp->lock held: TERMINATE (unless TERM_NONE) with a copy of the header at fault, flush,
+ * error state.  The helper does the rest (closing in order, the CM event).
  */
 void iw_qp_fail(struct iw_qp *qp, uint16_t term, const uint8_t *hdr, const char *format, ...)
 	__attribute__((format(printf, 4, 5)));
 void iw_qp_flush(struct iw_qp *qp);
 /* Why it ended, or "". */
 const char *iw_qp_reason(struct iw_qp *qp);
-/* epoll said that the connection is gone, which a queue pair that receives nothing does not notice. */
+/* epoll reported the end of the connection, which a queue pair that receives nothing does not notice. */
 void iw_qp_hangup(struct iw_qp *qp);
 
 /* ---- qp_visit.c ---- */
 
 extern const struct iw_turn_calls iw_qp_turn_calls;
-/* Send what may be sent, and see to what came of it.  Within a section, qp->lock held, the connection not ended. */
+/*
+ * Send as much as possible, and handle the results.  Within a section, with qp->lock held, while the connection is
+ * up.
+ */
 void iw_qp_send(struct iw_qp *qp);
 /*
- * Receive and send what can be, within bounds that leave time for the others, on behalf of nobody's CQ; qp->lock
- * not held.  Bytes received, 0, or -1 for an ended one.
+ * Receive and send within bounds that leave time for others, not for a CQ's poll; qp->lock not held.  Returns the
+ * bytes received, 0, or -1 if the connection has ended.
  */
 int iw_qp_progress(struct iw_qp *qp, uint8_t *staging, bool try_only);
-/* The CQs' epolls are to tell of the queue pair once more, soon. */
+/* Make the CQs' epolls report the queue pair again, soon. */
 void iw_qp_stir(struct iw_qp *qp);
-/* A queue pair that waits for a receive is promised one: whoever polls comes round.  Under srq->lock. */
+/* A receive was reserved for a queue pair that waits for one: a polling thread continues it.  Under srq->lock. */
 void iw_qp_wake(struct iw_srq_place *place);
 
 /* ---- post.c ---- */

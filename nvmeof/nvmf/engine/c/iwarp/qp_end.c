@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A queue pair's end, which is in two parts: iw_qp_fail, on whichever thread met the reason, stops all work and
- * flushes; the helper then closes the socket in order and tells the CM id's owner.
+ * A queue pair's end, in two parts: iw_qp_fail, on the thread that found the reason, stops all work and flushes; then
+ * the helper closes the socket in order and informs the CM id's owner.
  */
 #include "qp.h"
 #include "stats.h"
@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Everything outstanding completes; what had been posted is not touched again. */
+/* All outstanding work completes; its memory is not used again. */
 void iw_qp_flush(struct iw_qp *qp)
 {
 	struct iw_stream *s = &qp->stream;
@@ -38,9 +38,8 @@ void iw_qp_flush(struct iw_qp *qp)
 }
 
 /*
- * The TERMINATE, and before it what the socket still lacks of the FPDU that it took a part of: RDMAP sends
- * nothing else after an error (RFC 5040, section 5.4.5), but MPA delimits the TERMINATE only behind a whole
- * FPDU (RFC 5044, section 4).
+ * The TERMINATE, after the rest of an FPDU that the socket has taken only in part: RDMAP sends nothing else after an
+ * error (RFC 5040, section 5.4.5), but MPA can delimit the TERMINATE only after a whole FPDU (RFC 5044, section 4).
  */
 static void last_words(struct iw_qp *qp, uint16_t term, const uint8_t *hdr)
 {
@@ -52,7 +51,7 @@ static void last_words(struct iw_qp *qp, uint16_t term, const uint8_t *hdr)
 
 	uint32_t rest = iw_tx_rest(&qp->stream, buf);
 
-	if (rest == UINT32_MAX) {	/* cannot be finished, so nothing can follow */
+	if (rest == UINT32_MAX) {	/* cannot be completed, so nothing can follow */
 		free(buf);
 		return;
 	}

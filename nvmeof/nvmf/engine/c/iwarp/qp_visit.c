@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Queue pairs progress: the engine is run, and what it leaves is passed on to the completion queues, to the
- * helper, and to the end of the connection.  Runs on whichever thread posts or polls.
+ * Progress of queue pairs: the engine runs, and its results are passed on to the completion queues, to the helper,
+ * and to the end of the connection.  Runs on the thread that posts or polls.
  */
 #include "qp.h"
 #include "util/fifo.h"
 
-/* ---- what the engine leaves to its caller ---- */
+/* ---- results of the engine ---- */
 
 static void qp_push(struct iw_qp *qp, const struct iw_out *out)
 {
@@ -53,12 +53,12 @@ static void qp_blocked(struct iw_qp *qp)
 		qp->stream.tx.watched = true;
 		iw_qp_stir(qp);
 	}
-	/* nobody may come back to this queue pair: the helper is told, unless it is looking anyway */
+	/* possibly no thread returns to this queue pair: call the helper, unless it is watching anyway */
 	if (atomic_load_explicit(&qp->watch, memory_order_relaxed) == IW_WATCH_ASLEEP)
 		iw_helper_call(&qp->caller);
 }
 
-/* After the end nothing may follow but the rest of a cut FPDU and the TERMINATE (last words). */
+/* After the end only the rest of a cut FPDU and the TERMINATE (last words) may be sent. */
 void iw_qp_send(struct iw_qp *qp)
 {
 	struct iw_out out;
@@ -100,7 +100,7 @@ static struct iw_visit qp_visit(struct iw_qp *qp, uint8_t *staging, bool try_onl
 		return (struct iw_visit){ .more = true };
 	if (iw_qp_state(qp) == IBV_QPS_RTS && s->tx.blocked)
 		iw_qp_send(qp);
-	if (iw_qp_state(qp) == IBV_QPS_RTS) {	/* to send may have failed */
+	if (iw_qp_state(qp) == IBV_QPS_RTS) {	/* sending may have failed */
 		struct iw_intake in = { .staging = staging, .to_end = to_end };
 
 		qp_receive(qp, &in);
@@ -129,7 +129,7 @@ int iw_qp_progress(struct iw_qp *qp, uint8_t *staging, bool try_only)
 {
 	struct iw_visit v = qp_visit(qp, staging, try_only, false);
 
-	/* the CQs' edges may have been for what is left */
+	/* the CQs' edge events may have been for the remaining work */
 	if (v.more && !v.ended)
 		iw_qp_stir(qp);
 	return v.ended ? -1 : v.bytes;

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Incoming connections that were refused: noted under iw_cm_lock by whoever refuses them, told on the helper.
- */
+/* Incoming connections that were refused: recorded under iw_cm_lock, and written to the log on the helper. */
 #include "helper.h"
 #include "stats.h"
 
@@ -58,7 +56,7 @@ void iw_refused_tell(void)
 
 	if (!n)
 		return;
-	/* only this thread adds to the list while the lock is open, and it is here */
+	/* only this thread, the helper, adds to the list, so the lock may be released */
 	pthread_mutex_unlock(&iw_cm_lock);
 	for (unsigned int i = 0; log && i < n; i++)
 		log(logs[i].peer, logs[i].what);

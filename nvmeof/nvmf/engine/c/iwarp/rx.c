@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Receiving from the socket.  Bytes come into the staging buffer of whoever polls, shared
- * by all its queue pairs and so hot in the cache; what is left of it between two receives is at most a
- * header, kept in the queue pair.  The rest of a large payload is received straight into the memory it
- * is for.
- * Runs under qp->lock, on whichever thread polls.
+ * Receiving from the socket.  Bytes are received into the staging buffer of the polling thread, shared by all its
+ * queue pairs and therefore in the cache; at most one header remains between two receives, and is kept in the queue
+ * pair.  The rest of a large payload is received directly into its destination.
+ *
+ * Runs under qp->lock, on the thread that polls.
  */
 #include "rx.h"
 
@@ -12,18 +12,18 @@
 #include <sys/socket.h>
 
 enum {
-	BIG_STAGING = 2048,	/* staging behind them: the next headers, little to copy */
-	ROUNDS = 8,		/* receives in a row for one queue pair, then the others' turn */
-	TURN = 512 * 1024,	/* and bytes: small frames take the longest */
+	BIG_STAGING = 2048,	/* staging after them: for the next headers, to keep copies short */
+	ROUNDS = 8,		/* receives in a row for one queue pair, before others are served */
+	TURN = 512 * 1024,	/* and bytes: small frames take the longest time */
 	/*
-	 * With a shared receive queue, what is received beyond its receives has to be kept.  So no more than
-	 * so much for each receive that there is, a command with a little data, and so much at least.
+	 * With a shared receive queue, data received beyond its receives must be kept.  So at most this much is
+	 * received per available receive (a command with a little data), and at least one such amount.
 	 */
 	PER_RECEIVE = 1024,
 	LEAST_STAGING = 4096,
 };
 
-/* How much to receive at once, of what may have to be kept. */
+/* Returns the number of bytes to receive at once, some of which may have to be kept. */
 static uint32_t staging_size(const struct iw_stream *s)
 {
 	uint32_t size = s->rx.big ? BIG_STAGING : IW_STAGING;
@@ -39,7 +39,7 @@ static uint32_t staging_size(const struct iw_stream *s)
 	return size;
 }
 
-/* Where the next bytes are to go: in place as far as that is known, the rest to staging. */
+/* Set the destination of the next bytes: in place as far as that is known, the rest to staging. */
 static int aim(struct iw_stream *s, uint8_t *staging, struct iovec *iov, uint32_t *direct, struct iw_out *out)
 {
 	struct iw_rx *rx = &s->rx;
@@ -74,7 +74,7 @@ static enum iw_verdict rx_lost(const struct iw_stream *s, ssize_t n, struct iw_o
 		      middle ? " in the middle of a frame" : "");
 }
 
-/* Once from the socket: what is not in place by then is in->left. */
+/* Receive once from the socket; data that is not in place afterwards is in in->left. */
 static enum iw_verdict rx_receive(struct iw_stream *s, struct iw_intake *in, struct iw_out *out)
 {
 	struct iovec iov[IW_MAX_SGE + 1];
@@ -112,7 +112,7 @@ static enum iw_verdict rx_receive(struct iw_stream *s, struct iw_intake *in, str
 	return placed ? iw_rx_in_place(s, iov, placed, out) : IW_GO_ON;
 }
 
-/* What was received and not looked at yet. */
+/* Process data that was received earlier. */
 static enum iw_verdict rx_look(struct iw_stream *s, struct iw_intake *in, struct iw_out *out)
 {
 	uint32_t used;
@@ -123,7 +123,7 @@ static enum iw_verdict rx_look(struct iw_stream *s, struct iw_intake *in, struct
 	return v;
 }
 
-/* For a receive that there was none of when the stream was looked at last. */
+/* Continue if the last call ended for lack of a receive. */
 static enum iw_verdict rx_waited(struct iw_stream *s, struct iw_intake *in, struct iw_out *out)
 {
 	enum iw_verdict v = IW_WAIT;

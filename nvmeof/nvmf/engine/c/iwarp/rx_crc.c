@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Receiving with CRC on.  An FPDU is assembled and verified before anything of it is looked at.  For large
- * payloads that would be a copy more, which is as dear as all the rest.  So those go to their place at once
- * where that takes no faith in their header (iw_rx_may_place): to the sink of the READ that they answer, or to
- * a window, and both belong to this queue pair, whose last FPDU it is if the CRC is wrong.
- * Runs under qp->lock, on whichever thread polls.
+ * Receiving with CRC on.  An FPDU is assembled and verified before any of it is used.  For large payloads that would
+ * be an additional copy, which costs as much as all the rest.  So those are placed at once if that does not depend on
+ * trust in their header (iw_rx_may_place): in the destination of the READ that they answer, or in a window.  Both
+ * belong to this queue pair, and if the CRC is wrong, this is its last FPDU.
+ *
+ * Runs under qp->lock, on the thread that polls.
  */
 #include "rx.h"
 #include "util/crc32c.h"
@@ -31,9 +32,9 @@ enum iw_verdict iw_rx_crc_carried(struct iw_stream *s, uint32_t size, struct iw_
 	return v;
 }
 
-/* ---- placed before it is verified ---- */
+/* ---- placed before verification ---- */
 
-/* The header is in carry, and nothing else is. */
+/* The header is in carry, and no payload yet. */
 static enum iw_verdict early_begin(struct iw_stream *s, struct iw_out *out)
 {
 	struct iw_rx *rx = &s->rx;
@@ -45,7 +46,7 @@ static enum iw_verdict early_begin(struct iw_stream *s, struct iw_out *out)
 	rx->crc = crc32c(0, rx->hdr, FPDU_TAGGED);
 	rx->remain = rx->ulpdu_len + FPDU_LEN - FPDU_TAGGED;
 	rx->state = IW_RX_PAYLOAD;
-	rx->hdr_have = 0;		/* hdr takes the trailer from here on */
+	rx->hdr_have = 0;		/* from here on hdr holds the trailer */
 	iw_rx_note_size(rx, rx->remain);
 	return IW_GO_ON;
 }
@@ -95,7 +96,7 @@ void iw_rx_crc_placed(struct iw_rx *rx, const struct iovec *iov, uint32_t n)
 
 /* ---- the stream ---- */
 
-/* Bytes of the FPDU in carry until something can be said: its length, for a large one its header, all. */
+/* Bytes of the FPDU required in carry for the next step: its length, its header if it is large, all of it. */
 static uint32_t carry_want(const struct iw_rx *rx)
 {
 	uint32_t size;
@@ -138,7 +139,7 @@ enum iw_verdict iw_rx_crc_bytes(struct iw_stream *s, uint8_t *p, uint32_t len, u
 		if (rx->state != IW_RX_HEADER) {
 			v = early_bytes(s, p, len, &n, out);
 		} else if (!rx->carry_have && len >= FPDU_LEN && len >= fpdu_size(iw_get16(p))) {
-			/* whole, where it is; if it waits, it stays there */
+			/* complete in its place; if it waits, it stays there */
 			v = crc_fpdu(s, p, fpdu_size(iw_get16(p)), out);
 			if (v == IW_GO_ON)
 				n = fpdu_size(iw_get16(p));

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Receiving: the byte stream cut into FPDUs.  With CRC on: see rx_crc.c.  Where a Send has no receive, it and
- * what came behind it are kept.
- * Runs under qp->lock, on whichever thread polls.
+ * Receiving: divides the byte stream into FPDUs.  With CRC on: see rx_crc.c.  If a Send has no receive, it is kept,
+ * with the data after it.
+ *
+ * Runs under qp->lock, on the thread that polls.
  */
 #include "rx.h"
 
 #include <stdlib.h>
 
-enum { SMALL_RUN = 8 };		/* small FPDUs in a row that end the large ones' time */
+enum { SMALL_RUN = 8 };		/* consecutive small FPDUs after which large ones are no longer expected */
 
 void iw_rx_note_size(struct iw_rx *rx, uint32_t payload)
 {
@@ -20,7 +21,7 @@ void iw_rx_note_size(struct iw_rx *rx, uint32_t payload)
 	}
 }
 
-/* No state between its bytes. */
+/* Keeps no state between bytes. */
 enum iw_verdict iw_rx_whole_fpdu(struct iw_stream *s, const uint8_t *p, struct iw_out *out)
 {
 	uint32_t len = iw_get16(p) + (uint32_t)FPDU_LEN;
@@ -35,7 +36,7 @@ enum iw_verdict iw_rx_whole_fpdu(struct iw_stream *s, const uint8_t *p, struct i
 	return iw_rx_segment_end(s, out);
 }
 
-/* The FPDU's header is in rx->hdr: check it, see where the payload goes. */
+/* The FPDU's header is in rx->hdr: check it, find the destination of the payload. */
 static enum iw_verdict begin(struct iw_stream *s, uint32_t hdr_len, struct iw_out *out)
 {
 	struct iw_rx *rx = &s->rx;
@@ -58,7 +59,7 @@ void iw_rx_end_payload(struct iw_rx *rx)
 	}
 }
 
-/* Header bytes wanted before anything can be said: the control word, then all that it calls for. */
+/* Header bytes required for the next step: the control word, then the whole header. */
 static uint32_t hdr_want(const struct iw_rx *rx)
 {
 	if (rx->hdr_have < OFF_CTRL + 2)
@@ -66,7 +67,7 @@ static uint32_t hdr_want(const struct iw_rx *rx)
 	return iw_hdr_len(iw_get16(rx->hdr + OFF_CTRL));
 }
 
-/* *n: the bytes taken, also if the header then has to wait */
+/* *n: the bytes used, even if the header then has to wait */
 static enum iw_verdict header_bytes(struct iw_stream *s, const uint8_t *p, uint32_t len, uint32_t *n,
 				    struct iw_out *out)
 {
@@ -79,7 +80,7 @@ static enum iw_verdict header_bytes(struct iw_stream *s, const uint8_t *p, uint3
 	if (rx->hdr_have < OFF_CTRL + 2)
 		return IW_GO_ON;
 	want = hdr_want(rx);
-	/* one too short for its header will never be complete: complain now */
+	/* an FPDU too short for its header will never be complete: report it now */
 	if (rx->hdr_have == want || iw_get16(rx->hdr) + FPDU_LEN < (int)want)
 		return begin(s, want, out);
 	return IW_GO_ON;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a received DDP segment means: its header is checked, its payload given a place, its end carried
- * out.  Every check of the specifications is here, each with the TERMINATE that it calls for.
- * Runs under qp->lock, on whichever thread polls.  Memory is looked up anew at each step, so that a
- * region which is deregistered in the middle of a segment is not written to.
+ * Received DDP segments: the header is checked, the payload is assigned its destination, the end of a message is
+ * handled.  All checks of the specifications are here, each with its TERMINATE code.
+ *
+ * Runs under qp->lock, on the thread that polls.  Memory is looked up at each step, so that a region that is
+ * deregistered in the middle of a segment is not written to.
  */
 #include "rx.h"
 #include "stats.h"
@@ -12,7 +13,7 @@
 static const uint16_t tagged_codes[] = {
 	[IW_BAD_STAG] = TERM_DDP_T_STAG,
 	[IW_BAD_BOUNDS] = TERM_DDP_T_BOUNDS,
-	[IW_BAD_ACCESS] = TERM_DDP_T_STAG,	/* DDP has no code for rights; siw says this too */
+	[IW_BAD_ACCESS] = TERM_DDP_T_STAG,	/* DDP has no code for access rights; siw sends this as well */
 	[IW_BAD_PD] = TERM_DDP_T_ASSOCIATION,
 	[IW_BAD_WRAP] = TERM_DDP_T_WRAP,
 };
@@ -49,7 +50,7 @@ static enum iw_verdict check_write(struct iw_stream *s, const uint8_t *hdr, uint
 	return a == IW_OK ? IW_GO_ON : bad(out, tagged_codes[a], hdr, "a WRITE to STag", rx->stag);
 }
 
-/* It answers the oldest READ, and continues it where it stopped: 0, or what TERMINATE calls it. */
+/* It must answer the oldest READ, and continue where that stopped: 0, or the TERMINATE code. */
 static uint16_t answer_error(const struct iw_stream *s, const uint8_t *hdr, uint32_t payload, bool last)
 {
 	const struct iw_swr *wr = iw_sq(s, s->read_next);
@@ -137,7 +138,7 @@ static enum iw_verdict check_read_req(struct iw_stream *s, const uint8_t *hdr, u
 		return bad(out, TERM_DDP_U_MO, hdr, "a Read Request with offset", iw_get32(hdr + OFF_MO));
 	if (payload || !s->rx.last)
 		return bad(out, TERM_DDP_U_TOO_LONG, hdr, "a Read Request with extra bytes", payload);
-	/* where no depth was agreed on there is still the zero-length READ that serves as RTR */
+	/* even with a depth of 0, a zero-length READ that serves as RTR is permitted */
 	if (s->irq_tail - s->irq_head >= (s->ird ? s->ird : !size))
 		return bad(out, TERM_DDP_U_NO_BUFFER, hdr, "more READs than the depth agreed on,",
 			   s->ird);
@@ -173,7 +174,7 @@ enum iw_verdict iw_rx_header(struct iw_stream *s, const uint8_t *hdr, uint32_t h
 	case RDMAP_READ_RESP:
 		return check_read_resp(s, hdr, payload, out);
 	case RDMAP_READ_REQ:
-		if (hdr != rx->hdr)	/* wanted at the segment's end */
+		if (hdr != rx->hdr)	/* needed at the segment's end */
 			memcpy(rx->hdr, hdr, FPDU_READ_REQ);
 		return check_read_req(s, hdr, payload, out);
 	case RDMAP_TERMINATE:
@@ -282,7 +283,7 @@ enum iw_verdict iw_rx_place_whole(struct iw_stream *s, const uint8_t *data, uint
 	case RDMAP_READ_RESP:
 	case RDMAP_TERMINATE:
 		return iw_rx_place(s, data, len, out);
-	default:	/* a capsule or a response: all of it in the receive's first piece */
+	default:	/* a capsule or a response: all of it is in the receive's first element */
 		sge = s->rq_sge + (size_t)(s->rq_tail & (s->rq_size - 1)) * s->cap.max_recv_sge;
 		if (rx->mo || len > sge->length ||
 		    iw_mr_look(s->recv_pd, NULL, sge->lkey, sge->addr, len,
@@ -364,7 +365,7 @@ static enum iw_verdict end_terminate(struct iw_stream *s, struct iw_out *out)
 	char text[96];
 
 	iw_term_text(code, text, sizeof(text));
-	/* it names our oldest READ: that one failed, the others are merely flushed */
+	/* it refers to our oldest READ: that one failed, the others are only flushed */
 	if (s->reads_out && s->rx.term_have >= FPDU_TERM_CTRL && (t[2] & TERM_FLAG_RDMAP)) {
 		s->sq_fail_index = s->read_next;
 		s->sq_fail_status = code >> 8 == 1 ? IBV_WC_REM_ACCESS_ERR : IBV_WC_REM_OP_ERR;
@@ -377,7 +378,7 @@ enum iw_verdict iw_rx_segment_end(struct iw_stream *s, struct iw_out *out)
 {
 	struct iw_rx *rx = &s->rx;
 
-	if (s->tx.hold) {	/* the initiator has spoken */
+	if (s->tx.hold) {	/* the initiator has sent its first FPDU */
 		s->tx.hold = false;
 		s->tx_due = true;
 	}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the embedded device allows, and the size of the buffer that is received into. */
+/* Limits of the embedded device, and the size of the receive buffer. */
 #ifndef NVMF_IWARP_SIZES_H
 #define NVMF_IWARP_SIZES_H
 

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Shared receive queues.  Owns the receives and the line of connections that wait for one.  The receive that was
- * posted last is taken first: its memory is likely to be in the cache, and memory that was never needed is never
- * touched.  The line is served in order: a receive posted while it is not empty is promised to the first in it, and
- * nobody else takes it.  Runs on the application's threads and on whichever thread polls; srq->lock nests
- * inside qp->lock.
+ * posted last is taken first: its memory is likely to be in the cache, and memory that is never needed is never used.
+ * The line is served in order: a receive posted while it is not empty is reserved for the first connection in it.
+ * Runs on the application's threads and on threads that poll; srq->lock nests inside qp->lock.
  */
 #include "srq.h"
 #include "sizes.h"
@@ -26,8 +25,8 @@ struct iw_srq {
 	struct iw_rwr *wr;
 	struct ibv_sge *sge;
 	uint32_t max_wr;
-	atomic_uint available;		/* changed under the lock, looked at without it */
-	uint32_t promised;		/* of them, kept for places that have left the line */
+	atomic_uint available;		/* changed under the lock, read without it */
+	uint32_t promised;		/* of them, reserved for places that have left the line */
 	struct line line;		/* of places */
 };
 
@@ -45,7 +44,7 @@ static void srq_free(struct iw_srq *s)
 	free(s);
 }
 
-/* Room for max_wr receives, with what there are. */
+/* Make room for max_wr receives in addition to the present ones. */
 static int srq_room(struct iw_srq *s, uint32_t max_wr)
 {
 	uint32_t count = iw_srq_available(s);
@@ -150,7 +149,7 @@ void iw_srq_forked(struct iw_srq *s)
 
 /* ---- the line ---- */
 
-/* Who is first in line gets what there is. */
+/* Give available receives to the first in line. */
 static void srq_serve(struct iw_srq *s)
 {
 	while (s->line.head && iw_srq_available(s) > s->promised) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The table of STags: open addressing, at most half full.  A slot whose object went keeps its place in the
- * searches that pass it, until the table is made again, which a thread that searches does not notice: the old
- * table is freed when nobody can be in it.  Changed by control threads under iw_stags_lock.
+ * The table of STags: open addressing, at most half full.  A slot whose object was removed remains part of searches
+ * that pass it, until the table is rebuilt, which a searching thread does not notice: the old table is freed when no
+ * thread can be using it.  Changed by control threads under iw_stags_lock.
  */
 #include "stag.h"
 #include "epoch.h"
@@ -39,7 +39,7 @@ static void stag_put(struct iw_stag_table *t, struct iw_stag *s)
 	atomic_store_explicit(&t->slot[i].index, s->index, memory_order_release);
 }
 
-/* Room for one more: without the slots of what went, and twice as large if that is not enough. */
+/* Make room for another one: drop the slots of removed objects, and double the size if that is not enough. */
 static bool stag_room(void)
 {
 	struct iw_stag_table *old = atomic_load_explicit(&iw_stags, memory_order_relaxed), *t;
@@ -71,7 +71,7 @@ uint32_t iw_stag_insert(struct iw_stag *s)
 
 	pthread_mutex_lock(&iw_stags_lock);
 	if (stags_live < IW_MAX_STAGS && stag_room()) {
-		do	/* 0 and MPA_RTR_READ_STAG name nothing */
+		do	/* 0 and MPA_RTR_READ_STAG are not used */
 			stag = iw_random32();
 		while (stag >> 8 == 0 || iw_stag_find(stag));
 		s->index = stag >> 8;

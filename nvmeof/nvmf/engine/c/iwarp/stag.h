@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The table of STags (stag.c).  The upper 24 bits of an STag, its index, name an object at random; the lower
- * 8 are the key.  Lookups take no lock, in a section of epoch.h; the table grows as it has to, and a lookup
- * costs the same whatever there is in it.
+ * The table of STags (stag.c).  The upper 24 bits of an STag, its index, identify an object and are random; the lower
+ * 8 are the key.  Lookups take no lock, in a section of epoch.h; the table grows on demand, and the cost of a lookup
+ * does not depend on its size.
  */
 #ifndef NVMF_IWARP_STAG_H
 #define NVMF_IWARP_STAG_H
@@ -13,15 +13,15 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { IW_MAX_STAGS = 1 << 22 };	/* of 2^24 indices: a guess must be unlikely to name one */
+enum { IW_MAX_STAGS = 1 << 22 };	/* of 2^24 indices: a guess must be unlikely to match one */
 
 struct iw_windows;
 
-/* What an STag names. */
+/* The object that an STag identifies. */
 struct iw_stag {
-	atomic_uint stag;		/* in force, 0 while there is none */
+	atomic_uint stag;		/* the valid one, 0 if there is none */
 	uint32_t index;
-	/* NULL: a region; else where the window is bound, or &iw_unbound */
+	/* NULL: a region; otherwise the place where the window is bound, or &iw_unbound */
 	struct iw_windows *_Atomic bound;
 	const struct ibv_pd *pd;
 	int access;
@@ -30,7 +30,7 @@ struct iw_stag {
 };
 
 struct iw_stag_slot {
-	atomic_uint index;		/* 0: never used, and the end of a search */
+	atomic_uint index;		/* 0: never used, ends a search */
 	struct iw_stag *_Atomic s;
 };
 
@@ -41,7 +41,7 @@ struct iw_stag_table {
 };
 
 extern struct iw_stag_table *_Atomic iw_stags;
-extern pthread_mutex_t iw_stags_lock;	/* of control threads: the table, and windows whose queue pair goes */
+extern pthread_mutex_t iw_stags_lock;	/* control threads: the table; windows of ending queue pairs */
 
 static inline struct iw_stag *iw_stag_find(uint32_t stag)
 {
@@ -50,14 +50,14 @@ static inline struct iw_stag *iw_stag_find(uint32_t stag)
 
 	if (__builtin_expect(!t || !index, 0))
 		return NULL;
-	/* indices are random: each is its own hash */
+	/* indices are random, so no hash is needed */
 	for (uint32_t i = index & t->mask;; i = (i + 1) & t->mask) {
 		uint32_t found = atomic_load_explicit(&t->slot[i].index, memory_order_acquire);
 
 		if (__builtin_expect(found == index, 1)) {
 			struct iw_stag *s = atomic_load_explicit(&t->slot[i].s, memory_order_acquire);
 
-			/* the slot may have been given away in between */
+			/* the slot may have been reused in between */
 			return s && s->index == index ? s : NULL;
 		}
 		if (!found)
@@ -65,11 +65,11 @@ static inline struct iw_stag *iw_stag_find(uint32_t stag)
 	}
 }
 
-/* Give it a name that nobody guesses, and let lookups find it; its STag, or 0 with errno. */
+/* Give it an unpredictable STag, and let lookups find it; returns the STag, or 0 with errno. */
 uint32_t iw_stag_insert(struct iw_stag *s);
-/* Nobody finds it from here on, and who had found it has finished with it. */
+/* After this no lookup finds it, and threads that had found it no longer use it. */
 bool iw_stag_remove(struct iw_stag *s);
 
-uint32_t iw_random32(void);		/* for numbers that nobody guesses */
+uint32_t iw_random32(void);		/* for unpredictable numbers */
 
 #endif

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The engine of a connection: its work queues, and what its receiver (rx.c) and sender (tx.c) keep from one call
- * to the next.  Everything is under the lock of the queue pair whose stream it is, unless it says otherwise.
+ * The engine of a connection: its work queues, and the state of its receiver (rx.c) and sender (tx.c) between calls.
+ * Everything is under the lock of the stream's queue pair, unless stated otherwise.
  *
- * The engine does not know the queue pair.  It writes completions, and the reason for which a connection has to
- * end, to a struct iw_out of its caller's, who passes them on when the call returns.
+ * The engine does not depend on the queue pair.  It writes completions, and the reason for which a connection has to
+ * end, to its caller's struct iw_out, and the caller passes them on when the call returns.
  */
 #ifndef NVMF_IWARP_STREAM_H
 #define NVMF_IWARP_STREAM_H
@@ -14,32 +14,32 @@
 #include "wire.h"
 #include "work.h"
 
-/* What a call to the receiver or the sender comes to. */
+/* The result of a call to the receiver or the sender. */
 enum iw_verdict {
 	IW_END = -1,		/* the connection has to end: out->end */
 	IW_GO_ON = 0,
 	IW_WAIT = 1,		/* the receiver for a receive, the sender for the socket */
-	IW_FULL = 2,		/* the receiver: out takes no more completions; once more, when they are passed on */
+	IW_FULL = 2,		/* the receiver: out is full; call again after passing it on */
 };
 
 /* Why a connection has to end. */
 struct iw_end {
 	uint16_t term;			/* the TERMINATE to be sent, or TERM_NONE */
 	bool has_hdr;
-	uint8_t hdr[FPDU_HDR_MAX];	/* the header complained of */
-	char why[112];			/* "" if the TERMINATE says it all */
+	uint8_t hdr[FPDU_HDR_MAX];	/* the header at fault */
+	char why[112];			/* "" if the TERMINATE explains it */
 };
 
 enum {
 	IW_OUT_WCS = 32,
-	IW_SEGMENT = 61440,		/* largest payload sent in an FPDU where the MSS allows it: 15 pages */
+	IW_SEGMENT = 61440,		/* largest payload sent in an FPDU if the MSS allows it: 15 pages */
 };
 
-/* What a call leaves to its caller; wc[n] and end are not initialised. */
+/* The results of a call for its caller; wc[n] and end are not initialised. */
 struct iw_out {
 	unsigned int n;
-	bool solicited;			/* one of them at least */
-	struct ibv_wc wc[IW_OUT_WCS];	/* in the order in which they are to be seen */
+	bool solicited;			/* at least one of them is */
+	struct ibv_wc wc[IW_OUT_WCS];	/* in the order of completion */
 	struct iw_end end;
 };
 
@@ -52,42 +52,42 @@ enum iw_rx_state { IW_RX_HEADER, IW_RX_PAYLOAD, IW_RX_TRAILER };
 
 struct iw_rx {
 	enum iw_rx_state state;
-	uint8_t hdr[FPDU_HDR_MAX];	/* of the FPDU being received, as far as it is here */
+	uint8_t hdr[FPDU_HDR_MAX];	/* of the FPDU being received, as far as it has arrived */
 	uint32_t hdr_have;
 	uint32_t ulpdu_len;
 	uint32_t remain;		/* payload or trailer still to come */
 	uint8_t opcode;
 	bool last;
-	bool big;			/* large payloads lately: receive them in place */
+	bool big;			/* recent payloads were large: receive in place */
 	uint8_t small_run;
-	uint32_t stag;			/* tagged: where the next byte goes */
+	uint32_t stag;			/* tagged: destination of the next byte */
 	uint64_t to;
 	uint32_t send_msn, read_msn;	/* expected */
 	uint32_t mo;			/* bytes of the open Send received */
 	uint32_t term_have;
 	uint8_t term[FPDU_TERM_CTRL + FPDU_HDR_MAX];
-	/* CRC on: an FPDU is whole before a byte of it is looked at, but for large ones: see rx_crc.c */
-	uint32_t crc;			/* of one of those, so far */
+	/* CRC on: an FPDU is complete before a byte of it is used, except large ones: see rx_crc.c */
+	uint32_t crc;			/* of a large one, so far */
 	uint8_t *carry;
 	uint32_t carry_have;
 	/*
-	 * No receive was there for a Send: its header (in hdr) or FPDU (in carry) waits, if it was not
-	 * found whole in the stash, which is what had been received behind it.
+	 * There was no receive for a Send: its header (in hdr) or FPDU (in carry) waits, unless it is complete in the
+	 * stash, which holds the data received after it.
 	 */
 	bool waits, header_waits;
 	uint8_t *stash;
 	uint32_t stash_off, stash_len;
 };
 
-/* A turn of the receiver's, which may take several calls.  Set to begin with: staging, to_end; the rest is 0. */
+/* A turn of the receiver, which may take several calls.  Initial values: staging, to_end; the rest is 0. */
 struct iw_intake {
 	uint8_t *staging;
-	bool to_end;			/* a short receive is not the last */
-	bool drained;			/* all that there was */
+	bool to_end;			/* continue after a short receive */
+	bool drained;			/* nothing is left to receive */
 	bool goes_on;			/* out was full */
 	int rounds;
 	int bytes;			/* received */
-	uint8_t *left;			/* in staging, received and not looked at yet */
+	uint8_t *left;			/* in staging, received and not processed yet */
 	uint32_t left_len;
 };
 
@@ -99,14 +99,14 @@ struct iw_tx {
 	uint32_t part;			/* bytes of the current FPDU that the socket has taken */
 	enum iw_kind kind;		/* of the current FPDU */
 	uint32_t send_msn, read_msn;	/* next */
-	uint32_t mulpdu, mulpdu_left;	/* largest ULPDU, and messages until that is looked at again */
-	uint32_t mss;			/* of the connection, then; 0: unknown */
-	uint32_t seg;			/* bytes since the last segment began that a sendmsg was cut in */
-	bool hold;			/* responder: silent until the first FPDU came */
-	atomic_bool blocked;		/* the socket is full (the helper looks without the lock) */
-	bool watched;			/* the CQs' epolls tell when the socket is no longer full */
-	bool yielded;			/* blocked although the socket is not full: no edge will tell */
-	/* CRC on: FPDUs are built here, so that the CRC is of the bytes that are sent */
+	uint32_t mulpdu, mulpdu_left;	/* largest ULPDU, and messages until it is computed again */
+	uint32_t mss;			/* of the connection, at that time; 0: unknown */
+	uint32_t seg;			/* bytes since the start of the last segment that ended within a sendmsg */
+	bool hold;			/* responder: silent until the first FPDU has come */
+	atomic_bool blocked;		/* the socket is full (the helper reads it without the lock) */
+	bool watched;			/* the CQs' epolls report when the socket is no longer full */
+	bool yielded;			/* blocked although the socket is not full: there will be no edge event */
+	/* CRC on: FPDUs are built here, so that the CRC matches the bytes that are sent */
 	uint8_t *bounce;
 	uint32_t bounce_off, bounce_len;
 };
@@ -123,7 +123,7 @@ struct iw_stream {
 	struct ibv_sge *sq_sge;
 	uint8_t *sq_inline;
 	uint32_t sq_size, sq_head, sq_tx, sq_tail;	/* free running */
-	struct iw_srq *srq;		/* if there is one, rq has a single place, filled from it */
+	struct iw_srq *srq;		/* if set, rq has a single place, filled from it */
 	struct iw_srq_place place;	/* under the lock of the SRQ */
 	const struct ibv_pd *recv_pd;
 	struct iw_rwr *rq;
@@ -133,15 +133,15 @@ struct iw_stream {
 	uint32_t irq_head, irq_tail;	/* free running, modulo IW_MAX_IRD */
 	uint32_t reads_out;
 	uint32_t read_next;		/* sq index of the oldest READ not answered */
-	uint32_t sink_stag;		/* names the sinks of our READs; no memory region has it */
+	uint32_t sink_stag;		/* identifies the destinations of our READs; no memory region has it */
 	struct iw_windows windows;
 
 	struct iw_rx rx;
 	struct iw_tx tx;
 	uint32_t sq_fail_index, rq_fail_index;	/* completes with *_fail_status, not flushed */
 	enum ibv_wc_status sq_fail_status, rq_fail_status;
-	bool tx_due;			/* receiving made something sendable */
-	atomic_uint rx_count;		/* bumped with each receive: tells the helper of traffic */
+	bool tx_due;			/* receiving has produced something to send */
+	atomic_uint rx_count;		/* incremented with each receive: shows traffic to the helper */
 };
 
 static inline struct iw_swr *iw_sq(const struct iw_stream *s, uint32_t i)
@@ -149,13 +149,13 @@ static inline struct iw_swr *iw_sq(const struct iw_stream *s, uint32_t i)
 	return &s->sq[i & (s->sq_size - 1)];
 }
 
-/* The connection has to end: IW_END, with the reason in out. */
+/* The connection has to end: returns IW_END, with the reason in out. */
 enum iw_verdict iw_end(struct iw_out *out, uint16_t term, const uint8_t *hdr, const char *format, ...)
 	__attribute__((format(printf, 4, 5)));
 
 /* ---- the send queue (work.c) ---- */
 
-/* Whether there is something to be swept. */
+/* Whether there is completed work to sweep. */
 static inline bool iw_sq_done(const struct iw_stream *s)
 {
 	return s->sq_tail != s->sq_tx && iw_sq(s, s->sq_tail)->done;
@@ -163,7 +163,7 @@ static inline bool iw_sq_done(const struct iw_stream *s)
 
 void iw_ask_mss(struct iw_stream *s);
 
-/* Payload of each FPDU but the last of a message of len bytes, whose headers have hdr_len. */
+/* Payload of each FPDU except the last, for a message of len bytes whose headers have hdr_len. */
 static inline uint32_t iw_segment(struct iw_stream *s, uint32_t len, uint32_t hdr_len)
 {
 	if (!s->tx.mulpdu_left)		/* a path may change */
@@ -176,32 +176,32 @@ static inline uint32_t iw_segment(struct iw_stream *s, uint32_t len, uint32_t hd
 	if (len <= IW_SEGMENT)
 		return IW_SEGMENT;
 
-	/* equal parts, whole pages: a last segment of a few bytes would cost as much as a full one */
+	/* equal parts, in whole pages: a last segment of a few bytes would cost as much as a full one */
 	uint32_t n = (len + IW_SEGMENT - 1) / IW_SEGMENT;
 
 	return ((len + n - 1) / n + 4095) & ~4095u;
 }
 
 struct ibv_wc iw_wc_send(const struct iw_stream *s, const struct iw_swr *wr, enum ibv_wc_status status);
-/* Complete what is done, in order, as far as out takes it. */
+/* Complete finished work, in order, as far as out has room. */
 void iw_sq_sweep(struct iw_stream *s, struct iw_out *out);
 
-/* ---- the receiver (rx.c); not with a connection that has ended ---- */
+/* ---- the receiver (rx.c); not for a connection that has ended ---- */
 
-/* Receive for a turn, or go on with it when it was IW_FULL. */
+/* Receive for a turn, or continue one that was IW_FULL. */
 enum iw_verdict iw_rx_run(struct iw_stream *s, struct iw_intake *in, struct iw_out *out);
 
-/* ---- the sender (tx.c); neither with a connection that has ended ---- */
+/* ---- the sender (tx.c); not for a connection that has ended ---- */
 
 /*
- * Send what may be sent.  What it completed is swept by the caller.  IW_WAIT: the socket has become full, or others
- * are to have their turn (tx.yielded).
+ * Send as much as possible.  The caller sweeps completed work.  IW_WAIT: the socket is full, or it is the turn of
+ * others (tx.yielded).
  */
 enum iw_verdict iw_tx_run(struct iw_stream *s, struct iw_out *out);
 bool iw_tx_pending(const struct iw_stream *s);
 /*
- * At the end of the connection: the rest of an FPDU that the socket took a part of, into buf (FPDU_MAX bytes).  Its
- * length; UINT32_MAX if it cannot be finished.
+ * At the end of the connection: write the rest of an FPDU that the socket has taken in part to buf (FPDU_MAX bytes).
+ * Returns its length; UINT32_MAX if it cannot be completed.
  */
 uint32_t iw_tx_rest(struct iw_stream *s, uint8_t *buf);
 

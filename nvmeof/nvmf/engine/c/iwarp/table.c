@@ -51,6 +51,7 @@ static const struct verbs table = {
 	.ack_cm_event = iw_ack_cm_event,
 	.get_devices = iw_get_devices,
 	.free_devices = iw_free_devices,
+	.end_reason = iwarp_qp_end_reason,
 };
 
 const struct verbs *verbs_iwarp(void)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* TERMINATE: the frame, and its code in words.  Pure functions, any thread. */
+/* TERMINATE: the frame, and a description of its code.  Pure functions, any thread. */
 #include "terminate.h"
 #include "util/crc32c.h"
 

@@ -8,11 +8,11 @@
 #include <stddef.h>
 
 /*
- * The frame into buf (TERM_FPDU_MAX bytes); its length.  hdr: the header complained of, copied from its length
+ * Write the frame to buf (TERM_FPDU_MAX bytes); returns its length.  hdr: the header at fault, copied from its length
  * field on (that is the DDP segment length).
  */
 uint32_t iw_term_build(uint8_t *buf, uint16_t code, const uint8_t *hdr, bool crc);
-/* The code in words. */
+/* Describe the code as text. */
 void iw_term_text(uint16_t code, char *buf, size_t len);
 
 #endif

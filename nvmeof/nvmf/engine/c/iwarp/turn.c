@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Who of those attached to a CQ is received for, and when.  Owns the line of those that are ready, and the
- * CQ's epoll, which is edge-triggered and puts them there.  Each is visited for a bounded time, then goes
- * to the line's end if there was more, and out of it if there was not: a poll costs what is busy,
- * whatever is connected, and nobody is served twice while somebody waits.
+ * Selects the attached owners for which a CQ receives, and when.  Owns the line of those that are ready, and the CQ's
+ * epoll, which is edge-triggered and adds them to the line.  Each is visited for a bounded time, then moved to the
+ * line's end if there was more, and removed if there was not: the cost of a poll depends on the busy owners, not on
+ * the connected ones, and no owner is served twice while others wait.
  *
- * A few that were busy lately stay in line although they had no more (at a chance): to receive from one
- * for nothing costs no more than to ask epoll, and to find something saves that.  While there are more
- * busy ones than that (a crowd), none does, since epoll then names many at once.
+ * A few that were busy recently stay in line although they had no more (at a chance): an unsuccessful receive costs
+ * no more than asking epoll, and a successful one saves asking.  While more than that are busy (a crowd), none stays,
+ * because epoll then reports many at once.
  *
- * Runs under cq->progress, on whichever thread polls; attaching and detaching on the helper.
+ * Runs under cq->progress, on the thread that polls; attaching and detaching on the helper.
  */
 #include "cq.h"
 #include "util/fifo.h"
@@ -18,14 +18,14 @@
 
 enum {
 	CHANCES = 4,		/* queue pairs that stay in line at a chance */
-	COLD_AFTER = 32,	/* visits for nothing until one of them no longer does */
-	WARM_AFTER = 2,		/* visits that bring something, in one wake, until it does */
-	CROWD = 64,		/* polls with work that a crowd is remembered for */
-	ROUND = 32,		/* visits in a poll */
+	COLD_AFTER = 32,	/* unsuccessful visits after which one of them no longer stays */
+	WARM_AFTER = 2,		/* successful visits, within one wake, after which it does */
+	CROWD = 64,		/* polls with work for which a crowd is remembered */
+	ROUND = 32,		/* visits per poll */
 	EVENTS = 32,
-	ASK_EVERY = 16,		/* polls with work between two looks at epoll, where those find nobody new */
-	ASK_BYTES = 65536,	/* or as many times so much traffic */
-	ASK_IDLE = 4,		/* a poll without work counts as so many */
+	ASK_EVERY = 16,		/* polls with work between two queries of epoll, if those find no new one */
+	ASK_BYTES = 65536,	/* or the same number of times this much traffic */
+	ASK_IDLE = 4,		/* a poll without work counts as this many */
 };
 
 static void turn_enter(struct iw_cq *cq, struct iw_turn *t)
@@ -47,7 +47,7 @@ static struct iw_turn *turn_first(const struct iw_cq *cq)
 	return container_of(cq->ready.head, struct iw_turn, link);
 }
 
-/* Whether one that had no more is worth another visit, at a chance. */
+/* Whether one that had no more should be visited again, at a chance. */
 static bool turn_worthwhile(struct iw_cq *cq, struct iw_turn *t, bool brought)
 {
 	if (t->nap != cq->naps) {
@@ -63,7 +63,7 @@ static bool turn_worthwhile(struct iw_cq *cq, struct iw_turn *t, bool brought)
 	return !cq->crowd && cq->nready - cq->nmore < CHANCES;
 }
 
-/* Receive for one, and see whether it stays in line.  The bytes that came. */
+/* Receive for one, and decide whether it stays in line.  Returns the bytes received. */
 static int turn_visit(struct iw_cq *cq, struct iw_turn *t)
 {
 	struct iw_visit v;
@@ -80,7 +80,7 @@ static int turn_visit(struct iw_cq *cq, struct iw_turn *t)
 	return v.bytes;
 }
 
-/* Into the line, whom epoll names. */
+/* Add those reported by epoll to the line. */
 static void turn_ask(struct iw_cq *cq)
 {
 	struct epoll_event evs[EVENTS];
@@ -112,7 +112,7 @@ void iw_cq_progress(struct iw_cq *cq, bool ask)
 
 	if (!cq->nlive_hint || !iw_trylock(&cq->progress))
 		return;
-	/* the look that an application takes between arming and sleeping: the channel tells of all there is */
+	/* the check that an application makes between arming and sleeping: the channel reports all there is */
 	bool rests = cq->rests && !ask;
 
 	cq->rests = false;
@@ -151,7 +151,7 @@ void iw_cq_nap(struct iw_cq *cq)
 	iw_unlock(&cq->progress);
 }
 
-/* A socket can nearly always be written to: asking again makes an edge of that. */
+/* A socket is nearly always writable: asking for that again causes an edge event. */
 void iw_turn_stir(struct iw_turn *t, int fd)
 {
 	struct epoll_event ev = { .events = IW_TURN_EVENTS, .data.ptr = t };

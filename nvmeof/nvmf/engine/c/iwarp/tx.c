@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Sending: batches of FPDUs in one sendmsg each, straight from the application's memory.  What the socket
- * takes is done; what it does not take is built again later.  With CRC on FPDUs are built in a buffer
- * instead, so that the CRC is that of the bytes sent even when the application writes to the memory
- * meanwhile; unless it has said that it does not (IW_SEND_STABLE).
- * Runs under qp->lock, on whichever thread posts or polls.
+ * Sending: batches of FPDUs in one sendmsg each, directly from the application's memory.  Data taken by the socket is
+ * done; the rest is built again later.  With CRC on, FPDUs are built in a buffer instead, so that the CRC matches the
+ * bytes sent even if the application writes to the memory in the meantime, unless it has promised not to
+ * (IW_SEND_STABLE).
+ *
+ * Runs under qp->lock, on the thread that posts or polls.
  */
 #include "tx.h"
 
@@ -12,7 +13,7 @@
 #include <poll.h>
 #include <sys/socket.h>
 
-/* n bytes of the batch have been taken by the socket (or by the bounce buffer). */
+/* The socket (or the bounce buffer) has taken n bytes of the batch. */
 static void commit(struct iw_stream *s, const struct tx_batch *b, size_t n)
 {
 	n += s->tx.part;
@@ -31,7 +32,10 @@ static void commit(struct iw_stream *s, const struct tx_batch *b, size_t n)
 			s->irq_head += r->last;
 			continue;
 		}
-		/* what sent nothing was carried out as the batch was built: the record is of what follows it */
+		/*
+		 * requests that send nothing were executed when the batch was built: the record is of the request
+		 * after them
+		 */
 		while (iw_sq(s, s->sq_tx)->done)
 			s->sq_tx++;
 		s->tx.off = r->last ? 0 : s->tx.off + r->payload;
@@ -46,13 +50,13 @@ static void commit(struct iw_stream *s, const struct tx_batch *b, size_t n)
 		} else {
 			wr->done = true;
 		}
-		do	/* and past more of that */
+		do	/* and past further ones */
 			s->sq_tx++;
 		while (s->sq_tx != s->sq_head && iw_sq(s, s->sq_tx)->done);
 	}
 }
 
-/* The socket is full, or others are to have their turn while it is not (yielded). */
+/* The socket is full, or it is the turn of others although it is not (yielded). */
 static enum iw_verdict tx_blocked(struct iw_stream *s, bool yielded)
 {
 	s->tx.blocked = true;
@@ -60,7 +64,7 @@ static enum iw_verdict tx_blocked(struct iw_stream *s, bool yielded)
 	return IW_WAIT;
 }
 
-/* Whether the socket takes no more; if so, the epolls will tell when it does. */
+/* Whether the socket is full; if so, the epolls will report when it no longer is. */
 static bool tx_full(const struct iw_stream *s)
 {
 	struct pollfd pfd = { .fd = s->fd, .events = POLLOUT };
@@ -69,8 +73,8 @@ static bool tx_full(const struct iw_stream *s)
 }
 
 /*
- * sendmsg of want bytes from iov; *n: the bytes taken.  MSG_EOR: what is sent next begins a TCP segment, so
- * that segments end where the batch was built for.
+ * sendmsg of want bytes from iov; *n: the bytes taken.  MSG_EOR: the next data begins a TCP segment, so that segments
+ * end as the batch was built.
  */
 static enum iw_verdict push(struct iw_stream *s, struct iovec *iov, int niov, size_t want, size_t *n,
 			    struct iw_out *out)
@@ -116,7 +120,7 @@ static enum iw_verdict build_failed(struct iw_stream *s, const struct tx_batch *
 		[IW_BAD_WRAP] = TERM_RDMAP_WRAP,
 	};
 
-	/* the memory went away between the peer's request and the answer */
+	/* the memory was deregistered between the peer's request and the answer */
 	if (b->at.kind == IW_TX_READ_RESP)
 		return iw_end(out, codes[b->err], NULL, NULL);
 
@@ -131,7 +135,7 @@ static enum iw_verdict build_failed(struct iw_stream *s, const struct tx_batch *
 		      "a work request named memory that is not registered for it (lkey error %d)", b->err);
 }
 
-/* Bytes of the cut FPDU out of the front of the iovecs. */
+/* Remove the sent bytes of the cut FPDU from the front of the iovecs. */
 static int skip(struct tx_batch *b, size_t n)
 {
 	int i = 0;
@@ -157,7 +161,7 @@ enum iw_verdict iw_tx_run(struct iw_stream *s, struct iw_out *out)
 	if (s->tx.hold || !iw_tx_pending(s))
 		return IW_GO_ON;
 	if (s->tx.blocked) {
-		/* cheaper than building a batch for nothing, and waits for a worthwhile space */
+		/* cheaper than building an unused batch, and waits until enough space is free */
 		if (tx_full(s))
 			return IW_GO_ON;
 		s->tx.blocked = false;
@@ -206,7 +210,7 @@ uint32_t iw_tx_rest(struct iw_stream *s, uint8_t *buf)
 	uint32_t n = 0;
 
 	if (s->tx.bounce_len) {
-		/* of several FPDUs there, those that were not begun are not sent */
+		/* of several FPDUs in it, those that were not begun are not sent */
 		while (n < s->tx.bounce_off)
 			n += fpdu_size(iw_get16(s->tx.bounce + n));
 		n -= s->tx.bounce_off;

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The send queue and the answers to the peer's READs as FPDUs: headers and small payloads into a buffer,
- * everything else by reference to the application's memory.  Segmentation depends on nothing but the work
- * request, so that an FPDU cut by a full socket is built again to the same bytes.
- * Runs under qp->lock, on whichever thread posts or polls.
+ * Builds FPDUs from the send queue and from the answers to the peer's READs: headers and small payloads in a buffer,
+ * everything else by reference to the application's memory.  Segmentation depends only on the work request, so that
+ * an FPDU cut by a full socket is built again with the same bytes.
+ *
+ * Runs under qp->lock, on the thread that posts or polls.
  */
 #include "util/crc32c.h"
 #include "tx.h"
 
-/* The bytes written to buf since the last vector, as one more. */
+/* Add the bytes written to buf since the last vector as a vector. */
 static void close_run(struct tx_batch *b)
 {
 	if (b->run == b->len)
@@ -43,7 +44,7 @@ int iw_sge_iov(const struct ibv_pd *pd, const struct ibv_sge *sge, uint32_t num_
 	return n;
 }
 
-/* A large payload that goes into the CRC: a second pass over a copy would cost as much as the first. */
+/* A large payload with a CRC: a second pass over a copy would cost as much as the first. */
 static void put_summed(struct tx_batch *b, uint32_t start, const struct iovec *iov, int n)
 {
 	b->crc = crc32c(0, b->buf + start, b->len - start);
@@ -60,7 +61,7 @@ static void put_summed(struct tx_batch *b, uint32_t start, const struct iovec *i
 	}
 }
 
-/* Behind the header, which is at start. */
+/* Behind the header, which begins at start. */
 static void put_payload(struct iw_stream *s, struct tx_batch *b, uint32_t start, const struct iovec *iov, int n,
 			uint32_t len)
 {
@@ -82,7 +83,7 @@ static void put_payload(struct iw_stream *s, struct tx_batch *b, uint32_t start,
 	}
 }
 
-/* Behind its header, of hl bytes, and its payload: padding and CRC, and it is one more. */
+/* After the header, of hl bytes, and the payload: add padding and CRC, and count the FPDU. */
 static void end_fpdu(struct iw_stream *s, struct tx_batch *b, uint32_t start, uint32_t hl, uint32_t payload,
 		     enum iw_kind kind, bool last)
 {
@@ -107,9 +108,9 @@ static void end_fpdu(struct iw_stream *s, struct tx_batch *b, uint32_t start, ui
 }
 
 /*
- * Whether the end of a TCP segment would cut the FPDU that is to follow, with a header of hl bytes, in a
- * place that Linux's siw does not survive: behind the first 16 bytes of an untagged header, whose rest siw
- * copies over memory behind it, or in a trailer that has a CRC, which siw then takes for wrong.
+ * Whether the end of a TCP segment would cut the next FPDU, with a header of hl bytes, in a place that Linux's siw
+ * does not handle: after the first 16 bytes of an untagged header, the rest of which siw copies over the memory
+ * behind it, or in a trailer with a CRC, which siw then considers wrong.
  */
 static bool is_cut_badly(const struct iw_stream *s, const struct tx_batch *b, uint32_t hl, uint32_t payload)
 {
@@ -121,7 +122,7 @@ static bool is_cut_badly(const struct iw_stream *s, const struct tx_batch *b, ui
 	return (at > FPDU_TAGGED && at < hl) || (s->crc && at > bytes - tail);
 }
 
-/* The next FPDU of an answer to the peer's READ; false if it cannot be built (b->err), or not here. */
+/* Build the next FPDU of an answer to the peer's READ; false if it cannot be built (b->err), or not in this batch. */
 static bool put_answer(struct iw_stream *s, struct tx_batch *b)
 {
 	const struct iw_irq *r = &s->irq[b->at.irq % IW_MAX_IRD];
@@ -148,7 +149,7 @@ static bool put_answer(struct iw_stream *s, struct tx_batch *b)
 	return true;
 }
 
-/* Where the payload of a work request is. */
+/* Get the payload of a work request. */
 static int work_iov(struct iw_stream *s, struct tx_batch *b, const struct iw_swr *wr, uint32_t len,
 		    struct iovec *iov)
 {
@@ -202,7 +203,7 @@ static uint32_t work_header_len(const struct iw_swr *wr)
 	}
 }
 
-/* The next FPDU of the next work request; false if it cannot be built (b->err), or not here. */
+/* Build the next FPDU of the next work request; false if it cannot be built (b->err), or not in this batch. */
 static bool put_work(struct iw_stream *s, struct tx_batch *b)
 {
 	const struct iw_swr *wr = iw_sq(s, b->at.sq);
@@ -230,8 +231,8 @@ static bool put_work(struct iw_stream *s, struct tx_batch *b)
 }
 
 /*
- * Carry out a bind or a LOCAL_INV; false if it has to wait (or failed: b->err).  A region waits until all
- * before it has been sent, which may have been from its memory.
+ * Execute a bind or a LOCAL_INV; false if it has to wait (or failed: b->err).  A region waits until all earlier data
+ * has been sent, because that may come from its memory.
  */
 static bool put_local(struct iw_stream *s, struct tx_batch *b, struct iw_swr *wr)
 {
@@ -249,7 +250,7 @@ static bool put_local(struct iw_stream *s, struct tx_batch *b, struct iw_swr *wr
 	return wr->done;
 }
 
-/* May the next work request go?  Those that send nothing are carried out on the way. */
+/* Whether the next work request may be sent.  Requests that send nothing are executed here. */
 static bool sq_ready(struct iw_stream *s, struct tx_batch *b)
 {
 	for (; b->at.sq != s->sq_head; b->at.sq++) {
@@ -263,15 +264,15 @@ static bool sq_ready(struct iw_stream *s, struct tx_batch *b)
 			return wr->rdmap != RDMAP_READ_REQ || b->at.reads < s->ord;
 		if (!wr->done && !put_local(s, b, wr))
 			return false;
-		if (!b->nrec)	/* else commit() passes over it */
+		if (!b->nrec)	/* otherwise commit() skips it */
 			s->sq_tx = b->at.sq + 1;
 	}
 	return false;
 }
 
 /*
- * Whether the next one of a kind is built in the bounce buffer: with CRC on, where the application may write to
- * the memory meanwhile.  What the peer READs may always be written to.
+ * Whether the next FPDU of a kind is built in the bounce buffer: with CRC on, if the application may write to the
+ * memory in the meantime.  Memory that the peer READs may always be written to.
  */
 static bool needs_bounce(struct iw_stream *s, const struct tx_batch *b, enum iw_kind kind)
 {
@@ -309,7 +310,7 @@ void iw_tx_build(struct iw_stream *s, struct tx_batch *b)
 			break;
 		if (cut)
 			kind = b->at.kind;
-		else if (rr && sq)	/* take turns */
+		else if (rr && sq)	/* alternate */
 			kind = b->at.kind == IW_TX_SQ ? IW_TX_READ_RESP : IW_TX_SQ;
 		else
 			kind = rr ? IW_TX_READ_RESP : IW_TX_SQ;
@@ -318,7 +319,7 @@ void iw_tx_build(struct iw_stream *s, struct tx_batch *b)
 		else if (needs_bounce(s, b, kind) != b->copy)
 			break;
 		if (!(kind == IW_TX_READ_RESP ? put_answer(s, b) : put_work(s, b))) {
-			b->at.kind = kind;	/* whose fault it is */
+			b->at.kind = kind;	/* identifies the request at fault */
 			break;
 		}
 	}

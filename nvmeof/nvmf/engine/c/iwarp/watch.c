@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Queue pairs that nobody looks after: the peer's WRITEs and READs must be served although the
- * application neither polls nor sleeps on a channel.
+ * Queue pairs that no thread polls: the peer's WRITEs and READs must be served even if the application neither polls
+ * nor sleeps on a channel.
  *
- * A queue pair costs next to nothing while it is polled.  Its socket is in the helper's epoll one-shot
- * (ASLEEP).  When it stirs, the helper looks whether its CQ is polled or armed; if so it leaves it to
- * the application and looks again on a coarse timer (TICK) until there is no traffic, else it
- * receives itself.  When all is quiet everything is ASLEEP, and so is the thread.
- * Owns the list of queue pairs in TICK: whatever is asleep costs a tick nothing.
- * Runs on the helper, under iw_cm_lock.
+ * A queue pair that is polled costs almost nothing here.  Its socket is in the helper's epoll, one-shot (ASLEEP).
+ * When the socket is ready, the helper checks whether the CQ is polled or armed; if so it leaves the queue pair to
+ * the application and checks again on a coarse timer (TICK) until there is no traffic, otherwise it receives itself.
+ * When there is no traffic, all queue pairs are ASLEEP, and so is the thread.
+ *
+ * Owns the list of queue pairs in TICK: those that are asleep do not add to the cost of a tick. Runs on the helper,
+ * under iw_cm_lock.
  */
 #include "watch.h"
 #include "stats.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * iWARP on the wire: every byte offset, bit and code of MPA (RFC 5044, RFC 6581), DDP (RFC 5041)
- * and RDMAP (RFC 5040) that this device writes or looks at.  Pure functions, any thread.
+ * iWARP on the wire: all byte offsets, bits and codes of MPA (RFC 5044, RFC 6581), DDP (RFC 5041) and RDMAP (RFC
+ * 5040) that this device writes or reads.  Pure functions, any thread.
  */
 #ifndef NVMF_IWARP_WIRE_H
 #define NVMF_IWARP_WIRE_H
@@ -59,7 +59,7 @@ enum {
 	MPA_HDR_LEN = 20,		/* key, bits, pd_len */
 	MPA_V2_LEN = 4,			/* ird and ord words, counted in pd_len */
 	MPA_PD_MAX = 512,		/* RFC 5044 7.1.1 */
-	MPA_PD_SENT = 256,		/* siw accepts no longer pd_len */
+	MPA_PD_SENT = 256,		/* siw does not accept a longer pd_len */
 	MPA_FRAME_MAX = MPA_HDR_LEN + MPA_PD_MAX,
 
 	MPA_BIT_MARKERS = 0x8000,
@@ -82,7 +82,7 @@ enum {
 enum {
 	FPDU_LEN = 2,			/* the length field itself, not counted in its value */
 	FPDU_CRC = 4,
-	FPDU_TAGGED = 16,		/* headers with the length field in front */
+	FPDU_TAGGED = 16,		/* headers including the length field before them */
 	FPDU_UNTAGGED = 20,
 	FPDU_READ_REQ = 48,
 	FPDU_HDR_MAX = 48,
@@ -124,7 +124,7 @@ static inline bool rdmap_is_tagged(unsigned int opcode)
 /* Offsets, from the length field. */
 enum {
 	OFF_CTRL = 2,
-	OFF_STAG = 4,		/* tagged: sink STag; untagged: STag to invalidate */
+	OFF_STAG = 4,		/* tagged: destination STag; untagged: STag to invalidate */
 	OFF_TO = 8,
 	OFF_QN = 8,
 	OFF_MSN = 12,
@@ -137,7 +137,7 @@ enum {
 	OFF_TERM = 20,
 };
 
-/* Length of the header that a control word calls for, with the length field. */
+/* Length of the header that belongs to a control word, including the length field. */
 static inline uint32_t iw_hdr_len(uint16_t ctrl)
 {
 	if (ctrl & DDP_TAGGED)

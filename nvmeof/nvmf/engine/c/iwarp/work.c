@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The send queue: how its messages are cut, and what of it is done.  Also the end of a connection in words.
- * Runs under the lock of the queue pair, on whichever thread posts or polls.
+ * The send queue: how messages are divided, and which are complete.  Also records the end of a connection. Runs under
+ * the lock of the queue pair, on the thread that posts or polls.
  */
 #include "stream.h"
 
@@ -13,12 +13,12 @@
 
 enum {
 	MSS_MIN = 256,
-	MULPDU_LASTS = 256,		/* messages until the MSS is asked for again */
+	MULPDU_LASTS = 256,		/* messages until the MSS is queried again */
 };
 
 /*
- * The connection's effective MSS as it is now, and the largest ULPDU that fits into one TCP segment
- * without markers (RFC 5044, section 4.1).  Over loopback that is beyond IW_SEGMENT.
+ * The connection's present effective MSS, and the largest ULPDU that fits into one TCP segment without markers (RFC
+ * 5044, section 4.1).  Over loopback that is more than IW_SEGMENT.
  */
 void iw_ask_mss(struct iw_stream *s)
 {
@@ -26,7 +26,7 @@ void iw_ask_mss(struct iw_stream *s)
 	socklen_t len = sizeof(mss);
 
 	if (getsockopt(s->fd, IPPROTO_TCP, TCP_MAXSEG, &mss, &len) || mss < MSS_MIN)
-		mss = 0;	/* of no TCP, or one that says nothing */
+		mss = 0;	/* not a TCP socket, or the MSS is unknown */
 	s->tx.mss = (uint32_t)mss;
 	s->tx.mulpdu = mss ? s->tx.mss - FPDU_LEN - FPDU_CRC - s->tx.mss % 4 : UINT32_MAX;
 	s->tx.mulpdu_left = MULPDU_LASTS;
@@ -43,7 +43,7 @@ struct ibv_wc iw_wc_send(const struct iw_stream *s, const struct iw_swr *wr, enu
 	};
 }
 
-/* A READ without its data holds back what was posted after it. */
+/* An incomplete READ delays the completion of work posted after it. */
 void iw_sq_sweep(struct iw_stream *s, struct iw_out *out)
 {
 	while (s->sq_tail != s->sq_tx && !iw_out_full(out)) {

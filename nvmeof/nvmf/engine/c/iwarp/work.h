@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Work requests as a queue pair keeps them, in rings under its lock. */
+/* Work requests in a queue pair's rings, under its lock. */
 #ifndef NVMF_IWARP_WORK_H
 #define NVMF_IWARP_WORK_H
 
@@ -8,7 +8,7 @@
 #include <errno.h>
 #include <sys/uio.h>
 
-enum { IW_SEND_STABLE = 1 << 16 };	/* verbs.send_stable, far from the flags of libibverbs */
+enum { IW_SEND_STABLE = 1 << 16 };	/* verbs.send_stable, distant from the flags of libibverbs */
 
 struct iw_swr {				/* a send work request */
 	uint64_t wr_id;
@@ -18,9 +18,9 @@ struct iw_swr {				/* a send work request */
 	uint32_t len;
 	union {
 		struct {
-			uint32_t seg;	/* payload of each FPDU but the last */
+			uint32_t seg;	/* payload of each FPDU except the last */
 			uint32_t msn;
-			uint32_t placed;	/* READ: bytes that came */
+			uint32_t placed;	/* READ: bytes received */
 		};
 		struct {
 			uint64_t bind_len;
@@ -31,7 +31,7 @@ struct iw_swr {				/* a send work request */
 	uint8_t wc_opcode;
 	uint8_t rdmap;			/* enum rdmap_opcode, or IW_OP_* */
 	bool inline_data, signaled, fence, done;
-	bool stable;			/* what it sends does not change until it is done */
+	bool stable;			/* the sent memory does not change until it is complete */
 };
 
 /* Work requests that send nothing. */
@@ -43,12 +43,12 @@ struct iw_rwr {
 	uint32_t num_sge;
 };
 
-struct iw_irq {				/* a READ of the peer's, to be answered */
+struct iw_irq {				/* a READ of the peer, to be answered */
 	uint64_t sink_to, src_to;
 	uint32_t sink_stag, src_stag, size, seg;
 };
 
-/* The list into the ring, and the sum of its lengths; an errno. */
+/* Copy the list into the ring and compute the sum of its lengths; an errno. */
 static inline int iw_take_sges(struct ibv_sge *to, const struct ibv_sge *from, int num, uint32_t *len)
 {
 	uint64_t sum = 0;
@@ -63,7 +63,7 @@ static inline int iw_take_sges(struct ibv_sge *to, const struct ibv_sge *from, i
 	return 0;
 }
 
-/* Gather len bytes at off of a list of SGEs; iovecs used, or -1 with the access error in *err. */
+/* Gather len bytes at off of a list of SGEs; returns the number of iovecs, or -1 with the access error in *err. */
 int iw_sge_iov(const struct ibv_pd *pd, const struct ibv_sge *sge, uint32_t num_sge, uint64_t off,
 	       uint32_t len, int access, struct iovec *iov, enum iw_access *err);
 

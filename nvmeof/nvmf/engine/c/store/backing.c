@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Opening what a path names, for the stores that have one, and saying in a sentence why it cannot
- * be: what it is, how large, who holds it.  Owns nothing once it has returned; control thread.
+ * Opens the file or device of a store, and explains in a sentence why it cannot be used: its type, its size, or
+ * the process that has it locked.  Owns nothing after it has returned; control thread.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -23,7 +23,7 @@ enum { LOCK_TRIES = 50, LOCK_WAIT_MS = 20 };
 
 uint64_t store_sysfs_number(const struct stat *stat, const char *attribute, uint64_t otherwise)
 {
-	/* A partition's queue is its disk's. */
+	/* A partition has the request queue of its disk. */
 	static const char *const where[] = { "", "../" };
 	char path[256];
 	unsigned long long value;
@@ -62,6 +62,12 @@ int store_backing_size(int fd, const struct stat *stat, uint64_t *size)
 	return 0;
 }
 
+/* A name that only a device node has: a regular file there would be in the machine's memory. */
+static bool backing_names_device(const char *path)
+{
+	return !strncmp(path, "/dev/", 5) && strncmp(path, "/dev/shm/", 9) != 0;
+}
+
 /* A path that cannot be looked up or opened. */
 static int backing_refuse_open(const struct store_options *options, bool is_device, int error,
 			       char *err, size_t len)
@@ -70,6 +76,9 @@ static int backing_refuse_open(const struct store_options *options, bool is_devi
 
 	switch (error) {
 	case ENOENT:
+		if (backing_names_device(path))
+			return store_refuse(err, len, error, "%s does not exist: there is no such "
+					    "device now (lsblk lists block devices)", path);
 		if (options->size)
 			return store_refuse(err, len, error, "%s does not exist: make it with "
 					    "\"truncate -s %llu %s\"", path,
@@ -117,8 +126,8 @@ static int backing_refuse_type(const struct store_options *options, mode_t mode,
 }
 
 /*
- * One target writes a file at a time.  A holder may be on its way out (a target that was killed,
- * whose last I/O the kernel is still ending, or udev looking at a device), so wait a second.
+ * Only one target may write a file.  The lock may be released soon (by a killed target whose last I/O the kernel
+ * has not ended, or by udev, which examines a device), so wait up to a second.
  */
 static int backing_lock(int fd, const struct store_options *options, char *err, size_t len)
 {
@@ -127,7 +136,7 @@ static int backing_lock(int fd, const struct store_options *options, char *err, 
 
 	for (int i = 0; i < LOCK_TRIES; i++) {
 		if (!flock(fd, how) || errno != EWOULDBLOCK)
-			return 0;	/* or a filesystem without locks */
+			return 0;	/* or the filesystem does not support locks */
 		nanosleep(&pause, NULL);
 	}
 	return store_refuse(err, len, EBUSY,
@@ -147,7 +156,7 @@ int store_backing_open(const struct store_options *options, struct store_backing
 	struct statfs fs;
 	int rc;
 
-	/* Before opening: a pipe would block, and a terminal would take offence. */
+	/* Before opening: to open a pipe would block, and to open a terminal has side effects. */
 	if (stat(options->path, &backing->stat))
 		return backing_refuse_open(options, false, errno, err, len);
 	rc = backing_refuse_type(options, backing->stat.st_mode, err, len);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The calls that an io on a file is made of, and what their results mean: short transfers go on,
- * interrupted ones are tried again, ranges that a filesystem cannot zero are written.  errno
- * becomes an NVMe status here and nowhere else.
- * Owns nothing; touches one io at a time, on whichever thread has it.
+ * The system calls of an io on a file, and the meaning of their results: short transfers are continued, interrupted
+ * calls are repeated, and ranges that a filesystem cannot zero are written.  Only this file translates errno to an
+ * NVMe status.
+ * Owns nothing; uses one io at a time, on the thread that has it.
  */
 #include <errno.h>
 #include <linux/falloc.h>
@@ -24,7 +24,7 @@ enum {
 	ATTEMPTS = 1000,
 };
 
-/* In .bss: the kernel's one page of zeroes, however often it is read. */
+/* In .bss: while it is only read, all of it is the kernel's single page of zeroes. */
 uint8_t store_zeroes[STORE_ZEROES] __attribute__((aligned(4096)));
 
 static uint16_t call_status(enum store_op op, int error)
@@ -62,7 +62,7 @@ static int call_fd(const struct store *store, const void *buffer, uint64_t offse
 	return store->direct && !aligned ? store->page_cache_fd : store->fd;
 }
 
-/* Whole pages, of what is next in a memory operation. */
+/* The pages of the next part of a memory operation. */
 static uint64_t call_pages(const struct store_io *io, uint64_t *offset)
 {
 	uint64_t first = io->offset + io->moved;
@@ -92,7 +92,7 @@ void store_call_next(const struct store_io *io, struct store_call *call)
 		call->direct = store->direct && call->fd == store->fd;
 		if (fua && io->op == STORE_WRITE) {
 			call->flags = RWF_DSYNC;
-			/* Through the page cache some filesystems sync where they stand. */
+			/* Some filesystems sync buffered writes on the submitting thread. */
 			call->blocks |= !call->direct;
 		}
 		break;
@@ -129,7 +129,7 @@ void store_call_next(const struct store_io *io, struct store_call *call)
 	}
 }
 
-/* A failed sync may have dropped what it could not write: no later one may claim success. */
+/* A failed sync may have dropped data that it could not write: no later sync may succeed. */
 static bool call_loses_writes(const struct store_io *io, int error)
 {
 	if (io->step == STORE_STEP_SYNC)
@@ -163,11 +163,11 @@ static bool call_failed(struct store_io *io, int error)
 		io->step = STORE_STEP_FILL;
 		return true;
 	}
-	/* Before Linux 5.14: then the reactor finds out. */
+	/* Not supported before Linux 5.14: the reactor takes the page fault instead. */
 	if (io->step == STORE_STEP_FAULT && error == EINVAL)
 		return call_finish(io, call_mapped(io));
 	if (io->step == STORE_STEP_FAULT && error == EFAULT)
-		error = EIO;	/* a page that cannot be had */
+		error = EIO;	/* the page cannot be read or allocated */
 	__atomic_store_n(&io->store->last_error, error, __ATOMIC_RELAXED);
 	if (call_loses_writes(io, error))
 		__atomic_store_n(&io->store->sync_failed, 1, __ATOMIC_RELEASE);
@@ -192,7 +192,7 @@ bool store_call_result(struct store_io *io, int64_t result)
 	io->attempt = 0;
 	switch ((enum store_step)io->step) {
 	case STORE_STEP_MOVE:
-		if (result == 0)	/* the file ends before the store does */
+		if (result == 0)	/* the file is shorter than the store */
 			return call_finish(io, io->op == STORE_READ ? NVME_UNRECOVERED_READ_ERROR
 							       : NVME_WRITE_FAULT);
 		io->moved += (uint64_t)result;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Whether memory that can be mapped survives a power failure, as sysfs tells it.
+ * Whether mapped memory survives a power failure, according to sysfs.
  *
- * Persistent memory is behind a region of an ndbus (libnvdimm), whose persistence_domain says what the
- * platform saves: "memory_controller" what has reached it, "cpu_cache" the caches too.  A region without that
- * attribute promises nothing, nor does one of volatile memory.  DAX devices that have no such region (CXL and
- * other volatile memory, hmem) are ordinary memory.
+ * Persistent memory belongs to a region of an ndbus (libnvdimm).  The attribute persistence_domain of the region says
+ * which data the platform saves: "memory_controller", data that has reached the memory controller; "cpu_cache", also
+ * data in caches.  A region without the attribute, or of volatile memory, guarantees nothing.  DAX devices without
+ * such a region (CXL and other volatile memory, hmem) are ordinary memory.
  *
  * Owns nothing; control thread.
  */
@@ -19,11 +19,11 @@
 
 #include "store_internal.h"
 
-enum { SLAVES_DEEP = 8 };	/* device mapper on device mapper, and so on */
+enum { SLAVES_DEEP = 8 };	/* nested device mapper devices */
 
 const char *store_sysfs = "/sys";
 
-/* A line of a file: whether it could be read. */
+/* Read the first line of a file; false if it cannot be read. */
 static bool dax_read(const char *folder, const char *name, char *line, int size)
 {
 	char path[PATH_MAX + 64];
@@ -68,7 +68,7 @@ static enum store_persistence dax_of_region(const char *region)
 	return !strcmp(domain, "memory_controller") ? STORE_PERSISTENT : STORE_UNKNOWN;
 }
 
-/* The end of ".../ndbusN/regionN" in a device's path; NULL: it is behind none. */
+/* The end of ".../ndbusN/regionN" in a device's path; NULL if it belongs to no region. */
 static char *dax_region_end(char *path)
 {
 	char *at = strstr(path, "/ndbus");
@@ -81,7 +81,7 @@ static char *dax_region_end(char *path)
 
 static enum store_persistence dax_of_path(const char *link, bool block, int depth);
 
-/* What a device of device mapper or md stands on: the worst of it. */
+/* The worst persistence of the devices below a device mapper or md device. */
 static enum store_persistence dax_of_slaves(const char *device, int depth)
 {
 	enum store_persistence worst = STORE_PERSISTENT_CACHES, one;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Whether direct I/O works on a file for blocks of a size, and what it asks of buffers.
- * Owns nothing; control thread.  Asks the kernel where it tells (statx, 6.1), and tries a read in
- * any case: filesystems have been seen to promise what they refuse.
+ * Whether direct I/O of a block size works on a file, and the alignment of buffers that it requires.
+ * Owns nothing; control thread.  Uses the kernel's information (statx, Linux 6.1) if there is any, and always tries
+ * a read, because some filesystems refuse what they announce.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -19,7 +19,7 @@ int store_reopen(int fd, const char *path, int flags)
 	char proc[64];
 	int again;
 
-	/* The very same file, whatever the path names by now. */
+	/* The same file, even if the path has since been given to a different one. */
 	snprintf(proc, sizeof(proc), "/proc/self/fd/%d", fd);
 	again = open(proc, flags | O_CLOEXEC | O_NOCTTY);
 	if (again < 0 && errno == ENOENT)
@@ -32,7 +32,7 @@ static bool direct_power_of_two(uint32_t n)
 	return n && !(n & (n - 1));
 }
 
-/* 0 with what is known: 0 for an alignment that is not. */
+/* Returns 0; alignments that are unknown are 0. */
 static int direct_ask(const struct store_backing *backing, uint32_t *memory, uint32_t *offset)
 {
 	int sector = 0;
@@ -86,7 +86,7 @@ int store_direct_probe(const struct store_backing *backing, uint32_t block_size,
 	fd = store_reopen(backing->fd, "", O_RDONLY | O_DIRECT);
 	if (fd < 0)
 		return fd == -EINVAL ? -EOPNOTSUPP : fd;
-	/* Unknown: a block's own alignment is what every filesystem takes. */
+	/* Unknown: every filesystem accepts the alignment of a block. */
 	if (!direct_power_of_two(memory) || memory > 4096)
 		memory = block_size;
 	rc = direct_try_read(fd, block_size, memory);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The fault filter.  Owns the store under it.  Its lock is taken on the I/O path, which is fine
- * for tests and for nothing else.
+ * The fault filter.  Owns the store below it.  It takes a lock on the I/O path, so it is for tests only.
  */
 #include "fault.h"
 

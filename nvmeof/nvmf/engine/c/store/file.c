@@ -14,7 +14,7 @@
 
 #include "store_internal.h"
 
-enum { PHYSICAL_MOST = 64 << 10 };	/* larger ones are hints about streaming */
+enum { PHYSICAL_MOST = 64 << 10 };	/* larger values are hints for streaming */
 
 static void file_submit(struct store_ring *ring, struct store *store, struct store_io *io)
 {
@@ -70,12 +70,12 @@ static uint32_t file_physical_block_size(const struct store_backing *backing, ui
 	return physical > block_size ? physical : block_size;
 }
 
-/* Do punched blocks read back as zeroes? */
+/* Whether deallocated blocks read as zeroes. */
 static bool file_can_deallocate(const struct store_backing *backing)
 {
 	if (S_ISBLK(backing->stat.st_mode))
 		return store_sysfs_number(&backing->stat, "queue/write_zeroes_max_bytes", 0) > 0;
-	/* Behind the end there is nothing to lose. */
+	/* Past the end, where there is no data. */
 	return !fallocate(backing->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
 			  (off_t)((backing->size + 4095) & ~UINT64_C(4095)), 4096);
 }
@@ -94,7 +94,7 @@ static const char *file_guarantee(const struct store *store, const struct store_
 	       "(page cache; fdatasync, RWF_DSYNC)";
 }
 
-/* Decide between direct I/O and the page cache; where direct, store->fd is reopened for it. */
+/* Choose between direct I/O and the page cache; for direct I/O, reopen store->fd. */
 static int file_choose_direct(struct store *store, const struct store_options *options,
 			 const struct store_backing *backing, char *err, size_t len)
 {
@@ -105,7 +105,7 @@ static int file_choose_direct(struct store *store, const struct store_options *o
 		return 0;
 	rc = store_direct_probe(backing, options->block_size, &alignment, &offset_alignment);
 	if (!rc) {
-		/* The first descriptor keeps the lock and serves buffers that are not aligned. */
+		/* The first descriptor keeps the lock, and is used for unaligned buffers. */
 		rc = store_reopen(backing->fd, options->path, flags | O_DIRECT);
 		if (rc >= 0) {
 			store->page_cache_fd = backing->fd;

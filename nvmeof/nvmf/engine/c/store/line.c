@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Lines: which io may begin in a ring's engine, and which waits for others to end.
+ * Lines: decide which io may begin in a ring's engine, and which must wait until others end.
  *
- * Every store has a line of its own in every ring, so that one whose calls never end (a disk that
- * hangs, a server that is gone) keeps its own requests waiting and nobody else's.  A store may always
- * have STORE_LINE_OWN calls in the engine.  What it has beyond them are shared places, of which it may
- * hold twice as many as are free: alone it gets the depth of the ring, and whoever comes next finds a third
- * of the places free, and so on.  Lines are served in turn, one io each.
+ * Each store has its own line in each ring, so that a store whose calls never end (a disk that hangs, a server that
+ * does not respond) delays only its own requests.  A store may always have STORE_LINE_OWN calls in the engine.  Calls
+ * beyond those use shared places, of which a store may have up to twice as many as are free: one store alone gets the
+ * depth of the ring, the next one finds a third of the places free, and so on.  Lines are served round-robin.
  *
- * The engine as a whole takes what STORE_LINE_STUCK stores that hang and share nothing can hold.
+ * The engine has enough places for STORE_LINE_STUCK stores that hang with their own calls only.
  *
- * Owns the lines of one ring; reactor's thread.  The numbers of lines are given out on control threads.
+ * Owns the lines of one ring; reactor's thread.  Line numbers are assigned on control threads.
  */
 #include <pthread.h>
 
@@ -96,7 +95,7 @@ bool store_lines_enter(struct store_lines *lines, struct store_io *io)
 {
 	struct store_line *line = line_of(lines, io);
 
-	/* Nobody is passed over: whoever could begin with the places that are free has begun. */
+	/* If the line is empty, no waiting io could use a free place, so this one overtakes none. */
 	if (!line->waiting.head && line_may_begin(lines, line)) {
 		line_begin(lines, line);
 		return true;
@@ -136,9 +135,9 @@ struct store_io *store_lines_next(struct store_lines *lines)
 	return io;
 }
 
-/* ---- what waits ---- */
+/* ---- waiting requests ---- */
 
-/* A sync in line is the first step of a flush, and the last of anything else. */
+/* A waiting sync is the first step of a flush, and the last step of other operations. */
 static bool line_untouched(const struct store_io *io)
 {
 	return !io->moved && (io->step != STORE_STEP_SYNC || io->op == STORE_FLUSH);

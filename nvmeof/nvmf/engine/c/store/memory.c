@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Stores that are memory (ram, pmem): reading and writing in place, and the same through
- * store_submit.  Owns nothing; runs on reactors.
+ * Memory stores (ram, pmem): reads and writes in place, and through store_submit.  Owns nothing; runs on reactors.
  *
- * Long ranges of zeroes are done a piece per poll, so that a host that clears a terabyte does not
- * hold up the others.
+ * Long ranges of zeroes are written one piece per poll, so that a host that clears a terabyte does not delay others.
  */
 #include <errno.h>
 #include <string.h>
@@ -15,7 +13,7 @@
 enum {
 	PIECE_GIVEN_BACK = 16 << 20,	/* about 0.2 ms of madvise */
 	PIECE_WRITTEN = 1 << 20,	/* about 0.2 ms of stores */
-	STREAMED = 32 << 10,		/* copies from here on would only push others out of the caches */
+	STREAMED = 32 << 10,		/* larger copies would evict other data from the caches */
 };
 
 uint16_t store_memory_write(struct store *store, uint64_t offset, const void *from, size_t length,
@@ -89,7 +87,7 @@ uint64_t store_memory_next(const struct store *store, const struct store_io *io)
 
 	if (io->op == STORE_READ || io->op == STORE_WRITE)
 		return left;
-	/* Pieces meet at page boundaries, so that pages are given back whole. */
+	/* Pieces end at page boundaries, so that whole pages can be freed. */
 	limit -= (io->offset + io->moved) & 4095;
 	return left < limit ? left : limit;
 }
@@ -108,7 +106,7 @@ bool store_memory_piece(struct store *store, struct store_io *io)
 	return io->moved < io->length;
 }
 
-/* Flushes and what is not done at all have no pages to wait for. */
+/* Flushes, and operations that do nothing, need no pages. */
 static bool memory_is_ready(const struct store *store, const struct store_io *io)
 {
 	return io->op == STORE_FLUSH || (io->op == STORE_DEALLOCATE && !store->deallocate) ||

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * null: reads give zeroes, writes are dropped.  For measuring everything but the store.
+ * null: reads return zeroes, writes are discarded.  To measure everything except the store.
  * Owns nothing; requests complete at once on the reactor that submits them.
  */
 #include <string.h>

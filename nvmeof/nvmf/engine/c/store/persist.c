@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Copies into persistent memory that are in the persistence domain when they return:
- * non-temporal stores and a fence, which measure a third of memcpy with clwb.
+ * Copies to persistent memory, which are in the persistence domain on return: non-temporal stores and a fence, which
+ * take a third of the time of memcpy with clwb.
  * Owns nothing; any thread.
  */
 #include <string.h>
@@ -18,7 +18,7 @@ bool store_persist_supported(void)
 	return true;
 }
 
-/* Less than a line: ordinary stores, and the lines they touch written back. */
+/* Less than a cache line: ordinary stores, then write-back of the lines that they touch. */
 static void persist_edge(uint8_t *to, const uint8_t *from, size_t length)
 {
 	memcpy(to, from, length);

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * pmem: a namespace mapped into the address space.  Four kinds, found by trying:
+ * pmem: a namespace mapped into the address space.  There are four kinds, found by trial:
  *   devdax	a dax character device: persistent once fenced
  *   fsdax	a file that maps with MAP_SYNC: persistent once fenced
- *   memory	a file on tmpfs, mapped: it survives the target
- *   plain	any other file: not mapped, since its page faults and its writeback would hold up a
- *		reactor, but served through the page cache by the ring, as a file store is
- * The end of the first two may be redo slots (redo.c, pmem_tail.c), which are not the namespace's.
+ *   memory	a file on tmpfs, mapped: data survives the end of the target
+ *   plain	any other file: not mapped, because page faults and writeback would block a reactor;
+ *		the ring uses the page cache, as for a file store
+ * The first two may end with redo slots (redo.c, pmem_tail.c), which are not part of the namespace.
  * Owns the mappings and their descriptor.  Zeroing runs on reactors, the rest on a control thread.
  *
- * Blocks are never deallocated, and missing ones are allocated at opening: a store through a map
- * into a hole of a full filesystem is a fault, not an error that could be reported.
+ * Blocks are never deallocated, and missing ones are allocated at opening: a write to a mapped hole of a full
+ * filesystem is a fault, which cannot be reported as an error.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -45,7 +45,7 @@ static int pmem_allocate(const struct store *store, const struct stat *stat, uin
 				    "the filesystem of %s has no room for all its %llu bytes, and "
 				    "a mapped store cannot do without: free some, or use a file "
 				    "store", store->path, (unsigned long long)size);
-	return 0;	/* a filesystem that does not know how; the guard is there for it */
+	return 0;	/* the filesystem does not support it: faults are handled by the guard */
 }
 
 static int pmem_resize(struct store *store, uint64_t size, char *err, size_t len)
@@ -68,7 +68,7 @@ static int pmem_resize(struct store *store, uint64_t size, char *err, size_t len
 		rc = pmem_allocate(store, &st, size, err, len);
 	if (rc)
 		return rc;
-	/* The file is known to be there again: undo what the guard has put in its place. */
+	/* The file has its size again: replace the pages that the guard has inserted. */
 	if (store_failed(store)) {
 		if (mmap(store->map, store->map_length, pmem_protection(store),
 			 pmem_map_flags(store, &st) | MAP_FIXED, store->fd, 0) == MAP_FAILED)
@@ -123,7 +123,7 @@ static int pmem_map(struct store *store, const struct store_backing *backing, ch
 	return 0;
 }
 
-/* What it is, as the configuration and the log have it. */
+/* Its kind, in the words of the configuration and the log. */
 enum pmem_kind { PMEM_PLAIN, PMEM_TMPFS, PMEM_FSDAX, PMEM_DEVDAX };
 
 static int pmem_kind(struct store *store, const struct store_backing *backing, enum pmem_kind *kind,
@@ -169,7 +169,7 @@ static const char *pmem_guarantee(const struct store *store, enum pmem_kind kind
 	}
 }
 
-/* Say what there is, or refuse it where the configuration asks for more. */
+/* Set the guarantee, or refuse the store if the configuration requires more. */
 static int pmem_promise(struct store *store, const struct store_options *options, enum pmem_kind kind,
 			enum store_persistence persistence, char *err, size_t len)
 {

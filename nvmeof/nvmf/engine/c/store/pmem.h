@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What pmem.c and pmem_tail.c share: how a file is mapped, and its end. */
+/* Shared by pmem.c and pmem_tail.c: how a file is mapped, and the end of the file. */
 #ifndef NVMF_STORE_PMEM_H
 #define NVMF_STORE_PMEM_H
 
@@ -37,13 +37,13 @@ static inline uint64_t pmem_align(const struct store_backing *backing)
 					      : (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-/* Control thread; each 0 or a negative errno with a sentence. */
-/* Before the size of the namespace is known: map the end, and reserve it where it is not the namespace's. */
+/* Control thread; each returns 0, or a negative errno with a sentence. */
+/* Before the size of the namespace is known: map the end, and reserve it if redo slots need it. */
 int pmem_tail_open(struct store *store, const struct store_backing *backing, bool wanted, char *err,
 		   size_t len);
-/* When all is mapped: do again what was interrupted, and have redo slots where they are wanted. */
+/* When all is mapped: repeat interrupted writes, and create redo slots if they are wanted. */
 int pmem_tail_recover(struct store *store, bool wanted, char *err, size_t len);
-/* The file went away and came back. */
+/* Map the end again after the file was truncated and extended. */
 int pmem_tail_again(struct store *store, const struct stat *stat, char *err, size_t len);
 void pmem_tail_close(struct store *store);
 

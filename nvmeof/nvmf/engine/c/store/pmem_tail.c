@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The end of persistent memory, where redo slots (redo.c) may be: mapped apart from the namespace, whose size need
- * not reach so far.  Owns store->own of a pmem store.  Control thread.
+ * The end of persistent memory, which may have redo slots (redo.c): mapped separately, because the namespace may end
+ * before it.  Owns store->own of a pmem store.  Control thread.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -11,10 +11,10 @@
 #include "pmem.h"
 
 struct pmem_tail {		/* store->own */
-	uint8_t *map;		/* with what is before it, where that has to be aligned */
+	uint8_t *map;		/* includes preceding bytes if the mapping must be aligned */
 	size_t length;
 	uint8_t *pages;		/* STORE_REDO_BYTES */
-	uint64_t start;		/* of them, in the file */
+	uint64_t start;		/* their offset in the file */
 };
 
 static int tail_map(struct store *store, const struct store_backing *backing, bool wanted, char *err,
@@ -52,7 +52,7 @@ static int tail_map(struct store *store, const struct store_backing *backing, bo
 				    strerror(error));
 	}
 	tail->pages = tail->map + (tail->start - start);
-	if (wanted)	/* the first write to a page is not to wait for a filesystem */
+	if (wanted)	/* so that the first write to a page does not wait for the filesystem */
 		madvise(tail->map, tail->length, MADV_POPULATE_WRITE);
 	return 0;
 }

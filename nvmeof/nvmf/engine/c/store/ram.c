@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ram: a namespace in anonymous memory that becomes resident as it is written and goes back when
- * it is deallocated.  Owns the mapping; zeroing runs on reactors, the rest on a control thread.
+ * ram: a namespace in anonymous memory, which becomes resident when it is written and is freed when it is
+ * deallocated.  Owns the mapping; zeroing runs on reactors, the rest on a control thread.
  *
- * No volatile write cache is claimed: nothing is volatile that a flush could make less so, and
- * a host that was told of one would only send flushes for nothing.
+ * It reports no volatile write cache: a flush would have no effect, and hosts would send flushes in vain.
  */
 #include <errno.h>
 #include <string.h>
@@ -86,7 +85,7 @@ struct store *store_ram_open(const struct store_options *options, char *err, siz
 	store->memory_is_stable = true;
 	store->physical_block_size = 4096;
 	store->guarantee = "memory of the target: what is written is lost when the target ends";
-	/* All three are wishes: huge pages, no core file of the store's size, no copies in forks. */
+	/* All three are optional: huge pages, no memory of the store in core files, no copy in forks. */
 	madvise(map, store->map_length, MADV_HUGEPAGE);
 	madvise(map, store->map_length, MADV_DONTDUMP);
 	madvise(map, store->map_length, MADV_DONTFORK);

@@ -1,28 +1,28 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Redo slots: a power failure leaves a block of persistent memory as it was or as it was to be.
+ * Redo slots: after a power failure, a block of persistent memory has its old or its new content.
  *
- * Identify cannot say that a block may be torn: AWUPF and NAWUPF of 0 promise one (Base 2.0, figure 275; NVM Command
- * Set 1.0, 2.1.4.2).  Memory itself promises 8 bytes.  So a write of at most STORE_REDO_DATA bytes takes four steps, each
- * of which is persistent before the next one begins:
+ * Identify cannot report that a block may be torn: AWUPF and NAWUPF of 0 mean one block (Base 2.0, figure 275; NVM
+ * Command Set 1.0, 2.1.4.2).  Memory guarantees only 8 bytes.  So a write of at most STORE_REDO_DATA bytes takes four
+ * steps, each of which is persistent before the next one begins:
  *
  *	its data is copied to a slot		a crash from here on finds the slot empty: old blocks
  *	the slot's word names the place		a crash from here on copies the data again: new blocks
  *	its data is copied to its place
  *	the word is cleared			a crash from here on finds the slot empty: new blocks
  *
- * The word is cleared before the write completes, since a later one of the same block may use another slot.
- * Writes that are longer stream in place: nothing is promised of them.
+ * The word is cleared before the write completes, because a later write of the same block may use a different slot.
+ * Longer writes go to their place directly: they may be torn.
  *
  * The slots are the last STORE_REDO_BYTES of the file or device, behind the namespace:
  *
  *	page 0		line 0: magic, which is written last, and the layout; line 1 + n: the word of slot n
  *	page 1 + n	the data of slot n
  *
- * A file that has not been closed in order must not be made longer before it is opened again.
+ * A file that was not closed properly must not be extended before it is opened again.
  *
- * Owns the slots.  Opening and closing run on a control thread, writing on any; a thread has a slot to itself while it
- * writes, and mostly the same one.
+ * Owns the slots.  Opening and closing run on a control thread, writing on any thread; while a thread writes, it alone
+ * uses its slot, usually the same one each time.
  */
 #include <errno.h>
 #include <stdatomic.h>
@@ -61,7 +61,7 @@ static uint8_t *redo_data(uint8_t *pages, unsigned slot)
 	return pages + (size_t)(1 + slot) * PAGE;
 }
 
-/* Where and how much, in units; 0 is nothing. */
+/* Position and length, in units; 0: empty. */
 static uint64_t redo_pack(uint64_t offset, size_t length)
 {
 	return offset / UNIT << 8 | length / UNIT;
@@ -76,7 +76,7 @@ static unsigned redo_take(struct store_redo *redo)
 
 	if (mine == UINT32_MAX)
 		mine = atomic_fetch_add(&threads, 1) % SLOTS;
-	/* Only threads beyond SLOTS meet somebody here, who is in the middle of a copy. */
+	/* Only if there are more than SLOTS threads can the slot be in use, for the time of a copy. */
 	while (atomic_exchange_explicit(&redo->slot[mine].busy, true, memory_order_acquire))
 		mine = (mine + 1) % SLOTS;
 	return mine;
@@ -102,7 +102,7 @@ bool store_redo_there(const uint8_t *pages)
 	return ((const struct redo_header *)(const void *)pages)->magic == REDO_MAGIC;
 }
 
-/* But for the first line, which a failure may have left without its magic. */
+/* Except the first line: a failure may have left it without its magic. */
 static bool redo_is_blank(const uint8_t *pages)
 {
 	const uint8_t *rest = pages + LINE;
@@ -119,7 +119,7 @@ unsigned store_redo_pending(uint8_t *pages)
 	return count;
 }
 
-/* Do again what a crash has interrupted, as often as that is interrupted itself. */
+/* Repeat the writes that a crash has interrupted; this may itself be interrupted and repeated. */
 static int redo_recover(struct store *store, uint8_t *pages, char *err, size_t len)
 {
 	for (unsigned slot = 0; slot < SLOTS; slot++) {
@@ -167,7 +167,7 @@ int store_redo_open(struct store *store, uint8_t *pages, bool wanted, char *err,
 					    "its redo slots in another way (%u): use that one",
 					    store->path, header.layout);
 		rc = redo_recover(store, pages, err, len);
-		/* What the slots hold must never be done again once others write here without them. */
+		/* Remove the magic: old slots must not be repeated after writes that do not use them. */
 		if (!rc && !wanted)
 			store_persist_word((uint64_t *)(void *)pages, 0);
 	} else {

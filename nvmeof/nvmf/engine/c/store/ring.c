@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A reactor's ring: what it has begun on stores and not finished.  Owns the lines of what waits for
- * the engine, the lists of long memory operations and delayed ones, the engine that runs calls, and the
- * descriptor a sleeping reactor waits on.  Everything but create runs on the reactor's thread.
+ * A reactor's ring: the operations on stores that it has begun.  Owns the lines of ios that wait for the engine, the
+ * lists of long memory operations and of delayed ones, the calls of python stores, the engine that runs the other
+ * calls, and the descriptor on which a sleeping reactor waits.  All but create runs on the reactor's thread.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -12,19 +12,20 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-#include "store_internal.h"
+#include "python_internal.h"
 
-enum { DRAIN_EVERY = 32 };	/* idle polls: a read each time would cost more than the poll */
+enum { DRAIN_EVERY = 32 };	/* idle polls between two reads of wake_fd, which cost more than a poll */
 
 struct store_ring {
 	struct store_engine *engine;
-	unsigned inflight;		/* all that is held here */
-	unsigned idle;			/* polls in a row that found nothing */
-	struct store_list pieces;	/* long memory operations, in turn */
-	struct store_io *delayed;	/* soonest first */
+	struct python_ring *python;	/* calls of python stores */
+	unsigned inflight;		/* all ios in this ring */
+	unsigned idle;			/* consecutive polls that found nothing */
+	struct store_list pieces;	/* long memory operations, served round-robin */
+	struct store_io *delayed;	/* the earliest deadline first */
 	int wake_fd;
 	int timer_fd;
-	int epoll_fd;			/* of the two */
+	int epoll_fd;			/* watches both */
 	struct store_lines lines;
 };
 
@@ -32,7 +33,7 @@ static void ring_wake(const struct store_ring *ring)
 {
 	static const uint64_t one = 1;
 
-	/* Cannot fail but by overflow, and then it is readable anyway. */
+	/* It fails only by overflow, and then the descriptor is readable. */
 	if (write(ring->wake_fd, &one, sizeof(one)) < 0)
 		return;
 }
@@ -78,10 +79,17 @@ struct store_ring *store_ring_create(unsigned depth, char *err, size_t len)
 		ring->engine = store_uring_create(ring->lines.depth, ring->wake_fd);
 	if (!rc && !ring->engine)
 		ring->engine = store_worker_create(ring->wake_fd);
-	if (rc || !ring->engine) {
+	if (!rc)
+		ring->python = python_ring_create(ring->wake_fd);
+	if (rc || !ring->engine || !ring->python) {
 		store_refuse(err, len, rc ? -rc : EAGAIN,
 			     "cannot make a store ring of depth %u: %s", depth,
-			     rc ? strerror(-rc) : "neither io_uring nor threads can be had");
+			     rc ? strerror(-rc)
+			     : !ring->engine ? "neither io_uring nor threads can be had"
+					     : "out of memory");
+		if (ring->engine)
+			ring->engine->destroy(ring->engine);
+		python_ring_destroy(ring->python);
 		ring_close_descriptors(ring);
 		free(ring);
 		return NULL;
@@ -99,6 +107,7 @@ void store_ring_destroy(struct store_ring *ring)
 		if (!store_ring_poll(ring))
 			epoll_wait(ring->epoll_fd, &event, 1, 10);
 	ring->engine->destroy(ring->engine);
+	python_ring_destroy(ring->python);
 	ring_close_descriptors(ring);
 	free(ring);
 }
@@ -151,14 +160,15 @@ void store_ring_piece(struct store_ring *ring, struct store_io *io)
 static void ring_set_timer(const struct store_ring *ring)
 {
 	struct itimerspec when = { 0 };
+	uint64_t at = ring->python->look;
 
-	if (ring->delayed) {
-		uint64_t at = ring->delayed->deadline ? ring->delayed->deadline : 1;
-
+	if (ring->delayed && (!at || ring->delayed->deadline < at))
+		at = ring->delayed->deadline ? ring->delayed->deadline : 1;
+	if (at) {
 		when.it_value.tv_sec = (time_t)(at / 1000000000u);
 		when.it_value.tv_nsec = (long)(at % 1000000000u);
 	}
-	/* Setting it also takes back that it is readable. */
+	/* Setting the timer also makes its descriptor unreadable. */
 	timerfd_settime(ring->timer_fd, TFD_TIMER_ABSTIME, &when, NULL);
 }
 
@@ -175,7 +185,33 @@ void store_ring_delay(struct store_ring *ring, struct store_io *io)
 		ring_set_timer(ring);
 }
 
-/* The calls that are over; those in line take their places before done can submit more. */
+void store_ring_python(struct store_ring *ring, struct store_io *io)
+{
+	ring->inflight++;
+	if (python_ring_begin(ring->python, io))
+		ring_set_timer(ring);
+}
+
+static int ring_poll_python(struct store_ring *ring)
+{
+	struct store_list finished;
+	struct store_io *io;
+	int count = 0;
+
+	if (!ring->python->held && !ring->python->look)
+		return 0;
+	store_list_init(&finished);
+	if (python_ring_poll(ring->python, &finished))
+		ring_set_timer(ring);
+	while ((io = store_list_pop(&finished))) {
+		ring->inflight--;
+		count++;
+		io->done(io, io->status);
+	}
+	return count;
+}
+
+/* End finished calls; waiting ios take their places before done can submit more. */
 static int ring_poll_engine(struct store_ring *ring)
 {
 	struct store_list finished;
@@ -199,7 +235,7 @@ static int ring_poll_engine(struct store_ring *ring)
 	return count;
 }
 
-/* One piece of one operation, or the call that it waits for: 1 where it was its last. */
+/* Do one piece of one operation, or begin the call that it needs; 1 if the operation has ended. */
 static int ring_poll_pieces(struct store_ring *ring)
 {
 	struct store_io *io = store_list_pop(&ring->pieces);
@@ -249,7 +285,7 @@ int store_ring_poll(struct store_ring *ring)
 {
 	uint64_t ignored;
 	bool again;
-	int count = ring_poll_engine(ring);
+	int count = ring_poll_engine(ring) + ring_poll_python(ring);
 
 	if (ring->delayed)
 		count += ring_poll_delayed(ring);
@@ -262,10 +298,10 @@ int store_ring_poll(struct store_ring *ring)
 			ring_wake(ring);
 		return count;
 	}
-	/* What comes between the last look and the read is found by the look after it. */
+	/* A completion between the last poll and the read is found by the poll after the read. */
 	if (++ring->idle % DRAIN_EVERY == 0 &&
 	    read(ring->wake_fd, &ignored, sizeof(ignored)) > 0) {
-		count = ring_poll_engine(ring);
+		count = ring_poll_engine(ring) + ring_poll_python(ring);
 		if (!ring->engine->push(ring->engine))
 			ring_wake(ring);
 	}
@@ -276,7 +312,8 @@ unsigned store_ring_waiting(const struct store_ring *ring,
 			    bool (*wanted)(const struct store_io *io, const void *arg),
 			    const void *arg)
 {
-	return store_lines_waiting(&ring->lines, wanted, arg);
+	return store_lines_waiting(&ring->lines, wanted, arg) +
+	       python_ring_waiting(ring->python, wanted, arg);
 }
 
 void store_ring_cancel(struct store_ring *ring,
@@ -287,6 +324,7 @@ void store_ring_cancel(struct store_ring *ring,
 
 	store_list_init(&cancelled);
 	store_lines_cancel(&ring->lines, wanted, arg, &cancelled);
+	python_ring_cancel(ring->python, wanted, arg, &cancelled);
 	while ((io = store_list_pop(&cancelled))) {
 		ring->inflight--;
 		io->done(io, NVME_ABORTED_BY_REQUEST);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Mapped files that are cut short, or whose memory goes bad, raise SIGBUS in whoever touches them.
- * Owns the process's SIGBUS action while it has maps to guard: a fault inside a guarded map puts
- * an anonymous page there and marks the map as failed, so that the access goes on and its caller
- * finds the mark; every other fault goes to the action that was there before.
+ * Access to a mapped file that was truncated, or to bad memory, raises SIGBUS.
+ * Owns the process's SIGBUS action while there are guarded maps: a fault inside a guarded map inserts an anonymous
+ * page and marks the map as failed, so that the access continues and its caller can check the mark.  Other faults
+ * are passed to the previous action.
  *
- * The handler runs on any thread and takes no lock: the table is of fixed size and atomic.
- * guard and unguard run on control threads.  A handler set by somebody else after ours wins.
+ * The handler runs on any thread and takes no lock: the table has a fixed size and is atomic.
+ * guard and unguard run on control threads.  A handler that other code sets later replaces this one.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -54,7 +54,7 @@ static void sigbus_pass_on(int number, siginfo_t *info, void *context)
 	} else if (previous.sa_handler != SIG_DFL && previous.sa_handler != SIG_IGN) {
 		previous.sa_handler(number);
 	} else {
-		/* The access is tried again, or the signal sent again, and ends the process. */
+		/* The access or the signal is repeated, and ends the process. */
 		struct sigaction fallback = { .sa_handler = SIG_DFL };
 
 		sigaction(number, &fallback, NULL);
@@ -80,7 +80,7 @@ static int sigbus_install(void)
 		.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART,
 	};
 
-	/* Once: two handlers that each took the other for the previous one would never end. */
+	/* Only once: two handlers that each call the other as the previous one would never end. */
 	if (installed)
 		return 0;
 	sigemptyset(&ours.sa_mask);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The public face of stores: opening by kind, closing, and the checks every request passes.
+ * The public interface of stores: opening by kind, closing, and the checks of each request.
  * Owns struct store.  Opening, resizing and closing run on a control thread, store_submit on
  * reactors.
  */
@@ -86,6 +86,7 @@ static const struct {
 	{ "file", store_file_open, true },
 	{ "pmem", store_pmem_open, true },
 	{ "null", store_null_open, false },
+	{ "python", store_python_open, false },
 };
 
 struct store *store_open(const struct store_options *options, char *err, size_t len)
@@ -108,7 +109,8 @@ struct store *store_open(const struct store_options *options, char *err, size_t 
 		}
 		return kinds[i].open(options, err, len);
 	}
-	store_refuse(err, len, EINVAL, "no store is called \"%s\": ram, file, pmem or null", kind);
+	store_refuse(err, len, EINVAL, "no store is called \"%s\": ram, file, pmem, null or python",
+		     kind);
 	return NULL;
 }
 

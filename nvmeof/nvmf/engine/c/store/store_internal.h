@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the files of this folder share and nobody else sees: the table of a kind, the calls a
- * store_io is made of, the engines that run them (io_uring, worker threads).
+ * Private declarations of this folder: the operations of a kind of store, the calls of a store_io, and the engines
+ * that run them (io_uring, worker threads).
  */
 #ifndef NVMF_STORE_INTERNAL_H
 #define NVMF_STORE_INTERNAL_H
@@ -14,11 +14,11 @@
 
 /* A kind of store.  submit and piece run on reactors, the others on a control thread. */
 struct store_ops {
-	/* The io is within the store and, where it writes, allowed. */
+	/* The io is within the store and, if it writes, permitted. */
 	void (*submit)(struct store_ring *ring, struct store *store, struct store_io *io);
-	/* Do the next part of a long memory operation: true while there is more, else io->status. */
+	/* Do the next part of a long memory operation; false at its end, with io->status set. */
 	bool (*piece)(struct store *store, struct store_io *io);
-	/* Zeroes in a map. */
+	/* Write zeroes to a map. */
 	void (*zero)(struct store *store, uint64_t offset, size_t length);
 	int (*resize)(struct store *store, uint64_t size, char *err, size_t len);
 	void (*close)(struct store *store);
@@ -28,21 +28,22 @@ struct store *store_ram_open(const struct store_options *options, char *err, siz
 struct store *store_null_open(const struct store_options *options, char *err, size_t len);
 struct store *store_file_open(const struct store_options *options, char *err, size_t len);
 struct store *store_pmem_open(const struct store_options *options, char *err, size_t len);
+struct store *store_python_open(const struct store_options *options, char *err, size_t len);
 
 /* store.c: write a sentence to err; returns -error. */
 int store_refuse(char *err, size_t len, int error, const char *format, ...)
 	__attribute__((format(printf, 4, 5)));
-/* store.c: a store with the options' common parts filled in; NULL with a sentence. */
+/* store.c: create a store from the options common to all kinds; NULL with a sentence. */
 struct store *store_new(enum store_kind kind, const struct store_options *options,
 			const struct store_ops *ops, char *err, size_t len);
-/* store.c: whole blocks of what there is, at most what was asked (0: all); -errno. */
+/* store.c: calculate the size in whole blocks; asked: 0 for all that is there.  0 or -errno. */
 int store_fit(const char *name, uint64_t asked, uint64_t there, uint32_t block_size,
 	      uint64_t *size, char *err, size_t len);
 
-/* backing.c: what a path led to. */
+/* backing.c: an opened file or device. */
 struct store_backing {
 	int fd;
-	uint64_t size;		/* bytes there */
+	uint64_t size;		/* bytes */
 	struct stat stat;
 	bool volatile_memory;	/* tmpfs or ramfs */
 };
@@ -51,73 +52,73 @@ int store_backing_open(const struct store_options *options, struct store_backing
 int store_backing_size(int fd, const struct stat *stat, uint64_t *size);
 uint64_t store_sysfs_number(const struct stat *stat, const char *attribute, uint64_t otherwise);
 
-/* dax.c: what a power failure leaves of memory that was mapped; the best first. */
+/* dax.c: data in mapped memory that survives a power failure; the best first. */
 enum store_persistence {
-	STORE_PERSISTENT_CACHES,	/* what was stored, flushed out of the caches or not */
-	STORE_PERSISTENT,		/* what was flushed and fenced */
-	STORE_UNKNOWN,			/* nobody tells */
+	STORE_PERSISTENT_CACHES,	/* all stores, even those still in caches */
+	STORE_PERSISTENT,		/* flushed and fenced stores */
+	STORE_UNKNOWN,			/* not known */
 	STORE_VOLATILE,
 };
 /* Of a DAX device, or a file on a DAX filesystem. */
 enum store_persistence store_persistence(const struct stat *stat);
-/* A sentence for it; device: a DAX device, not a file. */
+/* Describe it in a sentence; device: a DAX device, not a file. */
 const char *store_dax_guarantee(bool device, enum store_persistence persistence);
-extern const char *store_sysfs;	/* where sysfs is: "/sys", but for tests */
+extern const char *store_sysfs;	/* path of sysfs: "/sys", except in tests */
 
-/* direct.c: 0 and the buffer alignment where direct I/O works for these blocks, else -errno. */
+/* direct.c: 0 and the buffer alignment if direct I/O works for these blocks, otherwise -errno. */
 int store_direct_probe(const struct store_backing *backing, uint32_t block_size,
 		       uint32_t *alignment, uint32_t *offset_alignment);
-/* Another descriptor of the same file, with these flags. */
+/* Open the same file again with these flags. */
 int store_reopen(int fd, const char *path, int flags);
 
-/* file.c: a store without a map, on a descriptor that uses the page cache or not. */
+/* file.c: a store without a map, with direct or buffered I/O. */
 extern const struct store_ops store_file_ops;
 /* memory.c: submit and piece of every store that has a map. */
 void store_memory_submit(struct store_ring *ring, struct store *store, struct store_io *io);
 bool store_memory_piece(struct store *store, struct store_io *io);
-/* The bytes that the next piece is for. */
+/* Length of the next piece in bytes. */
 uint64_t store_memory_next(const struct store *store, const struct store_io *io);
-/* persist.c: copy so that the bytes are in the persistence domain when it returns. */
+/* persist.c: copy; on return, the bytes are in the persistence domain. */
 void store_persist_copy(void *to, const void *from, size_t length);
 bool store_persist_supported(void);
-/* The same of an aligned word, which a power failure leaves old or new. */
+/* The same for an aligned word, which after a power failure is old or new. */
 void store_persist_word(uint64_t *to, uint64_t value);
 
-/* redo.c: writes of which a power failure leaves nothing or all.  pages: the last STORE_REDO_BYTES. */
+/* redo.c: writes that are atomic on power failure.  pages: the last STORE_REDO_BYTES. */
 enum { STORE_REDO_DATA = 4096 };
 /*
- * Do again what a power failure has interrupted, and have slots from here on where they are wanted.  The map is
- * there.  0, or a negative errno with a sentence.
+ * Repeat writes that a power failure has interrupted, and use slots from now on if they are wanted.  The store must
+ * be mapped.  Returns 0, or a negative errno with a sentence.
  */
 int store_redo_open(struct store *store, uint8_t *pages, bool wanted, char *err, size_t len);
 bool store_redo_there(const uint8_t *pages);
-unsigned store_redo_pending(uint8_t *pages);	/* writes that were interrupted */
+unsigned store_redo_pending(uint8_t *pages);	/* number of interrupted writes */
 /* Whole units of 512 bytes, at most STORE_REDO_DATA. */
 void store_redo_write(struct store *store, uint64_t offset, const void *from, size_t length);
 
-/* touch.c: pages of a map are known to be mapped. */
-int store_touch_init(struct store *store);	/* none is; 0, or -1: out of memory */
+/* touch.c: records pages that are known to be mapped. */
+int store_touch_init(struct store *store);	/* none so far; returns 0, or -1: out of memory */
 void store_touch(struct store *store, uint64_t offset, uint64_t length);
 void store_touch_forget(struct store *store);
 
-/* sigbus.c: keep a fault in this map from ending the process; it sets *failed instead. */
+/* sigbus.c: a fault in this map sets *failed instead of ending the process. */
 int store_guard_map(void *map, size_t length, size_t granularity, int *failed);
 void store_unguard_map(void *map);
 static inline bool store_failed(const struct store *store)
 {
-	/* The handler runs on this very thread: only the compiler has to be held back. */
+	/* The handler runs on the same thread: only the compiler must not reorder. */
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 	return __atomic_load_n(&store->failed, __ATOMIC_RELAXED) != 0;
 }
 
 /*
- * call.c: an io on a file is one or more blocking calls, one at a time; `step` says which it is
- * at.  Engines run the calls and feed the results back.  All of it touches the io alone.
+ * call.c: an io on a file is a sequence of blocking calls; `step` is the present one.  Engines run the calls and pass
+ * their results to store_call_result().  These functions use only the io.
  */
 enum store_step {
-	STORE_STEP_MOVE,	/* read or write, until all is moved */
+	STORE_STEP_MOVE,	/* read or write, until all is transferred */
 	STORE_STEP_RANGE,	/* fallocate */
-	STORE_STEP_FILL,	/* writes of zeroes, where fallocate cannot */
+	STORE_STEP_FILL,	/* write zeroes, if fallocate is not supported */
 	STORE_STEP_SYNC,	/* fdatasync */
 	STORE_STEP_FAULT,	/* map the pages of a memory operation, which is then submitted again */
 };
@@ -135,17 +136,19 @@ struct store_call {
 	uint64_t offset;
 	uint64_t length;	/* sync: 0 for the whole file */
 	int flags;		/* RWF_*, the fallocate mode, or the advice */
-	bool blocks;		/* known to: not to be tried on the reactor's thread */
+	bool blocks;		/* known to block: not on the reactor's thread */
 	bool direct;		/* between the device and the buffer */
 };
 void store_call_next(const struct store_io *io, struct store_call *call);
-/* What the call gave (-errno): true when there is a next one, else io->status is set. */
+/* result: of the call, or -errno.  True if a further call follows; otherwise io->status is set. */
 bool store_call_result(struct store_io *io, int64_t result);
 
-/* ring.c, for kinds: hold io in the ring until its done is called. */
+/* ring.c, for kinds of stores: keep io in the ring until done is called. */
 void store_ring_call(struct store_ring *ring, struct store_io *io, enum store_step step);
 void store_ring_piece(struct store_ring *ring, struct store_io *io);
-/* At io->deadline (monotonic ns): done with io->status, or where that is 0 submit to io->store. */
+/* Post io to the answering thread of its store (python_ring.c). */
+void store_ring_python(struct store_ring *ring, struct store_io *io);
+/* At io->deadline (monotonic ns), call done with io->status; if that is 0, submit io to io->store. */
 void store_ring_delay(struct store_ring *ring, struct store_io *io);
 
 struct store_list {
@@ -172,36 +175,36 @@ static inline struct store_io *store_list_pop(struct store_list *list)
 	return io;
 }
 
-/* line.c: who may begin, and who waits. */
+/* line.c: which ios may begin, and which wait. */
 enum {
-	STORE_LINES = 1024,	/* stores beyond so many share lines */
+	STORE_LINES = 1024,	/* if there are more stores, they share lines */
 	STORE_LINE_OWN = 4,
 	STORE_LINE_STUCK = 160,
-	STORE_DEPTH_MOST = 4096,	/* of an engine */
+	STORE_DEPTH_MOST = 4096,	/* maximum of an engine */
 };
 struct store_line {
 	struct store_list waiting;
-	struct store_line *next;	/* in turn, while any wait */
+	struct store_line *next;	/* next in round-robin order, while ios wait */
 	unsigned active;		/* begun in the engine */
 };
 struct store_lines {
-	unsigned own, shared, depth;	/* places: of each store, of all beyond them, of the engine */
+	unsigned own, shared, depth;	/* places: of each store, shared by all, of the engine */
 	unsigned active, shared_used;
-	struct store_line *turn;	/* lines that are not empty: the next first */
+	struct store_line *turn;	/* lines that are not empty, in round-robin order */
 	struct store_line **turn_tail;
 	struct store_line line[STORE_LINES];
 };
-/* A number that as few open stores as possible have.  Control thread. */
+/* Return the line used by the fewest open stores.  Control thread. */
 uint16_t store_line_take(void);
 void store_line_give(uint16_t line);
-/* Zeroed memory; depth: calls of one store, while no other has any. */
+/* lines: zeroed memory; depth: maximum calls of one store while no other has any. */
 void store_lines_init(struct store_lines *lines, unsigned depth);
-/* Whether io may begin now; else it waits in line. */
+/* Whether io may begin now; otherwise it waits in line. */
 bool store_lines_enter(struct store_lines *lines, struct store_io *io);
-/* One that has begun has ended.  Then ask for the next until there is none. */
+/* An io has ended.  Afterwards call store_lines_next() until it returns NULL. */
 void store_lines_leave(struct store_lines *lines, const struct store_io *io);
 struct store_io *store_lines_next(struct store_lines *lines);
-/* store_ring_waiting() and, without calling done, store_ring_cancel(). */
+/* As store_ring_waiting() and store_ring_cancel(), but without calling done. */
 unsigned store_lines_waiting(const struct store_lines *lines,
 			     bool (*wanted)(const struct store_io *io, const void *arg),
 			     const void *arg);
@@ -209,25 +212,25 @@ void store_lines_cancel(struct store_lines *lines,
 			bool (*wanted)(const struct store_io *io, const void *arg), const void *arg,
 			struct store_list *cancelled);
 
-/* An engine runs calls.  wake_fd is an eventfd to be written when poll has something to do. */
+/* An engine runs calls.  wake_fd is an eventfd, written if poll has work. */
 struct store_engine {
 	const char *name;
 	void (*begin)(struct store_engine *engine, struct store_io *io);
-	/* Appends what has finished, with io->status set. */
+	/* Append finished ios, with io->status set. */
 	void (*poll)(struct store_engine *engine, struct store_list *finished);
-	/* Pushes what was begun; false where it has to be tried again. */
+	/* Submit begun calls; false if it must be tried again. */
 	bool (*push)(struct store_engine *engine);
-	/* As store_ring_buffers(); NULL: of no use here. */
+	/* As store_ring_buffers(); NULL: not used. */
 	void (*buffers)(struct store_engine *engine, void *memory, size_t bytes);
-	/* As store_ring_forget(); NULL: it holds nothing of stores. */
+	/* As store_ring_forget(); NULL: the engine keeps nothing of stores. */
 	void (*forget)(struct store_engine *engine, const struct store *store);
 	void (*destroy)(struct store_engine *engine);
 };
-/* depth: at most so many are begun and not finished. */
+/* depth: maximum ios that have begun and not finished. */
 struct store_engine *store_uring_create(unsigned depth, int wake_fd);
 struct store_engine *store_worker_create(int wake_fd);
 
-/* Zeroes to write from, never written to. */
+/* Zeroes, read only. */
 enum { STORE_ZEROES = 256 << 10 };
 extern uint8_t store_zeroes[STORE_ZEROES];
 

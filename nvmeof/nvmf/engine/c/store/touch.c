@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Which pages of a mapped file are known to be mapped.
+ * Records which pages of a mapped file are known to be mapped.
  *
- * The first store to a page of a file on a DAX filesystem waits for the filesystem: it makes the extent
- * a written one, and with MAP_SYNC commits that to its journal.  That is no work for a reactor.  So pages are
- * mapped by a call of the ring (STORE_STEP_FAULT) before they are used in place, and then have their
- * bit here.  What a filesystem does to a page later (write protection, when somebody syncs it) costs a
- * fault without a commit.
+ * The first write to a page of a file on a DAX filesystem waits for the filesystem, which marks the extent as written
+ * and, with MAP_SYNC, commits that to its journal.  A reactor must not wait for that.  So a call of the ring
+ * (STORE_STEP_FAULT) maps pages before they are used in place, and their bits are set here.  If a filesystem
+ * write-protects a page later, because of a sync, the next write causes a fault without a commit.
  *
- * Owns store->touched: any thread sets bits, a control thread clears all of them where the file is mapped again.
+ * Owns store->touched: any thread sets bits; a control thread clears them all when the file is mapped again.
  */
 #include <stdlib.h>
 
@@ -33,7 +32,7 @@ void store_touch_forget(struct store *store)
 		__atomic_store_n(&store->touched[i], 0, __ATOMIC_RELAXED);
 }
 
-/* The bits of [*first, last] in the word of *first, which is moved behind them. */
+/* The bits of [*first, last] in the word of *first, which is advanced past them. */
 static uint64_t touch_mask(uint64_t *first, uint64_t last)
 {
 	unsigned from = *first & 63;

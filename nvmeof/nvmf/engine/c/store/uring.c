@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The io_uring engine.  Owns one io_uring, which belongs to the first thread that begins or polls
- * (it is made disabled and enabled there, as IORING_SETUP_SINGLE_ISSUER wants), so that no
- * completion interrupts a reactor: it is told by a flag in shared memory, and polling costs no
- * system call while nothing has happened.
+ * The io_uring engine.  Owns one io_uring, which belongs to the first thread that begins or polls (it is created
+ * disabled and enabled by that thread, as IORING_SETUP_SINGLE_ISSUER requires).  Completions do not interrupt a
+ * reactor: a flag in shared memory announces them, so that polling needs no system call while there are none.
  *
  * The reactor's buffers (uring_piece) and the stores' files (uring_file) are registered with it, so that the
  * kernel does not look them up for each call.
@@ -29,11 +28,11 @@ struct uring {
 	unsigned depth;
 	bool disabled;		/* made so */
 	bool enabled;		/* by the thread that it belongs to */
-	uint8_t *memory;	/* to be registered in pieces with the first direct I/O; then registered */
+	uint8_t *memory;	/* registered in pieces at the first direct I/O */
 	size_t bytes;
 	bool registered;
-	bool files;		/* there is a table of them */
-	uint64_t file[STORE_LINES];	/* the number of the store whose descriptor is in this place; 0: none */
+	bool files;		/* there is a table of files */
+	uint64_t file[STORE_LINES];	/* number of the store whose descriptor has this place; 0: free */
 };
 
 enum { PIECE_SHIFT = 30, PIECES = 8 };	/* the kernel's limit for one */
@@ -44,9 +43,9 @@ static struct uring *uring_of(struct store_engine *engine)
 }
 
 /*
- * The table keeps a file open, and its lock held, until the place is given up.  Before Linux 6.13 the kernel
- * released a file only when all earlier calls of the ring were over, including those of a store that hangs:
- * no files are registered there.  A feature of Linux 6.14 tells.
+ * The table keeps a file open and locked until its place is released.  Before Linux 6.13 the kernel released a file
+ * only after all earlier calls of the ring, including those of a store that hangs: so files are registered only on
+ * newer kernels, which are recognised by a feature of Linux 6.14.
  */
 static bool uring_may_hold(const struct uring *u)
 {
@@ -54,16 +53,18 @@ static bool uring_may_hold(const struct uring *u)
 }
 
 /*
- * The kernel makes calls that block on threads, by default four a processor for all files together, so that
- * a few that never end would stop all others.  Here each call may have one.
+ * The kernel runs blocking calls on threads, by default four per processor for all files, so that a few calls that
+ * never end would stop all others.  Here the limit allows a thread for each call.  It does not help buffered writes
+ * of regular files: the kernel runs those of one inode in turn, in 64 queues chosen by a hash of the inode, so a file
+ * waits with a file that hangs if both have the same queue.
  */
 static void uring_enable(struct uring *u)
 {
-	unsigned threads[2] = { u->depth, 0 };	/* of regular files and block devices; the rest stays */
+	unsigned threads[2] = { u->depth, 0 };	/* of regular files and block devices; 0: unchanged */
 
 	if (u->enabled)
 		return;
-	/* liburing 2.3 declares io_uring_enable_rings and forgot to export it. */
+	/* liburing 2.3 declares io_uring_enable_rings, but does not export it. */
 	if (u->disabled)
 		syscall(__NR_io_uring_register, u->ring.ring_fd, IORING_REGISTER_ENABLE_RINGS,
 			NULL, 0);
@@ -80,7 +81,7 @@ static void uring_buffers(struct store_engine *engine, void *memory, size_t byte
 	u->bytes = bytes < (size_t)PIECES << PIECE_SHIFT ? bytes : (size_t)PIECES << PIECE_SHIFT;
 }
 
-/* Where that is not permitted (locked memory, an old kernel) it is done without. */
+/* If this is not permitted (locked memory, an old kernel), buffers are not registered. */
 static void uring_register(struct uring *u)
 {
 	struct iovec piece[PIECES];
@@ -97,7 +98,7 @@ static void uring_register(struct uring *u)
 		u->bytes = 0;
 }
 
-/* The registered piece that a call's buffer is in, or -1. */
+/* The registered piece that contains a call's buffer, or -1. */
 static int uring_piece(struct uring *u, const struct store_call *call)
 {
 	uintptr_t at = (uintptr_t)call->buffer - (uintptr_t)u->memory;
@@ -120,14 +121,14 @@ static int uring_file(struct uring *u, const struct store *store, const struct s
 		return -1;
 	if (u->file[place] == store->number)
 		return (int)place;
-	/* Others that share the place do without; so does this one if the kernel refuses. */
+	/* Other stores that share the place use their descriptors; so does this one if the kernel refuses. */
 	if (u->file[place] || io_uring_register_files_update(&u->ring, place, &store->fd, 1) != 1)
 		return -1;
 	u->file[place] = store->number;
 	return (int)place;
 }
 
-/* Calls that the kernel has seen keep the file until they are over; the others use the descriptor itself. */
+/* Calls that were submitted keep the file until they end; the others use the descriptor. */
 static void uring_forget(struct store_engine *engine, const struct store *store)
 {
 	struct uring *u = uring_of(engine);
@@ -169,7 +170,7 @@ static void uring_prepare(struct uring *u, struct io_uring_sqe *sqe, const struc
 		break;
 	case STORE_CALL_SYNC:
 		io_uring_prep_fsync(sqe, call->fd, IORING_FSYNC_DATASYNC);
-		/* A length that does not fit means the whole file, which is never less. */
+		/* If the length does not fit, it stays 0: the whole file, which includes the range. */
 		if (call->length <= UINT32_MAX && call->length) {
 			sqe->off = call->offset;
 			sqe->len = (unsigned)call->length;
@@ -196,7 +197,7 @@ static void uring_begin(struct store_engine *engine, struct store_io *io)
 {
 	struct uring *u = uring_of(engine);
 	struct store_call call;
-	/* Never NULL: there are as many entries as the ring begins at most. */
+	/* Never NULL: there is an entry for each io that the ring may begin. */
 	struct io_uring_sqe *sqe = io_uring_get_sqe(&u->ring);
 
 	uring_enable(u);

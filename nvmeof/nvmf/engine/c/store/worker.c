@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The engine for places where io_uring is not permitted: threads that make the same calls with preadv2
- * and friends.  Owns the threads and what lies between them and the reactor; an io belongs to one
- * side at a time.
+ * The engine if io_uring is not permitted: threads that make the same calls with preadv2, pwritev2 and so on.
+ * Owns the threads, and the lists between them and the reactor; an io belongs to one side at a time.
  *
- * Two threads do the work of a ring, and a spare one watches that they move: a store whose calls do not
- * end holds at most two of them, and when nobody takes what others wait for, the spare joins in and
- * another spare is made.  Threads that were made stay.
+ * Two threads run the calls of a ring, and a spare thread checks for progress.  A store whose calls do not end occupies
+ * at most two threads.  If no thread takes the waiting calls of other stores, the spare becomes a worker and a new
+ * spare is created.  Threads that were created stay.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -24,13 +23,13 @@ enum {
 	THREADS = 2,
 	THREADS_OF_A_STORE = 2,
 	THREADS_MOST = THREADS + 1 + THREADS_OF_A_STORE * STORE_LINE_STUCK,
-	STUCK_NS = 10000000,	/* nothing was taken for so long, while something was there */
+	STUCK_NS = 10000000,	/* time without progress while calls wait */
 };
 
 struct worker_line {
 	struct store_list todo;
-	struct worker_line *next;	/* in turn */
-	unsigned running;		/* threads that make its calls */
+	struct worker_line *next;	/* round-robin */
+	unsigned running;		/* threads that run its calls */
 };
 
 struct worker {
@@ -41,7 +40,7 @@ struct worker {
 	pthread_cond_t more;
 	pthread_cond_t watch;	/* for the spare thread, which sleeps until no thread is idle */
 	bool asleep;
-	struct worker_line *turn;	/* lines with something to do and room for a thread */
+	struct worker_line *turn;	/* lines with calls to run that may use a further thread */
 	struct worker_line **turn_tail;
 	struct store_list finished;
 	uint64_t taken;		/* since the start */
@@ -100,7 +99,7 @@ static void worker_push_line(struct worker *w, struct worker_line *line)
 	w->turn_tail = &line->next;
 }
 
-/* Something is there to be done: tell who does it, or who watches that it is done. */
+/* There are calls to run: wake a worker, or the spare if no worker is idle. */
 static void worker_tell(struct worker *w)
 {
 	if (w->idle)
@@ -109,7 +108,7 @@ static void worker_tell(struct worker *w)
 		pthread_cond_signal(&w->watch);
 }
 
-/* The next io, of the next line; NULL: nothing that this thread could do. */
+/* The next io, of the next line; NULL if there is none for this thread. */
 static struct store_io *worker_take(struct worker *w)
 {
 	struct worker_line *line = w->turn;
@@ -124,7 +123,7 @@ static struct store_io *worker_take(struct worker *w)
 	w->taken++;
 	if (line->todo.head && line->running < THREADS_OF_A_STORE)
 		worker_push_line(w, line);
-	if (w->turn)	/* whom worker_begin() told may have been this thread, for two */
+	if (w->turn)	/* worker_begin() may have woken only this thread for two ios */
 		worker_tell(w);
 	return io;
 }
@@ -139,17 +138,17 @@ static void worker_finish(struct worker *w, struct store_io *io)
 	store_list_push(&w->finished, io);
 	__atomic_store_n(&w->unread, w->unread + 1, __ATOMIC_RELEASE);
 	if (w->unread == 1 && write(w->wake_fd, &one, sizeof(one)) < 0)
-		return;	/* only by overflow: readable anyway */
+		return;	/* only by overflow: the descriptor is readable */
 }
 
 /* ---- threads ---- */
 
-/* Under the lock, or before there are threads.  Without more threads it is slower, and works. */
+/* Under the lock, or before there are threads.  A failure is ignored: fewer threads are only slower. */
 static void worker_start(struct worker *w, void *(*thread)(void *))
 {
 	sigset_t all, before;
 
-	/* Signals are the application's; faults cannot be blocked and need not be. */
+	/* The application's threads handle signals; faults stay unblocked. */
 	sigfillset(&all);
 	sigdelset(&all, SIGBUS);
 	sigdelset(&all, SIGSEGV);
@@ -185,7 +184,7 @@ static void *worker_work(void *argument)
 	return NULL;
 }
 
-/* Whether something waited for STUCK_NS and nothing was taken meanwhile. */
+/* Whether calls have waited for STUCK_NS and none was taken meanwhile. */
 static bool worker_is_stuck(struct worker *w)
 {
 	uint64_t taken = w->taken, at = clock_ns() + STUCK_NS;
@@ -261,7 +260,7 @@ static void worker_destroy(struct store_engine *engine)
 	pthread_cond_broadcast(&w->more);
 	pthread_cond_broadcast(&w->watch);
 	pthread_mutex_unlock(&w->lock);
-	for (unsigned i = 0; i < w->started; i++)	/* none is made from here on */
+	for (unsigned i = 0; i < w->started; i++)	/* no further ones are created */
 		pthread_join(w->threads[i], NULL);
 	pthread_cond_destroy(&w->watch);
 	pthread_cond_destroy(&w->more);

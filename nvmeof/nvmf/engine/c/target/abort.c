@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Abort: commands that are taken back before anything of them was done.
+ * Abort: ends commands that have had no effect yet.
  *
- * What can be: a command that waits for its namespace's limits, for a latch, for a buffer or for an RDMA
- * READ to fetch its data with, one whose RDMA READs are in line and not posted, one whose store operation is
- * in line behind others, the first of a fused pair before its second has come.
- * What cannot: a command that a store has, or whose data is on its way, which soon ends by itself,
- * and one that no request was free for.  Reactor's thread, but for the calls of target.h.
+ * Can be aborted: a command that waits for its namespace's limits, a latch, a buffer or an RDMA READ; one whose RDMA
+ * READs have not been posted; one whose store operation waits behind others; the first command of a fused pair before
+ * the second has arrived.
+ * Cannot be aborted: a command that a store is executing or whose data is being transferred, which ends soon by
+ * itself, and a command for which there was no free request.  Reactor's thread, except the functions of target.h.
  */
 #include "target/calls.h"
 
@@ -27,14 +27,14 @@ static bool is_of(const struct store_io *io, const void *arg)
 	return io == &req->io || chunk_io_of(io) == req;
 }
 
-/* All that is under way of it waits in the store's line, or nothing is done. */
+/* Only if all of its operations wait in the store's line. */
 static bool cancel_in_store(struct target_request *req, unsigned under_way)
 {
 	struct store_ring *ring = req->qp->reactor->ring;
 
 	if (!under_way || store_ring_waiting(ring, is_of, req) != under_way)
 		return false;
-	store_ring_cancel(ring, is_of, req);	/* the last of them ends it */
+	store_ring_cancel(ring, is_of, req);	/* the last one ends the request */
 	return true;
 }
 
@@ -45,7 +45,7 @@ static bool cancel_moving(struct target_request *req)
 	return !req->moved && (transfer_cancel(req) || cancel_in_store(req, req->outstanding));
 }
 
-/* The first step, none of whose bytes were touched. */
+/* Only in the first step, before any byte was changed. */
 static bool cancel_stepping(struct target_request *req)
 {
 	return req->step <= 1 && !req->step_done &&

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Accepting a connection, from the control thread: a queue pair is made for it, with receives posted, and handed
- * to its reactor.  Where that fails nothing is left of it but the caller's id.
+ * Accepts a connection, on the control thread: creates its queue pair, posts receives and passes it to its reactor.
+ * If that fails, everything except the caller's id is freed.
  */
 #include "target/calls.h"
 
@@ -39,7 +39,7 @@ static int accept_create_ibqp(struct target_qpair *qp, char *err, size_t len)
 {
 	const struct ibv_device_attr *attr = &qp->dev->attr;
 	uint32_t limit = attr->max_qp_wr > 0 ? (uint32_t)attr->max_qp_wr : UINT32_MAX;
-	uint32_t wanted = 2u * qp->options.recv_depth;	/* data and response of each */
+	uint32_t wanted = 2u * qp->options.recv_depth;	/* data and response of each command */
 	struct ibv_qp_init_attr init = {
 		.qp_context = qp,
 		.qp_type = IBV_QPT_RC,
@@ -53,13 +53,13 @@ static int accept_create_ibqp(struct target_qpair *qp, char *err, size_t len)
 	int rc;
 
 	/*
-	 * To iWARP the completion of a Send does not say that the peer has what was sent before it.
-	 * siw sends what is not signalled from the memory itself, for as long as TCP keeps it, and
-	 * what is signalled from a copy: a buffer that is used again must have been signalled.
+	 * On iWARP, the completion of a Send does not mean that the peer has received earlier data.  siw sends
+	 * unsignalled work directly from its memory, as long as TCP needs it, and signalled work from a copy: so a
+	 * buffer may be reused only after signalled work.
 	 *
-	 * siw's own thread goes on with what a system call could not send.  While that call has not quite returned, the
-	 * thread takes short data of a single element for the caller's memory, which it cannot reach: the Send fails
-	 * with EFAULT.  It does not look at data of two elements in this way.
+	 * siw's own thread continues what a system call could not send.  Until that call has returned, the thread
+	 * mistakes short data of a single element for the caller's memory, which it cannot access: the Send fails with
+	 * EFAULT.  Data of two elements is not affected.
 	 */
 	qp->iwarp_adapter = !qp->verbs->read_sink_is_local &&
 			    qp->id->verbs->device->transport_type == IBV_TRANSPORT_IWARP;
@@ -78,9 +78,9 @@ static int accept_create_ibqp(struct target_qpair *qp, char *err, size_t len)
 		return rc;
 	init.recv_cq = qp->recv_cq->cq;
 	init.send_cq = qp->send_cq->cq;
-	errno = 0;	/* some providers fail without it */
+	errno = 0;	/* some providers require it */
 	rc = qp->verbs->create_qp(qp->id, qp->pd, &init);
-	if (rc) {	/* perhaps it has no inline data */
+	if (rc) {	/* it may not support inline data */
 		init.cap.max_inline_data = 0;
 		init.cap.max_send_wr = qp->sq_count;
 		rc = qp->verbs->create_qp(qp->id, qp->pd, &init);
@@ -93,8 +93,7 @@ static int accept_create_ibqp(struct target_qpair *qp, char *err, size_t len)
 		return rc ? rc : -EIO;
 	}
 	/*
-	 * siw takes inline data with a plain Send only, and most responses are Sends with
-	 * Invalidate.
+	 * siw accepts inline data only with a plain Send, but most responses are Sends with Invalidate.
 	 */
 	qp->inline_response = init.cap.max_inline_data >= sizeof(struct nvme_cqe) && !qp->iwarp_adapter;
 	qp->ibqp = qp->id->qp;
@@ -137,7 +136,7 @@ static int accept_prepare(struct target_qpair *qp, char *err, size_t len)
 }
 
 /*
- * How long a host waits that has found no receive, while a shared queue grows: the connection manager
+ * Time after which a host repeats a Send that found no receive, while a shared queue grows: the connection manager
  * sets 655 ms.  iWARP has no such timer.
  */
 static void accept_set_rnr_timer(struct target_qpair *qp)
@@ -212,8 +211,8 @@ struct target_qpair *target_qpair_accept(struct target *target, const struct ver
 		return NULL;
 	}
 	/*
-	 * The reactor may be at a completion of it just now: it lets go before the memory does, and
-	 * not being up, it has not touched the id.
+	 * The reactor may be handling one of its completions: it releases the queue pair before the memory is freed.
+	 * It has not used the id, because the connection was not established.
 	 */
 	qp->verbs->destroy_qp(id);
 	qp->ibqp = NULL;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Background threads: see background.h.  Owns the thread, a stack of jobs that any thread pushes to without
- * a lock, and a semaphore that counts them.
+ * a lock, and a semaphore with their number.
  */
 #include "target/background.h"
 
@@ -23,7 +23,7 @@ struct background {
 	sem_t count;
 	pthread_t thread;
 	_Atomic bool ended;
-	bool stop;			/* the thread's own */
+	bool stop;			/* used by the thread only */
 };
 
 static struct job *background_take(struct background *b)
@@ -48,7 +48,7 @@ static void *background_main(void *arg)
 		while (sem_wait(&b->count) && errno == EINTR)
 			;
 		for (job = background_take(b); job; job = next) {
-			next = job->next;	/* what it is part of may go with it */
+			next = job->next;	/* the job may free the object that contains it */
 			job->run(job);
 		}
 	}
@@ -65,7 +65,7 @@ struct background *background_start(const char *name)
 	if (!b)
 		return NULL;
 	sem_init(&b->count, 0, 0);
-	/* Signals are the application's. */
+	/* The application's threads handle signals. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	rc = pthread_create(&b->thread, NULL, background_main, b);
@@ -114,7 +114,7 @@ int background_stop(struct background *b, uint64_t deadline)
 	background_post(b, &stop->job, stop_run);
 	while (!atomic_load(&b->ended)) {
 		if (clock_ns() >= deadline)
-			return -ETIMEDOUT;	/* stop stays with it */
+			return -ETIMEDOUT;	/* the thread still uses stop */
 		nanosleep(&pause, NULL);
 	}
 	pthread_join(b->thread, NULL);

@@ -10,7 +10,7 @@
 
 #include <stdint.h>
 
-struct job {			/* embedded in what it is about */
+struct job {			/* embedded in the object that it concerns */
 	struct job *next;
 	void (*run)(struct job *job);
 };
@@ -18,9 +18,9 @@ struct job {			/* embedded in what it is about */
 struct background;
 
 struct background *background_start(const char *name);	/* NULL with errno */
-/* Any thread; never blocks.  background NULL: the job is run here and now. */
+/* Any thread; never blocks.  background NULL: the job runs at once, on this thread. */
 void background_post(struct background *background, struct job *job, void (*run)(struct job *job));
-/* Run what was posted, end and free it; -ETIMEDOUT if a job does not end: then nothing is freed. */
+/* Run the posted jobs, then end the thread and free it; -ETIMEDOUT, with nothing freed, if a job does not end. */
 int background_stop(struct background *background, uint64_t deadline);
 
 #endif

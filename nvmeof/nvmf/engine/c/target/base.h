@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the structures of the target are made of. */
+/* Includes and constants of the target's structures. */
 #ifndef NVMF_TARGET_BASE_H
 #define NVMF_TARGET_BASE_H
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the files of the target ask of each other, by file.  On the reactor's thread, unless it
- * says otherwise.
+ * Functions that the target's files call in each other, by file.  Reactor's thread, unless stated otherwise.
  */
 #ifndef NVMF_TARGET_CALLS_H
 #define NVMF_TARGET_CALLS_H
@@ -10,11 +9,11 @@
 
 /* ---- target.c (control) ---- */
 void target_post_upcall(struct target *target, struct target_upcall *upcall);	/* any thread */
-/* All but the threads: for tests, which then call reactor_poll() themselves. */
+/* Without threads: for tests, which call reactor_poll() themselves. */
 struct target *target_make(const struct target_options *options, char *err, size_t len);
 /*
- * Internal: the reactor has let go of a queue pair, or of a completion queue (in cookie), and what a
- * device (in cookie) had is freed.
+ * Internal: the reactor no longer uses a queue pair or a completion queue (in cookie); the objects of a device (in
+ * cookie) are freed.
  */
 enum {
 	TARGET_UPCALL_RELEASED = 100,
@@ -22,7 +21,7 @@ enum {
 	TARGET_UPCALL_SRQ_GONE,		/* cookie: the device */
 	TARGET_UPCALL_DEVICE_CLOSED,
 };
-/* Free memory that an upcall just taken lies in, after the caller has seen it. */
+/* Free the memory that contains an upcall, after the caller has seen the upcall. */
 void target_free_later(struct target *target, void *memory);
 void target_drain_upcalls(struct target *target);
 
@@ -30,7 +29,7 @@ void target_drain_upcalls(struct target *target);
 /* NULL with errno: EAGAIN while it is being opened. */
 struct target_device *device_get(struct target *target, const struct verbs *verbs,
 				 struct ibv_context *context, char *err, size_t len);
-/* Where jobs of its memory run; NULL: at once. */
+/* The thread for jobs of its memory; NULL: they run at once. */
 struct background *device_lane(const struct target_device *device);
 void device_opened(struct target_device *device);
 void device_closed(struct target_device *device);
@@ -40,7 +39,7 @@ void device_free_all(struct target *target);
 void device_let_go(struct target *target);
 
 /* ---- cq.c (control) ---- */
-/* The completion queues for qp->recv_share and qp->send_share entries, and given back. */
+/* Reserve and release qp->recv_share and qp->send_share entries of completion queues. */
 int cqs_get(struct target_qpair *qp, char *err, size_t len);
 void cqs_put(struct target_qpair *qp);
 void cqs_let_go(struct target_device *device);
@@ -48,7 +47,7 @@ void cqs_free_all(struct target *target);
 void cq_gone(struct reactor_cq *rcq);
 
 /* ---- srq.c (control) ---- */
-/* One for qp->options.recv_depth receives of qp->in_capsule bytes, or NULL, and given back. */
+/* Reserve, or NULL, and release qp->options.recv_depth receives of qp->in_capsule bytes. */
 struct target_srq *srq_get(struct target_qpair *qp);
 void srq_put(struct target_qpair *qp);
 bool srqs_can_be(const struct target_device *device);
@@ -58,10 +57,10 @@ void srqs_free(struct target_device *device);
 /* ---- srq.c (reactor) ---- */
 void srq_slab_deliver(struct reactor *reactor, struct mail *mail);
 void srq_post(struct reactor *reactor, struct target_srq *srq);
-/* Its queue pair is known from now on, or no more. */
+/* Add or remove a queue pair, to find it by its number. */
 void srq_join(struct target_qpair *qp);
 void srq_part(struct target_qpair *qp);
-/* Whose this capsule is; NULL: nobody's yet, and it is kept. */
+/* The queue pair of this capsule; NULL: not known yet, and the capsule is kept. */
 struct target_qpair *srq_find(struct reactor *reactor, const struct target_srq *srq, uint32_t number);
 struct target_qpair *srq_received(struct reactor *reactor, struct recv *recv, uint32_t number,
 				  bool good);
@@ -80,7 +79,7 @@ int reactor_stop(struct reactor *reactor, uint64_t deadline);
 void reactor_free(struct reactor *reactor);
 
 /* ---- reactor.c ---- */
-void *reactor_main(void *reactor);		/* its thread, until it is told to stop */
+void *reactor_main(void *reactor);		/* its thread's function; returns when told to stop */
 void reactor_mail(struct reactor *reactor, struct mail *mail,
 		  void (*deliver)(struct reactor *, struct mail *));	/* any thread */
 void reactor_wake(struct reactor *reactor);	/* any thread */
@@ -88,40 +87,40 @@ bool reactor_poll(struct reactor *reactor);	/* one iteration: whether there was 
 bool reactor_deliver(struct reactor *reactor);
 void reactor_add_cq(struct reactor *reactor, struct reactor_cq *rcq);
 void reactor_remove_cq(struct reactor *reactor, struct reactor_cq *rcq);
-void reactor_drain_cq(struct reactor *reactor, struct reactor_cq *rcq);	/* all that it has now */
+void reactor_drain_cq(struct reactor *reactor, struct reactor_cq *rcq);	/* all present completions */
 
 /* ---- pool.c ---- */
 int pool_create(struct pool *pool, uint32_t buffer_size, uint32_t count, int node);
 void pool_free(struct pool *pool);
-/* Of a queue pair that shares none: as large as those of like. */
+/* For a queue pair without shared buffers: as large as those of similar ones. */
 int pool_create_private(struct pool *pool, const struct pool *like, uint32_t small, uint32_t large,
 			int node);
-struct chunk *pool_get(struct target_request *req, uint32_t bytes);	/* NULL: wait to be kicked */
-/* The line of the request's namespace, if it has to wait there for a buffer of so many bytes, else NULL. */
+struct chunk *pool_get(struct target_request *req, uint32_t bytes);	/* NULL: wait until called again */
+/* The line of the namespace in which the request must wait for a buffer of this size, or NULL. */
 struct fifo *pool_namespace_line(const struct target_request *req, uint32_t bytes);
-/* The store has it now, or has it no more. */
+/* The store uses the buffer from now on (to_store), or no longer. */
 void pool_lend(const struct chunk *chunk, bool to_store);
 bool pool_has_line(const struct reactor *reactor);
 void pool_put(struct target_qpair *qp, struct chunk *chunk);
 void pool_leave_line(struct target_qpair *qp);
 void pool_serve(struct reactor *reactor);
-void pool_press(struct reactor *reactor);	/* now and then, while somebody waits */
+void pool_press(struct reactor *reactor);	/* occasionally, while a request waits */
 
 /* ---- region.c (control) ---- */
 int region_map(struct target_qpair *qp);
 int region_register(struct target_qpair *qp);
-/* Its protection domain and buffers, where it shares them with no other. */
+/* The protection domain and buffers of a queue pair that has its own. */
 int region_make_private(struct target_qpair *qp);
 
 /* ---- qpair.c (control), close.c ---- */
 struct target_qpair *qpair_new(struct target *target, const struct verbs *verbs,
 			       struct rdma_cm_id *id, const struct target_qpair_options *options);
 void qpair_unlink(struct target_qpair *qp);
-void qpair_release_job(struct job *job);	/* its RDMA side; then DESTROYED goes up */
-/* All that it has but its own memory: the reactor has ended, or has let go. */
+void qpair_release_job(struct job *job);	/* its RDMA objects; then the upcall DESTROYED */
+/* Everything except its own memory; the reactor has ended or no longer uses it. */
 void qpair_clear(struct target_qpair *qp);
 void qpair_end_job(struct job *job);		/* the end of its connection */
-/* End the connection; the first reason given stays. */
+/* End the connection; the first reason is kept. */
 void qpair_fail(struct target_qpair *qp, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 void qpair_fail_post(struct target_qpair *qp, const char *what, int rc);
@@ -135,7 +134,7 @@ bool qpair_linger(struct reactor *reactor);
 /* ---- post.c ---- */
 void qpair_flush(struct target_qpair *qp);
 int qpair_post_receives(struct target_qpair *qp, struct recv_chain *chain);
-/* A chain of receives for what was to be posted again, WR_BATCH at most: how many. */
+/* Make a chain of at most WR_BATCH receives to be posted again; returns their number. */
 unsigned build_receives(struct fifo *repost, struct recv_chain *chain, uint32_t in_capsule);
 int post_completion(struct reactor *reactor, const struct ibv_wc *wc);
 
@@ -148,7 +147,7 @@ void request_response_done(struct target_request *req);
 void request_took(struct target_request *req);
 
 /* ---- errors.c ---- */
-/* Remember what the engine ends with an error: whether the error log has an entry of it. */
+/* Record a command that the engine ends with an error; returns whether the error log has an entry. */
 bool error_record(struct target_request *req, uint16_t status);
 
 /* ---- capsule.c, upcall.c, io.c ---- */
@@ -156,7 +155,7 @@ void capsule_received(struct target_qpair *qp, struct recv *recv);
 void upcall_command(struct target_request *req, const struct nvme_sqe *sqe, bool from_host);
 void upcall_deliver(struct target_request *req);
 void io_command(struct target_request *req, const struct nvme_sqe *sqe);
-/* What is to be said against the one or the other of a fused pair. */
+/* Check one command of a fused pair; returns an NVMe status. */
 uint16_t io_check_fused(struct target_request *req, const struct nvme_sqe *sqe, bool compare);
 void io_ranges_arrived(struct target_request *req, const void *ranges);
 
@@ -170,21 +169,21 @@ void transfer_line_leave(struct target_request *req);
 void transfer_kick(struct target_qpair *qp);
 void transfer_kick_line(struct fifo *line);	/* requests */
 void transfer_drop_lines(struct target_qpair *qp);
-/* Whether nothing of it had begun, and nothing will: then it ends with its status. */
+/* Cancel a request of which nothing has begun; if that is so, it ends with its status. */
 bool transfer_cancel(struct target_request *req);
 
 /* ---- transfer.c ---- */
 void transfer_start(struct target_request *req, enum transfer mode, uint32_t length);
-void transfer_advance(struct target_request *req);	/* a chunk has ended, or its turn has come */
+void transfer_advance(struct target_request *req);	/* a chunk has ended, or is next in its line */
 bool transfer_fetches(const struct target_request *req);	/* whether its data comes by RDMA READ */
 
 /* ---- chunk.c ---- */
-/* Of what is left of the request's data, as much as there is room for.  fetch: from the host first. */
+/* Begin as much of the request's remaining data as there is room for.  fetch: read it from the host first. */
 void chunk_start(struct target_request *req, struct chunk *chunk, bool fetch);
-struct target_request *chunk_io_of(const struct store_io *io);	/* whose chunk it is for, or NULL */
+struct target_request *chunk_io_of(const struct store_io *io);	/* the request of the chunk of this io, or NULL */
 void chunk_read(struct chunk *chunk);	/* an RDMA READ of it has completed */
 void chunk_written(struct chunk *chunk);	/* its RDMA WRITE has */
-void chunk_drop(struct chunk *chunk);	/* out of qp->reads, the connection being dead */
+void chunk_drop(struct chunk *chunk);	/* remove it from qp->reads; the connection has ended */
 void chunk_release(struct chunk *chunk);
 
 /* ---- namespace.c ---- */
@@ -204,7 +203,7 @@ void fence_leave(struct target_request *req);
 bool fused_capsule(struct target_request *req, const struct nvme_sqe *sqe, uint16_t *status);
 void fused_missing(struct target_qpair *qp);
 void fused_wait_no_more(struct target_qpair *qp);
-void fused_serve(struct reactor *reactor);	/* while reactor->halves has any */
+void fused_serve(struct reactor *reactor);	/* while reactor->halves is not empty */
 bool fused_cancel(struct target_request *req, uint16_t status);
 
 /* ---- fused.c ---- */
@@ -220,7 +219,7 @@ void invalid_forget(struct target_namespace *ns);
 void invalid_free_all(struct target *target);
 
 /* ---- limits.c ---- */
-/* Whether it stands in line now: then io_command() begins with it again, later. */
+/* Whether it now waits in line: then io_command() is called again later. */
 bool limits_wait(struct target_request *req, const struct nvme_sqe *sqe);
 void limits_serve(struct reactor *reactor);
 void limits_drop(struct target_qpair *qp);
@@ -228,7 +227,7 @@ void limits_cancel(struct target_request *req, uint16_t status);
 
 /* ---- abort.c ---- */
 void aborts_free_all(struct target *target);
-/* Whether nothing was done of it yet, and nothing is: then it ends with status. */
+/* Cancel a request of which nothing was done; if that is so, it ends with status. */
 bool request_cancel(struct target_request *req, uint16_t status);
 
 #include "target/inline.h"

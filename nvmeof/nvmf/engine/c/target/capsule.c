@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Capsules: what is checked of every command before it is known what it does.
+ * Capsules: the checks of every command, before its opcode matters.
  *
- * A capsule becomes a request with a checked SGL, or a response with the status that the
- * specification names, or (too short to be a command) the end of its connection.  Runs on the
- * reactor's thread.
+ * The result is a request with a checked SGL, a response with the status of the specification, or, if the capsule is
+ * too short, the end of the connection.  Reactor's thread.
  */
 #include "target/calls.h"
 
@@ -21,7 +20,7 @@ static uint16_t sgl_keyed(struct target_request *req, const struct nvme_sgl *sgl
 	return NVME_SUCCESS;
 }
 
-/* Whether length bytes at offset lie within the data that came in the capsule. */
+/* Whether length bytes at offset are within the in-capsule data. */
 static bool in_capsule(const struct recv *recv, uint64_t offset, uint32_t length)
 {
 	uint64_t present = recv->length - SQE_SIZE;
@@ -125,8 +124,8 @@ static uint16_t check(struct target_request *req, const struct nvme_sqe *sqe,
 	uint16_t status;
 
 	/*
-	 * A Fabrics command may have an identifier that is in use: SPDK gives its Property Get at every
-	 * detach that of an event request.  A host that does so tells the completions apart.
+	 * A Fabrics command may have an identifier that is in use: SPDK's Property Get at each detach has that of
+	 * an Asynchronous Event Request.  Such a host can distinguish the completions.
 	 */
 	if (!take_cid(req, sqe->cid) && sqe->opc != NVME_OPC_FABRICS)
 		return NVME_COMMAND_ID_CONFLICT | NVME_DNR;
@@ -181,7 +180,7 @@ void capsule_received(struct target_qpair *qp, struct recv *recv)
 	req->began = reactor_now(qp->reactor);
 	from_host = data_from_host(sqe);
 	status = check(req, sqe, recv, from_host);
-	/* Without data in the capsule nothing of it is needed once the command has begun. */
+	/* Without in-capsule data, the capsule is not needed after the command has begun. */
 	if (req->capsule)
 		req->recv = recv;
 	else

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Chunks: one holds a buffer and carries a slice of a request's data: fetched by RDMA READ, read from or
- * written to the store, sent by RDMA WRITE, as the request's mode says.
+ * Chunks: a chunk has a buffer for a slice of a request's data, which is fetched by RDMA READ, read from or written to
+ * the store, and sent by RDMA WRITE, according to the request's mode.
  *
- * What has become of a chunk is told to its transfer (transfer_advance).  Runs on the reactor's thread.
+ * The end of a chunk is reported to its transfer (transfer_advance).  Reactor's thread.
  */
 #include "target/calls.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* The second half of a comparison's buffer is for what the store has. */
+/* For Compare, the second half of the buffer receives the data of the store. */
 static uint32_t chunk_room(const struct chunk *chunk)
 {
 	const struct target_request *req = chunk->req;
@@ -31,7 +31,7 @@ void chunk_release(struct chunk *chunk)
 		request_free(req);
 }
 
-/* The slice of this chunk is where it should be, or never will be. */
+/* The transfer of this chunk has ended, successfully or not. */
 static void chunk_end(struct chunk *chunk, uint16_t status)
 {
 	struct target_request *req = chunk->req;
@@ -56,7 +56,7 @@ static void chunk_send(struct chunk *chunk)
 
 	req->moved += chunk->length;
 	if (chunk->length == req->length) {
-		req->chunk = chunk;	/* goes with the response */
+		req->chunk = chunk;	/* sent with the response */
 	} else {
 		fifo_push(&req->qp->tx, &chunk->tx.link);
 		reactor_mark(req->qp);
@@ -90,7 +90,7 @@ static void chunk_stored(struct store_io *io, uint16_t status)
 	}
 }
 
-/* Whose chunk it is for, if it is for one. */
+/* The request of the chunk that this io belongs to, or NULL. */
 struct target_request *chunk_io_of(const struct store_io *io)
 {
 	return io->done == chunk_stored ? container_of(io, struct chunk, io)->req : NULL;
@@ -133,7 +133,7 @@ static void chunk_store(struct chunk *chunk, enum store_op op, uint8_t *buffer)
 	};
 	chunk->latch.state = LATCH_NONE;
 	pool_lend(chunk, true);
-	/* A request that has latched all of its range must not wait for others behind itself. */
+	/* A request with a latch on its whole range must not wait for requests that wait for that latch. */
 	if (req->latch.state == LATCH_HELD || !req->ns->latched ||
 	    latch_take(req->qp->reactor, &chunk->latch, req->ns, chunk->io.offset, chunk->length,
 		       op == STORE_WRITE, chunk_latched))
@@ -152,7 +152,7 @@ static void chunk_write(struct chunk *chunk)
 	chunk_store(chunk, STORE_WRITE, data);
 }
 
-/* What is checked is what is done: nothing that the host could still write to (region.c). */
+/* Use a copy that the host cannot write to, so that the checked data is the data used (region.c). */
 static void ranges_arrived(struct chunk *chunk)
 {
 	struct target_request *req = chunk->req;
@@ -170,7 +170,7 @@ static void ranges_arrived(struct chunk *chunk)
 	io_ranges_arrived(req, req->data ? req->data : chunk->buffer);
 }
 
-/* All of the slice has come from the host. */
+/* The whole slice has arrived from the host. */
 static void chunk_arrived(struct chunk *chunk)
 {
 	struct target_request *req = chunk->req;

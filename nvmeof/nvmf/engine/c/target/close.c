@@ -2,11 +2,10 @@
 /*
  * The end of a connection, on the reactor's thread.
  *
- * A dead queue pair posts nothing more.  What stood in its lines is dropped at once, what is
- * outstanding (work requests, store operations) is waited for, and then CLOSED goes up, once; after
- * that the reactor touches neither the queue pair nor the cm id.  Requests that the control thread
- * holds may come back later, and when it has said that it is done with the queue pair, RELEASED
- * goes up and it is freed.
+ * A dead queue pair posts no further work.  Requests in its lines are dropped at once; outstanding work requests and
+ * store operations are awaited; then there is one upcall CLOSED, after which the reactor uses neither the queue pair
+ * nor the CM id.  The control thread may return its requests later.  After it has released the queue pair, there is
+ * the upcall RELEASED, and the queue pair is freed.
  */
 #include "target/calls.h"
 
@@ -15,20 +14,20 @@
 #include <stdio.h>
 #include <string.h>
 
-#define LINGER_NS 100000000ull	/* for the last responses to leave before a disconnect */
+#define LINGER_NS 100000000ull	/* time for the last responses to be sent before a disconnect */
 
 static void qpair_ended_deliver(struct reactor *reactor, struct mail *mail);
 
-/* On the thread that ends connections: this may take long, and reactors have others to serve. */
+/* On the thread that ends connections, because it may take long. */
 void qpair_end_job(struct job *job)
 {
 	struct target_qpair *qp = container_of(job, struct target_qpair, end_job);
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
 
 	/*
-	 * A queue pair in the error state gives back the work that is outstanding.  Where some has failed, it is
-	 * put there before the connection is closed: siw keeps what is behind a Send that failed if it is closed
-	 * first, and never gives it back.  Elsewhere the connection is closed in order, whatever that can do.
+	 * A queue pair in the error state completes its outstanding work.  If work has failed, set that state before
+	 * closing the connection: if siw closes first, it never completes the work after a failed Send.  Otherwise
+	 * close the connection in an orderly way, as far as that is possible.
 	 */
 	if (qp->broken)
 		qp->verbs->modify_qp(qp->ibqp, &attr, IBV_QP_STATE);
@@ -40,8 +39,8 @@ void qpair_end_job(struct job *job)
 }
 
 /*
- * It takes no receive any more that it shares with others.  Those that it took complete while it is there:
- * nothing else tells whose they are.
+ * From now on it uses no shared receives.  It must exist until those that it has used are completed, because they
+ * are matched with it by its number.
  */
 static void qpair_ended_deliver(struct reactor *reactor, struct mail *mail)
 {
@@ -80,7 +79,7 @@ void qpair_fail(struct target_qpair *qp, const char *format, ...)
 	die(qp);
 }
 
-/* The device says why, if it can: complete_reason(). */
+/* The device gives the reason, if it can: complete_reason(). */
 void qpair_fail_wc(struct target_qpair *qp, const char *what, enum ibv_wc_status status)
 {
 	if (qp->dead)
@@ -93,10 +92,10 @@ void qpair_fail_wc(struct target_qpair *qp, const char *what, enum ibv_wc_status
 
 static const char *device_reason(const struct target_qpair *qp)
 {
-	return strcmp(qp->verbs->name, "iwarp") ? "" : iwarp_qp_end_reason(qp->ibqp);
+	return qp->verbs->end_reason ? qp->verbs->end_reason(qp->ibqp) : "";
 }
 
-/* Work refused: nothing but news of the end where the connection had ended. */
+/* A post failed; if the connection has already ended, that is the reason. */
 void qpair_fail_post(struct target_qpair *qp, const char *what, int rc)
 {
 	if (qp->dead)
@@ -184,13 +183,13 @@ static bool responses_under_way(const struct target_qpair *qp)
 
 static void disconnect_now(struct target_qpair *qp)
 {
-	if (qp->peer_left && *device_reason(qp))	/* it knows more */
+	if (qp->peer_left && *device_reason(qp))	/* it gives the better reason */
 		die(qp);
 	else
 		qpair_fail(qp, qp->peer_left ? "the peer disconnected" : "disconnected by the target");
 }
 
-/* It was accepted: what had come before this is looked at now. */
+/* It was accepted: handle capsules that arrived before. */
 void qpair_up_deliver(struct reactor *reactor, struct mail *mail)
 {
 	struct target_qpair *qp = container_of(mail, struct target_qpair, up_mail);
@@ -217,7 +216,7 @@ void qpair_disconnect_deliver(struct reactor *reactor, struct mail *mail)
 	fifo_push(&reactor->lingering, &qp->linger_link);
 }
 
-/* Look after those whose last responses were to leave first: whether there are any. */
+/* Check queue pairs that wait for their last responses; returns whether there are any. */
 bool qpair_linger(struct reactor *reactor)
 {
 	struct fifo still;
@@ -231,7 +230,7 @@ bool qpair_linger(struct reactor *reactor)
 		struct target_qpair *qp = container_of(link, struct target_qpair, linger_link);
 
 		now = now ? now : clock_ns();
-		if (!qp->linger_until)	/* what is in line is posted before the next look, however late */
+		if (!qp->linger_until)	/* waiting work is posted before the next check */
 			qp->linger_until = now + LINGER_NS;
 		if (!qp->dead && responses_under_way(qp) && now < qp->linger_until) {
 			fifo_push(&still, link);
@@ -253,7 +252,7 @@ void qpair_destroy_deliver(struct reactor *reactor, struct mail *mail)
 
 	(void)reactor;
 	qp->destroying = true;
-	if (qp->abandoned) {	/* never connected; its queue pair is gone already */
+	if (qp->abandoned) {	/* never connected; its queue pair is already freed */
 		qp->up = qp->disconnected = qp->dead = qp->closed = true;
 		qp->active = qp->held = 0;
 	}

@@ -2,10 +2,9 @@
 /*
  * Completion queues of reactors on devices.
  *
- * Owns, per reactor and device, one completion queue with its channel, or two where sends have one of
- * their own (reactor.c says why).  It grows with the queue pairs that share it; only a device that cannot
- * resize one, or has reached its largest, gets another one.  Made and freed by the control thread, polled
- * by the reactor's.
+ * Owns, per reactor and device, one completion queue with its channel, or two if sends have their own (see
+ * reactor.c).  A queue grows with the queue pairs that share it; a further one is created only if the device cannot
+ * resize it or its maximum is reached.  The control thread creates and frees them; the reactor polls them.
  */
 #include "target/calls.h"
 
@@ -31,7 +30,7 @@ static void cq_deliver(struct reactor *reactor, struct mail *mail)
 	reactor_add_cq(reactor, container_of(mail, struct reactor_cq, mail));
 }
 
-/* Vectors are spread over the reactors, since all of one vector interrupt the same processor. */
+/* Reactors have different vectors, because each vector interrupts one processor. */
 static int cq_vector(const struct reactor *reactor, const struct target_device *device)
 {
 	int vectors = device->context->num_comp_vectors;
@@ -69,7 +68,7 @@ static struct reactor_cq *cq_create(struct reactor *reactor, struct target_devic
 	return rcq;
 }
 
-/* Whether it has room for so many more, if need be after it was made larger. */
+/* Whether it has room for more entries; it is enlarged if necessary. */
 static bool cq_has_room(struct reactor_cq *rcq, uint32_t entries, uint32_t limit)
 {
 	uint64_t needed = (uint64_t)rcq->reserved + entries, size = rcq->entries;
@@ -132,7 +131,7 @@ int cqs_get(struct target_qpair *qp, char *err, size_t len)
 	struct reactor *reactor = qp->reactor;
 	uint32_t receives = qp->recv_share, sends = qp->send_share;
 
-	if (qp->verbs->sends_complete_inline) {	/* one is polled in less time than two */
+	if (qp->verbs->sends_complete_inline) {	/* polling one takes less time than polling two */
 		qp->recv_cq = cq_get(reactor, qp->dev, receives + sends, false, err, len);
 		qp->send_cq = qp->recv_cq;
 	} else {

@@ -2,13 +2,13 @@
 /*
  * RDMA devices in use.
  *
- * Owns, per device, the protection domain and the registrations of the reactors' pools.  A device is opened
- * when listening on it begins, or at the first connection, and stays until the target ends, or until the
- * device was removed and its last queue pair is gone: many a driver cannot let the device go before.
+ * Owns, per device, the protection domain and the registrations of the reactors' pools.  A device is opened when
+ * listening on it begins, or at the first connection.  It is closed when the target ends, or after the device was
+ * removed and its last queue pair is freed, because many drivers wait for that.
  *
- * Opening and closing register and deregister memory, which takes long on devices that pin it: that is done
- * on the memory thread (background.h), and DEVICE goes up when it is over.  On a device that does not
- * pin memory all of it is done at once.  Control thread, but for functions named *_job.
+ * Opening and closing register and deregister memory, which takes long on devices that pin it.  So this is done on
+ * the memory thread (background.h), and ends with the upcall DEVICE.  If a device does not pin memory, it is done at
+ * once.  Control thread, except functions named *_job.
  */
 #include "target/calls.h"
 
@@ -55,7 +55,7 @@ static int device_register(struct target_device *device)
 	}
 	device->send_with_invalidate = iwarp || (device->attr.device_cap_flags &
 						 IBV_DEVICE_MEM_MGT_EXTENSIONS);
-	if (device->private_pd)	/* what is registered here could be used with none of its queue pairs */
+	if (device->private_pd)	/* its queue pairs could not use memory registered here */
 		return 0;
 	for (unsigned i = 0; i < target->reactors; i++) {
 		struct pool *pool = &target->reactor[i]->pool;
@@ -66,7 +66,7 @@ static int device_register(struct target_device *device)
 			return errno;
 	}
 	device->zero_mr = verbs->reg_mr(device->pd, target->zero, TARGET_ZERO_BYTES, 0);
-	if (device->zero_mr) {	/* else reads of null stores go through buffers */
+	if (device->zero_mr) {	/* otherwise reads of null stores use buffers */
 		device->zero.base = target->zero;
 		device->zero.span = TARGET_ZERO_BYTES;
 		device->zero.lkey = device->zero_mr->lkey;
@@ -74,7 +74,7 @@ static int device_register(struct target_device *device)
 	return 0;
 }
 
-/* A device that was opened, or could not be: its sentence says why. */
+/* A device that was opened, or could not be opened, with the reason. */
 static void device_open_job(struct job *job)
 {
 	struct target_device *device = container_of(job, struct target_device, job);
@@ -127,7 +127,7 @@ static void device_unlink(struct target_device *device)
 	device->target->device_count--;
 }
 
-/* What device_open_job() came to. */
+/* The result of device_open_job(). */
 void device_opened(struct target_device *device)
 {
 	if (device->gone && !*device->why)
@@ -253,7 +253,7 @@ static void device_drop(struct target_device *device)
 	background_post(device_lane(device), &device->job, device_close_job);
 }
 
-/* Begin, or end, to free the removed devices that no queue pair has any longer. */
+/* Begin or finish freeing removed devices that no queue pair uses. */
 void device_let_go(struct target *target)
 {
 	struct target_device *device, *next;
@@ -264,7 +264,7 @@ void device_let_go(struct target *target)
 			continue;
 		device->state = DEVICE_CLOSING;
 		if (device->cqs) {
-			cqs_let_go(device);	/* device_cqs_gone() goes on */
+			cqs_let_go(device);	/* device_cqs_gone() continues */
 			srqs_let_go(device);
 		} else {
 			device_drop(device);
@@ -294,7 +294,7 @@ void target_device_gone(struct target *target, const struct verbs *verbs, const 
 		verbs->drop_unused();
 }
 
-/* The reactors and the background threads have ended, and no queue pair is left. */
+/* The reactors and background threads have ended, and there are no queue pairs. */
 void device_free_all(struct target *target)
 {
 	struct target_device *device;

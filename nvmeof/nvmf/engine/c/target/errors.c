@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the engine itself refused: the last such commands of each queue pair, for the error log.
+ * The last commands of each queue pair that the engine ended with an error, for the error log.
  *
- * The reactor of the queue pair writes, the control thread reads without holding it up: an entry
- * has its number before and after it is copied, or was overwritten meanwhile and is left out.
- * Commands that the control thread answered are its own to remember.
+ * The reactor writes, and the control thread reads without delaying it: an entry whose number differs before and after
+ * it was copied has been overwritten, and is left out.  The control thread records the commands that it completes.
  */
 #include "target/calls.h"
 
 #include <string.h>
 
-enum { NOWHERE = 0xffff };	/* the error is of no byte of the command */
+enum { NOWHERE = 0xffff };	/* the error concerns no byte of the command */
 
-/* Where in the command the parameter is that the status is about (Base 2.0, figure 206). */
+/* Location in the command of the parameter that the status concerns (Base 2.0, figure 206). */
 static uint16_t location_of(const struct target_request *req, uint16_t status)
 {
 	switch (status & 0x7ff) {
@@ -50,7 +49,7 @@ static bool has_lba(const struct target_request *req)
 	}
 }
 
-/* A miscompare is an answer, and what it stopped is no error either: hosts lock by it (ATS). */
+/* A miscompare, and the write that it prevents, are no errors: hosts use them for locks (ATS). */
 static bool is_error(uint16_t status)
 {
 	status &= 0x7ff;

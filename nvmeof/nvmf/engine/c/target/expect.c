@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What commands are about to touch, into the cache while those before them run: with random blocks of a large
- * namespace, waiting for memory is a third of a 4 KiB command.
+ * Prefetches the memory that commands are about to use into the cache, while earlier commands run: with random blocks
+ * of a large namespace, waiting for memory takes a third of the time of a 4 KiB command.
  *
  * Decides nothing and changes nothing.  Runs on the reactor's thread.
  */
@@ -18,7 +18,7 @@ static void expect_written(const struct target_namespace *ns, const struct nvme_
 		expect_bytes(ns->store->map + offset, length, true);
 }
 
-/* Nothing of it has been checked. */
+/* Nothing in the capsule has been checked yet. */
 static void expect_capsule(const struct target_qpair *qp, const struct nvme_sqe *sqe)
 {
 	const struct target_nstable *table;

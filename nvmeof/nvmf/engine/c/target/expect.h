@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What commands are about to touch, into the cache: see expect.c. */
+/* Prefetches the memory that commands are about to use: see expect.c. */
 #ifndef NVMF_TARGET_EXPECT_H
 #define NVMF_TARGET_EXPECT_H
 
@@ -9,12 +9,12 @@
 struct ibv_wc;
 struct reactor;
 
-enum { EXPECT_AHEAD = 2 };	/* completions between the look at a command and its turn */
+enum { EXPECT_AHEAD = 2 };	/* completions between the prefetch for a command and its turn */
 
-/* Bytes that are about to be copied from, or to. */
+/* Prefetch bytes that are about to be copied from, or to. */
 static inline void expect_bytes(const uint8_t *at, size_t length, const int written)
 {
-	enum { LINE_SIZE = 64, ENOUGH = 4096 };	/* the processor finds the rest by itself */
+	enum { LINE_SIZE = 64, ENOUGH = 4096 };	/* the processor prefetches the rest by itself */
 
 	if (length > ENOUGH)
 		length = ENOUGH;
@@ -26,7 +26,7 @@ static inline void expect_bytes(const uint8_t *at, size_t length, const int writ
 	}
 }
 
-/* A completion whose turn comes soon. */
+/* Prefetch for a completion whose turn comes soon. */
 void expect_completion(struct reactor *reactor, const struct ibv_wc *wc);
 
 #endif

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Fences: waiting for the commands that had begun before something changed.
+ * Fences: wait for the commands that had begun before a change.
  *
- * A fence passes the mailbox of each queue pair's reactor: commands that begin after that see
- * whatever was stored before the fence was made.  There it marks the requests that are under way and
- * counts them off as they end.  A queue pair has one fence at a time, the others stand in line
- * behind it, so a request needs no more than a flag.  Reactor's thread, but for the calls of target.h.
+ * A fence passes the mailbox of each queue pair's reactor: commands that begin after that see everything that was
+ * stored before the fence was created.  On the reactor, the fence marks the requests in progress and counts them down
+ * as they end.  A queue pair has one active fence at a time, and the others wait behind it, so a request needs only
+ * one flag.  Reactor's thread, except the functions of target.h.
  */
 #include "target/calls.h"
 
@@ -41,7 +41,7 @@ static void mark(struct fence_entry *entry)
 	}
 }
 
-/* The first in line has nothing left to wait for: it and what then is done likewise. */
+/* The first fence has nothing left to wait for: complete it, and each next fence that is then complete as well. */
 static void advance(struct target_qpair *qp)
 {
 	struct fence_entry *entry;
@@ -57,7 +57,7 @@ static void advance(struct target_qpair *qp)
 	}
 }
 
-/* It has no namespace any more, or is responding: the next fence does not wait for it. */
+/* The request no longer has a namespace, or is responding: the next fence does not wait for it. */
 void fence_leave(struct target_request *req)
 {
 	struct target_qpair *qp = req->qp;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Fused Compare and Write: two commands that follow each other on a queue and are one (Base 2.0, 3.4.2).
+ * Fused Compare and Write: two consecutive commands of a queue that act as one (Base 2.0, 3.4.2).
  *
- * The first waits for the second, and the data of both is fetched before anything is latched, so that no host
- * can hold others up while it does not move its data.  Then the pair holds an exclusive latch on its
- * block from before it compares until it has written.  A pair is rare and takes its memory when it comes, as commands
- * for the control thread do.  Runs on the reactor's thread.
+ * The first command waits for the second, and the data of both is fetched before any latch is taken, so that a host
+ * that does not transfer its data cannot delay others.  Then the pair holds an exclusive latch on its block from
+ * before the comparison until after the write.  Because pairs are rare, their memory is allocated when they arrive,
+ * as for commands of the control thread.  Reactor's thread.
  */
 #include "target/calls.h"
 
@@ -15,7 +15,7 @@
 enum { FUSED_ALIGN = 4096 };
 
 struct fused {
-	struct target_request *compare, *write;	/* NULL: gone with the connection */
+	struct target_request *compare, *write;	/* NULL: ended with the connection */
 	struct reactor *reactor;
 	unsigned fetching;		/* of the two */
 	struct latch latch;
@@ -84,7 +84,7 @@ static void fused_latched(struct latch *latch)
 	fused_submit(f, STORE_READ, f->found, fused_found);
 }
 
-/* The data of one of them is here, or never will be. */
+/* The transfer of the data of one command has ended, successfully or not. */
 static void fused_fetched(struct fused *f)
 {
 	if (--f->fetching)
@@ -112,7 +112,7 @@ void fused_arrived(struct target_request *req, const uint8_t *data)
 	fused_fetched(f);
 }
 
-/* It ends before its data has come. */
+/* The command ends before its data has arrived. */
 void fused_gone(struct target_request *req)
 {
 	struct fused *f = req->fused;
@@ -175,7 +175,7 @@ void fused_begin(struct target_request *compare, struct target_request *write,
 		fused_respond(compare, status, write, status);
 		return;
 	}
-	write->validates = false;	/* the comparison saw that nothing is marked here */
+	write->validates = false;	/* the comparison has checked that the block is not marked */
 	f = fused_new(compare, write);
 	if (!f) {
 		fused_respond(compare, NVME_INTERNAL_ERROR, write, NVME_INTERNAL_ERROR);

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Which capsules of a queue are a fused pair, and which are halves without the other.
+ * Matches the two commands of fused pairs, and finds commands whose other half is missing.
  *
- * A host sends both halves one behind the other, so that the next capsule of the queue says what
- * becomes of the first.  Where none comes (the host failed in between, or never meant to send one) the
- * first is not left standing until the connection ends: after fused_wait_ms it ends as one whose
- * second is missing, and a second that comes later still is one without a first.  Nothing of a
- * pair is begun before both halves are there, so either way nothing was written.
- * Runs on the reactor's thread.
+ * A host sends both commands consecutively, so the next capsule of the queue decides about the first command.  If no
+ * capsule arrives (the host failed in between, or sends no second command), the first command does not wait until
+ * the end of the connection: after fused_wait_ms it ends with Command Aborted due to Missing Fused Command, and a
+ * second command that arrives later has no first one.  A pair begins only when both are there, so nothing was written.
+ * Reactor's thread.
  */
 #include "target/calls.h"
 
@@ -35,7 +34,7 @@ void fused_wait_no_more(struct target_qpair *qp)
 	fifo_remove(&qp->reactor->halves, &qp->fused_link);
 }
 
-/* Queues whose first has got its second by now leave the list here, too. */
+/* Queues whose second command has arrived meanwhile are removed from the list here, too. */
 void fused_serve(struct reactor *reactor)
 {
 	uint64_t now = clock_ns();
@@ -63,7 +62,7 @@ void fused_serve(struct reactor *reactor)
 
 /* ---- what comes in ---- */
 
-/* The first of a pair, which stands alone: the second did not follow, or the connection ends. */
+/* End the first command of a pair: the second did not follow, or the connection ends. */
 void fused_missing(struct target_qpair *qp)
 {
 	struct target_request *first = qp->fused_first;
@@ -77,7 +76,7 @@ void fused_missing(struct target_qpair *qp)
 		request_respond(first, NVME_ABORTED_MISSING_FUSED | NVME_DNR);
 }
 
-/* Abort of a first whose second has not come: that one fails with it. */
+/* Abort a first command whose second has not arrived: the second will fail, too. */
 bool fused_cancel(struct target_request *req, uint16_t status)
 {
 	if (req->qp->fused_first != req)
@@ -104,8 +103,8 @@ static uint16_t begin(struct target_request *req, const struct nvme_sqe *sqe, ui
 }
 
 /*
- * A command with FUSE, or the one behind the first of a pair; status: what was wrong with it by itself.
- * Whether it is taken care of, else it goes on with status.
+ * Handle a command with FUSE, or the command after the first of a pair.  status: of the command alone.  False if the
+ * caller must continue with the command and status.
  */
 bool fused_capsule(struct target_request *req, const struct nvme_sqe *sqe, uint16_t *status)
 {

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Gates: what commands end with instead of running, from the control thread.
+ * Gates: statuses with which commands end instead of running, set by the control thread.
  *
- * A gate is three statuses in one word, so that a reactor reads it whole with one load.  A queue pair
- * without gates costs its commands the look at a NULL, a namespace the look at a zero, both on
- * cache lines that the command needs anyway.
+ * A gate has three statuses in one word, so that a reactor reads all of them with one load.  Without gates, a command
+ * only checks a NULL pointer of the queue pair and a zero of the namespace, on cache lines that it uses anyway.
  */
 #include "target/calls.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the files of the target ask of each other so often that it is not a call.  On the reactor's thread.
+ * Functions that the target's files use so often that they are inline.  Reactor's thread.
  */
 #ifndef NVMF_TARGET_INLINE_H
 #define NVMF_TARGET_INLINE_H
@@ -9,7 +9,7 @@
 
 /* ---- reactors ---- */
 
-/* The time, to a half turn: while completions are taken, and while what they led to is posted. */
+/* The time, read at most twice per iteration: for completions, and for the work that they cause. */
 static inline uint64_t reactor_now(struct reactor *reactor)
 {
 	if (!reactor->now)
@@ -28,7 +28,7 @@ static inline void reactor_mark(struct target_qpair *qp)
 
 /* ---- requests ---- */
 
-/* What is in it is not needed any more. */
+/* Its content is no longer needed. */
 static inline void recv_give_back(struct target_qpair *qp, struct recv *recv)
 {
 	if (recv->srq) {
@@ -56,7 +56,7 @@ static inline const struct sgl_entry *request_sgl(const struct target_request *r
 	return req->sgl_count > 1 ? req->qp->sgls + (size_t)req->index * TARGET_MAX_SGL : &req->sgl;
 }
 
-/* The host's memory at byte offset of the data: how much of max lies there in one piece. */
+/* The host's memory at an offset of the data; returns how much of max is contiguous there. */
 static inline uint32_t request_piece(const struct target_request *req, uint32_t offset,
 				     uint32_t max, uint64_t *addr, uint32_t *key)
 {
@@ -107,7 +107,7 @@ static inline void namespace_leave(struct target_namespace *ns, struct ns_local 
 		namespace_unused(ns, local);
 }
 
-/* Its response is on the way, or will never be. */
+/* Its response was sent, or will not be sent. */
 static inline void namespace_served(struct target_request *req)
 {
 	struct ns_local *local = namespace_local(req);
@@ -140,7 +140,7 @@ static inline struct target_namespace *namespace_get(struct target_request *req,
 	return req->ns;
 }
 
-/* What the gates say to a command on its namespace: NVMe status. */
+/* The NVMe status of the gates for a command on its namespace. */
 static inline uint16_t namespace_gate(const struct target_request *req, enum gate_group group)
 {
 	const struct target_namespace *ns = req->ns;
@@ -154,7 +154,7 @@ static inline uint16_t namespace_gate(const struct target_request *req, enum gat
 		      : gate_status(atomic_load_explicit(&ns->gate, memory_order_relaxed), group);
 }
 
-/* Make the namespace the request's: NVMe status. */
+/* Let the request use a namespace; returns an NVMe status. */
 static inline uint16_t namespace_use(struct target_request *req, uint32_t nsid,
 				     enum gate_group group)
 {
@@ -163,7 +163,7 @@ static inline uint16_t namespace_use(struct target_request *req, uint32_t nsid,
 	return namespace_gate(req, group);
 }
 
-/* Whether a write is a copy to memory, or has to go through the store's ring. */
+/* Whether a write is a copy to memory; otherwise it uses the store's ring. */
 static inline bool namespace_copies(const struct target_request *req)
 {
 	const struct store *store = req->ns->store;
@@ -179,7 +179,7 @@ static inline void namespace_put(struct target_request *req)
 	req->ns = NULL;
 }
 
-/* Whether some of these bytes cannot be read. */
+/* Whether any of these bytes is marked as invalid. */
 static inline bool invalid_overlaps(struct target_namespace *ns, uint64_t offset, uint64_t length)
 {
 	const struct ns_invalid *invalid = atomic_load_explicit(&ns->invalid, memory_order_acquire);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the files of the target share: its structures, each kind in a header of its own.  Those of namespaces
- * are in namespace.h, which includes this one.
+ * The target's internal structures, in a header for each kind.  Those of namespaces are in namespace.h, which includes
+ * this one.
  *
  * "control" fields belong to the control thread, "reactor" fields to the thread of the reactor that
- * the thing belongs to.  Nothing has two writers but the atomics and the two queues between threads
- * (mailbox: to a reactor; upcalls: to the control thread).
+ * owns the object.  Only atomics and the two queues between threads have several writers (mailbox: to a reactor;
+ * upcalls: to the control thread).
  */
 #ifndef NVMF_TARGET_INTERNAL_H
 #define NVMF_TARGET_INTERNAL_H
@@ -27,11 +27,11 @@ struct target {
 	struct target_fence *fences;
 	struct target_abort *aborts;
 	struct ns_invalid *old_invalid;	/* see invalid.c */
-	struct background *ends, *memory;	/* NULL: what would be theirs is done at once */
+	struct background *ends, *memory;	/* NULL: their jobs are done at once */
 	bool ending;
-	struct freed *freed;		/* to be freed when the caller has seen the upcalls in it */
-	_Atomic unsigned pressing;	/* reactors that still have to deliver their latch_press */
-	uint8_t *zero;			/* TARGET_ZERO_BYTES that nobody writes */
+	struct freed *freed;		/* to be freed after the caller has seen its upcalls */
+	_Atomic unsigned pressing;	/* reactors that have not delivered their latch_press yet */
+	uint8_t *zero;			/* TARGET_ZERO_BYTES, read only */
 	int event_fd;
 	_Alignas(CACHE_LINE) _Atomic(struct target_upcall *) upcalls;
 };

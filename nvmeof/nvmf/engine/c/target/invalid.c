@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Invalid blocks: what Write Uncorrectable marked cannot be read until it is written (NVM 1.0, 3.2.7).
+ * Invalid blocks: blocks marked by Write Uncorrectable cannot be read until they are written (NVM 1.0, 3.2.7).
  *
- * The control thread has the marks; reactors see them as a sorted array that never changes and is
- * replaced as a whole, one atomic load away.  An old one is freed once every reactor's mailbox was passed,
- * since nobody holds on to it longer than that.  A command that is about to write marked blocks
- * goes up when it is done, so that the marks are taken away, and made to last so, before it is
- * answered.  Namespaces without marks pay for the look at a NULL on a line that commands read anyway.
+ * The control thread manages the marks; reactors read them from a sorted array, by one atomic load.  An array never
+ * changes: it is replaced, and the old one is freed after a message has passed through each reactor's mailbox, because
+ * no reactor uses it longer.  A command that writes marked blocks is passed to the control thread when it is done,
+ * which removes the marks and stores that before the response.  Without marks, a command only checks a NULL pointer on
+ * a cache line that it reads anyway.
  */
 #include "target/calls.h"
 
@@ -18,7 +18,7 @@ bool invalid_find(const struct ns_invalid *invalid, uint64_t offset, uint64_t le
 {
 	uint32_t low = 0, high = invalid->count;
 
-	/* The first range that ends behind offset. */
+	/* The first range that ends after offset. */
 	while (low < high) {
 		uint32_t middle = low + (high - low) / 2;
 
@@ -30,7 +30,7 @@ bool invalid_find(const struct ns_invalid *invalid, uint64_t offset, uint64_t le
 	return low < invalid->count && invalid->range[low].start < offset + length;
 }
 
-/* The ranges of a deallocation, for the control thread: they lie where others need the room. */
+/* Copy the ranges of a deallocation for the control thread, because their buffer is reused. */
 bool invalid_keep_ranges(struct target_request *req, const void *ranges)
 {
 	if (req->capsule)
@@ -61,7 +61,7 @@ static void invalid_free(struct ns_invalid *invalid)
 	free(invalid);
 }
 
-/* Those that no reactor can be looking at. */
+/* Free those that no reactor can be using. */
 static void invalid_sweep(struct target *target)
 {
 	struct ns_invalid **p = &target->old_invalid, *old;
@@ -122,7 +122,7 @@ int target_namespace_invalid(struct target_namespace *ns, const struct target_ra
 	return 0;
 }
 
-/* Retired, so that no reactor looks at it. */
+/* The namespace is retired, so that no reactor uses it. */
 void invalid_forget(struct target_namespace *ns)
 {
 	invalid_free(atomic_exchange(&ns->invalid, NULL));

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The I/O commands that run in the engine: what is checked of each, and which way it then goes.
+ * The I/O commands that run in the engine: the checks of each, and how it is executed.
  *
- * Reads of memory stores are sent straight from the namespace, data of writes that came in the
- * capsule is stored straight from there; everything else with data is a transfer.  Commands that are
- * one store operation after the other (Flush, Write Zeroes, Dataset Management) are steps.
- * Protection information fields are not looked at: no namespace is formatted with any, and the NVM
- * Command Set gives them no meaning then.  Runs on the reactor's thread.
+ * Reads of memory stores are sent directly from the namespace, and in-capsule data of writes is stored directly from
+ * the capsule; all other commands with data are transfers.  Commands that are a sequence of store operations (Flush,
+ * Write Zeroes, Dataset Management) are steps.  Protection information fields are ignored: no namespace is formatted
+ * with protection information, so the NVM Command Set gives them no meaning.  Reactor's thread.
  */
 #include "target/calls.h"
 #include "target/expect.h"
@@ -33,7 +32,7 @@ static uint64_t nlb(const struct nvme_sqe *sqe)
 	return (uint64_t)(sqe->cdw12 & CDW12_NLB) + 1;
 }
 
-/* The range of a command, and what it writes, if it writes: NVMe status. */
+/* Check the range of a command, and whether it may write; returns an NVMe status. */
 static uint16_t check_range(struct target_request *req, const struct nvme_sqe *sqe,
 			    enum gate_group group)
 {
@@ -58,7 +57,7 @@ static uint16_t check_range(struct target_request *req, const struct nvme_sqe *s
 	return NVME_SUCCESS;
 }
 
-/* The same of a command whose SGL is for exactly that range. */
+/* The same for a command whose SGL must have the length of the range. */
 static uint16_t check_transfer(struct target_request *req, const struct nvme_sqe *sqe,
 			       enum gate_group group)
 {
@@ -87,7 +86,7 @@ static uint16_t check_no_data(const struct target_request *req)
 
 /* ---- the commands ---- */
 
-/* The namespace's memory as the queue pair's device may send from it; NULL: not in place. */
+/* The namespace's memory, registered with the queue pair's device; NULL: use buffers. */
 static const struct ns_window *read_window(const struct target_request *req)
 {
 	const struct ns_window *window = atomic_load_explicit(&req->ns->window[req->qp->device],
@@ -99,18 +98,18 @@ static const struct ns_window *read_window(const struct target_request *req)
 	return window;
 }
 
-/* All of the range is latched until the response has left, or needs no latch. */
+/* The whole range is latched until the response was sent, or needs no latch. */
 static void read_in_place(struct target_request *req, const struct ns_window *window)
 {
 	uint16_t status = store_memory_check(req->ns->store, req->offset, req->length);
 
 	req->source = window->base + (req->offset & window->mask);
 	req->source_lkey = window->lkey;
-	expect_bytes(req->source, req->length, false);	/* sent when all commands of this turn have begun */
+	expect_bytes(req->source, req->length, false);	/* sent after all commands of this iteration have begun */
 	request_respond(req, status);
 }
 
-/* Its latch was waited for. */
+/* The latch for which it waited is held now. */
 static void read_latched(struct latch *latch)
 {
 	struct target_request *req = container_of(latch, struct target_request, latch);
@@ -150,8 +149,8 @@ static void read_flush(struct latch *latch)
 }
 
 /*
- * Force Unit Access: what is returned is on non-volatile media (NVM 1.0, 3.2.4).  The range stays latched over
- * the flush and the reading, so that no later write is returned instead.
+ * Force Unit Access: the returned data is on non-volatile media (NVM 1.0, 3.2.4).  The range stays latched during the
+ * flush and the read, so that no later write is returned instead.
  */
 static void read_stable(struct target_request *req)
 {
@@ -186,7 +185,7 @@ static void io_read(struct target_request *req, const struct nvme_sqe *sqe)
 		req->state = REQUEST_LATCHING;
 }
 
-/* Into memory, from the capsule. */
+/* Copy in-capsule data to memory. */
 static void write_capsule(struct latch *latch)
 {
 	struct target_request *req = container_of(latch, struct target_request, latch);
@@ -275,7 +274,7 @@ static void io_write_zeroes(struct target_request *req, const struct nvme_sqe *s
 
 static void dsm_fetch(struct target_request *req, const struct nvme_sqe *sqe, uint32_t length)
 {
-	/* Whether it does is not known before its ranges are. */
+	/* Whether it concerns invalid blocks is only known with its ranges. */
 	if (atomic_load_explicit(&req->ns->invalid, memory_order_acquire)) {
 		req->validates = req->ns->store->deallocate;
 		req->sqe = *sqe;
@@ -284,12 +283,12 @@ static void dsm_fetch(struct target_request *req, const struct nvme_sqe *sqe, ui
 		req->length = length;
 		io_ranges_arrived(req, req->capsule);
 	} else {
-		req->step = 0;	/* of which none is begun while they are fetched */
+		req->step = 0;	/* none begins while the ranges are fetched */
 		transfer_start(req, TRANSFER_RANGES, length);
 	}
 }
 
-/* Linux sends room for 256 ranges however many there are: longer than needed is right. */
+/* Linux always sends 256 ranges: more data than necessary is valid. */
 static void io_dsm(struct target_request *req, const struct nvme_sqe *sqe)
 {
 	uint32_t ranges = (sqe->cdw10 & DSM_NR) + 1;
@@ -297,20 +296,20 @@ static void io_dsm(struct target_request *req, const struct nvme_sqe *sqe)
 	bool hints = !(sqe->cdw11 & DSM_DEALLOCATE);
 	uint16_t status = namespace_use(req, sqe->nsid, GATE_WRITE);
 
-	/* Hints modify nothing, so that a write protected namespace takes them (Base 2.0, 8.12.2). */
+	/* Hints modify nothing, so they are valid for write protected namespaces (Base 2.0, 8.12.2). */
 	if (status && !(hints && status == (NVME_NAMESPACE_WRITE_PROTECTED | NVME_DNR)))
 		request_respond(req, status);
 	else if (req->sgl_length < length)
 		request_respond(req, NVME_SGL_DATA_LENGTH_INVALID | NVME_DNR);
 	else if (hints)
-		request_respond(req, NVME_SUCCESS);	/* which are not taken */
+		request_respond(req, NVME_SUCCESS);	/* and are ignored */
 	else if (req->ns->store->read_only)
 		request_respond(req, NVME_NAMESPACE_WRITE_PROTECTED | NVME_DNR);
 	else
 		dsm_fetch(req, sqe, length);
 }
 
-/* Nothing is done unless all of it can be. */
+/* All ranges are checked before any is deallocated. */
 void io_ranges_arrived(struct target_request *req, const void *ranges)
 {
 	uint32_t count = req->length / (uint32_t)sizeof(struct nvme_dsm_range);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Latches: see latch.h for what they are.  Reactor's thread, but for making and freeing.
+ * Latches, described in latch.h.  Reactor's thread, except for creating and freeing.
  *
  * Owns, per namespace, a word of exclusive bits for each entry, which all reactors write, and for each
  * reactor counts of its readers, which only that reactor writes.  A reader counts itself and then looks at
@@ -8,9 +8,9 @@
  * sequentially consistent, so that one of the two sees the other.  A namespace on one reactor needs
  * neither fences nor locked instructions, and a reader on several needs one fence.
  *
- * Who finds somebody else gives back all that he has taken, and waits in his reactor's line (latch_line.c).
- * Only a writer that has all of its bits and finds readers keeps them: no reader begins after that, and those
- * that hold wait for nothing but their hosts.  So nobody waits for a latch while he holds another one.
+ * If a latch conflicts with others, it releases all of its entries and waits in the line of its reactor (latch_line.c).
+ * Only a writer that has all of its bits and finds readers keeps them: no reader begins after that, and the present
+ * readers wait only for their hosts.  So a latch that waits for another latch holds none, and there is no deadlock.
  */
 #include "target/latch_entries.h"
 
@@ -80,7 +80,7 @@ static void leave(struct latch_readers *r, uint32_t bits)
 		count_down(&r->all);
 }
 
-/* Out of the entries of a latch before end. */
+/* Release the entries of a latch before end. */
 static void leave_until(struct reactor *reactor, const struct latch *latch, uint64_t end)
 {
 	struct latch_span span = span_of(latch);
@@ -242,7 +242,7 @@ int latches_create(struct target_namespace *ns)
 	latches->held_shift = latches->shared ? 4 : 0;
 	held = sizeof(uint32_t) * LATCH_ENTRIES << latches->held_shift;
 	latches->bytes = held + readers * ns->reactors;
-	/* Only what is used becomes resident. */
+	/* Only used pages become resident. */
 	at = mmap(NULL, latches->bytes, PROT_READ | PROT_WRITE,
 		  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (at == MAP_FAILED)

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Latches: blocks of a namespace that commands read or write, so that each sees whole blocks.
+ * Latches: blocks of a namespace that commands read or write, so that each command sees whole blocks.
  *
- * A shared latch is held by whatever reads blocks, from before the first byte is read until the last one
- * is where it should be.  For a Read that is sent straight from the namespace, that is when the device
- * has completed the response behind it.  An exclusive latch is held by whatever changes blocks.
+ * A command that reads blocks holds a shared latch, from before the first byte is read until the last one has
+ * arrived.  For a Read that is sent directly from the namespace, this is when the device has completed the response
+ * that follows the data.  A command that changes blocks holds an exclusive latch.
  *
- * Blocks are latched in entries of LATCH_BLOCKS.  Entries are hashed: distant blocks may share one, which
- * costs a wait and nothing else.
+ * Blocks are latched in entries of LATCH_BLOCKS.  Entries are hashed: distant blocks may share an entry, which can
+ * cause a wait but no error.
  */
 #ifndef NVMF_TARGET_LATCH_H
 #define NVMF_TARGET_LATCH_H
@@ -34,7 +34,7 @@ enum latch_state {
 	LATCH_HELD,
 };
 
-/* One range, latched or to be.  Embedded in what latches it; belongs to one reactor. */
+/* A latched range, or one that waits for its latch.  Embedded in the object that uses it; belongs to one reactor. */
 struct latch {
 	struct fifo_link link;		/* in its reactor's line */
 	struct target_namespace *ns;
@@ -45,12 +45,12 @@ struct latch {
 	bool exclusive;
 };
 
-/* What a reactor reads of an entry, and how many of its own wait for it.  Written by that reactor only. */
+/* The readers of an entry on one reactor, and the number of its latches that wait.  Written by that reactor only. */
 struct latch_readers {
 	_Atomic uint16_t block[LATCH_BLOCKS];	/* readers of a few blocks, by block */
 	_Atomic uint16_t all;			/* readers of many, which count for each block */
 	uint16_t waiting;
-	uint32_t passed_over;			/* the pass in which one of them could not be served */
+	uint32_t passed_over;			/* the pass in which a latch of this entry had to wait */
 } __attribute__((aligned(64)));
 
 struct ns_latches {
@@ -60,18 +60,18 @@ struct ns_latches {
 	bool shared;			/* by several reactors */
 	uint8_t held_shift;		/* index of an entry in held: a cache line each if shared */
 	_Alignas(64) _Atomic unsigned lines;	/* reactors whose line is not empty */
-	_Atomic uint32_t released;	/* changes when a latch is released while somebody waits */
+	_Atomic uint32_t released;	/* changes when a latch is released while others wait */
 };
 
-struct latch_span {			/* of a range */
+struct latch_span {			/* the blocks and entries of a range */
 	uint64_t first, last;		/* blocks */
-	uint64_t entry, end;		/* entries, not reduced to the table: the next, and behind the last */
+	uint64_t entry, end;		/* entry numbers before hashing: the next, and the one after the last */
 };
 
-/* Mail to a reactor: who of it reads what somebody has waited to write for too long? */
+/* Mail to a reactor: find its readers of a range that a writer has waited for too long. */
 struct latch_press {
 	struct mail mail;
-	const struct target_namespace *ns;	/* may be gone: not looked into */
+	const struct target_namespace *ns;	/* may have been freed: not dereferenced */
 	struct latch_span span;
 };
 
@@ -80,17 +80,17 @@ int latches_create(struct target_namespace *ns);
 void latches_free(struct target_namespace *ns);
 
 /*
- * Take a latch on [offset, offset + length): whether it is held now.  If not, granted is called when it
- * is, on the reactor's thread, in a later turn.
+ * Take a latch on [offset, offset + length); returns whether it is held now.  If not, granted is called later, when
+ * it is held, on the reactor's thread.
  */
 bool latch_take(struct reactor *reactor, struct latch *latch, struct target_namespace *ns,
 		uint64_t offset, uint64_t length, bool exclusive, void (*granted)(struct latch *));
-/* A latch that begins at slba will be asked for soon: see expect.c. */
+/* A latch that begins at slba will be taken soon: see expect.c. */
 void latch_expect(struct reactor *reactor, const struct target_namespace *ns, uint64_t slba);
-void latch_drop(struct reactor *reactor, struct latch *latch);	/* held, or LATCH_NONE: nothing */
-/* Take it out of the line, if it is there: whether it was. */
+void latch_drop(struct reactor *reactor, struct latch *latch);	/* it is held, or LATCH_NONE: no effect */
+/* Remove it from the line; returns whether it was there. */
 bool latch_cancel(struct reactor *reactor, struct latch *latch);
-/* Try those in line again, while reactor->latching has any. */
+/* Try the waiting latches again, while reactor->latching is not empty. */
 void latch_serve(struct reactor *reactor);
 
 #endif

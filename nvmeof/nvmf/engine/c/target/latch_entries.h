@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The entries of a latch: which blocks they have of its range, and where they are.  For the files of latches only:
- * latch.c, latch_line.c, latch_press.c.
+ * The entries of a latch: the blocks of its range in each entry, and the entries' places.  For the files of latches
+ * only: latch.c, latch_line.c, latch_press.c.
  */
 #ifndef NVMF_TARGET_LATCH_ENTRIES_H
 #define NVMF_TARGET_LATCH_ENTRIES_H
@@ -17,7 +17,7 @@ static inline struct latch_span span_of(const struct latch *latch)
 	return (struct latch_span){ first, last, first / LATCH_BLOCKS, last / LATCH_BLOCKS + 1 };
 }
 
-/* The blocks of the span in its next entry. */
+/* The blocks of the span in its next entry, as bits. */
 static inline uint32_t span_bits(const struct latch_span *span)
 {
 	uint64_t base = span->entry * LATCH_BLOCKS;
@@ -39,7 +39,7 @@ static inline _Atomic uint32_t *held_of(const struct target_namespace *ns, uint6
 	return &ns->latches.held[entry % LATCH_ENTRIES << ns->latches.held_shift];
 }
 
-/* Whether a reactor that has these counts reads any of the blocks. */
+/* Whether a reactor with these counts reads any of the blocks. */
 static inline bool is_read(const struct latch_readers *r, uint32_t bits)
 {
 	if (atomic_load_explicit(&r->all, memory_order_acquire))
@@ -51,16 +51,16 @@ static inline bool is_read(const struct latch_readers *r, uint32_t bits)
 }
 
 /* ---- latch.c ---- */
-bool latch_try(struct reactor *reactor, struct latch *latch);	/* whether it is held now */
+bool latch_try(struct reactor *reactor, struct latch *latch);	/* returns whether it is held now */
 void latch_release(struct reactor *reactor, struct latch *latch);	/* held, or wanted */
 
 /* ---- latch_line.c ---- */
-/* Whether somebody waits on this reactor for one of its entries: he came first. */
+/* Whether an earlier latch on this reactor waits for one of its entries. */
 bool latch_is_behind(struct reactor *reactor, const struct latch *latch);
 void latch_join_line(struct reactor *reactor, struct latch *latch);
 
 /* ---- latch_press.c ---- */
-/* End the connections of hosts that have kept it from being written for too long.  It is wanted. */
+/* End the connections of hosts that have delayed this write for too long.  Its state is LATCH_WANTED. */
 void latch_press_holders(struct reactor *reactor, const struct latch *latch, uint64_t now);
 
 #endif

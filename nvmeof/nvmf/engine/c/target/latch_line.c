@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Lines of latches: those that wait, per namespace and reactor.  Reactor's thread.
+ * Lines of latches: waiting latches, per namespace and reactor.  Reactor's thread.
  *
- * A line is tried again when something was released, or else once a millisecond, since a release on another
- * reactor is told without a fence and may be missed.  Within a line, who came first is served first as
- * far as entries are the same.
+ * A line is tried again when a latch was released, and otherwise once a millisecond, because a release on a different
+ * reactor is announced without a fence and may be missed.  Within a line, latches that share an entry are served in
+ * order of arrival.
  */
 #include "target/latch_entries.h"
 
@@ -31,7 +31,7 @@ bool latch_is_behind(struct reactor *reactor, const struct latch *latch)
 	return false;
 }
 
-/* They may sleep although responses of theirs have left: see reactor.c. */
+/* The readers' reactors may sleep although responses of theirs have been sent: see reactor.c. */
 static void wake_readers(struct reactor *reactor, const struct latch *latch)
 {
 	struct latch_span span = span_of(latch);
@@ -88,7 +88,7 @@ bool latch_cancel(struct reactor *reactor, struct latch *latch)
 
 /* ---- serving the line ---- */
 
-/* Whether one before it in this pass has an entry of it; if not, whether it is held now. */
+/* Serve a latch unless an earlier one in this pass shares an entry with it; returns whether it is held now. */
 static bool serve_one(struct reactor *reactor, struct latch *latch, uint32_t pass)
 {
 	struct latch_span span = span_of(latch), mark = span;
@@ -158,7 +158,7 @@ void latch_serve(struct reactor *reactor)
 		else
 			line_is_empty(local);
 	}
-	/* Only now, since they may come back and wait for another one. */
+	/* Only now, because a callback may wait for a different latch. */
 	while ((link = fifo_pop(&granted))) {
 		struct latch *latch = container_of(link, struct latch, link);
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Hosts that hold a latch for too long: a Read of theirs was posted, and they do not take it, while somebody waits to
- * write those blocks.  Their connections end.  The reactor of who waits asks all reactors by mail; one such
- * question at a time is under way in a target.  Reactor's thread.
+ * Ends the connections of hosts that hold a latch for too long: the data of a Read was posted, but the host does not
+ * receive it, while another command waits to write those blocks.  The waiting command's reactor sends mail to all
+ * reactors; a target has at most one such search at a time.  Reactor's thread.
  */
 #include "target/latch_entries.h"
 
-#define PATIENCE_NS 4000000000ull	/* for a host that keeps a block from being written */
+#define PATIENCE_NS 4000000000ull	/* time limit for a host that delays the write of a block */
 
 /* Whether two ranges have an entry in common. */
 static bool meet(const struct latch_span *a, const struct latch_span *b)

@@ -2,15 +2,15 @@
 /*
  * Limits of a namespace: commands and bytes a second, and the lines of commands over them.
  *
- * A limit is one word shared by the reactors: the time up to which what was admitted has used it up.
- * A command is admitted while that is no more than the burst ahead of now, and moves it on by what
- * the command costs; so a limit is kept without a timer to refill it, a large command runs into debt
- * and never waits for ever, and a namespace that was idle has one burst and no more.  Two reactors
- * that look at the same moment may both admit one: a command too many a reactor, paid for afterwards.
+ * A limit is one word shared by the reactors: the time until which the admitted commands use the limit.  A command is
+ * admitted if that time is at most one burst ahead of now, and advances it by the command's cost.  So there is no
+ * timer, a large command is never blocked forever (it delays the next ones), and a namespace that was idle has at most
+ * one burst.  If two reactors check at the same time, both may admit a command: at most one extra command per reactor,
+ * which delays later ones.
  *
- * Who is over it stands in its reactor's line, one place for each queue pair, whose other commands
- * stand behind it there; places are served in turn, so a deep queue has no more of it than a shallow
- * one.  Reactor's thread, but for the calls of target.h.
+ * Commands over the limit wait in their reactor's line, which has one place for each queue pair, with its further
+ * commands behind it.  Places are served round-robin, so that a deep queue gets no more than a shallow one.  Reactor's
+ * thread, except the functions of target.h.
  */
 #include "target/calls.h"
 
@@ -33,7 +33,7 @@ struct ns_limits {
 	_Atomic uint64_t burst;		/* ns */
 };
 
-/* ---- what is admitted ---- */
+/* ---- admission ---- */
 
 static int limit_direction(const struct target_request *req)
 {
@@ -90,7 +90,7 @@ static struct target_request *limits_first(struct list_link *place)
 	return container_of(place, struct target_request, over_place);
 }
 
-/* The one that stands in the line of a request's namespace for its queue pair, or NULL. */
+/* The request of the same queue pair that waits in the namespace's line, or NULL. */
 static struct target_request *limits_own_place(const struct target_request *req)
 {
 	for (struct list_link *link = req->qp->over.head; link; link = link->next) {
@@ -125,7 +125,7 @@ static void limits_stand(struct reactor *reactor, struct ns_local *local,
 		list_push(&reactor->limited, &local->limited_link);
 }
 
-/* The first of its queue pair, out of the line; the queue pair's next takes the last place. */
+/* Remove the first request of a queue pair from the line; its next request takes the last place. */
 static void limits_leave(struct ns_local *local, struct target_request *first)
 {
 	struct fifo_link *link = fifo_pop(&first->behind);
@@ -152,7 +152,7 @@ bool limits_wait(struct target_request *req, const struct nvme_sqe *sqe)
 	return true;
 }
 
-/* Begin it anew: the gates, the namespace and its size may be others by now. */
+/* Begin the command again: gates, namespace and size may have changed. */
 static void limits_run(struct target_request *req)
 {
 	if (req->qp->dead) {
@@ -163,7 +163,7 @@ static void limits_run(struct target_request *req)
 	req->validates = false;
 	req->admitted = true;
 	io_command(req, &req->sqe);
-	req->admitted = false;	/* it may be another command's already, which has not begun */
+	req->admitted = false;	/* it may already be used by a different command that has not begun */
 }
 
 static void limits_serve_line(struct ns_local *local, uint64_t now)
@@ -178,7 +178,7 @@ static void limits_serve_line(struct ns_local *local, uint64_t now)
 	}
 }
 
-/* Every namespace with a line, once: those whose line is empty after it leave the reactor's list. */
+/* Serve each namespace with a line once; remove those with an empty line from the reactor's list. */
 void limits_serve(struct reactor *reactor)
 {
 	struct list all = reactor->limited;
@@ -192,7 +192,7 @@ void limits_serve(struct reactor *reactor)
 		struct ns_local *local = container_of(link, struct ns_local, limited_link);
 
 		list_remove(link);
-		local->inflight++;	/* it may retire with the last of them, but not yet */
+		local->inflight++;	/* the namespace may retire with the last request, but not yet */
 		limits_serve_line(local, now);
 		if (local->over.head && !list_has(link))
 			list_push(&reactor->limited, link);
@@ -200,7 +200,7 @@ void limits_serve(struct reactor *reactor)
 	}
 }
 
-/* All of a queue pair whose connection has ended. */
+/* Remove all requests of a queue pair whose connection has ended. */
 void limits_drop(struct target_qpair *qp)
 {
 	while (qp->over.head) {
@@ -260,7 +260,7 @@ int target_namespace_limits(struct target_namespace *ns, const struct target_lim
 			limit_set(&limits->limit[d][unit], rates[d][unit]);
 			any |= rates[d][unit] != 0;
 		}
-	/* Who stands in line is let go by the rates, whatever the pointer says. */
+	/* Waiting requests are released according to the rates, even if ns->limited is false. */
 	atomic_store(&ns->limited, any);
 	return 0;
 }

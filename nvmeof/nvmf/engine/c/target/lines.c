@@ -2,9 +2,9 @@
 /*
  * The lines in which transfers wait: for a buffer, or for an RDMA READ to fill one with.
  *
- * A request stands in one line at most (req->line): one of the two of its queue pair, for those that fetch and
- * those that do not, or that of its namespace, while that has its share of the buffers (pool.c).  Runs on
- * the reactor's thread.
+ * A request waits in at most one line (req->line): one of the two lines of its queue pair, for requests that fetch data
+ * and for the others, or the line of its namespace while that uses its share of the buffers (pool.c).  Reactor's
+ * thread.
  */
 #include "target/calls.h"
 
@@ -24,7 +24,7 @@ void transfer_line_enter(struct target_request *req, struct fifo *line)
 	}
 }
 
-/* Whoever is the first of its line leaves it in constant time. */
+/* Removing the first request of a line takes constant time. */
 void transfer_line_leave(struct target_request *req)
 {
 	if (!req->line)
@@ -56,7 +56,7 @@ void transfer_kick(struct target_qpair *qp)
 
 /* ---- taking back ---- */
 
-/* Who stood in this line, all of it, is told that its connection is dead. */
+/* End all requests of this line, because the connection has ended. */
 static void drop_line(struct fifo *line)
 {
 	struct fifo_link *link;
@@ -70,7 +70,7 @@ static void drop_line(struct fifo *line)
 	}
 }
 
-/* Take those of one queue pair out of the line of a namespace: one pass, however many they are. */
+/* Remove the requests of one queue pair from the line of a namespace, in one pass. */
 static void line_sift(struct fifo *line, struct target_qpair *qp, struct fifo *out)
 {
 	struct fifo rest;
@@ -101,7 +101,7 @@ static void leave_namespace_lines(struct target_qpair *qp)
 	}
 }
 
-/* The connection is dead: nobody in line is served. */
+/* The connection has ended: waiting requests are not served. */
 void transfer_drop_lines(struct target_qpair *qp)
 {
 	struct fifo_link *link;
@@ -113,7 +113,7 @@ void transfer_drop_lines(struct target_qpair *qp)
 		chunk_drop(container_of(link, struct chunk, tx.link));
 }
 
-/* The first chunk of it in line for an RDMA READ, and how many there are untouched. */
+/* The first chunk of a request that waits for an RDMA READ, and the number of those not begun. */
 static struct chunk *first_unposted(const struct target_request *req, unsigned *count)
 {
 	struct chunk *first = NULL;

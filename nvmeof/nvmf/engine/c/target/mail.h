@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What is handed to a reactor's thread; embedded in what it is about. */
+/* Mail for a reactor's thread; embedded in the object that it concerns. */
 #ifndef NVMF_TARGET_MAIL_H
 #define NVMF_TARGET_MAIL_H
 

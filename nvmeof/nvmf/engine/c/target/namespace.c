@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Namespaces and the tables that hosts see them through, from the control thread.
+ * Namespaces, and the tables through which hosts see them, on the control thread.
  *
- * Reactors look a namespace up by one atomic load and count what they have in flight on it in a
- * cache line of their own.  Taking one out is: clear the entry of the last table that has it, pass every
- * reactor's mailbox once, and wait there until its count is zero.  Then nobody can reach it any more,
- * and RETIRED goes up.
+ * Reactors look a namespace up with one atomic load and count their requests in progress on it in a cache line of
+ * their own.  A namespace is removed in these steps: clear its entry in the last table that contains it, pass every
+ * reactor's mailbox once, and wait on each reactor until its count is zero.  Then no reactor can reach it, and the
+ * upcall RETIRED is posted.
  */
 #include "target/calls.h"
 
@@ -66,7 +66,7 @@ struct target_namespace *target_namespace_create(struct target *target, uint32_t
 	return ns;
 }
 
-/* What is left of it when no device has its memory. */
+/* Free what remains when no device has its memory registered. */
 void namespace_free(struct target_namespace *ns)
 {
 	invalid_forget(ns);
@@ -173,9 +173,9 @@ void target_namespace_latency(const struct target_namespace *ns, struct target_l
 	}
 }
 
-/* ---- stores that fail ---- */
+/* ---- store failures ---- */
 
-/* Reactor.  Of all commands that fail together, the first one speaks for the others. */
+/* Reactor.  Of several commands that fail at the same time, only the first is reported. */
 void namespace_failed(const struct target_request *req, uint16_t status)
 {
 	struct target_namespace *ns = req->ns;
@@ -241,7 +241,7 @@ void target_nstable_destroy(struct target_nstable *table)
 	free(table);
 }
 
-/* On a reactor: it has nothing of the namespace in flight, and cannot find it again. */
+/* On a reactor: it has no request in progress on the namespace, and cannot find it again. */
 void namespace_unused(struct target_namespace *ns, struct ns_local *local)
 {
 	store_ring_forget(ns->target->reactor[local - ns->local]->ring, ns->store);

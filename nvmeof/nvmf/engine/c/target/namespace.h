@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Namespaces, and what stands between them and the hosts: tables, gates, fences.
+ * Namespaces, and the objects between them and the hosts: tables, gates, fences.
  *
- * A reactor reads what commands need of a namespace without a lock and writes only its own ns_local;
- * owners are as in internal.h.
+ * A reactor reads a namespace's fields without a lock and writes only its own ns_local; for owners see internal.h.
  */
 #ifndef NVMF_TARGET_NAMESPACE_H
 #define NVMF_TARGET_NAMESPACE_H
@@ -14,28 +13,28 @@
 
 struct ns_local {			/* one per reactor */
 	uint64_t inflight;		/* until their requests are free again */
-	uint64_t serving;		/* those of them without a response */
+	uint64_t serving;		/* those of them that have no response yet */
 	uint64_t reads, writes, read_bytes, write_bytes, errors, media_errors;
 	bool retiring;
-	uint64_t busy_since, busy_ns;	/* ns: some were being served; 0: none are now */
+	uint64_t busy_since, busy_ns;	/* ns: since when requests are being served; 0: none are */
 	uint64_t flushes, compares, verifies, zeroes, deallocates, checked_bytes;
 	struct target_latency latency;
 	/* limits */
 	_Alignas(CACHE_LINE) struct target_namespace *ns;
 	struct line over;		/* requests: the first of each queue pair that waits */
-	struct list_link limited_link;	/* in reactor->limited, while any do */
+	struct list_link limited_link;	/* in reactor->limited, while requests wait */
 	uint64_t throttled;
 	/* buffers of the reactor's pool: see pool.c */
 	uint32_t buffers[POOL_CLASSES];
-	struct fifo pool_line;		/* requests, while its share is taken */
+	struct fifo pool_line;		/* requests that wait because its share is used up */
 	struct fifo_link pool_link;	/* in pool.returned, while pool_listed */
 	bool pool_listed;
 	/* latches */
 	struct latch_readers *readers;	/* by entry */
 	struct fifo latch_line;		/* latches that wait, the oldest first */
-	struct fifo_link latch_link;	/* in reactor->latching, while any do */
-	uint32_t latch_seen;		/* of latches.released, at the last look */
-	uint64_t latch_checked;		/* ns: when that was */
+	struct fifo_link latch_link;	/* in reactor->latching, while latches wait */
+	uint32_t latch_seen;		/* of latches.released, at the last check */
+	uint64_t latch_checked;		/* ns: time of the last check */
 } __attribute__((aligned(CACHE_LINE)));
 
 struct invalid_mail {
@@ -49,9 +48,9 @@ struct invalid_range {
 
 struct ns_invalid {			/* never changes while reactors see it */
 	uint32_t count;
-	struct invalid_range *range;	/* sorted, and apart */
+	struct invalid_range *range;	/* sorted, without overlaps */
 	struct ns_invalid *next;	/* control: in target->old_invalid */
-	_Atomic unsigned left;		/* reactors that may still look at it, once it is old */
+	_Atomic unsigned left;		/* reactors that may still read it after its replacement */
 	struct invalid_mail mail[];	/* per reactor */
 };
 
@@ -64,8 +63,8 @@ struct target_namespace {
 	struct store *store;
 	uint32_t nsid;
 	uint8_t block_shift;
-	bool memory;			/* used in place */
-	bool latched;			/* its blocks are the same for all commands: not null's */
+	bool memory;			/* accessed in place */
+	bool latched;			/* all commands see the same blocks: not so with null */
 	_Atomic bool limited;		/* see limits.c */
 	_Atomic uint64_t blocks;
 	_Atomic uint64_t gate;		/* see gate_pack() */
@@ -74,14 +73,14 @@ struct target_namespace {
 	/* control */
 	struct target *target;
 	struct target_namespace *next;
-	unsigned tables;		/* that it is in */
+	unsigned tables;		/* number of tables that contain it */
 	unsigned reactors;
 	struct ns_barrier *barrier;	/* per reactor */
-	struct ns_limits *limits;	/* once it had any, for good */
+	struct ns_limits *limits;	/* allocated with the first limits, then kept */
 	bool retiring;
 	struct target_upcall upcall, freed_upcall;
 	struct job close_job;
-	/* the reactor's whose command failed first, until the control thread arms it again */
+	/* the first reactor with a failed command sets it; the control thread resets it */
 	_Atomic bool faulted;
 	struct target_fault fault;
 	struct target_upcall fault_upcall;
@@ -91,7 +90,7 @@ struct target_namespace {
 };
 
 struct target_nstable {
-	struct target_nstable *next;	/* control, as what follows */
+	struct target_nstable *next;	/* control, as the fields that follow */
 	struct target *target;
 	uint32_t max_nsid;
 	_Atomic(struct target_namespace *) ns[];	/* by NSID; 0 stays NULL */
@@ -118,7 +117,7 @@ struct target_fence {
 	struct target_fence *next;	/* control */
 	struct target *target;
 	uint32_t nsid;
-	uint16_t abort;			/* status for what can be taken back, or 0 */
+	uint16_t abort;			/* status for commands that can be aborted, or 0 */
 	_Atomic unsigned left;		/* entries */
 	struct target_upcall upcall;
 	struct fence_entry entry[];

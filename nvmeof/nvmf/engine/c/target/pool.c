@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Pools of transfer buffers: a reactor's, and those of queue pairs that share none (region.c).
+ * Pools of transfer buffers: a reactor's, and those of queue pairs with buffers of their own (region.c).
  *
- * Owns one mapping, registered once per device (device.c), and the chunks that stand for its
- * buffers.  Made and freed by the control thread, used by the reactor's alone.  A part of the memory is cut
- * into small buffers, so that a command for one block does not take what would carry 128 KiB.
+ * Owns one mapping, registered once per device (device.c), and the chunks that represent its buffers.  Created and
+ * freed by the control thread, used by the reactor's thread only.  A part of the memory is divided into small
+ * buffers, so that a command for one block does not take a buffer for 128 KiB.
  *
- * Running out means waiting in line: queue pairs stand first in, first out, each takes what it may
- * and stands at the end again.  A queue pair may hold at most twice what is free, and the last
- * eighth is for those that hold none, so hosts that take buffers and do not move leave some for the
- * others.  What a store has does not count for its queue pair: by the same rule a namespace whose store is slow
- * leaves some for other namespaces, and its commands wait in a line of the namespace's own.
+ * If no buffer is free, queue pairs wait in line: first in, first out; each takes as many as it may and then goes to
+ * the end.  A queue pair may hold at most twice the number of free buffers, and the last eighth is for queue pairs
+ * that hold none, so hosts that take buffers and do not transfer data leave some for the others.  Buffers that a
+ * store uses do not count for the queue pair: by the same rule a namespace whose store is slow leaves some for other
+ * namespaces, and its commands wait in a line of the namespace.
  *
- * Where that is not enough (many such queue pairs), those whose hosts have not moved for
- * seconds while others waited lose their connection; and meanwhile each has a small buffer of its own,
- * so that it is slow and never stands still for what others do.  Before Connect that is all it has.
+ * If that is not enough (with many such queue pairs), hosts that transferred no data for seconds while others waited
+ * lose their connection.  In the meantime each queue pair has a small buffer of its own, so that it may be slow but
+ * never stops because of others.  Before Connect it has only that buffer.
  */
 #include "target/calls.h"
 #include "util/numa.h"
@@ -25,13 +25,13 @@
 
 #define HUGE_PAGE ((size_t)2 << 20)
 /*
- * Buffers are this much further apart than they are long, so that the beginnings of them, which
- * is all that small I/O uses, do not all fall into the same cache sets.
+ * Buffers are this much further apart than they are long, so that their beginnings, which are all that small I/O
+ * uses, do not fall into the same cache sets.
  */
 #define STAGGER 4096u
 
-#define PRESS_NS 250000000ull	/* between two looks at who sits on buffers */
-#define PATIENCE_NS 4000000000ull	/* that a host may sit on a buffer that others wait for */
+#define PRESS_NS 250000000ull	/* time between two searches for hosts that hold buffers for too long */
+#define PATIENCE_NS 4000000000ull	/* time limit for a host that holds a buffer while others wait */
 
 static uint8_t *map_memory(size_t *bytes)
 {
@@ -59,7 +59,7 @@ static uint8_t *map_memory(size_t *bytes)
 	return aligned;
 }
 
-/* A queue pair's own: small pages, of which those never used cost nothing but where they are pinned. */
+/* A queue pair's own memory: small pages, so that pages never used take no memory unless they are pinned. */
 static uint8_t *map_private(size_t *bytes)
 {
 	void *memory = mmap(NULL, *bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -75,7 +75,7 @@ static void shelf_init(struct pool_shelf *shelf, uint32_t size, uint32_t count)
 	fifo_init(&shelf->line);
 }
 
-/* Cut memory into buffers; returns where the next ones begin. */
+/* Divide memory into buffers; returns the address after them. */
 static uint8_t *shelf_fill(struct pool *pool, enum pool_class class, uint8_t *memory)
 {
 	struct pool_shelf *shelf = &pool->shelf[class];
@@ -115,7 +115,7 @@ static int pool_make(struct pool *pool, uint8_t *(*map)(size_t *bytes), int node
 
 int pool_create(struct pool *pool, uint32_t buffer_size, uint32_t count, int node)
 {
-	/* A quarter of the memory, where buffers are so large that it is worth it. */
+	/* A quarter of the memory, if buffers are large enough for that to pay. */
 	uint32_t cut = buffer_size >= 4 * POOL_SMALL_SIZE ? count / 4 : 0;
 
 	shelf_init(&pool->shelf[POOL_SMALL], POOL_SMALL_SIZE,
@@ -142,13 +142,13 @@ void pool_free(struct pool *pool)
 
 /* ---- shares ---- */
 
-/* Whether somebody who holds so many buffers of a shelf has to leave what is free to others. */
+/* Whether the holder of this many buffers of a shelf must leave the free ones to others. */
 static bool share_is_taken(const struct pool_shelf *shelf, uint32_t held)
 {
 	return held && (held >= 2 * shelf->free_count || shelf->free_count <= shelf->count / 8);
 }
 
-/* Of whose share the request's buffers are, beside its queue pair's; NULL: of nobody's. */
+/* The namespace to whose share the request's buffers also count; NULL: none. */
 static struct ns_local *pool_sharer(const struct target_request *req)
 {
 	if (!req->ns || req->ns->memory || req->qp->pool->is_private)
@@ -214,7 +214,7 @@ static struct chunk *pool_take(struct target_request *req, uint32_t bytes)
 	if (!chunk && class == POOL_SMALL)
 		chunk = shelf_take(qp, POOL_LARGE);
 	if (!chunk) {
-		/* Over its share it need not stand in line: a buffer of its own coming back kicks it. */
+		/* Beyond its share it does not wait in line: the return of one of its own buffers calls it again. */
 		if (share_is_taken(&qp->pool->shelf[class], qp->pool_place[class].held))
 			stat_add(&qp->waited_for_buffer, 1);
 		else
@@ -233,7 +233,7 @@ struct chunk *pool_get(struct target_request *req, uint32_t bytes)
 	bool known = atomic_load_explicit(&qp->connected, memory_order_relaxed);
 	struct chunk *chunk = known ? pool_take(req, bytes) : NULL;
 
-	/* Its own is for a queue pair that would stand still, and not for one that has had its share. */
+	/* The own buffer is for a queue pair that would otherwise stop, not for one that has used its share. */
 	if (chunk || !qp->own_free || qp->pool_place[POOL_SMALL].held || qp->pool_place[POOL_LARGE].held)
 		return chunk;
 	qp->own_free = false;
@@ -272,12 +272,12 @@ void pool_lend(const struct chunk *chunk, bool to_store)
 		return;
 	qp->pool_place[chunk->class].held += to_store ? -1u : 1u;
 	if (to_store && (qp->waiting[0].head || qp->waiting[1].head))
-		reactor_mark(qp);	/* it may have another */
+		reactor_mark(qp);	/* it may take a buffer again */
 }
 
 /* ---- lines ---- */
 
-/* A dead one wants nothing any more. */
+/* The connection has ended: no buffers are needed. */
 void pool_leave_line(struct target_qpair *qp)
 {
 	for (enum pool_class class = POOL_SMALL; class < POOL_CLASSES; class++) {
@@ -300,12 +300,12 @@ static void pool_serve_shelf(struct pool *pool, enum pool_class class)
 {
 	struct fifo *line = &pool->shelf[class].line;
 
-	const struct fifo_link *again = NULL;	/* the first that stands in line once more */
+	const struct fifo_link *again = NULL;	/* the first queue pair that went back to the end of the line */
 
 	while (line->head && line->head != again && pool_has_any(pool, class)) {
 		struct pool_place *place = container_of(line->head, struct pool_place, link);
 
-		/* It keeps its place while it takes, so that pool_get knows whose turn it is. */
+		/* It keeps its place while it takes buffers, so that pool_get knows which queue pair is served. */
 		place->waits = false;
 		transfer_kick(place->qp);
 		fifo_pop(line);
@@ -338,7 +338,7 @@ bool pool_has_line(const struct reactor *reactor)
 	return reactor->pool.shelf[POOL_SMALL].line.head || reactor->pool.shelf[POOL_LARGE].line.head;
 }
 
-/* With its host for too long, which has moved nothing else meanwhile. */
+/* Whether the host has held the buffer for too long, and has let nothing else through in the meantime. */
 static bool is_sat_on(const struct chunk *chunk, uint64_t now)
 {
 	return chunk->with_host && now > chunk->with_host + PATIENCE_NS &&

@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Posting work and taking its completions: the only file that knows send and receive queues.
+ * Posts work and takes its completions: the only file that uses send and receive queues.
  *
- * Whatever an iteration of the reactor has produced for a queue pair is posted here at once:
- * first the receives (the host may send the next command the moment it has a response), then RDMA
- * READs, data and responses as one chain, which is one doorbell, or one system call.  What the send
- * queue or the peer's limit of RDMA READs has no room for stays in line.  Runs on the reactor's
- * thread (and the first receives are posted by the control thread, before the connection is).
+ * Everything that an iteration of the reactor has produced for a queue pair is posted here at once: first the
+ * receives (the host may send the next command as soon as it has a response), then RDMA READs, data and responses as
+ * one chain, which costs one doorbell, or one system call.  Work for which the send queue or the peer's limit of RDMA
+ * READs has no room stays in line.  Runs on the reactor's thread (the control thread posts the first receives, before
+ * the connection is established).
  *
- * Selective signalling: the data before a response is unsignalled and its buffer is released with
- * the response's completion.  Of the responses of a chain the last one is signalled; it stands for those
- * before it, which a queue completes in order.  Unsignalled work still completes when it fails, so it has a wr_id.
+ * Selective signalling: the data before a response is unsignalled, and its buffer is released with the response's
+ * completion.  Only the last response of a chain is signalled; its completion stands for those before it, because a
+ * queue completes them in order.  Unsignalled work still completes if it fails, so it has a wr_id.
  *
- * Nothing that is sent changes until it is done (verbs->send_stable): a buffer belongs to its command, and blocks
- * that are sent in place are latched.
+ * Sent memory does not change until the send is complete (verbs->send_stable): a buffer belongs to its command, and
+ * blocks that are sent in place are latched.
  */
 #include "target/calls.h"
 #include "target/wr.h"
 
-enum { SIW_SHORT = 32 };	/* bytes: data that siw copies behind the header: see accept.c */
+enum { SIW_SHORT = 32 };	/* bytes: siw copies data up to this size behind the header: see accept.c */
 
 /* ---- receives ---- */
 
@@ -66,7 +66,7 @@ int qpair_post_receives(struct target_qpair *qp, struct recv_chain *chain)
 
 /* ---- sends ---- */
 
-/* halve: short data in two elements, where it is sent on an iWARP adapter; what is read goes into one. */
+/* halve: send short data on an iWARP adapter as two elements; data that is read goes into one. */
 static inline struct ibv_send_wr *next_wr(struct reactor *r, unsigned n, uint64_t addr, uint32_t length,
 					  uint32_t lkey, bool halve)
 {
@@ -84,8 +84,8 @@ static inline struct ibv_send_wr *next_wr(struct reactor *r, unsigned n, uint64_
 }
 
 /*
- * RDMA WRITEs of the data at offset; the last one is signalled with wr_id last, if that is not 0.
- * Nobody waits for the completions of the others, even where they are signalled too.
+ * RDMA WRITEs of the data at offset; the last one is signalled with wr_id last, if that is not 0. Nothing waits for
+ * the completions of the others, even if they are signalled too.
  */
 static unsigned build_writes(struct target_request *req, unsigned n, uint32_t offset,
 			     uint32_t length, const uint8_t *from, uint32_t lkey, uint64_t last)
@@ -146,7 +146,7 @@ static unsigned build_response(struct target_request *req, unsigned n)
 	if (req->invalidate && qp->send_with_invalidate) {
 		wr->opcode = IBV_WR_SEND_WITH_INV;
 		wr->invalidate_rkey = request_sgl(req)->key;
-		/* libsiw takes the key of a Send with Invalidate from here, whatever the verb */
+		/* libsiw takes the key of a Send with Invalidate from this field, for every opcode */
 		wr->wr.rdma.rkey = wr->invalidate_rkey;
 	} else {
 		wr->opcode = IBV_WR_SEND;
@@ -249,7 +249,7 @@ static bool post_chain(struct target_qpair *qp, unsigned n)
 	return false;
 }
 
-/* Whether it stands still until sends complete: else nobody need be woken for them. */
+/* Note whether it cannot continue until sends complete: otherwise their completions need not wake the reactor. */
 static void note_blocked(struct target_qpair *qp)
 {
 	bool blocked = !qp->dead && (qp->tx.head || qp->reads.head || qp->pending.head ||
@@ -269,7 +269,7 @@ void qpair_flush(struct target_qpair *qp)
 		srq_post(qp->reactor, qp->srq);
 	if (!qp->up)
 		return;
-	/* Capsules that had found no request free. */
+	/* Capsules for which no request was free. */
 	while (qp->pending.head && !qp->dead && !qp->lingering &&
 	       (qp->free_requests || qp->request_fresh < qp->request_count))
 		capsule_received(qp, container_of(fifo_pop(&qp->pending), struct recv, link));
@@ -327,7 +327,7 @@ static inline void slots_freed(struct target_qpair *qp, uint32_t slots)
 		reactor_mark(qp);
 }
 
-/* This response and those before it have left, or never will. */
+/* This response and those before it have been sent, or never will be. */
 static void responded(struct target_request *last)
 {
 	struct target_qpair *qp = last->qp;
@@ -343,7 +343,7 @@ static void responded(struct target_request *last)
 	slots_freed(qp, slots);
 }
 
-/* Returns 1 for responses that have left, else 0. */
+/* Returns 1 if responses have been sent, else 0. */
 int post_completion(struct reactor *reactor, const struct ibv_wc *wc)
 {
 	enum ibv_wc_status status = wc->status;

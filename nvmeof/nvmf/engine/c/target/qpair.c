@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Queue pairs, from the control thread: made, told things, released and freed.  How they are accepted is in
- * accept.c, their memory in region.c, and how they end on their reactors in close.c.
+ * Queue pairs, on the control thread: allocated, informed of changes, released and freed.  Accepting is in accept.c,
+ * their memory in region.c, and their end on the reactors in close.c.
  */
 #include "target/calls.h"
 
@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#define SPARE_REQUESTS 32u	/* whose response has left but not completed */
+#define SPARE_REQUESTS 32u	/* whose response has been sent but has not completed */
 
 struct target_qpair *qpair_new(struct target *target, const struct verbs *verbs,
 			       struct rdma_cm_id *id, const struct target_qpair_options *options)
@@ -45,7 +45,7 @@ struct target_qpair *qpair_new(struct target *target, const struct verbs *verbs,
 
 /* ---- the end ---- */
 
-/* The RDMA side of it; the reactor must have let go. */
+/* Free its RDMA objects; the reactor must no longer use them. */
 static void release_rdma(struct target_qpair *qp)
 {
 	if (qp->ibqp) {
@@ -104,12 +104,12 @@ void qpair_unlink(struct target_qpair *qp)
 		*p = qp->next;
 }
 
-/* ---- told things ---- */
+/* ---- changes announced to it ---- */
 
 void target_qpair_connected(struct target_qpair *qp, uint16_t sq_size,
 			    struct target_nstable *namespaces)
 {
-	/* Once there is a table, commands may be using it. */
+	/* As soon as it has a table, commands may be using it. */
 	if (atomic_load_explicit(&qp->table, memory_order_relaxed))
 		return;
 	if (!atomic_load_explicit(&qp->connected, memory_order_relaxed))
@@ -140,7 +140,7 @@ void target_qpair_disconnect(struct target_qpair *qp)
 void target_qpair_peer_left(struct target_qpair *qp)
 {
 	if (!qp->disconnect_sent)
-		qp->peer_left = true;	/* the mailbox orders it before the reactor's look */
+		qp->peer_left = true;	/* the mailbox orders this write before the reactor's read */
 	target_qpair_disconnect(qp);
 }
 

@@ -2,14 +2,14 @@
 /*
  * A reactor: one thread that polls the completion queues, the store ring and the mailbox given to it.
  *
- * It spins while there is work and for spin_us after (longer where that pays), then arms the
- * completion channels, looks once more and sleeps in one epoll: an idle reactor uses no processor.
- * Other threads reach it by its mailbox only, and write the eventfd only while it sleeps.
+ * It spins while there is work and for spin_us afterwards (longer if that pays), then arms the completion channels,
+ * checks once more and sleeps in one epoll: an idle reactor uses no processor.  Other threads reach it only through
+ * its mailbox, and write to the eventfd only while it sleeps.
  *
- * That a response has left is news which nobody waits for, and with most devices comes after the
- * reactor has gone to sleep: one wake a command more, just when its host has its answer.  So sends
- * have completion queues of their own there, which are armed only if something needs their
- * completions, or if nothing else woke the reactor for SENDS_CHECK_MS.
+ * Nothing waits for the completion of a response, and with most devices it comes after the reactor has gone to sleep:
+ * it would cause one more wakeup per command, just when the host has its answer.  So on these devices sends have
+ * completion queues of their own, which are armed only if something needs their completions, or if nothing else has
+ * woken the reactor for SENDS_CHECK_MS.
  */
 #include "target/calls.h"
 #include "target/expect.h"
@@ -40,8 +40,8 @@ void reactor_mail(struct reactor *r, struct mail *mail,
 	while (!atomic_compare_exchange_weak(&r->mailbox, &mail->next, mail))
 		;
 	/*
-	 * Both sides are sequentially consistent: the reactor says that it sleeps and then looks
-	 * at the mailbox, this puts mail there and then looks whether it sleeps.
+	 * Both sides are sequentially consistent: the reactor announces that it sleeps and then checks the mailbox;
+	 * this function adds mail and then checks whether the reactor sleeps.
 	 */
 	reactor_wake(r);
 }
@@ -58,7 +58,7 @@ bool reactor_deliver(struct reactor *r)
 		oldest = mail;
 	}
 	for (mail = oldest; mail; mail = next) {
-		next = mail->next;	/* what it is part of may go with it */
+		next = mail->next;	/* the function may free the object that contains the mail */
 		mail->deliver(r, mail);
 	}
 	return true;
@@ -81,7 +81,7 @@ static void flush(struct reactor *r)
 	} while (r->marked);
 }
 
-/* Whether there was more than word of responses that have left: by that, nothing begins. */
+/* Returns whether there were other completions than those of responses, which cause no further work. */
 static bool poll_cq(struct reactor *r, struct reactor_cq *rcq)
 {
 	int n = ibv_poll_cq(rcq->cq, CQ_BATCH, r->wc);
@@ -127,7 +127,7 @@ bool reactor_poll(struct reactor *r)
 	if (r->lingering.head)
 		qpair_linger(r);
 	flush(r);
-	/* Also pushes what was begun above to the kernel: nothing is begun after it. */
+	/* Also submits the operations begun above to the kernel: none is begun after this. */
 	if (store_ring_inflight(r->ring) && store_ring_poll(r->ring) > 0) {
 		flush(r);
 		work = true;
@@ -160,14 +160,14 @@ static void take_cq_event(struct reactor_cq *rcq)
 	struct ibv_cq *cq;
 	void *context;
 
-	/* one: a queue that is armed once has no second */
+	/* one event: a queue that is armed once reports no second */
 	if (!verbs->get_cq_event(rcq->channel, &cq, &context)) {
 		verbs->ack_cq_events(cq, 1);
 		rcq->armed = false;
 	}
 }
 
-/* How long it may sleep for all that it has to look at by itself; -1: for ever. */
+/* The longest time it may sleep, given its timed work; -1: without limit. */
 static int wait_ms(const struct reactor *r)
 {
 	if (r->limited.head || r->latching.head)
@@ -186,7 +186,7 @@ static void sleep_now(struct reactor *r)
 	int timeout = wait_ms(r);
 	int n = epoll_wait(r->epoll_fd, events, EVENTS, timeout);
 
-	r->now = 0;	/* it may have slept for long */
+	r->now = 0;	/* it may have slept for a long time */
 	for (int i = 0; i < n; i++) {
 		if (events[i].data.ptr == r)
 			(void)!read(r->event_fd, &count, sizeof(count));
@@ -198,7 +198,7 @@ static void sleep_now(struct reactor *r)
 	r->waited = !n && timeout == SENDS_CHECK_MS;
 }
 
-/* Sleep unless something is there to be done: whether there was. */
+/* Sleep unless there is work; returns whether there was any. */
 static bool doze(struct reactor *r)
 {
 	bool work = true;
@@ -208,7 +208,7 @@ static bool doze(struct reactor *r)
 		bool receives_only = sends_can_wait(r);
 
 		arm(r, receives_only);
-		/* what stood over a limit may have been begun, and is waited for */
+		/* a command over a limit may have been begun, and its completion is needed */
 		work = reactor_poll(r);
 		if (!work && !r->stop && (!receives_only || sends_can_wait(r)))
 			sleep_now(r);
@@ -218,9 +218,9 @@ static bool doze(struct reactor *r)
 }
 
 /*
- * To fall asleep and wake takes longer than a short wait.  So where work has mostly come a little
- * after spin_ns of late, as it does from hosts with one command at a time, the reactor spins longer,
- * and lets others have the processor meanwhile: what it waits for may be done on this one.
+ * Falling asleep and waking takes longer than a short wait.  So if work has recently come mostly a little after
+ * spin_ns, as it does from hosts with one command at a time, the reactor spins longer. Meanwhile it yields the
+ * processor: the work that it waits for may need this one.
  */
 static void note_wait(struct reactor *r, uint64_t waited)
 {
@@ -238,7 +238,7 @@ static uint64_t patience(const struct reactor *r)
 void *reactor_main(void *arg)
 {
 	struct reactor *r = arg;
-	uint64_t last = clock_ns(), now;	/* when it was last found without work after some */
+	uint64_t last = clock_ns(), now;	/* since when it has found no work */
 	bool work, waiting = true;
 
 	while (!r->stop) {
@@ -282,5 +282,5 @@ void reactor_remove_cq(struct reactor *r, struct reactor_cq *rcq)
 	if (*p)
 		*p = rcq->next;
 	epoll_ctl(r->epoll_fd, EPOLL_CTL_DEL, rcq->channel->fd, NULL);
-	take_cq_event(rcq);	/* it is acknowledged before the queue can go */
+	take_cq_event(rcq);	/* the event is acknowledged before the queue can be destroyed */
 }

@@ -2,8 +2,8 @@
 /*
  * A reactor: one thread, the queues that it polls and the lines that it serves.
  *
- * The fields before the mailbox are set before the thread runs, or belong to control where they say so; the mailbox
- * and what is beside it are for any thread; the rest is the reactor's.
+ * The fields before the mailbox are set before the thread runs, or belong to control if marked so; any thread may use
+ * the mailbox and the fields beside it; the rest belongs to the reactor.
  */
 #ifndef NVMF_TARGET_REACTOR_H
 #define NVMF_TARGET_REACTOR_H
@@ -14,12 +14,12 @@ struct reactor_cq;
 struct store_ring;
 
 enum {
-	CQ_BATCH = 128,			/* completions of a turn: what they led to is sent at once */
+	CQ_BATCH = 128,			/* completions per turn: their results are sent at once */
 	WR_BATCH = 256,
 	NUMBER_BUCKETS = 4096,
 };
 
-struct recv_chain {			/* where a chain of receives is built */
+struct recv_chain {			/* storage for a chain of receives */
 	struct ibv_recv_wr wr[WR_BATCH];
 	struct ibv_sge sge[2 * WR_BATCH];
 };
@@ -27,7 +27,7 @@ struct recv_chain {			/* where a chain of receives is built */
 struct reactor {
 	struct target *target;
 	unsigned index;
-	int cpu, node;			/* NUMA_UNKNOWN: memory is taken as it comes */
+	int cpu, node;			/* NUMA_UNKNOWN: memory comes from any node */
 	int epoll_fd, event_fd;
 	pthread_t thread;
 	bool started;			/* control */
@@ -40,22 +40,22 @@ struct reactor {
 
 	_Alignas(CACHE_LINE) struct reactor_cq *cqs;
 	struct store_ring *ring;
-	struct target_qpair *marked;	/* with something to post or to end */
+	struct target_qpair *marked;	/* with work to post or a connection to end */
 	struct list limited;		/* ns_local: namespaces with commands over a limit */
-	struct fifo latching;		/* ns_local: namespaces with somebody in line for a latch */
-	uint32_t latch_pass;		/* never 0, once there was one */
+	struct fifo latching;		/* ns_local: namespaces in which latches wait */
+	uint32_t latch_pass;		/* never 0 after the first pass */
 	struct latch_press press;
-	struct list qpairs;		/* accepted, and not closed */
-	struct fifo orphans;		/* recv: capsules that came before their queue pair was known */
+	struct list qpairs;		/* accepted and not closed */
+	struct fifo orphans;		/* recv: capsules that arrived before their queue pair was known */
 	struct target_qpair *by_number[NUMBER_BUCKETS];	/* those that share receives */
-	struct fifo halves;		/* queue pairs with the first of a fused pair */
-	struct fifo lingering;		/* queue pairs whose last responses are on their way */
+	struct fifo halves;		/* queue pairs with the first command of a fused pair */
+	struct fifo lingering;		/* queue pairs whose last responses are being sent */
 	uint64_t spin_ns;
-	uint32_t short_waits;		/* of late, not much longer than that: see reactor.c */
-	uint32_t responses;		/* posted, and not completed */
-	uint32_t awaited;		/* other sends, and queue pairs that wait for any to complete */
-	bool waited;			/* in vain, SENDS_CHECK_MS long, for the responses */
-	uint64_t now;			/* ns, of this half of the turn; 0: nobody has asked */
+	uint32_t short_waits;		/* recent waits not much longer than spin_ns: see reactor.c */
+	uint32_t responses;		/* posted and not completed */
+	uint32_t awaited;		/* other sends, and queue pairs that wait for any send to complete */
+	bool waited;			/* SENDS_CHECK_MS passed without completions of responses */
+	uint64_t now;			/* ns, for this half of the turn; 0: not read yet */
 	bool stop;
 	struct pool pool;
 	struct ibv_wc wc[CQ_BATCH];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Reactors, from the control thread: made with their rings and pools, started on their processors, stopped, freed.
- * What their threads do is in reactor.c.
+ * Reactors, on the control thread: created with their rings and pools, started on their processors, stopped, freed.
+ * Their threads' work is in reactor.c.
  */
 #include "target/calls.h"
 #include "util/numa.h"
@@ -102,7 +102,7 @@ static void stop_deliver(struct reactor *r, struct mail *mail)
 	r->stop = true;
 }
 
-/* -ETIMEDOUT where it is stuck: then nothing of it may be freed. */
+/* -ETIMEDOUT if it does not stop: then nothing of it may be freed. */
 int reactor_stop(struct reactor *r, uint64_t deadline)
 {
 	const struct timespec pause = { .tv_nsec = 200000 };

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The memory of a queue pair: one mapping, registered once, of which an idle queue touches little (pages are
- * there when they are first written).  Control thread.
+ * The memory of a queue pair: one mapping, registered once, of which an idle queue uses little (pages are allocated
+ * when they are first written).  Control thread.
  *
- * On an iWARP adapter an RDMA READ puts its data where the peer may write from then on, as RFC 5040 lets the
- * Read Response name its sink by an STag that allows remote access.  So that no host learns a key to what is
- * another's, a queue pair on such a device has a protection domain with buffers of its own.
+ * On an iWARP adapter the destination of an RDMA READ is memory that the peer may write to from then on, because in
+ * RFC 5040 the Read Response names its destination by an STag that allows remote access.  So that no host learns a
+ * key to memory of others, a queue pair on such a device has a protection domain with buffers of its own.
  */
 #include "target/calls.h"
 #include "util/numa.h"
@@ -15,8 +15,8 @@
 
 #define PAGE 4096u
 #define CID_BYTES (65536 / 8)
-#define PRIVATE_SMALL 128u	/* buffers of a queue pair that shares none: at most so many small ones, */
-#define PRIVATE_LARGE 8u	/* and so many large ones of an I/O queue */
+#define PRIVATE_SMALL 128u	/* buffers of a queue pair with buffers of its own: at most this many small ones, */
+#define PRIVATE_LARGE 8u	/* and this many large ones for an I/O queue */
 
 static size_t region_place(size_t *at, size_t bytes, size_t align)
 {
@@ -27,8 +27,8 @@ static size_t region_place(size_t *at, size_t bytes, size_t align)
 }
 
 /*
- * What the device uses comes first, and only that is registered.  SQEs close together; in-capsule data on
- * pages of its own, which O_DIRECT stores can write from.  A queue pair that shares its receives has neither.
+ * The part used by the device comes first, and only that part is registered.  SQEs are adjacent; in-capsule data is
+ * on pages of its own, from which O_DIRECT stores can write.  A queue pair with shared receives has neither.
  */
 int region_map(struct target_qpair *qp)
 {
@@ -71,7 +71,7 @@ int region_map(struct target_qpair *qp)
 	return 0;
 }
 
-/* Its protection domain and buffers, where it shares them with no other. */
+/* The protection domain and buffers of a queue pair that has its own. */
 int region_make_private(struct target_qpair *qp)
 {
 	const struct pool *shared = &qp->reactor->pool;

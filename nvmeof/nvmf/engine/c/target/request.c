@@ -2,8 +2,8 @@
 /*
  * Requests: a command from its capsule to its response.
  *
- * Owns the requests of a queue pair: those never used yet, those free, and what each holds while
- * it is in use (namespace, receive, buffers).  Runs on the reactor's thread.
+ * Owns the requests of a queue pair (never used, free, or in use) and what a request in use holds: namespace,
+ * receive, buffers.  Runs on the reactor's thread.
  */
 #include "target/calls.h"
 
@@ -50,7 +50,7 @@ static void release_receive(struct target_request *req)
 	req->recv = NULL;
 }
 
-/* What was fetched for the control thread, or what it answered with. */
+/* Free data that was fetched for the control thread, or that it answered with. */
 void request_free_data(struct target_request *req)
 {
 	struct target_qpair *qp = req->qp;
@@ -93,7 +93,7 @@ void request_free(struct target_request *req)
 		reactor_mark(qp);
 }
 
-/* Not of a block that was marked as invalid, of which it is said that a retry will not help. */
+/* Except for a block marked as invalid: its status says that a retry will not help. */
 static bool of_the_media(uint16_t status)
 {
 	if (status == (NVME_UNRECOVERED_READ_ERROR | NVME_DNR))
@@ -102,7 +102,7 @@ static bool of_the_media(uint16_t status)
 	return status == NVME_UNRECOVERED_READ_ERROR || status == NVME_WRITE_FAULT;
 }
 
-/* The host asked for nothing wrong: what stands behind the namespace could not do it. */
+/* The command was valid, but the namespace's store could not execute it. */
 static bool of_the_store(const struct target_request *req, uint16_t status)
 {
 	if (of_the_media(status))
@@ -110,7 +110,7 @@ static bool of_the_store(const struct target_request *req, uint16_t status)
 	status &= 0x7ff;
 	if (status == NVME_CAPACITY_EXCEEDED)
 		return true;
-	/* these have other causes, too */
+	/* these statuses have other causes, too */
 	return (status == NVME_INTERNAL_ERROR || status == NVME_NAMESPACE_WRITE_PROTECTED) &&
 	       __atomic_load_n(&req->ns->store->last_error, __ATOMIC_RELAXED);
 }
@@ -175,7 +175,7 @@ static void latency_add(uint64_t *buckets, uint64_t *sum, uint64_t ns)
 	stat_add(sum, ns);
 }
 
-/* Its response is about to be posted. */
+/* The response is about to be posted. */
 void request_took(struct target_request *req)
 {
 	struct target_latency *latency;
@@ -194,7 +194,7 @@ void request_took(struct target_request *req)
 		latency_add(latency->write, &latency->write_ns, ns);
 }
 
-/* Put the response in line: behind the data of it that is there already. */
+/* Put the response in line, behind data of the request that is already there. */
 void request_respond(struct target_request *req, uint16_t status)
 {
 	struct target_qpair *qp = req->qp;

@@ -17,9 +17,9 @@ struct target_srq;
 enum {
 	TARGET_MAX_SGL = 16,		/* keyed descriptors of a command */
 	TARGET_WINDOW = 8,		/* chunks of one request under way at once */
-	TARGET_UPCALL_MAX = 65536,	/* bytes that a command for the control thread may carry */
+	TARGET_UPCALL_MAX = 65536,	/* bytes of data that a command for the control thread may carry */
 	TARGET_UPCALL_EARLY = 4096,	/* the same before Connect */
-	TARGET_UPCALL_BUDGET = 262144,	/* bytes of such data that one queue pair may have up */
+	TARGET_UPCALL_BUDGET = 262144,	/* bytes of such data that one queue pair may have with the control thread */
 };
 
 enum transfer {
@@ -27,25 +27,25 @@ enum transfer {
 	TRANSFER_READ,		/* store to host */
 	TRANSFER_WRITE,		/* host to store */
 	TRANSFER_COMPARE,	/* host and store to memcmp */
-	TRANSFER_VERIFY,	/* store to nowhere */
-	TRANSFER_RANGES,	/* host to a buffer that stays: Dataset Management */
+	TRANSFER_VERIFY,	/* store to nowhere (data is only read) */
+	TRANSFER_RANGES,	/* host to a buffer that is kept: Dataset Management */
 	TRANSFER_FETCH,		/* host to the control thread */
 	TRANSFER_PUSH,		/* control thread to host */
 	TRANSFER_FUSED,		/* host to a fused pair's memory */
 };
 
-/* How far a transfer is; transfer.c has the table. */
+/* The state of a transfer; transfer.c has the table. */
 enum transfer_state {
-	TRANSFER_QUIET,		/* what is under way goes on by itself */
-	TRANSFER_STARTING,	/* chunks are being started: what ends meanwhile is only counted */
+	TRANSFER_QUIET,		/* nothing to do until a chunk ends */
+	TRANSFER_STARTING,	/* chunks are being started: those that end meanwhile are only counted */
 	TRANSFER_IN_LINE,	/* for a buffer or an RDMA READ */
 	TRANSFER_ENDED,
 };
 
-/* The same of a command of steps; see steps.c. */
+/* The state of a command that consists of steps; see steps.c. */
 enum step_state {
 	STEP_NONE,		/* between two operations */
-	STEP_STARTING,		/* one is being begun */
+	STEP_STARTING,		/* an operation is being begun */
 	STEP_UNDER_WAY,
 };
 
@@ -55,28 +55,28 @@ struct sgl_entry {
 	uint32_t key;
 };
 
-/* A receive: the SQE goes to a dense array, in-capsule data to a page of its own. */
+/* A receive: the SQE is in a dense array, in-capsule data on a page of its own. */
 struct recv {
 	struct fifo_link link;
 	struct target_qpair *qp;
-	struct target_srq *srq;		/* that it is of, or NULL */
+	struct target_srq *srq;		/* its shared queue, or NULL */
 	struct nvme_sqe *sqe;
 	uint8_t *data;
 	uint32_t length;		/* of the capsule */
 	uint32_t lkey;
-	uint32_t number;		/* of the queue pair that it came for, where that is shared */
+	uint32_t number;		/* of the queue pair that it arrived for, if the receive is shared */
 };
 
 /*
- * Where a command is on its way from its capsule to its response.
+ * The states of a command, from its capsule to its response.
  *
  *	BEGUN		its checks run; the next state is set within the same turn
- *	HALF		the first of a fused pair, whose second has not come
+ *	HALF		the first of a fused pair, whose second has not arrived
  *	LIMITED		in the line of a namespace's limits (limits.c)
- *	LATCHING	in the line of a latch, with nothing else under way
+ *	LATCHING	in the line of a latch, with nothing else in progress
  *	MOVING		its data goes through buffers (transfer.c)
  *	STEPPING	one store operation after the other (steps.c)
- *	PAIRED		half of a fused pair whose data has come (fused.c)
+ *	PAIRED		half of a fused pair whose data has arrived (fused.c)
  *	UP		the control thread has it (upcall.c)
  *	RESPONDING	its response is in line or posted
  *	GONE		its connection ended; chunks of it are still with a store or the device
@@ -96,12 +96,12 @@ enum request_state {
 };
 
 struct target_request {
-	struct tx tx;			/* its place in whatever line it stands in */
+	struct tx tx;			/* its place in the line in which it waits */
 	struct target_qpair *qp;
-	struct target_namespace *ns;	/* counted in use while here */
+	struct target_namespace *ns;	/* counted as in use while set */
 	uint64_t offset;		/* in the namespace, bytes */
-	uint32_t length;		/* to move, bytes */
-	uint32_t sgl_length;		/* what the SGL describes, bytes */
+	uint32_t length;		/* to transfer, bytes */
+	uint32_t sgl_length;		/* length of the SGL, bytes */
 	uint64_t began;			/* ns: when its capsule was taken */
 	uint16_t status;		/* the first failure */
 	uint8_t opcode;
@@ -112,9 +112,9 @@ struct target_request {
 	uint8_t sgl_count;		/* keyed descriptors; 0: none or in the capsule */
 
 	struct sgl_entry sgl;		/* the first descriptor */
-	const uint8_t *source;		/* what is sent from in place, or NULL */
+	const uint8_t *source;		/* memory that is sent in place, or NULL */
 	uint32_t source_lkey;
-	struct fifo *line;		/* that it stands in while TRANSFER_IN_LINE */
+	struct fifo *line;		/* in which it waits while TRANSFER_IN_LINE */
 	uint16_t outstanding;		/* chunks */
 	uint16_t slots;			/* of the send queue, until the response completes */
 	struct nvme_cqe cqe;
@@ -124,31 +124,31 @@ struct target_request {
 	uint8_t *capsule;		/* in-capsule data */
 	uint32_t started, moved;	/* bytes */
 	uint32_t index;
-	uint32_t nsid;			/* as the command has it, as slba (or what stands there) */
+	uint32_t nsid;			/* as in the command, as slba (or the field in its place) */
 	uint64_t slba;
-	struct latch latch;		/* of all that it reads in place, or of the step under way */
+	struct latch latch;		/* of all that it reads in place, or of the present step */
 	bool invalidate;		/* the first descriptor's key */
 	bool cid_taken;			/* its CID is in the bitmap */
 	bool fua;
-	bool fenced;			/* qp->fence waits for it */
-	bool validates;			/* it writes marked blocks: goes up when done, see invalid.c */
-	bool serving;			/* its namespace is busy with it: no response was posted */
+	bool fenced;			/* a fence of its queue pair waits for it */
+	bool validates;			/* it writes marked blocks: to the control thread when done, see invalid.c */
+	bool serving;			/* its namespace is busy with it: it has no response yet */
 	bool admitted;			/* it was in a namespace's line, see limits.c */
 
-	/* cold: what only some commands need */
-	struct fused *fused;		/* that its data is fetched for */
+	/* cold: only some commands use these */
+	struct fused *fused;		/* for which its data is fetched */
 	struct store_io io;
 	uint32_t step, steps;
-	uint64_t step_done;		/* bytes of this step, where it is done in pieces */
+	uint64_t step_done;		/* bytes of this step that are done, if it is done in pieces */
 	struct mail mail;
 	struct target_upcall upcall;
 	struct nvme_sqe sqe;		/* of a command for the control thread, or over a limit */
 	struct list_link over_place;	/* over a limit, and the first of its queue pair there: in the namespace's */
 	struct list_link over_own;	/* line, and in the queue pair's list */
 	struct fifo behind;		/* the others of its queue pair over the same limit */
-	uint8_t *data;			/* fetched for it, or what it answers with */
-	uint32_t data_length;		/* of what was fetched or kept for the control thread */
-	struct {			/* from target_complete(): what it ends with */
+	uint8_t *data;			/* fetched for the control thread, or its answer */
+	uint32_t data_length;		/* bytes of data */
+	struct {			/* set by target_complete(): the answer */
 		uint8_t *data;
 		uint32_t length;
 		uint16_t status;

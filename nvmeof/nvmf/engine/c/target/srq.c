@@ -2,14 +2,14 @@
 /*
  * Shared receive queues: capsules of all queue pairs of a reactor, of one device and capsule size.
  *
- * Owns them, and the memory that capsules are received into, in slabs.  A shared queue has few receives
- * at first, and gets another slab when most of them are in use, until it has as many as its queue pairs could take
- * at once: so an idle connection costs no receives, and no host can take what another was promised for good.
- * A host that sends more commands than its queue has entries loses its connection.
+ * Owns the queues and the memory that receives capsules, in slabs.  A shared queue has few receives at first, and
+ * gets another slab when most of them are in use, until it has as many as its queue pairs could use at once: so an
+ * idle connection costs no receives, and no host can permanently take receives that were promised to others. A host
+ * that sends more commands than its queue has entries loses its connection.
  *
- * The device tells which queue pair a capsule is for by its number.  Slabs are registered on the memory thread
- * (background.h), but for the first.  Control thread, but for functions named *_job, and those of the second half:
- * the reactor's.
+ * The device reports by its number which queue pair a capsule is for.  Slabs are registered on the memory thread
+ * (background.h), except the first.  Control thread, except functions named *_job, and the functions of the second
+ * part, which run on the reactor's thread.
  */
 #include "target/calls.h"
 #include "util/numa.h"
@@ -24,8 +24,8 @@
 #define SLAB_BYTES (1u << 20)
 #define SLAB_MIN 32u
 #define SLAB_MAX 256u
-#define SRQ_MAX 16384u		/* receives: more queue pairs get another queue */
-#define RETRY_NS 100000000ull	/* after a slab that there was no memory for */
+#define SRQ_MAX 16384u		/* receives: further queue pairs get a different queue */
+#define RETRY_NS 100000000ull	/* delay after memory for a slab could not be allocated */
 
 struct srq_slab {
 	struct srq_slab *next;
@@ -50,7 +50,7 @@ static void slab_free(struct srq_slab *slab)
 	free(slab);
 }
 
-/* The SQEs close together, in-capsule data on pages of its own, as in a queue pair's memory (region.c). */
+/* SQEs are adjacent, in-capsule data is on pages of its own, as in a queue pair's memory (region.c). */
 static void slab_cut(struct srq_slab *slab, uint32_t stride)
 {
 	uint8_t *data = slab->memory + (((size_t)SQE_SIZE * slab->count + PAGE - 1) & ~(size_t)(PAGE - 1));
@@ -183,7 +183,7 @@ void srqs_free(struct target_device *device)
 	}
 }
 
-/* Its device was removed: it grows no more once this has come back. */
+/* Its device was removed: it grows no more after the slab in progress has returned. */
 static void srq_leave(struct target_srq *srq)
 {
 	srq->upcall = (struct target_upcall){
@@ -209,7 +209,7 @@ void srqs_let_go(struct target_device *device)
 		reactor_mail(srq->reactor, &srq->gone_mail, srq_leave_deliver);
 }
 
-/* ---- the reactor's half ---- */
+/* ---- the reactor's part ---- */
 
 void srq_slab_deliver(struct reactor *reactor, struct mail *mail)
 {
@@ -249,7 +249,7 @@ static void srq_grow_job(struct job *job)
 		reactor_mail(srq->reactor, &srq->failed_mail, srq_failed_deliver);
 }
 
-/* Another slab, if few are left and its queue pairs could still use more. */
+/* Request another slab, if few receives are left and its queue pairs could still use more. */
 static void srq_look(struct reactor *reactor, struct target_srq *srq)
 {
 	uint32_t low = srq->total < SLAB_MAX ? srq->total / 2 : SLAB_MAX / 2;
@@ -281,7 +281,7 @@ void srq_post(struct reactor *reactor, struct target_srq *srq)
 		srq->spares -= n;
 		if (!rc)
 			continue;
-		/* It has room for all of them, so that the device is gone: its queue pairs will be, too. */
+		/* It has room for all of them, so the device has been removed, and its queue pairs will be as well. */
 		for (; bad; bad = bad->next)
 			srq->posted--;
 		return;
@@ -331,7 +331,7 @@ void srq_join(struct target_qpair *qp)
 		return;
 	qp->number_next = *bucket;
 	*bucket = qp;
-	/* Capsules that came before the word that the queue pair was accepted. */
+	/* Capsules that arrived before the event that established the connection. */
 	fifo_move(&early, &qp->reactor->orphans);
 	while ((link = fifo_pop(&early))) {
 		struct recv *recv = container_of(link, struct recv, link);

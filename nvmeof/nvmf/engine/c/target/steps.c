@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Steps: commands that are one store operation after the other (Flush, Write Zeroes, Dataset
- * Management, a write from its capsule), without recursion where one is done at once.  Runs on the
- * reactor's thread.
+ * Steps: commands that consist of one store operation after another (Flush, Write Zeroes, Dataset Management, a write
+ * from its capsule), without recursion if an operation completes at once.  Runs on the reactor's thread.
  *
- * A range of zeroes or of a deallocation is done in pieces, each latched for itself, so that a large one does
- * not keep everybody from the namespace.  The states are those of req->stepping: STARTING while an operation
- * is begun, UNDER_WAY if it has not ended by then, NONE when it has.
+ * Writing zeroes to a range or deallocating it is done in pieces, each with a latch of its own, so that a large range
+ * does not block the namespace for other commands.  The states in req->stepping are: STARTING while an operation is
+ * begun, UNDER_WAY if it has not ended when that is done, NONE when it has ended.
  */
 #include "target/calls.h"
 
@@ -57,7 +56,7 @@ static void step_submit(struct target_request *req, enum store_op op, uint32_t f
 		store_submit(req->qp->reactor->ring, ns->store, &req->io);
 }
 
-/* The next piece of a range that this step is for; false: there is none left. */
+/* Set up the next piece of this step's range; false: there is none left. */
 static bool step_piece(struct target_request *req, enum store_op op, uint32_t flags, uint64_t offset,
 		       uint64_t length)
 {
@@ -70,7 +69,7 @@ static bool step_piece(struct target_request *req, enum store_op op, uint32_t fl
 	return true;
 }
 
-/* Flush of all namespaces: the next one that is there. */
+/* Flush of all namespaces: find the next one that exists. */
 static bool flush_next(struct target_request *req, uint32_t last)
 {
 	if (req->ns)
@@ -120,7 +119,7 @@ static struct nvme_dsm_range dsm_range(const struct target_request *req, uint32_
 	return range;
 }
 
-/* req->step ranges were begun, and step_done bytes of the last of them are done. */
+/* req->step ranges were begun; step_done bytes of the last of them are done. */
 static bool step_dsm(struct target_request *req)
 {
 	uint8_t shift = req->ns->block_shift;
@@ -184,7 +183,7 @@ static void steps_run(struct target_request *req)
 			steps_end(req);
 			return;
 		}
-		if (req->stepping == STEP_STARTING) {	/* it has not ended yet: step_done() goes on */
+		if (req->stepping == STEP_STARTING) {	/* it has not ended yet: step_done() continues */
 			req->stepping = STEP_UNDER_WAY;
 			return;
 		}

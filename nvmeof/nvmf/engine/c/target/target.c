@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * A target: its reactors, the upcall list, and the end of it all.  Control thread.
- */
+/* A target: its reactors, the upcall list, and its destruction.  Control thread. */
 #include "target/calls.h"
 
 #include <errno.h>
@@ -13,8 +11,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define DESTROY_DRAIN_NS 1500000000ull	/* for connections to end in order */
-#define DESTROY_STOP_NS 5000000000ull	/* more, for threads that wait for a processor */
+#define DESTROY_DRAIN_NS 1500000000ull	/* time for connections to end in order */
+#define DESTROY_STOP_NS 5000000000ull	/* further time, for threads that wait for a processor */
 
 /* ---- upcalls ---- */
 
@@ -27,14 +25,14 @@ void target_post_upcall(struct target *target, struct target_upcall *upcall)
 		upcall->next = head;
 	while (!atomic_compare_exchange_weak(&target->upcalls, &head, upcall));
 	/*
-	 * Whoever finds it empty says so; target_upcalls() resets before it takes.  The upcall
-	 * itself may be gone by now.
+	 * The thread that finds the list empty signals the eventfd; target_upcalls() resets it before it takes the
+	 * list.  The upcall itself may have been freed by now.
 	 */
 	if (!head)
 		(void)!write(target->event_fd, &one, sizeof(one));
 }
 
-/* ---- memory that the caller may still look at ---- */
+/* ---- memory that the caller may still use ---- */
 
 struct freed {
 	struct freed *next;
@@ -46,7 +44,7 @@ void target_free_later(struct target *target, void *memory)
 	struct freed *freed = malloc(sizeof(*freed));
 
 	if (!freed)
-		return;		/* rather lost than gone too early */
+		return;		/* better a leak than a use after free */
 	freed->memory = memory;
 	freed->next = target->freed;
 	target->freed = freed;
@@ -63,7 +61,7 @@ static void free_now(struct target *target)
 	}
 }
 
-/* What the control thread itself has to do about an upcall; false: it is not for the caller. */
+/* The control thread's own work for an upcall; false: the upcall is not for the caller. */
 static bool take_upcall(struct target *target, struct target_upcall *upcall)
 {
 	struct target_qpair *qp = upcall->qpair;
@@ -77,7 +75,7 @@ static bool take_upcall(struct target *target, struct target_upcall *upcall)
 		qpair_clear(qp);
 		target_free_later(target, qp);
 		device_let_go(target);
-		return !qp->abandoned;	/* else nobody knows of it */
+		return !qp->abandoned;	/* otherwise the caller does not know of it */
 	case TARGET_UPCALL_CQ_GONE:
 		cq_gone(upcall->cookie);
 		return false;
@@ -128,7 +126,7 @@ struct target_upcall *target_upcalls(struct target *target)
 	return oldest;
 }
 
-/* Until there are none: one may lead to another. */
+/* Until there are none: an upcall may cause further ones. */
 void target_drain_upcalls(struct target *target)
 {
 	while (atomic_load(&target->upcalls))
@@ -141,7 +139,7 @@ int target_fd(const struct target *target)
 	return target->event_fd;
 }
 
-/* ---- making ---- */
+/* ---- creation ---- */
 
 static int target_check_options(struct target_options *o, char *err, size_t len)
 {
@@ -166,7 +164,7 @@ static int target_check_options(struct target_options *o, char *err, size_t len)
 		return -EINVAL;
 	}
 	if (o->buffer_size < 8192)
-		o->buffer_size = 8192;	/* a comparison needs two blocks of 4 KiB in one */
+		o->buffer_size = 8192;	/* a comparison needs two blocks of 4 KiB in one buffer */
 	return 0;
 }
 
@@ -217,7 +215,7 @@ struct target *target_make(const struct target_options *options, char *err, size
 		}
 		target->reactor[target->reactors] = r;
 	}
-	target->options.cpus = NULL;	/* the caller's */
+	target->options.cpus = NULL;	/* the array belongs to the caller */
 	return target;
 }
 
@@ -231,7 +229,7 @@ static int start_background(struct target *target, char *err, size_t len)
 	return -errno;
 }
 
-/* Whether they have ended; those that do not keep what they are at. */
+/* Returns whether they have ended; threads that have not ended keep their jobs and memory. */
 static bool stop_background(struct background **background, uint64_t deadline)
 {
 	struct background *ending = *background;
@@ -262,7 +260,7 @@ struct target *target_create(const struct target_options *options, char *err, si
 	return target;
 }
 
-/* ---- the end ---- */
+/* ---- destruction ---- */
 
 static bool all_closed(const struct target *target)
 {
@@ -287,7 +285,7 @@ static void wait_for_closed(struct target *target, uint64_t deadline)
 	}
 }
 
-/* The reactors have ended: this thread is every reactor now. */
+/* The reactors have ended: this thread does their work now. */
 static void end_qpairs(struct target *target)
 {
 	struct target_qpair *qp;
@@ -296,7 +294,7 @@ static void end_qpairs(struct target *target)
 		qp->dead = qp->disconnected = true;
 	for (unsigned i = 0; i < target->reactors; i++) {
 		reactor_deliver(target->reactor[i]);	/* answers that came too late */
-		store_ring_destroy(target->reactor[i]->ring);	/* no store writes to a buffer now */
+		store_ring_destroy(target->reactor[i]->ring);	/* no store writes to a buffer after this */
 		target->reactor[i]->ring = NULL;
 	}
 	target_drain_upcalls(target);
@@ -317,7 +315,7 @@ void target_destroy(struct target *target)
 		target_qpair_disconnect(qp);
 	wait_for_closed(target, deadline);
 	deadline = clock_ns() + DESTROY_STOP_NS;
-	/* In this order: registering waits for reactors, which have connections ended. */
+	/* In this order: registering waits for reactors, which post jobs that end connections. */
 	stuck = !stop_background(&target->memory, deadline);
 	for (unsigned i = 0; i < target->reactors; i++)
 		stuck |= reactor_stop(target->reactor[i], deadline) != 0;

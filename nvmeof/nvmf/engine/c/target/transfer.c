@@ -35,7 +35,7 @@ bool transfer_fetches(const struct target_request *req)
 	}
 }
 
-/* Of the buffer that would take all the rest of it. */
+/* The size of the buffer that would hold all of the rest. */
 static uint32_t transfer_room(const struct target_request *req)
 {
 	uint32_t rest = req->length - req->started;
@@ -43,7 +43,7 @@ static uint32_t transfer_room(const struct target_request *req)
 	return req->mode == TRANSFER_COMPARE && rest <= UINT32_MAX / 2 ? 2 * rest : rest;
 }
 
-/* Memory for what goes up to the control thread, of which a queue pair may have only so much. */
+/* Allocate memory for data for the control thread; a queue pair may have only a limited amount. */
 static bool fetch_memory(struct target_request *req)
 {
 	struct target_qpair *qp = req->qp;
@@ -62,14 +62,14 @@ static bool fetch_memory(struct target_request *req)
 	return true;
 }
 
-/* Whether there is a chunk more to start now. */
+/* Whether there is another chunk to start now. */
 static bool has_more(const struct target_request *req)
 {
 	return req->started < req->length && !req->status && !req->qp->dead &&
 	       req->outstanding < TARGET_WINDOW;
 }
 
-/* The line in which it has to wait, or NULL if a chunk was started. */
+/* Start the next chunk; returns the line in which the request has to wait, or NULL if the chunk was started. */
 static struct fifo *start_next(struct target_request *req)
 {
 	struct target_qpair *qp = req->qp;
@@ -78,7 +78,7 @@ static struct fifo *start_next(struct target_request *req)
 	struct chunk *chunk;
 
 	if (line->head && line->head != &req->tx.link)
-		return line;	/* others were first */
+		return line;	/* others come first */
 	if (fetch && qp->fetching >= qp->read_limit)
 		return queue_line;
 	line = pool_namespace_line(req, transfer_room(req));
@@ -123,7 +123,7 @@ void transfer_advance(struct target_request *req)
 	req->moving = TRANSFER_STARTING;
 	while (!line && has_more(req))
 		line = start_next(req);
-	/* Without a line to wait in, it leaves the one that it stands in when its turn comes. */
+	/* With no line to wait in, it leaves its present line when its turn has come. */
 	if (line != req->line && (line || req->line->head == &req->tx.link)) {
 		transfer_line_leave(req);
 		if (line)

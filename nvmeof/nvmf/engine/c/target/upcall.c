@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Commands that the control thread answers: all of the admin queue, fabrics commands, and
- * whatever the I/O path does not know.
+ * Commands that the control thread answers: all of the admin queue, fabrics commands, and commands that the I/O path
+ * does not implement.
  *
- * Data that comes with a command is fetched first, into memory of its own: a command may stay up
- * for long (Asynchronous Event Request) and holds no buffer meanwhile.  The calls of target.h run on
- * any thread, the rest on the reactor's.
+ * Data that comes with a command is fetched first, into memory of its own: the control thread may keep a command for
+ * a long time (Asynchronous Event Request), during which it holds no buffer.  The functions of target.h run on any
+ * thread, the rest on the reactor's thread.
  */
 #include "target/calls.h"
 
@@ -81,7 +81,7 @@ static void answer_deliver(struct reactor *reactor, struct mail *mail)
 	req->mode = TRANSFER_PUSH;
 	req->state = REQUEST_BEGUN;
 	qp->held--;
-	/* Where flow control is disabled the response to Connect says so; where not, it is set later. */
+	/* If flow control is disabled, the response to Connect says so; otherwise SQHD is set later. */
 	if (!req->answer.status && fctype(req) == NVME_FCTYPE_CONNECT)
 		req->cqe.sqhd = 0xffff;
 	if (qp->dead) {

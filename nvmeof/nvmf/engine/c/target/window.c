@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Windows: the memory of a namespace, registered with a device, that reads are sent from.
+ * Windows: registrations of a namespace's memory with a device, from which reads are sent.
  *
- * A reactor finds a window by one atomic load; while there is none its reads go through buffers.  Windows are
- * made and freed on the memory thread (background.h), in the order in which namespaces and devices come and go, so
- * that neither is freed while memory of the one is being registered with the other.
+ * A reactor finds a window with one atomic load; as long as there is none, reads go through buffers.  Windows are
+ * created and freed on the memory thread (background.h), in the order in which namespaces and devices are added and
+ * removed, so that neither is freed while the memory of a namespace is being registered.
  *
- * A device that pins pages must not be shown memory whose pages are given back meanwhile: the store is told
- * first, then every reactor passes its mailbox, so that none is in the middle of giving any back.
+ * A device that pins pages must not register memory whose pages are being released: the store is told first, then
+ * every reactor passes its mailbox, so that no reactor is in the middle of releasing pages.
  */
 #include "target/calls.h"
 
@@ -19,8 +19,8 @@ struct window_work {
 	struct job job;
 	struct target_device *device;
 	struct target_namespace *ns;
-	struct window_work *next;	/* namespaces that a new device was shown at once */
-	bool in_use;			/* reactors may be giving pages back */
+	struct window_work *next;	/* the next namespace to register with a new device */
+	bool in_use;			/* reactors may be releasing pages */
 };
 
 /* ---- every reactor has passed its mailbox ---- */
@@ -129,7 +129,7 @@ void windows_open(struct target_namespace *ns)
 		struct window_work *work;
 
 		work = device->state == DEVICE_READY ? window_work(ns, device) : NULL;
-		if (work)	/* no reactor knows the namespace yet */
+		if (work)	/* no reactor uses the namespace yet */
 			background_post(device_lane(device), &work->job, window_job);
 	}
 }
@@ -158,13 +158,13 @@ static void window_close(struct target_namespace *ns, unsigned index)
 {
 	struct ns_window *window = atomic_exchange(&ns->window[index], NULL);
 
-	if (!window || !window->mr)	/* the zeroes are the device's */
+	if (!window || !window->mr)	/* the memory of zeroes belongs to the device */
 		return;
 	window->verbs->dereg_mr(window->mr);
 	free(window);
 }
 
-/* The namespaces that there are now: those that come later do not see the device. */
+/* Record the present namespaces: those added later do not see the device. */
 void windows_snapshot(struct target_device *device)
 {
 	unsigned count = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Identifiers of work requests: what each is for, and of which kind that is, in its lowest bits. */
+/* Identifiers of work requests: a pointer to the object, with its kind in the lowest bits. */
 #ifndef NVMF_TARGET_WR_H
 #define NVMF_TARGET_WR_H
 

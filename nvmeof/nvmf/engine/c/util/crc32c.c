@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * CRC32C: which way of doing it is taken, and the portable one, a table.  A way of the processor's
- * (crc32c_x86.c, crc32c_arm.c) is only taken if it finds the same as the table.  Owns the table and the ways, written once
- * before use; any thread.
+ * CRC32C: the selection of an implementation, and the portable one, which uses a table.  An implementation for the
+ * processor (crc32c_x86.c, crc32c_arm.c) is only selected if its results equal those of the table.  Owns the table
+ * and the list of implementations, written once before use; any thread.
  */
 #include "util/crc32c_ways.h"
 

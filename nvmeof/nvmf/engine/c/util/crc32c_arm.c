@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* CRC32C by the instructions of Armv8, where the processor has them. */
+/* CRC32C by the instructions of Armv8, if the processor has them. */
 #include "util/crc32c_ways.h"
 
 #if defined(__aarch64__)

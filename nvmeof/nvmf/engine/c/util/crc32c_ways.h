@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the files of crc32c share: see crc32c.c. */
+/* Shared by the files of crc32c: see crc32c.c. */
 #ifndef NVMF_UTIL_CRC32C_WAYS_H
 #define NVMF_UTIL_CRC32C_WAYS_H
 
@@ -9,7 +9,7 @@
 
 enum { CRC32C_WAYS = 4 };
 
-/* The ways of this processor, the fastest first, without the table; how many. */
+/* The implementations for this processor, the fastest first, without the table; returns their number. */
 unsigned crc32c_native(struct crc32c_way *ways);
 
 #endif

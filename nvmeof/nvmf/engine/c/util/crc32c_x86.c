@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * CRC32C on x86-64: carry-less multiplication of four 512-bit lanes at once, which also copies; the crc32
- * instruction of SSE4.2 on three streams joined by carry-less multiplication (from 3 KiB); carry-less
- * multiplication alone (four 128-bit lanes, from 256 bytes); the plain instruction.
+ * CRC32C on x86-64: carry-less multiplication of four 512-bit lanes at once, which can also copy; the crc32
+ * instruction of SSE4.2 on three streams joined by carry-less multiplication (from 3 KiB); carry-less multiplication
+ * alone (four 128-bit lanes, from 256 bytes); the plain instruction.
  *
- * The constants are computed at start from the polynomial rather than written down, so that there is
- * nothing to mistype: x^n mod P for the distances folded over.
+ * The constants are computed at start from the polynomial, which avoids typing errors: x^n mod P for the distances of
+ * the folds.
  */
 #include "util/crc32c_ways.h"
 
@@ -15,10 +15,10 @@
 
 enum {
 	LANE = 1024,			/* bytes of each of three streams */
-	WIDE_MIN = 512,			/* from here on 512-bit lanes are worth joining */
+	WIDE_MIN = 512,			/* from this length on it pays to join 512-bit lanes */
 };
 static uint64_t k_lane1, k_lane2;	/* shift a crc over LANE and 2 * LANE bytes */
-static uint64_t k2048[2], k512[2], k128[2];	/* fold a lane over so many bits */
+static uint64_t k2048[2], k512[2], k128[2];	/* fold a lane over this many bits */
 
 /* x^n mod P, reflected: bit 31 is x^0. */
 static uint32_t xpow(uint64_t n)
@@ -47,7 +47,7 @@ __attribute__((target("sse4.2"))) static uint32_t sse_sum(uint32_t crc, const ui
 	return crc;
 }
 
-/* crc advanced over a run of zero bytes: k is x^(8 * bytes - 33), the rest is crc32's own shift. */
+/* Advance crc over a run of zero bytes: k is x^(8 * bytes - 33), the rest is crc32's own shift. */
 __attribute__((target("sse4.2,pclmul"))) static uint32_t three_shift(uint32_t crc, uint64_t k)
 {
 	__m128i x = _mm_clmulepi64_si128(_mm_cvtsi32_si128((int)crc),
@@ -87,7 +87,7 @@ __attribute__((target("sse4.2,pclmul"))) static uint32_t clmul_sum(uint32_t crc,
 	d = fold(c, k1, d);
 	for (; len >= 16; p += 16, len -= 16)
 		d = fold(d, k1, _mm_loadu_si128((const __m128i *)(const void *)p));
-	/* what is left is a 128-bit message with the same crc: let the instruction reduce it */
+	/* a 128-bit message with the same crc is left: use the instruction for it */
 	_mm_storeu_si128((__m128i *)(void *)half, d);
 	crc = (uint32_t)_mm_crc32_u64(_mm_crc32_u64(0, half[0]), half[1]);
 	return sse_sum(crc, p, len);
@@ -125,7 +125,7 @@ static uint32_t three_copy(uint32_t crc, uint8_t *to, const uint8_t *p, size_t l
 	return three_sum(crc, to, len);
 }
 
-/* ---- 512 bits at a time, and the bytes copied on the way ---- */
+/* ---- 512 bits at a time, with an optional copy ---- */
 
 #define WIDE __attribute__((target("avx512f,vpclmulqdq,sse4.2,pclmul")))
 
@@ -135,7 +135,7 @@ WIDE static inline __m512i wide_fold(__m512i x, __m512i k, __m512i y)
 					 _mm512_clmulepi64_epi128(x, k, 0x11), y, 0x96);
 }
 
-/* The 64 bytes at p + at, which also go to to + at if there is a to. */
+/* Load the 64 bytes at p + at, and copy them to to + at if to is set. */
 WIDE static inline __m512i wide_load(const uint8_t *p, uint8_t *to, size_t at)
 {
 	__m512i v = _mm512_loadu_si512(p + at);
@@ -175,7 +175,7 @@ WIDE static inline uint32_t wide_run(uint32_t crc, const uint8_t *p, size_t len,
 	x = fold(_mm512_castsi512_si128(d), k, _mm512_extracti32x4_epi32(d, 1));
 	x = fold(x, k, _mm512_extracti32x4_epi32(d, 2));
 	x = fold(x, k, _mm512_extracti32x4_epi32(d, 3));
-	/* what is left is a 128-bit message with the same crc: let the instruction reduce it */
+	/* a 128-bit message with the same crc is left: use the instruction for it */
 	_mm_storeu_si128((__m128i *)(void *)half, x);
 	crc = (uint32_t)_mm_crc32_u64(_mm_crc32_u64(0, half[0]), half[1]);
 	if (to)
@@ -194,9 +194,8 @@ WIDE static uint32_t wide_copy(uint32_t crc, uint8_t *to, const uint8_t *p, size
 }
 
 /*
- * A product of two reflected operands comes out one bit low, and crc32_u64 multiplies by x^32 itself,
- * hence the -33.  In a fold, the low half of a lane is the more significant 64 bits: it moves 64 further
- * than the high half.
+ * A product of two reflected operands is one bit low, and crc32_u64 multiplies by x^32 itself, hence the -33.  In a
+ * fold, the low half of a lane has the more significant 64 bits: it moves 64 bits further than the high half.
  */
 static void constants_fold(uint64_t k[2], uint64_t bits)
 {

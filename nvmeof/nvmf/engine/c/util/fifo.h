@@ -44,7 +44,7 @@ static inline struct fifo_link *fifo_pop(struct fifo *f)
 	return link;
 }
 
-/* Remove link from wherever it stands, if it is in the list.  Walks the list. */
+/* Remove link from the list if it is there.  Walks the list. */
 static inline void fifo_remove(struct fifo *f, const struct fifo_link *link)
 {
 	struct fifo_link **at = &f->head;
@@ -58,7 +58,7 @@ static inline void fifo_remove(struct fifo *f, const struct fifo_link *link)
 		f->tail = at;
 }
 
-/* All of from to to, which had nothing. */
+/* Move all elements to "to", which must be empty. */
 static inline void fifo_move(struct fifo *to, struct fifo *from)
 {
 	fifo_init(to);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Intrusive doubly linked lines for one thread, first in, first out: anything can be removed at once. */
+/* Intrusive doubly linked lines for one thread, first in, first out: any element can be removed in constant time. */
 #ifndef NVMF_UTIL_LINE_H
 #define NVMF_UTIL_LINE_H
 
@@ -23,7 +23,7 @@ static inline void line_push(struct line *line, struct list_link *link)
 	line->tail = &link->next;
 }
 
-/* link stands in the line. */
+/* link must be in the line. */
 static inline void line_remove(struct line *line, struct list_link *link)
 {
 	if (line->tail == &link->next)

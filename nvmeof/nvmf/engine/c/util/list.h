@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Intrusive doubly linked lists for one thread: anything can be removed at once. */
+/* Intrusive doubly linked lists for one thread: any element can be removed in constant time. */
 #ifndef NVMF_UTIL_LIST_H
 #define NVMF_UTIL_LIST_H
 

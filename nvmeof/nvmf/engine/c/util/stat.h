@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Counters written by one thread and read by any, without a locked instruction; what is timed has clock.h. */
+/* Counters written by one thread and read by any, without a locked instruction; clock.h is for times. */
 #ifndef NVMF_UTIL_STAT_H
 #define NVMF_UTIL_STAT_H
 

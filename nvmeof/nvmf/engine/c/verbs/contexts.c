@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* contexts.h.  Owns the list of contexts and the tree of what lies on them, under one lock. */
+/* contexts.h.  Owns the list of contexts and the tree of the objects on them, under one lock. */
 #include "contexts.h"
 
 #include <errno.h>
@@ -14,8 +14,8 @@
 #include <unistd.h>
 
 /*
- * librdmacm may close a context, whose memory and file numbers are then another's, as soon as nothing
- * lies on it: from then on this goes by its own copies.
+ * librdmacm may close a context as soon as there are no objects on it, and its memory and file numbers may then be
+ * reused: from that moment on, only the copies here are used.
  */
 struct known_context {
 	struct known_context *next;
@@ -23,7 +23,7 @@ struct known_context {
 	unsigned users;
 	int cmd_fd, async_fd;
 	struct stat node;	/* of cmd_fd */
-	struct stat device;	/* of path: another device there has another inode */
+	struct stat device;	/* of path: a different device with this path has a different inode */
 	char path[IBV_SYSFS_PATH_MAX];	/* /sys/class/infiniband_verbs/uverbs0 */
 };
 
@@ -69,7 +69,7 @@ static bool fill(struct known_context *known, const struct ibv_context *context)
 	return !fstat(known->cmd_fd, &known->node) && !stat(known->path, &known->device);
 }
 
-/* The entry of a context that is open; NULL where its device cannot be watched. */
+/* The entry of an open context; NULL if its device cannot be watched. */
 static struct known_context *know(const struct ibv_context *context)
 {
 	struct known_context *known, *next;
@@ -78,7 +78,7 @@ static struct known_context *know(const struct ibv_context *context)
 		next = known->next;
 		if (known->users && known->context == context)
 			return known;
-		/* nothing lay on it, and its memory or its number is another's: it was closed */
+		/* there were no objects on it, and its memory or number was reused: it was closed */
 		if (!known->users &&
 		    (known->context == context || known->cmd_fd == context->cmd_fd))
 			forget(known);
@@ -104,7 +104,7 @@ static void tie_locked(const void *object, const struct ibv_context *context)
 	known = know(context);
 	if (!known)
 		return;
-	known->users++;	/* where the rest fails, for ever: in doubt a context stays open */
+	known->users++;	/* permanently if the rest fails: in doubt, a context stays open */
 	use = malloc(sizeof(*use));
 	if (!use)
 		return;
@@ -137,7 +137,7 @@ struct context_use *contexts_untie(const void *object)
 	return use;
 }
 
-/* The kernel takes a device out of sysfs before it waits for its users. */
+/* The kernel removes a device from sysfs before it waits for its users. */
 static bool removed(const struct known_context *known)
 {
 	struct stat now;
@@ -153,8 +153,8 @@ static bool still_open(const struct known_context *known)
 }
 
 /*
- * Put nothing in the place of a context's files, which closes them: the numbers stay librdmacm's, for
- * it closes them itself when it comes to the context.
+ * Replace a context's files by an empty one, which closes them: the numbers remain librdmacm's, because it closes
+ * them itself later.
  */
 static bool close_files(const struct known_context *known)
 {

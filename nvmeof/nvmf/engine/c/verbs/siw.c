@@ -40,7 +40,7 @@ static void add(const struct verbs *verbs, struct ibv_context *context)
 	if (!guard)
 		return;
 	guard->cq = verbs->create_cq(context, GUARD_ENTRIES, NULL, NULL, 0);
-	if (!guard->cq) {	/* without it most queues can be made all the same */
+	if (!guard->cq) {	/* most queues can be created without it */
 		free(guard);
 		return;
 	}

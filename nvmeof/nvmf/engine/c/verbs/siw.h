@@ -1,21 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What siw needs that no other device does.
+ * A workaround for siw.
  *
- * libsiw takes one key of siw's mappings, 0x90000, for "there is none": a queue that the kernel puts
- * at that offset of the context's mappings cannot be made, and errno says nothing.  The kernel gives
- * out the lowest offset that is free, so that a few queues are enough to come there, and once
- * they have, every attempt ends in the same way.  A completion queue that nobody uses, made before
- * all others and long enough to lie across that offset, keeps it from ever being given out.
+ * libsiw interprets one key of siw's mappings, 0x90000, as "no key": a queue that the kernel puts at that offset of
+ * the context's mappings cannot be created, and errno is not set.  The kernel uses the lowest free offset, so that a
+ * few queues are enough to reach it, and then every further attempt fails.  An unused completion queue, created
+ * before all others and large enough to extend over that offset, prevents its use.
  */
 #ifndef NVMF_VERBS_SIW_H
 #define NVMF_VERBS_SIW_H
 
 #include "verbs.h"
 
-/* The context is about to be used, from any thread: it is kept from that key, if it is siw's. */
+/* Call it before the context is used, from any thread: if it is siw's, that key is never used on it. */
 void siw_guard(const struct verbs *verbs, struct ibv_context *context);
-/* Once for each call of siw_guard(), when what was made on the context is gone. */
+/* Call it once for each call of siw_guard(), after the objects on the context were destroyed. */
 void siw_unguard(const struct verbs *verbs, struct ibv_context *context);
 
 #endif

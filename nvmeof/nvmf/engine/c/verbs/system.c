@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The verbs table of the libraries' devices.  Owns the two library handles and the table, made once on
- * whichever thread asks first and kept for the life of the process.
+ * The verbs table of the libraries' devices.  Owns the two library handles and the table, created once by the first
+ * thread that asks, and kept for the lifetime of the process.
  */
 #include "contexts.h"
 #include "siw.h"
@@ -15,7 +15,7 @@
 static struct verbs table = {
 	.name = "system",
 	.pins_memory = true,
-	/* InfiniBand and RoCE do not need the sink's remote access right, iWARP adapters do */
+	/* InfiniBand and RoCE do not need the destination's remote access right, iWARP adapters do */
 	.read_sink_is_local = false,
 	.sends_complete_inline = false,
 	.send_stable = 0,
@@ -24,7 +24,7 @@ static char reason[512];
 static bool usable;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-/* The calls that are macros over others in <infiniband/verbs.h>, or that need more done. */
+/* Functions that are macros over others in <infiniband/verbs.h>, or that need additional work. */
 static struct ibv_mr *(*real_reg_mr)(struct ibv_pd *pd, void *addr, size_t length, int access);
 static struct ibv_mr *(*real_reg_mr_iova2)(struct ibv_pd *pd, void *addr, size_t length,
 					   uint64_t iova, unsigned int access);
@@ -34,7 +34,7 @@ static int (*real_query_port)(struct ibv_context *context, uint8_t port,
 static struct ibv_pd *(*real_alloc_pd)(struct ibv_context *context);
 static int (*real_dealloc_pd)(struct ibv_pd *pd);
 
-/* A protection domain comes before all else that is made on a context, and goes after it. */
+/* A protection domain is created before all other objects on a context, and destroyed after them. */
 static struct ibv_pd *alloc_pd(struct ibv_context *context)
 {
 	struct ibv_pd *pd;
@@ -66,7 +66,7 @@ static int dealloc_pd(struct ibv_pd *pd)
 	return rc;
 }
 
-/* The calls by which an id comes to lie on a context, and goes from it. */
+/* The functions that bind an id to a context and release it. */
 static int (*real_bind_addr)(struct rdma_cm_id *id, struct sockaddr *addr);
 static int (*real_listen)(struct rdma_cm_id *id, int backlog);
 static int (*real_get_cm_event)(struct rdma_event_channel *channel, struct rdma_cm_event **event);
@@ -98,7 +98,7 @@ static int get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event
 	case RDMA_CM_EVENT_CONNECT_REQUEST:
 		contexts_tie((*event)->id, (*event)->id->verbs);
 		break;
-	default:	/* it does not change, and may be about to be destroyed elsewhere */
+	default:	/* it does not change, and may be about to be destroyed by a different thread */
 		break;
 	}
 	return 0;
@@ -116,7 +116,7 @@ static int destroy_id(struct rdma_cm_id *id)
 	return rc;
 }
 
-/* Flags of the optional range are for the newer call alone, which drops what the kernel lacks. */
+/* Flags of the optional range require the newer function, which drops those that the kernel lacks. */
 static struct ibv_mr *reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access)
 {
 	if (!(access & IBV_ACCESS_OPTIONAL_RANGE))
@@ -126,7 +126,7 @@ static struct ibv_mr *reg_mr(struct ibv_pd *pd, void *addr, size_t length, int a
 	return real_reg_mr_iova2(pd, addr, length, (uintptr_t)addr, (unsigned int)access);
 }
 
-/* The library's own symbol fills the struct of old only; providers fill all of today's. */
+/* The library's own symbol fills only the old struct; providers fill all fields of the present one. */
 static int query_port(struct ibv_context *context, uint8_t port, struct ibv_port_attr *attr)
 {
 	struct verbs_context *vctx = verbs_get_ctx_op(context, query_port);

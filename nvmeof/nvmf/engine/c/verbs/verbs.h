@@ -2,26 +2,25 @@
 /*
  * The verbs table: the one interface between NVMe-oF and an RDMA device.
  *
- * A device is a table of the calls of libibverbs and librdmacm, with their structs, their names
- * and their semantics.  verbs_system() fills it from the libraries, loaded at run time, and
- * verbs_iwarp() from the embedded iWARP device.  The calls that are inline functions of
- * <infiniband/verbs.h> are not in the table: they go through ibv_context.ops and so work on either
- * device.  They are those of the data path (ibv_post_send, ibv_post_recv, ibv_post_srq_recv, ibv_poll_cq,
+ * A device is a table of the functions of libibverbs and librdmacm, with their structs, names and semantics.
+ * verbs_system() fills it from the libraries, loaded at run time, and verbs_iwarp() from the embedded iWARP device.
+ * The inline functions of <infiniband/verbs.h> are not in the table: they call through ibv_context.ops and so work on
+ * either device.  They are those of the data path (ibv_post_send, ibv_post_recv, ibv_post_srq_recv, ibv_poll_cq,
  * ibv_req_notify_cq) and ibv_alloc_mw, ibv_dealloc_mw.
  *
- * Memory windows of the embedded device are of type 2B.  A region that is deregistered takes the windows
- * bound to it with it (other devices refuse), and a queue pair that is destroyed gives its windows back.
+ * Memory windows of the embedded device are of type 2B.  Deregistering a region invalidates the windows bound to it
+ * (other devices refuse), and destroying a queue pair releases its windows.
  *
- * If a shared receive queue of the embedded device is empty, a connection to which a Send comes is kept: its
- * bytes stay in the socket until a receive is posted.  What the peer sent behind that Send waits with it,
- * Read Responses and Writes included, so a consumer must not hold all receives of a queue back until
- * such an answer comes.  There are no limit events: modify_srq with IBV_SRQ_LIMIT returns EOPNOTSUPP.
+ * If a shared receive queue of the embedded device is empty when a Send arrives, the connection is kept: the bytes
+ * stay in the socket until a receive is posted.  All later messages of the peer wait behind that Send, including Read
+ * Responses and Writes, so a consumer must not hold back all receives of a queue until such a message arrives.  There
+ * are no limit events: modify_srq with IBV_SRQ_LIMIT returns EOPNOTSUPP.
  *
- * Every other call of libibverbs or librdmacm must go through the table: nothing links against
- * the libraries.
+ * All other functions of libibverbs and librdmacm must be called through the table: nothing links against the
+ * libraries.
  *
- * Error convention: that of the call wrapped (NULL or -1 with errno for the rdma_* and create_*
- * calls, a positive errno for ibv_query_*, ibv_modify_qp and ibv_destroy_*).
+ * Error convention: that of the wrapped function (NULL or -1 with errno for the rdma_* and create_* functions, a
+ * positive errno for ibv_query_*, ibv_modify_qp and ibv_destroy_*).
  */
 #ifndef NVMF_VERBS_H
 #define NVMF_VERBS_H
@@ -33,25 +32,25 @@
 #include <stdint.h>
 
 struct verbs {
-	const char *name;	/* "iwarp" or "system" */
+	const char *name;	/* "iwarp", "roce" or "system" */
 	/*
-	 * The sink of an RDMA READ need not be registered with REMOTE_WRITE.  True of the embedded
-	 * device, which matches a Read Response against the request it made; iWARP hardware and
-	 * siw need the access right, InfiniBand and RoCE do not.
+	 * The destination of an RDMA READ need not be registered with REMOTE_WRITE.  True for the embedded device,
+	 * which matches a Read Response with its own request; iWARP hardware and siw need the access right,
+	 * InfiniBand and RoCE do not.
 	 */
 	bool read_sink_is_local;
 	/*
-	 * A SEND completes as it is posted, or when the poller comes round, and never by what a
-	 * peer or another thread does later.  True of the embedded device.
+	 * A SEND completes when it is posted, or at the next poll, and does not depend on later actions of a peer or
+	 * a different thread.  True for the embedded device.
 	 */
 	bool sends_complete_inline;
 	/*
-	 * In send_flags: the memory of the request does not change until it is done, and the device may
-	 * read it more than once.  With that the embedded device sends FPDUs with a CRC without copying them;
-	 * where it is not true, they are broken.  0 where a device has no such flag.
+	 * For send_flags: the memory of the request does not change until it is complete, and the device may read it
+	 * more than once.  With this flag the embedded device sends FPDUs with a CRC without copying them; if the
+	 * memory does change, they are broken.  0 if a device has no such flag.
 	 */
 	unsigned int send_stable;
-	/* To register memory takes long, and keeps its pages where they are.  Not so on the embedded device. */
+	/* Registering memory takes long and pins its pages.  Not so on the embedded device. */
 	bool pins_memory;
 
 	/* libibverbs */
@@ -102,10 +101,16 @@ struct verbs {
 	int (*disconnect)(struct rdma_cm_id *id);
 	int (*get_cm_event)(struct rdma_event_channel *channel, struct rdma_cm_event **event);
 	int (*ack_cm_event)(struct rdma_cm_event *event);
-	/* rdma_get_devices: the contexts that ids are bound to, NULL at the end. */
+	/* rdma_get_devices: the contexts to which ids are bound, ending with NULL. */
 	struct ibv_context **(*get_devices)(int *num);
 	void (*free_devices)(struct ibv_context **list);
-	/* Let go of removed devices that nothing lies on any more; NULL where none are kept. */
+	/*
+	 * The reason why the connection of a queue pair ended, as a sentence ("the peer closed the connection", "sent
+	 * TERMINATE DDP tagged invalid STag (0x1234)", ...), or "" while it is up.  Valid until the queue pair is
+	 * destroyed.  NULL if the device does not provide reasons.
+	 */
+	const char *(*end_reason)(struct ibv_qp *qp);
+	/* Release removed devices without objects; NULL if the device needs no such call. */
 	void (*drop_unused)(void);
 };
 
@@ -115,24 +120,26 @@ const char *verbs_wc_name(enum ibv_wc_status status);
 /* The embedded iWARP device: always there. */
 const struct verbs *verbs_iwarp(void);
 
+/* The embedded RoCEv2 device: always there. */
+const struct verbs *verbs_roce(void);
+
 /*
- * The libraries' devices.  Returns NULL where the libraries cannot be loaded, with a sentence in
- * why (at most len bytes) that names the library and the dynamic linker's own words.  A table is
- * also returned where the libraries load but no device exists: get_device_list then says so.
+ * The libraries' devices.  Returns NULL if the libraries cannot be loaded, with a sentence in why (at most len bytes)
+ * that contains the library's name and the message of the dynamic linker.  A table is also returned if the libraries
+ * load but no device exists: get_device_list then says so.
  */
 const struct verbs *verbs_system(char *why, size_t len);
 
 /*
- * Options of the embedded device, for the whole process, read when a connection is made.
- * crc: the initiator asks for MPA CRC and the responder requires it (default off; a peer's request
- * for CRC is always honoured).  congestion: TCP congestion control for the connections, NULL for
- * the default: "reno" over loopback, where it is several times faster than BBR, and to other machines
- * the system's own.
+ * Options of the embedded device, for the whole process, read when a connection is created. crc: the initiator
+ * requests MPA CRC and the responder requires it (default off; a peer's request for CRC is always honoured).
+ * congestion: TCP congestion control for the connections, NULL for the default: "reno" over loopback, where it is
+ * several times faster than BBR, and the system's setting for other machines.
  */
 struct iwarp_options {
 	bool crc;
 	const char *congestion;
-	/* What the initiator speaks: 2 (default; 1 in a second try if the peer just closes) or 1. */
+	/* MPA revision of the initiator: 2 (default; 1 in a second attempt if the peer closes at once) or 1. */
 	uint16_t mpa_revision;
 	uint32_t first_fpdu_delay_us;	/* pause between the MPA reply and ESTABLISHED: 2000 */
 	uint32_t handshake_timeout_ms;	/* for the TCP connect and each MPA frame: 10000 */
@@ -140,11 +147,8 @@ struct iwarp_options {
 void iwarp_set_options(const struct iwarp_options *options);
 void iwarp_get_options(struct iwarp_options *options);
 
-/*
- * Why the connection of an embedded queue pair ended, as a sentence ("the peer closed the
- * connection", "sent TERMINATE DDP tagged invalid STag (0x1234)", ...), or "" while it is up or for
- * a queue pair of another device.  Valid until the queue pair is destroyed.
- */
+/* end_reason of the embedded devices; "" for a queue pair of a different device. */
 const char *iwarp_qp_end_reason(struct ibv_qp *qp);
+const char *roce_qp_end_reason(struct ibv_qp *qp);
 
 #endif

@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The runs of a load: repeats, progress, and the rates of each interval."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sys
+import time
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from nvmf.cli.common import in_thread
+from nvmf.cli.output import rate_text
+from nvmf.engine import bench, bench_cancel, bench_live
+from nvmf.initiator import TransportId
+
+_PROGRESS_SECONDS = 0.5
+_END_SECONDS = 15.0
+"""Maximum wait for the end of a cancelled load, which disconnects properly."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Load:
+    """A load to run."""
+
+    place: TransportId
+    nsid: int
+    rw: str
+    bs: int
+    rwmixread: int | None
+    iodepth: int
+    numjobs: int
+    threads: int
+    runtime: float
+    """Seconds of each run."""
+    loops: int
+    cpu: int
+    """-1: not pinned."""
+    kind: Literal["iwarp", "roce", "system"]
+    hostnqn: str
+    remote_keys: Literal["command", "buffer"]
+    percentiles: tuple[float, ...]
+    interval: float | None
+    """Seconds between the rows of a run's series; None: no series."""
+
+
+@dataclass(slots=True)
+class Run:
+    """The results of one run."""
+
+    began: float
+    """Seconds since the epoch."""
+    figures: dict[str, Any] = field(default_factory=dict)
+    """The result of the engine's bench()."""
+    series: list[dict[str, float]] = field(default_factory=list)
+    """Rates of each interval: seconds since the start, read_iops, write_iops, and bytes."""
+
+
+async def measure(load: Load, runs: list[Run], *, live: bool) -> None:
+    """Run the load load.loops times, and add each run to runs once it has results.
+
+    A cancelled run is added with the results so far, if it had started.
+
+    live: show progress on stderr, if that is a terminal.
+
+    Raises:
+        EngineError: The load cannot connect, or one of its commands failed.
+    """
+    for number in range(load.loops):
+        run = Run(time.time())
+        working = asyncio.ensure_future(in_thread(_engine, load))
+        watching = asyncio.create_task(_watch(load, run, number, live=live))
+        try:
+            run.figures = await asyncio.shield(working)
+        except asyncio.CancelledError:
+            bench_cancel()
+            running = bench_live()[0] > 0
+            await asyncio.wait({working}, timeout=_END_SECONDS if running else 1)
+            if working.done() and working.exception() is None:
+                run.figures = working.result()
+            raise
+        finally:
+            watching.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await watching
+            if run.figures:
+                runs.append(run)
+
+
+def _engine(load: Load) -> dict[str, Any]:
+    return bench(
+        traddr=load.place.traddr,
+        trsvcid=load.place.trsvcid,
+        subnqn=load.place.subnqn,
+        rw=load.rw,
+        block_size=load.bs,
+        queue_depth=load.iodepth,
+        seconds=load.runtime,
+        queues=load.numjobs,
+        threads=load.threads,
+        nsid=load.nsid,
+        read_percent=-1 if load.rwmixread is None else load.rwmixread,
+        cpu=load.cpu,
+        kind=load.kind,
+        hostnqn=load.hostnqn,
+        remote_keys=load.remote_keys,
+        percentiles=load.percentiles,
+    )
+
+
+async def _watch(load: Load, run: Run, number: int, *, live: bool) -> None:
+    """Add to the run's series, and show the progress, until cancelled."""
+    shown = live and sys.stderr.isatty()
+    pause = load.interval or _PROGRESS_SECONDS
+    if load.interval is None and not shown:
+        return
+    before = (0.0, 0, 0)
+    try:
+        while True:
+            await asyncio.sleep(pause)
+            now = bench_live()
+            seconds, reads, writes = (b - a for a, b in zip(before, now, strict=True))
+            if seconds <= 0:  # not yet connected
+                continue
+            before = now
+            row = {
+                "seconds": round(now[0], 3),
+                "read_iops": reads / seconds,
+                "write_iops": writes / seconds,
+                "read_bytes_per_second": reads * load.bs / seconds,
+                "write_bytes_per_second": writes * load.bs / seconds,
+            }
+            if load.interval is not None:
+                run.series.append(row)
+            if shown:
+                which = f"run {number + 1} of {load.loops}, " if load.loops > 1 else ""
+                sys.stderr.write(
+                    f"\r\x1b[K{which}{now[0]:.0f} of {load.runtime:g} s: "
+                    f"read {rates(row, 'read')}, write {rates(row, 'write')}"
+                )
+                sys.stderr.flush()
+    finally:
+        if shown:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
+
+
+def rates(row: dict[str, float], part: str) -> str:
+    """Return the rates of a row of a series as text."""
+    return f"{row[f'{part}_iops']:.0f} IOPS {rate_text(row[f'{part}_bytes_per_second'], 1)}"

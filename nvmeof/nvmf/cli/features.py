@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""`nvmeof get-feature`, `set-feature`, `show-regs`: features and properties of a controller."""
+
+from __future__ import annotations
+
+import argparse
+
+from nvmf.cli.admin import add_admin_command, on_controller
+from nvmf.cli.base import Subparsers, UsageError, number_argument
+from nvmf.cli.output import plain, print_fields, print_json
+from nvmf.initiator import Controller
+from nvmf.initiator.client.admin import Admin
+from nvmf.spec.opcodes import FeatureId
+from nvmf.spec.properties import Cap, Cc, Csts, Property, Version
+
+_SELECTS = ("current", "default", "saved", "supported capabilities")
+
+
+def add_commands(subparsers: Subparsers) -> None:
+    """Add the commands."""
+    known = ", ".join(f"{int(one):#x} {one.name.lower().replace('_', ' ')}" for one in FeatureId)
+    for name, run, summary, flags in (
+        ("get-feature", get, "show the value of a feature", "-f 0x07"),
+        ("set-feature", put, "set a feature for this connection", "-f 0x84 --value 1 -N 1"),
+    ):
+        parser = add_admin_command(
+            subparsers,
+            name,
+            run,
+            summary,
+            f"Values of a feature that belongs to a controller last as long as the connection of "
+            f"this\ncommand. Features: {known}.",
+            flags=flags,
+        )
+        parser.add_argument(
+            "-f", "--feature-id", metavar="FID", type=number_argument, required=True, help="feature"
+        )
+        parser.add_argument(
+            "-N",
+            "--namespace-id",
+            metavar="NSID",
+            type=number_argument,
+            default=0,
+            help="namespace, for features of namespaces (default: 0)",
+        )
+        if run is get:
+            parser.add_argument(
+                "--sel",
+                metavar="N",
+                type=int,
+                choices=range(4),
+                default=0,
+                help="0 current, 1 default, 2 saved, 3 supported capabilities (default: 0)",
+            )
+        else:
+            parser.add_argument(
+                "-V", "--value", metavar="N", type=number_argument, required=True, help="dword 11"
+            )
+    add_admin_command(subparsers, "show-regs", registers, "show the properties of the controller")
+
+
+def _check(args: argparse.Namespace) -> None:
+    if args.feature_id > 0xFF:
+        raise UsageError(f"--feature-id must be 0 to 0xff, not {args.feature_id:#x}")
+    if args.namespace_id > 0xFFFFFFFF:
+        raise UsageError(f"--namespace-id must be 0 to 0xffffffff, not {args.namespace_id:#x}")
+
+
+def _title(fid: int) -> str:
+    try:
+        return f" ({FeatureId(fid).name.lower().replace('_', ' ')})"
+    except ValueError:
+        return ""
+
+
+def get(args: argparse.Namespace) -> int:
+    """Show a feature."""
+    _check(args)
+
+    async def work(controller: Controller) -> None:
+        fid = args.feature_id
+        value = await controller.get_features(fid, nsid=args.namespace_id, sel=args.sel)
+        if args.output_format == "json":
+            print_json({"feature": fid, "select": args.sel, "nsid": args.namespace_id,
+                        "value": value})  # fmt: skip
+        else:
+            print(f"feature {fid:#04x}{_title(fid)}, {_SELECTS[args.sel]}: {value:#010x}")
+
+    return on_controller(args, work)
+
+
+def put(args: argparse.Namespace) -> int:
+    """Set a feature."""
+    _check(args)
+    if args.value > 0xFFFFFFFF:
+        raise UsageError(f"--value must be 0 to 0xffffffff, not {args.value:#x}")
+
+    async def work(controller: Controller) -> None:
+        fid = args.feature_id
+        await controller.set_features(fid, args.value, nsid=args.namespace_id)
+        if args.output_format == "json":
+            print_json({"feature": fid, "nsid": args.namespace_id, "value": args.value})
+        else:
+            print(f"feature {fid:#04x}{_title(fid)}: set to {args.value:#010x}")
+
+    return on_controller(args, work)
+
+
+def registers(args: argparse.Namespace) -> int:
+    """Show the properties."""
+
+    async def work(controller: Controller) -> None:
+        async def read(admin: Admin) -> dict[str, int]:
+            sizes = ((Property.CAP, 8), (Property.VS, 4), (Property.CC, 4), (Property.CSTS, 4))
+            return {one.name.lower(): await admin.property_get(one, size) for one, size in sizes}
+
+        found = await controller.with_admin(read)
+        if args.output_format == "json":
+            print_json(found)
+            return
+        for name, kind in (("cap", Cap), ("vs", Version), ("cc", Cc), ("csts", Csts)):
+            print(f"{name}: {found[name]:#x}")
+            print_fields(plain(kind.decode(found[name])), "  ")
+
+    return on_controller(args, work)

@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""`nvmeof smart-log`, `error-log`, `ana-log`, `changed-ns-list-log`, `get-log`: log pages."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+
+from nvmf.cli.admin import add_admin_command, on_controller
+from nvmf.cli.base import Subparsers, UsageError, number_argument
+from nvmf.cli.output import counted, plain, print_fields, print_json, print_table
+from nvmf.initiator import Controller
+from nvmf.spec.ana import AnaState, ana_log_size, decode_ana_log
+from nvmf.spec.logs import (
+    CHANGED_NAMESPACES_OVERFLOW,
+    ERROR_ENTRY_SIZE,
+    ErrorEntry,
+    SmartLog,
+    decode_changed_namespaces,
+)
+from nvmf.spec.opcodes import LogId
+
+_MOST = 16 << 20
+"""Maximum bytes of get-log."""
+_MOST_ANA = 1 << 20
+"""Maximum bytes of the ANA log page, whatever the controller claims."""
+
+
+def add_commands(subparsers: Subparsers) -> None:
+    """Add the commands."""
+    add_admin_command(subparsers, "smart-log", smart, "show SMART / health information")
+    parser = add_admin_command(
+        subparsers, "error-log", errors, "show the error information log, newest first"
+    )
+    parser.add_argument(
+        "-e",
+        "--log-entries",
+        metavar="N",
+        type=number_argument,
+        default=64,
+        help="maximum number of entries (default: 64)",
+    )
+    add_admin_command(
+        subparsers, "ana-log", ana, "show the ANA groups, their states and namespaces"
+    )
+    add_admin_command(
+        subparsers,
+        "changed-ns-list-log",
+        changed,
+        "show the namespaces that changed since the controller was connected",
+        "A new controller is connected for the command: its list is empty unless namespaces change "
+        "at that moment.",
+    )
+    parser = add_admin_command(
+        subparsers, "get-log", page, "print a log page", flags="--log-id 2 --log-len 512"
+    )
+    parser.add_argument(
+        "-i", "--log-id", metavar="LID", type=number_argument, required=True, help="log page"
+    )
+    parser.add_argument(
+        "-l", "--log-len", metavar="BYTES", type=number_argument, required=True, help="length"
+    )
+    parser.add_argument(
+        "--lpo", metavar="BYTES", type=number_argument, default=0, help="offset (default: 0)"
+    )
+    parser.add_argument("-b", "--raw-binary", action="store_true", help="write the bytes to stdout")
+
+
+def smart(args: argparse.Namespace) -> int:
+    """Show SMART / health information."""
+
+    async def work(controller: Controller) -> None:
+        log = SmartLog.decode(await controller.log_page(LogId.SMART, SmartLog.SIZE))
+        if args.output_format == "json":
+            print_json(log)
+            return
+        kelvin = log.composite_temperature
+        celsius = f"{kelvin - 273} °C ({kelvin} K)" if kelvin else "not reported"
+        print_fields({**plain(log), "composite_temperature": celsius})
+
+    return on_controller(args, work)
+
+
+def errors(args: argparse.Namespace) -> int:
+    """Show the error information log."""
+
+    async def work(controller: Controller) -> None:
+        count = min(args.log_entries, controller.identify.elpe + 1)
+        data = await controller.log_page(LogId.ERROR, count * ERROR_ENTRY_SIZE)
+        entries = [
+            ErrorEntry.decode(data[at : at + ERROR_ENTRY_SIZE])
+            for at in range(0, len(data), ERROR_ENTRY_SIZE)
+        ]
+        entries = [entry for entry in entries if entry.error_count]
+        if args.output_format == "json":
+            print_json({"errors": entries})
+            return
+        print(counted(len(entries), "error log entry", "error log entries"))
+        for entry in entries:
+            fields = plain(entry)
+            fields["status_field"] = f"{entry.status_field >> 1:#x}"
+            print()
+            print_fields(fields)
+
+    return on_controller(args, work)
+
+
+def ana(args: argparse.Namespace) -> int:
+    """Show the ANA groups."""
+
+    async def work(controller: Controller) -> None:
+        identify = controller.identify
+        size = min(ana_log_size(identify.nanagrpid, identify.mnan or identify.nn), _MOST_ANA)
+        changes, groups = decode_ana_log(await controller.log_page(LogId.ANA, -(-size // 4) * 4))
+        if args.output_format == "json":
+            print_json({"chgcnt": changes, "groups": groups})
+            return
+        print(f"change count {changes}")
+        print_table(
+            ("group", "state", "changes", "NSIDs"),
+            [
+                (one.group, _state(one.state), one.change_count, " ".join(map(str, one.nsids)))
+                for one in groups
+            ],
+        )
+
+    return on_controller(args, work)
+
+
+def _state(state: int) -> str:
+    try:
+        return AnaState(state).word
+    except ValueError:
+        return str(state)
+
+
+def changed(args: argparse.Namespace) -> int:
+    """Show the changed namespaces."""
+
+    async def work(controller: Controller) -> None:
+        found = decode_changed_namespaces(await controller.log_page(LogId.CHANGED_NAMESPACES, 4096))
+        if args.output_format == "json":
+            print_json({"changed": found})
+        elif found == [CHANGED_NAMESPACES_OVERFLOW]:
+            print("more than 1024 namespaces changed")
+        else:
+            print(" ".join(map(str, found)) if found else "no namespace changed")
+
+    return on_controller(args, work)
+
+
+def page(args: argparse.Namespace) -> int:
+    """Print a log page."""
+    if args.log_id > 0xFF:
+        raise UsageError(f"--log-id must be 0 to 0xff, not {args.log_id:#x}")
+    if not 0 < args.log_len <= _MOST or args.log_len % 4 or args.lpo % 4:
+        raise UsageError(
+            f"--log-len and --lpo must be multiples of 4 bytes, and --log-len at most {_MOST}"
+        )
+    if args.raw_binary and sys.stdout.isatty():
+        raise UsageError("--raw-binary does not write to a terminal: use a file or a pipe")
+
+    async def work(controller: Controller) -> None:
+        data = await controller.log_page(args.log_id, args.log_len, offset=args.lpo)
+        if args.raw_binary:
+            sys.stdout.flush()
+            with os.fdopen(os.dup(sys.stdout.fileno()), "wb") as out:
+                out.write(data)
+        elif args.output_format == "json":
+            print_json({"lid": args.log_id, "offset": args.lpo, "data": data})
+        else:
+            for at in range(0, len(data), 16):
+                print(f"{args.lpo + at:06x}  {data[at : at + 16].hex(' ')}")
+
+    return on_controller(args, work)

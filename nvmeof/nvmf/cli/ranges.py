@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""`nvmeof write-zeroes`, `verify`, `dsm`, `compare`: commands on a range of blocks."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from nvmf.cli.base import (
+    EXIT_DIFFERS,
+    EXIT_OK,
+    EXIT_TROUBLE,
+    CliError,
+    Command,
+    Differs,
+    Subparsers,
+    UsageError,
+    add_command,
+    complain,
+    number_argument,
+)
+from nvmf.cli.common import ONE_QUEUE, add_target_arguments, options_of, run_async, where_of
+from nvmf.cli.identify import (
+    EXAMPLE,
+    add_namespace_argument,
+    add_start_argument,
+    room_from,
+    to_move,
+)
+from nvmf.cli.output import counted, print_json
+from nvmf.initiator import Namespace, NvmeError, connect
+from nvmf.spec.status import Status
+
+_LARGEST = 64 << 20
+"""Maximum bytes that compare takes."""
+
+
+def add_commands(subparsers: Subparsers) -> None:
+    """Add the commands."""
+    parser = _add(
+        subparsers, "write-zeroes", zeroes, "set blocks to zeroes, without sending them", "-b 8"
+    )
+    parser.add_argument(
+        "-d", "--deac", action="store_true", help="allow the target to deallocate the blocks"
+    )
+    _add(subparsers, "verify", verify, "have the target read blocks, without sending them", "-b 8")
+    parser = _add(
+        subparsers,
+        "dsm",
+        dsm,
+        "deallocate blocks: their data is no longer needed (TRIM)",
+        "--ad -b 8 --block-count 64",
+    )
+    parser.add_argument(
+        "-d", "--ad", action="store_true", required=True, help="deallocate; nothing else is done"
+    )
+    parser = _add(
+        subparsers,
+        "compare",
+        compare,
+        "compare blocks with a file, without reading them",
+        "-b 8 -d block.bin",
+        "Exit status 1 if the content differs, and 2 for other failures, as cmp has.",
+        counts=False,
+    )
+    parser.add_argument(
+        "-d", "--data", metavar="FILE", type=Path, required=True, help="the expected content"
+    )
+    parser.set_defaults(trouble=EXIT_TROUBLE)
+
+
+def _add(
+    subparsers: Subparsers,
+    name: str,
+    run: Callable[[argparse.Namespace], int],
+    summary: str,
+    flags: str,
+    more: str = "",
+    *,
+    counts: bool = True,
+) -> Command:
+    example = EXAMPLE.format(f"{name} {flags}")
+    parser = add_command(subparsers, name, run, summary, more, examples=(example,))
+    add_namespace_argument(parser)
+    add_start_argument(parser)
+    if counts:
+        parser.add_argument(
+            "--block-count",
+            metavar="N",
+            type=number_argument,
+            default=1,
+            help="number of logical blocks, not 0's based (default: 1)",
+        )
+    add_target_arguments(parser, **ONE_QUEUE)
+    return parser
+
+
+def zeroes(args: argparse.Namespace) -> int:
+    """Execute Write Zeroes."""
+
+    async def work(namespace: Namespace) -> None:
+        lba, count = args.start_block, args.block_count
+        await namespace.write_zeroes(lba, count, deallocate=args.deac)
+
+    return _run(args, work, "set to zeroes")
+
+
+def verify(args: argparse.Namespace) -> int:
+    """Execute Verify."""
+    return _run(args, lambda n: n.verify(args.start_block, args.block_count), "can be read")
+
+
+def dsm(args: argparse.Namespace) -> int:
+    """Execute Dataset Management."""
+    ranges = [(args.start_block, args.block_count)]
+    return _run(args, lambda n: n.deallocate(ranges), "deallocated")
+
+
+def compare(args: argparse.Namespace) -> int:
+    """Execute Compare."""
+    with args.data.open("rb") as file:
+        data = file.read(_LARGEST + 1)
+    if len(data) > _LARGEST:
+        raise CliError(f"{args.data}: more than {_LARGEST} bytes cannot be compared at once")
+
+    async def work(namespace: Namespace) -> None:
+        size = namespace.block_size
+        if not data or len(data) % size:
+            raise CliError(f"{args.data} has {len(data)} bytes, which are not blocks of {size}")
+        args.block_count = len(data) // size
+        room_from(namespace, args.start_block, len(data))
+        try:
+            await namespace.compare(args.start_block, data)
+        except NvmeError as error:
+            if error.status == Status.COMPARE_FAILURE:
+                raise Differs(str(error)) from None
+            raise
+
+    args.block_count = 1
+    try:
+        return _run(args, work, "equal")
+    except Differs as error:
+        return complain(args.parser.prog, str(error), EXIT_DIFFERS)
+
+
+def _run(args: argparse.Namespace, work: Callable[[Namespace], Awaitable[None]], done: str) -> int:
+    """Run work on the namespace, and print the result."""
+    if not args.block_count:
+        raise UsageError("--block-count must be at least 1")
+    place = where_of(args)
+    options = options_of(args, place, **ONE_QUEUE)
+
+    async def run() -> int:
+        async with connect(place, options) as controller:
+            namespace = to_move(controller, args.namespace_id)
+            size = args.block_count * namespace.block_size
+            room_from(namespace, args.start_block, size)
+            await work(namespace)
+        start, count = args.start_block, args.block_count
+        if args.output_format == "json":
+            print_json({"nsid": args.namespace_id, "slba": start, "blocks": count, "result": done})
+        else:
+            print(f"namespace {args.namespace_id}: {counted(count, 'block')} from {start}: {done}")
+        return EXIT_OK
+
+    return run_async(run())

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Configurations that are no file: made from the arguments of target serve, or read from stdin."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+from nvmf.cli.base import UsageError
+from nvmf.config.loader import loads
+from nvmf.config.models import Config
+
+QUICK_NQN = "nqn.2026-01.example:disk"
+"""NQN of the subsystem of --ram, --file and --pmem."""
+
+
+def quick_config(args: argparse.Namespace) -> tuple[Config, str] | None:
+    """Return the configuration and its name for messages; None if it is a file.
+
+    Raises:
+        ConfigError: The configuration is invalid.
+        UsageError: There is none, or there are two.
+    """
+    spaces = [
+        *({"store": "ram", "size": size} for size in args.ram or ()),
+        *({"store": "file", "path": str(Path(path).absolute())} for path in args.file or ()),
+        *({"store": "pmem", "path": str(Path(path).absolute())} for path in args.pmem or ()),
+    ]
+    if args.config is not None:
+        given = [f for f in ("ram", "file", "pmem", "nqn", "traddr", "trsvcid") if getattr(args, f)]
+        if given:
+            raise UsageError(f"--{given[0]} replaces a configuration: omit {args.config}")
+        if args.config != "-":
+            return None
+        return loads(sys.stdin.read(), "stdin", base=Path.cwd()), "stdin"
+    if not spaces:
+        raise UsageError("specify a configuration file, -, or --ram SIZE, --file or --pmem PATH")
+    port = {"traddr": args.traddr, "trsvcid": args.trsvcid}
+    lines = ["[[port]]", *_keys(port)]
+    lines += ["[[subsystem]]", *_keys({"nqn": args.nqn or QUICK_NQN, "allow_any_host": True})]
+    for space in spaces:
+        lines += ["[[subsystem.namespace]]", *_keys(space)]
+    return loads("\n".join(lines), "the arguments"), "the arguments"
+
+
+def _keys(values: dict[str, object]) -> list[str]:
+    """Return TOML lines; JSON's strings, numbers and booleans are TOML's."""
+    return [f"{key} = {json.dumps(value)}" for key, value in values.items() if value is not None]

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Packets built side by side and sent at once.  Payload is copied, so that the ICRC is of the bytes that are sent
+ * although the application may change them meanwhile.  Under the lock of the queue pair.
+ */
+#include "qp.h"
+
+enum { SEGMENTS = 15 };		/* of the kernel's limits, that of 64 KiB comes first with whole packets */
+
+void ro_burst_begin(struct ro_burst *b, struct ro_qp *qp)
+{
+	b->qp = qp;
+	b->len = b->seg = b->packets = 0;
+	b->closed = false;
+}
+
+void ro_burst_send(struct ro_burst *b)
+{
+	if (b->packets)
+		ro_port_send(b->qp->port, &b->qp->peer, b->buf, b->len, b->seg);
+	ro_burst_begin(b, b->qp);
+}
+
+uint8_t *ro_burst_packet(struct ro_burst *b, const struct ro_bth *bth, uint32_t len)
+{
+	struct ro_bth h = *bth;
+	const uint32_t pad = -len & 3, size = ro_ops[bth->opcode].hdr + len + pad + RO_ICRC;
+	uint8_t *p;
+
+	if (b->packets && (b->closed || size > b->seg || b->len + size > RO_BURST || b->packets == SEGMENTS ||
+			   !atomic_load_explicit(&b->qp->port->gso, memory_order_relaxed)))
+		ro_burst_send(b);
+	p = b->buf + b->len;
+	h.qpn = b->qp->dqpn;
+	h.pad = (uint8_t)pad;
+	ro_bth_put(p, &h);
+	return p;
+}
+
+void ro_burst_seal(struct ro_burst *b, uint8_t *packet, uint32_t len)
+{
+	const uint32_t pad = -len & 3, end = ro_ops[packet[0]].hdr + len + pad, size = end + RO_ICRC;
+	uint32_t icrc;
+
+	memset(packet + end - pad, 0, pad);
+	icrc = ro_icrc(&b->qp->flow, (uint16_t)b->packets, packet, end);
+	memcpy(packet + end, &icrc, RO_ICRC);
+	if (!b->packets)
+		b->seg = size;
+	b->closed = size < b->seg;
+	b->packets++;
+	b->len += size;
+}
+
+enum iw_access ro_sge_copy(const struct ibv_pd *pd, const struct ibv_sge *sge, uint32_t num_sge, uint32_t off,
+			   uint8_t *buf, uint32_t len, bool to_sges)
+{
+	const int access = IW_ACCESS_LOCAL | (to_sges ? IBV_ACCESS_LOCAL_WRITE : 0);
+
+	for (uint32_t i = 0; i < num_sge && len; i++) {
+		uint32_t n = sge[i].length;
+		enum iw_access a;
+
+		if (off >= n) {
+			off -= n;
+			continue;
+		}
+		n -= off;
+		if (n > len)
+			n = len;
+		a = iw_mr_look(pd, NULL, sge[i].lkey, sge[i].addr + off, n, access);
+		if (a != IW_OK)
+			return a;
+		if (to_sges)
+			memcpy((void *)(uintptr_t)(sge[i].addr + off), buf, n);
+		else
+			memcpy(buf, (const void *)(uintptr_t)(sge[i].addr + off), n);
+		buf += n;
+		len -= n;
+		off = 0;
+	}
+	return len ? IW_BAD_BOUNDS : IW_OK;
+}

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Connection management, inside: ids (cm_id.c), their addresses (cm_addr.c) and events (cm_event.c), the application's
+ * calls (cm_connect.c), and the peer's messages (cm_receive.c).  Everything is under iw_cm_lock.
+ */
+#ifndef NVMF_ROCE_CM_H
+#define NVMF_ROCE_CM_H
+
+#include "cm_wire.h"
+#include "device.h"
+#include "qp.h"
+#include "util/fifo.h"
+
+struct ro_event_channel {
+	struct rdma_event_channel ch;	/* fd: an eventfd that counts the queued events */
+	struct fifo queued;
+};
+
+enum ro_id_state {
+	RO_ID_IDLE,
+	RO_ID_BOUND,
+	RO_ID_LISTENING,
+	RO_ID_ADDR,
+	RO_ID_ROUTE,
+	RO_ID_REQ_SENT,
+	RO_ID_REQUESTED,	/* incoming: for the application to accept or reject */
+	RO_ID_REP_SENT,
+	RO_ID_CONNECTED,
+	RO_ID_ENDED,
+};
+
+enum { RO_LISTEN_PORTS = 64 };
+
+struct ro_id {
+	struct rdma_cm_id id;
+	enum ro_id_state state;
+	struct ro_port *port;
+	bool bound, afonly;
+	struct list_link link;		/* of the list of all ids */
+	struct ro_id *listener;
+	unsigned int pending, backlog;	/* of a listener: its children that the application has not decided */
+	unsigned int events;		/* queued, or taken and not acknowledged */
+	struct ro_port **ports;		/* of a listener on the wildcard address */
+	unsigned int nports;
+
+	union ro_addr peer;
+	uint32_t local_comm, remote_comm;
+	uint32_t psn;			/* ours, the first */
+	struct ro_cm_fields request;	/* incoming: what the peer asked for; its data is not kept */
+	unsigned int ird, ord;
+	unsigned int retry_limit, rnr_limit;
+	uint32_t mtu;
+	uint32_t patience_ms;
+
+	uint8_t mad[RO_MAD];		/* sent again until it is answered */
+	struct list_link timed;		/* of those that do so */
+	uint64_t send_at, give_up_at, interval;
+};
+
+/* cm_event.c */
+struct rdma_event_channel *ro_create_event_channel(void);
+void ro_destroy_event_channel(struct rdma_event_channel *channel);
+int ro_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event **event);
+int ro_ack_cm_event(struct rdma_cm_event *event);
+/* f: a message whose private data and depths the event has, or NULL. */
+void ro_event_post(struct ro_id *id, enum rdma_cm_event_type type, int status, const struct ro_cm_fields *f);
+void ro_event_purge(struct ro_id *id);
+
+/* cm_id.c */
+extern struct list ro_ids;
+extern const struct ro_port_calls ro_cm_calls;
+int ro_cm_use(int n);
+struct ro_id *ro_id_new(struct rdma_event_channel *channel, void *context, enum rdma_port_space ps);
+void ro_id_free(struct ro_id *id);
+void ro_id_left_request(struct ro_id *id);
+/* Send the id's message, and again until ro_id_quiet(). */
+void ro_id_say(struct ro_id *id, uint64_t patience_ns);
+void ro_id_quiet(struct ro_id *id);
+/* Its queue pair ends, and the peer is told so. */
+void ro_id_end(struct ro_id *id, const char *why, bool tell);
+int ro_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **id, void *context, enum rdma_port_space ps);
+int ro_destroy_id(struct rdma_cm_id *id);
+int ro_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_attr *attr);
+void ro_destroy_qp(struct rdma_cm_id *id);
+
+/* cm_addr.c */
+int ro_set_option(struct rdma_cm_id *id, int level, int optname, void *optval, size_t optlen);
+int ro_bind_addr(struct rdma_cm_id *id, struct sockaddr *addr);
+int ro_resolve_addr(struct rdma_cm_id *id, struct sockaddr *src, struct sockaddr *dst, int timeout_ms);
+int ro_resolve_route(struct rdma_cm_id *id, int timeout_ms);
+int ro_listen(struct rdma_cm_id *id, int backlog);
+
+/* cm_connect.c */
+uint64_t ro_patience_ns(const struct ro_id *id);
+int ro_connect(struct rdma_cm_id *id, struct rdma_conn_param *param);
+int ro_accept(struct rdma_cm_id *id, struct rdma_conn_param *param);
+int ro_reject(struct rdma_cm_id *id, const void *private_data, uint8_t len);
+int ro_disconnect(struct rdma_cm_id *id);
+
+/* cm_receive.c */
+void ro_cm_receive(struct ro_port *port);
+void ro_established(struct ro_id *id);	/* by the peer's RTU, or by what it sends */
+
+/* cm_goodbye.c: DREQs that are sent again until they are answered, whatever becomes of their id */
+void ro_goodbye(const struct ro_id *id, uint32_t dqpn);
+void ro_goodbye_answered(const struct ro_port *port, const struct ro_cm_fields *f, const union ro_addr *from);
+uint64_t ro_goodbyes_expire(uint64_t now);
+void ro_goodbyes_drop(void);
+
+/* fork.c */
+void ro_fork_setup(void);
+
+#endif

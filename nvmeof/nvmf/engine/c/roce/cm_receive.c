@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The peers' messages.  A message is about an id if it has both communication ids, which are random, and comes from the
+ * peer's address to the id's own: a stranger neither ends nor takes over a connection.  On the helper, under iw_cm_lock.
+ */
+#include "cm.h"
+#include "stats.h"
+#include "util/clock.h"
+
+#define MRA_NS 4000000000ull
+
+enum { MESSAGES = 64 };		/* at a go: a flood keeps neither the timers nor the lock from the others */
+
+static void answer(struct ro_port *port, const union ro_addr *to, struct ro_cm_fields *f)
+{
+	uint8_t mad[RO_MAD];
+
+	ro_cm_put(mad, f);
+	ro_port_send_mad(port, to, mad);
+}
+
+static void refuse(struct ro_port *port, const struct ro_cm_message *m, const struct ro_cm_fields *f,
+		   uint16_t reason)
+{
+	struct ro_cm_fields rej = {
+		.kind = RO_CM_REJ, .local_comm = f->remote_comm, .remote_comm = f->local_comm, .reason = reason,
+		.about = f->kind == RO_CM_REQ ? 0 : f->kind == RO_CM_REP ? 1 : 2,
+	};
+
+	answer(port, &m->from, &rej);
+}
+
+/* The id that a message is about; asked: it has no communication id of the peer's yet. */
+static struct ro_id *find(const struct ro_port *port, const struct ro_cm_message *m, const struct ro_cm_fields *f)
+{
+	for (struct list_link *link = ro_ids.head; link; link = link->next) {
+		struct ro_id *id = container_of(link, struct ro_id, link);
+
+		if (id->state >= RO_ID_REQ_SENT && id->port == port && id->local_comm == f->remote_comm &&
+		    (id->state == RO_ID_REQ_SENT || id->remote_comm == f->local_comm) &&
+		    ro_addr_same(&id->peer, &m->from))
+			return id;
+	}
+	return NULL;
+}
+
+/* ---- REQ ---- */
+
+static bool listens(const struct ro_id *id, const struct ro_port *port, uint64_t service)
+{
+	const struct rdma_addr *a = &id->id.route.addr;
+	const uint16_t p = a->src_addr.sa_family == AF_INET6 ? a->src_sin6.sin6_port : a->src_sin.sin_port;
+
+	if (id->state != RO_ID_LISTENING || ro_service_id(ntohs(p)) != service)
+		return false;
+	if (id->port)
+		return id->port == port;
+	for (unsigned int i = 0; i < id->nports; i++)
+		if (id->ports[i] == port)
+			return true;
+	return false;
+}
+
+static struct ro_id *listener_of(const struct ro_port *port, uint64_t service)
+{
+	for (struct list_link *link = ro_ids.head; link; link = link->next) {
+		struct ro_id *id = container_of(link, struct ro_id, link);
+
+		if (listens(id, port, service))
+			return id;
+	}
+	return NULL;
+}
+
+/* A request that came before, or one from a queue pair that is connected already: true. */
+static bool repeated(struct ro_port *port, const struct ro_cm_message *m, const struct ro_cm_fields *f)
+{
+	for (struct list_link *link = ro_ids.head; link; link = link->next) {
+		struct ro_id *id = container_of(link, struct ro_id, link);
+
+		if (id->state < RO_ID_REQUESTED || id->state == RO_ID_ENDED || id->request.kind != RO_CM_REQ ||
+		    id->request.qpn != f->qpn || id->port != port || !ro_addr_same(&id->peer, &m->from))
+			continue;
+		if (id->remote_comm != f->local_comm)
+			refuse(port, m, f, RO_REJ_STALE);
+		else if (id->state == RO_ID_REP_SENT)
+			ro_port_send_mad(port, &id->peer, id->mad);
+		else if (id->state == RO_ID_REQUESTED) {
+			struct ro_cm_fields mra = {
+				.kind = RO_CM_MRA, .local_comm = id->local_comm, .remote_comm = f->local_comm,
+			};
+
+			answer(port, &m->from, &mra);
+		}
+		return true;
+	}
+	return false;
+}
+
+static void request_new(struct ro_id *listener, struct ro_port *port, const struct ro_cm_message *m,
+			const struct ro_cm_fields *f)
+{
+	struct ro_id *id = ro_id_new(listener->id.channel, listener->id.context, listener->id.ps);
+	struct rdma_addr *a;
+
+	if (!id)
+		return;
+	if (ro_cm_use(1)) {
+		ro_id_free(id);
+		return;
+	}
+	a = &id->id.route.addr;
+	id->port = port;
+	port->users++;
+	id->peer = m->from;
+	if (m->from.sa.sa_family == AF_INET)
+		id->peer.in.sin_port = f->src.in.sin_port;
+	else
+		id->peer.in6.sin6_port = f->src.in6.sin6_port;
+	memcpy(&a->dst_storage, &id->peer, ro_addr_len(&id->peer));
+	memcpy(&a->src_storage, &port->addr, ro_addr_len(&port->addr));
+	if (port->addr.sa.sa_family == AF_INET)
+		a->src_sin.sin_port = htons((uint16_t)f->service_id);
+	else
+		a->src_sin6.sin6_port = htons((uint16_t)f->service_id);
+	id->id.verbs = &ro_dev.context;
+	id->id.port_num = 1;
+	id->request = *f;
+	id->request.data = NULL;
+	id->local_comm = iw_random32();
+	id->remote_comm = f->local_comm;
+	id->mtu = f->mtu;
+	id->listener = listener;
+	listener->pending++;
+	id->state = RO_ID_REQUESTED;
+	ro_event_post(id, RDMA_CM_EVENT_CONNECT_REQUEST, 0, f);
+}
+
+static void requested(struct ro_port *port, const struct ro_cm_message *m, const struct ro_cm_fields *f)
+{
+	struct ro_id *listener = listener_of(port, f->service_id);
+
+	if (repeated(port, m, f))
+		return;
+	if (!listener)
+		refuse(port, m, f, RO_REJ_INVALID_SERVICE);
+	else if (f->transport)
+		refuse(port, m, f, RO_REJ_INVALID_TRANSPORT);
+	else if (!f->mtu || f->mtu > port->mtu)
+		refuse(port, m, f, RO_REJ_INVALID_MTU);
+	else if (!f->has_cma || f->src.sa.sa_family != m->from.sa.sa_family)
+		refuse(port, m, f, RO_REJ_CONSUMER);
+	else if (listener->pending < listener->backlog)	/* else it is lost; the peer repeats it */
+		request_new(listener, port, m, f);
+	else
+		iw_refused(&m->from.sa, "the application does not keep up with connection requests");
+}
+
+/* ---- the others ---- */
+
+static void replied(struct ro_port *port, const struct ro_cm_message *m, const struct ro_cm_fields *f)
+{
+	struct ro_id *id = find(port, m, f);
+	struct ro_cm_fields rtu = { .kind = RO_CM_RTU, .local_comm = f->remote_comm, .remote_comm = f->local_comm };
+
+	if (!id || id->request.kind == RO_CM_REQ ||
+	    (id->state != RO_ID_REQ_SENT && id->state != RO_ID_CONNECTED)) {
+		refuse(port, m, f, RO_REJ_INVALID_COMM_ID);
+		return;
+	}
+	if (id->state == RO_ID_REQ_SENT) {
+		const struct ro_path path = {
+			.port = id->port, .peer = id->peer, .dqpn = f->qpn, .mtu = id->mtu, .psn = id->psn,
+			.epsn = f->psn, .ird = id->ird,
+			.ord = id->ord < f->responder_resources ? id->ord : f->responder_resources,
+			.retry_limit = id->retry_limit, .rnr_limit = f->rnr_retry_count,
+		};
+
+		ro_id_quiet(id);
+		id->remote_comm = f->local_comm;
+		if (!id->id.qp || ro_qp_state(ro_qp(id->id.qp)) != IBV_QPS_INIT ||
+		    ro_qp_start(ro_qp(id->id.qp), &path)) {
+			refuse(port, m, f, RO_REJ_NO_QP);
+			id->state = RO_ID_ENDED;
+			iw_stats.failed++;
+			ro_event_post(id, RDMA_CM_EVENT_CONNECT_ERROR, -ENOMEM, NULL);
+			return;
+		}
+		id->state = RO_ID_CONNECTED;
+		iw_stats.handshakes++;
+		ro_event_post(id, RDMA_CM_EVENT_ESTABLISHED, 0, f);
+	}
+	answer(port, &m->from, &rtu);
+}
+
+void ro_established(struct ro_id *id)
+{
+	ro_id_quiet(id);
+	id->state = RO_ID_CONNECTED;
+	iw_stats.handshakes++;
+	ro_event_post(id, RDMA_CM_EVENT_ESTABLISHED, 0, NULL);
+}
+
+static void rejected(struct ro_port *port, const struct ro_cm_message *m, const struct ro_cm_fields *f)
+{
+	struct ro_id *id = find(port, m, f);
+
+	if (!id || (id->state != RO_ID_REQ_SENT && id->state != RO_ID_REP_SENT))
+		return;
+	if (id->state == RO_ID_REQ_SENT && f->reason == RO_REJ_INVALID_MTU && id->mtu > RO_MTU_MIN) {
+		/* with another communication id: the refusal of the first request may come twice */
+		id->mtu /= 2;
+		id->local_comm = iw_random32();
+		ro_cm_ask_again(id->mad, id->local_comm, id->mtu);
+		ro_port_send_mad(port, &id->peer, id->mad);
+		return;
+	}
+	ro_id_end(id, "the peer rejected the connection", false);
+	id->state = RO_ID_ENDED;
+	iw_stats.failed++;
+	ro_event_post(id, RDMA_CM_EVENT_REJECTED, f->reason, f);
+}
+
+static void disconnected(struct ro_port *port, const struct ro_cm_message *m, const struct ro_cm_fields *f)
+{
+	struct ro_id *id = find(port, m, f);
+	struct ro_cm_fields drep = {
+		.kind = RO_CM_DREP, .local_comm = f->remote_comm, .remote_comm = f->local_comm,
+	};
+
+	if (id && (id->state == RO_ID_CONNECTED || id->state == RO_ID_REP_SENT)) {
+		if (!id->id.qp || id->id.qp->qp_num != f->qpn)
+			return;
+		ro_id_end(id, "the peer disconnected", false);
+		id->state = RO_ID_ENDED;
+		ro_event_post(id, RDMA_CM_EVENT_DISCONNECTED, 0, NULL);
+	}
+	answer(port, &m->from, &drep);	/* one that is over is over also for who asks again */
+}
+
+static void received(struct ro_port *port, const struct ro_cm_message *m, const struct ro_cm_fields *f)
+{
+	struct ro_id *id;
+
+	switch (f->kind) {
+	case RO_CM_REQ:
+		requested(port, m, f);
+		break;
+	case RO_CM_REP:
+		replied(port, m, f);
+		break;
+	case RO_CM_RTU:
+		id = find(port, m, f);
+		if (id && id->state == RO_ID_REP_SENT)
+			ro_established(id);
+		break;
+	case RO_CM_REJ:
+		rejected(port, m, f);
+		break;
+	case RO_CM_MRA:
+		id = find(port, m, f);
+		if (id && list_has(&id->timed))
+			id->send_at = clock_ns() + MRA_NS;
+		break;
+	case RO_CM_DREQ:
+		disconnected(port, m, f);
+		break;
+	case RO_CM_DREP:
+		ro_goodbye_answered(port, f, &m->from);
+		break;
+	default:
+		break;
+	}
+}
+
+void ro_cm_receive(struct ro_port *port)
+{
+	struct ro_cm_message m;
+	struct ro_cm_fields f;
+	int n;
+
+	/* an answer may be the last use of a port */
+	port->users++;
+	for (n = 0; n < MESSAGES && ro_port_cm_take(port, &m); n++)
+		if (ro_cm_get(m.mad, &f))
+			received(port, &m, &f);
+	if (n == MESSAGES)
+		iw_helper_call(&port->caller);
+	ro_port_put(port);
+}

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Faster ways to compute the CRC-32 of Ethernet than by tables (crc32_x86.c). */
+#ifndef NVMF_ROCE_CRC32_WAYS_H
+#define NVMF_ROCE_CRC32_WAYS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define CRC32_POLY 0xedb88320u		/* reflected */
+enum { CRC32_WIDE_MIN = 64 };		/* bytes from which on a wide way is worth it; it takes multiples of 16 */
+
+/* Leave 16 bytes whose CRC, from a register of 0, is that of len bytes from crc; len is CRC32_WIDE_MIN at least. */
+typedef void crc32_fold(uint32_t crc, const uint8_t *p, size_t len, uint8_t left[16]);
+
+/* By carry-less multiplication; NULL if the processor has none. */
+crc32_fold *crc32_pclmul(void);
+
+#endif

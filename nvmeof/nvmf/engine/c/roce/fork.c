@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A process that forks: nothing of the device goes on in the child, which closes the parent's sockets, or their port
+ * would stay taken.  The objects stay, ended, for a child that tidies up.
+ */
+#include "../iwarp/cm.h"
+#include "cm.h"
+
+#include <unistd.h>
+
+static void forked_qp(struct ro_qp *qp)
+{
+	atomic_store(&qp->lock, 0);
+	qp->reaped = true;
+	qp->port = NULL;
+	list_remove(&qp->ticking);
+	qp->more = (struct list_link){ 0 };	/* another thread may have been changing that list */
+	if (qp->srq)
+		iw_srq_forked(qp->srq);
+	atomic_store(&qp->state, IBV_QPS_ERR);
+}
+
+/* Only this thread is left; the helper and its epoll are gone. */
+static void fork_child(void)
+{
+	pthread_mutex_init(&ro_numbers_lock, NULL);
+	ro_numbers_each(forked_qp);
+	for (struct list_link *link = ro_ids.head; link; link = link->next) {
+		struct ro_id *id = container_of(link, struct ro_id, link);
+
+		ro_id_quiet(id);
+		if (id->state != RO_ID_IDLE)
+			id->state = RO_ID_ENDED;
+	}
+	while (ro_ports.head) {		/* a new one is made for who asks */
+		struct ro_port *port = container_of(ro_ports.head, struct ro_port, link);
+
+		list_remove(&port->link);
+		close(port->fd);
+		port->fd = -1;
+		port->polled = port->ticking = false;
+		port->current = NULL;
+		port->more.head = NULL;
+		atomic_store(&port->lock, 0);
+		atomic_store(&port->cm_lock, 0);
+	}
+}
+
+static void fork_setup(void)
+{
+	iw_fork_setup();	/* first: it has the locks held while the process forks */
+	pthread_atfork(NULL, NULL, fork_child);
+}
+
+void ro_fork_setup(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, fork_setup);
+}

@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * ICRC: what it is computed over, and which identification of an IPv4 packet makes it right.  Owns the tables, which
+ * are made once.
+ */
+#include "icrc.h"
+#include "crc32_ways.h"
+#include "wire.h"
+
+#include <netinet/in.h>
+#include <pthread.h>
+#include <string.h>
+
+enum {
+	V4 = 20, V6 = 40, UDP = 8,
+	MASKED_BTH = 4,			/* the byte of FECN, BECN and reserved bits */
+	SHIFTS = 16,			/* of 2^k bytes */
+};
+
+static uint32_t table[8][256];
+static uint32_t back[SHIFTS][32];	/* what each bit of a register was 2^k zero bytes before */
+static crc32_fold *crc32_wide;
+static uint32_t seed;			/* after the 8 bytes of ones in place of an InfiniBand header */
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static uint32_t apply(const uint32_t matrix[32], uint32_t v)
+{
+	uint32_t r = 0;
+
+	for (; v; v &= v - 1)
+		r ^= matrix[__builtin_ctz(v)];
+	return r;
+}
+
+static uint32_t plain(uint32_t crc, const uint8_t *p, size_t len)
+{
+	for (; len >= 8; p += 8, len -= 8) {
+		uint64_t v;
+
+		memcpy(&v, p, 8);
+		v ^= crc;
+		crc = 0;
+		for (int i = 0; i < 8; i++)
+			crc ^= table[7 - i][v >> 8 * i & 0xff];
+	}
+	while (len--)
+		crc = table[0][(crc ^ *p++) & 0xff] ^ crc >> 8;
+	return crc;
+}
+
+/* The register before a zero byte: the byte of the table that was used is told by the highest byte. */
+static uint32_t before(uint32_t crc)
+{
+	uint32_t i = 0;
+
+	while (table[0][i] >> 24 != crc >> 24)
+		i++;
+	return (crc ^ table[0][i]) << 8 | i;
+}
+
+static void make(void)
+{
+	static const uint8_t ones[8] = { 255, 255, 255, 255, 255, 255, 255, 255 };
+
+	for (uint32_t i = 0; i < 256; i++) {
+		uint32_t c = i;
+
+		for (int bit = 0; bit < 8; bit++)
+			c = c >> 1 ^ (c & 1 ? CRC32_POLY : 0);
+		table[0][i] = c;
+	}
+	for (uint32_t i = 0; i < 256; i++)
+		for (int t = 1; t < 8; t++)
+			table[t][i] = table[0][table[t - 1][i] & 0xff] ^ table[t - 1][i] >> 8;
+	for (uint32_t bit = 0; bit < 32; bit++)
+		back[0][bit] = before(1u << bit);
+	for (int k = 1; k < SHIFTS; k++)
+		for (uint32_t bit = 0; bit < 32; bit++)
+			back[k][bit] = apply(back[k - 1], back[k - 1][bit]);
+	crc32_wide = crc32_pclmul();
+	seed = plain(UINT32_MAX, ones, sizeof(ones));
+}
+
+uint32_t ro_crc32(uint32_t crc, const void *buf, size_t len)
+{
+	const uint8_t *p = buf;
+
+	pthread_once(&once, make);
+	if (crc32_wide && len >= CRC32_WIDE_MIN) {
+		size_t wide = len & ~(size_t)15;
+		uint8_t left[16];
+
+		crc32_wide(crc, p, wide, left);
+		crc = plain(0, left, sizeof(left));
+		p += wide;
+		len -= wide;
+	}
+	return plain(crc, p, len);
+}
+
+static void flow_half(uint8_t to[16], uint16_t *port, const struct sockaddr *sa)
+{
+	if (sa->sa_family == AF_INET) {
+		const struct sockaddr_in *in = (const void *)sa;
+
+		memcpy(to, &in->sin_addr, 4);
+		*port = ntohs(in->sin_port);
+	} else {
+		const struct sockaddr_in6 *in = (const void *)sa;
+
+		memcpy(to, &in->sin6_addr, 16);
+		*port = ntohs(in->sin6_port);
+	}
+}
+
+void ro_flow_set(struct ro_flow *flow, const struct sockaddr *src, const struct sockaddr *dst)
+{
+	memset(flow, 0, sizeof(*flow));
+	flow->six = src->sa_family == AF_INET6;
+	flow_half(flow->src, &flow->sport, src);
+	flow_half(flow->dst, &flow->dport, dst);
+}
+
+/* The headers in front of the packet, and the BTH, with ones for what is not covered; their length. */
+static uint32_t headers(uint8_t buf[V6 + UDP + RO_BTH], const struct ro_flow *f, uint16_t ip_id,
+			const uint8_t *packet, uint32_t len)
+{
+	uint8_t *p = buf;
+	const uint32_t udp_len = UDP + len + RO_ICRC;
+
+	if (f->six) {
+		ro_put32(p, 0x6fffffff);	/* traffic class and flow label */
+		ro_put16(p + 4, udp_len);
+		p[6] = IPPROTO_UDP;
+		p[7] = 0xff;
+		memcpy(p + 8, f->src, 16);
+		memcpy(p + 24, f->dst, 16);
+		p += V6;
+	} else {
+		p[0] = 0x45;
+		p[1] = 0xff;
+		ro_put16(p + 2, V4 + udp_len);
+		ro_put16(p + 4, ip_id);
+		ro_put16(p + 6, 0x4000);	/* not to be fragmented */
+		p[8] = 0xff;
+		p[9] = IPPROTO_UDP;
+		ro_put16(p + 10, 0xffff);
+		memcpy(p + 12, f->src, 4);
+		memcpy(p + 16, f->dst, 4);
+		p += V4;
+	}
+	ro_put16(p, f->sport);
+	ro_put16(p + 2, f->dport);
+	ro_put16(p + 4, udp_len);
+	ro_put16(p + 6, 0xffff);
+	memcpy(p + UDP, packet, RO_BTH);
+	p[UDP + MASKED_BTH] = 0xff;
+	return (uint32_t)(p - buf) + UDP + RO_BTH;
+}
+
+uint32_t ro_icrc(const struct ro_flow *flow, uint16_t ip_id, const uint8_t *packet, uint32_t len)
+{
+	uint8_t buf[V6 + UDP + RO_BTH];
+	uint32_t n = headers(buf, flow, ip_id, packet, len), crc;
+
+	pthread_once(&once, make);
+	crc = ~ro_crc32(plain(seed, buf, n), packet + RO_BTH, len - RO_BTH);
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+	crc = __builtin_bswap32(crc);
+#endif
+	return crc;
+}
+
+bool ro_icrc_ok(const struct ro_flow *flow, const uint8_t *packet, uint32_t len, uint16_t *ip_id)
+{
+	uint32_t there, diff, zeros = V4 - 4 + UDP + len;	/* from the identification on */
+
+	memcpy(&there, packet + len, sizeof(there));
+	diff = there ^ ro_icrc(flow, 0, packet, len);
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+	diff = __builtin_bswap32(diff);
+#endif
+	*ip_id = 0;
+	if (!diff || flow->six)
+		return !diff;
+	/* two bytes put into an empty register are its lower half before them */
+	for (int k = 0; zeros; k++, zeros >>= 1)
+		if (zeros & 1)
+			diff = apply(back[k], diff);
+	*ip_id = (uint16_t)(diff << 8 | (diff >> 8 & 0xff));
+	return diff <= 0xffff;
+}

@@ -1,0 +1,383 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Ports: sockets made, received from, sent on.  Owns the list of ports.  Control threads and the helper under
+ * iw_cm_lock; receiving on whoever polls, sending on whoever posts or polls.
+ */
+#include "port.h"
+#include "util/fifo.h"
+
+#include <errno.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netinet/udp.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+enum {
+	SOCKET_BUFFER = 8 << 20,	/* asked for; the system's limit applies */
+	OVERHEAD = 80,			/* of the interface's MTU: as rxe has it */
+	QKEY = 0x80010000u,
+	UD_PACKET = RO_BTH + RO_DETH + RO_MAD + RO_ICRC,
+	LOOPBACK_TRIES = 16,
+};
+
+struct list ro_ports;
+
+/* ---- made and given back ---- */
+
+/* The largest payload that fits into the MTU of the interface that has the address. */
+static uint32_t port_mtu(int fd, const union ro_addr *addr)
+{
+	struct ifaddrs *all, *one;
+	struct ifreq req = { 0 };
+	uint32_t mtu = RO_MTU_MAX, found = 1500;
+
+	if (ro_addr_loopback(addr))
+		return mtu;
+	if (getifaddrs(&all))
+		return 1024;
+	for (one = all; one; one = one->ifa_next) {
+		union ro_addr a;
+
+		if (!one->ifa_addr || !ro_addr_set(&a, one->ifa_addr) || !ro_addr_same(&a, addr))
+			continue;
+		strncpy(req.ifr_name, one->ifa_name, sizeof(req.ifr_name) - 1);
+		if (!ioctl(fd, SIOCGIFMTU, &req) && req.ifr_mtu > 0)
+			found = (uint32_t)req.ifr_mtu;
+		break;
+	}
+	freeifaddrs(all);
+	while (mtu > RO_MTU_MIN && mtu + OVERHEAD > found)
+		mtu /= 2;
+	return mtu;
+}
+
+static int port_socket(const union ro_addr *addr)
+{
+	int fd = socket(addr->sa.sa_family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	int one = 1, whole = IP_PMTUDISC_DO, size = SOCKET_BUFFER, e;
+
+	if (fd < 0)
+		return -1;
+	(void)setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof(size));
+	(void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
+	(void)setsockopt(fd, IPPROTO_UDP, UDP_GRO, &one, sizeof(one));
+	if (addr->sa.sa_family == AF_INET6) {
+		/* rxe sends no UDP checksum */
+		(void)setsockopt(fd, IPPROTO_UDP, UDP_NO_CHECK6_RX, &one, sizeof(one));
+		(void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &one, sizeof(one));
+		(void)setsockopt(fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, &whole, sizeof(whole));
+	} else if (setsockopt(fd, IPPROTO_IP, IP_MTU_DISCOVER, &whole, sizeof(whole))) {
+		goto fail;	/* without it the identification is not known, and the ICRC is wrong */
+	}
+	if (!bind(fd, &addr->sa, ro_addr_len(addr)))
+		return fd;
+fail:
+	e = errno;
+	close(fd);
+	errno = e;
+	return -1;
+}
+
+static struct iw_visit port_turn_visit(void *owner, uint8_t *staging, bool to_end)
+{
+	(void)staging;
+	(void)to_end;
+	return ro_port_visit(owner);
+}
+
+static void port_turn_hangup(void *owner)
+{
+	(void)owner;	/* a UDP socket is never hung up */
+}
+
+static const struct iw_turn_calls turn_calls = { port_turn_visit, port_turn_hangup };
+
+static void port_answer(struct iw_caller *caller)
+{
+	struct ro_port *port = container_of(caller, struct ro_port, caller);
+
+	port->calls->cm(port);
+}
+
+static void port_free(struct ro_port *port)
+{
+	int e = errno;
+
+	if (port->fd >= 0)
+		close(port->fd);
+	free(port->buffer);
+	free(port->cm);
+	free(port);
+	errno = e;
+}
+
+static struct ro_port *port_new(const union ro_addr *addr, const struct ro_port_calls *calls)
+{
+	struct ro_port *port = calloc(1, sizeof(*port));
+	socklen_t len = sizeof(int);
+	int segment;
+
+	if (!port)
+		return NULL;
+	port->addr = *addr;
+	if (addr->sa.sa_family == AF_INET)
+		port->addr.in.sin_port = htons(RO_UDP_PORT);
+	else
+		port->addr.in6.sin6_port = htons(RO_UDP_PORT);
+	port->fd = port_socket(&port->addr);
+	port->buffer = malloc((size_t)RO_BATCH * RO_DATAGRAM);
+	port->cm = malloc(RO_CM_QUEUE * sizeof(*port->cm));
+	port->calls = calls;
+	port->caller.answer = port_answer;
+	if (port->fd < 0 || !port->buffer || !port->cm || ro_port_watch(port)) {
+		port_free(port);
+		return NULL;
+	}
+	port->mtu = port_mtu(port->fd, addr);
+	atomic_store(&port->gso, !getsockopt(port->fd, IPPROTO_UDP, UDP_SEGMENT, &segment, &len));
+	port->users = 1;
+	list_push(&ro_ports, &port->link);
+	return port;
+}
+
+struct ro_port *ro_port_get(const union ro_addr *addr, const struct ro_port_calls *calls)
+{
+	for (struct list_link *link = ro_ports.head; link; link = link->next) {
+		struct ro_port *port = container_of(link, struct ro_port, link);
+
+		if (ro_addr_same(&port->addr, addr)) {
+			port->users++;
+			return port;
+		}
+	}
+	return port_new(addr, calls);
+}
+
+struct ro_port *ro_port_loopback(const struct ro_port_calls *calls)
+{
+	static union ro_addr own;	/* the process's, once it has one */
+
+	for (int i = 0; i < LOOPBACK_TRIES; i++) {
+		struct ro_port *port;
+
+		if (!own.in.sin_family)
+			own.in = (struct sockaddr_in){
+				.sin_family = AF_INET,
+				.sin_addr.s_addr = htonl(0x7f400000u | (iw_random32() & 0x3fffffu)),
+			};
+		port = ro_port_get(&own, calls);
+		if (port || errno != EADDRINUSE)
+			return port;
+		own.in.sin_family = 0;
+	}
+	errno = EADDRINUSE;
+	return NULL;
+}
+
+void ro_port_put(struct ro_port *port)
+{
+	if (--port->users)
+		return;
+	list_remove(&port->link);
+	ro_port_unwatch(port);
+	iw_helper_forget(&port->caller);
+	port_free(port);
+}
+
+static struct ro_attached *port_find(struct ro_port *port, const struct iw_cq *cq)
+{
+	for (struct list_link *link = port->attached.head; link; link = link->next) {
+		struct ro_attached *a = container_of(link, struct ro_attached, link);
+
+		if (a->turn.cq == cq)
+			return a;
+	}
+	return NULL;
+}
+
+int ro_port_attach(struct ro_port *port, struct iw_cq *cq)
+{
+	struct ro_attached *a = port_find(port, cq);
+
+	if (a) {
+		a->users++;
+		return 0;
+	}
+	a = calloc(1, sizeof(*a));
+	if (!a)
+		return -1;
+	a->port = port;
+	a->users = 1;
+	a->turn = (struct iw_turn){ .cq = cq, .calls = &turn_calls, .owner = port, .fd = -1 };
+	if (iw_turn_attach(&a->turn, port->fd)) {
+		free(a);
+		return -1;
+	}
+	list_push(&port->attached, &a->link);
+	return 0;
+}
+
+void ro_port_detach(struct ro_port *port, struct iw_cq *cq)
+{
+	struct ro_attached *a = port_find(port, cq);
+
+	if (!a || --a->users)
+		return;
+	iw_turn_detach(&a->turn);
+	list_remove(&a->link);
+	free(a);
+}
+
+/* ---- receiving ---- */
+
+static void port_cm_packet(struct ro_port *port, const uint8_t *buf, uint32_t len, const union ro_addr *from)
+{
+	struct ro_cm_message *m;
+
+	if (len != UD_PACKET || buf[0] != RO_OP_UD_SEND_ONLY || (buf[1] & RO_BTH_VERSION) ||
+	    ro_get32(buf + RO_BTH) != QKEY)
+		return;
+	iw_lock(&port->cm_lock);
+	if (port->cm_head - port->cm_tail < RO_CM_QUEUE) {	/* else it is lost; the peer repeats it */
+		m = &port->cm[port->cm_head++ % RO_CM_QUEUE];
+		m->from = *from;
+		memcpy(m->mad, buf + RO_BTH + RO_DETH, RO_MAD);
+	}
+	iw_unlock(&port->cm_lock);
+	iw_helper_call(&port->caller);
+}
+
+bool ro_port_cm_take(struct ro_port *port, struct ro_cm_message *m)
+{
+	bool found;
+
+	iw_lock(&port->cm_lock);
+	found = port->cm_head != port->cm_tail;
+	if (found)
+		*m = port->cm[port->cm_tail++ % RO_CM_QUEUE];
+	iw_unlock(&port->cm_lock);
+	return found;
+}
+
+static void port_packet(struct ro_port *port, const struct ro_flow *flow, const uint8_t *buf, uint32_t len,
+			const union ro_addr *from)
+{
+	struct ro_packet p;
+	uint16_t ip_id;
+
+	if (len < RO_BTH + RO_ICRC || len > RO_PACKET_MAX || !ro_icrc_ok(flow, buf, len - RO_ICRC, &ip_id))
+		return;
+	if (ro_get24(buf + 5) == RO_QP1)
+		port_cm_packet(port, buf, len, from);
+	else if (ro_packet_get(buf, len, &p))
+		port->calls->packet(port, &p, from);
+}
+
+/* The size of the packets that GRO joined, or that of the only one. */
+static uint32_t port_segment(struct msghdr *h, uint32_t len)
+{
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(h); c; c = CMSG_NXTHDR(h, c)) {
+		if (c->cmsg_level == IPPROTO_UDP && c->cmsg_type == UDP_GRO) {
+			int size;
+
+			memcpy(&size, CMSG_DATA(c), sizeof(size));
+			return size > 0 ? (uint32_t)size : len;
+		}
+	}
+	return len;
+}
+
+static void port_datagram(struct ro_port *port, struct msghdr *h, const uint8_t *buf, uint32_t len)
+{
+	const union ro_addr *from = h->msg_name;
+	const uint32_t seg = port_segment(h, len);
+	struct ro_flow flow;
+
+	ro_flow_set(&flow, &from->sa, &port->addr.sa);
+	for (uint32_t off = 0; off < len; off += seg)
+		port_packet(port, &flow, buf + off, len - off < seg ? len - off : seg, from);
+}
+
+struct iw_visit ro_port_visit(struct ro_port *port)
+{
+	struct iw_epoch *section = iw_section_trylock(&port->lock);
+	struct mmsghdr msgs[RO_BATCH];
+	struct iovec iov[RO_BATCH];
+	union ro_addr from[RO_BATCH];
+	_Alignas(struct cmsghdr) uint8_t control[RO_BATCH][CMSG_SPACE(sizeof(int))];
+	struct iw_visit v = { 0 };
+	int n;
+
+	if (!section)
+		return (struct iw_visit){ .more = true };
+	for (int i = 0; i < RO_BATCH; i++) {
+		iov[i] = (struct iovec){ port->buffer + (size_t)i * RO_DATAGRAM, RO_DATAGRAM };
+		msgs[i].msg_hdr = (struct msghdr){
+			.msg_name = &from[i], .msg_namelen = sizeof(from[i]),
+			.msg_iov = &iov[i], .msg_iovlen = 1,
+			.msg_control = control[i], .msg_controllen = sizeof(control[i]),
+		};
+	}
+	n = recvmmsg(port->fd, msgs, RO_BATCH, MSG_DONTWAIT, NULL);
+	for (int i = 0; i < n; i++) {
+		v.bytes += (int)msgs[i].msg_len;
+		port_datagram(port, &msgs[i].msg_hdr, iov[i].iov_base, msgs[i].msg_len);
+	}
+	if (n > 0)
+		atomic_fetch_add_explicit(&port->rx_count, 1, memory_order_relaxed);
+	port->calls->flush(port);
+	v.more = n == RO_BATCH || port->more.head;
+	iw_section_unlock(section, &port->lock);
+	return v;
+}
+
+/* ---- sending ---- */
+
+void ro_port_send(struct ro_port *port, const union ro_addr *to, uint8_t *buf, uint32_t len, uint32_t seg)
+{
+	_Alignas(struct cmsghdr) uint8_t control[CMSG_SPACE(sizeof(uint16_t))] = { 0 };
+	struct iovec iov = { buf, len };
+	struct msghdr h = {
+		.msg_name = (void *)(uintptr_t)&to->sa, .msg_namelen = ro_addr_len(to),
+		.msg_iov = &iov, .msg_iovlen = 1,
+	};
+
+	if (len > seg) {
+		const uint16_t size = (uint16_t)seg;
+		struct cmsghdr *c = (struct cmsghdr *)(void *)control;
+
+		c->cmsg_level = IPPROTO_UDP;
+		c->cmsg_type = UDP_SEGMENT;
+		c->cmsg_len = CMSG_LEN(sizeof(size));
+		memcpy(CMSG_DATA(c), &size, sizeof(size));
+		h.msg_control = control;
+		h.msg_controllen = sizeof(control);
+	}
+	if (sendmsg(port->fd, &h, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 && len > seg &&
+	    (errno == EIO || errno == EINVAL || errno == EOPNOTSUPP))
+		atomic_store(&port->gso, false);	/* an interface that cannot; it is sent again singly */
+}
+
+void ro_port_send_mad(struct ro_port *port, const union ro_addr *to, const uint8_t mad[RO_MAD])
+{
+	uint8_t buf[UD_PACKET];
+	struct ro_bth bth = { .opcode = RO_OP_UD_SEND_ONLY, .ack_req = true, .qpn = RO_QP1 };
+	struct ro_flow flow;
+	union ro_addr dst = *to;
+	uint32_t icrc;
+
+	if (dst.sa.sa_family == AF_INET)
+		dst.in.sin_port = htons(RO_UDP_PORT);
+	else
+		dst.in6.sin6_port = htons(RO_UDP_PORT);
+	ro_flow_set(&flow, &port->addr.sa, &dst.sa);
+	ro_bth_put(buf, &bth);
+	ro_put32(buf + RO_BTH, QKEY);
+	ro_put32(buf + RO_BTH + 4, RO_QP1);
+	memcpy(buf + RO_BTH + RO_DETH, mad, RO_MAD);
+	icrc = ro_icrc(&flow, 0, buf, UD_PACKET - RO_ICRC);
+	memcpy(buf + UD_PACKET - RO_ICRC, &icrc, sizeof(icrc));
+	ro_port_send(port, &dst, buf, UD_PACKET, UD_PACKET);
+}

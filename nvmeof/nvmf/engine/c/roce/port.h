@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Ports: the UDP sockets of the device, one per local address, on port 4791 (port.c), and who receives from them when
+ * (port_watch.c).  All queue pairs of an address share its socket: whoever polls a completion queue receives for all of
+ * them, and the helper does where nobody polls.  A port does not know what a queue pair is: packets are given to the
+ * calls that it was made with.
+ *
+ * Locks, in the order in which they nest: iw_cm_lock, cq->progress, port->lock, the queue pair's.
+ */
+#ifndef NVMF_ROCE_PORT_H
+#define NVMF_ROCE_PORT_H
+
+#include "cq.h"
+#include "helper.h"
+#include "icrc.h"
+#include "stag.h"
+#include "wire.h"
+
+#include <netinet/in.h>
+
+enum {
+	RO_BATCH = 16,			/* datagrams, each of them of many packets with GRO, in a receive */
+	RO_DATAGRAM = 65536,
+	RO_CM_QUEUE = 256,		/* CM messages that the helper has not taken yet */
+	RO_MAD = 256,
+};
+
+union ro_addr {
+	struct sockaddr sa;
+	struct sockaddr_in in;
+	struct sockaddr_in6 in6;
+};
+
+struct ro_cm_message {
+	union ro_addr from;
+	uint8_t mad[RO_MAD];
+};
+
+struct ro_port;
+
+/* Whom a port gives its packets to.  Within a section, port->lock held. */
+struct ro_port_calls {
+	/* A packet with a right ICRC, of RC. */
+	void (*packet)(struct ro_port *port, const struct ro_packet *p, const union ro_addr *from);
+	/* All that came has been given: send what became due. */
+	void (*flush)(struct ro_port *port);
+	/* On the helper, under iw_cm_lock, without port->lock: CM messages are there (ro_port_cm_take). */
+	void (*cm)(struct ro_port *port);
+};
+
+/* A completion queue whose pollers receive from a port. */
+struct ro_attached {
+	struct iw_turn turn;
+	struct list_link link;
+	struct ro_port *port;
+	unsigned int users;
+	uint32_t seen_polls;
+};
+
+struct ro_port {
+	int fd;
+	union ro_addr addr;
+	uint32_t mtu;			/* of the packets' payload */
+	atomic_bool gso;
+	const struct ro_port_calls *calls;
+
+	/* iw_cm_lock */
+	struct list_link link;
+	unsigned int users;
+	struct list attached;
+	struct iw_caller caller;	/* CM messages */
+	struct iw_source source;
+	bool polled, ticking;
+	uint32_t seen_rx;
+	atomic_uint rx_count;
+
+	/* lock */
+	iw_spin lock;
+	uint8_t *buffer;
+	void *current;			/* the calls' own */
+	struct list more;		/* the calls' own: those with more to send */
+
+	/* cm_lock, innermost */
+	iw_spin cm_lock;
+	struct ro_cm_message *cm;
+	unsigned int cm_head, cm_tail;
+};
+
+extern struct list ro_ports;		/* by link */
+
+/* ---- addr.c ---- */
+
+socklen_t ro_addr_len(const union ro_addr *a);
+bool ro_addr_same(const union ro_addr *a, const union ro_addr *b);	/* whatever their UDP ports are */
+bool ro_addr_any(const union ro_addr *a);
+bool ro_addr_loopback(const union ro_addr *a);
+/* From a sockaddr of IPv4 or IPv6; false for another. */
+bool ro_addr_set(union ro_addr *a, const struct sockaddr *sa);
+
+/* ---- port.c ---- */
+
+/* The port of a local address, made if it is not there; NULL with errno.  Under iw_cm_lock, as all but sending. */
+struct ro_port *ro_port_get(const union ro_addr *addr, const struct ro_port_calls *calls);
+/* A port whose address no other process has, of the loopback network. */
+struct ro_port *ro_port_loopback(const struct ro_port_calls *calls);
+void ro_port_put(struct ro_port *port);
+int ro_port_attach(struct ro_port *port, struct iw_cq *cq);
+void ro_port_detach(struct ro_port *port, struct iw_cq *cq);
+/* Receive and send what can be; the datagrams that came. */
+struct iw_visit ro_port_visit(struct ro_port *port);
+/* Send n segments of seg bytes, the last of them perhaps shorter.  What the socket does not take is lost. */
+void ro_port_send(struct ro_port *port, const union ro_addr *to, uint8_t *buf, uint32_t len, uint32_t seg);
+/* Send a management datagram from queue pair 1 to that of an address. */
+void ro_port_send_mad(struct ro_port *port, const union ro_addr *to, const uint8_t mad[RO_MAD]);
+bool ro_port_cm_take(struct ro_port *port, struct ro_cm_message *m);
+
+/* ---- port_watch.c ---- */
+
+int ro_port_watch(struct ro_port *port);
+void ro_port_unwatch(struct ro_port *port);
+uint64_t ro_ports_expire(uint64_t now);	/* when to call again, or 0 */
+
+#endif

@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Queue pairs: made and ended (qp.c), found by number (numbers.c), posted to (post.c), the requester (requester.c), what
+ * comes back to it (completer.c), the responder (responder.c) and time (timer.c).  Everything of a queue pair is under
+ * its lock, unless it says otherwise.
+ */
+#ifndef NVMF_ROCE_QP_H
+#define NVMF_ROCE_QP_H
+
+#include "port.h"
+#include "srq.h"
+#include "work.h"
+
+enum {
+	RO_MAX_SGE = 32,
+	RO_MAX_INLINE = 1024,
+	RO_MAX_WR = 32768,
+	RO_MAX_RD = 16,			/* READs open in either direction */
+	RO_REASON = 256,
+	RO_WINDOW_MIN = 2,		/* packets that are sent and not acknowledged */
+	RO_WINDOW_FIRST = 32,
+	RO_WINDOW_MAX = 128,
+	RO_READ_PACKETS = 16,		/* of the response to one request; longer READs are several requests */
+};
+
+/* A send work request. */
+struct ro_swr {
+	uint64_t wr_id, raddr;
+	uint32_t rkey;
+	uint32_t imm;			/* immediate data as it is sent, or the rkey to invalidate; BIND: the new rkey */
+	uint32_t len;
+	uint32_t psn, packets;		/* once it was begun */
+	uint64_t bind_len;
+	int bind_access;
+	uint16_t num_sge;
+	uint8_t wc_opcode, kind;	/* enum ro_kind; RO_NONE: nothing is sent */
+	bool has_imm, invalidates, solicited, fence, signaled, inline_data, bind, done;
+};
+
+/* A request of the peer's for memory, to be answered. */
+struct ro_read {
+	uint64_t va;
+	uint32_t rkey, len, psn, sent;	/* sent: packets */
+};
+
+struct ro_requester {
+	struct ro_swr *sq;
+	struct ibv_sge *sge;
+	uint8_t *data;			/* inline */
+	uint32_t size;
+	uint32_t head;			/* free running: posted */
+	uint32_t fresh;			/* the first that was never begun, so has no PSN */
+	uint32_t tx, tx_packet;		/* the next to be sent, and its packet */
+	uint32_t tail;			/* the oldest that is not complete */
+	uint32_t next_psn;		/* of the first packet of the next fresh one */
+	uint32_t high_psn;		/* behind the highest that was sent */
+	uint32_t una;			/* the oldest not acknowledged */
+	uint32_t window, grown;		/* packets; acknowledged since it grew */
+	uint32_t read_end[RO_MAX_RD];	/* behind the responses that are expected, by reads_head, reads_tail */
+	uint32_t reads_head, reads_tail;
+	bool rewound;			/* since the last progress */
+	bool rnr;			/* wait until rnr_until */
+	uint64_t rnr_until;
+	unsigned int retries, rnr_retries;
+	/* timer.c */
+	uint32_t seen_una;
+	uint64_t seen_at, quiet_since;
+};
+
+struct ro_responder {
+	struct ibv_sge *sge;
+	struct iw_rwr *rq;
+	uint32_t size, head, tail;	/* free running */
+	uint32_t epsn, msn;
+	uint8_t kind;			/* of the message that is open, RO_NONE if none is */
+	uint32_t have;			/* of the open Send: bytes received */
+	uint64_t va;			/* of the open Write */
+	uint32_t rkey, length, left;
+	bool nak_sent;			/* for this gap */
+	bool ack_due;
+	uint8_t nak;			/* AETH of a negative acknowledgement that is due, or 0 */
+	struct ro_read reads[RO_MAX_RD];
+	uint32_t reads_head, reads_tail;
+};
+
+struct ro_qp {
+	struct ibv_qp qp;
+	bool sq_sig_all;
+	struct ibv_qp_cap cap;
+	const struct ibv_pd *recv_pd;
+	struct iw_srq *srq;
+	struct iw_srq_place place;
+
+	iw_spin lock;
+	atomic_int state;		/* enum ibv_qp_state */
+	struct iw_windows windows;
+	struct ro_port *port;		/* from the start to the end of the connection */
+	union ro_addr peer;
+	struct ro_flow flow;
+	uint32_t dqpn, mtu;
+	uint16_t ird, ord;
+	unsigned int retry_limit, rnr_limit;
+	struct ro_requester req;
+	struct ro_responder rsp;
+
+	/* the end, written once */
+	char reason[RO_REASON];
+	atomic_bool ended;
+	uint32_t fail_index;		/* completes with fail_status, not flushed */
+	enum ibv_wc_status fail_status, recv_fail_status;
+
+	/* port->lock */
+	struct list_link more;		/* of those with more to send */
+
+	/* iw_cm_lock */
+	struct iw_caller caller;
+	struct list_link ticking;	/* of timer.c */
+	void *owner;
+	bool reaped;
+	atomic_bool ticks;		/* in ticking, or about to be; set by anybody, reset under the lock too */
+	atomic_bool data;		/* the first request of the peer's came */
+
+	/* numbers.c */
+	struct ro_qp *_Atomic number_next;
+};
+
+static inline struct ro_qp *ro_qp(struct ibv_qp *qp)
+{
+	return (struct ro_qp *)qp;
+}
+
+static inline struct ro_swr *ro_sq(struct ro_qp *qp, uint32_t i)
+{
+	return &qp->req.sq[i & (qp->req.size - 1)];
+}
+
+static inline int ro_qp_state(const struct ro_qp *qp)
+{
+	return atomic_load_explicit(&qp->state, memory_order_relaxed);
+}
+
+/* Packets put side by side, to be sent at once: all of one size, the last perhaps shorter. */
+enum { RO_BURST = 61440 };
+struct ro_burst {
+	struct ro_qp *qp;
+	uint32_t len, seg, packets;
+	bool closed;
+	uint8_t buf[RO_BURST];
+};
+
+/* ---- qp.c ---- */
+
+struct ro_qp *ro_qp_create(struct ibv_pd *pd, struct ibv_qp_init_attr *attr);
+void ro_qp_free(struct ro_qp *qp);
+int ro_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask, struct ibv_qp_init_attr *init);
+int ro_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask);
+
+/* Where a connection goes, and what its ends agreed on. */
+struct ro_path {
+	struct ro_port *port;		/* the queue pair has a reference of its own */
+	union ro_addr peer;
+	uint32_t dqpn, mtu, psn, epsn;
+	unsigned int ird, ord, retry_limit, rnr_limit;
+};
+/* Under iw_cm_lock; -1 with errno. */
+int ro_qp_start(struct ro_qp *qp, const struct ro_path *path);
+/* Off its port; under iw_cm_lock, lock not held. */
+void ro_qp_reap(struct ro_qp *qp);
+/* End the connection, lock held: flush, error state. */
+void ro_qp_fail(struct ro_qp *qp, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void ro_qp_flush(struct ro_qp *qp);
+const char *ro_qp_reason(struct ro_qp *qp);
+
+/* ---- numbers.c ---- */
+
+extern pthread_mutex_t ro_numbers_lock;
+/* Give a queue pair a number that nobody guesses. */
+void ro_number_give(struct ro_qp *qp);
+/* Nobody finds it from here on, and who had found it has finished with it. */
+void ro_number_take(struct ro_qp *qp);
+/* Within a section. */
+struct ro_qp *ro_number_find(uint32_t qpn);
+void ro_numbers_each(void (*call)(struct ro_qp *qp));
+
+/* ---- burst.c ---- */
+
+void ro_burst_begin(struct ro_burst *b, struct ro_qp *qp);
+/* Room for a packet of len bytes of payload behind the header of its opcode, which is filled in; the header. */
+uint8_t *ro_burst_packet(struct ro_burst *b, const struct ro_bth *bth, uint32_t len);
+/* The packet that was begun last is filled in. */
+void ro_burst_seal(struct ro_burst *b, uint8_t *packet, uint32_t len);
+void ro_burst_send(struct ro_burst *b);
+
+/* Copy between a buffer and len bytes at off of a list of SGEs. */
+enum iw_access ro_sge_copy(const struct ibv_pd *pd, const struct ibv_sge *sge, uint32_t num_sge, uint32_t off,
+			   uint8_t *buf, uint32_t len, bool to_sges);
+
+/* ---- post.c ---- */
+
+int ro_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
+int ro_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
+
+/* ---- requester.c; connected, within a section ---- */
+
+void ro_send(struct ro_qp *qp, struct ro_burst *b);
+/* Send again from the oldest packet that is not acknowledged; lost: it was the network's doing. */
+void ro_rewind(struct ro_qp *qp, bool lost);
+/* Packets sent and not acknowledged. */
+static inline uint32_t ro_outstanding(const struct ro_qp *qp)
+{
+	return (qp->req.high_psn - qp->req.una) & RO_MASK24;
+}
+void ro_fail_request(struct ro_qp *qp, uint32_t index, enum ibv_wc_status status, const char *why);
+/* Complete what is done. */
+void ro_sweep(struct ro_qp *qp);
+
+/* ---- completer.c, responder.c ---- */
+
+void ro_complete(struct ro_qp *qp, const struct ro_packet *p);
+void ro_respond(struct ro_qp *qp, const struct ro_packet *p);
+/* Send responses and acknowledgements that are due; false if there are more. */
+bool ro_answer(struct ro_qp *qp, struct ro_burst *b);
+
+/* ---- timer.c; under iw_cm_lock ---- */
+
+void ro_tick_start(struct ro_qp *qp);
+void ro_tick_stop(struct ro_qp *qp);
+uint64_t ro_tick(uint64_t now);	/* when to call again, or 0 */
+
+/* ---- visit.c ---- */
+
+extern const struct ro_port_calls ro_qp_calls;	/* but for cm */
+void ro_qp_packet(struct ro_port *port, const struct ro_packet *p, const union ro_addr *from);
+void ro_qp_port_flush(struct ro_port *port);
+
+#endif

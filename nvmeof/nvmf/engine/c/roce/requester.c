@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The requester: sends the packets of posted work in the order of their PSNs, as many at a time as its window allows,
+ * and again from the oldest that was not acknowledged if one is lost (go-back-N).  The window halves with each loss and
+ * grows by a packet each time that a whole one was acknowledged.
+ */
+#include "qp.h"
+
+enum { ACK_EVERY = 16 };	/* packets; and the last of each message */
+
+void ro_fail_request(struct ro_qp *qp, uint32_t index, enum ibv_wc_status status, const char *why)
+{
+	qp->fail_index = index;
+	qp->fail_status = status;
+	ro_qp_fail(qp, "%s", why);
+}
+
+static struct ibv_wc send_wc(const struct ro_qp *qp, const struct ro_swr *w, enum ibv_wc_status status)
+{
+	return (struct ibv_wc){
+		.wr_id = w->wr_id, .status = status, .opcode = w->wc_opcode, .byte_len = w->len,
+		.qp_num = qp->qp.qp_num,
+	};
+}
+
+void ro_sweep(struct ro_qp *qp)
+{
+	struct ro_requester *r = &qp->req;
+	struct ibv_wc wc[32];
+	unsigned int n = 0;
+
+	while (r->tail != r->fresh && ro_sq(qp, r->tail)->done) {
+		const struct ro_swr *w = ro_sq(qp, r->tail++);
+
+		if (w->signaled)
+			wc[n++] = send_wc(qp, w, IBV_WC_SUCCESS);
+		if (n == 32) {
+			iw_cq_push(iw_cq(qp->qp.send_cq), wc, n, false);
+			n = 0;
+		}
+	}
+	if (n)
+		iw_cq_push(iw_cq(qp->qp.send_cq), wc, n, false);
+	if ((int32_t)(r->tx - r->tail) < 0) {	/* acknowledged before it was sent again */
+		r->tx = r->tail;
+		r->tx_packet = 0;
+	}
+	if (r->tx == r->tail && r->tx != r->fresh) {
+		const struct ro_swr *w = ro_sq(qp, r->tx);
+		const int32_t acked = ro_psn_diff(r->una, w->psn);
+
+		if (w->kind && acked > (int32_t)r->tx_packet)
+			r->tx_packet = (uint32_t)acked;
+	}
+}
+
+void ro_rewind(struct ro_qp *qp, bool lost)
+{
+	struct ro_requester *r = &qp->req;
+
+	ro_sweep(qp);
+	r->tx = r->tail;
+	r->tx_packet = 0;
+	r->reads_tail = r->reads_head;
+	if (r->tx != r->fresh && ro_sq(qp, r->tx)->kind)
+		r->tx_packet = (uint32_t)ro_psn_diff(r->una, ro_sq(qp, r->tx)->psn);
+	r->rewound = true;
+	if (lost) {
+		r->window = r->window / 2 < RO_WINDOW_MIN ? RO_WINDOW_MIN : r->window / 2;
+		r->grown = 0;
+	}
+}
+
+/* ---- packets ---- */
+
+static uint8_t send_opcode(const struct ro_swr *w, bool first, bool last)
+{
+	if (w->kind == RO_WRITE) {
+		if (first && last)
+			return w->has_imm ? RO_OP_WRITE_ONLY_IMM : RO_OP_WRITE_ONLY;
+		if (last)
+			return w->has_imm ? RO_OP_WRITE_LAST_IMM : RO_OP_WRITE_LAST;
+		return first ? RO_OP_WRITE_FIRST : RO_OP_WRITE_MIDDLE;
+	}
+	if (first && last)
+		return w->invalidates ? RO_OP_SEND_ONLY_INV : w->has_imm ? RO_OP_SEND_ONLY_IMM : RO_OP_SEND_ONLY;
+	if (last)
+		return w->invalidates ? RO_OP_SEND_LAST_INV : w->has_imm ? RO_OP_SEND_LAST_IMM : RO_OP_SEND_LAST;
+	return first ? RO_OP_SEND_FIRST : RO_OP_SEND_MIDDLE;
+}
+
+static uint8_t *put_reth(uint8_t *p, uint64_t va, uint32_t rkey, uint32_t len)
+{
+	ro_put64(p, va);
+	ro_put32(p + 8, rkey);
+	ro_put32(p + 12, len);
+	return p + RO_RETH;
+}
+
+static bool load(struct ro_qp *qp, uint32_t index, uint32_t off, uint8_t *to, uint32_t len)
+{
+	const size_t slot = index & (qp->req.size - 1);
+	const struct ro_swr *w = &qp->req.sq[slot];
+
+	if (!len)
+		return true;
+	if (w->inline_data) {
+		memcpy(to, qp->req.data + slot * qp->cap.max_inline_data + off, len);
+		return true;
+	}
+	return ro_sge_copy(qp->qp.pd, qp->req.sge + slot * qp->cap.max_send_sge, w->num_sge, off, to, len,
+			   false) == IW_OK;
+}
+
+static bool send_packet(struct ro_qp *qp, struct ro_burst *b, uint32_t index, uint32_t window_left)
+{
+	const struct ro_swr *w = ro_sq(qp, index);
+	const uint32_t i = qp->req.tx_packet, off = i * qp->mtu;
+	const bool first = i == 0, last = i + 1 == w->packets;
+	const uint32_t len = last ? w->len - off : qp->mtu;
+	struct ro_bth bth = {
+		.opcode = send_opcode(w, first, last),
+		.psn = ro_psn_add(w->psn, i),
+		.solicited = last && w->solicited,
+	};
+	uint8_t *packet, *ext;
+
+	bth.ack_req = last || window_left == 1 || bth.psn % ACK_EVERY == 0;
+	packet = ro_burst_packet(b, &bth, len);
+	ext = packet + RO_BTH;
+	if (ro_ops[bth.opcode].flags & RO_F_RETH)
+		ext = put_reth(ext, w->raddr, w->rkey, w->len);
+	if (ro_ops[bth.opcode].flags & (RO_F_IMM | RO_F_INV))
+		ro_put32(ext, w->imm);
+	if (!load(qp, index, off, packet + ro_ops[bth.opcode].hdr, len))
+		return false;
+	ro_burst_seal(b, packet, len);
+	return true;
+}
+
+/* Ask for as much of a READ as one response should have; the packets of it. */
+static uint32_t send_read(struct ro_qp *qp, struct ro_burst *b, const struct ro_swr *w)
+{
+	struct ro_requester *r = &qp->req;
+	const uint32_t i = r->tx_packet, off = i * qp->mtu;
+	uint32_t n = w->packets - i, len = w->len - off;
+	struct ro_bth bth = { .opcode = RO_OP_READ_REQ, .psn = ro_psn_add(w->psn, i), .ack_req = true };
+	uint8_t *packet;
+
+	/*
+	 * A request that is repeated ends where it did: the responder would not count what it has beyond, and expect
+	 * it to be asked for again.
+	 */
+	if (n > RO_READ_PACKETS - i % RO_READ_PACKETS) {
+		n = RO_READ_PACKETS - i % RO_READ_PACKETS;
+		len = n * qp->mtu;
+	}
+	packet = ro_burst_packet(b, &bth, 0);
+	put_reth(packet + RO_BTH, w->raddr + off, w->rkey, len);
+	ro_burst_seal(b, packet, 0);
+	r->read_end[r->reads_head++ % RO_MAX_RD] = ro_psn_add(bth.psn, n);
+	return n;
+}
+
+static void begin(struct ro_qp *qp, struct ro_swr *w)
+{
+	struct ro_requester *r = &qp->req;
+
+	r->fresh++;
+	w->psn = r->next_psn;
+	w->packets = w->kind ? ro_packets(w->len, qp->mtu) : 0;
+	r->next_psn = ro_psn_add(r->next_psn, w->packets);
+}
+
+static bool run_local(struct ro_qp *qp, struct ro_swr *w, uint32_t index)
+{
+	const struct iw_bind bind = { w->imm, w->rkey, w->raddr, w->bind_len, w->bind_access };
+	enum iw_access a = IW_OK;
+
+	if (w->done)	/* passed a second time */
+		return true;
+	a = w->bind ? iw_mw_bind(qp->qp.pd, &qp->windows, &bind) :
+		      iw_mr_invalidate(qp->qp.pd, &qp->windows, w->imm, false);
+	w->done = a == IW_OK;
+	if (!w->done)
+		ro_fail_request(qp, index, IBV_WC_MW_BIND_ERR,
+				w->bind ? "a memory window could not be bound" :
+					  "a key to be invalidated is not valid");
+	return w->done;
+}
+
+/* Whether the next request has to wait. */
+static bool held(const struct ro_qp *qp, const struct ro_swr *w, uint32_t psn)
+{
+	const struct ro_requester *r = &qp->req;
+	const uint32_t out = (psn - r->una) & RO_MASK24, reads = r->reads_head - r->reads_tail;
+
+	if (w->fence && reads && !r->tx_packet)
+		return true;
+	if (w->kind == RO_READ)
+		return reads >= qp->ord || (reads && out + RO_READ_PACKETS > r->window) || out >= r->window;
+	return out >= r->window;
+}
+
+void ro_send(struct ro_qp *qp, struct ro_burst *b)
+{
+	struct ro_requester *r = &qp->req;
+
+	while (r->tx != r->head && !r->rnr) {
+		struct ro_swr *w = ro_sq(qp, r->tx);
+		const uint32_t psn = r->tx == r->fresh ? r->next_psn : ro_psn_add(w->psn, r->tx_packet);
+		uint32_t n = 1;
+
+		if (w->kind && held(qp, w, psn))
+			break;
+		if (r->tx == r->fresh)
+			begin(qp, w);
+		if (!w->kind) {
+			if (!run_local(qp, w, r->tx))
+				return;
+		} else if (w->kind == RO_READ) {
+			n = send_read(qp, b, w);
+		} else if (!send_packet(qp, b, r->tx, r->window - ((psn - r->una) & RO_MASK24))) {
+			ro_burst_send(b);
+			ro_fail_request(qp, r->tx, IBV_WC_LOC_PROT_ERR,
+					"memory to be sent is not registered for it");
+			return;
+		}
+		if (w->kind) {
+			r->tx_packet += n;
+			if (ro_psn_diff(ro_psn_add(psn, n), r->high_psn) > 0)
+				r->high_psn = ro_psn_add(psn, n);
+		}
+		if (r->tx_packet == w->packets) {
+			r->tx++;
+			r->tx_packet = 0;
+		}
+	}
+	ro_sweep(qp);
+	if (ro_outstanding(qp) && !atomic_load_explicit(&qp->ticks, memory_order_relaxed)) {
+		atomic_store(&qp->ticks, true);
+		iw_helper_call(&qp->caller);
+	}
+}

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Time: queue pairs that wait for an acknowledgement are looked at every few milliseconds.  One that made no progress
+ * for its timeout sends again, and waits twice as long the next time.  Owns the list of them; one that is quiet for a
+ * while leaves it, so that idle queue pairs cost nothing.  Runs on the helper, under iw_cm_lock.
+ */
+#include "qp.h"
+#include "util/clock.h"
+#include "util/fifo.h"
+
+enum { TICK_NS = 4000000, QUIET_NS = 200000000 };
+
+/* 4.096 us * 2^13; with the doubling, and more tries than the verbs can ask for, the end comes after half a minute. */
+#define TIMEOUT_NS 33554432ull
+enum { MORE_TRIES = 3, DOUBLINGS = 9 };
+
+static struct list ticking;
+static uint64_t next_tick;
+
+void ro_tick_start(struct ro_qp *qp)
+{
+	if (list_has(&qp->ticking) || !atomic_load(&qp->ticks))
+		return;
+	qp->req.seen_at = qp->req.quiet_since = clock_ns();
+	iw_lock(&qp->lock);
+	qp->req.seen_una = qp->req.una;
+	iw_unlock(&qp->lock);
+	if (!ticking.head)
+		next_tick = clock_ns() + TICK_NS;
+	list_push(&ticking, &qp->ticking);
+}
+
+void ro_tick_stop(struct ro_qp *qp)
+{
+	list_remove(&qp->ticking);
+}
+
+static void send_again(struct ro_qp *qp)
+{
+	struct ro_burst b;
+
+	ro_burst_begin(&b, qp);
+	ro_send(qp, &b);
+	if (ro_qp_state(qp) == IBV_QPS_RTS)
+		ro_burst_send(&b);
+}
+
+static void expired(struct ro_qp *qp)
+{
+	struct ro_requester *r = &qp->req;
+
+	if (r->retries++ >= qp->retry_limit + MORE_TRIES) {
+		ro_fail_request(qp, r->tail, IBV_WC_RETRY_EXC_ERR,
+				"the peer acknowledged nothing, and retries are exceeded");
+		return;
+	}
+	ro_rewind(qp, true);
+	send_again(qp);
+}
+
+static uint64_t patience(const struct ro_requester *r)
+{
+	return TIMEOUT_NS << (r->retries < DOUBLINGS ? r->retries : DOUBLINGS);
+}
+
+static void look(struct ro_qp *qp, uint64_t now)
+{
+	struct ro_requester *r = &qp->req;
+	struct iw_epoch *section = iw_section_lock(&qp->lock);
+	const bool busy = ro_outstanding(qp) || r->rnr;
+
+	if (ro_qp_state(qp) != IBV_QPS_RTS) {
+		r->quiet_since = 0;
+	} else if (r->rnr) {
+		r->rnr = r->rnr_until > now;
+		r->seen_at = r->quiet_since = now;
+		if (!r->rnr)
+			send_again(qp);
+	} else if (!busy || r->una != r->seen_una) {
+		r->seen_una = r->una;
+		r->seen_at = now;
+		if (busy)
+			r->quiet_since = now;
+	} else {
+		r->quiet_since = now;
+		if (now - r->seen_at >= patience(r)) {
+			r->seen_at = now;
+			expired(qp);
+		}
+	}
+	if (now - r->quiet_since > QUIET_NS) {
+		list_remove(&qp->ticking);
+		atomic_store(&qp->ticks, false);
+	}
+	iw_section_unlock(section, &qp->lock);
+}
+
+uint64_t ro_tick(uint64_t now)
+{
+	if (!ticking.head)
+		return 0;
+	if (next_tick <= now) {
+		for (struct list_link *link = ticking.head, *next; link; link = next) {
+			next = link->next;
+			look(container_of(link, struct ro_qp, ticking), now);
+		}
+		next_tick = now + TICK_NS;
+	}
+	return ticking.head ? next_tick : 0;
+}

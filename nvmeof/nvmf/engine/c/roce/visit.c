@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Packets that a port received, given to their queue pairs.  The lock of a queue pair is kept while packets for it
+ * follow one another, and what became due is sent when it is given back.  Under port->lock, within a section.
+ */
+#include "qp.h"
+#include "util/fifo.h"
+
+static void leave(struct ro_port *port)
+{
+	struct ro_qp *qp = port->current;
+	struct ro_burst b;
+	bool whole = true;
+
+	port->current = NULL;
+	if (ro_qp_state(qp) == IBV_QPS_RTS) {
+		ro_burst_begin(&b, qp);
+		whole = ro_answer(qp, &b);
+		if (ro_qp_state(qp) == IBV_QPS_RTS) {
+			ro_send(qp, &b);
+			if (qp->port)
+				ro_burst_send(&b);
+		}
+	}
+	if (!whole && !list_has(&qp->more))
+		list_push(&port->more, &qp->more);
+	iw_unlock(&qp->lock);
+}
+
+/* False if the queue pair is of another port: its place in the list of those with more to send is under that lock. */
+static bool enter(struct ro_port *port, struct ro_qp *qp)
+{
+	if (port->current == qp)
+		return true;
+	if (port->current)
+		leave(port);
+	iw_lock(&qp->lock);
+	if (qp->port != port) {
+		iw_unlock(&qp->lock);
+		return false;
+	}
+	port->current = qp;
+	return true;
+}
+
+void ro_qp_packet(struct ro_port *port, const struct ro_packet *p, const union ro_addr *from)
+{
+	struct ro_qp *qp = ro_number_find(p->bth.qpn);
+
+	if (!qp || !enter(port, qp))
+		return;
+	/* nobody but the peer is listened to */
+	if (ro_qp_state(qp) != IBV_QPS_RTS || !ro_addr_same(&qp->peer, from))
+		return;
+	if (p->op->kind == RO_READ_RESPONSE || p->op->kind == RO_ACK || p->op->kind == RO_ATOMIC_RESPONSE)
+		ro_complete(qp, p);
+	else
+		ro_respond(qp, p);
+}
+
+void ro_qp_port_flush(struct ro_port *port)
+{
+	struct list more = port->more;
+
+	if (port->current)
+		leave(port);
+	/* those of before: who is put there now has sent its share */
+	for (struct list_link *link = more.head, *next; link; link = next) {
+		next = link->next;
+		list_remove(link);
+		if (enter(port, container_of(link, struct ro_qp, more)))
+			leave(port);
+	}
+}

@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Ratios of two systems or two runs, with confidence intervals by bootstrap over rounds.
+
+Rounds are the sample: two rounds of one run differ for the same reasons as two runs do.  With few
+rounds a percentile interval is too narrow; it is expanded as Hesterberg describes ("What Teachers
+Should Know About the Bootstrap", 2015), which gives it the coverage of a t interval.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from scipy.stats import norm, t
+
+from nvmf.lab.errors import LabError
+from nvmf.lab.tidy import Row
+
+Verdict = Literal["better", "worse", "no difference shown", "too few rounds"]
+METRICS = {"iops": ("IOPS", True), "mean_ns": ("mean latency", False), "p99_ns": ("p99", False)}
+"""Columns that can be compared: their names, and whether more is better."""
+_RESAMPLES = 4000
+_FEWEST = 3
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """B as a multiple of A, for one load and metric."""
+
+    load: str
+    title: str
+    metric: str
+    a: float
+    """Geometric mean of A's rounds."""
+    b: float
+    ratio: float
+    low: float
+    high: float
+    verdict: Verdict
+
+
+def interval(
+    a: Sequence[float], b: Sequence[float], confidence: float = 0.95, seed: int = 1
+) -> tuple[float, float, float]:
+    """Return the ratio of the geometric means of b and a, and its confidence interval.
+
+    The values must be positive; the same values and seed give the same interval.
+    """
+    random = np.random.default_rng(seed)
+    first, second = np.log(np.asarray(a, float)), np.log(np.asarray(b, float))
+    difference = float(second.mean() - first.mean())
+    # The expansion for n values: t / z, and sqrt(n / (n - 1)) for the bootstrap's smaller spread.
+    deviations = np.zeros(_RESAMPLES)
+    for sample, sign in ((second, 1.0), (first, -1.0)):
+        n = len(sample)
+        means = random.choice(sample, (_RESAMPLES, n)).mean(axis=1) - sample.mean()
+        deviations += sign * means * np.sqrt(n / (n - 1))
+    freedom = _freedom(first, second)
+    tail = float(norm.cdf(t.ppf((1 - confidence) / 2, freedom)))
+    low, high = np.quantile(deviations, [tail, 1 - tail])
+    return tuple(np.exp([difference, difference + low, difference + high]).tolist())
+
+
+def _freedom(first: np.ndarray, second: np.ndarray) -> float:
+    """Return the degrees of freedom of the difference of two means (Welch)."""
+    parts = [float(one.var(ddof=1)) / len(one) for one in (first, second)]
+    below = sum(p * p / (len(one) - 1) for p, one in zip(parts, (first, second), strict=True))
+    return sum(parts) ** 2 / below if below else float(len(first) + len(second) - 2)
+
+
+def ratio(a: Row, b: Row, metric: str, margin: float, confidence: float = 0.95) -> Ratio | None:
+    """Compare two rows; None if one of them has no values.
+
+    margin: the smallest difference that is reported, as a part of A.
+    """
+    one, two = (np.array([v for v in row.values(metric) if v > 0]) for row in (a, b))
+    if not len(one) or not len(two):
+        return None
+    geometric = [float(np.exp(np.log(values).mean())) for values in (one, two)]
+    verdict: Verdict = "no difference shown"
+    if min(len(one), len(two)) < _FEWEST:
+        ratio_ = geometric[1] / geometric[0]
+        low, high, verdict = 0.0, float("inf"), "too few rounds"
+    else:
+        ratio_, low, high = interval(one.tolist(), two.tolist(), confidence)
+        more_is_better = METRICS[metric][1]
+        if low > 1 and ratio_ > 1 + margin:
+            verdict = "better" if more_is_better else "worse"
+        elif high < 1 and ratio_ < 1 - margin:
+            verdict = "worse" if more_is_better else "better"
+    return Ratio(b.load, b.title, metric, geometric[0], geometric[1], ratio_, low, high, verdict)
+
+
+def paired(a: Sequence[Row], b: Sequence[Row]) -> list[tuple[Row, Row]]:
+    """Return the rows of two runs that belong together: the same system and load.
+
+    If no system is in both, and each has one (apart from fio alone), these are compared.
+
+    Raises:
+        LabError: Nothing belongs together.
+    """
+    names_a, names_b = ({row.system for row in rows if row.kind != "null"} for rows in (a, b))
+    names = {name: name for name in names_a & names_b}
+    if not names and len(names_a) == len(names_b) == 1:
+        names = {names_b.pop(): names_a.pop()}
+    before = {(row.system, row.load): row for row in a}
+    found = [
+        (before[names[row.system], row.load], row)
+        for row in b
+        if row.system in names and (names[row.system], row.load) in before
+    ]
+    if not found:
+        raise LabError("the runs have no load on the same system in common")
+    return found
+
+
+def compared(
+    pairs: Sequence[tuple[Row, Row]], metrics: Sequence[str], margin: float, confidence: float
+) -> list[Ratio]:
+    """Return the ratios of all pairs and metrics."""
+    made = [ratio(a, b, metric, margin, confidence) for a, b in pairs for metric in metrics]
+    return [one for one in made if one is not None]

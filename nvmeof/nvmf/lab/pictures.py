@@ -1,0 +1,368 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The pictures of a report, each with the table of its data; drawn by matplotlib."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
+
+from nvmf.config.units import format_size
+from nvmf.lab.tidy import Row
+
+if TYPE_CHECKING:
+    from matplotlib.typing import RcKeyType
+
+INK, PAPER = "#2b2b2b", "#ffffff"
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8a6d3b", "#999999")
+"""Colours that people with colour blindness can tell apart (Okabe and Ito)."""
+MARKS = "osD^vPX*"
+MOST = 24
+"""Pictures of one kind, so that a report stays small."""
+_STYLE: dict[RcKeyType, object] = {
+    "font.family": "sans-serif",
+    "font.size": 9,
+    "svg.fonttype": "none",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.alpha": 0.25,
+    "text.color": INK,
+    "axes.labelcolor": INK,
+    "axes.edgecolor": INK,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "grid.color": INK,
+    "legend.frameon": False,
+}
+
+Table = tuple[Sequence[str], Sequence[Sequence[object]]]
+"""Header and rows."""
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A picture and its data."""
+
+    name: str
+    """Name of its files."""
+    title: str
+    figure: Figure
+    table: Table
+
+    def svg(self) -> str:
+        """Return the picture as SVG, the same for the same data."""
+        out = io.StringIO()
+        with mpl.rc_context({**_STYLE, "svg.hashsalt": self.name}):
+            self.figure.savefig(out, format="svg", transparent=True, metadata={"Date": None})
+        text = out.getvalue()
+        return text[text.index("<svg") :]
+
+    def png(self) -> bytes:
+        """Return the picture as PNG, on white."""
+        out = io.BytesIO()
+        with mpl.rc_context(_STYLE):
+            self.figure.savefig(out, format="png", dpi=144, facecolor=PAPER)
+        return out.getvalue()
+
+
+def pictures(rows: Sequence[Row], series: Mapping[tuple[str, str], list[Point]]) -> list[Picture]:
+    """Return all pictures that the rows allow.
+
+    series: (system, load) to the points of its time series.
+    """
+    systems = list(dict.fromkeys(row.system for row in rows))
+    colour = {name: COLOURS[n % len(COLOURS)] for n, name in enumerate(systems)}
+    measured = [row for row in rows if row.kind != "null"]
+    made: list[Picture] = []
+    with mpl.rc_context(_STYLE):
+        for draw in (_by_depth, _by_size, _by_jobs):
+            made += list(draw(measured, colour))[:MOST]
+        if measured:
+            made.append(_processors(measured, colour))
+        made += list(_latencies(measured, colour))[:MOST]
+        made += list(_over_time(measured, colour, series))[:MOST]
+        made += list(_heat(measured))[:MOST]
+    return made
+
+
+@dataclass(frozen=True)
+class Point:
+    """A point of a time series."""
+
+    round: int
+    part: float
+    """Where in the round, 0 to 1."""
+    iops: float
+
+
+def _groups(
+    rows: Sequence[Row], axis: str
+) -> Iterator[tuple[str, dict[str, list[Row]], Callable[[Row], int]]]:
+    """Yield (title, rows by system, value of the axis) for loads that differ in the axis only."""
+    fields = ("workload", "bs", "iodepth", "numjobs", "rwmixread")
+    groups: dict[tuple[object, ...], list[Row]] = {}
+    for row in rows:
+        if getattr(row, axis) is not None:
+            key = tuple(getattr(row, name) for name in fields if name != axis)
+            groups.setdefault(key, []).append(row)
+    for group in groups.values():
+        if len({getattr(row, axis) for row in group}) < 2:
+            continue
+        one = group[0]
+        words = [one.workload]
+        if axis != "bs" and one.bs:
+            words.append(format_size(one.bs))
+        if axis != "iodepth":
+            words.append(f"depth {one.iodepth}")
+        if one.rwmixread is not None:
+            words.append(f"{one.rwmixread} % reads")
+        if axis != "numjobs" and one.numjobs != 1:
+            words.append(f"{one.numjobs} jobs")
+        systems: dict[str, list[Row]] = {}
+        for row in sorted(group, key=lambda row: int(getattr(row, axis))):
+            systems.setdefault(row.system, []).append(row)
+        yield ", ".join(words), systems, lambda row: int(getattr(row, axis))
+
+
+def _lines(
+    axes: Axes,
+    systems: Mapping[str, list[Row]],
+    x: Callable[[Row], int],
+    column: str,
+    scale: float,
+    colour: Mapping[str, str],
+    dashed: bool = False,
+) -> None:
+    """Draw medians over rounds, with a bar from the lowest to the highest round."""
+    for n, (name, rows) in enumerate(systems.items()):
+        points = [(x(row), [v * scale for v in row.values(column)]) for row in rows]
+        points = [(at, values) for at, values in points if values]
+        if not points:
+            continue
+        middle = [sorted(values)[len(values) // 2] for _, values in points]
+        spread = [
+            [m - min(values) for m, (_, values) in zip(middle, points, strict=True)],
+            [max(values) - m for m, (_, values) in zip(middle, points, strict=True)],
+        ]
+        axes.errorbar(
+            [at for at, _ in points],
+            middle,
+            yerr=spread,
+            label=f"{name}{' p99' if dashed else ''}",
+            color=colour[name],
+            marker=MARKS[n % len(MARKS)],
+            markersize=4,
+            linestyle="--" if dashed else "-",
+            linewidth=1.4,
+            capsize=2,
+        )
+
+
+def _ticks(axes: Axes, values: set[int], words: Callable[[int], str]) -> None:
+    axes.set_xscale("log", base=2)
+    axes.xaxis.set_major_locator(FixedLocator(sorted(values)))
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: words(round(value))))
+
+
+def _pair(width: float = 9.0) -> tuple[Figure, Axes, Axes]:
+    figure = Figure(figsize=(width, 3.1), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    return figure, left, right
+
+
+def _two(
+    rows: Sequence[Row], colour: Mapping[str, str], axis: str, kind: str, what: str, column: str
+) -> Iterator[Picture]:
+    """Yield pictures with a rate on the left and p50 and p99 on the right."""
+    unit, scale = ("IOPS", 1.0) if column == "iops" else ("MB/s", 1e-6)
+    for title, systems, x in _groups(rows, axis):
+        figure, left, right = _pair()
+        _lines(left, systems, x, column, scale, colour)
+        _lines(right, systems, x, "p50_ns", 1e-3, colour)
+        _lines(right, systems, x, "p99_ns", 1e-3, colour, dashed=True)
+        values = {x(row) for group in systems.values() for row in group}
+        for axes in (left, right):
+            _ticks(axes, values, _short if axis == "bs" else str)
+            axes.set_xlabel(what)
+        left.set_ylim(bottom=0)
+        left.set_ylabel(unit)
+        right.set_yscale("log")
+        right.set_ylabel("latency, µs: p50, and p99 dashed")
+        left.legend(fontsize=8)
+        header = ["system", what, unit, "p50 µs", "p99 µs", "rounds"]
+        table = [
+            [name, x(row), _figure(row.median(column), scale)]
+            + [_figure(row.median(c), 1e-3) for c in ("p50_ns", "p99_ns")]
+            + [len(row.rounds)]
+            for name, group in systems.items()
+            for row in group
+        ]
+        yield Picture(_file(f"{kind} {title}"), f"{title}: by {what}", figure, (header, table))
+
+
+def _by_depth(rows: Sequence[Row], colour: Mapping[str, str]) -> Iterator[Picture]:
+    return _two(rows, colour, "iodepth", "depth", "depth", "iops")
+
+
+def _by_size(rows: Sequence[Row], colour: Mapping[str, str]) -> Iterator[Picture]:
+    return _two(rows, colour, "bs", "size", "block size", "bytes_per_second")
+
+
+def _by_jobs(rows: Sequence[Row], colour: Mapping[str, str]) -> Iterator[Picture]:
+    return _two(rows, colour, "numjobs", "jobs", "jobs", "iops")
+
+
+def _processors(rows: Sequence[Row], colour: Mapping[str, str]) -> Picture:
+    """Return the picture of processor time for each I/O, fio's and the system's."""
+    loads = list(dict.fromkeys(row.title for row in rows))[:MOST]
+    figure = Figure(figsize=(9.0, 1.2 + 0.34 * len(loads)), layout="constrained")
+    axes = figure.subplots()
+    systems = list(dict.fromkeys(row.system for row in rows))
+    table: list[list[object]] = []
+    height = 0.8 / len(systems)
+    for n, name in enumerate(systems):
+        for row in (row for row in rows if row.system == name and row.title in loads):
+            host = row.median("host_cpu_us_per_io") or 0.0
+            target = row.median("target_cpu_us_per_io")
+            at = loads.index(row.title) + n * height
+            axes.barh(at, host, height * 0.9, color=colour[name], label=f"{name}: fio")
+            if target is not None:
+                axes.barh(at, target, height * 0.9, host, color=colour[name], alpha=0.45)
+            table.append([name, row.title, _figure(host, 1), _figure(target, 1)])
+    axes.set_yticks([n + 0.4 - height / 2 for n in range(len(loads))], loads)
+    axes.invert_yaxis()
+    axes.set_xlabel("µs of processor time for each I/O: fio, and the target in a lighter colour")
+    handles, labels = axes.get_legend_handles_labels()
+    unique = dict(zip(labels, handles, strict=True))
+    axes.legend(unique.values(), unique.keys(), fontsize=8)
+    header = ["system", "load", "fio µs", "target µs"]
+    return Picture("processors", "Processor time for each I/O", figure, (header, table))
+
+
+def _loads(rows: Sequence[Row]) -> dict[str, list[Row]]:
+    made: dict[str, list[Row]] = {}
+    for row in rows:
+        made.setdefault(row.title, []).append(row)
+    return made
+
+
+def _latencies(rows: Sequence[Row], colour: Mapping[str, str]) -> Iterator[Picture]:
+    """Yield the distribution of latency for each load, to five nines."""
+    for title, group in _loads(rows).items():
+        figure = Figure(figsize=(9.0, 3.1), layout="constrained")
+        axes = figure.subplots()
+        table: list[list[object]] = []
+        for row in group:
+            total, seen = sum(row.bins.values()), 0
+            x, y = [], []
+            for value, count in row.bins.items():
+                seen += count
+                x.append(value / 1000)
+                y.append(-math.log10(max(1 - seen / total, 0.5 / total)))
+            axes.step(x, y, where="post", color=colour[row.system], label=row.system)
+            table.append([row.system, *(_figure(v, 1e-3) for v in row.percentiles().values())])
+        axes.set_xscale("log")
+        marks = {0.0: "0", 0.30103: "50", 1.0: "90", 2.0: "99", 3.0: "99.9", 4.0: "99.99"}
+        marks[5.0] = "99.999"
+        axes.set_ylim(0, 5.3)
+        axes.set_yticks(list(marks), list(marks.values()))
+        axes.set_xlabel("latency, µs")
+        axes.set_ylabel("% of the I/Os")
+        axes.legend(fontsize=8)
+        header = ["system", *(f"p{p:g} µs" for p in group[0].percentiles())]
+        yield Picture(_file(f"latency {title}"), f"{title}: latency", figure, (header, table))
+
+
+def _over_time(
+    rows: Sequence[Row], colour: Mapping[str, str], series: Mapping[tuple[str, str], list[Point]]
+) -> Iterator[Picture]:
+    """Yield IOPS over the rounds for each load, with the window of steady state."""
+    for title, group in _loads(rows).items():
+        figure = Figure(figsize=(9.0, 2.8), layout="constrained")
+        axes = figure.subplots()
+        table: list[list[object]] = []
+        for row in group:
+            points = series.get((row.system, row.load), [])
+            for number in sorted({point.round for point in points}):
+                inside = [point for point in points if point.round == number]
+                axes.plot(
+                    [number - 0.5 + point.part for point in inside],
+                    [point.iops for point in inside],
+                    color=colour[row.system],
+                    alpha=0.35,
+                    linewidth=0.8,
+                )
+            numbers = [int(one["round"]) for one in row.rounds]
+            axes.plot(numbers, row.values("iops"), "o-", color=colour[row.system], markersize=4)
+            axes.lines[-1].set_label(f"{row.system}: steady state {row.steady}")
+            if row.steady.window is not None and row.steady.reached:
+                first, last = row.steady.window
+                axes.axvspan(first - 0.5, last + 0.5, color=colour[row.system], alpha=0.07)
+            table += [
+                [row.system, one["round"], _figure(one["iops"], 1), _figure(one["mean_ns"], 1e-3)]
+                for one in row.rounds
+            ]
+        axes.set_ylim(bottom=0)
+        axes.set_xlabel("round")
+        axes.set_ylabel("IOPS")
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        axes.legend(fontsize=8)
+        header = ["system", "round", "IOPS", "mean µs"]
+        yield Picture(_file(f"time {title}"), f"{title}: over time", figure, (header, table))
+
+
+def _heat(rows: Sequence[Row]) -> Iterator[Picture]:
+    """Yield a heat map of latency over the rounds, if there are enough."""
+    for row in rows:
+        if len(row.rounds) < 10:
+            continue
+        parts = [{int(k): int(v) for k, v in json.loads(one["bins"]).items()} for one in row.rounds]
+        low = math.log10(max(min(row.bins), 1))
+        high = math.log10(max(row.bins)) + 0.01
+        cells = [[0.0] * len(parts) for _ in range(50)]
+        for column, part in enumerate(parts):
+            total = sum(part.values())
+            for value, count in part.items():
+                line = int((math.log10(max(value, 1)) - low) / (high - low) * 50)
+                cells[min(line, 49)][column] += count / total
+        figure = Figure(figsize=(9.0, 2.8), layout="constrained")
+        axes = figure.subplots()
+        edges = [10 ** (low + (high - low) * n / 50) / 1000 for n in range(51)]
+        shown = [[math.log10(cell) if cell else math.nan for cell in line] for line in cells]
+        mesh = axes.pcolormesh(
+            [n + 0.5 for n in range(len(parts) + 1)], edges, shown, cmap="viridis", rasterized=True
+        )
+        axes.set_yscale("log")
+        axes.set_xlabel("round")
+        axes.set_ylabel("latency, µs")
+        figure.colorbar(mesh, ax=axes, label="part of the I/Os, log10")
+        header = ["round", "p50 µs", "p99 µs", "p99.9 µs"]
+        columns = ("p50_ns", "p99_ns", "p99_9_ns")
+        table = [[one["round"], *(_figure(one[c], 1e-3) for c in columns)] for one in row.rounds]
+        title = f"{row.system}: {row.title}"
+        yield Picture(_file(f"heat {title}"), f"{title}: latency by round", figure, (header, table))
+
+
+def _short(size: int) -> str:
+    return format_size(size).replace(" ", "").replace("iB", "")
+
+
+def _figure(value: float | None, scale: float) -> str:
+    if value is None:
+        return "–"
+    scaled = value * scale
+    return f"{scaled:,.0f}" if scaled >= 1000 else f"{scaled:.4g}"
+
+
+def _file(text: str) -> str:
+    return "".join(c if c.isalnum() else "-" for c in text.lower()).replace("--", "-").strip("-")

@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Processes and commands of systems: a target of ours as a second process, shell commands, ssh."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+from nvmf.lab.errors import LabError
+from nvmf.lab.model import TargetSystem
+
+NQN = "nqn.2026-11.io.nvmeof-rdma:lab"
+"""Subsystem of a served target."""
+_READY_SECONDS = 120.0
+
+
+def run_command(command: str, ssh: str | None, log: Path, what: str) -> None:
+    """Run a shell command, on another machine if ssh names one; its output goes to log.
+
+    Raises:
+        LabError: It failed; with its last line.
+    """
+    words = ["ssh", "-o", "BatchMode=yes", ssh, command] if ssh else ["/bin/sh", "-c", command]
+    with log.open("ab") as output:
+        output.write(f"+ {command}\n".encode())
+        output.flush()
+        done = subprocess.run(words, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
+    if done.returncode:
+        lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
+        where = f" on {ssh}" if ssh else ""
+        raise LabError(
+            f"{what} failed{where} with status {done.returncode}: {lines[-1]} (all of its output: "
+            f"{log})"
+        )
+
+
+def configuration(system: TargetSystem, cpus: list[int] | None) -> str:
+    """Return the TOML configuration of a target that serves one namespace on a free port."""
+    store = system.store or "ram"
+    lines = ["[target]", f"reactors = {system.reactors}"]
+    if cpus:
+        lines.append(f"cpus = {json.dumps(cpus)}")
+    lines += ["", "[rpc]", "enabled = false", "", "[[port]]"]
+    lines += [f"traddr = {json.dumps(system.traddr)}", "trsvcid = 0", f'device = "{system.device}"']
+    lines += ["", "[[subsystem]]", f"nqn = {json.dumps(NQN)}", "allow_any_host = true"]
+    lines += ["", "[[subsystem.namespace]]", "nsid = 1", f"store = {json.dumps(store)}"]
+    lines.append(f"block_size = {system.block_size}")
+    if store in ("ram", "null"):
+        lines.append(f"size = {system.size or 256 << 20}")
+    else:
+        lines.append(f"path = {json.dumps(str(system.path))}")
+    return "\n".join(lines) + "\n"
+
+
+class Target:
+    """`nvmeof target serve` as a second process; close() ends it."""
+
+    def __init__(self, name: str, config: Path, log: Path) -> None:
+        self._name = name
+        self._log = log
+        with log.open("ab") as output:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "nvmf.cli.main", "target", "serve", "-o", "json", config],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=output,
+                text=True,
+                start_new_session=True,
+            )
+        try:
+            self.traddr, self.trsvcid = self._address()
+        except BaseException:
+            self.close()
+            raise
+
+    def _address(self) -> tuple[str, str]:
+        late = threading.Timer(_READY_SECONDS, self._process.kill)
+        late.start()
+        try:
+            assert self._process.stdout is not None
+            line = self._process.stdout.readline()
+        finally:
+            late.cancel()
+        if not line:
+            raise LabError(f"system {self._name}: the target did not start{self._last()}")
+        found = json.loads(line)
+        return str(found["traddr"]), str(found["trsvcid"])
+
+    @property
+    def pid(self) -> int:
+        """Its process."""
+        return self._process.pid
+
+    def death(self) -> str | None:
+        """Return a sentence if the target has ended."""
+        status = self._process.poll()
+        if status is None:
+            return None
+        how = f"was killed by {signal.Signals(-status).name}" if status < 0 else f"ended ({status})"
+        return f"the target of system {self._name} {how}{self._last()}"
+
+    def _last(self) -> str:
+        lines = self._log.read_text(errors="replace").strip().splitlines()[-2:]
+        return ": " + "; ".join(lines) if lines else ""
+
+    def close(self) -> None:
+        """End it."""
+        if self._process.poll() is None:
+            self._process.send_signal(signal.SIGTERM)
+            try:
+                self._process.wait(15)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+        if self._process.stdout is not None:
+            self._process.stdout.close()
+
+
+def processors(system_reactors: int, pin: bool) -> tuple[list[int] | None, list[int] | None]:
+    """Return the processors of the reactors and those of fio; (None, None) without pinning."""
+    allowed = sorted(os.sched_getaffinity(0))
+    if not pin or len(allowed) <= system_reactors:
+        return None, None
+    return allowed[-system_reactors:], allowed[:-system_reactors]

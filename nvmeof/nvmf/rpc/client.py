@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A client on asyncio."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Generator, Mapping
+from os import PathLike
+from pathlib import Path
+from types import TracebackType
+from typing import TypeVar
+
+from nvmf.check import WrongTypeError, checked
+from nvmf.json import JSON
+from nvmf.rpc.calls import Calls
+from nvmf.rpc.errors import AnswerError, AnswerLostError
+from nvmf.rpc.wire import ANSWER_MOST, ANSWER_TIMEOUT, Requests, place
+
+T = TypeVar("T")
+
+
+class Client(Calls):
+    """A connection to a running target: one method for each method of the target.
+
+    Several tasks may share it; their requests wait for each other. A request that the target
+    refuses raises RpcError with its code and its sentence.
+    """
+
+    def __init__(
+        self,
+        requests: Requests,
+        streams: tuple[asyncio.StreamReader, asyncio.StreamWriter],
+        timeout: float,
+    ) -> None:
+        self._requests = requests
+        self._reader, self._writer = streams
+        self._timeout = timeout
+        self._turn = asyncio.Lock()
+
+    def __repr__(self) -> str:
+        return f"<Client of the target at {self._requests.path}>"
+
+    @property
+    def path(self) -> Path:
+        """The path of the socket."""
+        return self._requests.path
+
+    async def close(self) -> None:
+        """Close the connection; a second call does nothing."""
+        self._writer.close()
+        with contextlib.suppress(OSError):
+            await self._writer.wait_closed()
+
+    async def request(self, method: str, params: Mapping[str, JSON] | None = None) -> JSON:
+        """Return the result of a method by its name on the wire, unchecked."""
+        async with self._turn:
+            try:
+                async with asyncio.timeout(self._timeout):
+                    self._writer.write(self._requests.request(method, params or {}))
+                    await self._writer.drain()
+                    while True:
+                        done, result = self._requests.result(await self._line())
+                        if done:
+                            return result
+            except TimeoutError:
+                raise self._requests.late(self._timeout) from None
+            except AnswerLostError:
+                raise
+            except OSError as error:
+                raise self._requests.lost(error) from None
+
+    async def _line(self) -> bytes:
+        try:
+            line = await self._reader.readline()
+        except ValueError:
+            raise AnswerError(f"the response has more than {ANSWER_MOST} bytes") from None
+        if not line:
+            raise self._requests.lost()
+        return line
+
+    async def _call(self, method: str, kind: type[T], params: Mapping[str, JSON]) -> T:
+        result = await self.request(method, params)
+        try:
+            return checked(kind, result)
+        except WrongTypeError as error:
+            raise AnswerError(f"unexpected response to {method}: {error}") from None
+
+
+class Connecting:
+    """A client to be connected: await it, or use it with ``async with``, which also closes it."""
+
+    def __init__(self, socket: str | PathLike[str] | None, timeout: float) -> None:
+        self._socket = socket
+        self._timeout = timeout
+        self._client: Client | None = None
+
+    def __await__(self) -> Generator[object, None, Client]:
+        return self._connect().__await__()
+
+    async def _connect(self) -> Client:
+        requests = Requests(place(self._socket))
+        try:
+            streams = await asyncio.open_unix_connection(requests.path, limit=ANSWER_MOST)
+        except OSError as error:
+            raise requests.unreachable(error) from None
+        return Client(requests, streams, self._timeout)
+
+    async def __aenter__(self) -> Client:
+        self._client = await self._connect()
+        return self._client
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        where: TracebackType | None,
+    ) -> None:
+        assert self._client is not None
+        await self._client.close()
+
+
+def connect(
+    socket: str | PathLike[str] | None = None, *, timeout: float = ANSWER_TIMEOUT
+) -> Connecting:
+    """Connect to a running target: ``async with connect() as rpc: await rpc.subsystems()``.
+
+    Args:
+        socket: The path of its administration socket; by default the one of this machine's target.
+        timeout: Maximum seconds to wait for a response.
+
+    Raises:
+        NoTargetError: Awaited: there is no target, or this user has no access.
+    """
+    return Connecting(socket, timeout)

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the responder of the embedded RoCEv2 device answers to a peer that sends what it likes, around PSN 0. */
+#include "roce_rig.h"
+
+static uint32_t aeth(const struct rig *rig)
+{
+	return rig->got[RO_BTH];
+}
+
+static void send_request(struct rig *rig, uint8_t opcode, uint32_t psn, uint32_t rkey, uint32_t off, uint32_t len,
+			 uint32_t payload)
+{
+	const struct ro_bth bth = { .opcode = opcode, .ack_req = true, .qpn = rig->qp->qp.qp_num, .psn = psn };
+	uint8_t body[RO_RETH + 4 * RIG_MTU] = { 0 };
+
+	ro_put64(body, (uintptr_t)rig->mem + off);
+	ro_put32(body + 8, rkey);
+	ro_put32(body + 12, len);
+	memset(body + RO_RETH, 0xaa, payload);
+	rig_send(rig, rig->port, &bth, body, RO_RETH + payload);
+}
+
+static void wraps(struct rig *rig)
+{
+	check_section("PSNs wrap");
+	send_request(rig, RO_OP_WRITE_ONLY, RIG_PSN, rig->mr->rkey, 0, 4, 4);
+	CHECK(rig_answered(rig, RO_OP_ACK, RIG_PSN) && aeth(rig) == RO_CREDITS_UNLIMITED);
+	send_request(rig, RO_OP_READ_REQ, RO_MASK24, rig->mr->rkey, 0, RIG_MTU + 1, 0);
+	CHECK(rig_answered(rig, RO_OP_READ_FIRST, RO_MASK24));
+	CHECK(rig->got[RO_BTH + RO_AETH] == 0xaa && !rig->got[RO_BTH + RO_AETH + 4]);
+	CHECK(rig_answered(rig, RO_OP_READ_LAST, 0) && rig->got[1] == 3 << RO_BTH_PAD_SHIFT);
+	send_request(rig, RO_OP_READ_REQ, 1, 0, 0, 0, 0);
+	CHECK(rig_answered(rig, RO_OP_READ_ONLY, 1));
+	CHECK(ro_get24(rig->got + RO_BTH + 1) == 3, "(the MSN)");
+}
+
+static void repeated(struct rig *rig)
+{
+	check_section("a request that was taken before, and one after a gap");
+	send_request(rig, RO_OP_WRITE_ONLY, RIG_PSN, rig->mr->rkey, 64, 4, 4);
+	CHECK(rig_answered(rig, RO_OP_ACK, 1) && !rig->mem[64]);
+	send_request(rig, RO_OP_READ_REQ, RO_MASK24, rig->mr->rkey, 0, RIG_MTU, 0);
+	CHECK(rig_answered(rig, RO_OP_READ_ONLY, RO_MASK24));
+	send_request(rig, RO_OP_WRITE_ONLY, 3, rig->mr->rkey, 64, 4, 4);
+	CHECK(rig_answered(rig, RO_OP_ACK, 2) && aeth(rig) == RO_NAK_SEQUENCE && !rig->mem[64]);
+}
+
+/* Responses that nobody asked for, and acknowledgements of what was not sent. */
+static void unasked(struct rig *rig)
+{
+	struct ro_bth bth = { .qpn = rig->qp->qp.qp_num };
+	const uint8_t body[RO_AETH + RIG_MTU] = { RO_NAK_REMOTE_ACCESS };
+
+	check_section("answers without questions");
+	for (bth.opcode = RO_OP_READ_FIRST; bth.opcode <= RO_OP_ATOMIC_ACK; bth.opcode++) {
+		for (int ahead = -2; ahead < 3; ahead++) {
+			bth.psn = ro_psn_add(RIG_PSN, (uint32_t)ahead);
+			rig_send(rig, rig->port, &bth, body, sizeof(body));
+			rig_send(rig, rig->port, &bth, body, RO_AETH);
+		}
+	}
+	send_request(rig, RO_OP_WRITE_ONLY, RIG_PSN, rig->mr->rkey, 0, 4, 4);
+	CHECK(rig_answered(rig, RO_OP_ACK, 1));
+}
+
+static void refused(struct rig *rig, const char *what, uint8_t nak, uint32_t psn)
+{
+	CHECK(rig_answered(rig, RO_OP_ACK, psn) && aeth(rig) == nak, "(%s)", what);
+	CHECK(ro_qp_state(rig->qp) == IBV_QPS_ERR, "(%s)", what);
+	for (uint32_t i = 128; i < RIG_MEM; i++)
+		if (rig->mem[i]) {
+			CHECK(false, "(%s wrote at %u)", what, i);
+			break;
+		}
+}
+
+/* Each ends the connection, so each has its own. */
+static void beyond(struct rig *rig)
+{
+	static const struct {
+		const char *what;
+		uint8_t opcode, nak;
+		uint32_t off, len, payload;
+		bool other_key;
+	} cases[] = {
+		{ "beyond the region", RO_OP_WRITE_ONLY, RO_NAK_REMOTE_ACCESS, RIG_MEM - 4, 8, 8, false },
+		{ "before the region", RO_OP_WRITE_ONLY, RO_NAK_REMOTE_ACCESS, -4u, 8, 8, false },
+		{ "an unknown key", RO_OP_WRITE_ONLY, RO_NAK_REMOTE_ACCESS, 128, 8, 8, true },
+		{ "more than announced", RO_OP_WRITE_ONLY, RO_NAK_INVALID_REQUEST, 128, 4, 8, false },
+		{ "less than announced", RO_OP_WRITE_ONLY, RO_NAK_INVALID_REQUEST, 128, 12, 8, false },
+		{ "more than the MTU", RO_OP_WRITE_ONLY, RO_NAK_INVALID_REQUEST, 128, 512, 512, false },
+		{ "a short first packet", RO_OP_WRITE_FIRST, RO_NAK_INVALID_REQUEST, 128, 512, 128, false },
+		{ "a middle packet alone", RO_OP_WRITE_MIDDLE, RO_NAK_INVALID_REQUEST, 128, 512, 240, false },
+		{ "a READ beyond the region", RO_OP_READ_REQ, RO_NAK_REMOTE_ACCESS, RIG_MEM - 4, 8, 0, false },
+		{ "a READ of 4 GiB", RO_OP_READ_REQ, RO_NAK_REMOTE_ACCESS, 0, UINT32_MAX, 0, false },
+		{ "more than the receive", RO_OP_SEND_ONLY, RO_NAK_INVALID_REQUEST, 0, 0, 0, false },
+	};
+
+	for (unsigned int i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct ibv_sge sge = { .addr = (uintptr_t)rig->mem, .length = 8, .lkey = 0 };
+		struct ibv_recv_wr wr = { .sg_list = &sge, .num_sge = 1 }, *bad;
+
+		check_section(cases[i].what);
+		if (!rig_open(rig))
+			return;
+		sge.lkey = rig->mr->lkey;
+		ro_post_recv(&rig->qp->qp, &wr, &bad);
+		send_request(rig, cases[i].opcode, RIG_PSN, rig->mr->rkey ^ (cases[i].other_key ? 256 : 0),
+			     cases[i].off, cases[i].len, cases[i].payload);
+		refused(rig, cases[i].what, cases[i].nak, RIG_PSN);
+		rig_close(rig);
+	}
+}
+
+/* Memory that goes while it is read: the answer is about the first packet that is missing. */
+static void gone(struct rig *rig)
+{
+	struct ibv_mr *mr;
+
+	check_section("memory goes while it is read");
+	if (!rig_open(rig))
+		return;
+	mr = iw_reg_mr(rig->pd, rig->mem, RIG_MEM, IBV_ACCESS_REMOTE_READ);
+	iw_lock(&rig->qp->lock);
+	rig->qp->rsp.reads[0] = (struct ro_read){
+		.va = (uintptr_t)rig->mem, .rkey = mr->rkey, .len = 8 * RIG_MTU, .psn = RIG_PSN, .sent = 3,
+	};
+	rig->qp->rsp.reads_head = 1;
+	rig->qp->rsp.epsn = ro_psn_add(RIG_PSN, 8);
+	iw_unlock(&rig->qp->lock);
+	iw_dereg_mr(mr);
+	send_request(rig, RO_OP_WRITE_ONLY, ro_psn_add(RIG_PSN, 8), rig->mr->rkey, 0, 4, 4);
+	refused(rig, "gone", RO_NAK_REMOTE_ACCESS, ro_psn_add(RIG_PSN, 3));
+	rig_close(rig);
+}
+
+int main(int argc, char **argv)
+{
+	static struct rig rig;
+
+	check_begin(&argc, argv);
+	if (rig_open(&rig)) {
+		wraps(&rig);
+		unasked(&rig);
+		repeated(&rig);
+	}
+	rig_close(&rig);
+	beyond(&rig);
+	gone(&rig);
+	return check_report();
+}

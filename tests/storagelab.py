@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Runs of the storage lab for tests: the command, as a second process."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+SHORT = """
+[method]
+runtime = 0.3
+rounds = 2
+timeout = 120
+"""
+RAM = """
+[[system]]
+name = "ram"
+kind = "target"
+size = "16MiB"
+"""
+NULL = """
+[[system]]
+name = "alone"
+kind = "null"
+"""
+READS = """
+[[workload]]
+name = "reads"
+rw = "randread"
+iodepth = [1, 4]
+"""
+WRITES = """
+[[workload]]
+name = "writes"
+rw = "randwrite"
+bs = "4k"
+"""
+
+
+def lab(*words: str | Path, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    """nvmeof lab, to its end."""
+    return subprocess.run(
+        [sys.executable, "-m", "nvmf.cli.main", "lab", *map(str, words)],
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        env={**os.environ, **(env or {})},
+        timeout=500,
+    )
+
+
+def started(*words: str | Path) -> subprocess.Popen[str]:
+    """nvmeof lab, running."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "nvmf.cli.main", "lab", *map(str, words)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
+
+
+def rounds(folder: Path) -> list[dict[str, Any]]:
+    """The rows of a results directory, also of one that is written to."""
+    try:
+        database = sqlite3.connect(f"file:{folder}/results.sqlite?mode=ro", uri=True, timeout=60)
+    except sqlite3.OperationalError:
+        return []
+    try:
+        found = database.execute("SELECT * FROM round ORDER BY id")
+        names = [column[0] for column in found.description]
+        return [dict(zip(names, row, strict=True)) for row in found]
+    except sqlite3.OperationalError:  # not made yet
+        return []
+    finally:
+        database.close()
+
+
+def wait_for_rounds(folder: Path, count: int, process: subprocess.Popen[str]) -> None:
+    """Wait until so many measurements have been made."""
+    while len(rounds(folder)) < count:
+        assert process.poll() is None, process.communicate()[0]
+        time.sleep(0.02)

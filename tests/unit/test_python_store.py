@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Stores written in Python: their behaviour as hosts see it, over real sockets."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+from typing import Any
+
+import pytest
+
+from nvmf.spec.status import Status
+from support.pystores import MANY, SIZE, Cached, Memory, ReadOnly, served, status_of
+
+
+async def test_bytes_go_through() -> None:
+    store = Memory()
+    async with served(store) as (_, controller):
+        disk = controller.namespaces[0]
+        assert (disk.blocks, disk.block_size) == (SIZE // 512, 512)
+        data = bytes(range(256)) * 2 * 1000
+        await disk.write(16, data)
+        assert bytes(await disk.read(16, 1000)) == data
+        assert store.bytes[16 * 512 : 16 * 512 + len(data)] == data
+        await disk.flush()
+        assert "flush" not in store.calls
+    assert (store.opened, store.closed) == (1, 1)
+
+
+async def test_identify_says_what_the_store_promises() -> None:
+    async with served(Cached()) as (_, controller):
+        assert controller.identify.vwc & 1
+        assert controller.namespaces[0].info.dlfeat & 7 == 1
+    async with served(Memory()) as (_, controller):
+        assert not controller.identify.vwc & 1
+        assert not controller.namespaces[0].info.dlfeat & 7
+
+
+async def test_optional_methods() -> None:
+    store = Cached()
+    async with served(store) as (_, controller):
+        disk = controller.namespaces[0]
+        await disk.write(0, b"\1" * 4096)
+        await disk.flush()
+        assert store.calls[-1] == "flush"
+        await disk.write(0, b"\2" * 512, fua=True)
+        assert store.calls[-2:] == ["write", "flush"]
+        await disk.deallocate([(0, 1)])
+        assert store.calls[-1] == "deallocate"
+        await disk.write_zeroes(1, 2)
+        assert store.calls[-1] == "write"
+        assert bytes(await disk.read(0, 4)) == bytes(3 * 512) + b"\1" * 512
+
+
+async def test_one_that_only_reads() -> None:
+    async with served(ReadOnly()) as (_, controller):
+        disk = controller.namespaces[0]
+        assert (disk.blocks, disk.block_size) == (256, 4096)
+        assert bytes(await disk.read(7, 1)) == (7).to_bytes(4, "little") * 1024
+        refused = await status_of(disk.write(0, bytes(4096)))
+        assert refused is Status.NAMESPACE_WRITE_PROTECTED
+
+
+async def test_calls_at_a_time_are_limited() -> None:
+    class Few(Memory):
+        max_calls = 3
+
+    store = Few()
+    async with served(store) as (_, controller):
+        disk = controller.namespaces[0]
+        await asyncio.gather(*(disk.read(i, 1) for i in range(MANY)))
+    assert 1 < store.most <= 3
+    assert len(store.calls) == MANY
+
+
+@pytest.mark.parametrize(
+    ("error", "reads", "writes"),
+    [
+        (OSError(errno.ENOSPC, "full"), Status.CAPACITY_EXCEEDED, Status.CAPACITY_EXCEEDED),
+        (OSError(errno.EIO, "worn"), Status.UNRECOVERED_READ_ERROR, Status.WRITE_FAULT),
+        (PermissionError("no"), Status.ACCESS_DENIED, Status.NAMESPACE_WRITE_PROTECTED),
+        (ValueError("a bug"), Status.INTERNAL_ERROR, Status.INTERNAL_ERROR),
+        (SystemExit(3), Status.INTERNAL_ERROR, Status.INTERNAL_ERROR),
+    ],
+)
+async def test_exceptions_become_statuses(
+    error: BaseException, reads: Status, writes: Status, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Failing(Memory):
+        async def read(self, offset: int, length: int) -> memoryview:
+            if offset < 512:
+                raise error
+            return await super().read(offset, length)
+
+        async def write(self, offset: int, data: bytes) -> None:
+            raise error
+
+    caplog.set_level(logging.ERROR, "nvmf.target")
+    async with served(Failing()) as (_, controller):
+        disk = controller.namespaces[0]
+        for _ in range(3):
+            assert await status_of(disk.read(0, 1)) is reads
+        assert await status_of(disk.write(0, bytes(512))) is writes
+        assert len(await disk.read(1, 1)) == 512
+    said = [line.getMessage() for line in caplog.records if "Failing:" in line.getMessage()]
+    assert [line.split(": ")[1].split()[0] for line in said] == ["read", "write"], said
+    assert type(error).__name__ in said[0]
+
+
+@pytest.mark.parametrize("given", [b"", bytes(511), bytes(513), None, "text"])
+async def test_a_wrong_result(given: Any) -> None:
+    class Wrong(Memory):
+        async def read(self, offset: int, length: int) -> memoryview:
+            return given  # type: ignore[no-any-return]
+
+    async with served(Wrong()) as (_, controller):
+        assert await status_of(controller.namespaces[0].read(0, 1)) is Status.INTERNAL_ERROR
+
+
+async def test_a_result_that_is_not_contiguous() -> None:
+    class Strided(Memory):
+        async def read(self, offset: int, length: int) -> memoryview:
+            return memoryview(b"ab" * length)[::2]
+
+    async with served(Strided()) as (_, controller):
+        assert bytes(await controller.namespaces[0].read(0, 1)) == b"a" * 512

@@ -1,0 +1,374 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The Python clients of a running target: every method, its result's type, and the errors."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import json
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+import nvmf.target.client
+from manual import rpc as manual
+from nvmf.auth import Key
+from nvmf.check import WrongTypeError, checked
+from nvmf.cli.main import main
+from nvmf.initiator import connect as connect_host
+from nvmf.json import JSON
+from nvmf.rpc.calls import Calls
+from nvmf.rpc.methods import METHODS as NAMES
+from nvmf.rpc.sync_calls import SyncCalls
+from nvmf.target.client import (
+    AnswerError,
+    AnswerLostError,
+    AnswerTimeoutError,
+    ClientError,
+    Code,
+    NoTargetError,
+    RpcError,
+    connect,
+    connect_sync,
+    results,
+)
+from nvmf.target.rpc.methods import METHODS
+from support.clientlab import NQN, OPTIONS, url
+from wire.served import Served
+
+OTHER = f"{NQN}.other"
+HOST = "nqn.2026-11.io.example:host"
+CONFIG = f"""
+[target]
+state_dir = "%s"
+[[port]]
+device = "iwarp"
+trsvcid = 0
+[[subsystem]]
+nqn = "{NQN}"
+allow_any_host = true
+[[subsystem.namespace]]
+store = "ram"
+size = "8MiB"
+[[subsystem.namespace]]
+store = "file"
+path = "%s"
+size = "1MiB"
+hotplug = true
+"""
+
+
+@pytest.fixture
+def target(tmp_path: Path) -> Iterator[Served]:
+    with Served(tmp_path, CONFIG % (tmp_path / "state", tmp_path / "absent.img")) as served:
+        yield served.wait_ready()
+
+
+def calls(tmp_path: Path, uuid: str, service: int) -> list[tuple[str, dict[str, JSON]]]:
+    """Return requests for every method that succeed in this order."""
+    key = tmp_path / "host.key"
+    key.touch(0o600)
+    key.write_text(Key.generate().text())
+    listen: JSON = {"trtype": "RDMA", "adrfam": "IPv4", "traddr": "127.0.0.2", "trsvcid": "0"}
+    one: dict[str, JSON] = {"nqn": NQN, "nsid": 1}
+    new: dict[str, JSON] = {"nqn": OTHER, "nsid": 1}
+    port: dict[str, JSON] = {"traddr": "127.0.0.1", "trsvcid": service}
+    ram: JSON = {"store": "ram", "size": "1MiB"}
+    return [
+        ("rpc_get_methods", {}),
+        ("spdk_get_version", {}),
+        ("target_get_tree", {}),
+        ("target_get_config", {"secrets": True}),
+        ("target_log_level", {}),
+        ("target_get_counters", {}),
+        ("nvmf_get_stats", {}),
+        ("nvmf_get_transports", {"trtype": "rdma"}),
+        ("nvmf_get_subsystems", {}),
+        ("nvmf_subsystem_get_controllers", {"nqn": NQN}),
+        ("nvmf_subsystem_get_qpairs", {"nqn": NQN}),
+        ("nvmf_subsystem_get_listeners", {"nqn": NQN}),
+        ("target_get_ns_limits", one),
+        ("target_set_ns_limits", {**one, "limits": {"iops": 1000}}),
+        ("target_get_ns_limits", one),
+        ("nvmf_get_subsystems", {"nqn": NQN}),
+        ("target_clear_ns_limits", one),
+        ("bdev_set_qos_limit", {"name": uuid, "rw_ios_per_sec": 5000}),
+        ("nvmf_create_subsystem", {"nqn": OTHER, "serial_number": "1"}),
+        ("nvmf_subsystem_add_ns", {"nqn": OTHER, "namespace": ram}),
+        ("target_resize_ns", {**new, "size": "512KiB"}),
+        ("target_replace_ns", {**new, "namespace": ram}),
+        ("target_mask_ns", {**new, "hosts": []}),
+        ("nvmf_ns_add_host", {**new, "host": HOST}),
+        ("nvmf_get_subsystems", {"nqn": OTHER}),
+        ("nvmf_ns_remove_host", {**new, "host": HOST}),
+        ("target_protect_ns", {**new, "state": "protected"}),
+        ("keyring_file_add_key", {"name": "k", "path": str(key)}),
+        ("keyring_get_keys", {}),
+        ("nvmf_subsystem_add_host", {"nqn": OTHER, "host": HOST, "dhchap_key": "k"}),
+        ("nvmf_get_subsystems", {"nqn": OTHER}),
+        ("nvmf_subsystem_set_keys", {"nqn": OTHER, "host": HOST}),
+        ("target_set_host_keys", {"nqn": OTHER, "host": {"nqn": HOST}}),
+        ("nvmf_subsystem_remove_host", {"nqn": OTHER, "host": HOST}),
+        ("target_add_host", {"nqn": OTHER, "host": {"nqn": HOST}}),
+        ("keyring_file_remove_key", {"name": "k"}),
+        ("nvmf_subsystem_allow_any_host", {"nqn": OTHER, "allow_any_host": True}),
+        ("nvmf_subsystem_remove_ns", new),
+        ("target_set_ana", {**port, "state": "non-optimized"}),
+        ("target_get_tree", {}),
+        (
+            "nvmf_subsystem_listener_set_ana_state",
+            {
+                "nqn": NQN,
+                "listen_address": {"traddr": "127.0.0.1", "trsvcid": str(service)},
+                "ana_state": "optimized",
+            },
+        ),
+        ("nvmf_delete_subsystem", {"nqn": OTHER}),
+        ("target_add_subsystem", {"subsystem": {"nqn": OTHER}}),
+        ("nvmf_delete_subsystem", {"nqn": OTHER}),
+        ("nvmf_subsystem_add_listener", {"nqn": NQN, "listen_address": listen}),
+        ("nvmf_subsystem_remove_listener", {"nqn": NQN, "listen_address": listen}),
+        ("target_add_port", {"port": {"traddr": "127.0.0.3", "trsvcid": 0, "device": "iwarp"}}),
+        ("target_reload", {}),
+        ("target_remove_port", port),
+    ]
+
+
+@pytest.mark.feature("rpc")
+async def test_every_result_has_exactly_the_fields_of_its_type(
+    target: Served, tmp_path: Path
+) -> None:
+    """While a host is connected, so that no list of them is empty."""
+    called: set[str] = set()
+    async with connect(target.rpc_socket) as rpc, connect_host(url(target.port), **OPTIONS):
+        (found,) = await rpc.subsystems(nqn=NQN)
+        uuid = found["namespaces"][0]["uuid"]
+        for name, params in calls(tmp_path, uuid, target.port):
+            result = await rpc.request(name, params)
+            checked(cast(type[object], METHODS[name].result), result, exact=True)
+            called.add(name)
+            if name in ("nvmf_subsystem_get_controllers", "nvmf_subsystem_get_qpairs"):
+                assert result
+    assert called == set(METHODS)
+
+
+def test_clients_have_every_method() -> None:
+    names = {method.python for method in METHODS.values()}
+    for kind in (Calls, SyncCalls):
+        public = {name for name in vars(kind) if not name.startswith("_")}
+        assert public == names
+    for method in METHODS.values():
+        one, other = getattr(Calls, method.python), getattr(SyncCalls, method.python)
+        assert inspect.signature(one) == inspect.signature(other)
+        assert set(inspect.signature(one).parameters) == {
+            "self", *(parameter.name for parameter in manual.parameters(method))
+        }  # fmt: skip
+    assert list(NAMES) == sorted(METHODS)
+
+
+async def test_typed_methods(target: Served) -> None:
+    async with connect(target.rpc_socket) as rpc:
+        assert str(target.rpc_socket) in repr(rpc)
+        assert await rpc.add_subsystem({"nqn": OTHER, "allow_any_host": True})
+        nsid = await rpc.add_namespace(OTHER, {"store": "ram", "size": "1MiB"})
+        assert await rpc.resize_namespace(OTHER, nsid, size=1 << 19) == 1 << 19
+        await rpc.mask_namespace(OTHER, nsid, hosts=[HOST])
+        tree = await rpc.tree()
+        spaces = {one["nqn"]: one.get("namespaces", []) for one in tree["subsystems"]}
+        assert [space.get("hosts") for space in spaces[OTHER]] == [[HOST]]
+        absent = [one["absent_namespaces"] for one in tree["subsystems"] if one["nqn"] == NQN]
+        assert [one["nsid"] for one in absent[0]] == [2]
+        versions = await asyncio.gather(*(rpc.version() for _ in range(20)))
+        assert len({version["version"] for version in versions}) == 1
+
+
+def test_synchronous_client_shared_by_threads(target: Served) -> None:
+    found: list[int] = []
+    with connect_sync(target.rpc_socket) as rpc:
+        threads = [
+            threading.Thread(target=lambda: found.extend(len(rpc.subsystems()) for _ in range(20)))
+            for _ in range(4)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert found == [2] * 80
+
+
+async def test_refusals_have_code_and_sentence(target: Served) -> None:
+    async with connect(target.rpc_socket) as rpc:
+        with pytest.raises(RpcError, match=r"there is no subsystem nqn\.nowhere") as missing:
+            await rpc.subsystems(nqn="nqn.nowhere")
+        assert missing.value.code == Code.NO_SUCH_DEVICE
+        with pytest.raises(RpcError, match="there is no parameter nonsense") as unknown:
+            await rpc.request("nvmf_get_subsystems", {"nonsense": 1})
+        assert unknown.value.code == Code.INVALID_PARAMS
+        assert await rpc.methods() == sorted(METHODS)  # the connection is still usable
+    with connect_sync(target.rpc_socket) as client, pytest.raises(RpcError, match="no method odd"):
+        client.request("odd")
+
+
+async def test_a_cancelled_request_does_not_confuse_the_next_one(target: Served) -> None:
+    async with connect(target.rpc_socket) as rpc:
+        for steps in range(6):
+            task = asyncio.create_task(rpc.tree())
+            for _ in range(steps):
+                await asyncio.sleep(0)
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+            assert "version" in await rpc.version()
+
+
+# ---- without a target, or with something else at its socket ----
+
+
+async def test_no_target(tmp_path: Path) -> None:
+    path = tmp_path / "none.sock"
+    for error in (ConnectionError, ClientError, NoTargetError):
+        with pytest.raises(error, match="cannot connect to a target"):
+            connect_sync(path)
+        with pytest.raises(error, match="cannot connect to a target"):
+            await connect(path)
+
+
+class Impostor:
+    """Answers one request with these bytes, and closes the connection."""
+
+    def __init__(self, path: Path, answer: bytes | None) -> None:
+        self.listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.listening.bind(str(path))
+        self.listening.listen()
+        self.answer = answer
+        self.done = threading.Event()
+        self.thread = threading.Thread(target=self._run)
+        self.thread.start()
+
+    def _run(self) -> None:
+        with self.listening, self.listening.accept()[0] as peer:
+            if peer.recv(1 << 16) and self.answer is not None:
+                peer.sendall(self.answer)
+            if self.answer is None:
+                self.done.wait(60)
+
+    def end(self) -> None:
+        self.done.set()
+        self.thread.join()
+
+
+@pytest.mark.parametrize(
+    ("answer", "error"),
+    [
+        (b"", AnswerLostError),
+        (b"SSH-2.0-OpenSSH\n", AnswerError),
+        (b'{"jsonrpc": "2.0", "id": 1}\n', AnswerError),
+        (b'{"jsonrpc": "2.0", "id": 1, "result": {"version": 7}}\n', AnswerError),
+        (b'{"jsonrpc": "2.0", "id": 1, "error": {"code": -1, "message": "no"}}', RpcError),
+        (b"[" * 100_000, AnswerError),
+    ],
+    ids=["nothing", "other", "empty", "type", "error", "deep"],
+)
+async def test_unexpected_answers(tmp_path: Path, answer: bytes, error: type[Exception]) -> None:
+    for number in range(2):
+        path = tmp_path / f"{number}.sock"
+        impostor = Impostor(path, answer)
+        with pytest.raises(error):
+            if number:
+                async with connect(path) as rpc:
+                    await rpc.version()
+            else:
+                with connect_sync(path) as client:
+                    client.version()
+        impostor.end()
+
+
+async def test_no_answer(tmp_path: Path) -> None:
+    for number in range(2):
+        path = tmp_path / f"{number}.sock"
+        impostor = Impostor(path, None)
+        with pytest.raises(AnswerTimeoutError, match="it may still complete"):
+            if number:
+                async with connect(path, timeout=0.1) as rpc:
+                    await rpc.version()
+            else:
+                with connect_sync(path, timeout=0.1) as client:
+                    client.version()
+        impostor.end()
+
+
+# ---- types of results ----
+
+
+ADDRESS: dict[str, JSON] = {
+    "trtype": "RDMA", "adrfam": "IPv4", "traddr": "127.0.0.1", "trsvcid": "4420",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "said"),
+    [
+        (results.Address, {**ADDRESS, "traddr": 1}, "result.traddr is 1, expected str"),
+        (results.Address, {"trtype": "RDMA"}, "result has no adrfam, traddr, trsvcid"),
+        (results.Address, {**ADDRESS, "more": 1}, "result has the unknown more"),
+        (list[results.Address], [ADDRESS, []], r"result\[1\] is \[\], expected an object"),
+        (results.Limits, {"iops": True}, "result.iops is True, expected int"),
+        (results.KeyFile, None, "result is None, expected an object"),
+        (dict[str, int], {"a": "b"}, "result.a is 'b', expected int"),
+        (bool, 1, "expected bool"),
+    ],
+)
+def test_wrong_types(kind: type[object], value: JSON, said: str) -> None:
+    with pytest.raises(WrongTypeError, match=said):
+        checked(kind, value, exact=True)
+
+
+def test_a_newer_target_may_have_more_fields() -> None:
+    assert checked(results.Address, {**ADDRESS, "more": 1})["traddr"] == "127.0.0.1"
+    assert checked(results.OpenedPort, {**ADDRESS}, exact=True)
+    assert checked(float, 1) == 1
+
+
+# ---- nvmeof rpc ----
+
+
+def test_command(target: Served, capsys: pytest.CaptureFixture[str]) -> None:
+    place = ["--rpc-socket", str(target.rpc_socket)]
+    assert main(["rpc", *place, "nvmf_get_subsystems", json.dumps({"nqn": NQN})]) == 0
+    (found,) = json.loads(capsys.readouterr().out)
+    assert found["nqn"] == NQN
+    assert main(["rpc", *place, "nvmf_get_subsystems", '{"nqn": "nqn.nowhere"}']) == 1
+    assert "there is no subsystem nqn.nowhere" in capsys.readouterr().err
+    assert main(["rpc", *place, "nonsense"]) == 1
+    assert "there is no method nonsense" in capsys.readouterr().err
+
+
+def test_command_lists_methods(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["rpc", "--list", "-o", "json"]) == 0
+    assert json.loads(capsys.readouterr().out) == NAMES
+    assert main(["rpc", "--list"]) == 0
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == sorted(METHODS)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], "specify a method"),
+        (["--list", "x"], "cannot be combined"),
+        (["x", "{"], "the parameters are not JSON"),
+        (["x", "[1]"], "must be a JSON object"),
+    ],
+)
+def test_command_usage(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["rpc", *words]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_reference_names_every_method_and_type() -> None:
+    text = manual.reference()
+    for name in METHODS:
+        assert f"### {name}\n" in text
+    assert nvmf.target.client.results is results

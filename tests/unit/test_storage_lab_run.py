@@ -1,0 +1,280 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The storage lab with a real fio: runs, interruptions, failures, reports, comparisons."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import re
+import shutil
+import signal
+import sqlite3
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from nvmf.lab.errors import LabError
+from nvmf.lab.store import Results
+from storagelab import NULL, RAM, READS, SHORT, WRITES, lab, rounds, started, wait_for_rounds
+
+pytestmark = pytest.mark.usefixtures("fio", "fio_engine")
+
+
+def write(folder: Path, *parts: str) -> Path:
+    path = folder / "lab.toml"
+    path.write_text("".join(parts))
+    return path
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory, fio: Path, fio_engine: Path) -> Path:
+    """A complete run of two systems in three rounds."""
+    folder = tmp_path_factory.mktemp("lab")
+    job = '[[workload]]\nname = "own"\njob_file = "own.fio"\n'
+    (folder / "own.fio").write_text("[a]\nrw=randread\nbs=4k\n[b]\nrw=write\nbs=64k\n")
+    path = write(folder, RAM, NULL, READS, job, SHORT.replace("2", "3", 1))
+    done = lab("run", path, "-d", folder / "out", "--rounds", "3")
+    assert done.returncode == 0, done.stderr
+    assert "round 3: alone: own" in done.stderr
+    return folder / "out"
+
+
+def test_measurements_are_in_turns_and_complete(results: Path) -> None:
+    rows = rounds(results)
+    assert [row["system"] for row in rows] == ["ram", "alone"] * 9
+    assert [row["round"] for row in rows] == [1] * 6 + [2] * 6 + [3] * 6
+    for row in rows:
+        assert row["error"] is None
+        text = (results / row["fio"]).read_text()
+        found = json.loads(text[text.index("{") :])  # fio's notes may come before it
+        sides = [job[side] for job in found["jobs"] for side in ("read", "write")]
+        assert row["ios"] == sum(side["total_ios"] for side in sides) > 0
+        assert row["iops"] == pytest.approx(sum(side["iops"] for side in sides))
+        assert sum(json.loads(row["bins"]).values()) == row["ios"]
+        marks = [row[name] for name in ("p50_ns", "p90_ns") if row[name] is not None]
+        assert marks == sorted(marks)  # p90 is left out if a loaded machine did fewer than 10 I/Os
+        assert row["host_cpu_us_per_io"] >= 0
+        assert (row["target_cpu_us_per_io"] is None) == (row["system"] == "alone")
+    assert {row["write_iops"] > 0 for row in rows if row["workload"] == "own"} == {True}
+
+
+def test_nothing_is_left_to_do(results: Path) -> None:
+    before = rounds(results)
+    done = lab("run", "--resume", results)
+    assert done.returncode == 0, done.stderr
+    assert rounds(results) == before
+
+
+def test_csv(results: Path) -> None:
+    done = lab("export", "csv", results)
+    rows = list(csv.DictReader(io.StringIO(done.stdout)))
+    assert [float(row["iops"]) for row in rows] == [row["iops"] for row in rounds(results)]
+
+
+def test_report_is_one_file_without_network(results: Path, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    done = lab("report", results, "--to", tmp_path, "--pictures")
+    assert done.returncode == 0, done.stderr
+    page = (tmp_path / "report.html").read_text()
+    assert len(page) < 10_000_000
+    assert not re.search(r"(?:src|href)=[\"']?(?:https?:|//)|@import|url\((?!#)", page)
+    for picture in re.findall(r'<figure id="([^"]+)"', page):
+        assert (tmp_path / f"{picture}.png").read_bytes().startswith(b"\x89PNG")
+        assert (tmp_path / f"{picture}.svg").read_text().startswith("<svg")
+    assert page.count("<svg") == page.count("<figure") == len(list(tmp_path.glob("*.svg"))) > 5
+    identifiers = re.findall(r' id="([^"]+)"', page)
+    assert "not reached: too few rounds" in page
+    assert identifiers
+    assert "| ram | reads, 4 KiB, depth 4 |" in (tmp_path / "report.md").read_text()
+
+
+@pytest.mark.parametrize("width", [520, 1200])
+def test_report_fits_a_browser(results: Path, tmp_path: Path, width: int) -> None:
+    pytest.importorskip("matplotlib")
+    browser = shutil.which("chromium")
+    if browser is None:
+        pytest.skip("chromium is not installed: apt-get install chromium")
+    lab("report", results, "--to", tmp_path)
+    page = tmp_path / "report.html"
+    script = "document.title = [document.documentElement.scrollWidth, innerWidth,"
+    script += "document.querySelector('svg').getBoundingClientRect().height].join(' ')"
+    page.write_text(page.read_text().replace("</body>", f"<script>{script}</script></body>"))
+    done = subprocess.run(
+        [
+            *(browser, "--headless", "--no-sandbox", "--disable-gpu"),
+            *(f"--window-size={width},900", f"--user-data-dir={tmp_path}/profile"),
+            *("--dump-dom", page.as_uri()),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    found = re.search(r"<title>(\d+) (\d+) ([\d.]+)</title>", done.stdout)
+    assert found, done.stderr
+    assert int(found[1]) <= int(found[2])  # no part is wider than the window
+    assert float(found[3]) > 50
+
+
+def test_a_run_does_not_differ_from_itself(results: Path) -> None:
+    pytest.importorskip("scipy")
+    done = lab("compare", results, results, "-o", "json")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    (ratios,) = found["runs"].values()
+    assert {one["verdict"] for one in ratios if one["metric"] == "iops"} == {"no difference shown"}
+    assert {one["verdict"] for one in ratios} <= {"no difference shown", "too few rounds"}
+    assert {round(one["ratio"], 9) for one in ratios} == {1.0}
+    assert len(ratios) == 6  # three loads of the target; fio alone is not compared
+
+
+def test_a_slower_run_is_worse(results: Path, tmp_path: Path) -> None:
+    pytest.importorskip("scipy")
+    for name, change in (("a", "10000 + round"), ("b", "9000 + round")):
+        shutil.copytree(results, tmp_path / name)
+        with sqlite3.connect(tmp_path / name / "results.sqlite") as database:
+            database.execute(f"UPDATE round SET iops = {change}")
+        database.close()
+    done = lab("compare", "--baseline", tmp_path / "a", tmp_path / "b", "--metric", "iops")
+    assert done.returncode == 3, done.stderr
+    assert "worse: 3 of 3 rows" in done.stdout
+    assert lab("compare", tmp_path / "b", tmp_path / "a", "--metric", "iops").returncode == 0
+
+
+def test_an_interrupted_run_continues(tmp_path: Path) -> None:
+    path, out = write(tmp_path, RAM, READS, SHORT), tmp_path / "out"
+    process = started("run", path, "-d", out)
+    wait_for_rounds(out, 1, process)
+    with pytest.raises(LabError, match="is using"):
+        Results.open(out, write=True)
+    process.send_signal(signal.SIGINT)
+    said, _ = process.communicate(timeout=120)
+    assert process.returncode == 130, said
+    assert f"nvmeof lab run --resume {out}" in said
+    before = rounds(out)
+    assert 1 <= len(before) < 4
+    done = lab("run", "--resume", out)
+    assert done.returncode == 0, done.stderr
+    after = rounds(out)
+    assert after[: len(before)] == before
+    assert len(after) == 4
+
+
+def test_a_killed_lab_keeps_its_measurements(tmp_path: Path) -> None:
+    path, out = write(tmp_path, NULL, READS, SHORT), tmp_path / "out"
+    process = started("run", path, "-d", out)
+    wait_for_rounds(out, 1, process)
+    process.kill()
+    process.communicate()
+    assert lab("run", "--resume", out).returncode == 0
+    assert len(rounds(out)) == 4
+
+
+def test_a_system_that_dies_does_not_stop_the_others(tmp_path: Path) -> None:
+    path, out = write(tmp_path, RAM, NULL, READS, SHORT), tmp_path / "out"
+    process = started("run", path, "-d", out, "--rounds", "6")
+    wait_for_rounds(out, 2, process)
+    target = next(
+        int(entry.name)
+        for entry in Path("/proc").iterdir()
+        if entry.name.isdigit() and str(out).encode() in _command(entry)
+        and b"serve" in _command(entry)
+    )  # fmt: skip
+    os.kill(target, signal.SIGKILL)
+    said, _ = process.communicate(timeout=400)
+    assert process.returncode == 1
+    assert "the target of system ram was killed by SIGKILL" in said
+    rows = rounds(out)
+    assert len([row for row in rows if row["system"] == "alone"]) == 12
+    assert any(row["error"] for row in rows if row["system"] == "ram")
+
+
+def _command(entry: Path) -> bytes:
+    try:
+        return (entry / "cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
+def test_data_are_not_overwritten_unless_named(tmp_path: Path) -> None:
+    disk = tmp_path / "disk"
+    disk.write_bytes(b"precious" + bytes((1 << 20) - 8))
+    system = f'[[system]]\nname = "d"\nkind = "file"\npath = "{disk}"\nengine = "psync"\n'
+    path = write(tmp_path, system, "direct = false\n", WRITES, SHORT)
+    done = lab("run", path, "-d", tmp_path / "one")
+    assert done.returncode == 1
+    assert f"{disk} is not written to, because it has data" in done.stderr
+    assert "--overwrite" in done.stderr
+    assert disk.read_bytes()[:8] == b"precious"
+    reads = write(tmp_path, system, "direct = false\n", READS, SHORT)
+    assert lab("run", reads, "-d", tmp_path / "two").returncode == 0
+    assert disk.read_bytes()[:8] == b"precious"
+    path = write(tmp_path, system, "direct = false\n", WRITES, SHORT)
+    done = lab("run", path, "-d", tmp_path / "three", "--overwrite", disk)
+    assert done.returncode == 0, done.stderr
+    assert disk.read_bytes()[:8] != b"precious"
+
+
+def test_files_of_the_run_are_removed(tmp_path: Path) -> None:
+    disk = tmp_path / "new"
+    system = f'[[system]]\nname = "d"\nkind = "target"\nstore = "file"\npath = "{disk}"\n'
+    path = write(tmp_path, system, 'size = "4MiB"\n', WRITES, SHORT)
+    done = lab("run", path, "-d", tmp_path / "out")
+    assert done.returncode == 0, done.stderr
+    assert not disk.exists()
+
+
+def test_set_up_and_tear_down(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    commands = f'setup = "echo up >> {log}"\nteardown = "echo down >> {log}"\n'
+    path = write(tmp_path, NULL, commands, READS, SHORT)
+    assert lab("run", path, "-d", tmp_path / "out").returncode == 0
+    assert log.read_text() == "up\ndown\n"
+    path = write(tmp_path, NULL, 'setup = "echo no disk; exit 4"\n', READS, SHORT)
+    done = lab("run", path, "-d", tmp_path / "two")
+    assert done.returncode == 1
+    assert "set-up failed with status 4: no disk" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("script", "words"),
+    [
+        (None, "cannot run"),
+        ("echo fio-2.1", "the lab needs 3.28 or later"),
+        ("echo hello", "is not fio"),
+        ('[ "$1" = --version ] && echo fio-3.33 || kill -9 $$', "fio was killed by SIGKILL"),
+        ('[ "$1" = --version ] && echo fio-3.33 || { echo boom; exit 7; }', "status 7: boom"),
+        ('[ "$1" = --version ] && echo fio-3.33 || true', "fio wrote no valid JSON"),
+    ],
+)
+def test_bad_fio(tmp_path: Path, script: str | None, words: str) -> None:
+    program = tmp_path / "fio"
+    if script is not None:
+        program.write_text(f"#!/bin/sh\n{script}\n")
+        program.chmod(0o755)
+    path = write(tmp_path, NULL, READS, SHORT)
+    done = lab("run", path, "-d", tmp_path / "out", env={"NVMF_FIO": str(program)})
+    assert done.returncode == 1
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_damaged_directories(results: Path, tmp_path: Path) -> None:
+    assert "is not a results directory" in lab("report", tmp_path).stderr
+    folder = tmp_path / "damaged"
+    shutil.copytree(results, folder)
+    (folder / "results.sqlite").write_bytes(b"x" * 8192)
+    for command in (("report", folder), ("export", "csv", folder), ("run", "--resume", folder)):
+        done = lab(*command)
+        assert done.returncode == 1
+        assert "is damaged" in done.stderr
+        assert "Traceback" not in done.stderr
+    newer = tmp_path / "newer"
+    shutil.copytree(results, newer)
+    with sqlite3.connect(newer / "results.sqlite") as database:
+        database.execute("PRAGMA user_version = 99")
+    database.close()
+    assert "has format 99" in lab("report", newer).stderr
+    assert "is not empty" in lab("run", "--profile", "quick", "-d", newer).stderr
