@@ -75,6 +75,8 @@ void test_wire(void);
 void test_crc(void);
 void test_frames(void);
 void test_ends(void);
+#define BE_KILLED "be-killed"	/* the name under which test_ends runs be_killed in a process of its own */
+int be_killed(const char *tell);
 void test_strict(void);
 void test_segments(void);
 void test_idle(void);

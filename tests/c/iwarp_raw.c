@@ -103,11 +103,11 @@ int raw_open_spoken(void)
 	int rc = raw_open(0x1002, 2, 2, rep);
 
 	fpdu_put_tagged(f, RDMAP_WRITE, true, 0, 1, 0);
-	if (!rc && send(raw_fd, f, sizeof(f), 0) != sizeof(f))
-		rc = -1;
+	if (rc || send(raw_fd, f, sizeof(f), 0) != sizeof(f))
+		return -1;
 	for (int i = 0; i < 20; i++, usleep(1000))
 		ibv_poll_cq(raw_side.cq, 1, &wc);
-	return rc;
+	return 0;
 }
 
 /* Post n WRITEs of all the memory, as one chain. */

@@ -33,6 +33,8 @@ int main(int argc, char **argv)
 {
 	check_begin(&argc, argv);
 	v = verbs_iwarp();
+	if (argc == 3 && !strcmp(argv[1], BE_KILLED))
+		return be_killed(argv[2]);
 	for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++) {
 		int wanted = argc == 1;
 
