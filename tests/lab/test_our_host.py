@@ -105,6 +105,26 @@ def test_refused(row: Row) -> None:
     assert "Invalid" in result.output, result.output
 
 
+LATE = """\
+import sys
+from nvmf.engine import set_iwarp_options
+from nvmf.initiator.sync import connect
+set_iwarp_options(first_fpdu_delay_us=1_500_000)
+with connect(sys.argv[1]) as controller:
+    controller.namespace(2).read(0, 1)
+"""
+"""A host whose first message on each queue comes 1.5 s after the reply to its MPA request."""
+
+
+def test_late_connect(row: Row) -> None:
+    """Our target on siw sends nudges to a silent host, in case siw has missed its Connect; they do
+    no harm to a host that has not sent it yet.
+    """
+    if not isinstance(row.target, OursInside) or str(row.cell) != "ours-ours_outside-siw":
+        pytest.skip("about our target on siw, and a host on the embedded device")
+    row.host.python(LATE, row.host.url(row.target.nqn)).check()
+
+
 @pytest.mark.quick
 @pytest.mark.parametrize("nsid", [1, 2])
 def test_verify(row: Row, nsid: int) -> None:

@@ -51,6 +51,9 @@ class Qpair(FakeHandle):
         self.gone = False
         self.held = 0
 
+    def nudge(self) -> float:
+        return 0.0
+
     def disconnect(self, *, peer_left: bool = False) -> None:
         if not self.gone:
             self.gone = True

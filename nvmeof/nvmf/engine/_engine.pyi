@@ -435,6 +435,10 @@ class Qpair:
     def enable(self, enabled: bool) -> None: ...
     def disconnect(self, *, peer_left: bool = False) -> None:
         """Disconnect; its Closed follows.  Idempotent.  peer_left: after a DISCONNECTED event."""
+    def nudge(self) -> float:
+        """Make a siw device look for a missed Connect; return the seconds until the next call, or
+        0.0 if no further call is needed.
+        """
     def destroy(self) -> None:
         """Free it after its Closed, once all commands are complete, else EngineError (EBUSY)."""
 

@@ -100,6 +100,7 @@ cdef extern from "target/target.h" nogil:
     void target_qpair_show(target_qpair *qp, target_nstable *namespaces)
     void target_qpair_enable(target_qpair *qp, bint enabled)
     void target_qpair_disconnect(target_qpair *qp)
+    unsigned target_qpair_nudge(target_qpair *qp)
     void target_qpair_peer_left(target_qpair *qp)
     void target_qpair_destroy(target_qpair *qp)
     struct c_qpair_stats "target_qpair_stats":

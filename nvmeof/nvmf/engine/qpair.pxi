@@ -95,6 +95,9 @@ cdef class Qpair:
         else:
             target_qpair_disconnect(self._qp)
 
+    def nudge(self):
+        return target_qpair_nudge(self._qp) / 1000 if self._qp != NULL else 0.0
+
     def destroy(self):
         cdef target_qpair *qp = self._qp
         if qp == NULL:

@@ -75,6 +75,12 @@ class Dispatcher:
         """Start the Connect timeout of an accepted connection."""
         log.debug("%s: accepted", connection.queue)
         connection.timer = self.loop.call_later(CONNECT_TIMEOUT, self._no_connect, connection)
+        self._nudge(connection)
+
+    def _nudge(self, connection: Connection) -> None:
+        """Make the device look for a Connect that it has missed, until it needs no more of this."""
+        if connection.queue.controller is None and (pause := connection.qpair.nudge()):
+            self.loop.call_later(pause, self._nudge, connection)
 
     def command(self, connection: Connection, command: Command) -> None:
         """Execute a capsule from the engine now, or in its turn."""

@@ -127,6 +127,8 @@ void qpair_fail_post(struct target_qpair *qp, const char *what, int rc);
 void qpair_fail_wc(struct target_qpair *qp, const char *what, enum ibv_wc_status status);
 void qpair_drain(struct target_qpair *qp);
 void qpair_up_deliver(struct reactor *reactor, struct mail *mail);
+void qpair_nudge_deliver(struct reactor *reactor, struct mail *mail);
+void nudge_completed(struct target_qpair *qp);
 void qpair_disconnect_deliver(struct reactor *reactor, struct mail *mail);
 void qpair_destroy_deliver(struct reactor *reactor, struct mail *mail);
 bool qpair_linger(struct reactor *reactor);

@@ -380,6 +380,11 @@ int post_completion(struct reactor *reactor, const struct ibv_wc *wc)
 		if (status != IBV_WC_SUCCESS)
 			qpair_fail_wc(p, "RDMA WRITE", status);
 		break;
+	case WR_NUDGE:
+		if (status != IBV_WC_SUCCESS)
+			qpair_fail_wc(p, "RDMA READ", status);
+		nudge_completed(p);
+		break;
 	default:
 		break;
 	}

@@ -100,7 +100,9 @@ struct target_qpair {
 	struct reactor_cq *recv_cq, *send_cq;	/* the same, or two */
 	struct target_qpair *next;
 	struct target_qpair_options options;
-	struct mail up_mail, disconnect_mail, destroy_mail, ended_mail;
+	struct mail up_mail, disconnect_mail, destroy_mail, ended_mail, nudge_mail;
+	_Atomic bool nudge_sent;	/* nudge_mail is in the mailbox; cleared by the reactor */
+	uint8_t nudges;			/* calls of target_qpair_nudge */
 	bool disconnect_sent, destroy_sent, closed_seen, abandoned;
 	bool peer_left;			/* written before the disconnect mail, read after it */
 	uint32_t recv_share, send_share;	/* of the entries of these queues */

@@ -87,6 +87,11 @@ void target_qpair_disconnect(struct target_qpair *qp);
 /* The same on RDMA_CM_EVENT_DISCONNECTED, so that the reason given is correct. */
 void target_qpair_peer_left(struct target_qpair *qp);
 /*
+ * Call it when the connection was accepted, and again after the number of milliseconds that it returns, until that is
+ * 0: a siw device may miss the first capsule (nudge.c).
+ */
+unsigned target_qpair_nudge(struct target_qpair *qp);
+/*
  * Call it after CLOSED and after all its requests were completed.  The queue pair must not be used again; DESTROYED
  * follows when the QP and the cm id have been freed.
  */

@@ -10,7 +10,8 @@ enum wr_kind {
 	WR_RESPONSE,		/* struct target_request */
 	WR_CHUNK,		/* struct chunk, as WR_READ */
 	WR_READ,
-	WR_UNSIGNALLED,		/* struct target_qpair */
+	WR_UNSIGNALLED,		/* struct target_qpair, as WR_NUDGE */
+	WR_NUDGE,
 	WR_KIND_MASK = 7,
 };
 

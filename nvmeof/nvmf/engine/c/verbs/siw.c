@@ -29,12 +29,17 @@ static struct guard **find(struct ibv_context *context)
 	return at;
 }
 
+bool siw_is(const struct ibv_device_attr *attr)
+{
+	return attr->vendor_id == SIW_VENDOR_ID;
+}
+
 static void add(const struct verbs *verbs, struct ibv_context *context)
 {
 	struct ibv_device_attr attr;
 	struct guard *guard;
 
-	if (verbs->query_device(context, &attr) || attr.vendor_id != SIW_VENDOR_ID)
+	if (verbs->query_device(context, &attr) || !siw_is(&attr))
 		return;
 	guard = calloc(1, sizeof(*guard));
 	if (!guard)

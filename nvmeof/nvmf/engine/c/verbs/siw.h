@@ -12,6 +12,8 @@
 
 #include "verbs.h"
 
+/* Whether these are the attributes of a siw device. */
+bool siw_is(const struct ibv_device_attr *attr);
 /* Call it before the context is used, from any thread: if it is siw's, that key is never used on it. */
 void siw_guard(const struct verbs *verbs, struct ibv_context *context);
 /* Call it once for each call of siw_guard(), after the objects on the context were destroyed. */
