@@ -45,7 +45,7 @@ struct ro_id {
 
 	union ro_addr peer;
 	uint32_t local_comm, remote_comm;
-	uint32_t psn;			/* ours, the first */
+	uint32_t psn;			/* of the peer's first packet, as our message says */
 	struct ro_cm_fields request;	/* incoming: what the peer asked for; its data is not kept */
 	unsigned int ird, ord;
 	unsigned int retry_limit, rnr_limit;

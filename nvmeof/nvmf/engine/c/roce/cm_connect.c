@@ -73,8 +73,8 @@ static int accept_start(struct ro_id *id)
 {
 	const struct ro_cm_fields *q = &id->request;
 	const struct ro_path path = {
-		.port = id->port, .peer = id->peer, .dqpn = q->qpn, .mtu = id->mtu, .psn = id->psn,
-		.epsn = q->psn, .ird = id->ird, .ord = id->ord, .retry_limit = q->retry_count,
+		.port = id->port, .peer = id->peer, .dqpn = q->qpn, .mtu = id->mtu, .psn = q->psn,
+		.epsn = id->psn, .ird = id->ird, .ord = id->ord, .retry_limit = q->retry_count,
 		.rnr_limit = id->rnr_limit,
 	};
 

@@ -170,8 +170,8 @@ static void replied(struct ro_port *port, const struct ro_cm_message *m, const s
 	}
 	if (id->state == RO_ID_REQ_SENT) {
 		const struct ro_path path = {
-			.port = id->port, .peer = id->peer, .dqpn = f->qpn, .mtu = id->mtu, .psn = id->psn,
-			.epsn = f->psn, .ird = id->ird,
+			.port = id->port, .peer = id->peer, .dqpn = f->qpn, .mtu = id->mtu, .psn = f->psn,
+			.epsn = id->psn, .ird = id->ird,
 			.ord = id->ord < f->responder_resources ? id->ord : f->responder_resources,
 			.retry_limit = id->retry_limit, .rnr_limit = f->rnr_retry_count,
 		};
