@@ -155,6 +155,11 @@ static struct ibv_wc stash[64];
 static struct side *stash_of[64];
 static int stashed;
 
+static uint8_t depth_of(int option)
+{
+	return (uint8_t)(option < 0 ? 0 : option ? option : 16);
+}
+
 int pair_open(struct pair *p, const struct pair_options *o)
 {
 	static const struct pair_options defaults;
@@ -176,8 +181,8 @@ int pair_open(struct pair *p, const struct pair_options *o)
 	struct rdma_conn_param param = {
 		.private_data = o->pd,
 		.private_data_len = o->pd_len,
-		.responder_resources = (uint8_t)(o->ird ? o->ird : 16),
-		.initiator_depth = (uint8_t)(o->ord ? o->ord : 16),
+		.responder_resources = depth_of(o->ird),
+		.initiator_depth = depth_of(o->ord),
 	};
 
 	if (v->connect(p->a.id, &param))

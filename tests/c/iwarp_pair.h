@@ -29,7 +29,7 @@ struct pair {
 
 struct pair_options {
 	const char *host;		/* default 127.0.0.1 */
-	int ird, ord;			/* both sides' depths; 0: 16 */
+	int ird, ord;			/* both sides' depths; 0: 16, -1: 0 */
 	int depth;			/* of the queues; 0: DEPTH */
 	int access;			/* of the memory; 0: everything */
 	const void *pd;			/* private data both ways */

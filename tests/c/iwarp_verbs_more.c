@@ -219,6 +219,15 @@ static void limits(void)
 	check(strstr(iwarp_qp_end_reason(p.a.qp), "no buffer") != NULL, "no buffer: %s",
 	      iwarp_qp_end_reason(p.a.qp));
 	pair_close(&p);
+	/* a READ that could never be sent does not wait forever */
+	o = (struct pair_options){ .ird = -1, .ord = -1 };
+	check(!pair_open(&p, &o), "no reads: connects");
+	post_send(&p.a, 4, IBV_WR_SEND, 0, 0, 4, 0, 0);
+	post_send(&p.a, 5, IBV_WR_RDMA_READ, 0, 0, 4, (uintptr_t)p.b.mem, p.b.mr->rkey);
+	expect_wc(&p.a, NULL, 5, IBV_WC_LOC_QP_OP_ERR, "no reads: it fails as such");
+	check(strstr(iwarp_qp_end_reason(p.a.qp), "a READ was posted") != NULL, "no reads: %s",
+	      iwarp_qp_end_reason(p.a.qp));
+	pair_close(&p);
 	/* an unknown key */
 	check(!pair_open(&p, NULL), "bad lkey: connects");
 	p.a.mr->lkey ^= 0x1000;

@@ -134,6 +134,80 @@ static void gone(struct rig *rig)
 	rig_close(rig);
 }
 
+static void post_receive(struct rig *rig, uint64_t wr_id)
+{
+	struct ibv_sge sge = { .addr = (uintptr_t)rig->mem + 1024, .length = 64, .lkey = rig->mr->lkey };
+	struct ibv_recv_wr wr = { .wr_id = wr_id, .sg_list = &sge, .num_sge = 1 }, *bad;
+
+	CHECK(!ro_post_recv(&rig->qp->qp, &wr, &bad));
+}
+
+/* The completion of a receive. */
+static struct ibv_wc received(struct rig *rig)
+{
+	struct ibv_wc wc = { .status = IBV_WC_GENERAL_ERR };
+
+	CHECK(iw_poll_cq(rig->cq, 1, &wc) == 1 && wc.status == IBV_WC_SUCCESS);
+	return wc;
+}
+
+/* A message without a receive is refused for now, and nothing of it stays; the peer sends it again. */
+static void immediate(struct rig *rig)
+{
+	const uint8_t data[RO_IMM + 4] = { 1, 2, 3, 4, 0xbb, 0xbb, 0xbb, 0xbb }, imm[RO_IMM] = { 1, 2, 3, 4 };
+	const uint8_t rnr = RO_AETH_RNR;
+	struct ro_bth bth = { .opcode = RO_OP_SEND_ONLY_IMM, .ack_req = true, .solicited = true, .psn = RIG_PSN };
+	uint8_t write[RO_RETH + RO_IMM + 4] = { 0 };
+	struct ibv_wc wc;
+
+	check_section("immediate data, and a receiver that is not ready");
+	if (!rig_open(rig))
+		return;
+	bth.qpn = rig->qp->qp.qp_num;
+	rig_send(rig, rig->port, &bth, data, sizeof(data));
+	CHECK(rig_answered(rig, RO_OP_ACK, RIG_PSN) && (aeth(rig) & RO_AETH_KIND) == rnr && !rig->mem[1024]);
+	bth.psn = RO_MASK24;	/* what follows is neither taken nor another gap */
+	rig_send(rig, rig->port, &bth, data, sizeof(data));
+	post_receive(rig, 1);
+	bth.psn = RIG_PSN;
+	rig_send(rig, rig->port, &bth, data, sizeof(data));
+	CHECK(rig_answered(rig, RO_OP_ACK, RIG_PSN) && aeth(rig) == RO_CREDITS_UNLIMITED);
+	wc = received(rig);
+	CHECK(wc.wr_id == 1 && wc.opcode == IBV_WC_RECV && wc.byte_len == 4 && wc.wc_flags == IBV_WC_WITH_IMM);
+	CHECK(!memcmp(&wc.imm_data, imm, RO_IMM) && rig->mem[1024] == 0xbb && !rig->mem[1028]);
+
+	bth.opcode = RO_OP_WRITE_ONLY_IMM;
+	bth.psn = RO_MASK24;
+	ro_put64(write, (uintptr_t)rig->mem + 2048);
+	ro_put32(write + 8, rig->mr->rkey);
+	ro_put32(write + 12, 4);
+	memcpy(write + RO_RETH, data, sizeof(data));
+	rig_send(rig, rig->port, &bth, write, sizeof(write));
+	CHECK(rig_answered(rig, RO_OP_ACK, RO_MASK24) && (aeth(rig) & RO_AETH_KIND) == rnr && !rig->mem[2048]);
+	post_receive(rig, 2);
+	rig_send(rig, rig->port, &bth, write, sizeof(write));
+	CHECK(rig_answered(rig, RO_OP_ACK, RO_MASK24) && aeth(rig) == RO_CREDITS_UNLIMITED);
+	wc = received(rig);
+	CHECK(wc.wr_id == 2 && wc.opcode == IBV_WC_RECV_RDMA_WITH_IMM && wc.byte_len == 4);
+	CHECK(wc.wc_flags == IBV_WC_WITH_IMM && !memcmp(&wc.imm_data, imm, RO_IMM) && rig->mem[2048] == 0xbb);
+	rig_close(rig);
+}
+
+/* More READs at once than this end agreed to answer. */
+static void too_many_reads(struct rig *rig)
+{
+	check_section("one READ more than was agreed on");
+	if (!rig_open(rig))
+		return;
+	iw_lock(&rig->qp->lock);
+	rig->qp->ird = 0;
+	iw_unlock(&rig->qp->lock);
+	send_request(rig, RO_OP_READ_REQ, RIG_PSN, rig->mr->rkey, 0, 4, 0);
+	refused(rig, "IRD", RO_NAK_INVALID_REQUEST, RIG_PSN);
+	CHECK(strstr(ro_qp_reason(rig->qp), "more READs open than was agreed on"));
+	rig_close(rig);
+}
+
 int main(int argc, char **argv)
 {
 	static struct rig rig;
@@ -147,5 +221,7 @@ int main(int argc, char **argv)
 	rig_close(&rig);
 	beyond(&rig);
 	gone(&rig);
+	immediate(&rig);
+	too_many_reads(&rig);
 	return check_report();
 }

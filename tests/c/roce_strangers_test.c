@@ -49,7 +49,7 @@ static bool told_over(struct rig *rig)
 static void message_at_another_port(struct rig *rig)
 {
 	struct ro_cm_fields f = {
-		.kind = RO_CM_DREP, .local_comm = 2, .remote_comm = 1, .qpn = rig->qp->qp.qp_num,
+		.kind = RO_CM_DREP, .local_comm = 2, .qpn = rig->qp->qp.qp_num,
 	};
 	struct rdma_event_channel *channel = ro_create_event_channel();
 	struct ro_id *id;
@@ -60,7 +60,8 @@ static void message_at_another_port(struct rig *rig)
 	id = ro_id_new(channel, NULL, RDMA_PS_TCP);
 	id->port = rig->port;
 	id->peer = rig->peer;
-	id->local_comm = 1;
+	ro_id_number(id);
+	f.remote_comm = id->local_comm;
 	id->remote_comm = 2;
 	id->id.qp = &rig->qp->qp;
 	id->state = RO_ID_CONNECTED;

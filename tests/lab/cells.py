@@ -18,7 +18,7 @@ class Cell:
     """One row with one device; its string is its name in pytest's output."""
 
     target: str
-    """``kernel`` is nvmet-rdma; ``ours`` in the guest; ``ours_outside`` on the embedded device."""
+    """``kernel`` is nvmet-rdma; ``ours`` in the guest; ``ours_outside`` on an embedded device."""
     device: str
     """The guest's RDMA device: siw or rxe, with ``-ipv6`` where its addresses are such."""
     host: str = "kernel"
@@ -30,6 +30,11 @@ class Cell:
     def kind(self) -> str:
         """The guest's RDMA device: siw or rxe."""
         return self.device.removesuffix("-ipv6")
+
+    @property
+    def embedded(self) -> str:
+        """The embedded device that speaks to it, for our end outside of the guest."""
+        return "roce" if self.kind == "rxe" else "iwarp"
 
     @property
     def ipv6(self) -> bool:
@@ -55,6 +60,8 @@ KERNEL_HOST = (
     Cell("kernel", "rxe"),
     Cell("ours_outside", "siw"),
     Cell("ours_outside", "siw-ipv6"),
+    Cell("ours_outside", "rxe"),
+    Cell("ours_outside", "rxe-ipv6"),
     Cell("ours", "siw"),
     Cell("ours", "rxe"),
     Cell("ours", "rxe-ipv6"),
@@ -64,6 +71,8 @@ KERNEL_HOST = (
 OUR_HOST = (
     Cell("kernel", "siw", "ours_outside"),
     Cell("kernel", "siw", "ours"),
+    Cell("kernel", "rxe", "ours_outside"),
+    Cell("kernel", "rxe-ipv6", "ours_outside"),
     Cell("kernel", "rxe", "ours"),
     Cell("ours", "siw", "ours_outside"),
     Cell("ours", "siw", "ours"),

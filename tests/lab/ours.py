@@ -75,14 +75,15 @@ size = "1MiB"
 
 
 class OursOutside:
-    """``nvmeof target serve`` in the lab's network namespace, on the embedded device."""
+    """``nvmeof target serve`` in the lab's network namespace, on an embedded device."""
 
     nqn = SUBNQN
     service = SERVICE
     block_sizes = (512, 4096, 4096)
 
-    def __init__(self, cable: Network, folder: Path, address: str) -> None:
+    def __init__(self, cable: Network, folder: Path, address: str, device: str = "iwarp") -> None:
         self.address = address
+        self._device = device
         self._cable = cable
         self._folder = folder
         self._runs = 0
@@ -94,7 +95,7 @@ class OursOutside:
         self._runs += 1
         folder = self._folder / str(self._runs)
         folder.mkdir()
-        text = config(self.address, "iwarp", str(self._folder))
+        text = config(self.address, self._device, str(self._folder))
         return Served(folder, text, wrapper=tuple(self._cable.command())).wait_ready(120)
 
     def restart(self, *, kill: bool = True) -> None:

@@ -29,14 +29,15 @@ WORD = re.compile(rf"all \d+|\d+ of \d+ FAILED|{NOT_RUN}")
 TARGETS = {
     "kernel": "Linux nvmet-rdma",
     "ours": "ours, system verbs",
-    "ours_outside": "ours, embedded iWARP",
+    "ours_outside": "ours, embedded {embedded}",
 }
 HOSTS = {
     "kernel": "Linux nvme-rdma",
     "ours": "ours, system verbs",
-    "ours_outside": "ours, embedded iWARP",
+    "ours_outside": "ours, embedded {embedded}",
     "pyverbs": "pyverbs, raw capsules and CM messages",
 }
+EMBEDDED = {"iwarp": "iWARP", "roce": "RoCEv2"}
 DEVICES = {
     "siw": "siw",
     "rxe": "rxe",
@@ -61,7 +62,9 @@ def word(cell: Cell, series: str, outcomes: Iterable[Outcome]) -> str:
 
 def names(cell: Cell) -> tuple[str, str, str]:
     """Return the target, host and device of a row, as text."""
-    return TARGETS[cell.target], HOSTS[cell.host], DEVICES[cell.device]
+    embedded = EMBEDDED[cell.embedded]
+    target, host = TARGETS[cell.target], HOSTS[cell.host]
+    return target.format(embedded=embedded), host.format(embedded=embedded), DEVICES[cell.device]
 
 
 def table(outcomes: Sequence[Outcome]) -> str:

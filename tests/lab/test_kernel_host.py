@@ -92,7 +92,9 @@ def row(
             target = OursInside(vm, cell.address)
         case _:
             request.getfixturevalue("need_product")
-            target = OursOutside(cable, tmp_path_factory.mktemp("target"), cell.address)
+            target = OursOutside(
+                cable, tmp_path_factory.mktemp("target"), cell.address, cell.embedded
+            )
     host = KernelHost(vm, target.address, target.service)
     one = Row(cell, kernel_series, target, host)
     yield one

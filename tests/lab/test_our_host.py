@@ -59,7 +59,7 @@ def row(
     target = (KernelTarget if cell.target == "kernel" else OursInside)(vm, cell.address)
     outside = cell.host == "ours_outside"
     place = Outside(cable) if outside else vm
-    host = OurHost(place, "iwarp" if outside else "system", cell.address, target.nqn)
+    host = OurHost(place, cell.embedded if outside else "system", cell.address, target.nqn)
     yield Row(cell, kernel_series, target, host)
     target.close()
 

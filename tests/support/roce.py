@@ -15,7 +15,8 @@ PORT = 4791
 ACK = 0x11
 READ_REQUEST = 0x0C
 MANAGEMENT = 0x64
-DREQ, DREP, REQ, REJ = 0x15, 0x16, 0x10, 0x12
+RESPONSES = range(0x0D, 0x13)
+DREQ, DREP, REQ, REJ, REP = 0x15, 0x16, 0x10, 0x12, 0x13
 
 
 def icrc(src: tuple[str, int], dst: tuple[str, int], packet: bytes) -> bytes:

@@ -19,7 +19,19 @@ from nvmf.engine import resources
 from nvmf.initiator import ConnectError, connect, discover
 from nvmf.spec.fabrics import RdmaProvider
 from nvmf.target import ServerError, serve
-from support.roce import DREQ, MANAGEMENT, PORT, REJ, REQ, Relay, endpoint, icrc, own_address
+from support.roce import (
+    DREQ,
+    MANAGEMENT,
+    PORT,
+    REJ,
+    REP,
+    REQ,
+    RESPONSES,
+    Relay,
+    endpoint,
+    icrc,
+    own_address,
+)
 
 OPTIONS: dict[str, Any] = {"device": "roce", "queues": 1, "connect_timeout": 60.0}
 
@@ -155,6 +167,28 @@ async def test_a_damaged_packet_is_dropped(monkeypatch: pytest.MonkeyPatch) -> N
             monkeypatch.setattr("support.roce.icrc", wrong)
             await exchange(target.url.replace(target.ports[0][0], relay.address), 2)
     assert damaged
+
+
+# ---- messages ----
+
+
+async def test_each_end_says_with_which_number_the_other_begins() -> None:
+    """The PSN of a REQ is that of the first packet of the peer, as in the REP."""
+    seen: list[bytes] = []
+
+    def watch(packet: bytes) -> list[bytes]:
+        seen.append(packet)
+        return [packet]
+
+    async with serve(ram="4MiB", device="roce", traddr=own_address()) as target:
+        with Relay(target.ports[0][0], watch) as relay:
+            await exchange(target.url.replace(target.ports[0][0], relay.address))
+    for kind in (REQ, REP):
+        wanted = struct.pack("!H", kind)
+        said = next(p for p in seen if p[0] == MANAGEMENT and p[36:38] == wanted)
+        qpn, psn = (said[56:59], said[64:67]) if kind == REP else (said[76:79], said[88:91])
+        first = next(p for p in seen if p[0] not in RESPONSES and p[5:8] == qpn)
+        assert first[9:12] == psn
 
 
 # ---- unknown peers ----

@@ -127,6 +127,12 @@ static enum iw_verdict build_failed(struct iw_stream *s, const struct tx_batch *
 	bool local = iw_sq(s, b->at.sq)->rdmap & IW_OP_LOCAL;
 
 	s->sq_fail_index = b->at.sq;
+	if (!s->ord && iw_sq(s, b->at.sq)->rdmap == RDMAP_READ_REQ) {
+		s->sq_fail_status = IBV_WC_LOC_QP_OP_ERR;
+		return iw_end(out, TERM_RDMAP_CATASTROPHIC, NULL,
+			      "a READ was posted, but this connection was made for none: one of its ends gave 0 as "
+			      "the number of READs that may be open");
+	}
 	s->sq_fail_status = local ? IBV_WC_MW_BIND_ERR : IBV_WC_LOC_PROT_ERR;
 	if (local)
 		return iw_end(out, TERM_RDMAP_CATASTROPHIC, NULL,

@@ -260,6 +260,8 @@ static bool sq_ready(struct iw_stream *s, struct tx_batch *b)
 			return true;
 		if (wr->fence && b->at.reads)
 			return false;
+		if (wr->rdmap == RDMAP_READ_REQ && !s->ord)
+			b->err = IW_BAD_ACCESS;
 		if (!(wr->rdmap & IW_OP_LOCAL))
 			return wr->rdmap != RDMAP_READ_REQ || b->at.reads < s->ord;
 		if (!wr->done && !put_local(s, b, wr))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Connection management, inside: ids (cm_id.c), their addresses (cm_addr.c) and events (cm_event.c), the application's
+ * Connection management, inside: ids (cm_id.c, cm_find.c), their addresses (cm_addr.c) and events (cm_event.c), the application's
  * calls (cm_connect.c), and the peer's messages (cm_receive.c).  Everything is under iw_cm_lock.
  */
 #ifndef NVMF_ROCE_CM_H
@@ -37,6 +37,7 @@ struct ro_id {
 	struct ro_port *port;
 	bool bound, afonly;
 	struct list_link link;		/* of the list of all ids */
+	struct list_link numbered, requesting, receiving, listening;	/* of cm_find.c */
 	struct ro_id *listener;
 	unsigned int pending, backlog;	/* of a listener: its children that the application has not decided */
 	unsigned int events;		/* queued, or taken and not acknowledged */
@@ -45,7 +46,7 @@ struct ro_id {
 
 	union ro_addr peer;
 	uint32_t local_comm, remote_comm;
-	uint32_t psn;			/* ours, the first */
+	uint32_t psn;			/* of the peer's first packet, as our message says */
 	struct ro_cm_fields request;	/* incoming: what the peer asked for; its data is not kept */
 	unsigned int ird, ord;
 	unsigned int retry_limit, rnr_limit;
@@ -73,8 +74,8 @@ int ro_cm_use(int n);
 struct ro_id *ro_id_new(struct rdma_event_channel *channel, void *context, enum rdma_port_space ps);
 void ro_id_free(struct ro_id *id);
 void ro_id_left_request(struct ro_id *id);
-/* Send the id's message, and again until ro_id_quiet(). */
-void ro_id_say(struct ro_id *id, uint64_t patience_ns);
+/* Send the id's message, and, if again, repeat it until ro_id_quiet(); give up after a while. */
+void ro_id_say(struct ro_id *id, uint64_t patience_ns, bool again);
 void ro_id_quiet(struct ro_id *id);
 /* Its queue pair ends, and the peer is told so. */
 void ro_id_end(struct ro_id *id, const char *why, bool tell);
@@ -82,6 +83,20 @@ int ro_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **id, voi
 int ro_destroy_id(struct rdma_cm_id *id);
 int ro_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_attr *attr);
 void ro_destroy_qp(struct rdma_cm_id *id);
+
+/* cm_find.c */
+void ro_id_number(struct ro_id *id);	/* give it a different local communication id */
+void ro_id_requests(struct ro_id *id);
+void ro_id_receives(struct ro_id *id);
+void ro_id_listens(struct ro_id *id);
+void ro_id_forget(struct ro_id *id);
+/* The id that a message is about; one that asked has no communication id of the peer's yet. */
+struct ro_id *ro_id_find(const struct ro_port *port, const union ro_addr *from, const struct ro_cm_fields *f);
+/* The id of the request that a peer's queue pair made, unless it has ended. */
+struct ro_id *ro_id_of_request(const struct ro_port *port, const union ro_addr *from, uint32_t qpn);
+struct ro_id *ro_id_listener(const struct ro_port *port, uint64_t service);
+/* Whether an address has a connection with this port, so has shown that it receives. */
+bool ro_addr_receives(const struct ro_port *port, const union ro_addr *peer);
 
 /* cm_addr.c */
 int ro_set_option(struct rdma_cm_id *id, int level, int optname, void *optval, size_t optlen);

@@ -183,6 +183,17 @@ int ro_resolve_route(struct rdma_cm_id *rid, int timeout_ms)
 	return rc;
 }
 
+static void listen_nowhere(struct ro_id *id)
+{
+	const int e = errno;
+
+	while (id->nports)
+		ro_port_put(id->ports[--id->nports]);
+	free(id->ports);
+	id->ports = NULL;
+	errno = e;
+}
+
 /* A port of each address of this machine, but for those of IPv6 that need an interface's name. */
 static int listen_everywhere(struct ro_id *id, bool six)
 {
@@ -190,8 +201,10 @@ static int listen_everywhere(struct ro_id *id, bool six)
 	int rc = 0;
 
 	id->ports = calloc(RO_LISTEN_PORTS, sizeof(struct ro_port *));
-	if (!id->ports || getifaddrs(&all))
+	if (!id->ports || getifaddrs(&all)) {
+		listen_nowhere(id);
 		return -1;
+	}
 	for (struct ifaddrs *one = all; one && !rc; one = one->ifa_next) {
 		union ro_addr a;
 
@@ -206,6 +219,8 @@ static int listen_everywhere(struct ro_id *id, bool six)
 			rc = -1;
 	}
 	freeifaddrs(all);
+	if (rc)
+		listen_nowhere(id);
 	return rc;
 }
 
@@ -225,6 +240,7 @@ int ro_listen(struct rdma_cm_id *rid, int backlog)
 	if (!rc) {
 		id->backlog = backlog > 0 && backlog < BACKLOG ? (unsigned int)backlog : BACKLOG;
 		id->state = RO_ID_LISTENING;
+		ro_id_listens(id);
 	}
 	pthread_mutex_unlock(&iw_cm_lock);
 	return rc;

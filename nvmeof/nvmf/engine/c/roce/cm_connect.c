@@ -45,7 +45,7 @@ int ro_connect(struct rdma_cm_id *rid, struct rdma_conn_param *param)
 		return connect_fail(EINVAL);
 	}
 	connect_depths(id, param);
-	id->local_comm = iw_random32();
+	ro_id_number(id);
 	id->psn = iw_random32() & RO_MASK24;
 	id->mtu = id->port->mtu;
 	port = ntohs(id->peer.sa.sa_family == AF_INET ? id->peer.in.sin_port : id->peer.in6.sin6_port);
@@ -64,7 +64,7 @@ int ro_connect(struct rdma_cm_id *rid, struct rdma_conn_param *param)
 	f.data = param ? param->private_data : NULL;
 	ro_cm_put(id->mad, &f);
 	id->state = RO_ID_REQ_SENT;
-	ro_id_say(id, ro_patience_ns(id));
+	ro_id_say(id, ro_patience_ns(id), true);
 	pthread_mutex_unlock(&iw_cm_lock);
 	return 0;
 }
@@ -73,9 +73,9 @@ static int accept_start(struct ro_id *id)
 {
 	const struct ro_cm_fields *q = &id->request;
 	const struct ro_path path = {
-		.port = id->port, .peer = id->peer, .dqpn = q->qpn, .mtu = id->mtu, .psn = id->psn,
-		.epsn = q->psn, .ird = id->ird, .ord = id->ord, .retry_limit = q->retry_count,
-		.rnr_limit = id->rnr_limit,
+		.port = id->port, .peer = id->peer, .dqpn = q->qpn, .mtu = id->mtu, .psn = q->psn,
+		.epsn = id->psn, .ird = id->ird, .ord = id->ord, .retry_limit = q->retry_count,
+		.rnr_limit = q->rnr_retry_count,
 	};
 
 	return ro_qp_start(ro_qp(id->id.qp), &path);
@@ -114,7 +114,8 @@ int ro_accept(struct rdma_cm_id *rid, struct rdma_conn_param *param)
 	f.data = param ? param->private_data : NULL;
 	ro_cm_put(id->mad, &f);
 	id->state = RO_ID_REP_SENT;
-	ro_id_say(id, ro_patience_ns(id));
+	/* the address of a request may be forged: it gets one answer for each, until it has shown that it receives */
+	ro_id_say(id, ro_patience_ns(id), ro_addr_receives(id->port, &id->peer));
 	pthread_mutex_unlock(&iw_cm_lock);
 	return 0;
 }

@@ -24,13 +24,13 @@ void ro_id_quiet(struct ro_id *id)
 	list_remove(&id->timed);
 }
 
-void ro_id_say(struct ro_id *id, uint64_t patience_ns)
+void ro_id_say(struct ro_id *id, uint64_t patience_ns, bool again)
 {
 	uint64_t now = clock_ns();
 
 	ro_id_quiet(id);
 	id->interval = FIRST_INTERVAL_NS;
-	id->send_at = now + id->interval;
+	id->send_at = again ? now + id->interval : UINT64_MAX;
 	id->give_up_at = now + patience_ns;
 	list_push(&timed, &id->timed);
 	ro_port_send_mad(id->port, &id->peer, id->mad);
@@ -150,6 +150,7 @@ void ro_id_free(struct ro_id *id)
 {
 	ro_id_left_request(id);
 	ro_id_quiet(id);
+	ro_id_forget(id);
 	for (unsigned int i = 0; i < id->nports; i++)
 		ro_port_put(id->ports[i]);
 	free(id->ports);
@@ -164,6 +165,9 @@ void ro_id_end(struct ro_id *id, const char *why, bool tell)
 {
 	struct ro_qp *qp = id->id.qp ? ro_qp(id->id.qp) : NULL;
 
+	/* a DREQ is repeated; a request may have a forged address, which gets one answer only */
+	if (id->state == RO_ID_REP_SENT && !ro_addr_receives(id->port, &id->peer))
+		tell = false;
 	ro_id_quiet(id);
 	if (!qp)
 		return;
@@ -218,7 +222,7 @@ int ro_destroy_id(struct rdma_cm_id *rid)
 		cm_destroy_qp(id);
 	ro_id_quiet(id);
 	ro_event_purge(id);
-	for (struct list_link *link = ro_ids.head; link; link = link->next) {
+	for (struct list_link *link = list_has(&id->listening) ? ro_ids.head : NULL; link; link = link->next) {
 		struct ro_id *child = container_of(link, struct ro_id, link);
 
 		if (child->listener == id)

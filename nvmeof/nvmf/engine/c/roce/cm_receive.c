@@ -30,71 +30,30 @@ static void refuse(struct ro_port *port, const struct ro_cm_message *m, const st
 	answer(port, &m->from, &rej);
 }
 
-/* The id that a message is about; asked: it has no communication id of the peer's yet. */
-static struct ro_id *find(const struct ro_port *port, const struct ro_cm_message *m, const struct ro_cm_fields *f)
-{
-	for (struct list_link *link = ro_ids.head; link; link = link->next) {
-		struct ro_id *id = container_of(link, struct ro_id, link);
-
-		if (id->state >= RO_ID_REQ_SENT && id->port == port && id->local_comm == f->remote_comm &&
-		    (id->state == RO_ID_REQ_SENT || id->remote_comm == f->local_comm) &&
-		    ro_addr_same(&id->peer, &m->from))
-			return id;
-	}
-	return NULL;
-}
-
 /* ---- REQ ---- */
 
-static bool listens(const struct ro_id *id, const struct ro_port *port, uint64_t service)
-{
-	const struct rdma_addr *a = &id->id.route.addr;
-	const uint16_t p = a->src_addr.sa_family == AF_INET6 ? a->src_sin6.sin6_port : a->src_sin.sin_port;
-
-	if (id->state != RO_ID_LISTENING || ro_service_id(ntohs(p)) != service)
-		return false;
-	if (id->port)
-		return id->port == port;
-	for (unsigned int i = 0; i < id->nports; i++)
-		if (id->ports[i] == port)
-			return true;
-	return false;
-}
-
-static struct ro_id *listener_of(const struct ro_port *port, uint64_t service)
-{
-	for (struct list_link *link = ro_ids.head; link; link = link->next) {
-		struct ro_id *id = container_of(link, struct ro_id, link);
-
-		if (listens(id, port, service))
-			return id;
-	}
-	return NULL;
-}
-
-/* A request that came before, or one from a queue pair that is connected already: true. */
+/*
+ * A request that came before, or one from a queue pair that is connected already: true.  An answer that was lost is
+ * given again, one for each repetition of its request.
+ */
 static bool repeated(struct ro_port *port, const struct ro_cm_message *m, const struct ro_cm_fields *f)
 {
-	for (struct list_link *link = ro_ids.head; link; link = link->next) {
-		struct ro_id *id = container_of(link, struct ro_id, link);
+	struct ro_id *id = ro_id_of_request(port, &m->from, f->qpn);
 
-		if (id->state < RO_ID_REQUESTED || id->state == RO_ID_ENDED || id->request.kind != RO_CM_REQ ||
-		    id->request.qpn != f->qpn || id->port != port || !ro_addr_same(&id->peer, &m->from))
-			continue;
-		if (id->remote_comm != f->local_comm)
-			refuse(port, m, f, RO_REJ_STALE);
-		else if (id->state == RO_ID_REP_SENT)
-			ro_port_send_mad(port, &id->peer, id->mad);
-		else if (id->state == RO_ID_REQUESTED) {
-			struct ro_cm_fields mra = {
-				.kind = RO_CM_MRA, .local_comm = id->local_comm, .remote_comm = f->local_comm,
-			};
+	if (!id)
+		return false;
+	if (id->remote_comm != f->local_comm) {
+		refuse(port, m, f, RO_REJ_STALE);
+	} else if (id->state == RO_ID_REP_SENT) {
+		ro_port_send_mad(port, &id->peer, id->mad);
+	} else if (id->state == RO_ID_REQUESTED) {
+		struct ro_cm_fields mra = {
+			.kind = RO_CM_MRA, .local_comm = id->local_comm, .remote_comm = f->local_comm,
+		};
 
-			answer(port, &m->from, &mra);
-		}
-		return true;
+		answer(port, &m->from, &mra);
 	}
-	return false;
+	return true;
 }
 
 static void request_new(struct ro_id *listener, struct ro_port *port, const struct ro_cm_message *m,
@@ -127,7 +86,8 @@ static void request_new(struct ro_id *listener, struct ro_port *port, const stru
 	id->id.port_num = 1;
 	id->request = *f;
 	id->request.data = NULL;
-	id->local_comm = iw_random32();
+	ro_id_number(id);
+	ro_id_requests(id);
 	id->remote_comm = f->local_comm;
 	id->mtu = f->mtu;
 	id->listener = listener;
@@ -138,7 +98,7 @@ static void request_new(struct ro_id *listener, struct ro_port *port, const stru
 
 static void requested(struct ro_port *port, const struct ro_cm_message *m, const struct ro_cm_fields *f)
 {
-	struct ro_id *listener = listener_of(port, f->service_id);
+	struct ro_id *listener = ro_id_listener(port, f->service_id);
 
 	if (repeated(port, m, f))
 		return;
@@ -160,7 +120,7 @@ static void requested(struct ro_port *port, const struct ro_cm_message *m, const
 
 static void replied(struct ro_port *port, const struct ro_cm_message *m, const struct ro_cm_fields *f)
 {
-	struct ro_id *id = find(port, m, f);
+	struct ro_id *id = ro_id_find(port, &m->from, f);
 	struct ro_cm_fields rtu = { .kind = RO_CM_RTU, .local_comm = f->remote_comm, .remote_comm = f->local_comm };
 
 	if (!id || id->request.kind == RO_CM_REQ ||
@@ -170,8 +130,8 @@ static void replied(struct ro_port *port, const struct ro_cm_message *m, const s
 	}
 	if (id->state == RO_ID_REQ_SENT) {
 		const struct ro_path path = {
-			.port = id->port, .peer = id->peer, .dqpn = f->qpn, .mtu = id->mtu, .psn = id->psn,
-			.epsn = f->psn, .ird = id->ird,
+			.port = id->port, .peer = id->peer, .dqpn = f->qpn, .mtu = id->mtu, .psn = f->psn,
+			.epsn = id->psn, .ird = id->ird,
 			.ord = id->ord < f->responder_resources ? id->ord : f->responder_resources,
 			.retry_limit = id->retry_limit, .rnr_limit = f->rnr_retry_count,
 		};
@@ -187,6 +147,7 @@ static void replied(struct ro_port *port, const struct ro_cm_message *m, const s
 			return;
 		}
 		id->state = RO_ID_CONNECTED;
+		ro_id_receives(id);
 		iw_stats.handshakes++;
 		ro_event_post(id, RDMA_CM_EVENT_ESTABLISHED, 0, f);
 	}
@@ -197,20 +158,21 @@ void ro_established(struct ro_id *id)
 {
 	ro_id_quiet(id);
 	id->state = RO_ID_CONNECTED;
+	ro_id_receives(id);
 	iw_stats.handshakes++;
 	ro_event_post(id, RDMA_CM_EVENT_ESTABLISHED, 0, NULL);
 }
 
 static void rejected(struct ro_port *port, const struct ro_cm_message *m, const struct ro_cm_fields *f)
 {
-	struct ro_id *id = find(port, m, f);
+	struct ro_id *id = ro_id_find(port, &m->from, f);
 
 	if (!id || (id->state != RO_ID_REQ_SENT && id->state != RO_ID_REP_SENT))
 		return;
 	if (id->state == RO_ID_REQ_SENT && f->reason == RO_REJ_INVALID_MTU && id->mtu > RO_MTU_MIN) {
 		/* with another communication id: the refusal of the first request may come twice */
 		id->mtu /= 2;
-		id->local_comm = iw_random32();
+		ro_id_number(id);
 		ro_cm_ask_again(id->mad, id->local_comm, id->mtu);
 		ro_port_send_mad(port, &id->peer, id->mad);
 		return;
@@ -223,7 +185,7 @@ static void rejected(struct ro_port *port, const struct ro_cm_message *m, const 
 
 static void disconnected(struct ro_port *port, const struct ro_cm_message *m, const struct ro_cm_fields *f)
 {
-	struct ro_id *id = find(port, m, f);
+	struct ro_id *id = ro_id_find(port, &m->from, f);
 	struct ro_cm_fields drep = {
 		.kind = RO_CM_DREP, .local_comm = f->remote_comm, .remote_comm = f->local_comm,
 	};
@@ -250,7 +212,7 @@ static void received(struct ro_port *port, const struct ro_cm_message *m, const 
 		replied(port, m, f);
 		break;
 	case RO_CM_RTU:
-		id = find(port, m, f);
+		id = ro_id_find(port, &m->from, f);
 		if (id && id->state == RO_ID_REP_SENT)
 			ro_established(id);
 		break;
@@ -258,7 +220,7 @@ static void received(struct ro_port *port, const struct ro_cm_message *m, const 
 		rejected(port, m, f);
 		break;
 	case RO_CM_MRA:
-		id = find(port, m, f);
+		id = ro_id_find(port, &m->from, f);
 		if (id && list_has(&id->timed))
 			id->send_at = clock_ns() + MRA_NS;
 		break;

@@ -32,7 +32,8 @@ enum {
 struct ro_cm_fields {
 	uint16_t kind;			/* enum ro_cm_kind */
 	uint32_t local_comm, remote_comm;	/* of its sender */
-	uint32_t qpn, psn;		/* DREQ: that of the receiver */
+	uint32_t qpn;			/* DREQ: that of the receiver */
+	uint32_t psn;			/* with which the receiver's packets shall begin */
 	uint8_t responder_resources, initiator_depth;
 	uint8_t retry_count, rnr_retry_count, transport;
 	uint32_t mtu;			/* 0: of no value that there is */

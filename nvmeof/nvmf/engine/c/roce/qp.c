@@ -147,7 +147,7 @@ int ro_qp_start(struct ro_qp *qp, const struct ro_path *path)
 	ro_flow_set(&qp->flow, &path->port->addr.sa, &qp->peer.sa);
 	qp->dqpn = path->dqpn;
 	qp->mtu = path->mtu;
-	qp->ird = (uint16_t)path->ird;
+	qp->ird = (uint16_t)(path->ird < RO_MAX_RD ? path->ird : RO_MAX_RD);
 	qp->ord = (uint16_t)(path->ord < RO_MAX_RD ? path->ord : RO_MAX_RD);
 	qp->retry_limit = path->retry_limit;
 	qp->rnr_limit = path->rnr_limit;

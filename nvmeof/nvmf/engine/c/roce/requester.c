@@ -211,6 +211,13 @@ void ro_send(struct ro_qp *qp, struct ro_burst *b)
 		const uint32_t psn = r->tx == r->fresh ? r->next_psn : ro_psn_add(w->psn, r->tx_packet);
 		uint32_t n = 1;
 
+		if (w->kind == RO_READ && !qp->ord) {
+			ro_burst_send(b);
+			ro_fail_request(qp, r->tx, IBV_WC_LOC_QP_OP_ERR,
+					"a READ was posted, but this connection was made for none: one of its ends "
+					"gave 0 as the number of READs that may be open");
+			return;
+		}
 		if (w->kind && held(qp, w, psn))
 			break;
 		if (r->tx == r->fresh)

@@ -256,7 +256,7 @@ static bool queue_read(struct ro_qp *qp, const struct ro_packet *p)
 
 static void take_read(struct ro_qp *qp, const struct ro_packet *p)
 {
-	if (qp->rsp.reads_head - qp->rsp.reads_tail >= RO_MAX_RD) {
+	if (qp->rsp.reads_head - qp->rsp.reads_tail >= qp->ird) {
 		refuse(qp, RO_NAK_INVALID_REQUEST, 0, "the peer has more READs open than was agreed on");
 		return;
 	}

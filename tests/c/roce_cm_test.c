@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the connection manager of the embedded RoCEv2 device does with requests, whose addresses may be forged. */
+#include "roce_rig.h"
+
+#include <sys/resource.h>
+
+enum { SERVICE = 4420, PEER_QPN = 0x1234, PEER_COMM = 99 };
+
+struct rig_cm {
+	struct rdma_event_channel *channel;
+	struct rdma_cm_id *listener;
+};
+
+static void send_message(struct rig *rig, const struct ro_cm_fields *f)
+{
+	const struct ro_bth bth = { .opcode = RO_OP_UD_SEND_ONLY, .qpn = RO_QP1 };
+	uint8_t body[RO_DETH + RO_MAD];
+
+	ro_put32(body, 0x80010000u);
+	ro_put32(body + 4, RO_QP1);
+	ro_cm_put(body + RO_DETH, f);
+	rig_send(rig, rig->port, &bth, body, sizeof(body));
+}
+
+/* The next packet that the peer receives, if it is a message. */
+static struct ro_cm_fields next_message(struct rig *rig)
+{
+	struct ro_cm_fields f = { 0 };
+
+	if (rig_next(rig) && rig->got[0] == RO_OP_UD_SEND_ONLY)
+		ro_cm_get(rig->got + RO_BTH + RO_DETH, &f);
+	return f;
+}
+
+static void send_request(struct rig *rig, uint32_t qpn, uint32_t comm)
+{
+	struct ro_cm_fields f = {
+		.kind = RO_CM_REQ, .local_comm = comm, .qpn = qpn, .psn = RIG_PSN, .mtu = RIG_MTU,
+		.responder_resources = 4, .initiator_depth = 2, .retry_count = 6, .rnr_retry_count = 3,
+		.service_id = ro_service_id(SERVICE), .src = rig->peer, .dst = rig->port->addr,
+	};
+
+	send_message(rig, &f);
+}
+
+/* The next event, which is of this type. */
+static struct rdma_cm_id *event(struct rig_cm *cm, enum rdma_cm_event_type type)
+{
+	struct rdma_cm_event *e;
+	struct rdma_cm_id *id = NULL;
+
+	if (CHECK(!ro_get_cm_event(cm->channel, &e))) {
+		if (CHECK(e->event == type, "(%d)", (int)e->event))
+			id = e->id;
+		ro_ack_cm_event(e);
+	}
+	return id;
+}
+
+static struct ro_id *accepted(struct rig *rig, struct rig_cm *cm, uint32_t qpn)
+{
+	struct ibv_qp_init_attr attr = {
+		.qp_type = IBV_QPT_RC, .send_cq = rig->cq, .recv_cq = rig->cq,
+		.cap = { .max_send_wr = 8, .max_recv_wr = 8, .max_send_sge = 1, .max_recv_sge = 1 },
+	};
+	struct rdma_conn_param param = { .responder_resources = 2, .initiator_depth = 16, .rnr_retry_count = 5 };
+	struct rdma_cm_id *id;
+
+	send_request(rig, qpn, PEER_COMM);
+	id = event(cm, RDMA_CM_EVENT_CONNECT_REQUEST);
+	if (!id || !CHECK(!ro_create_qp(id, rig->pd, &attr) && !ro_accept(id, &param)))
+		return NULL;
+	return (struct ro_id *)id;
+}
+
+/* An address that was only said to be the peer's gets one answer for each request. */
+static void answered_once(struct rig *rig, struct rig_cm *cm)
+{
+	struct ro_cm_fields f, rtu = { .kind = RO_CM_RTU, .local_comm = PEER_COMM };
+	struct ro_id *id, *second;
+
+	check_section("a request is answered once until its address has shown that it receives");
+	id = accepted(rig, cm, PEER_QPN);
+	if (!id)
+		return;
+	f = next_message(rig);
+	CHECK(f.kind == RO_CM_REP && f.remote_comm == PEER_COMM && f.rnr_retry_count == 5);
+	CHECK(f.responder_resources == 2 && f.initiator_depth == 4);
+	pthread_mutex_lock(&iw_cm_lock);
+	CHECK(id->send_at == UINT64_MAX);
+	CHECK(ro_qp(id->id.qp)->rnr_limit == 3 && ro_qp(id->id.qp)->retry_limit == 6);
+	CHECK(ro_qp(id->id.qp)->ird == 2 && ro_qp(id->id.qp)->ord == 4);
+	pthread_mutex_unlock(&iw_cm_lock);
+
+	send_request(rig, PEER_QPN, PEER_COMM);
+	CHECK(next_message(rig).local_comm == f.local_comm, "(a repeated request gets the answer again)");
+	send_request(rig, PEER_QPN, PEER_COMM + 1);
+	CHECK(next_message(rig).reason == RO_REJ_STALE);
+
+	rtu.remote_comm = f.local_comm;
+	send_message(rig, &rtu);
+	CHECK(event(cm, RDMA_CM_EVENT_ESTABLISHED) == &id->id);
+	second = accepted(rig, cm, PEER_QPN + 1);
+	CHECK(next_message(rig).kind == RO_CM_REP);
+	pthread_mutex_lock(&iw_cm_lock);
+	CHECK(second && second->send_at != UINT64_MAX && list_has(&second->timed));
+	pthread_mutex_unlock(&iw_cm_lock);
+	if (second)
+		ro_destroy_id(&second->id);
+	CHECK(next_message(rig).kind == RO_CM_DREQ);
+	ro_destroy_id(&id->id);
+	do
+		f = next_message(rig);
+	while (f.kind == RO_CM_DREQ && f.remote_comm == PEER_COMM && f.qpn != PEER_QPN);
+	CHECK(f.kind == RO_CM_DREQ && f.qpn == PEER_QPN);
+	pthread_mutex_lock(&iw_cm_lock);
+	ro_goodbyes_drop();
+	pthread_mutex_unlock(&iw_cm_lock);
+}
+
+/* A stranger is not told either that a connection ends which it never confirmed. */
+static void not_told(struct rig *rig, struct rig_cm *cm)
+{
+	const struct ro_cm_fields f = { .kind = RO_CM_DREQ, .local_comm = 1, .remote_comm = 2 };
+	struct ro_id *id;
+
+	check_section("the end of a connection that was not confirmed");
+	id = accepted(rig, cm, PEER_QPN + 2);
+	CHECK(next_message(rig).kind == RO_CM_REP);
+	if (id)
+		ro_destroy_id(&id->id);
+	send_message(rig, &f);
+	CHECK(next_message(rig).kind == RO_CM_DREP, "(and nothing came before it)");
+}
+
+/* No descriptor is left for the second address: what the first one got is given back. */
+static void listen_fails(struct rig_cm *cm)
+{
+	struct sockaddr_in any = { .sin_family = AF_INET, .sin_port = htons(SERVICE + 1) };
+	struct rlimit old, tight;
+	struct rdma_cm_id *id;
+	unsigned int before = 0, after = 0;
+	int fd, rc;
+
+	check_section("a wildcard listen that fails leaves nothing");
+	for (struct list_link *link = ro_ports.head; link; link = link->next)
+		before++;
+	if (!CHECK(!ro_create_id(cm->channel, &id, NULL, RDMA_PS_TCP) && !ro_bind_addr(id, (struct sockaddr *)&any)))
+		return;
+	fd = dup(0);
+	close(fd);
+	getrlimit(RLIMIT_NOFILE, &old);
+	for (int more = 0; more < 2; more++) {
+		tight = (struct rlimit){ (rlim_t)fd + (rlim_t)more, old.rlim_max };
+		setrlimit(RLIMIT_NOFILE, &tight);
+		rc = ro_listen(id, 1);
+		setrlimit(RLIMIT_NOFILE, &old);
+		if (!rc)	/* this machine has one address only */
+			break;
+		CHECK(!((struct ro_id *)id)->ports && !((struct ro_id *)id)->nports);
+	}
+	CHECK(rc || fd >= 0);
+	ro_destroy_id(id);
+	for (struct list_link *link = ro_ports.head; link; link = link->next)
+		after++;
+	CHECK(before == after, "(%u ports, then %u)", before, after);
+}
+
+int main(int argc, char **argv)
+{
+	static struct rig rig;
+	struct rig_cm cm;
+
+	check_begin(&argc, argv);
+	if (rig_open(&rig)) {
+		struct sockaddr_in here = rig.port->addr.in;
+
+		here.sin_port = htons(SERVICE);
+		cm.channel = ro_create_event_channel();
+		if (CHECK(cm.channel && !ro_create_id(cm.channel, &cm.listener, NULL, RDMA_PS_TCP) &&
+			  !ro_bind_addr(cm.listener, (struct sockaddr *)&here) && !ro_listen(cm.listener, 4))) {
+			answered_once(&rig, &cm);
+			not_told(&rig, &cm);
+			listen_fails(&cm);
+		}
+		ro_destroy_id(cm.listener);
+		ro_destroy_event_channel(cm.channel);
+	}
+	rig_close(&rig);
+	return check_report();
+}

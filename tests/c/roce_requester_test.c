@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the requester of the embedded RoCEv2 device does with the answers of a peer that sends what it likes. */
+#include "roce_rig.h"
+
+static void post(struct rig *rig, enum ibv_wr_opcode opcode)
+{
+	struct ibv_sge sge = { .addr = (uintptr_t)rig->mem, .length = 8, .lkey = rig->mr->lkey };
+	struct ibv_send_wr wr = {
+		.wr_id = 7, .sg_list = &sge, .num_sge = 1, .opcode = opcode, .send_flags = IBV_SEND_SIGNALED,
+		.imm_data = 0x04030201,
+	}, *bad;
+
+	CHECK(!ro_post_send(&rig->qp->qp, &wr, &bad));
+}
+
+static void answer(struct rig *rig, uint8_t syndrome, uint32_t psn)
+{
+	const struct ro_bth bth = { .opcode = RO_OP_ACK, .qpn = rig->qp->qp.qp_num, .psn = psn };
+	const uint8_t body[RO_AETH] = { syndrome };
+
+	rig_send(rig, rig->port, &bth, body, sizeof(body));
+}
+
+static struct ibv_wc completed(struct rig *rig)
+{
+	const uint64_t end = clock_ns() + CHECK_PATIENCE_S * 1000000000ull;
+	struct ibv_wc wc = { 0 };
+
+	while (!iw_poll_cq(rig->cq, 1, &wc) && clock_ns() < end)
+		;
+	CHECK(wc.wr_id == 7);
+	return wc;
+}
+
+/* A tick of the timer, as the helper gives it to the connections of the connection manager. */
+static void tick(struct rig *rig)
+{
+	pthread_mutex_lock(&iw_cm_lock);
+	atomic_store(&rig->qp->ticks, true);
+	ro_tick_start(rig->qp);
+	ro_tick(clock_ns());
+	pthread_mutex_unlock(&iw_cm_lock);
+}
+
+/* The peer has no receive: the request comes again after the time that it named. */
+static void not_ready(struct rig *rig)
+{
+	check_section("a peer that is not ready");
+	if (!rig_open(rig))
+		return;
+	post(rig, IBV_WR_SEND_WITH_IMM);
+	CHECK(rig_answered(rig, RO_OP_SEND_ONLY_IMM, RIG_PSN));
+	CHECK(ro_get32(rig->got + RO_BTH) == 0x01020304, "(immediate data as it was given)");
+	for (int i = 0; i < 9; i++) {	/* more often than 7, which is without a limit */
+		answer(rig, RO_AETH_RNR | 1, RIG_PSN);
+		while (!rig->qp->req.rnr)
+			iw_cq_progress(iw_cq(rig->cq), false);
+		while (rig->qp->req.rnr)
+			tick(rig);
+		CHECK(rig_answered(rig, RO_OP_SEND_ONLY_IMM, RIG_PSN), "(repetition %d)", i);
+	}
+	answer(rig, RO_AETH_ACK, RIG_PSN);
+	CHECK(completed(rig).status == IBV_WC_SUCCESS);
+	rig_close(rig);
+}
+
+static void never_ready(struct rig *rig)
+{
+	check_section("a peer that is never ready");
+	if (!rig_open(rig))
+		return;
+	rig->qp->rnr_limit = 1;
+	post(rig, IBV_WR_SEND);
+	CHECK(rig_answered(rig, RO_OP_SEND_ONLY, RIG_PSN));
+	answer(rig, RO_AETH_RNR | 1, RIG_PSN);
+	while (!rig->qp->req.rnr)
+		iw_cq_progress(iw_cq(rig->cq), false);
+	while (rig->qp->req.rnr)
+		tick(rig);
+	CHECK(rig_answered(rig, RO_OP_SEND_ONLY, RIG_PSN));
+	answer(rig, RO_AETH_RNR | 1, RIG_PSN);
+	CHECK(completed(rig).status == IBV_WC_RNR_RETRY_EXC_ERR);
+	rig_close(rig);
+}
+
+/* A READ that could never be sent does not wait forever. */
+static void no_reads(struct rig *rig)
+{
+	check_section("a READ to a peer that answers none");
+	if (!rig_open(rig))
+		return;
+	rig->qp->ord = 0;
+	post(rig, IBV_WR_RDMA_READ);
+	CHECK(completed(rig).status == IBV_WC_LOC_QP_OP_ERR);
+	CHECK(strstr(ro_qp_reason(rig->qp), "a READ was posted"), "(%s)", ro_qp_reason(rig->qp));
+	rig_close(rig);
+}
+
+int main(int argc, char **argv)
+{
+	static struct rig rig;
+
+	check_begin(&argc, argv);
+	not_ready(&rig);
+	never_ready(&rig);
+	no_reads(&rig);
+	return check_report();
+}
