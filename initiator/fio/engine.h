@@ -12,13 +12,14 @@
 #include "fio.h"
 #include "host/host.h"
 #include "trid.h"
+#include "util/clock.h"
 
 /* Everything but the one symbol that fio looks up stays ours: libaio, say, is in the same process. */
 #pragma GCC visibility push(hidden)
 
 struct nvmeof_options {
 	void *pad;		/* fio wants no option at offset 0 */
-	char *traddr, *trsvcid, *subnqn, *hostnqn;
+	char *traddr, *trsvcid, *subnqn, *hostnqn, *hostid;
 	unsigned int nsid;
 	unsigned int queue_size;	/* entries; 0: what iodepth needs */
 	unsigned int crc;
@@ -27,6 +28,8 @@ struct nvmeof_options {
 	unsigned int write_mode;
 	unsigned int device;
 	unsigned int remote_keys;	/* enum host_remote_keys */
+	int ctrl_loss_tmo;		/* seconds; 0: do not reconnect, -1: no limit */
+	unsigned int reconnect_delay;	/* seconds */
 };
 enum { DEVICE_IWARP, DEVICE_SYSTEM, DEVICE_ROCE };
 enum { WRITE_MODE_WRITE, WRITE_MODE_ZEROES, WRITE_MODE_VERIFY };
@@ -40,6 +43,17 @@ struct hub {
 	struct host_memory *ranges;	/* a DSM range for each request */
 };
 
+/* Requests in line, oldest first. */
+struct line {
+	struct request *first, *last;
+};
+
+enum session_state {
+	SESSION_LIVE,
+	SESSION_RECONNECTING,	/* lost: its requests are held until it is connected again */
+	SESSION_ENDED,		/* lost: its requests fail */
+};
+
 struct session {
 	struct trid trid;
 	struct host_namespace_info info;
@@ -47,7 +61,12 @@ struct session {
 	struct hub *hub;
 	struct host_controller *controller;
 	struct host_queue *queue;
-	bool lost;
+	enum session_state state;
+	struct line held;
+	uint64_t connected, next, until;	/* ns: of the connection, the next attempt, the last */
+	uint64_t told;			/* ns: when the last failure was logged */
+	unsigned attempts;		/* since the loss */
+	char said[400];			/* the last failure that was logged */
 };
 
 /*
@@ -58,13 +77,15 @@ struct session {
 struct request {
 	struct io_u *io_u;
 	struct session *session;
-	struct request *next;		/* in line for queue slots */
+	struct request *next;		/* in a line: for queue slots, or held by its session */
 	uint64_t lba;			/* of the next piece */
 	uint64_t left;			/* bytes not yet submitted */
 	uint8_t *buffer;		/* of the next piece */
 	unsigned holds;
 	uint16_t status;		/* the first that was not success */
 	bool lost;			/* a piece went with the queue, or was not submitted */
+	unsigned losses;		/* connections that ended with a piece of it in flight */
+	uint8_t *data;			/* the buffer of the first piece */
 	uint8_t opcode;
 	bool to_device;
 	bool fua;
@@ -73,13 +94,20 @@ struct request {
 	struct host_memory *bounce;	/* if the I/O buffer is not registered */
 };
 
+struct dsm_range {
+	uint32_t attributes;
+	uint32_t blocks;
+	uint64_t lba;
+};
+
 struct state {
 	struct thread_data *td;
 	struct nvmeof_options *options;
 	struct hub *hubs;
 	struct session *sessions;	/* by fileno */
 	unsigned nsessions;
-	struct request *waiting, *waiting_tail;
+	struct line waiting;		/* for queue slots */
+	unsigned reconnecting;		/* sessions that are */
 	struct request *requests;
 	unsigned nrequests;
 	struct io_u **finished;		/* a ring of nrequests, for getevents */
@@ -100,6 +128,8 @@ int session_trid(struct thread_data *td, const struct fio_file *f, struct trid *
 int session_identify(const struct trid *trid, const struct nvmeof_options *options,
 		     struct host_namespace_info *info, char *text, size_t len);
 int session_open(struct state *s, struct session *session, const struct fio_file *f);
+/* Connect a lost session again; 0, or -1 with error filled.  -2: its namespace has been replaced. */
+int session_reopen(struct state *s, struct session *session, struct host_error *error);
 /* Register fio's buffers; 0, or -1 after logging an error. */
 int session_register(struct state *s, void *addr, size_t length);
 /* Disconnect all, and free their registrations. */
@@ -111,7 +141,26 @@ void session_close_all(struct state *s);
 int size_learn(const struct trid *trid, const struct nvmeof_options *options,
 	       struct host_namespace_info *info, char *text, size_t len);
 
+/* ---- prepare.c ---- */
+
+/* Log an error of an io_u, unless there were many. */
+void request_complain(struct state *s, const struct io_u *io_u, const char *what);
+/* Choose the command and the memory of a new request; 0, or an errno after logging it. */
+int request_prepare(struct state *s, struct request *r);
+void line_add(struct line *line, struct request *r);
+struct request *line_take(struct line *line);
+
+/* ---- reconnect.c ---- */
+
+/* The session's connection is lost: have it connected again, or end it. */
+void reconnect_begin(struct state *s, struct session *session, const char *reason);
+/* Make the attempts that are due. */
+void reconnect_poll(struct state *s);
+
 /* ---- io.c ---- */
+
+/* The session is connected again, or has ended: submit the requests it holds, or return them as failed. */
+void nvmeof_release(struct state *s, struct session *session);
 
 enum fio_q_status nvmeof_queue(struct thread_data *td, struct io_u *io_u);
 int nvmeof_commit(struct thread_data *td);

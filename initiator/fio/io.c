@@ -8,27 +8,15 @@
 #include "engine.h"
 
 #include <poll.h>
+#include <unistd.h>
 
 enum {
 	BATCH = 64,
 	YIELD_EVERY = 64,	/* idle polls, a few tens of microseconds: the processor may be shared */
-	COMPLAINTS = 10,
-};
-
-struct dsm_range {
-	uint32_t attributes;
-	uint32_t blocks;
-	uint64_t lba;
+	MAX_RETRIES = 5,	/* as the client's, and Linux's, of a command */
 };
 
 enum { CDW12_FUA = 1 << 30 };
-
-static void request_complain(struct state *s, const struct io_u *io_u, const char *what)
-{
-	if (s->complaints++ < COMPLAINTS)
-		log_err("nvmeof: %s of %llu bytes at %llu: %s\n", io_ddir_name(io_u->ddir),
-			(unsigned long long)io_u->xfer_buflen, (unsigned long long)io_u->offset, what);
-}
 
 static int request_errno(uint16_t status)
 {
@@ -68,10 +56,38 @@ static void request_finish(struct state *s, struct request *r)
 	s->finished[(s->finished_head + s->finished_count++) % s->nrequests] = io_u;
 }
 
+/*
+ * Whether a lost request is sent again, as the client does: all of these commands may be repeated, because nothing
+ * that follows from them was reported to fio, which therefore expects the blocks in either state.
+ */
+static bool request_keep(struct state *s, const struct request *r)
+{
+	if (!r->lost || r->status || r->session->state == SESSION_ENDED)
+		return false;
+	if (r->losses <= MAX_RETRIES)
+		return true;
+	request_complain(s, r->io_u, "the connection ended each time that it was sent");
+	return false;
+}
+
 static void request_drop(struct state *s, struct request *r)
 {
-	if (!--r->holds)
+	if (--r->holds)
+		return;
+	if (request_keep(s, r))
+		line_add(&r->session->held, r);
+	else
 		request_finish(s, r);
+}
+
+/* From its first piece on. */
+static void request_start(struct request *r)
+{
+	r->holds = 1;	/* the submission's */
+	r->lost = false;
+	r->lba = r->io_u->offset / r->session->info.block_size;
+	r->left = r->opcode == NVME_OPC_FLUSH ? 0 : r->io_u->xfer_buflen;
+	r->buffer = r->data;
 }
 
 /* ---- submission ---- */
@@ -117,7 +133,7 @@ static bool submit_pieces(struct state *s, struct request *r)
 	int ret;
 
 	do
-		ret = r->session->lost ? -ENOTCONN : submit_piece(s, r);
+		ret = r->session->state == SESSION_LIVE ? submit_piece(s, r) : -ENOTCONN;
 	while (!ret && r->left);
 	if (ret == -EAGAIN)
 		return false;
@@ -138,102 +154,28 @@ static void submit_flush(struct state *s)
 /* In line, oldest first. */
 static void submit_waiting(struct state *s)
 {
-	while (s->waiting) {
-		struct request *r = s->waiting, *next = r->next;
+	struct request *r;
+
+	while ((r = s->waiting.first)) {
+		struct request *next = r->next;	/* of this line: a lost request goes to that of its session */
 
 		if (!submit_pieces(s, r))
 			return;
-		s->waiting = next;
+		s->waiting.first = next;
 	}
 }
 
-static void submit_later(struct state *s, struct request *r)
+void nvmeof_release(struct state *s, struct session *session)
 {
-	r->next = NULL;
-	if (s->waiting)
-		s->waiting_tail->next = r;
-	else
-		s->waiting = r;
-	s->waiting_tail = r;
-}
+	struct request *r;
 
-/* The registered memory of an I/O buffer: fio's own, else a copy. */
-static int queue_find_memory(struct state *s, struct request *r)
-{
-	const struct io_u *io_u = r->io_u;
-	struct host_memory *m = r->session->hub->buffers;
-	const uintptr_t at = (uintptr_t)io_u->xfer_buf;
-	char err[256];
-
-	if (m && at >= (uintptr_t)m->addr &&
-	    at + io_u->xfer_buflen <= (uintptr_t)m->addr + m->length) {
-		r->memory = m;
-		r->buffer = io_u->xfer_buf;
-		return 0;
-	}
-	r->bounce = host_memory_alloc(r->session->hub->device, io_u->xfer_buflen, err,
-				      sizeof(err));
-	if (!r->bounce) {
-		request_complain(s, io_u, err);
-		return ENOMEM;
-	}
-	if (r->to_device)
-		memcpy(r->bounce->addr, io_u->xfer_buf, io_u->xfer_buflen);
-	r->memory = r->bounce;
-	r->buffer = r->bounce->addr;
-	return 0;
-}
-
-static int queue_prepare_trim(const struct state *s, struct request *r)
-{
-	const struct session *at = r->session;
-	struct dsm_range *range = (struct dsm_range *)at->hub->ranges->addr +
-				  r->index % s->nrequests;
-
-	range->attributes = 0;
-	range->blocks = (uint32_t)(r->left / at->info.block_size);
-	range->lba = r->lba;
-	r->opcode = NVME_OPC_DSM;
-	r->to_device = true;
-	r->memory = at->hub->ranges;
-	r->buffer = (uint8_t *)range;
-	return 0;
-}
-
-static int queue_prepare(struct state *s, struct request *r)
-{
-	const struct io_u *io_u = r->io_u;
-	const struct session *at = r->session;
-	const uint32_t mask = at->info.block_size - 1;
-
-	if (ddir_sync(io_u->ddir)) {
-		r->opcode = NVME_OPC_FLUSH;
-		r->left = 0;
-		return 0;
-	}
-	if ((io_u->offset | io_u->xfer_buflen) & mask || !io_u->xfer_buflen) {
-		request_complain(s, io_u, "not whole blocks of the namespace: see its block size");
-		return EINVAL;
-	}
-	r->lba = io_u->offset / at->info.block_size;
-	r->left = io_u->xfer_buflen;
-	switch (io_u->ddir) {
-	case DDIR_READ:
-		r->opcode = NVME_OPC_READ;
-		return queue_find_memory(s, r);
-	case DDIR_WRITE:
-		if (s->options->write_mode != WRITE_MODE_WRITE) {
-			r->opcode = s->options->write_mode == WRITE_MODE_ZEROES ? NVME_OPC_WRITE_ZEROES :
-										    NVME_OPC_VERIFY;
-			return 0;
+	while ((r = line_take(&session->held))) {
+		if (session->state == SESSION_LIVE) {
+			request_start(r);
+			line_add(&s->waiting, r);
+		} else {
+			request_finish(s, r);
 		}
-		r->opcode = NVME_OPC_WRITE;
-		r->to_device = true;
-		return queue_find_memory(s, r);
-	case DDIR_TRIM:
-		return queue_prepare_trim(s, r);
-	default:
-		return EINVAL;
 	}
 }
 
@@ -245,19 +187,19 @@ enum fio_q_status nvmeof_queue(struct thread_data *td, struct io_u *io_u)
 	fio_ro_check(td, io_u);
 	r->io_u = io_u;
 	r->session = &s->sessions[io_u->file->fileno];
-	r->holds = 1;	/* the submission's */
 	r->status = 0;
-	r->lost = false;
+	r->losses = 0;
 	r->to_device = false;
 	r->fua = td->o.sync_io && io_u->ddir == DDIR_WRITE;	/* --sync: O_SYNC, O_DSYNC */
 	r->memory = NULL;
-	r->buffer = NULL;
-	io_u->error = r->session->lost ? EIO : (unsigned)queue_prepare(s, r);
+	r->data = NULL;
+	io_u->error = r->session->state == SESSION_ENDED ? EIO : (unsigned)request_prepare(s, r);
 	if (io_u->error)
 		return FIO_Q_COMPLETED;
+	request_start(r);
 	s->queued++;
-	if (s->waiting || !submit_pieces(s, r))
-		submit_later(s, r);
+	if (s->waiting.first || !submit_pieces(s, r))
+		line_add(&s->waiting, r);
 	if (fio_fill_issue_time(td)) {
 		fio_gettime(&io_u->issue_time, NULL);
 		io_u_queued(td, io_u);
@@ -279,20 +221,20 @@ int nvmeof_commit(struct thread_data *td)
 
 /* ---- completion ---- */
 
-/* The queue is lost: its pieces fail. */
+/* The queue is lost, and its pieces with it. */
 static void poll_lost(struct state *s, struct host_queue *queue)
 {
 	void *users[BATCH];
 	int n;
 
-	log_err("nvmeof: %s\n", host_queue_reason(queue));
 	for (unsigned i = 0; i < s->nsessions; i++)
 		if (s->sessions[i].queue == queue)
-			s->sessions[i].lost = true;
+			reconnect_begin(s, &s->sessions[i], host_queue_reason(queue));
 	while ((n = host_queue_abandon(queue, users, BATCH)) > 0) {
 		for (int i = 0; i < n; i++) {
 			struct request *r = users[i];
 
+			r->losses += !r->lost;
 			r->lost = true;
 			request_drop(s, r);
 		}
@@ -324,12 +266,14 @@ static int poll_all(struct state *s)
 	for (struct hub *hub = s->hubs; hub; hub = hub->next)
 		n += poll_hub(s, hub);
 	s->unflushed = 0;
-	if (s->waiting)
+	if (s->reconnecting)
+		reconnect_poll(s);
+	if (s->waiting.first)
 		submit_waiting(s);
 	return n;
 }
 
-enum { SLEEP_MS = 500, HUBS = 16 };
+enum { SLEEP_MS = 500, NAP_US = 10000, HUBS = 16 };
 
 /* Wait until something completes or ms have passed (-1: no limit; it polls twice a second). */
 static void events_sleep(struct state *s, int ms)
@@ -378,7 +322,9 @@ int nvmeof_getevents(struct thread_data *td, unsigned int min, unsigned int max,
 			break;
 		if (t && mtime_since_now(&started) >= (uint64_t)ms)
 			break;
-		if (!s->options->hipri && idle)
+		if (s->reconnecting == s->nsessions)
+			usleep(NAP_US);	/* nothing can complete */
+		else if (!s->options->hipri && idle)
 			events_sleep(s, ms);
 		else if (idle % YIELD_EVERY == YIELD_EVERY - 1)
 			sched_yield();

@@ -73,6 +73,7 @@ static struct host_controller *session_connect(const struct trid *trid, const st
 		.trsvcid = trid->trsvcid,
 		.subnqn = trid->subnqn,
 		.hostnqn = trid->hostnqn[0] ? trid->hostnqn : NULL,
+		.hostid = o->hostid && *o->hostid ? o->hostid : NULL,
 		.timeout_ms = o->timeout_ms,
 		.device = device,
 		.verbs = session_verbs(o, error),
@@ -179,6 +180,21 @@ static int session_find_hub(struct state *s, struct session *session, struct hos
 	}
 }
 
+/* Learn about the namespace, and connect the I/O queue. */
+static int session_queue(struct state *s, struct session *session, struct host_error *error)
+{
+	if (host_controller_namespace(session->controller, session->trid.nsid, &session->info, error))
+		return -1;
+	session->piece = session_largest_piece(&session->info);
+	session->queue = host_controller_queue(session->controller, session_queue_size(s, session),
+					       session->hub->group, false, error);
+	if (!session->queue)
+		return -1;
+	session->state = SESSION_LIVE;
+	session->connected = clock_ns();
+	return 0;
+}
+
 int session_open(struct state *s, struct session *session, const struct fio_file *f)
 {
 	struct host_error error = { .cm_event = -1 };
@@ -186,16 +202,9 @@ int session_open(struct state *s, struct session *session, const struct fio_file
 
 	if (session_trid(s->td, f, &session->trid))
 		return -1;
-	if (session_find_hub(s, session, &error))
+	if (session_find_hub(s, session, &error) || session_queue(s, session, &error))
 		goto fail;
 	hub = session->hub;
-	if (host_controller_namespace(session->controller, session->trid.nsid, &session->info, &error))
-		goto fail;
-	session->piece = session_largest_piece(&session->info);
-	session->queue = host_controller_queue(session->controller, session_queue_size(s, session), hub->group,
-					       false, &error);
-	if (!session->queue)
-		goto fail;
 	if (!hub->ranges)
 		hub->ranges = host_memory_alloc(hub->device, 16ul * s->nrequests, error.text,
 						sizeof(error.text));
@@ -204,6 +213,35 @@ int session_open(struct state *s, struct session *session, const struct fio_file
 fail:
 	log_err("nvmeof: %s\n", error.text);
 	return -1;
+}
+
+static void session_close(struct session *session)
+{
+	host_queue_destroy(session->queue);
+	session->queue = NULL;
+	host_controller_destroy(session->controller);
+	session->controller = NULL;
+}
+
+int session_reopen(struct state *s, struct session *session, struct host_error *error)
+{
+	const struct host_namespace_info before = session->info;
+
+	session_close(session);
+	session->controller = session_connect(&session->trid, s->options, session->hub->device, error);
+	if (!session->controller)
+		return -1;
+	if (session_queue(s, session, error)) {
+		session->info = before;
+		return -1;
+	}
+	if (session->info.block_size == before.block_size && session->info.blocks >= before.blocks &&
+	    !memcmp(session->info.ids, before.ids, sizeof(before.ids)))
+		return 0;
+	snprintf(error->text, sizeof(error->text),
+		 "namespace %u of %s is not the one that the job began with: its size, block size or "
+		 "identifier is different", session->trid.nsid, session->trid.subnqn);
+	return -2;
 }
 
 int session_register(struct state *s, void *addr, size_t length)
@@ -224,14 +262,8 @@ void session_close_all(struct state *s)
 {
 	struct hub *hub;
 
-	for (unsigned i = 0; s->sessions && i < s->nsessions; i++) {
-		struct session *session = &s->sessions[i];
-
-		host_queue_destroy(session->queue);
-		session->queue = NULL;
-		host_controller_destroy(session->controller);
-		session->controller = NULL;
-	}
+	for (unsigned i = 0; s->sessions && i < s->nsessions; i++)
+		session_close(&s->sessions[i]);
 	while ((hub = s->hubs)) {
 		s->hubs = hub->next;
 		hub_free(hub);

@@ -22,7 +22,7 @@ struct trid {
 	char traddr[256];
 	char trsvcid[32];
 	char subnqn[224];
-	char hostnqn[224];	/* "": the engine makes one */
+	char hostnqn[224];	/* "": the machine's */
 	uint32_t nsid;		/* 0: not said */
 };
 

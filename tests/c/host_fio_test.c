@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The fio engine's io.c without fio and without a device: an I/O that is divided into pieces is returned to fio
- * exactly once, in whatever order its pieces complete, the queue is found lost and the rest of it is submitted.
+ * exactly once, in whatever order its pieces complete, the queue is found lost and the rest of it is submitted, and
+ * also if the session is connected again and it is sent a second time.
  */
 #include "../../initiator/fio/io.c"
+#include "../../initiator/fio/prepare.c"
+#include "../../initiator/fio/reconnect.c"
 #include "check.h"
 
 enum { PIECE = 4096, DEPTH = 4, SLOTS = 8, MANY = 64 };
@@ -19,6 +22,7 @@ static struct {
 	bool lost;		/* submits fail */
 	bool told;		/* host_poll_group_lost() has returned the queue */
 	uint16_t status;	/* of commands that complete */
+	int reopen;		/* what an attempt to reconnect returns */
 } queue;
 
 static struct host_queue *const the_queue = (struct host_queue *)&queue;
@@ -80,6 +84,18 @@ const char *host_queue_reason(const struct host_queue *q)
 {
 	(void)q;
 	return "the test has cut it";
+}
+
+int session_reopen(struct state *s, struct session *session, struct host_error *error)
+{
+	(void)s;
+	snprintf(error->text, sizeof(error->text), "the test does not connect it");
+	if (queue.reopen)
+		return queue.reopen;
+	queue.lost = queue.told = false;
+	session->state = SESSION_LIVE;
+	session->connected = 1;
+	return 0;
 }
 
 void host_poll_group_flush(struct host_poll_group *group)
@@ -214,7 +230,7 @@ static void test_lost(unsigned pieces, unsigned slots, unsigned complete, bool s
 	CHECK(job->given[0] == 1 && job->given[1] == 1,
 	      "%u pieces, %u slots, %u complete: given %u and %u times", pieces, slots, complete,
 	      job->given[0], job->given[1]);
-	CHECK(!queue.nout && !job->state.waiting && !job->state.finished_count);
+	CHECK(!queue.nout && !job->state.waiting.first && !job->state.finished_count);
 	/* completed pieces succeeded, and the others failed */
 	CHECK(job->io_us[0].error == (whole && pieces <= slots ? 0 : EIO));
 	CHECK(job->io_us[1].error == (complete > pieces && slots > pieces ? 0 : EIO));
@@ -234,6 +250,68 @@ static void test_status(void)
 	CHECK(job->given[0] == 1 && job->io_us[0].error == EREMOTEIO);
 }
 
+/* A loss after some pieces are complete, then attempts that fail, then one that succeeds: nothing fails. */
+static void test_reconnected(unsigned pieces, unsigned slots, unsigned complete, bool submit_sees)
+{
+	job_make(job, slots);
+	job->options.ctrl_loss_tmo = -1;
+	job->options.reconnect_delay = 3600;
+	job->session.connected = clock_ns() - 3600 * second;
+	job_queue(job, 0, pieces);
+	job_queue(job, 1, 1);
+	queue.ready = complete;
+	queue.lost = true;
+	queue.reopen = -1;
+	queue.told = submit_sees;
+	job_reap(job);
+	queue.told = false;
+	job_reap(job);
+	job_queue(job, 2, 2);	/* is held */
+	job_reap(job);
+	CHECK(job->given[2] == 0 && job->state.reconnecting == 1);
+	queue.reopen = 0;
+	job->session.next = 0;
+	for (unsigned i = 0; i < pieces + 6; i++) {
+		queue.ready = SLOTS;
+		job_reap(job);
+	}
+	for (unsigned i = 0; i < 3; i++)
+		CHECK(job->given[i] == 1 && !job->io_us[i].error, "%u pieces, %u slots: given %u times",
+		      pieces, slots, job->given[i]);
+	CHECK(!job->state.reconnecting && !queue.nout && !job->state.waiting.first);
+}
+
+/* A connection that ends each time, and a job that ends, do not keep an I/O. */
+static void test_given_up(void)
+{
+	job_make(job, SLOTS);
+	job->options.ctrl_loss_tmo = -1;
+	job_queue(job, 0, 3);
+	for (unsigned i = 0; i < 2 * MAX_RETRIES + 4; i++) {
+		queue.lost = true;
+		job_reap(job);
+	}
+	CHECK(job->given[0] == 1 && job->io_us[0].error == EIO && !job->session.held.first);
+	queue.reopen = -1;
+	job->options.reconnect_delay = 3600;
+	queue.lost = true;
+	job_reap(job);
+	job_queue(job, 1, 1);
+	job->td.terminate = true;
+	job_reap(job);
+	CHECK(job->given[1] == 1 && job->io_us[1].error == EIO && !job->state.reconnecting);
+
+	/* the namespace was replaced */
+	job_make(job, SLOTS);
+	job->options.ctrl_loss_tmo = -1;
+	queue.reopen = -2;
+	job_queue(job, 0, 1);
+	queue.lost = true;
+	job_reap(job);
+	job_reap(job);
+	CHECK(job->given[0] == 1 && job->io_us[0].error == EIO && !job->state.reconnecting);
+}
+
 int main(int argc, char **argv)
 {
 	check_begin(&argc, argv);
@@ -245,6 +323,10 @@ int main(int argc, char **argv)
 			for (unsigned complete = 0; complete <= slots; complete++)
 				for (unsigned sees = 0; sees < 2; sees++)
 					test_lost(pieces, slots, complete, sees);
+	test_reconnected(1, 4, 0, false);
+	test_reconnected(3, 2, 1, true);
+	test_reconnected(3, 2, 1, false);
+	test_given_up();
 	test_status();
 	free(job);
 	return check_report();

@@ -726,6 +726,7 @@ def bench(
     cpu: int = -1,
     kind: Literal["iwarp", "roce", "system"] = "iwarp",
     hostnqn: str | None = None,
+    hostid: str | None = None,
     remote_keys: Literal["command", "buffer"] = "command",
     percentiles: Sequence[float] = ...,
 ) -> dict[str, Any]:

@@ -37,6 +37,7 @@ cdef dict _load_part(const host_load_part *part, tuple percentiles, double secon
 def bench(*, str traddr not None, trsvcid, str subnqn not None, rw, uint32_t block_size,
           uint16_t queue_depth, double seconds, unsigned queues=1, unsigned threads=0,
           uint32_t nsid=1, int read_percent=-1, int cpu=-1, kind="iwarp", str hostnqn=None,
+          str hostid=None,
           remote_keys="command",
           percentiles=(50, 90, 99, 99.9)):
     """Run a load on the host path of the engine; see _engine.pyi."""
@@ -72,6 +73,9 @@ def bench(*, str traddr not None, trsvcid, str subnqn not None, rw, uint32_t blo
     if hostnqn is not None:
         hostnqn_bytes = hostnqn.encode()
         options.hostnqn = PyBytes_AS_STRING(hostnqn_bytes)
+    if hostid is not None:
+        hostid_bytes = hostid.encode()
+        options.hostid = PyBytes_AS_STRING(hostid_bytes)
     options.nsid = nsid
     options.queue_depth = queue_depth
     options.queues = queues

@@ -65,6 +65,7 @@ cdef extern from "host/load.h" nogil:
         const char *trsvcid
         const char *subnqn
         const char *hostnqn
+        const char *hostid
         uint32_t nsid
         unsigned queues
         uint16_t queue_depth

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The part of fio's fio.h that initiator/fio/io.c needs, so that host_fio_test.c can compile that file without fio.
+ * The part of fio's fio.h that the files of initiator/fio need that host_fio_test.c compiles without fio.
  */
 #ifndef TESTS_FIO_H
 #define TESTS_FIO_H
@@ -30,6 +30,7 @@ struct thread_data {
 	struct thread_options o;
 	void *eo;
 	void *io_ops_data;
+	volatile bool terminate;
 };
 
 struct io_u {

@@ -39,7 +39,7 @@ from nvmf.initiator.base.errors import status_hint
 from nvmf.initiator.base.identity import host_identity
 from nvmf.initiator.client.bringup import device_kinds
 
-_OPTIONS = ("queues", "queue_depth", "hostnqn", "device", "remote_keys")
+_OPTIONS = ("queues", "queue_depth", "hostnqn", "hostid", "device", "remote_keys")
 """Options of a URL that are supported by the engine's load generator."""
 
 
@@ -202,6 +202,7 @@ def _load(args: argparse.Namespace) -> Load:
             f"--threads must be 1 to {options.queues} (the queues, --numjobs), not {args.threads}"
         )
     threads = args.threads or bench_threads(options.queues)
+    host = host_identity(options.hostnqn, options.hostid)
     return Load(
         place=place,
         nsid=args.namespace_id,
@@ -215,7 +216,8 @@ def _load(args: argparse.Namespace) -> Load:
         loops=args.loops,
         cpu=_cpu(args.cpu, threads),
         kind=device_kinds(options.device)[0],
-        hostnqn=host_identity(options.hostnqn, options.hostid).nqn,
+        hostnqn=host.nqn,
+        hostid=str(host.id),
         remote_keys=options.remote_keys,
         percentiles=args.percentile_list,
         interval=args.interval,

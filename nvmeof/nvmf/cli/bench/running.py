@@ -39,6 +39,7 @@ class Load:
     """-1: not pinned."""
     kind: Literal["iwarp", "roce", "system"]
     hostnqn: str
+    hostid: str
     remote_keys: Literal["command", "buffer"]
     percentiles: tuple[float, ...]
     interval: float | None
@@ -104,6 +105,7 @@ def _engine(load: Load) -> dict[str, Any]:
         cpu=load.cpu,
         kind=load.kind,
         hostnqn=load.hostnqn,
+        hostid=load.hostid,
         remote_keys=load.remote_keys,
         percentiles=load.percentiles,
     )

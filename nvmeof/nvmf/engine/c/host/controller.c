@@ -241,6 +241,7 @@ int host_controller_namespace(struct host_controller *controller, uint32_t nsid,
 		.write_zeroes = c->write_zeroes,
 		.volatile_write_cache = c->volatile_write_cache,
 	};
+	memcpy(info->ids, p + 104, sizeof(info->ids));
 	return 0;
 }
 

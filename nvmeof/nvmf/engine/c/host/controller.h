@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Internal declarations of a controller, shared by controller.c (bring-up, Identify, queues) and fabrics.c (its
- * fabrics commands).
+ * Internal declarations of a controller, shared by controller.c (bring-up, Identify, queues), fabrics.c (its fabrics
+ * commands) and identity.c (its host).
  */
 #ifndef NVMF_HOST_CONTROLLER_H
 #define NVMF_HOST_CONTROLLER_H
@@ -40,14 +40,17 @@ struct host_controller {
 int host_controller_command(struct host_controller *c, struct host_queue *queue, const char *what,
 			    const struct nvme_sqe *sqe, uint32_t length, bool to_device,
 			    struct nvme_cqe *cqe, struct host_error *error);
-/* Host ID and NQNs for every Connect of this controller. */
-int host_controller_identity(struct host_controller *c, const struct host_controller_options *o,
-			     struct host_error *error);
 int host_fabrics_connect(struct host_controller *c, struct host_queue *queue, uint16_t qid,
 			 uint16_t size, struct host_error *error);
 int host_property_get(struct host_controller *c, uint32_t offset, bool eight, uint64_t *value,
 		      struct host_error *error);
 int host_property_set(struct host_controller *c, uint32_t offset, uint32_t value,
 		      struct host_error *error);
+
+/* ---- identity.c ---- */
+
+/* Host ID and NQNs for every Connect of this controller. */
+int host_controller_identity(struct host_controller *c, const struct host_controller_options *o,
+			     struct host_error *error);
 
 #endif

@@ -9,9 +9,7 @@
 
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
 int host_controller_command(struct host_controller *c, struct host_queue *queue, const char *what,
 			    const struct nvme_sqe *sqe, uint32_t length, bool to_device,
@@ -126,70 +124,4 @@ int host_property_set(struct host_controller *c, uint32_t offset, uint32_t value
 	struct nvme_cqe cqe;
 
 	return host_controller_command(c, c->admin, "Property Set", &sqe, 0, false, &cqe, error);
-}
-
-/* The first word of a file, or "". */
-static const char *fabrics_first_word(const char *path, char *word, size_t size)
-{
-	FILE *file = fopen(path, "re");
-
-	word[0] = '\0';
-	if (!file)
-		return word;
-	if (!fgets(word, (int)size, file))
-		word[0] = '\0';
-	fclose(file);
-	word[strcspn(word, " \t\r\n")] = '\0';
-	return word;
-}
-
-/* The host ID in /etc/nvme/hostid, if that is a UUID. */
-static void fabrics_machine_hostid(uint8_t *id)
-{
-	char word[64];
-	unsigned have = 0;
-	uint8_t bytes[16];
-
-	fabrics_first_word("/etc/nvme/hostid", word, sizeof(word));
-	for (const char *p = word; *p; p++) {
-		char pair[3] = { p[0], p[1], '\0' };
-		char *end;
-
-		if (*p == '-')
-			continue;
-		if (have == 16)
-			return;
-		bytes[have++] = (uint8_t)strtoul(pair, &end, 16);
-		if (*end || !pair[1])
-			return;
-		p++;
-	}
-	if (have == 16)
-		memcpy(id, bytes, 16);
-}
-
-int host_controller_identity(struct host_controller *c, const struct host_controller_options *o,
-			     struct host_error *error)
-{
-	uint8_t *id = c->identity.hostid;
-
-	if (getrandom(id, 16, 0) != 16)
-		return host_error_set(error, -EIO, "no random host ID: %s", strerror(errno));
-	id[6] = (uint8_t)((id[6] & 0x0f) | 0x40);
-	id[8] = (uint8_t)((id[8] & 0x3f) | 0x80);
-	if (strlen(o->subnqn) > 223 || (o->hostnqn && strlen(o->hostnqn) > 223))
-		return host_error_set(error, -EINVAL, "an NQN is at most 223 bytes long");
-	snprintf(c->identity.subnqn, sizeof(c->identity.subnqn), "%s", o->subnqn);
-	if (o->hostnqn) {
-		snprintf(c->identity.hostnqn, sizeof(c->identity.hostnqn), "%s", o->hostnqn);
-	} else if (*fabrics_first_word("/etc/nvme/hostnqn", c->identity.hostnqn, 224)) {
-		fabrics_machine_hostid(id);
-	} else {
-		snprintf(c->identity.hostnqn, sizeof(c->identity.hostnqn),
-			 "nqn.2014-08.org.nvmexpress:uuid:"
-			 "%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x",
-			 id[0], id[1], id[2], id[3], id[4], id[5], id[6], id[7], id[8], id[9], id[10],
-			 id[11], id[12], id[13], id[14], id[15]);
-	}
-	return 0;
 }

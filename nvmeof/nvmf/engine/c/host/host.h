@@ -179,7 +179,8 @@ int host_queue_command(struct host_queue *queue, const struct nvme_sqe *sqe,
  */
 struct host_controller_options {
 	const char *traddr, *trsvcid, *subnqn;
-	const char *hostnqn;		/* NULL: the one in /etc/nvme/hostnqn, or generated from a random host ID */
+	const char *hostnqn;		/* NULL: that of /etc/nvme/hostnqn, or derived from the machine-id */
+	const char *hostid;		/* a UUID; NULL: that of /etc/nvme/hostid, or derived from the NQN */
 	uint32_t timeout_ms;
 	struct host_device *device;	/* NULL: a private device with verbs and keys */
 	const struct verbs *verbs;	/* NULL: embedded */
@@ -192,6 +193,7 @@ struct host_namespace_info {
 	uint32_t block_size;
 	uint32_t max_transfer;	/* bytes; 0: no limit */
 	bool deallocate, write_zeroes, volatile_write_cache;
+	uint8_t ids[24];	/* NGUID and EUI64; zeroes: the namespace has none */
 };
 struct host_controller *host_controller_connect(const struct host_controller_options *options,
 						struct host_error *error);

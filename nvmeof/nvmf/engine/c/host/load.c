@@ -53,6 +53,7 @@ static int load_add_controller(struct host_load *l, struct host_error *error)
 		.trsvcid = l->options.trsvcid,
 		.subnqn = l->options.subnqn,
 		.hostnqn = l->options.hostnqn,
+		.hostid = l->options.hostid,
 		.device = l->device,
 	};
 	struct host_controller *c = host_controller_connect(&where, error);

@@ -12,7 +12,8 @@
 
 struct host_load_options {
 	const char *traddr, *trsvcid, *subnqn;
-	const char *hostnqn;		/* NULL: the one in /etc/nvme/hostnqn, or generated from a random host ID */
+	const char *hostnqn;		/* NULL: that of /etc/nvme/hostnqn, or derived from the machine-id */
+	const char *hostid;		/* NULL: that of /etc/nvme/hostid, or derived from the NQN */
 	uint32_t nsid;
 	unsigned queues;		/* to connect, on as many controllers as needed */
 	uint16_t queue_depth;		/* of each, at most */
