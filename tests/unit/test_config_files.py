@@ -345,7 +345,7 @@ def test_any_text_is_a_configuration_or_an_error(text: str) -> None:
 def test_schema_is_json() -> None:
     schema = json.loads(json.dumps(json_schema()))
     assert set(schema["properties"]) == {
-        "target", "iwarp", "mdns", "rpc", "metrics", "port", "subsystem", "referral"
+        "target", "iwarp", "mdns", "rpc", "metrics", "port", "bdev", "subsystem", "referral"
     }  # fmt: skip
 
 

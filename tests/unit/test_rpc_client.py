@@ -36,6 +36,7 @@ from nvmf.target.client import (
     connect_sync,
     results,
 )
+from nvmf.target.rpc.accepted import OPTIONS as OPTIONS_OF_SPDK
 from nvmf.target.rpc.methods import METHODS
 from support.clientlab import NQN, OPTIONS, url
 from wire.served import Served
@@ -78,7 +79,48 @@ def calls(tmp_path: Path, uuid: str, service: int) -> list[tuple[str, dict[str, 
     new: dict[str, JSON] = {"nqn": OTHER, "nsid": 1}
     port: dict[str, JSON] = {"traddr": "127.0.0.1", "trsvcid": service}
     ram: JSON = {"store": "ram", "size": "1MiB"}
+    anything: dict[str, JSON] = {"anything": 1}
+    blocks: dict[str, JSON] = {"block_size": 512, "num_blocks": 2048}
+    image = tmp_path / "bdev.img"
+    image.write_bytes(bytes(1 << 20))
+    away: JSON = {"trtype": "RDMA", "traddr": "127.0.0.9", "trsvcid": "4420"}
     return [
+        ("framework_start_init", {}),
+        ("framework_wait_init", {}),
+        ("framework_get_reactors", {}),
+        ("framework_get_scheduler", {}),
+        ("framework_set_scheduler", {"name": "static"}),
+        ("nvmf_get_targets", {}),
+        *((name, anything) for name in OPTIONS_OF_SPDK),
+        ("log_set_level", {"level": "NOTICE"}),
+        ("log_get_level", {}),
+        ("log_set_print_level", {"level": "INFO"}),
+        ("log_get_print_level", {}),
+        ("log_set_flag", {"flag": "rpc"}),
+        ("log_get_flags", {}),
+        ("log_clear_flag", {"flag": "all"}),
+        ("log_enable_timestamps", {"enabled": True}),
+        ("nvmf_create_transport", {"trtype": "RDMA", "max_io_size": 131072}),
+        ("bdev_malloc_create", {"name": "m", **blocks}),
+        ("bdev_null_create", {"name": "n", **blocks}),
+        ("bdev_aio_create", {"name": "a", "filename": str(image), "readonly": True}),
+        ("bdev_uring_create", {"name": "u", "filename": str(key)}),
+        ("bdev_get_bdevs", {}),
+        ("bdev_get_iostat", {}),
+        ("bdev_null_resize", {"name": "n", "new_size": 2}),
+        ("bdev_aio_rescan", {"name": "a"}),
+        ("bdev_uring_rescan", {"name": "u"}),
+        ("bdev_malloc_delete", {"name": "m"}),
+        ("bdev_null_delete", {"name": "n"}),
+        ("bdev_aio_delete", {"name": "a"}),
+        ("bdev_uring_delete", {"name": "u"}),
+        ("nvmf_discovery_add_referral", {"address": away}),
+        ("nvmf_discovery_get_referrals", {}),
+        ("nvmf_discovery_remove_referral", {"address": away}),
+        ("framework_get_subsystems", {}),
+        ("framework_get_config", {"name": "nvmf"}),
+        ("save_config", {}),
+        ("load_config", {"subsystems": []}),
         ("rpc_get_methods", {}),
         ("spdk_get_version", {}),
         ("target_get_tree", {}),
@@ -100,6 +142,7 @@ def calls(tmp_path: Path, uuid: str, service: int) -> list[tuple[str, dict[str, 
         ("nvmf_create_subsystem", {"nqn": OTHER, "serial_number": "1"}),
         ("nvmf_subsystem_add_ns", {"nqn": OTHER, "namespace": ram}),
         ("target_resize_ns", {**new, "size": "512KiB"}),
+        ("nvmf_subsystem_set_ns_ana_group", {**new, "anagrpid": 2}),
         ("target_replace_ns", {**new, "namespace": ram}),
         ("target_mask_ns", {**new, "hosts": []}),
         ("nvmf_ns_add_host", {**new, "host": HOST}),
@@ -157,11 +200,13 @@ async def test_every_result_has_exactly_the_fields_of_its_type(
 
 
 def test_clients_have_every_method() -> None:
-    names = {method.python for method in METHODS.values()}
+    names = {method.python for method in METHODS.values() if method.python is not None}
     for kind in (Calls, SyncCalls):
-        public = {name for name in vars(kind) if not name.startswith("_")}
+        public = {name for one in kind.__mro__[:2] for name in vars(one) if name[0] != "_"}
         assert public == names
     for method in METHODS.values():
+        if method.python is None:
+            continue
         one, other = getattr(Calls, method.python), getattr(SyncCalls, method.python)
         assert inspect.signature(one) == inspect.signature(other)
         assert set(inspect.signature(one).parameters) == {

@@ -298,7 +298,7 @@ async def test_namespaces(client: Client, lab: Lab) -> None:
         ({"store": "ram", "size": 4096, "nsid": 99}, "above max_namespaces = 32"),
         ({"store": "ram"}, "needs size"),
         ({"store": "rom"}, 'expected "ram"'),
-        ({"bdev_name": "Malloc0"}, "bdevs are not supported"),
+        ({"bdev_name": "Malloc0"}, "there is no bdev Malloc0"),
     ):
         before = lab.server.config
         code, answer = await client.refused("nvmf_subsystem_add_ns", nqn=NQN, namespace=wrong)

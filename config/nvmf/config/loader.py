@@ -108,6 +108,10 @@ def _anchor(data: dict[str, object], base: Path) -> None:
     rpc = data.get("rpc")
     if isinstance(rpc, dict) and isinstance(rpc.get("socket"), str):
         rpc["socket"] = str(base / rpc["socket"])
+    bdevs = data.get("bdev")
+    for bdev in bdevs if isinstance(bdevs, list) else []:
+        if isinstance(bdev, dict) and isinstance(bdev.get("path"), str):
+            bdev["path"] = str(base / bdev["path"])
     subsystems = data.get("subsystem")
     for subsystem in subsystems if isinstance(subsystems, list) else []:
         for table, keys in _PATHS.items():

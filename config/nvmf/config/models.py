@@ -5,31 +5,29 @@ from __future__ import annotations
 
 import ipaddress
 from typing import Annotated, Literal, Self
-from uuid import UUID
 
 from pydantic import (
     Field,
     StrictBool,
-    StrictFloat,
     StrictInt,
     StringConstraints,
     field_validator,
     model_validator,
 )
 
-from nvmf.config.base import FaultError, Model, endpoint, listed, unique
+from nvmf.config.base import FaultError, Loc, Model, endpoint, listed, unique
 from nvmf.config.congestion import check_congestion
 from nvmf.config.hosts import HostConfig
-from nvmf.config.limits import LimitsConfig
 from nvmf.config.services import MdnsConfig, MetricsConfig, RpcConfig
-from nvmf.config.units import Eui64, FilePath, Nguid, Nqn, Size, format_size
+from nvmf.config.storage import BdevConfig as BdevConfig
+from nvmf.config.storage import NamespaceConfig as NamespaceConfig
+from nvmf.config.units import FilePath, Nqn, Size, format_size
 from nvmf.spec.ana import MAX_GROUP
 from nvmf.spec.nqn import DISCOVERY_NQN
 
 MIB = 1 << 20
 PRINTABLE = r"^[\x20-\x7e]*$"
 CONGESTION = r"^[a-z0-9_]{1,15}$"
-PYTHON = r"^[A-Za-z0-9_.#-]{1,128}(:[A-Za-z_][A-Za-z0-9_.]{0,63})?$"
 
 
 def _power_of_two(value: int, low: int, high: int) -> int:
@@ -175,90 +173,6 @@ class ReferralConfig(Model):
         return self
 
 
-class NamespaceConfig(Model):
-    """[[subsystem.namespace]]: a namespace and its storage."""
-
-    nsid: StrictInt | None = Field(None, ge=1, le=0xFFFFFFFE)
-    """Namespace identifier; default: the lowest free one."""
-    store: Literal["ram", "file", "pmem", "null", "python"]
-    """Where its data is: memory, a file or block device, persistent memory, nowhere, or a store
-    written in Python."""
-    size: Size | None = None
-    """Bytes; required for ram and null; limits how much of a file or Python store is used."""
-    path: FilePath | None = None
-    """The file or block device, for file and pmem."""
-    python: str | None = Field(None, pattern=PYTHON)
-    """The store, for python: its registered name, or MODULE:CLASS, which is imported."""
-    options: dict[str, StrictBool | StrictInt | StrictFloat | str] = Field({})
-    """Arguments of the store, for python."""
-    block_size: Literal[512, 4096] = 512
-    """Bytes of a logical block; 4096 also if a store in Python requires it."""
-    direct: StrictBool | None = None
-    """Bypass the page cache; default: if possible."""
-    read_only: StrictBool = False
-    """Hosts cannot write."""
-    persistent: StrictBool = False
-    """Refuse a pmem store unless completed writes are known to survive a power failure."""
-    power_fail_atomic: StrictBool = True
-    """Make block writes to persistent memory atomic on power failure; uses the last 256 KiB."""
-    ana_group: StrictInt = Field(1, ge=1, le=MAX_GROUP)
-    """ANA group: see [[port.ana_group]]."""
-    uuid: UUID | None = None
-    """UUID; default: derived from the subsystem, the NSID and the path."""
-    nguid: Nguid = None
-    """Namespace Globally Unique Identifier; default: derived like uuid."""
-    eui64: Eui64 = None
-    """IEEE Extended Unique Identifier."""
-    hosts: tuple[Nqn, ...] | None = None
-    """NQNs of the hosts that see the namespace; default: all that may connect."""
-    enabled: StrictBool = True
-    """Whether the namespace is served; if not, its NSID stays reserved."""
-    limits: LimitsConfig = LimitsConfig()
-    """Limits for all hosts together."""
-    hotplug: StrictBool = False
-    """The namespace appears and disappears with its path; if false, a missing path is an error."""
-
-    @model_validator(mode="after")
-    def _together(self) -> Self:
-        unique(listed("hosts", self.hosts or ()), "host")
-        self._of_python()
-        if self.store == "python":
-            pass
-        elif self.store in ("ram", "null"):
-            if self.size is None:
-                raise ValueError(f'store = "{self.store}" needs size')
-            if self.path is not None:
-                raise FaultError(f'store = "{self.store}" has no path', "path")
-        elif self.path is None:
-            raise ValueError(f'store = "{self.store}" needs path')
-        if self.hotplug and self.path is None:
-            raise FaultError("hotplug requires path", "hotplug")
-        if self.direct is not None and self.store != "file":
-            raise FaultError('direct requires store = "file"', "direct")
-        if self.persistent and self.store != "pmem":
-            raise FaultError('persistent requires store = "pmem"', "persistent")
-        if not self.power_fail_atomic and self.store != "pmem":
-            raise FaultError('power_fail_atomic requires store = "pmem"', "power_fail_atomic")
-        if self.size is not None and (self.size == 0 or self.size % self.block_size):
-            raise FaultError(
-                f"size {self.size} is not a multiple of block_size {self.block_size}", "size"
-            )
-        if self.uuid is not None and self.uuid.int == 0:
-            raise FaultError("uuid must not be all zero", "uuid")
-        return self
-
-    def _of_python(self) -> None:
-        if self.store == "python":
-            if self.python is None:
-                raise ValueError('store = "python" needs python, the name of the store')
-            if self.path is not None:
-                raise FaultError('store = "python" has no path: use options', "path")
-        elif self.python is not None:
-            raise FaultError('python requires store = "python"', "python")
-        elif self.options:
-            raise FaultError('options requires store = "python"', "options")
-
-
 _Text = Annotated[str, StringConstraints(pattern=PRINTABLE)]
 
 
@@ -361,6 +275,7 @@ class Config(Model):
     rpc: RpcConfig = RpcConfig()
     metrics: MetricsConfig = MetricsConfig()
     ports: tuple[PortConfig, ...] = Field((PortConfig(),), alias="port")
+    bdevs: tuple[BdevConfig, ...] = Field((), alias="bdev")
     subsystems: tuple[SubsystemConfig, ...] = Field((), alias="subsystem")
     referrals: tuple[ReferralConfig, ...] = Field((), alias="referral")
 
@@ -388,8 +303,21 @@ class Config(Model):
             for number, subsystem in enumerate(self.subsystems)
             for inner, one in enumerate(subsystem.namespaces)
         ]
-        unique((((*at, "uuid"), n.uuid) for at, n in every if n.uuid is not None), "uuid")
+        uuids: list[tuple[Loc, object]] = [((*at, "uuid"), n.uuid) for at, n in every if n.uuid]
+        uuids += [(("bdev", n, "uuid"), b.uuid) for n, b in enumerate(self.bdevs) if b.uuid]
+        unique(uuids, "uuid")
         unique((((*at, "nguid"), n.nguid.hex()) for at, n in every if n.nguid), "nguid")
         unique((((*at, "eui64"), n.eui64.hex()) for at, n in every if n.eui64), "eui64")
-        written = ((at, n) for at, n in every if n.path and n.enabled and not n.read_only)
-        unique((((*at, "path"), str(n.path)) for at, n in written), "writable path")
+        written: list[tuple[Loc, object]] = [
+            ((*at, "path"), str(n.path))
+            for at, n in every
+            if n.path and n.enabled and not n.read_only
+        ]
+        free = list(enumerate(self.bdevs))
+        written += [
+            (("bdev", n, "path"), str(b.path)) for n, b in free if b.path and not b.read_only
+        ]
+        unique(written, "writable path")
+        names: list[tuple[Loc, object]] = [(("bdev", n, "name"), b.name) for n, b in free]
+        names += [((*at, "bdev"), n.bdev) for at, n in every if n.bdev is not None]
+        unique(names, "bdev name")

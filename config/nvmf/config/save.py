@@ -17,6 +17,7 @@ from tomlkit.items import AoT, Table
 from nvmf.config.loader import ConfigError, loads
 from nvmf.config.models import (
     AnaGroupConfig,
+    BdevConfig,
     Config,
     NamespaceConfig,
     PortConfig,
@@ -222,6 +223,8 @@ def _name(item: BaseModel) -> Hashable:
     match item:
         case SubsystemConfig():
             return item.nqn
+        case BdevConfig():
+            return item.name
         case PortConfig():
             return item.traddr, item.trsvcid
         case AnaGroupConfig():

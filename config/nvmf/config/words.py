@@ -14,8 +14,9 @@ from pydantic_core import ErrorDetails
 
 from nvmf.config.base import FaultError, Loc
 from nvmf.config.hosts import CREDENTIAL
-from nvmf.config.models import CONGESTION, PRINTABLE, PYTHON, Config
+from nvmf.config.models import CONGESTION, PRINTABLE, Config
 from nvmf.config.services import LABEL
+from nvmf.config.storage import BDEV, PYTHON
 
 _FIXED = {
     "bool_type": "expected true or false, without quotes",
@@ -30,6 +31,7 @@ _SECRETS = {"dhchap_key", "dhchap_ctrl_key"}
 _PATTERNS = {
     CREDENTIAL: "expected the name of a systemd credential",
     PRINTABLE: "expected printable ASCII characters",
+    BDEV: "expected printable ASCII characters without spaces",
     LABEL: "expected letters, digits and hyphens",
     PYTHON: 'expected a name, or a class such as "package.module:Class"',
     CONGESTION: 'expected the name of a TCP congestion control, such as "cubic"',

@@ -47,18 +47,34 @@ from typing import TypeVar
 
 from nvmf.json import JSON
 from nvmf.rpc import results
-from nvmf.rpc.wire import array, known, table
+from nvmf.rpc.wire import array, known, table, tables
 
 T = TypeVar("T")
 
 
 class {name}(ABC):
-    \"\"\"One method for each method of a target; see nvmeof/docs/rpc.md.\"\"\"
+    \"\"\"One method for each method of a target that only SPDK's scripts need.\"\"\"
 
     @abstractmethod
     {prefix}def _call(self, method: str, kind: type[T], params: Mapping[str, JSON]) -> T:
         \"\"\"Return the result of a method, checked against its type.\"\"\"
 """
+_ALL = """
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from nvmf.json import JSON
+from nvmf.rpc import results
+from nvmf.rpc.{base_module} import {base}
+from nvmf.rpc.wire import array, known, table, tables
+
+
+class {name}({base}):
+    \"\"\"One method for each method of a target; see nvmeof/docs/rpc.md.\"\"\"
+"""
+_SPDK = {"framework", "transport", "bdevs", "bdevlist", "referrals", "loglevel", "saved"}
+"""Modules with methods that are in a class of their own, because of their number."""
 
 
 class Parameter(NamedTuple):
@@ -86,23 +102,46 @@ def sources() -> dict[str, str]:
     lists += f"METHODS = {{\n{listed}}}\n"
     return {
         "calls.py": _formatted(_calls("Calls", "The methods on asyncio.", waits=True)),
+        "spdk_calls.py": _formatted(
+            _calls("SpdkCalls", "The methods of SPDK's scripts on asyncio.", waits=True)
+        ),
         "sync_calls.py": _formatted(
             _calls("SyncCalls", "The methods for programs without asyncio.", waits=False)
+        ),
+        "spdk_sync_calls.py": _formatted(
+            _calls("SpdkSyncCalls", "SPDK's methods for programs without asyncio.", waits=False)
         ),
         "methods.py": _formatted(lists),
     }
 
 
 def _formatted(source: str) -> str:
-    ruff = [sys.executable, "-m", "ruff", "format", "--line-length", "100", "-"]
-    return subprocess.run(ruff, input=source, capture_output=True, text=True, check=True).stdout
+    imports = ("check", "--isolated", "--select", "F401", "--fix", "--quiet")
+    for words in (imports, ("format", "--line-length", "100")):
+        ruff = [sys.executable, "-m", "ruff", *words, "-"]
+        done = subprocess.run(ruff, input=source, capture_output=True, text=True, check=True)
+        source = done.stdout
+    return source
 
 
 def _calls(name: str, docstring: str, *, waits: bool) -> str:
     parts = [_HEADER.format(docstring=docstring)]
-    parts.append(_IMPORTS.format(name=name, prefix="async " if waits else ""))
-    parts += [_method(method, waits) for method in METHODS.values()]
+    spdk = name.startswith("Spdk")
+    if spdk:
+        parts.append(_IMPORTS.format(name=name, prefix="async " if waits else ""))
+    else:
+        module = "spdk_calls" if waits else "spdk_sync_calls"
+        parts.append(_ALL.format(name=name, base=f"Spdk{name}", base_module=module))
+    parts += [
+        _method(method, waits)
+        for method in METHODS.values()
+        if method.python is not None and (_module(method) in _SPDK) == spdk
+    ]
     return "\n".join(parts)
+
+
+def _module(method: Method) -> str:
+    return method.function.__module__.rpartition(".")[2]
 
 
 def _method(method: Method, waits: bool) -> str:
@@ -133,10 +172,13 @@ def _signature(method: Method, *first: str) -> str:
 
 def parameters(method: Method) -> list[Parameter]:
     """Return the parameters that clients have: all but those that SPDK has and only ignores."""
+    meanings = _meanings(method.params)
     return [
         _parameter(name, field)
         for name, field in method.params.model_fields.items()
-        if name not in Params.model_fields and get_origin(field.annotation) is not Literal
+        if name not in Params.model_fields
+        and get_origin(field.annotation) is not Literal
+        and not meanings.get(name, "").startswith("No effect")
     ]
 
 
@@ -145,6 +187,8 @@ def _parameter(name: str, field: FieldInfo) -> Parameter:
     found = field.annotation
     if _is_table(found):
         return Parameter(name, "Mapping[str, JSON]", default, f"table({name})")
+    if get_origin(found) is list and _is_table(get_args(found)[0]):
+        return Parameter(name, "Sequence[Mapping[str, JSON]]", default, f"tables({name})")
     if any(get_origin(part) is list for part in (found, *get_args(found))):
         return Parameter(name, "Sequence[str] | None", default, f"array({name})")
     return Parameter(name, _python(found), default, name)
@@ -161,6 +205,8 @@ def _python(kind: object) -> str:
         return " | ".join(_python(part) for part in parts)
     if origin is list:
         return f"list[{_python(parts[0])}]"
+    if origin is dict:
+        return f"dict[{_python(parts[0])}, {_python(parts[1])}]"
     if is_typeddict(kind):
         return f"results.{_name(kind)}"
     return "None" if kind is type(None) else _name(kind)
@@ -185,7 +231,7 @@ too, have its names, parameters and error codes.
 
 From the command line, `nvmeof rpc METHOD [PARAMETERS]` calls a method, with a JSON object of
 parameters, and `nvmeof rpc --list` lists all. From Python, `nvmf.target.client` has one typed
-method for each:
+method for each that has an effect (the others: `request(METHOD, PARAMETERS)`):
 
 ```python
 import nvmf.target.client
@@ -234,7 +280,8 @@ def _summary(method: Method) -> str:
 
 def _entry(method: Method) -> str:
     parts = [f"### {method.name}", method.description]
-    parts.append(f"Python: `{method.python}({_signature(method)})`")
+    if method.python is not None:
+        parts.append(f"Python: `{method.python}({_signature(method)})`")
     rows = list(_rows(method.params))
     if rows:
         parts.append(_table(("parameter", "type", "default", "meaning"), rows))

@@ -5,23 +5,16 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import TypeVar
 
 from nvmf.json import JSON
 from nvmf.rpc import results
+from nvmf.rpc.spdk_calls import SpdkCalls
 from nvmf.rpc.wire import array, known, table
 
-T = TypeVar("T")
 
-
-class Calls(ABC):
+class Calls(SpdkCalls):
     """One method for each method of a target; see nvmeof/docs/rpc.md."""
-
-    @abstractmethod
-    async def _call(self, method: str, kind: type[T], params: Mapping[str, JSON]) -> T:
-        """Return the result of a method, checked against its type."""
 
     async def subsystems(self, *, nqn: str | None = None) -> list[results.Subsystem]:
         """Return the subsystems, the discovery subsystem first."""
@@ -37,7 +30,7 @@ class Calls(ABC):
         allow_any_host: bool = False,
         ana_reporting: bool = True,
     ) -> bool:
-        """Add a subsystem without namespaces."""
+        """Add a subsystem without namespaces, with the limits of nvmf_create_transport."""
         return await self._call(
             "nvmf_create_subsystem",
             bool,
@@ -56,17 +49,20 @@ class Calls(ABC):
         return await self._call("target_add_subsystem", bool, known(subsystem=table(subsystem)))
 
     async def delete_subsystem(self, nqn: str) -> bool:
-        """Remove a subsystem, and disconnect its hosts."""
+        """Remove a subsystem, and disconnect its hosts; its bdevs stay."""
         return await self._call("nvmf_delete_subsystem", bool, known(nqn=nqn))
 
     async def add_namespace(self, nqn: str, namespace: Mapping[str, JSON]) -> int:
-        """Add a namespace; return its NSID, by default the lowest free one."""
+        """Add a namespace; return its NSID, by default the lowest free one.
+
+        It is the bdev named bdev_name, which must not be a namespace yet, or a store.
+        """
         return await self._call(
             "nvmf_subsystem_add_ns", int, known(nqn=nqn, namespace=table(namespace))
         )
 
     async def remove_namespace(self, nqn: str, nsid: int) -> bool:
-        """Remove a namespace."""
+        """Remove a namespace; its bdev stays, but the content of memory is lost."""
         return await self._call("nvmf_subsystem_remove_ns", bool, known(nqn=nqn, nsid=nsid))
 
     async def resize_namespace(self, nqn: str, nsid: int, *, size: int | str | None = None) -> int:
@@ -89,6 +85,12 @@ class Calls(ABC):
     async def remove_namespace_host(self, nqn: str, nsid: int, host: str) -> bool:
         """Hide a masked namespace from a host."""
         return await self._call("nvmf_ns_remove_host", bool, known(nqn=nqn, nsid=nsid, host=host))
+
+    async def set_ana_group(self, nqn: str, nsid: int, anagrpid: int) -> bool:
+        """Move a namespace to a different ANA group."""
+        return await self._call(
+            "nvmf_subsystem_set_ns_ana_group", bool, known(nqn=nqn, nsid=nsid, anagrpid=anagrpid)
+        )
 
     async def mask_namespace(
         self, nqn: str, nsid: int, *, hosts: Sequence[str] | None = None
@@ -201,12 +203,17 @@ class Calls(ABC):
             "nvmf_subsystem_allow_any_host", bool, known(nqn=nqn, allow_any_host=allow_any_host)
         )
 
-    async def add_listener(self, nqn: str, listen_address: Mapping[str, JSON]) -> bool:
-        """Open a port; succeed if it is already open."""
+    async def add_listener(
+        self, nqn: str, listen_address: Mapping[str, JSON], *, ana_state: str = "optimized"
+    ) -> bool:
+        """Open a port; succeed if it is already open.
+
+        Every subsystem, and the discovery service, can be reached through every port.
+        """
         return await self._call(
             "nvmf_subsystem_add_listener",
             bool,
-            known(nqn=nqn, listen_address=table(listen_address)),
+            known(nqn=nqn, listen_address=table(listen_address), ana_state=ana_state),
         )
 
     async def remove_listener(self, nqn: str, listen_address: Mapping[str, JSON]) -> bool:
@@ -273,19 +280,9 @@ class Calls(ABC):
         """Return a poll group per reactor, and the counters of namespaces since they were added."""
         return await self._call("nvmf_get_stats", results.Stats, {})
 
-    async def transports(self, *, trtype: str | None = None) -> list[results.TransportLimits]:
-        """Return the only transport, with the largest limits of all subsystems."""
-        return await self._call(
-            "nvmf_get_transports", list[results.TransportLimits], known(trtype=trtype)
-        )
-
     async def counters(self) -> results.Counters:
         """Return the counters of reactors, namespaces, connected queues and events."""
         return await self._call("target_get_counters", results.Counters, {})
-
-    async def log_level(self, *, level: str | None = None) -> str:
-        """Set the minimum level of log messages until the target ends; return the level."""
-        return await self._call("target_log_level", str, known(level=level))
 
     async def methods(self, *, current: bool = False, include_aliases: bool = True) -> list[str]:
         """Return the names of all methods."""

@@ -9,6 +9,24 @@ ones.
 from typing import Literal, NotRequired, TypedDict
 
 from nvmf.json import JSON
+from nvmf.rpc.spdk_results import Bdev as Bdev
+from nvmf.rpc.spdk_results import BdevRates as BdevRates
+from nvmf.rpc.spdk_results import BdevStats as BdevStats
+from nvmf.rpc.spdk_results import ConfigCall as ConfigCall
+from nvmf.rpc.spdk_results import Framework as Framework
+from nvmf.rpc.spdk_results import FrameworkPart as FrameworkPart
+from nvmf.rpc.spdk_results import Iostat as Iostat
+from nvmf.rpc.spdk_results import KeyFile as KeyFile
+from nvmf.rpc.spdk_results import PartConfig as PartConfig
+from nvmf.rpc.spdk_results import Reactor as Reactor
+from nvmf.rpc.spdk_results import ReactorThread as ReactorThread
+from nvmf.rpc.spdk_results import Referral as Referral
+from nvmf.rpc.spdk_results import ReferralAddress as ReferralAddress
+from nvmf.rpc.spdk_results import SavedConfig as SavedConfig
+from nvmf.rpc.spdk_results import Scheduler as Scheduler
+from nvmf.rpc.spdk_results import TransportLimits as TransportLimits
+from nvmf.rpc.spdk_results import Version as Version
+from nvmf.rpc.spdk_results import VersionFields as VersionFields
 
 
 class Address(TypedDict):
@@ -82,7 +100,7 @@ class Namespace(TypedDict):
 
     nsid: int
     bdev_name: str
-    """The path, or the kind of the store if it has none; for SPDK's clients."""
+    """The name of its bdev; if it has none, the path or the kind of the store."""
     name: str
     """The same as bdev_name."""
     nguid: str
@@ -338,43 +356,6 @@ class Stats(TypedDict):
     tick_rate: int
     poll_groups: list[PollGroup]
     namespaces: list[NamedNamespaceStats]
-
-
-class TransportLimits(TypedDict):
-    """A transport with its limits."""
-
-    trtype: str
-    max_queue_depth: int
-    max_io_qpairs_per_ctrlr: int
-    in_capsule_data_size: int
-    """Bytes."""
-    max_io_size: int
-    """Bytes."""
-    io_unit_size: int
-    """Bytes of a buffer."""
-    max_aq_depth: int
-    """Entries of an admin queue."""
-    num_shared_buffers: int
-
-
-class KeyFile(TypedDict):
-    """A key file of the keyring."""
-
-    name: str
-    path: str
-
-
-class VersionFields(TypedDict):
-    """Parts of a version."""
-
-    suffix: str
-
-
-class Version(TypedDict):
-    """The version of the target."""
-
-    version: str
-    fields: VersionFields
 
 
 class CurrentConfig(TypedDict):

@@ -5,23 +5,16 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import TypeVar
 
 from nvmf.json import JSON
 from nvmf.rpc import results
+from nvmf.rpc.spdk_sync_calls import SpdkSyncCalls
 from nvmf.rpc.wire import array, known, table
 
-T = TypeVar("T")
 
-
-class SyncCalls(ABC):
+class SyncCalls(SpdkSyncCalls):
     """One method for each method of a target; see nvmeof/docs/rpc.md."""
-
-    @abstractmethod
-    def _call(self, method: str, kind: type[T], params: Mapping[str, JSON]) -> T:
-        """Return the result of a method, checked against its type."""
 
     def subsystems(self, *, nqn: str | None = None) -> list[results.Subsystem]:
         """Return the subsystems, the discovery subsystem first."""
@@ -37,7 +30,7 @@ class SyncCalls(ABC):
         allow_any_host: bool = False,
         ana_reporting: bool = True,
     ) -> bool:
-        """Add a subsystem without namespaces."""
+        """Add a subsystem without namespaces, with the limits of nvmf_create_transport."""
         return self._call(
             "nvmf_create_subsystem",
             bool,
@@ -56,15 +49,18 @@ class SyncCalls(ABC):
         return self._call("target_add_subsystem", bool, known(subsystem=table(subsystem)))
 
     def delete_subsystem(self, nqn: str) -> bool:
-        """Remove a subsystem, and disconnect its hosts."""
+        """Remove a subsystem, and disconnect its hosts; its bdevs stay."""
         return self._call("nvmf_delete_subsystem", bool, known(nqn=nqn))
 
     def add_namespace(self, nqn: str, namespace: Mapping[str, JSON]) -> int:
-        """Add a namespace; return its NSID, by default the lowest free one."""
+        """Add a namespace; return its NSID, by default the lowest free one.
+
+        It is the bdev named bdev_name, which must not be a namespace yet, or a store.
+        """
         return self._call("nvmf_subsystem_add_ns", int, known(nqn=nqn, namespace=table(namespace)))
 
     def remove_namespace(self, nqn: str, nsid: int) -> bool:
-        """Remove a namespace."""
+        """Remove a namespace; its bdev stays, but the content of memory is lost."""
         return self._call("nvmf_subsystem_remove_ns", bool, known(nqn=nqn, nsid=nsid))
 
     def resize_namespace(self, nqn: str, nsid: int, *, size: int | str | None = None) -> int:
@@ -87,6 +83,12 @@ class SyncCalls(ABC):
     def remove_namespace_host(self, nqn: str, nsid: int, host: str) -> bool:
         """Hide a masked namespace from a host."""
         return self._call("nvmf_ns_remove_host", bool, known(nqn=nqn, nsid=nsid, host=host))
+
+    def set_ana_group(self, nqn: str, nsid: int, anagrpid: int) -> bool:
+        """Move a namespace to a different ANA group."""
+        return self._call(
+            "nvmf_subsystem_set_ns_ana_group", bool, known(nqn=nqn, nsid=nsid, anagrpid=anagrpid)
+        )
 
     def mask_namespace(self, nqn: str, nsid: int, *, hosts: Sequence[str] | None = None) -> bool:
         """Make a namespace visible to these hosts only, or to all."""
@@ -195,12 +197,17 @@ class SyncCalls(ABC):
             "nvmf_subsystem_allow_any_host", bool, known(nqn=nqn, allow_any_host=allow_any_host)
         )
 
-    def add_listener(self, nqn: str, listen_address: Mapping[str, JSON]) -> bool:
-        """Open a port; succeed if it is already open."""
+    def add_listener(
+        self, nqn: str, listen_address: Mapping[str, JSON], *, ana_state: str = "optimized"
+    ) -> bool:
+        """Open a port; succeed if it is already open.
+
+        Every subsystem, and the discovery service, can be reached through every port.
+        """
         return self._call(
             "nvmf_subsystem_add_listener",
             bool,
-            known(nqn=nqn, listen_address=table(listen_address)),
+            known(nqn=nqn, listen_address=table(listen_address), ana_state=ana_state),
         )
 
     def remove_listener(self, nqn: str, listen_address: Mapping[str, JSON]) -> bool:
@@ -263,19 +270,9 @@ class SyncCalls(ABC):
         """Return a poll group per reactor, and the counters of namespaces since they were added."""
         return self._call("nvmf_get_stats", results.Stats, {})
 
-    def transports(self, *, trtype: str | None = None) -> list[results.TransportLimits]:
-        """Return the only transport, with the largest limits of all subsystems."""
-        return self._call(
-            "nvmf_get_transports", list[results.TransportLimits], known(trtype=trtype)
-        )
-
     def counters(self) -> results.Counters:
         """Return the counters of reactors, namespaces, connected queues and events."""
         return self._call("target_get_counters", results.Counters, {})
-
-    def log_level(self, *, level: str | None = None) -> str:
-        """Set the minimum level of log messages until the target ends; return the level."""
-        return self._call("target_log_level", str, known(level=level))
 
     def methods(self, *, current: bool = False, include_aliases: bool = True) -> list[str]:
         """Return the names of all methods."""

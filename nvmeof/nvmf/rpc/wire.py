@@ -108,3 +108,8 @@ def table(values: Mapping[str, JSON]) -> JSON:
 def array(values: Iterable[JSON] | None) -> JSON:
     """Return values as a JSON array; None if there are none given."""
     return list(values) if values is not None else None
+
+
+def tables(values: Iterable[Mapping[str, JSON]]) -> JSON:
+    """Return tables as a JSON array of objects."""
+    return [dict(value) for value in values]

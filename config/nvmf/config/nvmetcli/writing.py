@@ -65,6 +65,7 @@ def dump(config: Config) -> tuple[dict[str, Any], list[str]]:
             lost.append(f"port {endpoint(port.traddr, port.trsvcid)}: hotplug is omitted")
         if not port.trsvcid:
             lost.append(f"port {port.traddr}: the kernel does not select a free port: set trsvcid")
+    lost += [f"bdev {one.name} is omitted: it is not a namespace" for one in config.bdevs]
     if config.target.discovery_nqn is not None:
         lost.append("discovery_nqn is omitted: nvmetcli does not set it")
     if config.target.state_dir is not None:

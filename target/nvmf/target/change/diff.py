@@ -18,7 +18,7 @@ from nvmf.config.services import MdnsConfig
 
 SUBSYSTEM_LIVE = {"nqn", "namespaces", "allow_any_host", "hosts", "host_tables"}
 """Subsystem keys that can change while hosts are connected; others require a new subsystem."""
-NAMESPACE_LIVE = {"nsid", "size", "hosts", "ana_group", "limits", "hotplug"}
+NAMESPACE_LIVE = {"nsid", "size", "hosts", "ana_group", "limits", "hotplug", "bdev"}
 """Namespace keys that can change while in use; others require a new namespace."""
 AT_START = ("target", "iwarp", "rpc", "metrics")
 """Tables that are read only when a target starts."""

@@ -6,7 +6,7 @@ The target is not affected here.  EditError says why a change is impossible.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TypeAlias, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -16,6 +16,7 @@ from nvmf.config.base import Loc, endpoint
 from nvmf.config.hosts import HostConfig
 from nvmf.config.models import (
     AnaGroupConfig,
+    BdevConfig,
     Config,
     NamespaceConfig,
     PortConfig,
@@ -115,9 +116,10 @@ def add_subsystem(config: Config, subsystem: SubsystemConfig) -> Config:
 
 
 def remove_subsystem(config: Config, nqn: str) -> Config:
-    """Remove a subsystem, with its namespaces."""
-    find(config, nqn)
-    return _config(config, tuple(s for s in config.subsystems if s.nqn != nqn))
+    """Remove a subsystem, with its namespaces; their bdevs stay."""
+    gone = find(config, nqn)
+    kept = _config(config, tuple(s for s in config.subsystems if s.nqn != nqn))
+    return _free(kept, gone.namespaces)
 
 
 # ---- namespaces ----
@@ -159,23 +161,40 @@ def _check_path(config: Config, namespace: NamespaceConfig, but: tuple[str, int]
                     f"{namespace.path} is already namespace {nsid} of {subsystem.nqn}: only one "
                     "namespace may write it, or several may read it"
                 )
+    for bdev in config.bdevs:
+        if bdev.path == namespace.path and not (bdev.read_only and namespace.read_only):
+            raise EditError(f"{namespace.path} is already used by bdev {bdev.name}")
 
 
 def remove_namespace(config: Config, nqn: str, nsid: int) -> Config:
-    """Remove a namespace."""
-    find_namespace(config, nqn, nsid)
+    """Remove a namespace; its bdev stays."""
+    gone = find_namespace(config, nqn, nsid)
     kept = tuple(n for n in _pinned(find(config, nqn)) if n.nsid != nsid)
-    return _put(config, nqn, namespaces=kept)
+    return _free(_put(config, nqn, namespaces=kept), [gone])
+
+
+def _free(config: Config, gone: Iterable[NamespaceConfig]) -> Config:
+    """Add the bdevs of removed namespaces to those that are not a namespace."""
+    bdevs = [_bdev(n) for n in gone if n.bdev is not None]
+    return _with(config, bdevs=(*config.bdevs, *bdevs)) if bdevs else config
+
+
+def _bdev(namespace: NamespaceConfig) -> BdevConfig:
+    shared = BdevConfig.model_fields.keys() & NamespaceConfig.model_fields.keys()
+    values: dict[str, object] = {name: getattr(namespace, name) for name in shared}
+    return model(BdevConfig, {**values, "name": namespace.bdev})
 
 
 def change_namespace(config: Config, nqn: str, nsid: int, **values: object) -> Config:
-    """Change values of a namespace."""
-    find_namespace(config, nqn, nsid)
+    """Change values of a namespace; if it gets a different store, its bdev stays without it."""
+    old = find_namespace(config, nqn, nsid)
+    other = {**values, "bdev": None} if "store" in values else values
     spaces = _pinned(find(config, nqn))
     place = next(i for i, n in enumerate(spaces) if n.nsid == nsid)
-    spaces[place] = _with(spaces[place], **values)
+    spaces[place] = _with(spaces[place], **other)
     _check_path(config, spaces[place], (nqn, nsid))
-    return _put(config, nqn, namespaces=tuple(spaces))
+    changed = _put(config, nqn, namespaces=tuple(spaces))
+    return _free(changed, [old] if other is not values else [])
 
 
 def show_namespace(config: Config, nqn: str, nsid: int, host: str) -> Config:

@@ -41,11 +41,19 @@ def describe_subsystem(server: Server, subsystem: Subsystem) -> results.Subsyste
         found["max_namespaces"] = subsystem.max_namespaces
         found["min_cntlid"] = 1
         found["max_cntlid"] = 0xFFEF
+        names = _bdev_names(server, subsystem.nqn)
         found["namespaces"] = [
-            describe_namespace(subsystem, namespace)
-            for _, namespace in sorted(subsystem.namespaces.items())
+            describe_namespace(subsystem, namespace, names.get(nsid))
+            for nsid, namespace in sorted(subsystem.namespaces.items())
         ]
     return found
+
+
+def _bdev_names(server: Server, nqn: str) -> dict[int, str]:
+    """Return the names of bdevs by NSID."""
+    config = next((s for s in server.config.subsystems if s.nqn == nqn), None)
+    spaces = config.numbered() if config is not None else ()
+    return {nsid: n.bdev for nsid, n in spaces if n.bdev is not None}
 
 
 def _hosts(server: Server, subsystem: Subsystem) -> list[results.Host]:
@@ -68,11 +76,13 @@ def protection_word(state: WriteProtection) -> str:
     return state.name.lower().replace("_", "-")
 
 
-def describe_namespace(subsystem: Subsystem, namespace: Namespace) -> results.Namespace:
-    """Describe a namespace; SPDK's bdev_name is the path or the kind of its store."""
+def describe_namespace(
+    subsystem: Subsystem, namespace: Namespace, bdev: str | None
+) -> results.Namespace:
+    """Describe a namespace; bdev: the name of its storage, by default the path or the kind."""
     store = namespace.store
     mask = subsystem.mask_of(namespace.nsid)
-    name = store.path or store.kind
+    name = bdev or store.path or store.kind
     lasting = subsystem.lasting.state(namespace.nsid)
     found: results.Namespace = {
         "nsid": namespace.nsid,

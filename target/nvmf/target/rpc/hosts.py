@@ -20,8 +20,13 @@ class AllowAny(Params):
     allow_any_host: bool
 
 
-@method("nvmf_subsystem_remove_host", SubsystemHost, "remove_host", changes=True)
-async def remove(administration: Administration, params: SubsystemHost) -> bool:
+class RemoveHost(SubsystemHost):
+    timeout_ms: int | None = None
+    """No effect."""
+
+
+@method("nvmf_subsystem_remove_host", RemoveHost, "remove_host", changes=True)
+async def remove(administration: Administration, params: RemoveHost) -> bool:
     """Remove a host from a subsystem, and disconnect it."""
     with spdk_says(Code.INTERNAL_ERROR):
         await administration.change(

@@ -12,7 +12,7 @@ from nvmf.config.limits import LimitsConfig
 from nvmf.config.models import Config
 from nvmf.rpc.errors import Code, RpcError
 from nvmf.rpc.results import Limits
-from nvmf.target.change import edit
+from nvmf.target.change import bdevs, edit
 from nvmf.target.change.edit import EditError
 from nvmf.target.rpc.describe import limits
 from nvmf.target.rpc.namespaces import OneNamespace
@@ -34,7 +34,7 @@ class SetQosLimit(Params):
     """SPDK's parameters; 0: no limit; left out: unchanged."""
 
     name: str
-    """Name of the bdev, as in nvmf_get_subsystems, or the UUID of a namespace."""
+    """Name of the bdev, or the path or the UUID of a namespace."""
     rw_ios_per_sec: int | None = None
     rw_mbytes_per_sec: int | None = None
     r_mbytes_per_sec: int | None = None
@@ -66,7 +66,6 @@ async def clear_limits(administration: Administration, params: OneNamespace) -> 
 @method("bdev_set_qos_limit", SetQosLimit, "set_qos_limit", changes=True)
 async def set_qos_limit(administration: Administration, params: SetQosLimit) -> bool:
     """Limit a namespace, with SPDK's parameters."""
-    nqn, nsid = _called(administration, params.name)
     wanted: dict[str, int] = {}
     for key, value, factor in (
         ("iops", params.rw_ios_per_sec, 1),
@@ -76,24 +75,43 @@ async def set_qos_limit(administration: Administration, params: SetQosLimit) -> 
     ):
         if value is not None:
             wanted[key] = value * factor
-    await _set(administration, nqn, nsid, wanted)
+    if params.name in (bdev.name for bdev in administration.server.config.bdevs):
+        await _set_bdev(administration, params.name, wanted)
+    else:
+        await _set(administration, *_called(administration, params.name), wanted)
     return True
+
+
+async def _set_bdev(administration: Administration, name: str, values: Mapping[str, int]) -> None:
+    """Limit a bdev that is not a namespace yet."""
+
+    def change(config: Config) -> Config:
+        made = _merged(bdevs.find(config, name)[0].limits, values)
+        return bdevs.change(config, name, limits=made)
+
+    _some(values)
+    await administration.change(change)
+
+
+def _merged(before: LimitsConfig, values: Mapping[str, object]) -> LimitsConfig:
+    merged = before.model_dump(exclude_none=True) | dict(values)
+    return edit.model(LimitsConfig, {k: v for k, v in merged.items() if v != 0 or k == "burst_ms"})
+
+
+def _some(values: Mapping[str, object]) -> None:
+    if not values:
+        raise EditError(f"limits: give at least one of {', '.join(LimitsConfig.model_fields)}")
 
 
 async def _set(
     administration: Administration, nqn: str, nsid: int, values: Mapping[str, object]
 ) -> Limits:
-    if not values:
-        raise EditError(f"limits: give at least one of {', '.join(LimitsConfig.model_fields)}")
+    _some(values)
     made = LimitsConfig()
 
     def change(config: Config) -> Config:
         nonlocal made
-        before = edit.find_namespace(config, nqn, nsid).limits
-        merged = before.model_dump(exclude_none=True) | dict(values)
-        made = edit.model(
-            LimitsConfig, {k: v for k, v in merged.items() if v != 0 or k == "burst_ms"}
-        )
+        made = _merged(edit.find_namespace(config, nqn, nsid).limits, values)
         return edit.change_namespace(config, nqn, nsid, limits=made)
 
     await administration.change(change)
@@ -105,7 +123,10 @@ def _said(made: LimitsConfig) -> Limits:
 
 
 def _called(administration: Administration, name: str) -> tuple[str, int]:
-    """Return the namespace with this path or UUID."""
+    """Return the namespace with this bdev, path or UUID."""
+    for each, _, place in bdevs.named(administration.server.config):
+        if each == name and place is not None:
+            return place
     found: list[tuple[str, int]] = []
     for subsystem in administration.server.core.subsystems.values():
         for nsid, namespace in subsystem.namespaces.items():
@@ -113,7 +134,7 @@ def _called(administration: Administration, name: str) -> tuple[str, int]:
             if name in (store.path or store.kind, str(namespace.identity.uuid)):
                 found.append((subsystem.nqn, nsid))
     if not found:
-        raise RpcError(Code.NO_SUCH_DEVICE, f"no namespace has {name} as its path or UUID")
+        raise RpcError(Code.NO_SUCH_DEVICE, f"no namespace has {name} as its bdev, path or UUID")
     if len(found) > 1:
         places = " and ".join(f"namespace {nsid} of {nqn}" for nqn, nsid in found)
         raise EditError(f"{name} is used by {places}: select one by its UUID")

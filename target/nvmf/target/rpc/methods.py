@@ -10,18 +10,25 @@ from nvmf.target.rpc.registry import METHODS
 __all__ = ["METHODS", "MODULES"]
 
 MODULES = (
+    "framework",
+    "transport",
+    "bdevs",
+    "bdevlist",
     "subsystems",
     "namespaces",
     "limits",
     "hosts",
     "keys",
     "ports",
+    "referrals",
     "ana",
     "connected",
     "statistics",
     "counters",
     "loglevel",
     "whole",
+    "saved",
+    "accepted",
 )
 """Modules of this package that contain methods."""
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Namespaces: add, remove, resize, replace, protect, and masking.
 
-SPDK's namespaces name a bdev; a namespace here names its store, with the keys of
-[[subsystem.namespace]] in a configuration: store, path, size, block_size, ...
+A namespace names its bdev, as in SPDK, or its store, with the keys of [[subsystem.namespace]] in a
+configuration: store, path, size, block_size, ...
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from nvmf.config.units import format_size, parse_size
 from nvmf.rpc.errors import Code
 from nvmf.spec.features import WriteProtection
 from nvmf.spec.status import StatusError
-from nvmf.target.change import edit
+from nvmf.target.change import bdevs, edit
 from nvmf.target.change.edit import EditError
 from nvmf.target.commands.protection import check
 from nvmf.target.commands.protection import protect as change
@@ -46,6 +46,11 @@ class NamespaceHost(OneNamespace):
     host: str
 
 
+class NamespaceGroup(OneNamespace):
+    anagrpid: int
+    """Number of the ANA group."""
+
+
 class Resize(OneNamespace):
     size: int | str | None = None
     """Bytes; left out: the current size of the file."""
@@ -68,13 +73,23 @@ class Protect(OneNamespace):
 
 @method("nvmf_subsystem_add_ns", AddNamespace, "add_namespace", changes=True)
 async def add(administration: Administration, params: AddNamespace) -> int:
-    """Add a namespace; return its NSID, by default the lowest free one."""
-    made = _namespace(params.namespace)
+    """Add a namespace; return its NSID, by default the lowest free one.
+
+    It is the bdev named bdev_name, which must not be a namespace yet, or a store.
+    """
+    values = dict(params.namespace)
+    name = values.pop("bdev_name", None)
+    if name is not None and not isinstance(name, str):
+        raise EditError("bdev_name must be a string")
+    made = _namespace(values) if name is None else None
     nsid = 0
 
     def change(config: Config) -> Config:
         nonlocal nsid
-        changed, nsid = edit.add_namespace(config, params.nqn, made)
+        if made is not None:
+            changed, nsid = edit.add_namespace(config, params.nqn, made)
+        else:
+            changed, nsid = bdevs.attach(config, params.nqn, str(name), _spdk(values))
         return changed
 
     with spdk_says(Code.INVALID_PARAMS):
@@ -83,12 +98,9 @@ async def add(administration: Administration, params: AddNamespace) -> int:
 
 
 def _namespace(values: Mapping[str, object]) -> NamespaceConfig:
-    if "bdev_name" in values:
-        raise EditError("bdevs are not supported: describe the namespace with store, path, size")
-    known = dict(values)
-    if known.pop("no_auto_visible", False):
-        known.setdefault("hosts", [])
-    made = edit.model(NamespaceConfig, known)
+    if "bdev" in values:
+        raise EditError("bdev is not allowed in a request: name an existing bdev with bdev_name")
+    made = edit.model(NamespaceConfig, _spdk(values))
     if made.store == "ram" and (made.size or 0) > machine_memory():
         raise EditError(
             f"a ram namespace of {format_size(made.size or 0)} does not fit into this machine's "
@@ -103,9 +115,24 @@ def _namespace(values: Mapping[str, object]) -> NamespaceConfig:
     return made
 
 
+def _spdk(values: Mapping[str, object]) -> dict[str, object]:
+    """Return SPDK's keys of a namespace as those of a configuration."""
+    known = dict(values)
+    if known.pop("no_auto_visible", False):
+        known.setdefault("hosts", [])
+    if known.get("nsid") == 0:  # SPDK's default
+        del known["nsid"]
+    if "anagrpid" in known:
+        known["ana_group"] = known.pop("anagrpid")
+    known.pop("hide_metadata", None)  # there is no metadata
+    if known.pop("ptpl_file", None) is not None:
+        raise EditError("ptpl_file is not supported: set state_dir, where reservations persist")
+    return known
+
+
 @method("nvmf_subsystem_remove_ns", OneNamespace, "remove_namespace", changes=True)
 async def remove(administration: Administration, params: OneNamespace) -> bool:
-    """Remove a namespace."""
+    """Remove a namespace; its bdev stays, but the content of memory is lost."""
     await administration.change(
         lambda config: edit.remove_namespace(config, params.nqn, params.nsid)
     )
@@ -190,6 +217,18 @@ async def remove_host(administration: Administration, params: NamespaceHost) -> 
     await administration.change(
         lambda config: edit.hide_namespace(config, params.nqn, params.nsid, params.host)
     )
+    return True
+
+
+@method("nvmf_subsystem_set_ns_ana_group", NamespaceGroup, "set_ana_group", changes=True)
+async def set_group(administration: Administration, params: NamespaceGroup) -> bool:
+    """Move a namespace to a different ANA group."""
+    with spdk_says(Code.INTERNAL_ERROR):
+        await administration.change(
+            lambda config: edit.change_namespace(
+                config, params.nqn, params.nsid, ana_group=params.anagrpid
+            )
+        )
     return True
 
 

@@ -13,6 +13,7 @@ from nvmf.config.models import Config, PortConfig
 from nvmf.rpc import results
 from nvmf.rpc.errors import Code
 from nvmf.rpc.results import OpenedPort
+from nvmf.spec.nqn import DISCOVERY_NQN
 from nvmf.target.change import edit
 from nvmf.target.change.edit import EditError
 from nvmf.target.change.presence import listen_of
@@ -22,6 +23,7 @@ from nvmf.target.rpc.registry import Params, method
 from nvmf.target.rpc.subsystems import Named, find
 
 if TYPE_CHECKING:
+    from nvmf.target.model.subsystem import Subsystem
     from nvmf.target.service.administration import Administration
 
 DEFAULT_SERVICE = "4420"
@@ -43,6 +45,12 @@ class Listener(Params):
 class AddListener(Listener):
     secure_channel: Literal[False] = False
     """TLS, not available with RDMA; SPDK's clients send this by default."""
+    ana_state: str = "optimized"
+    """State of the ANA groups of the subsystem on this port."""
+    sock_impl: str | None = None
+    """No effect."""
+    numa_id: int | None = None
+    """No effect."""
 
 
 class AddPort(Params):
@@ -64,15 +72,29 @@ def _port(wanted: ListenAddress) -> PortConfig:
     return edit.model(PortConfig, values)
 
 
+def _subsystem(administration: Administration, nqn: str) -> Subsystem:
+    """Return the subsystem with this NQN; "discovery" is the discovery subsystem, as in SPDK."""
+    if nqn in ("discovery", DISCOVERY_NQN):
+        return administration.server.core.discovery
+    return find(administration, nqn)
+
+
 @method("nvmf_subsystem_add_listener", AddListener, "add_listener", changes=True)
 async def add_listener(administration: Administration, params: AddListener) -> bool:
-    """Open a port; succeed if it is already open."""
-    find(administration, params.nqn)
+    """Open a port; succeed if it is already open.
+
+    Every subsystem, and the discovery service, can be reached through every port.
+    """
+    subsystem = _subsystem(administration, params.nqn)
     made = _port(params.listen_address)
+    groups = {subsystem.group_of(nsid) for nsid in subsystem.namespaces} or {1}
 
     def change(config: Config) -> Config:
         there = any((p.traddr, p.trsvcid) == (made.traddr, made.trsvcid) for p in config.ports)
-        return config if there else edit.add_port(config, made)
+        config = config if there else edit.add_port(config, made)
+        for group in groups if params.ana_state != "optimized" else ():
+            config = edit.set_ana(config, made.traddr, made.trsvcid, group, params.ana_state)
+        return config
 
     with spdk_says(Code.INVALID_PARAMS):
         await administration.change(change)
@@ -82,7 +104,7 @@ async def add_listener(administration: Administration, params: AddListener) -> b
 @method("nvmf_subsystem_remove_listener", Listener, "remove_listener", changes=True)
 async def remove_listener(administration: Administration, params: Listener) -> bool:
     """Close a port, unless it serves other subsystems."""
-    find(administration, params.nqn)
+    _subsystem(administration, params.nqn)
     gone = _port(params.listen_address)
 
     def change(config: Config) -> Config:
@@ -102,7 +124,7 @@ async def remove_listener(administration: Administration, params: Listener) -> b
 @method("nvmf_subsystem_get_listeners", Named, "listeners")
 def get_listeners(administration: Administration, params: Named) -> list[results.Listener]:
     """Return the addresses of a subsystem."""
-    find(administration, params.nqn)
+    _subsystem(administration, params.nqn)
     return [{"address": address(port.address)} for port in administration.server.ports]
 
 

@@ -38,8 +38,8 @@ class Method:
 
     name: str
     params: type[Params]
-    python: str
-    """Its name in Python clients."""
+    python: str | None
+    """Its name in Python clients; None: they call it by request()."""
     changes: bool
     """Whether it may change the target; if so, calls are logged with the client."""
     function: Callable[..., object]
@@ -62,7 +62,7 @@ METHODS: dict[str, Method] = {}
 
 
 def method(
-    name: str, params: type[P], python: str, *, changes: bool = False
+    name: str, params: type[P], python: str | None, *, changes: bool = False
 ) -> Callable[[Callable[[Administration, P], R]], Callable[[Administration, P], R]]:
     """Register a function of (Administration, parameters) as the method with this name.
 

@@ -1,13 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Counters and limits."""
+"""Counters."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from nvmf.rpc.errors import Code, RpcError
-from nvmf.rpc.results import PollGroup, Stats, TransportLimits
-from nvmf.target.commands.cm import ADMIN_QUEUE_DEPTH
+from nvmf.rpc.results import PollGroup, Stats
 from nvmf.target.rpc.describe import namespace_stats
 from nvmf.target.rpc.registry import Params, method
 
@@ -29,30 +27,3 @@ def get_stats(administration: Administration, params: Params) -> Stats:
         for nsid, namespace in sorted(subsystem.namespaces.items())
     ]
     return {"tick_rate": 1_000_000_000, "poll_groups": groups, "namespaces": namespaces}
-
-
-class OneTransport(Params):
-    trtype: str | None = None
-
-
-@method("nvmf_get_transports", OneTransport, "transports")
-def get_transports(administration: Administration, params: OneTransport) -> list[TransportLimits]:
-    """Return the only transport, with the largest limits of all subsystems."""
-    if params.trtype is not None and params.trtype.upper() != "RDMA":
-        raise RpcError(
-            Code.NO_SUCH_DEVICE, f"no transport {params.trtype[:32]}: only RDMA is supported"
-        )
-    server = administration.server
-    target, limits = server.config.target, server.core.limits
-    return [
-        {
-            "trtype": "RDMA",
-            "max_queue_depth": limits.queue_size,
-            "max_io_qpairs_per_ctrlr": limits.max_io_queues,
-            "in_capsule_data_size": limits.in_capsule,
-            "max_io_size": limits.mdts,
-            "io_unit_size": target.buffer_size,
-            "max_aq_depth": ADMIN_QUEUE_DEPTH,
-            "num_shared_buffers": target.buffers * target.reactors,
-        }
-    ]

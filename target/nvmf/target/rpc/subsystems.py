@@ -48,6 +48,8 @@ class CreateSubsystem(Params):
     max_write_zeroes_size_kib: Literal[0] = 0
     dmrsl: Literal[0] = 0
     wzsl: Literal[0] = 0
+    admin_label: str | None = None
+    """No effect."""
 
 
 class AddSubsystem(Params):
@@ -77,7 +79,7 @@ def get_subsystems(administration: Administration, params: OneOrAll) -> list[res
 
 @method("nvmf_create_subsystem", CreateSubsystem, "create_subsystem", changes=True)
 async def create_subsystem(administration: Administration, params: CreateSubsystem) -> bool:
-    """Add a subsystem without namespaces."""
+    """Add a subsystem without namespaces, with the limits of nvmf_create_transport."""
     values: dict[str, object] = {
         "nqn": params.nqn,
         "serial": params.serial_number,
@@ -86,6 +88,7 @@ async def create_subsystem(administration: Administration, params: CreateSubsyst
         "allow_any_host": params.allow_any_host,
     }
     known = {key: value for key, value in values.items() if value is not None}
+    known |= administration.transport or {}
     with spdk_says(Code.INTERNAL_ERROR):
         await _add(administration, known)
     return True
@@ -105,6 +108,6 @@ async def _add(administration: Administration, values: Mapping[str, object]) -> 
 
 @method("nvmf_delete_subsystem", Named, "delete_subsystem", changes=True)
 async def delete_subsystem(administration: Administration, params: Named) -> bool:
-    """Remove a subsystem, and disconnect its hosts."""
+    """Remove a subsystem, and disconnect its hosts; its bdevs stay."""
     await administration.change(lambda config: edit.remove_subsystem(config, params.nqn))
     return True

@@ -14,6 +14,7 @@ from nvmf.target.rpc.describe import (
     address,
     describe_subsystem,
 )
+from nvmf.target.rpc.framework import START_INIT
 from nvmf.target.rpc.registry import METHODS, Params, method
 from nvmf.target.rpc.subsystems import Named
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 class GetMethods(Params):
     current: bool = False
-    """SPDK's parameter to list only methods that can be called now; here, all can."""
+    """Only methods that can be called now: all but framework_start_init."""
     include_aliases: bool = True
 
 
@@ -36,7 +37,7 @@ class GetConfig(Params):
 @method("rpc_get_methods", GetMethods, "methods")
 def get_methods(administration: Administration, params: GetMethods) -> list[str]:
     """Return the names of all methods."""
-    return sorted(METHODS)
+    return sorted(name for name in METHODS if not (params.current and name == START_INIT))
 
 
 @method("spdk_get_version", Params, "version")

@@ -78,6 +78,8 @@ class Administration:
         self.source = source
         """Source of the current configuration, apart from later changes."""
         self.keyring = Keyring(server.files)
+        self.transport: dict[str, object] | None = None
+        """Keys of new subsystems, set by nvmf_create_transport; None: it was not called."""
 
     async def change(self, edit: Edit, follow: Iterable[tuple[str, int]] = ()) -> Difference:
         """Make a change; raise EditError or ServerError if it fails, with nothing changed."""

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""SPDK's framework: start, reactors, scheduler.  A target that answers has started."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Literal
+
+from nvmf.rpc.results import Framework, Scheduler
+from nvmf.target.rpc.registry import Params, method
+
+if TYPE_CHECKING:
+    from nvmf.target.service.administration import Administration
+
+START_INIT = "framework_start_init"
+
+
+class SetScheduler(Params):
+    name: Literal["static"]
+    """A queue pair keeps its reactor."""
+    period: int | None = None
+
+
+@method(START_INIT, Params, None)
+def start_init(administration: Administration, params: Params) -> bool:
+    """Return True: a target that answers has started."""
+    return True
+
+
+@method("framework_wait_init", Params, "wait_init")
+def wait_init(administration: Administration, params: Params) -> bool:
+    """Return True once the target has started."""
+    return True  # the socket answers from then on
+
+
+@method("framework_get_reactors", Params, "reactors")
+def get_reactors(administration: Administration, params: Params) -> Framework:
+    """Return the reactors."""
+    config = administration.server.config.target
+    cpus = [-1] * config.reactors if config.cpus is None else list(config.cpus)
+    return {
+        "tick_rate": 1_000_000_000,
+        "pid": os.getpid(),
+        "reactors": [
+            {
+                "lcore": cpu if cpu >= 0 else number,
+                "busy": 0,
+                "idle": 0,
+                "in_interrupt": True,
+                "lw_threads": [
+                    {
+                        "name": f"reactor_{number}",
+                        "id": number + 1,
+                        "cpumask": f"{1 << cpu:x}" if cpu >= 0 else _every_cpu(),
+                        "elapsed": 0,
+                    }
+                ],
+            }
+            for number, cpu in enumerate(cpus)
+        ],
+    }
+
+
+def _every_cpu() -> str:
+    return f"{sum(1 << cpu for cpu in os.sched_getaffinity(0)):x}"
+
+
+@method("framework_get_scheduler", Params, "scheduler")
+def get_scheduler(administration: Administration, params: Params) -> Scheduler:
+    """Return the scheduler."""
+    return {"scheduler_name": "static", "scheduler_period": 0}
+
+
+@method("framework_set_scheduler", SetScheduler, None)
+def set_scheduler(administration: Administration, params: SetScheduler) -> bool:
+    """Return True for the static scheduler; there is no other."""
+    return True
+
+
+@method("nvmf_get_targets", Params, None)
+def get_targets(administration: Administration, params: Params) -> list[str]:
+    """Return SPDK's default name of a target: there is one."""
+    return ["nvmf_tgt"]
