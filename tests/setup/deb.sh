@@ -4,6 +4,7 @@
 
 deb_packages() {
     cat <<'END'
+build-essential   a package's build needs it, as Debian's policy says
 debhelper         builds Debian packages
 END
 }
