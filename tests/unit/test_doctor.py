@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import os
 import resource
 import socket
 from collections.abc import Iterable
@@ -23,6 +24,7 @@ from nvmf.doctor import (
     limits,
     network,
     rdma,
+    roce,
     service,
     storage,
 )
@@ -170,6 +172,61 @@ def test_addresses() -> None:
         found = only(network.addresses(machine, config(port=[port])))
         assert found.level is Level.WARNING
         assert f"port 127.0.0.1:{number} is in use" in found.text
+
+
+ROCE_PORT = {"traddr": "127.0.0.43", "trsvcid": 4420, "device": "roce"}
+
+
+def test_roce_addresses() -> None:
+    """The device needs UDP port 4791 of the address, whatever its trsvcid; TCP does not matter."""
+    machine, wanted = Machine(), config(port=[ROCE_PORT, {**ROCE_PORT, "trsvcid": 4421}])
+    assert not list(network.addresses(machine, wanted))
+    found = only(roce.addresses(machine, wanted))
+    assert (found.level, found.text) == (
+        Level.OK,
+        "UDP port 4791 of 127.0.0.43, for RoCEv2, is free",
+    )
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as taken:
+        taken.bind(("127.0.0.43", 4791))
+        found = only(roce.addresses(machine, wanted))
+        assert found.level is Level.WARNING
+        assert f"is in use by process {os.getpid()} (" in found.text
+        assert "on 127.0.0.43" in found.text
+    found = only(roce.addresses(machine, config(port=[{**ROCE_PORT, "traddr": "192.0.2.1"}])))
+    assert found.text == "192.0.2.1 is not an address of this machine"
+
+
+def test_roce_everywhere(tmp_path: Path) -> None:
+    """An unspecified address stands for those that the machine has."""
+    links = [Interface("lo", 65536, True, ("127.0.0.44", "127.0.0.45", "::1", "fe80::1"))]
+    wanted = config(port=[{**ROCE_PORT, "traddr": "0.0.0.0"}])
+    found = list(roce.addresses(Described(tmp_path, links=links), wanted))
+    assert [one.text.split()[4] for one in found] == ["127.0.0.44,", "127.0.0.45,"]
+
+
+@pytest.mark.parametrize(
+    ("is_root", "modules", "words"),
+    [
+        (True, ("rdma_rxe",), "is in use by the kernel's rxe (module rdma_rxe)"),
+        (False, ("rdma_rxe",), "probably by the kernel's rxe (module rdma_rxe is loaded) or"),
+        (False, (), "probably by another user"),
+        (True, (), "the kernel or a process in a different PID namespace"),
+    ],
+)
+def test_roce_port_of_the_kernel(
+    tmp_path: Path, is_root: bool, modules: tuple[str, ...], words: str
+) -> None:
+    """rxe has the port on every address, with a socket that belongs to no process."""
+    line = "  7: {} 00000000:0000 07 00000000:00000000 00:00000000 00000000 0 0 4711 2 0 0\n"
+    files = {"/proc/net/udp": "head\n" + line.format("00000000:12B7"), "/proc/1/comm": "init\n"}
+    files |= {f"/sys/module/{name}/refcnt": "0" for name in modules}
+    machine = Described(tmp_path, files=files, is_root=is_root)
+    assert roce.holder(machine, "127.0.0.43") == roce.Holder("0.0.0.0", None)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as taken:
+        taken.bind(("127.0.0.43", 4791))
+        found = only(roce.addresses(machine, config(port=[ROCE_PORT])))
+    assert found.level is Level.PROBLEM
+    assert words in found.text
 
 
 def test_mtu(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from nvmf.config.models import Config
-from nvmf.doctor import limits, network, rdma, service, storage
+from nvmf.doctor import limits, network, rdma, roce, service, storage
 from nvmf.doctor.machine import Finding, Level, Machine
 
 __all__ = ["Finding", "Level", "Machine", "examine"]
@@ -19,6 +19,7 @@ _CHECKS = (
     limits.processors,
     limits.io_uring,
     network.addresses,
+    roce.addresses,
     network.mtu,
     network.firewall,
     network.names,

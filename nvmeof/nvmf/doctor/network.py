@@ -13,6 +13,7 @@ from pathlib import Path
 from nvmf.config.base import endpoint
 from nvmf.config.models import Config, PortConfig
 from nvmf.doctor.machine import Finding, Level, Machine
+from nvmf.doctor.roce import UDP_PORT
 
 _EVERYWHERE = {"0.0.0.0", "::"}
 _LOW_MTU = 1500
@@ -27,8 +28,13 @@ def _where(port: PortConfig) -> str:
 
 
 def addresses(machine: Machine, config: Config | None) -> Iterator[Finding]:
-    """Check that each port's address is this machine's, and that its number is free."""
+    """Check that each port's address is this machine's, and that its number is free.
+
+    Ports of the embedded RoCEv2 device are roce.addresses().
+    """
     for port in config.ports if config else ():
+        if port.device == "roce":
+            continue
         family = socket.AF_INET6 if ":" in port.traddr else socket.AF_INET
         try:
             with socket.socket(family, socket.SOCK_STREAM) as trial:
@@ -95,16 +101,24 @@ def firewall(machine: Machine, config: Config | None) -> Iterator[Finding]:
         yield Finding("firewall", Level.NOTE, "neither nft nor iptables lists the rules")
         return
     closed = re.search(r"hook input [^}]*policy drop|^-P INPUT DROP", rules, re.MULTILINE)
-    numbers = {port.trsvcid for port in config.ports if port.traddr not in ("127.0.0.1", "::1")}
-    missing = sorted(n for n in numbers if not re.search(rf"(?<!\d){n}(?!\d)", rules))
+    numbers = {
+        ("udp", UDP_PORT) if port.device == "roce" else ("tcp", port.trsvcid)
+        for port in config.ports
+        if port.traddr not in ("127.0.0.1", "::1")
+    }
+    missing = sorted(one for one in numbers if not re.search(rf"(?<!\d){one[1]}(?!\d)", rules))
     if closed and missing:
-        listed = ", ".join(map(str, missing))
+        listed = ", ".join(f"{number} ({protocol.upper()})" for protocol, number in missing)
+        also = "" if ("udp", UDP_PORT) in numbers else f" RoCEv2 adapters use udp dport {UDP_PORT}."
         yield Finding(
             "firewall",
             Level.WARNING,
             f"the firewall drops input by default, and no rule names port {listed}",
-            f"nft add rule inet filter input tcp dport {missing[0]} accept (the embedded device);"
-            " RoCEv2 is udp dport 4791.",
+            "".join(
+                f"nft add rule inet filter input {protocol} dport {number} accept. "
+                for protocol, number in missing
+            ).strip()
+            + also,
         )
     else:
         yield Finding("firewall", Level.OK, "the firewall does not block the ports")

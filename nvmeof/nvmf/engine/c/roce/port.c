@@ -159,7 +159,7 @@ struct ro_port *ro_port_loopback(const struct ro_port_calls *calls)
 {
 	static union ro_addr own;	/* the process's, once it has one */
 
-	for (int i = 0; i < LOOPBACK_TRIES; i++) {
+	for (unsigned int i = 0; i < LOOPBACK_TRIES; i++) {
 		struct ro_port *port;
 
 		if (!own.in.sin_family)

@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""UDP port 4791, which a port of the embedded RoCEv2 device needs on its address."""
+
+from __future__ import annotations
+
+import errno
+import ipaddress
+import os
+import socket
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from nvmf.config.models import Config
+from nvmf.doctor.machine import Finding, Level, Machine
+
+UDP_PORT = 4791
+"""The UDP port of RoCEv2."""
+EVERYWHERE = {"0.0.0.0", "::"}
+_RXE = "rdma_rxe"
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """A socket that has UDP port 4791 of an address."""
+
+    where: str
+    """Its own address, which may be the unspecified one."""
+    pid: int | None
+    """Process that has it open; None: unknown, or the kernel's own."""
+    command: str = ""
+    """Name of the process."""
+
+
+def addresses(machine: Machine, config: Config | None) -> Iterator[Finding]:
+    """Check that UDP port 4791 of the address of each roce port is free, or name its holder."""
+    seen = set()
+    for port in config.ports if config else ():
+        if port.device != "roce":
+            continue
+        for address in _meant(machine, port.traddr):
+            if address not in seen:
+                seen.add(address)
+                yield _try(machine, address)
+
+
+def _meant(machine: Machine, traddr: str) -> list[str]:
+    """Return the addresses that a traddr stands for."""
+    if traddr not in EVERYWHERE:
+        return [traddr]
+    version = 6 if ":" in traddr else 4
+    found = [one for link in machine.interfaces or [] for one in link.addresses]
+    parsed = [ipaddress.ip_address(one) for one in found]
+    usable = [one for one in parsed if one.version == version and not one.is_link_local]
+    return [str(one) for one in usable] or [traddr]
+
+
+def _try(machine: Machine, address: str) -> Finding:
+    """Bind to UDP port 4791 of an address as the device does."""
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    where = f"UDP port {UDP_PORT} of {address}"
+    try:
+        with socket.socket(family, socket.SOCK_DGRAM) as trial:
+            if family == socket.AF_INET6:
+                trial.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            trial.bind((address, UDP_PORT))
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            return _taken(machine, address, where)
+        if error.errno == errno.EADDRNOTAVAIL:
+            text, remedy = f"{address} is not an address of this machine", "See ip address."
+        else:
+            text = f"{where} cannot be opened: {error.strerror or error}"
+            remedy = "See ip address and ip route."
+        return Finding("addresses", Level.PROBLEM, text, remedy)
+    return Finding("addresses", Level.OK, f"{where}, for RoCEv2, is free")
+
+
+def _taken(machine: Machine, address: str, where: str) -> Finding:
+    """Return the finding for a port in use: by a process, by the kernel's rxe, or unknown."""
+    found = holder(machine, address)
+    if found is not None and found.pid is not None:
+        return Finding(
+            "addresses",
+            Level.WARNING,
+            f"{where} is in use by process {found.pid} ({found.command}), on {found.where}",
+            "Each process needs an address of its own: stop that process (a running target?), or"
+            " choose a different traddr.",
+        )
+    rxe = _RXE in machine.modules
+    if rxe and machine.root_user:
+        return Finding(
+            "addresses",
+            Level.PROBLEM,
+            f"{where} is in use by the kernel's rxe (module {_RXE}), which takes it on every"
+            " address",
+            'Use device = "system", which uses rxe; or remove it: rdma link del NAME; modprobe -r'
+            f" {_RXE}.",
+        )
+    who = f"the kernel's rxe (module {_RXE} is loaded) or another user" if rxe else "another user"
+    if machine.root_user:
+        who = "the kernel or a process in a different PID namespace"
+    return Finding(
+        "addresses",
+        Level.PROBLEM,
+        f"{where} is in use, probably by {who}",
+        f"Run doctor as root to see by whom; or ss -lunp 'sport = :{UDP_PORT}'. Each process needs"
+        " an address of its own.",
+    )
+
+
+def holder(machine: Machine, address: str) -> Holder | None:
+    """Return the socket that has UDP port 4791 of an address; None if none is listed."""
+    wanted = ipaddress.ip_address(address)
+    for name in ("/proc/net/udp", "/proc/net/udp6"):
+        for line in (machine.read(name) or "").splitlines()[1:]:
+            words = line.split()
+            if len(words) < 10:
+                continue
+            own, _, port = words[1].partition(":")
+            if int(port, 16) != UDP_PORT:
+                continue
+            found = _address(own)
+            if found == wanted or found.is_unspecified:
+                pid, command = _process(machine, words[9])
+                return Holder(str(found), pid, command)
+    return None
+
+
+def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
+    """Return an address of /proc/net: words of 32 bits in the machine's byte order, in hex."""
+    raw = bytes.fromhex(text)
+    if sys.byteorder == "little":
+        raw = b"".join(raw[at : at + 4][::-1] for at in range(0, len(raw), 4))
+    return ipaddress.ip_address(raw)
+
+
+def _process(machine: Machine, inode: str) -> tuple[int | None, str]:
+    """Return PID and name of the process that has a socket; (None, "") if none is visible."""
+    link = f"socket:[{inode}]"
+    for pid in machine.names("/proc"):
+        if not pid.isdecimal():
+            continue
+        for number in machine.names(f"/proc/{pid}/fd"):
+            try:
+                found = os.readlink(machine.path(f"/proc/{pid}/fd/{number}"))
+            except OSError:
+                continue  # it has been closed, or belongs to a different user
+            if found == link:
+                return int(pid), machine.read(f"/proc/{pid}/comm") or "unknown"
+    return None, ""
