@@ -4,7 +4,9 @@
 The tests of a guest's kernel go to one process, in their order: it boots that guest once.  The
 slow ones on one kernel form a group of their own, as do those of a guest with systemd, and those
 of two hosts: the process that has finished the other kernel's takes them. So does each file of
-tests/interop, because most of its tests share a served target.
+tests/interop, because most of its tests share a served target.  Tests with roce in their names go
+to one process, because a socket for all addresses excludes those for one address: RoCEv2 has one
+UDP port.
 """
 
 from __future__ import annotations
@@ -24,6 +26,8 @@ def group(test: str) -> str:
     """Return the group that goes to one process: tests of a kernel, or of a different kind."""
     if found := _KERNEL.match(test):
         return f"kernel {found[2]} {found[1] or ''}"
+    if "roce" in test:
+        return "roce"
     served = _SERVED.match(test)
     return served[0] if served else test
 

@@ -26,6 +26,11 @@ def test_a_served_target_is_one_process_s() -> None:
     assert group(one) != group("tests/interop/test_random.py::test_commands[io-0]")
 
 
+def test_one_process_has_the_udp_port() -> None:
+    one = "tests/unit/test_roce.py::test_all_addresses"
+    assert group(one) == group("tests/unit/test_doctor.py::test_roce_port_of_the_kernel[True]")
+
+
 def test_others_go_where_there_is_room() -> None:
     one = "tests/unit/test_key.py::test_size[6.12]"
     assert group(one) == one

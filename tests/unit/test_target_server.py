@@ -10,6 +10,7 @@ import pytest
 from nvmf.config import NamespaceConfig, loads
 from nvmf.spec import commands
 from nvmf.spec.opcodes import FeatureId
+from nvmf.spec.properties import Cc
 from nvmf.spec.status import DNR, Status
 from nvmf.target.change import edit
 from nvmf.target.io import connection as connection_module
@@ -149,6 +150,22 @@ async def test_an_end_that_nobody_names(
         while not admin.destroyed:
             await settle()
         assert "closed: the connection was lost" in caplog.text
+
+
+async def test_an_end_that_its_host_announced(caplog: pytest.LogCaptureFixture) -> None:
+    """After a shutdown of the controller, an unexplained end is no loss."""
+    caplog.set_level("INFO", "nvmf.target")
+    async with running() as lab:
+        admin = await lab.host()
+        assert admin.cookie is not None
+        controller = admin.cookie.queue.controller
+        assert controller is not None
+        controller.write_cc(Cc(en=1, shn=1).encode())
+        admin.gone = True
+        lab.engine.target.put(lab.engine.Closed(admin, ""))
+        await settle()
+        assert "closed: the peer disconnected" in caplog.text
+        assert admin.destroyed
 
 
 async def test_harmless_events_do_nothing() -> None:

@@ -31,6 +31,12 @@ iWARP adapters return the work requests of a queue pair before the event with th
 queue pair is kept that long."""
 
 
+def _expected(connection: Connection) -> bool:
+    """Whether its host has announced the end, by a shutdown of the controller."""
+    controller = connection.queue.controller
+    return controller is not None and controller.shut_down
+
+
 class Connections:
     """All connections, from the connection request to the end."""
 
@@ -105,8 +111,10 @@ class Connections:
         self._core.tally.connection_ended(
             connection.reactor, connection.host, connection.qpair.stats
         )
-        if not reason and (connection.peer_left or self.stopping):
-            reason = _LEFT if connection.peer_left else _LOST
+        if not reason and (connection.peer_left or _expected(connection)):
+            reason = _LEFT
+        elif not reason and self.stopping:
+            reason = _LOST
         self._dispatcher.closed(connection, reason)
         if not reason:
             loop = asyncio.get_running_loop()

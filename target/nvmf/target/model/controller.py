@@ -144,6 +144,11 @@ class Controller:
         """Whether I/O and admin commands are executed."""
         return bool(self.cc.en and self.csts.rdy and not self.csts.shst)
 
+    @property
+    def shut_down(self) -> bool:
+        """Whether its host has shut it down, so that connections may end."""
+        return self.csts.shst == SHUTDOWN_COMPLETE
+
     def read_property(self, offset: int) -> int:
         """Return the value of a property; raise KeyError if there is no such property."""
         return {
