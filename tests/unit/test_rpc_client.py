@@ -79,6 +79,7 @@ def calls(tmp_path: Path, uuid: str, service: int) -> list[tuple[str, dict[str, 
     new: dict[str, JSON] = {"nqn": OTHER, "nsid": 1}
     port: dict[str, JSON] = {"traddr": "127.0.0.1", "trsvcid": service}
     ram: JSON = {"store": "ram", "size": "1MiB"}
+    whole: JSON = [{"traddr": "127.0.0.1", "trsvcid": 0, "device": "iwarp"}]
     anything: dict[str, JSON] = {"anything": 1}
     blocks: dict[str, JSON] = {"block_size": 512, "num_blocks": 2048}
     image = tmp_path / "bdev.img"
@@ -177,6 +178,7 @@ def calls(tmp_path: Path, uuid: str, service: int) -> list[tuple[str, dict[str, 
         ("nvmf_subsystem_remove_listener", {"nqn": NQN, "listen_address": listen}),
         ("target_add_port", {"port": {"traddr": "127.0.0.3", "trsvcid": 0, "device": "iwarp"}}),
         ("target_reload", {}),
+        ("target_set_config", {"config": {"subsystem": [{"nqn": NQN}], "port": whole}}),
         ("target_remove_port", port),
     ]
 

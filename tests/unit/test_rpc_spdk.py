@@ -15,8 +15,9 @@ import pytest
 
 from nvmf.cli.main import main
 from nvmf.config import from_dict, load
-from nvmf.initiator import connect
+from nvmf.initiator import NvmeError, connect
 from nvmf.json import JSON
+from nvmf.spec.status import Status
 from nvmf.target.client import NoTargetError, RpcError, connect_sync
 from support.clientlab import OPTIONS, url
 from wire.served import Served
@@ -174,6 +175,51 @@ def test_bdevs(target: Empty, image: Path) -> None:
     target.call("bdev_null_delete", name="Null0")
     target.call("bdev_uring_delete", name="aio0")
     target.check_log()
+
+
+async def test_a_bdev_is_deleted_while_a_host_uses_it(target: Empty, image: Path) -> None:
+    """Commands to it fail with a status; the connection and the other namespace go on."""
+    await asyncio.to_thread(set_up, target, image)
+    async with connect(url(target.listens, NQN), **OPTIONS) as host:
+        gone, stays = host.namespaces
+        started = asyncio.Event()
+
+        async def load() -> int:
+            while True:
+                try:
+                    await gone.write(0, b"x" * 4096)
+                except NvmeError as error:
+                    return error.status
+                finally:
+                    started.set()
+
+        task = asyncio.create_task(load())
+        await started.wait()
+        assert await asyncio.to_thread(target.call, "bdev_malloc_delete", name="Malloc0") is True
+        async with asyncio.timeout(HANG):
+            assert await task == Status.INVALID_NAMESPACE_OR_FORMAT
+        await stays.write(0, b"y" * 512)
+        assert bytes(await stays.read(0, 1)) == b"y" * 512
+    target.check_log()
+
+
+def test_killed_and_started_again(target: Empty, image: Path, tmp_path: Path) -> None:
+    """What was saved is there: bdevs and the namespaces that are made of them."""
+    set_up(target, image)
+    target.call("bdev_null_create", name="later", block_size=4096, num_blocks=8)
+    assert main(["target", "save", "--rpc-socket", str(target.rpc_socket)]) == 0
+    before = target.call("bdev_get_bdevs")
+    target.call("bdev_null_delete", name="later")
+    target.kill()
+    text = (tmp_path / "target.toml").read_text()
+    folder = tmp_path / "again"
+    folder.mkdir()
+    with Empty(folder, text) as again:
+        assert again.wait_ready().call("bdev_get_bdevs") == before
+        # A reload of a file without a bdev removes it, and says so.
+        (folder / "target.toml").write_text("port = []\n# no bdevs\n")
+        assert "list of bdevs changed" in again.call("target_reload")["changed"]
+        assert again.call("bdev_get_bdevs") == []
 
 
 @pytest.mark.parametrize(

@@ -58,6 +58,11 @@ def advice(config: Config, source: str | Path | None = None) -> list[str]:
                 for path in files
                 if path is not None and not path.exists()
             ]
+    found += [
+        f"{bdev.path} (bdev {bdev.name}) does not exist"
+        for bdev in config.bdevs
+        if bdev.path is not None and not bdev.path.exists()
+    ]
     return found + names_advice(config) + _memory(config)
 
 

@@ -91,6 +91,9 @@ def check(args: argparse.Namespace) -> int:
         print(f"{args.config}: warning: {sentence}", file=sys.stderr)
     for port in config.ports:
         print(f"port {endpoint(port.traddr, port.trsvcid)} ({port.device})")
+    for bdev in config.bdevs:
+        size = size_text(bdev.size) if bdev.size else "(size of the file)"
+        print(f"bdev {bdev.name}: {bdev.store} {bdev.path or ''} {size}")
     for subsystem in config.subsystems:
         print(f"subsystem {subsystem.nqn}")
         for host in subsystem.host_tables:

@@ -305,3 +305,14 @@ class Calls(SpdkCalls):
     async def reload(self) -> results.Reloaded:
         """Read the configuration file again, and apply the differences."""
         return await self._call("target_reload", results.Reloaded, {})
+
+    async def set_config(self, config: Mapping[str, JSON], *, revision: int | None = None) -> str:
+        """Serve a different configuration, completely or not at all; return a summary.
+
+        Unchanged parts are not disturbed. Tables that are read only when the target starts stay as
+        they are. A key of a host, or a class of a store in Python, is accepted only if the current
+        configuration has it; the text "[secret]" stands for the current key.
+        """
+        return await self._call(
+            "target_set_config", str, known(config=table(config), revision=revision)
+        )

@@ -100,6 +100,7 @@ METHODS = {
     "target_replace_ns": "Replace the store of a namespace, which keeps its NSID, identifiers and hosts.",
     "target_resize_ns": "Resize a namespace, to a given size or to that of its file; return the bytes.",
     "target_set_ana": "Set the ANA state of a group on a port, and notify the hosts.",
+    "target_set_config": "Serve a different configuration, completely or not at all; return a summary.",
     "target_set_host_keys": "Set the keys of a host, with a configuration table; see nvmf_subsystem_set_keys.",
     "target_set_ns_limits": "Limit the use of a namespace by all hosts together; return the resulting limits.",
     "trace_set_tpoint_mask": "Return True, without an effect; in SPDK it concerns trace points.",

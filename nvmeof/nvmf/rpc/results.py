@@ -367,6 +367,8 @@ class CurrentConfig(TypedDict):
     """The file; null if the target was started without one."""
     sha256: str | None
     """SHA-256 of the file as it was read, hexadecimal."""
+    revision: int
+    """Number of the configuration: each change has a new one."""
 
 
 class Reloaded(TypedDict):

@@ -80,14 +80,17 @@ _shtab_nvmeof_lab_commands() {
 _shtab_nvmeof_target_commands() {
   local _commands=(
     ana:'Steer hosts to one port or another (ANA).'
+    clear:'Remove all ports, subsystems and bdevs of a target.'
     host:'Manage the hosts that may connect to a subsystem.'
     log-level:'Show or set the minimum level of the log, until the target ends.'
     ls:'Show ports, subsystems, namespaces, hosts and connections.'
     namespace:'Add, remove, resize, replace, mask, protect and limit namespaces.'
     port:'Open and close ports.'
     reload:'Make a target read its configuration file again.'
+    restore:'Replace the configuration of a target by that in a file.'
     save:'Write the current configuration back to its file.'
     serve:'Serve a configuration, or memory or files, until SIGINT or SIGTERM.'
+    shell:'Administer a running target as with nvmetcli, in a shell with completion.'
     stats:'Show counters of reactors and namespaces.'
     subsystem:'Add and remove subsystems.'
   )
@@ -1112,6 +1115,15 @@ _shtab_nvmeof_target_ana_set_options=(
 # guard to ensure default positional specs are added only once per session
 _shtab_nvmeof_target_ana_set_defaults_added=0
 
+_shtab_nvmeof_target_clear_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
+  "--rpc-socket[administration socket of the target (default\: target.sock in \$RUNTIME_DIRECTORY, \/run\/nvmeof or \$XDG_RUNTIME_DIR\/nvmeof)]:PATH:_files"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_nvmeof_target_clear_defaults_added=0
+
 _shtab_nvmeof_target_host_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
 )
@@ -1337,12 +1349,23 @@ _shtab_nvmeof_target_reload_options=(
 # guard to ensure default positional specs are added only once per session
 _shtab_nvmeof_target_reload_defaults_added=0
 
+_shtab_nvmeof_target_restore_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
+  "--rpc-socket[administration socket of the target (default\: target.sock in \$RUNTIME_DIRECTORY, \/run\/nvmeof or \$XDG_RUNTIME_DIR\/nvmeof)]:PATH:_files"
+  ":the file, or - for stdin (default\: \/etc\/nvmet\/config.json, if it exists):_files"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_nvmeof_target_restore_defaults_added=0
+
 _shtab_nvmeof_target_save_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   "--rpc-socket[administration socket of the target (default\: target.sock in \$RUNTIME_DIRECTORY, \/run\/nvmeof or \$XDG_RUNTIME_DIR\/nvmeof)]:PATH:_files"
-  "--output[write to a different file]:FILE:_files"
+  "--output[the same as FILE]:FILE:_files"
   "--force[write even if the file was changed after the target read it]"
+  ":write to a different file:_files"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -1365,6 +1388,16 @@ _shtab_nvmeof_target_serve_options=(
 
 # guard to ensure default positional specs are added only once per session
 _shtab_nvmeof_target_serve_defaults_added=0
+
+_shtab_nvmeof_target_shell_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
+  "--rpc-socket[administration socket of the target (default\: target.sock in \$RUNTIME_DIRECTORY, \/run\/nvmeof or \$XDG_RUNTIME_DIR\/nvmeof)]:PATH:_files"
+  "(*)::a command to run, with its path and arguments (default\: read commands):"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_nvmeof_target_shell_defaults_added=0
 
 _shtab_nvmeof_target_stats_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
@@ -1696,14 +1729,17 @@ _shtab_nvmeof_target() {
       curcontext="${curcontext%:*:*}:_shtab_nvmeof_target-$line[1]:"
       case $line[1] in
         ana) _shtab_nvmeof_target_ana ;;
+        clear) _arguments -C -s $_shtab_nvmeof_target_clear_options ;;
         host) _shtab_nvmeof_target_host ;;
         log-level) _arguments -C -s $_shtab_nvmeof_target_log_level_options ;;
         ls) _arguments -C -s $_shtab_nvmeof_target_ls_options ;;
         namespace) _shtab_nvmeof_target_namespace ;;
         port) _shtab_nvmeof_target_port ;;
         reload) _arguments -C -s $_shtab_nvmeof_target_reload_options ;;
+        restore) _arguments -C -s $_shtab_nvmeof_target_restore_options ;;
         save) _arguments -C -s $_shtab_nvmeof_target_save_options ;;
         serve) _arguments -C -s $_shtab_nvmeof_target_serve_options ;;
+        shell) _arguments -C -s $_shtab_nvmeof_target_shell_options ;;
         stats) _arguments -C -s $_shtab_nvmeof_target_stats_options ;;
         subsystem) _shtab_nvmeof_target_subsystem ;;
       esac

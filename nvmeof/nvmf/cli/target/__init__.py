@@ -13,11 +13,14 @@ from nvmf.cli.target import (
     namespaces,
     ports,
     serve,
+    shell,
     stats,
     subsystems,
 )
 
-_MODULES = (serve, ls, subsystems, namespaces, hosts, ports, ana, file_commands, stats, loglevel)
+_MODULES = (
+    *(serve, ls, subsystems, namespaces, hosts, ports, ana, file_commands, shell, stats, loglevel),
+)
 """Modules with commands."""
 
 _DESCRIPTION = """\
@@ -28,7 +31,7 @@ A change is applied completely or not at all, and lasts until the target ends un
 
 
 def add_commands(subparsers: Subparsers) -> None:
-    """Add target serve, ls, subsystem, namespace, host, port, reload, save, stats and log-level."""
+    """Add target serve, and the commands for a running target."""
     group = subparsers.add_parser(
         "target",
         help="run a target, or administer a running one",

@@ -69,12 +69,14 @@ class Difference:
     """The complete new list; None: unchanged."""
     mdns: MdnsConfig | None = None
     """The new announcement settings; None: unchanged."""
+    bdevs: bool = False
+    """Whether the list of bdevs changes, which needs no action."""
 
     def __bool__(self) -> bool:
         ports = (self.ports_removed, self.ports_added, self.ports_changed)
         tables = (self.referrals, self.mdns)
         subsystems = (self.removed, self.added, any(self.changed))
-        return any((*ports, *subsystems)) or tables != (None, None)
+        return any((*ports, *subsystems, self.bdevs)) or tables != (None, None)
 
     def sentence(self) -> str:
         """Return a summary with counts, for logs."""
@@ -85,6 +87,7 @@ class Difference:
             (len(self.ports_changed), "port with other ANA states", "ports with other ANA states"),
             (int(self.referrals is not None), "list of referrals changed", ""),
             (int(self.mdns is not None), "announcement (mDNS) changed", ""),
+            (int(self.bdevs), "list of bdevs changed", ""),
             (len(self.added), "subsystem added", "subsystems added"),
             (len(self.removed), "subsystem removed", "subsystems removed"),
             (sum(c.rebuilt for c in spaces), "subsystem recreated", "subsystems recreated"),
@@ -120,6 +123,7 @@ def compare(old: Config, new: Config, follow: Iterable[tuple[str, int]] = ()) ->
     _ports(found, old.ports, new.ports)
     found.referrals = new.referrals if old.referrals != new.referrals else None
     found.mdns = new.mdns if old.mdns != new.mdns else None
+    found.bdevs = old.bdevs != new.bdevs
     before = {s.nqn: s for s in old.subsystems}
     after = {s.nqn: s for s in new.subsystems}
     found.removed = [s for nqn, s in before.items() if nqn not in after]

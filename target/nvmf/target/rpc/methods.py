@@ -27,6 +27,7 @@ MODULES = (
     "counters",
     "loglevel",
     "whole",
+    "replace",
     "saved",
     "accepted",
 )

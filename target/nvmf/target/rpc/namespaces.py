@@ -8,7 +8,7 @@ configuration: store, path, size, block_size, ...
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
 from pydantic import JsonValue
@@ -101,18 +101,26 @@ def _namespace(values: Mapping[str, object]) -> NamespaceConfig:
     if "bdev" in values:
         raise EditError("bdev is not allowed in a request: name an existing bdev with bdev_name")
     made = edit.model(NamespaceConfig, _spdk(values))
+    check_request(made)
+    return made
+
+
+def check_request(made: NamespaceConfig, *, known: Collection[str | None] = ()) -> None:
+    """Refuse a namespace that a request cannot add.
+
+    known: stores in Python that the configuration already has.
+    """
     if made.store == "ram" and (made.size or 0) > machine_memory():
         raise EditError(
             f"a ram namespace of {format_size(made.size or 0)} does not fit into this machine's "
             f"memory of {machine_memory() / (1 << 30):.1f} GiB: use a smaller size, or store file"
         )
-    if made.python is not None and ":" in made.python:
+    if made.python is not None and ":" in made.python and made.python not in known:
         # Access to the socket does not include the right to run any code in this process.
         raise EditError(
             "a class cannot be named here: name a registered store, or add the namespace to the "
             "configuration file and reload it"
         )
-    return made
 
 
 def _spdk(values: Mapping[str, object]) -> dict[str, object]:

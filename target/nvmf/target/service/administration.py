@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
@@ -80,6 +81,16 @@ class Administration:
         self.keyring = Keyring(server.files)
         self.transport: dict[str, object] | None = None
         """Keys of new subsystems, set by nvmf_create_transport; None: it was not called."""
+        self._seen = server.config
+        self._revision = time.time_ns() // 1000  # a restarted target has a different one
+
+    @property
+    def revision(self) -> int:
+        """A number for the current configuration, which no other has."""
+        if self._seen is not self.server.config:
+            self._revision += self._seen != self.server.config
+            self._seen = self.server.config
+        return self._revision
 
     async def change(self, edit: Edit, follow: Iterable[tuple[str, int]] = ()) -> Difference:
         """Make a change; raise EditError or ServerError if it fails, with nothing changed."""
@@ -117,6 +128,7 @@ class Administration:
             "config": plain(self.server.config, secrets=secrets),
             "path": str(self.source.path) if self.source is not None else None,
             "sha256": self.source.digest if self.source is not None else None,
+            "revision": self.revision,
         }
 
     def identity(self, nqn: str, nsid: int, config: NamespaceConfig) -> dict[str, UUID | bytes]:
