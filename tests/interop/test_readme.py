@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The code blocks of README.md and of the documents run as they are written.
 
-They run on this machine, in namespaces with a separate network, /srv and /run, so that the ports
+They run on this machine, in namespaces with a separate network and /run, so that the ports
 and the socket in the blocks belong to the test.  A block is changed only as a reader would change
 it: a target runs in the background, and example addresses and names are replaced by those of the
 target.
@@ -24,7 +24,7 @@ from support import documents
 NQN = "nqn.2026-11.io.example:disk"
 HOST = "nqn.2014-08.org.nvmexpress:uuid:8d4f1b1e-6a0a-4f53-9d55-3a1f2d1c7b10"
 MACHINE = """
-ip link set lo up && mount -t tmpfs tmpfs /srv && mount -t tmpfs tmpfs /run && exec "$@"
+ip link set lo up && mount -t tmpfs tmpfs /run && exec "$@"
 """
 SERVE = "nvmeof target serve disk.toml"
 # It ends with the script, and by its PID: the script's shell is not interactive.
@@ -79,7 +79,7 @@ def test_serve_something(machine: list[str], tmp_path: Path, fio: Path, fio_engi
     """The quick tour: serve, list, write, measure, by command and from Python and fio."""
     start, look = documents.blocks("Serve something", "sh")
     picture = os.urandom(300_001)
-    (tmp_path / "picture.iso").write_bytes(picture)
+    (tmp_path / "README.md").write_bytes(picture)
     programs = [
         *documents.blocks("Client", "python", documents.PYTHON),
         *documents.blocks("Lost connections and several paths", "python", documents.PYTHON),
@@ -99,11 +99,11 @@ def test_serve_something(machine: list[str], tmp_path: Path, fio: Path, fio_engi
         tmp_path,
         serving(start),
         look,
-        "head -c 300001 /srv/disk.img > back",
+        "head -c 300001 disk.img > back",
         "python first.py",
         "python second.py",
         "python third.py",
-        "cmp -n 4096 /srv/disk.img /dev/zero",
+        "cmp -n 4096 disk.img /dev/zero",
         load,
     )
     assert (tmp_path / "back").read_bytes() == picture
@@ -150,13 +150,13 @@ def test_authentication(machine: list[str], tmp_path: Path) -> None:
 def test_administration(machine: list[str], tmp_path: Path) -> None:
     """The chapter for administrators changes a running target, and save stores the changes."""
     (block,) = documents.blocks("Changes at run time", "sh", documents.ADMINISTRATOR)
-    shell(machine, tmp_path, "truncate -s 1G /srv/disk.img", serving(block))
+    shell(machine, tmp_path, "truncate -s 1G disk.img", serving(block))
     text = (tmp_path / "disk.toml").read_text()
     assert text.startswith("# disk.toml\n")
     saved = tomllib.loads(text)
     assert [port["trsvcid"] for port in saved["port"]] == [4420, 4421]
     disk, lab = saved["subsystem"]
-    assert disk["namespace"][1]["path"] == "/srv/disk2.img"
+    assert disk["namespace"][1]["path"] == str(tmp_path / "disk2.img")
     assert disk["namespace"][1]["limits"] == {"read_iops": 20000, "bandwidth": "500MiB"}
     assert lab["nqn"] == "nqn.2026-11.io.example:lab"
 

@@ -79,6 +79,23 @@ apt_get() {
         -o DPkg::Lock::Timeout=300 "$@"
 }
 
+# Prometheus, for the tests of its rules and of the dashboard: unpacked, since its package would start
+# a service.
+make_prometheus() {
+    command -v prometheus >/dev/null && return
+    [ ! -x .cache/prometheus/usr/bin/prometheus ] || return 0
+    rm -rf .cache/prometheus
+    mkdir -p .cache/prometheus
+    step prometheus "Fetching Prometheus into .cache" fetch_prometheus ||
+        say "Going on without Prometheus, whose tests will be skipped: apt-get could not fetch it (above)."
+}
+
+fetch_prometheus() {
+    (cd .cache/prometheus &&
+        { apt-get -q download prometheus || { apt_get update && apt-get -q download prometheus; }; } &&
+        dpkg-deb -x prometheus_*.deb . && rm prometheus_*.deb)
+}
+
 # install_packages LIST: LIST prints a package and its reason a line.
 install_packages() {
     missing=

@@ -11,6 +11,7 @@ import sys
 import pytest
 
 from nvmf.cli.app import COMMANDS, make_parser
+from nvmf.cli.main import main
 
 HEAVY = {
     "asyncio",
@@ -82,3 +83,18 @@ def test_help_says_what_commands_say(module: str) -> None:
         full = _summaries(make_parser(name))
         assert full == plain
         assert list(full) == list(plain)
+
+
+def test_a_library_is_missing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A wheel on a machine without liburing: a sentence names the library and the package."""
+
+    def run(argv: object) -> int:
+        raise ImportError("liburing.so.2: cannot open shared object file: No such file")
+
+    monkeypatch.setattr("nvmf.cli.app.run", run)
+    assert main(["devices"]) == 1
+    said = capsys.readouterr().err
+    assert said.startswith("nvmeof: cannot load the engine: the library liburing.so.2 is missing;")
+    assert "apt-get install liburing2" in said

@@ -16,6 +16,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("nvmeof: interrupted", file=sys.stderr)
         return 130
+    except ImportError as error:
+        # The message of dlopen(3): the engine is linked to a library that is not installed.
+        library, _, words = str(error).partition(": ")
+        if not words.startswith("cannot open shared object file"):
+            raise
+        print(
+            f"nvmeof: cannot load the engine: the library {library} is missing; install its"
+            " package (Debian: apt-get install liburing2)",
+            file=sys.stderr,
+        )
+        return 1
 
 
 if __name__ == "__main__":

@@ -256,6 +256,12 @@ FAMILIES = (
         _reactors(({}, _total("commands"))),
     ),
     Family(
+        "nvmeof_reactor_malformed",
+        "counter",
+        "Malformed capsules on the queue pairs of a reactor, also before a Connect.",
+        _reactors(({}, _total("malformed"))),
+    ),
+    Family(
         "nvmeof_reactor_buffer_waits",
         "counter",
         "Commands that waited for a transfer buffer of their reactor.",
