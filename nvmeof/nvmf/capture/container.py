@@ -67,24 +67,24 @@ class File:
                 f"{self.data[:4].hex() or 'missing'}"
             )
 
+    def _end(self, sentence: str) -> None:
+        """Note the first damage."""
+        self.damage = self.damage or sentence
+
     def _pcap(self) -> Iterator[Packet]:
         order, unit = _PCAP[self.data[:4]]
         if len(self.data) < 24:
-            self.damage = f"the pcap header is cut off after {len(self.data)} of 24 bytes"
-            return
+            return self._end(f"the pcap header is cut off after {len(self.data)} of 24 bytes")
         link = struct.unpack_from(f"{order}I", self.data, 20)[0] & 0x0FFFFFFF
         at, number = 24, 0
         while at < len(self.data):
             if len(self.data) - at < 16:
-                self.damage = f"the file ends in the header of a packet, at byte {at}"
-                return
+                return self._end(f"the file ends in the header of a packet, at byte {at}")
             seconds, part, kept, length = struct.unpack_from(f"{order}4I", self.data, at)
             if kept > _PACKET_MOST:
-                self.damage = f"a packet at byte {at} claims {kept} bytes"
-                return
+                return self._end(f"a packet at byte {at} claims {kept} bytes")
             if len(self.data) - at - 16 < kept:
-                self.damage = f"the file ends in a packet, at byte {at}"
-                return
+                return self._end(f"the file ends in a packet, at byte {at}")
             number += 1
             data = self.data[at + 16 : at + 16 + kept]
             yield Packet(number, seconds * 10**9 + part * unit, link, data, max(length, kept))
@@ -97,31 +97,25 @@ class File:
         while at < len(self.data):
             left = len(self.data) - at
             if left < 12:
-                self.damage = f"the file ends in the header of a block, at byte {at}"
-                return
+                return self._end(f"the file ends in the header of a block, at byte {at}")
             if self.data[at : at + 4] == b"\x0a\x0d\x0d\x0a":
                 magic = self.data[at + 8 : at + 12]
                 if magic not in (b"\x4d\x3c\x2b\x1a", b"\x1a\x2b\x3c\x4d"):
-                    self.damage = f"the section at byte {at} has no byte order"
-                    return
+                    return self._end(f"the section at byte {at} has no byte order")
                 order = "<" if magic[0] == 0x4D else ">"
                 interfaces = []
             kind, size = struct.unpack_from(f"{order}II", self.data, at)
             if size < 12 or size % 4 or size > _PACKET_MOST + 65536:
-                self.damage = f"the block at byte {at} claims {size} bytes"
-                return
+                return self._end(f"the block at byte {at} claims {size} bytes")
             if left < size:
-                self.damage = f"the file ends in a block, at byte {at}"
-                return
+                return self._end(f"the file ends in a block, at byte {at}")
             if struct.unpack_from(f"{order}I", self.data, at + size - 4)[0] != size:
-                self.damage = f"the two lengths of the block at byte {at} differ"
-                return
+                return self._end(f"the two lengths of the block at byte {at} differ")
             body = self.data[at + 8 : at + size - 4]
             try:
                 if kind == _INTERFACE:
                     if len(interfaces) == _INTERFACES_MOST:
-                        self.damage = f"there are more than {_INTERFACES_MOST} interfaces"
-                        return
+                        return self._end(f"there are more than {_INTERFACES_MOST} interfaces")
                     interfaces.append(_interface(order, body))
                 elif kind in (_ENHANCED, _SIMPLE):
                     number += 1
@@ -131,8 +125,7 @@ class File:
                     drops[which] = _dropped(order, body[12:])
                     self.dropped = sum(drops.values())
             except (struct.error, IndexError, ValueError):
-                self.damage = f"the block at byte {at} is malformed"
-                return
+                return self._end(f"the block at byte {at} is malformed")
             at += size
 
 

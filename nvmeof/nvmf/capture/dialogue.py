@@ -77,6 +77,8 @@ class Dialogue:
     ended: str = ""
     gaps: int = 0
     """Times that packets are missing."""
+    waiting: bool = False
+    """Whether packets that may still come are missing at the moment."""
     packets: int = 0
     count: int = 0
     """Commands so far."""
@@ -108,7 +110,7 @@ class Dialogue:
     @property
     def whole(self) -> bool:
         """Whether the capture has everything from the beginning so far."""
-        return self.request is not None and not self.gaps
+        return self.request is not None and not self.gaps and not self.waiting
 
     def gap(self, at: At, sentence: str) -> None:
         """Packets are missing: what follows may lack its beginning."""
@@ -210,7 +212,7 @@ class Dialogue:
                 "Base 2.0, 3.3.3.1",
             )
         earlier = self.open.get(sqe.cid)
-        if earlier is not None:
+        if earlier is not None and not self.gaps:
             self.violation(
                 at,
                 f"the CID {sqe.cid:#06x} of {command.name} belongs to {earlier.name}, which has "
@@ -229,7 +231,7 @@ class Dialogue:
         self.count += 1
         self.commands.append(command)
         self.open[sqe.cid] = command
-        if self.depth and len(self.open) > self.depth:
+        if self.depth and len(self.open) > self.depth and not self.gaps:
             self.violation(
                 at,
                 f"{len(self.open)} commands are outstanding in a queue of {self.depth} entries",

@@ -66,6 +66,7 @@ class Connection:
             self._acknowledged(at, not host, one.ack)
         if one.length:
             self._bytes(at, host, stream, one)
+            self.dialogue.waiting = bool(self._host.early or self._target.early)
         if one.fin:
             who = "the host" if host else "the target"
             self.dialogue.closed(at, f"{who} {'resets' if one.flags & 4 else 'closes'} it")

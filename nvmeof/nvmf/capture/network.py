@@ -54,7 +54,7 @@ def segment(packet: Packet) -> Segment | None:
             return None
         data, start = found
         return _four(data, start) if data[start] >> 4 == 4 else _six(data, start)
-    except (struct.error, IndexError):
+    except (struct.error, IndexError, ValueError):
         return None
 
 
