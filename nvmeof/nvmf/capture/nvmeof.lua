@@ -145,7 +145,9 @@ function nvmeof.init()
 end
 
 nvmeof:register_heuristic("iwarp_ddp_rdmap", function(buf, pinfo, tree)
-    local opcode, stream = rdmap_opcode(), stream_number()
+    -- the last one is that of this message: a packet may have several
+    local opcodes, stream = { rdmap_opcode() }, stream_number()
+    local opcode = opcodes[#opcodes]
     if not opcode or opcode.value < 3 or opcode.value > 6 then
         return false
     end
