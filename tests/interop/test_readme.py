@@ -161,6 +161,17 @@ def test_administration(machine: list[str], tmp_path: Path) -> None:
     assert lab["nqn"] == "nqn.2026-11.io.example:lab"
 
 
+def test_captures(machine: list[str], tmp_path: Path) -> None:
+    """A read is recorded, explained and replayed, with the target of the quick tour."""
+    start, _ = documents.blocks("Serve something", "sh")
+    (block,) = documents.blocks("Captures", "sh", documents.CAPTURE)
+    said = shell(machine, tmp_path, serving(start), block)
+    assert "Read" in said
+    assert "0 violations of specifications" in said
+    assert said.splitlines()[-2].endswith("0 differences")
+    assert (tmp_path / "read.json").stat().st_size > 1000
+
+
 def test_commands_are_there(capsys: pytest.CaptureFixture[str]) -> None:
     """Every command that the README or a document names has help."""
     named = [words for words in documents.commands() if not words[-1].endswith("-")]

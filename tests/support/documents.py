@@ -13,7 +13,8 @@ ADMINISTRATOR = ROOT / "nvmeof" / "docs" / "administrator.md"
 PYTHON = ROOT / "nvmeof" / "docs" / "python.md"
 FIO = ROOT / "nvmeof" / "docs" / "fio.md"
 ARCHITECTURE = ROOT / "nvmeof" / "docs" / "architecture.md"
-ALL = (README, ADMINISTRATOR, PYTHON, FIO, ARCHITECTURE)
+CAPTURE = ROOT / "nvmeof" / "docs" / "capture.md"
+ALL = (README, ADMINISTRATOR, PYTHON, FIO, ARCHITECTURE, CAPTURE)
 
 
 class Block(NamedTuple):

@@ -16,7 +16,7 @@ OBJECTS = BUILD / "CMakeFiles" / "nvmf_engine.dir" / FOLDER.relative_to(ROOT)
 SUMMARY = "iwarp.h"
 """It has the list of layers, and includes all of them for tests."""
 
-FOREIGN = re.compile(r"util/\w+\.h|verbs\.h")
+FOREIGN = re.compile(r"util/\w+\.h|capture/capture\.h|verbs\.h")
 """Headers that any file may include in addition to the folder's own."""
 
 

@@ -82,6 +82,15 @@ COMMANDS: dict[str, dict[str, str]] = {
     },
     "bench": {"bench": "measure a namespace: IOPS, throughput, latency"},
     "lab": {"lab": "measure systems with fio, and report and compare the results"},
+    "capture": {
+        "capture": "record the packets of a command or of a running target",
+    },
+    "explain": {
+        "explain": "show the NVMe-oF connections of a capture file, and what is wrong",
+    },
+    "replay": {
+        "replay": "send the commands of a capture file to a target, and compare its responses",
+    },
     "kernel.connect": {
         "connect": "connect the kernel to a subsystem, and wait for its block devices",
     },

@@ -34,6 +34,7 @@ from nvmf.engine._engine import (
     list_devices,
     resources,
     set_iwarp_options,
+    start_capture,
     verbs_available,
 )
 
@@ -70,5 +71,6 @@ __all__ = [
     "list_devices",
     "resources",
     "set_iwarp_options",
+    "start_capture",
     "verbs_available",
 ]

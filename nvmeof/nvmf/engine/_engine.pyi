@@ -39,6 +39,14 @@ def set_iwarp_options(
     """Set options of the embedded device, for subsequent connections; congestion "" selects the
     device's default."""
 
+def start_capture(name: str) -> None:
+    """Send the packets of the embedded devices of this process to a Unix socket, as pcapng, until
+    its reader closes it.
+
+    name: a path, or @ and a name in the abstract name space.  EngineError if nobody listens there,
+    or a capture runs (EBUSY).
+    """
+
 def verbs_available(kind: Literal["iwarp", "roce", "system"]) -> str | None:
     """Return None if the verbs library loads, otherwise why not."""
 

@@ -183,6 +183,9 @@ cdef extern from "iwarp/stats.h" nogil:
         unsigned cm_id
     const iwarp_live *iwarp_get_live()
 
+cdef extern from "capture/capture.h" nogil:
+    int capture_start(const char *name, char *why, size_t size)
+
 cdef extern from "nvme.h" nogil:
     struct nvme_sqe:
         uint8_t opc

@@ -133,6 +133,18 @@ def set_iwarp_options(*, crc=None, congestion=None, mpa_revision=None, first_fpd
     congestion_bytes = kept
 
 
+def start_capture(name):
+    """Send the packets of the embedded devices to a Unix socket, as pcapng."""
+    cdef char why[ERR]
+    cdef bytes where = os.fsencode(name)
+    cdef const char *place = where
+    cdef int code
+    with nogil:
+        code = capture_start(place, why, sizeof(why))
+    if code != 0:
+        raise failed(code, why)
+
+
 def resources():
     """Return the number of objects of each kind that the embedded device has."""
     cdef const iwarp_live *live = iwarp_get_live()

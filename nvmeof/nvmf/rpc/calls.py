@@ -284,6 +284,14 @@ class Calls(SpdkCalls):
         """Return the counters of reactors, namespaces, connected queues and events."""
         return await self._call("target_get_counters", results.Counters, {})
 
+    async def capture(self, socket: str) -> bool:
+        """Send the packets of the embedded devices to a Unix socket, as pcapng, until its reader
+        closes it: nvmeof capture is such a program.
+
+        One capture at a time is possible. The data of all hosts are in it.
+        """
+        return await self._call("target_capture", bool, known(socket=socket))
+
     async def methods(self, *, current: bool = False, include_aliases: bool = True) -> list[str]:
         """Return the names of all methods."""
         return await self._call(

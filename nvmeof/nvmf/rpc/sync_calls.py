@@ -274,6 +274,14 @@ class SyncCalls(SpdkSyncCalls):
         """Return the counters of reactors, namespaces, connected queues and events."""
         return self._call("target_get_counters", results.Counters, {})
 
+    def capture(self, socket: str) -> bool:
+        """Send the packets of the embedded devices to a Unix socket, as pcapng, until its reader
+        closes it: nvmeof capture is such a program.
+
+        One capture at a time is possible. The data of all hosts are in it.
+        """
+        return self._call("target_capture", bool, known(socket=socket))
+
     def methods(self, *, current: bool = False, include_aliases: bool = True) -> list[str]:
         """Return the names of all methods."""
         return self._call(

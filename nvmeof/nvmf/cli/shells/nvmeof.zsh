@@ -7,6 +7,7 @@ _shtab_nvmeof_commands() {
   local _commands=(
     ana-log:'Show the ANA groups, their states and namespaces.'
     bench:'Measure a namespace: IOPS, throughput, latency.'
+    capture:'Record the packets of a command or of a running target.'
     changed-ns-list-log:'Show the namespaces that changed since the controller was connected.'
     check-dhchap-key:'Check a key for in-band authentication.'
     compare:'Compare blocks with a file, without reading them.'
@@ -22,6 +23,7 @@ _shtab_nvmeof_commands() {
     doctor:'Check this machine for problems of a target or a host, with remedies.'
     dsm:'Deallocate blocks: their data is no longer needed (TRIM).'
     error-log:'Show the error information log, newest first.'
+    explain:'Show the NVMe-oF connections of a capture file, and what is wrong.'
     flush:'Commit written data of a namespace to non-volatile media.'
     gen-dhchap-key:'Generate a key for in-band authentication (DH-HMAC-CHAP).'
     gen-hostnqn:'Generate an NQN for a host, from a random UUID.'
@@ -34,6 +36,7 @@ _shtab_nvmeof_commands() {
     list-ns:'List the active namespaces.'
     list-subsys:'List the NVMe subsystems that the kernel is connected to, and their controllers.'
     read:'Copy blocks of a namespace to a file or to stdout.'
+    replay:'Send the commands of a capture file to a target, and compare its responses.'
     reset:'Reset a controller of the kernel, which then connects again.'
     resv-acquire:'Reserve a namespace, or preempt a holder.'
     resv-register:'Register this host'"'"'s reservation key.'
@@ -200,6 +203,22 @@ _shtab_nvmeof_bench_options=(
 
 # guard to ensure default positional specs are added only once per session
 _shtab_nvmeof_bench_defaults_added=0
+
+_shtab_nvmeof_capture_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
+  "--rpc-socket[administration socket of the target (default\: target.sock in \$RUNTIME_DIRECTORY, \/run\/nvmeof or \$XDG_RUNTIME_DIR\/nvmeof)]:PATH:_files"
+  "--duration[stop after this time]:SECONDS:"
+  "--size[stop at this size of the file\; with --last, limit of the packets kept in memory (default\: none\; 256 MiB)]:BYTES:"
+  "--last[keep the packets of the last SECONDS in memory, and write them at the end]:SECONDS:"
+  "--until-error[stop at a failed command, a Terminate, or a violation of a specification]"
+  "--lua[print the path of a script with which Wireshark and tshark show NVMe-oF over iWARP (tshark -X lua_script\:PATH)]"
+  ":the file\; - is stdout:_files"
+  "(-)*::a command with its arguments\; options of nvmeof capture come before FILE:"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_nvmeof_capture_defaults_added=0
 
 _shtab_nvmeof_changed_ns_list_log_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
@@ -538,6 +557,17 @@ _shtab_nvmeof_error_log_options=(
 # guard to ensure default positional specs are added only once per session
 _shtab_nvmeof_error_log_defaults_added=0
 
+_shtab_nvmeof_explain_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
+  "--summary[show totals instead of each command]"
+  {-s,--trsvcid}"[TCP port of iWARP connections whose beginning is not in the file (default\: 4420)]:PORT:"
+  ":the capture file\; - is stdin:_files"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_nvmeof_explain_defaults_added=0
+
 _shtab_nvmeof_flush_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
@@ -860,6 +890,30 @@ _shtab_nvmeof_read_options=(
 
 # guard to ensure default positional specs are added only once per session
 _shtab_nvmeof_read_defaults_added=0
+
+_shtab_nvmeof_replay_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
+  {-t,--transport}"[only rdma is supported]:transport:(rdma)"
+  {-a,--traddr}"[address or name of the target]:HOST:"
+  {-s,--trsvcid}"[port of the target (default\: 4420)]:PORT:"
+  {-n,--nqn}"[NQN of the subsystem]:NQN:"
+  "--device[an embedded device (iwarp, roce), a libibverbs device (system), or a system device if one reaches the address, else iwarp (default\: auto)]:device:(auto iwarp roce system)"
+  "--remote-keys[memory that the target can access\: the data of each command until it completes, or all I\/O buffers, which is faster (default\: command)]:remote_keys:(command buffer)"
+  {-q,--hostnqn}"[NQN of this host (default\: \/etc\/nvme\/hostnqn)]:NQN:"
+  {-I,--hostid}"[identifier of this host (default\: \/etc\/nvme\/hostid)]:UUID:"
+  {-S,--dhchap-secret}"[this host\'s key, in the format of gen-dhchap-key]:KEY:"
+  "--dhchap-secret-file[file with the key]:FILE:_files"
+  {-C,--dhchap-ctrl-secret}"[the controller\'s key, to authenticate the controller too, in the format of gen-dhchap-key]:KEY:"
+  "--dhchap-ctrl-secret-file[file with the key]:FILE:_files"
+  "--write[also play commands that change data\: the target\'s namespaces are overwritten]"
+  "--connection[only connection N of nvmeof explain (default\: all)]:N:"
+  ":the capture file:_files"
+  ":nvme\+rdma\:\/\/HOST\:PORT\/NQN\?OPTION\=VALUE, instead of the flags (options\: see below):"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_nvmeof_replay_defaults_added=0
 
 _shtab_nvmeof_reset_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
@@ -1608,6 +1662,7 @@ _shtab_nvmeof() {
       case $line[1] in
         ana-log) _arguments -C -s $_shtab_nvmeof_ana_log_options ;;
         bench) _arguments -C -s $_shtab_nvmeof_bench_options ;;
+        capture) _arguments -C -s $_shtab_nvmeof_capture_options ;;
         changed-ns-list-log) _arguments -C -s $_shtab_nvmeof_changed_ns_list_log_options ;;
         check-dhchap-key) _arguments -C -s $_shtab_nvmeof_check_dhchap_key_options ;;
         compare) _arguments -C -s $_shtab_nvmeof_compare_options ;;
@@ -1623,6 +1678,7 @@ _shtab_nvmeof() {
         doctor) _arguments -C -s $_shtab_nvmeof_doctor_options ;;
         dsm) _arguments -C -s $_shtab_nvmeof_dsm_options ;;
         error-log) _arguments -C -s $_shtab_nvmeof_error_log_options ;;
+        explain) _arguments -C -s $_shtab_nvmeof_explain_options ;;
         flush) _arguments -C -s $_shtab_nvmeof_flush_options ;;
         gen-dhchap-key) _arguments -C -s $_shtab_nvmeof_gen_dhchap_key_options ;;
         gen-hostnqn) _arguments -C -s $_shtab_nvmeof_gen_hostnqn_options ;;
@@ -1635,6 +1691,7 @@ _shtab_nvmeof() {
         list-ns) _arguments -C -s $_shtab_nvmeof_list_ns_options ;;
         list-subsys) _arguments -C -s $_shtab_nvmeof_list_subsys_options ;;
         read) _arguments -C -s $_shtab_nvmeof_read_options ;;
+        replay) _arguments -C -s $_shtab_nvmeof_replay_options ;;
         reset) _arguments -C -s $_shtab_nvmeof_reset_options ;;
         resv-acquire) _arguments -C -s $_shtab_nvmeof_resv_acquire_options ;;
         resv-register) _arguments -C -s $_shtab_nvmeof_resv_register_options ;;

@@ -26,6 +26,7 @@ MODULES = (
     "statistics",
     "counters",
     "loglevel",
+    "capture",
     "whole",
     "replace",
     "saved",

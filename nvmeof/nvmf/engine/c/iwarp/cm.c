@@ -5,6 +5,7 @@
  */
 #include "cm.h"
 #include "stats.h"
+#include "capture/capture.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -21,6 +22,7 @@ struct iw_timers iw_timers[IW_ID_ENDED + 1];
 static int cm_start(void)
 {
 	iw_fork_setup();
+	capture_from_environment();
 	return iw_watch_memory();
 }
 

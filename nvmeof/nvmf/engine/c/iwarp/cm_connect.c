@@ -5,6 +5,7 @@
  */
 #include "cm.h"
 #include "stats.h"
+#include "capture/capture.h"
 
 #include <errno.h>
 #include <netinet/in.h>
@@ -216,6 +217,8 @@ static int reply_send(struct iw_id *id, bool reject, const void *pd, uint16_t pd
 	/* the socket is new and empty: a frame this short is sent completely, or the connection is lost */
 	if (send(id->fd, buf, len, MSG_NOSIGNAL | MSG_DONTWAIT | MSG_EOR) != (ssize_t)len)
 		return errno ? errno : ECONNRESET;
+	if (capture_on())
+		capture_bytes(id->fd, true, buf, len);
 	return 0;
 }
 

@@ -6,6 +6,7 @@
 #include "cm.h"
 #include "stats.h"
 #include "terminate.h"
+#include "capture/capture.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -141,6 +142,8 @@ static int handshake_read(struct iw_id *id, bool reply, const char **why)
 				       "closed before the MPA request was complete";
 			return -1;
 		}
+		if (capture_on())
+			capture_bytes(id->fd, false, id->mpa + id->mpa_have, (size_t)n);
 		id->mpa_have += (uint32_t)n;
 	}
 }
@@ -183,6 +186,8 @@ static void outgoing_tcp_up(struct iw_id *id)
 		outgoing_connect_failed(id, errno);
 		return;
 	}
+	if (capture_on())
+		capture_bytes(id->fd, true, id->mpa, id->mpa_have);
 	id->mpa_have = 0;
 	id->state = IW_ID_REPLY_WAIT;
 	iw_helper_poll(EPOLL_CTL_MOD, id->fd, EPOLLIN, &id->source);

@@ -13,6 +13,7 @@
 #include "util/clock.h"
 #include "util/fifo.h"
 #include "util/line.h"
+#include "capture/capture.h"
 
 #include <errno.h>
 #include <linux/sockios.h>
@@ -64,8 +65,12 @@ static bool linger_step(struct parting *l)
 
 		if (n < 0)
 			return errno == EAGAIN || errno == EINTR;
+		if (capture_on())
+			capture_bytes(l->fd, true, l->words + l->off, (size_t)n);
 		l->off += (uint32_t)n;
 		if (l->off == l->len) {
+			if (capture_on())
+				capture_end(l->fd, true);
 			shutdown(l->fd, SHUT_WR);
 			iw_helper_poll(EPOLL_CTL_MOD, l->fd, EPOLLIN, &l->source);
 		}
@@ -73,6 +78,10 @@ static bool linger_step(struct parting *l)
 	for (int i = 0; i < READS; i++) {
 		ssize_t n = recv(l->fd, sink, sizeof(sink), MSG_DONTWAIT);
 
+		if (capture_on() && n > 0)
+			capture_bytes(l->fd, false, sink, (size_t)n);
+		if (capture_on() && !n)
+			capture_end(l->fd, false);
 		if (n == 0)
 			return false;
 		if (n < 0)
@@ -119,8 +128,11 @@ void iw_linger(int fd, uint8_t *words, uint32_t len)
 	struct parting *l = count < LINGER_MAX ? calloc(1, sizeof(*l)) : NULL;
 
 	linger_close_by_reset(fd, false);
-	if (!len)
+	if (!len) {
+		if (capture_on())
+			capture_end(fd, true);
 		shutdown(fd, SHUT_WR);
+	}
 	if (l)
 		l->source.ready = linger_ready;
 	if (!l || iw_helper_poll(EPOLL_CTL_ADD, fd, len ? EPOLLOUT : EPOLLIN, &l->source)) {

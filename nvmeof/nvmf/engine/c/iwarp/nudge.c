@@ -12,6 +12,7 @@
  */
 #include "cm.h"
 #include "util/crc32c.h"
+#include "capture/capture.h"
 
 #include <sys/socket.h>
 
@@ -46,6 +47,8 @@ static void nudge_send(struct iw_qp *qp)
 
 	ssize_t n = send(qp->stream.fd, fpdu, sizeof(fpdu), MSG_NOSIGNAL | MSG_DONTWAIT | MSG_EOR);
 
+	if (capture_on() && n > 0)
+		capture_bytes(qp->stream.fd, true, fpdu, (size_t)n);
 	if (n > 0 && (size_t)n < sizeof(fpdu))
 		iw_qp_fail(qp, TERM_NONE, NULL, "a frame could not be sent whole");
 }

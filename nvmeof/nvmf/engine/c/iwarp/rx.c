@@ -7,6 +7,7 @@
  * Runs under qp->lock, on the thread that polls.
  */
 #include "rx.h"
+#include "capture/capture.h"
 
 #include <errno.h>
 #include <sys/socket.h>
@@ -100,8 +101,17 @@ static enum iw_verdict rx_receive(struct iw_stream *s, struct iw_intake *in, str
 		in->drained = true;
 		return IW_GO_ON;
 	}
-	if (n <= 0)
+	if (n <= 0) {
+		if (capture_on() && !n)
+			capture_end(s->fd, false);
 		return rx_lost(s, n, out);
+	}
+	if (capture_on()) {
+		if (niov == 1)
+			capture_bytes(s->fd, false, in->staging, (size_t)n);
+		else
+			capture_iov(s->fd, false, iov, niov, (size_t)n);
+	}
 	in->bytes += (int)n;
 	in->drained = !in->to_end && (size_t)n < room;
 

@@ -8,6 +8,7 @@
  * Runs under qp->lock, on the thread that posts or polls.
  */
 #include "tx.h"
+#include "capture/capture.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -87,6 +88,8 @@ static enum iw_verdict push(struct iw_stream *s, struct iovec *iov, int niov, si
 	while (sent < 0 && errno == EINTR);
 	if (sent >= 0) {
 		*n = (size_t)sent;
+		if (capture_on())
+			capture_iov(s->fd, true, iov, niov, *n);
 		s->tx.seg = *n < want && s->tx.mss ? (uint32_t)((s->tx.seg + *n) % s->tx.mss) : 0;
 		return IW_GO_ON;
 	}

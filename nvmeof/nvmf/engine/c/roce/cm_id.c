@@ -6,6 +6,7 @@
 #include "cm.h"
 #include "stats.h"
 #include "util/clock.h"
+#include "capture/capture.h"
 
 #include <stdlib.h>
 
@@ -77,6 +78,7 @@ static uint64_t ids_expire(uint64_t now)
 static int cm_start(void)
 {
 	ro_fork_setup();
+	capture_from_environment();
 	return 0;
 }
 

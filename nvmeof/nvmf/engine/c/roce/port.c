@@ -5,6 +5,7 @@
  */
 #include "port.h"
 #include "util/fifo.h"
+#include "capture/capture.h"
 
 #include <errno.h>
 #include <ifaddrs.h>
@@ -265,9 +266,15 @@ static void port_packet(struct ro_port *port, const struct ro_flow *flow, const 
 			const union ro_addr *from)
 {
 	struct ro_packet p;
-	uint16_t ip_id;
+	uint16_t ip_id = 0;
+	bool ok;
 
-	if (len < RO_BTH + RO_ICRC || len > RO_PACKET_MAX || !ro_icrc_ok(flow, buf, len - RO_ICRC, &ip_id))
+	if (len < RO_BTH + RO_ICRC || len > RO_PACKET_MAX)
+		return;
+	ok = ro_icrc_ok(flow, buf, len - RO_ICRC, &ip_id);
+	if (capture_on())
+		capture_datagram(&port->addr.sa, &from->sa, false, ok ? ip_id : 0, buf, len);
+	if (!ok)
 		return;
 	if (ro_get24(buf + 5) == RO_QP1)
 		port_cm_packet(port, buf, len, from);
@@ -343,6 +350,7 @@ void ro_port_send(struct ro_port *port, const union ro_addr *to, uint8_t *buf, u
 		.msg_name = (void *)(uintptr_t)&to->sa, .msg_namelen = ro_addr_len(to),
 		.msg_iov = &iov, .msg_iovlen = 1,
 	};
+	ssize_t sent;
 
 	if (len > seg) {
 		const uint16_t size = (uint16_t)seg;
@@ -355,8 +363,10 @@ void ro_port_send(struct ro_port *port, const union ro_addr *to, uint8_t *buf, u
 		h.msg_control = control;
 		h.msg_controllen = sizeof(control);
 	}
-	if (sendmsg(port->fd, &h, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 && len > seg &&
-	    (errno == EIO || errno == EINVAL || errno == EOPNOTSUPP))
+	sent = sendmsg(port->fd, &h, MSG_DONTWAIT | MSG_NOSIGNAL);
+	if (capture_on() && sent > 0)
+		capture_segments(&port->addr.sa, &to->sa, buf, len, seg);
+	if (sent < 0 && len > seg && (errno == EIO || errno == EINVAL || errno == EOPNOTSUPP))
 		atomic_store(&port->gso, false);	/* an interface that cannot; it is sent again singly */
 }
 

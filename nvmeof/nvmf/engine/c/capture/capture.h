@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Captures of the embedded devices' packets.  The devices report the bytes that their sockets sent and received to a
+ * ring (ring.c); a thread of its own (writer.c) makes packets with IP and TCP or UDP headers of them (packet.c) and
+ * writes pcapng blocks to a Unix socket, whose other end is the program that captures.  The ring never waits: what
+ * does not fit is recorded by its headers only or, if those do not fit either, counted as dropped.
+ *
+ * While nothing is captured, a device pays for one load and one branch for each system call on its sockets.
+ */
+#ifndef NVMF_CAPTURE_H
+#define NVMF_CAPTURE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+extern atomic_bool capture_active;
+
+static inline bool capture_on(void)
+{
+	return __builtin_expect(atomic_load_explicit(&capture_active, memory_order_relaxed), 0);
+}
+
+/* ---- for the devices; any thread, no lock, no allocation; only while capture_on() ---- */
+
+/*
+ * The first n bytes of iov, sent or received on a TCP socket.  Sent bytes are read from the application's memory
+ * again: a capture shows another content than was sent if the application changed it in the meantime.
+ */
+void capture_iov(int fd, bool sent, const struct iovec *iov, int niov, size_t n);
+void capture_bytes(int fd, bool sent, const void *data, size_t n);
+/* The end of a direction of a TCP connection. */
+void capture_end(int fd, bool sent);
+/* A UDP datagram; id: the identification of its IPv4 header, which the ICRC covers. */
+void capture_datagram(const struct sockaddr *local, const struct sockaddr *peer, bool sent, uint16_t id,
+		      const void *data, size_t n);
+/* What a socket with UDP_SEGMENT has sent: datagrams of seg bytes, whose identifications begin with 0. */
+void capture_segments(const struct sockaddr *local, const struct sockaddr *peer, const uint8_t *data, uint32_t len,
+		      uint32_t seg);
+
+/* ---- control ---- */
+
+/*
+ * Capture until the reader of a Unix socket closes it: the path, or a name that begins with @ in the abstract name
+ * space.  Returns 0, or a negative errno with a sentence in why: EBUSY if a capture runs.
+ */
+int capture_start(const char *name, char *why, size_t size);
+/* As capture_start() with the value of NVMEOF_CAPTURE, once in a process; a failure is a line on stderr. */
+void capture_from_environment(void);
+
+#endif

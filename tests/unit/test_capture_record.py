@@ -1,0 +1,368 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""nvmeof capture and nvmeof replay: real targets and clients, and Wireshark's opinion."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from nvmf.capture.explain import Explained, explain
+from nvmf.capture.wireshark import lua_script
+from wire.served import SUBNQN, TIMEOUT, Served, config
+
+PROGRAM = [sys.executable, "-m", "nvmf.cli.main"]
+BLOCKS = 64 * 1024
+
+
+@pytest.fixture(scope="module")
+def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with Served(tmp_path_factory.mktemp("target"), config()) as served:
+        yield served.wait_ready()
+        assert served.end() == 0
+        served.check_log()
+
+
+def nvmeof(*words: object, status: int = 0) -> str:
+    """Run the command; return its standard output."""
+    done = subprocess.run(
+        [*PROGRAM, *map(str, words)], capture_output=True, text=True, timeout=600, check=False
+    )
+    assert done.returncode == status, done.stderr
+    assert "Traceback" not in done.stderr
+    return done.stdout
+
+
+def start(*words: object) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [*PROGRAM, *map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+
+
+def ended(process: subprocess.Popen[bytes]) -> tuple[int, str, str]:
+    out, err = process.communicate(timeout=TIMEOUT)
+    return process.returncode, out.decode(), err.decode()
+
+
+def read_file(path: Path) -> Explained:
+    return explain(path.read_bytes(), keep=True)
+
+
+def until_recorded(path: Path) -> None:
+    """Wait until a recording to a file has begun."""
+    deadline = time.monotonic() + TIMEOUT
+    while not path.exists() or path.stat().st_size < 60:  # a section and an interface
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def url(port: int) -> str:
+    return f"nvme+rdma://127.0.0.1:{port}/{SUBNQN}?device=iwarp"
+
+
+# ---- a command ----
+
+
+@pytest.fixture(scope="module")
+def written(target: Served, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, bytes]:
+    """A capture of a write, and the data."""
+    folder = tmp_path_factory.mktemp("written")
+    content = os.urandom(BLOCKS)
+    (folder / "in").write_bytes(content)
+    nvmeof(
+        "capture", folder / "w.pcapng", "--", *PROGRAM, "write", url(target.port), "-z", BLOCKS,
+        "-d", folder / "in",
+    )  # fmt: skip
+    return folder / "w.pcapng", content
+
+
+def test_a_command(written: tuple[Path, bytes]) -> None:
+    """Everything of the client is in the file, which only its owner can read."""
+    path, content = written
+    found = read_file(path)
+    assert not found.notes
+    assert found.violations == 0
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert {one.subnqn for one in found.dialogues} == {SUBNQN}
+    assert all(one.ended for one in found.dialogues)
+    writes = [c for one in found.dialogues for c in one.commands if c.name == "Write"]
+    assert b"".join(one.content() or b"" for one in writes) == content
+    assert all(one.latency is not None and one.latency > 0 for one in writes)
+
+
+def test_both_ends_agree(target: Served, tmp_path: Path) -> None:
+    """The file of the target has the same commands as that of the client."""
+    theirs = tmp_path / "target.pcapng"
+    recording = start("capture", "--rpc-socket", target.rpc_socket, theirs)
+    until_recorded(theirs)
+    ours = tmp_path / "client.pcapng"
+    nvmeof(
+        "capture", ours, "--", *PROGRAM, "read", url(target.port), "-z", "64k", "-d", "/dev/null"
+    )
+    deadline = time.monotonic() + TIMEOUT
+    while len(ended_ones := [one for one in read_file(theirs).dialogues if one.ended]) < len(
+        read_file(ours).dialogues
+    ):
+        assert time.monotonic() < deadline, ended_ones
+        time.sleep(0.05)
+    recording.send_signal(signal.SIGINT)
+    assert ended(recording)[0] == 0
+    both = [
+        [
+            (
+                one.qid,
+                [(c.name, c.detail, c.size, c.read, c.written, c.status) for c in one.commands],
+            )
+            for one in sorted(read_file(path).dialogues, key=lambda one: one.qid or 0)
+        ]
+        for path in (ours, theirs)
+    ]
+    assert both[0] == both[1]
+    assert read_file(theirs).violations == 0
+
+
+def test_roce(tmp_path: Path) -> None:
+    """RoCEv2: from either end."""
+    address = f"127.{os.getpid() % 250 + 1}.{os.getpid() // 250 % 250}.7"
+    text = config(traddr=address).replace('"iwarp"', '"roce"')
+    (tmp_path / "t.toml").write_text(text.split("[iwarp]")[0].replace("trsvcid=0", "trsvcid=4420"))
+    with subprocess.Popen(
+        [*PROGRAM, "target", "serve", tmp_path / "t.toml", "--rpc-socket", tmp_path / "s"],
+        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+    ) as serving:  # fmt: skip
+        assert serving.stdout is not None
+        assert b"roce" in serving.stdout.readline()
+        try:
+            ours, theirs = tmp_path / "ours", tmp_path / "theirs"
+            recording = start("capture", "--rpc-socket", tmp_path / "s", theirs)
+            until_recorded(theirs)
+            place = f"nvme+rdma://{address}:4420/{SUBNQN}"
+            nvmeof(
+                "capture", ours, "--", *PROGRAM, "read", "--device", "roce", place, "-z", "64k",
+                "-d", "/dev/null",
+            )  # fmt: skip
+            serving.send_signal(signal.SIGTERM)
+            assert ended(recording)[0] == 0  # it ends with the target
+            for path in (ours, theirs):
+                found = read_file(path)
+                assert found.violations == 0
+                assert {one.transport for one in found.dialogues} == {"RoCEv2"}
+                reads = [c for one in found.dialogues for c in one.commands if c.name == "Read"]
+                assert sum(one.written for one in reads) == 65536
+            names = dissected(ours, "-Y", "nvmeof", "-T", "fields", "-e", "nvmeof.cmd.name")
+            assert {"Connect", "Identify", "Read"} <= set(names)
+            native = dissected(ours, "-Y", "nvme-rdma", lua=False)
+            assert native  # Wireshark's own dissector of NVMe-oF
+        finally:
+            serving.terminate()
+
+
+# ---- Wireshark ----
+
+
+def dissected(path: Path, *words: str, lua: bool = True) -> list[str]:
+    """Return tshark's lines about a file."""
+    tshark = shutil.which("tshark")
+    if tshark is None:
+        pytest.skip("there is no tshark: apt-get install tshark")
+    script = ["-X", f"lua_script:{lua_script()}"] if lua else []
+    done = subprocess.run(
+        [tshark, *script, "--disable-protocol", "nvme-tcp", "-r", str(path), *words],
+        capture_output=True, text=True, timeout=600, check=True,
+    )  # fmt: skip
+    assert "Lua" not in done.stderr
+    return done.stdout.splitlines()
+
+
+def test_wireshark_shows_the_commands(written: tuple[Path, bytes]) -> None:
+    """tshark finds the same commands, in whole TCP streams with right checksums."""
+    path, _ = written
+    fields = ("nvmeof.cmd.name", "nvmeof.cid", "nvmeof.sgl.length", "nvmeof.cmd.nsid")
+    words = [word for field in fields for word in ("-e", field)]
+    lines = dissected(path, "-Y", "nvmeof.cmd.opc", "-T", "fields", *words)
+    theirs = [line.split("\t") for line in lines]
+    ours = sorted(
+        (c for one in read_file(path).dialogues for c in one.commands), key=lambda one: one.packet
+    )
+    assert [(one[0], int(one[1], 16), int(one[2])) for one in theirs] == [
+        (c.name.replace("Async ", "Asynchronous "), c.sqe.cid, c.size) for c in ours
+    ]
+    responses = dissected(path, "-Y", "nvmeof.cqe.sc == 0", "-T", "fields", "-e", "nvmeof.cid")
+    assert len(responses) == sum(one.status is not None for one in ours)
+    assert not dissected(path, "-Y", "tcp.analysis.flags || _ws.malformed")
+    checked = ("-o", "tcp.check_checksum:TRUE", "-o", "ip.check_checksum:TRUE")
+    assert not dissected(
+        path, *checked, "-Y", "tcp.checksum.status == 0 || ip.checksum.status == 0"
+    )
+    assert dissected(path, "-Y", "iwarp_mpa.req")
+
+
+def test_the_path_of_the_script() -> None:
+    assert nvmeof("capture", "--lua").strip() == str(lua_script())
+    assert lua_script().is_file()
+
+
+# ---- limits ----
+
+
+def test_size(target: Served, tmp_path: Path) -> None:
+    """The recording stops at a size, and the command goes on."""
+    path = tmp_path / "small"
+    out = nvmeof(
+        "capture", "--size", "20k", "-o", "json", path, *PROGRAM, "read", url(target.port), "-z",
+        "64k", "-d", tmp_path / "data",
+    )  # fmt: skip
+    said = json.loads(out[out.index("{\n") :])
+    assert said["stopped"] == "the size is reached"
+    assert path.stat().st_size == said["bytes"] <= 20480
+    assert (tmp_path / "data").stat().st_size == 65536
+    assert not read_file(path).notes
+
+
+def test_until_an_error(target: Served, tmp_path: Path) -> None:
+    """The target's packets before a failed command are kept; the target goes on."""
+    path = tmp_path / "error"
+    recording = start(
+        "capture", "--rpc-socket", target.rpc_socket, "--last", "60", "--until-error", "-o", "json",
+        path,
+    )  # fmt: skip
+    deadline = time.monotonic() + TIMEOUT
+    while "target_capture" not in target.log:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    nvmeof("get-log", url(target.port), "-i", "0x33", "-l", "512", status=1)
+    status, out, _ = ended(recording)
+    assert status == 0
+    assert "Get Log Page" in json.loads(out)["stopped"]
+    faults = [fault.sentence for one in read_file(path).dialogues for fault in one.faults]
+    assert any("fails: Invalid Log Page" in one for one in faults)
+    nvmeof("read", url(target.port), "-z", "4k", "-d", "/dev/null")
+
+
+def test_one_at_a_time(target: Served, tmp_path: Path) -> None:
+    """A second recording of a target is refused, and possible after the first."""
+    first = tmp_path / "first"
+    recording = start("capture", "--rpc-socket", target.rpc_socket, first)
+    until_recorded(first)
+    refused = start("capture", "--rpc-socket", target.rpc_socket, tmp_path / "second")
+    status, _, err = ended(refused)
+    assert status == 1
+    assert "a capture of this process is running" in err
+    recording.kill()
+    recording.communicate()
+    deadline = time.monotonic() + TIMEOUT
+    while True:
+        again = start("capture", "--rpc-socket", target.rpc_socket, "--duration", "0.2", first)
+        if ended(again)[0] == 0:
+            return
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+def test_a_reader_that_stands_still(target: Served) -> None:
+    """A program that captures and does not read stops no host."""
+    from nvmf.rpc.sync import connect
+
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+        name = f"nvmeof-test-{os.getpid()}"
+        listener.bind("\0" + name)
+        listener.listen()
+        with connect(target.rpc_socket) as rpc:
+            rpc.capture(f"@{name}")
+        reader, _ = listener.accept()
+        for _ in range(3):
+            nvmeof("read", url(target.port), "-z", "32M", "-d", "/dev/null")
+        reader.close()
+    assert target.alive
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "sentence"),
+    [
+        ((), 2, "specify the file"),
+        (("-", "true"), 2, "need a file"),
+        (("x", "--duration", "3"), 2, "put --duration before x"),
+        (("--duration", "-1", "x"), 2, "not a positive number"),
+        (("--lua", "x"), 2, "cannot be combined"),
+        (("OUT", "/nonexistent/program"), 1, "cannot run /nonexistent/program: No such file"),
+        (("OUT", "true"), 1, "true did not use an embedded device"),
+        (("OUT", "false"), 1, ""),
+        (("--rpc-socket", "/nonexistent/s", "OUT"), 1, "cannot connect to a target"),
+        (("/nonexistent/x", "true"), 1, "No such file"),
+    ],
+)
+def test_mistakes(tmp_path: Path, words: tuple[str, ...], status: int, sentence: str) -> None:
+    found = [str(tmp_path / "out") if word == "OUT" else word for word in words]
+    got, _, err = ended(start("capture", *found))
+    assert got == status, err
+    assert sentence in err
+    assert "Traceback" not in err
+
+
+# ---- replay ----
+
+
+def test_replay(target: Served, written: tuple[Path, bytes], tmp_path: Path) -> None:
+    """The same target answers the same; after a change, the difference is stated."""
+    place = url(target.port)
+    path = tmp_path / "r.pcapng"
+    nvmeof("capture", path, "--", *PROGRAM, "read", place, "-z", BLOCKS, "-d", tmp_path / "before")
+    assert "0 differences" in nvmeof("replay", path, place)
+    (tmp_path / "new").write_bytes(b"\xff" * 512)
+    nvmeof("write", place, "-z", 512, "-d", tmp_path / "new")
+    first = (tmp_path / "before").read_bytes()[:512]
+    different = sum(byte != 0xFF for byte in first)
+    if different:
+        said = json.loads(nvmeof("replay", "-o", "json", path, place, status=1))
+        (only,) = said["differences"]
+        assert only["command"] == "Read"
+        assert f"{different} of {BLOCKS} bytes differ" in only["sentence"]
+    # writes are played only on demand
+    written_path, content = written
+    out = nvmeof("replay", written_path, place)
+    assert "1 command not played: it changes data: --write plays it" in out
+    nvmeof("read", place, "-z", 512, "-d", tmp_path / "still")
+    assert (tmp_path / "still").read_bytes() == b"\xff" * 512
+    assert "0 differences" in nvmeof("replay", "--write", written_path, place)
+    nvmeof("read", place, "-z", BLOCKS, "-d", tmp_path / "now")
+    assert (tmp_path / "now").read_bytes() == content
+
+
+def test_replay_of_the_kernels_host(target: Served, tmp_path: Path) -> None:
+    """Linux's host to nvmet, played to our target: statuses, data and results are compared."""
+    from support import pcaps
+    from wire import capture
+
+    recording = Path(__file__).parent.parent / "data" / "capture" / "siw-nvme.xz"
+    path = tmp_path / "kernel.pcap"
+    path.write_bytes(pcaps.pcap(pcaps.recording(capture.load(recording))))
+    said = json.loads(nvmeof("replay", "-o", "json", path, url(target.port), status=1))
+    assert said["played"] > 50
+    sentences = [one["sentence"] for one in said["differences"]]
+    assert "the status was Internal Error, and is LBA Out of Range" in sentences
+    assert said["skipped"]["it changes data: --write plays it"] == 5
+
+
+def test_replay_mistakes(target: Served, written: tuple[Path, bytes], tmp_path: Path) -> None:
+    place = url(target.port)
+    for words, sentence in (
+        (("replay", tmp_path / "absent", place), "No such file"),
+        (("replay", "--connection", "99", written[0], place), "no connection 99"),
+        (("replay", __file__, place), "neither pcap nor pcapng"),
+        (("replay", written[0]), "specify the target"),
+    ):
+        status, _, err = ended(start(*words))
+        assert status == 2
+        assert sentence in err
+    with contextlib.suppress(FileNotFoundError):
+        (tmp_path / "absent").unlink()
