@@ -6,6 +6,7 @@ from __future__ import annotations
 from nvmf.cli.base import Subparsers
 from nvmf.cli.target import (
     ana,
+    faults,
     file_commands,
     hosts,
     loglevel,
@@ -17,7 +18,19 @@ from nvmf.cli.target import (
     subsystems,
 )
 
-_MODULES = (serve, ls, subsystems, namespaces, hosts, ports, ana, file_commands, stats, loglevel)
+_MODULES = (
+    serve,
+    ls,
+    subsystems,
+    namespaces,
+    hosts,
+    ports,
+    ana,
+    file_commands,
+    stats,
+    loglevel,
+    faults,
+)
 """Modules with commands."""
 
 _DESCRIPTION = """\
@@ -28,7 +41,7 @@ A change is applied completely or not at all, and lasts until the target ends un
 
 
 def add_commands(subparsers: Subparsers) -> None:
-    """Add target serve, ls, subsystem, namespace, host, port, reload, save, stats and log-level."""
+    """Add the commands of target."""
     group = subparsers.add_parser(
         "target",
         help="run a target, or administer a running one",
