@@ -85,6 +85,7 @@ static struct lab {
 	unsigned destroying, destroyed;	/* queue pairs */
 	unsigned devices;		/* made ready, or failed */
 	struct target_namespace *freed;	/* the last: not to be dereferenced */
+	void *injected;			/* cookie of the last injection that made its last hit */
 	bool gone;			/* the target */
 	struct sockaddr_in address;
 } lab;
@@ -211,6 +212,9 @@ static inline void lab_upcalls(void)
 			break;
 		case TARGET_UPCALL_FREED:
 			lab.freed = up->ns;
+			break;
+		case TARGET_UPCALL_INJECTED:
+			lab.injected = up->cookie;
 			break;
 		}
 	}

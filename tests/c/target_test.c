@@ -16,6 +16,7 @@ static char lab_file[32];
 #include "target_cases_invalid.h"
 #include "target_cases_io.h"
 #include "target_cases_life.h"
+#include "target_cases_inject.h"
 #include "target_cases_limits.h"
 #include "target_cases_log.h"
 #include "target_cases_pool.h"
@@ -124,6 +125,8 @@ int main(int argc, char **argv)
 	test_gates();
 	check_section("limits");
 	test_limits();
+	check_section("injected faults");
+	test_inject();
 	check_section("counters");
 	test_counters();
 	check_section("fused");

@@ -113,6 +113,11 @@ class Faulted:
         self.namespace = namespace
 
 
+class Injected:
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+
 class Aborted:
     def __init__(self, cookie: Any, aborted: bool) -> None:
         self.cookie, self.aborted = cookie, aborted
@@ -175,7 +180,7 @@ class FakeEngine:
     Command, Closed, Retired, ConnectRequest = Command, Closed, Retired, ConnectRequest
     Fenced, Aborted, Freed, DeviceReady = Fenced, Aborted, Freed, DeviceReady
     ListenerEvent, QpairEvent = ListenerEvent, QpairEvent
-    Faulted, Gates = Faulted, Gates
+    Faulted, Gates, Injected = Faulted, Gates, Injected
 
     def __init__(self) -> None:
         self.channels: dict[str, Any] = {}
@@ -205,6 +210,7 @@ class FakeEngine:
                 super().__init__()
                 self.options = options
                 self.reactors = options["reactors"]
+                self.injections: dict[int, dict[str, Any]] = {}
                 engine.target = self
 
             def upcalls(self) -> list[Any]:
@@ -220,6 +226,18 @@ class FakeEngine:
                 self, qpairs: Any, nsid: int = 0, cookie: Any = None, *, abort: int = 0
             ) -> None:
                 self.put(Fenced(cookie))
+
+            def inject(self, kind: str, **options: Any) -> int:
+                slot = min(set(range(32)) - set(self.injections))
+                self.injections[slot] = {"kind": kind, **options}
+                return slot
+
+            def injected(self, slot: int) -> tuple[int, int]:
+                assert slot in self.injections
+                return 7, 3
+
+            def end_injection(self, slot: int) -> None:
+                del self.injections[slot]
 
         class Store:
             volatile_write_cache, deallocate, guarantee = True, True, "nothing is kept"

@@ -96,6 +96,9 @@ class FakeHandle:
     def show(self, namespaces: Any) -> None:
         self.calls.append(("show", namespaces))
 
+    def inject(self, slots: int) -> None:
+        self.calls.append(("inject", slots))
+
     def enable(self, enabled: bool) -> None:
         self.calls.append(("enable", enabled))
 

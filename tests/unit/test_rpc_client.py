@@ -45,6 +45,7 @@ OTHER = f"{NQN}.other"
 HOST = "nqn.2026-11.io.example:host"
 CONFIG = f"""
 [target]
+allow_faults = true
 state_dir = "%s"
 [[port]]
 device = "iwarp"
@@ -127,6 +128,9 @@ def calls(tmp_path: Path, uuid: str, service: int) -> list[tuple[str, dict[str, 
         ("target_get_tree", {}),
         ("target_get_config", {"secrets": True}),
         ("target_log_level", {}),
+        ("target_add_fault", {"fault": {"kind": "delay", "delay_us": 1}}),
+        ("target_get_faults", {}),
+        ("target_remove_fault", {"id": 1}),
         ("target_get_counters", {}),
         ("nvmf_get_stats", {}),
         ("nvmf_get_transports", {"trtype": "rdma"}),

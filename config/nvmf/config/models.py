@@ -56,6 +56,8 @@ class TargetConfig(Model):
     """Folder for state that persists across restarts; default: $STATE_DIRECTORY of systemd."""
     discovery_nqn: Nqn | None = None
     """Unique NQN of the discovery subsystem, besides the well-known one, to distinguish targets."""
+    allow_faults: StrictBool = False
+    """Allow faults on purpose (target fault), which are for tests and never persist."""
 
     @field_validator("buffer_size")
     @classmethod

@@ -91,7 +91,39 @@ class Target:
         """Note that a device was removed; its resources are freed with its last Qpair."""
     def upcalls(
         self,
-    ) -> list[Command | Closed | Retired | Fenced | Faulted | Aborted | DeviceReady | Freed]: ...
+    ) -> list[
+        Command | Closed | Retired | Fenced | Faulted | Aborted | DeviceReady | Freed | Injected
+    ]: ...
+    def inject(
+        self,
+        kind: Literal["delay", "hang", "drop", "cut"],
+        *,
+        opcodes: Iterable[int],
+        number: int = 0,
+        status: int = 0,
+        nsid: int = 0,
+        blocks: tuple[int, int] | None = None,
+        rate: float = 1.0,
+        after: int = 0,
+        count: int = 0,
+        seed: int = 0,
+        bandwidth: int = 0,
+        delays: Sequence[int] = (),
+    ) -> int:
+        """Prepare a fault on purpose, and return its slot, 0 to 31; see Qpair.inject().
+
+        delay: a command is delayed, then runs, or ends with status if that is not 0. hang: it runs
+        when the fault has ended. drop: it never runs or ends. cut: its connection ends.
+
+        nsid: 0 means any. blocks: (first, number), None means all commands. rate: probability, up
+        to 1. after: number of commands that pass first. count: number of hits (0: no limit); an
+        Injected with this number follows the last one. bandwidth: bytes per second, 0: no limit.
+        delays: 256 equally likely delays in microseconds. EngineError (ENOSPC) if there are 32.
+        """
+    def injected(self, slot: int) -> tuple[int, int]:
+        """Return the number of commands that a fault concerned, and of hits."""
+    def end_injection(self, slot: int) -> None:
+        """End a fault.  First remove it from all queue pairs with Qpair.inject()."""
     def fence(
         self, qpairs: Iterable[Qpair], nsid: int = 0, cookie: object = None, *, abort: int = 0
     ) -> None:
@@ -391,6 +423,13 @@ class Faulted:
     def length(self) -> int:
         """Bytes; 0 for a Flush."""
 
+@final
+class Injected:
+    """A fault on purpose has concerned its last command: see Target.inject()."""
+
+    @property
+    def number(self) -> int: ...
+
 @type_check_only
 class QpairError(TypedDict):
     """A command that the engine itself failed."""
@@ -440,6 +479,8 @@ class Qpair:
         """Use these namespaces for this I/O queue from now on; the old table stays in use."""
     def abort(self, cid: int, cookie: object = None) -> None:
         """Abort an I/O command that has not had any effect yet; an Aborted follows."""
+    def inject(self, slots: int) -> None:
+        """Set the faults for its commands that arrive from now on: bit i for slot i."""
     def enable(self, enabled: bool) -> None: ...
     def disconnect(self, *, peer_left: bool = False) -> None:
         """Disconnect; its Closed follows.  Idempotent.  peer_left: after a DISCONNECTED event."""

@@ -135,6 +135,7 @@ cdef extern from "target/target.h" nogil:
         TARGET_UPCALL_DESTROYED
         TARGET_UPCALL_DEVICE
         TARGET_UPCALL_FREED
+        TARGET_UPCALL_INJECTED
     struct target_upcall:
         target_upcall *next
         target_upcall_type type
@@ -219,3 +220,30 @@ cdef extern from "target/target.h" nogil:
     void target_fence_destroy(target_fence *fence)
     target_abort *target_abort_create(target_qpair *qp, uint16_t cid, void *cookie)
     void target_abort_destroy(c_target *t, target_abort *abort)
+
+cdef extern from "target/inject.h" nogil:
+    enum target_inject_kind:
+        TARGET_INJECT_DELAY
+        TARGET_INJECT_HANG
+        TARGET_INJECT_DROP
+        TARGET_INJECT_CUT
+    enum:
+        TARGET_INJECTIONS
+        TARGET_INJECT_DELAYS
+    struct target_inject_options:
+        target_inject_kind kind
+        uint16_t status
+        uint32_t nsid
+        uint64_t opcodes[4]
+        uint64_t slba
+        uint64_t blocks
+        uint64_t threshold
+        uint64_t after
+        uint64_t count
+        uint64_t seed
+        uint64_t bandwidth
+        uint32_t delay_us[256]
+    int target_inject_begin(c_target *t, const target_inject_options *options, void *cookie)
+    void target_inject_end(c_target *t, unsigned slot)
+    void target_inject_counts(const c_target *t, unsigned slot, uint64_t *matched, uint64_t *hits)
+    void target_qpair_inject(target_qpair *qp, uint32_t slots)

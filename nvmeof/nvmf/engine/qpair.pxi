@@ -84,6 +84,9 @@ cdef class Qpair:
     def abort(self, uint16_t cid, cookie=None):
         abort_begin(self._target, self.get(), cid, cookie)
 
+    def inject(self, uint32_t slots):
+        target_qpair_inject(self.get(), slots)
+
     def enable(self, bint enabled):
         target_qpair_enable(self.get(), enabled)
 

@@ -88,6 +88,8 @@ cdef class Target:
                 destroyed(self, <Qpair>up.cookie)
             elif up.type == TARGET_UPCALL_DEVICE:
                 out.append(device_ready_from(up.device, up.reason))
+            elif up.type == TARGET_UPCALL_INJECTED:
+                out.append(injected_from(up.cookie))
             elif up.type == TARGET_UPCALL_FREED:
                 namespace = self._namespaces.pop(<uintptr_t>up.ns, None)
                 if namespace is not None:
@@ -98,6 +100,19 @@ cdef class Target:
 
     def fence(self, qpairs, uint32_t nsid=0, cookie=None, *, uint16_t abort=0):
         fence_begin(self, list(qpairs), nsid, cookie, abort)
+
+    def inject(self, str kind not None, *, opcodes, unsigned long number=0, uint16_t status=0,
+               uint32_t nsid=0, blocks=None, double rate=1.0, uint64_t after=0,
+               uint64_t count=0, uint64_t seed=0, uint64_t bandwidth=0, delays=()):
+        return inject_begin(self, kind, opcodes, number, status, nsid, blocks, rate, after, count,
+                            seed, bandwidth, delays)
+
+    def injected(self, unsigned slot):
+        return inject_counts(self, slot)
+
+    def end_injection(self, unsigned slot):
+        if slot < TARGET_INJECTIONS:
+            target_inject_end(self.get(), slot)
 
     def open_devices(self, Listener listener not None):
         cdef c_target *t = self.get()

@@ -284,6 +284,18 @@ class Calls(SpdkCalls):
         """Return the counters of reactors, namespaces, connected queues and events."""
         return await self._call("target_get_counters", results.Counters, {})
 
+    async def faults(self) -> list[results.Fault]:
+        """Return the last faults that have ended, then the active ones."""
+        return await self._call("target_get_faults", list[results.Fault], {})
+
+    async def add_fault(self, fault: Mapping[str, JSON]) -> results.Fault:
+        """Start a fault on purpose, if the configuration allows it; it ends with the target."""
+        return await self._call("target_add_fault", results.Fault, known(fault=table(fault)))
+
+    async def remove_fault(self, id: int) -> results.Fault:
+        """End a fault on purpose; return its final counts."""
+        return await self._call("target_remove_fault", results.Fault, known(id=id))
+
     async def capture(self, socket: str) -> bool:
         """Send the packets of the embedded devices to a Unix socket, as pcapng, until its reader
         closes it: nvmeof capture is such a program.

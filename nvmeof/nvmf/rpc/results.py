@@ -178,11 +178,31 @@ class TreeSubsystem(Subsystem):
     controllers: list[Controller]
 
 
+class Fault(TypedDict):
+    """A fault on purpose."""
+
+    id: int
+    fault: dict[str, JSON]
+    """Its conditions and effects, as given."""
+    summary: str
+    """The same as text."""
+    seconds: float
+    """How long it has been active, or was."""
+    matched: int
+    """Commands that met its conditions; connections, if the path is lost."""
+    hits: int
+    """Those of them that it affected."""
+    ended: str | None
+    """Why it has ended; null while it is active."""
+
+
 class Tree(TypedDict):
     """All objects of a target."""
 
     ports: list[Port]
     subsystems: list[TreeSubsystem]
+    faults: list[Fault]
+    """Active faults on purpose."""
 
 
 class QueueTotals(TypedDict):

@@ -165,6 +165,28 @@ def status_name(status: int, *, io: bool = False) -> str:
     return f"Status {code >> 8:x}h/{code & 0xFF:02x}h"
 
 
+def status_called(name: str) -> Status | NvmStatus:
+    """Return the status of an I/O command with this name, or number such as 0x281.
+
+    Upper and lower case, spaces, hyphens and underscores in names are equivalent. Raise ValueError
+    if there is no such status, or if it is a success.
+    """
+    wanted = _plain(name)
+    try:
+        number = int(name, 0)
+    except ValueError:
+        number = -1
+    every: tuple[Status | NvmStatus, ...] = (*NvmStatus, *Status)
+    for one in every:
+        if one.value and (one.value == number or wanted in (_plain(one.title), _plain(one.name))):
+            return one
+    raise ValueError(f"{name[:64]!r} is not an NVMe status such as 'Write Fault' or 0x281")
+
+
+def _plain(name: str) -> str:
+    return "".join(letter for letter in name.lower() if letter.isalnum())
+
+
 class StatusError(Error):
     """A command failed: the status that a target will return, or that a host received."""
 

@@ -84,6 +84,7 @@ _shtab_nvmeof_target_commands() {
   local _commands=(
     ana:'Steer hosts to one port or another (ANA).'
     clear:'Remove all ports, subsystems and bdevs of a target.'
+    fault:'Inject faults on purpose, for tests (only with allow_faults in the configuration).'
     host:'Manage the hosts that may connect to a subsystem.'
     log-level:'Show or set the minimum level of the log, until the target ends.'
     ls:'Show ports, subsystems, namespaces, hosts and connections.'
@@ -105,6 +106,15 @@ _shtab_nvmeof_target_ana_commands() {
     set:'Set the state of a group of namespaces on a port.'
   )
   _describe 'nvmeof target ana commands' _commands
+}
+
+_shtab_nvmeof_target_fault_commands() {
+  local _commands=(
+    add:'Start a fault.'
+    list:'Show active faults, and the last ones that have ended.'
+    remove:'End faults.'
+  )
+  _describe 'nvmeof target fault commands' _commands
 }
 
 _shtab_nvmeof_target_host_commands() {
@@ -1178,6 +1188,64 @@ _shtab_nvmeof_target_clear_options=(
 # guard to ensure default positional specs are added only once per session
 _shtab_nvmeof_target_clear_defaults_added=0
 
+_shtab_nvmeof_target_fault_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_nvmeof_target_fault_defaults_added=0
+
+_shtab_nvmeof_target_fault_add_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
+  "--rpc-socket[administration socket of the target (default\: target.sock in \$RUNTIME_DIRECTORY, \/run\/nvmeof or \$XDG_RUNTIME_DIR\/nvmeof)]:PATH:_files"
+  "--subsystem[NQN of the subsystem]:NQN:"
+  "--nsid[the namespace]:NSID:"
+  "--host[NQN of the host]:NQN:"
+  "--traddr[the target\'s address\: a path]:ADDR:"
+  "--trsvcid[the port number]:PORT:"
+  "--queue[the queue\; 0\: the admin queue]:N:"
+  "--admin[also commands of the admin queue]"
+  "--commands[of read, write, flush, compare, verify, write-zeroes and dsm, with commas]:LIST:"
+  "--first-block[first block of a range]:LBA:"
+  "--blocks[blocks of the range (default\: 1)]:N:"
+  "--rate[probability, up to 1 (default\: 1)]:P:"
+  "--after[matching commands that pass first]:N:"
+  "--delay[the delay, or its mean, such as 500us, 2ms or 1s]:TIME:"
+  "--distribution[distribution of the delay (default\: fixed)]:distribution:(fixed uniform normal exponential)"
+  "--spread[uniform\: half the width\; normal\: the standard deviation]:TIME:"
+  "--bandwidth[delay\: bytes per second of all matching commands, such as 100MiB]:SIZE:"
+  "--status[error\: an NVMe status (default\: Internal Error)]:STATUS:"
+  "--dnr[error\: set Do Not Retry]"
+  "--count[end after N affected commands]:N:"
+  "--seconds[end after S seconds]:S:"
+  "--seed[seed (default\: 0)]:N:"
+  ":see above:(delay error hang drop cut lost)"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_nvmeof_target_fault_add_defaults_added=0
+
+_shtab_nvmeof_target_fault_list_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
+  "--rpc-socket[administration socket of the target (default\: target.sock in \$RUNTIME_DIRECTORY, \/run\/nvmeof or \$XDG_RUNTIME_DIR\/nvmeof)]:PATH:_files"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_nvmeof_target_fault_list_defaults_added=0
+
+_shtab_nvmeof_target_fault_remove_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
+  "--rpc-socket[administration socket of the target (default\: target.sock in \$RUNTIME_DIRECTORY, \/run\/nvmeof or \$XDG_RUNTIME_DIR\/nvmeof)]:PATH:_files"
+  "--all[all active faults]"
+  ":the fault:"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_nvmeof_target_fault_remove_defaults_added=0
+
 _shtab_nvmeof_target_host_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
 )
@@ -1434,6 +1502,7 @@ _shtab_nvmeof_target_serve_options=(
   {-n,--nqn}"[NQN (default\: nqn.2026-01.example\:disk)]:NQN:_nvmeof_target_nqns"
   {-a,--traddr}"[address to listen on (default\: 127.0.0.1)]:ADDRESS:"
   {-s,--trsvcid}"[port (default\: 4420)]:PORT:"
+  "--allow-faults[allow faults on purpose (target fault), as allow_faults in \[target\]]"
   "--rpc-socket[administration socket (default\: socket in \[rpc\], or target.sock in \$RUNTIME_DIRECTORY, \/run\/nvmeof or \$XDG_RUNTIME_DIR\/nvmeof)]:PATH:_files"
   "--log-level[minimum level of log messages (default\: info)]:log_level:(debug info warning error)"
   "--log-format[log format\: one message per line, or one JSON object per line (timestamp, level, peer, hostnqn, subnqn, cntlid, qid, status), or the same fields in systemd\'s journal (default\: text, or journal if stderr is connected to it)]:log_format:(text json journal)"
@@ -1787,6 +1856,7 @@ _shtab_nvmeof_target() {
       case $line[1] in
         ana) _shtab_nvmeof_target_ana ;;
         clear) _arguments -C -s $_shtab_nvmeof_target_clear_options ;;
+        fault) _shtab_nvmeof_target_fault ;;
         host) _shtab_nvmeof_target_host ;;
         log-level) _arguments -C -s $_shtab_nvmeof_target_log_level_options ;;
         ls) _arguments -C -s $_shtab_nvmeof_target_ls_options ;;
@@ -1822,6 +1892,31 @@ _shtab_nvmeof_target_ana() {
       curcontext="${curcontext%:*:*}:_shtab_nvmeof_target_ana-$line[1]:"
       case $line[1] in
         set) _arguments -C -s $_shtab_nvmeof_target_ana_set_options ;;
+      esac
+  esac
+}
+
+_shtab_nvmeof_target_fault() {
+  local context state line curcontext="$curcontext" one_or_more='(*)' remainder='(-)*:' default='*::: :->fault'
+
+  # Add default positional/remainder specs only if none exist, and only once per session
+  if (( ! _shtab_nvmeof_target_fault_defaults_added )); then
+    if (( ${_shtab_nvmeof_target_fault_options[(I)${(q)one_or_more}*]} +          ${_shtab_nvmeof_target_fault_options[(I)${(q)remainder}*]} +          ${_shtab_nvmeof_target_fault_options[(I)${(q)default}]} == 0 )); then
+      _shtab_nvmeof_target_fault_options+=(': :_shtab_nvmeof_target_fault_commands' '*::: :->fault')
+    fi
+    _shtab_nvmeof_target_fault_defaults_added=1
+  fi
+  _arguments -C -s $_shtab_nvmeof_target_fault_options
+
+  case $state in
+    fault)
+      words=($line[1] "${words[@]}")
+      (( CURRENT += 1 ))
+      curcontext="${curcontext%:*:*}:_shtab_nvmeof_target_fault-$line[1]:"
+      case $line[1] in
+        add) _arguments -C -s $_shtab_nvmeof_target_fault_add_options ;;
+        list) _arguments -C -s $_shtab_nvmeof_target_fault_list_options ;;
+        remove) _arguments -C -s $_shtab_nvmeof_target_fault_remove_options ;;
       esac
   esac
 }

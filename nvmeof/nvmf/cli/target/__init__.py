@@ -6,6 +6,7 @@ from __future__ import annotations
 from nvmf.cli.base import Subparsers
 from nvmf.cli.target import (
     ana,
+    faults,
     file_commands,
     hosts,
     loglevel,
@@ -19,7 +20,18 @@ from nvmf.cli.target import (
 )
 
 _MODULES = (
-    *(serve, ls, subsystems, namespaces, hosts, ports, ana, file_commands, shell, stats, loglevel),
+    serve,
+    ls,
+    subsystems,
+    namespaces,
+    hosts,
+    ports,
+    ana,
+    file_commands,
+    shell,
+    stats,
+    loglevel,
+    faults,
 )
 """Modules with commands."""
 

@@ -35,6 +35,7 @@ def ls(args: argparse.Namespace) -> int:
         return EXIT_OK
     roots: list[Node] = [_port(port) for port in tree["ports"]]
     roots += [_subsystem(one) for one in tree["subsystems"] if _shown(one)]
+    roots += [(f"fault {one['id']} on purpose: {one['summary']}", []) for one in tree["faults"]]
     print("\n".join(lines(roots)))
     return EXIT_OK
 

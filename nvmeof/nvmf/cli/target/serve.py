@@ -46,6 +46,11 @@ def add_commands(subparsers: Subparsers) -> None:
         "-s", "--trsvcid", metavar="PORT", type=number_argument, help="port (default: 4420)"
     )
     parser.add_argument(
+        "--allow-faults",
+        action="store_true",
+        help="allow faults on purpose (target fault), as allow_faults in [target]",
+    )
+    parser.add_argument(
         "--rpc-socket",
         metavar="PATH",
         help="administration socket (default: socket in [rpc], or target.sock in "

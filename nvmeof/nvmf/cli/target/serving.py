@@ -45,6 +45,9 @@ def _serve(args: argparse.Namespace, output: LogOutput) -> int:
             (config, source), name = Source.read(Path(args.config)), args.config
     except ConfigError as error:
         raise CliError(f"cannot use the configuration:\n{error}") from None
+    if args.allow_faults:
+        allowed = config.target.model_copy(update={"allow_faults": True})
+        config = config.model_copy(update={"target": allowed})
     for sentence in advice(config, None if source is None else args.config):
         log.warning("%s: %s", name, sentence)
 

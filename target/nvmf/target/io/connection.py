@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from nvmf.auth.controller import STEP_TIMEOUT
@@ -54,6 +55,10 @@ class Connection:
     """The name for its counters (metrics.tally.Hosts), after Connect."""
     peer_left: bool = False
     """Whether the connection manager has reported that the host disconnected."""
+    injected: int = 0
+    """Slots of the faults on purpose that concern it."""
+    cut: bool = False
+    """Whether it was disconnected because its path is lost on purpose."""
 
     def cancel_timers(self) -> None:
         """Cancel all timers."""
@@ -69,6 +74,8 @@ class Dispatcher:
         self.core = core
         self.loop = loop
         self._turns = Turns(loop, self._run)
+        self.joined: Callable[[Connection], None] = lambda _: None
+        """Called after each Connect."""
         core.outbox.schedule = lambda: loop.call_soon(self._send)
 
     def opened(self, connection: Connection) -> None:
@@ -195,6 +202,7 @@ class Dispatcher:
             log.info("%s: connected, keep-alive %d ms", queue, controller.kato_ms)
         else:
             log.info("%s: connected, %d entries", queue, queue.sq_size)
+        self.joined(connection)
 
     def _no_connect(self, connection: Connection) -> None:
         log.warning("%s: no Connect within %g s", connection.queue, CONNECT_TIMEOUT)

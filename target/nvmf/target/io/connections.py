@@ -7,11 +7,12 @@ import asyncio
 import contextlib
 import errno
 import logging
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 
 from nvmf.rpc.results import ReactorCounts
 from nvmf.spec.cm import CmRejectError, CmRequest, CmStatus
 from nvmf.spec.status import StatusError
+from nvmf.target.command.engine import Address
 from nvmf.target.commands.cm import decide
 from nvmf.target.commands.core import Core
 from nvmf.target.io.connection import Connection, Dispatcher
@@ -24,6 +25,7 @@ log = logging.getLogger("nvmf.target")
 _HARMLESS = {"ESTABLISHED", "TIMEWAIT_EXIT", "CONNECT_RESPONSE"}
 _LEFT, _LOST = "the peer disconnected", "the connection was lost"
 _STOPPING = "the target is stopping"
+_LOST_PATH = "its path is lost, by a fault on purpose (target fault list)"
 _GAVE_UP = "the host gave up before its connection was accepted"
 _NAMING_GRACE = 30.0
 """Seconds that the connection manager has to report why a connection ended, if the device did not:
@@ -47,6 +49,8 @@ class Connections:
         """Set when the last connection has ended."""
         self.stopping = False
         """Whether new connections are refused."""
+        self.refuses: Callable[[Address], bool] = lambda _: False
+        """Whether connections to an address are refused, by a fault on purpose."""
         self._engine = engine
         self._target = target
         self._core = core
@@ -209,6 +213,8 @@ class Connections:
     def _accept(self, event: ConnectRequest) -> Connection:
         if self.stopping:
             raise CmRejectError(CmStatus.NO_RESOURCES, _STOPPING)
+        if self.refuses(event.local):
+            raise CmRejectError(CmStatus.NO_RESOURCES, _LOST_PATH)
         limits = self._core.cm_limits(self._limit - len(self._connections))
         wanted = decide(event.private_data, event.initiator_depth, limits)
         mdts, in_capsule = self._core.transfer_limits(wanted.cntlid if wanted.qid else None)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ from nvmf.target.model.namespace import Namespace
 from nvmf.target.model.queue import Queue
 
 if TYPE_CHECKING:
+    from nvmf.target.io.injections import Injection
     from nvmf.target.model.controller import Controller
     from nvmf.target.model.subsystem import Subsystem
     from nvmf.target.service.server import Server
@@ -110,6 +112,20 @@ def describe_namespace(
 def limits(values: Mapping[str, int]) -> results.Limits:
     """Describe limits, by their names in the configuration."""
     return checked(results.Limits, dict(values), exact=True)
+
+
+def describe_fault(one: Injection) -> results.Fault:
+    """Describe a fault on purpose."""
+    until = one.ended if one.ended is not None else asyncio.get_running_loop().time()
+    return {
+        "id": one.number,
+        "fault": one.config.model_dump(mode="json", exclude_defaults=True),
+        "summary": one.config.summary(),
+        "seconds": round(until - one.began, 3),
+        "matched": one.matched,
+        "hits": one.hits,
+        "ended": one.end if one.ended is not None else None,
+    }
 
 
 def absent_ports(server: Server) -> list[results.Port]:

@@ -25,6 +25,7 @@ MODULES = (
     "connected",
     "statistics",
     "counters",
+    "faults",
     "loglevel",
     "capture",
     "whole",

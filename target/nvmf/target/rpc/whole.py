@@ -12,6 +12,7 @@ from nvmf.target.rpc.describe import (
     absent_namespaces,
     absent_ports,
     address,
+    describe_fault,
     describe_subsystem,
 )
 from nvmf.target.rpc.framework import START_INIT
@@ -60,6 +61,7 @@ def get_tree(administration: Administration, params: Params) -> Tree:
             }
             for subsystem in server.core.subsystems.values()
         ],
+        "faults": [describe_fault(one) for one in server.injections.active()],
     }
 
 

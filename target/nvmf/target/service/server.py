@@ -26,6 +26,7 @@ from nvmf.target.io.connection import Connection, Dispatcher
 from nvmf.target.io.connections import Connections
 from nvmf.target.io.engine import Engine, Listener, Qpair, Target
 from nvmf.target.io.files import Files
+from nvmf.target.io.injections import Injections
 from nvmf.target.io.ports import Listening, OpenPort, Ports
 from nvmf.target.io.storage import Storage
 from nvmf.target.io.stores import ServerError
@@ -81,6 +82,9 @@ class Server:
         self._connections = Connections(
             engine, target, self.core, self._dispatcher, limit=config.target.max_queues
         )
+        self.injections = Injections(target, lambda: self._connections)
+        self._dispatcher.joined = self.injections.joined
+        self._connections.refuses = self.injections.refuses
         self._ports = Ports(engine, target, self.core, self._event, listening)
         self._announcing = Announcing(self.core.discovery.nqn, self._transports)
         self.metrics: MetricsServer | None = None
@@ -281,6 +285,7 @@ class Server:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_CHANGE_TIMEOUT), self._changing:
                 pass
+        self.injections.stop()
         self._connections.disconnect_all()
         self.storage.interrupt()
         if self._connections:
@@ -337,6 +342,8 @@ class Server:
             upcall.cookie()
         elif isinstance(upcall, engine.Faulted):
             self.storage.faulted(upcall)
+        elif isinstance(upcall, engine.Injected):
+            self.injections.spent(upcall.number)
         elif isinstance(upcall, engine.Aborted):
             upcall.cookie(upcall.aborted)
 

@@ -2,7 +2,7 @@
 /*
  * Abort: ends commands that have had no effect yet.
  *
- * Can be aborted: a command that waits for its namespace's limits, a latch, a buffer or an RDMA READ; one whose RDMA
+ * Can be aborted: a command that waits because of an injected fault, for its namespace's limits, a latch, a buffer or an RDMA READ; one whose RDMA
  * READs have not been posted; one whose store operation waits behind others; the first command of a fused pair before
  * the second has arrived.
  * Cannot be aborted: a command that a store is executing or whose data is being transferred, which ends soon by
@@ -59,6 +59,9 @@ bool request_cancel(struct target_request *req, uint16_t status)
 	if (req->qp->dead || req->status)
 		return false;
 	switch ((enum request_state)req->state) {
+	case REQUEST_INJECTED:
+		inject_cancel(req, status);
+		return true;
 	case REQUEST_LIMITED:
 		limits_cancel(req, status);
 		return true;

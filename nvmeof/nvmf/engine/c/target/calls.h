@@ -20,6 +20,7 @@ enum {
 	TARGET_UPCALL_CQ_GONE,
 	TARGET_UPCALL_SRQ_GONE,		/* cookie: the device */
 	TARGET_UPCALL_DEVICE_CLOSED,
+	TARGET_UPCALL_INJECTION_GONE,	/* cookie: the injection */
 };
 /* Free the memory that contains an upcall, after the caller has seen the upcall. */
 void target_free_later(struct target *target, void *memory);
@@ -153,6 +154,8 @@ void request_took(struct target_request *req);
 bool error_record(struct target_request *req, uint16_t status);
 
 /* ---- capsule.c, upcall.c, io.c ---- */
+/* Execute a checked command whose SQE is in req->sqe. */
+void capsule_begin(struct target_request *req);
 void capsule_received(struct target_qpair *qp, struct recv *recv);
 void upcall_command(struct target_request *req, const struct nvme_sqe *sqe, bool from_host);
 void upcall_deliver(struct target_request *req);
@@ -226,6 +229,16 @@ bool limits_wait(struct target_request *req, const struct nvme_sqe *sqe);
 void limits_serve(struct reactor *reactor);
 void limits_drop(struct target_qpair *qp);
 void limits_cancel(struct target_request *req, uint16_t status);
+
+/* ---- inject.c ---- */
+/* Whether a fault on purpose concerns the command: then it was dealt with.  slots: qp->injected. */
+bool inject_command(struct target_request *req, const struct nvme_sqe *sqe, uint32_t slots);
+bool inject_serve(struct reactor *reactor);	/* whether there was work */
+uint64_t inject_left(const struct reactor *reactor);	/* ns until there is; UINT64_MAX: nothing waits */
+void inject_drop(struct target_qpair *qp);
+void inject_cancel(struct target_request *req, uint16_t status);
+void injection_gone(struct target *target, struct target_injection *injection);	/* control */
+void injections_free_all(struct target *target);
 
 /* ---- abort.c ---- */
 void aborts_free_all(struct target *target);

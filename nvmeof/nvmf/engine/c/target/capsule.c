@@ -142,7 +142,7 @@ static uint16_t check(struct target_request *req, const struct nvme_sqe *sqe,
 	return status;
 }
 
-static void capsule_start(struct target_request *req, const struct nvme_sqe *sqe, bool from_host)
+static void capsule_execute(struct target_request *req, const struct nvme_sqe *sqe, bool from_host)
 {
 	struct target_qpair *qp = req->qp;
 
@@ -153,6 +153,20 @@ static void capsule_start(struct target_request *req, const struct nvme_sqe *sqe
 		io_command(req, sqe);
 	else
 		request_respond(req, NVME_COMMAND_SEQUENCE_ERROR | NVME_DNR);
+}
+
+static void capsule_start(struct target_request *req, const struct nvme_sqe *sqe, bool from_host)
+{
+	uint32_t injected = atomic_load_explicit(&req->qp->injected, memory_order_relaxed);
+
+	if (__builtin_expect(injected != 0, 0) && inject_command(req, sqe, injected))
+		return;
+	capsule_execute(req, sqe, from_host);
+}
+
+void capsule_begin(struct target_request *req)
+{
+	capsule_execute(req, &req->sqe, data_from_host(&req->sqe));
 }
 
 void capsule_received(struct target_qpair *qp, struct recv *recv)

@@ -114,6 +114,7 @@ static void drop_lines(struct target_qpair *qp)
 
 	pool_leave_line(qp);
 	limits_drop(qp);
+	inject_drop(qp);
 	fused_wait_no_more(qp);
 	fused_missing(qp);
 	while ((link = fifo_pop(&qp->pending)))

@@ -11,6 +11,7 @@
 #define NVMF_TARGET_INTERNAL_H
 
 #include "target/device.h"
+#include "target/inject.h"
 #include "target/qpair.h"
 #include "target/reactor.h"
 
@@ -26,6 +27,8 @@ struct target {
 	struct target_gates *gates;
 	struct target_fence *fences;
 	struct target_abort *aborts;
+	struct target_injection *injections;	/* also those that have ended */
+	_Atomic(struct target_injection *) injection[TARGET_INJECTIONS];	/* by slot */
 	struct ns_invalid *old_invalid;	/* see invalid.c */
 	struct background *ends, *memory;	/* NULL: their jobs are done at once */
 	bool ending;

@@ -24,6 +24,7 @@ struct target_qpair {
 	_Atomic(struct target_nstable *) table;
 	_Atomic(struct target_gates *) gates;	/* NULL: none */
 	_Atomic uint32_t sq_size;
+	_Atomic uint32_t injected;	/* bitmap of injections (inject.c); 0: none */
 	_Atomic bool connected, enabled;
 	bool up;			/* accepted: until then the control thread alone uses ibqp and id */
 	bool dead;			/* nothing more is posted; outstanding work drains */
@@ -84,6 +85,7 @@ struct target_qpair {
 	bool linger_listed, disconnected, ended_here, destroying;
 	bool broken;			/* its work failed, or was refused */
 	bool ended;			/* the device has ended it: completions of shared receives have been taken */
+	uint32_t injected_count;	/* requests that are INJECTED */
 	struct list over;		/* requests: the first waiting one of each namespace whose limits it exceeds */
 	struct fifo fences;		/* the first waits for requests, the others wait for the first */
 	char reason[256];

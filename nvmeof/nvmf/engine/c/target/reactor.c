@@ -15,9 +15,14 @@
 #include "target/expect.h"
 #include "util/pause.h"
 
+#include <errno.h>
 #include <sched.h>
 #include <sys/epoll.h>
 #include <unistd.h>
+
+#define NS_PER_S 1000000000ull
+#define NS_PER_MS 1000000ull
+#define WAKEUP_NS 100000ull	/* a sleep may take this much longer than asked for */
 
 enum { EVENTS = 32, LINGER_CHECK_MS = 5, LINES_CHECK_MS = 1, SLOW_CHECK_MS = 250, SENDS_CHECK_MS = 2,
        LONG_SPIN = 20, SHORT_WAITS_MAX = 16 };
@@ -120,6 +125,8 @@ bool reactor_poll(struct reactor *r)
 		pool_press(r);
 	if (r->latching.head)
 		latch_serve(r);
+	if (r->injected)
+		work |= inject_serve(r);
 	if (r->limited.head)
 		limits_serve(r);
 	if (r->halves.head)
@@ -179,12 +186,32 @@ static int wait_ms(const struct reactor *r)
 	return pool_has_line(r) || r->halves.head ? SLOW_CHECK_MS : -1;
 }
 
+/* Wait, at most until the next injected delay ends: that may be a few microseconds. */
+static int wait_for_events(struct reactor *r, struct epoll_event *events, int timeout)
+{
+	uint64_t left = r->injected ? inject_left(r) : UINT64_MAX;
+	struct timespec until;
+	int n;
+
+	if (left == UINT64_MAX || (timeout >= 0 && left >= (uint64_t)timeout * NS_PER_MS))
+		return epoll_wait(r->epoll_fd, events, EVENTS, timeout);
+	if (left < WAKEUP_NS) {
+		sched_yield();
+		return 0;
+	}
+	left -= WAKEUP_NS;
+	until.tv_sec = (time_t)(left / NS_PER_S);
+	until.tv_nsec = (long)(left % NS_PER_S);
+	n = epoll_pwait2(r->epoll_fd, events, EVENTS, &until, NULL);
+	return n < 0 && errno != EINTR ? epoll_wait(r->epoll_fd, events, EVENTS, LINES_CHECK_MS) : n;
+}
+
 static void sleep_now(struct reactor *r)
 {
 	struct epoll_event events[EVENTS];
 	uint64_t count;
 	int timeout = wait_ms(r);
-	int n = epoll_wait(r->epoll_fd, events, EVENTS, timeout);
+	int n = wait_for_events(r, events, timeout);
 
 	r->now = 0;	/* it may have slept for a long time */
 	for (int i = 0; i < n; i++) {

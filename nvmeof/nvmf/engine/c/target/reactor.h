@@ -41,6 +41,7 @@ struct reactor {
 	_Alignas(CACHE_LINE) struct reactor_cq *cqs;
 	struct store_ring *ring;
 	struct target_qpair *marked;	/* with work to post or a connection to end */
+	struct heap_node *injected;	/* requests that are INJECTED, by time */
 	struct list limited;		/* ns_local: namespaces with commands over a limit */
 	struct fifo latching;		/* ns_local: namespaces in which latches wait */
 	uint32_t latch_pass;		/* never 0 after the first pass */

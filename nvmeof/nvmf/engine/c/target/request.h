@@ -8,6 +8,7 @@
 #define NVMF_TARGET_REQUEST_H
 
 #include "target/pool.h"
+#include "util/heap.h"
 
 #define SQE_SIZE ((uint32_t)sizeof(struct nvme_sqe))
 
@@ -72,6 +73,7 @@ struct recv {
  *
  *	BEGUN		its checks run; the next state is set within the same turn
  *	HALF		the first of a fused pair, whose second has not arrived
+ *	INJECTED	delayed, or held, by a fault on purpose (inject.c)
  *	LIMITED		in the line of a namespace's limits (limits.c)
  *	LATCHING	in the line of a latch, with nothing else in progress
  *	MOVING		its data goes through buffers (transfer.c)
@@ -85,6 +87,7 @@ enum request_state {
 	REQUEST_FREE,
 	REQUEST_BEGUN,
 	REQUEST_HALF,
+	REQUEST_INJECTED,
 	REQUEST_LIMITED,
 	REQUEST_LATCHING,
 	REQUEST_MOVING,
@@ -93,6 +96,13 @@ enum request_state {
 	REQUEST_UP,
 	REQUEST_RESPONDING,
 	REQUEST_GONE,
+};
+
+struct injected {			/* of a command that is INJECTED */
+	struct heap_node node;		/* in reactor->injected */
+	uint16_t status;		/* with which it ends instead of running, or 0 */
+	uint8_t slot;			/* of the injection */
+	bool hangs;			/* it runs when the injection has ended */
 };
 
 struct target_request {
@@ -142,10 +152,15 @@ struct target_request {
 	uint64_t step_done;		/* bytes of this step that are done, if it is done in pieces */
 	struct mail mail;
 	struct target_upcall upcall;
-	struct nvme_sqe sqe;		/* of a command for the control thread, or over a limit */
-	struct list_link over_place;	/* over a limit, and the first of its queue pair there: in the namespace's */
-	struct list_link over_own;	/* line, and in the queue pair's list */
-	struct fifo behind;		/* the others of its queue pair over the same limit */
+	struct nvme_sqe sqe;		/* of a command for the control thread, over a limit or injected */
+	union {				/* by state */
+		struct injected held;
+		struct {		/* LIMITED */
+			struct list_link over_place;	/* the first of its queue pair: in the namespace's line, */
+			struct list_link over_own;	/* and in the queue pair's list */
+			struct fifo behind;		/* the others of its queue pair over the same limit */
+		};
+	};
 	uint8_t *data;			/* fetched for the control thread, or its answer */
 	uint32_t data_length;		/* bytes of data */
 	struct {			/* set by target_complete(): the answer */

@@ -88,6 +88,9 @@ static bool take_upcall(struct target *target, struct target_upcall *upcall)
 	case TARGET_UPCALL_DEVICE_CLOSED:
 		device_closed(upcall->cookie);
 		return false;
+	case TARGET_UPCALL_INJECTION_GONE:
+		injection_gone(target, upcall->cookie);
+		return false;
 	case TARGET_UPCALL_CLOSED:
 		qp->closed_seen = true;
 		return !qp->destroy_sent;
@@ -324,6 +327,7 @@ void target_destroy(struct target *target)
 		return;		/* a thread that cannot be ended keeps its memory */
 	end_qpairs(target);
 	namespace_free_all(target);
+	injections_free_all(target);
 	device_free_all(target);
 	target_free(target);
 }

@@ -151,6 +151,7 @@ enum target_upcall_type {
 	TARGET_UPCALL_ABORTED = 6,	/* abort: aborted says whether */
 	TARGET_UPCALL_DESTROYED = 7,	/* cookie: the queue pair and its cm id were freed */
 	TARGET_UPCALL_DEVICE = 8,	/* device: ready, or reason has why it cannot be used */
+	TARGET_UPCALL_INJECTED = 10,	/* cookie: an injection has made its last hit, see inject.h */
 	TARGET_UPCALL_FREED = 9,	/* namespace: no device has its store's memory registered, and it was freed */
 };
 
