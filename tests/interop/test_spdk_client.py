@@ -144,3 +144,73 @@ def test_codes(served: Served, tmp_path: Path) -> None:
     assert code(served, "keyring_file_add_key", "two", tmp_path / "none.key") == -errno.ENOENT
     assert code(served, "keyring_file_add_key", "two", "one.key") == -errno.EPERM
     assert code(served, "keyring_file_remove_key", "two") == -errno.ENOKEY
+
+
+SCRIPT = """\
+# One command a line, in the order of the guide of SPDK for its target.
+framework_start_init
+framework_wait_init
+log_set_print_level NOTICE
+nvmf_create_transport -t RDMA -i 131072 -c 8192
+bdev_malloc_create -b Malloc0 8 512
+bdev_aio_create {image} aio0 4096
+bdev_null_create Null0 64 512
+bdev_set_qos_limit Malloc0 --rw-mbytes-per-sec 500
+nvmf_create_subsystem {made} -a -s SPDK00000000000001 -d SPDK_Controller1
+nvmf_subsystem_add_ns {made} Malloc0
+nvmf_subsystem_add_ns {made} aio0 -n 3
+nvmf_subsystem_add_listener {made} -t rdma -a 127.0.0.1 -s 0 -f ipv4
+nvmf_subsystem_add_listener discovery -t rdma -a 127.0.0.1 -s 0 -f ipv4
+bdev_wait_for_examine
+"""
+
+
+@pytest.mark.feature("rpc")
+async def test_a_whole_script(tmp_path: Path, need_product: None) -> None:
+    """It runs on an empty target, hosts use what it made, and its saved file makes it again."""
+    image, saved = tmp_path / "aio.img", tmp_path / "saved.json"
+    image.write_bytes(bytes(1 << 20))
+    with Served(tmp_path, "port = []\n") as served:
+        run_script(served, SCRIPT.format(image=image, made=MADE))
+        await write_and_read(served)
+        iostat = rpc(served, "bdev_get_iostat", "--names", "Malloc0")
+        assert iostat["bdevs"][0]["num_write_ops"] == 1
+        assert [one["name"] for one in rpc(served, "bdev_get_bdevs", "-b", "aio0")] == ["aio0"]
+        assert rpc(served, "framework_get_reactors")["reactors"]
+        saved.write_text(json.dumps(rpc(served, "save_config")))
+        assert code(served, "bdev_malloc_delete", "aio0") == -errno.ENODEV
+        rpc(served, "bdev_malloc_delete", "Malloc0")
+        rpc(served, "bdev_null_delete", "Null0")
+        (made,) = rpc(served, "nvmf_get_subsystems", MADE)
+        assert [one["nsid"] for one in made["namespaces"]] == [3]
+        assert served.end() == 0
+        served.check_log()
+    folder = tmp_path / "again"
+    folder.mkdir()
+    with Served(folder, "port = []\n") as again:
+        run_script(again, "")
+        rpc(again, "load_config", "-j", saved)
+        await write_and_read(again)
+        assert rpc(again, "save_config") == json.loads(saved.read_text())
+        assert again.end() == 0
+
+
+def run_script(served: Served, text: str) -> None:
+    """Run the lines of a script, once the socket is there."""
+    argv = [str(CLIENT), "-s", str(served.rpc_socket), "-r", "300"]
+    script = f"framework_wait_init\n{text}"
+    done = subprocess.run(
+        argv, input=script, capture_output=True, text=True, timeout=HANG, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+async def write_and_read(served: Served) -> None:
+    """Use both namespaces as a host."""
+    (place,) = rpc(served, "nvmf_subsystem_get_listeners", MADE)
+    where = url(int(place["address"]["trsvcid"]), MADE)
+    async with connect(where, **OPTIONS) as host:
+        assert [(n.nsid, n.block_size) for n in host.namespaces] == [(1, 512), (3, 4096)]
+        for one in host.namespaces:
+            await one.write(2, b"s" * 4096)
+            assert bytes(await one.read(2, 1)) == b"s" * one.block_size

@@ -20,6 +20,7 @@ from nvmf.initiator.discovery.mdns import Service, _Browser, services_of
 from nvmf.spec.dnssd import TCP_TYPE, UDP_TYPE, parse_text_record, service_type, text_record
 from nvmf.spec.fabrics import RdmaProvider
 from nvmf.spec.nqn import DISCOVERY_NQN
+from nvmf.target.client import connect_sync
 from nvmf.target.commands.discovery import Port
 from nvmf.target.service.mdns import addresses_of, system_protocol
 from support.clientlab import RAM, config
@@ -172,12 +173,13 @@ def reload(served: Served, text: str) -> None:
 
 @pytest.mark.feature("mdns")
 def test_announced_and_found(network: list[str], tmp_path: Path) -> None:
-    """Not at first; then the configuration enables it, and then disables it again."""
+    """Not at first; then a request enables it, and a reload of the file disables it again."""
     text = f'[mdns]\nenabled = false\nname = "lab"\n[target]\ndiscovery_nqn = "{NQN}"\n'
     text += config(RAM) + f'[[port]]\ntraddr = "{ADDRESS}"\ntrsvcid = 4421\ndevice = "iwarp"\n'
     served = Served(tmp_path, text, wrapper=network).wait_ready()
     try:
-        reload(served, text := text.replace("enabled = false", "enabled = true"))
+        with connect_sync(served.rpc_socket) as rpc:
+            assert rpc.announce() is True
         end = time.monotonic() + 120
         found = browse(served, "--wait", "2")
         while not found and time.monotonic() < end:  # announcing takes a second or more
@@ -192,7 +194,7 @@ def test_announced_and_found(network: list[str], tmp_path: Path) -> None:
             }
         ], served.log
         assert "port 127.0.0.1 listens on loopback only: not announced" in served.log
-        reload(served, text.replace("enabled = true", "enabled = false"))
+        reload(served, text)
         assert browse(served, "--wait", "2") == []
     finally:
         assert served.end() == 0

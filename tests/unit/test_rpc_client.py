@@ -116,6 +116,7 @@ def calls(tmp_path: Path, uuid: str, service: int) -> list[tuple[str, dict[str, 
         ("bdev_null_delete", {"name": "n"}),
         ("bdev_aio_delete", {"name": "a"}),
         ("bdev_uring_delete", {"name": "u"}),
+        ("nvmf_stop_mdns_prr", {}),
         ("nvmf_discovery_add_referral", {"address": away}),
         ("nvmf_discovery_get_referrals", {}),
         ("nvmf_discovery_remove_referral", {"address": away}),
@@ -184,6 +185,7 @@ def calls(tmp_path: Path, uuid: str, service: int) -> list[tuple[str, dict[str, 
         ("target_reload", {}),
         ("target_set_config", {"config": {"subsystem": [{"nqn": NQN}], "port": whole}}),
         ("target_remove_port", port),
+        ("spdk_kill_instance", {"sig_name": "SIGHUP"}),
     ]
 
 
@@ -202,7 +204,7 @@ async def test_every_result_has_exactly_the_fields_of_its_type(
             called.add(name)
             if name in ("nvmf_subsystem_get_controllers", "nvmf_subsystem_get_qpairs"):
                 assert result
-    assert called == set(METHODS)
+    assert called == set(METHODS) - {"nvmf_publish_mdns_prr"}  # see test_mdns.py
 
 
 def test_clients_have_every_method() -> None:

@@ -378,6 +378,14 @@ def test_log(target: Empty) -> None:
     assert target.call("log_get_flags") == {"nvmf": False, "rpc": False}
 
 
+def test_kill(target: Empty) -> None:
+    code, said = target.refused("spdk_kill_instance", sig_name="SIGKILL")
+    assert (code, "SIGTERM, SIGINT or SIGHUP" in said) == (-32602, True)
+    assert target.call("spdk_kill_instance", sig_name="SIGTERM") is True
+    assert target.process.wait(HANG) == 0
+    target.check_log()
+
+
 def test_methods_that_can_be_called_now(target: Empty) -> None:
     every, now = target.call("rpc_get_methods"), target.call("rpc_get_methods", current=True)
     assert set(every) - set(now) == {"framework_start_init"}

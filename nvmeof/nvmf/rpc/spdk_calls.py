@@ -168,6 +168,14 @@ class SpdkCalls(ABC):
         """Return the other discovery services that are reported to hosts."""
         return await self._call("nvmf_discovery_get_referrals", list[results.Referral], {})
 
+    async def announce(self) -> bool:
+        """Announce the discovery service on the local network by mDNS; see [mdns]."""
+        return await self._call("nvmf_publish_mdns_prr", bool, {})
+
+    async def stop_announcing(self) -> bool:
+        """Stop the announcement of the discovery service."""
+        return await self._call("nvmf_stop_mdns_prr", bool, {})
+
     async def log_level(self, *, level: str | None = None) -> str:
         """Set the minimum level of log messages until the target ends; return the level."""
         return await self._call("target_log_level", str, known(level=level))

@@ -166,6 +166,14 @@ class SpdkSyncCalls(ABC):
         """Return the other discovery services that are reported to hosts."""
         return self._call("nvmf_discovery_get_referrals", list[results.Referral], {})
 
+    def announce(self) -> bool:
+        """Announce the discovery service on the local network by mDNS; see [mdns]."""
+        return self._call("nvmf_publish_mdns_prr", bool, {})
+
+    def stop_announcing(self) -> bool:
+        """Stop the announcement of the discovery service."""
+        return self._call("nvmf_stop_mdns_prr", bool, {})
+
     def log_level(self, *, level: str | None = None) -> str:
         """Set the minimum level of log messages until the target ends; return the level."""
         return self._call("target_log_level", str, known(level=level))

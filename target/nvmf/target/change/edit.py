@@ -338,3 +338,8 @@ def remove_referral(config: Config, traddr: str, trsvcid: int, trtype: str = "rd
         raise EditError(f"there is no referral to {trtype} {endpoint(traddr, trsvcid)}")
     changed: Config = _with(config, referrals=kept)
     return changed
+
+
+def announce(config: Config, *, enabled: bool) -> Config:
+    """Announce the discovery service by mDNS, or stop that."""
+    return _with(config, mdns=_with(config.mdns, enabled=enabled))

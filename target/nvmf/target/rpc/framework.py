@@ -3,9 +3,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import signal
 from typing import TYPE_CHECKING, Literal
 
+from pydantic import ConfigDict
+
+from nvmf.rpc.errors import Code, RpcError
 from nvmf.rpc.results import Framework, Scheduler
 from nvmf.target.rpc.registry import Params, method
 
@@ -13,12 +18,21 @@ if TYPE_CHECKING:
     from nvmf.target.service.administration import Administration
 
 START_INIT = "framework_start_init"
+_ANSWERED = 0.05
+"""Seconds in which the response is sent; without it, a client sees the connection end."""
 
 
 class SetScheduler(Params):
+    model_config = ConfigDict(extra="ignore", frozen=True, strict=True)
+
     name: Literal["static"]
     """A queue pair keeps its reactor."""
     period: int | None = None
+
+
+class Kill(Params):
+    sig_name: str
+    """SIGTERM or SIGINT: the target ends; SIGHUP: it reads its configuration again."""
 
 
 @method(START_INIT, Params, None)
@@ -81,3 +95,17 @@ def set_scheduler(administration: Administration, params: SetScheduler) -> bool:
 def get_targets(administration: Administration, params: Params) -> list[str]:
     """Return SPDK's default name of a target: there is one."""
     return ["nvmf_tgt"]
+
+
+@method("spdk_kill_instance", Kill, None, changes=True)
+def kill_instance(administration: Administration, params: Kill) -> bool:
+    """Send the target a signal, after the response."""
+    name = params.sig_name.upper()
+    known = {sig.name: sig for sig in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)}
+    known |= {str(int(sig)): sig for sig in known.values()}
+    if name not in known:
+        raise RpcError(
+            Code.INVALID_PARAMS, f"sig_name {name[:32]}: expected SIGTERM, SIGINT or SIGHUP"
+        )
+    asyncio.get_running_loop().call_later(_ANSWERED, os.kill, os.getpid(), known[name])
+    return True

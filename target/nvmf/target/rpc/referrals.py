@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Referrals: other discovery services that are reported to hosts."""
+"""Discovery: referrals to other discovery services, and the announcement by mDNS."""
 
 from __future__ import annotations
 
@@ -78,3 +78,17 @@ def get(administration: Administration, params: Params) -> list[Referral]:
         }
         for one in administration.server.config.referrals
     ]
+
+
+@method("nvmf_publish_mdns_prr", Params, "announce", changes=True)
+async def publish(administration: Administration, params: Params) -> bool:
+    """Announce the discovery service on the local network by mDNS; see [mdns]."""
+    await administration.change(lambda config: edit.announce(config, enabled=True))
+    return True
+
+
+@method("nvmf_stop_mdns_prr", Params, "stop_announcing", changes=True)
+async def stop(administration: Administration, params: Params) -> bool:
+    """Stop the announcement of the discovery service."""
+    await administration.change(lambda config: edit.announce(config, enabled=False))
+    return True

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pydantic import ConfigDict
+
 from nvmf.config.models import SubsystemConfig
 from nvmf.rpc.errors import Code, RpcError
 from nvmf.rpc.results import TransportLimits
@@ -30,7 +32,9 @@ class OneTransport(Params):
 
 
 class CreateTransport(Params):
-    """SPDK's parameters."""
+    """SPDK's parameters.  As in SPDK, unknown ones, such as those of old scripts, are ignored."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True, strict=True)
 
     trtype: str
     max_queue_depth: int | None = None
