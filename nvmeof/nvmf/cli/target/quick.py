@@ -43,7 +43,7 @@ def quick_config(args: argparse.Namespace) -> tuple[Config, str] | None:
         return loads(sys.stdin.read(), "stdin", base=Path.cwd()), "stdin"
     if not spaces:
         raise UsageError(
-            "specify a configuration file, -, or --ram SIZE, --file or --pmem PATH, or --python NAME"
+            "specify a configuration file, -, or --ram SIZE, --file or --pmem PATH, --python NAME"
         )
     port = {"traddr": args.traddr, "trsvcid": args.trsvcid}
     lines = ["[[port]]", *_keys(port)]
