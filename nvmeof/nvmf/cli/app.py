@@ -84,6 +84,7 @@ COMMANDS: dict[str, dict[str, str]] = {
     },
     "bench": {"bench": "measure a namespace: IOPS, throughput, latency"},
     "lab": {"lab": "measure systems with fio, and report and compare the results"},
+    "fio_engine": {"fio-engine": "build the fio engine for the installed fio, or print its path"},
     "kernel.connect": {
         "connect": "connect the kernel to a subsystem, and wait for its block devices",
     },

@@ -22,6 +22,7 @@ _shtab_nvmeof_commands() {
     doctor:'Check this machine for problems of a target or a host, with remedies.'
     dsm:'Deallocate blocks: their data is no longer needed (TRIM).'
     error-log:'Show the error information log, newest first.'
+    fio-engine:'Build the fio engine for the installed fio, or print its path.'
     flush:'Commit written data of a namespace to non-volatile media.'
     gen-dhchap-key:'Generate a key for in-band authentication (DH-HMAC-CHAP).'
     gen-hostnqn:'Generate an NQN for a host, from a random UUID.'
@@ -62,6 +63,14 @@ _shtab_nvmeof_config_commands() {
     schema:'Print the JSON schema of configurations.'
   )
   _describe 'nvmeof config commands' _commands
+}
+
+_shtab_nvmeof_fio_engine_commands() {
+  local _commands=(
+    build:'Compile the fio engine.'
+    path:'Print the path of the engine that was built for the installed fio.'
+  )
+  _describe 'nvmeof fio-engine commands' _commands
 }
 
 _shtab_nvmeof_lab_commands() {
@@ -534,6 +543,33 @@ _shtab_nvmeof_error_log_options=(
 
 # guard to ensure default positional specs are added only once per session
 _shtab_nvmeof_error_log_defaults_added=0
+
+_shtab_nvmeof_fio_engine_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_nvmeof_fio_engine_defaults_added=0
+
+_shtab_nvmeof_fio_engine_build_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
+  "--fio-source[source of fio, of the version that will load the engine]:DIR:"
+  "--to[the engine\'s file (default\: see fio-engine path)]:FILE:_files"
+  "--fio[fio (default\: \$NVMF_FIO, or the one in PATH)]:PROGRAM:"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_nvmeof_fio_engine_build_defaults_added=0
+
+_shtab_nvmeof_fio_engine_path_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
+  "--fio[fio (default\: \$NVMF_FIO, or the one in PATH)]:PROGRAM:"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_nvmeof_fio_engine_path_defaults_added=0
 
 _shtab_nvmeof_flush_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
@@ -1594,6 +1630,7 @@ _shtab_nvmeof() {
         doctor) _arguments -C -s $_shtab_nvmeof_doctor_options ;;
         dsm) _arguments -C -s $_shtab_nvmeof_dsm_options ;;
         error-log) _arguments -C -s $_shtab_nvmeof_error_log_options ;;
+        fio-engine) _shtab_nvmeof_fio_engine ;;
         flush) _arguments -C -s $_shtab_nvmeof_flush_options ;;
         gen-dhchap-key) _arguments -C -s $_shtab_nvmeof_gen_dhchap_key_options ;;
         gen-hostnqn) _arguments -C -s $_shtab_nvmeof_gen_hostnqn_options ;;
@@ -1648,6 +1685,30 @@ _shtab_nvmeof_config() {
         export) _arguments -C -s $_shtab_nvmeof_config_export_options ;;
         import) _arguments -C -s $_shtab_nvmeof_config_import_options ;;
         schema) _arguments -C -s $_shtab_nvmeof_config_schema_options ;;
+      esac
+  esac
+}
+
+_shtab_nvmeof_fio_engine() {
+  local context state line curcontext="$curcontext" one_or_more='(*)' remainder='(-)*:' default='*::: :->fio-engine'
+
+  # Add default positional/remainder specs only if none exist, and only once per session
+  if (( ! _shtab_nvmeof_fio_engine_defaults_added )); then
+    if (( ${_shtab_nvmeof_fio_engine_options[(I)${(q)one_or_more}*]} +          ${_shtab_nvmeof_fio_engine_options[(I)${(q)remainder}*]} +          ${_shtab_nvmeof_fio_engine_options[(I)${(q)default}]} == 0 )); then
+      _shtab_nvmeof_fio_engine_options+=(': :_shtab_nvmeof_fio_engine_commands' '*::: :->fio-engine')
+    fi
+    _shtab_nvmeof_fio_engine_defaults_added=1
+  fi
+  _arguments -C -s $_shtab_nvmeof_fio_engine_options
+
+  case $state in
+    fio-engine)
+      words=($line[1] "${words[@]}")
+      (( CURRENT += 1 ))
+      curcontext="${curcontext%:*:*}:_shtab_nvmeof_fio_engine-$line[1]:"
+      case $line[1] in
+        build) _arguments -C -s $_shtab_nvmeof_fio_engine_build_options ;;
+        path) _arguments -C -s $_shtab_nvmeof_fio_engine_path_options ;;
       esac
   esac
 }
