@@ -66,7 +66,6 @@ struct session {
 	uint64_t connected, next, until;	/* ns: of the connection, the next attempt, the last */
 	uint64_t told;			/* ns: when the last failure was logged */
 	unsigned attempts;		/* since the loss */
-	char said[400];			/* the last failure that was logged */
 };
 
 /*

@@ -43,19 +43,17 @@ void reconnect_begin(struct state *s, struct session *session, const char *reaso
 	if (session->next > session->until)
 		session->next = session->until;
 	session->attempts = 0;
-	session->said[0] = '\0';
 	s->reconnecting++;
 }
 
-/* Log a failure: each reason once, and otherwise once a minute. */
+/* Log a failure: the first, then one a minute. */
 static void reconnect_tell(struct session *session, const char *reason, uint64_t now)
 {
 	char left[32] = "no time limit";
 
-	if (!strcmp(reason, session->said) && now - session->told < tell_every * second)
+	if (session->attempts > 1 && now - session->told < tell_every * second)
 		return;
 	session->told = now;
-	snprintf(session->said, sizeof(session->said), "%s", reason);
 	if (session->until != UINT64_MAX)
 		snprintf(left, sizeof(left), "%llu s left", session->until <= now ? 0ull :
 			 (unsigned long long)((session->until - now) / second));

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Default path of the target's administration socket."""
+"""Default paths: of the target's administration socket, and of the fio engine."""
 
 from __future__ import annotations
 
@@ -56,3 +56,10 @@ def further_sockets(first: Path) -> list[Path]:
 def _is_own(found: os.stat_result) -> bool:
     """Return whether this is a folder of this user that no other user can write to."""
     return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & 0o22
+
+
+def fio_engine_path(version: str, environment: Mapping[str, str] = os.environ) -> Path:
+    """Return where the fio engine for a version of fio, such as fio-3.33, is built by default."""
+    data = environment.get("XDG_DATA_HOME")
+    folder = Path(data) if data else Path.home() / ".local" / "share"
+    return folder / "nvmeof" / f"nvmeof-{version}.so"

@@ -92,7 +92,9 @@ def test_serve_something(machine: list[str], tmp_path: Path, fio: Path, fio_engi
     (tmp_path / "second.py").write_text(programs[1])
     (tmp_path / "third.py").write_text(f"import asyncio\n{paths}\nasyncio.run(several())\n")
     (load,) = documents.blocks("fio", "sh", documents.FIO)
-    load = load.replace("./dev run fio", shlex.quote(str(fio)))
+    (names,) = documents.blocks("Names", "sh", documents.FIO)
+    load = load.replace("./dev run fio", "fio") + "\n" + names
+    load = load.replace("fio --name", f"{shlex.quote(str(fio))} --name")
     load = load.replace("build/dev/nvmeof-fio.so", str(fio_engine))
     said = shell(
         machine,
@@ -109,7 +111,7 @@ def test_serve_something(machine: list[str], tmp_path: Path, fio: Path, fio_engi
     assert (tmp_path / "back").read_bytes() == picture
     assert said.count("b'hello'") == 2
     assert NQN in said
-    assert "err= 0" in said
+    assert said.count("err= 0") == 3
 
 
 def test_a_target_inside_a_program(machine: list[str], tmp_path: Path) -> None:

@@ -11,7 +11,9 @@ from types import ModuleType
 
 import pytest
 
+from nvmf.cli.app import make_parser
 from nvmf.cli.main import main
+from nvmf.cli.target.quick import quick_config
 from nvmf.config import ConfigError, loads
 from nvmf.initiator import connect
 from nvmf.target import ServerError, register_store, serve, sync
@@ -153,7 +155,15 @@ async def test_a_command_adds_a_registered_store(
                 for name, said in (("absent", 'has the name "absent"'), ("json:loads", "a class")):
                     status, err = await run("add", NQN, *store, name)
                     assert (status, said in err) == (1, True), err
-                assert await run("replace", NQN, "1", *store, "of-a-command") == (0, "")
+                options = ("--option", "size=1048576")
+                assert await run("replace", NQN, "1", *store, "of-a-command", *options) == (0, "")
+                made = server.config.subsystems[0].namespaces[0]
+                assert made.options == {"size": 1 << 20}
+                async with asyncio.timeout(60):
+                    while controller.namespace(1).blocks != 2048:  # noqa: ASYNC110
+                        await asyncio.sleep(0.01)
+                wrong = await run("add", NQN, *store, "of-a-command", "--option", "colour=red")
+                assert (wrong[0], "colour" in wrong[1]) == (1, True), wrong
                 ram = ("--store", "ram", "--size", "1MiB")
                 assert await run("replace", NQN, "2", *ram) == (0, "")
                 stores = [one.store for one in server.config.subsystems[0].namespaces]
@@ -170,8 +180,37 @@ async def test_a_command_adds_a_registered_store(
         ("--store python", "--store python needs --python NAME"),
         ("--store ram --size 1MiB --python a", "--python NAME requires --store python, not ram"),
         ("--store python --python a --path /x", "--store python has no --path"),
+        ("--store ram --size 1MiB --option a=1", "--option KEY=VALUE requires --store python"),
+        ("--store python --python a --option a", "'a' is not KEY=VALUE"),
+        ("--store python --python a --option 1=a", "'1=a' is not KEY=VALUE"),
     ],
 )
 def test_a_wrong_command(words: str, said: str, capfd: pytest.CaptureFixture[str]) -> None:
-    assert main(["target", "namespace", "add", NQN, *words.split()]) == 2
+    assert _status(["target", "namespace", "add", NQN, *words.split()]) == 2
     assert said in capfd.readouterr().err
+
+
+def _status(words: list[str]) -> int | str | None:
+    try:
+        return main(words)
+    except SystemExit as end:
+        return end.code
+
+
+def test_serving_a_class_from_the_command_line(capfd: pytest.CaptureFixture[str]) -> None:
+    words = (
+        'target serve --python a.b:C --option size=1048576 --option name=x"y --option flag=true '
+        '--option ratio=0.5 --option text="1" --option list=[1] --option inf=1e999 '
+        "--python other -s 4421"
+    )
+    parser = make_parser("target")
+    found = quick_config(parser.parse_args(words.split()))
+    assert found is not None
+    first, second = found[0].subsystems[0].namespaces
+    assert (first.python, second.python, second.options) == ("a.b:C", "other", {})
+    assert first.options == {
+        "size": 1 << 20, "name": 'x"y', "flag": True, "ratio": 0.5, "text": "1", "list": "[1]",
+        "inf": "1e999",
+    }  # fmt: skip
+    assert _status(["target", "serve", "--option", "a=1"]) == 2
+    assert "give it after --python" in capfd.readouterr().err

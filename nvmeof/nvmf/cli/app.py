@@ -14,9 +14,10 @@ import io
 import itertools
 import logging
 import os
+import re
 import sys
 from collections.abc import Callable, Sequence
-from typing import NoReturn
+from typing import NoReturn, TextIO
 
 from nvmf.cli.base import (
     EXIT_FAILED,
@@ -27,6 +28,7 @@ from nvmf.cli.base import (
     CliError,
     Command,
     Failures,
+    Line,
     Terminated,
     UsageError,
     complain,
@@ -82,6 +84,7 @@ COMMANDS: dict[str, dict[str, str]] = {
     },
     "bench": {"bench": "measure a namespace: IOPS, throughput, latency"},
     "lab": {"lab": "measure systems with fio, and report and compare the results"},
+    "fio_engine": {"fio-engine": "build the fio engine for the installed fio, or print its path"},
     "capture": {
         "capture": "record the packets of a command or of a running target",
     },
@@ -196,11 +199,43 @@ def _called(parser: argparse.ArgumentParser, words: Sequence[str]) -> int:
     args, unknown = parser.parse_known_args(words)
     if unknown:  # show the usage of this command only
         args.parser.error(f"unrecognized arguments: {' '.join(unknown)}")
-    levels = (logging.WARNING, logging.INFO, logging.DEBUG)
-    logging.basicConfig(
-        level=levels[min(args.verbose, 2)], format="%(levelname)s: %(message)s", stream=sys.stderr
-    )
+    _log(args.verbose)
     return _reported(args.parser, lambda: int(args.run(args)))
+
+
+ATTEMPTS = "nvmf.initiator.client.recovery.attempts"
+"""The logger of failed attempts to reconnect."""
+
+
+class _Attempts(logging.Handler):
+    """Shows the last attempt to reconnect, in one line of the terminal."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if isinstance(record.args, tuple):  # the short form: a line has no room for the NQN
+            _, number, limit, reason = record.args
+            reason = re.sub(r"^connecting queue \d+ to \S+: ", "", str(reason))
+            Line.show(f"reconnecting: attempt {number}, {limit}: {reason}")
+
+
+def _without_attempts(record: logging.LogRecord) -> bool:
+    """Return whether to print a record; if so, the line of attempts makes room for it."""
+    if hasattr(record, "attempt"):
+        return False
+    Line.clear()
+    return True
+
+
+def _log(verbose: int) -> None:
+    """Have records printed on stderr: on a terminal, attempts to reconnect in one line."""
+    level = (logging.WARNING, logging.INFO, logging.DEBUG)[min(verbose, 2)]
+    handler: logging.StreamHandler[TextIO] = logging.StreamHandler(sys.stderr)
+    logging.basicConfig(level=level, format="%(levelname)s: %(message)s", handlers=[handler])
+    attempts = logging.getLogger(ATTEMPTS)
+    attempts.propagate = False
+    if sys.stderr.isatty():
+        handler.addFilter(_without_attempts)
+        attempts.setLevel(logging.INFO)
+        attempts.addHandler(_Attempts())
 
 
 def _reported(command: argparse.ArgumentParser, work: Callable[[], int]) -> int:

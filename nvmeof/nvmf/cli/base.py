@@ -60,12 +60,36 @@ def complain(prog: str, sentence: str, status: int) -> int:
     Returns:
         The status.
     """
+    Line.clear()
     lines = "\n".join(printable(line) for line in sentence.split("\n"))
     print(f"{prog}: {lines}", file=sys.stderr)
     if Failures.as_json:
         Failures.as_json = False
         print(json.dumps({"error": sentence, "status": status}), flush=True)
     return status
+
+
+class Line:
+    """A line on a terminal that is replaced by the next one: of the attempts to reconnect."""
+
+    _shown = False
+
+    @classmethod
+    def show(cls, text: str) -> None:
+        """Show text, as far as it fits, in place of what was shown."""
+        columns = shutil.get_terminal_size().columns
+        text = printable(text)
+        sys.stderr.write("\r\x1b[K" + (text if len(text) < columns else f"{text[: columns - 2]}…"))
+        sys.stderr.flush()
+        cls._shown = True
+
+    @classmethod
+    def clear(cls) -> None:
+        """Remove the line, before something else is printed."""
+        if cls._shown:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
+            cls._shown = False
 
 
 def warn_of_names(*nqns: str | None) -> None:

@@ -23,6 +23,7 @@ from nvmf.lab.histogram import Bins, merged
 from nvmf.lab.model import OURS, MethodConfig, Options
 from nvmf.lab.plan import Load
 from nvmf.lab.tables import Table
+from nvmf.paths import fio_engine_path
 
 OLDEST = (3, 28)
 """Oldest supported version of fio."""
@@ -61,15 +62,15 @@ class Fio:
             raise LabError(f"{program} is {said}: the lab needs {OLDEST[0]}.{OLDEST[1]} or later")
         named = os.environ.get("NVMF_FIO_ENGINE")
         built = Path(__file__).resolve().parents[3] / "build" / "dev" / "nvmeof-fio.so"
-        engine = Path(named) if named else built
-        return cls(program, said, engine if engine.exists() else None)
+        places = (Path(named),) if named else (built, fio_engine_path(said))
+        return cls(program, said, next((one for one in places if one.exists()), None))
 
     def need_engine(self) -> Path:
         """Return our engine; raise LabError if there is none."""
         if self.engine is None:
             raise LabError(
-                "there is no fio engine for NVMe-oF: ./dev build makes build/dev/nvmeof-fio.so for "
-                "the installed fio; name it with NVMF_FIO_ENGINE"
+                "there is no fio engine for NVMe-oF: nvmeof fio-engine build makes it for the "
+                "installed fio, as ./dev build does; or name it with NVMF_FIO_ENGINE"
             )
         return self.engine
 

@@ -20,8 +20,12 @@ from nvmf.spec.features import AsyncEvent
 from nvmf.spec.status import StatusError
 
 log = logging.getLogger(__name__)
+attempts_log = logging.getLogger(f"{__name__}.attempts")
+"""Every attempt that fails, at level INFO: for programs that show them in a line of their own."""
+_FAILED = "%s: cannot reconnect (attempt %d, %s): %s"
+"""Subsystem NQN, number of the attempt, time left, reason."""
 _TELL_EVERY = 60.0
-"""Seconds between two log lines about attempts that fail for the same reason."""
+"""Seconds between two warnings about attempts that fail."""
 
 Attempt: TypeAlias = Callable[[], Awaitable[Session]]
 """Makes one attempt to connect."""
@@ -112,7 +116,7 @@ async def reconnect(attempt: Attempt, place: Place, lost: Lost, lived: float) ->
     forever = options.ctrl_loss_tmo < 0
     pause = 0.0 if not lost.timed_out and lived >= options.reconnect_delay else None
     last = "no attempt was made"
-    attempts, told, said = 0, -_TELL_EVERY, ""
+    attempts, told = 0, -_TELL_EVERY
     while True:
         left = began + options.ctrl_loss_tmo - loop.time()
         if not forever and left <= 0:
@@ -124,16 +128,13 @@ async def reconnect(attempt: Attempt, place: Place, lost: Lost, lived: float) ->
             return await attempt()
         except (EngineError, StatusError, ConnectionLost, ValueError) as error:
             last, attempts = str(error), attempts + 1
-            if last != said or loop.time() - told >= _TELL_EVERY:
-                said, told = last, loop.time()
-                left = max(began + options.ctrl_loss_tmo - loop.time(), 0.0)
-                log.warning(
-                    "%s: cannot reconnect (attempt %d, %s): %s",
-                    where.subnqn,
-                    attempts,
-                    "no time limit" if forever else f"{left:.0f} s left",
-                    last,
-                )
+            left = max(began + options.ctrl_loss_tmo - loop.time(), 0.0)
+            limit = "no time limit" if forever else f"{left:.0f} s left"
+            failed = (where.subnqn, attempts, limit, last)
+            attempts_log.info(_FAILED, *failed)
+            if loop.time() - told >= _TELL_EVERY:
+                told = loop.time()
+                log.warning(_FAILED, *failed, extra={"attempt": attempts})
         except Exception as error:  # or those who wait would do so forever
             last = f"{type(error).__name__}: {error}"
             log.exception("%s: cannot reconnect", where.subnqn)

@@ -19,6 +19,7 @@ from nvmf.cli.output import size_text
 from nvmf.cli.target.client import add_group, add_rpc_command, target
 from nvmf.cli.target.done import done
 from nvmf.cli.target.limits import add_limit
+from nvmf.cli.target.pystore import add_option
 from nvmf.json import JSON
 
 _STATES = {
@@ -45,7 +46,7 @@ def add_commands(subparsers: Subparsers) -> None:
         examples=(
             _example("add", "--store file --path /srv/disk2.img --block-size 4096"),
             _example("add", "-n 7 --store ram --size 1GiB"),
-            _example("add", "--store python --python archive"),
+            _example("add", "--store python --python archive --option cached=true"),
         ),
     )
     parser.add_argument("nqn", metavar="NQN", help="the subsystem")
@@ -171,6 +172,7 @@ def _store_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--python", metavar="NAME", help="registered name of a store written in Python, for python"
     )
+    add_option(group)
     group.add_argument(
         "--size", metavar="SIZE", type=size_argument, help="bytes, or 10GiB, for ram and null"
     )
@@ -192,12 +194,15 @@ def _store(args: argparse.Namespace) -> dict[str, JSON]:
         raise UsageError("--store python needs --python NAME")
     if args.store != "python" and args.python:
         raise UsageError(f"--python NAME requires --store python, not {args.store}")
+    if args.store != "python" and args.option:
+        raise UsageError(f"--option KEY=VALUE requires --store python, not {args.store}")
     if args.store in ("ram", "null", "python") and args.path:
         raise UsageError(f"--store {args.store} has no --path")
     values: dict[str, JSON] = {
         "store": args.store,
         # The target may have a different working directory.
         "python": args.python,
+        "options": dict(args.option) if args.option else None,
         "path": str(Path(args.path).absolute()) if args.path else None,
         "size": args.size,
         "block_size": args.block_size,

@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 from nvmf.cli.base import UsageError
@@ -27,16 +28,23 @@ def quick_config(args: argparse.Namespace) -> tuple[Config, str] | None:
         *({"store": "ram", "size": size} for size in args.ram or ()),
         *({"store": "file", "path": str(Path(path).absolute())} for path in args.file or ()),
         *({"store": "pmem", "path": str(Path(path).absolute())} for path in args.pmem or ()),
+        *(
+            {"store": "python", "python": name, "options": options or None}
+            for name, options in args.python or ()
+        ),
     ]
     if args.config is not None:
-        given = [f for f in ("ram", "file", "pmem", "nqn", "traddr", "trsvcid") if getattr(args, f)]
+        flags = ("ram", "file", "pmem", "python", "nqn", "traddr", "trsvcid")
+        given = [flag for flag in flags if getattr(args, flag)]
         if given:
             raise UsageError(f"--{given[0]} replaces a configuration: omit {args.config}")
         if args.config != "-":
             return None
         return loads(sys.stdin.read(), "stdin", base=Path.cwd()), "stdin"
     if not spaces:
-        raise UsageError("specify a configuration file, -, or --ram SIZE, --file or --pmem PATH")
+        raise UsageError(
+            "specify a configuration file, -, or --ram SIZE, --file or --pmem PATH, --python NAME"
+        )
     port = {"traddr": args.traddr, "trsvcid": args.trsvcid}
     lines = ["[[port]]", *_keys(port)]
     lines += ["[[subsystem]]", *_keys({"nqn": args.nqn or QUICK_NQN, "allow_any_host": True})]
@@ -45,6 +53,12 @@ def quick_config(args: argparse.Namespace) -> tuple[Config, str] | None:
     return loads("\n".join(lines), "the arguments"), "the arguments"
 
 
-def _keys(values: dict[str, object]) -> list[str]:
+def _keys(values: Mapping[str, object]) -> list[str]:
     """Return TOML lines; JSON's strings, numbers and booleans are TOML's."""
-    return [f"{key} = {json.dumps(value)}" for key, value in values.items() if value is not None]
+    return [f"{key} = {_toml(value)}" for key, value in values.items() if value is not None]
+
+
+def _toml(value: object) -> str:
+    if isinstance(value, dict):
+        return "{ " + ", ".join(_keys(value)) + " }"
+    return json.dumps(value)

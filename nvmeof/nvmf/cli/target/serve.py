@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 
 from nvmf.cli.base import Subparsers, add_command, number_argument, size_argument
+from nvmf.cli.target.pystore import add_stores
 
 
 def add_commands(subparsers: Subparsers) -> None:
@@ -20,6 +21,7 @@ def add_commands(subparsers: Subparsers) -> None:
         examples=(
             "nvmeof target serve target.toml",
             "nvmeof target serve --ram 1GiB",
+            "nvmeof target serve --python mypackage.stores:Archive --option url=https://a.example",
             "nvmeof target serve target.toml --rpc-socket /tmp/target.sock --log-level debug",
         ),
     )
@@ -31,13 +33,14 @@ def add_commands(subparsers: Subparsers) -> None:
     )
     group = parser.add_argument_group(
         "serving without a configuration",
-        "One subsystem for all hosts. Each --ram, --file or --pmem is a namespace.",
+        "One subsystem for all hosts. Each --ram, --file, --pmem or --python is a namespace.",
     )
     group.add_argument(
         "--ram", metavar="SIZE", type=size_argument, action="append", help="memory, such as 1GiB"
     )
     group.add_argument("--file", metavar="PATH", action="append", help="file or block device")
     group.add_argument("--pmem", metavar="PATH", action="append", help="persistent memory")
+    add_stores(group)
     group.add_argument("-n", "--nqn", metavar="NQN", help="NQN (default: nqn.2026-01.example:disk)")
     group.add_argument(
         "-a", "--traddr", metavar="ADDRESS", help="address to listen on (default: 127.0.0.1)"
