@@ -78,7 +78,9 @@ def stanza(distribution: importlib.metadata.Distribution) -> str:
     name = distribution.metadata["Name"]
     files = [path for path in distribution.files or [] if LICENCE.search(str(path))]
     files = [path for path in files if ".dist-info" in str(path)]
-    texts = [distribution.locate_file(path).read_text(errors="replace") for path in files]
+    texts = [
+        Path(str(distribution.locate_file(path))).read_text(errors="replace") for path in files
+    ]
     if not any(text.strip() for text in texts):
         sys.exit(f"debian/copyright: the wheel of {name} contains no licence: add it by hand.")
     holders = [line.strip() for text in texts for line in text.splitlines() if HOLDER.match(line)]

@@ -85,12 +85,9 @@ def test_serve_something(machine: list[str], tmp_path: Path, fio: Path, fio_engi
         *documents.blocks("Lost connections and several paths", "python", documents.PYTHON),
     ]
     assert len(programs) == 3
-    paths = "async def several():\n" + "".join(
-        f"    {line}\n" for line in programs[2].replace("192.0.2.1", "127.0.0.1").splitlines()
-    )
     (tmp_path / "first.py").write_text(programs[0])
     (tmp_path / "second.py").write_text(programs[1])
-    (tmp_path / "third.py").write_text(f"import asyncio\n{paths}\nasyncio.run(several())\n")
+    (tmp_path / "third.py").write_text(programs[2])
     (load,) = documents.blocks("fio", "sh", documents.FIO)
     (names,) = documents.blocks("Names", "sh", documents.FIO)
     load = load.replace("./dev run fio", "fio") + "\n" + names

@@ -42,6 +42,24 @@ def test_messages(manager: tuple[str, socket.socket]) -> None:
     assert notifier.watchdog is None
 
 
+async def test_a_status_is_followed(manager: tuple[str, socket.socket]) -> None:
+    """Only its changes are reported; there is nothing to follow without a service manager."""
+    name, listening = manager
+    listening.setblocking(False)
+    status = iter(["one", "one", "two", "two", "three"])
+
+    def following() -> str:
+        return next(status, "three")
+
+    task = asyncio.create_task(Notifier({"NOTIFY_SOCKET": name}).follow(following, every=0))
+    loop = asyncio.get_running_loop()
+    async with asyncio.timeout(30):
+        assert await loop.sock_recv(listening, 4096) == b"STATUS=two"
+        assert await loop.sock_recv(listening, 4096) == b"STATUS=three"
+        await Notifier({}).follow(following, every=0)
+    task.cancel()
+
+
 def test_abstract_socket() -> None:
     name = f"nvmeof-test-{os.getpid()}"
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listening:

@@ -13,6 +13,7 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -40,8 +41,9 @@ class Fio:
 
     @classmethod
     def find(cls) -> Fio:
-        """Find fio ($NVMF_FIO, else in the path) and the engine ($NVMF_FIO_ENGINE, else the
-        tree's).
+        """Find fio ($NVMF_FIO, else in the path) and the engine.
+
+        The engine is $NVMF_FIO_ENGINE, else the tree's, else that of the Debian package.
 
         Raises:
             LabError: There is no fio, or it is too old.
@@ -62,7 +64,8 @@ class Fio:
             raise LabError(f"{program} is {said}: the lab needs {OLDEST[0]}.{OLDEST[1]} or later")
         named = os.environ.get("NVMF_FIO_ENGINE")
         built = Path(__file__).resolve().parents[3] / "build" / "dev" / "nvmeof-fio.so"
-        places = (Path(named),) if named else (built, fio_engine_path(said))
+        packaged = Path(sys.prefix) / "nvmeof-fio.so"
+        places = (Path(named),) if named else (built, packaged, fio_engine_path(said))
         return cls(program, said, next((one for one in places if one.exists()), None))
 
     def need_engine(self) -> Path:

@@ -10,6 +10,7 @@ import json
 import logging
 import resource
 import signal
+from functools import partial
 from pathlib import Path
 
 from nvmf.cli.base import EXIT_OK, CliError, drop_stdout
@@ -76,6 +77,7 @@ def _serve(args: argparse.Namespace, output: LogOutput) -> int:
         server: Server | None = None
         rpc: RpcSocket | None = None
         reloading: asyncio.Task[None] | None = None
+        following: asyncio.Task[None] | None = None
         telling = asyncio.create_task(_tell(output))
         try:
             # Before the ports: a client that sees them open may send a request at once.
@@ -92,6 +94,7 @@ def _serve(args: argparse.Namespace, output: LogOutput) -> int:
             administration.set_result(Administration(server, source))
             reloading = asyncio.create_task(_reload(administration.result(), again, notifier))
             notifier.feed().ready(_status(server))
+            following = asyncio.create_task(notifier.follow(partial(_status, server)))
             await stopping
             log.info("stopping")
             notifier.stopping()
@@ -99,8 +102,9 @@ def _serve(args: argparse.Namespace, output: LogOutput) -> int:
             pass
         finally:
             telling.cancel()
-            if reloading is not None:
-                reloading.cancel()
+            for task in (reloading, following):
+                if task is not None:
+                    task.cancel()
             if rpc is not None:
                 await rpc.close()
             if server is not None:

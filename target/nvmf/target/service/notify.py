@@ -18,6 +18,9 @@ from typing import Self
 
 log = logging.getLogger("nvmf.target")
 
+STATUS_EVERY = 5.0
+"""Seconds between two looks at a status that is followed."""
+
 
 class Notifier:
     """The connection to the service manager that is named in the environment.
@@ -69,6 +72,16 @@ class Notifier:
         if self.watchdog is not None and self._feeding is None:
             self._feeding = asyncio.ensure_future(self._feed(self.watchdog / 3, well))
         return self
+
+    async def follow(self, status: Callable[[], str], every: float = STATUS_EVERY) -> None:
+        """Report changes of a status until cancelled; without a service manager, return at once."""
+        known = status()
+        while self._address is not None:
+            await asyncio.sleep(every)
+            now = status()
+            if now != known:
+                self.status(now)
+                known = now
 
     async def _feed(self, every: float, well: Callable[[], bool]) -> None:
         while True:
