@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import json
+import os
 import socket
 import threading
 from collections.abc import Iterator
@@ -61,6 +62,10 @@ path = "%s"
 size = "1MiB"
 hotplug = true
 """
+
+
+LISTENER = f"nvmeof-capture-rpc-{os.getpid()}"
+"""The abstract name of a socket of a program that captures."""
 
 
 @pytest.fixture
@@ -126,6 +131,7 @@ def calls(tmp_path: Path, uuid: str, service: int) -> list[tuple[str, dict[str, 
         ("target_get_tree", {}),
         ("target_get_config", {"secrets": True}),
         ("target_log_level", {}),
+        ("target_capture", {"socket": f"@{LISTENER}"}),
         ("target_get_counters", {}),
         ("nvmf_get_stats", {}),
         ("nvmf_get_transports", {"trtype": "rdma"}),
@@ -187,6 +193,9 @@ async def test_every_result_has_exactly_the_fields_of_its_type(
 ) -> None:
     """While a host is connected, so that no list of them is empty."""
     called: set[str] = set()
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(f"\0{LISTENER}")
+    listener.listen()
     async with connect(target.rpc_socket) as rpc, connect_host(url(target.port), **OPTIONS):
         (found,) = await rpc.subsystems(nqn=NQN)
         uuid = found["namespaces"][0]["uuid"]
@@ -197,6 +206,7 @@ async def test_every_result_has_exactly_the_fields_of_its_type(
             if name in ("nvmf_subsystem_get_controllers", "nvmf_subsystem_get_qpairs"):
                 assert result
     assert called == set(METHODS)
+    listener.close()
 
 
 def test_clients_have_every_method() -> None:
