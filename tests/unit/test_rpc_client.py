@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import json
+import os
 import socket
 import threading
 from collections.abc import Iterator
@@ -62,6 +63,10 @@ path = "%s"
 size = "1MiB"
 hotplug = true
 """
+
+
+LISTENER = f"nvmeof-capture-rpc-{os.getpid()}"
+"""The abstract name of a socket of a program that captures."""
 
 
 @pytest.fixture
@@ -129,6 +134,7 @@ def calls(tmp_path: Path, uuid: str, service: int) -> list[tuple[str, dict[str, 
         ("target_get_tree", {}),
         ("target_get_config", {"secrets": True}),
         ("target_log_level", {}),
+        ("target_capture", {"socket": f"@{LISTENER}"}),
         ("target_add_fault", {"fault": {"kind": "delay", "delay_us": 1}}),
         ("target_get_faults", {}),
         ("target_remove_fault", {"id": 1}),
@@ -195,6 +201,9 @@ async def test_every_result_has_exactly_the_fields_of_its_type(
 ) -> None:
     """While a host is connected, so that no list of them is empty."""
     called: set[str] = set()
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(f"\0{LISTENER}")
+    listener.listen()
     async with connect(target.rpc_socket) as rpc, connect_host(url(target.port), **OPTIONS):
         (found,) = await rpc.subsystems(nqn=NQN)
         uuid = found["namespaces"][0]["uuid"]
@@ -205,6 +214,7 @@ async def test_every_result_has_exactly_the_fields_of_its_type(
             if name in ("nvmf_subsystem_get_controllers", "nvmf_subsystem_get_qpairs"):
                 assert result
     assert called == set(METHODS) - {"nvmf_publish_mdns_prr"}  # see test_mdns.py
+    listener.close()
 
 
 def test_clients_have_every_method() -> None:

@@ -7,6 +7,7 @@ _shtab_nvmeof_commands() {
   local _commands=(
     ana-log:'Show the ANA groups, their states and namespaces.'
     bench:'Measure a namespace: IOPS, throughput, latency.'
+    capture:'Record the packets of a command or of a running target.'
     changed-ns-list-log:'Show the namespaces that changed since the controller was connected.'
     check-dhchap-key:'Check a key for in-band authentication.'
     compare:'Compare blocks with a file, without reading them.'
@@ -22,6 +23,7 @@ _shtab_nvmeof_commands() {
     doctor:'Check this machine for problems of a target or a host, with remedies.'
     dsm:'Deallocate blocks: their data is no longer needed (TRIM).'
     error-log:'Show the error information log, newest first.'
+    explain:'Show the NVMe-oF connections of a capture file, and what is wrong.'
     fio-engine:'Build the fio engine for the installed fio, or print its path.'
     flush:'Commit written data of a namespace to non-volatile media.'
     gen-dhchap-key:'Generate a key for in-band authentication (DH-HMAC-CHAP).'
@@ -35,6 +37,7 @@ _shtab_nvmeof_commands() {
     list-ns:'List the active namespaces.'
     list-subsys:'List the NVMe subsystems that the kernel is connected to, and their controllers.'
     read:'Copy blocks of a namespace to a file or to stdout.'
+    replay:'Send the commands of a capture file to a target, and compare its responses.'
     reset:'Reset a controller of the kernel, which then connects again.'
     resv-acquire:'Reserve a namespace, or preempt a holder.'
     resv-register:'Register this host'"'"'s reservation key.'
@@ -89,14 +92,18 @@ _shtab_nvmeof_lab_commands() {
 _shtab_nvmeof_target_commands() {
   local _commands=(
     ana:'Steer hosts to one port or another (ANA).'
+    clear:'Remove all ports, subsystems and bdevs of a target.'
+    fault:'Inject faults on purpose, for tests (only with allow_faults in the configuration).'
     host:'Manage the hosts that may connect to a subsystem.'
     log-level:'Show or set the minimum level of the log, until the target ends.'
     ls:'Show ports, subsystems, namespaces, hosts and connections.'
     namespace:'Add, remove, resize, replace, mask, protect and limit namespaces.'
     port:'Open and close ports.'
     reload:'Make a target read its configuration file again.'
+    restore:'Replace the configuration of a target by that in a file.'
     save:'Write the current configuration back to its file.'
     serve:'Serve a configuration, or memory or files, until SIGINT or SIGTERM.'
+    shell:'Administer a running target as with nvmetcli, in a shell with completion.'
     stats:'Show counters of reactors and namespaces.'
     subsystem:'Add and remove subsystems.'
   )
@@ -108,6 +115,15 @@ _shtab_nvmeof_target_ana_commands() {
     set:'Set the state of a group of namespaces on a port.'
   )
   _describe 'nvmeof target ana commands' _commands
+}
+
+_shtab_nvmeof_target_fault_commands() {
+  local _commands=(
+    add:'Start a fault.'
+    list:'Show active faults, and the last ones that have ended.'
+    remove:'End faults.'
+  )
+  _describe 'nvmeof target fault commands' _commands
 }
 
 _shtab_nvmeof_target_host_commands() {
@@ -206,6 +222,22 @@ _shtab_nvmeof_bench_options=(
 
 # guard to ensure default positional specs are added only once per session
 _shtab_nvmeof_bench_defaults_added=0
+
+_shtab_nvmeof_capture_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
+  "--rpc-socket[administration socket of the target (default\: target.sock in \$RUNTIME_DIRECTORY, \/run\/nvmeof or \$XDG_RUNTIME_DIR\/nvmeof)]:PATH:_files"
+  "--duration[stop after this time]:SECONDS:"
+  "--size[stop at this size of the file\; with --last, limit of the packets kept in memory (default\: none\; 256 MiB)]:BYTES:"
+  "--last[keep the packets of the last SECONDS in memory, and write them at the end]:SECONDS:"
+  "--until-error[stop at a failed command, a Terminate, or a violation of a specification]"
+  "--lua[print the path of a script with which Wireshark and tshark show NVMe-oF over iWARP (tshark -X lua_script\:PATH)]"
+  ":the file\; - is stdout:_files"
+  "(-)*::a command with its arguments\; options of nvmeof capture come before FILE:"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_nvmeof_capture_defaults_added=0
 
 _shtab_nvmeof_changed_ns_list_log_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
@@ -543,6 +575,17 @@ _shtab_nvmeof_error_log_options=(
 
 # guard to ensure default positional specs are added only once per session
 _shtab_nvmeof_error_log_defaults_added=0
+
+_shtab_nvmeof_explain_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
+  "--summary[show totals instead of each command]"
+  {-s,--trsvcid}"[TCP port of iWARP connections whose beginning is not in the file (default\: 4420)]:PORT:"
+  ":the capture file\; - is stdin:_files"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_nvmeof_explain_defaults_added=0
 
 _shtab_nvmeof_fio_engine_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
@@ -894,6 +937,30 @@ _shtab_nvmeof_read_options=(
 # guard to ensure default positional specs are added only once per session
 _shtab_nvmeof_read_defaults_added=0
 
+_shtab_nvmeof_replay_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
+  {-t,--transport}"[only rdma is supported]:transport:(rdma)"
+  {-a,--traddr}"[address or name of the target]:HOST:"
+  {-s,--trsvcid}"[port of the target (default\: 4420)]:PORT:"
+  {-n,--nqn}"[NQN of the subsystem]:NQN:"
+  "--device[an embedded device (iwarp, roce), a libibverbs device (system), or a system device if one reaches the address, else iwarp (default\: auto)]:device:(auto iwarp roce system)"
+  "--remote-keys[memory that the target can access\: the data of each command until it completes, or all I\/O buffers, which is faster (default\: command)]:remote_keys:(command buffer)"
+  {-q,--hostnqn}"[NQN of this host (default\: \/etc\/nvme\/hostnqn)]:NQN:"
+  {-I,--hostid}"[identifier of this host (default\: \/etc\/nvme\/hostid)]:UUID:"
+  {-S,--dhchap-secret}"[this host\'s key, in the format of gen-dhchap-key]:KEY:"
+  "--dhchap-secret-file[file with the key]:FILE:_files"
+  {-C,--dhchap-ctrl-secret}"[the controller\'s key, to authenticate the controller too, in the format of gen-dhchap-key]:KEY:"
+  "--dhchap-ctrl-secret-file[file with the key]:FILE:_files"
+  "--write[also play commands that change data\: the target\'s namespaces are overwritten]"
+  "--connection[only connection N of nvmeof explain (default\: all)]:N:"
+  ":the capture file:_files"
+  ":nvme\+rdma\:\/\/HOST\:PORT\/NQN\?OPTION\=VALUE, instead of the flags (options\: see below):"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_nvmeof_replay_defaults_added=0
+
 _shtab_nvmeof_reset_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
@@ -1148,6 +1215,73 @@ _shtab_nvmeof_target_ana_set_options=(
 # guard to ensure default positional specs are added only once per session
 _shtab_nvmeof_target_ana_set_defaults_added=0
 
+_shtab_nvmeof_target_clear_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
+  "--rpc-socket[administration socket of the target (default\: target.sock in \$RUNTIME_DIRECTORY, \/run\/nvmeof or \$XDG_RUNTIME_DIR\/nvmeof)]:PATH:_files"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_nvmeof_target_clear_defaults_added=0
+
+_shtab_nvmeof_target_fault_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_nvmeof_target_fault_defaults_added=0
+
+_shtab_nvmeof_target_fault_add_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
+  "--rpc-socket[administration socket of the target (default\: target.sock in \$RUNTIME_DIRECTORY, \/run\/nvmeof or \$XDG_RUNTIME_DIR\/nvmeof)]:PATH:_files"
+  "--subsystem[NQN of the subsystem]:NQN:"
+  "--nsid[the namespace]:NSID:"
+  "--host[NQN of the host]:NQN:"
+  "--traddr[the target\'s address\: a path]:ADDR:"
+  "--trsvcid[the port number]:PORT:"
+  "--queue[the queue\; 0\: the admin queue]:N:"
+  "--admin[also commands of the admin queue]"
+  "--commands[of read, write, flush, compare, verify, write-zeroes and dsm, with commas]:LIST:"
+  "--first-block[first block of a range]:LBA:"
+  "--blocks[blocks of the range (default\: 1)]:N:"
+  "--rate[probability, up to 1 (default\: 1)]:P:"
+  "--after[matching commands that pass first]:N:"
+  "--delay[the delay, or its mean, such as 500us, 2ms or 1s]:TIME:"
+  "--distribution[distribution of the delay (default\: fixed)]:distribution:(fixed uniform normal exponential)"
+  "--spread[uniform\: half the width\; normal\: the standard deviation]:TIME:"
+  "--bandwidth[delay\: bytes per second of all matching commands, such as 100MiB]:SIZE:"
+  "--status[error\: an NVMe status (default\: Internal Error)]:STATUS:"
+  "--dnr[error\: set Do Not Retry]"
+  "--count[end after N affected commands]:N:"
+  "--seconds[end after S seconds]:S:"
+  "--seed[seed (default\: 0)]:N:"
+  ":see above:(delay error hang drop cut lost)"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_nvmeof_target_fault_add_defaults_added=0
+
+_shtab_nvmeof_target_fault_list_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
+  "--rpc-socket[administration socket of the target (default\: target.sock in \$RUNTIME_DIRECTORY, \/run\/nvmeof or \$XDG_RUNTIME_DIR\/nvmeof)]:PATH:_files"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_nvmeof_target_fault_list_defaults_added=0
+
+_shtab_nvmeof_target_fault_remove_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
+  "--rpc-socket[administration socket of the target (default\: target.sock in \$RUNTIME_DIRECTORY, \/run\/nvmeof or \$XDG_RUNTIME_DIR\/nvmeof)]:PATH:_files"
+  "--all[all active faults]"
+  ":the fault:"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_nvmeof_target_fault_remove_defaults_added=0
+
 _shtab_nvmeof_target_host_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
 )
@@ -1375,12 +1509,23 @@ _shtab_nvmeof_target_reload_options=(
 # guard to ensure default positional specs are added only once per session
 _shtab_nvmeof_target_reload_defaults_added=0
 
+_shtab_nvmeof_target_restore_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
+  "--rpc-socket[administration socket of the target (default\: target.sock in \$RUNTIME_DIRECTORY, \/run\/nvmeof or \$XDG_RUNTIME_DIR\/nvmeof)]:PATH:_files"
+  ":the file, or - for stdin (default\: \/etc\/nvmet\/config.json, if it exists):_files"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_nvmeof_target_restore_defaults_added=0
+
 _shtab_nvmeof_target_save_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   "--rpc-socket[administration socket of the target (default\: target.sock in \$RUNTIME_DIRECTORY, \/run\/nvmeof or \$XDG_RUNTIME_DIR\/nvmeof)]:PATH:_files"
-  "--output[write to a different file]:FILE:_files"
+  "--output[the same as FILE]:FILE:_files"
   "--force[write even if the file was changed after the target read it]"
+  ":write to a different file:_files"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -1397,6 +1542,7 @@ _shtab_nvmeof_target_serve_options=(
   {-n,--nqn}"[NQN (default\: nqn.2026-01.example\:disk)]:NQN:_nvmeof_target_nqns"
   {-a,--traddr}"[address to listen on (default\: 127.0.0.1)]:ADDRESS:"
   {-s,--trsvcid}"[port (default\: 4420)]:PORT:"
+  "--allow-faults[allow faults on purpose (target fault), as allow_faults in \[target\]]"
   "--rpc-socket[administration socket (default\: socket in \[rpc\], or target.sock in \$RUNTIME_DIRECTORY, \/run\/nvmeof or \$XDG_RUNTIME_DIR\/nvmeof)]:PATH:_files"
   "--log-level[minimum level of log messages (default\: info)]:log_level:(debug info warning error)"
   "--log-format[log format\: one message per line, or one JSON object per line (timestamp, level, peer, hostnqn, subnqn, cntlid, qid, status), or the same fields in systemd\'s journal (default\: text, or journal if stderr is connected to it)]:log_format:(text json journal)"
@@ -1405,6 +1551,16 @@ _shtab_nvmeof_target_serve_options=(
 
 # guard to ensure default positional specs are added only once per session
 _shtab_nvmeof_target_serve_defaults_added=0
+
+_shtab_nvmeof_target_shell_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
+  "--rpc-socket[administration socket of the target (default\: target.sock in \$RUNTIME_DIRECTORY, \/run\/nvmeof or \$XDG_RUNTIME_DIR\/nvmeof)]:PATH:_files"
+  "(*)::a command to run, with its path and arguments (default\: read commands):"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_nvmeof_target_shell_defaults_added=0
 
 _shtab_nvmeof_target_stats_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
@@ -1615,6 +1771,7 @@ _shtab_nvmeof() {
       case $line[1] in
         ana-log) _arguments -C -s $_shtab_nvmeof_ana_log_options ;;
         bench) _arguments -C -s $_shtab_nvmeof_bench_options ;;
+        capture) _arguments -C -s $_shtab_nvmeof_capture_options ;;
         changed-ns-list-log) _arguments -C -s $_shtab_nvmeof_changed_ns_list_log_options ;;
         check-dhchap-key) _arguments -C -s $_shtab_nvmeof_check_dhchap_key_options ;;
         compare) _arguments -C -s $_shtab_nvmeof_compare_options ;;
@@ -1630,6 +1787,7 @@ _shtab_nvmeof() {
         doctor) _arguments -C -s $_shtab_nvmeof_doctor_options ;;
         dsm) _arguments -C -s $_shtab_nvmeof_dsm_options ;;
         error-log) _arguments -C -s $_shtab_nvmeof_error_log_options ;;
+        explain) _arguments -C -s $_shtab_nvmeof_explain_options ;;
         fio-engine) _shtab_nvmeof_fio_engine ;;
         flush) _arguments -C -s $_shtab_nvmeof_flush_options ;;
         gen-dhchap-key) _arguments -C -s $_shtab_nvmeof_gen_dhchap_key_options ;;
@@ -1643,6 +1801,7 @@ _shtab_nvmeof() {
         list-ns) _arguments -C -s $_shtab_nvmeof_list_ns_options ;;
         list-subsys) _arguments -C -s $_shtab_nvmeof_list_subsys_options ;;
         read) _arguments -C -s $_shtab_nvmeof_read_options ;;
+        replay) _arguments -C -s $_shtab_nvmeof_replay_options ;;
         reset) _arguments -C -s $_shtab_nvmeof_reset_options ;;
         resv-acquire) _arguments -C -s $_shtab_nvmeof_resv_acquire_options ;;
         resv-register) _arguments -C -s $_shtab_nvmeof_resv_register_options ;;
@@ -1761,14 +1920,18 @@ _shtab_nvmeof_target() {
       curcontext="${curcontext%:*:*}:_shtab_nvmeof_target-$line[1]:"
       case $line[1] in
         ana) _shtab_nvmeof_target_ana ;;
+        clear) _arguments -C -s $_shtab_nvmeof_target_clear_options ;;
+        fault) _shtab_nvmeof_target_fault ;;
         host) _shtab_nvmeof_target_host ;;
         log-level) _arguments -C -s $_shtab_nvmeof_target_log_level_options ;;
         ls) _arguments -C -s $_shtab_nvmeof_target_ls_options ;;
         namespace) _shtab_nvmeof_target_namespace ;;
         port) _shtab_nvmeof_target_port ;;
         reload) _arguments -C -s $_shtab_nvmeof_target_reload_options ;;
+        restore) _arguments -C -s $_shtab_nvmeof_target_restore_options ;;
         save) _arguments -C -s $_shtab_nvmeof_target_save_options ;;
         serve) _arguments -C -s $_shtab_nvmeof_target_serve_options ;;
+        shell) _arguments -C -s $_shtab_nvmeof_target_shell_options ;;
         stats) _arguments -C -s $_shtab_nvmeof_target_stats_options ;;
         subsystem) _shtab_nvmeof_target_subsystem ;;
       esac
@@ -1794,6 +1957,31 @@ _shtab_nvmeof_target_ana() {
       curcontext="${curcontext%:*:*}:_shtab_nvmeof_target_ana-$line[1]:"
       case $line[1] in
         set) _arguments -C -s $_shtab_nvmeof_target_ana_set_options ;;
+      esac
+  esac
+}
+
+_shtab_nvmeof_target_fault() {
+  local context state line curcontext="$curcontext" one_or_more='(*)' remainder='(-)*:' default='*::: :->fault'
+
+  # Add default positional/remainder specs only if none exist, and only once per session
+  if (( ! _shtab_nvmeof_target_fault_defaults_added )); then
+    if (( ${_shtab_nvmeof_target_fault_options[(I)${(q)one_or_more}*]} +          ${_shtab_nvmeof_target_fault_options[(I)${(q)remainder}*]} +          ${_shtab_nvmeof_target_fault_options[(I)${(q)default}]} == 0 )); then
+      _shtab_nvmeof_target_fault_options+=(': :_shtab_nvmeof_target_fault_commands' '*::: :->fault')
+    fi
+    _shtab_nvmeof_target_fault_defaults_added=1
+  fi
+  _arguments -C -s $_shtab_nvmeof_target_fault_options
+
+  case $state in
+    fault)
+      words=($line[1] "${words[@]}")
+      (( CURRENT += 1 ))
+      curcontext="${curcontext%:*:*}:_shtab_nvmeof_target_fault-$line[1]:"
+      case $line[1] in
+        add) _arguments -C -s $_shtab_nvmeof_target_fault_add_options ;;
+        list) _arguments -C -s $_shtab_nvmeof_target_fault_list_options ;;
+        remove) _arguments -C -s $_shtab_nvmeof_target_fault_remove_options ;;
       esac
   esac
 }
