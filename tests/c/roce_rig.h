@@ -22,7 +22,7 @@ struct rig {
 	struct ro_port *port, *other;
 	union ro_addr peer;
 	int fd;				/* the peer's */
-	uint8_t mem[RIG_MEM];
+	_Alignas(8) uint8_t mem[RIG_MEM];
 	uint8_t got[RO_PACKET_MAX];	/* the packet that the peer received last */
 };
 
@@ -59,7 +59,8 @@ static inline bool rig_open(struct rig *rig)
 	rig->pd = iw_alloc_pd(&ro_dev.context);
 	rig->cq = iw_create_cq(&ro_dev.context, 64, NULL, NULL, 0);
 	rig->mr = iw_reg_mr(rig->pd, rig->mem, RIG_MEM,
-			    IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ);
+			    IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
+				    IBV_ACCESS_REMOTE_ATOMIC);
 	attr.send_cq = attr.recv_cq = rig->cq;
 	pthread_mutex_lock(&iw_cm_lock);
 	ro_cm_use(1);

@@ -42,6 +42,11 @@ class Cell:
         return self.device.endswith("-ipv6")
 
     @property
+    def brief(self) -> bool:
+        """Whether only the tests marked ``quick`` run: others have shown the rest."""
+        return self.ipv6 and self.kind == "rxe" and "ours_outside" in (self.target, self.host)
+
+    @property
     def address(self) -> str:
         """The target's address."""
         if self.target == "ours_outside":

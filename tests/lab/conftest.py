@@ -125,19 +125,21 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Before -k selects: record the tests of cells, and set the time limits."""
     global _there
-    cells = (found for item in items if (found := _of_a_cell(item)))
+    cells = (found for item in items if (found := _of_a_cell(item)) and not _omitted(item))
     names = frozenset(results.name(cell, test) for cell, test in cells)
     _there = Collected(names, whole_files(config, items))
     here = Path(__file__).parent
     for item in items:
         if here in item.path.parents and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(CELL_SECONDS))
-    if os.environ.get("NVMF_LAB") == "quick":
-        left_out = [
-            item
-            for item in items
-            if here in item.path.parents and not item.get_closest_marker("quick")
-        ]
+    quick = os.environ.get("NVMF_LAB") == "quick"
+    left_out = [
+        item
+        for item in items
+        if here in item.path.parents
+        and (_omitted(item) or (quick and not item.get_closest_marker("quick")))
+    ]
+    if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in set(left_out)]
 
@@ -298,6 +300,12 @@ def _of_a_cell(item: pytest.Item) -> tuple[Cell, str] | None:
         if name != "kernel_series" and not isinstance(value, Cell)
     ]
     return cell, " ".join([item.originalname, *others])
+
+
+def _omitted(item: pytest.Item) -> bool:
+    """Whether it is a test that does not run with its cell."""
+    found = _of_a_cell(item)
+    return found is not None and found[0].brief and not item.get_closest_marker("quick")
 
 
 def _note(item: pytest.Item, report: pytest.TestReport, vm: Guest | None) -> None:

@@ -71,6 +71,15 @@ class Network:
         _ip("-n", self.name, "link", "set", TAP, "up" if up else "down")
 
     @contextmanager
+    def mtu(self, size: int) -> Iterator[None]:
+        """This side of the link has this MTU."""
+        _ip("-n", self.name, *f"link set {TAP} mtu {size}".split())
+        try:
+            yield
+        finally:
+            _ip("-n", self.name, *f"link set {TAP} mtu {MTU}".split())
+
+    @contextmanager
     def ordinary_segments(self) -> Iterator[None]:
         """This side sends TCP segments separately, none longer than Ethernet's 1500 bytes allow."""
         _ip("-n", self.name, *f"link set {TAP} mtu 1500 gso_max_segs 1".split())

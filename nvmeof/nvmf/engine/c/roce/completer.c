@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What comes back to the requester: acknowledgements, negative ones, and the data of READs.  Responses come in the
+ * What comes back to the requester: acknowledgements, negative ones, and the data of READs and atomic operations.  Responses come in the
  * order of their PSNs, so that one for a later request than is expected says that an earlier one was lost.
  */
 #include "qp.h"
@@ -49,7 +49,7 @@ static bool acknowledged(struct ro_qp *qp, uint32_t psn)
 	while (ro_psn_diff(psn, qp->req.una) > 0 && (w = oldest(qp, &index))) {
 		uint32_t end = ro_psn_add(w->psn, w->packets);
 
-		if (w->kind == RO_READ)
+		if (w->kind == RO_READ || w->kind == RO_ATOMIC)
 			return ro_psn_diff(psn, w->psn) <= 0;
 		if (ro_psn_diff(psn, end) < 0) {
 			progress(qp, psn);
@@ -155,6 +155,29 @@ static void read_data(struct ro_qp *qp, const struct ro_packet *p)
 	progress(qp, ro_psn_add(psn, 1));
 }
 
+static void atomic_data(struct ro_qp *qp, const struct ro_packet *p)
+{
+	uint64_t value = ro_get64(p->ext + RO_AETH);
+	uint32_t index;
+	struct ro_swr *w;
+
+	if (!acknowledged(qp, p->bth.psn) || ro_psn_diff(p->bth.psn, qp->req.una) > 0) {
+		lost(qp);
+		return;
+	}
+	w = oldest(qp, &index);
+	if (p->bth.psn != qp->req.una || !w || w->kind != RO_ATOMIC)
+		return;		/* of a request that was repeated, or never sent */
+	if (ro_sge_copy(qp->qp.pd, qp->req.sge + (size_t)(index & (qp->req.size - 1)) * qp->cap.max_send_sge,
+			w->num_sge, 0, (uint8_t *)&value, sizeof(value), true) != IW_OK) {
+		ro_fail_request(qp, index, IBV_WC_LOC_PROT_ERR,
+				"memory for the result of an atomic operation is not registered for it");
+		return;
+	}
+	w->done = true;
+	progress(qp, ro_psn_add(p->bth.psn, 1));
+}
+
 void ro_complete(struct ro_qp *qp, const struct ro_packet *p)
 {
 	/* nothing is answered that was not sent; what was answered already is ignored */
@@ -162,6 +185,8 @@ void ro_complete(struct ro_qp *qp, const struct ro_packet *p)
 		return;
 	if (p->op->kind == RO_READ_RESPONSE)
 		read_data(qp, p);
+	else if (p->op->kind == RO_ATOMIC_RESPONSE)
+		atomic_data(qp, p);
 	else if (p->op->kind == RO_ACK)
 		acknowledge(qp, p);
 	if (ro_qp_state(qp) != IBV_QPS_ERR)

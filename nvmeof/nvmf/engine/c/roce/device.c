@@ -123,7 +123,7 @@ int ro_query_device(struct ibv_context *context, struct ibv_device_attr *attr)
 	attr->max_qp_rd_atom = RO_MAX_RD;
 	attr->max_res_rd_atom = 1 << 24;
 	attr->max_qp_init_rd_atom = RO_MAX_RD;
-	attr->atomic_cap = IBV_ATOMIC_NONE;
+	attr->atomic_cap = IBV_ATOMIC_HCA;
 	attr->max_pkeys = 1;
 	attr->phys_port_cnt = 1;
 	return 0;

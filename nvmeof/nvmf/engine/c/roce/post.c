@@ -22,6 +22,18 @@ static int set_bind(struct ro_swr *w, const struct ibv_send_wr *wr)
 	return 0;
 }
 
+static int set_atomic(struct ro_swr *w, const struct ibv_send_wr *wr)
+{
+	w->kind = RO_ATOMIC;
+	w->adds = wr->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
+	w->wc_opcode = w->adds ? IBV_WC_FETCH_ADD : IBV_WC_COMP_SWAP;
+	w->raddr = wr->wr.atomic.remote_addr;
+	w->rkey = wr->wr.atomic.rkey;
+	w->swap = w->adds ? wr->wr.atomic.compare_add : wr->wr.atomic.swap;
+	w->compare = w->adds ? 0 : wr->wr.atomic.compare_add;
+	return w->len == RO_ATOMIC_SIZE ? 0 : EINVAL;
+}
+
 static int set_opcode(struct ro_swr *w, const struct ibv_send_wr *wr)
 {
 	switch (wr->opcode) {
@@ -40,6 +52,9 @@ static int set_opcode(struct ro_swr *w, const struct ibv_send_wr *wr)
 		return 0;
 	case IBV_WR_BIND_MW:
 		return set_bind(w, wr);
+	case IBV_WR_ATOMIC_CMP_AND_SWP:
+	case IBV_WR_ATOMIC_FETCH_AND_ADD:
+		return set_atomic(w, wr);
 	default:
 		break;
 	}
@@ -86,7 +101,7 @@ static int post_one(struct ro_qp *qp, const struct ibv_send_wr *wr)
 	if (wr->send_flags & IBV_SEND_INLINE) {
 		uint8_t *to = r->data + slot * qp->cap.max_inline_data;
 
-		if (w.len > qp->cap.max_inline_data || w.kind == RO_READ)
+		if (w.len > qp->cap.max_inline_data || w.kind == RO_READ || w.kind == RO_ATOMIC)
 			return EINVAL;
 		for (int k = 0; k < num_sge; k++) {
 			if (wr->sg_list[k].length)

@@ -258,7 +258,8 @@ int ro_query_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask, struct 
 	attr->max_rd_atomic = (uint8_t)qp->ord;
 	attr->max_dest_rd_atomic = (uint8_t)qp->ird;
 	attr->port_num = 1;
-	attr->qp_access_flags = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
+	attr->qp_access_flags = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
+				IBV_ACCESS_REMOTE_ATOMIC;
 	init->qp_context = ibqp->qp_context;
 	init->send_cq = ibqp->send_cq;
 	init->recv_cq = ibqp->recv_cq;

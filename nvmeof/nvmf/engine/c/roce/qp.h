@@ -15,7 +15,7 @@ enum {
 	RO_MAX_SGE = 32,
 	RO_MAX_INLINE = 1024,
 	RO_MAX_WR = 32768,
-	RO_MAX_RD = 16,			/* READs open in either direction */
+	RO_MAX_RD = 16,			/* READs and atomic operations open in either direction */
 	RO_REASON = 256,
 	RO_WINDOW_MIN = 2,		/* packets that are sent and not acknowledged */
 	RO_WINDOW_FIRST = 32,
@@ -31,16 +31,18 @@ struct ro_swr {
 	uint32_t len;
 	uint32_t psn, packets;		/* once it was begun */
 	uint64_t bind_len;
+	uint64_t swap, compare;		/* of an atomic operation; swap is also what is added */
 	int bind_access;
 	uint16_t num_sge;
 	uint8_t wc_opcode, kind;	/* enum ro_kind; RO_NONE: nothing is sent */
-	bool has_imm, invalidates, solicited, fence, signaled, inline_data, bind, done;
+	bool has_imm, invalidates, solicited, fence, signaled, inline_data, bind, adds, done;
 };
 
-/* A request of the peer's for memory, to be answered. */
+/* A request of the peer's for memory, to be answered: a READ, or an atomic operation that is done. */
 struct ro_read {
-	uint64_t va;
+	uint64_t va;			/* atomic: the value that was there */
 	uint32_t rkey, len, psn, sent;	/* sent: packets */
+	bool atomic;
 };
 
 struct ro_requester {
@@ -81,6 +83,8 @@ struct ro_responder {
 	uint8_t nak;			/* AETH of a negative acknowledgement that is due, or 0 */
 	struct ro_read reads[RO_MAX_RD];
 	uint32_t reads_head, reads_tail;
+	struct ro_read atomics[RO_MAX_RD];	/* the last ones, whose answers may be asked for again */
+	uint32_t atomics_head;
 };
 
 struct ro_qp {

@@ -162,6 +162,22 @@ static uint32_t send_read(struct ro_qp *qp, struct ro_burst *b, const struct ro_
 	return n;
 }
 
+static void send_atomic(struct ro_qp *qp, struct ro_burst *b, const struct ro_swr *w)
+{
+	struct ro_requester *r = &qp->req;
+	const struct ro_bth bth = {
+		.opcode = w->adds ? RO_OP_FETCH_ADD : RO_OP_CMP_SWAP, .psn = w->psn, .ack_req = true,
+	};
+	uint8_t *packet = ro_burst_packet(b, &bth, 0), *ext = packet + RO_BTH;
+
+	ro_put64(ext, w->raddr);
+	ro_put32(ext + 8, w->rkey);
+	ro_put64(ext + 12, w->swap);
+	ro_put64(ext + 20, w->compare);
+	ro_burst_seal(b, packet, 0);
+	r->read_end[r->reads_head++ % RO_MAX_RD] = ro_psn_add(w->psn, 1);
+}
+
 static void begin(struct ro_qp *qp, struct ro_swr *w)
 {
 	struct ro_requester *r = &qp->req;
@@ -197,6 +213,8 @@ static bool held(const struct ro_qp *qp, const struct ro_swr *w, uint32_t psn)
 
 	if (w->fence && reads && !r->tx_packet)
 		return true;
+	if (w->kind == RO_ATOMIC)
+		return reads >= qp->ord || out >= r->window;
 	if (w->kind == RO_READ)
 		return reads >= qp->ord || (reads && out + RO_READ_PACKETS > r->window) || out >= r->window;
 	return out >= r->window;
@@ -211,11 +229,11 @@ void ro_send(struct ro_qp *qp, struct ro_burst *b)
 		const uint32_t psn = r->tx == r->fresh ? r->next_psn : ro_psn_add(w->psn, r->tx_packet);
 		uint32_t n = 1;
 
-		if (w->kind == RO_READ && !qp->ord) {
+		if ((w->kind == RO_READ || w->kind == RO_ATOMIC) && !qp->ord) {
 			ro_burst_send(b);
 			ro_fail_request(qp, r->tx, IBV_WC_LOC_QP_OP_ERR,
-					"a READ was posted, but this connection was made for none: one of its ends "
-					"gave 0 as the number of READs that may be open");
+					"a READ was posted, or an atomic operation, but this connection was made for "
+					"none: one of its ends gave 0 as the number that may be open");
 			return;
 		}
 		if (w->kind && held(qp, w, psn))
@@ -227,6 +245,8 @@ void ro_send(struct ro_qp *qp, struct ro_burst *b)
 				return;
 		} else if (w->kind == RO_READ) {
 			n = send_read(qp, b, w);
+		} else if (w->kind == RO_ATOMIC) {
+			send_atomic(qp, b, w);
 		} else if (!send_packet(qp, b, r->tx, r->window - ((psn - r->una) & RO_MASK24))) {
 			ro_burst_send(b);
 			ro_fail_request(qp, r->tx, IBV_WC_LOC_PROT_ERR,

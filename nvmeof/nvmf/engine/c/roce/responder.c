@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The responder: takes requests in the order of their PSNs, and answers them in that order.  A gap is told once; a
- * request that was taken before is acknowledged again, or, if it is a READ, answered again.
+ * request that was taken before is acknowledged again, or, if it is a READ or an atomic operation, answered again.
  */
 #include "qp.h"
 
@@ -66,6 +66,22 @@ static bool read_packet(struct ro_qp *qp, struct ro_burst *b, struct ro_read *rd
 	return true;
 }
 
+static bool answer_packet(struct ro_qp *qp, struct ro_burst *b, struct ro_read *rd)
+{
+	const struct ro_bth bth = { .opcode = RO_OP_ATOMIC_ACK, .psn = rd->psn };
+	uint8_t *packet;
+
+	if (!rd->atomic)
+		return read_packet(qp, b, rd);
+	packet = ro_burst_packet(b, &bth, 0);
+	ro_put32(packet + RO_BTH, qp->rsp.msn);
+	packet[RO_BTH] = RO_AETH_ACK | RO_CREDITS_UNLIMITED;
+	ro_put64(packet + RO_BTH + RO_AETH, rd->va);
+	ro_burst_seal(b, packet, 0);
+	rd->sent++;
+	return true;
+}
+
 bool ro_answer(struct ro_qp *qp, struct ro_burst *b)
 {
 	struct ro_responder *r = &qp->rsp;
@@ -75,7 +91,7 @@ bool ro_answer(struct ro_qp *qp, struct ro_burst *b)
 
 		if (n == ANSWERS)
 			return false;
-		if (!read_packet(qp, b, rd)) {
+		if (!answer_packet(qp, b, rd)) {
 			ro_burst_send(b);
 			/* of the response that is missing: what comes before it is acknowledged by that */
 			r->epsn = ro_psn_add(rd->psn, rd->sent);
@@ -268,12 +284,57 @@ static void take_read(struct ro_qp *qp, const struct ro_packet *p)
 	qp->rsp.ack_due = false;	/* the response says it */
 }
 
+static void take_atomic(struct ro_qp *qp, const struct ro_packet *p)
+{
+	struct ro_responder *r = &qp->rsp;
+	const uint64_t va = ro_get64(p->ext), swap = ro_get64(p->ext + 12);
+	uint64_t *at = (uint64_t *)(uintptr_t)va, was = ro_get64(p->ext + 20);
+	struct ro_read rd = { .psn = p->bth.psn, .atomic = true };
+
+	if (va % RO_ATOMIC_SIZE || r->reads_head - r->reads_tail >= qp->ird) {
+		refuse(qp, RO_NAK_INVALID_REQUEST, 0,
+		       va % RO_ATOMIC_SIZE ? "the peer's atomic operation is at an address that is not a multiple of 8" :
+					     "the peer has more atomic operations open than was agreed on");
+		return;
+	}
+	if (iw_mr_look(qp->qp.pd, &qp->windows, ro_get32(p->ext + 8), va, RO_ATOMIC_SIZE,
+		       IBV_ACCESS_REMOTE_ATOMIC) != IW_OK) {
+		refuse(qp, RO_NAK_REMOTE_ACCESS, 0,
+		       "the peer's atomic operation is on memory that it was not given for that");
+		return;
+	}
+	if (p->bth.opcode == RO_OP_FETCH_ADD)
+		was = __atomic_fetch_add(at, swap, __ATOMIC_SEQ_CST);
+	else	/* the value that was there is left in "was" if it is another */
+		__atomic_compare_exchange_n(at, &was, swap, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+	rd.va = was;
+	r->reads[r->reads_head++ % RO_MAX_RD] = rd;
+	r->atomics[r->atomics_head++ % RO_MAX_RD] = rd;
+	taken(qp, p, 1);
+	qp->rsp.ack_due = false;	/* the response says it */
+}
+
+/* Answer an atomic operation again as it was answered; nothing if that was too long ago. */
+static void again_atomic(struct ro_responder *r, uint32_t psn)
+{
+	const uint32_t n = r->atomics_head < RO_MAX_RD ? r->atomics_head : RO_MAX_RD;
+
+	for (uint32_t i = 1; i <= n; i++) {
+		const struct ro_read *one = &r->atomics[(r->atomics_head - i) % RO_MAX_RD];
+
+		if (one->psn == psn) {
+			r->reads[r->reads_head++ % RO_MAX_RD] = *one;
+			return;
+		}
+	}
+}
+
 /* One that was taken before. */
 static void again(struct ro_qp *qp, const struct ro_packet *p)
 {
 	struct ro_responder *r = &qp->rsp;
 
-	if (p->op->kind != RO_READ) {
+	if (p->op->kind != RO_READ && p->op->kind != RO_ATOMIC) {
 		r->ack_due = true;
 		return;
 	}
@@ -281,7 +342,11 @@ static void again(struct ro_qp *qp, const struct ro_packet *p)
 	for (uint32_t i = r->reads_tail; i != r->reads_head; i++)
 		if (r->reads[i % RO_MAX_RD].psn == p->bth.psn)
 			return;
-	if (r->reads_head - r->reads_tail < RO_MAX_RD)
+	if (r->reads_head - r->reads_tail >= RO_MAX_RD)
+		return;
+	if (p->op->kind == RO_ATOMIC)
+		again_atomic(r, p->bth.psn);
+	else
 		(void)queue_read(qp, p);
 }
 
@@ -325,5 +390,5 @@ void ro_respond(struct ro_qp *qp, const struct ro_packet *p)
 	else if (p->op->kind == RO_READ)
 		take_read(qp, p);
 	else
-		refuse(qp, RO_NAK_INVALID_REQUEST, 0, "the peer sent an atomic operation, which is not supported");
+		take_atomic(qp, p);
 }

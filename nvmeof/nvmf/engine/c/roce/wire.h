@@ -17,6 +17,7 @@ enum {
 	RO_AETH = 4,
 	RO_ATOMIC_ETH = 28,
 	RO_ATOMIC_ACK_ETH = 8,
+	RO_ATOMIC_SIZE = 8,
 	RO_IMM = 4,
 	RO_DETH = 8,
 	RO_ICRC = 4,

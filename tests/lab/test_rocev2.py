@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The embedded RoCEv2 device and rxe: small MTU, and packet loss.
+
+rxe repeats the registrations of memory among the requests that it sends again, and these fail: if
+one of its own requests is lost, the kernel's host loses its connection, to any target. So only the
+packets that it receives are lost here, and those in both directions with the kernel's target.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from lab import block, network
+from lab.cells import NETDEV, use_device
+from lab.guest import Guest
+from lab.kernel_host import KernelHost
+from lab.network import Network
+from lab.nvmet import KernelTarget
+from lab.our_host import OurHost, Outside
+from lab.ours import OursOutside
+
+MTU = 1500
+LOADS = (
+    block.Load("4k", 32, 2, size=256 * block.KIB),
+    block.Load("128k", 8, size=2 * block.MIB),
+    block.Load("4k-1m", 16, size=2 * block.MIB),
+)
+INCOMING = f"""
+modprobe -a ifb sch_netem sch_ingress act_mirred cls_matchall
+ip link show ifb0 >/dev/null 2>&1 || ip link add ifb0 type ifb
+ip link set ifb0 mtu {MTU} up
+tc qdisc replace dev ifb0 root netem loss random 0.5%
+tc qdisc add dev {NETDEV} handle ffff: ingress
+tc filter add dev {NETDEV} parent ffff: matchall action mirred egress redirect dev ifb0
+"""
+OUTGOING = f"tc qdisc replace dev {NETDEV} root netem loss random 0.5%"
+NO_LOSS = f"""
+tc qdisc del dev {NETDEV} ingress 2>/dev/null
+tc qdisc del dev {NETDEV} root 2>/dev/null
+ip link del ifb0 2>/dev/null
+true
+"""
+
+
+@contextmanager
+def path(guest: Guest, cable: Network, *, outgoing: bool) -> Iterator[None]:
+    """A path with Ethernet's MTU that loses one packet in 200."""
+    try:
+        with cable.mtu(MTU):
+            guest.run(f"ip link set {NETDEV} mtu {MTU}", quiet=True)
+            guest.run(INCOMING + (OUTGOING if outgoing else ""))
+            yield
+            dropped = guest.run("tc -s qdisc show dev ifb0").stdout
+            assert "dropped 0," not in dropped, "no packet was lost"
+    finally:
+        guest.run(NO_LOSS + f"ip link set {NETDEV} mtu {network.MTU}", quiet=True)
+
+
+def test_kernel_host(guest: Guest, cable: Network, tmp_path: Path, need_product: None) -> None:
+    use_device(guest, "rxe")
+    with path(guest, cable, outgoing=False):
+        target = OursOutside(cable, tmp_path, network.HOST, "roce")
+        try:
+            host = KernelHost(guest, target.address, target.service)
+            with host.connected(target.nqn, "-i", "2", namespaces=3):
+                block.fio_verify(guest, host.devices(target.nqn)[1], LOADS)
+            target.check()
+            assert target.log.count("queue 1: connected") == 1, target.log
+        finally:
+            target.close()
+
+
+def test_our_host(guest: Guest, cable: Network, need_product: None) -> None:
+    use_device(guest, "rxe")
+    with path(guest, cable, outgoing=True), KernelTarget(guest, network.GUEST) as target:
+        host = OurHost(Outside(cable), "roce", target.address, target.nqn, target.service)
+        host.fio_verify(2, LOADS)
