@@ -12,8 +12,9 @@ README = ROOT / "README.md"
 ADMINISTRATOR = ROOT / "nvmeof" / "docs" / "administrator.md"
 PYTHON = ROOT / "nvmeof" / "docs" / "python.md"
 FIO = ROOT / "nvmeof" / "docs" / "fio.md"
+REPLICATION = ROOT / "nvmeof" / "docs" / "replication.md"
 ARCHITECTURE = ROOT / "nvmeof" / "docs" / "architecture.md"
-ALL = (README, ADMINISTRATOR, PYTHON, FIO, ARCHITECTURE)
+ALL = (README, ADMINISTRATOR, PYTHON, FIO, REPLICATION, ARCHITECTURE)
 
 
 class Block(NamedTuple):

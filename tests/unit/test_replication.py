@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import asyncio
 import random
+import subprocess
+import sys
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -31,6 +33,7 @@ from nvmf.replication import (
     mirrorformat,
 )
 from nvmf.replication.history import Access, violation
+from support import documents
 
 
 def files(tmp_path: Path, count: int = 3, size: int = 1 << 20) -> list[Path]:
@@ -59,6 +62,22 @@ def state_of(log: Log) -> str:
 
 async def everything(log: Log) -> list[bytes]:
     return [record async for _, record in log.records()]
+
+
+# ---- the document ----
+
+
+@pytest.mark.parametrize(
+    ("chapter", "says"),
+    [
+        ("A log", "100 records, the last one: record 99\n"),
+        ("A mirror", "hello\nclean ['in', 'in']\n"),
+    ],
+)
+def test_the_examples(chapter: str, says: str) -> None:
+    (program,) = documents.blocks(chapter, "python", documents.REPLICATION)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (done.stdout, done.stderr, done.returncode) == (says, "", 0)
 
 
 # ---- Log ----
