@@ -12,9 +12,10 @@ README = ROOT / "README.md"
 ADMINISTRATOR = ROOT / "nvmeof" / "docs" / "administrator.md"
 PYTHON = ROOT / "nvmeof" / "docs" / "python.md"
 FIO = ROOT / "nvmeof" / "docs" / "fio.md"
+REPLICATION = ROOT / "nvmeof" / "docs" / "replication.md"
 ARCHITECTURE = ROOT / "nvmeof" / "docs" / "architecture.md"
 CAPTURE = ROOT / "nvmeof" / "docs" / "capture.md"
-ALL = (README, ADMINISTRATOR, PYTHON, FIO, ARCHITECTURE, CAPTURE)
+ALL = (README, ADMINISTRATOR, PYTHON, FIO, REPLICATION, ARCHITECTURE, CAPTURE)
 
 
 class Block(NamedTuple):

@@ -59,6 +59,9 @@ def list_devices(kind: Literal["iwarp", "roce", "system"]) -> list[dict[str, Any
     Empty if the library loads but there is no device.  Raises EngineError if it does not load.
     """
 
+def crc32c(data: SupportsBuffer, crc: int = 0) -> int:
+    """Return the CRC32C (Castagnoli) of a contiguous buffer; crc continues an earlier one."""
+
 def resources() -> dict[str, int]:
     """Return pd, mr, mw, cq, srq, qp, cm_id: the objects of the embedded device in this process,
     counted as by `rdma resource show` for other devices."""

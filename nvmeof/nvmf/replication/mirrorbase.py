@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The state of a Mirror's core, and what only reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from enum import StrEnum
+
+from nvmf.replication import mirrorformat as form
+from nvmf.replication.machine import Deposed, Effect, Gate, Kind, LegState, Machine, Op
+from nvmf.replication.mirrorformat import Geometry
+from nvmf.replication.mirrorparts import Leg, Page, Region
+
+
+class MirrorState(StrEnum):
+    """What the mirror is good for."""
+
+    CLOSED = "closed"
+    CLEAN = "clean"
+    """All replicas are in and have everything."""
+    DEGRADED = "degraded"
+    """A quorum is in."""
+    BLOCKED = "blocked"
+    """Fewer replicas than the quorum are in: operations wait."""
+    DEPOSED = "deposed"
+    """A different writer has taken over."""
+
+
+class MirrorBase(Machine):
+    """See mirrorcore."""
+
+    def __init__(self, legs: int, quorum: int, *, patience: float = 0.05, most_open: int = 256):
+        super().__init__()
+        if not 1 <= quorum <= legs <= form.MOST:
+            raise ValueError(f"a quorum of {quorum} of {legs} replicas (at most {form.MOST})")
+        self.legs = [Leg() for _ in range(legs)]
+        self.quorum = quorum
+        self.takeover = max(quorum, legs - quorum + 1)
+        """The replicas that a new writer needs."""
+        self.patience = patience
+        """Seconds for which a write that a quorum has waits for the others."""
+        self.most_open = most_open
+        self.deposed = False
+        self.opened = False
+        self.shape = Geometry(b"", legs, quorum, 1, 1, 0)
+        self.epoch = self.seq = self.stamp = 0
+        self.joins = [0] * legs
+        self.pages: dict[int, Page] = {}
+        self.opens: dict[int, Region] = {}
+        """The open regions, the one that was used last at the end."""
+        self.heading = False
+        """Headers are being written."""
+        self.now = 0.0
+        self.turn = 0
+        self.ops: set[Op] = set()
+        """Operations that have not ended."""
+        self.work = Gate()
+        """Opened when there may be something to resynchronise."""
+        self.watch: Callable[[int, str], None] = lambda leg, why: None
+        """Called when a replica is lost."""
+
+    @property
+    def state(self) -> MirrorState:
+        """What the mirror is good for now."""
+        if self.deposed:
+            return MirrorState.DEPOSED
+        if not self.opened:
+            return MirrorState.CLOSED
+        inside = self.inside()
+        if len(inside) < self.quorum:
+            return MirrorState.BLOCKED
+        lagging = any(region.lag for region in self.regions())
+        clean = len(inside) == len(self.legs) and not lagging
+        return MirrorState.CLEAN if clean else MirrorState.DEGRADED
+
+    def inside(self) -> list[int]:
+        """The replicas that are in."""
+        return [i for i, leg in enumerate(self.legs) if leg.state is LegState.IN]
+
+    def regions(self) -> Iterator[Region]:
+        """The regions whose entry is not 0, or that are in use."""
+        for page in self.pages.values():
+            yield from page.regions.values()
+
+    def region(self, index: int) -> Region:
+        """The region with an index."""
+        at = index // self.shape.per_page
+        page = self.pages.get(at)
+        if page is None:
+            page = self.pages[at] = Page(at, durable=[0] * len(self.legs))
+        found = page.regions.get(index)
+        if found is None:
+            found = page.regions[index] = Region(index, page)
+        return found
+
+    def refusal(self) -> Deposed:
+        """Why nothing can be done."""
+        if self.deposed:
+            return Deposed("cannot use the mirror: a different writer has taken over")
+        return Deposed("cannot use the mirror: it is not open")
+
+    def effective(self, page: Page, version: int) -> bool:
+        """Whether a quorum has a version of a page."""
+        if not version:
+            return False
+        return sum(has >= version for has in page.durable) >= self.quorum
+
+    def image(self, page: Page) -> form.Page:
+        """The page as it is written."""
+        entries = [0] * self.shape.per_page
+        for index, region in page.regions.items():
+            entries[index % self.shape.per_page] = region.lag | (form.OPEN if region.open else 0)
+        return form.Page(page.index, self.epoch, page.version, tuple(entries))
+
+    def write(self, index: int, offset: int, data: bytes, why: str) -> Effect:
+        """Issue a write to a replica."""
+        generation = self.legs[index].generation
+        return self.issue(Effect(index, Kind.WRITE, offset, data, why=why, generation=generation))
+
+    def read(self, index: int, start: int, length: int) -> Effect:
+        """Issue a read of data from a replica."""
+        leg = self.legs[index]
+        at = self.shape.start + start
+        return self.issue(
+            Effect(index, Kind.READ, at, length=length, why="read", generation=leg.generation)
+        )

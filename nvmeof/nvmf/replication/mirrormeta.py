@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The headers and the map of a Mirror's replicas: fencing, reading, checking, claiming."""
+
+from __future__ import annotations
+
+from nvmf.replication import mirrorformat as form
+from nvmf.replication.machine import (
+    Damaged,
+    Effect,
+    Kind,
+    LegState,
+    QuorumLost,
+    ReplicationError,
+    Steps,
+)
+from nvmf.replication.mirrorcore import MirrorCore
+from nvmf.replication.mirrorformat import Header
+
+
+class MirrorMeta(MirrorCore):
+    """Steps that the tasks of a mirror are made of."""
+
+    def _fence(self, indices: list[int]) -> Steps[None]:
+        for kind in (Kind.FENCE, Kind.FLUSH):
+            yield from self._all(
+                [
+                    self.issue(Effect(i, kind, why=kind, generation=self.legs[i].generation))
+                    for i in indices
+                    if self.legs[i].state is LegState.JOINING
+                ]
+            )
+
+    def _header_of(self, index: int) -> Steps[Header | None]:
+        slots = [self._raw(index, at, form.SLOT) for at in (0, form.SLOT)]
+        if not (yield from self._all(slots)):
+            return None
+        try:
+            header = Header.best([effect.result for effect in slots])
+            if header is None:
+                raise Damaged("it has no valid header of a mirror: it is new, or was overwritten")
+            self.legs[index].slot = int(header == Header.decode(slots[1].result))
+            shape = header.geometry
+            if (header.index, shape.legs, shape.quorum) != (index, len(self.legs), self.quorum):
+                raise Damaged(
+                    f"it is replica {header.index} of a mirror of {shape.legs} replicas with a "
+                    f"quorum of {shape.quorum}, not replica {index} of {len(self.legs)} with "
+                    f"{self.quorum}"
+                )
+        except Damaged as error:
+            self.lose(index, error)
+            return None
+        return header
+
+    def _count_in(self, indices: list[int]) -> Steps[None]:
+        """Claim replicas: first each counts its own joins, then all know of it.
+
+        So the number that a replica has itself is never lower than what others have for it.
+        """
+        counts = list(self.joins)
+        for index in indices:
+            counts[index] += 1
+        mine = {}
+        for index in indices:
+            mine[index] = [*self.joins]
+            mine[index][index] = counts[index]
+        yield from self._headers(mine)
+        for index in indices:
+            if self.legs[index].state is LegState.JOINING:
+                self.joins[index] = counts[index]
+        inside = [*self._joining(), *self.inside()]
+        yield from self._headers(dict.fromkeys(inside, self.joins))
+
+    def _headers(self, joins: dict[int, list[int]]) -> Steps[None]:
+        """Write headers, each into the older slot of its replica."""
+        while self.heading:  # one header at a time
+            yield self.work
+        self.heading = True
+        self.seq += 1
+        effects = []
+        for index, counts in joins.items():
+            header = Header(self.shape, index, self.epoch, self.seq, tuple(counts))
+            at = (1 - self.legs[index].slot) * form.SLOT
+            effects.append(self.write(index, at, header.encode(), "claim"))
+        yield from self._all(effects)
+        for effect in effects:
+            if not effect.error and not self._gone(effect):
+                self.legs[effect.leg].slot = effect.offset // form.SLOT
+        self.heading = False
+        self.work.open()
+
+    def _pages_of(self, index: int) -> Steps[list[form.Page] | None]:
+        length = self.shape.pages * self.shape.block
+        effect = self._raw(index, form.START, length)
+        if not (yield from self._all([effect])):
+            return None
+        try:
+            block = self.shape.block
+            return [
+                form.Page.decode(self.shape, i, effect.result[i * block : (i + 1) * block])
+                for i in range(self.shape.pages)
+            ]
+        except Damaged as error:
+            if self.opened:
+                return None  # it is taken in, and lags everywhere
+            self.lose(index, error)
+            return None
+
+    def _raw(self, index: int, offset: int, length: int) -> Effect:
+        generation = self.legs[index].generation
+        return self.issue(
+            Effect(index, Kind.READ, offset, length=length, why="read", generation=generation)
+        )
+
+    def _joining(self) -> list[int]:
+        return [i for i, leg in enumerate(self.legs) if leg.state is LegState.JOINING]
+
+    def _gone(self, effect: Effect) -> bool:
+        leg = self.legs[effect.leg]
+        return leg.state is LegState.OUT or leg.generation != effect.generation
+
+    def _all(self, effects: list[Effect]) -> Steps[bool]:
+        """Wait for effects; a replica of which one failed is lost.  Whether all went well."""
+        yield effects
+        for effect in effects:
+            self.failed_leg(effect)
+        return not any(effect.error or self._gone(effect) for effect in effects)
+
+    def _need(self, what: str) -> None:
+        if len(self._joining()) < self.takeover:
+            raise QuorumLost(
+                f"cannot {what}: {self.takeover} of {len(self.legs)} replicas are needed "
+                f"({self.reasons()}); bring them back and try again"
+            )
+
+    def reasons(self) -> str:
+        """Why replicas are out."""
+        out = [(i, leg.why) for i, leg in enumerate(self.legs) if leg.state is LegState.OUT]
+        return "; ".join(f"replica {i}: {why}" for i, why in out) or "all others are here"
+
+    def _joined(self, index: int, generation: int) -> None:
+        if self.legs[index].generation != generation or self.deposed:
+            raise ReplicationError(f"cannot bring back replica {index}: {self.legs[index].why}")

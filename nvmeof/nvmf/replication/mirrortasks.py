@@ -1,0 +1,297 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The tasks of a Mirror: create, take over, bring back a replica, resynchronise, close."""
+
+from __future__ import annotations
+
+from nvmf.replication import mirrorformat as form
+from nvmf.replication.machine import (
+    Damaged,
+    Deposed,
+    Gate,
+    LegState,
+    QuorumLost,
+    ReplicationError,
+    Steps,
+)
+from nvmf.replication.mirrorformat import Geometry, Header
+from nvmf.replication.mirrormeta import MirrorMeta
+from nvmf.replication.mirrorparts import Page, Piece, Region, What
+
+
+class MirrorTasks(MirrorMeta):
+    """A mirror: what it does step by step."""
+
+    chunk = 64 << 10
+    """Bytes that are copied at a time; writes of the same bytes wait meanwhile."""
+
+    # ---- creating ----
+
+    def create(self, shape: Geometry) -> Steps[object]:
+        """Make the replicas a new mirror.
+
+        The data of replica 0 is the mirror's: the others lag everywhere, and are resynchronised.
+        """
+        self.shape = shape
+        header = Header(shape, 0, joins=(0,) * len(self.legs))
+        effects = []
+        lag = (1 << len(self.legs)) - 2
+        for index in range(len(self.legs)):
+            slot = header.at(index).encode()
+            effects += [
+                self.write(index, 0, slot, "create"),
+                self.write(index, form.SLOT, bytes(len(slot)), "create"),
+            ]
+            for number in range(shape.pages):
+                left = min(shape.regions - number * shape.per_page, shape.per_page)
+                entries = (lag,) * left + (0,) * (shape.per_page - left)
+                page = form.Page(number, 0, 1, entries).encode(shape)
+                at = form.START + number * shape.block
+                effects.append(self.write(index, at, page, "create"))
+        yield effects
+        for effect in effects:
+            if effect.error:
+                raise ReplicationError(
+                    f"cannot create the mirror on replica {effect.leg}: {effect.error}"
+                )
+        return None
+
+    # ---- taking over ----
+
+    def takeover_now(self) -> Steps[object]:
+        """Become the writer: fence the replicas, and find out which has what."""
+        for leg in self.legs:
+            leg.state, leg.why = LegState.JOINING, ""
+            leg.generation += 1
+        found: dict[int, Header] = {}
+        yield from self._fence(self._joining())
+        for index in self._joining():
+            header = yield from self._header_of(index)
+            if header:
+                found[index] = header
+        self._need("open the mirror")
+        shapes = [header.geometry for header in found.values()]
+        self.shape = max(shapes, key=shapes.count)
+        for index, header in list(found.items()):
+            if header.geometry != self.shape:
+                self.lose(index, Damaged("it belongs to a different mirror"))
+                del found[index]
+        self._need("open the mirror")
+        self.epoch = max(header.epoch for header in found.values()) + 1
+        self.seq = max(header.seq for header in found.values())
+        joins = [max(column) for column in zip(*(h.joins for h in found.values()), strict=True)]
+        back = [i for i in self._joining() if found[i].joins[i] < joins[i]]
+        self.joins = joins
+        yield from self._count_in(self._joining())
+        self._need("claim the mirror")
+        copies: dict[int, list[form.Page]] = {}
+        for index in self._joining():
+            pages = yield from self._pages_of(index)
+            if pages:
+                copies[index] = pages
+        self._need("read the dirty map")
+        changed = self._merge(copies, set(back))
+        yield from self._take_in(changed)
+        return None
+
+    def _merge(self, copies: dict[int, list[form.Page]], back: set[int]) -> list[Page]:
+        """Make the map of the replicas' copies; the pages to be written."""
+        changed = []
+        for number in range(self.shape.pages):
+            mine = {index: pages[number] for index, pages in copies.items()}
+            best = max(mine.values(), key=lambda page: page.version)
+            self.stamp = max(self.stamp, best.seq)
+            page = self.pages[number] = Page(number, best.seq, [0] * len(self.legs))
+            differ = any(copy != best for copy in mine.values()) or bool(back)
+            first = number * self.shape.per_page
+            for place, entry in enumerate(best.entries[: self.shape.regions - first]):
+                lag = entry & ~form.OPEN
+                for index in back:
+                    lag |= 1 << index
+                clean = [i for i in copies if not lag >> i & 1]
+                if not clean:
+                    self._no_source(first + place, lag)
+                if entry & form.OPEN:  # replicas may differ in what was not acknowledged
+                    lag |= ((1 << len(self.legs)) - 1) & ~(1 << clean[0])
+                    differ = True
+                if lag:
+                    region = Region(first + place, page, lag)
+                    region.since = {i: best.seq for i in range(len(self.legs)) if lag >> i & 1}
+                    page.regions[region.index] = region
+            if differ:
+                changed.append(page)
+            for index, copy in mine.items():
+                page.durable[index] = 0 if differ else copy.seq
+        return changed
+
+    def _no_source(self, number: int, lag: int) -> None:
+        wanted = ", ".join(str(i) for i in range(len(self.legs)) if not lag >> i & 1) or "none"
+        raise QuorumLost(
+            f"cannot open the mirror: only replica {wanted} has all that was acknowledged in "
+            f"region {number}, and it is not here ({self.reasons()}); bring it back"
+        )
+
+    def _take_in(self, changed: list[Page]) -> Steps[None]:
+        """Write the map in the new epoch, and open the mirror."""
+        effects = []
+        for page in changed:
+            self.stamp += 1
+            page.version = self.stamp
+            for region in page.regions.values():
+                region.since = dict.fromkeys(region.since, page.version)
+            image = self.image(page).encode(self.shape)
+            at = form.START + page.index * self.shape.block
+            effects += [self.write(index, at, image, "map") for index in self._joining()]
+        yield from self._all(effects)
+        self._need("write the dirty map")
+        for index in self._joining():
+            self.legs[index].state = LegState.IN
+            for page in changed:
+                page.durable[index] = page.version
+        self.opened = True
+
+    # ---- replicas that come back ----
+
+    def rejoin(self, index: int) -> Steps[object]:
+        """Take a lost replica in again: it is read where it does not lag."""
+        leg = self.legs[index]
+        if leg.state is not LegState.OUT or not self.opened or self.deposed:
+            raise ReplicationError(
+                f"cannot bring back replica {index}: it is {leg.state}, and the mirror {self.state}"
+            )
+        leg.state, leg.why = LegState.JOINING, ""
+        generation = leg.generation
+        try:
+            yield from self._rejoin(index, generation)
+        except ReplicationError as error:
+            if leg.generation == generation:
+                self.lose(index, error)
+            raise
+        return None
+
+    def _rejoin(self, index: int, generation: int) -> Steps[None]:
+        yield from self._fence([index])
+        self._joined(index, generation)
+        header = yield from self._header_of(index)
+        self._joined(index, generation)
+        assert header
+        if header.geometry != self.shape:
+            raise Damaged("it belongs to a different mirror")
+        if header.epoch > self.epoch:
+            self.depose()
+            raise Deposed(f"a different writer has taken over: replica {index} has a later epoch")
+        copies = yield from self._pages_of(index)
+        self._joined(index, generation)
+        if header.joins[index] < self.joins[index] or not copies:
+            self.forget(index)
+        yield from self._count_in([index])
+        self._joined(index, generation)
+        self.legs[index].state = LegState.IN
+        for page in list(self.pages.values()):
+            page.durable[index] = 0
+            self.change(page)
+        for region in list(self.regions()):
+            for piece in [p for p in region.active if p.what is What.WRITE and not p.acked]:
+                bit = 1 << index
+                if not (region.lag | piece.has | piece.out) & bit:
+                    self.send(piece, index)
+            self.advance(region)
+        self.work.open()
+
+    def forget(self, index: int) -> None:
+        """Nothing on a replica can be trusted: it lags everywhere."""
+        others = ((1 << len(self.legs)) - 1) & ~(1 << index)
+        if not others or any(not others & ~region.lag for region in self.regions()):
+            raise Damaged(
+                "it was set back to an earlier state, or its dirty map is damaged, and no other "
+                "replica has all that was acknowledged"
+            )
+        for number in range(self.shape.regions):
+            self.mark(self.region(number), index)
+
+    # ---- resynchronisation ----
+
+    def resync(self) -> Steps[object]:
+        """Copy the regions in which a replica that is in lags; runs as long as the mirror."""
+        while not self.deposed:
+            found = self._next()
+            if found is None:
+                yield self.work
+                continue
+            yield from self._resync(*found)
+        return None
+
+    def _next(self) -> tuple[Region, int] | None:
+        inside = self.inside()
+        if len(inside) < self.quorum:
+            return None
+        for region in self.regions():
+            sources = any(not region.lag >> i & 1 for i in inside)
+            for index in inside:
+                out = any(piece.out >> index & 1 for piece in region.active)
+                if region.lag >> index & 1 and sources and not out:
+                    return region, index
+        return None
+
+    def _resync(self, region: Region, index: int) -> Steps[None]:
+        generation = self.legs[index].generation
+        region.copying = index
+        first = region.index * self.shape.region
+        end = min(first + self.shape.region, self.shape.size)
+        for start in range(first, end, self.chunk):
+            stop = min(start + self.chunk, end)
+            piece = yield from self._piece(What.COPY, region, start, stop, index)
+            if piece.failed or self.legs[index].generation != generation or self.deposed:
+                region.copying = -1
+                return
+            yield from self.pace(stop - start)
+        yield from self._piece(What.SEAL, region, first, end, index, generation)
+
+    def pace(self, length: int) -> Steps[None]:
+        """Wait, if copying is faster than its limit allows."""
+        yield []
+
+    def _piece(
+        self, what: What, region: Region, start: int, end: int, index: int, generation: int = 0
+    ) -> Steps[Piece]:
+        gate = Gate()
+        ended: list[Piece] = []
+
+        def done(piece: Piece) -> None:
+            if what is What.SEAL:
+                self._seal(region, index, generation)
+            ended.append(piece)
+            gate.open()
+
+        piece = Piece(what, region, start, end, done, leg=index)
+        region.waiting.appendleft(piece)
+        self.advance(region)
+        while not ended:
+            yield gate
+        return piece
+
+    def _seal(self, region: Region, index: int, generation: int) -> None:
+        """All has been copied: writes wait for the replica from here on."""
+        region.copying = -1
+        if self.legs[index].generation != generation or self.legs[index].state is not LegState.IN:
+            return
+        region.lag &= ~(1 << index)
+        region.since.pop(index, None)
+        writes = [p for p in region.active if p.what is What.WRITE and not p.acked]
+        for piece in writes:
+            piece.has |= 1 << index
+        self.change(region.page)
+        for piece in writes:
+            self.evaluate(piece)
+
+    def close(self) -> Steps[object]:
+        """End: wait for what is under way, and close the regions, so that nothing is resynced."""
+        for region in list(self.opens.values()):
+            while region.active or region.waiting:
+                yield self.work
+            if region.open:
+                self.close_region(region)
+        while self.opened and not self.deposed and len(self.inside()) >= self.quorum:
+            if not any(page.writing for page in self.pages.values()):
+                break
+            yield self.work
+        return None

@@ -1,0 +1,226 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Replicas: what a Mirror or a Log writes to.
+
+Every one keeps these promises, or the proofs do not hold:
+
+- write() returns when the data is persistent; flush() makes all persistent that has reached it.
+- After fence() no write of an earlier writer, or of an earlier connection of this one, lands.
+- A block is written whole or not at all when the power fails (Mirror; Log finds torn frames).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Protocol
+from uuid import uuid4
+
+from nvmf.initiator import AnyController, AnyNamespace, NvmeError, connect
+from nvmf.replication.machine import Fenced, ReplicaError
+from nvmf.spec.reservations import ReservationType
+from nvmf.spec.status import Status
+
+
+class Replica(Protocol):
+    """A range of persistent bytes, with one writer."""
+
+    @property
+    def name(self) -> str:
+        """For messages."""
+
+    @property
+    def size(self) -> int:
+        """Bytes; known after fence()."""
+
+    @property
+    def unit(self) -> int:
+        """Bytes of a block: offsets and lengths are multiples of it; known after fence()."""
+
+    async def fence(self) -> None:
+        """Open it, or open it again, and become its only writer."""
+
+    async def read(self, offset: int, length: int) -> bytes:
+        """Return bytes."""
+
+    async def write(self, offset: int, data: bytes) -> None:
+        """Write bytes persistently."""
+
+    async def flush(self) -> None:
+        """Make persistent all that has reached it."""
+
+    async def close(self) -> None:
+        """End the connection."""
+
+
+class NamespaceReplica:
+    """A namespace of a target: writes have FUA set, and a reservation keeps other writers out."""
+
+    def __init__(self, url: str, nsid: int = 1, *, reserve: bool = True) -> None:
+        """Not connected yet.
+
+        Args:
+            url: Where the target is.
+            nsid: The namespace.
+            reserve: Fence by a reservation (Exclusive Access, preempt and abort). Without it
+                nothing keeps a second writer out, and that there is none is up to the caller.
+        """
+        self._url = url
+        self._nsid = nsid
+        self._reserve = reserve
+        self._controller: AnyController | None = None
+        self._disk: AnyNamespace | None = None
+        self.size = self.unit = 0
+
+    @property
+    def name(self) -> str:
+        """Its address and namespace."""
+        return f"namespace {self._nsid} of {self._url}"
+
+    async def fence(self) -> None:
+        """Connect again, and preempt whoever has reserved the namespace.
+
+        Each connection is a host of its own for the target, with a random Host Identifier, so that
+        this one's earlier connection is fenced like those of others.
+        """
+        await self.close()
+        hostid = str(uuid4()) if self._reserve else None
+        self._controller = await connect(self._url, ctrl_loss_tmo=0, hostid=hostid)
+        self._disk = disk = self._controller.namespace(self._nsid)
+        self.size, self.unit = disk.size, disk.block_size
+        if self._reserve:
+            await self._take(disk)
+
+    async def _take(self, disk: AnyNamespace) -> None:
+        kind = ReservationType.EXCLUSIVE_ACCESS
+        key = int.from_bytes(os.urandom(8), "little") | 1
+        await disk.reservations.register(key, ignore_existing=True)
+        status = await disk.reservations.report()
+        holders = {host.rkey for host in status.registrants if host.rcsts & 1}
+        for other in holders:
+            await disk.reservations.preempt(key, kind, other, abort=True)
+        if not holders:
+            await disk.reservations.acquire(key, kind)
+
+    async def read(self, offset: int, length: int) -> bytes:
+        """Return whole blocks."""
+        disk = self._open()
+        with self._fencing():
+            return await disk.read(offset // self.unit, length // self.unit)
+
+    async def write(self, offset: int, data: bytes) -> None:
+        """Write whole blocks with FUA."""
+        disk = self._open()
+        if offset % self.unit:
+            raise ReplicaError(f"offset {offset} is not a multiple of {self.unit}")
+        with self._fencing():
+            await disk.write(offset // self.unit, data, fua=True)
+
+    async def flush(self) -> None:
+        """Run Flush."""
+        with self._fencing():
+            await self._open().flush()
+
+    async def close(self) -> None:
+        """End the connection: what was under way is aborted."""
+        controller, self._controller, self._disk = self._controller, None, None
+        if controller is not None:
+            await controller.close()
+
+    def _open(self) -> AnyNamespace:
+        if self._disk is None:
+            raise ReplicaError(f"{self.name} is not connected")
+        return self._disk
+
+    @contextlib.contextmanager
+    def _fencing(self) -> Iterator[None]:
+        try:
+            yield
+        except NvmeError as error:
+            if error.status == Status.RESERVATION_CONFLICT:
+                raise Fenced(f"{self.name} is reserved by a different writer") from error
+            raise
+
+
+class FileReplica:
+    """A file or block device of this machine: writes are followed by fdatasync, a lock keeps other
+    writers of this machine out (they are refused, not fenced).
+    """
+
+    def __init__(self, path: str | os.PathLike[str], *, unit: int = 4096) -> None:
+        self._path = Path(path)
+        self.unit = unit
+        self.size = 0
+        self._fd = -1
+        self._calls: set[asyncio.Task[object]] = set()
+
+    @property
+    def name(self) -> str:
+        """Its path."""
+        return str(self._path)
+
+    async def fence(self) -> None:
+        """Open and lock it."""
+        await self.close()
+        try:
+            fd = os.open(self._path, os.O_RDWR | os.O_CLOEXEC)
+        except OSError as error:
+            raise ReplicaError(f"cannot open {self._path}: {error.strerror}") from error
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self.size = os.lseek(fd, 0, os.SEEK_END) // self.unit * self.unit
+        except OSError as error:
+            os.close(fd)
+            raise ReplicaError(
+                f"cannot lock {self._path}: a different process uses it; end that one first"
+            ) from error
+        self._fd = fd
+
+    async def read(self, offset: int, length: int) -> bytes:
+        """Return bytes."""
+        fd = self._open()
+        data = await asyncio.to_thread(os.pread, fd, length, offset)
+        if len(data) != length:
+            raise ReplicaError(f"{self._path} ends before byte {offset + length}")
+        return data
+
+    async def write(self, offset: int, data: bytes) -> None:
+        """Write bytes, and wait until the device has them."""
+        fd = self._open()
+        if offset + len(data) > self.size:
+            raise ReplicaError(f"{self._path} ends before byte {offset + len(data)}")
+
+        def work() -> None:
+            if os.pwrite(fd, data, offset) != len(data):
+                raise ReplicaError(f"{self._path} has taken only a part of a write")
+            os.fdatasync(fd)
+
+        await self._shielded(work)
+
+    async def flush(self) -> None:
+        """Sync the file."""
+        fd = self._open()
+        await self._shielded(lambda: os.fsync(fd))
+
+    async def _shielded(self, work: Callable[[], None]) -> None:
+        """Run work in a thread, which goes on if the caller is cancelled: close() waits for it."""
+        task: asyncio.Task[object] = asyncio.create_task(asyncio.to_thread(work))
+        self._calls.add(task)
+        task.add_done_callback(self._calls.discard)
+        await asyncio.shield(task)
+
+    async def close(self) -> None:
+        """Wait for writes that are under way, and close it."""
+        if self._calls:
+            await asyncio.gather(*self._calls, return_exceptions=True)
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            os.close(fd)
+
+    def _open(self) -> int:
+        if self._fd < 0:
+            raise ReplicaError(f"{self._path} is not open")
+        return self._fd

@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""One seed of the proof of Log: appends, truncations, losses and power failures at any step."""
+
+from __future__ import annotations
+
+from nvmf.replication.logcore import Append, LogFull, LogState
+from nvmf.replication.machine import LegState, Op, QuorumLost, ReplicationError
+from nvmf.replication.recovery import LogTasks
+from support.powermodel import Rack
+
+SHAPES = ((1, 1), (2, 1), (2, 2), (3, 2), (3, 2), (3, 2), (3, 3), (3, 1), (5, 3))
+UNIT = 64
+SIZE = 8192 + 96 * UNIT
+UUID = bytes(range(16))
+
+
+class Broken(AssertionError):
+    """The log has not kept its promise."""
+
+
+class LogProof:
+    """A log on modelled replicas, and all that it has promised."""
+
+    def __init__(self, seed: int, *, unpersisted: str = "", early: str = "") -> None:
+        self.rack = Rack(seed, 1, SIZE)
+        self.random = self.rack.random
+        legs, self.quorum = self.random.choice(SHAPES)
+        self.rack = Rack(seed, legs, SIZE)
+        self.random = self.rack.random
+        self.writer = 0
+        self.count = 0
+        self.sent: dict[bytes, int | None] = {}
+        """Records, with their LSN once they are acknowledged or were read."""
+        self.head = 0
+        self.fulls = self.checked = self.recoveries = 0
+        core = LogTasks(legs, self.quorum)
+        self.finish(core, core.run(Op(), core.create(UUID, UNIT, SIZE - 8192)))
+        self.rack.unpersisted, self.rack.early = unpersisted, early
+
+    def finish(self, core: LogTasks, op: Op) -> None:
+        """Run until an operation has ended."""
+        self.rack.start(self.writer, core)
+        while not op.done:
+            if not self.rack.step():
+                raise Broken(f"nothing is under way, and the operation has not ended: {core.state}")
+
+    def start(self) -> LogTasks:
+        """Recover, with power failures and losses in between."""
+        for trial in range(100):
+            core = LogTasks(len(self.rack.legs), self.quorum)
+            self.writer += 1
+            legs = range(len(self.rack.legs))
+            self.rack.cut = [trial < 50 and self.random.random() < 0.2 for _ in legs]
+            left = self.random.choice([1000000, self.random.randrange(60)])
+            op = core.run(Op(), core.recover())
+            self.rack.start(self.writer, core)
+            while not op.done and left:
+                left -= 1
+                if not self.rack.step():
+                    raise Broken("recovery waits for nothing")
+            if not op.done:
+                self.fail()
+                core.abandon()
+                continue
+            if op.error is None:
+                self.recoveries += 1
+                self.check(core)
+                return core
+            if not isinstance(op.error, QuorumLost):
+                raise Broken(f"recovery failed: {op.error}")
+            core.abandon()
+        raise Broken("the log never opened")
+
+    def fail(self) -> None:
+        if self.random.random() < 0.7:
+            self.rack.power_fails()
+        else:
+            self.rack.writer_dies()
+
+    def check(self, core: LogTasks) -> None:
+        """All that was acknowledged, or was read once, is there, in order and whole."""
+        head = core.head
+        there: dict[bytes, int] = {}
+        lsn: int | None = head
+        while lsn is not None and lsn < core.tail:
+            op = core.run(Op(), core.fetch(lsn))
+            self.finish(core, op)
+            if op.error:
+                raise Broken(f"cannot read at LSN {lsn}: {op.error}")
+            assert isinstance(op.result, tuple)
+            found, lsn = op.result
+            there |= {record: at for at, record in found}
+        for record, at in there.items():
+            if record not in self.sent:
+                raise Broken(f"the record at LSN {at} was never appended")
+            if self.sent[record] not in (None, at):
+                raise Broken(f"a record moved from LSN {self.sent[record]} to {at}")
+        for record, known in self.sent.items():
+            if known is not None and known >= head and record not in there:
+                raise Broken(f"the acknowledged record at LSN {known} is lost")
+        if head < self.head:
+            raise Broken(f"the head went back from {self.head} to {head}")
+        self.sent = {record: there[record] for record in there}
+        self.head = head
+        self.checked += len(there)
+
+    def append(self, core: LogTasks) -> None:
+        self.count += 1
+        size = self.random.choice([0, 8, 20, 100, 300])
+        record = self.count.to_bytes(8, "little") + self.random.randbytes(size)
+        self.sent[record] = None
+
+        def then(op: Op) -> None:
+            if op.error is None:
+                assert isinstance(op.result, int)
+                self.sent[record] = op.result
+            elif isinstance(op.error, LogFull):
+                self.fulls += 1
+            elif not isinstance(op.error, QuorumLost):
+                raise Broken(str(op.error))
+
+        core.append(Append(then, data=record))
+
+    def truncate(self, core: LogTasks) -> None:
+        known = sorted(lsn for lsn in self.sent.values() if lsn is not None)
+        if not known:
+            return
+        upto = self.random.choice(known)
+        asked = core.head
+
+        def then(op: Op) -> None:
+            if op.error is None:
+                assert isinstance(op.result, int)
+                assert op.result >= asked
+                self.head = max(self.head, op.result)
+
+        core.run(Op(then), core.truncate(upto))
+
+    def run(self, rounds: int = 3) -> None:
+        for _ in range(rounds):
+            core = self.start()
+            for _ in range(self.random.randrange(1, 120)):
+                self.turn(core)
+                self.rack.start(self.writer, core)
+                if core.state is not LogState.OPEN:
+                    break
+            self.fail()
+            core.abandon()
+        self.rack.cut = [False] * len(self.rack.legs)
+        self.start()
+
+    def turn(self, core: LogTasks) -> None:
+        """Do one thing at random."""
+        chance = self.random.random()
+        leg = self.random.randrange(len(self.rack.legs))
+        if chance < 0.35:
+            self.append(core)
+        elif chance < 0.39:
+            self.truncate(core)
+        elif chance < 0.41:
+            self.rack.cut[leg] = True
+            self.rack.drop(leg)
+            if self.random.random() < 0.5:
+                self.rack.power_fails(leg=leg)
+        elif chance < 0.5:
+            if core.legs[leg].state is LegState.OUT:
+                self.rack.cut[leg] = False
+                core.run(Op(), core.rejoin(leg))
+        else:
+            self.rack.step()
+
+
+__all__ = ["Broken", "LogProof", "ReplicationError"]
