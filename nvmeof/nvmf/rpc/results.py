@@ -19,6 +19,7 @@ from nvmf.rpc.spdk_results import Iostat as Iostat
 from nvmf.rpc.spdk_results import KeyFile as KeyFile
 from nvmf.rpc.spdk_results import PartConfig as PartConfig
 from nvmf.rpc.spdk_results import Reactor as Reactor
+from nvmf.rpc.spdk_results import ReactorCounts as ReactorCounts
 from nvmf.rpc.spdk_results import ReactorThread as ReactorThread
 from nvmf.rpc.spdk_results import Referral as Referral
 from nvmf.rpc.spdk_results import ReferralAddress as ReferralAddress
@@ -347,20 +348,6 @@ class Transport(TypedDict):
     """A transport in the list of a poll group."""
 
     trtype: str
-
-
-class ReactorCounts(TypedDict):
-    """Queues and commands of a reactor, with SPDK's names."""
-
-    admin_qpairs: int
-    """Admin queues since the start."""
-    io_qpairs: int
-    """I/O queues since the start."""
-    current_admin_qpairs: int
-    current_io_qpairs: int
-    pending_bdev_io: int
-    """Commands in progress now."""
-    completed_nvme_io: int
 
 
 class PollGroup(ReactorCounts):

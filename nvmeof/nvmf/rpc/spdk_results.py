@@ -199,3 +199,17 @@ class Version(TypedDict):
 
     version: str
     fields: VersionFields
+
+
+class ReactorCounts(TypedDict):
+    """Queues and commands of a reactor, with SPDK's names."""
+
+    admin_qpairs: int
+    """Admin queues since the start."""
+    io_qpairs: int
+    """I/O queues since the start."""
+    current_admin_qpairs: int
+    current_io_qpairs: int
+    pending_bdev_io: int
+    """Commands in progress now."""
+    completed_nvme_io: int
