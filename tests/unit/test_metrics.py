@@ -68,6 +68,8 @@ def make_source() -> Source:
         events=events,
         latencies=LatencyKeeper().totals([(NQN, LATENCY)]),
         controllers={NQN: 1},
+        faults={"delay": 1},
+        fault_hits={"delay": 7},
     )
     return Source(sample, Facts("1.2", 1 << 24, {"qp": 3}))
 

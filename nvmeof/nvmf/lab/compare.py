@@ -19,7 +19,12 @@ from nvmf.lab.errors import LabError
 from nvmf.lab.tidy import Row
 
 Verdict = Literal["better", "worse", "no difference shown", "too few rounds"]
-METRICS = {"iops": ("IOPS", True), "mean_ns": ("mean latency", False), "p99_ns": ("p99", False)}
+METRICS = {
+    "iops": ("IOPS", True),
+    "mean_ns": ("mean latency", False),
+    "p50_ns": ("p50", False),
+    "p99_ns": ("p99", False),
+}
 """Columns that can be compared: their names, and whether more is better."""
 _RESAMPLES = 4000
 _FEWEST = 3

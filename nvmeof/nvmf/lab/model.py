@@ -17,6 +17,7 @@ from pydantic import (
 )
 
 from nvmf.config.base import FaultError, Model, listed, unique
+from nvmf.config.faults import FaultConfig
 from nvmf.config.units import FilePath, Size
 from nvmf.initiator import TransportId
 
@@ -82,6 +83,20 @@ class BaseSystem(Model):
         return _allowed(value)
 
 
+class SystemFault(FaultConfig):
+    """[[system.fault]]: a fault on purpose (target fault), while the system is measured."""
+
+    begin: Seconds | None = None
+    """Seconds after the first I/O of each measurement, including the ramp; default: active during
+    the whole run."""
+
+    @model_validator(mode="after")
+    def _lasts(self) -> Self:
+        if self.begin is None and self.seconds is not None:
+            raise FaultError("seconds needs begin: otherwise it lasts for the whole run", "seconds")
+        return self
+
+
 class TargetSystem(BaseSystem):
     """kind = "target": a target of ours, served for the run."""
 
@@ -108,6 +123,8 @@ class TargetSystem(BaseSystem):
     """Namespace, with config."""
     overwrite: str | None = None
     """The path of the data that may be destroyed, or with config the NQN."""
+    faults: tuple[SystemFault, ...] = Field((), alias="fault", max_length=32)
+    """Faults on purpose."""
 
     @model_validator(mode="after")
     def _together(self) -> Self:

@@ -74,10 +74,14 @@ class Picture:
         return out.getvalue()
 
 
-def pictures(rows: Sequence[Row], series: Mapping[tuple[str, str], list[Point]]) -> list[Picture]:
+def pictures(
+    rows: Sequence[Row],
+    series: Mapping[tuple[str, str], list[Point]],
+    marks: Mapping[tuple[str, str], list[Mark]] | None = None,
+) -> list[Picture]:
     """Return all pictures that the rows allow.
 
-    series: (system, load) to the points of its time series.
+    series: (system, load) to the points of its time series. marks: the same to its faults.
     """
     systems = list(dict.fromkeys(row.system for row in rows))
     colour = {name: COLOURS[n % len(COLOURS)] for n, name in enumerate(systems)}
@@ -89,7 +93,7 @@ def pictures(rows: Sequence[Row], series: Mapping[tuple[str, str], list[Point]])
         if measured:
             made.append(_processors(measured, colour))
         made += list(_latencies(measured, colour))[:MOST]
-        made += list(_over_time(measured, colour, series))[:MOST]
+        made += list(_over_time(measured, colour, series, marks or {}))[:MOST]
         made += list(_heat(measured))[:MOST]
     return made
 
@@ -102,6 +106,17 @@ class Point:
     part: float
     """Where in the round, 0 to 1."""
     iops: float
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A fault on purpose on the time axis."""
+
+    round: int
+    begin: float
+    """Where in the round, 0 to 1."""
+    end: float
+    said: str
 
 
 def _groups(
@@ -284,9 +299,12 @@ def _latencies(rows: Sequence[Row], colour: Mapping[str, str]) -> Iterator[Pictu
 
 
 def _over_time(
-    rows: Sequence[Row], colour: Mapping[str, str], series: Mapping[tuple[str, str], list[Point]]
+    rows: Sequence[Row],
+    colour: Mapping[str, str],
+    series: Mapping[tuple[str, str], list[Point]],
+    marks: Mapping[tuple[str, str], list[Mark]],
 ) -> Iterator[Picture]:
-    """Yield IOPS over the rounds for each load, with the window of steady state."""
+    """Yield IOPS over the rounds for each load, with the window of steady state and the faults."""
     for title, group in _loads(rows).items():
         figure = Figure(figsize=(9.0, 2.8), layout="constrained")
         axes = figure.subplots()
@@ -308,6 +326,7 @@ def _over_time(
             if row.steady.window is not None and row.steady.reached:
                 first, last = row.steady.window
                 axes.axvspan(first - 0.5, last + 0.5, color=colour[row.system], alpha=0.07)
+            _faults(axes, marks.get((row.system, row.load), []), colour[row.system])
             table += [
                 [row.system, one["round"], _figure(one["iops"], 1), _figure(one["mean_ns"], 1e-3)]
                 for one in row.rounds
@@ -319,6 +338,16 @@ def _over_time(
         axes.legend(fontsize=8)
         header = ["system", "round", "IOPS", "mean µs"]
         yield Picture(_file(f"time {title}"), f"{title}: over time", figure, (header, table))
+
+
+def _faults(axes: Axes, marks: Sequence[Mark], colour: str) -> None:
+    """Mark the times of faults on purpose, with one line of the legend for each kind."""
+    said: set[str] = set()
+    for mark in marks:
+        label = None if mark.said in said else f"fault: {mark.said}"
+        said.add(mark.said)
+        first, last = mark.round - 0.5 + mark.begin, mark.round - 0.5 + mark.end
+        axes.axvspan(first, last, color=colour, alpha=0.18, hatch="//", linewidth=0, label=label)
 
 
 def _heat(rows: Sequence[Row]) -> Iterator[Picture]:

@@ -11,7 +11,7 @@ from importlib import resources
 from nvmf.lab import tidy
 from nvmf.lab.compare import METRICS, Ratio, compared
 from nvmf.lab.machine import sentence
-from nvmf.lab.pictures import INK, Picture, Point, Table, pictures
+from nvmf.lab.pictures import INK, Mark, Picture, Point, Table, pictures
 from nvmf.lab.store import Results
 from nvmf.lab.tidy import Row
 
@@ -29,7 +29,7 @@ class Report:
         self.machine = results.machine()
         self.rows = tidy.rows(results)
         self.doubts = tidy.doubts(results, self.rows)
-        self.pictures = pictures(self.rows, _series(results))
+        self.pictures = pictures(self.rows, _series(results), _marks(results))
         self.ratios = _ratios(self.rows)
         self.failures = [
             f"{one['system']}: {one['title']}, round {one['round']}: {one['error']}"
@@ -163,6 +163,22 @@ def _series(results: Results) -> dict[tuple[str, str], list[Point]]:
     for one in results.rows(query):
         point = Point(one["round"], one["ms"] / max(one["last"], 1), one["rate"])
         made.setdefault((one["system"], one["load"]), []).append(point)
+    return made
+
+
+def _marks(results: Results) -> dict[tuple[str, str], list[Mark]]:
+    made: dict[tuple[str, str], list[Mark]] = {}
+    query = (
+        "SELECT system, load, round, event.*, (SELECT max(ms) FROM series WHERE "
+        "series.round_id = event.round_id) AS last FROM event JOIN round ON round.id = round_id "
+        "ORDER BY round, begin_ms"
+    )
+    for one in results.rows(query):
+        last = max(one["last"] or 0, 1)
+        end = last if one["end_ms"] is None else one["end_ms"]
+        begin, end = (min(ms / last, 1.0) for ms in (one["begin_ms"], end))
+        mark = Mark(one["round"], begin, end, str(one["said"]))
+        made.setdefault((one["system"], one["load"]), []).append(mark)
     return made
 
 

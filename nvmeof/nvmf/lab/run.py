@@ -8,7 +8,7 @@ import json
 import shutil
 import subprocess
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -24,6 +24,7 @@ from nvmf.lab.sampling import Sampler
 from nvmf.lab.steady import FIGURE, Steady, judge
 from nvmf.lab.store import Results
 from nvmf.lab.systems import Running
+from nvmf.lab.timeline import counters
 
 ROOM = 64 << 20
 """Bytes that must be free where the results are."""
@@ -141,12 +142,16 @@ class Run:
         text = fio_module.job_text(load, running.where, options, self._lab.method)
         method = self._lab.method
         started = time.time()
-        with Sampler(running.pid) as sampler:
+        before = counters(running.socket)
+        with Sampler(running.pid) as sampler, running.timeline() as timeline:
             found = self._fio_run(running, name, text, method.runtime + method.ramp)
+        after = counters(running.socket)
+        if timeline.problem is not None:
+            raise LabError(f"a fault could not be started or ended: {timeline.problem}")
         result = fio_module.read(found)
         if not result.ios:
             raise LabError("fio completed no I/O")
-        used = sampler.process_seconds()
+        used, switches = sampler.process_seconds(), sampler.context_switches()
         # fio counts nothing during the ramp, but the target works: at the same rate.
         share = method.runtime / max(method.runtime + method.ramp, 1e-9)
         row = {
@@ -166,13 +171,20 @@ class Run:
             "host_cpu_us_per_io": result.cpu_seconds * 1e6 / result.ios,
             "target_cpu_us_per_io": None if used is None else used * share * 1e6 / result.ios,
             "context_switches_per_io": result.context_switches / result.ios,
+            "target_context_switches_per_io": (
+                None if switches is None else switches * share / result.ios
+            ),
+            "target_counters": _difference(before, after),
             "machine_busy": sampler.part("busy"),
             "stolen": sampler.part("stolen"),
             "bins": json.dumps(result.bins, separators=(",", ":")),
             "fio": f"fio/{name}.json",
         }
         self._results.add_round(
-            row, fio_module.series(self._results.folder / "fio"), sampler.rows()
+            row,
+            fio_module.series(self._results.folder / "fio"),
+            sampler.rows(),
+            timeline.events,
         )
         if sampler.part("stolen") > 0.02:
             said = "The hypervisor took more than 2 % of the processors' time in some measurements."
@@ -257,6 +269,12 @@ class Run:
             f"the file system of {folder} is full. What was measured is kept: make room, then "
             f"continue with nvmeof lab run --resume {folder}"
         )
+
+
+def _difference(before: Mapping[str, int], after: Mapping[str, int]) -> str | None:
+    if not before or not after:
+        return None
+    return json.dumps({name: after[name] - before[name] for name in before})
 
 
 def _about(system: str, load: Load, number: int) -> dict[str, object]:

@@ -22,6 +22,8 @@ class Moment:
     stolen: float
     total: float
     process: float | None
+    switches: int | None
+    """Context switches of the process."""
 
 
 def process_seconds(pid: int) -> float | None:
@@ -35,11 +37,25 @@ def process_seconds(pid: int) -> float | None:
     return total * 1e-9
 
 
+def context_switches(pid: int) -> int | None:
+    """Return the context switches of all threads of a process; None if it does not exist."""
+    total = 0
+    try:
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            for line in (task / "status").read_text().splitlines():
+                if line.startswith(("voluntary_ctxt_switches:", "nonvoluntary_ctxt_switches:")):
+                    total += int(line.split()[1])
+    except (OSError, ValueError, IndexError):
+        return None
+    return total
+
+
 def moment(pid: int | None) -> Moment:
     """Return what has been used until now, by the machine and by a process."""
     used = busy()
     process = process_seconds(pid) if pid is not None else None
-    return Moment(time.monotonic(), used["busy"], used["stolen"], used["total"], process)
+    switches = context_switches(pid) if pid is not None else None
+    return Moment(time.monotonic(), used["busy"], used["stolen"], used["total"], process, switches)
 
 
 @dataclass
@@ -72,6 +88,11 @@ class Sampler:
         first, last = self.moments[0].process, self.moments[-1].process
         return last - first if first is not None and last is not None else None
 
+    def context_switches(self) -> int | None:
+        """Return the context switches of the process, from the begin to the end."""
+        first, last = self.moments[0].switches, self.moments[-1].switches
+        return last - first if first is not None and last is not None else None
+
     def part(self, name: str) -> float:
         """Return the part of the processors' time that was busy or stolen, 0 to 1."""
         first, last = self.moments[0], self.moments[-1]
@@ -79,8 +100,12 @@ class Sampler:
         used = float(getattr(last, name)) - float(getattr(first, name))
         return used / total if total > 0 else 0.0
 
-    def rows(self) -> list[tuple[int, float, float | None]]:
-        """Return (milliseconds, busy part of the machine, processors used by the process)."""
+    def rows(self) -> list[tuple[int, float, float | None, float | None]]:
+        """Return a row for each interval.
+
+        Milliseconds, busy part of the machine, processors that the process used, and its context
+        switches per second.
+        """
         made = []
         for before, after in zip(self.moments, self.moments[1:], strict=False):
             total, took = after.total - before.total, after.when - before.when
@@ -89,6 +114,9 @@ class Sampler:
             cpus = None
             if before.process is not None and after.process is not None:
                 cpus = (after.process - before.process) / took
+            switches = None
+            if before.switches is not None and after.switches is not None:
+                switches = (after.switches - before.switches) / took
             ms = int((after.when - self.moments[0].when) * 1000)
-            made.append((ms, (after.busy - before.busy) / total, cpus))
+            made.append((ms, (after.busy - before.busy) / total, cpus, switches))
         return made

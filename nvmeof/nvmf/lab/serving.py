@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 from pathlib import Path
 
@@ -45,7 +46,7 @@ def configuration(system: TargetSystem, cpus: list[int] | None) -> str:
     lines = ["[target]", f"reactors = {system.reactors}"]
     if cpus:
         lines.append(f"cpus = {json.dumps(cpus)}")
-    lines += ["", "[rpc]", "enabled = false", "", "[[port]]"]
+    lines += ["", "[[port]]"]
     lines += [f"traddr = {json.dumps(system.traddr)}", "trsvcid = 0", f'device = "{system.device}"']
     lines += ["", "[[subsystem]]", f"nqn = {json.dumps(NQN)}", "allow_any_host = true"]
     lines += ["", "[[subsystem.namespace]]", "nsid = 1", f"store = {json.dumps(store)}"]
@@ -60,12 +61,18 @@ def configuration(system: TargetSystem, cpus: list[int] | None) -> str:
 class Target:
     """`nvmeof target serve` as a second process; close() ends it."""
 
-    def __init__(self, name: str, config: Path, log: Path) -> None:
+    def __init__(self, name: str, config: Path, log: Path, *, faults: bool = False) -> None:
         self._name = name
         self._log = log
+        self._folder = tempfile.TemporaryDirectory(prefix="nvmeof-lab-")
+        self.socket = Path(self._folder.name) / "rpc"
+        """Its administration socket."""
+        words = [sys.executable, "-m", "nvmf.cli.main", "target", "serve", "-o", "json"]
+        words += [str(config), "--rpc-socket", str(self.socket)]
+        words += ["--allow-faults"] if faults else []
         with log.open("ab") as output:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "nvmf.cli.main", "target", "serve", "-o", "json", config],
+                words,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=output,
@@ -119,6 +126,7 @@ class Target:
                 self._process.wait()
         if self._process.stdout is not None:
             self._process.stdout.close()
+        self._folder.cleanup()
 
 
 def processors(system_reactors: int, pin: bool) -> tuple[list[int] | None, list[int] | None]:

@@ -3,7 +3,7 @@
 
 description.json   the description, all paths absolute
 machine.json       facts of the machine, versions
-results.sqlite     tables point, round, series, sample, doubt, meta
+results.sqlite     tables round, series, sample, event (faults on purpose), doubt, meta
 fio/               job files and fio's own JSON, untouched
 system-NAME.log    messages of a system
 """
@@ -20,8 +20,9 @@ from pathlib import Path
 
 from nvmf.lab.errors import LabError
 from nvmf.lab.tables import Table, View
+from nvmf.lab.timeline import Event
 
-FORMAT = 1
+FORMAT = 2
 """Version of the directory's layout and of the tables."""
 TABLES = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
@@ -36,6 +37,7 @@ CREATE TABLE round (
     p50_ns REAL, p90_ns REAL, p99_ns REAL, p99_9_ns REAL, p99_99_ns REAL, p99_999_ns REAL,
     read_iops REAL, write_iops REAL, ios INTEGER,
     host_cpu_us_per_io REAL, target_cpu_us_per_io REAL, context_switches_per_io REAL,
+    target_context_switches_per_io REAL, target_counters TEXT,
     machine_busy REAL, stolen REAL,
     bins TEXT, fio TEXT,
     UNIQUE (system, load, round));
@@ -45,8 +47,13 @@ CREATE TABLE series (
 CREATE INDEX series_round ON series (round_id);
 CREATE TABLE sample (
     round_id INTEGER NOT NULL REFERENCES round (id) ON DELETE CASCADE,
-    ms INTEGER NOT NULL, machine_busy REAL, target_cpus REAL);
+    ms INTEGER NOT NULL, machine_busy REAL, target_cpus REAL,
+    target_context_switches REAL);
 CREATE INDEX sample_round ON sample (round_id);
+CREATE TABLE event (
+    round_id INTEGER NOT NULL REFERENCES round (id) ON DELETE CASCADE,
+    begin_ms INTEGER NOT NULL, end_ms INTEGER, said TEXT NOT NULL, hits INTEGER NOT NULL);
+CREATE INDEX event_round ON event (round_id);
 CREATE TABLE doubt (said TEXT PRIMARY KEY);
 """
 
@@ -94,7 +101,7 @@ class Results:
         with _reported(folder):
             version = database.execute("PRAGMA user_version").fetchone()[0]
             if version == FORMAT:
-                database.execute("SELECT 1 FROM round, meta, doubt, series, sample LIMIT 1")
+                database.execute("SELECT 1 FROM round, meta, doubt, series, sample, event LIMIT 1")
         if version != FORMAT:
             database.close()
             raise LabError(
@@ -163,7 +170,8 @@ class Results:
         self,
         row: View,
         series: Iterable[tuple[int, float, float | None]] = (),
-        samples: Iterable[tuple[int, float, float | None]] = (),
+        samples: Iterable[tuple[int, float, float | None, float | None]] = (),
+        events: Iterable[Event] = (),
     ) -> None:
         """Add a measurement, or replace a failed one; all or nothing, also after a crash."""
         names = ", ".join(row)
@@ -180,7 +188,11 @@ class Results:
                 "INSERT INTO series VALUES (?, ?, ?, ?)", ((made.lastrowid, *s) for s in series)
             )
             database.executemany(
-                "INSERT INTO sample VALUES (?, ?, ?, ?)", ((made.lastrowid, *s) for s in samples)
+                "INSERT INTO sample VALUES (?, ?, ?, ?, ?)", ((made.lastrowid, *s) for s in samples)
+            )
+            database.executemany(
+                "INSERT INTO event VALUES (?, ?, ?, ?, ?)",
+                ((made.lastrowid, e.begin_ms, e.end_ms, e.said, e.hits) for e in events),
             )
 
 

@@ -18,6 +18,7 @@ from nvmf.lab.fio import Fio
 from nvmf.lab.model import FileSystem, MethodConfig, NullSystem, RemoteSystem, System, TargetSystem
 from nvmf.lab.serving import NQN, Target, configuration, processors, run_command
 from nvmf.lab.store import Results
+from nvmf.lab.timeline import Timeline, begin_faults
 
 
 class Running:
@@ -99,12 +100,21 @@ class Running:
             config.write_text(
                 configuration(system, processors(system.reactors, self._method.pin)[0])
             )
-        self._target = Target(system.name, config, self._log)
+        faults = bool(system.faults)
+        self._target = Target(system.name, config, self._log, faults=faults)
         self._stack.callback(self._target.close)
+        if faults:
+            self._permanent(system)
         place = TransportId(
             self._target.traddr, self._target.trsvcid, nqn, {"device": system.device}
         )
         self._remote(place, system.nsid)
+
+    def _permanent(self, system: TargetSystem) -> None:
+        assert self._target is not None
+        begin_faults(self._target.socket, system.faults)
+        said = [one.summary() for one in system.faults if one.begin is None]
+        self._results.add_doubts([f"Fault on purpose, system {system.name}: {s}." for s in said])
 
     def _remote(self, place: TransportId, nsid: int) -> None:
         """Use our engine for a namespace, after a look at it."""
@@ -156,6 +166,16 @@ class Running:
             except (OSError, ValueError):
                 return None
         return None
+
+    @property
+    def socket(self) -> Path | None:
+        """The administration socket of a served target."""
+        return self._target.socket if self._target is not None else None
+
+    def timeline(self) -> Timeline:
+        """Return the faults of a measurement."""
+        faults = self.system.faults if isinstance(self.system, TargetSystem) else ()
+        return Timeline(self.socket, faults)
 
     def death(self) -> str | None:
         """Return a sentence if the system has died."""

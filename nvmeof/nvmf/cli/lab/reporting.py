@@ -10,7 +10,7 @@ from nvmf.cli.base import EXIT_OK, CliError, Subparsers, UsageError, add_command
 from nvmf.cli.output import print_json, print_table
 
 EXIT_WORSE = 3
-_METRICS = ("iops", "mean_ns", "p99_ns")
+_METRICS = ("iops", "mean_ns", "p50_ns", "p99_ns")
 _INSTALL = "{} is not installed: pip install 'nvmeof-rdma[lab]'"
 
 

@@ -326,6 +326,18 @@ FAMILIES = (
         ],
     ),
     Family(
+        "nvmeof_faults_active",
+        "gauge",
+        "Active faults on purpose (target fault), by kind.",
+        _by("kind", lambda source: source.sample.faults),
+    ),
+    Family(
+        "nvmeof_fault_hits",
+        "counter",
+        "Commands that faults on purpose have affected, by kind.",
+        _by("kind", lambda source: source.sample.fault_hits),
+    ),
+    Family(
         "nvmeof_buffer_pool_bytes",
         "gauge",
         "Memory of the transfer buffers of all reactors.",

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -12,6 +13,7 @@ from nvmf.config.models import Config
 from nvmf.rpc.results import Latency
 from nvmf.target.commands.core import Core
 from nvmf.target.io.connection import Connection
+from nvmf.target.io.injections import Injections
 from nvmf.target.io.storage import Storage
 from nvmf.target.model.latency import Latencies
 from nvmf.target.model.tally import Events, Totals
@@ -26,6 +28,8 @@ class Measured(Protocol):
     def core(self) -> Core: ...
     @property
     def storage(self) -> Storage: ...
+    @property
+    def injections(self) -> Injections: ...
     @property
     def reactors(self) -> int: ...
     def open_connections(self) -> Sequence[Connection]: ...
@@ -88,6 +92,10 @@ class Sample:
     latencies: Latencies
     controllers: dict[str, int]
     """Numbers by the NQN of the subsystem."""
+    faults: dict[str, int]
+    """Numbers of active faults on purpose, by kind."""
+    fault_hits: dict[str, int]
+    """Commands that faults on purpose have affected, by kind."""
 
 
 def take(server: Measured) -> Sample:
@@ -129,4 +137,6 @@ def take(server: Measured) -> Sample:
         tally.events.copy(),
         server.storage.latencies(),
         controllers,
+        dict(Counter(one.config.kind for one in server.injections.active())),
+        server.injections.hits(),
     )
