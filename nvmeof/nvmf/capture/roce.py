@@ -9,7 +9,8 @@ import struct
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from nvmf.capture.dialogue import At, Dialogue
+from nvmf.capture.dialogue import Dialogue
+from nvmf.capture.fault import At
 from nvmf.capture.network import Address, Segment
 
 PORT = 4791
@@ -103,6 +104,11 @@ class Roce:
                 self._packet(at, connection, host, opcode, psn & 0xFFFFFF, body, size)
             except struct.error:
                 connection.dialogue.gap(at, "a packet was not captured whole")
+
+    def forget_ended(self) -> None:
+        """Forget connections that have ended."""
+        self._requests = {k: v for k, v in self._requests.items() if not v.dialogue.ended}
+        self._queues = {k: v for k, v in self._queues.items() if not v[0].dialogue.ended}
 
     # ---- the CM ----
 
