@@ -7,7 +7,7 @@ Written from the formats' own descriptions, without the product's code.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from wire import capture, mpa, nvme, rdmap
@@ -30,13 +30,23 @@ def tcp(
     return header + _ip(source[0]) + _ip(target[0]) + segment + payload
 
 
-def pcap(packets: Iterable[bytes], *, order: str = "<", nanoseconds: bool = False) -> bytes:
-    """Return a pcap file of IP packets, a millisecond apart."""
+def pcap(
+    packets: Iterable[bytes],
+    *,
+    order: str = "<",
+    nanoseconds: bool = False,
+    without_data: Container[int] = (),
+) -> bytes:
+    """Return a pcap file of IP packets, a millisecond apart.
+
+    without_data: the indexes of packets of which only headers are captured.
+    """
     magic = 0xA1B23C4D if nanoseconds else 0xA1B2C3D4
     out = struct.pack(f"{order}IHHiIII", magic, 2, 4, 0, 0, 262144, 101)
     for number, packet in enumerate(packets):
         part = number % 1000 * (1_000_000 if nanoseconds else 1000)
-        out += struct.pack(f"{order}4I", number // 1000, part, len(packet), len(packet)) + packet
+        kept = packet[:40] if number in without_data else packet
+        out += struct.pack(f"{order}4I", number // 1000, part, len(kept), len(packet)) + kept
     return out
 
 

@@ -111,6 +111,20 @@ class Command:
             at = len(content)
         return bytes(content) if at == self.size else None
 
+    def invalidates(self, key: int) -> bool:
+        """Whether the command asks for the invalidation of a key."""
+        return any(one.type == SglType.KEYED_INVALIDATE and one.key == key for one in self.sgls)
+
+    @property
+    def waits_for_event(self) -> bool:
+        """Whether having no response is normal."""
+        return not self.io and self.sqe.opcode == AdminOpcode.ASYNC_EVENT_REQUEST
+
+    @property
+    def where(self) -> str:
+        """The parameters, for sentences."""
+        return self.detail or "no parameters"
+
     @property
     def latency(self) -> int | None:
         """Nanoseconds from command to response."""

@@ -8,9 +8,9 @@ the time and the number of the packet as ``at``.  Nothing here fails, whatever t
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from nvmf.capture.command import Command
+from nvmf.capture.fault import At, Fault
 from nvmf.capture.network import Address
 from nvmf.spec.cm import CmReject, CmReply, CmRequest, cm_status_name
 from nvmf.spec.cqe import SIZE as CQE_SIZE
@@ -24,27 +24,10 @@ from nvmf.spec.sqe import Sqe
 CONNECT_DATA = 1024
 FAULTS_MOST = 1000
 """Faults of a connection that are kept; further ones are counted."""
+LOSSES_MOST = 20
+"""Sentences about missing packets of a connection that are kept."""
 _ADMIN_ONLY = {0x06, 0x0C, 0x18}
 """Opcodes that show that a queue is an admin queue: Identify, Asynchronous Event, Keep Alive."""
-
-
-class At(NamedTuple):
-    """When and where something happened."""
-
-    when: int
-    """Nanoseconds since the epoch."""
-    packet: int
-
-
-@dataclass(frozen=True, slots=True)
-class Fault:
-    """Something wrong: with the section if it violates a specification, else a remark."""
-
-    when: int
-    packet: int
-    sentence: str
-    section: str = ""
-    """The violated section; "" for a remark."""
 
 
 @dataclass(slots=True)
@@ -77,6 +60,8 @@ class Dialogue:
     ended: str = ""
     gaps: int = 0
     """Times that packets are missing."""
+    losses: int = 0
+    """Sentences about that."""
     waiting: bool = False
     """Whether packets that may still come are missing at the moment."""
     packets: int = 0
@@ -94,8 +79,11 @@ class Dialogue:
     # ---- faults ----
 
     def violation(self, at: At, sentence: str, section: str) -> None:
-        """Note that a specification is violated."""
-        self._fault(Fault(at.when, at.packet, sentence, section))
+        """Note that a specification is violated; after missing packets, that it may be."""
+        if self.gaps:
+            self._loss(at, f"perhaps due to missing packets: {sentence}")
+        else:
+            self._fault(Fault(at.when, at.packet, sentence, section))
 
     def remark(self, at: At, sentence: str) -> None:
         """Note something that a reader should know."""
@@ -115,8 +103,15 @@ class Dialogue:
     def gap(self, at: At, sentence: str) -> None:
         """Packets are missing: what follows may lack its beginning."""
         self.gaps += 1
-        self.remark(at, sentence)
+        self._loss(at, sentence)
         self._reads.clear()
+
+    def _loss(self, at: At, sentence: str) -> None:
+        self.losses += 1
+        if self.losses <= LOSSES_MOST:
+            self._fault(Fault(at.when, at.packet, sentence, loss=True))
+        else:
+            self.more_faults += 1
 
     # ---- connection management ----
 
@@ -174,7 +169,9 @@ class Dialogue:
         if self.ended:
             return
         self.ended = how
-        waiting = [one for one in self.open.values() if not _event_request(one)]
+        if self.gaps:
+            return  # responses may be among the missing packets
+        waiting = [one for one in self.open.values() if not one.waits_for_event]
         if waiting:
             names = ", ".join(sorted({one.name for one in waiting}))
             self.remark(at, f"{how} while commands had no response: {len(waiting)} ({names})")
@@ -283,12 +280,14 @@ class Dialogue:
             if self.whole:
                 self.violation(at, sentence, "Base 2.0, 3.3.3.2")
             else:
-                self.remark(at, f"{sentence} in this capture")
+                self._loss(at, f"{sentence} in this capture")
+            return
+        if key is not None and self.gaps and not command.invalidates(key):
+            # the response is that of a later command with this CID, which is missing
+            self._loss(at, f"the command of a response (CID {cqe.cid:#06x}) is missing")
             return
         command.cqe, command.done_when, command.done_packet = cqe, at.when, at.packet
-        if key is not None and not any(
-            one.type == SglType.KEYED_INVALIDATE and one.key == key for one in command.sgls
-        ):
+        if key is not None and not command.invalidates(key):
             self.violation(
                 at,
                 f"the response to {command.name} (CID {cqe.cid:#06x}) invalidates the key "
@@ -296,7 +295,7 @@ class Dialogue:
                 "RDMA Transport 1.0, 3.2",
             )
         if command.failed:
-            named = f"{command.name} (CID {cqe.cid:#06x}, {_where(command)})"
+            named = f"{command.name} (CID {cqe.cid:#06x}, {command.where})"
             self.remark(at, f"{named} fails: {command.status}")
         elif command.connect:
             self.cntlid = ConnectResult.decode(cqe.dw0).cntlid
@@ -313,7 +312,7 @@ class Dialogue:
         ):
             self.violation(
                 at,
-                f"{command.name} (CID {command.sqe.cid:#06x}, {_where(command)}) succeeds, but "
+                f"{command.name} (CID {command.sqe.cid:#06x}, {command.where}) succeeds, but "
                 f"{moved} of {command.size} bytes were transferred",
                 "Base 2.0, 4.1.2",
             )
@@ -385,12 +384,3 @@ class Dialogue:
                 f"the controller writes to the memory of {command.name}, which reads no data",
                 "Base 2.0, 4.1.2",
             )
-
-
-def _event_request(command: Command) -> bool:
-    """Whether the command waits for an event, so that having no response is normal."""
-    return not command.io and command.sqe.opcode == AdminOpcode.ASYNC_EVENT_REQUEST
-
-
-def _where(command: Command) -> str:
-    return command.detail or "no parameters"

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 from nvmf.capture import iwarp, roce
 from nvmf.capture.container import Packet, opened
-from nvmf.capture.dialogue import At, Dialogue
+from nvmf.capture.dialogue import Dialogue
+from nvmf.capture.fault import At
 from nvmf.capture.network import KNOWN, Address, Segment, segment
 
 NVME_PORT = 4420
@@ -64,6 +65,7 @@ class Explainer:
         self._keep = keep
         self._port = port
         self._at = At(0, 0)
+        self._begun = 0
         self._links: set[int] = set()
         self._streams: dict[tuple[Address, Address], iwarp.Connection] = {}
         """By both addresses, in both orders."""
@@ -92,6 +94,13 @@ class Explainer:
             types = ", ".join(map(str, sorted(self._links)))
             self.found.notes.append(f"packets of unknown link types ({types}) are left out")
         return self.found
+
+    def forget_ended(self) -> None:
+        """Forget connections that have ended: for recordings that last long."""
+        self.found.dialogues = [one for one in self.found.dialogues if not one.ended]
+        self._streams = {ends: one for ends, one in self._streams.items() if not one.dialogue.ended}
+        self._foreign.clear()
+        self._roce.forget_ended()
 
     def _take(self, at: At, one: Segment) -> bool:
         """Give a segment to its connection; whether it has one."""
@@ -137,7 +146,7 @@ class Explainer:
         return stream
 
     def _begin(self, at: At, transport: str, host: Address, target: Address) -> Dialogue:
-        number = len(self.found.dialogues) + 1
-        dialogue = Dialogue(number, transport, host, target, at, self._keep)
+        self._begun += 1
+        dialogue = Dialogue(self._begun, transport, host, target, at, self._keep)
         self.found.dialogues.append(dialogue)
         return dialogue

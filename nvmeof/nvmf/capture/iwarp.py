@@ -7,7 +7,8 @@ import struct
 from dataclasses import dataclass, field
 
 from nvmf.capture.crc import crc32c
-from nvmf.capture.dialogue import At, Dialogue
+from nvmf.capture.dialogue import Dialogue
+from nvmf.capture.fault import At
 from nvmf.capture.network import Segment
 
 REQUEST, REPLY = b"MPA ID Req Frame", b"MPA ID Rep Frame"
@@ -43,6 +44,14 @@ class Stream:
     """The Send that is not complete."""
     offset: int = 0
     """Bytes of the Send so far."""
+
+    def lose(self) -> None:
+        """Forget everything that depends on missing bytes."""
+        self.lost = True
+        self.data.clear()
+        self.message.clear()
+        self.offset = 0
+        self.msn.clear()
 
 
 class Connection:
@@ -127,11 +136,8 @@ class Connection:
         missing = first - base & 0xFFFFFFFF
         who = "the host" if host else "the target"
         self.dialogue.gap(at, f"{missing} bytes of {who} are not in the capture")
-        stream.next, stream.lost = first, True
-        stream.data.clear()
-        stream.message.clear()
-        stream.offset = 0
-        stream.msn.clear()
+        stream.next = first
+        stream.lose()
 
     def _in_order(self, at: At, host: bool, stream: Stream, payload: bytes, captured: int) -> None:
         if not payload:
@@ -140,8 +146,7 @@ class Connection:
         stream.next = stream.next + len(payload) & 0xFFFFFFFF
         if captured < len(payload) and not stream.lost:
             self.dialogue.gap(at, "a segment was not captured whole")
-            stream.lost = True
-            stream.data.clear()
+            stream.lose()
             return
         if stream.lost or not (stream.started or stream.data):
             self._resume(stream, payload)

@@ -27,6 +27,8 @@ _BLOCK_MOST = 1 << 17
 _LINK_RAW = 101
 KEPT_MOST = 256 << 20
 """Default maximum bytes of packets that are kept in memory, for the last seconds."""
+_DIALOGUES_MOST = 1000
+"""Connections that the trigger looks at, before it forgets those that have ended."""
 VARIABLE = "NVMEOF_CAPTURE"
 """The environment variable by which a process learns the name of the socket."""
 
@@ -52,6 +54,8 @@ class Recorded:
     processes: int = 0
     dropped: int = 0
     """Packets that the processes could not keep."""
+    without_data: int = 0
+    """Packets of which they kept the headers only."""
     stopped: str = ""
     """Why the recording has stopped by itself."""
 
@@ -181,8 +185,9 @@ class Recorder:
         when = high << 32 | low
         if self.recorded.stopped:
             return
+        kept, length = struct.unpack_from("=II", block, 20)
+        self.recorded.without_data += packet and kept < length
         if self._watch is not None and packet:
-            kept, length = struct.unpack_from("=II", block, 20)
             self._watch.feed(Packet(0, when, _LINK_RAW, block[28 : 28 + kept], length))
         if not self._last:
             if self._most and self.recorded.bytes + len(block) > self._most:
@@ -209,10 +214,13 @@ class Recorder:
     def _look(self, watch: Explainer) -> None:
         """Stop at the first sentence about a connection; forget what is finished."""
         for one in watch.found.dialogues:
-            if one.faults and not self.recorded.stopped:
-                self.recorded.stopped = f"connection {one.number}: {one.faults[0].sentence}"
+            errors = [fault for fault in one.faults if not fault.loss]
+            if errors and not self.recorded.stopped:
+                self.recorded.stopped = f"connection {one.number}: {errors[0].sentence}"
             one.commands.clear()
             one.faults.clear()
+        if len(watch.found.dialogues) > _DIALOGUES_MOST:
+            watch.forget_ended()
 
 
 def _blocks(data: bytearray) -> Iterator[bytes]:

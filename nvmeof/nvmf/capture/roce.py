@@ -9,7 +9,8 @@ import struct
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from nvmf.capture.dialogue import At, Dialogue
+from nvmf.capture.dialogue import Dialogue
+from nvmf.capture.fault import At
 from nvmf.capture.network import Address, Segment
 
 PORT = 4791
@@ -29,7 +30,7 @@ _SENDS, _WRITES, _RESPONSES = (
     (0x00, 0x01, 0x02, 0x04, 0x16, 0x17), (0x06, 0x07, 0x08, 0x0A), (0x0D, 0x0E, 0x0F, 0x10),
 )  # fmt: skip
 _SEND_INVALIDATE = (0x16, 0x17)
-_READ_REQUEST, _ACK = 0x0C, 0x11
+_READ_REQUEST, _ACK, _ATOMIC_ACK = 0x0C, 0x11, 0x12
 _REJECTS = {
     6: "no resources", 7: "timeout", 8: "invalid service ID", 10: "stale connection",
     28: "consumer reject",
@@ -104,6 +105,11 @@ class Roce:
             except struct.error:
                 connection.dialogue.gap(at, "a packet was not captured whole")
 
+    def forget_ended(self) -> None:
+        """Forget connections that have ended."""
+        self._requests = {k: v for k, v in self._requests.items() if not v.dialogue.ended}
+        self._queues = {k: v for k, v in self._queues.items() if not v[0].dialogue.ended}
+
     # ---- the CM ----
 
     def _cm(self, at: At, one: Segment, mad: bytes) -> None:
@@ -149,7 +155,8 @@ class Roce:
         connection = Connection(dialogue, 128 << code if 1 <= code <= 5 else 0)
         self._requests[one.source[0], ours] = connection
         queue = int.from_bytes(body[32:35], "big")
-        connection.host.psn = int.from_bytes(body[44:47], "big")
+        # the starting PSN of a message is that of what its receiver will send
+        connection.target.psn = int.from_bytes(body[44:47], "big")
         self._queues[one.source[0], queue] = (connection, False)
         words = f"QP {queue:#x}, path MTU {connection.mtu}, responder resources {body[35]}"
         words += f", initiator depth {body[39]}"
@@ -157,7 +164,7 @@ class Roce:
 
     def _accepted(self, at: At, one: Segment, body: bytes, connection: Connection) -> None:
         queue = int.from_bytes(body[12:15], "big")
-        connection.target.psn = int.from_bytes(body[20:23], "big")
+        connection.host.psn = int.from_bytes(body[20:23], "big")
         self._queues[one.source[0], queue] = (connection, True)
         words = f"QP {queue:#x}, responder resources {body[24]}, initiator depth {body[25]}"
         connection.dialogue.replied(at, body[36:], words)
@@ -191,6 +198,8 @@ class Roce:
                 self._write(at, connection, side, host, opcode, body, size)
             else:
                 self._send(at, connection, side, host, opcode, body, size)
+        elif opcode not in _PARTS and opcode != _ATOMIC_ACK:
+            self._fresh(at, connection, side, psn, 1)  # NVMe-oF does not use it
 
     @staticmethod
     def _fresh(at: At, connection: Connection, side: Side, psn: int, count: int) -> bool:

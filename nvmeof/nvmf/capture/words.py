@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from typing import TypedDict
 
 from nvmf.capture.command import Command
-from nvmf.capture.dialogue import Dialogue, Fault
+from nvmf.capture.dialogue import Dialogue
 from nvmf.capture.explain import Explained
+from nvmf.capture.fault import Fault
 
 
 class CommandWords(TypedDict):

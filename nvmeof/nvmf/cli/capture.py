@@ -208,6 +208,7 @@ def _report(args: argparse.Namespace, recorded: Recorded, status: int) -> int:
                 "packets": recorded.packets,
                 "bytes": recorded.bytes,
                 "processes": recorded.processes,
+                "packets_without_data": recorded.without_data,
                 "dropped": recorded.dropped,
                 "stopped": recorded.stopped or None,
             }
@@ -216,6 +217,8 @@ def _report(args: argparse.Namespace, recorded: Recorded, status: int) -> int:
     processes = counted(recorded.processes, "process", "processes")
     words = f"{counted(recorded.packets, 'packet')} of {processes}"
     words += f" in {args.file}, {size_text(recorded.bytes)}"
+    if recorded.without_data:
+        words += f"; {recorded.without_data} without their data"
     if recorded.dropped:
         words += f"; {recorded.dropped} dropped"
     if recorded.stopped:
