@@ -27,7 +27,18 @@ def copy(port: int, loss: int) -> list[str]:
     """Return a command that reads for longer than any test takes."""
     return [
         *(sys.executable, "-m", "nvmf.cli.main", "read", "-a", "127.0.0.1", "-s", str(port)),
-        *("-n", SUBNQN, "--device", "iwarp", "-c", "0.2", "-l", str(loss), "-d", "/dev/null"),
+        *(
+            "-n",
+            SUBNQN,
+            "--device",
+            "iwarp",
+            "--reconnect-delay",
+            "0.2",
+            "-l",
+            str(loss),
+            "-d",
+            "/dev/null",
+        ),
     ]
 
 

@@ -19,7 +19,14 @@ from nvmf.cli.base import (
     complain,
     number_argument,
 )
-from nvmf.cli.common import ONE_QUEUE, add_target_arguments, options_of, run_async, where_of
+from nvmf.cli.common import (
+    ONE_QUEUE,
+    add_block_flags,
+    add_target_arguments,
+    options_of,
+    run_async,
+    where_of,
+)
 from nvmf.cli.identify import EXAMPLE, add_namespace_argument, add_start_argument, room_from
 from nvmf.cli.output import print_json
 from nvmf.initiator import Namespace, NvmeError, connect
@@ -49,7 +56,8 @@ def add_commands(subparsers: Subparsers) -> None:
         default=1,
         help="number of logical blocks, not 0's based (default: 1)",
     )
-    add_target_arguments(parser, **ONE_QUEUE)
+    add_block_flags(parser)
+    add_target_arguments(parser, blocks=True, **ONE_QUEUE)
     parser = add_command(
         subparsers,
         "compare-and-write",
@@ -71,7 +79,8 @@ def add_commands(subparsers: Subparsers) -> None:
     parser.add_argument(
         "-d", "--data", metavar="FILE", type=Path, required=True, help="the new content"
     )
-    add_target_arguments(parser, **ONE_QUEUE)
+    add_block_flags(parser, count=False)
+    add_target_arguments(parser, blocks=True, **ONE_QUEUE)
     parser.set_defaults(trouble=EXIT_TROUBLE)
 
 

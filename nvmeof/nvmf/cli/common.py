@@ -40,14 +40,15 @@ ONE_QUEUE: dict[str, Any] = {"queues": 1, "ctrl_loss_tmo": 0}
 
 
 def add_target_arguments(
-    parser: argparse.ArgumentParser, *, nqn: bool = True, **defaults: Any
+    parser: argparse.ArgumentParser, *, nqn: bool = True, blocks: bool = False, **defaults: Any
 ) -> None:
     """Add the location of the controller and the connection options: a URL, or nvme-cli's flags.
 
+    blocks: the command has -s and -c of nvme-cli's commands for blocks (add_range_flags).
     defaults: those of the command for options_of(), shown in the help.
     """
     shown = ConnectOptions(**defaults)
-    group = add_place_arguments(parser, nqn=nqn)
+    group = add_place_arguments(parser, nqn=nqn, blocks=blocks)
     group.add_argument("-w", "--host-traddr", metavar="HOST", help="source address")
     group = parser.add_argument_group("host and connection options")
     add_identity_arguments(group)
@@ -78,7 +79,8 @@ def add_target_arguments(
         ),
         ("-l", "--ctrl-loss-tmo", f"{loss} (default: {shown.ctrl_loss_tmo:g})"),
     ):
-        group.add_argument(short, long, metavar="SECONDS", type=seconds_argument, help=what)
+        flags = [long] if blocks and short == "-c" else [short, long]
+        group.add_argument(*flags, metavar="SECONDS", type=seconds_argument, help=what)
     group.add_argument(
         "--io-timeout",
         metavar="SECONDS",
@@ -93,7 +95,7 @@ def add_target_arguments(
 
 
 def add_place_arguments(
-    parser: argparse.ArgumentParser, *, nqn: bool = True
+    parser: argparse.ArgumentParser, *, nqn: bool = True, blocks: bool = False
 ) -> argparse._ArgumentGroup:
     """Add the location of the controller, as a URL or with flags."""
     group = parser.add_argument_group("target")
@@ -107,9 +109,8 @@ def add_place_arguments(
         "-t", "--transport", choices=("rdma",), default="rdma", help="only rdma is supported"
     )
     group.add_argument("-a", "--traddr", metavar="HOST", help="address or name of the target")
-    group.add_argument(
-        "-s", "--trsvcid", metavar="PORT", help=f"port of the target (default: {DEFAULT_PORT})"
-    )
+    flags = ["--trsvcid"] if blocks else ["-s", "--trsvcid"]
+    group.add_argument(*flags, metavar="PORT", help=f"port of the target (default: {DEFAULT_PORT})")
     if nqn:
         group.add_argument("-n", "--nqn", metavar="NQN", help="NQN of the subsystem")
     group.add_argument(
@@ -154,11 +155,57 @@ _FLAGS = {name: option.argument for name, option in OPTIONS.items() if option.fl
 """Option of ConnectOptions to the flag that gives it."""
 
 
+def add_block_flags(group: argparse._ActionsContainer, *, count: bool = True) -> None:
+    """Add nvme-cli's -s, and -c, to a command with start_block and block_count."""
+    group.add_argument(
+        "-s",
+        dest="start_or_port",
+        metavar="N",
+        help="with a URL the first logical block, as in nvme-cli; with -a the port of the target",
+    )
+    if count:
+        group.add_argument(
+            "-c",
+            dest="block_count",
+            metavar="N",
+            type=_from_zero,
+            default=argparse.SUPPRESS,
+            help="number of logical blocks, 0's based as in nvme-cli: -c 0 is one block",
+        )
+
+
+def _from_zero(text: str) -> int:
+    return number_argument(text) + 1
+
+
+def _as_nvme_cli(args: argparse.Namespace) -> None:
+    """Give -s and -n the meaning that they have with a URL: first block, and NSID."""
+    nqn, start = getattr(args, "nqn", None), getattr(args, "start_or_port", None)
+    number_of_n = args.url is not None and nqn is not None and nqn.isdecimal()
+    if number_of_n and hasattr(args, "namespace_id"):
+        args.namespace_id, args.nqn = int(nqn or 0), None
+    if start is None:
+        return
+    args.start_or_port = None
+    if args.url is None:
+        if args.trsvcid:
+            raise UsageError("give the port once: -s and --trsvcid are the same with -a")
+        args.trsvcid = start
+        return
+    if args.start_block:
+        raise UsageError("give the first block once: -s and -b are the same with a URL")
+    try:
+        args.start_block = number_argument(start)
+    except argparse.ArgumentTypeError as error:
+        raise UsageError(f"-s with a URL is the first logical block: {error}") from None
+
+
 def where_of(args: argparse.Namespace, *, need_nqn: bool = True) -> TransportId:
     """Return the transport ID from the arguments; raise UsageError for none, or two.
 
     Prints a warning about NQNs of an unusual form.
     """
+    _as_nvme_cli(args)
     nqn = getattr(args, "nqn", None)
     try:
         if args.url is None:

@@ -7,6 +7,7 @@ import argparse
 
 from nvmf.cli.admin import add_admin_command, on_controller
 from nvmf.cli.base import Subparsers, UsageError, number_argument
+from nvmf.cli.human import FEATURES, add_human, print_bits
 from nvmf.cli.output import plain, print_fields, print_json
 from nvmf.initiator import Controller
 from nvmf.initiator.client.admin import Admin
@@ -44,6 +45,7 @@ def add_commands(subparsers: Subparsers) -> None:
             help="namespace, for features of namespaces (default: 0)",
         )
         if run is get:
+            add_human(parser)
             parser.add_argument(
                 "--sel",
                 metavar="N",
@@ -56,7 +58,15 @@ def add_commands(subparsers: Subparsers) -> None:
             parser.add_argument(
                 "-V", "--value", metavar="N", type=number_argument, required=True, help="dword 11"
             )
-    add_admin_command(subparsers, "show-regs", registers, "show the properties of the controller")
+    parser = add_admin_command(
+        subparsers, "show-regs", registers, "show the properties of the controller"
+    )
+    parser.add_argument(
+        "-H",
+        "--human-readable",
+        action="store_true",
+        help="accepted as by nvme-cli; the bit fields are always shown",
+    )
 
 
 def _check(args: argparse.Namespace) -> None:
@@ -85,6 +95,8 @@ def get(args: argparse.Namespace) -> int:
                         "value": value})  # fmt: skip
         else:
             print(f"feature {fid:#04x}{_title(fid)}, {_SELECTS[args.sel]}: {value:#010x}")
+            if args.human_readable and args.sel != 3:
+                print_bits(value, FEATURES.get(fid, ()))
 
     return on_controller(args, work)
 

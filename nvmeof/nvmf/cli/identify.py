@@ -5,14 +5,25 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
 from nvmf.cli.base import EXIT_OK, CliError, Subparsers, add_command, number_argument
 from nvmf.cli.common import ONE_QUEUE, add_target_arguments, options_of, run_async, where_of
+from nvmf.cli.human import (
+    CONTROLLER,
+    NAMESPACE,
+    Fields,
+    add_human,
+    add_raw,
+    check_raw,
+    print_bits,
+    write_raw,
+)
 from nvmf.cli.output import plain, print_fields, print_json, print_table, size_text
 from nvmf.initiator import Controller, Namespace, connect
 from nvmf.spec.identify import PowerState
+from nvmf.spec.opcodes import Cns
 
 EXAMPLE = "nvmeof {} -a 192.0.2.1 -n nqn.2026-01.example:disk"
 
@@ -35,8 +46,10 @@ def add_commands(subparsers: Subparsers) -> None:
         "id-ctrl",
         id_ctrl,
         "show Identify Controller data",
-        examples=(EXAMPLE.format("id-ctrl"), EXAMPLE.format("id-ctrl -o json")),
+        examples=(EXAMPLE.format("id-ctrl -H"), EXAMPLE.format("id-ctrl -o json")),
     )
+    add_human(parser)
+    add_raw(parser)
     add_target_arguments(parser, **ONE_QUEUE)
     parser = add_command(
         subparsers,
@@ -46,6 +59,8 @@ def add_commands(subparsers: Subparsers) -> None:
         examples=(EXAMPLE.format("id-ns --namespace-id 1"),),
     )
     add_namespace_argument(parser)
+    add_human(parser)
+    add_raw(parser)
     add_target_arguments(parser, **ONE_QUEUE)
     parser = add_command(
         subparsers,
@@ -61,14 +76,14 @@ def add_commands(subparsers: Subparsers) -> None:
 
 
 def add_namespace_argument(parser: argparse.ArgumentParser) -> None:
-    """Add the option for the NSID (nvme-cli's -n is the NQN here)."""
+    """Add the option for the NSID (nvme-cli's -n is the NQN with -a, and the NSID with a URL)."""
     parser.add_argument(
         "-N",
         "--namespace-id",
         metavar="NSID",
         type=number_argument,
         default=1,
-        help="namespace identifier (default: 1)",
+        help="namespace identifier (default: 1); with a URL also -n, as in nvme-cli",
     )
 
 
@@ -108,7 +123,12 @@ def room_from(namespace: Namespace, lba: int, size: int | None = None) -> int:
 def id_ctrl(args: argparse.Namespace) -> int:
     """Execute Identify Controller."""
 
+    check_raw(args)
+
     async def run(controller: Controller) -> int:
+        if args.raw_binary:
+            write_raw(await controller.identify_data(Cns.CONTROLLER))
+            return EXIT_OK
         fields = {"nvme": str(controller.version), **plain(controller.identify)}
         fields["ieee"] = controller.identify.ieee[
             ::-1
@@ -117,7 +137,7 @@ def id_ctrl(args: argparse.Namespace) -> int:
         if args.output_format == "json":
             print_json({**fields, "psds": [power]})
             return EXIT_OK
-        print_fields(_hexed(fields, _CTRL_HEX))
+        _print(args, fields, _CTRL_HEX, CONTROLLER)
         print(
             f"ps 0 : mp:{power.watts:.2f}W {'non-' if power.flags & 2 else ''}operational "
             f"enlat:{power.enlat} exlat:{power.exlat} rrt:{power.rrt} rrl:{power.rrl} "
@@ -131,15 +151,20 @@ def id_ctrl(args: argparse.Namespace) -> int:
 def id_ns(args: argparse.Namespace) -> int:
     """Execute Identify Namespace."""
 
+    check_raw(args)
+
     async def run(controller: Controller) -> int:
         namespace = controller.namespace(args.namespace_id)
+        if args.raw_binary:
+            write_raw(await controller.identify_data(Cns.NAMESPACE, namespace.nsid))
+            return EXIT_OK
         fields = namespace_fields(namespace)
         if args.output_format == "json":
             print_json(fields)
             return EXIT_OK
         print(f"namespace {namespace.nsid}: {size_text(namespace.info.size)}")
         formats = fields.pop("lbafs")
-        print_fields(_hexed(fields, _NS_HEX))
+        _print(args, fields, _NS_HEX, NAMESPACE)
         for index, one in enumerate(formats):
             used = " (in use)" if one["in_use"] else ""
             print(f"lbaf {index:2} : ms:{one['ms']} lbads:{one['lbads']} rp:{one['rp']}{used}")
@@ -191,6 +216,25 @@ def namespace_fields(namespace: Namespace) -> dict[str, Any]:
     fields["block_size"] = info.block_size
     fields["metadata_size"] = info.metadata_size
     return fields
+
+
+def _print(
+    args: argparse.Namespace,
+    fields: dict[str, object],
+    hexed: set[str],
+    known: Mapping[str, Fields],
+) -> None:
+    """Print the fields; with -H, the bit fields of those known below each."""
+    shown = _hexed(fields, hexed)
+    if not args.human_readable:
+        print_fields(shown)
+        return
+    width = max(map(len, shown))
+    for name, value in shown.items():
+        print_fields({name.ljust(width): value})
+        number = fields[name]
+        if name in known and isinstance(number, int):
+            print_bits(number, known[name])
 
 
 def _hexed(fields: dict[str, object], names: set[str]) -> dict[str, object]:

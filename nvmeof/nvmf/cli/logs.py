@@ -4,11 +4,10 @@
 from __future__ import annotations
 
 import argparse
-import os
-import sys
 
 from nvmf.cli.admin import add_admin_command, on_controller
 from nvmf.cli.base import Subparsers, UsageError, number_argument
+from nvmf.cli.human import add_raw, check_raw, write_raw
 from nvmf.cli.output import counted, plain, print_fields, print_json, print_table
 from nvmf.initiator import Controller
 from nvmf.spec.ana import AnaState, ana_log_size, decode_ana_log
@@ -29,7 +28,8 @@ _MOST_ANA = 1 << 20
 
 def add_commands(subparsers: Subparsers) -> None:
     """Add the commands."""
-    add_admin_command(subparsers, "smart-log", smart, "show SMART / health information")
+    parser = add_admin_command(subparsers, "smart-log", smart, "show SMART / health information")
+    add_raw(parser)
     parser = add_admin_command(
         subparsers, "error-log", errors, "show the error information log, newest first"
     )
@@ -41,6 +41,7 @@ def add_commands(subparsers: Subparsers) -> None:
         default=64,
         help="maximum number of entries (default: 64)",
     )
+    add_raw(parser)
     add_admin_command(
         subparsers, "ana-log", ana, "show the ANA groups, their states and namespaces"
     )
@@ -64,14 +65,20 @@ def add_commands(subparsers: Subparsers) -> None:
     parser.add_argument(
         "--lpo", metavar="BYTES", type=number_argument, default=0, help="offset (default: 0)"
     )
-    parser.add_argument("-b", "--raw-binary", action="store_true", help="write the bytes to stdout")
+    add_raw(parser)
 
 
 def smart(args: argparse.Namespace) -> int:
     """Show SMART / health information."""
 
+    check_raw(args)
+
     async def work(controller: Controller) -> None:
-        log = SmartLog.decode(await controller.log_page(LogId.SMART, SmartLog.SIZE))
+        data = await controller.log_page(LogId.SMART, SmartLog.SIZE)
+        if args.raw_binary:
+            write_raw(data)
+            return
+        log = SmartLog.decode(data)
         if args.output_format == "json":
             print_json(log)
             return
@@ -85,9 +92,14 @@ def smart(args: argparse.Namespace) -> int:
 def errors(args: argparse.Namespace) -> int:
     """Show the error information log."""
 
+    check_raw(args)
+
     async def work(controller: Controller) -> None:
         count = min(args.log_entries, controller.identify.elpe + 1)
         data = await controller.log_page(LogId.ERROR, count * ERROR_ENTRY_SIZE)
+        if args.raw_binary:
+            write_raw(data)
+            return
         entries = [
             ErrorEntry.decode(data[at : at + ERROR_ENTRY_SIZE])
             for at in range(0, len(data), ERROR_ENTRY_SIZE)
@@ -158,15 +170,12 @@ def page(args: argparse.Namespace) -> int:
         raise UsageError(
             f"--log-len and --lpo must be multiples of 4 bytes, and --log-len at most {_MOST}"
         )
-    if args.raw_binary and sys.stdout.isatty():
-        raise UsageError("--raw-binary does not write to a terminal: use a file or a pipe")
+    check_raw(args)
 
     async def work(controller: Controller) -> None:
         data = await controller.log_page(args.log_id, args.log_len, offset=args.lpo)
         if args.raw_binary:
-            sys.stdout.flush()
-            with os.fdopen(os.dup(sys.stdout.fileno()), "wb") as out:
-                out.write(data)
+            write_raw(data)
         elif args.output_format == "json":
             print_json({"lid": args.log_id, "offset": args.lpo, "data": data})
         else:

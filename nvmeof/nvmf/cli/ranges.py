@@ -19,8 +19,16 @@ from nvmf.cli.base import (
     add_command,
     complain,
     number_argument,
+    size_argument,
 )
-from nvmf.cli.common import ONE_QUEUE, add_target_arguments, options_of, run_async, where_of
+from nvmf.cli.common import (
+    ONE_QUEUE,
+    add_block_flags,
+    add_target_arguments,
+    options_of,
+    run_async,
+    where_of,
+)
 from nvmf.cli.identify import (
     EXAMPLE,
     add_namespace_argument,
@@ -67,6 +75,20 @@ def add_commands(subparsers: Subparsers) -> None:
     parser.add_argument(
         "-d", "--data", metavar="FILE", type=Path, required=True, help="the expected content"
     )
+    parser.add_argument(
+        "-c",
+        dest="compared",
+        metavar="N",
+        type=number_argument,
+        help="number of logical blocks, 0's based as in nvme-cli (default: all of the file)",
+    )
+    parser.add_argument(
+        "-z",
+        "--data-size",
+        metavar="BYTES",
+        type=size_argument,
+        help="number of bytes of the file to compare (default: all)",
+    )
     parser.set_defaults(trouble=EXIT_TROUBLE)
 
 
@@ -92,7 +114,8 @@ def _add(
             default=1,
             help="number of logical blocks, not 0's based (default: 1)",
         )
-    add_target_arguments(parser, **ONE_QUEUE)
+    add_block_flags(parser, count=counts)
+    add_target_arguments(parser, blocks=True, **ONE_QUEUE)
     return parser
 
 
@@ -113,19 +136,30 @@ def verify(args: argparse.Namespace) -> int:
 
 def dsm(args: argparse.Namespace) -> int:
     """Execute Dataset Management."""
-    ranges = [(args.start_block, args.block_count)]
-    return _run(args, lambda n: n.deallocate(ranges), "deallocated")
+
+    async def work(namespace: Namespace) -> None:
+        await namespace.deallocate([(args.start_block, args.block_count)])
+
+    return _run(args, work, "deallocated")
 
 
 def compare(args: argparse.Namespace) -> int:
     """Execute Compare."""
+    if args.compared is not None and args.data_size is not None:
+        raise UsageError("give --data-size or -c, not both")
     with args.data.open("rb") as file:
         data = file.read(_LARGEST + 1)
     if len(data) > _LARGEST:
         raise CliError(f"{args.data}: more than {_LARGEST} bytes cannot be compared at once")
 
     async def work(namespace: Namespace) -> None:
+        nonlocal data
         size = namespace.block_size
+        wanted = args.data_size if args.compared is None else (args.compared + 1) * size
+        if wanted is not None:
+            if wanted > len(data):
+                raise CliError(f"{args.data} has {len(data)} bytes, fewer than {wanted}")
+            data = data[:wanted]
         if not data or len(data) % size:
             raise CliError(f"{args.data} has {len(data)} bytes, which are not blocks of {size}")
         args.block_count = len(data) // size

@@ -22,7 +22,14 @@ from nvmf.cli.base import (
     number_argument,
     size_argument,
 )
-from nvmf.cli.common import add_target_arguments, in_thread, options_of, run_async, where_of
+from nvmf.cli.common import (
+    add_block_flags,
+    add_target_arguments,
+    in_thread,
+    options_of,
+    run_async,
+    where_of,
+)
 from nvmf.cli.identify import (
     EXAMPLE,
     add_namespace_argument,
@@ -54,7 +61,7 @@ def add_commands(subparsers: Subparsers) -> None:
     parser.add_argument(
         "-d", "--data", metavar="FILE", default="-", help="destination (default: -, stdout)"
     )
-    add_target_arguments(parser)
+    add_target_arguments(parser, blocks=True)
     parser = add_command(
         subparsers,
         "write",
@@ -79,7 +86,7 @@ def add_commands(subparsers: Subparsers) -> None:
         "--pad", action="store_true", help="pad an incomplete last block with zeroes"
     )
     parser.add_argument("--no-flush", action="store_true", help="do not flush at the end")
-    add_target_arguments(parser)
+    add_target_arguments(parser, blocks=True)
     parser = add_command(
         subparsers,
         "flush",
@@ -107,6 +114,7 @@ def _add_range(parser: argparse.ArgumentParser, default: str) -> None:
         type=number_argument,
         help="number of logical blocks (not 0's based)",
     )
+    add_block_flags(parser)
     parser.add_argument(
         "-v", "--verbose", action="count", default=argparse.SUPPRESS, help="show progress"
     )

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""nvme-cli's short flags on commands for blocks, with a URL and with -a."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from nvmf.initiator import connect
+from support.clientlab import NQN, OPTIONS, RAM, serving
+
+Run = Callable[..., Awaitable[tuple[int, str, str]]]
+
+
+@pytest_asyncio.fixture
+async def where() -> AsyncIterator[str]:
+    """The URL of a target with one namespace, whose block n has the byte n."""
+    async with serving(RAM) as (_, url):
+        async with connect(url, **OPTIONS) as controller:
+            disk = controller.namespaces[0]
+            for lba in range(16):
+                await disk.write(lba, bytes([lba]) * disk.block_size)
+        yield url
+
+
+@pytest.fixture
+def run() -> Run:
+    async def call(*words: object) -> tuple[int, str, str]:
+        command = [sys.executable, "-m", "nvmf.cli.main", *map(str, words)]
+        done = await asyncio.to_thread(
+            subprocess.run, command, capture_output=True, text=True, timeout=300, check=False
+        )
+        return done.returncode, done.stdout, done.stderr
+
+    return call
+
+
+async def test_read_and_write(where: str, run: Run, tmp_path: Path) -> None:
+    """-s is the first block with a URL, -c the 0's based count, -z the size, -n the NSID."""
+    file = tmp_path / "data"
+    assert (await run("read", where, "-n", 1, "-s", 3, "-c", 1, "-d", file))[0] == 0
+    data = file.read_bytes()
+    size = len(data) // 2
+    assert data == b"\3" * size + b"\4" * size
+    assert (await run("read", where, "-s", "0x5", "-z", size, "-d", file))[0] == 0
+    assert file.read_bytes() == b"\5" * size
+    file.write_bytes(b"x" * size)
+    assert (await run("write", where, "-s", 7, "-c", 0, "-d", file))[0] == 0
+    assert (await run("compare", where, "-s", 7, "-c", 0, "-d", file))[0] == 0
+    assert (await run("compare", where, "-s", 8, "-z", size, "-d", file))[0] == 1
+    assert (await run("compare", where, "-s", 7, "-c", 1, "-d", file))[0] == 2
+    status, _, err = await run("compare", where, "-c", 0, "-z", size, "-d", file)
+    assert (status, "not both" in err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("verify",), ("write-zeroes",), ("dsm", "-d"), ("write-uncor",)],
+    ids=lambda words: str(words[0]),
+)
+async def test_ranges(where: str, run: Run, words: tuple[str, ...]) -> None:
+    status, out, err = await run(*words, where, "-s", 4, "-c", 2)
+    assert status == 0, err
+    assert "3 blocks" in out
+    assert "4" in out
+    assert (await run(*words, where, "-s", 4, "-b", 5))[0] == 2
+    status, _, err = await run(*words, where, "-s", "here")
+    assert (status, "-s with a URL is the first logical block" in err) == (2, True)
+    assert (await run(*words, where, "-n", 9))[0] == 1
+
+
+async def test_an_address(where: str, run: Run, tmp_path: Path) -> None:
+    """With -a, -s is the port, and -n the NQN; -c is the count all the same."""
+    port = where.removeprefix("nvme+rdma://127.0.0.1:").partition("/")[0]
+    place = ("-a", "127.0.0.1", "-n", NQN, "--device", "iwarp")
+    file = tmp_path / "data"
+    assert (await run("read", *place, "-s", port, "-b", 2, "-c", 0, "-d", file))[0] == 0
+    assert set(file.read_bytes()) == {2}
+    status, _, err = await run("read", *place, "-s", port, "--trsvcid", port, "-d", file)
+    assert (status, "give the port once" in err) == (2, True)
+
+
+async def test_human_readable(where: str, run: Run) -> None:
+    """-H shows the bit fields below their value."""
+    _, out, _ = await run("id-ctrl", where, "-H")
+    lines = [line.split() for line in out.splitlines()]
+    oncs = next(n for n, line in enumerate(lines) if line[0] == "oncs")
+    assert lines[oncs + 1] == ["[0:0]", ":", "0x1", "Compare"]
+    assert "[0:0]" not in (await run("id-ctrl", where))[1]
+    assert "format in use" in (await run("id-ns", where, "-H", "-n", 1))[1]
+    assert "submission queues" in (await run("get-feature", where, "-H", "-f", 7))[1]
+    assert "mqes" in (await run("show-regs", where, "-H"))[1]
+
+
+@pytest.mark.parametrize(
+    ("command", "size"), [("id-ctrl", 4096), ("id-ns", 4096), ("smart-log", 512), ("error-log", 64)]
+)
+async def test_raw(where: str, command: str, size: int) -> None:
+    """-b writes the bytes that the controller has sent."""
+    words = [sys.executable, "-m", "nvmf.cli.main", command, where, "-b"]
+    done = await asyncio.to_thread(
+        subprocess.run, words, capture_output=True, timeout=300, check=True
+    )
+    assert len(done.stdout) >= size
+    assert len(done.stdout) % size == 0
