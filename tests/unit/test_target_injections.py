@@ -22,6 +22,7 @@ from nvmf.target.service.administration import Administration
 from nvmf.target.service.server import Server
 from nvmf.target.service.starting import serve
 from support.clientlab import NQN, OPTIONS, RAM, config, url
+from support.fakeengine import Command
 from support.faketarget import HOST
 from support.serverlab import TEXT, running, until
 
@@ -140,6 +141,21 @@ async def test_time_is_over_and_new_queues() -> None:
         await until(lambda: len(lab.server.injections.active()) == 1)
         assert io.calls[-1] == ("inject", 2)
         assert slow["ended"] is None
+
+
+async def test_set_before_the_host_can_send_commands(monkeypatch: pytest.MonkeyPatch) -> None:
+    complete = Command.complete
+
+    def recorded(self: Command, *answer: Any) -> None:
+        self.qpair.calls.append(("completed",))
+        complete(self, *answer)
+
+    monkeypatch.setattr(Command, "complete", recorded)
+    async with running(ALLOWED) as lab:
+        await lab.host()
+        await call(lab.server, "target_add_fault", fault={"kind": "hang"})
+        io = await lab.io()
+        assert io.calls.index(("inject", 1)) < io.calls.index(("completed",))
 
 
 async def test_lost_path() -> None:

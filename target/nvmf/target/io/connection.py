@@ -75,7 +75,7 @@ class Dispatcher:
         self.loop = loop
         self._turns = Turns(loop, self._run)
         self.joined: Callable[[Connection], None] = lambda _: None
-        """Called after each Connect."""
+        """Called at each Connect, before its response."""
         core.outbox.schedule = lambda: loop.call_soon(self._send)
 
     def opened(self, connection: Connection) -> None:
@@ -98,6 +98,8 @@ class Dispatcher:
         before = queue.controller
         state = before.csts if before is not None else None
         completion = self.core.handle(queue, command.sqe, command.data, self.loop.time(), command)
+        if before is None and queue.controller is not None:
+            self.joined(connection)  # before the host has its response, and sends commands
         if completion is None:
             connection.outstanding.add(command)
         else:
@@ -202,7 +204,6 @@ class Dispatcher:
             log.info("%s: connected, keep-alive %d ms", queue, controller.kato_ms)
         else:
             log.info("%s: connected, %d entries", queue, queue.sq_size)
-        self.joined(connection)
 
     def _no_connect(self, connection: Connection) -> None:
         log.warning("%s: no Connect within %g s", connection.queue, CONNECT_TIMEOUT)
