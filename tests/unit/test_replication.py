@@ -15,6 +15,7 @@ import pytest
 
 import nvmf.target
 from nvmf.engine import crc32c
+from nvmf.initiator import connect
 from nvmf.replication import (
     Damaged,
     Deposed,
@@ -33,6 +34,7 @@ from nvmf.replication import (
     mirrorformat,
 )
 from nvmf.replication.history import Access, violation
+from nvmf.replication.store import MirrorStore
 from support import documents
 
 
@@ -72,6 +74,7 @@ async def everything(log: Log) -> list[bytes]:
     [
         ("A log", "100 records, the last one: record 99\n"),
         ("A mirror", "hello\nclean ['in', 'in']\n"),
+        ("A mirror as a namespace", "on both clean\n"),
     ],
 )
 def test_the_examples(chapter: str, says: str) -> None:
@@ -191,10 +194,9 @@ async def test_two_writers_of_a_log() -> None:
             assert await everything(second) == [b"first", b"second"]
 
 
-async def test_a_replica_of_a_log_comes_back(tmp_path: Path) -> None:
-    paths = files(tmp_path)
-    replicas = [Frozen(path) for path in paths]
-    async with Log(replicas, 2, timeout=0.5) as log:
+async def test_a_replica_of_a_log_comes_back() -> None:
+    replicas = [Memory(1 << 20) for _ in range(3)]
+    async with Log(replicas, 2) as log:
         await log.create()
         await log.append(b"all")
         replicas[0].broken = True
@@ -206,8 +208,8 @@ async def test_a_replica_of_a_log_comes_back(tmp_path: Path) -> None:
         await log.rejoin(0)
         await busy
         assert state_of(log) == "in"
-    async with Log(on(paths), 2) as log:
-        paths[1].unlink()
+    replicas[1].broken = True
+    async with Log(replicas, 2) as log:
         await log.recover()
         assert len(await everything(log)) == 53
 
@@ -380,6 +382,24 @@ async def test_a_replica_that_was_set_back_is_copied_as_a_whole(tmp_path: Path) 
         await mirror.clean()
     start = mirrorformat.START + 4096
     assert paths[1].read_bytes()[start:] == paths[0].read_bytes()[start:]
+
+
+async def test_a_mirror_as_the_store_of_a_target(tmp_path: Path) -> None:
+    local = tmp_path / "local"
+    local.write_bytes(bytes(4 << 20))
+    async with targets(2) as urls:
+        legs: list[Replica] = [FileReplica(local, unit=512), *map(NamespaceReplica, urls)]
+        async with Mirror(legs, 2, resync_rate=None) as mirror:
+            await mirror.create()
+            await mirror.clean()
+        store = MirrorStore([str(local), *urls], 2, unit=512)
+        async with nvmf.target.serve(store=store) as target, connect(target.url) as controller:
+            disk = controller.namespace(1)
+            await disk.write(7, b"\5" * 2048)
+            assert await disk.read(7, 4) == b"\5" * 2048
+        async with Mirror([FileReplica(tmp_path / "gone"), *legs[1:]], 2) as mirror:
+            await mirror.open()
+            assert await mirror.read(7 * 512, 2048) == b"\5" * 2048
 
 
 async def test_histories_are_linearizable() -> None:

@@ -6,6 +6,8 @@
 - NamespaceReplica, FileReplica: what both write to; Replica: the interface of such
 - ReplicationError, with the subclasses QuorumLost, Deposed, Damaged, LogFull, ReplicaError
 
+store has MirrorStore, a mirror as the storage of a namespace.
+
 The cores (logcore, recovery, mirrorcore, mirrortasks) do no I/O: shell runs them.  The formats on
 the replicas are in logformat and mirrorformat.  history decides whether a history of reads and
 writes is linearizable.  nvmeof/docs/replication.md has the rules, the formats and the damages.

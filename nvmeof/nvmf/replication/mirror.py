@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Self, cast
@@ -64,6 +64,7 @@ class Mirror:
         patience: float = 0.05,
         resync_rate: float | None = 100e6,
         retry: float = 1.0,
+        lost: Callable[[str, str], None] | None = None,
     ) -> None:
         """Nothing is sent before create() or open().
 
@@ -76,12 +77,15 @@ class Mirror:
                 After that they lag in its region, and are resynchronised.
             resync_rate: Bytes a second to copy at most; None: as many as possible.
             retry: Seconds after which a replica that was lost is tried again.
+            lost: Called with the name of a replica that was lost, and the reason.
         """
         self._replicas = replicas
         self._core = _Paced(len(replicas), quorum, patience=patience)
         self._core.rate = resync_rate
         self._shell = Shell(self._core, replicas, timeout)
         self._retry = retry
+        if lost:
+            self._core.watch = lambda index, why: lost(replicas[index].name, why)
         self._tasks: list[asyncio.Task[None]] = []
 
     async def __aenter__(self) -> Self:

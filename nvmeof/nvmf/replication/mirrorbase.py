@@ -7,7 +7,16 @@ from collections.abc import Callable, Iterator
 from enum import StrEnum
 
 from nvmf.replication import mirrorformat as form
-from nvmf.replication.machine import Deposed, Effect, Gate, Kind, LegState, Machine, Op
+from nvmf.replication.machine import (
+    Deposed,
+    Effect,
+    Gate,
+    Kind,
+    LegState,
+    Machine,
+    Op,
+    ReplicationError,
+)
 from nvmf.replication.mirrorformat import Geometry
 from nvmf.replication.mirrorparts import Leg, Page, Region
 
@@ -93,11 +102,11 @@ class MirrorBase(Machine):
             found = page.regions[index] = Region(index, page)
         return found
 
-    def refusal(self) -> Deposed:
+    def refusal(self) -> ReplicationError:
         """Why nothing can be done."""
         if self.deposed:
             return Deposed("cannot use the mirror: a different writer has taken over")
-        return Deposed("cannot use the mirror: it is not open")
+        return ReplicationError("cannot use the mirror: it is not open; call open()")
 
     def effective(self, page: Page, version: int) -> bool:
         """Whether a quorum has a version of a page."""

@@ -6,7 +6,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 
-from nvmf.errors import Error
 from nvmf.replication.machine import Effect, Fenced, Kind, Machine, Op, ReplicaError
 from nvmf.replication.replica import Replica
 
@@ -42,7 +41,7 @@ class Shell:
         except TimeoutError:
             what = f"{replica.name} has not answered a {effect.kind} for {self.timeout:g} s"
             self.core.failed(effect, ReplicaError(what))
-        except (Error, OSError, ValueError) as error:
+        except Exception as error:  # whatever a replica raises, it has failed
             self.core.failed(effect, ReplicaError(f"{replica.name}: {error}"))
         else:
             self.core.finished(effect, result)
