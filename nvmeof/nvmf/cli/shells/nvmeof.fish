@@ -989,7 +989,7 @@ complete -c nvmeof -n '_shtab_nvmeof_using lab; and test $_shtab_nvmeof_npos -eq
 complete -c nvmeof -n '_shtab_nvmeof_using lab compare' -s h -l help -d 'show this help message and exit'
 complete -c nvmeof -n '_shtab_nvmeof_using lab compare' -s o -l output-format -xka "normal json" -d 'output format (default: normal)'
 complete -c nvmeof -n '_shtab_nvmeof_using lab compare' -l baseline -x -d 'the run to compare with'
-complete -c nvmeof -n '_shtab_nvmeof_using lab compare' -l metric -xka "iops mean_ns p99_ns" -d 'figure to compare; may be repeated (default: iops and p99_ns)'
+complete -c nvmeof -n '_shtab_nvmeof_using lab compare' -l metric -xka "iops mean_ns p50_ns p99_ns" -d 'figure to compare; may be repeated (default: iops and p99_ns)'
 complete -c nvmeof -n '_shtab_nvmeof_using lab compare' -l margin -x -d 'smallest difference that counts (default: 3)'
 complete -c nvmeof -n '_shtab_nvmeof_using lab compare' -l confidence -x -d 'confidence of the intervals (default: 95)'
 complete -c nvmeof -n '_shtab_nvmeof_using lab; and test $_shtab_nvmeof_npos -eq 0' -a check -d 'Check a description, and list its measurements.'

@@ -805,7 +805,7 @@ _shtab_nvmeof_lab_compare_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   "--baseline[the run to compare with]:DIR:"
-  "*--metric[figure to compare\; may be repeated (default\: iops and p99_ns)]:metric:(iops mean_ns p99_ns)"
+  "*--metric[figure to compare\; may be repeated (default\: iops and p99_ns)]:metric:(iops mean_ns p50_ns p99_ns)"
   "--margin[smallest difference that counts (default\: 3)]:PERCENT:"
   "--confidence[confidence of the intervals (default\: 95)]:PERCENT:"
   "(*):results directory:"
