@@ -506,7 +506,7 @@ class EventChannel:
         """Listen; raise EngineError (EADDRINUSE, EADDRNOTAVAIL, ...) on failure."""
     @property
     def kind(self) -> str: ...
-    def get_event(self) -> ConnectRequest | QpairEvent | ListenerEvent | None:
+    def get_event(self) -> ConnectRequest | QpairEvent | MemoryEvent | ListenerEvent | None:
         """Return the next event, acknowledged; None if there is none."""
     def close(self) -> None:
         """Close listeners, and reject pending requests; it is freed with the last of its Qpairs."""
@@ -571,6 +571,13 @@ class ConnectRequest:
 
         EAGAIN: its device is being prepared.  Try again after its DeviceReady.
         """
+    def accept_memory(
+        self, server: MemoryServer, *, depth: int, private_data: bytes
+    ) -> MemoryConnection:
+        """Accept it as a memory connection; otherwise as accept().
+
+        depth: messages that the peer may have outstanding, 1 to 256.
+        """
     def reject(self, private_data: bytes) -> None: ...
 
 @final
@@ -584,6 +591,119 @@ class QpairEvent:
         """Name of the enum rdma_cm_event_type: ESTABLISHED, DISCONNECTED, DEVICE_REMOVAL, ..."""
     @property
     def status(self) -> int: ...
+
+# ---- remote memory ----
+
+@final
+class MemoryServer:
+    """A thread that serves memory connections; fileno() is readable when events() has some."""
+
+    def __init__(self, *, spin_us: int = 200) -> None: ...
+    def fileno(self) -> int: ...
+    def events(self) -> list[tuple[MemoryConnection, bytes | None, str | None]]:
+        """Return (connection, message, None), or (connection, None, reason) once it has ended.
+
+        After the latter, nothing of that peer reaches the store's memory: free() it.
+        """
+    def close(self) -> None:
+        """Stop the thread; EngineError (EBUSY) while there are connections."""
+
+@final
+class MemoryConnection:
+    """A memory connection of the target."""
+
+    cookie: Any
+    @property
+    def peer(self) -> Address: ...
+    @property
+    def local(self) -> Address: ...
+    @property
+    def device(self) -> str | None: ...
+    def grant(self, store: Store, length: int, write: bool) -> tuple[int, int, int]:
+        """Register the first bytes of a store for the peer; return key, address, platform bits.
+
+        The store must stay open until the connection has ended.  Blocks on devices that pin
+        memory.  EngineError (ENOTSUP): the store is not memory; (ENOTCONN): it has ended.
+        """
+    def send(self, message: bytes) -> None: ...
+    def close(self, reason: str = "closed by the target") -> None:
+        """End it: its key becomes invalid, then MemoryServer.events() tells."""
+    @property
+    def counts(self) -> dict[str, int]:
+        """Return persists, persisted_bytes, and errors of requests to persist."""
+    def free(self) -> None:
+        """Free it after its end; EngineError (EBUSY) before."""
+
+@final
+class MemoryEvent:
+    """An event of the connection manager for a memory connection."""
+
+    @property
+    def connection(self) -> MemoryConnection: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def status(self) -> int: ...
+
+MemoryMethod = Literal["write-read", "write-send", "floor", "read"]
+
+def memory_bench_cancel() -> None:
+    """Make a MemoryClient.bench() in a different thread return, with its results so far."""
+
+@final
+class MemoryClient:
+    """A memory connection of the host.  Not thread-safe."""
+
+    def __init__(
+        self,
+        *,
+        kind: Literal["iwarp", "roce", "system"] = "iwarp",
+        traddr: str,
+        trsvcid: str | int,
+        host_traddr: str | None = None,
+        depth: int = 16,
+        slot_bytes: int = 65536,
+        timeout_ms: int = 10000,
+        private_data: bytes = b"",
+    ) -> None:
+        """Connect.  Blocks for at most timeout_ms."""
+    @property
+    def depth(self) -> int: ...
+    @property
+    def slot_bytes(self) -> int: ...
+    @property
+    def reply(self) -> bytes:
+        """Private data of the answer."""
+    def opened(self, address: int, key: int, size: int) -> None: ...
+    def send(self, message: bytes) -> None: ...
+    def message(self) -> bytes:
+        """Take the answer to a message; b"" if there is none yet."""
+    def fill(self, slot: int, data: SupportsBuffer) -> None: ...
+    def content(self, slot: int, length: int) -> bytes: ...
+    def begin(self, slot: int, method: MemoryMethod, offset: int, length: int) -> None:
+        """Begin an operation with a slot that has no other; floor is for measurements."""
+    def poll(self) -> list[tuple[int, int]]:
+        """Return (slot, status) of operations that have ended; EngineError (ENOTCONN)."""
+    def fileno(self) -> int: ...
+    def arm(self) -> None:
+        """Make fileno() readable at the next completion; poll again before waiting."""
+    def drain(self) -> None: ...
+    def bench(
+        self,
+        *,
+        method: MemoryMethod,
+        size: int,
+        depth: int = 1,
+        seconds: float = 1,
+        read_percent: int = 0,
+        percentiles: Sequence[float] = ...,
+    ) -> dict[str, Any]:
+        """Run a load; blocks.  It overwrites the range.
+
+        Returns ios, seconds, iops, bytes_per_second, mean_us, min_us, max_us, cpu_seconds,
+        percentiles_us.
+        """
+    def close(self) -> None: ...
 
 # ---- host ----
 

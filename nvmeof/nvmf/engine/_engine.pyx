@@ -31,6 +31,7 @@ from cpython.ref cimport PyObject
 include "capi.pxi"
 include "capi_target.pxi"
 include "capi_host.pxi"
+include "capi_memory.pxi"
 
 cdef enum:
     ERR = 400  # bytes for a sentence of C
@@ -44,6 +45,8 @@ include "gate.pxi"
 include "inject.pxi"
 include "cm.pxi"
 include "cm_event.pxi"
+include "memory.pxi"
+include "memory_host.pxi"
 include "host.pxi"
 include "batch.pxi"
 include "bench.pxi"

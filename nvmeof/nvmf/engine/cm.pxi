@@ -17,6 +17,7 @@ cdef class EventChannel:
     cdef rdma_event_channel *_channel
     cdef dict _listeners  # address of the rdma_cm_id to Listener
     cdef dict _qpairs  # the same to Qpair, from accept to destroy
+    cdef dict _memories  # the same to MemoryConnection, from accept to free
     cdef object _requests  # the same to undecided ConnectRequest, weakly
     cdef bint _closing
     cdef str _made
@@ -28,6 +29,7 @@ cdef class EventChannel:
         cdef const verbs *table = table_of(kind)
         self._listeners = {}
         self._qpairs = {}
+        self._memories = {}
         self._requests = WeakValueDictionary()
         with nogil:
             clear_errno()
@@ -90,6 +92,9 @@ cdef class EventChannel:
         qpair = self._qpairs.get(key)
         if qpair is not None:
             return qpair_event_from(qpair, event.event, event.status)
+        memory = self._memories.get(key)
+        if memory is not None:
+            return memory_event_from(memory, event.event, event.status)
         listener = self._listeners.get(key)
         if listener is not None:
             return listener_event_from(listener, event.event, event.status)
@@ -101,7 +106,14 @@ cdef class EventChannel:
     cdef forget(self, rdma_cm_id *id):
         """Note that the CM id of a queue pair was destroyed."""
         self._qpairs.pop(<uintptr_t>id, None)
-        if self._closing and not self._qpairs:
+        self.end()
+
+    cdef forget_memory(self, rdma_cm_id *id):
+        self._memories.pop(<uintptr_t>id, None)
+        self.end()
+
+    cdef end(self):
+        if self._closing and not self._qpairs and not self._memories:
             self.destroy()
 
     cdef destroy(self):
@@ -129,8 +141,7 @@ cdef class EventChannel:
         for request in list(self._requests.values()):
             (<ConnectRequest>request).refuse()
         self._closing = True
-        if not self._qpairs:
-            self.destroy()
+        self.end()
 
     def __repr__(self):
         return f"<EventChannel {self.kind} {len(self._listeners)} listeners>"

@@ -80,6 +80,10 @@ cdef class ConnectRequest:
         self.decided()
         return qpair
 
+    def accept_memory(self, MemoryServer server not None, *, unsigned depth,
+                      bytes private_data not None):
+        return memory_accept(self, server, depth, private_data)
+
     def reject(self, bytes private_data):
         cdef rdma_cm_id *id = self.get()
         cdef const verbs *table = self._channel._verbs
@@ -178,6 +182,29 @@ cdef ListenerEvent listener_event_from(Listener listener, int event, int status)
 cdef QpairEvent qpair_event_from(Qpair qpair, int event, int status):
     cdef QpairEvent out = QpairEvent.__new__(QpairEvent)
     out.qpair = qpair
+    out.name = event_name(event)
+    out.status = status
+    return out
+
+
+@cython.final
+cdef class MemoryEvent:
+    """An event of a memory connection."""
+
+    cdef readonly MemoryConnection connection
+    cdef readonly str name
+    cdef readonly int status
+
+    def __init__(self):
+        raise TypeError("a MemoryEvent comes from EventChannel.get_event()")
+
+    def __repr__(self):
+        return f"<MemoryEvent {self.name} status {self.status} of {self.connection!r}>"
+
+
+cdef MemoryEvent memory_event_from(MemoryConnection connection, int event, int status):
+    cdef MemoryEvent out = MemoryEvent.__new__(MemoryEvent)
+    out.connection = connection
     out.name = event_name(event)
     out.status = status
     return out

@@ -44,6 +44,11 @@ const char *iwarp_qp_end_reason(struct ibv_qp *qp)
 	return qp && qp->context == &iw_dev.context ? iw_qp_reason(iw_qp(qp)) : "";
 }
 
+uint32_t iwarp_qp_reads_served(const struct ibv_qp *qp)
+{
+	return __atomic_load_n(&iw_qp((struct ibv_qp *)qp)->stream.rx.read_msn, __ATOMIC_RELAXED);
+}
+
 static pthread_mutex_t options_lock = PTHREAD_MUTEX_INITIALIZER;
 static char congestion[16];
 static struct iwarp_options options = {

@@ -2,6 +2,7 @@
 /* Protection domains and memory regions.  Control threads; iw_mr_check on those of the data path. */
 #include "mr.h"
 #include "stats.h"
+#include "util/lines.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -111,6 +112,13 @@ enum iw_access iw_mr_check(const struct ibv_pd *pd, const struct iw_windows *win
 	if (bound)
 		return iw_mr_look(pd, NULL, s->parent, to, len, IBV_ACCESS_MW_BIND | IW_ACCESS_LOCAL);
 	return IW_OK;
+}
+
+void iw_mr_persist(const struct ibv_pd *pd, uint32_t stag, uint64_t to, uint64_t len)
+{
+	/* the region may have ended since its data was placed: then its memory may be gone */
+	if (iw_mr_look(pd, NULL, stag, to, len, VERBS_PLACE_PERSISTENTLY) == IW_OK)
+		lines_write_back((const void *)(uintptr_t)to, len);
 }
 
 enum iw_access iw_mr_invalidate(const struct ibv_pd *pd, const struct iw_windows *windows, uint32_t stag,

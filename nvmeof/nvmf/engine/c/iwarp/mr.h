@@ -14,6 +14,7 @@
 #include "lock.h"
 #include "stag.h"
 #include "util/list.h"
+#include "verbs.h"
 
 /* In addition to the rights of the verbs: use through an lkey, which windows do not grant. */
 enum { IW_ACCESS_LOCAL = 1 << 30 };
@@ -73,6 +74,19 @@ static inline enum iw_access iw_mr_look(const struct ibv_pd *pd, const struct iw
 			     len <= s->length - (to - s->base), 1))
 		return IW_OK;
 	return iw_mr_check(pd, windows, stag, to, len, access);
+}
+
+/*
+ * The data of a WRITE's segment has been placed: if its region is persistent memory, make the data persistent, so
+ * that it is before anything behind the WRITE is answered.  The caller has checked the bytes for the segment's start.
+ */
+void iw_mr_persist(const struct ibv_pd *pd, uint32_t stag, uint64_t to, uint64_t len);
+static inline void iw_mr_placed(const struct ibv_pd *pd, uint32_t stag, uint64_t to, uint64_t len)
+{
+	const struct iw_stag *s = iw_stag_find(stag);
+
+	if (__builtin_expect(s && s->access & VERBS_PLACE_PERSISTENTLY, 0))
+		iw_mr_persist(pd, stag, to, len);
 }
 
 /* The arguments of a bind; stag: the window's new STag. */

@@ -40,7 +40,7 @@ static enum iw_verdict check_write(struct iw_stream *s, const uint8_t *hdr, uint
 	struct iw_rx *rx = &s->rx;
 
 	rx->stag = iw_get32(hdr + OFF_STAG);
-	rx->to = iw_get64(hdr + OFF_TO);
+	rx->start = rx->to = iw_get64(hdr + OFF_TO);
 	if (!payload)
 		return IW_GO_ON;
 
@@ -384,6 +384,7 @@ enum iw_verdict iw_rx_segment_end(struct iw_stream *s, struct iw_out *out)
 	}
 	switch (rx->opcode) {
 	case RDMAP_WRITE:
+		iw_mr_placed(s->pd, rx->stag, rx->start, rx->ulpdu_len + FPDU_LEN - FPDU_TAGGED);
 		return IW_GO_ON;
 	case RDMAP_READ_RESP:
 		return rx->last ? end_read_resp(s, out) : IW_GO_ON;

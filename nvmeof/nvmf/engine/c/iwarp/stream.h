@@ -61,7 +61,7 @@ struct iw_rx {
 	bool big;			/* recent payloads were large: receive in place */
 	uint8_t small_run;
 	uint32_t stag;			/* tagged: destination of the next byte */
-	uint64_t to;
+	uint64_t to, start;		/* start: of a WRITE's segment */
 	uint32_t send_msn, read_msn;	/* expected */
 	uint32_t mo;			/* bytes of the open Send received */
 	uint32_t term_have;

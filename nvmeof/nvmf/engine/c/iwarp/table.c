@@ -8,6 +8,7 @@ static const struct verbs table = {
 	.read_sink_is_local = true,
 	.sends_complete_inline = true,
 	.send_stable = IW_SEND_STABLE,
+	.places_persistently = true,
 	.get_device_list = iw_get_device_list,
 	.free_device_list = iw_free_device_list,
 	.get_device_name = iw_get_device_name,
@@ -52,6 +53,7 @@ static const struct verbs table = {
 	.get_devices = iw_get_devices,
 	.free_devices = iw_free_devices,
 	.end_reason = iwarp_qp_end_reason,
+	.reads_served = iwarp_qp_reads_served,
 };
 
 const struct verbs *verbs_iwarp(void)

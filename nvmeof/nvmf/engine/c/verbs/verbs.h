@@ -52,6 +52,8 @@ struct verbs {
 	unsigned int send_stable;
 	/* Registering memory takes long and pins its pages.  Not so on the embedded device. */
 	bool pins_memory;
+	/* Regions may be registered with VERBS_PLACE_PERSISTENTLY. */
+	bool places_persistently;
 
 	/* libibverbs */
 	struct ibv_device **(*get_device_list)(int *num);
@@ -110,9 +112,20 @@ struct verbs {
 	 * destroyed.  NULL if the device does not provide reasons.
 	 */
 	const char *(*end_reason)(struct ibv_qp *qp);
+	/*
+	 * The RDMA READs of the peer that the device has served on this queue pair, for a thread that decides whether
+	 * to go on polling.  NULL if no thread of ours serves them.
+	 */
+	uint32_t (*reads_served)(const struct ibv_qp *qp);
 	/* Release removed devices without objects; NULL if the device needs no such call. */
 	void (*drop_unused)(void);
 };
+
+/*
+ * Access right of a region of persistent memory, for a device with places_persistently: data of RDMA WRITEs is in the
+ * persistence domain before anything behind it on the connection is answered.
+ */
+enum { VERBS_PLACE_PERSISTENTLY = 1 << 29 };
 
 /* A status in words and by name: "transport retries exceeded (RETRY_EXC_ERR)". */
 const char *verbs_wc_name(enum ibv_wc_status status);
@@ -150,5 +163,8 @@ void iwarp_get_options(struct iwarp_options *options);
 /* end_reason of the embedded devices; "" for a queue pair of a different device. */
 const char *iwarp_qp_end_reason(struct ibv_qp *qp);
 const char *roce_qp_end_reason(struct ibv_qp *qp);
+
+/* reads_served of the embedded iWARP device. */
+uint32_t iwarp_qp_reads_served(const struct ibv_qp *qp);
 
 #endif

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The load of a memory client: operations of one size at random places, with a fixed number outstanding. */
+#include "host/histogram.h"
+#include "memory/client_internal.h"
+#include "util/pause.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+enum { BATCH = 32 };
+
+struct load {
+	struct memory_client *client;
+	const struct memory_bench_options *options;
+	struct histogram *histogram;
+	uint64_t places, state, sum, least, most;
+	uint64_t begun[MEMORY_DEPTH_MAX];
+};
+
+static uint64_t next_random(struct load *l)
+{
+	l->state ^= l->state << 13;
+	l->state ^= l->state >> 7;
+	l->state ^= l->state << 17;
+	return l->state;
+}
+
+static int begin(struct load *l, unsigned slot)
+{
+	const uint64_t random = next_random(l);
+	const uint64_t place = random % l->places;
+	const bool read = l->options->read_percent && (random >> 40) % 100 < l->options->read_percent;
+
+	l->begun[slot] = clock_ns();
+	return memory_client_begin(l->client, slot, read ? MEMORY_READ : l->options->method,
+				   place * l->options->size, l->options->size);
+}
+
+static void count(struct load *l, unsigned slot, uint64_t now)
+{
+	const uint64_t took = now - l->begun[slot];
+
+	histogram_add(l->histogram, took);
+	l->sum += took;
+	l->least = took < l->least ? took : l->least;
+	l->most = took > l->most ? took : l->most;
+}
+
+static int run(struct load *l, const volatile bool *cancel, uint64_t until)
+{
+	struct memory_done done[BATCH];
+	unsigned outstanding = 0;
+	bool over = false;
+	int rc = 0;
+
+	for (; outstanding < l->options->depth && !rc; outstanding++)
+		rc = begin(l, outstanding);
+	while (!rc && outstanding) {
+		const int n = memory_client_poll(l->client, done, BATCH);
+		const uint64_t now = clock_ns();
+
+		if (n < 0)
+			return n;
+		if (!n)
+			cpu_pause();
+		over |= now >= until || *cancel;
+		for (int i = 0; i < n && !rc; i++) {
+			if (done[i].status)
+				return -EIO;
+			count(l, done[i].slot, now);
+			if (over)
+				outstanding--;
+			else
+				rc = begin(l, done[i].slot);
+		}
+		if (over && now >= until + 10000000000ull)
+			return -ETIMEDOUT;
+	}
+	return rc;
+}
+
+static double cpu_seconds(void)
+{
+	struct rusage u;
+
+	getrusage(RUSAGE_THREAD, &u);
+	return (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) +
+	       (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec) / 1e6;
+}
+
+static void summarise(const struct load *l, struct memory_bench_result *r)
+{
+	r->ios = l->histogram->count;
+	if (!r->ios)
+		return;
+	r->mean_us = (double)l->sum / (double)r->ios / 1000;
+	r->min_us = (double)l->least / 1000;
+	r->max_us = (double)l->most / 1000;
+	for (unsigned i = 0; i < l->options->npercentiles; i++)
+		r->percentile_us[i] = histogram_percentile(l->histogram, l->options->percentiles[i]) / 1000;
+}
+
+int memory_client_bench(struct memory_client *client, const struct memory_bench_options *options,
+			const volatile bool *cancel, struct memory_bench_result *result, char *err, size_t len)
+{
+	struct load l = { .client = client, .options = options, .least = UINT64_MAX };
+	const double cpu = cpu_seconds();
+	const uint64_t start = clock_ns();
+	int rc;
+
+	*result = (struct memory_bench_result){ 0 };
+	l.places = options->size ? client->size / options->size : 0;
+	l.state = start | 1;
+	if (!l.places || options->size > client->slot_bytes || !options->depth || options->depth > client->depth) {
+		snprintf(err, len, "operations of %u bytes with %u outstanding do not fit the connection",
+			 options->size, options->depth);
+		return -EINVAL;
+	}
+	l.histogram = calloc(1, sizeof(*l.histogram));
+	if (!l.histogram) {
+		snprintf(err, len, "no memory for a histogram");
+		return -ENOMEM;
+	}
+	rc = run(&l, cancel, start + (uint64_t)(options->seconds * 1e9));
+	result->seconds = (double)(clock_ns() - start) / 1e9;
+	result->cpu_seconds = cpu_seconds() - cpu;
+	summarise(&l, result);
+	free(l.histogram);
+	if (rc == -EIO)
+		snprintf(err, len, "the target of %s failed to make a range persistent", client->where);
+	else if (rc)
+		snprintf(err, len, "%s", client->lost ? client->why : strerror(-rc));
+	return rc;
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Between the files of the memory client: connecting (client_connect.c), the path (client.c), the load. */
+#ifndef NVMF_MEMORY_CLIENT_INTERNAL_H
+#define NVMF_MEMORY_CLIENT_INTERNAL_H
+
+#include "memory/client.h"
+#include "memory/end.h"
+
+enum { CLIENT_SINK = 8 };	/* bytes read behind a WRITE */
+
+struct memory_client {
+	struct memory_end end;
+	struct rdma_event_channel *events;
+	unsigned depth;
+	uint32_t slot_bytes;
+	uint8_t *memory;		/* slots, then a sink of each */
+	size_t memory_bytes;
+	struct ibv_mr *mr;
+	uint64_t address, size;
+	uint32_t key;
+	bool *busy;			/* per slot */
+	bool lost, has_message, connected;
+	uint32_t message_length;
+	uint8_t message[MEMORY_MESSAGE];
+	uint8_t reply[256], reply_len;
+	char where[80];
+	char why[256];
+};
+
+#endif

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* See persist.h.  Owns nothing. */
+#include "memory/persist.h"
+
+uint16_t memory_persist(struct store *store, uint64_t offset, uint64_t length)
+{
+	if (store->fd < 0)	/* RAM */
+		return 0;
+	/* Of memory that is stable, the caches are between the bytes and the persistence domain. */
+	if (store->memory_is_stable)
+		lines_write_back(store->map + offset, length);
+	return store_memory_flush(store);
+}

@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The thread of a memory server.  It polls connections that were busy within the last spin_ns, and sleeps in epoll for
+ * the others.  On an embedded device polling is also what places the peer's WRITEs and serves its READs.
+ */
+#include "memory/persist.h"
+#include "memory/server_internal.h"
+#include "util/pause.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+enum {
+	BATCH = 32,
+	ASK_EVERY = 16,		/* rounds between two looks at the sleeping connections */
+	WR_ANSWER = 1 << 16,	/* wr_id of an answer: this and its slot; receives have only the slot */
+};
+
+void memory_conn_end(struct memory_conn *c, const char *reason)
+{
+	const char *device;
+
+	if (c->ended)
+		return;
+	device = memory_end_reason(&c->end);
+	list_remove(&c->active_link);
+	pthread_mutex_lock(&c->grant_lock);
+	c->ended = true;
+	/*
+	 * The fence.  Deregistering comes first, so that a device that goes on for a moment with what had arrived
+	 * finds the key invalid; after the queue pair, no such moment is left.
+	 */
+	atomic_store(&c->granted, false);
+	if (c->mr)
+		c->end.verbs->dereg_mr(c->mr);
+	c->mr = NULL;
+	pthread_mutex_lock(&c->server->lock);
+	if (!c->reason[0])
+		snprintf(c->reason, sizeof(c->reason), "%s", *device ? device : reason);
+	pthread_mutex_unlock(&c->server->lock);
+	epoll_ctl(c->server->epfd, EPOLL_CTL_DEL, c->end.channel->fd, NULL);
+	memory_end_break(&c->end);
+	pthread_mutex_unlock(&c->grant_lock);
+	fifo_push(&c->server->ended, &c->end_link);
+}
+
+/* The control thread may free a connection as soon as it knows, so it is told when none is in use here. */
+static void tell_ended(struct memory_server *s)
+{
+	struct fifo_link *link;
+
+	while ((link = fifo_pop(&s->ended))) {
+		pthread_mutex_lock(&s->lock);
+		memory_server_tell(container_of(link, struct memory_conn, end_link), TELL_CLOSED);
+		pthread_mutex_unlock(&s->lock);
+	}
+}
+
+/* ---- messages ---- */
+
+static enum memory_status persist(struct memory_conn *c, const struct memory_ask *ask)
+{
+	if (!atomic_load_explicit(&c->granted, memory_order_acquire))
+		return MEMORY_NOT_OPEN;
+	if (ask->offset > c->length || ask->length > c->length - ask->offset)
+		return MEMORY_BAD_RANGE;
+	if (memory_persist(c->store, ask->offset, ask->length))
+		return MEMORY_MEDIA_ERROR;
+	stat_add(&c->counts.persists, 1);
+	stat_add(&c->counts.persisted_bytes, ask->length);
+	return MEMORY_OK;
+}
+
+/* The slot's receive is posted again when the answer has been sent. */
+static void answer(struct memory_conn *c, unsigned slot)
+{
+	struct memory_answer *out = (void *)memory_end_message(&c->end, slot);
+	struct memory_ask in;
+
+	memcpy(&in, memory_end_received(&c->end, slot), sizeof(in));
+	*out = (struct memory_answer){ .type = MEMORY_ECHOED, .id = in.id };
+	if (in.type == MEMORY_PERSIST) {
+		out->type = MEMORY_PERSISTED;
+		out->status = (uint8_t)persist(c, &in);
+		if (out->status)
+			stat_add(&c->counts.errors, 1);
+	}
+	if (memory_end_send(&c->end, slot, sizeof(*out), WR_ANSWER | slot))
+		memory_conn_end(c, "the device refused an answer");
+}
+
+static bool pass_up(struct memory_conn *c, unsigned slot, uint32_t length)
+{
+	bool free;
+
+	pthread_mutex_lock(&c->server->lock);
+	free = !(c->tells & TELL_MESSAGE);
+	if (free) {
+		memcpy(c->in, memory_end_received(&c->end, slot), length);
+		c->in_length = length;
+		memory_server_tell(c, TELL_MESSAGE);
+	}
+	pthread_mutex_unlock(&c->server->lock);
+	return free;
+}
+
+static void received(struct memory_conn *c, unsigned slot, uint32_t length)
+{
+	const uint8_t type = length ? *memory_end_received(&c->end, slot) : 0;
+
+	if ((type == MEMORY_PERSIST || type == MEMORY_ECHO) && length == sizeof(struct memory_ask))
+		answer(c, slot);
+	else if (type != MEMORY_OPEN)
+		memory_conn_end(c, "protocol error: a message of an unknown type or of a wrong length");
+	else if (!pass_up(c, slot, length))
+		memory_conn_end(c, "protocol error: a second OPEN before the answer to the first");
+	else if (memory_end_receive(&c->end, slot))
+		memory_conn_end(c, "the device refused a receive");
+}
+
+static void completed(struct memory_conn *c, const struct ibv_wc *wc)
+{
+	const unsigned slot = (unsigned)wc->wr_id & (WR_ANSWER - 1);
+
+	if (wc->status)
+		memory_conn_end(c, wc->status == IBV_WC_WR_FLUSH_ERR ? "the peer disconnected" :
+				verbs_wc_name(wc->status));
+	else if (!(wc->wr_id & WR_ANSWER))
+		received(c, slot, wc->byte_len);
+	else if (slot == c->depth)
+		c->sending = false;
+	else if (memory_end_receive(&c->end, slot))
+		memory_conn_end(c, "the device refused a receive");
+}
+
+/* Whether there was anything to do. */
+static bool poll_conn(struct memory_conn *c)
+{
+	struct ibv_wc wc[BATCH];
+	const int n = ibv_poll_cq(c->end.cq, BATCH, wc);
+	bool busy = n > 0;
+
+	if (n < 0)
+		memory_conn_end(c, "the completion queue failed");
+	for (int i = 0; i < n && !c->ended; i++)
+		completed(c, &wc[i]);
+	if (!c->ended && c->end.verbs->reads_served) {
+		const uint32_t served = c->end.verbs->reads_served(c->end.id->qp);
+
+		busy |= served != c->served;
+		c->served = served;
+	}
+	return busy;
+}
+
+/* ---- turns ---- */
+
+static void wake(struct memory_conn *c, uint64_t now)
+{
+	if (c->ended)
+		return;
+	if (!list_has(&c->active_link))
+		list_push(&c->server->active, &c->active_link);
+	c->busy_until = now + c->server->spin_ns;
+}
+
+static void send_word(struct memory_conn *c, uint32_t length)
+{
+	if (c->sending) {
+		memory_conn_end(c, "the peer does not take messages");
+		return;
+	}
+	memcpy(memory_end_message(&c->end, c->depth), c->out, length);
+	c->sending = true;
+	if (memory_end_send(&c->end, c->depth, length, WR_ANSWER | c->depth))
+		memory_conn_end(c, "the device refused a message");
+}
+
+static void join(struct memory_conn *c)
+{
+	struct epoll_event ev = { .events = EPOLLIN, .data.ptr = c };
+
+	if (epoll_ctl(c->server->epfd, EPOLL_CTL_ADD, c->end.channel->fd, &ev))
+		memory_conn_end(c, "the kernel has no memory to watch it");
+}
+
+static void handle_words(struct memory_server *s, uint64_t now)
+{
+	for (;;) {
+		struct memory_conn *c = NULL;
+		struct fifo_link *link;
+		unsigned asks = 0;
+
+		pthread_mutex_lock(&s->lock);
+		link = fifo_pop(&s->asked);
+		if (link) {
+			c = container_of(link, struct memory_conn, ask_link);
+			asks = c->ended ? 0 : c->asks;	/* an ended one may be freed when the lock is */
+			c->asks = 0;
+		}
+		pthread_mutex_unlock(&s->lock);
+		if (!c)
+			return;
+		if (!asks)
+			continue;
+		if (asks & ASK_JOIN)
+			join(c);
+		if ((asks & ASK_SEND) && !c->ended)
+			send_word(c, c->out_length);
+		if (asks & ASK_CLOSE)
+			memory_conn_end(c, "closed");
+		else
+			wake(c, now);
+	}
+}
+
+/* It was idle for long enough: it sleeps, unless something arrives as its queue is armed. */
+static void sleep_conn(struct memory_conn *c, uint64_t now)
+{
+	ibv_req_notify_cq(c->end.cq, 0);
+	if (poll_conn(c))
+		wake(c, now);
+	else if (!c->ended)
+		list_remove(&c->active_link);
+}
+
+static void poll_active(struct memory_server *s)
+{
+	struct list_link *next;
+	const uint64_t now = clock_ns();
+
+	for (struct list_link *link = s->active.head; link; link = next) {
+		struct memory_conn *c = container_of(link, struct memory_conn, active_link);
+
+		next = link->next;
+		if (poll_conn(c))
+			wake(c, now);
+		else if (!c->ended && now >= c->busy_until)
+			sleep_conn(c, now);
+	}
+}
+
+static void look(struct memory_server *s, bool wait)
+{
+	struct epoll_event ev[BATCH];
+	const int n = epoll_wait(s->epfd, ev, BATCH, wait ? -1 : 0);
+	const uint64_t now = clock_ns();
+	bool words = false;
+	uint64_t count;
+
+	for (int i = 0; i < n; i++) {
+		struct memory_conn *c = ev[i].data.ptr;
+
+		if (!c) {
+			(void)!read(s->wake_fd, &count, sizeof(count));
+			words = true;
+			continue;
+		}
+		memory_end_take_events(&c->end);
+		wake(c, now);
+	}
+	if (words)
+		handle_words(s, now);
+}
+
+void *memory_serve(void *server)
+{
+	struct memory_server *s = server;
+	unsigned round = 0;
+
+	while (!atomic_load(&s->stop)) {
+		if (!s->active.head || !(++round % ASK_EVERY))
+			look(s, !s->active.head);
+		poll_active(s);
+		tell_ended(s);
+		if (s->active.head)
+			cpu_pause();
+	}
+	return NULL;
+}

@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Memory servers and their connections, on the control thread: see server.h; the thread itself is in serve.c. */
+#include "memory/persist.h"
+#include "memory/server_internal.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+static void signal_fd(int fd)
+{
+	const uint64_t one = 1;
+
+	(void)!write(fd, &one, sizeof(one));
+}
+
+struct memory_server *memory_server_create(unsigned spin_us, char *err, size_t len)
+{
+	struct memory_server *s = calloc(1, sizeof(*s));
+	struct epoll_event ev = { .events = EPOLLIN };
+	int e;
+
+	if (!s) {
+		snprintf(err, len, "no memory for a memory server");
+		return NULL;
+	}
+	pthread_mutex_init(&s->lock, NULL);
+	fifo_init(&s->asked);
+	fifo_init(&s->events);
+	fifo_init(&s->ended);
+	s->spin_ns = spin_us * 1000ull;
+	s->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	s->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	s->epfd = epoll_create1(EPOLL_CLOEXEC);
+	if (s->wake_fd >= 0 && s->event_fd >= 0 && s->epfd >= 0 &&
+	    !epoll_ctl(s->epfd, EPOLL_CTL_ADD, s->wake_fd, &ev)) {
+		errno = pthread_create(&s->thread, NULL, memory_serve, s);
+		if (!errno)
+			return s;
+	}
+	e = errno;
+	snprintf(err, len, "cannot start the thread for remote memory: %s", strerror(e));
+	close(s->wake_fd);
+	close(s->event_fd);
+	close(s->epfd);
+	free(s);
+	errno = e;
+	return NULL;
+}
+
+void memory_server_destroy(struct memory_server *server)
+{
+	atomic_store(&server->stop, true);
+	signal_fd(server->wake_fd);
+	pthread_join(server->thread, NULL);
+	close(server->wake_fd);
+	close(server->event_fd);
+	close(server->epfd);
+	pthread_mutex_destroy(&server->lock);
+	free(server);
+}
+
+int memory_server_fd(const struct memory_server *server)
+{
+	return server->event_fd;
+}
+
+void memory_server_tell(struct memory_conn *conn, unsigned what)
+{
+	struct memory_server *s = conn->server;
+
+	if (!conn->tells)
+		fifo_push(&s->events, &conn->event_link);
+	conn->tells |= what;
+	signal_fd(s->event_fd);
+}
+
+static void take_event(struct memory_conn *conn, struct memory_event *event)
+{
+	event->cookie = conn->cookie;
+	if (conn->tells & TELL_MESSAGE) {
+		conn->tells &= ~(unsigned)TELL_MESSAGE;
+		event->type = MEMORY_EVENT_MESSAGE;
+		event->length = conn->in_length;
+		memcpy(event->message, conn->in, conn->in_length);
+	} else {
+		conn->tells = 0;
+		event->type = MEMORY_EVENT_CLOSED;
+		memcpy(event->reason, conn->reason, sizeof(event->reason));
+	}
+}
+
+void memory_server_event(struct memory_server *server, struct memory_event *event)
+{
+	struct fifo_link *link;
+	uint64_t n;
+
+	event->type = MEMORY_EVENT_NONE;
+	pthread_mutex_lock(&server->lock);
+	link = fifo_pop(&server->events);
+	if (link) {
+		struct memory_conn *conn = container_of(link, struct memory_conn, event_link);
+
+		take_event(conn, event);
+		if (conn->tells)
+			fifo_push(&server->events, &conn->event_link);
+	} else {
+		(void)!read(server->event_fd, &n, sizeof(n));
+	}
+	pthread_mutex_unlock(&server->lock);
+}
+
+/* ---- connections ---- */
+
+static void ask(struct memory_conn *conn, unsigned what)	/* under the lock */
+{
+	if (!conn->asks)
+		fifo_push(&conn->server->asked, &conn->ask_link);
+	conn->asks |= what;
+	signal_fd(conn->server->wake_fd);
+}
+
+struct memory_conn *memory_conn_accept(struct memory_server *server, const struct verbs *verbs,
+				       struct rdma_cm_id *id, unsigned depth, uint8_t reads,
+				       const void *data, uint8_t data_len, void *cookie, char *err, size_t len)
+{
+	struct memory_conn *c = calloc(1, sizeof(*c));
+	struct rdma_conn_param param = {
+		.private_data = data,
+		.private_data_len = data_len,
+		.responder_resources = reads,
+		.flow_control = 1,
+		.retry_count = 7,
+		.rnr_retry_count = 7,
+	};
+	int rc;
+
+	if (!c) {
+		snprintf(err, len, "no memory for a memory connection");
+		errno = ENOMEM;
+		return NULL;
+	}
+	c->server = server;
+	c->cookie = cookie;
+	c->depth = depth;
+	c->end.verbs = verbs;
+	c->end.id = id;
+	pthread_mutex_init(&c->grant_lock, NULL);
+	rc = memory_end_build(&c->end, depth, depth + 1, depth + 1, err, len);
+	if (!rc && verbs->accept(id, &param)) {
+		rc = errno ? -errno : -EIO;
+		snprintf(err, len, "cannot accept a memory connection: %s", strerror(-rc));
+		memory_end_break(&c->end);
+	}
+	if (rc) {
+		free(c);
+		errno = -rc;
+		return NULL;
+	}
+	pthread_mutex_lock(&server->lock);
+	ask(c, ASK_JOIN);
+	pthread_mutex_unlock(&server->lock);
+	return c;
+}
+
+static uint32_t platform_of(const struct memory_conn *conn, const struct store *store)
+{
+	if (store->fd < 0)
+		return 0;
+	/* of a mapped file, only a sync makes anything persistent */
+	return MEMORY_MEDIA | MEMORY_PERSISTS |
+	       (store->memory_is_stable && conn->end.verbs->places_persistently ? MEMORY_PLACED : 0);
+}
+
+static int register_range(struct memory_conn *c, struct store *store, uint64_t length, bool write, char *err,
+			  size_t len)
+{
+	const struct verbs *v = c->end.verbs;
+	int access = IBV_ACCESS_REMOTE_READ;
+
+	if (write)
+		access |= IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_LOCAL_WRITE;
+	if (write && (platform_of(c, store) & MEMORY_PLACED))
+		access |= VERBS_PLACE_PERSISTENTLY;
+	if (v->pins_memory)
+		__atomic_store_n(&store->pinned, true, __ATOMIC_RELEASE);
+	errno = 0;
+	c->mr = v->reg_mr(c->end.pd, store->map, length, access);
+	if (!c->mr) {
+		const int e = errno ? errno : EIO;
+
+		snprintf(err, len, "the RDMA device cannot register %llu bytes: %s",
+			 (unsigned long long)length, strerror(e));
+		return -e;
+	}
+	c->store = store;
+	c->length = length;
+	atomic_store_explicit(&c->granted, true, memory_order_release);
+	return 0;
+}
+
+int memory_conn_grant(struct memory_conn *conn, struct store *store, uint64_t length, bool write, uint32_t *key,
+		      uint64_t *address, uint32_t *platform, char *err, size_t len)
+{
+	int rc = -ENOTCONN;
+
+	if (!store->map) {
+		snprintf(err, len, "the store is not memory");
+		return -ENOTSUP;
+	}
+	pthread_mutex_lock(&conn->grant_lock);
+	if (conn->ended || conn->mr)
+		snprintf(err, len, conn->ended ? "the connection has ended" : "it has a range already");
+	else
+		rc = register_range(conn, store, length, write, err, len);
+	if (!rc) {
+		*key = conn->mr->rkey;
+		*address = (uintptr_t)store->map;
+		*platform = platform_of(conn, store);
+	}
+	pthread_mutex_unlock(&conn->grant_lock);
+	return rc;
+}
+
+int memory_conn_send(struct memory_conn *conn, const void *message, uint32_t length)
+{
+	int rc = 0;
+
+	if (length > MEMORY_MESSAGE)
+		return -EMSGSIZE;
+	pthread_mutex_lock(&conn->server->lock);
+	if (conn->asks & ASK_SEND) {
+		rc = -EBUSY;
+	} else {
+		memcpy(conn->out, message, length);
+		conn->out_length = length;
+		ask(conn, ASK_SEND);
+	}
+	pthread_mutex_unlock(&conn->server->lock);
+	return rc;
+}
+
+void memory_conn_close(struct memory_conn *conn, const char *reason)
+{
+	pthread_mutex_lock(&conn->server->lock);
+	if (!conn->reason[0])
+		snprintf(conn->reason, sizeof(conn->reason), "%s", reason);
+	ask(conn, ASK_CLOSE);
+	pthread_mutex_unlock(&conn->server->lock);
+}
+
+struct memory_counts memory_conn_counts(const struct memory_conn *conn)
+{
+	return (struct memory_counts){
+		.persists = stat_read(&conn->counts.persists),
+		.persisted_bytes = stat_read(&conn->counts.persisted_bytes),
+		.errors = stat_read(&conn->counts.errors),
+	};
+}
+
+void memory_conn_free(struct memory_conn *conn)
+{
+	struct memory_server *s = conn->server;
+
+	/* words that came after its end */
+	pthread_mutex_lock(&s->lock);
+	if (conn->asks)
+		fifo_remove(&s->asked, &conn->ask_link);
+	if (conn->tells)
+		fifo_remove(&s->events, &conn->event_link);
+	pthread_mutex_unlock(&s->lock);
+	conn->end.verbs->destroy_id(conn->end.id);
+	pthread_mutex_destroy(&conn->grant_lock);
+	free(conn);
+}

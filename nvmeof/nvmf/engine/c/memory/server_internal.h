@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Between the files of the memory server: connections (server.c), and the thread (serve.c). */
+#ifndef NVMF_MEMORY_SERVER_INTERNAL_H
+#define NVMF_MEMORY_SERVER_INTERNAL_H
+
+#include "memory/end.h"
+#include "memory/server.h"
+#include "util/fifo.h"
+#include "util/list.h"
+#include "util/stat.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+struct memory_server {
+	pthread_t thread;
+	pthread_mutex_t lock;		/* the two lists below, and the connections' words for the thread */
+	struct fifo asked;		/* connections with something for the thread */
+	struct fifo events;		/* connections with something for the control thread */
+	int wake_fd, event_fd, epfd;
+	uint64_t spin_ns;
+	atomic_bool stop;
+	/* thread */
+	struct list active;		/* connections that are polled */
+	struct fifo ended;		/* of which the control thread is not told yet */
+};
+
+/* Words for the thread, and for the control thread. */
+enum {
+	ASK_JOIN = 1,
+	ASK_SEND = 2,
+	ASK_CLOSE = 4,
+	TELL_MESSAGE = 1,
+	TELL_CLOSED = 2,
+};
+
+struct memory_conn {
+	struct memory_server *server;
+	struct memory_end end;
+	void *cookie;
+	unsigned depth;			/* message buffers, each way; one more is for the control thread */
+	/* under the server's lock */
+	struct fifo_link ask_link, event_link;
+	unsigned asks, tells;
+	uint32_t out_length, in_length;
+	uint8_t out[MEMORY_MESSAGE], in[MEMORY_MESSAGE];
+	char reason[200];
+	/* the grant: set by the control thread before it sends, ended by the thread */
+	pthread_mutex_t grant_lock;
+	struct ibv_mr *mr;
+	struct store *store;
+	uint64_t length;
+	atomic_bool granted;
+	bool ended;			/* under grant_lock */
+	/* thread */
+	struct list_link active_link;
+	struct fifo_link end_link;
+	uint64_t busy_until, served;
+	bool sending;			/* the control thread's message is on its way */
+	struct memory_counts counts;
+};
+
+/* Thread. */
+void memory_conn_end(struct memory_conn *conn, const char *reason);
+/* Tell the control thread; under the lock. */
+void memory_server_tell(struct memory_conn *conn, unsigned what);
+void *memory_serve(void *server);
+
+#endif

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The remote memory protocol, version 1: nvmeof/docs/remote-memory.md.  All fields are little-endian.
+ *
+ * Private data of the connection request and of its answer, and messages, which are RDMA Sends of at most
+ * MEMORY_MESSAGE bytes.  OPEN and OPENED are made and read by Python (nvmf.pmem.wire); here is only what the I/O path
+ * uses.
+ */
+#ifndef NVMF_MEMORY_WIRE_H
+#define NVMF_MEMORY_WIRE_H
+
+#include <assert.h>
+#include <stdint.h>
+
+enum {
+	MEMORY_MESSAGE = 576,
+	MEMORY_DEPTH_MAX = 256,
+};
+
+enum memory_type {
+	MEMORY_OPEN = 1,
+	MEMORY_OPENED = 2,
+	MEMORY_PERSIST = 3,
+	MEMORY_PERSISTED = 4,
+	MEMORY_ECHO = 5,
+	MEMORY_ECHOED = 6,
+};
+
+enum memory_status {
+	MEMORY_OK = 0,
+	MEMORY_BAD_RANGE = 1,
+	MEMORY_NOT_OPEN = 2,
+	MEMORY_MEDIA_ERROR = 3,
+};
+
+/* PERSIST and ECHO.  id is returned in the answer. */
+struct memory_ask {
+	uint8_t type, zero;
+	uint16_t id;
+	uint32_t zero2;
+	uint64_t offset, length;
+};
+static_assert(sizeof(struct memory_ask) == 24, "PERSIST");
+
+/* PERSISTED and ECHOED. */
+struct memory_answer {
+	uint8_t type, status;
+	uint16_t id;
+	uint32_t zero;
+};
+static_assert(sizeof(struct memory_answer) == 8, "PERSISTED");
+
+#endif
