@@ -148,6 +148,9 @@ class ConnectRequest:
         self.qpair = Qpair(self.engine, options)
         return self.qpair
 
+    def accept_memory(self, server: Any, **options: Any) -> Any:
+        raise OSError("this engine has no memory")
+
     def reject(self, private_data: bytes) -> None:
         self.rejected = private_data
 
@@ -160,6 +163,9 @@ class QpairEvent:
 class ListenerEvent:
     def __init__(self, listener: Listener, name: str) -> None:
         self.listener, self.name, self.status = listener, name, 0
+
+
+class MemoryEvent: ...
 
 
 class Gates:
@@ -181,6 +187,9 @@ class FakeEngine:
     Fenced, Aborted, Freed, DeviceReady = Fenced, Aborted, Freed, DeviceReady
     ListenerEvent, QpairEvent = ListenerEvent, QpairEvent
     Faulted, Gates, Injected = Faulted, Gates, Injected
+    Faulted, Gates = Faulted, Gates
+    MemoryServer: Any = None
+    MemoryEvent: Any = MemoryEvent
 
     def __init__(self) -> None:
         self.channels: dict[str, Any] = {}

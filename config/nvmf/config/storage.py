@@ -108,6 +108,10 @@ class NamespaceConfig(Model):
     """IEEE Extended Unique Identifier."""
     hosts: tuple[Nqn, ...] | None = None
     """NQNs of the hosts that see the namespace; default: all that may connect."""
+    memory: tuple[Nqn, ...] = ()
+    """NQNs of the hosts that may also write and read it as remote memory, by RDMA (ram, pmem)."""
+    memory_read_only: tuple[Nqn, ...] = ()
+    """NQNs of the hosts that may also read it as remote memory."""
     enabled: StrictBool = True
     """Whether the namespace is served; if not, its NSID stays reserved."""
     limits: LimitsConfig = LimitsConfig()
@@ -121,6 +125,7 @@ class NamespaceConfig(Model):
     @model_validator(mode="after")
     def _together(self) -> Self:
         unique(listed("hosts", self.hosts or ()), "host")
+        self._of_memory()
         self._of_python()
         if self.store == "python":
             pass
@@ -146,6 +151,13 @@ class NamespaceConfig(Model):
                 f'bdev requires store = "ram", "file" or "null", not "{self.store}"', "bdev"
             )
         return self
+
+    def _of_memory(self) -> None:
+        for key in ("memory", "memory_read_only"):
+            if getattr(self, key) and self.store not in ("ram", "pmem"):
+                raise FaultError(f'{key} requires store = "ram" or "pmem"', key)
+        both = (*listed("memory", self.memory), *listed("memory_read_only", self.memory_read_only))
+        unique(both, "host")
 
     def _of_python(self) -> None:
         if self.store == "python":

@@ -899,13 +899,16 @@ def bench(
     kind: Literal["iwarp", "roce", "system"] = "iwarp",
     hostnqn: str | None = None,
     hostid: str | None = None,
+    fua: bool = False,
+    flush: bool = False,
     remote_keys: Literal["command", "buffer"] = "command",
     percentiles: Sequence[float] = ...,
 ) -> dict[str, Any]:
     """Run a load with the native host path.  Blocks for the duration.
 
     rw: read, write, randread or randwrite; or a mix, rw (also readwrite) or randrw, of which
-    read_percent are reads (-1: 50; invalid for the others).
+    read_percent are reads (-1: 50; invalid for the others).  fua: writes have Force Unit Access.
+    flush: each write is followed by a Flush, and its latency is that of both.
 
     The polling threads (0: bench_threads()) share the queues, which use as many controllers as
     needed; cpu is the CPU of the first thread, the other threads use the following CPUs.

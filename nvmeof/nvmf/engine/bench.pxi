@@ -38,6 +38,7 @@ def bench(*, str traddr not None, trsvcid, str subnqn not None, rw, uint32_t blo
           uint16_t queue_depth, double seconds, unsigned queues=1, unsigned threads=0,
           uint32_t nsid=1, int read_percent=-1, int cpu=-1, kind="iwarp", str hostnqn=None,
           str hostid=None,
+          bint fua=False, bint flush=False,
           remote_keys="command",
           percentiles=(50, 90, 99, 99.9)):
     """Run a load on the host path of the engine; see _engine.pyi."""
@@ -85,6 +86,8 @@ def bench(*, str traddr not None, trsvcid, str subnqn not None, rw, uint32_t blo
     options.keys = remote_keys_of(remote_keys)
     what.random = rw.startswith("rand")
     what.read_percent = read_percent
+    what.fua = fua
+    what.flush = flush
     what.block_size = block_size
     what.seconds = seconds
     what.npercentiles = <unsigned>len(percentiles)

@@ -79,6 +79,8 @@ cdef extern from "host/load.h" nogil:
         uint32_t block_size
         bint random
         int read_percent
+        bint fua
+        bint flush
         double seconds
         unsigned npercentiles
         double percentiles[20]

@@ -9,6 +9,7 @@ ones.
 from typing import Literal, NotRequired, TypedDict
 
 from nvmf.json import JSON
+from nvmf.rpc.memory import MemoryConnection as MemoryConnection
 from nvmf.rpc.spdk_results import Bdev as Bdev
 from nvmf.rpc.spdk_results import BdevRates as BdevRates
 from nvmf.rpc.spdk_results import BdevStats as BdevStats

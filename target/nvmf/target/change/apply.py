@@ -23,10 +23,12 @@ from nvmf.target.commands.core import Core
 from nvmf.target.io.connections import Connections
 from nvmf.target.io.engine import Engine, Target
 from nvmf.target.io.files import Files
+from nvmf.target.io.memory import Memory
 from nvmf.target.io.ports import OpenPort, Ports
 from nvmf.target.io.storage import Storage
 from nvmf.target.io.stores import (
     ServerError,
+    exported,
     identity_of,
     make_referral,
     make_subsystem,
@@ -69,6 +71,7 @@ class Change:
         files: Files,
         ports: Ports,
         connections: Connections,
+        memory: Memory,
         health: HealthKeeper,
         state: Path | None = None,
     ) -> None:
@@ -80,6 +83,7 @@ class Change:
         self._files = files
         self._ports = ports
         self._connections = connections
+        self._memory = memory
         self._health = health
         self._state = state
         self._opened: dict[Place, Namespace] = {}
@@ -104,6 +108,7 @@ class Change:
             self._listen(undo)
             undo.pop_all()
         self._show()
+        await self._memory.settled()
         await self._cut()
 
     # ---- steps that can fail ----
@@ -180,6 +185,7 @@ class Change:
                 self._state,
                 self._storage.work,
                 self._health.subsystem(config.nqn),
+                self._memory.fence,
             )
             undo.callback(subsystem.close_tables)
             self._made[config.nqn] = subsystem
@@ -269,6 +275,11 @@ class Change:
         for change in difference.changed:
             for nsid, limits in change.limited.items():
                 set_limits(self._core.subsystems[change.new.nqn].namespaces[nsid], limits)
+            for nsid, export in change.exported.items():
+                subsystem = self._core.subsystems[change.new.nqn]
+                subsystem.namespaces[nsid].memory.clear()
+                subsystem.namespaces[nsid].memory.update(exported(export))
+                subsystem.when_fenced(lambda: None)
             if change.rebuilt:
                 self._rebuild(change)
             else:
@@ -284,6 +295,7 @@ class Change:
                 continue  # closed already, to free its address
             self._ports.close(opened)
             self._connections.disconnect(opened)
+            self._memory.disconnect(opened)
         for old, new in difference.ports_changed:
             self._ports.change(old, new)
         for opened in self._listening:
@@ -363,6 +375,7 @@ class Change:
             if controller.hostnqn in keys and controller.admin.auth is None:
                 log.info("%s: its host must now authenticate: disconnecting", controller.admin)
                 controller.fail()
+        subsystem.when_fenced(lambda: None)
 
     def _set_access(self, subsystem: Subsystem, config: SubsystemConfig) -> None:
         subsystem.allow_any_host = config.allow_any_host
@@ -371,4 +384,5 @@ class Change:
             if not subsystem.allows(controller.hostnqn):
                 log.info("%s: its host is no longer allowed: disconnecting", controller.admin)
                 controller.fail()
+        subsystem.when_fenced(lambda: None)
         self._core.discovery_changed()

@@ -20,6 +20,8 @@ SUBSYSTEM_LIVE = {"nqn", "namespaces", "allow_any_host", "hosts", "host_tables"}
 """Subsystem keys that can change while hosts are connected; others require a new subsystem."""
 NAMESPACE_LIVE = {"nsid", "size", "hosts", "ana_group", "limits", "hotplug", "bdev"}
 """Namespace keys that can change while in use; others require a new namespace."""
+MEMORY_KEYS = {"memory", "memory_read_only"}
+"""More of these: who may use a namespace as memory."""
 AT_START = ("target", "iwarp", "rpc", "metrics")
 """Tables that are read only when a target starts."""
 
@@ -41,6 +43,8 @@ class SubsystemChange:
     """Remaining namespaces that move to a different ANA group."""
     limited: dict[int, LimitsConfig] = field(default_factory=dict)
     """Remaining namespaces with changed limits."""
+    exported: dict[int, NamespaceConfig] = field(default_factory=dict)
+    """Remaining namespaces that become memory of different hosts."""
     rebuilt: bool = False
     """Whether it is recreated with the same namespaces: its hosts reconnect."""
     access: bool = False
@@ -51,7 +55,7 @@ class SubsystemChange:
 
     def __bool__(self) -> bool:
         tables = (self.removed, self.added, self.resized, self.masked, self.regrouped, self.limited)
-        return any(tables) or self.rebuilt or self.access or self.keys
+        return any(tables) or bool(self.exported) or self.rebuilt or self.access or self.keys
 
 
 @dataclass(slots=True)
@@ -99,6 +103,11 @@ class Difference:
             (sum(len(c.masked) for c in spaces), "namespace masked", "namespaces masked"),
             (sum(len(c.regrouped) for c in spaces), "namespace regrouped", "namespaces regrouped"),
             (sum(len(c.limited) for c in spaces), "namespace limited", "namespaces limited"),
+            (
+                sum(len(c.exported) for c in spaces),
+                "export of memory changed",
+                "exports of memory changed",
+            ),
         )
         said = [f"{n} {one if n == 1 else many}" for n, one, many in counts if n]
         return ", ".join(said) or "nothing to do"
@@ -204,12 +213,14 @@ def _namespace(
     follow: set[int],
 ) -> None:
     keys = _differing(was, now)
-    if keys - NAMESPACE_LIVE:
+    if keys - NAMESPACE_LIVE - MEMORY_KEYS:
         change.removed.append(nsid)
         change.added[nsid] = now
         return
     if "size" in keys or nsid in follow:
         change.resized[nsid] = now.size or 0
+    if keys & MEMORY_KEYS:
+        change.exported[nsid] = now
     if "limits" in keys:
         change.limited[nsid] = now.limits
     if "hosts" in keys:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
 
 from nvmf.config.models import NamespaceConfig
@@ -48,6 +48,8 @@ class Storage:
         self._working: dict[Namespace, set[asyncio.Future[None]]] = {}
         self._tasks: set[asyncio.Future[None]] = set()
         self._closed = False
+        self.leave_memory: Callable[[Namespace], Awaitable[None]] = _nobody
+        """Ends the use of a namespace's memory by hosts (Memory.leave)."""
         self._threads = Threads("storage", _STORES_AT_ONCE)
         self._state_threads = Threads("state", _FILES_AT_ONCE)
 
@@ -72,10 +74,18 @@ class Storage:
         log.info("%s: %s, %d blocks of %d bytes", where, store.guarantee, blocks, size)
         return namespace
 
+    def memory_of(self, namespace: Namespace) -> Store:
+        """Return the open store of a namespace that is memory."""
+        store = self._stores[namespace]
+        assert not isinstance(store, PythonStore)
+        return store
+
     async def resize(self, namespace: Namespace, size: int = 0) -> int:
         """Resize to size, or (0) to the size of the file; return the bytes.  OSError on failure."""
+        await self.leave_memory(namespace)
         found = await self._threads.run(partial(self._stores[namespace].resize, size))
         namespace.engine.resized()
+        await self.leave_memory(namespace)  # a host that has come meanwhile has the old size
         return int(found)
 
     async def discard(self, namespace: Namespace) -> None:
@@ -152,6 +162,7 @@ class Storage:
 
     async def _close(self, namespace: Namespace, store: Store | PythonStore) -> None:
         """Close a store that no reactor uses, once no device and no work() uses it either."""
+        await self.leave_memory(namespace)
         await self._free(namespace)
         working = self._working.pop(namespace, None)
         if working:
@@ -184,6 +195,9 @@ class Storage:
             await self._close(namespace, store)
         self._stores.clear()
         self._subsystems.clear()
+
+
+async def _nobody(_: Namespace) -> None: ...
 
 
 def _done(future: asyncio.Future[None]) -> None:

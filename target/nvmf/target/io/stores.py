@@ -12,11 +12,13 @@ from nvmf.config.limits import LimitsConfig
 from nvmf.config.models import NamespaceConfig, ReferralConfig, SubsystemConfig
 from nvmf.errors import Error
 from nvmf.spec.fabrics import TransportType
+from nvmf.spec.memory import Access
 from nvmf.target.commands.discovery import Referral
 from nvmf.target.io.engine import Engine, Store, Target
 from nvmf.target.io.storethread import PythonStore, native_of
 from nvmf.target.lasting.access import host_keys
 from nvmf.target.lasting.health import SubsystemHealth
+from nvmf.target.model.memory import MemoryFence
 from nvmf.target.model.namespace import Identity, Namespace
 from nvmf.target.model.subsystem import Subsystem, Work, serial_of
 
@@ -61,11 +63,12 @@ def make_subsystem(
     state: Path | None,
     work: Work,
     health: SubsystemHealth,
+    memory: MemoryFence,
 ) -> Subsystem:
     """Create a subsystem without namespaces.
 
     keys: of its hosts.  state: the folder for persistent state.  work: Storage.work().  health: the
-    stored counters of its SMART log.
+    stored counters of its SMART log.  memory: Memory.fence().
     """
     return Subsystem(
         nqn=config.nqn,
@@ -81,6 +84,7 @@ def make_subsystem(
         queue_size=config.queue_size,
         make_gates=lambda: engine.Gates(target, config.max_namespaces),
         fence=target.fence,
+        memory=memory,
         call_later=asyncio.get_running_loop().call_later,
         work=work,
         permanent_protection=config.permanent_write_protect,
@@ -119,10 +123,23 @@ def make_namespace(
     """Create a namespace on an open store."""
     identity = identity_of(nqn, nsid, config)
     moves = engine.Namespace(target, nsid, native_of(store))
-    made = Namespace(nsid, store, identity, moves, config.ana_group)
+    made = Namespace(
+        nsid,
+        store,
+        identity,
+        moves,
+        config.ana_group,
+        memory=exported(config),
+    )
     if config.limits != LimitsConfig():
         set_limits(made, config.limits)
     return made
+
+
+def exported(config: NamespaceConfig) -> dict[str, Access]:
+    """Return what hosts may do with a namespace as memory, by NQN."""
+    read_only = dict.fromkeys(config.memory_read_only, Access.READ)
+    return dict.fromkeys(config.memory, Access.READ_WRITE) | read_only
 
 
 def set_limits(namespace: Namespace, limits: LimitsConfig) -> None:

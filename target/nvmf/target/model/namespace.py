@@ -20,6 +20,7 @@ from nvmf.spec.identify_ns import (
     NamespaceIds,
     lba_format,
 )
+from nvmf.spec.memory import Access
 from nvmf.spec.opcodes import Csi
 from nvmf.target.command.engine import EngineNamespace, StoreFacts
 
@@ -78,6 +79,9 @@ class Namespace:
     """The initial ANA group."""
     limits: dict[str, int] = field(default_factory=dict, compare=False)
     """Limits, by the names in the configuration; empty: no limit."""
+
+    memory: dict[str, Access] = field(default_factory=dict, compare=False)
+    """What hosts may do with it as memory, by NQN."""
 
     @property
     def blocks(self) -> int:

@@ -127,7 +127,14 @@ class ReservationKeeper:
                 )
             return Plan(after, enter, self.files, encode(after) if after.ptpl else None)
 
-        self._commits.add(nsid, begin, done)
+        def fenced(failure: StatusError | None) -> None:
+            # A host that was excluded cannot write to the namespace's memory after the response.
+            if failure is None:
+                self._subsystem.when_fenced(lambda: done(None))
+            else:
+                done(failure)
+
+        self._commits.add(nsid, begin, fenced)
 
     def _put(self, nsid: int, before: Reservation, outcome: Outcome, by: Controller | None) -> None:
         """Put an outcome into effect, and notify hosts."""
@@ -148,10 +155,12 @@ class ReservationKeeper:
             if what is not None:
                 controller.reservation_changed(nsid, what)
 
+    def gate(self, nsid: int, hostid: bytes) -> Gate:
+        """Return the gate for a host."""
+        return UNKNOWN if nsid in self._unknown else self.state(nsid).gate(hostid)
+
     def _gate(self, nsid: int, controller: Controller) -> Gate:
-        if nsid in self._unknown:
-            return UNKNOWN
-        return self.state(nsid).gate(controller.hostid)
+        return self.gate(nsid, controller.hostid)
 
     def _enforce(self, nsid: int) -> None:
         for controller in self._subsystem.controllers.values():

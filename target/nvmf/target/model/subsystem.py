@@ -22,6 +22,7 @@ from nvmf.target.lasting.health import SubsystemHealth
 from nvmf.target.lasting.namespacefiles import NamespaceFiles
 from nvmf.target.model.ana import Ana
 from nvmf.target.model.lastingkeeper import LastingKeeper
+from nvmf.target.model.memory import MemoryFence
 from nvmf.target.model.namespace import Namespace
 from nvmf.target.model.reservekeeper import ReservationKeeper
 
@@ -113,6 +114,8 @@ class Subsystem:
     """Creates gates for the I/O queues of a controller (nvmf.engine.Gates)."""
     fence: Fence | None = None
     """None: when_ended() does not wait for commands."""
+    memory: MemoryFence | None = None
+    """Ends the use of its namespaces as memory that is no longer permitted; None: there is none."""
     call_later: Callable[[float, Callable[[], None]], object] | None = None
     """asyncio's call_later, in seconds."""
     work: Work = _at_once
@@ -211,7 +214,14 @@ class Subsystem:
         """
         qpairs = [q.handle for one in controllers for q in one.io_queues.values()]
         if self.fence is not None:
-            self.fence(qpairs, nsid, then, abort=abort)
+            self.fence(qpairs, nsid, lambda: self.when_fenced(then), abort=abort)
+        else:
+            self.when_fenced(then)
+
+    def when_fenced(self, then: Callable[[], None]) -> None:
+        """Call then when no host can use memory that the rules now deny it; often at once."""
+        if self.memory is not None:
+            self.memory(self, then)
         else:
             then()
 
@@ -259,6 +269,7 @@ class Subsystem:
             if saw != sees:
                 controller.namespaces_changed(saw ^ sees)
         self.drop_views()
+        self.when_fenced(lambda: None)
 
     def group_of(self, nsid: int) -> int:
         """Return the ANA group of a namespace."""

@@ -23,6 +23,7 @@ MODULES = (
     "referrals",
     "ana",
     "connected",
+    "memory",
     "statistics",
     "counters",
     "faults",

@@ -27,6 +27,7 @@ from nvmf.target.io.connections import Connections
 from nvmf.target.io.engine import Engine, Listener, Qpair, Target
 from nvmf.target.io.files import Files
 from nvmf.target.io.injections import Injections
+from nvmf.target.io.memory import Memory
 from nvmf.target.io.ports import Listening, OpenPort, Ports
 from nvmf.target.io.storage import Storage
 from nvmf.target.io.stores import ServerError
@@ -85,6 +86,8 @@ class Server:
         self.injections = Injections(target, lambda: self._connections)
         self._dispatcher.joined = self.injections.joined
         self._connections.refuses = self.injections.refuses
+        self.memory = Memory(engine, self.core, self.storage)
+        self.storage.leave_memory = self.memory.leave
         self._ports = Ports(engine, target, self.core, self._event, listening)
         self._announcing = Announcing(self.core.discovery.nqn, self._transports)
         self.metrics: MetricsServer | None = None
@@ -208,6 +211,7 @@ class Server:
                     await self._serve(self.config)
             finally:  # even after a failure: removal of a device waits for this
                 self._connections.disconnect_devices(gone)
+                self.memory.disconnect_devices(gone)
                 for name in gone:
                     log.warning("RDMA device %s was removed", name)
                     self._target.device_gone(name)
@@ -219,6 +223,12 @@ class Server:
         if isinstance(event, engine.ListenerEvent):
             if event.name == "DEVICE_REMOVAL":
                 self._device_removed(event.listener)
+            return
+        if isinstance(event, engine.MemoryEvent):
+            self.memory.left(event.connection, event.name)
+            return
+        if isinstance(event, engine.ConnectRequest) and self.memory.concerns(event):
+            self.memory.connect_request(event)
             return
         self._connections.event(event)
         if isinstance(event, engine.QpairEvent):
@@ -252,6 +262,7 @@ class Server:
             files=self.files,
             ports=self._ports,
             connections=self._connections,
+            memory=self.memory,
             health=self.health,
             state=self._state,
         )
@@ -287,6 +298,7 @@ class Server:
                 pass
         self.injections.stop()
         self._connections.disconnect_all()
+        await self.memory.close()
         self.storage.interrupt()
         if self._connections:
             await self._wait(self._connections.quiet, _CLOSE_TIMEOUT, "connections")

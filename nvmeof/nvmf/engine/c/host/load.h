@@ -37,6 +37,8 @@ struct host_load_run {
 	uint32_t block_size;		/* bytes of a command */
 	bool random;
 	int read_percent;		/* 0..100 */
+	bool fua;			/* Writes with Force Unit Access */
+	bool flush;			/* a Flush after each Write: its latency is that of both */
 	double seconds;
 	unsigned npercentiles;		/* of percentiles, HOST_LOAD_PERCENTILES at most */
 	double percentiles[HOST_LOAD_PERCENTILES];

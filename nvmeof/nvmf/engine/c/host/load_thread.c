@@ -14,7 +14,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { LOAD_BATCH = 64, LOAD_YIELD_EVERY = 64, LOAD_LAST_SECONDS = 10 };
+enum { LOAD_BATCH = 64, LOAD_YIELD_EVERY = 64, LOAD_LAST_SECONDS = 10, LOAD_FUA = 1 << 30 };
 
 static uint64_t load_random(struct load_thread *t)
 {
@@ -128,14 +128,26 @@ static int load_submit(struct load_thread *t, struct load_io *io, bool more)
 		.nsid = t->run->info.nsid,
 		.cdw10 = (uint32_t)lba,
 		.cdw11 = (uint32_t)(lba >> 32),
-		.cdw12 = blocks - 1,
+		.cdw12 = (blocks - 1) | (!read && what->fua ? LOAD_FUA : 0),
 	};
 
+	io->flushing = false;
 	io->data.to_device = !read;
 	io->start = ticks_now();
 
 	const int ret = host_queue_submit(io->queue->queue, &sqe, &io->data, io, more);
 
+	t->outstanding += ret >= 0;
+	return ret;
+}
+
+/* The second command of a write, if the run has flushes. */
+static int load_flush(struct load_thread *t, struct load_io *io)
+{
+	const struct nvme_sqe sqe = { .opc = NVME_OPC_FLUSH, .nsid = t->run->info.nsid };
+	const int ret = host_queue_submit(io->queue->queue, &sqe, NULL, io, true);
+
+	io->flushing = true;
 	t->outstanding += ret >= 0;
 	return ret;
 }
@@ -189,9 +201,13 @@ static int load_turn(struct load_thread *t, bool stopping)
 			return load_failed(t, done[i].queue, 0, done[i].cqe.status >> 1);
 		if (stopping)
 			continue;
-		load_count(t, io, now);
 
-		const int ret = load_submit(t, io, true);
+		const bool half = t->run->what.flush && io->data.to_device && !io->flushing;
+
+		if (!half)
+			load_count(t, io, now);
+
+		const int ret = half ? load_flush(t, io) : load_submit(t, io, true);
 
 		if (ret < 0)
 			return load_failed(t, done[i].queue, ret, 0);

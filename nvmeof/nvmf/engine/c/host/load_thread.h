@@ -49,6 +49,7 @@ void load_times_merge(struct load_times *into, const struct load_times *from);
 struct load_io {
 	uint64_t start;			/* ticks */
 	struct load_queue *queue;
+	bool flushing;			/* its Write is complete, and its Flush is not */
 	struct host_data data;
 };
 

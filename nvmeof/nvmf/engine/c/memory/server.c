@@ -169,11 +169,10 @@ struct memory_conn *memory_conn_accept(struct memory_server *server, const struc
 
 static uint32_t platform_of(const struct memory_conn *conn, const struct store *store)
 {
-	if (store->fd < 0)
+	/* RAM and files of tmpfs are lost with power, and so is DAX as far as the store knows */
+	if (store->fd < 0 || !store->memory_is_stable || store->volatile_write_cache)
 		return 0;
-	/* of a mapped file, only a sync makes anything persistent */
-	return MEMORY_MEDIA | MEMORY_PERSISTS |
-	       (store->memory_is_stable && conn->end.verbs->places_persistently ? MEMORY_PLACED : 0);
+	return MEMORY_MEDIA | MEMORY_PERSISTS | (conn->end.verbs->places_persistently ? MEMORY_PLACED : 0);
 }
 
 static int register_range(struct memory_conn *c, struct store *store, uint64_t length, bool write, char *err,
@@ -209,7 +208,7 @@ int memory_conn_grant(struct memory_conn *conn, struct store *store, uint64_t le
 	int rc = -ENOTCONN;
 
 	if (!store->map) {
-		snprintf(err, len, "the store is not memory");
+		snprintf(err, len, "its file is not mapped memory: a pmem store is, on DAX or tmpfs");
 		return -ENOTSUP;
 	}
 	pthread_mutex_lock(&conn->grant_lock);

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What methods assume of the target's platform, and what a target tells of itself."""
+
+from __future__ import annotations
+
+from nvmf.errors import Error
+from nvmf.spec.memory import Platform
+
+MEMORY_METHODS = ("write-read", "write-send")
+"""Methods by remote memory."""
+BLOCK_METHODS = ("nvme-fua", "nvme-write-flush")
+"""Methods by NVMe commands."""
+METHODS = (*BLOCK_METHODS, *MEMORY_METHODS)
+
+_NEEDS = {
+    "write-read": Platform.MEDIA | Platform.PLACED,
+    "write-send": Platform.MEDIA | Platform.PERSISTS,
+}
+
+ASSUMPTIONS = {
+    Platform.MEDIA: "the range is on media that keep their content without power",
+    Platform.PLACED: "an RDMA WRITE is in the persistence domain before an RDMA READ behind it is "
+    "answered",
+    Platform.PERSISTS: "the target's processor makes a range persistent before it answers",
+}
+_BLOCK = "the target's controller keeps NVMe's promise for FUA and Flush"
+
+
+class MethodRefused(Error, OSError):
+    """An assumption of a method does not hold at this target."""
+
+
+def needs(method: str) -> Platform:
+    """Return the facts of the platform without which a method of remote memory is worthless."""
+    return _NEEDS[method]
+
+
+def assumptions(method: str) -> tuple[str, ...]:
+    """Return a method's assumptions, a clause each."""
+    if method in BLOCK_METHODS:
+        return (_BLOCK,)
+    return tuple(ASSUMPTIONS[fact] for fact in _NEEDS[method])
+
+
+def unmet(method: str, platform: Platform) -> tuple[str, ...]:
+    """Return the assumptions of a method that a target does not confirm, a clause each."""
+    if method in BLOCK_METHODS:
+        return ()
+    return tuple(ASSUMPTIONS[fact] for fact in _NEEDS[method] & ~platform)

@@ -1,0 +1,342 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Remote memory of a target: the methods write-read and write-send, for asyncio."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+from collections.abc import Coroutine
+from contextlib import suppress
+from typing import Literal, Self, TypeAlias, TypeVar
+
+from typing_extensions import Buffer
+
+from nvmf import engine
+from nvmf.initiator import TransportId
+from nvmf.initiator.base.identity import host_identity
+from nvmf.pmem.platform import MethodRefused, assumptions, unmet
+from nvmf.spec.memory import RECFMT, VERSION, Access, Open, Opened, Platform, Request
+from nvmf.spec.status import DecodeError
+
+MemoryMethod: TypeAlias = Literal["write-read", "write-send"]
+_Operation: TypeAlias = Literal["write-read", "write-send", "read"]
+T = TypeVar("T")
+
+_STATUSES = {
+    1: "the range is not in what was opened",
+    2: "nothing was opened",
+    3: "the target's store failed to make the range persistent",
+}
+
+
+class RemoteMemory:
+    """A range of a target's memory: see nvmf.pmem.Method.
+
+    One event loop uses it.  Data is split into pieces of slot_bytes, of which depth are
+    outstanding.  A lost connection is not repeated: its writes may or may not have happened.
+    """
+
+    def __init__(
+        self, client: engine.MemoryClient, method: MemoryMethod, depth: int, opened: Opened
+    ) -> None:
+        self._client = client
+        self._method: MemoryMethod = method
+        self._size = opened.length
+        self.platform = Platform(opened.platform)
+        """What the target tells of itself."""
+        self._free: asyncio.Queue[int] = asyncio.Queue()
+        for slot in range(depth):
+            self._free.put_nowait(slot)
+        self._waiting: dict[int, tuple[asyncio.Future[bytes], int]] = {}
+        """By slot: the future, and the bytes to return."""
+        self._lost: OSError | None = None
+        self._closed = False
+        self._loop = asyncio.get_running_loop()
+        self._loop.add_reader(client.fileno(), self._readable)
+
+    @classmethod
+    async def connect(
+        cls,
+        where: TransportId | str,
+        nsid: int = 1,
+        *,
+        method: MemoryMethod = "write-send",
+        force: bool = False,
+        read_only: bool = False,
+        hostnqn: str | None = None,
+        hostid: str | None = None,
+        host_traddr: str | None = None,
+        device: Literal["iwarp", "roce", "system"] = "iwarp",
+        depth: int = 16,
+        slot_bytes: int = 65536,
+        connect_timeout: float = 10.0,
+    ) -> Self:
+        """Open a namespace as memory.
+
+        Args:
+            method: How writes become persistent.
+            force: Use the method although the target does not confirm what it assumes: then writes
+                are not known to be persistent.
+            read_only: Ask for no right to write.
+            depth: Operations outstanding, 1 to 128; the target may accept fewer.
+            slot_bytes: Bytes of an operation; longer data is split.
+            connect_timeout: Seconds for the connection, and again for the answer.
+
+        Raises:
+            MethodRefused: The target does not confirm an assumption of the method.
+            OSError: No connection, or the target refuses: with its reason.
+        """
+        place = TransportId.of(where)
+        host = host_identity(hostnqn, hostid)
+        request = Request(depth=depth).encode()
+        client = await asyncio.to_thread(
+            lambda: engine.MemoryClient(
+                kind=device,
+                traddr=place.traddr,
+                trsvcid=place.trsvcid,
+                host_traddr=host_traddr,
+                depth=depth,
+                slot_bytes=slot_bytes,
+                timeout_ms=int(connect_timeout * 1000),
+                private_data=request,
+            )
+        )
+        try:
+            accepted = _accepted(client.reply, place)
+            access = Access.READ if read_only else Access.READ_WRITE
+            client.send(
+                Open(
+                    access=access,
+                    nsid=nsid,
+                    hostid=host.id.bytes,
+                    subnqn=place.subnqn,
+                    hostnqn=host.nqn,
+                ).encode()
+            )
+            async with asyncio.timeout(connect_timeout):
+                opened = await _answer(client)
+            if opened.status:
+                raise OSError(
+                    errno.EACCES,
+                    f"cannot open namespace {nsid} of {place.subnqn} as memory at "
+                    f"{place.endpoint}: {opened.text or f'status {opened.status}'}",
+                )
+            missing = () if force or read_only else unmet(method, Platform(opened.platform))
+            if missing:
+                raise MethodRefused(
+                    errno.EOPNOTSUPP,
+                    f"namespace {nsid} of {place.subnqn} at {place.endpoint} does not support "
+                    f"{method}: the target does not confirm that {' and that '.join(missing)}",
+                )
+            client.opened(opened.address, opened.key, opened.length)
+        except TimeoutError:
+            client.close()
+            raise TimeoutError(
+                errno.ETIMEDOUT,
+                f"cannot open namespace {nsid} of {place.subnqn} as memory: {place.endpoint} has "
+                f"not answered within {connect_timeout:g} s",
+            ) from None
+        except BaseException:
+            client.close()
+            raise
+        return cls(client, method, min(depth, accepted), opened)
+
+    @property
+    def name(self) -> str:
+        """The method."""
+        return self._method
+
+    @property
+    def size(self) -> int:
+        """Bytes of the range."""
+        return self._size
+
+    @property
+    def assumes(self) -> tuple[str, ...]:
+        """What the method assumes of the target's platform."""
+        return assumptions(self._method)
+
+    @property
+    def unmet(self) -> tuple[str, ...]:
+        """Assumptions that the target does not confirm; not empty only if it was forced."""
+        return unmet(self._method, self.platform)
+
+    async def write(self, offset: int, data: Buffer) -> None:
+        """Write bytes; when this returns they are persistent, as far as `assumes` holds."""
+        with memoryview(data) as given, given.cast("B") as view:
+            self._check(offset, len(view))
+            size = self._client.slot_bytes
+            pieces = range(0, len(view), size)
+            if len(pieces) <= 1:
+                if len(view):
+                    await self._write(offset, view)
+                return
+            await _all(
+                [self._write(offset + at, view[at : at + size]) for at in pieces],
+            )
+
+    async def read(self, offset: int, length: int) -> bytes:
+        """Return bytes of the range."""
+        self._check(offset, length)
+        size = self._client.slot_bytes
+        parts = await _all(
+            [
+                self._run("read", offset + at, min(size, length - at))
+                for at in range(0, length, size)
+            ]
+        )
+        return b"".join(parts)
+
+    async def close(self) -> None:
+        """End the connection; operations in progress fail."""
+        if self._closed:
+            return
+        self._closed = True
+        self._fail(OSError(errno.ECANCELED, "the memory connection was closed"))
+        await asyncio.to_thread(self._client.close)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    def _check(self, offset: int, length: int) -> None:
+        if offset < 0 or length < 0 or offset + length > self._size:
+            raise ValueError(
+                f"bytes {offset} to {offset + length} are not in a range of {self._size} bytes"
+            )
+
+    async def _write(self, offset: int, view: memoryview) -> None:
+        await self._run(self._method, offset, len(view), view)
+
+    async def _run(
+        self,
+        method: _Operation,
+        offset: int,
+        length: int,
+        data: memoryview | None = None,
+    ) -> bytes:
+        if self._lost is not None:
+            raise _again(self._lost)
+        slot = await self._free.get()
+        self._check_lost(slot)
+        future: asyncio.Future[bytes] = self._loop.create_future()
+        try:
+            if data is not None:
+                self._client.fill(slot, data)
+            self._client.begin(slot, method, offset, length)
+        except OSError as error:
+            self._free.put_nowait(slot)
+            self._fail(error)
+            raise
+        self._waiting[slot] = future, length if method == "read" else 0
+        self._poll()
+        return await future
+
+    def _check_lost(self, slot: int) -> None:
+        if self._lost is not None:
+            self._free.put_nowait(slot)  # for the next that waits
+            raise _again(self._lost)
+
+    # ---- completions ----
+
+    def _readable(self) -> None:
+        with suppress(OSError):
+            self._client.drain()
+        self._poll()
+
+    def _poll(self) -> None:
+        """Take what has completed; the descriptor becomes readable with the next completion."""
+        try:
+            while self._take():
+                pass
+            self._client.arm()
+            while self._take():
+                pass
+        except OSError as error:
+            self._fail(error)
+
+    def _take(self) -> bool:
+        done = self._client.poll()
+        for slot, status in done:
+            future, length = self._waiting.pop(slot)
+            if future.done():  # its caller was cancelled
+                pass
+            elif status:
+                why = _STATUSES.get(status, f"status {status}")
+                future.set_exception(OSError(errno.EIO, f"{self._method} failed: {why}"))
+            else:
+                future.set_result(self._client.content(slot, length) if length else b"")
+            self._free.put_nowait(slot)
+        return bool(done)
+
+    def _fail(self, error: OSError) -> None:
+        if self._lost is not None:
+            return
+        self._lost = error
+        self._loop.remove_reader(self._client.fileno())
+        for slot, (future, _) in self._waiting.items():
+            if not future.done():
+                future.set_exception(_again(error))
+            self._free.put_nowait(slot)
+        self._waiting.clear()
+
+
+def _again(error: OSError) -> OSError:
+    """Return a copy: each caller has a traceback of its own."""
+    return OSError(error.errno, error.strerror)
+
+
+async def _all(work: list[Coroutine[None, None, T]]) -> list[T]:
+    """Run all; when one fails, wait for the others before the failure is raised."""
+    tasks = [asyncio.ensure_future(one) for one in work]
+    if tasks:
+        try:
+            await asyncio.wait(tasks)
+        except asyncio.CancelledError:
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
+            raise
+    failures = [error for task in tasks if (error := task.exception()) is not None]
+    if failures:
+        raise failures[0]
+    return [task.result() for task in tasks]
+
+
+def _accepted(reply: bytes, place: TransportId) -> int:
+    """Return the depth that the target has accepted."""
+    try:
+        answer = Request.decode(reply[: Request.SIZE])
+    except DecodeError:
+        answer = Request(recfmt=0)
+    if answer.recfmt != RECFMT or answer.version != VERSION or not answer.depth:
+        raise OSError(
+            errno.EPROTO,
+            f"{place.endpoint} accepted the connection, but not as one for memory: is it a target "
+            "that exports memory?",
+        )
+    return answer.depth
+
+
+async def _answer(client: engine.MemoryClient) -> Opened:
+    """Wait for OPENED."""
+    loop = asyncio.get_running_loop()
+    while True:
+        client.poll()
+        client.arm()
+        client.poll()
+        if message := client.message():
+            break
+        arrived = asyncio.Event()
+        loop.add_reader(client.fileno(), arrived.set)
+        try:
+            await arrived.wait()
+        finally:
+            loop.remove_reader(client.fileno())
+        client.drain()
+    try:
+        return Opened.decode(message)
+    except DecodeError as error:
+        raise OSError(errno.EPROTO, f"the target's answer is malformed: {error}") from None

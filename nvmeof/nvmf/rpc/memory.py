@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Results of the RPC methods for remote memory."""
+
+from typing import Literal
+
+from typing_extensions import TypedDict
+
+
+class MemoryConnection(TypedDict):
+    """A host that uses a namespace as memory."""
+
+    nqn: str
+    """The subsystem."""
+    nsid: int
+    hostnqn: str
+    access: Literal["read-write", "read-only"]
+    peer: str
+    """Its address and port."""
+    persists: int
+    """Requests to make a range persistent."""
+    persisted_bytes: int
+    errors: int
+    """Failed requests of that kind."""

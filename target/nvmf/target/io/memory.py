@@ -1,0 +1,326 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Remote memory: connections whose hosts use a namespace's memory by RDMA (spec.memory).
+
+A connection has one range.  It ends, with its key, when its host may no longer use the range: see
+model.memory.  The engine's thread for these connections is started with the first of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Collection, Iterator
+
+from nvmf.rpc.memory import MemoryConnection as Described
+from nvmf.spec.memory import RECFMT, VERSION, Access, Open, Opened, Refusal, Request, Status
+from nvmf.spec.status import DecodeError
+from nvmf.target.commands.core import Core
+from nvmf.target.io.engine import (
+    ConnectRequest,
+    Engine,
+    MemoryConnection,
+    MemoryServer,
+)
+from nvmf.target.io.ports import OpenPort, where
+from nvmf.target.io.storage import Storage
+from nvmf.target.lasting.threads import Threads
+from nvmf.target.model.memory import MemoryRefused, may_use
+from nvmf.target.model.namespace import Namespace
+from nvmf.target.model.subsystem import Subsystem
+
+log = logging.getLogger("nvmf.target")
+
+_LIMIT = 256
+"""Memory connections at a time: each has buffers and a queue pair of its own."""
+_DEPTH = 128
+"""Messages that one host may have outstanding."""
+_OPEN_TIMEOUT = 10.0
+"""Seconds that a host has to send OPEN."""
+_HARMLESS = {"ESTABLISHED", "TIMEWAIT_EXIT", "CONNECT_RESPONSE"}
+
+
+class _Peer:
+    """A memory connection, and what it has opened."""
+
+    def __init__(self, handle: MemoryConnection, timer: asyncio.TimerHandle) -> None:
+        self.handle = handle
+        self.timer = timer
+        self.request: Open | None = None
+        self.subsystem: Subsystem | None = None
+        self.namespace: Namespace | None = None
+        self.access = Access.READ
+        self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.closing = False
+
+    def __str__(self) -> str:
+        host = f" ({self.request.hostnqn})" if self.request is not None else ""
+        return f"memory connection of {where(self.handle.peer)}{host}"
+
+    def close(self, reason: str) -> asyncio.Future[None]:
+        """Begin to end it; the future is done when the host cannot reach the memory."""
+        if not self.closing:
+            self.closing = True
+            self.handle.close(reason)
+        return self.ended
+
+
+class Memory:
+    """The memory connections of a target."""
+
+    def __init__(self, engine: Engine, core: Core, storage: Storage) -> None:
+        self.stopping = False
+        """Whether new connections are refused."""
+        self._engine = engine
+        self._core = core
+        self._storage = storage
+        self._server: MemoryServer | None = None
+        self._peers: set[_Peer] = set()
+        self._threads = Threads("memory", 4)
+        """A device may take long to register memory."""
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def __len__(self) -> int:
+        return len(self._peers)
+
+    # ---- connecting ----
+
+    @staticmethod
+    def concerns(event: ConnectRequest) -> bool:
+        """Return whether a connection request is one for memory."""
+        return event.private_data[:2] == RECFMT.to_bytes(2, "little")
+
+    def connect_request(self, event: ConnectRequest) -> None:
+        """Accept or reject a request."""
+        try:
+            request = Request.decode(event.private_data[: Request.SIZE])
+        except DecodeError:
+            self._reject(event, Refusal.MALFORMED, "its private data is too short")
+            return
+        if request.version != VERSION:
+            self._reject(
+                event,
+                Refusal.VERSION,
+                f"it has version {request.version} of the protocol, not {VERSION}",
+            )
+        elif not any(n.memory for s in self._core.subsystems.values()
+                     for n in s.namespaces.values()):  # fmt: skip
+            self._reject(event, Refusal.NO_MEMORY, "no namespace is exported as memory")
+        elif self.stopping or len(self._peers) >= _LIMIT:
+            why = "the target is stopping" if self.stopping else f"there are {_LIMIT} already"
+            self._reject(event, Refusal.RESOURCES, why)
+        elif not request.depth:
+            self._reject(event, Refusal.MALFORMED, "it asks for a depth of 0")
+        else:
+            self._accept(event, min(request.depth, _DEPTH))
+
+    def _reject(self, event: ConnectRequest, refusal: Refusal, why: str) -> None:
+        log.warning("%s: memory connection refused: %s", where(event.peer), why)
+        event.reject(Request(refusal=refusal).encode())
+
+    def _accept(self, event: ConnectRequest, depth: int) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            if self._server is None:
+                self._server = self._engine.MemoryServer()
+                loop.add_reader(self._server.fileno(), self._events, self._server)
+            # one more than the host may use: OPEN may be outstanding as well
+            handle = event.accept_memory(
+                self._server, depth=depth + 1, private_data=Request(depth=depth).encode()
+            )
+        except OSError as error:
+            self._reject(event, Refusal.RESOURCES, str(error))
+            return
+        peer = handle.cookie = _Peer(handle, loop.call_later(_OPEN_TIMEOUT, self._late, handle))
+        self._peers.add(peer)
+
+    def _late(self, handle: MemoryConnection) -> None:
+        peer = handle.cookie
+        if isinstance(peer, _Peer):
+            peer.close(f"the host has not sent OPEN within {_OPEN_TIMEOUT:g} s")
+
+    def left(self, handle: MemoryConnection, event: str) -> None:
+        """Handle an event of the connection manager."""
+        peer = handle.cookie
+        if event not in _HARMLESS and isinstance(peer, _Peer):
+            peer.close("the peer disconnected")
+
+    # ---- messages ----
+
+    def _events(self, server: MemoryServer) -> None:
+        for handle, message, reason in server.events():
+            peer = handle.cookie
+            assert isinstance(peer, _Peer)
+            if message is not None:
+                self._message(peer, message)
+            else:
+                self._ended(peer, reason or "the connection was lost")
+
+    def _message(self, peer: _Peer, message: bytes) -> None:
+        if peer.request is not None:
+            peer.close("protocol error: a second OPEN")
+            return
+        peer.timer.cancel()
+        try:
+            peer.request = Open.decode(message)
+        except DecodeError:
+            self._answer(peer, Opened(status=Status.MALFORMED, text="OPEN has a wrong length"))
+            return
+        task = asyncio.get_running_loop().create_task(self._open(peer, peer.request))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _open(self, peer: _Peer, request: Open) -> None:
+        try:
+            self._answer(peer, await self._grant(peer, request))
+        except MemoryRefused as error:
+            log.warning("%s: refused: %s", peer, error)
+            text = str(error)[:255]
+            self._answer(peer, Opened(status=error.status, text=text))
+        except OSError as error:
+            log.warning("%s: %s", peer, error)
+            self._answer(peer, Opened(status=Status.RESOURCES, text=str(error)[:255]))
+        except Exception:
+            log.exception("%s: cannot open a namespace as memory", peer)
+            peer.close("internal error")
+
+    async def _grant(self, peer: _Peer, request: Open) -> Opened:
+        subsystem = self._core.subsystems.get(request.subnqn)
+        if request.access not in (Access.READ, Access.READ_WRITE):
+            raise MemoryRefused(Status.MALFORMED, f"OPEN asks for access {request.access}")
+        if subsystem is None or subsystem.discovery:
+            raise MemoryRefused(Status.NO_SUCH_RANGE, f"there is no subsystem {request.subnqn}")
+        access = Access(request.access)
+        host = request.hostnqn, request.hostid
+        namespace = may_use(subsystem, request.nsid, *host, access)
+        # From here on, a change of the rules ends the connection.
+        peer.subsystem, peer.namespace, peer.access = subsystem, namespace, access
+        store = self._storage.memory_of(namespace)
+        length = store.size
+        key, address, platform = await self._threads.run(
+            lambda: peer.handle.grant(store, length, access is Access.READ_WRITE)
+        )
+        log.info(
+            "%s: namespace %d of %s, %s",
+            peer,
+            namespace.nsid,
+            subsystem.nqn,
+            "read-write" if access is Access.READ_WRITE else "read-only",
+        )
+        return Opened(platform=platform, key=key, address=address, length=length)
+
+    def _answer(self, peer: _Peer, answer: Opened) -> None:
+        if not peer.closing:
+            with contextlib.suppress(OSError):  # it has ended
+                peer.handle.send(answer.encode())
+
+    def _ended(self, peer: _Peer, reason: str) -> None:
+        peer.timer.cancel()
+        log.info("%s: ended: %s", peer, reason)
+        self._peers.discard(peer)
+        peer.handle.cookie = None
+        peer.handle.free()
+        if not peer.ended.done():
+            peer.ended.set_result(None)
+
+    # ---- fencing ----
+
+    def fence(self, subsystem: Subsystem, then: Callable[[], None]) -> None:
+        """End the connections whose hosts may no longer use their range: see MemoryFence."""
+        waits = [
+            peer.close(why)
+            for peer in self._peers
+            if peer.subsystem is subsystem and (why := _why_not(peer)) is not None
+        ]
+        if not waits:
+            then()
+            return
+        gathered = asyncio.gather(*waits)
+        gathered.add_done_callback(lambda _: then())
+
+    async def revoke(self, chosen: Callable[[Described], bool], reason: str) -> int:
+        """End these connections, and return their number when no host of them reaches memory."""
+        waits = [
+            peer.close(reason) for peer, described in list(self._described()) if chosen(described)
+        ]
+        if waits:
+            await asyncio.wait(waits)
+        return len(waits)
+
+    async def leave(self, namespace: Namespace) -> None:
+        """End the connections of a namespace, before its store is closed or resized."""
+        waits = [
+            peer.close("the namespace was removed or resized")
+            for peer in self._peers
+            if peer.namespace is namespace
+        ]
+        if waits:
+            await asyncio.wait(waits)
+
+    async def settled(self) -> None:
+        """Wait until no host reaches memory by a connection that is being ended."""
+        waits = [peer.ended for peer in self._peers if peer.closing]
+        if waits:
+            await asyncio.wait(waits)
+
+    def disconnect(self, port: OpenPort) -> None:
+        """Begin to end the connections of a port."""
+        for peer in self._peers:
+            if port.takes(peer.handle.local):
+                peer.close("the port was removed")
+
+    def disconnect_devices(self, names: Collection[str]) -> None:
+        """Begin to end the connections on these RDMA devices."""
+        for peer in self._peers:
+            if peer.handle.device in names:
+                peer.close("the RDMA device was removed")
+
+    def _described(self) -> Iterator[tuple[_Peer, Described]]:
+        for peer in self._peers:
+            if peer.request is None or peer.subsystem is None or peer.closing:
+                continue
+            counts = peer.handle.counts
+            yield (
+                peer,
+                {
+                    "nqn": peer.subsystem.nqn,
+                    "nsid": peer.request.nsid,
+                    "hostnqn": peer.request.hostnqn,
+                    "access": "read-write" if peer.access is Access.READ_WRITE else "read-only",
+                    "peer": where(peer.handle.peer),
+                    "persists": counts["persists"],
+                    "persisted_bytes": counts["persisted_bytes"],
+                    "errors": counts["errors"],
+                },
+            )
+
+    def describe(self) -> list[Described]:
+        """Return the connections that have opened a range."""
+        return sorted(
+            (one for _, one in self._described()), key=lambda d: (d["nqn"], d["nsid"], d["peer"])
+        )
+
+    async def close(self) -> None:
+        """End all connections, and the thread."""
+        self.stopping = True
+        waits = [peer.close("the target is stopping") for peer in self._peers]
+        if waits:
+            await asyncio.wait(waits)
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+        if self._server is not None:
+            asyncio.get_running_loop().remove_reader(self._server.fileno())
+            self._server.close()
+            self._server = None
+
+
+def _why_not(peer: _Peer) -> str | None:
+    """Return why a host may no longer use its range; None if it may."""
+    assert peer.subsystem is not None
+    assert peer.request is not None
+    try:
+        request = peer.request
+        found = may_use(peer.subsystem, request.nsid, request.hostnqn, request.hostid, peer.access)
+    except MemoryRefused as error:
+        return str(error)
+    return None if found is peer.namespace else "the namespace was replaced"

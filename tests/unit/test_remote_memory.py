@@ -1,0 +1,417 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Remote memory over real sockets of the embedded device: methods, rules, fencing, bad input."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import struct
+import tempfile
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from nvmf import engine
+from nvmf.config import loads
+from nvmf.initiator import connect
+from nvmf.pmem import Method
+from nvmf.pmem.block import BlockMethod
+from nvmf.pmem.platform import METHODS, MethodRefused, assumptions
+from nvmf.pmem.remote import RemoteMemory
+from nvmf.spec.memory import Open, Opened, Request, Status
+from nvmf.spec.reservations import ReservationType
+from nvmf.target import Target, serve
+
+NQN = "nqn.2026-01.example:memory"
+HOST = "nqn.2026-01.example:host"
+READER = "nqn.2026-01.example:reader"
+OTHER = "nqn.2026-01.example:other"
+
+CONFIG = f"""
+[[port]]
+trsvcid = 0
+device = "iwarp"
+[[subsystem]]
+nqn = "{NQN}"
+hosts = ["{HOST}", "{READER}", "{OTHER}"]
+[[subsystem.namespace]]
+nsid = 1
+store = "ram"
+size = "4MiB"
+memory = ["{HOST}"]
+memory_read_only = ["{READER}"]
+"""
+
+
+@contextlib.asynccontextmanager
+async def running(config: str = CONFIG, folder: Path | None = None) -> AsyncIterator[Target]:
+    if folder is not None:
+        config = f'[target]\nstate_dir = "{folder}"\n{config}'
+    target = await serve(loads(config))
+    try:
+        yield target
+    finally:
+        await target.stop()
+
+
+async def opened(target: Target, host: str = HOST, **options: object) -> RemoteMemory:
+    arguments = {"method": "write-send", "force": True, "hostnqn": host, **options}
+    return await RemoteMemory.connect(target.url, **arguments)  # type: ignore[arg-type]
+
+
+def memory_of(target: Target) -> list[tuple[str, str]]:
+    return [(one["hostnqn"], one["access"]) for one in target._server.memory.describe()]
+
+
+# ---- methods ----
+
+
+@pytest.mark.parametrize("method", ["write-read", "write-send"])
+async def test_writes_and_reads(method: str) -> None:
+    """Bytes that were written by RDMA are what NVMe commands read, and the other way round."""
+    async with (
+        running() as target,
+        await opened(target, method=method, depth=4, slot_bytes=4096) as memory,
+    ):
+        assert isinstance(memory, Method)
+        assert (memory.name, memory.size) == (method, 4 << 20)
+        assert memory.assumes
+        data = bytes(range(256)) * 100
+        await memory.write(12345, data)
+        assert await memory.read(12345, len(data)) == data
+        await memory.write(0, b"")
+        assert await memory.read(0, 0) == b""
+        await memory.write(memory.size - 1, b"!")
+        async with connect(target.url, hostnqn=HOST) as controller:
+            disk = controller.namespace(1)
+            assert await disk.pread(len(data), 12345) == data
+            await disk.write(0, b"x" * 512)
+        assert await memory.read(500, 12) == b"x" * 12
+        with pytest.raises(ValueError, match="not in a range"):
+            await memory.write(memory.size, b"1")
+
+
+async def test_many_at_once() -> None:
+    async with running() as target, await opened(target, depth=8, slot_bytes=512) as memory:
+        blocks = [bytes([n]) * 1000 for n in range(200)]
+        await asyncio.gather(*(memory.write(n * 1000, b) for n, b in enumerate(blocks)))
+        found = await asyncio.gather(*(memory.read(n * 1000, 1000) for n in range(200)))
+        assert list(found) == blocks
+
+
+async def test_a_cancelled_write_leaves_the_connection_usable() -> None:
+    async with running() as target, await opened(target, depth=1) as memory:
+        for _ in range(20):
+            task = asyncio.create_task(memory.write(0, bytes(60000)))
+            await asyncio.sleep(0)
+            task.cancel()
+            await asyncio.wait([task])
+        await memory.write(8, b"after")
+        assert await memory.read(8, 5) == b"after"
+
+
+@pytest.mark.parametrize("method", ["nvme-fua", "nvme-write-flush"])
+async def test_block_methods(method: str) -> None:
+    async with running() as target, connect(target.url, hostnqn=HOST) as controller:
+        made = BlockMethod(controller.namespace(1), method)  # type: ignore[arg-type]
+        assert isinstance(made, Method)
+        await made.write(4096, b"a" * 4096)
+        assert await made.read(4090, 8) == b"\0" * 6 + b"aa"
+        assert made.size == 4 << 20
+        await made.close()
+
+
+async def test_a_method_whose_assumption_does_not_hold_is_refused() -> None:
+    """RAM is lost with power, and its target says so."""
+    assert all(assumptions(method) for method in METHODS)
+    async with running() as target:
+        with pytest.raises(MethodRefused, match="does not confirm that the range is on media"):
+            await opened(target, force=False)
+        async with await opened(target) as memory:
+            assert len(memory.unmet) == 2
+
+
+async def test_a_file_of_tmpfs_is_memory_without_persistence(tmp_path: Path) -> None:
+    """It survives the target, but not a power failure."""
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+        path = Path(folder) / "pmem"
+        path.write_bytes(bytes(4 << 20))
+        async with running(CONFIG.replace('"ram"', f'"pmem"\npath = "{path}"')) as target:
+            with pytest.raises(MethodRefused, match="keep their content without power"):
+                await opened(target, force=False)
+            async with await opened(target) as memory:
+                await memory.write(4096, b"kept")
+                assert path.read_bytes()[4096:4100] == b"kept"
+                counts = target._server.memory.describe()[0]
+                assert (counts["persists"], counts["persisted_bytes"]) == (1, 4)
+    disk = tmp_path / "disk"
+    disk.write_bytes(bytes(4 << 20))
+    async with running(CONFIG.replace('"ram"', f'"pmem"\npath = "{disk}"')) as target:
+        with pytest.raises(OSError, match=r"not mapped memory|keep their content"):
+            await opened(target, force=False)
+
+
+# ---- who may ----
+
+
+@pytest.mark.parametrize(
+    ("host", "options", "match"),
+    [
+        (OTHER, {}, "is not exported as memory to"),
+        ("nqn.2026-01.example:stranger", {}, "may not connect to"),
+        (READER, {}, "may only read namespace 1"),
+        (HOST, {"nsid": 2}, "has no namespace 2"),
+    ],
+)
+async def test_refused(host: str, options: dict[str, object], match: str) -> None:
+    async with running() as target:
+        with pytest.raises(OSError, match=match):
+            await opened(target, host, **options)
+        async with await opened(target) as memory:  # the others are not concerned
+            await memory.write(0, b"1")
+
+
+async def test_a_target_without_exported_memory_refuses_the_connection() -> None:
+    config = "\n".join(line for line in CONFIG.splitlines() if not line.startswith("memory"))
+    async with running(config) as target:
+        with pytest.raises(OSError, match="it exports no memory"):
+            await opened(target)
+
+
+async def test_a_reader_reads_only() -> None:
+    """A WRITE with its key ends its connection, and changes nothing."""
+    async with running() as target, await opened(target) as writer:
+        await writer.write(0, b"original")
+        async with await opened(target, READER, read_only=True) as reader:
+            assert await reader.read(0, 8) == b"original"
+            with pytest.raises(OSError, match="lost"):
+                await reader.write(0, b"changed!")
+            with pytest.raises(OSError, match="lost"):
+                await reader.read(0, 8)
+        assert await writer.read(0, 8) == b"original"
+
+
+async def test_an_authenticating_host_has_no_memory() -> None:
+    """A key is not to be bypassed by a protocol that does not ask for it."""
+    key = "DHHC-1:00:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh+KfiaR:"
+    config = CONFIG.replace(f'"{HOST}", "{READER}"', f'"{READER}"', 1).replace(
+        "[[subsystem.namespace]]",
+        f'[[subsystem.host]]\nnqn = "{HOST}"\ndhchap_key = "{key}"\n[[subsystem.namespace]]',
+    )
+    async with running(config) as target:
+        with pytest.raises(OSError, match="must authenticate"):
+            await opened(target)
+
+
+# ---- fencing ----
+
+
+async def lost(memory: RemoteMemory) -> None:
+    with pytest.raises(OSError, match=r"lost|ended"):
+        await memory.write(0, b"too late")
+
+
+async def test_revocation_is_a_fence() -> None:
+    """Nothing of a host that writes as fast as it can lands after revoke() has returned."""
+    async with running() as target, await opened(target, depth=32) as memory:
+        written, busy = 0, asyncio.Event()
+
+        async def keep_writing() -> None:
+            nonlocal written
+            while True:
+                written += 1
+                if written == 500:
+                    busy.set()
+                await memory.write(0, struct.pack("<Q", written) * 512)
+
+        writers = asyncio.gather(*(keep_writing() for _ in range(16)), return_exceptions=True)
+        await busy.wait()
+        service = target._server.memory
+        assert await service.revoke(lambda one: one["hostnqn"] == HOST, "revoked") == 1
+        async with await opened(target, READER, read_only=True) as reader:
+            before = await reader.read(0, 4096)
+            assert all(isinstance(end, OSError) for end in await writers)
+            await lost(memory)
+            assert await reader.read(0, 4096) == before
+            assert memory_of(target) == [(READER, "read-only")]
+
+
+async def test_a_reservation_fences_memory() -> None:
+    async with running() as target:
+        memory = await opened(target)
+        async with connect(target.url, hostnqn=OTHER) as controller:
+            disk = controller.namespace(1)
+            await disk.reservations.register(1)
+            await disk.reservations.acquire(1, ReservationType.WRITE_EXCLUSIVE)
+            assert not memory_of(target)  # when the command has completed
+            await disk.write(0, b"o" * 512)
+            await lost(memory)
+            with pytest.raises(OSError, match="a reservation of namespace 1 excludes the host"):
+                await opened(target)
+            async with await opened(target, READER, read_only=True) as reader:
+                assert await reader.read(0, 8) == b"o" * 8
+                await disk.reservations.release(1, ReservationType.WRITE_EXCLUSIVE)
+                async with await opened(target) as again:
+                    await again.write(0, b"again")
+                assert await reader.read(0, 5) == b"again"
+        await memory.close()
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (f'memory = ["{HOST}"]', f'memory = ["{OTHER}"]'),
+        (f'hosts = ["{HOST}", ', "hosts = ["),
+        ('store = "ram"', f'hosts = ["{OTHER}"]\nstore = "ram"'),
+        ('"4MiB"', '"2MiB"'),
+        ("nsid = 1", "nsid = 3"),
+    ],
+    ids=["memory", "allowed", "mask", "resize", "removal"],
+)
+async def test_a_change_of_the_configuration_fences(old: str, new: str) -> None:
+    async with running() as target:
+        memory = await opened(target)
+        await memory.write(0, b"1")
+        await target._server.apply(loads(CONFIG.replace(old, new, 1)))
+        await lost(memory)
+        assert not memory_of(target)
+        await memory.close()
+
+
+async def test_a_stopped_target_loses_its_hosts() -> None:
+    async with running() as target:
+        memory = await opened(target)
+    await lost(memory)
+    await memory.close()
+
+
+# ---- bad input ----
+
+
+@contextlib.asynccontextmanager
+async def raw(target: Target, request: bytes) -> AsyncIterator[engine.MemoryClient]:
+    host, port = target.ports[0]
+    client = await asyncio.to_thread(
+        lambda: engine.MemoryClient(traddr=host, trsvcid=port, private_data=request)
+    )
+    try:
+        yield client
+    finally:
+        client.close()
+
+
+async def answer(client: engine.MemoryClient) -> bytes:
+    while True:
+        client.poll()
+        if message := client.message():
+            return message
+        await asyncio.sleep(0.001)
+
+
+async def ended(client: engine.MemoryClient) -> str:
+    with pytest.raises(engine.EngineError) as failure:
+        while True:
+            client.poll()
+            await asyncio.sleep(0.001)
+    return str(failure.value)
+
+
+@pytest.mark.parametrize(
+    ("request_", "match"),
+    [
+        (Request(version=2, depth=4).encode(), r"different version.*its protocol version is 1"),
+        (Request(depth=0).encode(), "malformed request"),
+    ],
+)
+async def test_refused_requests(request_: bytes, match: str) -> None:
+    async with running() as target:
+        with pytest.raises(engine.EngineError, match=match):
+            async with raw(target, request_):
+                pass
+        async with await opened(target) as memory:
+            await memory.write(0, b"1")
+
+
+OPEN = Open(subnqn=NQN, hostnqn=HOST)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        b"",
+        b"\x01",
+        b"\xff" * 100,
+        b"\x02" + bytes(287),
+        b"\x03" + bytes(30),
+        OPEN.encode() * 1 + b"",
+    ],
+    ids=["empty", "short", "unknown", "answer", "long-persist", "two"],
+)
+async def test_protocol_errors_cost_their_sender(message: bytes) -> None:
+    async with running() as target, await opened(target) as memory:
+        async with raw(target, Request(depth=4).encode()) as client:
+            if message == b"\x01":
+                client.send(message)
+                assert Opened.decode(await answer(client)).status == Status.MALFORMED
+                return
+            client.send(message)
+            if message == OPEN.encode():
+                assert Opened.decode(await answer(client)).status == Status.OK
+                client.send(message)
+            assert await ended(client)
+        await memory.write(0, b"still here")
+        assert await memory.read(0, 10) == b"still here"
+
+
+@pytest.mark.parametrize("method", ["write-read", "write-send", "read"])
+async def test_beyond_the_range(method: str) -> None:
+    """The key covers the range and nothing else."""
+    async with running() as target, await opened(target) as memory:
+        async with raw(target, Request(depth=4).encode()) as client:
+            client.send(OPEN.encode())
+            granted = Opened.decode(await answer(client))
+            client.opened(granted.address, granted.key, granted.length + 4096)
+            client.begin(0, method, granted.length - 4, 8)  # type: ignore[arg-type]
+            assert "lost" in await ended(client)
+        await memory.write(0, b"still here")
+
+
+async def test_persist_beyond_the_range_is_answered() -> None:
+    """By its status: a message does no harm."""
+    async with running() as target, raw(target, Request(depth=4).encode()) as client:
+        client.send(OPEN.encode())
+        granted = Opened.decode(await answer(client))
+        ask = struct.pack("<BBHIQQ", 3, 0, 2, 0, granted.length, 1)
+        client.send(ask)
+        # the client has not begun an operation in that slot: it notices
+        assert "an answer to nothing" in await ended(client)
+
+
+async def test_a_key_of_one_connection_is_worth_nothing_on_another() -> None:
+    async with running() as target, await opened(target) as memory:
+        async with (
+            raw(target, Request(depth=4).encode()) as one,
+            raw(target, Request(depth=4).encode()) as other,
+        ):
+            one.send(OPEN.encode())
+            granted = Opened.decode(await answer(one))
+            other.opened(granted.address, granted.key, granted.length)
+            other.begin(0, "write-read", 0, 8)
+            assert "lost" in await ended(other)
+        await memory.write(0, b"still here")
+
+
+async def test_idle_connections_without_open_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nvmf.target.io.memory._OPEN_TIMEOUT", 0.05)
+    async with running() as target, raw(target, Request(depth=4).encode()) as client:
+        assert await ended(client)
+
+
+async def test_nothing_is_left() -> None:
+    before = engine.resources()
+    async with running() as target:
+        for _ in range(3):
+            async with await opened(target) as memory:
+                await memory.write(0, b"1")
+    assert engine.resources() == before
