@@ -15,7 +15,8 @@ FIO = ROOT / "nvmeof" / "docs" / "fio.md"
 REPLICATION = ROOT / "nvmeof" / "docs" / "replication.md"
 ARCHITECTURE = ROOT / "nvmeof" / "docs" / "architecture.md"
 CAPTURE = ROOT / "nvmeof" / "docs" / "capture.md"
-ALL = (README, ADMINISTRATOR, PYTHON, FIO, REPLICATION, ARCHITECTURE, CAPTURE)
+REMOTE_MEMORY = ROOT / "nvmeof" / "docs" / "remote-memory.md"
+ALL = (README, ADMINISTRATOR, PYTHON, FIO, REPLICATION, ARCHITECTURE, CAPTURE, REMOTE_MEMORY)
 
 
 class Block(NamedTuple):

@@ -1,68 +1,27 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Remote memory over real sockets of the embedded device: methods, rules, fencing, bad input."""
+"""Remote memory over real sockets of the embedded device: methods, rules, fencing."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import struct
 import tempfile
-from collections.abc import AsyncIterator
+import textwrap
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from nvmf import engine
 from nvmf.config import loads
 from nvmf.initiator import connect
+from nvmf.initiator.base.identity import host_identity
 from nvmf.pmem import Method
 from nvmf.pmem.block import BlockMethod
 from nvmf.pmem.platform import METHODS, MethodRefused, assumptions
 from nvmf.pmem.remote import RemoteMemory
-from nvmf.spec.memory import Open, Opened, Request, Status
 from nvmf.spec.reservations import ReservationType
-from nvmf.target import Target, serve
-
-NQN = "nqn.2026-01.example:memory"
-HOST = "nqn.2026-01.example:host"
-READER = "nqn.2026-01.example:reader"
-OTHER = "nqn.2026-01.example:other"
-
-CONFIG = f"""
-[[port]]
-trsvcid = 0
-device = "iwarp"
-[[subsystem]]
-nqn = "{NQN}"
-hosts = ["{HOST}", "{READER}", "{OTHER}"]
-[[subsystem.namespace]]
-nsid = 1
-store = "ram"
-size = "4MiB"
-memory = ["{HOST}"]
-memory_read_only = ["{READER}"]
-"""
-
-
-@contextlib.asynccontextmanager
-async def running(config: str = CONFIG, folder: Path | None = None) -> AsyncIterator[Target]:
-    if folder is not None:
-        config = f'[target]\nstate_dir = "{folder}"\n{config}'
-    target = await serve(loads(config))
-    try:
-        yield target
-    finally:
-        await target.stop()
-
-
-async def opened(target: Target, host: str = HOST, **options: object) -> RemoteMemory:
-    arguments = {"method": "write-send", "force": True, "hostnqn": host, **options}
-    return await RemoteMemory.connect(target.url, **arguments)  # type: ignore[arg-type]
-
-
-def memory_of(target: Target) -> list[tuple[str, str]]:
-    return [(one["hostnqn"], one["access"]) for one in target._server.memory.describe()]
-
+from support import documents
+from support.memorylab import CONFIG, HOST, OTHER, READER, memory_of, opened, running
 
 # ---- methods ----
 
@@ -286,132 +245,26 @@ async def test_a_stopped_target_loses_its_hosts() -> None:
     await memory.close()
 
 
-# ---- bad input ----
+async def test_write_protection_fences_memory(tmp_path: Path) -> None:
+    async with running(folder=tmp_path) as target:
+        memory = await opened(target)
+        async with connect(target.url, hostnqn=OTHER) as controller:
+            await controller.set_features(0x84, 1, nsid=1)
+            assert not memory_of(target)  # when the command has completed
+        await lost(memory)
+        with pytest.raises(OSError, match="namespace 1 is write protected"):
+            await opened(target)
+        async with await opened(target, read_only=True) as reader:
+            assert await reader.read(0, 1) == b"\0"
+        await memory.close()
 
 
-@contextlib.asynccontextmanager
-async def raw(target: Target, request: bytes) -> AsyncIterator[engine.MemoryClient]:
-    host, port = target.ports[0]
-    client = await asyncio.to_thread(
-        lambda: engine.MemoryClient(traddr=host, trsvcid=port, private_data=request)
-    )
-    try:
-        yield client
-    finally:
-        client.close()
-
-
-async def answer(client: engine.MemoryClient) -> bytes:
-    while True:
-        client.poll()
-        if message := client.message():
-            return message
-        await asyncio.sleep(0.001)
-
-
-async def ended(client: engine.MemoryClient) -> str:
-    with pytest.raises(engine.EngineError) as failure:
-        while True:
-            client.poll()
-            await asyncio.sleep(0.001)
-    return str(failure.value)
-
-
-@pytest.mark.parametrize(
-    ("request_", "match"),
-    [
-        (Request(version=2, depth=4).encode(), r"different version.*its protocol version is 1"),
-        (Request(depth=0).encode(), "malformed request"),
-    ],
-)
-async def test_refused_requests(request_: bytes, match: str) -> None:
-    async with running() as target:
-        with pytest.raises(engine.EngineError, match=match):
-            async with raw(target, request_):
-                pass
-        async with await opened(target) as memory:
-            await memory.write(0, b"1")
-
-
-OPEN = Open(subnqn=NQN, hostnqn=HOST)
-
-
-@pytest.mark.parametrize(
-    "message",
-    [
-        b"",
-        b"\x01",
-        b"\xff" * 100,
-        b"\x02" + bytes(287),
-        b"\x03" + bytes(30),
-        OPEN.encode() * 1 + b"",
-    ],
-    ids=["empty", "short", "unknown", "answer", "long-persist", "two"],
-)
-async def test_protocol_errors_cost_their_sender(message: bytes) -> None:
-    async with running() as target, await opened(target) as memory:
-        async with raw(target, Request(depth=4).encode()) as client:
-            if message == b"\x01":
-                client.send(message)
-                assert Opened.decode(await answer(client)).status == Status.MALFORMED
-                return
-            client.send(message)
-            if message == OPEN.encode():
-                assert Opened.decode(await answer(client)).status == Status.OK
-                client.send(message)
-            assert await ended(client)
-        await memory.write(0, b"still here")
-        assert await memory.read(0, 10) == b"still here"
-
-
-@pytest.mark.parametrize("method", ["write-read", "write-send", "read"])
-async def test_beyond_the_range(method: str) -> None:
-    """The key covers the range and nothing else."""
-    async with running() as target, await opened(target) as memory:
-        async with raw(target, Request(depth=4).encode()) as client:
-            client.send(OPEN.encode())
-            granted = Opened.decode(await answer(client))
-            client.opened(granted.address, granted.key, granted.length + 4096)
-            client.begin(0, method, granted.length - 4, 8)  # type: ignore[arg-type]
-            assert "lost" in await ended(client)
-        await memory.write(0, b"still here")
-
-
-async def test_persist_beyond_the_range_is_answered() -> None:
-    """By its status: a message does no harm."""
-    async with running() as target, raw(target, Request(depth=4).encode()) as client:
-        client.send(OPEN.encode())
-        granted = Opened.decode(await answer(client))
-        ask = struct.pack("<BBHIQQ", 3, 0, 2, 0, granted.length, 1)
-        client.send(ask)
-        # the client has not begun an operation in that slot: it notices
-        assert "an answer to nothing" in await ended(client)
-
-
-async def test_a_key_of_one_connection_is_worth_nothing_on_another() -> None:
-    async with running() as target, await opened(target) as memory:
-        async with (
-            raw(target, Request(depth=4).encode()) as one,
-            raw(target, Request(depth=4).encode()) as other,
-        ):
-            one.send(OPEN.encode())
-            granted = Opened.decode(await answer(one))
-            other.opened(granted.address, granted.key, granted.length)
-            other.begin(0, "write-read", 0, 8)
-            assert "lost" in await ended(other)
-        await memory.write(0, b"still here")
-
-
-async def test_idle_connections_without_open_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nvmf.target.io.memory._OPEN_TIMEOUT", 0.05)
-    async with running() as target, raw(target, Request(depth=4).encode()) as client:
-        assert await ended(client)
-
-
-async def test_nothing_is_left() -> None:
-    before = engine.resources()
-    async with running() as target:
-        for _ in range(3):
-            async with await opened(target) as memory:
-                await memory.write(0, b"1")
-    assert engine.resources() == before
+async def test_the_document(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its example, with a target that says of RAM that it is persistent."""
+    monkeypatch.setattr("nvmf.pmem.remote.unmet", lambda method, platform: ())
+    (example,) = documents.blocks("Methods", "python", documents.REMOTE_MEMORY)
+    config = CONFIG.replace(HOST, host_identity().nqn)
+    async with running(config) as target:
+        space: dict[str, Any] = {}
+        exec(f"async def example(url):\n{textwrap.indent(example, '    ')}", space)
+        await space["example"](target.url)

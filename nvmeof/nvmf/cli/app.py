@@ -83,6 +83,7 @@ COMMANDS: dict[str, dict[str, str]] = {
         "resv-report": "show the reservation and the registered hosts",
     },
     "bench": {"bench": "measure a namespace: IOPS, throughput, latency"},
+    "pmem": {"pmem": "compare the methods of writing to persistent memory of a target"},
     "lab": {"lab": "measure systems with fio, and report and compare the results"},
     "fio_engine": {"fio-engine": "build the fio engine for the installed fio, or print its path"},
     "capture": {

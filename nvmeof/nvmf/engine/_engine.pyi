@@ -645,7 +645,17 @@ class MemoryEvent:
     @property
     def status(self) -> int: ...
 
-MemoryMethod = Literal["write-read", "write-send", "floor", "read"]
+@type_check_only
+class MemoryFigures(TypedDict):
+    ios: int
+    seconds: float
+    iops: float
+    bytes_per_second: float
+    mean_us: float
+    min_us: float
+    max_us: float
+    cpu_seconds: float
+    percentiles_us: dict[str, float]
 
 def memory_bench_cancel() -> None:
     """Make a MemoryClient.bench() in a different thread return, with its results so far."""
@@ -680,8 +690,11 @@ class MemoryClient:
         """Take the answer to a message; b"" if there is none yet."""
     def fill(self, slot: int, data: SupportsBuffer) -> None: ...
     def content(self, slot: int, length: int) -> bytes: ...
-    def begin(self, slot: int, method: MemoryMethod, offset: int, length: int) -> None:
-        """Begin an operation with a slot that has no other; floor is for measurements."""
+    def begin(self, slot: int, method: str, offset: int, length: int) -> None:
+        """Begin an operation with a slot that has no other.
+
+        method: write-read, write-send, floor (for measurements: not persistent), or read.
+        """
     def poll(self) -> list[tuple[int, int]]:
         """Return (slot, status) of operations that have ended; EngineError (ENOTCONN)."""
     def fileno(self) -> int: ...
@@ -691,18 +704,14 @@ class MemoryClient:
     def bench(
         self,
         *,
-        method: MemoryMethod,
+        method: str,
         size: int,
         depth: int = 1,
         seconds: float = 1,
         read_percent: int = 0,
         percentiles: Sequence[float] = ...,
-    ) -> dict[str, Any]:
-        """Run a load; blocks.  It overwrites the range.
-
-        Returns ios, seconds, iops, bytes_per_second, mean_us, min_us, max_us, cpu_seconds,
-        percentiles_us.
-        """
+    ) -> MemoryFigures:
+        """Run a load; blocks.  It overwrites the range."""
     def close(self) -> None: ...
 
 # ---- host ----

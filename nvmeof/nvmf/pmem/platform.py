@@ -30,20 +30,14 @@ class MethodRefused(Error, OSError):
     """An assumption of a method does not hold at this target."""
 
 
-def needs(method: str) -> Platform:
-    """Return the facts of the platform without which a method of remote memory is worthless."""
-    return _NEEDS[method]
-
-
 def assumptions(method: str) -> tuple[str, ...]:
     """Return a method's assumptions, a clause each."""
     if method in BLOCK_METHODS:
-        return (_BLOCK,)
+        return (_BLOCK, ASSUMPTIONS[Platform.MEDIA])
     return tuple(ASSUMPTIONS[fact] for fact in _NEEDS[method])
 
 
 def unmet(method: str, platform: Platform) -> tuple[str, ...]:
     """Return the assumptions of a method that a target does not confirm, a clause each."""
-    if method in BLOCK_METHODS:
-        return ()
-    return tuple(ASSUMPTIONS[fact] for fact in _NEEDS[method] & ~platform)
+    needed = Platform.MEDIA if method in BLOCK_METHODS else _NEEDS[method]
+    return tuple(ASSUMPTIONS[fact] for fact in needed & ~platform)

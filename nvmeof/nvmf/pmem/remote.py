@@ -7,7 +7,7 @@ import asyncio
 import errno
 from collections.abc import Coroutine
 from contextlib import suppress
-from typing import Literal, Self, TypeAlias, TypeVar
+from typing import Literal, Self, TypeAlias, TypedDict, TypeVar
 
 from typing_extensions import Buffer
 
@@ -17,6 +17,22 @@ from nvmf.initiator.base.identity import host_identity
 from nvmf.pmem.platform import MethodRefused, assumptions, unmet
 from nvmf.spec.memory import RECFMT, VERSION, Access, Open, Opened, Platform, Request
 from nvmf.spec.status import DecodeError
+
+
+class Figures(TypedDict):
+    """A measurement."""
+
+    ios: int
+    seconds: float
+    iops: float
+    bytes_per_second: float
+    mean_us: float
+    min_us: float
+    max_us: float
+    cpu_seconds: float
+    """Of the polling thread of this machine; it polls all the time."""
+    percentiles_us: dict[str, float]
+
 
 MemoryMethod: TypeAlias = Literal["write-read", "write-send"]
 _Operation: TypeAlias = Literal["write-read", "write-send", "read"]
@@ -44,6 +60,8 @@ class RemoteMemory:
         self._size = opened.length
         self.platform = Platform(opened.platform)
         """What the target tells of itself."""
+        self.depth = depth
+        """Operations that may be outstanding."""
         self._free: asyncio.Queue[int] = asyncio.Queue()
         for slot in range(depth):
             self._free.put_nowait(slot)
@@ -186,6 +204,42 @@ class RemoteMemory:
             ]
         )
         return b"".join(parts)
+
+    async def bench(
+        self,
+        method: str,
+        *,
+        size: int,
+        depth: int,
+        seconds: float,
+        percentiles: tuple[float, ...],
+    ) -> Figures:
+        """Write at random places with a method, or "floor", for a time; nothing else may run."""
+        if self._waiting:
+            raise ValueError("operations are in progress")
+        self._loop.remove_reader(self._client.fileno())
+        task = asyncio.ensure_future(
+            asyncio.to_thread(
+                lambda: self._client.bench(
+                    method=method,
+                    size=size,
+                    depth=depth,
+                    seconds=seconds,
+                    percentiles=percentiles,
+                )
+            )
+        )
+        try:
+            found = await asyncio.shield(task)
+        except asyncio.CancelledError:
+            engine.memory_bench_cancel()
+            await asyncio.wait([task])
+            raise
+        finally:
+            if not self._closed:
+                self._loop.add_reader(self._client.fileno(), self._readable)
+                self._poll()
+        return found
 
     async def close(self) -> None:
         """End the connection; operations in progress fail."""

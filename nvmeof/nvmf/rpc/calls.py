@@ -276,17 +276,17 @@ class Calls(SpdkCalls):
             "nvmf_subsystem_get_qpairs", list[results.QueuePair], known(nqn=nqn)
         )
 
-    async def memory(self) -> list[MemoryConnection]:
+    async def memory(self) -> list[results.MemoryConnection]:
         """Return the hosts that use namespaces as memory."""
-        return await self._call("target_get_memory", list[MemoryConnection], {})
+        return await self._call("target_get_memory", list[results.MemoryConnection], {})
 
     async def revoke_memory(
         self, nqn: str, *, nsid: int | None = None, host: str | None = None
     ) -> int:
         """End connections for remote memory, and return their number.
 
-        When it returns, no write of these hosts can reach the memory. They may connect again while the
-        configuration allows it: remove them from memory or memory_read_only first.
+        When it returns, no write of these hosts can reach the memory. They may connect again
+        while the configuration allows it: remove them from memory or memory_read_only first.
         """
         return await self._call("target_revoke_memory", int, known(nqn=nqn, nsid=nsid, host=host))
 

@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Results of the RPC methods for remote memory."""
 
-from typing import Literal
-
-from typing_extensions import TypedDict
+from typing import Literal, TypedDict
 
 
 class MemoryConnection(TypedDict):

@@ -36,6 +36,7 @@ _shtab_nvmeof_commands() {
     list:'List the NVMe block devices of this machine.'
     list-ns:'List the active namespaces.'
     list-subsys:'List the NVMe subsystems that the kernel is connected to, and their controllers.'
+    pmem:'Persistent memory of a target, used as memory: by RDMA instead of NVMe commands. The target exports a namespace as memory to the hosts in its keys memory and memory_read_only.'
     read:'Copy blocks of a namespace to a file or to stdout.'
     replay:'Send the commands of a capture file to a target, and compare its responses.'
     reset:'Reset a controller of the kernel, which then connects again.'
@@ -87,6 +88,13 @@ _shtab_nvmeof_lab_commands() {
     schema:'Print the JSON schema of descriptions.'
   )
   _describe 'nvmeof lab commands' _commands
+}
+
+_shtab_nvmeof_pmem_commands() {
+  local _commands=(
+    bench:'Measure the methods of making a remote write persistent.'
+  )
+  _describe 'nvmeof pmem commands' _commands
 }
 
 _shtab_nvmeof_target_commands() {
@@ -913,6 +921,36 @@ _shtab_nvmeof_list_subsys_options=(
 
 # guard to ensure default positional specs are added only once per session
 _shtab_nvmeof_list_subsys_defaults_added=0
+
+_shtab_nvmeof_pmem_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_nvmeof_pmem_defaults_added=0
+
+_shtab_nvmeof_pmem_bench_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
+  {-N,--namespace-id}"[namespace identifier (default\: 1)]:NSID:"
+  "--methods[methods (default\: nvme-fua,nvme-write-flush,write-read,write-send)]:M,M,...:"
+  {--bs,-z}"[sizes of one operation, 1 to 1MiB (default\: 4k)]:BYTES,...:"
+  "--iodepth[operations outstanding, 1 to 128 (default\: 1)]:N,N,...:"
+  "--runtime[duration of each measurement, such as 10, 10s, 500ms or 2m (default\: 2s)]:TIME:"
+  "--force[overwrite the namespace]"
+  "--ignore-assumptions[also measure methods that make nothing persistent there, as far as the target knows]"
+  {-t,--transport}"[only rdma is supported]:transport:(rdma)"
+  {-a,--traddr}"[address or name of the target]:HOST:"
+  {-s,--trsvcid}"[port of the target (default\: 4420)]:PORT:"
+  {-n,--nqn}"[NQN of the subsystem]:NQN:"
+  "--device[an embedded device (iwarp, roce), a libibverbs device (system), or a system device if one reaches the address, else iwarp (default\: auto)]:device:(auto iwarp roce system)"
+  "--remote-keys[memory that the target can access\: the data of each command until it completes, or all I\/O buffers, which is faster (default\: command)]:remote_keys:(command buffer)"
+  {-q,--hostnqn}"[NQN of this host (default\: \/etc\/nvme\/hostnqn)]:NQN:"
+  ":nvme\+rdma\:\/\/HOST\:PORT\/NQN\?OPTION\=VALUE, instead of the flags (options\: see below):"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_nvmeof_pmem_bench_defaults_added=0
 
 _shtab_nvmeof_read_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
@@ -1824,6 +1862,7 @@ _shtab_nvmeof() {
         list) _arguments -C -s $_shtab_nvmeof_list_options ;;
         list-ns) _arguments -C -s $_shtab_nvmeof_list_ns_options ;;
         list-subsys) _arguments -C -s $_shtab_nvmeof_list_subsys_options ;;
+        pmem) _shtab_nvmeof_pmem ;;
         read) _arguments -C -s $_shtab_nvmeof_read_options ;;
         replay) _arguments -C -s $_shtab_nvmeof_replay_options ;;
         reset) _arguments -C -s $_shtab_nvmeof_reset_options ;;
@@ -1921,6 +1960,29 @@ _shtab_nvmeof_lab() {
         report) _arguments -C -s $_shtab_nvmeof_lab_report_options ;;
         run) _arguments -C -s $_shtab_nvmeof_lab_run_options ;;
         schema) _arguments -C -s $_shtab_nvmeof_lab_schema_options ;;
+      esac
+  esac
+}
+
+_shtab_nvmeof_pmem() {
+  local context state line curcontext="$curcontext" one_or_more='(*)' remainder='(-)*:' default='*::: :->pmem'
+
+  # Add default positional/remainder specs only if none exist, and only once per session
+  if (( ! _shtab_nvmeof_pmem_defaults_added )); then
+    if (( ${_shtab_nvmeof_pmem_options[(I)${(q)one_or_more}*]} +          ${_shtab_nvmeof_pmem_options[(I)${(q)remainder}*]} +          ${_shtab_nvmeof_pmem_options[(I)${(q)default}]} == 0 )); then
+      _shtab_nvmeof_pmem_options+=(': :_shtab_nvmeof_pmem_commands' '*::: :->pmem')
+    fi
+    _shtab_nvmeof_pmem_defaults_added=1
+  fi
+  _arguments -C -s $_shtab_nvmeof_pmem_options
+
+  case $state in
+    pmem)
+      words=($line[1] "${words[@]}")
+      (( CURRENT += 1 ))
+      curcontext="${curcontext%:*:*}:_shtab_nvmeof_pmem-$line[1]:"
+      case $line[1] in
+        bench) _arguments -C -s $_shtab_nvmeof_pmem_bench_options ;;
       esac
   esac
 }

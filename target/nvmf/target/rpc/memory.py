@@ -31,8 +31,8 @@ def get_memory(administration: Administration, params: Params) -> list[MemoryCon
 async def revoke(administration: Administration, params: Revoke) -> int:
     """End connections for remote memory, and return their number.
 
-    When it returns, no write of these hosts can reach the memory. They may connect again while the
-    configuration allows it: remove them from memory or memory_read_only first.
+    When it returns, no write of these hosts can reach the memory. They may connect again
+    while the configuration allows it: remove them from memory or memory_read_only first.
     """
 
     def chosen(one: MemoryConnection) -> bool:

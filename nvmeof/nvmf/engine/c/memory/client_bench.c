@@ -5,12 +5,13 @@
 #include "util/pause.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 
-enum { BATCH = 32 };
+enum { BATCH = 32, YIELD_EVERY = 16 };
 
 struct load {
 	struct memory_client *client;
@@ -52,7 +53,7 @@ static void count(struct load *l, unsigned slot, uint64_t now)
 static int run(struct load *l, const volatile bool *cancel, uint64_t until)
 {
 	struct memory_done done[BATCH];
-	unsigned outstanding = 0;
+	unsigned outstanding = 0, idle = 0;
 	bool over = false;
 	int rc = 0;
 
@@ -64,7 +65,10 @@ static int run(struct load *l, const volatile bool *cancel, uint64_t until)
 
 		if (n < 0)
 			return n;
-		if (!n)
+		idle = n ? 0 : idle + 1;
+		if (idle && !(idle % YIELD_EVERY))	/* the processor may be shared */
+			sched_yield();
+		else if (idle)
 			cpu_pause();
 		over |= now >= until || *cancel;
 		for (int i = 0; i < n && !rc; i++) {

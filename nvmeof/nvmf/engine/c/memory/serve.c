@@ -7,6 +7,7 @@
 #include "memory/server_internal.h"
 #include "util/pause.h"
 
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -14,6 +15,7 @@
 
 enum {
 	BATCH = 32,
+	YIELD_EVERY = 16,	/* rounds: the processor may be shared, with the peer even */
 	ASK_EVERY = 16,		/* rounds between two looks at the sleeping connections */
 	WR_ANSWER = 1 << 16,	/* wr_id of an answer: this and its slot; receives have only the slot */
 };
@@ -275,7 +277,9 @@ void *memory_serve(void *server)
 			look(s, !s->active.head);
 		poll_active(s);
 		tell_ended(s);
-		if (s->active.head)
+		if (s->active.head && !(round % YIELD_EVERY))
+			sched_yield();
+		else if (s->active.head)
 			cpu_pause();
 	}
 	return NULL;

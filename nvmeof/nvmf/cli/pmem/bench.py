@@ -1,0 +1,223 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""`nvmeof pmem bench`: the methods of persistence, measured against the floor of the same run."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+
+from nvmf.cli.base import (
+    EXIT_OK,
+    CliError,
+    Subparsers,
+    UsageError,
+    add_command,
+    size_argument,
+)
+from nvmf.cli.common import (
+    add_identity_arguments,
+    add_place_arguments,
+    options_of,
+    run_async,
+    seconds_argument,
+    where_of,
+)
+from nvmf.cli.identify import EXAMPLE, add_namespace_argument
+from nvmf.cli.output import plain, print_json, print_table, size_text
+from nvmf.initiator.base.identity import host_identity
+from nvmf.initiator.client.bringup import device_kinds
+from nvmf.pmem.bench import MAX_DEPTH, MAX_SIZE, Plan, Results, Row, measure
+from nvmf.pmem.platform import ASSUMPTIONS, METHODS, MethodRefused
+
+EXAMPLES = (
+    EXAMPLE.format("pmem bench --force"),
+    EXAMPLE.format("pmem bench --methods write-send,nvme-fua --bs 64,4k --iodepth 1,8 --force"),
+    EXAMPLE.format("pmem bench --force --ignore-assumptions -o json"),
+)
+
+
+def add_commands(subparsers: Subparsers) -> None:
+    """bench."""
+    parser = add_command(
+        subparsers,
+        "bench",
+        bench,
+        "measure the methods of making a remote write persistent",
+        "Each method is measured at each size and depth, after the floor: a bare exchange of the\n"
+        "same bytes, an RDMA WRITE and a short message that the target answers at once. The\n"
+        "namespace must be exported to this host as memory. Its content is overwritten.\n"
+        "\n"
+        "  nvme-fua          an NVMe Write with Force Unit Access\n"
+        "  nvme-write-flush  an NVMe Write, then a Flush\n"
+        "  write-read        an RDMA WRITE, and an RDMA READ behind it\n"
+        "  write-send        an RDMA WRITE, and a request behind it to the target's processor\n"
+        "\n"
+        "A method is refused if the target does not confirm what the method assumes of it;\n"
+        "--ignore-assumptions measures it nevertheless, and marks the results. The processors of\n"
+        "this machine poll: figures of a machine that has other work, or fewer than two\n"
+        "processors for each end, are not those of the method.",
+        examples=EXAMPLES,
+    )
+    add_namespace_argument(parser)
+    group = parser.add_argument_group("load")
+    group.add_argument(
+        "--methods",
+        metavar="M,M,...",
+        type=_methods,
+        default=METHODS,
+        help=f"methods (default: {','.join(METHODS)})",
+    )
+    group.add_argument(
+        "--bs",
+        "-z",
+        metavar="BYTES,...",
+        type=_sizes,
+        default=(4096,),
+        help="sizes of one operation, 1 to 1MiB (default: 4k)",
+    )
+    group.add_argument(
+        "--iodepth",
+        metavar="N,N,...",
+        type=_depths,
+        default=(1,),
+        help=f"operations outstanding, 1 to {MAX_DEPTH} (default: 1)",
+    )
+    group.add_argument(
+        "--runtime",
+        metavar="TIME",
+        type=seconds_argument,
+        default=2.0,
+        help="duration of each measurement, such as 10, 10s, 500ms or 2m (default: 2s)",
+    )
+    group.add_argument("--force", action="store_true", help="overwrite the namespace")
+    group.add_argument(
+        "--ignore-assumptions",
+        action="store_true",
+        help="also measure methods that make nothing persistent there, as far as the target knows",
+    )
+    add_place_arguments(parser)
+    group = parser.add_argument_group("host")
+    add_identity_arguments(group)
+
+
+def bench(args: argparse.Namespace) -> int:
+    """Measure and print."""
+    plan, results = _plan(args), Results()
+
+    async def work() -> int:
+        try:
+            await measure(plan, results, _progress if _shown(args) else None)
+        except asyncio.CancelledError:
+            _print(args, plan, results)
+            raise
+        except MethodRefused as error:
+            raise CliError(f"{error}; --ignore-assumptions measures it nevertheless") from None
+        except OSError as error:
+            raise CliError(error.strerror or str(error)) from None
+        _print(args, plan, results)
+        return EXIT_OK
+
+    return run_async(work())
+
+
+def _plan(args: argparse.Namespace) -> Plan:
+    place = where_of(args)
+    options = options_of(args, place, queues=1)
+    if args.runtime <= 0:
+        raise UsageError(f"--runtime must be more than 0 seconds, not {args.runtime:g}")
+    if not args.force:
+        raise UsageError(
+            f"the load overwrites namespace {args.namespace_id} of {place.subnqn}: give --force"
+        )
+    return Plan(
+        place=place,
+        nsid=args.namespace_id,
+        hostnqn=host_identity(options.hostnqn, options.hostid).nqn,
+        device=device_kinds(options.device)[0],
+        methods=args.methods,
+        sizes=args.bs,
+        depths=args.iodepth,
+        seconds=args.runtime,
+        force=args.ignore_assumptions,
+    )
+
+
+def _methods(text: str) -> tuple[str, ...]:
+    found = tuple(dict.fromkeys(text.split(",")))
+    for method in found:
+        if method not in METHODS:
+            raise argparse.ArgumentTypeError(f"{method!r} is not one of {', '.join(METHODS)}")
+    return found
+
+
+def _sizes(text: str) -> tuple[int, ...]:
+    found = tuple(size_argument(part) for part in text.split(","))
+    if not all(1 <= size <= MAX_SIZE for size in found):
+        raise argparse.ArgumentTypeError(f"expected sizes from 1 to 1MiB, not {text!r}")
+    return found
+
+
+def _depths(text: str) -> tuple[int, ...]:
+    try:
+        found = tuple(int(part) for part in text.split(","))
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"expected numbers, not {text!r}") from None
+    if not all(1 <= depth <= MAX_DEPTH for depth in found):
+        raise argparse.ArgumentTypeError(f"expected depths from 1 to {MAX_DEPTH}, not {text!r}")
+    return found
+
+
+def _shown(args: argparse.Namespace) -> bool:
+    return args.output_format != "json" and sys.stderr.isatty()
+
+
+def _progress(done: int, total: int, what: str) -> None:
+    sys.stderr.write(f"\r\x1b[K{done} of {total} done: {what}")
+    sys.stderr.flush()
+
+
+def _print(args: argparse.Namespace, plan: Plan, results: Results) -> None:
+    if args.output_format == "json":
+        print_json(_document(plan, results))
+        return
+    if _shown(args):
+        sys.stderr.write("\r\x1b[K")
+    known = [text for fact, text in ASSUMPTIONS.items() if fact in results.platform]
+    print(f"The target of {plan.place.subnqn} at {plan.place.endpoint} confirms that")
+    print("\n".join(f"- {text}" for text in known) or "- nothing")
+    print_table(
+        ("method", "size", "depth", "p50 us", "p99 us", "p99.99 us", "IOPS", "B/s", "x floor"),
+        [_cells(row) for row in results.rows],
+    )
+    if any(row["assumptions_unmet"] for row in results.rows):
+        print("* the target does not confirm what the method assumes: not known to be persistent")
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    name = row["method"] + ("*" if row["assumptions_unmet"] else "")
+    begin = (name, size_text(row["size"]), str(row["depth"]))
+    figures = row["figures"]
+    if figures is None:
+        return (*begin, f"skipped: {row['skipped']}", "", "", "", "", "")
+    ratio = row["times_floor"]
+    latency = figures["percentiles_us"]
+    return (
+        *begin,
+        *(f"{latency[p]:.1f}" for p in ("50", "99", "99.99")),
+        f"{figures['iops']:.0f}",
+        size_text(figures["bytes_per_second"]),
+        f"{ratio:.2f}" if ratio is not None else "",
+    )
+
+
+def _document(plan: Plan, results: Results) -> dict[str, object]:
+    facts = {fact.name.lower(): fact in results.platform for fact in ASSUMPTIONS if fact.name}
+    return {
+        "url": str(plan.place),
+        "nsid": plan.nsid,
+        "device": plan.device,
+        "seconds": plan.seconds,
+        "platform": facts,
+        "results": plain(results.rows),
+    }

@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Measures the methods of persistence, each against the floor of the same run.
+
+The floor is a bare exchange of the same bytes over the same kind of connection: an RDMA WRITE, and
+a message of 24 bytes behind it that the target answers at once, with nothing made persistent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Literal, TypedDict
+
+from nvmf import engine
+from nvmf.initiator import TransportId
+from nvmf.pmem.platform import BLOCK_METHODS, MethodRefused, unmet
+from nvmf.pmem.remote import Figures, RemoteMemory
+from nvmf.spec.memory import Platform
+
+PERCENTILES = (50.0, 90.0, 99.0, 99.9, 99.99, 99.999)
+MAX_SIZE = 1 << 20
+"""Bytes of one operation."""
+MAX_DEPTH = 128
+_BLOCK = 512
+"""The smallest block; an operation of a size that is not whole blocks fails otherwise."""
+
+
+class Row(TypedDict):
+    """A method at one size and depth."""
+
+    method: str
+    size: int
+    """Bytes of an operation."""
+    depth: int
+    """Operations outstanding."""
+    assumptions_unmet: list[str]
+    """What the method assumes and the target does not confirm: then nothing is known of the
+    persistence of what was written."""
+    figures: Figures | None
+    skipped: str
+    """Why there are no figures, or ""."""
+    times_floor: float | None
+    """The median latency divided by that of the floor."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What to measure."""
+
+    place: TransportId
+    nsid: int
+    hostnqn: str | None
+    device: Literal["iwarp", "roce", "system"]
+    methods: tuple[str, ...]
+    sizes: tuple[int, ...]
+    depths: tuple[int, ...]
+    seconds: float
+    """Of each measurement."""
+    force: bool = False
+    """Also measure methods whose assumptions the target does not confirm."""
+
+
+@dataclass(slots=True)
+class Results:
+    """What was measured."""
+
+    platform: Platform = field(default_factory=lambda: Platform(0))
+    rows: list[Row] = field(default_factory=list)
+    """For each size and depth: the floor (method "floor"), then the methods."""
+
+
+async def measure(
+    plan: Plan, results: Results, progress: Callable[[int, int, str], None] | None = None
+) -> None:
+    """Measure, and add each row to results.
+
+    progress: called with (done, total, what comes next).
+
+    Raises:
+        MethodRefused: The target does not confirm what a method assumes, and force is not set.
+        OSError: The target cannot be reached, or refuses; or a write failed.
+    """
+    # Every method is compared with the floor, which needs the connection for memory.
+    memory = await RemoteMemory.connect(
+        plan.place,
+        plan.nsid,
+        method="write-send",
+        force=True,
+        hostnqn=plan.hostnqn,
+        device=plan.device,
+        depth=max(plan.depths),
+        slot_bytes=(max(plan.sizes) + 7) & ~7,
+    )
+    try:
+        results.platform = memory.platform
+        _refuse(plan, memory.platform)
+        jobs = [(size, depth) for size in plan.sizes for depth in plan.depths]
+        total, done = len(jobs) * (len(plan.methods) + 1), 0
+        for size, depth in jobs:
+            floor = None
+            for method in ("floor", *plan.methods):
+                if progress is not None:
+                    progress(done, total, f"{method}, {size} bytes, depth {depth}")
+                row = await _one(plan, memory, method, size, depth)
+                floor = row["figures"] if method == "floor" else floor
+                row["times_floor"] = _ratio(row["figures"], floor)
+                results.rows.append(row)
+                done += 1
+    finally:
+        await memory.close()
+
+
+def _refuse(plan: Plan, platform: Platform) -> None:
+    for method in plan.methods:
+        missing = unmet(method, platform)
+        if missing and not plan.force:
+            raise MethodRefused(
+                f"{method} does not make anything persistent there: the target does not confirm "
+                f"that {' and that '.join(missing)}"
+            )
+
+
+async def _one(plan: Plan, memory: RemoteMemory, method: str, size: int, depth: int) -> Row:
+    row: Row = {
+        "method": method,
+        "size": size,
+        "depth": depth,
+        "assumptions_unmet": [] if method == "floor" else list(unmet(method, memory.platform)),
+        "figures": None,
+        "skipped": "",
+        "times_floor": None,
+    }
+    if size > memory.size:
+        row["skipped"] = f"the range has {memory.size} bytes"
+    elif depth > memory.depth:
+        row["skipped"] = f"the target accepts a depth of {memory.depth}"
+    elif method in BLOCK_METHODS and size % _BLOCK:
+        row["skipped"] = f"{method} writes whole blocks"
+    elif method in BLOCK_METHODS:
+        row["figures"] = await _run(lambda: _blocks(plan, method, size, depth), engine.bench_cancel)
+    else:
+        row["figures"] = await memory.bench(
+            method, size=size, depth=depth, seconds=plan.seconds, percentiles=PERCENTILES
+        )
+    return row
+
+
+async def _run(work: Callable[[], Figures], cancel: Callable[[], None]) -> Figures:
+    """Run work on a thread; a cancellation ends it there first."""
+    task = asyncio.ensure_future(asyncio.to_thread(work))
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        cancel()
+        await asyncio.wait([task])
+        raise
+
+
+def _blocks(plan: Plan, method: str, size: int, depth: int) -> Figures:
+    found = engine.bench(
+        traddr=plan.place.traddr,
+        trsvcid=plan.place.trsvcid,
+        subnqn=plan.place.subnqn,
+        rw="randwrite",
+        block_size=size,
+        queue_depth=depth,
+        seconds=plan.seconds,
+        nsid=plan.nsid,
+        kind=plan.device,
+        hostnqn=plan.hostnqn,
+        fua=method == "nvme-fua",
+        flush=method == "nvme-write-flush",
+        percentiles=PERCENTILES,
+    )
+    part = found["write"]
+    return {
+        "ios": part["ios"],
+        "seconds": found["seconds"],
+        "iops": part["iops"],
+        "bytes_per_second": part["bytes_per_second"],
+        "mean_us": part["mean_us"],
+        "min_us": part["min_us"],
+        "max_us": part["max_us"],
+        "cpu_seconds": found["cpu_seconds"],
+        "percentiles_us": part["percentiles_us"],
+    }
+
+
+def _ratio(figures: Figures | None, floor: Figures | None) -> float | None:
+    if figures is None or floor is None or not floor["percentiles_us"]["50"]:
+        return None
+    return figures["percentiles_us"]["50"] / floor["percentiles_us"]["50"]

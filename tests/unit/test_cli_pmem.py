@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""nvmeof pmem."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from nvmf.cli.main import main
+from nvmf.config import loads
+from nvmf.pmem.platform import METHODS
+from nvmf.target.sync import serve as serve_sync
+from support.memorylab import CONFIG, HOST, OTHER
+
+
+def bench(*args: str) -> int:
+    try:
+        return main(["pmem", "bench", *args])
+    except SystemExit as ending:
+        return int(ending.code or 0)
+
+
+def test_bench(capsys: pytest.CaptureFixture[str]) -> None:
+    short = ("--force", "--runtime", "50ms", "-q", HOST)
+    with serve_sync(loads(CONFIG)) as target:
+        where = target.url
+        assert bench(where, *short) != 0
+        said = capsys.readouterr().err
+        assert "the target does not confirm that the range is on media" in said
+        assert "--ignore-assumptions" in said
+        assert bench(where, "--runtime", "50ms", "-q", HOST) != 0
+        assert "give --force" in capsys.readouterr().err
+        load = ("--bs", "8,4k", "--iodepth", "1,4", "--ignore-assumptions")
+        assert bench(where, *short, *load) == 0
+        assert "* the target does not confirm" in capsys.readouterr().out
+        assert bench(where, *short, *load, "-o", "json") == 0
+        found = json.loads(capsys.readouterr().out)
+        assert found["platform"] == {"media": False, "placed": False, "persists": False}
+        rows = found["results"]
+        assert [row["method"] for row in rows] == ["floor", *METHODS] * 4
+        for row in rows:
+            if row["size"] == 8 and row["method"].startswith("nvme"):
+                assert (row["figures"], row["skipped"]) == (
+                    None,
+                    f"{row['method']} writes whole blocks",
+                )
+                continue
+            figures = row["figures"]
+            # a stalled machine may complete no command within the time
+            assert figures["ios"] > 0 or row["method"].startswith("nvme")
+            assert bool(row["assumptions_unmet"]) is (row["method"] != "floor")
+            latency = figures["percentiles_us"]
+            assert list(latency) == ["50", "90", "99", "99.9", "99.99", "99.999"]
+            assert figures["min_us"] <= latency["99.999"] * 1.01
+        assert bench(where, "--force", "-q", OTHER) != 0
+        assert "is not exported as memory to" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "args",
+    [("--methods", "write-flush"), ("--bs", "2MiB"), ("--bs", "0"), ("--iodepth", "x"),
+     ("--iodepth", "129"), ("--runtime", "0")],
+)  # fmt: skip
+def test_bench_refuses(capsys: pytest.CaptureFixture[str], args: tuple[str, ...]) -> None:
+    assert bench("nvme+rdma://127.0.0.1:1/nqn.2026-01.example:x", "--force", *args) == 2
+    assert "Traceback" not in capsys.readouterr().err

@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Remote memory: bad input costs its sender the connection, and nobody else anything."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import struct
+from collections.abc import AsyncIterator
+
+import pytest
+
+from nvmf import engine
+from nvmf.spec.memory import Open, Opened, Request, Status
+from nvmf.target import Target
+from support.memorylab import HOST, NQN, opened, running
+
+# ---- bad input ----
+
+
+@contextlib.asynccontextmanager
+async def raw(target: Target, request: bytes) -> AsyncIterator[engine.MemoryClient]:
+    host, port = target.ports[0]
+    client = await asyncio.to_thread(
+        lambda: engine.MemoryClient(traddr=host, trsvcid=port, private_data=request)
+    )
+    try:
+        yield client
+    finally:
+        client.close()
+
+
+async def answer(client: engine.MemoryClient) -> bytes:
+    while True:
+        client.poll()
+        if message := client.message():
+            return message
+        await asyncio.sleep(0.001)
+
+
+async def ended(client: engine.MemoryClient) -> str:
+    with pytest.raises(engine.EngineError) as failure:
+        while True:
+            client.poll()
+            await asyncio.sleep(0.001)
+    return str(failure.value)
+
+
+@pytest.mark.parametrize(
+    ("request_", "match"),
+    [
+        (Request(version=2, depth=4).encode(), r"different version.*its protocol version is 1"),
+        (Request(depth=0).encode(), "malformed request"),
+    ],
+)
+async def test_refused_requests(request_: bytes, match: str) -> None:
+    async with running() as target:
+        with pytest.raises(engine.EngineError, match=match):
+            async with raw(target, request_):
+                pass
+        async with await opened(target) as memory:
+            await memory.write(0, b"1")
+
+
+OPEN = Open(subnqn=NQN, hostnqn=HOST)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        b"",
+        b"\x01",
+        b"\xff" * 100,
+        b"\x02" + bytes(287),
+        b"\x03" + bytes(30),
+        OPEN.encode() * 1 + b"",
+    ],
+    ids=["empty", "short", "unknown", "answer", "long-persist", "two"],
+)
+async def test_protocol_errors_cost_their_sender(message: bytes) -> None:
+    async with running() as target, await opened(target) as memory:
+        async with raw(target, Request(depth=4).encode()) as client:
+            if message == b"\x01":
+                client.send(message)
+                assert Opened.decode(await answer(client)).status == Status.MALFORMED
+                return
+            client.send(message)
+            if message == OPEN.encode():
+                assert Opened.decode(await answer(client)).status == Status.OK
+                client.send(message)
+            assert await ended(client)
+        await memory.write(0, b"still here")
+        assert await memory.read(0, 10) == b"still here"
+
+
+@pytest.mark.parametrize("method", ["write-read", "write-send", "read"])
+async def test_beyond_the_range(method: str) -> None:
+    """The key covers the range and nothing else."""
+    async with running() as target, await opened(target) as memory:
+        async with raw(target, Request(depth=4).encode()) as client:
+            client.send(OPEN.encode())
+            granted = Opened.decode(await answer(client))
+            client.opened(granted.address, granted.key, granted.length + 4096)
+            client.begin(0, method, granted.length - 4, 8)
+            assert "lost" in await ended(client)
+        await memory.write(0, b"still here")
+
+
+async def test_persist_beyond_the_range_is_answered() -> None:
+    """By its status: a message does no harm."""
+    async with running() as target, raw(target, Request(depth=4).encode()) as client:
+        client.send(OPEN.encode())
+        granted = Opened.decode(await answer(client))
+        ask = struct.pack("<BBHIQQ", 3, 0, 2, 0, granted.length, 1)
+        client.send(ask)
+        # the client has not begun an operation in that slot: it notices
+        assert "an answer to nothing" in await ended(client)
+
+
+async def test_a_key_of_one_connection_is_worth_nothing_on_another() -> None:
+    async with running() as target, await opened(target) as memory:
+        async with (
+            raw(target, Request(depth=4).encode()) as one,
+            raw(target, Request(depth=4).encode()) as other,
+        ):
+            one.send(OPEN.encode())
+            granted = Opened.decode(await answer(one))
+            other.opened(granted.address, granted.key, granted.length)
+            other.begin(0, "write-read", 0, 8)
+            assert "lost" in await ended(other)
+        await memory.write(0, b"still here")
+
+
+async def test_idle_connections_without_open_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nvmf.target.io.memory._OPEN_TIMEOUT", 0.05)
+    async with running() as target, raw(target, Request(depth=4).encode()) as client:
+        assert await ended(client)
+
+
+async def test_nothing_is_left() -> None:
+    before = engine.resources()
+    async with running() as target:
+        for _ in range(3):
+            async with await opened(target) as memory:
+                await memory.write(0, b"1")
+    assert engine.resources() == before
