@@ -3,15 +3,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from nvmf.cli.main import main
 from nvmf.config import loads
 from nvmf.pmem.platform import METHODS
+from nvmf.pmem.remote import RemoteMemory
 from nvmf.target.sync import serve as serve_sync
-from support.memorylab import CONFIG, HOST, OTHER
+from support.memorylab import CONFIG, HOST, NQN, OTHER
+from wire.served import Served
 
 
 def bench(*args: str) -> int:
@@ -65,3 +70,18 @@ def test_bench(capsys: pytest.CaptureFixture[str]) -> None:
 def test_bench_refuses(capsys: pytest.CaptureFixture[str], args: tuple[str, ...]) -> None:
     assert bench("nvme+rdma://127.0.0.1:1/nqn.2026-01.example:x", "--force", *args) == 2
     assert "Traceback" not in capsys.readouterr().err
+
+
+def test_ls_shows_who_uses_memory(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    served = Served(tmp_path, CONFIG).wait_ready()
+    where = f"nvme+rdma://127.0.0.1:{served.port}/{NQN}"
+
+    async def look() -> None:
+        options: dict[str, Any] = {"force": True, "hostnqn": HOST}
+        async with await RemoteMemory.connect(where, **options):
+            ls = ["target", "ls", "--rpc-socket", str(served.rpc_socket)]
+            assert await asyncio.to_thread(main, ls) == 0
+
+    asyncio.run(look())
+    assert f"memory of namespace 1: {HOST} from 127.0.0.1:" in capsys.readouterr().out
+    assert served.end() == 0

@@ -178,6 +178,8 @@ class TreeSubsystem(Subsystem):
 
     absent_namespaces: list[AbsentNamespace]
     controllers: list[Controller]
+    memory: list[MemoryConnection]
+    """The hosts that use a namespace as memory."""
 
 
 class Fault(TypedDict):

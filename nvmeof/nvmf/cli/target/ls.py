@@ -82,6 +82,10 @@ def _subsystem(one: results.TreeSubsystem) -> Node:
     else:
         under += [_host(host) for host in one["hosts"]] or [("no host", [])]
     under += [_controller(controller) for controller in one["controllers"]]
+    under += [
+        (f"memory of namespace {m['nsid']}: {m['hostnqn']} from {m['peer']}, {m['access']}", [])
+        for m in one["memory"]
+    ]
     return f"subsystem {one['nqn']}", under
 
 
