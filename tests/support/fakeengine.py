@@ -187,7 +187,6 @@ class FakeEngine:
     Fenced, Aborted, Freed, DeviceReady = Fenced, Aborted, Freed, DeviceReady
     ListenerEvent, QpairEvent = ListenerEvent, QpairEvent
     Faulted, Gates, Injected = Faulted, Gates, Injected
-    Faulted, Gates = Faulted, Gates
     MemoryServer: Any = None
     MemoryEvent: Any = MemoryEvent
 
