@@ -98,8 +98,8 @@ class FaultConfig(Model):
 
     def _lost(self) -> None:
         fixed = {"kind", "subsystem", "host", "traddr", "trsvcid", "seconds"}
-        for key in sorted(self.model_fields_set - fixed):
-            if getattr(self, key) != type(self).model_fields[key].default:
+        for key in sorted((self.model_fields_set & set(FaultConfig.model_fields)) - fixed):
+            if getattr(self, key) != FaultConfig.model_fields[key].default:
                 raise FaultError(f"a lost path has no {key}: it concerns connections", key)
 
     @property

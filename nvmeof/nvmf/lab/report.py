@@ -160,10 +160,16 @@ def _series(results: Results) -> dict[tuple[str, str], list[Point]]:
         "SELECT system, load, round, ms, series.iops AS rate, max(ms) OVER (PARTITION BY round.id) "
         "AS last FROM series JOIN round ON round.id = round_id ORDER BY round.id, ms"
     )
+    least = _least(results)
     for one in results.rows(query):
-        point = Point(one["round"], one["ms"] / max(one["last"], 1), one["rate"])
+        point = Point(one["round"], one["ms"] / max(one["last"], least), one["rate"])
         made.setdefault((one["system"], one["load"]), []).append(point)
     return made
+
+
+def _least(results: Results) -> float:
+    """Return the milliseconds of a measurement: fio logs no points while no I/O ends."""
+    return max(float(results.description().get("method", {}).get("runtime", 10)) * 1000, 1.0)
 
 
 def _marks(results: Results) -> dict[tuple[str, str], list[Mark]]:
@@ -173,8 +179,9 @@ def _marks(results: Results) -> dict[tuple[str, str], list[Mark]]:
         "series.round_id = event.round_id) AS last FROM event JOIN round ON round.id = round_id "
         "ORDER BY round, begin_ms"
     )
+    least = _least(results)
     for one in results.rows(query):
-        last = max(one["last"] or 0, 1)
+        last = max(one["last"] or 0, least)
         end = last if one["end_ms"] is None else one["end_ms"]
         begin, end = (min(ms / last, 1.0) for ms in (one["begin_ms"], end))
         mark = Mark(one["round"], begin, end, str(one["said"]))
