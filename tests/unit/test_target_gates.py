@@ -91,12 +91,18 @@ def test_controller_has_them_and_takes_them_along() -> None:
         asked.append((qpairs, nsid, then, abort))
 
     bench.subsystem.fence = fence
-    bench.subsystem.when_ended([controller], 1, called.clear)
-    bench.subsystem.when_ended([controller], 1, called.clear, Status.ABORTED_PREEMPT)
-    assert asked == [
-        ([io.handle], 1, called.clear, 0),
-        ([io.handle], 1, called.clear, 0x01B),
+    bench.subsystem.when_ended([controller], 1, lambda: called.append("after all"))
+    bench.subsystem.when_ended(
+        [controller], 1, lambda: called.append("after aborts"), Status.ABORTED_PREEMPT
+    )
+    assert [(qpairs, nsid, abort) for qpairs, nsid, _, abort in asked] == [
+        ([io.handle], 1, 0),
+        ([io.handle], 1, 0x01B),
     ]
+    assert called == ["at once"]
+    asked[1][2]()
+    asked[0][2]()
+    assert called == ["at once", "after aborts", "after all"]
     bench.core.closed(admin)
     assert made.closed
 
