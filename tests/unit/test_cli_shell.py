@@ -6,12 +6,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
-import os
-import pty
-import select
-import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from unittest import mock
@@ -24,6 +19,7 @@ from nvmf.config import from_dict
 from nvmf.initiator.sync import connect
 from nvmf.target.client import RpcError, connect_sync
 from support.clientlab import OPTIONS, url
+from support.shellterminal import Terminal
 from wire.served import Served
 
 NQN = "nqn.2026-11.io.example:disk"
@@ -302,41 +298,6 @@ def test_restore_failures(target: Served, tmp_path: Path) -> None:
 # ---- on a terminal ----
 
 
-class Terminal:
-    """The shell on a pseudo-terminal."""
-
-    def __init__(self, served: Served) -> None:
-        self.ours, theirs = pty.openpty()
-        words = ("-m", "nvmf.cli.main", "target", "shell", "--rpc-socket", str(served.rpc_socket))
-        self.process = subprocess.Popen(
-            [sys.executable, *words],
-            stdin=theirs,
-            stdout=theirs,
-            stderr=theirs,
-            start_new_session=True,
-            preexec_fn=lambda: os.close(os.open(os.ttyname(0), os.O_RDWR)),
-            env={**os.environ, "TERM": "dumb", "COLUMNS": "200", "INPUTRC": "/dev/null"},
-        )
-        os.close(theirs)
-
-    def type(self, text: str) -> None:
-        os.write(self.ours, text.encode())
-
-    def until(self, sign: str) -> str:
-        """Return the output up to a text."""
-        text, end = "", time.monotonic() + HANG
-        while sign not in text:
-            ready, _, _ = select.select([self.ours], [], [], max(end - time.monotonic(), 0))
-            assert ready, f"{sign!r} does not come: {text!r}"
-            text += os.read(self.ours, 65536).decode(errors="replace")
-        return text
-
-    def end(self) -> int:
-        status = self.process.wait(HANG)
-        os.close(self.ours)
-        return status
-
-
 @pytest.fixture
 def terminal(target: Served) -> Iterator[Terminal]:
     made = Terminal(target)
@@ -363,8 +324,9 @@ def test_terminal(terminal: Terminal) -> None:
     assert "attr serial=77" in terminal.until(f"{NQN}> ")
     terminal.type("bogus\r")
     assert "there is no command bogus" in terminal.until(f"{NQN}> ")
-    terminal.type("delete everything\x03")
-    terminal.until(f"{NQN}> ")
+    terminal.type("delete everything")
+    terminal.until("everything")
+    terminal.interrupt(f"{NQN}> ")
     terminal.type("cd\r")
     terminal.until("/> ")
     terminal.type("\x04")
@@ -383,7 +345,10 @@ def test_the_target_ends(terminal: Terminal, target: Served) -> None:
     assert target.end() == 0
     terminal.type("ls\r")
     assert "error: " in terminal.until("/> ")
-    terminal.type("cd \t\x04\x03")
-    terminal.until("/> ")
+    terminal.type("cd \t")
+    terminal.until("\a")  # nothing completes it
+    terminal.type("\x04")
+    terminal.until("\a")  # nothing is deleted
+    terminal.interrupt("/> ")
     terminal.type("\x04")
     assert terminal.end() == 0
