@@ -2,6 +2,8 @@
 /* What the connection manager of the embedded RoCEv2 device does with requests, whose addresses may be forged. */
 #include "roce_rig.h"
 
+#include "events.h"
+
 #include <sys/resource.h>
 
 enum { SERVICE = 4420, PEER_QPN = 0x1234, PEER_COMM = 99 };
@@ -49,10 +51,10 @@ static struct rdma_cm_id *event(struct rig_cm *cm, enum rdma_cm_event_type type)
 	struct rdma_cm_event *e;
 	struct rdma_cm_id *id = NULL;
 
-	if (CHECK(!ro_get_cm_event(cm->channel, &e))) {
+	if (CHECK(!iw_get_cm_event(cm->channel, &e))) {
 		if (CHECK(e->event == type, "(%d)", (int)e->event))
 			id = e->id;
-		ro_ack_cm_event(e);
+		iw_ack_cm_event(e);
 	}
 	return id;
 }
@@ -176,7 +178,7 @@ int main(int argc, char **argv)
 		struct sockaddr_in here = rig.port->addr.in;
 
 		here.sin_port = htons(SERVICE);
-		cm.channel = ro_create_event_channel();
+		cm.channel = iw_create_event_channel();
 		if (CHECK(cm.channel && !ro_create_id(cm.channel, &cm.listener, NULL, RDMA_PS_TCP) &&
 			  !ro_bind_addr(cm.listener, (struct sockaddr *)&here) && !ro_listen(cm.listener, 4))) {
 			answered_once(&rig, &cm);
@@ -184,7 +186,7 @@ int main(int argc, char **argv)
 			listen_fails(&cm);
 		}
 		ro_destroy_id(cm.listener);
-		ro_destroy_event_channel(cm.channel);
+		iw_destroy_event_channel(cm.channel);
 	}
 	rig_close(&rig);
 	return check_report();

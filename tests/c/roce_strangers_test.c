@@ -2,6 +2,8 @@
 /* Packets and messages for the embedded RoCEv2 device that come to the wrong port of a process. */
 #include "roce_rig.h"
 
+#include "events.h"
+
 /* Two ports have two locks: a queue pair must not get into the list of a port that is not its own. */
 static void packet_at_another_port(struct rig *rig)
 {
@@ -51,7 +53,7 @@ static void message_at_another_port(struct rig *rig)
 	struct ro_cm_fields f = {
 		.kind = RO_CM_DREP, .local_comm = 2, .qpn = rig->qp->qp.qp_num,
 	};
-	struct rdma_event_channel *channel = ro_create_event_channel();
+	struct rdma_event_channel *channel = iw_create_event_channel();
 	struct ro_id *id;
 	unsigned int users;
 
@@ -87,7 +89,7 @@ static void message_at_another_port(struct rig *rig)
 	ro_event_purge(id);
 	ro_id_free(id);
 	pthread_mutex_unlock(&iw_cm_lock);
-	ro_destroy_event_channel(channel);
+	iw_destroy_event_channel(channel);
 }
 
 /* The helper goes on to timers and other ports, and lets the lock go, however many messages come. */

@@ -75,7 +75,6 @@ struct iw_id *iw_id_new(struct rdma_event_channel *channel, void *context, enum 
 	id->tos = -1;
 	id->source.ready = iw_id_ready;
 	list_push(&iw_ids, &id->link);
-	((struct iw_event_channel *)channel)->ids++;
 	iw_live.cm_id++;
 	return id;
 }
@@ -133,7 +132,6 @@ void iw_id_free(struct iw_id *id)
 	iw_id_left_request(id);
 	iw_id_close(id);
 	list_remove(&id->link);
-	((struct iw_event_channel *)id->id.channel)->ids--;
 	iw_live.cm_id--;
 	free(id);
 }

@@ -7,27 +7,13 @@
 #define NVMF_IWARP_CM_H
 
 #include "device.h"
+#include "events.h"
 #include "mpa.h"
 #include "watch.h"
 #include "util/clock.h"
 #include "util/fifo.h"
 
 #include <sys/socket.h>
-
-enum { IW_EVENT_PD_MAX = 255 };	/* the maximum of rdma_conn_param.private_data_len */
-
-struct iw_event {
-	struct rdma_cm_event ev;
-	struct fifo_link link;
-	struct iw_id *id;		/* its destruction waits for the acknowledgement */
-	uint8_t pd[IW_EVENT_PD_MAX];
-};
-
-struct iw_event_channel {
-	struct rdma_event_channel ch;	/* fd: an eventfd that counts the queued events */
-	struct fifo queued;		/* by link */
-	unsigned int ids;
-};
 
 enum { IW_CONGESTION_NAME = 16 };	/* TCP_CA_NAME_MAX */
 
@@ -92,10 +78,6 @@ static inline uint16_t iw_mpa_depth(uint16_t word)
 }
 
 /* cm_event.c */
-struct rdma_event_channel *iw_create_event_channel(void);
-void iw_destroy_event_channel(struct rdma_event_channel *channel);
-int iw_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event **event);
-int iw_ack_cm_event(struct rdma_cm_event *event);
 void iw_event_post(struct iw_id *id, enum rdma_cm_event_type type, int status,
 		   const struct iw_mpa *mpa);
 void iw_event_purge(struct iw_id *id);

@@ -11,7 +11,7 @@
  *   memory       stag mr mw
  *   engine       work srq stream rx rx_fpdu rx_crc rx_message tx tx_build
  *   completion   chan cq turn
- *   helper       helper linger refused
+ *   helper       helper linger refused events
  *   queue pair   qp qp_visit qp_end post numbers
  *   watch        watch
  *   device       device

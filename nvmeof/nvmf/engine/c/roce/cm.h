@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Connection management, inside: ids (cm_id.c, cm_find.c), their addresses (cm_addr.c) and events (cm_event.c), the application's
- * calls (cm_connect.c), and the peer's messages (cm_receive.c).  Everything is under iw_cm_lock.
+ * Connection management, inside: ids (cm_id.c, cm_find.c), their addresses (cm_addr.c) and events (cm_event.c), the
+ * application's calls (cm_connect.c), and the peer's messages (cm_receive.c).  Everything is under iw_cm_lock.
  */
 #ifndef NVMF_ROCE_CM_H
 #define NVMF_ROCE_CM_H
@@ -10,11 +10,6 @@
 #include "device.h"
 #include "qp.h"
 #include "util/fifo.h"
-
-struct ro_event_channel {
-	struct rdma_event_channel ch;	/* fd: an eventfd that counts the queued events */
-	struct fifo queued;
-};
 
 enum ro_id_state {
 	RO_ID_IDLE,
@@ -59,10 +54,6 @@ struct ro_id {
 };
 
 /* cm_event.c */
-struct rdma_event_channel *ro_create_event_channel(void);
-void ro_destroy_event_channel(struct rdma_event_channel *channel);
-int ro_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event **event);
-int ro_ack_cm_event(struct rdma_cm_event *event);
 /* f: a message whose private data and depths the event has, or NULL. */
 void ro_event_post(struct ro_id *id, enum rdma_cm_event_type type, int status, const struct ro_cm_fields *f);
 void ro_event_purge(struct ro_id *id);

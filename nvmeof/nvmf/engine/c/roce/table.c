@@ -2,6 +2,7 @@
 /* The embedded RoCEv2 device's verbs table.  Constant, any thread. */
 #include "cm.h"
 #include "device.h"
+#include "events.h"
 
 static const struct verbs table = {
 	.name = "roce",
@@ -30,8 +31,8 @@ static const struct verbs table = {
 	.ack_cq_events = iw_ack_cq_events,
 	.query_qp = ro_query_qp,
 	.modify_qp = ro_modify_qp,
-	.create_event_channel = ro_create_event_channel,
-	.destroy_event_channel = ro_destroy_event_channel,
+	.create_event_channel = iw_create_event_channel,
+	.destroy_event_channel = iw_destroy_event_channel,
 	.create_id = ro_create_id,
 	.destroy_id = ro_destroy_id,
 	.set_option = ro_set_option,
@@ -45,8 +46,8 @@ static const struct verbs table = {
 	.accept = ro_accept,
 	.reject = ro_reject,
 	.disconnect = ro_disconnect,
-	.get_cm_event = ro_get_cm_event,
-	.ack_cm_event = ro_ack_cm_event,
+	.get_cm_event = iw_get_cm_event,
+	.ack_cm_event = iw_ack_cm_event,
 	.get_devices = ro_get_devices,
 	.free_devices = ro_free_devices,
 	.end_reason = roce_qp_end_reason,
