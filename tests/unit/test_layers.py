@@ -60,7 +60,7 @@ IWARP = Device("iwarp", re.compile(r"util/\w+\.h|capture/capture\.h|verbs\.h"))
 ROCE = Device(
     "roce",
     re.compile(
-        r"util/\w+\.h|capture/capture\.h|verbs\.h|(?:\.\./iwarp/cm|cq|events|helper|iwarp|lock|srq|stag|stats|work)\.h"
+        r"util/\w+\.h|capture/capture\.h|verbs\.h|(?:\.\./iwarp/cm|cq|device_common|events|helper|iwarp|lock|srq|stag|stats|work)\.h"
     ),
 )
 each_device = pytest.mark.parametrize("device", [IWARP, ROCE], ids=lambda device: device.name)

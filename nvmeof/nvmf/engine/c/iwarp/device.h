@@ -3,25 +3,16 @@
 #ifndef NVMF_IWARP_DEVICE_H
 #define NVMF_IWARP_DEVICE_H
 
+#include "device_common.h"
 #include "qp.h"
-#include "verbs.h"
 
-struct iw_dev {
-	struct ibv_device device;
-	struct ibv_context context;
-};
-extern struct iw_dev iw_dev;
+extern struct iw_device iw_dev;
 
 struct ibv_device **iw_get_device_list(int *num);
-void iw_free_device_list(struct ibv_device **list);
-const char *iw_get_device_name(struct ibv_device *device);
 struct ibv_context **iw_get_devices(int *num);
-void iw_free_devices(struct ibv_context **list);
 struct ibv_context *iw_open_device(struct ibv_device *device);
 int iw_close_device(struct ibv_context *context);
 int iw_query_device(struct ibv_context *context, struct ibv_device_attr *attr);
-int iw_query_port(struct ibv_context *context, uint8_t port, struct ibv_port_attr *attr);
-int iw_query_gid(struct ibv_context *context, uint8_t port, int index, union ibv_gid *gid);
 
 int iw_tune_socket(int fd);		/* set TCP options for the data path */
 

@@ -14,7 +14,7 @@
  *   helper       helper linger refused events
  *   queue pair   qp qp_visit qp_end post numbers
  *   watch        watch
- *   device       device
+ *   device       device_common device
  *   connection   cm cm_addr cm_congestion cm_connect cm_event cm_handshake nudge fork
  *   table        table
  *

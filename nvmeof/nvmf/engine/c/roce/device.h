@@ -3,23 +3,14 @@
 #ifndef NVMF_ROCE_DEVICE_H
 #define NVMF_ROCE_DEVICE_H
 
-#include "verbs.h"
+#include "device_common.h"
 
-struct ro_dev {
-	struct ibv_device device;
-	struct ibv_context context;
-};
-extern struct ro_dev ro_dev;
+extern struct iw_device ro_dev;
 
 struct ibv_device **ro_get_device_list(int *num);
-void ro_free_device_list(struct ibv_device **list);
-const char *ro_get_device_name(struct ibv_device *device);
 struct ibv_context **ro_get_devices(int *num);
-void ro_free_devices(struct ibv_context **list);
 struct ibv_context *ro_open_device(struct ibv_device *device);
 int ro_close_device(struct ibv_context *context);
 int ro_query_device(struct ibv_context *context, struct ibv_device_attr *attr);
-int ro_query_port(struct ibv_context *context, uint8_t port, struct ibv_port_attr *attr);
-int ro_query_gid(struct ibv_context *context, uint8_t port, int index, union ibv_gid *gid);
 
 #endif
