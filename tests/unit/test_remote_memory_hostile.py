@@ -73,7 +73,7 @@ OPEN = Open(subnqn=NQN, hostnqn=HOST)
         b"\xff" * 100,
         b"\x02" + bytes(287),
         b"\x03" + bytes(30),
-        OPEN.encode() * 1 + b"",
+        OPEN.encode(),
     ],
     ids=["empty", "short", "unknown", "answer", "long-persist", "two"],
 )
@@ -134,6 +134,18 @@ async def test_a_key_of_one_connection_is_worth_nothing_on_another() -> None:
 async def test_idle_connections_without_open_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("nvmf.target.io.memory._OPEN_TIMEOUT", 0.05)
     async with running() as target, raw(target, Request(depth=4).encode()) as client:
+        assert await ended(client)
+
+
+@pytest.mark.parametrize("message", [b"\x01", Open(subnqn=NQN, hostnqn="nqn.other").encode()])
+async def test_a_host_that_was_refused_does_not_stay(
+    message: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Connections are limited in number."""
+    monkeypatch.setattr("nvmf.target.io.memory._OPEN_TIMEOUT", 0.2)
+    async with running() as target, raw(target, Request(depth=4).encode()) as client:
+        client.send(message)
+        assert Opened.decode(await answer(client)).status != Status.OK
         assert await ended(client)
 
 

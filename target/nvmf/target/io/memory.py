@@ -36,7 +36,7 @@ _LIMIT = 256
 _DEPTH = 128
 """Messages that one host may have outstanding."""
 _OPEN_TIMEOUT = 10.0
-"""Seconds that a host has to send OPEN."""
+"""Seconds that a host has to send OPEN, and to leave when that was refused."""
 _HARMLESS = {"ESTABLISHED", "TIMEWAIT_EXIT", "CONNECT_RESPONSE"}
 
 
@@ -137,7 +137,7 @@ class Memory:
     def _late(self, handle: MemoryConnection) -> None:
         peer = handle.cookie
         if isinstance(peer, _Peer):
-            peer.close(f"the host has not sent OPEN within {_OPEN_TIMEOUT:g} s")
+            peer.close(f"the host has not opened a range within {_OPEN_TIMEOUT:g} s")
 
     def left(self, handle: MemoryConnection, event: str) -> None:
         """Handle an event of the connection manager."""
@@ -164,7 +164,7 @@ class Memory:
         try:
             peer.request = Open.decode(message)
         except DecodeError:
-            self._answer(peer, Opened(status=Status.MALFORMED, text="OPEN has a wrong length"))
+            self._refuse(peer, Status.MALFORMED, "OPEN has a wrong length")
             return
         task = asyncio.get_running_loop().create_task(self._open(peer, peer.request))
         self._tasks.add(task)
@@ -175,11 +175,10 @@ class Memory:
             self._answer(peer, await self._grant(peer, request))
         except MemoryRefused as error:
             log.warning("%s: refused: %s", peer, error)
-            text = str(error)[:255]
-            self._answer(peer, Opened(status=error.status, text=text))
+            self._refuse(peer, error.status, str(error))
         except OSError as error:
             log.warning("%s: %s", peer, error)
-            self._answer(peer, Opened(status=Status.RESOURCES, text=str(error)[:255]))
+            self._refuse(peer, Status.RESOURCES, str(error))
         except Exception:
             log.exception("%s: cannot open a namespace as memory", peer)
             peer.close("internal error")
@@ -208,6 +207,12 @@ class Memory:
             "read-write" if access is Access.READ_WRITE else "read-only",
         )
         return Opened(platform=platform, key=key, address=address, length=length)
+
+    def _refuse(self, peer: _Peer, status: Status, why: str) -> None:
+        """Answer OPEN; the host is to leave, because connections are limited."""
+        self._answer(peer, Opened(status=status, text=why[:255]))
+        loop = asyncio.get_running_loop()
+        peer.timer = loop.call_later(_OPEN_TIMEOUT, self._late, peer.handle)
 
     def _answer(self, peer: _Peer, answer: Opened) -> None:
         if not peer.closing:

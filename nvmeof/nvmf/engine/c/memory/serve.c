@@ -168,13 +168,13 @@ static void wake(struct memory_conn *c, uint64_t now)
 	c->busy_until = now + c->server->spin_ns;
 }
 
-static void send_word(struct memory_conn *c, uint32_t length)
+static void send_word(struct memory_conn *c, const uint8_t *word, uint32_t length)
 {
 	if (c->sending) {
 		memory_conn_end(c, "the peer does not take messages");
 		return;
 	}
-	memcpy(memory_end_message(&c->end, c->depth), c->out, length);
+	memcpy(memory_end_message(&c->end, c->depth), word, length);
 	c->sending = true;
 	if (memory_end_send(&c->end, c->depth, length, WR_ANSWER | c->depth))
 		memory_conn_end(c, "the device refused a message");
@@ -190,10 +190,13 @@ static void join(struct memory_conn *c)
 
 static void handle_words(struct memory_server *s, uint64_t now)
 {
+	uint8_t word[MEMORY_MESSAGE];
+
 	for (;;) {
 		struct memory_conn *c = NULL;
 		struct fifo_link *link;
 		unsigned asks = 0;
+		uint32_t length = 0;
 
 		pthread_mutex_lock(&s->lock);
 		link = fifo_pop(&s->asked);
@@ -201,6 +204,10 @@ static void handle_words(struct memory_server *s, uint64_t now)
 			c = container_of(link, struct memory_conn, ask_link);
 			asks = c->ended ? 0 : c->asks;	/* an ended one may be freed when the lock is */
 			c->asks = 0;
+			if (asks & ASK_SEND) {	/* the control thread may write the next one from here on */
+				length = c->out_length;
+				memcpy(word, c->out, length);
+			}
 		}
 		pthread_mutex_unlock(&s->lock);
 		if (!c)
@@ -210,7 +217,7 @@ static void handle_words(struct memory_server *s, uint64_t now)
 		if (asks & ASK_JOIN)
 			join(c);
 		if ((asks & ASK_SEND) && !c->ended)
-			send_word(c, c->out_length);
+			send_word(c, word, length);
 		if (asks & ASK_CLOSE)
 			memory_conn_end(c, "closed");
 		else

@@ -157,6 +157,7 @@ struct memory_conn *memory_conn_accept(struct memory_server *server, const struc
 		memory_end_break(&c->end);
 	}
 	if (rc) {
+		pthread_mutex_destroy(&c->grant_lock);
 		free(c);
 		errno = -rc;
 		return NULL;
