@@ -16,19 +16,17 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 from nvmf.replication import logformat as form
+from nvmf.replication.legs import Leg, LegMachine
 from nvmf.replication.logformat import Frame, Header
 from nvmf.replication.machine import (
     Effect,
     Fenced,
     Gate,
-    Kind,
     LegState,
-    Machine,
     Op,
     QuorumLost,
     ReplicationError,
@@ -52,16 +50,11 @@ class LogFull(ReplicationError):
 
 
 @dataclass(eq=False)
-class Leg:
+class LogLeg(Leg):
     """A replica as the core sees it."""
 
-    state: LegState = LegState.OUT
-    why: str = "it was not opened yet"
-    generation: int = 0
     pending: deque[Stored] = field(default_factory=deque)
     """Frames on their way to it, in order."""
-    slot: int = 0
-    """Its newer header slot."""
     prefix: int = 0
     """All before this LSN is persistent on it."""
 
@@ -81,18 +74,14 @@ class Append(Op):
     data: bytes = b""
 
 
-class LogCore(Machine):
+class LogCore(LegMachine[LogLeg]):
     """See the module; nvmf.replication.recovery has the tasks."""
 
     def __init__(self, legs: int, quorum: int, *, depth: int = 4) -> None:
-        super().__init__()
         if not 1 <= quorum <= legs:
             raise ValueError(f"a quorum of {quorum} of {legs} replicas")
-        self.legs = [Leg() for _ in range(legs)]
-        self.quorum = quorum
+        super().__init__([LogLeg() for _ in range(legs)], quorum)
         self.depth = depth
-        self.takeover = max(quorum, legs - quorum + 1)
-        """The replicas that a new writer needs."""
         self.state = LogState.CLOSED
         self.header = Header(b"", legs, quorum, 0, 1, 0)
         self.frames: list[Frame] = []
@@ -107,8 +96,6 @@ class LogCore(Machine):
         self.truncating = False
         self.settled = Gate()
         """Opened whenever a frame is acknowledged or the log breaks."""
-        self.watch: Callable[[int, str], None] = lambda leg, why: None
-        """Called when a replica is lost."""
 
     # ---- what callers ask for ----
 
@@ -279,18 +266,6 @@ class LogCore(Machine):
 
     # ---- replicas ----
 
-    def write(self, index: int, offset: int, data: bytes, why: str) -> Effect:
-        """Issue a write to a replica."""
-        generation = self.legs[index].generation
-        return self.issue(Effect(index, Kind.WRITE, offset, data, why=why, generation=generation))
-
-    def read(self, index: int, offset: int, length: int) -> Effect:
-        """Issue a read of a replica."""
-        generation = self.legs[index].generation
-        return self.issue(
-            Effect(index, Kind.READ, offset, length=length, why="read", generation=generation)
-        )
-
     def lose(self, index: int, error: Exception) -> None:
         """A replica failed: go on without it, or end what cannot be acknowledged."""
         leg = self.legs[index]
@@ -302,7 +277,7 @@ class LogCore(Machine):
         self.watch(index, leg.why)
         if isinstance(error, Fenced):
             self.stop(LogState.DEPOSED)
-        elif sum(leg.state is LegState.IN for leg in self.legs) < self.quorum:
+        elif len(self.inside()) < self.quorum:
             self.stop(LogState.BROKEN)
         else:
             self.progress()
@@ -322,15 +297,6 @@ class LogCore(Machine):
         for op in waiting:
             op.end(error=error)
         self.settled.open()
-
-    def reasons(self) -> str:
-        """Why replicas are out."""
-        out = [(i, leg.why) for i, leg in enumerate(self.legs) if leg.state is LegState.OUT]
-        return "; ".join(f"replica {i}: {why}" for i, why in out) or "all replicas are in"
-
-    def inside(self) -> Sequence[int]:
-        """The replicas that are in."""
-        return [i for i, leg in enumerate(self.legs) if leg.state is LegState.IN]
 
     def frame_at(self, lsn: int) -> int:
         """The position in frames of the frame with an LSN; -1 if it is before the head."""

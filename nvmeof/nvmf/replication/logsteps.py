@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from nvmf.replication import logformat as form
 from nvmf.replication.logcore import LogCore, LogState
 from nvmf.replication.logformat import Frame, Header
-from nvmf.replication.machine import Damaged, Effect, Kind, LegState, QuorumLost, Steps
+from nvmf.replication.machine import Damaged, LegState, QuorumLost, Steps
 
 _CHUNK = 256 << 10
 
@@ -42,24 +42,19 @@ class LogSteps(LogCore):
             leg = self.legs[index]
             data = replace(header, index=index).encode()
             effects.append(self.write(index, (1 - leg.slot) * form.SLOT, data, why))
-        yield from self._all(effects)
+        yield from self.all_of(effects)
         stored = 0
         for effect in effects:
-            if not effect.error and not self._gone(effect):
+            if not effect.error and not self.gone(effect):
                 self.legs[effect.leg].slot = effect.offset // form.SLOT
                 stored += 1
         return stored
 
     def _open(self) -> Steps[dict[int, Header]]:
         """Fence the replicas, make persistent what has reached them, and read their headers."""
-        for kind in (Kind.FENCE, Kind.FLUSH):
-            effects = [
-                self.issue(Effect(i, kind, why=kind, generation=self.legs[i].generation))
-                for i in self._joining()
-            ]
-            yield from self._all(effects)
+        yield from self.fence(self.joining())
         found = {}
-        for index in self._joining():
+        for index in self.joining():
             header = yield from self._header_of(index)
             if header:
                 found[index] = header
@@ -67,7 +62,7 @@ class LogSteps(LogCore):
 
     def _header_of(self, index: int) -> Steps[Header | None]:
         slots = [self.read(index, at, form.SLOT) for at in (0, form.SLOT)]
-        if not (yield from self._all(slots)):
+        if not (yield from self.all_of(slots)):
             return None
         try:
             header = Header.best([effect.result for effect in slots])
@@ -149,23 +144,8 @@ class LogSteps(LogCore):
         """Read from an LSN on, to the end of the ring at most; None if the replica was lost."""
         length = min(length, self.header.capacity - lsn % self.header.capacity)
         effect = self.read(index, self.place(lsn), length)
-        yield from self._all([effect])
-        return None if effect.error or self._gone(effect) else effect.result
-
-    def _joining(self) -> list[int]:
-        return [i for i, leg in enumerate(self.legs) if leg.state is LegState.JOINING]
-
-    def _gone(self, effect: Effect) -> bool:
-        leg = self.legs[effect.leg]
-        return leg.state is LegState.OUT or leg.generation != effect.generation
-
-    def _all(self, effects: list[Effect]) -> Steps[bool]:
-        """Wait for effects; a replica of which one failed is lost.  Whether all went well."""
-        yield effects
-        for effect in effects:
-            if effect.error and not self._gone(effect):
-                self.lose(effect.leg, effect.error)
-        return not any(effect.error or self._gone(effect) for effect in effects)
+        yield from self.all_of([effect])
+        return None if effect.error or self.gone(effect) else effect.result
 
     def _need(self, count: int, what: str, state: LegState = LegState.JOINING) -> None:
         if sum(leg.state is state for leg in self.legs) < count:

@@ -3,22 +3,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from enum import StrEnum
 
 from nvmf.replication import mirrorformat as form
+from nvmf.replication.legs import Leg, LegMachine
 from nvmf.replication.machine import (
     Deposed,
     Effect,
     Gate,
-    Kind,
-    LegState,
-    Machine,
     Op,
     ReplicationError,
 )
 from nvmf.replication.mirrorformat import Geometry
-from nvmf.replication.mirrorparts import Leg, Page, Region
+from nvmf.replication.mirrorparts import Page, Region
 
 
 class MirrorState(StrEnum):
@@ -35,17 +33,13 @@ class MirrorState(StrEnum):
     """A different writer has taken over."""
 
 
-class MirrorBase(Machine):
+class MirrorBase(LegMachine[Leg]):
     """See mirrorcore."""
 
     def __init__(self, legs: int, quorum: int, *, patience: float = 0.05, most_open: int = 256):
-        super().__init__()
         if not 1 <= quorum <= legs <= form.MOST:
             raise ValueError(f"a quorum of {quorum} of {legs} replicas (at most {form.MOST})")
-        self.legs = [Leg() for _ in range(legs)]
-        self.quorum = quorum
-        self.takeover = max(quorum, legs - quorum + 1)
-        """The replicas that a new writer needs."""
+        super().__init__([Leg() for _ in range(legs)], quorum)
         self.patience = patience
         """Seconds for which a write that a quorum has waits for the others."""
         self.most_open = most_open
@@ -65,8 +59,6 @@ class MirrorBase(Machine):
         """Operations that have not ended."""
         self.work = Gate()
         """Opened when there may be something to resynchronise."""
-        self.watch: Callable[[int, str], None] = lambda leg, why: None
-        """Called when a replica is lost."""
 
     @property
     def state(self) -> MirrorState:
@@ -81,10 +73,6 @@ class MirrorBase(Machine):
         lagging = any(region.lag for region in self.regions())
         clean = len(inside) == len(self.legs) and not lagging
         return MirrorState.CLEAN if clean else MirrorState.DEGRADED
-
-    def inside(self) -> list[int]:
-        """The replicas that are in."""
-        return [i for i, leg in enumerate(self.legs) if leg.state is LegState.IN]
 
     def regions(self) -> Iterator[Region]:
         """The regions whose entry is not 0, or that are in use."""
@@ -121,15 +109,6 @@ class MirrorBase(Machine):
             entries[index % self.shape.per_page] = region.lag | (form.OPEN if region.open else 0)
         return form.Page(page.index, self.epoch, page.version, tuple(entries))
 
-    def write(self, index: int, offset: int, data: bytes, why: str) -> Effect:
-        """Issue a write to a replica."""
-        generation = self.legs[index].generation
-        return self.issue(Effect(index, Kind.WRITE, offset, data, why=why, generation=generation))
-
-    def read(self, index: int, start: int, length: int) -> Effect:
+    def read_data(self, index: int, start: int, length: int) -> Effect:
         """Issue a read of data from a replica."""
-        leg = self.legs[index]
-        at = self.shape.start + start
-        return self.issue(
-            Effect(index, Kind.READ, at, length=length, why="read", generation=leg.generation)
-        )
+        return self.read(index, self.shape.start + start, length)

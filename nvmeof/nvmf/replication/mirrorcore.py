@@ -142,13 +142,13 @@ class MirrorCore(MirrorBase):
             if effect.error:
                 piece.region.active.remove(piece)
                 piece.region.waiting.appendleft(piece)
-                self.failed_leg(effect)
+                self.settle(effect)
                 self.advance(piece.region)
                 return
             piece.data = effect.result
             self.finish(piece)
 
-        self.read(index, piece.start, piece.end - piece.start).then = ended
+        self.read_data(index, piece.start, piece.end - piece.start).then = ended
         return True
 
     def send(self, piece: Piece, index: int) -> None:
@@ -159,7 +159,7 @@ class MirrorCore(MirrorBase):
         def ended(effect: Effect) -> None:
             piece.out &= ~bit
             if effect.error:
-                self.failed_leg(effect)
+                self.settle(effect)
             else:
                 piece.has |= bit
             self.evaluate(piece)
@@ -211,7 +211,7 @@ class MirrorCore(MirrorBase):
         def copied(effect: Effect) -> None:
             if effect.error:
                 piece.failed = True
-                self.failed_leg(effect)
+                self.settle(effect)
             self.finish(piece)
 
         def fetched(effect: Effect) -> None:
@@ -223,7 +223,7 @@ class MirrorCore(MirrorBase):
 
         self.turn += 1
         source = ready[self.turn % len(ready)]
-        self.read(source, piece.start, piece.end - piece.start).then = fetched
+        self.read_data(source, piece.start, piece.end - piece.start).then = fetched
 
     # ---- the map ----
 
@@ -270,7 +270,7 @@ class MirrorCore(MirrorBase):
 
         def ended(effect: Effect) -> None:
             if effect.error:
-                self.failed_leg(effect)
+                self.settle(effect)
                 return
             page.writing &= ~bit
             page.durable[index] = version
@@ -284,11 +284,6 @@ class MirrorCore(MirrorBase):
         self.write(index, at, self.image(page).encode(self.shape), "map").then = ended
 
     # ---- replicas ----
-
-    def failed_leg(self, effect: Effect) -> None:
-        """An effect failed: its replica is lost, unless it came back meanwhile."""
-        if effect.error and effect.generation == self.legs[effect.leg].generation:
-            self.lose(effect.leg, effect.error)
 
     def lose(self, index: int, error: Exception) -> None:
         """A replica is lost: go on without it."""

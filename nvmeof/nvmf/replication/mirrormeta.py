@@ -6,8 +6,6 @@ from __future__ import annotations
 from nvmf.replication import mirrorformat as form
 from nvmf.replication.machine import (
     Damaged,
-    Effect,
-    Kind,
     LegState,
     QuorumLost,
     ReplicationError,
@@ -20,19 +18,9 @@ from nvmf.replication.mirrorformat import Header
 class MirrorMeta(MirrorCore):
     """Steps that the tasks of a mirror are made of."""
 
-    def _fence(self, indices: list[int]) -> Steps[None]:
-        for kind in (Kind.FENCE, Kind.FLUSH):
-            yield from self._all(
-                [
-                    self.issue(Effect(i, kind, why=kind, generation=self.legs[i].generation))
-                    for i in indices
-                    if self.legs[i].state is LegState.JOINING
-                ]
-            )
-
     def _header_of(self, index: int) -> Steps[Header | None]:
-        slots = [self._raw(index, at, form.SLOT) for at in (0, form.SLOT)]
-        if not (yield from self._all(slots)):
+        slots = [self.read(index, at, form.SLOT) for at in (0, form.SLOT)]
+        if not (yield from self.all_of(slots)):
             return None
         try:
             header = Header.best([effect.result for effect in slots])
@@ -67,7 +55,7 @@ class MirrorMeta(MirrorCore):
         for index in indices:
             if self.legs[index].state is LegState.JOINING:
                 self.joins[index] = counts[index]
-        inside = [*self._joining(), *self.inside()]
+        inside = [*self.joining(), *self.inside()]
         yield from self._headers(dict.fromkeys(inside, self.joins))
 
     def _headers(self, joins: dict[int, list[int]]) -> Steps[None]:
@@ -81,17 +69,17 @@ class MirrorMeta(MirrorCore):
             header = Header(self.shape, index, self.epoch, self.seq, tuple(counts))
             at = (1 - self.legs[index].slot) * form.SLOT
             effects.append(self.write(index, at, header.encode(), "claim"))
-        yield from self._all(effects)
+        yield from self.all_of(effects)
         for effect in effects:
-            if not effect.error and not self._gone(effect):
+            if not effect.error and not self.gone(effect):
                 self.legs[effect.leg].slot = effect.offset // form.SLOT
         self.heading = False
         self.work.open()
 
     def _pages_of(self, index: int) -> Steps[list[form.Page] | None]:
         length = self.shape.pages * self.shape.block
-        effect = self._raw(index, form.START, length)
-        if not (yield from self._all([effect])):
+        effect = self.read(index, form.START, length)
+        if not (yield from self.all_of([effect])):
             return None
         try:
             block = self.shape.block
@@ -105,37 +93,12 @@ class MirrorMeta(MirrorCore):
             self.lose(index, error)
             return None
 
-    def _raw(self, index: int, offset: int, length: int) -> Effect:
-        generation = self.legs[index].generation
-        return self.issue(
-            Effect(index, Kind.READ, offset, length=length, why="read", generation=generation)
-        )
-
-    def _joining(self) -> list[int]:
-        return [i for i, leg in enumerate(self.legs) if leg.state is LegState.JOINING]
-
-    def _gone(self, effect: Effect) -> bool:
-        leg = self.legs[effect.leg]
-        return leg.state is LegState.OUT or leg.generation != effect.generation
-
-    def _all(self, effects: list[Effect]) -> Steps[bool]:
-        """Wait for effects; a replica of which one failed is lost.  Whether all went well."""
-        yield effects
-        for effect in effects:
-            self.failed_leg(effect)
-        return not any(effect.error or self._gone(effect) for effect in effects)
-
     def _need(self, what: str) -> None:
-        if len(self._joining()) < self.takeover:
+        if len(self.joining()) < self.takeover:
             raise QuorumLost(
                 f"cannot {what}: {self.takeover} of {len(self.legs)} replicas are needed "
                 f"({self.reasons()}); bring them back and try again"
             )
-
-    def reasons(self) -> str:
-        """Why replicas are out."""
-        out = [(i, leg.why) for i, leg in enumerate(self.legs) if leg.state is LegState.OUT]
-        return "; ".join(f"replica {i}: {why}" for i, why in out) or "all others are here"
 
     def _joined(self, index: int, generation: int) -> None:
         if self.legs[index].generation != generation or self.deposed:

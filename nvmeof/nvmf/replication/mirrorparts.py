@@ -8,8 +8,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from nvmf.replication.machine import LegState
-
 
 class What(StrEnum):
     """What a piece does in its region."""
@@ -94,13 +92,3 @@ class Page:
     writing: int = 0
     """The replicas to which it is on its way."""
     regions: dict[int, Region] = field(default_factory=dict)
-
-
-@dataclass(eq=False)
-class Leg:
-    """A replica as the core sees it."""
-
-    state: LegState = LegState.OUT
-    why: str = "it was not opened yet"
-    generation: int = 0
-    slot: int = 0

@@ -63,8 +63,8 @@ class MirrorTasks(MirrorMeta):
             leg.state, leg.why = LegState.JOINING, ""
             leg.generation += 1
         found: dict[int, Header] = {}
-        yield from self._fence(self._joining())
-        for index in self._joining():
+        yield from self.fence(self.joining())
+        for index in self.joining():
             header = yield from self._header_of(index)
             if header:
                 found[index] = header
@@ -79,12 +79,12 @@ class MirrorTasks(MirrorMeta):
         self.epoch = max(header.epoch for header in found.values()) + 1
         self.seq = max(header.seq for header in found.values())
         joins = [max(column) for column in zip(*(h.joins for h in found.values()), strict=True)]
-        back = [i for i in self._joining() if found[i].joins[i] < joins[i]]
+        back = [i for i in self.joining() if found[i].joins[i] < joins[i]]
         self.joins = joins
-        yield from self._count_in(self._joining())
+        yield from self._count_in(self.joining())
         self._need("claim the mirror")
         copies: dict[int, list[form.Page]] = {}
-        for index in self._joining():
+        for index in self.joining():
             pages = yield from self._pages_of(index)
             if pages:
                 copies[index] = pages
@@ -140,10 +140,10 @@ class MirrorTasks(MirrorMeta):
                 region.since = dict.fromkeys(region.since, page.version)
             image = self.image(page).encode(self.shape)
             at = form.START + page.index * self.shape.block
-            effects += [self.write(index, at, image, "map") for index in self._joining()]
-        yield from self._all(effects)
+            effects += [self.write(index, at, image, "map") for index in self.joining()]
+        yield from self.all_of(effects)
         self._need("write the dirty map")
-        for index in self._joining():
+        for index in self.joining():
             self.legs[index].state = LegState.IN
             for page in changed:
                 page.durable[index] = page.version
@@ -158,18 +158,10 @@ class MirrorTasks(MirrorMeta):
             raise ReplicationError(
                 f"cannot bring back replica {index}: it is {leg.state}, and the mirror {self.state}"
             )
-        leg.state, leg.why = LegState.JOINING, ""
-        generation = leg.generation
-        try:
-            yield from self._rejoin(index, generation)
-        except ReplicationError as error:
-            if leg.generation == generation:
-                self.lose(index, error)
-            raise
-        return None
+        return (yield from self.bring_back(index, self._rejoin))
 
     def _rejoin(self, index: int, generation: int) -> Steps[None]:
-        yield from self._fence([index])
+        yield from self.fence([index])
         self._joined(index, generation)
         header = yield from self._header_of(index)
         self._joined(index, generation)

@@ -72,10 +72,10 @@ class LogTasks(LogSteps):
         seq = max(header.seq for header in found.values()) + 1
         epoch = max(header.epoch for header in found.values()) + 1
         self.header = replace(top, epoch=epoch, seq=seq)
-        yield from self._headers(self._joining(), "claim")
+        yield from self._headers(self.joining(), "claim")
         self._need(self.takeover, "claim the log")
         runs: dict[int, Run] = {}
-        for index in self._joining():
+        for index in self.joining():
             run = yield from self._scan(index)
             if run:
                 runs[index] = run
@@ -89,7 +89,7 @@ class LogTasks(LogSteps):
                 f"the log is damaged at LSN {self.tail}: records up to LSN {beyond} were "
                 "acknowledged, and no replica that is here has them whole; bring back the others"
             )
-        for index in self._joining():
+        for index in self.joining():
             if index != best:
                 yield from self._copy(index, best, runs[index].frames)
         yield from self._begin()
@@ -113,13 +113,15 @@ class LogTasks(LogSteps):
                     f"cannot copy the frame at LSN {frame.lsn} from replica {source} to replica "
                     f"{index}: {self.legs[source].why or 'it is damaged there'}; try again"
                 )
-            if not (yield from self._all([self.write(index, self.place(frame.lsn), data, "copy")])):
+            if not (
+                yield from self.all_of([self.write(index, self.place(frame.lsn), data, "copy")])
+            ):
                 break
         return upto
 
     def _begin(self) -> Steps[None]:
         """Open the log with a frame of the new epoch, on a quorum."""
-        for index in self._joining():
+        for index in self.joining():
             self.legs[index].state = LegState.IN
             self.legs[index].prefix = self.tail
         before = self.tail
@@ -139,15 +141,7 @@ class LogTasks(LogSteps):
             raise ReplicationError(
                 f"cannot bring back replica {index}: it is {leg.state}, and the log {self.state}"
             )
-        leg.state, leg.why = LegState.JOINING, ""
-        generation = leg.generation
-        try:
-            yield from self._rejoin(index, generation)
-        except ReplicationError as error:
-            if leg.generation == generation:
-                self.lose(index, error)
-            raise
-        return None
+        return (yield from self.bring_back(index, self._rejoin))
 
     def _rejoin(self, index: int, generation: int) -> Steps[None]:
         leg = self.legs[index]

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Replicas as the cores of a Log and a Mirror see them, and the steps that both make on them."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from nvmf.replication.machine import (
+    Effect,
+    Kind,
+    LegState,
+    Machine,
+    ReplicationError,
+    Steps,
+)
+
+
+@dataclass(eq=False)
+class Leg:
+    """A replica as a core sees it."""
+
+    state: LegState = LegState.OUT
+    why: str = "it was not opened yet"
+    generation: int = 0
+    """Grows whenever it is lost: effects of an earlier one count no more."""
+    slot: int = 0
+    """Its newer header slot."""
+
+
+L = TypeVar("L", bound=Leg)
+
+
+class LegMachine(Machine, ABC, Generic[L]):
+    """A core on several replicas."""
+
+    def __init__(self, legs: list[L], quorum: int) -> None:
+        super().__init__()
+        self.legs = legs
+        self.quorum = quorum
+        self.takeover = max(quorum, len(legs) - quorum + 1)
+        """The replicas that a new writer needs."""
+        self.watch: Callable[[int, str], None] = lambda leg, why: None
+        """Called when a replica is lost."""
+
+    @abstractmethod
+    def lose(self, index: int, error: Exception) -> None:
+        """A replica failed: go on without it."""
+
+    def inside(self) -> list[int]:
+        """The replicas that are in."""
+        return [i for i, leg in enumerate(self.legs) if leg.state is LegState.IN]
+
+    def joining(self) -> list[int]:
+        """The replicas that are being taken in."""
+        return [i for i, leg in enumerate(self.legs) if leg.state is LegState.JOINING]
+
+    def reasons(self) -> str:
+        """Why replicas are out."""
+        out = [(i, leg.why) for i, leg in enumerate(self.legs) if leg.state is LegState.OUT]
+        return "; ".join(f"replica {i}: {why}" for i, why in out) or "no replica is out"
+
+    # ---- effects ----
+
+    def write(self, index: int, offset: int, data: bytes, why: str) -> Effect:
+        """Issue a write to a replica."""
+        generation = self.legs[index].generation
+        return self.issue(Effect(index, Kind.WRITE, offset, data, why=why, generation=generation))
+
+    def read(self, index: int, offset: int, length: int) -> Effect:
+        """Issue a read of a replica."""
+        generation = self.legs[index].generation
+        return self.issue(
+            Effect(index, Kind.READ, offset, length=length, why="read", generation=generation)
+        )
+
+    def gone(self, effect: Effect) -> bool:
+        """Whether the effect's replica was lost since the effect began."""
+        leg = self.legs[effect.leg]
+        return leg.state is LegState.OUT or leg.generation != effect.generation
+
+    def settle(self, effect: Effect) -> None:
+        """If an effect failed, its replica is lost, unless it came back meanwhile."""
+        if effect.error and not self.gone(effect):
+            self.lose(effect.leg, effect.error)
+
+    def all_of(self, effects: list[Effect]) -> Steps[bool]:
+        """Wait for effects; a replica of which one failed is lost.  Whether all went well."""
+        yield effects
+        for effect in effects:
+            self.settle(effect)
+        return not any(effect.error or self.gone(effect) for effect in effects)
+
+    # ---- steps ----
+
+    def fence(self, indices: Iterable[int]) -> Steps[None]:
+        """Fence replicas that are joining, and make persistent what has reached them."""
+        chosen = list(indices)
+        for kind in (Kind.FENCE, Kind.FLUSH):
+            yield from self.all_of(
+                [
+                    self.issue(Effect(i, kind, why=kind, generation=self.legs[i].generation))
+                    for i in chosen
+                    if self.legs[i].state is LegState.JOINING
+                ]
+            )
+
+    def bring_back(self, index: int, work: Callable[[int, int], Steps[None]]) -> Steps[object]:
+        """Take a replica that is out in again, with work(index, generation)."""
+        leg = self.legs[index]
+        leg.state, leg.why = LegState.JOINING, ""
+        generation = leg.generation
+        try:
+            yield from work(index, generation)
+        except ReplicationError as error:
+            if leg.generation == generation:
+                self.lose(index, error)
+            raise
+        return None
