@@ -10,6 +10,8 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#define GUID_SEED 0xcbf29ce484222325u
+
 enum { DEAD_PEER_S = 30 };	/* seconds without an answer until a connection is lost */
 
 struct iw_device iw_dev = {
@@ -35,7 +37,6 @@ struct iw_device iw_dev = {
 		.num_comp_vectors = 1,
 		.mutex = PTHREAD_MUTEX_INITIALIZER,
 	},
-	.seed = 0xcbf29ce484222325u,
 };
 
 const char *iwarp_qp_end_reason(struct ibv_qp *qp)
@@ -112,10 +113,17 @@ int iw_close_device(struct ibv_context *context)
 
 int iw_query_device(struct ibv_context *context, struct ibv_device_attr *attr)
 {
-	iw_device_attributes(context, attr);
+	(void)context;
+	iw_device_attributes(GUID_SEED, attr);
 	attr->max_qp_wr = IW_MAX_WR;
 	attr->max_sge = attr->max_sge_rd = attr->max_srq_sge = IW_MAX_SGE;
 	attr->max_qp_rd_atom = attr->max_qp_init_rd_atom = IW_MAX_IRD;
 	attr->atomic_cap = IBV_ATOMIC_NONE;
 	return 0;
+}
+
+int iw_query_gid(struct ibv_context *context, uint8_t port, int index, union ibv_gid *gid)
+{
+	(void)context;
+	return iw_device_gid(GUID_SEED, port, index, gid);
 }

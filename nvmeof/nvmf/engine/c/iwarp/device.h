@@ -13,6 +13,7 @@ struct ibv_context **iw_get_devices(int *num);
 struct ibv_context *iw_open_device(struct ibv_device *device);
 int iw_close_device(struct ibv_context *context);
 int iw_query_device(struct ibv_context *context, struct ibv_device_attr *attr);
+int iw_query_gid(struct ibv_context *context, uint8_t port, int index, union ibv_gid *gid);
 
 int iw_tune_socket(int fd);		/* set TCP options for the data path */
 

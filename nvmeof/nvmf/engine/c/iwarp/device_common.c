@@ -3,7 +3,6 @@
 #include "device_common.h"
 #include "sizes.h"
 #include "stag.h"
-#include "util/fifo.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -62,22 +61,21 @@ int iw_device_close(const struct iw_device *dev, const struct ibv_context *conte
 }
 
 /* Constant for this machine, and different from real adapters: locally administered. */
-static uint64_t guid(struct ibv_context *context)
+static uint64_t guid(uint64_t seed)
 {
 	char host[256] = "";
-	uint64_t h = container_of(context, struct iw_device, context)->seed;
 
 	gethostname(host, sizeof(host) - 1);
 	for (const char *p = host; *p; p++)
-		h = (h ^ (unsigned char)*p) * 0x100000001b3u;
-	return __builtin_bswap64((h & ~0x0300000000000000u) | 0x0200000000000000u);
+		seed = (seed ^ (unsigned char)*p) * 0x100000001b3u;
+	return __builtin_bswap64((seed & ~0x0300000000000000u) | 0x0200000000000000u);
 }
 
-void iw_device_attributes(struct ibv_context *context, struct ibv_device_attr *attr)
+void iw_device_attributes(uint64_t seed, struct ibv_device_attr *attr)
 {
 	memset(attr, 0, sizeof(*attr));
 	strcpy(attr->fw_ver, "1.0");
-	attr->node_guid = attr->sys_image_guid = guid(context);
+	attr->node_guid = attr->sys_image_guid = guid(seed);
 	attr->max_mr_size = UINT64_MAX;
 	attr->page_size_cap = 0xfffff000u;
 	attr->max_qp = 1 << 20;
@@ -113,9 +111,9 @@ int iw_query_port(struct ibv_context *context, uint8_t port, struct ibv_port_att
 	return 0;
 }
 
-int iw_query_gid(struct ibv_context *context, uint8_t port, int index, union ibv_gid *gid)
+int iw_device_gid(uint64_t seed, uint8_t port, int index, union ibv_gid *gid)
 {
-	uint64_t id = guid(context);
+	const uint64_t id = guid(seed);
 
 	if (port != 1 || index != 0)
 		return EINVAL;

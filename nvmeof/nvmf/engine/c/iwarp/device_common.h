@@ -9,7 +9,6 @@
 struct iw_device {
 	struct ibv_device device;
 	struct ibv_context context;
-	uint64_t seed;			/* of its GUID: different for each kind */
 };
 
 /* ---- verbs of both devices; any thread ---- */
@@ -18,7 +17,6 @@ void iw_free_device_list(struct ibv_device **list);
 const char *iw_get_device_name(struct ibv_device *device);
 void iw_free_devices(struct ibv_context **list);
 int iw_query_port(struct ibv_context *context, uint8_t port, struct ibv_port_attr *attr);
-int iw_query_gid(struct ibv_context *context, uint8_t port, int index, union ibv_gid *gid);
 
 /* ---- for the devices ---- */
 
@@ -26,7 +24,8 @@ struct ibv_device **iw_device_list(struct iw_device *dev, int *num);
 struct ibv_context **iw_context_list(struct iw_device *dev, int *num);
 struct ibv_context *iw_device_open(struct iw_device *dev, const struct ibv_device *device);
 int iw_device_close(const struct iw_device *dev, const struct ibv_context *context);
-/* The attributes that do not depend on the protocol. */
-void iw_device_attributes(struct ibv_context *context, struct ibv_device_attr *attr);
+/* The attributes that do not depend on the protocol, and the GID.  seed: of the GUID, different for each device. */
+void iw_device_attributes(uint64_t seed, struct ibv_device_attr *attr);
+int iw_device_gid(uint64_t seed, uint8_t port, int index, union ibv_gid *gid);
 
 #endif

@@ -3,6 +3,8 @@
 #include "device.h"
 #include "qp.h"
 
+#define GUID_SEED 0x84222325cbf29ce4u
+
 struct iw_device ro_dev = {
 	.device = {
 		.node_type = IBV_NODE_CA,
@@ -26,7 +28,6 @@ struct iw_device ro_dev = {
 		.num_comp_vectors = 1,
 		.mutex = PTHREAD_MUTEX_INITIALIZER,
 	},
-	.seed = 0x84222325cbf29ce4u,
 };
 
 const char *roce_qp_end_reason(struct ibv_qp *qp)
@@ -56,11 +57,18 @@ int ro_close_device(struct ibv_context *context)
 
 int ro_query_device(struct ibv_context *context, struct ibv_device_attr *attr)
 {
-	iw_device_attributes(context, attr);
+	(void)context;
+	iw_device_attributes(GUID_SEED, attr);
 	attr->max_qp_wr = RO_MAX_WR;
 	attr->device_cap_flags |= IBV_DEVICE_RC_RNR_NAK_GEN;
 	attr->max_sge = attr->max_sge_rd = attr->max_srq_sge = RO_MAX_SGE;
 	attr->max_qp_rd_atom = attr->max_qp_init_rd_atom = RO_MAX_RD;
 	attr->atomic_cap = IBV_ATOMIC_HCA;
 	return 0;
+}
+
+int ro_query_gid(struct ibv_context *context, uint8_t port, int index, union ibv_gid *gid)
+{
+	(void)context;
+	return iw_device_gid(GUID_SEED, port, index, gid);
 }
