@@ -76,8 +76,9 @@ _SECOND = """
 install -m 0600 -o nvmeof -g nvmeof /dev/null /srv/nvmeof/second.img
 truncate -s 16M /srv/nvmeof/second.img
 """
-# The first block installs; the second ends with the line that starts the service.
-_INSTALL, _SET_UP = documents.blocks("As a service", "sh", documents.ADMINISTRATOR)
+(_INSTALL,) = documents.blocks("As a service", "sh", documents.ADMINISTRATOR)
+# Its last line starts the service.
+(_SET_UP,) = documents.blocks("The configuration", "sh", documents.ADMINISTRATOR)
 _FILES, _, _START = _SET_UP.strip().rpartition("\n")
 
 

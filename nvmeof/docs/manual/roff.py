@@ -67,10 +67,13 @@ def prose(text: str) -> list[str]:
     for paragraph in re.split(r"\n[ ]*\n", text.strip("\n")):
         if not paragraph.strip():
             continue
+        lines = paragraph.splitlines()
+        if lines[0].startswith("  "):
+            found += literal(lines)  # .Bd begins with an empty line of its own
+            continue
         if found:
             found.append(".Pp")
-        lines = paragraph.splitlines()
-        found += literal(lines) if lines[0].startswith("  ") else sentences(paragraph)
+        found += sentences(paragraph)
     return found
 
 
