@@ -58,6 +58,20 @@ async def test_all_addresses() -> None:
         await exchange(target.url.replace("0.0.0.0", "127.0.0.1"))
 
 
+async def test_many_connections_of_one_process() -> None:
+    """Each has epolls of its own, and the kernel limits how many of them one socket may be in."""
+    async with serve(ram="4MiB", device="roce", traddr=own_address()) as target:
+        hosts = [await connect(target.url, **OPTIONS) for _ in range(60)]
+        try:
+            for number, controller in enumerate(hosts):
+                await controller.namespaces[0].write(number, bytes([number]) * 512)
+            for number, controller in enumerate(reversed(hosts)):
+                assert await controller.namespaces[0].read(number, 1) == bytes([number]) * 512
+        finally:
+            for controller in hosts:
+                await controller.close()
+
+
 async def test_nothing_is_left() -> None:
     async with serve(ram="4MiB", device="roce", traddr=own_address()) as target:
         await exchange(target.url)

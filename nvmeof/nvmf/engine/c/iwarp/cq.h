@@ -4,6 +4,9 @@
  * among those of a completion queue.  The queue does not depend on the owner: it visits it through the functions in
  * the turn.
  *
+ * A socket that many completion queues share (steady) has no turn, because it would wake all who sleep on one of them:
+ * each of the queues visits its owner at every poll, and the owner decides which one's epoll has the socket.
+ *
  * Locks, in nesting order: progress, then the owner's own, then ring_lock and the channel's.
  */
 #ifndef NVMF_IWARP_CQ_H
@@ -51,10 +54,28 @@ struct iw_turn {
 	uint32_t nap;			/* cq->naps at that time */
 };
 
+struct iw_steady_calls {
+	/* Receive and send; polled: because the application polls, not because the socket was ready. */
+	struct iw_visit (*visit)(void *owner, bool polled);
+	/* The CQ was armed, and a thread may sleep on its epoll; more: the last visit left something to do. */
+	void (*nap)(void *owner, bool more);
+};
+
+/* A completion queue's part in a socket that it shares. */
+struct iw_steady {
+	struct iw_cq *cq;
+	const struct iw_steady_calls *calls;
+	void *owner;
+
+	/* cq->progress, and the helper */
+	struct list_link link;
+	bool more;
+};
+
 struct iw_cq {
 	struct ibv_cq cq;
 	struct iw_member member;	/* of the channel, if any */
-	int epfd;			/* the sockets of the attached turns, edge-triggered */
+	int epfd;			/* the sockets of the attached turns, edge-triggered; a shared one with NULL */
 	atomic_uint polls;		/* tells the helper that a thread polls */
 	atomic_uint users;		/* queue pairs created with it */
 
@@ -70,10 +91,11 @@ struct iw_cq {
 	struct line ready;		/* the turns to receive for */
 	unsigned int nready, nmore;	/* of them, those certain to have work */
 	unsigned int nlive, skipped, patience, crowd;
+	struct list steady;		/* also read by the helper, which alone changes it */
 	uint32_t naps;			/* times that it was armed */
 	bool rests;			/* armed, and not polled since: the line is empty */
 	uint8_t *staging;
-	atomic_uint nlive_hint;		/* nlive, for reading without the lock */
+	atomic_uint attached_hint;	/* turns and shared sockets, for reading without the lock */
 };
 
 static inline struct iw_cq *iw_cq(struct ibv_cq *cq)
@@ -102,5 +124,8 @@ int iw_turn_attach(struct iw_turn *turn, int fd);
 void iw_turn_detach(struct iw_turn *turn);
 /* Make the CQ's epoll report the turn's socket again, soon. */
 void iw_turn_stir(struct iw_turn *turn, int fd);
+/* From now on visit the owner of a shared socket at every poll; on the helper, as its end. */
+void iw_steady_attach(struct iw_steady *steady);
+void iw_steady_detach(struct iw_steady *steady);
 
 #endif

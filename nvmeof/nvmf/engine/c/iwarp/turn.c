@@ -90,6 +90,8 @@ static void turn_ask(struct iw_cq *cq)
 	for (int i = 0; i < n; i++) {
 		struct iw_turn *t = evs[i].data.ptr;
 
+		if (!t)
+			continue;
 		t->end |= evs[i].events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR);
 		t->hup |= evs[i].events & (EPOLLHUP | EPOLLERR);
 		if (list_has(&t->link)) {
@@ -106,11 +108,26 @@ static void turn_ask(struct iw_cq *cq)
 		cq->patience *= 2;
 }
 
+/* Whether one of them has more to do. */
+static bool steady_visit(struct iw_cq *cq, bool polled)
+{
+	bool more = false;
+
+	for (struct list_link *link = cq->steady.head; link; link = link->next) {
+		struct iw_steady *s = container_of(link, struct iw_steady, link);
+
+		s->more = s->calls->visit(s->owner, polled).more;
+		more |= s->more;
+	}
+	return more;
+}
+
 void iw_cq_progress(struct iw_cq *cq, bool ask)
 {
 	int bytes = 0;
+	bool more;
 
-	if (!cq->nlive_hint || !iw_trylock(&cq->progress))
+	if (!cq->attached_hint || !iw_trylock(&cq->progress))
 		return;
 	/* the check that an application makes between arming and sleeping: the channel reports all there is */
 	bool rests = cq->rests && !ask;
@@ -120,16 +137,17 @@ void iw_cq_progress(struct iw_cq *cq, bool ask)
 		iw_unlock(&cq->progress);
 		return;
 	}
-	if (ask || !cq->ready.head || (cq->nready < cq->nlive && cq->skipped >= cq->patience)) {
+	if (ask || (cq->nready < cq->nlive && (!cq->ready.head || cq->skipped >= cq->patience))) {
 		cq->skipped = 0;
 		turn_ask(cq);
 	}
 	for (unsigned int n = cq->nready < ROUND ? cq->nready : ROUND; n; n--)
 		bytes += turn_visit(cq, turn_first(cq));
+	more = steady_visit(cq, !ask);
 	cq->skipped += bytes ? 1 + (unsigned int)bytes / ASK_BYTES : ASK_IDLE;
 	cq->crowd -= bytes && cq->crowd;
 
-	bool left = cq->nmore;
+	bool left = cq->nmore || more;
 
 	iw_unlock(&cq->progress);
 	if (left && iw_cq_armed(cq))
@@ -147,6 +165,11 @@ void iw_cq_nap(struct iw_cq *cq)
 		turn_leave(cq, t);
 		if (t->more)
 			iw_turn_stir(t, t->fd);
+	}
+	for (struct list_link *link = cq->steady.head; link; link = link->next) {
+		struct iw_steady *s = container_of(link, struct iw_steady, link);
+
+		s->calls->nap(s->owner, s->more);
 	}
 	iw_unlock(&cq->progress);
 }
@@ -173,7 +196,7 @@ int iw_turn_attach(struct iw_turn *t, int fd)
 	} else {
 		t->fd = fd;
 		cq->nlive++;
-		atomic_store(&cq->nlive_hint, cq->nlive);
+		atomic_fetch_add(&cq->attached_hint, 1);
 	}
 	iw_unlock(&cq->progress);
 	return rc;
@@ -189,6 +212,26 @@ void iw_turn_detach(struct iw_turn *t)
 	epoll_ctl(cq->epfd, EPOLL_CTL_DEL, t->fd, NULL);
 	t->fd = -1;
 	cq->nlive--;
-	atomic_store(&cq->nlive_hint, cq->nlive);
+	atomic_fetch_sub(&cq->attached_hint, 1);
+	iw_unlock(&cq->progress);
+}
+
+void iw_steady_attach(struct iw_steady *s)
+{
+	struct iw_cq *cq = s->cq;
+
+	iw_lock(&cq->progress);
+	list_push(&cq->steady, &s->link);
+	atomic_fetch_add(&cq->attached_hint, 1);
+	iw_unlock(&cq->progress);
+}
+
+void iw_steady_detach(struct iw_steady *s)
+{
+	struct iw_cq *cq = s->cq;
+
+	iw_lock(&cq->progress);
+	list_remove(&s->link);
+	atomic_fetch_sub(&cq->attached_hint, 1);
 	iw_unlock(&cq->progress);
 }

@@ -146,11 +146,16 @@ struct memory_conn *memory_conn_accept(struct memory_server *server, const struc
 	}
 	c->server = server;
 	c->cookie = cookie;
-	c->depth = depth;
+	/*
+	 * A buffer is free again when the device reports that the answer was sent, which may be after the peer has
+	 * received it and has sent the next message: the second half is for those.  Without it, a queue pair that
+	 * does not hold the sender back itself (RoCE) answers "receiver not ready", and the sender pauses.
+	 */
+	c->depth = 2 * depth;
 	c->end.verbs = verbs;
 	c->end.id = id;
 	pthread_mutex_init(&c->grant_lock, NULL);
-	rc = memory_end_build(&c->end, depth, depth + 1, depth + 1, err, len);
+	rc = memory_end_build(&c->end, c->depth, c->depth + 1, c->depth + 1, err, len);
 	if (!rc && verbs->accept(id, &param)) {
 		rc = errno ? -errno : -EIO;
 		snprintf(err, len, "cannot accept a memory connection: %s", strerror(-rc));

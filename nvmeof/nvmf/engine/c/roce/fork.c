@@ -43,6 +43,8 @@ static void fork_child(void)
 		port->more.head = NULL;
 		atomic_store(&port->lock, 0);
 		atomic_store(&port->cm_lock, 0);
+		atomic_store(&port->watch_lock, 0);
+		atomic_store(&port->watcher, NULL);
 	}
 }
 

@@ -81,20 +81,6 @@ fail:
 	return -1;
 }
 
-static struct iw_visit port_turn_visit(void *owner, uint8_t *staging, bool to_end)
-{
-	(void)staging;
-	(void)to_end;
-	return ro_port_visit(owner);
-}
-
-static void port_turn_hangup(void *owner)
-{
-	(void)owner;	/* a UDP socket is never hung up */
-}
-
-static const struct iw_turn_calls turn_calls = { port_turn_visit, port_turn_hangup };
-
 static void port_answer(struct iw_caller *caller)
 {
 	struct ro_port *port = container_of(caller, struct ro_port, caller);
@@ -187,12 +173,13 @@ void ro_port_put(struct ro_port *port)
 	port_free(port);
 }
 
-static struct ro_attached *port_find(struct ro_port *port, const struct iw_cq *cq)
+/* A completion queue has few ports, and a port may have thousands of completion queues. */
+static struct ro_attached *port_find(const struct ro_port *port, const struct iw_cq *cq)
 {
-	for (struct list_link *link = port->attached.head; link; link = link->next) {
-		struct ro_attached *a = container_of(link, struct ro_attached, link);
+	for (struct list_link *link = cq->steady.head; link; link = link->next) {
+		struct ro_attached *a = container_of(link, struct ro_attached, steady.link);
 
-		if (a->turn.cq == cq)
+		if (a->port == port)
 			return a;
 	}
 	return NULL;
@@ -211,12 +198,9 @@ int ro_port_attach(struct ro_port *port, struct iw_cq *cq)
 		return -1;
 	a->port = port;
 	a->users = 1;
-	a->turn = (struct iw_turn){ .cq = cq, .calls = &turn_calls, .owner = port, .fd = -1 };
-	if (iw_turn_attach(&a->turn, port->fd)) {
-		free(a);
-		return -1;
-	}
+	a->steady = (struct iw_steady){ .cq = cq, .calls = &ro_watch_calls, .owner = a };
 	list_push(&port->attached, &a->link);
+	iw_steady_attach(&a->steady);
 	return 0;
 }
 
@@ -226,8 +210,9 @@ void ro_port_detach(struct ro_port *port, struct iw_cq *cq)
 
 	if (!a || --a->users)
 		return;
-	iw_turn_detach(&a->turn);
+	iw_steady_detach(&a->steady);
 	list_remove(&a->link);
+	ro_watch_leave(a);
 	free(a);
 }
 
@@ -335,6 +320,7 @@ struct iw_visit ro_port_visit(struct ro_port *port)
 	if (n > 0)
 		atomic_fetch_add_explicit(&port->rx_count, 1, memory_order_relaxed);
 	port->calls->flush(port);
+	atomic_store_explicit(&port->unsent, port->more.head, memory_order_relaxed);
 	v.more = n == RO_BATCH || port->more.head;
 	iw_section_unlock(section, &port->lock);
 	return v;

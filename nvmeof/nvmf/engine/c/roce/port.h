@@ -5,7 +5,12 @@
  * them, and the helper does where nobody polls.  A port does not know what a queue pair is: packets are given to the
  * calls that it was made with.
  *
- * Locks, in the order in which they nest: iw_cm_lock, cq->progress, port->lock, the queue pair's.
+ * Of the completion queues that are armed, only one, the watcher, has the socket in its epoll.  If all of them had it,
+ * each packet would wake every thread that sleeps, and the kernel limits the number of nested epolls of one socket (to
+ * fifty, for a client's).  The watcher's thread receives for the others, whose channels report their completions.
+ *
+ * Locks, in the order in which they nest: iw_cm_lock, cq->progress, port->lock, the queue pair's; and cq->progress,
+ * port->watch_lock.
  */
 #ifndef NVMF_ROCE_PORT_H
 #define NVMF_ROCE_PORT_H
@@ -50,11 +55,10 @@ struct ro_port_calls {
 
 /* A completion queue whose pollers receive from a port. */
 struct ro_attached {
-	struct iw_turn turn;
+	struct iw_steady steady;
 	struct list_link link;
 	struct ro_port *port;
 	unsigned int users;
-	uint32_t seen_polls;
 };
 
 struct ro_port {
@@ -71,14 +75,20 @@ struct ro_port {
 	struct iw_caller caller;	/* CM messages */
 	struct iw_source source;
 	bool polled, ticking;
-	uint32_t seen_rx;
-	atomic_uint rx_count;
+	uint32_t seen_rx, seen_visits;
+	atomic_uint rx_count, visits;	/* visits: by completion queues */
 
 	/* lock */
 	iw_spin lock;
 	uint8_t *buffer;
 	void *current;			/* the calls' own */
 	struct list more;		/* the calls' own: those with more to send */
+	atomic_bool unsent;		/* there is one; for reading without the lock */
+
+	/* watch_lock */
+	iw_spin watch_lock;
+	_Atomic(struct ro_attached *) watcher;	/* also compared without the lock; NULL: none */
+	bool loud;			/* the watcher is woken when the socket is writable */
 
 	/* cm_lock, innermost */
 	iw_spin cm_lock;
@@ -116,8 +126,11 @@ bool ro_port_cm_take(struct ro_port *port, struct ro_cm_message *m);
 
 /* ---- port_watch.c ---- */
 
+extern const struct iw_steady_calls ro_watch_calls;	/* the owner is a ro_attached */
 int ro_port_watch(struct ro_port *port);
 void ro_port_unwatch(struct ro_port *port);
+/* A completion queue is no longer attached. */
+void ro_watch_leave(struct ro_attached *attached);
 uint64_t ro_ports_expire(uint64_t now);	/* when to call again, or 0 */
 
 #endif

@@ -1,8 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Ports that nobody receives from.  A port's socket is in the helper's epoll one-shot.  When it stirs, the helper
- * receives itself unless a completion queue of the port is polled or armed; then it leaves it to the application, and
- * looks again on a coarse timer until there is no traffic.  Runs on the helper, under iw_cm_lock.
+ * Who receives from a port.
+ *
+ * Completion queues visit it when they are polled.  The watcher is one of those that are armed: a queue that is armed
+ * becomes it if there is none, or if the present one is not armed.  A queue that is polled, and receives, ends the
+ * watch of another, whose thread would be woken by each packet; when it is armed itself, it becomes the watcher.
+ * If it goes away instead, or does not poll again, another is appointed.
+ *
+ * The port's socket is also in the helper's epoll, one-shot.  When it stirs, the helper receives itself unless the port
+ * is visited or the watcher is armed; then it leaves it to the application, and looks again on a coarse timer until
+ * there is no traffic.  So packets wait for a tick or two if the thread that polls or watches does something else.
+ *
+ * Visits and arming run on the application's threads, the rest on the helper, under iw_cm_lock.
  */
 #include "port.h"
 #include "util/clock.h"
@@ -12,26 +21,110 @@ enum { TICK_NS = 5000000 };
 
 static uint64_t next_tick;
 
+/* ---- the watcher; under watch_lock ---- */
+
+static void watch_epoll(struct ro_port *port, int op)
+{
+	struct ro_attached *watcher = atomic_load_explicit(&port->watcher, memory_order_relaxed);
+	struct epoll_event ev = { .events = EPOLLIN | (int)EPOLLET };
+
+	if (port->loud)
+		ev.events |= EPOLLOUT;
+	if (watcher && epoll_ctl(watcher->steady.cq->epfd, op, port->fd, &ev) && op != EPOLL_CTL_DEL)
+		atomic_store(&port->watcher, NULL);	/* no memory: the helper receives */
+}
+
+static void watch_move(struct ro_port *port, struct ro_attached *to)
+{
+	watch_epoll(port, EPOLL_CTL_DEL);
+	atomic_store(&port->watcher, to);
+	port->loud = false;
+	watch_epoll(port, EPOLL_CTL_ADD);
+}
+
+static bool watch_armed(const struct ro_port *port)
+{
+	const struct ro_attached *watcher = atomic_load_explicit(&port->watcher, memory_order_relaxed);
+
+	return watcher && iw_cq_armed(watcher->steady.cq);
+}
+
+/* On the helper, which alone changes the list: make one that is armed the watcher, unless there is a watcher. */
+static void watch_appoint(struct ro_port *port)
+{
+	struct list_link *link = port->attached.head;
+
+	if (atomic_load_explicit(&port->watcher, memory_order_relaxed))
+		return;
+	while (link && !iw_cq_armed(container_of(link, struct ro_attached, link)->steady.cq))
+		link = link->next;
+	if (link)
+		watch_move(port, container_of(link, struct ro_attached, link));
+}
+
+static struct iw_visit watch_visit(void *owner, bool polled)
+{
+	struct ro_attached *a = owner;
+	struct ro_port *port = a->port;
+	struct iw_visit v = ro_port_visit(port);
+	const struct ro_attached *watcher = atomic_load_explicit(&port->watcher, memory_order_relaxed);
+
+	atomic_fetch_add_explicit(&port->visits, 1, memory_order_relaxed);
+	if (polled && v.bytes && watcher && watcher != a) {
+		iw_lock(&port->watch_lock);
+		watch_move(port, NULL);
+		iw_unlock(&port->watch_lock);
+	}
+	return v;
+}
+
+static void watch_nap(void *owner, bool more)
+{
+	struct ro_attached *a = owner;
+	struct ro_port *port = a->port;
+
+	iw_lock(&port->watch_lock);
+	if (atomic_load_explicit(&port->watcher, memory_order_relaxed) != a && !watch_armed(port))
+		watch_move(port, a);
+	if (more || port->loud) {	/* setting the events again reports a socket that is ready already */
+		port->loud = more && atomic_load_explicit(&port->unsent, memory_order_relaxed);
+		watch_epoll(port, EPOLL_CTL_MOD);
+	}
+	iw_unlock(&port->watch_lock);
+}
+
+const struct iw_steady_calls ro_watch_calls = { watch_visit, watch_nap };
+
+void ro_watch_leave(struct ro_attached *a)
+{
+	struct ro_port *port = a->port;
+
+	iw_lock(&port->watch_lock);
+	if (atomic_load_explicit(&port->watcher, memory_order_relaxed) == a)
+		watch_move(port, NULL);
+	watch_appoint(port);
+	iw_unlock(&port->watch_lock);
+}
+
+/* ---- the helper ---- */
+
 static bool watch_attended(struct ro_port *port)
 {
-	bool attended = false;
+	const uint32_t visits = atomic_load(&port->visits);
+	const bool attended = visits != port->seen_visits;
 
-	for (struct list_link *link = port->attached.head; link; link = link->next) {
-		struct ro_attached *a = container_of(link, struct ro_attached, link);
-		uint32_t polls = atomic_load(&a->turn.cq->polls);
-
-		attended |= polls != a->seen_polls;
-		a->seen_polls = polls;
-	}
+	port->seen_visits = visits;
 	return attended;
 }
 
-static bool watch_armed(struct ro_port *port)
+static bool watch_awaited(struct ro_port *port)
 {
-	for (struct list_link *link = port->attached.head; link; link = link->next)
-		if (iw_cq_armed(container_of(link, struct ro_attached, link)->turn.cq))
-			return true;
-	return false;
+	bool armed;
+
+	iw_lock(&port->watch_lock);
+	armed = watch_armed(port);
+	iw_unlock(&port->watch_lock);
+	return armed;
 }
 
 static void watch_sleep(struct ro_port *port)
@@ -43,8 +136,12 @@ static void watch_sleep(struct ro_port *port)
 /* Receive all there is, within bounds; then sleep, if that was all. */
 static void watch_serve(struct ro_port *port)
 {
-	struct iw_visit v = ro_port_visit(port);
+	struct iw_visit v;
 
+	iw_lock(&port->watch_lock);
+	watch_appoint(port);
+	iw_unlock(&port->watch_lock);
+	v = ro_port_visit(port);
 	if (!v.more)
 		watch_sleep(port);
 }
@@ -62,7 +159,7 @@ static void watch_stirred(struct iw_source *source, uint32_t events)
 	struct ro_port *port = container_of(source, struct ro_port, source);
 
 	(void)events;
-	if (watch_attended(port) || watch_armed(port)) {
+	if (watch_attended(port) || watch_awaited(port)) {
 		watch_tick_on(port);
 		return;
 	}

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Which of the completion queues that share a port of the embedded RoCEv2 device has the socket in its epoll. */
+#include "roce_rig.h"
+
+#include "iwarp/chan.h"
+
+#include <fcntl.h>
+#include <sys/resource.h>
+
+enum { SLEEPERS = 600 };	/* more than the nested epolls of one socket that the kernel allows */
+
+struct sleeper {
+	struct ibv_comp_channel *channel;
+	struct ibv_cq *cq;
+};
+
+static uint32_t next_psn;
+
+/* Have a request answered; polled: with polls of the rig's completion queue, which is never armed. */
+static bool exchange(struct rig *rig, bool polled)
+{
+	const struct ro_bth bth = {
+		.opcode = RO_OP_WRITE_ONLY, .ack_req = true, .qpn = rig->qp->qp.qp_num, .psn = next_psn,
+	};
+	struct pollfd pfd = { .fd = rig->fd, .events = POLLIN };
+	uint8_t body[RO_RETH + 4] = { 0 };
+
+	ro_put64(body, (uintptr_t)rig->mem);
+	ro_put32(body + 8, rig->mr->rkey);
+	ro_put32(body + 12, 4);
+	rig_send(rig, rig->port, &bth, body, sizeof(body));
+	if (polled ? !rig_next(rig) : poll(&pfd, 1, CHECK_PATIENCE_S * 1000) != 1 ||
+				      recv(rig->fd, rig->got, sizeof(rig->got), 0) < RO_BTH + RO_ICRC)
+		return false;
+	next_psn = ro_psn_add(next_psn, 1);
+	return rig->got[0] == RO_OP_ACK && rig->got[RO_BTH] == RO_CREDITS_UNLIMITED;
+}
+
+static bool sleep_on(struct rig *rig, struct sleeper *s)
+{
+	int rc;
+
+	s->channel = iw_create_comp_channel(&ro_dev.context);
+	fcntl(s->channel->fd, F_SETFL, O_NONBLOCK);
+	s->cq = iw_create_cq(&ro_dev.context, 16, NULL, s->channel, 0);
+	pthread_mutex_lock(&iw_cm_lock);
+	rc = ro_port_attach(rig->port, iw_cq(s->cq));
+	pthread_mutex_unlock(&iw_cm_lock);
+	return !rc && !iw_req_notify_cq(s->cq, 0);
+}
+
+static void leave(struct rig *rig, struct sleeper *s)
+{
+	pthread_mutex_lock(&iw_cm_lock);
+	ro_port_detach(rig->port, iw_cq(s->cq));
+	pthread_mutex_unlock(&iw_cm_lock);
+	iw_destroy_cq(s->cq);
+	iw_destroy_comp_channel(s->channel);
+}
+
+static bool watches(struct rig *rig, const struct sleeper *s)
+{
+	const struct ro_attached *watcher = atomic_load(&rig->port->watcher);
+
+	return s ? watcher && watcher->steady.cq == iw_cq(s->cq) : !watcher;
+}
+
+static bool woken(const struct sleeper *s)
+{
+	struct pollfd pfd = { .fd = s->channel->fd, .events = POLLIN };
+
+	return poll(&pfd, 1, 0) == 1;
+}
+
+static void turns(struct rig *rig)
+{
+	struct sleeper first, second;
+	struct ibv_cq *cq;
+	void *context;
+
+	check_section("one watches");
+	CHECK(sleep_on(rig, &first) && watches(rig, &first));
+	CHECK(sleep_on(rig, &second) && watches(rig, &first) && !woken(&second));
+	CHECK(exchange(rig, false) && !woken(&second));
+	CHECK(iw_get_cq_event(first.channel, &cq, &context) && watches(rig, &first), "(it had no completion)");
+
+	check_section("one that is polled receives, and wakes nobody");
+	CHECK(exchange(rig, true));
+	for (int i = 0; i < 100 && !watches(rig, NULL); i++)
+		CHECK(exchange(rig, true));	/* the watcher's thread, or the helper, may have been first */
+	CHECK(watches(rig, NULL) && !woken(&first) && !woken(&second));
+
+	check_section("one that is armed then");
+	CHECK(!iw_req_notify_cq(second.cq, 0) && watches(rig, &second));
+
+	check_section("it goes away");
+	leave(rig, &second);
+	CHECK(watches(rig, &first));
+	CHECK(exchange(rig, false));
+
+	check_section("one that was polled is not polled again");
+	for (int i = 0; i < 100 && !watches(rig, NULL); i++)
+		CHECK(exchange(rig, true));
+	CHECK(watches(rig, NULL));
+	for (int i = 0; i < 100 && !watches(rig, &first); i++)
+		CHECK(exchange(rig, false), "(the helper receives)");
+	CHECK(watches(rig, &first));
+	leave(rig, &first);
+}
+
+static void many(struct rig *rig)
+{
+	static struct sleeper sleepers[SLEEPERS];
+	struct rlimit files;
+	int asleep = 0, awake = 0;
+
+	check_section("hundreds sleep");
+	getrlimit(RLIMIT_NOFILE, &files);
+	files.rlim_cur = files.rlim_max;	/* each has three */
+	setrlimit(RLIMIT_NOFILE, &files);
+	while (asleep < SLEEPERS && CHECK(sleep_on(rig, &sleepers[asleep])))
+		asleep++;
+	for (int i = 0; i < 10; i++)
+		CHECK(exchange(rig, true));
+	for (int i = 0; i < asleep; i++)
+		awake += woken(&sleepers[i]);
+	CHECK(!awake);
+	while (asleep)
+		leave(rig, &sleepers[--asleep]);
+	CHECK(watches(rig, NULL) && exchange(rig, false));
+}
+
+int main(int argc, char **argv)
+{
+	static struct rig rig;
+
+	check_begin(&argc, argv);
+	next_psn = RIG_PSN;
+	if (rig_open(&rig)) {
+		turns(&rig);
+		many(&rig);
+	}
+	rig_close(&rig);
+	return check_report();
+}
