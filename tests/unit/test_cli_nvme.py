@@ -92,6 +92,9 @@ def test_features(run: Run, target: Served) -> None:
     assert status == 1
     assert "Set Features (FFh) failed" in err
     assert run("get-feature", "-f", "0x100")[0] == 2
+    stamp = found(run, "get-feature", "-f", 0x0E)
+    assert int.from_bytes(bytes.fromhex(stamp["data"])[:6], "little") > 0
+    assert "0000: " in run("get-feature", "-f", 0x0E)[1]
     assert run("set-feature", "-f", 6, "-V", 1 << 32)[0] == 2
 
 
@@ -110,13 +113,29 @@ def test_ranges(run: Run, target: Served) -> None:
             "namespace 1: 2 blocks from 1: set to zeroes\n"
         )
         assert disk.read(0, 4) == b"x" * 512 + bytes(1024) + b"x" * 512
-        assert run("dsm", "--ad", "-b", 3)[1] == "namespace 1: 1 block from 3: deallocated\n"
+        assert run("dsm", "--ad", "-s", 3)[1] == "namespace 1: 1 block from 3: deallocated\n"
+        assert disk.read(0, 4) == b"x" * 512 + bytes(1536)
+        disk.write(0, b"x" * 4096)
+        done = (
+            "namespace 1: 1 block from 0: deallocated\nnamespace 1: 2 blocks from 6: deallocated\n"
+        )
+        assert run("dsm", "-d", "--slbs", "0,6", "-b", "1,2") == (0, done, "")
+        assert disk.read(0, 8) == bytes(512) + b"x" * 2560 + bytes(1024)
+        assert found(run, "dsm", "-c", 4, "-s", "3,5", "-b", "1,1")["ranges"][1]["slba"] == 5
         assert run("verify", "--block-count", 4)[0] == 0
         for command in ("write-zeroes", "verify", "dsm"):
             extra = ("--ad",) if command == "dsm" else ()
-            assert run(command, *extra, "-b", disk.blocks)[0] == 1
+            assert run(command, *extra, "--start-block", disk.blocks)[0] == 1
             assert run(command, *extra, "--block-count", 0)[0] == 2
-        assert run("dsm")[0] == 2
+        for words in (
+            (),
+            ("-d", "-s", "1,2"),
+            ("-d", "-s", "1,2", "-b", 1),
+            ("-c", 1),
+            ("-d", "-s", "x"),
+        ):
+            assert run("dsm", *words)[0] == (0 if words == ("-d", "-s", "1,2") else 2), words
+        assert "there are 2 first blocks and 1 number" in run("dsm", "-d", "-s", "1,2", "-b", 1)[2]
 
 
 def test_compare(run: Run, target: Served, tmp_path: Path) -> None:

@@ -195,7 +195,9 @@ def _as_nvme_cli(args: argparse.Namespace) -> None:
     if args.start_block:
         raise UsageError("give the first block once: -s and -b are the same with a URL")
     try:
-        args.start_block = number_argument(start)
+        lists = isinstance(args.start_block, tuple)
+        numbers = tuple(number_argument(one) for one in start.split(",")) if lists else ()
+        args.start_block = numbers or number_argument(start)
     except argparse.ArgumentTypeError as error:
         raise UsageError(f"-s with a URL is the first logical block: {error}") from None
 

@@ -7,14 +7,18 @@ import argparse
 
 from nvmf.cli.admin import add_admin_command, on_controller
 from nvmf.cli.base import Subparsers, UsageError, number_argument
-from nvmf.cli.human import FEATURES, add_human, print_bits
+from nvmf.cli.human import FEATURES, add_human, add_raw, check_raw, print_bits, write_raw
 from nvmf.cli.output import plain, print_fields, print_json
 from nvmf.initiator import Controller
 from nvmf.initiator.client.admin import Admin
-from nvmf.spec.opcodes import FeatureId
+from nvmf.spec.opcodes import FEATURE_DATA, FeatureId
 from nvmf.spec.properties import Cap, Cc, Csts, Property, Version
 
 _SELECTS = ("current", "default", "saved", "supported capabilities")
+_SUPPORTED = 3
+_RAW = "\n-b writes the data structure of a feature that has one, and else the value, in 4 bytes."
+_EXHID = 1
+"""Dword 11 of the Host Identifier: 16 bytes, as all fabrics have it."""
 
 
 def add_commands(subparsers: Subparsers) -> None:
@@ -30,7 +34,7 @@ def add_commands(subparsers: Subparsers) -> None:
             run,
             summary,
             f"Values of a feature that belongs to a controller last as long as the connection of "
-            f"this\ncommand. Features: {known}.",
+            f"this\ncommand. Features: {known}.{_RAW if run is get else ''}",
             flags=flags,
         )
         parser.add_argument(
@@ -46,6 +50,7 @@ def add_commands(subparsers: Subparsers) -> None:
         )
         if run is get:
             add_human(parser)
+            add_raw(parser)
             parser.add_argument(
                 "--sel",
                 metavar="N",
@@ -86,16 +91,30 @@ def _title(fid: int) -> str:
 def get(args: argparse.Namespace) -> int:
     """Show a feature."""
     _check(args)
+    check_raw(args)
 
     async def work(controller: Controller) -> None:
-        fid = args.feature_id
-        value = await controller.get_features(fid, nsid=args.namespace_id, sel=args.sel)
-        if args.output_format == "json":
+        fid, data = args.feature_id, b""
+        size = 0 if args.sel == _SUPPORTED else FEATURE_DATA.get(fid, 0)
+        where = {"nsid": args.namespace_id, "sel": args.sel}
+        if size:
+            cdw11 = _EXHID if fid == FeatureId.HOST_IDENTIFIER else 0
+            data, value = await controller.with_admin(
+                lambda admin: admin.feature_data(fid, size, cdw11=cdw11, **where)
+            )
+        else:
+            value = await controller.get_features(fid, **where)
+        if args.raw_binary:
+            write_raw(data or value.to_bytes(4, "little"))
+        elif args.output_format == "json":
+            shown = {"data": data.hex()} if data else {}
             print_json({"feature": fid, "select": args.sel, "nsid": args.namespace_id,
-                        "value": value})  # fmt: skip
+                        "value": value, **shown})  # fmt: skip
         else:
             print(f"feature {fid:#04x}{_title(fid)}, {_SELECTS[args.sel]}: {value:#010x}")
-            if args.human_readable and args.sel != 3:
+            for start in range(0, len(data.rstrip(b"\0")), 16):
+                print(f"  {start:04x}: {data[start : start + 16].hex(' ')}")
+            if args.human_readable and args.sel != _SUPPORTED:
                 print_bits(value, FEATURES.get(fid, ()))
 
     return on_controller(args, work)

@@ -40,6 +40,9 @@ from nvmf.cli.output import counted, print_json
 from nvmf.initiator import Namespace, NvmeError, connect
 from nvmf.spec.status import Status
 
+_AD = 4
+"""Attribute Deallocate, in dword 11 of Dataset Management (NVM 1.0, 3.2.3)."""
+_RANGES = 256
 _LARGEST = 64 << 20
 """Maximum bytes that compare takes."""
 
@@ -58,10 +61,17 @@ def add_commands(subparsers: Subparsers) -> None:
         "dsm",
         dsm,
         "deallocate blocks: their data is no longer needed (TRIM)",
-        "--ad -b 8 --block-count 64",
+        "--ad --slbs 8,128 --blocks 64,8",
+        lists=True,
     )
+    parser.add_argument("-d", "--ad", action="store_true", help="deallocate; nothing else is done")
     parser.add_argument(
-        "-d", "--ad", action="store_true", required=True, help="deallocate; nothing else is done"
+        "-c",
+        "--cdw11",
+        metavar="N",
+        type=number_argument,
+        default=0,
+        help="dword 11 of the command, as in nvme-cli: 4, which is --ad",
     )
     parser = _add(
         subparsers,
@@ -101,12 +111,16 @@ def _add(
     more: str = "",
     *,
     counts: bool = True,
+    lists: bool = False,
 ) -> Command:
     example = EXAMPLE.format(f"{name} {flags}")
     parser = add_command(subparsers, name, run, summary, more, examples=(example,))
     add_namespace_argument(parser)
-    add_start_argument(parser)
-    if counts:
+    if lists:
+        _add_lists(parser)
+    else:
+        add_start_argument(parser)
+    if counts and not lists:
         parser.add_argument(
             "--block-count",
             metavar="N",
@@ -114,9 +128,35 @@ def _add(
             default=1,
             help="number of logical blocks, not 0's based (default: 1)",
         )
-    add_block_flags(parser, count=counts)
+    add_block_flags(parser, count=counts and not lists)
     add_target_arguments(parser, blocks=True, **ONE_QUEUE)
     return parser
+
+
+def _add_lists(parser: Command) -> None:
+    parser.add_argument(
+        "--slbs",
+        "--start-block",
+        dest="start_block",
+        metavar="LBA,...",
+        type=_numbers,
+        default=(),
+        help="first logical blocks of the ranges (default: 0)",
+    )
+    parser.add_argument(
+        "-b",
+        "--blocks",
+        "--block-count",
+        dest="block_count",
+        metavar="N,...",
+        type=_numbers,
+        default=(),
+        help="numbers of logical blocks of the ranges, not 0's based (default: 1)",
+    )
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    return tuple(number_argument(one) for one in text.split(","))
 
 
 def zeroes(args: argparse.Namespace) -> int:
@@ -136,11 +176,40 @@ def verify(args: argparse.Namespace) -> int:
 
 def dsm(args: argparse.Namespace) -> int:
     """Execute Dataset Management."""
+    if args.cdw11 not in (0, _AD):
+        raise UsageError(f"--cdw11 {args.cdw11:#x}: only {_AD} is supported, which is --ad")
+    if not (args.ad or args.cdw11):
+        raise UsageError("say what is to be done with the blocks: --ad deallocates them")
+    place = where_of(args)
+    starts, counts = (
+        args.start_block or (0,),
+        args.block_count or (1,) * len(args.start_block or (0,)),
+    )
+    if len(starts) != len(counts):
+        raise UsageError(
+            f"there are {counted(len(starts), 'first block')} and {counted(len(counts), 'number')} "
+            "of blocks: each range needs both"
+        )
+    if min(counts) < 1 or len(starts) > _RANGES:
+        raise UsageError(f"a range has at least 1 block, and a command 1 to {_RANGES} ranges")
+    options = options_of(args, place, **ONE_QUEUE)
 
-    async def work(namespace: Namespace) -> None:
-        await namespace.deallocate([(args.start_block, args.block_count)])
+    async def run() -> int:
+        async with connect(place, options) as controller:
+            namespace = to_move(controller, args.namespace_id)
+            for start, count in zip(starts, counts, strict=True):
+                room_from(namespace, start, count * namespace.block_size)
+            await namespace.deallocate(list(zip(starts, counts, strict=True)))
+        if args.output_format == "json":
+            ranges = [{"slba": slba, "blocks": n} for slba, n in zip(starts, counts, strict=True)]
+            print_json({"nsid": args.namespace_id, "ranges": ranges, "result": "deallocated"})
+            return EXIT_OK
+        for start, count in zip(starts, counts, strict=True):
+            blocks = counted(count, "block")
+            print(f"namespace {args.namespace_id}: {blocks} from {start}: deallocated")
+        return EXIT_OK
 
-    return _run(args, work, "deallocated")
+    return run_async(run())
 
 
 def compare(args: argparse.Namespace) -> int:

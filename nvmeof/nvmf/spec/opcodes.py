@@ -124,6 +124,16 @@ class FeatureId(IntEnum):
     NAMESPACE_WRITE_PROTECTION = 0x84
 
 
+FEATURE_DATA = {
+    FeatureId.TIMESTAMP: 8,
+    FeatureId.HOST_BEHAVIOR: 512,
+    FeatureId.HOST_IDENTIFIER: 16,
+}
+"""Bytes of the data structure of features that have one (Base 2.0, 5.15); the extended format of
+the Host Identifier, which fabrics use.
+"""
+
+
 def command_title(opcode: int, *, io: bool) -> str:
     """Return the name of a command, for messages."""
     kinds = IoOpcode if io else AdminOpcode

@@ -126,6 +126,14 @@ class Admin:
         sqe = commands.get_features(fid, nsid=nsid, sel=sel, cdw11=cdw11)
         return (await self.run(sqe, f"Get Features ({fid:02X}h)", nsid=nsid or None)).dw0
 
+    async def feature_data(
+        self, fid: int, size: int, *, nsid: int = 0, sel: int = 0, cdw11: int = 0
+    ) -> tuple[bytes, int]:
+        """Return the data structure of a feature that has one, and dword 0."""
+        sqe = commands.get_features(fid, nsid=nsid, sel=sel, cdw11=cdw11)
+        data, done = await self.receive(sqe, f"Get Features ({fid:02X}h)", size, nsid=nsid or None)
+        return data, done.dw0
+
     async def set_features(self, fid: int, value: int, *, nsid: int = 0) -> int:
         """Set a feature, and return dword 0 of the completion."""
         sqe = commands.set_features(fid, value, nsid=nsid)

@@ -537,10 +537,9 @@ _shtab_nvmeof_dsm_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   {-N,--namespace-id}"[namespace identifier (default\: 1)\; with a URL also -n, as in nvme-cli]:NSID:"
-  {-b,--start-block}"[first logical block (default\: 0)]:LBA:"
-  "--block-count[number of logical blocks, not 0\'s based (default\: 1)]:N:"
+  {--slbs,--start-block}"[first logical blocks of the ranges (default\: 0)]:LBA,...:"
+  {-b,--blocks,--block-count}"[numbers of logical blocks of the ranges, not 0\'s based (default\: 1)]:N,...:"
   "-s[with a URL the first logical block, as in nvme-cli\; with -a the port of the target]:N:"
-  "-c[number of logical blocks, 0\'s based as in nvme-cli\: -c 0 is one block]:N:"
   {-t,--transport}"[only rdma is supported]:transport:(rdma)"
   {-a,--traddr}"[address or name of the target]:HOST:"
   "--trsvcid[port of the target (default\: 4420)]:PORT:"
@@ -562,6 +561,7 @@ _shtab_nvmeof_dsm_options=(
   {-C,--dhchap-ctrl-secret}"[the controller\'s key, to authenticate the controller too, in the format of gen-dhchap-key]:KEY:"
   "--dhchap-ctrl-secret-file[file with the key]:FILE:_files"
   {-d,--ad}"[deallocate\; nothing else is done]"
+  {-c,--cdw11}"[dword 11 of the command, as in nvme-cli\: 4, which is --ad]:N:"
   ":nvme\+rdma\:\/\/HOST\:PORT\/NQN\?OPTION\=VALUE, instead of the flags (options\: see below):"
 )
 
@@ -697,6 +697,7 @@ _shtab_nvmeof_get_feature_options=(
   {-f,--feature-id}"[feature]:FID:"
   {-N,--namespace-id}"[namespace, for features of namespaces (default\: 0)]:NSID:"
   {-H,--human-readable}"[show the bit fields of values, by name]"
+  {-b,--raw-binary}"[write the bytes to stdout]"
   "--sel[0 current, 1 default, 2 saved, 3 supported capabilities (default\: 0)]:N:(0 1 2 3)"
   ":nvme\+rdma\:\/\/HOST\:PORT\/NQN\?OPTION\=VALUE, instead of the flags (options\: see below):"
 )
