@@ -43,7 +43,8 @@ static inline union ro_addr rig_address(void)
 static inline bool rig_open(struct rig *rig)
 {
 	struct ibv_qp_init_attr attr = {
-		.qp_type = IBV_QPT_RC, .cap = { .max_send_wr = 8, .max_recv_wr = 8, .max_send_sge = 1, .max_recv_sge = 1 },
+		.qp_type = IBV_QPT_RC, .cap = { .max_send_wr = 8, .max_recv_wr = 8, .max_send_sge = 1, .max_recv_sge = 1,
+					   .max_inline_data = 16 },
 	};
 	union ro_addr one = rig_address(), two = rig_address();
 	struct ro_path path = {

@@ -121,6 +121,19 @@ void iw_mr_persist(const struct ibv_pd *pd, uint32_t stag, uint64_t to, uint64_t
 		lines_write_back((const void *)(uintptr_t)to, len);
 }
 
+bool iw_mr_range(const struct ibv_pd *pd, const struct iw_windows *windows, uint32_t stag, int access, uint64_t *base,
+		 uint64_t *length)
+{
+	const struct iw_stag *s = iw_stag_find(stag);
+	const struct iw_windows *bound = s ? atomic_load_explicit(&s->bound, memory_order_relaxed) : NULL;
+
+	if (!s || (bound && bound != windows))
+		return false;
+	*base = s->base;
+	*length = s->length;
+	return iw_mr_check(pd, windows, stag, *base, *length, access) == IW_OK;
+}
+
 enum iw_access iw_mr_invalidate(const struct ibv_pd *pd, const struct iw_windows *windows, uint32_t stag,
 				bool remote)
 {

@@ -89,6 +89,10 @@ static inline void iw_mr_placed(const struct ibv_pd *pd, uint32_t stag, uint64_t
 		iw_mr_persist(pd, stag, to, len);
 }
 
+/* The range of a region or window of which these access rights can be used; false if there is none. */
+bool iw_mr_range(const struct ibv_pd *pd, const struct iw_windows *windows, uint32_t stag, int access, uint64_t *base,
+		 uint64_t *length);
+
 /* The arguments of a bind; stag: the window's new STag. */
 struct iw_bind {
 	uint32_t stag, parent;

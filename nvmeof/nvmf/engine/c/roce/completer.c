@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What comes back to the requester: acknowledgements, negative ones, and the data of READs and atomic operations.  Responses come in the
- * order of their PSNs, so that one for a later request than is expected says that an earlier one was lost.
+ * What comes back to the requester: acknowledgements, negative ones, and responses, which have the data of READs and
+ * atomic operations.  They come in the order of their PSNs, so that one for a later request than is expected says that
+ * an earlier one was lost.
  */
 #include "qp.h"
 #include "util/clock.h"
@@ -49,7 +50,7 @@ static bool acknowledged(struct ro_qp *qp, uint32_t psn)
 	while (ro_psn_diff(psn, qp->req.una) > 0 && (w = oldest(qp, &index))) {
 		uint32_t end = ro_psn_add(w->psn, w->packets);
 
-		if (w->kind == RO_READ || w->kind == RO_ATOMIC)
+		if (ro_has_response(w->kind))
 			return ro_psn_diff(psn, w->psn) <= 0;
 		if (ro_psn_diff(psn, end) < 0) {
 			progress(qp, psn);
@@ -138,8 +139,17 @@ static void read_data(struct ro_qp *qp, const struct ro_packet *p)
 		return;
 	}
 	w = oldest(qp, &index);
-	if (psn != qp->req.una || !w || w->kind != RO_READ)
+	if (psn != qp->req.una || !w || (w->kind != RO_READ && w->kind != RO_FLUSH && w->kind != RO_ATOMIC_WRITE))
 		return;		/* of a request that was repeated, or never asked for */
+	if (w->kind != RO_READ && p->len) {
+		ro_fail_request(qp, index, IBV_WC_BAD_RESP_ERR, "the peer answered a FLUSH or ATOMIC WRITE with data");
+		return;
+	}
+	if (w->kind != RO_READ) {
+		w->done = true;
+		progress(qp, ro_psn_add(psn, 1));
+		return;
+	}
 	off = ((psn - w->psn) & RO_MASK24) * qp->mtu;
 	expected = w->len - off < qp->mtu ? w->len - off : qp->mtu;
 	if (p->len != expected) {

@@ -34,8 +34,26 @@ static int set_atomic(struct ro_swr *w, const struct ibv_send_wr *wr)
 	return w->len == RO_ATOMIC_SIZE ? 0 : EINVAL;
 }
 
+static int set_flush(struct ro_swr *w, const struct ibv_send_wr *wr)
+{
+	const uint64_t feth = wr->wr.atomic.swap, length = wr->wr.atomic.compare_add;
+	const uint64_t type = feth & RO_FETH_PLT, level = feth >> RO_FETH_SEL_SHIFT;
+
+	w->kind = RO_FLUSH;
+	w->wc_opcode = VERBS_WC_FLUSH;
+	w->raddr = wr->wr.atomic.remote_addr;
+	w->rkey = wr->wr.atomic.rkey;
+	w->feth = (uint32_t)feth;
+	w->flush_len = (uint32_t)length;
+	if (w->len || length > UINT32_MAX || !type || type > (RO_PLT_GLOBAL | RO_PLT_PERSISTENT) || level > RO_SEL_MR)
+		return EINVAL;
+	return 0;
+}
+
 static int set_opcode(struct ro_swr *w, const struct ibv_send_wr *wr)
 {
+	if ((int)wr->opcode == VERBS_WR_FLUSH)
+		return set_flush(w, wr);
 	switch (wr->opcode) {
 	case IBV_WR_SEND_WITH_INV:
 		w->invalidates = true;
@@ -60,6 +78,11 @@ static int set_opcode(struct ro_swr *w, const struct ibv_send_wr *wr)
 	}
 	w->raddr = wr->wr.rdma.remote_addr;
 	w->rkey = wr->wr.rdma.rkey;
+	if ((int)wr->opcode == VERBS_WR_ATOMIC_WRITE) {
+		w->kind = RO_ATOMIC_WRITE;
+		w->wc_opcode = VERBS_WC_ATOMIC_WRITE;
+		return w->len == RO_ATOMIC_SIZE && !(w->raddr % RO_ATOMIC_SIZE) ? 0 : EINVAL;
+	}
 	switch (wr->opcode) {
 	case IBV_WR_SEND:
 	case IBV_WR_SEND_WITH_IMM:

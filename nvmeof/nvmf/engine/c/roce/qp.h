@@ -15,7 +15,7 @@ enum {
 	RO_MAX_SGE = 32,
 	RO_MAX_INLINE = 1024,
 	RO_MAX_WR = 32768,
-	RO_MAX_RD = 16,			/* READs and atomic operations open in either direction */
+	RO_MAX_RD = 16,			/* requests with a response (ro_has_response) open in either direction */
 	RO_REASON = 256,
 	RO_WINDOW_MIN = 2,		/* packets that are sent and not acknowledged */
 	RO_WINDOW_FIRST = 32,
@@ -32,15 +32,17 @@ struct ro_swr {
 	uint32_t psn, packets;		/* once it was begun */
 	uint64_t bind_len;
 	uint64_t swap, compare;		/* of an atomic operation; swap is also what is added */
+	uint32_t feth, flush_len;	/* of a FLUSH */
 	int bind_access;
 	uint16_t num_sge;
 	uint8_t wc_opcode, kind;	/* enum ro_kind; RO_NONE: nothing is sent */
 	bool has_imm, invalidates, solicited, fence, signaled, inline_data, bind, adds, done;
 };
 
-/* A request of the peer's for memory, to be answered: a READ, or an atomic operation that is done. */
+/* A request of the peer's for memory, to be answered: a READ, a FLUSH, or an operation that is done. */
 struct ro_read {
 	uint64_t va;			/* atomic: the value that was there */
+	uint64_t to_flush;		/* FLUSH: bytes at va that are not written back yet */
 	uint32_t rkey, len, psn, sent;	/* sent: packets */
 	bool atomic;
 };
@@ -79,10 +81,12 @@ struct ro_responder {
 	uint64_t va;			/* of the open Write */
 	uint32_t rkey, length, left;
 	bool nak_sent;			/* for this gap */
+	bool flushing;			/* what follows has to wait for a FLUSH */
 	bool ack_due;
 	uint8_t nak;			/* AETH of a negative acknowledgement that is due, or 0 */
 	struct ro_read reads[RO_MAX_RD];
 	uint32_t reads_head, reads_tail;
+	atomic_uint served;		/* answered; also read without the lock */
 	struct ro_read atomics[RO_MAX_RD];	/* the last ones, whose answers may be asked for again */
 	uint32_t atomics_head;
 };
@@ -224,6 +228,7 @@ void ro_complete(struct ro_qp *qp, const struct ro_packet *p);
 void ro_respond(struct ro_qp *qp, const struct ro_packet *p);
 /* Send responses and acknowledgements that are due; false if there are more. */
 bool ro_answer(struct ro_qp *qp, struct ro_burst *b);
+uint32_t ro_reads_served(const struct ibv_qp *qp);
 
 /* ---- timer.c; under iw_cm_lock ---- */
 

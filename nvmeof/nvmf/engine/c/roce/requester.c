@@ -162,9 +162,14 @@ static uint32_t send_read(struct ro_qp *qp, struct ro_burst *b, const struct ro_
 	return n;
 }
 
+/* It is counted among those whose responses are expected. */
+static void expect_one(struct ro_requester *r, const struct ro_swr *w)
+{
+	r->read_end[r->reads_head++ % RO_MAX_RD] = ro_psn_add(w->psn, 1);
+}
+
 static void send_atomic(struct ro_qp *qp, struct ro_burst *b, const struct ro_swr *w)
 {
-	struct ro_requester *r = &qp->req;
 	const struct ro_bth bth = {
 		.opcode = w->adds ? RO_OP_FETCH_ADD : RO_OP_CMP_SWAP, .psn = w->psn, .ack_req = true,
 	};
@@ -175,7 +180,52 @@ static void send_atomic(struct ro_qp *qp, struct ro_burst *b, const struct ro_sw
 	ro_put64(ext + 12, w->swap);
 	ro_put64(ext + 20, w->compare);
 	ro_burst_seal(b, packet, 0);
-	r->read_end[r->reads_head++ % RO_MAX_RD] = ro_psn_add(w->psn, 1);
+	expect_one(&qp->req, w);
+}
+
+static void send_flush(struct ro_qp *qp, struct ro_burst *b, const struct ro_swr *w)
+{
+	const struct ro_bth bth = { .opcode = RO_OP_FLUSH, .psn = w->psn, .ack_req = true };
+	uint8_t *packet = ro_burst_packet(b, &bth, 0), *ext = packet + RO_BTH;
+
+	ro_put32(ext, w->feth);
+	put_reth(ext + RO_FETH, w->raddr, w->rkey, w->flush_len);
+	ro_burst_seal(b, packet, 0);
+	expect_one(&qp->req, w);
+}
+
+static bool send_atomic_write(struct ro_qp *qp, struct ro_burst *b, const struct ro_swr *w, uint32_t index)
+{
+	const struct ro_bth bth = { .opcode = RO_OP_ATOMIC_WRITE, .psn = w->psn, .ack_req = true };
+	uint8_t *packet = ro_burst_packet(b, &bth, w->len), *ext = packet + RO_BTH;
+
+	put_reth(ext, w->raddr, w->rkey, w->len);
+	if (!load(qp, index, 0, ext + RO_RETH, w->len))
+		return false;
+	ro_burst_seal(b, packet, w->len);
+	expect_one(&qp->req, w);
+	return true;
+}
+
+/* Send the packets of a request that can be sent now: their number, or 0 if the memory cannot be read. */
+static uint32_t send_request(struct ro_qp *qp, struct ro_burst *b, const struct ro_swr *w, uint32_t window_left)
+{
+	const uint32_t index = qp->req.tx;
+
+	switch (w->kind) {
+	case RO_READ:
+		return send_read(qp, b, w);
+	case RO_ATOMIC:
+		send_atomic(qp, b, w);
+		return 1;
+	case RO_FLUSH:
+		send_flush(qp, b, w);
+		return 1;
+	case RO_ATOMIC_WRITE:
+		return send_atomic_write(qp, b, w, index);
+	default:
+		return send_packet(qp, b, index, window_left);
+	}
 }
 
 static void begin(struct ro_qp *qp, struct ro_swr *w)
@@ -213,10 +263,10 @@ static bool held(const struct ro_qp *qp, const struct ro_swr *w, uint32_t psn)
 
 	if (w->fence && reads && !r->tx_packet)
 		return true;
-	if (w->kind == RO_ATOMIC)
-		return reads >= qp->ord || out >= r->window;
-	if (w->kind == RO_READ)
-		return reads >= qp->ord || (reads && out + RO_READ_PACKETS > r->window) || out >= r->window;
+	if (ro_has_response(w->kind) && reads >= qp->ord)
+		return true;
+	if (w->kind == RO_READ && reads && out + RO_READ_PACKETS > r->window)
+		return true;
 	return out >= r->window;
 }
 
@@ -227,13 +277,13 @@ void ro_send(struct ro_qp *qp, struct ro_burst *b)
 	while (r->tx != r->head && !r->rnr) {
 		struct ro_swr *w = ro_sq(qp, r->tx);
 		const uint32_t psn = r->tx == r->fresh ? r->next_psn : ro_psn_add(w->psn, r->tx_packet);
-		uint32_t n = 1;
+		uint32_t n;
 
-		if ((w->kind == RO_READ || w->kind == RO_ATOMIC) && !qp->ord) {
+		if (ro_has_response(w->kind) && !qp->ord) {
 			ro_burst_send(b);
 			ro_fail_request(qp, r->tx, IBV_WC_LOC_QP_OP_ERR,
-					"a READ was posted, or an atomic operation, but this connection was made for "
-					"none: one of its ends gave 0 as the number that may be open");
+					"a READ was posted, or an atomic operation or FLUSH, but this connection was "
+					"made for none: one of its ends gave 0 as the number that may be open");
 			return;
 		}
 		if (w->kind && held(qp, w, psn))
@@ -243,17 +293,14 @@ void ro_send(struct ro_qp *qp, struct ro_burst *b)
 		if (!w->kind) {
 			if (!run_local(qp, w, r->tx))
 				return;
-		} else if (w->kind == RO_READ) {
-			n = send_read(qp, b, w);
-		} else if (w->kind == RO_ATOMIC) {
-			send_atomic(qp, b, w);
-		} else if (!send_packet(qp, b, r->tx, r->window - ((psn - r->una) & RO_MASK24))) {
-			ro_burst_send(b);
-			ro_fail_request(qp, r->tx, IBV_WC_LOC_PROT_ERR,
-					"memory to be sent is not registered for it");
-			return;
-		}
-		if (w->kind) {
+		} else {
+			n = send_request(qp, b, w, r->window - ((psn - r->una) & RO_MASK24));
+			if (!n) {
+				ro_burst_send(b);
+				ro_fail_request(qp, r->tx, IBV_WC_LOC_PROT_ERR,
+						"memory to be sent is not registered for it");
+				return;
+			}
 			r->tx_packet += n;
 			if (ro_psn_diff(ro_psn_add(psn, n), r->high_psn) > 0)
 				r->high_psn = ro_psn_add(psn, n);

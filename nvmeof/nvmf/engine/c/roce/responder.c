@@ -1,19 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The responder: takes requests in the order of their PSNs, and answers them in that order.  A gap is told once; a
- * request that was taken before is acknowledged again, or, if it is a READ or an atomic operation, answered again.
+ * request that was taken before is acknowledged again, or, if it has a response, answered again.
  */
-#include "qp.h"
+#include "respond.h"
 
 enum {
 	RNR_TIMER = 14,			/* 1 ms, by the codes of table 45 */
 	ANSWERS = 64,			/* packets of READ responses at a go */
 };
-
-static uint32_t response_packets(const struct ro_qp *qp, uint32_t len)
-{
-	return ro_packets(len, qp->mtu);
-}
 
 /* ---- answers ---- */
 
@@ -27,8 +22,7 @@ static void send_aeth(struct ro_qp *qp, struct ro_burst *b, uint8_t syndrome, ui
 	ro_burst_seal(b, packet, 0);
 }
 
-/* The request cannot be carried out: the peer is told at once, since nothing is sent after the end. */
-static void refuse(struct ro_qp *qp, uint8_t nak, enum ibv_wc_status status, const char *why)
+void ro_refuse(struct ro_qp *qp, uint8_t nak, enum ibv_wc_status status, const char *why)
 {
 	struct ro_burst b;
 
@@ -37,49 +31,6 @@ static void refuse(struct ro_qp *qp, uint8_t nak, enum ibv_wc_status status, con
 	ro_burst_send(&b);
 	qp->recv_fail_status = qp->rsp.kind == RO_SEND ? status : 0;
 	ro_qp_fail(qp, "%s", why);
-}
-
-static bool read_packet(struct ro_qp *qp, struct ro_burst *b, struct ro_read *rd)
-{
-	const uint32_t n = response_packets(qp, rd->len), off = rd->sent * qp->mtu;
-	const bool first = !rd->sent, last = rd->sent + 1 == n;
-	const uint32_t len = last ? rd->len - off : qp->mtu;
-	const struct ro_bth bth = {
-		.opcode = first && last ? RO_OP_READ_ONLY : first ? RO_OP_READ_FIRST :
-			  last ? RO_OP_READ_LAST : RO_OP_READ_MIDDLE,
-		.psn = ro_psn_add(rd->psn, rd->sent),
-	};
-	uint8_t *packet;
-
-	if (len && iw_mr_look(qp->qp.pd, &qp->windows, rd->rkey, rd->va + off, len,
-			      IBV_ACCESS_REMOTE_READ) != IW_OK)
-		return false;
-	packet = ro_burst_packet(b, &bth, len);
-	if (ro_ops[bth.opcode].flags & RO_F_AETH) {
-		ro_put32(packet + RO_BTH, qp->rsp.msn);
-		packet[RO_BTH] = RO_AETH_ACK | RO_CREDITS_UNLIMITED;
-	}
-	if (len)
-		memcpy(packet + ro_ops[bth.opcode].hdr, (const void *)(uintptr_t)(rd->va + off), len);
-	ro_burst_seal(b, packet, len);
-	rd->sent++;
-	return true;
-}
-
-static bool answer_packet(struct ro_qp *qp, struct ro_burst *b, struct ro_read *rd)
-{
-	const struct ro_bth bth = { .opcode = RO_OP_ATOMIC_ACK, .psn = rd->psn };
-	uint8_t *packet;
-
-	if (!rd->atomic)
-		return read_packet(qp, b, rd);
-	packet = ro_burst_packet(b, &bth, 0);
-	ro_put32(packet + RO_BTH, qp->rsp.msn);
-	packet[RO_BTH] = RO_AETH_ACK | RO_CREDITS_UNLIMITED;
-	ro_put64(packet + RO_BTH + RO_AETH, rd->va);
-	ro_burst_seal(b, packet, 0);
-	rd->sent++;
-	return true;
 }
 
 bool ro_answer(struct ro_qp *qp, struct ro_burst *b)
@@ -91,16 +42,19 @@ bool ro_answer(struct ro_qp *qp, struct ro_burst *b)
 
 		if (n == ANSWERS)
 			return false;
-		if (!answer_packet(qp, b, rd)) {
+		if (!ro_answer_packet(qp, b, rd)) {
 			ro_burst_send(b);
 			/* of the response that is missing: what comes before it is acknowledged by that */
 			r->epsn = ro_psn_add(rd->psn, rd->sent);
-			refuse(qp, RO_NAK_REMOTE_ACCESS, IBV_WC_LOC_ACCESS_ERR,
-			       "memory went while the peer read it");
+			ro_refuse(qp, RO_NAK_REMOTE_ACCESS, IBV_WC_LOC_ACCESS_ERR,
+			       rd->to_flush ? "memory went while the peer flushed it" :
+					      "memory went while the peer read it");
 			return true;
 		}
-		if (rd->sent == response_packets(qp, rd->len))
+		if (rd->sent == ro_response_packets(qp, rd->len)) {
 			r->reads_tail++;
+			atomic_store_explicit(&r->served, r->reads_tail, memory_order_relaxed);
+		}
 	}
 	if (r->nak) {
 		send_aeth(qp, b, r->nak, r->epsn);
@@ -159,7 +113,7 @@ static void receive_done(struct ro_qp *qp, const struct ro_packet *p, enum ibv_w
 	iw_cq_push(iw_cq(qp->qp.recv_cq), &wc, 1, p->bth.solicited);
 }
 
-static void taken(struct ro_qp *qp, const struct ro_packet *p, uint32_t packets)
+void ro_taken(struct ro_qp *qp, const struct ro_packet *p, uint32_t packets)
 {
 	struct ro_responder *r = &qp->rsp;
 
@@ -197,26 +151,26 @@ static void take_send(struct ro_qp *qp, const struct ro_packet *p)
 	}
 	wr = receive_of(qp, &sge);
 	if (p->len > wr->len - r->have) {
-		refuse(qp, RO_NAK_INVALID_REQUEST, IBV_WC_LOC_LEN_ERR,
+		ro_refuse(qp, RO_NAK_INVALID_REQUEST, IBV_WC_LOC_LEN_ERR,
 		       "the peer sent more than the receive has room for");
 		return;
 	}
 	if (p->len && ro_sge_copy(qp->recv_pd, sge, wr->num_sge, r->have, (uint8_t *)(uintptr_t)p->payload, p->len,
 				  true) != IW_OK) {
-		refuse(qp, RO_NAK_REMOTE_OPERATION, IBV_WC_LOC_PROT_ERR,
+		ro_refuse(qp, RO_NAK_REMOTE_OPERATION, IBV_WC_LOC_PROT_ERR,
 		       "memory to be received into is not registered for it");
 		return;
 	}
 	r->have += p->len;
 	if ((p->op->flags & RO_F_INV) &&
 	    iw_mr_invalidate(qp->qp.pd, &qp->windows, ro_get32(p->ext), true) != IW_OK) {
-		refuse(qp, RO_NAK_REMOTE_ACCESS, IBV_WC_LOC_ACCESS_ERR,
+		ro_refuse(qp, RO_NAK_REMOTE_ACCESS, IBV_WC_LOC_ACCESS_ERR,
 		       "the peer invalidated a key that is not its own to invalidate");
 		return;
 	}
 	if (p->op->flags & RO_F_LAST)
 		receive_done(qp, p, IBV_WC_RECV, r->have);
-	taken(qp, p, 1);
+	ro_taken(qp, p, 1);
 }
 
 static void take_write(struct ro_qp *qp, const struct ro_packet *p)
@@ -231,7 +185,7 @@ static void take_write(struct ro_qp *qp, const struct ro_packet *p)
 	}
 	/* the last packet has all that is left, the others less than that */
 	if (p->op->flags & RO_F_LAST ? p->len != r->left : p->len >= r->left) {
-		refuse(qp, RO_NAK_INVALID_REQUEST, 0, "the peer's write is not as long as it said");
+		ro_refuse(qp, RO_NAK_INVALID_REQUEST, 0, "the peer's write is not as long as it said");
 		return;
 	}
 	if ((p->op->flags & RO_F_IMM) && !take_receive(qp)) {
@@ -242,7 +196,7 @@ static void take_write(struct ro_qp *qp, const struct ro_packet *p)
 	}
 	if (p->len && iw_mr_look(qp->qp.pd, &qp->windows, r->rkey, r->va, p->len,
 				 IBV_ACCESS_REMOTE_WRITE) != IW_OK) {
-		refuse(qp, RO_NAK_REMOTE_ACCESS, 0, "the peer wrote to memory that it was not given");
+		ro_refuse(qp, RO_NAK_REMOTE_ACCESS, 0, "the peer wrote to memory that it was not given");
 		return;
 	}
 	if (p->len)
@@ -251,103 +205,7 @@ static void take_write(struct ro_qp *qp, const struct ro_packet *p)
 	r->left -= p->len;
 	if (p->op->flags & RO_F_IMM)
 		receive_done(qp, p, IBV_WC_RECV_RDMA_WITH_IMM, r->length);
-	taken(qp, p, 1);
-}
-
-/* False if the peer may not read that, or not that much at once. */
-static bool queue_read(struct ro_qp *qp, const struct ro_packet *p)
-{
-	struct ro_responder *r = &qp->rsp;
-	struct ro_read rd = {
-		.va = ro_get64(p->ext), .rkey = ro_get32(p->ext + 8), .len = ro_get32(p->ext + 12),
-		.psn = p->bth.psn,
-	};
-
-	if (rd.len > 0x80000000u ||
-	    (rd.len && iw_mr_look(qp->qp.pd, &qp->windows, rd.rkey, rd.va, rd.len, IBV_ACCESS_REMOTE_READ) != IW_OK))
-		return false;
-	r->reads[r->reads_head++ % RO_MAX_RD] = rd;
-	return true;
-}
-
-static void take_read(struct ro_qp *qp, const struct ro_packet *p)
-{
-	if (qp->rsp.reads_head - qp->rsp.reads_tail >= qp->ird) {
-		refuse(qp, RO_NAK_INVALID_REQUEST, 0, "the peer has more READs open than was agreed on");
-		return;
-	}
-	if (!queue_read(qp, p)) {
-		refuse(qp, RO_NAK_REMOTE_ACCESS, 0, "the peer read memory that it was not given");
-		return;
-	}
-	taken(qp, p, response_packets(qp, ro_get32(p->ext + 12)));
-	qp->rsp.ack_due = false;	/* the response says it */
-}
-
-static void take_atomic(struct ro_qp *qp, const struct ro_packet *p)
-{
-	struct ro_responder *r = &qp->rsp;
-	const uint64_t va = ro_get64(p->ext), swap = ro_get64(p->ext + 12);
-	uint64_t *at = (uint64_t *)(uintptr_t)va, was = ro_get64(p->ext + 20);
-	struct ro_read rd = { .psn = p->bth.psn, .atomic = true };
-
-	if (va % RO_ATOMIC_SIZE || r->reads_head - r->reads_tail >= qp->ird) {
-		refuse(qp, RO_NAK_INVALID_REQUEST, 0,
-		       va % RO_ATOMIC_SIZE ? "the peer's atomic operation is at an address that is not a multiple of 8" :
-					     "the peer has more atomic operations open than was agreed on");
-		return;
-	}
-	if (iw_mr_look(qp->qp.pd, &qp->windows, ro_get32(p->ext + 8), va, RO_ATOMIC_SIZE,
-		       IBV_ACCESS_REMOTE_ATOMIC) != IW_OK) {
-		refuse(qp, RO_NAK_REMOTE_ACCESS, 0,
-		       "the peer's atomic operation is on memory that it was not given for that");
-		return;
-	}
-	if (p->bth.opcode == RO_OP_FETCH_ADD)
-		was = __atomic_fetch_add(at, swap, __ATOMIC_SEQ_CST);
-	else	/* the value that was there is left in "was" if it is another */
-		__atomic_compare_exchange_n(at, &was, swap, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
-	rd.va = was;
-	r->reads[r->reads_head++ % RO_MAX_RD] = rd;
-	r->atomics[r->atomics_head++ % RO_MAX_RD] = rd;
-	taken(qp, p, 1);
-	qp->rsp.ack_due = false;	/* the response says it */
-}
-
-/* Answer an atomic operation again as it was answered; nothing if that was too long ago. */
-static void again_atomic(struct ro_responder *r, uint32_t psn)
-{
-	const uint32_t n = r->atomics_head < RO_MAX_RD ? r->atomics_head : RO_MAX_RD;
-
-	for (uint32_t i = 1; i <= n; i++) {
-		const struct ro_read *one = &r->atomics[(r->atomics_head - i) % RO_MAX_RD];
-
-		if (one->psn == psn) {
-			r->reads[r->reads_head++ % RO_MAX_RD] = *one;
-			return;
-		}
-	}
-}
-
-/* One that was taken before. */
-static void again(struct ro_qp *qp, const struct ro_packet *p)
-{
-	struct ro_responder *r = &qp->rsp;
-
-	if (p->op->kind != RO_READ && p->op->kind != RO_ATOMIC) {
-		r->ack_due = true;
-		return;
-	}
-	/* all that is not sent yet is asked for again, or answered with what comes before it */
-	for (uint32_t i = r->reads_tail; i != r->reads_head; i++)
-		if (r->reads[i % RO_MAX_RD].psn == p->bth.psn)
-			return;
-	if (r->reads_head - r->reads_tail >= RO_MAX_RD)
-		return;
-	if (p->op->kind == RO_ATOMIC)
-		again_atomic(r, p->bth.psn);
-	else
-		(void)queue_read(qp, p);
+	ro_taken(qp, p, 1);
 }
 
 /* Whether a packet may come where it does, and is as long as it must be there. */
@@ -376,19 +234,21 @@ void ro_respond(struct ro_qp *qp, const struct ro_packet *p)
 		return;
 	}
 	if (ahead < 0) {
-		again(qp, p);
+		ro_respond_again(qp, p);
+		return;
+	}
+	if (r->flushing) {
+		receiver_not_ready(qp);
 		return;
 	}
 	r->nak_sent = false;
 	if (!in_place(qp, p))
-		refuse(qp, RO_NAK_INVALID_REQUEST, IBV_WC_LOC_QP_OP_ERR,
+		ro_refuse(qp, RO_NAK_INVALID_REQUEST, IBV_WC_LOC_QP_OP_ERR,
 		       "the peer sent a packet out of place or of a wrong length");
 	else if (p->op->kind == RO_SEND)
 		take_send(qp, p);
 	else if (p->op->kind == RO_WRITE)
 		take_write(qp, p);
-	else if (p->op->kind == RO_READ)
-		take_read(qp, p);
 	else
-		take_atomic(qp, p);
+		ro_respond_memory(qp, p);
 }

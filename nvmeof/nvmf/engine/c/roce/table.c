@@ -7,6 +7,7 @@
 static const struct verbs table = {
 	.name = "roce",
 	.read_sink_is_local = true,
+	.flushes = true,
 	.get_device_list = ro_get_device_list,
 	.free_device_list = iw_free_device_list,
 	.get_device_name = iw_get_device_name,
@@ -51,6 +52,7 @@ static const struct verbs table = {
 	.get_devices = ro_get_devices,
 	.free_devices = iw_free_devices,
 	.end_reason = roce_qp_end_reason,
+	.reads_served = ro_reads_served,
 };
 
 const struct verbs *verbs_roce(void)

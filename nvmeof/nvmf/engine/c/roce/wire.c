@@ -30,6 +30,8 @@ const struct ro_op ro_ops[RO_OP_RC_END] = {
 				RO_AETH + RO_ATOMIC_ACK_ETH),
 	[RO_OP_CMP_SWAP] = OP(RO_ATOMIC, RO_F_FIRST | RO_F_LAST, RO_ATOMIC_ETH),
 	[RO_OP_FETCH_ADD] = OP(RO_ATOMIC, RO_F_FIRST | RO_F_LAST, RO_ATOMIC_ETH),
+	[RO_OP_FLUSH] = OP(RO_FLUSH, RO_F_FIRST | RO_F_LAST, RO_FETH + RO_RETH),
+	[RO_OP_ATOMIC_WRITE] = OP(RO_ATOMIC_WRITE, RO_F_FIRST | RO_F_LAST | RO_F_RETH, RO_RETH),
 };
 
 bool ro_packet_get(const uint8_t *buf, uint32_t len, struct ro_packet *p)
@@ -55,7 +57,8 @@ bool ro_packet_get(const uint8_t *buf, uint32_t len, struct ro_packet *p)
 	if (p->len > RO_MTU_MAX)
 		return false;
 
-	bool carries = p->op->kind == RO_SEND || p->op->kind == RO_WRITE || p->op->kind == RO_READ_RESPONSE;
+	bool carries = p->op->kind == RO_SEND || p->op->kind == RO_WRITE || p->op->kind == RO_ATOMIC_WRITE ||
+		       p->op->kind == RO_READ_RESPONSE;
 
 	return carries || !p->len;
 }

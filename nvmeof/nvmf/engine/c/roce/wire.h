@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * RoCEv2 on the wire: every byte offset of a packet (InfiniBand Architecture Specification, volume 1, chapter 9,
- * and annex 17).  Constant, any thread.
+ * and annexes 17 and 19).  Constant, any thread.
  */
 #ifndef NVMF_ROCE_WIRE_H
 #define NVMF_ROCE_WIRE_H
@@ -14,6 +14,7 @@ enum {
 	RO_UDP_PORT = 4791,
 	RO_BTH = 12,
 	RO_RETH = 16,
+	RO_FETH = 4,
 	RO_AETH = 4,
 	RO_ATOMIC_ETH = 28,
 	RO_ATOMIC_ACK_ETH = 8,
@@ -37,6 +38,7 @@ enum {
 	RO_OP_WRITE_ONLY, RO_OP_WRITE_ONLY_IMM, RO_OP_READ_REQ, RO_OP_READ_FIRST, RO_OP_READ_MIDDLE,
 	RO_OP_READ_LAST, RO_OP_READ_ONLY, RO_OP_ACK, RO_OP_ATOMIC_ACK, RO_OP_CMP_SWAP, RO_OP_FETCH_ADD,
 	RO_OP_SEND_LAST_INV = 0x16, RO_OP_SEND_ONLY_INV = 0x17,
+	RO_OP_FLUSH = 0x1c, RO_OP_ATOMIC_WRITE = 0x1d,
 	RO_OP_RC_END,
 	RO_OP_UD_SEND_ONLY = 0x64,
 };
@@ -59,7 +61,27 @@ enum {
 	RO_NAK_REMOTE_OPERATION,
 };
 
-enum ro_kind { RO_NONE, RO_SEND, RO_WRITE, RO_READ, RO_ATOMIC, RO_READ_RESPONSE, RO_ACK, RO_ATOMIC_RESPONSE };
+/* A FETH: placement type, and selectivity level. */
+enum {
+	RO_FETH_PLT = 0x0f,
+	RO_FETH_SEL_SHIFT = 4,
+	RO_FETH_SEL = 0x03,
+	RO_PLT_GLOBAL = 1,
+	RO_PLT_PERSISTENT = 2,
+	RO_SEL_RANGE = 0,
+	RO_SEL_MR = 1,
+};
+
+enum ro_kind {
+	RO_NONE, RO_SEND, RO_WRITE, RO_READ, RO_ATOMIC, RO_FLUSH, RO_ATOMIC_WRITE, RO_READ_RESPONSE, RO_ACK,
+	RO_ATOMIC_RESPONSE,
+};
+
+/* Whether a request is complete with a response of its own, and not with any acknowledgement. */
+static inline bool ro_has_response(uint8_t kind)
+{
+	return kind >= RO_READ && kind <= RO_ATOMIC_WRITE;
+}
 
 enum { RO_F_FIRST = 1, RO_F_LAST = 2, RO_F_IMM = 4, RO_F_INV = 8, RO_F_RETH = 16, RO_F_AETH = 32 };
 

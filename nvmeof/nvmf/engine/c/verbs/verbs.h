@@ -54,6 +54,8 @@ struct verbs {
 	bool pins_memory;
 	/* Regions may be registered with VERBS_PLACE_PERSISTENTLY. */
 	bool places_persistently;
+	/* FLUSH and ATOMIC WRITE can be posted, and are carried out for the peer. */
+	bool flushes;
 
 	/* libibverbs */
 	struct ibv_device **(*get_device_list)(int *num);
@@ -126,6 +128,38 @@ struct verbs {
  * persistence domain before anything behind it on the connection is answered.
  */
 enum { VERBS_PLACE_PERSISTENTLY = 1 << 29 };
+
+/*
+ * FLUSH and ATOMIC WRITE (IBTA, volume 1, annex 19), by the numbers that rdma-core gives them from version 46 on: the
+ * headers of older ones lack some.
+ */
+enum {
+	VERBS_WR_FLUSH = 14,
+	VERBS_WR_ATOMIC_WRITE = 15,
+	VERBS_WC_FLUSH = 8,
+	VERBS_WC_ATOMIC_WRITE = 9,
+	VERBS_ACCESS_FLUSH_GLOBAL = 1 << 8,
+	VERBS_ACCESS_FLUSH_PERSISTENT = 1 << 9,
+	VERBS_FLUSH_GLOBAL = 1,		/* placement types, both of them possible */
+	VERBS_FLUSH_PERSISTENT = 2,
+	VERBS_FLUSH_RANGE = 0,		/* selectivity levels */
+	VERBS_FLUSH_MR = 1,
+	VERBS_FLUSH_LEVEL_SHIFT = 4,
+};
+
+/*
+ * Make a work request without SGEs a FLUSH, for ibv_post_send() on a device with flushes.  (ATOMIC WRITE is one with 8
+ * bytes and wr.rdma.)  The structure has no fields for it: those of an atomic operation hold what it needs.
+ */
+static inline void verbs_set_flush(struct ibv_send_wr *wr, uint64_t remote_addr, uint32_t rkey, uint32_t length,
+				   unsigned int type, unsigned int level)
+{
+	wr->opcode = (enum ibv_wr_opcode)VERBS_WR_FLUSH;
+	wr->wr.atomic.remote_addr = remote_addr;
+	wr->wr.atomic.rkey = rkey;
+	wr->wr.atomic.compare_add = length;
+	wr->wr.atomic.swap = type | level << VERBS_FLUSH_LEVEL_SHIFT;
+}
 
 /* A status in words and by name: "transport retries exceeded (RETRY_EXC_ERR)". */
 const char *verbs_wc_name(enum ibv_wc_status status);
