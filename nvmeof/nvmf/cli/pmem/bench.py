@@ -24,10 +24,11 @@ from nvmf.cli.common import (
     where_of,
 )
 from nvmf.cli.identify import EXAMPLE, add_namespace_argument
-from nvmf.cli.output import plain, print_json, print_table, size_text
+from nvmf.cli.output import plain, print_json
+from nvmf.cli.pmem.table import facts_of, print_rows
 from nvmf.initiator.base.identity import host_identity
 from nvmf.initiator.client.bringup import device_kinds
-from nvmf.pmem.bench import MAX_DEPTH, MAX_SIZE, Plan, Results, Row, measure
+from nvmf.pmem.bench import MAX_DEPTH, MAX_SIZE, Plan, Results, measure
 from nvmf.pmem.platform import ASSUMPTIONS, METHODS, MethodRefused
 
 EXAMPLES = (
@@ -186,38 +187,15 @@ def _print(args: argparse.Namespace, plan: Plan, results: Results) -> None:
     known = [text for fact, text in ASSUMPTIONS.items() if fact in results.platform]
     print(f"The target of {plan.place.subnqn} at {plan.place.endpoint} confirms that")
     print("\n".join(f"- {text}" for text in known) or "- nothing")
-    print_table(
-        ("method", "size", "depth", "p50 us", "p99 us", "p99.99 us", "IOPS", "B/s", "x floor"),
-        [_cells(row) for row in results.rows],
-    )
-    if any(row["assumptions_unmet"] for row in results.rows):
-        print("* the target does not confirm what the method assumes: not known to be persistent")
-
-
-def _cells(row: Row) -> tuple[str, ...]:
-    name = row["method"] + ("*" if row["assumptions_unmet"] else "")
-    begin = (name, size_text(row["size"]), str(row["depth"]))
-    figures = row["figures"]
-    if figures is None:
-        return (*begin, f"skipped: {row['skipped']}", "", "", "", "", "")
-    ratio = row["times_floor"]
-    latency = figures["percentiles_us"]
-    return (
-        *begin,
-        *(f"{latency[p]:.1f}" for p in ("50", "99", "99.99")),
-        f"{figures['iops']:.0f}",
-        size_text(figures["bytes_per_second"]),
-        f"{ratio:.2f}" if ratio is not None else "",
-    )
+    print_rows(results)
 
 
 def _document(plan: Plan, results: Results) -> dict[str, object]:
-    facts = {fact.name.lower(): fact in results.platform for fact in ASSUMPTIONS if fact.name}
     return {
         "url": str(plan.place),
         "nsid": plan.nsid,
         "device": plan.device,
         "seconds": plan.seconds,
-        "platform": facts,
+        "platform": facts_of(results.platform),
         "results": plain(results.rows),
     }

@@ -93,6 +93,7 @@ _shtab_nvmeof_lab_commands() {
 _shtab_nvmeof_pmem_commands() {
   local _commands=(
     bench:'Measure the methods of making a remote write persistent.'
+    demo:'Demonstrate a replicated log that survives crashes, and measure the methods.'
   )
   _describe 'nvmeof pmem commands' _commands
 }
@@ -951,6 +952,18 @@ _shtab_nvmeof_pmem_bench_options=(
 
 # guard to ensure default positional specs are added only once per session
 _shtab_nvmeof_pmem_bench_defaults_added=0
+
+_shtab_nvmeof_pmem_demo_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
+  "--records[records to append, 30 to 20000 (default\: 3000)]:N:"
+  "--runtime[duration of each measurement (default\: 1s)]:TIME:"
+  {--bs,-z}"[size of one operation of the measurements (default\: 4k)]:BYTES:"
+  "--dir[where the targets\' files are made\: on tmpfs, or on DAX (default\: \/dev\/shm)]:FOLDER:"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_nvmeof_pmem_demo_defaults_added=0
 
 _shtab_nvmeof_read_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
@@ -1983,6 +1996,7 @@ _shtab_nvmeof_pmem() {
       curcontext="${curcontext%:*:*}:_shtab_nvmeof_pmem-$line[1]:"
       case $line[1] in
         bench) _arguments -C -s $_shtab_nvmeof_pmem_bench_options ;;
+        demo) _arguments -C -s $_shtab_nvmeof_pmem_demo_options ;;
       esac
   esac
 }
