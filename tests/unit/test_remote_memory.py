@@ -151,18 +151,6 @@ async def test_a_reader_reads_only() -> None:
         assert await writer.read(0, 8) == b"original"
 
 
-async def test_an_authenticating_host_has_no_memory() -> None:
-    """A key is not to be bypassed by a protocol that does not ask for it."""
-    key = "DHHC-1:00:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh+KfiaR:"
-    config = CONFIG.replace(f'"{HOST}", "{READER}"', f'"{READER}"', 1).replace(
-        "[[subsystem.namespace]]",
-        f'[[subsystem.host]]\nnqn = "{HOST}"\ndhchap_key = "{key}"\n[[subsystem.namespace]]',
-    )
-    async with running(config) as target:
-        with pytest.raises(OSError, match="must authenticate"):
-            await opened(target)
-
-
 # ---- fencing ----
 
 

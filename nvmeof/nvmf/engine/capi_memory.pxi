@@ -16,7 +16,7 @@ cdef extern from "memory/server.h" nogil:
         int type
         void *cookie
         uint32_t length
-        uint8_t message[576]
+        uint8_t message[1]  # MEMORY_MESSAGE of them
         char reason[200]
     struct memory_counts:
         uint64_t persists

@@ -86,7 +86,7 @@ cdef class MemoryClient:
                                       <uint32_t>len(message)))
 
     def message(self):
-        cdef uint8_t message[576]
+        cdef uint8_t message[1184]  # MEMORY_MESSAGE
         cdef uint32_t length = memory_client_message(self.get(), message)
         return PyBytes_FromStringAndSize(<char *>message, length)
 

@@ -14,6 +14,7 @@ from typing import Literal, TypedDict
 
 from nvmf import engine
 from nvmf.initiator import TransportId
+from nvmf.pmem.opening import Secrets
 from nvmf.pmem.platform import BLOCK_METHODS, MethodRefused, unmet
 from nvmf.pmem.remote import Figures, RemoteMemory
 from nvmf.spec.memory import Platform
@@ -57,6 +58,8 @@ class Plan:
     depths: tuple[int, ...]
     seconds: float
     """Of each measurement."""
+    secrets: Secrets = field(default_factory=Secrets)
+    """Keys, if the subsystem asks the host to authenticate."""
     force: bool = False
     """Also measure methods whose assumptions the target does not confirm."""
 
@@ -91,6 +94,8 @@ async def measure(
         device=plan.device,
         depth=max(plan.depths),
         slot_bytes=(max(plan.sizes) + 7) & ~7,
+        dhchap_secret=plan.secrets.host,
+        dhchap_ctrl_secret=plan.secrets.controller,
     )
     try:
         results.platform = memory.platform
@@ -135,6 +140,8 @@ async def _one(plan: Plan, memory: RemoteMemory, method: str, size: int, depth: 
         row["skipped"] = f"the range has {memory.size} bytes"
     elif depth > memory.depth:
         row["skipped"] = f"the target accepts a depth of {memory.depth}"
+    elif method in BLOCK_METHODS and plan.secrets.host is not None:
+        row["skipped"] = "this load of NVMe commands cannot authenticate"
     elif method in BLOCK_METHODS and size % _BLOCK:
         row["skipped"] = f"{method} writes whole blocks"
     elif method in BLOCK_METHODS:

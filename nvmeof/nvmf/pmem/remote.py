@@ -12,11 +12,12 @@ from typing import Literal, Self, TypeAlias, TypedDict, TypeVar
 from typing_extensions import Buffer
 
 from nvmf import engine
+from nvmf.auth import Key
 from nvmf.initiator import TransportId
 from nvmf.initiator.base.identity import host_identity
+from nvmf.pmem.opening import Secrets, accepted_depth, open_range, refusal
 from nvmf.pmem.platform import MethodRefused, assumptions, unmet
-from nvmf.spec.memory import RECFMT, VERSION, Access, Open, Opened, Platform, Request
-from nvmf.spec.status import DecodeError
+from nvmf.spec.memory import Access, Open, Opened, Platform, Request
 
 
 class Figures(TypedDict):
@@ -88,6 +89,8 @@ class RemoteMemory:
         depth: int = 16,
         slot_bytes: int = 65536,
         connect_timeout: float = 10.0,
+        dhchap_secret: Key | str | None = None,
+        dhchap_ctrl_secret: Key | str | None = None,
     ) -> Self:
         """Open a namespace as memory.
 
@@ -99,13 +102,17 @@ class RemoteMemory:
             depth: Operations outstanding, 1 to 128; the target may accept fewer.
             slot_bytes: Bytes of an operation; longer data is split.
             connect_timeout: Seconds for the connection, and again for the answer.
+            dhchap_secret: This host's key, for a target that asks it to authenticate.
+            dhchap_ctrl_secret: The target's key: the target must prove that it has it.
 
         Raises:
             MethodRefused: The target does not confirm an assumption of the method.
+            AuthenticationError: This host or the target could not be authenticated.
             OSError: No connection, or the target refuses: with its reason.
         """
         place = TransportId.of(where)
         host = host_identity(hostnqn, hostid)
+        secrets = Secrets.of(dhchap_secret, dhchap_ctrl_secret)
         request = Request(depth=depth).encode()
         client = await asyncio.to_thread(
             lambda: engine.MemoryClient(
@@ -120,25 +127,18 @@ class RemoteMemory:
             )
         )
         try:
-            accepted = _accepted(client.reply, place)
-            access = Access.READ if read_only else Access.READ_WRITE
-            client.send(
-                Open(
-                    access=access,
-                    nsid=nsid,
-                    hostid=host.id.bytes,
-                    subnqn=place.subnqn,
-                    hostnqn=host.nqn,
-                ).encode()
+            accepted = accepted_depth(client.reply, place)
+            ask = Open(
+                access=Access.READ if read_only else Access.READ_WRITE,
+                nsid=nsid,
+                hostid=host.id.bytes,
+                subnqn=place.subnqn,
+                hostnqn=host.nqn,
             )
             async with asyncio.timeout(connect_timeout):
-                opened = await _answer(client)
+                opened = await open_range(client, place, ask, secrets)
             if opened.status:
-                raise OSError(
-                    errno.EACCES,
-                    f"cannot open namespace {nsid} of {place.subnqn} as memory at "
-                    f"{place.endpoint}: {opened.text or f'status {opened.status}'}",
-                )
+                raise refusal(opened, nsid, place)
             missing = () if force or read_only else unmet(method, Platform(opened.platform))
             if missing:
                 raise MethodRefused(
@@ -357,40 +357,3 @@ async def _all(work: list[Coroutine[None, None, T]]) -> list[T]:
     if failures:
         raise failures[0]
     return [task.result() for task in tasks]
-
-
-def _accepted(reply: bytes, place: TransportId) -> int:
-    """Return the depth that the target has accepted."""
-    try:
-        answer = Request.decode(reply[: Request.SIZE])
-    except DecodeError:
-        answer = Request(recfmt=0)
-    if answer.recfmt != RECFMT or answer.version != VERSION or not answer.depth:
-        raise OSError(
-            errno.EPROTO,
-            f"{place.endpoint} accepted the connection, but not as one for memory: is it a target "
-            "that exports memory?",
-        )
-    return answer.depth
-
-
-async def _answer(client: engine.MemoryClient) -> Opened:
-    """Wait for OPENED."""
-    loop = asyncio.get_running_loop()
-    while True:
-        client.poll()
-        client.arm()
-        client.poll()
-        if message := client.message():
-            break
-        arrived = asyncio.Event()
-        loop.add_reader(client.fileno(), arrived.set)
-        try:
-            await arrived.wait()
-        finally:
-            loop.remove_reader(client.fileno())
-        client.drain()
-    try:
-        return Opened.decode(message)
-    except DecodeError as error:
-        raise OSError(errno.EPROTO, f"the target's answer is malformed: {error}") from None

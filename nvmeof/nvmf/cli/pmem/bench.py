@@ -18,6 +18,7 @@ from nvmf.cli.base import (
 from nvmf.cli.common import (
     add_identity_arguments,
     add_place_arguments,
+    add_secret_arguments,
     options_of,
     run_async,
     seconds_argument,
@@ -29,6 +30,7 @@ from nvmf.cli.pmem.table import facts_of, print_rows
 from nvmf.initiator.base.identity import host_identity
 from nvmf.initiator.client.bringup import device_kinds
 from nvmf.pmem.bench import MAX_DEPTH, MAX_SIZE, Plan, Results, measure
+from nvmf.pmem.opening import Secrets
 from nvmf.pmem.platform import ASSUMPTIONS, METHODS, MethodRefused
 
 EXAMPLES = (
@@ -100,6 +102,7 @@ def add_commands(subparsers: Subparsers) -> None:
     add_place_arguments(parser)
     group = parser.add_argument_group("host")
     add_identity_arguments(group)
+    add_secret_arguments(parser)
 
 
 def bench(args: argparse.Namespace) -> int:
@@ -136,6 +139,7 @@ def _plan(args: argparse.Namespace) -> Plan:
         nsid=args.namespace_id,
         hostnqn=host_identity(options.hostnqn, options.hostid).nqn,
         device=device_kinds(options.device)[0],
+        secrets=Secrets(*options.keys()),
         methods=args.methods,
         sizes=args.bs,
         depths=args.iodepth,

@@ -114,12 +114,39 @@ static void received(struct memory_conn *c, unsigned slot, uint32_t length)
 
 	if ((type == MEMORY_PERSIST || type == MEMORY_ECHO) && length == sizeof(struct memory_ask))
 		answer(c, slot);
-	else if (type != MEMORY_OPEN)
+	else if (type != MEMORY_OPEN && type != MEMORY_AUTH)
 		memory_conn_end(c, "protocol error: a message of an unknown type or of a wrong length");
 	else if (!pass_up(c, slot, length))
-		memory_conn_end(c, "protocol error: a second OPEN before the answer to the first");
+		memory_conn_end(c, "protocol error: a message before the answer to the last one");
 	else if (memory_end_receive(&c->end, slot))
 		memory_conn_end(c, "the device refused a receive");
+}
+
+static void send_word(struct memory_conn *c, const uint8_t *word, uint32_t length)
+{
+	if (c->later_length) {
+		memory_conn_end(c, "the peer does not take messages");
+		return;
+	}
+	if (c->sending) {	/* its answer may be here before the device has reported that it was sent */
+		memcpy(c->later, word, length);
+		c->later_length = length;
+		return;
+	}
+	memcpy(memory_end_message(&c->end, c->depth), word, length);
+	c->sending = true;
+	if (memory_end_send(&c->end, c->depth, length, WR_ANSWER | c->depth))
+		memory_conn_end(c, "the device refused a message");
+}
+
+static void word_sent(struct memory_conn *c)
+{
+	const uint32_t length = c->later_length;
+
+	c->sending = false;
+	c->later_length = 0;
+	if (length)
+		send_word(c, c->later, length);
 }
 
 static void completed(struct memory_conn *c, const struct ibv_wc *wc)
@@ -132,7 +159,7 @@ static void completed(struct memory_conn *c, const struct ibv_wc *wc)
 	else if (!(wc->wr_id & WR_ANSWER))
 		received(c, slot, wc->byte_len);
 	else if (slot == c->depth)
-		c->sending = false;
+		word_sent(c);
 	else if (memory_end_receive(&c->end, slot))
 		memory_conn_end(c, "the device refused a receive");
 }
@@ -166,18 +193,6 @@ static void wake(struct memory_conn *c, uint64_t now)
 	if (!list_has(&c->active_link))
 		list_push(&c->server->active, &c->active_link);
 	c->busy_until = now + c->server->spin_ns;
-}
-
-static void send_word(struct memory_conn *c, const uint8_t *word, uint32_t length)
-{
-	if (c->sending) {
-		memory_conn_end(c, "the peer does not take messages");
-		return;
-	}
-	memcpy(memory_end_message(&c->end, c->depth), word, length);
-	c->sending = true;
-	if (memory_end_send(&c->end, c->depth, length, WR_ANSWER | c->depth))
-		memory_conn_end(c, "the device refused a message");
 }
 
 static void join(struct memory_conn *c)
