@@ -33,9 +33,10 @@ def folder() -> Iterator[Path]:
     made.rmdir()  # nothing may be left in it
 
 
-def test_demo(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_demo(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     args = ("--records", "300", "--runtime", "50ms", "--dir", str(folder), "-o", "json")
-    assert demo(*args) == 0
+    report = tmp_path / "figures.md"
+    assert demo(*args, "--report", str(report)) == 0
     told = capsys.readouterr()
     found = json.loads(told.out)
     assert found["good"]
@@ -47,6 +48,11 @@ def test_demo(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert [row["method"] for row in found["results"]] == ["floor", *METHODS]
     # a stalled machine may complete no command within the time
     assert found["results"][0]["figures"]["ios"] > 0
+    page = report.read_text()
+    assert f"--report {report}" in page
+    assert "processor" in page
+    for row in found["results"]:
+        assert f"| {row['figures']['percentiles_us']['50']:.1f} |" in page
     for sentence in ("was killed", "without it", "the writer is gone", "was resynchronised"):
         assert sentence in told.err
 

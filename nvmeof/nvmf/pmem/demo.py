@@ -116,7 +116,8 @@ async def run(
     *,
     records: int = 3000,
     seconds: float = 1.0,
-    size: int = 4096,
+    sizes: tuple[int, ...] = (4096,),
+    depths: tuple[int, ...] = (1,),
     folder: str | None = None,
     say: Callable[[str], None] = lambda _: None,
 ) -> None:
@@ -126,7 +127,8 @@ async def run(
         outcome: Where the results go, as they are known.
         records: Records to append, up to MAX_RECORDS.
         seconds: Of each measurement of a method.
-        size: Bytes of an operation of these.
+        sizes: Bytes of an operation of these.
+        depths: Operations outstanding.
         folder: Where the targets' files are; default: /dev/shm.
         say: Told what happens, a sentence each.
 
@@ -147,8 +149,8 @@ async def run(
             hostnqn=host,
             device="iwarp",
             methods=METHODS,
-            sizes=(size,),
-            depths=(1,),
+            sizes=sizes,
+            depths=depths,
             seconds=seconds,
             force=True,
         )

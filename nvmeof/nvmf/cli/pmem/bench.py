@@ -13,7 +13,6 @@ from nvmf.cli.base import (
     Subparsers,
     UsageError,
     add_command,
-    size_argument,
 )
 from nvmf.cli.common import (
     add_identity_arguments,
@@ -21,15 +20,15 @@ from nvmf.cli.common import (
     add_secret_arguments,
     options_of,
     run_async,
-    seconds_argument,
     where_of,
 )
 from nvmf.cli.identify import EXAMPLE, add_namespace_argument
 from nvmf.cli.output import plain, print_json
+from nvmf.cli.pmem.arguments import add_depths, add_runtime, add_sizes
 from nvmf.cli.pmem.table import facts_of, print_rows
 from nvmf.initiator.base.identity import host_identity
 from nvmf.initiator.client.bringup import device_kinds
-from nvmf.pmem.bench import MAX_DEPTH, MAX_SIZE, Plan, Results, measure
+from nvmf.pmem.bench import Plan, Results, measure
 from nvmf.pmem.opening import Secrets
 from nvmf.pmem.platform import ASSUMPTIONS, METHODS, MethodRefused
 
@@ -71,28 +70,9 @@ def add_commands(subparsers: Subparsers) -> None:
         default=METHODS,
         help=f"methods (default: {','.join(METHODS)})",
     )
-    group.add_argument(
-        "--bs",
-        "-z",
-        metavar="BYTES,...",
-        type=_sizes,
-        default=(4096,),
-        help="sizes of one operation, 1 to 1MiB (default: 4k)",
-    )
-    group.add_argument(
-        "--iodepth",
-        metavar="N,N,...",
-        type=_depths,
-        default=(1,),
-        help=f"operations outstanding, 1 to {MAX_DEPTH} (default: 1)",
-    )
-    group.add_argument(
-        "--runtime",
-        metavar="TIME",
-        type=seconds_argument,
-        default=2.0,
-        help="duration of each measurement, such as 10, 10s, 500ms or 2m (default: 2s)",
-    )
+    add_sizes(group)
+    add_depths(group)
+    add_runtime(group, 2.0)
     group.add_argument("--force", action="store_true", help="overwrite the namespace")
     group.add_argument(
         "--ignore-assumptions",
@@ -153,23 +133,6 @@ def _methods(text: str) -> tuple[str, ...]:
     for method in found:
         if method not in METHODS:
             raise argparse.ArgumentTypeError(f"{method!r} is not one of {', '.join(METHODS)}")
-    return found
-
-
-def _sizes(text: str) -> tuple[int, ...]:
-    found = tuple(size_argument(part) for part in text.split(","))
-    if not all(1 <= size <= MAX_SIZE for size in found):
-        raise argparse.ArgumentTypeError(f"expected sizes from 1 to 1MiB, not {text!r}")
-    return found
-
-
-def _depths(text: str) -> tuple[int, ...]:
-    try:
-        found = tuple(int(part) for part in text.split(","))
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"expected numbers, not {text!r}") from None
-    if not all(1 <= depth <= MAX_DEPTH for depth in found):
-        raise argparse.ArgumentTypeError(f"expected depths from 1 to {MAX_DEPTH}, not {text!r}")
     return found
 
 

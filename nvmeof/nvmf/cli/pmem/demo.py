@@ -6,8 +6,10 @@ from __future__ import annotations
 import argparse
 import contextlib
 import logging
+import shlex
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 from nvmf.cli.base import (
     EXIT_FAILED,
@@ -16,13 +18,13 @@ from nvmf.cli.base import (
     Subparsers,
     UsageError,
     add_command,
-    size_argument,
 )
-from nvmf.cli.common import run_async, seconds_argument
+from nvmf.cli.common import run_async
 from nvmf.cli.output import plain, print_json
+from nvmf.cli.pmem.arguments import add_depths, add_runtime, add_sizes
 from nvmf.cli.pmem.table import facts_of, print_rows
-from nvmf.pmem.bench import MAX_SIZE
 from nvmf.pmem.demo import MAX_RECORDS, Outcome, ReplicationError, run
+from nvmf.pmem.report import Machine, page
 
 EXAMPLES = ("nvmeof pmem demo", "nvmeof pmem demo --records 10000 --runtime 5s -o json")
 
@@ -49,25 +51,16 @@ def add_commands(subparsers: Subparsers) -> None:
         default=3000,
         help=f"records to append, 30 to {MAX_RECORDS} (default: 3000)",
     )
-    parser.add_argument(
-        "--runtime",
-        metavar="TIME",
-        type=seconds_argument,
-        default=1.0,
-        help="duration of each measurement (default: 1s)",
-    )
-    parser.add_argument(
-        "--bs",
-        "-z",
-        metavar="BYTES",
-        type=size_argument,
-        default=4096,
-        help="size of one operation of the measurements (default: 4k)",
-    )
+    add_runtime(parser, 1.0)
+    add_sizes(parser)
+    add_depths(parser)
     parser.add_argument(
         "--dir",
         metavar="FOLDER",
         help="where the targets' files are made: on tmpfs, or on DAX (default: /dev/shm)",
+    )
+    parser.add_argument(
+        "--report", metavar="FILE", help="also write the measurements to a page in Markdown"
     )
 
 
@@ -77,9 +70,7 @@ def demo(args: argparse.Namespace) -> int:
         raise UsageError(f"--records must be 30 to {MAX_RECORDS}, not {args.records}")
     if args.runtime <= 0:
         raise UsageError(f"--runtime must be more than 0 seconds, not {args.runtime:g}")
-    if not 1 <= args.bs <= MAX_SIZE:
-        raise UsageError(f"--bs must be 1 to 1MiB, not {args.bs}")
-    outcome = Outcome()
+    outcome, machine = Outcome(), Machine.this()
 
     async def work() -> int:
         try:
@@ -87,13 +78,16 @@ def demo(args: argparse.Namespace) -> int:
                 outcome,
                 records=args.records,
                 seconds=args.runtime,
-                size=args.bs,
+                sizes=args.bs,
+                depths=args.iodepth,
                 folder=args.dir,
                 say=_say,
             )
         except (OSError, ReplicationError) as error:
             raise CliError(getattr(error, "strerror", None) or str(error)) from None
         _print(args, outcome)
+        if args.report is not None:
+            _write(args, outcome, machine)
         return EXIT_OK if outcome.good else EXIT_FAILED
 
     with _quiet(args.verbose > 0):
@@ -115,6 +109,21 @@ def _quiet(verbose: bool) -> Iterator[None]:
 
 def _say(sentence: str) -> None:
     print(sentence, file=sys.stderr, flush=True)
+
+
+def _write(args: argparse.Namespace, outcome: Outcome, machine: Machine) -> None:
+    words = ["nvmeof", "pmem", "demo", "--runtime", f"{args.runtime:g}s"]
+    words += ["--bs", ",".join(map(str, args.bs)), "--iodepth", ",".join(map(str, args.iodepth))]
+    setting = (
+        f"Three targets on that machine, one process each, with files in {args.dir or '/dev/shm'}, "
+        "on the embedded iWARP device; the host is a fourth process. Each measurement took "
+        f"{args.runtime:g} s."
+    )
+    text = page(shlex.join([*words, "--report", args.report]), machine, setting, outcome.bench)
+    try:
+        Path(args.report).write_text(text)
+    except OSError as error:
+        raise CliError(f"cannot write {args.report}: {error.strerror}") from None
 
 
 def _print(args: argparse.Namespace, outcome: Outcome) -> None:

@@ -961,9 +961,11 @@ _shtab_nvmeof_pmem_demo_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   "--records[records to append, 30 to 20000 (default\: 3000)]:N:"
-  "--runtime[duration of each measurement (default\: 1s)]:TIME:"
-  {--bs,-z}"[size of one operation of the measurements (default\: 4k)]:BYTES:"
+  "--runtime[duration of each measurement, such as 10, 10s, 500ms or 2m (default\: 1s)]:TIME:"
+  {--bs,-z}"[sizes of one operation, 1 to 1MiB (default\: 4k)]:BYTES,...:"
+  "--iodepth[operations outstanding, 1 to 128 (default\: 1)]:N,N,...:"
   "--dir[where the targets\' files are made\: on tmpfs, or on DAX (default\: \/dev\/shm)]:FOLDER:"
+  "--report[also write the measurements to a page in Markdown]:FILE:_files"
 )
 
 # guard to ensure default positional specs are added only once per session
