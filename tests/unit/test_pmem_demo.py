@@ -48,6 +48,8 @@ def test_demo(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert [row["method"] for row in found["results"]] == ["floor", *METHODS]
     # a stalled machine may complete no command within the time
     assert found["results"][0]["figures"]["ios"] > 0
+    assert [row["system"] for row in found["mirror"]] == ["replica", "mirror of 3, quorum 2"]
+    assert [row["system"] for row in found["log"]] == ["log of 3, quorum 2"]
     page = report.read_text()
     assert f"--report {report}" in page
     assert "processor" in page

@@ -66,14 +66,17 @@ cdef extern from "memory/client.h" nogil:
         double seconds
         unsigned npercentiles
         double percentiles[16]
-    struct memory_bench_result:
+    struct memory_bench_part:
         uint64_t ios
-        double seconds
         double mean_us
         double min_us
         double max_us
-        double cpu_seconds
         double percentile_us[16]
+    struct memory_bench_result:
+        memory_bench_part write
+        memory_bench_part read
+        double seconds
+        double cpu_seconds
     memory_client *memory_client_connect(const memory_client_options *options, char *err,
                                          size_t len)
     void memory_client_free(memory_client *client)

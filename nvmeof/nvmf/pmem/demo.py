@@ -9,7 +9,7 @@
    recovered once more.
 
 After each recovery every acknowledged record must be there, once, with its content and its place.
-At the end the methods of persistence are measured.
+At the end the methods of persistence are measured, and what the replication costs.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from nvmf.initiator.base.identity import host_identity
 from nvmf.pmem.bench import Plan, Results, measure
 from nvmf.pmem.demotarget import Target, Targets
 from nvmf.pmem.platform import METHODS
+from nvmf.pmem.replicated import LogRow, MirrorRow, ReplicaPlan, measure_all
 from nvmf.replication import Log, NamespaceReplica, ReplicationError
 
 FILE_BYTES = 16 << 20
@@ -65,6 +66,8 @@ class Outcome:
     checks: list[Check] = field(default_factory=list)
     resync_seconds: float = 0.0
     bench: Results = field(default_factory=Results)
+    mirrors: list[MirrorRow] = field(default_factory=list)
+    logs: list[LogRow] = field(default_factory=list)
 
     @property
     def good(self) -> bool:
@@ -152,9 +155,19 @@ async def run(
             sizes=sizes,
             depths=depths,
             seconds=seconds,
+            processes=(one.pid,),
             force=True,
         )
         await measure(plan, outcome.bench, lambda done, total, what: say(f"measuring {what}"))
+        replicas = ReplicaPlan(
+            tuple(target.url for target in targets.all),
+            QUORUM,
+            sizes,
+            depths,
+            seconds,
+            processes=tuple(target.pid for target in targets.all),
+        )
+        await measure_all(replicas, ("mirror", "log"), outcome.mirrors, outcome.logs, say)
 
 
 class _Play:

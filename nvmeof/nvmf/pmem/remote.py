@@ -7,7 +7,7 @@ import asyncio
 import errno
 from collections.abc import Coroutine
 from contextlib import suppress
-from typing import Literal, Self, TypeAlias, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Literal, Self, TypeAlias, TypeVar
 
 from typing_extensions import Buffer
 
@@ -19,21 +19,8 @@ from nvmf.pmem.opening import Secrets, accepted_depth, open_range, refusal
 from nvmf.pmem.platform import MethodRefused, assumptions, unmet
 from nvmf.spec.memory import Access, Open, Opened, Platform, Request
 
-
-class Figures(TypedDict):
-    """A measurement."""
-
-    ios: int
-    seconds: float
-    iops: float
-    bytes_per_second: float
-    mean_us: float
-    min_us: float
-    max_us: float
-    cpu_seconds: float
-    """Of the polling thread of this machine; it polls all the time."""
-    percentiles_us: dict[str, float]
-
+if TYPE_CHECKING:
+    from nvmf.engine._engine import MemoryFigures
 
 MemoryMethod: TypeAlias = Literal["write-read", "write-send"]
 _Operation: TypeAlias = Literal["write-read", "write-send", "read"]
@@ -213,8 +200,12 @@ class RemoteMemory:
         depth: int,
         seconds: float,
         percentiles: tuple[float, ...],
-    ) -> Figures:
-        """Write at random places with a method, or "floor", for a time; nothing else may run."""
+        read_percent: int = 0,
+    ) -> MemoryFigures:
+        """Write at random places with a method, or "floor", and read, for a time.
+
+        Nothing else may run.
+        """
         if self._waiting:
             raise ValueError("operations are in progress")
         self._loop.remove_reader(self._client.fileno())
@@ -226,6 +217,7 @@ class RemoteMemory:
                     depth=depth,
                     seconds=seconds,
                     percentiles=percentiles,
+                    read_percent=read_percent,
                 )
             )
         )

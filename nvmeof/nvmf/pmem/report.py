@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nvmf.pmem.bench import Results
+from nvmf.pmem.demo import Outcome
 
 _HEAD = """\
 # Persistent memory: measurements
@@ -62,15 +63,16 @@ def _fields(lines: Sequence[str]) -> list[tuple[str, str]]:
     return [(name.strip(), value.strip()) for name, _, value in pairs if name.strip()]
 
 
-def page(command: str, machine: Machine, setting: str, results: Results) -> str:
+def page(command: str, machine: Machine, setting: str, outcome: Outcome) -> str:
     """Return the page.
 
     Args:
         command: What measured.
         machine: Where.
         setting: A sentence on the targets, and on where their memory was.
-        results: The methods.
+        outcome: The methods, and the replication.
     """
+    results = outcome.bench
     parts = [_HEAD.format(command=command), f"Machine: {machine}.\n", f"{setting}\n"]
     parts += ["## Methods\n", *_table(_METHODS, _methods(results)), ""]
     if any(row["assumptions_unmet"] for row in results.rows):
@@ -78,6 +80,8 @@ def page(command: str, machine: Machine, setting: str, results: Results) -> str:
             "\\* The target does not confirm what the method assumes: the figures are those of the "
             "method, but nothing is known of persistence.\n"
         )
+    parts += ["## A mirror\n", *_table(_MIRROR, _mirrors(outcome)), ""]
+    parts += ["## A log\n", *_table(_LOG, _logs(outcome)), ""]
     return "\n".join(parts)
 
 
@@ -100,6 +104,48 @@ def _methods(results: Results) -> Iterator[tuple[str, ...]]:
             f"{figures['iops']:.0f}",
             f"{figures['bytes_per_second'] / 1e6:.1f}",
             "" if ratio is None else f"{ratio:.2f}",
+        )
+
+
+_MIRROR = ("system", "bytes", "depth", "p50 µs", "p99 µs", "operations/s", "MB/s", "× replica")
+_LOG = (
+    "system",
+    "bytes of a record",
+    "tasks",
+    "p50 µs",
+    "p99 µs",
+    "appends/s",
+    "records in a frame",
+)
+
+
+def _mirrors(outcome: Outcome) -> Iterator[tuple[str, ...]]:
+    for row in outcome.mirrors:
+        figures = row["figures"]
+        if figures is None:
+            continue
+        ratio = row["times_replica"]
+        yield (
+            row["system"],
+            str(row["size"]),
+            str(row["depth"]),
+            *(f"{figures['percentiles_us'][p]:.0f}" for p in ("50", "99")),
+            f"{figures['iops']:.0f}",
+            f"{figures['bytes_per_second'] / 1e6:.1f}",
+            "" if ratio is None else f"{ratio:.2f}",
+        )
+
+
+def _logs(outcome: Outcome) -> Iterator[tuple[str, ...]]:
+    for row in outcome.logs:
+        figures = row["figures"]
+        yield (
+            row["system"],
+            str(row["size"]),
+            str(row["appenders"]),
+            *(f"{figures['percentiles_us'][p]:.0f}" for p in ("50", "99")),
+            f"{figures['iops']:.0f}",
+            f"{row['records_per_frame']:.1f}",
         )
 
 

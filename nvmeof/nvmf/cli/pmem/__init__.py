@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from nvmf.cli.base import Subparsers
-from nvmf.cli.pmem import bench, demo
+from nvmf.cli.pmem import bench, demo, replicas
 
 _DESCRIPTION = """\
 Persistent memory of a target, used as memory: by RDMA instead of NVMe commands. The target exports
@@ -13,7 +13,7 @@ a namespace as memory to the hosts in its keys memory and memory_read_only.
 
 
 def add_commands(subparsers: Subparsers) -> None:
-    """Add pmem bench and demo."""
+    """Add pmem bench, bench-replicas and demo."""
     group = subparsers.add_parser(
         "pmem",
         help="compare the methods of writing to persistent memory of a target",
@@ -22,4 +22,5 @@ def add_commands(subparsers: Subparsers) -> None:
     )
     commands = group.add_subparsers(title="commands", metavar="COMMAND", required=True)
     bench.add_commands(commands)
+    replicas.add_commands(commands)
     demo.add_commands(commands)

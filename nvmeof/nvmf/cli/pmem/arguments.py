@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import argparse
 
-from nvmf.cli.base import size_argument
+from nvmf.cli.base import UsageError, size_argument
 from nvmf.cli.common import seconds_argument
 from nvmf.pmem.bench import MAX_DEPTH, MAX_SIZE
+from nvmf.pmem.figures import cpu_of
 
 
 def add_sizes(group: argparse._ActionsContainer) -> None:
@@ -42,6 +43,28 @@ def add_runtime(group: argparse._ActionsContainer, default: float) -> None:
         default=default,
         help=f"duration of each measurement, such as 10, 10s, 500ms or 2m (default: {default:g}s)",
     )
+
+
+def add_processes(group: argparse._ActionsContainer) -> None:
+    """Add --target-pid."""
+    group.add_argument(
+        "--target-pid",
+        metavar="PID",
+        type=int,
+        action="append",
+        default=[],
+        help="process of a target on this machine, whose processor time is measured as well; may "
+        "be repeated",
+    )
+
+
+def processes_of(args: argparse.Namespace) -> tuple[int, ...]:
+    """Return the processes of --target-pid; UsageError if one does not exist."""
+    try:
+        cpu_of(args.target_pid)
+    except ProcessLookupError as error:
+        raise UsageError(f"--target-pid: {error}") from None
+    return tuple(args.target_pid)
 
 
 def sizes_argument(text: str) -> tuple[int, ...]:

@@ -24,7 +24,7 @@ from nvmf.cli.common import (
 )
 from nvmf.cli.identify import EXAMPLE, add_namespace_argument
 from nvmf.cli.output import plain, print_json
-from nvmf.cli.pmem.arguments import add_depths, add_runtime, add_sizes
+from nvmf.cli.pmem.arguments import add_depths, add_processes, add_runtime, add_sizes, processes_of
 from nvmf.cli.pmem.table import facts_of, print_rows
 from nvmf.initiator.base.identity import host_identity
 from nvmf.initiator.client.bringup import device_kinds
@@ -73,6 +73,14 @@ def add_commands(subparsers: Subparsers) -> None:
     add_sizes(group)
     add_depths(group)
     add_runtime(group, 2.0)
+    group.add_argument(
+        "--rwmixread",
+        metavar="PERCENT",
+        type=int,
+        default=0,
+        help="share of reads; the others write with the method (default: 0)",
+    )
+    add_processes(group)
     group.add_argument("--force", action="store_true", help="overwrite the namespace")
     group.add_argument(
         "--ignore-assumptions",
@@ -110,6 +118,9 @@ def _plan(args: argparse.Namespace) -> Plan:
     options = options_of(args, place, queues=1)
     if args.runtime <= 0:
         raise UsageError(f"--runtime must be more than 0 seconds, not {args.runtime:g}")
+    if not 0 <= args.rwmixread <= 99:
+        raise UsageError(f"--rwmixread must be 0 to 99, not {args.rwmixread}")
+    processes = processes_of(args)
     if not args.force:
         raise UsageError(
             f"the load overwrites namespace {args.namespace_id} of {place.subnqn}: give --force"
@@ -124,6 +135,8 @@ def _plan(args: argparse.Namespace) -> Plan:
         sizes=args.bs,
         depths=args.iodepth,
         seconds=args.runtime,
+        read_percent=args.rwmixread,
+        processes=processes,
         force=args.ignore_assumptions,
     )
 
@@ -163,6 +176,7 @@ def _document(plan: Plan, results: Results) -> dict[str, object]:
         "nsid": plan.nsid,
         "device": plan.device,
         "seconds": plan.seconds,
+        "read_percent": plan.read_percent,
         "platform": facts_of(results.platform),
         "results": plain(results.rows),
     }

@@ -22,6 +22,7 @@ from nvmf.cli.base import (
 from nvmf.cli.common import run_async
 from nvmf.cli.output import plain, print_json
 from nvmf.cli.pmem.arguments import add_depths, add_runtime, add_sizes
+from nvmf.cli.pmem.replicas import print_replicas
 from nvmf.cli.pmem.table import facts_of, print_rows
 from nvmf.pmem.demo import MAX_RECORDS, Outcome, ReplicationError, run
 from nvmf.pmem.report import Machine, page
@@ -40,8 +41,8 @@ def add_commands(subparsers: Subparsers) -> None:
         "log on all three. Kills one target while records are appended, goes on with two, ends\n"
         "the writer, recovers, and checks every record that was acknowledged; resynchronises the\n"
         "lost target, kills a different one, and checks again. Then measures the methods of\n"
-        "persistence. Exit status 1 if a record is missing. Nothing is left behind; nothing but\n"
-        "processors and 48 MiB of memory are used.",
+        "persistence, and the replication. Exit status 1 if a record is missing.\n"
+        "Nothing is left behind; nothing but processors and 48 MiB of memory are used.",
         examples=EXAMPLES,
     )
     parser.add_argument(
@@ -119,7 +120,7 @@ def _write(args: argparse.Namespace, outcome: Outcome, machine: Machine) -> None
         "on the embedded iWARP device; the host is a fourth process. Each measurement took "
         f"{args.runtime:g} s."
     )
-    text = page(shlex.join([*words, "--report", args.report]), machine, setting, outcome.bench)
+    text = page(shlex.join([*words, "--report", args.report]), machine, setting, outcome)
     try:
         Path(args.report).write_text(text)
     except OSError as error:
@@ -138,6 +139,8 @@ def _print(args: argparse.Namespace, outcome: Outcome) -> None:
                 "resync_seconds": outcome.resync_seconds,
                 "platform": facts_of(outcome.bench.platform),
                 "results": plain(outcome.bench.rows),
+                "mirror": plain(outcome.mirrors),
+                "log": plain(outcome.logs),
             }
         )
         return
@@ -149,3 +152,5 @@ def _print(args: argparse.Namespace, outcome: Outcome) -> None:
         )
     print()
     print_rows(outcome.bench)
+    print()
+    print_replicas(outcome.mirrors, outcome.logs)
