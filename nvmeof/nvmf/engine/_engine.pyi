@@ -630,7 +630,9 @@ class MemoryConnection:
         """End it: its key becomes invalid, then MemoryServer.events() tells."""
     @property
     def counts(self) -> dict[str, int]:
-        """Return persists, persisted_bytes, and errors of requests to persist."""
+        """Return persists, persisted_bytes, and errors of requests to persist.
+
+        written_bytes and read_bytes: by RDMA; 0 on devices that do not count them."""
     def free(self) -> None:
         """Free it after its end; EngineError (EBUSY) before."""
 

@@ -22,6 +22,8 @@ cdef extern from "memory/server.h" nogil:
         uint64_t persists
         uint64_t persisted_bytes
         uint64_t errors
+        uint64_t written_bytes
+        uint64_t read_bytes
     memory_server *memory_server_create(unsigned spin_us, char *err, size_t len)
     void memory_server_destroy(memory_server *server)
     int memory_server_fd(const memory_server *server)

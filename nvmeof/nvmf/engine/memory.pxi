@@ -114,7 +114,8 @@ cdef class MemoryConnection:
     def counts(self):
         cdef memory_counts counts = memory_conn_counts(self.get())
         return {"persists": counts.persists, "persisted_bytes": counts.persisted_bytes,
-                "errors": counts.errors}
+                "errors": counts.errors, "written_bytes": counts.written_bytes,
+                "read_bytes": counts.read_bytes}
 
     def free(self):
         cdef memory_conn *conn = self._conn

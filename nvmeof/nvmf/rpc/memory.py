@@ -19,3 +19,6 @@ class MemoryConnection(TypedDict):
     persisted_bytes: int
     errors: int
     """Failed requests of that kind."""
+    written_bytes: int
+    """By RDMA; only the embedded iWARP device counts them."""
+    read_bytes: int

@@ -35,6 +35,7 @@ from nvmf.target.io.engine import (
 )
 from nvmf.target.io.memoryauth import Exchange
 from nvmf.target.io.memorypeer import Peer, why_not
+from nvmf.target.io.memorytally import Cause, MemorySample, MemoryTally
 from nvmf.target.io.ports import OpenPort, where
 from nvmf.target.io.storage import Storage
 from nvmf.target.lasting.threads import Threads
@@ -59,6 +60,7 @@ class Memory:
     def __init__(self, engine: Engine, core: Core, storage: Storage) -> None:
         self.stopping = False
         """Whether new connections are refused."""
+        self.tally = MemoryTally()
         self._engine = engine
         self._core = core
         self._storage = storage
@@ -104,6 +106,7 @@ class Memory:
 
     def _reject(self, event: ConnectRequest, refusal: Refusal, why: str) -> None:
         log.warning("%s: memory connection refused: %s", where(event.peer), why)
+        self.tally.refuse(refusal)
         event.reject(Request(refusal=refusal).encode())
 
     def _accept(self, event: ConnectRequest, depth: int) -> None:
@@ -178,6 +181,7 @@ class Memory:
         answer = exchange.step(message[len(AUTH_HEADER) :])
         if exchange.failure:
             log.warning("%s: authentication failed: %s", peer, exchange.failure)
+            self.tally.refuse(Status.AUTHENTICATION)
             if answer is None:
                 peer.close(f"authentication failed: {exchange.failure}")
                 return
@@ -241,6 +245,7 @@ class Memory:
 
     def _refuse(self, peer: Peer, status: Status, why: str) -> None:
         """Answer OPEN; the host is to leave, because connections are limited."""
+        self.tally.refuse(status)
         self._send(peer, Opened(status=status, text=why[:255]).encode())
         self._wait(peer)
 
@@ -259,6 +264,7 @@ class Memory:
         peer.timer.cancel()
         log.info("%s: ended: %s", peer, reason)
         self._peers.discard(peer)
+        self.tally.ended(peer)
         peer.handle.cookie = None
         peer.handle.free()
         if not peer.ended.done():
@@ -266,10 +272,15 @@ class Memory:
 
     # ---- fencing ----
 
+    def _revoke(self, peer: Peer, reason: str, cause: Cause) -> asyncio.Future[None]:
+        if peer.namespace is not None and not peer.closing:
+            self.tally.revoked[cause] += 1
+        return peer.close(reason)
+
     def fence(self, subsystem: Subsystem, then: Callable[[], None]) -> None:
         """End the connections whose hosts may no longer use their range: see MemoryFence."""
         waits = [
-            peer.close(why)
+            self._revoke(peer, why, Cause.RIGHT)
             for peer in self._peers
             if peer.subsystem is subsystem and (why := why_not(peer)) is not None
         ]
@@ -282,7 +293,9 @@ class Memory:
     async def revoke(self, chosen: Callable[[Described], bool], reason: str) -> int:
         """End these connections, and return their number when no host of them reaches memory."""
         waits = [
-            peer.close(reason) for peer, described in list(self._described()) if chosen(described)
+            self._revoke(peer, reason, Cause.ADMINISTRATOR)
+            for peer, described in list(self._described())
+            if chosen(described)
         ]
         if waits:
             await asyncio.wait(waits)
@@ -291,7 +304,7 @@ class Memory:
     async def leave(self, namespace: Namespace) -> None:
         """End the connections of a namespace, before its store is closed or resized."""
         waits = [
-            peer.close("the namespace was removed or resized")
+            self._revoke(peer, "the namespace was removed or resized", Cause.NAMESPACE)
             for peer in self._peers
             if peer.namespace is namespace
         ]
@@ -332,8 +345,14 @@ class Memory:
                     "persists": counts["persists"],
                     "persisted_bytes": counts["persisted_bytes"],
                     "errors": counts["errors"],
+                    "written_bytes": counts["written_bytes"],
+                    "read_bytes": counts["read_bytes"],
                 },
             )
+
+    def samples(self) -> list[MemorySample]:
+        """Return what hosts have done with each namespace's memory."""
+        return self.tally.samples(self._peers)
 
     def describe(self) -> list[Described]:
         """Return the connections that have opened a range."""

@@ -20,6 +20,18 @@ enum {
 	WR_ANSWER = 1 << 16,	/* wr_id of an answer: this and its slot; receives have only the slot */
 };
 
+/* The thread copies them, because the queue pair goes before the counters are read for the last time. */
+static void count_bytes(struct memory_conn *c)
+{
+	uint64_t written, read;
+
+	if (!c->end.has_qp || !c->end.verbs->bytes)
+		return;
+	c->end.verbs->bytes(c->end.id->qp, &written, &read);
+	stat_add(&c->counts.written_bytes, written - c->counts.written_bytes);
+	stat_add(&c->counts.read_bytes, read - c->counts.read_bytes);
+}
+
 void memory_conn_end(struct memory_conn *c, const char *reason)
 {
 	const char *device;
@@ -43,6 +55,7 @@ void memory_conn_end(struct memory_conn *c, const char *reason)
 		snprintf(c->reason, sizeof(c->reason), "%s", *device ? device : reason);
 	pthread_mutex_unlock(&c->server->lock);
 	epoll_ctl(c->server->epfd, EPOLL_CTL_DEL, c->end.channel->fd, NULL);
+	count_bytes(c);
 	memory_end_break(&c->end);
 	pthread_mutex_unlock(&c->grant_lock);
 	fifo_push(&c->server->ended, &c->end_link);
@@ -181,6 +194,8 @@ static bool poll_conn(struct memory_conn *c)
 		busy |= served != c->served;
 		c->served = served;
 	}
+	if (busy && !c->ended)
+		count_bytes(c);
 	return busy;
 }
 
