@@ -16,7 +16,7 @@ from nvmf.auth import Key
 from nvmf.initiator import TransportId
 from nvmf.initiator.base.identity import host_identity
 from nvmf.pmem.opening import Secrets, accepted_depth, open_range, refusal
-from nvmf.pmem.platform import MethodRefused, assumptions, unmet
+from nvmf.pmem.platform import MEMORY_METHODS, MethodRefused, assumptions, unmet
 from nvmf.spec.memory import Access, Open, Opened, Platform, Request
 
 if TYPE_CHECKING:
@@ -25,6 +25,11 @@ if TYPE_CHECKING:
 MemoryMethod: TypeAlias = Literal["write-read", "write-send"]
 _Operation: TypeAlias = Literal["write-read", "write-send", "read"]
 T = TypeVar("T")
+
+_WHY_LOST = (
+    "the target's log has its reason: it also ends the connections of hosts that may no longer use "
+    "the memory (revoked, fenced by a reservation, or by its configuration)"
+)
 
 _STATUSES = {
     1: "the range is not in what was opened",
@@ -48,6 +53,8 @@ class RemoteMemory:
         self._size = opened.length
         self.platform = Platform(opened.platform)
         """What the target tells of itself."""
+        self.read_only = False
+        """Opened without the right to write."""
         self.depth = depth
         """Operations that may be outstanding."""
         self._free: asyncio.Queue[int] = asyncio.Queue()
@@ -93,10 +100,16 @@ class RemoteMemory:
             dhchap_ctrl_secret: The target's key: the target must prove that it has it.
 
         Raises:
+            ValueError: There is no such method of remote memory.
             MethodRefused: The target does not confirm an assumption of the method.
             AuthenticationError: This host or the target could not be authenticated.
             OSError: No connection, or the target refuses: with its reason.
         """
+        if method not in MEMORY_METHODS:
+            raise ValueError(
+                f"{method!r} is not a method of remote memory: these are "
+                f"{', '.join(MEMORY_METHODS)}"
+            )
         place = TransportId.of(where)
         host = host_identity(hostnqn, hostid)
         secrets = Secrets.of(dhchap_secret, dhchap_ctrl_secret)
@@ -144,7 +157,9 @@ class RemoteMemory:
         except BaseException:
             client.close()
             raise
-        return cls(client, method, min(depth, accepted), opened)
+        made = cls(client, method, min(depth, accepted), opened)
+        made.read_only = read_only
+        return made
 
     @property
     def name(self) -> str:
@@ -168,6 +183,10 @@ class RemoteMemory:
 
     async def write(self, offset: int, data: Buffer) -> None:
         """Write bytes; when this returns they are persistent, as far as `assumes` holds."""
+        if self.read_only:
+            raise PermissionError(
+                errno.EACCES, "the memory was opened for reading only: it cannot be written"
+            )
         with memoryview(data) as given, given.cast("B") as view:
             self._check(offset, len(view))
             size = self._client.slot_bytes
@@ -320,6 +339,8 @@ class RemoteMemory:
     def _fail(self, error: OSError) -> None:
         if self._lost is not None:
             return
+        if error.errno == errno.ENOTCONN:
+            error = OSError(error.errno, f"{error.strerror or error}; {_WHY_LOST}")
         self._lost = error
         self._loop.remove_reader(self._client.fileno())
         for slot, (future, _) in self._waiting.items():
