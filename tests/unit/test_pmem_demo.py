@@ -42,6 +42,7 @@ def test_demo(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert found["good"]
     assert found["records"] >= 300
     assert len(set(found["killed"])) == 2
+    assert found["records_without_a_target"] >= 100
     first, second = found["checks"]
     assert 200 <= first["acknowledged"] == first["found"]
     assert 300 <= second["acknowledged"] == second["found"]
@@ -99,7 +100,20 @@ def test_refused(args: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> N
 
 
 def test_a_folder_that_is_not_memory(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert demo("--dir", str(tmp_path / "missing")) != 0
+    assert demo("--dir", str(tmp_path / "missing")) == 1
     said = capsys.readouterr().err
     assert "cannot make three files of 16 MiB" in said
     assert "--dir" in said
+    disk = Path("/var/tmp")
+    if not _is_tmpfs(disk):
+        assert demo("--dir", str(disk)) == 1
+        said = capsys.readouterr().err
+        assert "its file is not mapped memory" in said
+        assert "with --dir" in said
+
+
+def _is_tmpfs(folder: Path) -> bool:
+    """Whether the mount that a folder is on is tmpfs."""
+    mounts = [line.split() for line in Path("/proc/mounts").read_text().splitlines()]
+    inside = [one for one in mounts if folder.is_relative_to(one[1])]
+    return max(inside, key=lambda one: len(one[1]))[2] == "tmpfs"

@@ -15,6 +15,7 @@ At the end the methods of persistence are measured, and what the replication cos
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -23,8 +24,9 @@ from hashlib import sha256
 from nvmf.initiator import TransportId
 from nvmf.initiator.base.identity import host_identity
 from nvmf.pmem.bench import Plan, Results, measure
-from nvmf.pmem.demotarget import Target, Targets
+from nvmf.pmem.demotarget import DemoError, Target, Targets
 from nvmf.pmem.platform import METHODS
+from nvmf.pmem.remote import RemoteMemory
 from nvmf.pmem.replicated import LogRow, MirrorRow, ReplicaPlan, measure_all
 from nvmf.replication import Log, NamespaceReplica, ReplicationError
 
@@ -90,8 +92,8 @@ class Writer:
         self._next = 0
         self._more = asyncio.Event()
 
-    async def run(self, log: Log, until: int) -> None:
-        """Append with several tasks until this many records are acknowledged."""
+    async def run(self, log: Log, until: float = math.inf) -> None:
+        """Append with several tasks until this many records are acknowledged, or for ever."""
         tasks = [asyncio.create_task(self._append(log, until)) for _ in range(_WRITERS)]
         try:
             await asyncio.gather(*tasks)
@@ -100,7 +102,7 @@ class Writer:
                 task.cancel()
             await asyncio.wait(tasks)
 
-    async def _append(self, log: Log, until: int) -> None:
+    async def _append(self, log: Log, until: float) -> None:
         while len(self.acknowledged) < until:
             record = content(self._next)
             self._next += 1
@@ -128,7 +130,7 @@ async def run(
 
     Args:
         outcome: Where the results go, as they are known.
-        records: Records to append, up to MAX_RECORDS.
+        records: Records to append, about, up to MAX_RECORDS.
         seconds: Of each measurement of a method.
         sizes: Bytes of an operation of these.
         depths: Operations outstanding.
@@ -142,6 +144,7 @@ async def run(
     host = host_identity(None, None).nqn
     async with Targets(FILE_BYTES, host, folder) as targets:
         one = targets.all[0]
+        await _need_memory(one)
         say(f"three targets run, with 16 MiB each, mapped, in {one.path.parent}")
         await _Play(outcome, targets.all, records, say).play()
         await one.start()  # without the log's reservation
@@ -170,6 +173,17 @@ async def run(
         await measure_all(replicas, ("mirror", "log"), outcome.mirrors, outcome.logs, say)
 
 
+async def _need_memory(target: Target) -> None:
+    """Raise DemoError if the target's file is not mapped: the measurements need that."""
+    try:
+        memory = await RemoteMemory.connect(target.url, force=True)
+    except OSError as error:
+        raise DemoError(
+            f"{error.strerror or error}; choose a folder on tmpfs or DAX with --dir"
+        ) from None
+    await memory.close()
+
+
 class _Play:
     """The part with the log."""
 
@@ -193,12 +207,12 @@ class _Play:
         async with self._log() as log:
             await log.create()
             self._say(f"a log is on all three, quorum {QUORUM}; {_WRITERS} tasks append records")
-            working = asyncio.create_task(self._writer.run(log, self._records))
+            working = asyncio.create_task(self._writer.run(log))
             try:
                 await self._reach(working, third)
                 await self._kill(3)
                 before = len(self._writer.acknowledged)
-                await self._reach(working, 2 * third)
+                await self._reach(working, before + third)
                 self._outcome.without = len(self._writer.acknowledged) - before
                 self._say(f"{self._outcome.without} records were acknowledged without it")
             finally:
@@ -212,7 +226,8 @@ class _Play:
             await self._recover(log, "after the loss of target 3 and of the writer")
             await self._targets[2].start()
             self._say("target 3 runs again, with its old file")
-            working = asyncio.create_task(self._writer.run(log, self._records))
+            until = len(self._writer.acknowledged) + self._records // 3
+            working = asyncio.create_task(self._writer.run(log, until))
             try:
                 before, began = len(self._writer.acknowledged), time.monotonic()
                 await log.rejoin(2)
@@ -232,7 +247,7 @@ class _Play:
         self._outcome.records = len(self._writer.acknowledged)
 
     def _log(self) -> Log:
-        return Log([NamespaceReplica(target.url) for target in self._targets], QUORUM)
+        return Log([NamespaceReplica(target.url) for target in self._targets], QUORUM, timeout=30.0)
 
     async def _reach(self, working: asyncio.Task[None], count: int) -> None:
         """Wait for records; raise what stopped the writer."""

@@ -50,7 +50,7 @@ def add_commands(subparsers: Subparsers) -> None:
         metavar="N",
         type=int,
         default=3000,
-        help=f"records to append, 30 to {MAX_RECORDS} (default: 3000)",
+        help=f"records to append, about, 30 to {MAX_RECORDS} (default: 3000)",
     )
     add_runtime(parser, 1.0)
     add_sizes(parser)

@@ -1005,7 +1005,7 @@ complete -c nvmeof -n '_shtab_nvmeof_using pmem bench-replicas' -l force -d 'ove
 complete -c nvmeof -n '_shtab_nvmeof_using pmem; and test $_shtab_nvmeof_npos -eq 0' -a demo -d 'Demonstrate a replicated log that survives crashes, and measure the methods.'
 complete -c nvmeof -n '_shtab_nvmeof_using pmem demo' -s h -l help -d 'show this help message and exit'
 complete -c nvmeof -n '_shtab_nvmeof_using pmem demo' -s o -l output-format -xka "normal json" -d 'output format (default: normal)'
-complete -c nvmeof -n '_shtab_nvmeof_using pmem demo' -l records -x -d 'records to append, 30 to 20000 (default: 3000)'
+complete -c nvmeof -n '_shtab_nvmeof_using pmem demo' -l records -x -d 'records to append, about, 30 to 20000 (default: 3000)'
 complete -c nvmeof -n '_shtab_nvmeof_using pmem demo' -l runtime -x -d 'duration of each measurement, such as 10, 10s, 500ms or 2m (default: 1s)'
 complete -c nvmeof -n '_shtab_nvmeof_using pmem demo' -l bs -s z -x -d 'sizes of one operation, 1 to 1MiB (default: 4k)'
 complete -c nvmeof -n '_shtab_nvmeof_using pmem demo' -l iodepth -x -d 'operations outstanding, 1 to 128 (default: 1)'

@@ -980,7 +980,7 @@ _shtab_nvmeof_pmem_bench_replicas_defaults_added=0
 _shtab_nvmeof_pmem_demo_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
-  "--records[records to append, 30 to 20000 (default\: 3000)]:N:"
+  "--records[records to append, about, 30 to 20000 (default\: 3000)]:N:"
   "--runtime[duration of each measurement, such as 10, 10s, 500ms or 2m (default\: 1s)]:TIME:"
   {--bs,-z}"[sizes of one operation, 1 to 1MiB (default\: 4k)]:BYTES,...:"
   "--iodepth[operations outstanding, 1 to 128 (default\: 1)]:N,N,...:"
