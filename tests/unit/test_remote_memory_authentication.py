@@ -22,6 +22,7 @@ from nvmf.spec.memory import AUTH, AUTH_HEADER, CAN_AUTHENTICATE, Open, Opened, 
 from nvmf.target import Target
 from nvmf.target.sync import serve as serve_sync
 from support.memorylab import CONFIG, HOST, NQN, OTHER, READER, memory_of, opened, running
+from support.roce import own_address
 
 KEY = Key(bytes(range(32)))
 CTRL_KEY = Key(bytes(range(32, 64)))
@@ -250,3 +251,21 @@ async def test_the_key_is_not_enough_without_permission() -> None:
     async with running(allowed) as target:
         with pytest.raises(OSError, match="is not exported as memory to"):
             await opened(target, dhchap_secret=KEY)
+
+
+async def test_roce() -> None:
+    """The longest messages are more than one packet there; bytes of RDMA are not counted."""
+    address = own_address()
+    keys = f'{BOTH}dhchap_hashes = ["sha512"]\ndhchap_dhgroups = ["ffdhe8192"]\n'
+    text = config(keys).replace('device = "iwarp"', f'device = "roce"\ntraddr = "{address}"')
+    text = text.replace("trsvcid = 0", "trsvcid = 4420")
+    async with running(text) as target:
+        found: dict[str, Any] = {"dhchap_secret": KEY, "dhchap_ctrl_secret": CTRL_KEY}
+        found |= {"device": "roce", "host_traddr": address}
+        async with await opened(target, **found) as memory:
+            await memory.write(0, b"over UDP")
+            assert await memory.read(0, 8) == b"over UDP"
+            (one,) = target._server.memory.describe()
+            assert (one["persists"], one["written_bytes"]) == (1, None)
+            (sample,) = target._server.memory.samples()
+            assert "written_bytes" not in sample.stats

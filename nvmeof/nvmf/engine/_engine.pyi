@@ -632,7 +632,7 @@ class MemoryConnection:
     def counts(self) -> dict[str, int]:
         """Return persists, persisted_bytes, and errors of requests to persist.
 
-        written_bytes and read_bytes: by RDMA; 0 on devices that do not count them."""
+        written_bytes and read_bytes: by RDMA; missing on devices that do not count them."""
     def free(self) -> None:
         """Free it after its end; EngineError (EBUSY) before."""
 

@@ -24,6 +24,7 @@ cdef extern from "memory/server.h" nogil:
         uint64_t errors
         uint64_t written_bytes
         uint64_t read_bytes
+        bint counts_bytes
     memory_server *memory_server_create(unsigned spin_us, char *err, size_t len)
     void memory_server_destroy(memory_server *server)
     int memory_server_fd(const memory_server *server)

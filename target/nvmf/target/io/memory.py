@@ -345,8 +345,8 @@ class Memory:
                     "persists": counts["persists"],
                     "persisted_bytes": counts["persisted_bytes"],
                     "errors": counts["errors"],
-                    "written_bytes": counts["written_bytes"],
-                    "read_bytes": counts["read_bytes"],
+                    "written_bytes": counts.get("written_bytes"),
+                    "read_bytes": counts.get("read_bytes"),
                 },
             )
 

@@ -18,8 +18,8 @@ MEMORY = (
         "Bytes that hosts have written and read as memory, by RDMA; the embedded iWARP device "
         "counts them, others do not.",
         memory(
-            (READ, lambda one: one.stats["read_bytes"]),
-            (WRITE, lambda one: one.stats["written_bytes"]),
+            (READ, lambda one: one.stats.get("read_bytes")),
+            (WRITE, lambda one: one.stats.get("written_bytes")),
         ),
     ),
     Family(

@@ -89,11 +89,14 @@ def hosts(
     return points
 
 
-def memory(*parts: tuple[Labels, Callable[[MemorySample], float]]) -> Points:
+def memory(*parts: tuple[Labels, Callable[[MemorySample], float | None]]) -> Points:
+    """Define one or several values of each namespace used as memory; None: there is none."""
+
     def points(source: Source) -> Iterator[Point]:
         for one in source.sample.memory:
-            for label, value in parts:
-                yield {"subsystem": one.nqn, "nsid": str(one.nsid), **label}, value(one)
+            for label, get in parts:
+                if (value := get(one)) is not None:
+                    yield {"subsystem": one.nqn, "nsid": str(one.nsid), **label}, value
 
     return points
 

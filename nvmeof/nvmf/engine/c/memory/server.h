@@ -40,7 +40,8 @@ enum {
 
 struct memory_counts {
 	uint64_t persists, persisted_bytes, errors;
-	uint64_t written_bytes, read_bytes;	/* by RDMA; 0 if the device does not count them */
+	uint64_t written_bytes, read_bytes;	/* by RDMA, if the device counts them */
+	bool counts_bytes;
 };
 
 struct memory_server *memory_server_create(unsigned spin_us, char *err, size_t len);
