@@ -30,8 +30,12 @@ struct nvmeof_options {
 	unsigned int remote_keys;	/* enum host_remote_keys */
 	int ctrl_loss_tmo;		/* seconds; 0: do not reconnect, -1: no limit */
 	unsigned int reconnect_delay;	/* seconds */
+	unsigned int method;
+	unsigned int ignore_assumptions;
 };
 enum { DEVICE_IWARP, DEVICE_SYSTEM, DEVICE_ROCE };
+/* How writes become persistent; from write-read on by remote memory (memory.c). */
+enum { METHOD_NONE, METHOD_NVME_FUA, METHOD_NVME_WRITE_FLUSH, METHOD_WRITE_READ, METHOD_WRITE_SEND, METHOD_FLOOR };
 enum { WRITE_MODE_WRITE, WRITE_MODE_ZEROES, WRITE_MODE_VERIFY };
 
 /* State that sessions on one RDMA device share: their queues are polled together. */
@@ -88,6 +92,8 @@ struct request {
 	uint8_t opcode;
 	bool to_device;
 	bool fua;
+	bool flushes;			/* nvme-write-flush: a Flush follows the Write */
+	bool flushing;			/* it is the Flush */
 	unsigned index;
 	struct host_memory *memory;	/* what buffer lies in: NULL for commands without data */
 	struct host_memory *bounce;	/* if the I/O buffer is not registered */
@@ -166,6 +172,18 @@ int nvmeof_commit(struct thread_data *td);
 int nvmeof_getevents(struct thread_data *td, unsigned int min, unsigned int max,
 		     const struct timespec *t);
 struct io_u *nvmeof_event(struct thread_data *td, int event);
+
+/* ---- memory.c: the same calls, for jobs on remote memory ---- */
+
+bool memory_chosen(const struct thread_data *td);
+int memory_identify(const struct trid *trid, const struct nvmeof_options *options, struct host_namespace_info *info,
+		    char *text, size_t len);
+int memory_init(struct thread_data *td);
+void memory_cleanup(struct thread_data *td);
+enum fio_q_status memory_queue(struct thread_data *td, struct io_u *io_u);
+int memory_commit(struct thread_data *td);
+int memory_getevents(struct thread_data *td, unsigned int min, unsigned int max, const struct timespec *t);
+struct io_u *memory_event(struct thread_data *td, int event);
 
 #pragma GCC visibility pop
 

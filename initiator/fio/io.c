@@ -70,12 +70,22 @@ static bool request_keep(struct state *s, const struct request *r)
 	return false;
 }
 
+/* All pieces of the Write are done: the Flush, which has the submission's hold. */
+static void request_flush(struct state *s, struct request *r)
+{
+	r->flushing = true;
+	r->holds = 1;
+	line_add(&s->waiting, r);
+}
+
 static void request_drop(struct state *s, struct request *r)
 {
 	if (--r->holds)
 		return;
 	if (request_keep(s, r))
 		line_add(&r->session->held, r);
+	else if (r->flushes && !r->flushing && !r->lost && !r->status)
+		request_flush(s, r);
 	else
 		request_finish(s, r);
 }
@@ -87,6 +97,7 @@ static void request_start(struct request *r)
 	r->lost = false;
 	r->lba = r->io_u->offset / r->session->info.block_size;
 	r->left = r->opcode == NVME_OPC_FLUSH ? 0 : r->io_u->xfer_buflen;
+	r->flushing = false;	/* after a loss, the data may be lost as well: from the Write on */
 	r->buffer = r->data;
 }
 
@@ -95,22 +106,23 @@ static void request_start(struct request *r)
 static int submit_piece(struct state *s, struct request *r)
 {
 	const struct session *at = r->session;
-	struct nvme_sqe sqe = { .opc = r->opcode, .nsid = at->info.nsid };
-	struct host_data data = { .to_device = r->to_device, .in_capsule = true };
+	const uint8_t opcode = r->flushing ? NVME_OPC_FLUSH : r->opcode;
+	struct nvme_sqe sqe = { .opc = opcode, .nsid = at->info.nsid };
+	struct host_data data = { .to_device = r->to_device && !r->flushing, .in_capsule = true };
 	uint64_t bytes = r->left < at->piece ? r->left : at->piece;
 	const uint64_t blocks = bytes / at->info.block_size;
 
-	if (r->opcode == NVME_OPC_DSM) {
+	if (opcode == NVME_OPC_DSM) {
 		sqe.cdw11 = 4;	/* deallocate */
 		bytes = r->left;
 		data.length = sizeof(struct dsm_range);
-	} else if (r->opcode != NVME_OPC_FLUSH) {
+	} else if (opcode != NVME_OPC_FLUSH) {
 		sqe.cdw10 = (uint32_t)r->lba;
 		sqe.cdw11 = (uint32_t)(r->lba >> 32);
 		sqe.cdw12 = (uint32_t)(blocks - 1) | (r->fua ? CDW12_FUA : 0);
 		data.length = r->memory ? (uint32_t)bytes : 0;
 	}
-	if (r->memory) {
+	if (r->memory && !r->flushing) {
 		data.addr = r->buffer;
 		data.memory = r->memory;
 	}
@@ -190,7 +202,9 @@ enum fio_q_status nvmeof_queue(struct thread_data *td, struct io_u *io_u)
 	r->status = 0;
 	r->losses = 0;
 	r->to_device = false;
-	r->fua = td->o.sync_io && io_u->ddir == DDIR_WRITE;	/* --sync: O_SYNC, O_DSYNC */
+	/* --sync: O_SYNC, O_DSYNC */
+	r->fua = (td->o.sync_io || s->options->method == METHOD_NVME_FUA) && io_u->ddir == DDIR_WRITE;
+	r->flushes = s->options->method == METHOD_NVME_WRITE_FLUSH && io_u->ddir == DDIR_WRITE;
 	r->memory = NULL;
 	r->data = NULL;
 	io_u->error = r->session->state == SESSION_ENDED ? EIO : (unsigned)request_prepare(s, r);

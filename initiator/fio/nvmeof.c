@@ -180,6 +180,37 @@ static struct fio_option options[] = {
 		.group = FIO_OPT_G_INVALID,
 	},
 	{
+		.name = "method",
+		.lname = "Method of persistence",
+		.type = FIO_OPT_STR,
+		.off1 = offsetof(struct nvmeof_options, method),
+		.def = "none",
+		.help = "How a write is made persistent before it is complete",
+		.posval = {
+			{ .ival = "none", .oval = METHOD_NONE, .help = "Not at all: see fsync and sync" },
+			{ .ival = "nvme-fua", .oval = METHOD_NVME_FUA, .help = "Write with Force Unit Access" },
+			{ .ival = "nvme-write-flush", .oval = METHOD_NVME_WRITE_FLUSH, .help = "Write, Flush" },
+			{ .ival = "write-read", .oval = METHOD_WRITE_READ,
+			  .help = "As memory: RDMA WRITE, and an RDMA READ behind it" },
+			{ .ival = "write-send", .oval = METHOD_WRITE_SEND,
+			  .help = "As memory: RDMA WRITE, and a request to the target's processor" },
+			{ .ival = "floor", .oval = METHOD_FLOOR,
+			  .help = "As memory: RDMA WRITE, and a message that is answered; not persistent" },
+		},
+		.category = FIO_OPT_C_ENGINE,
+		.group = FIO_OPT_G_INVALID,
+	},
+	{
+		.name = "ignore_assumptions",
+		.lname = "Ignore assumptions of the method",
+		.type = FIO_OPT_BOOL,
+		.off1 = offsetof(struct nvmeof_options, ignore_assumptions),
+		.def = "0",
+		.help = "Use a method of memory although the target does not confirm what it assumes",
+		.category = FIO_OPT_C_ENGINE,
+		.group = FIO_OPT_G_INVALID,
+	},
+	{
 		.name = NULL,
 	},
 };
@@ -216,6 +247,10 @@ static void nvmeof_cleanup(struct thread_data *td)
 {
 	struct state *s = td->io_ops_data;
 
+	if (memory_chosen(td)) {
+		memory_cleanup(td);
+		return;
+	}
 	if (!s)
 		return;
 	session_close_all(s);
@@ -230,10 +265,13 @@ static void nvmeof_cleanup(struct thread_data *td)
 /* In the job: connect. */
 static int nvmeof_init(struct thread_data *td)
 {
-	struct state *s = calloc(1, sizeof(*s));
+	struct state *s;
 	struct fio_file *f;
 	unsigned int i;
 
+	if (memory_chosen(td))
+		return memory_init(td);
+	s = calloc(1, sizeof(*s));
 	if (!s)
 		return 1;
 	td->io_ops_data = s;
@@ -262,6 +300,8 @@ static int nvmeof_post_init(struct thread_data *td)
 {
 	struct state *s = td->io_ops_data;
 
+	if (memory_chosen(td))	/* its data is copied */
+		return 0;
 	if (!td->orig_buffer)	/* fio continues if it could not allocate them */
 		return td->error;
 	return session_register(s, td->orig_buffer, td->orig_buffer_size) ? 1 : 0;
@@ -270,8 +310,11 @@ static int nvmeof_post_init(struct thread_data *td)
 static int nvmeof_io_u_init(struct thread_data *td, struct io_u *io_u)
 {
 	struct state *s = td->io_ops_data;
-	struct request *r = &s->requests[io_u->index];
+	struct request *r;
 
+	if (memory_chosen(td))
+		return 0;
+	r = &s->requests[io_u->index];
 	r->index = io_u->index;
 	io_u->engine_data = r;
 	return 0;
@@ -283,7 +326,7 @@ static void nvmeof_io_u_free(struct thread_data *td, struct io_u *io_u)
 	struct state *s = td->io_ops_data;
 
 	io_u->engine_data = NULL;
-	if (s)
+	if (s && !memory_chosen(td))
 		session_close_all(s);
 }
 
@@ -292,6 +335,26 @@ static int nvmeof_nothing_to_do(struct thread_data *td, struct fio_file *f)
 	(void)td;
 	(void)f;
 	return 0;
+}
+
+static enum fio_q_status any_queue(struct thread_data *td, struct io_u *io_u)
+{
+	return memory_chosen(td) ? memory_queue(td, io_u) : nvmeof_queue(td, io_u);
+}
+
+static int any_commit(struct thread_data *td)
+{
+	return memory_chosen(td) ? memory_commit(td) : nvmeof_commit(td);
+}
+
+static int any_getevents(struct thread_data *td, unsigned int min, unsigned int max, const struct timespec *t)
+{
+	return memory_chosen(td) ? memory_getevents(td, min, max, t) : nvmeof_getevents(td, min, max, t);
+}
+
+static struct io_u *any_event(struct thread_data *td, int event)
+{
+	return memory_chosen(td) ? memory_event(td, event) : nvmeof_event(td, event);
 }
 
 struct ioengine_ops ioengine = {
@@ -303,10 +366,10 @@ struct ioengine_ops ioengine = {
 	.init = nvmeof_init,
 	.post_init = nvmeof_post_init,
 	.cleanup = nvmeof_cleanup,
-	.queue = nvmeof_queue,
-	.commit = nvmeof_commit,
-	.getevents = nvmeof_getevents,
-	.event = nvmeof_event,
+	.queue = any_queue,
+	.commit = any_commit,
+	.getevents = any_getevents,
+	.event = any_event,
 	.open_file = nvmeof_nothing_to_do,
 	.close_file = nvmeof_nothing_to_do,
 	.invalidate = nvmeof_nothing_to_do,

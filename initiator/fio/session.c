@@ -95,9 +95,12 @@ int session_identify(const struct trid *trid, const struct nvmeof_options *optio
 		     struct host_namespace_info *info, char *text, size_t len)
 {
 	struct host_error error;
-	struct host_controller *c = session_connect(trid, options, NULL, &error);
+	struct host_controller *c;
 	int ret;
 
+	if (options->method >= METHOD_WRITE_READ)
+		return memory_identify(trid, options, info, text, len);
+	c = session_connect(trid, options, NULL, &error);
 	if (c) {
 		ret = host_controller_namespace(c, trid->nsid, info, &error);
 		host_controller_destroy(c);

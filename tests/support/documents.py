@@ -16,7 +16,11 @@ REPLICATION = ROOT / "nvmeof" / "docs" / "replication.md"
 ARCHITECTURE = ROOT / "nvmeof" / "docs" / "architecture.md"
 CAPTURE = ROOT / "nvmeof" / "docs" / "capture.md"
 REMOTE_MEMORY = ROOT / "nvmeof" / "docs" / "remote-memory.md"
-ALL = (README, ADMINISTRATOR, PYTHON, FIO, REPLICATION, ARCHITECTURE, CAPTURE, REMOTE_MEMORY)
+PERSISTENT_MEMORY = ROOT / "nvmeof" / "docs" / "persistent-memory.md"
+ALL = (
+    *(README, ADMINISTRATOR, PYTHON, FIO, REPLICATION, ARCHITECTURE, CAPTURE, REMOTE_MEMORY),
+    PERSISTENT_MEMORY,
+)
 
 
 class Block(NamedTuple):

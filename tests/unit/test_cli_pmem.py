@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -62,10 +63,31 @@ def test_bench(capsys: pytest.CaptureFixture[str]) -> None:
         assert "is not exported as memory to" in capsys.readouterr().err
 
 
+def test_bench_of_a_mix(capsys: pytest.CaptureFixture[str]) -> None:
+    """Reads have figures of their own; the target's processor time is that of its process."""
+    with serve_sync(loads(CONFIG)) as target:
+        words = [target.url, "--force", "--runtime", "100ms", "-q", HOST, "--ignore-assumptions"]
+        words += ["--rwmixread", "50", "--target-pid", str(os.getpid())]
+        assert bench(*words, "-o", "json") == 0
+        found = json.loads(capsys.readouterr().out)
+        assert found["read_percent"] == 50
+        for row in found["results"]:
+            writes, reads = row["figures"], row["reads"]
+            if row["method"] in ("floor", "write-send"):
+                assert 0.2 < reads["ios"] / (reads["ios"] + writes["ios"]) < 0.8
+            assert row["target_cpu_seconds"] >= 0
+        assert bench(*words) == 0
+        said = capsys.readouterr().out
+        assert "target us" in said
+        assert " read " in said
+        assert bench(*words[:-1], "999999999") == 2
+        assert "there is no process 999999999" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     "args",
-    [("--methods", "write-flush"), ("--bs", "2MiB"), ("--bs", "0"), ("--iodepth", "x"),
-     ("--iodepth", "129"), ("--runtime", "0")],
+    [("--rwmixread", "100"), ("--methods", "write-flush"), ("--bs", "2MiB"), ("--bs", "0"),
+     ("--iodepth", "x"), ("--iodepth", "129"), ("--runtime", "0")],
 )  # fmt: skip
 def test_bench_refuses(capsys: pytest.CaptureFixture[str], args: tuple[str, ...]) -> None:
     assert bench("nvme+rdma://127.0.0.1:1/nqn.2026-01.example:x", "--force", *args) == 2

@@ -19,6 +19,8 @@ from nvmf.config import loads
 from nvmf.initiator import NvmeError, connect
 from nvmf.rpc.results import Latency
 from nvmf.spec.cm import CmStatus
+from nvmf.target import Target
+from nvmf.target.io.memorytally import MemorySample
 from nvmf.target.metrics.exposition import Families, plain, render
 from nvmf.target.metrics.families import FAMILIES, HISTOGRAM, Facts, Source
 from nvmf.target.metrics.sample import HostSample, NamespaceSample, ReactorSample, Sample, take
@@ -26,6 +28,7 @@ from nvmf.target.model.latency import LatencyKeeper
 from nvmf.target.model.tally import OTHER, Events, Hosts, Totals
 from nvmf.target.service.server import Server
 from nvmf.target.service.starting import serve
+from support import memorylab
 from support.clientlab import NQN, OPTIONS, RAM, config
 
 DASHBOARD = Path(__file__).parents[2] / "systemd" / "grafana" / "nvmeof-target.json"
@@ -51,6 +54,9 @@ def value(samples: Samples, name: str, **labels: str) -> float:
     return samples[name, frozenset(labels.items())]
 
 
+MEMORY = ("persists", "persisted_bytes", "errors", "written_bytes", "read_bytes")
+
+
 def make_source() -> Source:
     """Make a source with a value for everything."""
     rare = ("errors", "media_errors", "throttled", "reservation_conflicts", "flushes")
@@ -70,6 +76,9 @@ def make_source() -> Source:
         controllers={NQN: 1},
         faults={"delay": 1},
         fault_hits={"delay": 7},
+        memory=[MemorySample(NQN, 1, 2, dict.fromkeys(MEMORY, 5))],
+        memory_refused={"conflict": 1},
+        memory_revoked={"right": 1},
     )
     return Source(sample, Facts("1.2", 1 << 24, {"qp": 3}))
 
@@ -277,3 +286,38 @@ async def test_refusals_have_their_status(server: Server) -> None:
     found = scrape(server)
     status = "Connect Invalid Parameters"
     assert value(found, "nvmeof_connects_refused_total", status=status) == 2
+
+
+@pytest.mark.feature("prometheus")
+async def test_memory_is_counted() -> None:
+    """Hosts, bytes, requests, refusals and revocations; nothing is lost with a connection."""
+    labels = {"subsystem": memorylab.NQN, "nsid": "1"}
+
+    def read(target: Target, name: str, **more: str) -> float:
+        return value(scrape(target._server), f"nvmeof_memory_{name}", **more)
+
+    async with memorylab.running() as target:
+        assert read(target, "refused_total", reason="conflict") == 0
+        assert read(target, "revoked_total", cause="administrator") == 0
+        async with await memorylab.opened(target) as memory:
+            await memory.write(0, bytes(5000))
+            assert len(await memory.read(0, 3000)) == 3000
+            assert read(target, "connections", **labels) == 1
+            assert read(target, "persists_total", **labels) == 1
+            assert read(target, "persisted_bytes_total", **labels) == 5000
+            assert read(target, "bytes_total", op="write", **labels) == 5000
+            assert read(target, "bytes_total", op="read", **labels) == 3000
+            with pytest.raises(OSError, match="is not exported"):
+                await memorylab.opened(target, memorylab.OTHER)
+            service = target._server.memory
+            await service.revoke(lambda one: True, "revoked")
+            assert read(target, "refused_total", reason="not_allowed") == 1
+            assert read(target, "revoked_total", cause="administrator") == 1
+        async with await memorylab.opened(target) as memory:
+            await memory.write(0, bytes(10))
+            changed = memorylab.CONFIG.replace("2026-01.example:host", "2026-01.example:new")
+            await target._server.apply(loads(changed))
+            assert read(target, "revoked_total", cause="right") == 1
+        assert read(target, "connections", **labels) == 0
+        assert read(target, "bytes_total", op="write", **labels) == 5010
+        assert read(target, "persist_errors_total", **labels) == 0

@@ -7,6 +7,7 @@ import asyncio
 import struct
 import tempfile
 import textwrap
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from nvmf.pmem import Method
 from nvmf.pmem.block import BlockMethod
 from nvmf.pmem.platform import METHODS, MethodRefused, assumptions
 from nvmf.pmem.remote import RemoteMemory
+from nvmf.spec.memory import Opened, Platform
 from nvmf.spec.reservations import ReservationType
 from support import documents
 from support.memorylab import CONFIG, HOST, OTHER, READER, memory_of, opened, running
@@ -91,6 +93,30 @@ async def test_a_method_whose_assumption_does_not_hold_is_refused() -> None:
             assert len(memory.unmet) == 2
 
 
+async def test_a_method_that_there_is_not() -> None:
+    async with running() as target:
+        for method in ("nvme-fua", "write-forget"):
+            with pytest.raises(ValueError, match=f"'{method}' is not a method of remote memory"):
+                await opened(target, method=method)
+        assert not memory_of(target)
+
+
+async def test_a_target_without_a_method(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It does not say that its processor makes ranges persistent: write-send is refused there."""
+    real = Opened.decode
+
+    def decode(data: bytes) -> Opened:
+        return replace(real(data), platform=int(Platform.MEDIA | Platform.PLACED))
+
+    monkeypatch.setattr(Opened, "decode", decode)
+    async with running() as target:
+        match = "does not support write-send: the target does not confirm that the target's"
+        with pytest.raises(MethodRefused, match=match):
+            await opened(target, force=False)
+        async with await opened(target, method="write-read", force=False) as memory:
+            await memory.write(0, b"1")
+
+
 async def test_a_file_of_tmpfs_is_memory_without_persistence(tmp_path: Path) -> None:
     """It survives the target, but not a power failure."""
     with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
@@ -144,31 +170,25 @@ async def test_a_reader_reads_only() -> None:
         await writer.write(0, b"original")
         async with await opened(target, READER, read_only=True) as reader:
             assert await reader.read(0, 8) == b"original"
-            with pytest.raises(OSError, match="lost"):
+            with pytest.raises(PermissionError, match="opened for reading only"):
+                await reader.write(0, b"changed!")
+            assert await reader.read(0, 8) == b"original"
+            reader.read_only = False  # as a host that does not look
+            with pytest.raises(OSError, match="lost: the peer sent TERMINATE"):
                 await reader.write(0, b"changed!")
             with pytest.raises(OSError, match="lost"):
                 await reader.read(0, 8)
         assert await writer.read(0, 8) == b"original"
 
 
-async def test_an_authenticating_host_has_no_memory() -> None:
-    """A key is not to be bypassed by a protocol that does not ask for it."""
-    key = "DHHC-1:00:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh+KfiaR:"
-    config = CONFIG.replace(f'"{HOST}", "{READER}"', f'"{READER}"', 1).replace(
-        "[[subsystem.namespace]]",
-        f'[[subsystem.host]]\nnqn = "{HOST}"\ndhchap_key = "{key}"\n[[subsystem.namespace]]',
-    )
-    async with running(config) as target:
-        with pytest.raises(OSError, match="must authenticate"):
-            await opened(target)
-
-
 # ---- fencing ----
 
 
 async def lost(memory: RemoteMemory) -> None:
-    with pytest.raises(OSError, match=r"lost|ended"):
-        await memory.write(0, b"too late")
+    """The sentence of a key after its end: all later calls have it."""
+    for _ in range(2):
+        with pytest.raises(OSError, match=r"was lost: .*may no longer use the memory \(revoked"):
+            await memory.write(0, b"too late")
 
 
 async def test_revocation_is_a_fence() -> None:

@@ -46,6 +46,12 @@ async def ended(client: engine.MemoryClient) -> str:
     return str(failure.value)
 
 
+async def ended_at_once(client: engine.MemoryClient) -> None:
+    while True:
+        client.poll()
+        await asyncio.sleep(0.001)
+
+
 @pytest.mark.parametrize(
     ("request_", "match"),
     [
@@ -129,6 +135,29 @@ async def test_a_key_of_one_connection_is_worth_nothing_on_another() -> None:
             other.begin(0, "write-read", 0, 8)
             assert "lost" in await ended(other)
         await memory.write(0, b"still here")
+
+
+async def test_a_key_after_its_revocation() -> None:
+    """Neither on its connection nor on a new one of the same host."""
+    async with running() as target, await opened(target) as memory:
+        await memory.write(0, b"original")
+        async with raw(target, Request(depth=4).encode()) as first:
+            first.send(OPEN.encode())
+            granted = Opened.decode(await answer(first))
+            await target._server.memory.revoke(lambda one: one["hostnqn"] == HOST, "revoked")
+            first.opened(granted.address, granted.key, granted.length)
+            with pytest.raises(engine.EngineError, match="lost"):
+                first.begin(0, "write-read", 0, 8)
+                await ended_at_once(first)
+        async with raw(target, Request(depth=4).encode()) as second:
+            second.send(OPEN.encode())
+            again = Opened.decode(await answer(second))
+            second.opened(again.address, granted.key, granted.length)
+            second.begin(0, "write-read", 0, 8)
+            assert again.key != granted.key
+            assert "lost" in await ended(second)
+        async with await opened(target) as reader:
+            assert await reader.read(0, 8) == b"original"
 
 
 async def test_idle_connections_without_open_end(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -278,3 +278,20 @@ def test_damaged_directories(results: Path, tmp_path: Path) -> None:
     database.close()
     assert "has format 99" in lab("report", newer).stderr
     assert "is not empty" in lab("run", "--profile", "quick", "-d", newer).stderr
+
+
+def test_methods_of_persistence_are_systems(tmp_path: Path) -> None:
+    """Those by remote memory, too: the target of the lab exports its namespace."""
+    systems = [
+        f'[[system]]\nname = "{method}"\nkind = "target"\nsize = "4MiB"\n'
+        f'options = {{ method = "{method}", ignore_assumptions = 1 }}\n'
+        for method in ("floor", "write-send", "nvme-write-flush")
+    ]
+    path = write(tmp_path, *systems, WRITES, SHORT)
+    done = lab("run", path, "-d", tmp_path / "out", "--rounds", "1")
+    assert done.returncode == 0, done.stderr
+    rows = rounds(tmp_path / "out")
+    assert {row["system"] for row in rows} == {"floor", "write-send", "nvme-write-flush"}
+    for row in rows:
+        assert row["error"] is None
+        assert row["ios"] > 0

@@ -630,7 +630,9 @@ class MemoryConnection:
         """End it: its key becomes invalid, then MemoryServer.events() tells."""
     @property
     def counts(self) -> dict[str, int]:
-        """Return persists, persisted_bytes, and errors of requests to persist."""
+        """Return persists, persisted_bytes, and errors of requests to persist.
+
+        written_bytes and read_bytes: by RDMA; missing on devices that do not count them."""
     def free(self) -> None:
         """Free it after its end; EngineError (EBUSY) before."""
 
@@ -646,16 +648,21 @@ class MemoryEvent:
     def status(self) -> int: ...
 
 @type_check_only
-class MemoryFigures(TypedDict):
+class MemoryPart(TypedDict):
     ios: int
-    seconds: float
     iops: float
     bytes_per_second: float
     mean_us: float
     min_us: float
     max_us: float
-    cpu_seconds: float
     percentiles_us: dict[str, float]
+
+@type_check_only
+class MemoryFigures(TypedDict):
+    seconds: float
+    cpu_seconds: float
+    write: MemoryPart
+    read: MemoryPart
 
 def memory_bench_cancel() -> None:
     """Make a MemoryClient.bench() in a different thread return, with its results so far."""
@@ -711,7 +718,7 @@ class MemoryClient:
         read_percent: int = 0,
         percentiles: Sequence[float] = ...,
     ) -> MemoryFigures:
-        """Run a load; blocks.  It overwrites the range."""
+        """Run a load; blocks.  What is not read overwrites the range."""
     def close(self) -> None: ...
 
 # ---- host ----

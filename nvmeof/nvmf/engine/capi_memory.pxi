@@ -16,12 +16,15 @@ cdef extern from "memory/server.h" nogil:
         int type
         void *cookie
         uint32_t length
-        uint8_t message[576]
+        uint8_t message[1]  # MEMORY_MESSAGE of them
         char reason[200]
     struct memory_counts:
         uint64_t persists
         uint64_t persisted_bytes
         uint64_t errors
+        uint64_t written_bytes
+        uint64_t read_bytes
+        bint counts_bytes
     memory_server *memory_server_create(unsigned spin_us, char *err, size_t len)
     void memory_server_destroy(memory_server *server)
     int memory_server_fd(const memory_server *server)
@@ -66,14 +69,17 @@ cdef extern from "memory/client.h" nogil:
         double seconds
         unsigned npercentiles
         double percentiles[16]
-    struct memory_bench_result:
+    struct memory_bench_part:
         uint64_t ios
-        double seconds
         double mean_us
         double min_us
         double max_us
-        double cpu_seconds
         double percentile_us[16]
+    struct memory_bench_result:
+        memory_bench_part write
+        memory_bench_part read
+        double seconds
+        double cpu_seconds
     memory_client *memory_client_connect(const memory_client_options *options, char *err,
                                          size_t len)
     void memory_client_free(memory_client *client)

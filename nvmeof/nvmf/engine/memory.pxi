@@ -113,8 +113,11 @@ cdef class MemoryConnection:
     @property
     def counts(self):
         cdef memory_counts counts = memory_conn_counts(self.get())
-        return {"persists": counts.persists, "persisted_bytes": counts.persisted_bytes,
-                "errors": counts.errors}
+        found = {"persists": counts.persists, "persisted_bytes": counts.persisted_bytes,
+                 "errors": counts.errors}
+        if counts.counts_bytes:
+            found.update(written_bytes=counts.written_bytes, read_bytes=counts.read_bytes)
+        return found
 
     def free(self):
         cdef memory_conn *conn = self._conn

@@ -17,6 +17,20 @@ def memory_bench_cancel():
     memory_cancel = True
 
 
+cdef dict _memory_part(const memory_bench_part *part, tuple percentiles, double spent,
+                       uint32_t size):
+    return {
+        "ios": part.ios,
+        "iops": part.ios / spent,
+        "bytes_per_second": part.ios * size / spent,
+        "mean_us": part.mean_us,
+        "min_us": part.min_us,
+        "max_us": part.max_us,
+        "percentiles_us": {f"{percentiles[i]:g}": part.percentile_us[i]
+                           for i in range(len(percentiles))},
+    }
+
+
 @cython.final
 cdef class MemoryClient:
     """A memory connection of the host; see _engine.pyi."""
@@ -86,7 +100,7 @@ cdef class MemoryClient:
                                       <uint32_t>len(message)))
 
     def message(self):
-        cdef uint8_t message[576]
+        cdef uint8_t message[1184]  # MEMORY_MESSAGE
         cdef uint32_t length = memory_client_message(self.get(), message)
         return PyBytes_FromStringAndSize(<char *>message, length)
 
@@ -148,16 +162,10 @@ cdef class MemoryClient:
             raise failed(code, err)
         spent = result.seconds or seconds
         return {
-            "ios": result.ios,
             "seconds": result.seconds,
-            "iops": result.ios / spent,
-            "bytes_per_second": result.ios * size / spent,
-            "mean_us": result.mean_us,
-            "min_us": result.min_us,
-            "max_us": result.max_us,
             "cpu_seconds": result.cpu_seconds,
-            "percentiles_us": {f"{percentiles[i]:g}": result.percentile_us[i]
-                               for i in range(len(percentiles))},
+            "write": _memory_part(&result.write, percentiles, spent, size),
+            "read": _memory_part(&result.read, percentiles, spent, size),
         }
 
     def close(self):

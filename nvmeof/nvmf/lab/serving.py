@@ -12,6 +12,7 @@ import tempfile
 import threading
 from pathlib import Path
 
+from nvmf.initiator.base.identity import host_identity
 from nvmf.lab.errors import LabError
 from nvmf.lab.model import TargetSystem
 
@@ -55,6 +56,8 @@ def configuration(system: TargetSystem, cpus: list[int] | None) -> str:
         lines.append(f"size = {system.size or 256 << 20}")
     else:
         lines.append(f"path = {json.dumps(str(system.path))}")
+    if store in ("ram", "pmem") and "method" in system.options:  # of the engine: perhaps memory
+        lines.append(f"memory = [{json.dumps(host_identity().nqn)}]")
     return "\n".join(lines) + "\n"
 
 

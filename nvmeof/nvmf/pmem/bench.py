@@ -8,17 +8,18 @@ a message of 24 bytes behind it that the target answers at once, with nothing ma
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal, TypedDict
+from typing import Any, Literal, TypedDict
 
 from nvmf import engine
 from nvmf.initiator import TransportId
+from nvmf.pmem.figures import PERCENTILES, Figures, cpu_of, of_part
+from nvmf.pmem.opening import Secrets
 from nvmf.pmem.platform import BLOCK_METHODS, MethodRefused, unmet
-from nvmf.pmem.remote import Figures, RemoteMemory
+from nvmf.pmem.remote import RemoteMemory
 from nvmf.spec.memory import Platform
 
-PERCENTILES = (50.0, 90.0, 99.0, 99.9, 99.99, 99.999)
 MAX_SIZE = 1 << 20
 """Bytes of one operation."""
 MAX_DEPTH = 128
@@ -38,6 +39,11 @@ class Row(TypedDict):
     """What the method assumes and the target does not confirm: then nothing is known of the
     persistence of what was written."""
     figures: Figures | None
+    """Of the writes."""
+    reads: Figures | None
+    """If the plan has any."""
+    target_cpu_seconds: float | None
+    """Of the target's processes, for all operations; None if these are not known."""
     skipped: str
     """Why there are no figures, or ""."""
     times_floor: float | None
@@ -57,6 +63,12 @@ class Plan:
     depths: tuple[int, ...]
     seconds: float
     """Of each measurement."""
+    secrets: Secrets = field(default_factory=Secrets)
+    """Keys, if the subsystem asks the host to authenticate."""
+    read_percent: int = 0
+    """Of the operations; the others write with a method."""
+    processes: tuple[int, ...] = ()
+    """The target's, if they are on this machine: their processor time is measured."""
     force: bool = False
     """Also measure methods whose assumptions the target does not confirm."""
 
@@ -91,6 +103,8 @@ async def measure(
         device=plan.device,
         depth=max(plan.depths),
         slot_bytes=(max(plan.sizes) + 7) & ~7,
+        dhchap_secret=plan.secrets.host,
+        dhchap_ctrl_secret=plan.secrets.controller,
     )
     try:
         results.platform = memory.platform
@@ -128,6 +142,8 @@ async def _one(plan: Plan, memory: RemoteMemory, method: str, size: int, depth: 
         "depth": depth,
         "assumptions_unmet": [] if method == "floor" else list(unmet(method, memory.platform)),
         "figures": None,
+        "reads": None,
+        "target_cpu_seconds": None,
         "skipped": "",
         "times_floor": None,
     }
@@ -135,18 +151,40 @@ async def _one(plan: Plan, memory: RemoteMemory, method: str, size: int, depth: 
         row["skipped"] = f"the range has {memory.size} bytes"
     elif depth > memory.depth:
         row["skipped"] = f"the target accepts a depth of {memory.depth}"
+    elif method in BLOCK_METHODS and plan.secrets.host is not None:
+        row["skipped"] = "this load of NVMe commands cannot authenticate"
     elif method in BLOCK_METHODS and size % _BLOCK:
         row["skipped"] = f"{method} writes whole blocks"
-    elif method in BLOCK_METHODS:
-        row["figures"] = await _run(lambda: _blocks(plan, method, size, depth), engine.bench_cancel)
     else:
-        row["figures"] = await memory.bench(
-            method, size=size, depth=depth, seconds=plan.seconds, percentiles=PERCENTILES
-        )
+        before = cpu_of(plan.processes)
+        found = await _load(plan, memory, method, size, depth)
+        after = cpu_of(plan.processes)
+        times = found["seconds"], found["cpu_seconds"]
+        row["figures"] = of_part(found["write"], *times)
+        row["reads"] = of_part(found["read"], *times) if plan.read_percent else None
+        if before is not None and after is not None:
+            row["target_cpu_seconds"] = after - before
     return row
 
 
-async def _run(work: Callable[[], Figures], cancel: Callable[[], None]) -> Figures:
+async def _load(
+    plan: Plan, memory: RemoteMemory, method: str, size: int, depth: int
+) -> Mapping[str, Any]:
+    if method in BLOCK_METHODS:
+        return await _run(lambda: _blocks(plan, method, size, depth), engine.bench_cancel)
+    return await memory.bench(
+        method,
+        size=size,
+        depth=depth,
+        seconds=plan.seconds,
+        percentiles=PERCENTILES,
+        read_percent=plan.read_percent,
+    )
+
+
+async def _run(
+    work: Callable[[], Mapping[str, Any]], cancel: Callable[[], None]
+) -> Mapping[str, Any]:
     """Run work on a thread; a cancellation ends it there first."""
     task = asyncio.ensure_future(asyncio.to_thread(work))
     try:
@@ -157,12 +195,13 @@ async def _run(work: Callable[[], Figures], cancel: Callable[[], None]) -> Figur
         raise
 
 
-def _blocks(plan: Plan, method: str, size: int, depth: int) -> Figures:
-    found = engine.bench(
+def _blocks(plan: Plan, method: str, size: int, depth: int) -> Mapping[str, Any]:
+    return engine.bench(
         traddr=plan.place.traddr,
         trsvcid=plan.place.trsvcid,
         subnqn=plan.place.subnqn,
-        rw="randwrite",
+        rw="randrw",
+        read_percent=plan.read_percent,
         block_size=size,
         queue_depth=depth,
         seconds=plan.seconds,
@@ -173,18 +212,6 @@ def _blocks(plan: Plan, method: str, size: int, depth: int) -> Figures:
         flush=method == "nvme-write-flush",
         percentiles=PERCENTILES,
     )
-    part = found["write"]
-    return {
-        "ios": part["ios"],
-        "seconds": found["seconds"],
-        "iops": part["iops"],
-        "bytes_per_second": part["bytes_per_second"],
-        "mean_us": part["mean_us"],
-        "min_us": part["min_us"],
-        "max_us": part["max_us"],
-        "cpu_seconds": found["cpu_seconds"],
-        "percentiles_us": part["percentiles_us"],
-    }
 
 
 def _ratio(figures: Figures | None, floor: Figures | None) -> float | None:

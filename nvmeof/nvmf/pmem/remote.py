@@ -7,36 +7,29 @@ import asyncio
 import errno
 from collections.abc import Coroutine
 from contextlib import suppress
-from typing import Literal, Self, TypeAlias, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Literal, Self, TypeAlias, TypeVar
 
 from typing_extensions import Buffer
 
 from nvmf import engine
+from nvmf.auth import Key
 from nvmf.initiator import TransportId
 from nvmf.initiator.base.identity import host_identity
-from nvmf.pmem.platform import MethodRefused, assumptions, unmet
-from nvmf.spec.memory import RECFMT, VERSION, Access, Open, Opened, Platform, Request
-from nvmf.spec.status import DecodeError
+from nvmf.pmem.opening import Secrets, accepted_depth, open_range, refusal
+from nvmf.pmem.platform import MEMORY_METHODS, MethodRefused, assumptions, unmet
+from nvmf.spec.memory import Access, Open, Opened, Platform, Request
 
-
-class Figures(TypedDict):
-    """A measurement."""
-
-    ios: int
-    seconds: float
-    iops: float
-    bytes_per_second: float
-    mean_us: float
-    min_us: float
-    max_us: float
-    cpu_seconds: float
-    """Of the polling thread of this machine; it polls all the time."""
-    percentiles_us: dict[str, float]
-
+if TYPE_CHECKING:
+    from nvmf.engine._engine import MemoryFigures
 
 MemoryMethod: TypeAlias = Literal["write-read", "write-send"]
 _Operation: TypeAlias = Literal["write-read", "write-send", "read"]
 T = TypeVar("T")
+
+_WHY_LOST = (
+    "the target's log has its reason: it also ends the connections of hosts that may no longer use "
+    "the memory (revoked, fenced by a reservation, or by its configuration)"
+)
 
 _STATUSES = {
     1: "the range is not in what was opened",
@@ -60,6 +53,8 @@ class RemoteMemory:
         self._size = opened.length
         self.platform = Platform(opened.platform)
         """What the target tells of itself."""
+        self.read_only = False
+        """Opened without the right to write."""
         self.depth = depth
         """Operations that may be outstanding."""
         self._free: asyncio.Queue[int] = asyncio.Queue()
@@ -88,6 +83,8 @@ class RemoteMemory:
         depth: int = 16,
         slot_bytes: int = 65536,
         connect_timeout: float = 10.0,
+        dhchap_secret: Key | str | None = None,
+        dhchap_ctrl_secret: Key | str | None = None,
     ) -> Self:
         """Open a namespace as memory.
 
@@ -99,13 +96,23 @@ class RemoteMemory:
             depth: Operations outstanding, 1 to 128; the target may accept fewer.
             slot_bytes: Bytes of an operation; longer data is split.
             connect_timeout: Seconds for the connection, and again for the answer.
+            dhchap_secret: This host's key, for a target that asks it to authenticate.
+            dhchap_ctrl_secret: The target's key: the target must prove that it has it.
 
         Raises:
+            ValueError: There is no such method of remote memory.
             MethodRefused: The target does not confirm an assumption of the method.
+            AuthenticationError: This host or the target could not be authenticated.
             OSError: No connection, or the target refuses: with its reason.
         """
+        if method not in MEMORY_METHODS:
+            raise ValueError(
+                f"{method!r} is not a method of remote memory: these are "
+                f"{', '.join(MEMORY_METHODS)}"
+            )
         place = TransportId.of(where)
         host = host_identity(hostnqn, hostid)
+        secrets = Secrets.of(dhchap_secret, dhchap_ctrl_secret)
         request = Request(depth=depth).encode()
         client = await asyncio.to_thread(
             lambda: engine.MemoryClient(
@@ -120,25 +127,18 @@ class RemoteMemory:
             )
         )
         try:
-            accepted = _accepted(client.reply, place)
-            access = Access.READ if read_only else Access.READ_WRITE
-            client.send(
-                Open(
-                    access=access,
-                    nsid=nsid,
-                    hostid=host.id.bytes,
-                    subnqn=place.subnqn,
-                    hostnqn=host.nqn,
-                ).encode()
+            accepted = accepted_depth(client.reply, place)
+            ask = Open(
+                access=Access.READ if read_only else Access.READ_WRITE,
+                nsid=nsid,
+                hostid=host.id.bytes,
+                subnqn=place.subnqn,
+                hostnqn=host.nqn,
             )
             async with asyncio.timeout(connect_timeout):
-                opened = await _answer(client)
+                opened = await open_range(client, place, ask, secrets)
             if opened.status:
-                raise OSError(
-                    errno.EACCES,
-                    f"cannot open namespace {nsid} of {place.subnqn} as memory at "
-                    f"{place.endpoint}: {opened.text or f'status {opened.status}'}",
-                )
+                raise refusal(opened, nsid, place)
             missing = () if force or read_only else unmet(method, Platform(opened.platform))
             if missing:
                 raise MethodRefused(
@@ -157,7 +157,9 @@ class RemoteMemory:
         except BaseException:
             client.close()
             raise
-        return cls(client, method, min(depth, accepted), opened)
+        made = cls(client, method, min(depth, accepted), opened)
+        made.read_only = read_only
+        return made
 
     @property
     def name(self) -> str:
@@ -181,6 +183,10 @@ class RemoteMemory:
 
     async def write(self, offset: int, data: Buffer) -> None:
         """Write bytes; when this returns they are persistent, as far as `assumes` holds."""
+        if self.read_only:
+            raise PermissionError(
+                errno.EACCES, "the memory was opened for reading only: it cannot be written"
+            )
         with memoryview(data) as given, given.cast("B") as view:
             self._check(offset, len(view))
             size = self._client.slot_bytes
@@ -213,8 +219,12 @@ class RemoteMemory:
         depth: int,
         seconds: float,
         percentiles: tuple[float, ...],
-    ) -> Figures:
-        """Write at random places with a method, or "floor", for a time; nothing else may run."""
+        read_percent: int = 0,
+    ) -> MemoryFigures:
+        """Write at random places with a method, or "floor", and read, for a time.
+
+        Nothing else may run.
+        """
         if self._waiting:
             raise ValueError("operations are in progress")
         self._loop.remove_reader(self._client.fileno())
@@ -226,6 +236,7 @@ class RemoteMemory:
                     depth=depth,
                     seconds=seconds,
                     percentiles=percentiles,
+                    read_percent=read_percent,
                 )
             )
         )
@@ -328,6 +339,8 @@ class RemoteMemory:
     def _fail(self, error: OSError) -> None:
         if self._lost is not None:
             return
+        if error.errno == errno.ENOTCONN:
+            error = OSError(error.errno, f"{error.strerror or error}; {_WHY_LOST}")
         self._lost = error
         self._loop.remove_reader(self._client.fileno())
         for slot, (future, _) in self._waiting.items():
@@ -357,40 +370,3 @@ async def _all(work: list[Coroutine[None, None, T]]) -> list[T]:
     if failures:
         raise failures[0]
     return [task.result() for task in tasks]
-
-
-def _accepted(reply: bytes, place: TransportId) -> int:
-    """Return the depth that the target has accepted."""
-    try:
-        answer = Request.decode(reply[: Request.SIZE])
-    except DecodeError:
-        answer = Request(recfmt=0)
-    if answer.recfmt != RECFMT or answer.version != VERSION or not answer.depth:
-        raise OSError(
-            errno.EPROTO,
-            f"{place.endpoint} accepted the connection, but not as one for memory: is it a target "
-            "that exports memory?",
-        )
-    return answer.depth
-
-
-async def _answer(client: engine.MemoryClient) -> Opened:
-    """Wait for OPENED."""
-    loop = asyncio.get_running_loop()
-    while True:
-        client.poll()
-        client.arm()
-        client.poll()
-        if message := client.message():
-            break
-        arrived = asyncio.Event()
-        loop.add_reader(client.fileno(), arrived.set)
-        try:
-            await arrived.wait()
-        finally:
-            loop.remove_reader(client.fileno())
-        client.drain()
-    try:
-        return Opened.decode(message)
-    except DecodeError as error:
-        raise OSError(errno.EPROTO, f"the target's answer is malformed: {error}") from None

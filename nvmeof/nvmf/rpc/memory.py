@@ -19,3 +19,7 @@ class MemoryConnection(TypedDict):
     persisted_bytes: int
     errors: int
     """Failed requests of that kind."""
+    written_bytes: int | None
+    """By RDMA; None (as read_bytes) where the device does not count them: the embedded iWARP device
+    does."""
+    read_bytes: int | None

@@ -38,6 +38,7 @@ class Status(IntEnum):
     READ_ONLY = 20
     MALFORMED = 21
     RESOURCES = 22
+    AUTHENTICATION = 23
 
 
 class Access(IntEnum):
@@ -58,7 +59,7 @@ class Platform(IntFlag):
     """PERSIST makes a range persistent."""
 
 
-OPEN, OPENED = 1, 2
+OPEN, OPENED, AUTH = 1, 2, 7
 """Types of messages."""
 
 
@@ -75,6 +76,12 @@ class Request(Structure):
     """Messages that the host may have outstanding: wanted, then accepted."""
 
 
+CAN_AUTHENTICATE = 1
+"""In OPEN: the host has a key, and authenticates if the target asks for it."""
+AUTH_HEADER = bytes((AUTH, 0, 0, 0, 0, 0, 0, 0))
+"""AUTH, to both sides: this, and a message of DH-HMAC-CHAP, or nothing."""
+
+
 @dataclass(frozen=True, slots=True)
 class Open(Structure):
     """OPEN, from the host."""
@@ -82,6 +89,8 @@ class Open(Structure):
     SIZE = 536
     type: Annotated[int, u8(0)] = OPEN
     access: Annotated[int, u8(1)] = Access.READ_WRITE
+    flags: Annotated[int, u16(2)] = 0
+    """CAN_AUTHENTICATE."""
     nsid: Annotated[int, u32(4)] = 1
     hostid: Annotated[bytes, raw(8, 16)] = bytes(16)
     subnqn: Annotated[str, utf8(24, 256)] = ""

@@ -13,21 +13,23 @@ from nvmf.cli.base import (
     Subparsers,
     UsageError,
     add_command,
-    size_argument,
 )
 from nvmf.cli.common import (
     add_identity_arguments,
     add_place_arguments,
+    add_secret_arguments,
     options_of,
     run_async,
-    seconds_argument,
     where_of,
 )
 from nvmf.cli.identify import EXAMPLE, add_namespace_argument
-from nvmf.cli.output import plain, print_json, print_table, size_text
+from nvmf.cli.output import plain, print_json
+from nvmf.cli.pmem.arguments import add_depths, add_processes, add_runtime, add_sizes, processes_of
+from nvmf.cli.pmem.table import facts_of, print_rows
 from nvmf.initiator.base.identity import host_identity
 from nvmf.initiator.client.bringup import device_kinds
-from nvmf.pmem.bench import MAX_DEPTH, MAX_SIZE, Plan, Results, Row, measure
+from nvmf.pmem.bench import Plan, Results, measure
+from nvmf.pmem.opening import Secrets
 from nvmf.pmem.platform import ASSUMPTIONS, METHODS, MethodRefused
 
 EXAMPLES = (
@@ -68,28 +70,17 @@ def add_commands(subparsers: Subparsers) -> None:
         default=METHODS,
         help=f"methods (default: {','.join(METHODS)})",
     )
+    add_sizes(group)
+    add_depths(group)
+    add_runtime(group, 2.0)
     group.add_argument(
-        "--bs",
-        "-z",
-        metavar="BYTES,...",
-        type=_sizes,
-        default=(4096,),
-        help="sizes of one operation, 1 to 1MiB (default: 4k)",
+        "--rwmixread",
+        metavar="PERCENT",
+        type=int,
+        default=0,
+        help="share of reads; the others write with the method (default: 0)",
     )
-    group.add_argument(
-        "--iodepth",
-        metavar="N,N,...",
-        type=_depths,
-        default=(1,),
-        help=f"operations outstanding, 1 to {MAX_DEPTH} (default: 1)",
-    )
-    group.add_argument(
-        "--runtime",
-        metavar="TIME",
-        type=seconds_argument,
-        default=2.0,
-        help="duration of each measurement, such as 10, 10s, 500ms or 2m (default: 2s)",
-    )
+    add_processes(group)
     group.add_argument("--force", action="store_true", help="overwrite the namespace")
     group.add_argument(
         "--ignore-assumptions",
@@ -99,6 +90,7 @@ def add_commands(subparsers: Subparsers) -> None:
     add_place_arguments(parser)
     group = parser.add_argument_group("host")
     add_identity_arguments(group)
+    add_secret_arguments(parser)
 
 
 def bench(args: argparse.Namespace) -> int:
@@ -126,6 +118,9 @@ def _plan(args: argparse.Namespace) -> Plan:
     options = options_of(args, place, queues=1)
     if args.runtime <= 0:
         raise UsageError(f"--runtime must be more than 0 seconds, not {args.runtime:g}")
+    if not 0 <= args.rwmixread <= 99:
+        raise UsageError(f"--rwmixread must be 0 to 99, not {args.rwmixread}")
+    processes = processes_of(args)
     if not args.force:
         raise UsageError(
             f"the load overwrites namespace {args.namespace_id} of {place.subnqn}: give --force"
@@ -135,10 +130,13 @@ def _plan(args: argparse.Namespace) -> Plan:
         nsid=args.namespace_id,
         hostnqn=host_identity(options.hostnqn, options.hostid).nqn,
         device=device_kinds(options.device)[0],
+        secrets=Secrets(*options.keys()),
         methods=args.methods,
         sizes=args.bs,
         depths=args.iodepth,
         seconds=args.runtime,
+        read_percent=args.rwmixread,
+        processes=processes,
         force=args.ignore_assumptions,
     )
 
@@ -148,23 +146,6 @@ def _methods(text: str) -> tuple[str, ...]:
     for method in found:
         if method not in METHODS:
             raise argparse.ArgumentTypeError(f"{method!r} is not one of {', '.join(METHODS)}")
-    return found
-
-
-def _sizes(text: str) -> tuple[int, ...]:
-    found = tuple(size_argument(part) for part in text.split(","))
-    if not all(1 <= size <= MAX_SIZE for size in found):
-        raise argparse.ArgumentTypeError(f"expected sizes from 1 to 1MiB, not {text!r}")
-    return found
-
-
-def _depths(text: str) -> tuple[int, ...]:
-    try:
-        found = tuple(int(part) for part in text.split(","))
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"expected numbers, not {text!r}") from None
-    if not all(1 <= depth <= MAX_DEPTH for depth in found):
-        raise argparse.ArgumentTypeError(f"expected depths from 1 to {MAX_DEPTH}, not {text!r}")
     return found
 
 
@@ -186,38 +167,16 @@ def _print(args: argparse.Namespace, plan: Plan, results: Results) -> None:
     known = [text for fact, text in ASSUMPTIONS.items() if fact in results.platform]
     print(f"The target of {plan.place.subnqn} at {plan.place.endpoint} confirms that")
     print("\n".join(f"- {text}" for text in known) or "- nothing")
-    print_table(
-        ("method", "size", "depth", "p50 us", "p99 us", "p99.99 us", "IOPS", "B/s", "x floor"),
-        [_cells(row) for row in results.rows],
-    )
-    if any(row["assumptions_unmet"] for row in results.rows):
-        print("* the target does not confirm what the method assumes: not known to be persistent")
-
-
-def _cells(row: Row) -> tuple[str, ...]:
-    name = row["method"] + ("*" if row["assumptions_unmet"] else "")
-    begin = (name, size_text(row["size"]), str(row["depth"]))
-    figures = row["figures"]
-    if figures is None:
-        return (*begin, f"skipped: {row['skipped']}", "", "", "", "", "")
-    ratio = row["times_floor"]
-    latency = figures["percentiles_us"]
-    return (
-        *begin,
-        *(f"{latency[p]:.1f}" for p in ("50", "99", "99.99")),
-        f"{figures['iops']:.0f}",
-        size_text(figures["bytes_per_second"]),
-        f"{ratio:.2f}" if ratio is not None else "",
-    )
+    print_rows(results)
 
 
 def _document(plan: Plan, results: Results) -> dict[str, object]:
-    facts = {fact.name.lower(): fact in results.platform for fact in ASSUMPTIONS if fact.name}
     return {
         "url": str(plan.place),
         "nsid": plan.nsid,
         "device": plan.device,
         "seconds": plan.seconds,
-        "platform": facts,
+        "read_percent": plan.read_percent,
+        "platform": facts_of(results.platform),
         "results": plain(results.rows),
     }

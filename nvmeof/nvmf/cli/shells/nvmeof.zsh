@@ -93,6 +93,8 @@ _shtab_nvmeof_lab_commands() {
 _shtab_nvmeof_pmem_commands() {
   local _commands=(
     bench:'Measure the methods of making a remote write persistent.'
+    bench-replicas:'Measure a mirror and a log on several namespaces.'
+    demo:'Demonstrate a replicated log that survives crashes, and measure the methods.'
   )
   _describe 'nvmeof pmem commands' _commands
 }
@@ -938,6 +940,8 @@ _shtab_nvmeof_pmem_bench_options=(
   {--bs,-z}"[sizes of one operation, 1 to 1MiB (default\: 4k)]:BYTES,...:"
   "--iodepth[operations outstanding, 1 to 128 (default\: 1)]:N,N,...:"
   "--runtime[duration of each measurement, such as 10, 10s, 500ms or 2m (default\: 2s)]:TIME:"
+  "--rwmixread[share of reads\; the others write with the method (default\: 0)]:PERCENT:"
+  "*--target-pid[process of a target on this machine, whose processor time is measured as well\; may be repeated]:PID:"
   "--force[overwrite the namespace]"
   "--ignore-assumptions[also measure methods that make nothing persistent there, as far as the target knows]"
   {-t,--transport}"[only rdma is supported]:transport:(rdma)"
@@ -947,11 +951,46 @@ _shtab_nvmeof_pmem_bench_options=(
   "--device[an embedded device (iwarp, roce), a libibverbs device (system), or a system device if one reaches the address, else iwarp (default\: auto)]:device:(auto iwarp roce system)"
   "--remote-keys[memory that the target can access\: the data of each command until it completes, or all I\/O buffers, which is faster (default\: command)]:remote_keys:(command buffer)"
   {-q,--hostnqn}"[NQN of this host (default\: \/etc\/nvme\/hostnqn)]:NQN:"
+  {-S,--dhchap-secret}"[this host\'s key, in the format of gen-dhchap-key]:KEY:"
+  "--dhchap-secret-file[file with the key]:FILE:_files"
+  {-C,--dhchap-ctrl-secret}"[the controller\'s key, to authenticate the controller too, in the format of gen-dhchap-key]:KEY:"
+  "--dhchap-ctrl-secret-file[file with the key]:FILE:_files"
   ":nvme\+rdma\:\/\/HOST\:PORT\/NQN\?OPTION\=VALUE, instead of the flags (options\: see below):"
 )
 
 # guard to ensure default positional specs are added only once per session
 _shtab_nvmeof_pmem_bench_defaults_added=0
+
+_shtab_nvmeof_pmem_bench_replicas_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
+  "--load[what to measure (default\: mirror,log)]:WHAT,...:"
+  "--quorum[replicas that have a write before it is acknowledged (default\: the majority)]:N:"
+  {--bs,-z}"[sizes of one operation, 1 to 1MiB (default\: 4k)]:BYTES,...:"
+  "--iodepth[operations outstanding, 1 to 128 (default\: 1)]:N,N,...:"
+  "--rwmixread[share of reads of the mirror\'s load (default\: 0)]:PERCENT:"
+  "--runtime[duration of each measurement, such as 10, 10s, 500ms or 2m (default\: 2s)]:TIME:"
+  "*--target-pid[process of a target on this machine, whose processor time is measured as well\; may be repeated]:PID:"
+  "--force[overwrite the namespaces]"
+  "(*):a replica\: nvme\+rdma\:\/\/HOST\:PORT\/NQN:"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_nvmeof_pmem_bench_replicas_defaults_added=0
+
+_shtab_nvmeof_pmem_demo_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
+  "--records[records to append, about, 30 to 20000 (default\: 3000)]:N:"
+  "--runtime[duration of each measurement, such as 10, 10s, 500ms or 2m (default\: 1s)]:TIME:"
+  {--bs,-z}"[sizes of one operation, 1 to 1MiB (default\: 4k)]:BYTES,...:"
+  "--iodepth[operations outstanding, 1 to 128 (default\: 1)]:N,N,...:"
+  "--dir[where the targets\' files are made\: on tmpfs, or on DAX (default\: \/dev\/shm)]:FOLDER:"
+  "--report[also write the measurements to a page in Markdown]:FILE:_files"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_nvmeof_pmem_demo_defaults_added=0
 
 _shtab_nvmeof_read_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
@@ -1984,6 +2023,8 @@ _shtab_nvmeof_pmem() {
       curcontext="${curcontext%:*:*}:_shtab_nvmeof_pmem-$line[1]:"
       case $line[1] in
         bench) _arguments -C -s $_shtab_nvmeof_pmem_bench_options ;;
+        bench-replicas) _arguments -C -s $_shtab_nvmeof_pmem_bench_replicas_options ;;
+        demo) _arguments -C -s $_shtab_nvmeof_pmem_demo_options ;;
       esac
   esac
 }

@@ -10,10 +10,21 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Coroutine, Iterator
 
 from nvmf.rpc.memory import MemoryConnection as Described
-from nvmf.spec.memory import RECFMT, VERSION, Access, Open, Opened, Refusal, Request, Status
+from nvmf.spec.memory import (
+    AUTH,
+    AUTH_HEADER,
+    RECFMT,
+    VERSION,
+    Access,
+    Open,
+    Opened,
+    Refusal,
+    Request,
+    Status,
+)
 from nvmf.spec.status import DecodeError
 from nvmf.target.commands.core import Core
 from nvmf.target.io.engine import (
@@ -22,6 +33,9 @@ from nvmf.target.io.engine import (
     MemoryConnection,
     MemoryServer,
 )
+from nvmf.target.io.memoryauth import Exchange
+from nvmf.target.io.memorypeer import Peer, why_not
+from nvmf.target.io.memorytally import Cause, MemorySample, MemoryTally
 from nvmf.target.io.ports import OpenPort, where
 from nvmf.target.io.storage import Storage
 from nvmf.target.lasting.threads import Threads
@@ -40,42 +54,18 @@ _OPEN_TIMEOUT = 10.0
 _HARMLESS = {"ESTABLISHED", "TIMEWAIT_EXIT", "CONNECT_RESPONSE"}
 
 
-class _Peer:
-    """A memory connection, and what it has opened."""
-
-    def __init__(self, handle: MemoryConnection, timer: asyncio.TimerHandle) -> None:
-        self.handle = handle
-        self.timer = timer
-        self.request: Open | None = None
-        self.subsystem: Subsystem | None = None
-        self.namespace: Namespace | None = None
-        self.access = Access.READ
-        self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.closing = False
-
-    def __str__(self) -> str:
-        host = f" ({self.request.hostnqn})" if self.request is not None else ""
-        return f"memory connection of {where(self.handle.peer)}{host}"
-
-    def close(self, reason: str) -> asyncio.Future[None]:
-        """Begin to end it; the future is done when the host cannot reach the memory."""
-        if not self.closing:
-            self.closing = True
-            self.handle.close(reason)
-        return self.ended
-
-
 class Memory:
     """The memory connections of a target."""
 
     def __init__(self, engine: Engine, core: Core, storage: Storage) -> None:
         self.stopping = False
         """Whether new connections are refused."""
+        self.tally = MemoryTally()
         self._engine = engine
         self._core = core
         self._storage = storage
         self._server: MemoryServer | None = None
-        self._peers: set[_Peer] = set()
+        self._peers: set[Peer] = set()
         self._threads = Threads("memory", 4)
         """A device may take long to register memory."""
         self._tasks: set[asyncio.Task[None]] = set()
@@ -116,6 +106,7 @@ class Memory:
 
     def _reject(self, event: ConnectRequest, refusal: Refusal, why: str) -> None:
         log.warning("%s: memory connection refused: %s", where(event.peer), why)
+        self.tally.refuse(refusal)
         event.reject(Request(refusal=refusal).encode())
 
     def _accept(self, event: ConnectRequest, depth: int) -> None:
@@ -131,18 +122,18 @@ class Memory:
         except OSError as error:
             self._reject(event, Refusal.RESOURCES, str(error))
             return
-        peer = handle.cookie = _Peer(handle, loop.call_later(_OPEN_TIMEOUT, self._late, handle))
+        peer = handle.cookie = Peer(handle, loop.call_later(_OPEN_TIMEOUT, self._late, handle))
         self._peers.add(peer)
 
     def _late(self, handle: MemoryConnection) -> None:
         peer = handle.cookie
-        if isinstance(peer, _Peer):
-            peer.close(f"the host has not opened a range within {_OPEN_TIMEOUT:g} s")
+        if isinstance(peer, Peer):
+            peer.close(f"the host has not gone on within {_OPEN_TIMEOUT:g} s")
 
     def left(self, handle: MemoryConnection, event: str) -> None:
         """Handle an event of the connection manager."""
         peer = handle.cookie
-        if event not in _HARMLESS and isinstance(peer, _Peer):
+        if event not in _HARMLESS and isinstance(peer, Peer):
             peer.close("the peer disconnected")
 
     # ---- messages ----
@@ -150,13 +141,16 @@ class Memory:
     def _events(self, server: MemoryServer) -> None:
         for handle, message, reason in server.events():
             peer = handle.cookie
-            assert isinstance(peer, _Peer)
+            assert isinstance(peer, Peer)
             if message is not None:
                 self._message(peer, message)
             else:
                 self._ended(peer, reason or "the connection was lost")
 
-    def _message(self, peer: _Peer, message: bytes) -> None:
+    def _message(self, peer: Peer, message: bytes) -> None:
+        if message[0] == AUTH:
+            self._authenticate(peer, message)
+            return
         if peer.request is not None:
             peer.close("protocol error: a second OPEN")
             return
@@ -166,13 +160,46 @@ class Memory:
         except DecodeError:
             self._refuse(peer, Status.MALFORMED, "OPEN has a wrong length")
             return
-        task = asyncio.get_running_loop().create_task(self._open(peer, peer.request))
+        self._begin(peer, self._open(peer, peer.request))
+
+    def _begin(self, peer: Peer, work: Coroutine[None, None, None]) -> None:
+        """Run work, which answers a message; meanwhile the host has to wait."""
+        peer.busy = True
+        task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _open(self, peer: _Peer, request: Open) -> None:
+    def _authenticate(self, peer: Peer, message: bytes) -> None:
+        exchange = peer.exchange
+        if exchange is None or exchange.ended or peer.busy or peer.request is None:
+            peer.close("protocol error: AUTH when no authentication is in progress")
+            return
+        if len(message) < len(AUTH_HEADER):
+            peer.close("protocol error: AUTH has a wrong length")
+            return
+        peer.timer.cancel()
+        answer = exchange.step(message[len(AUTH_HEADER) :])
+        if exchange.failure:
+            log.warning("%s: authentication failed: %s", peer, exchange.failure)
+            self.tally.refuse(Status.AUTHENTICATION)
+            if answer is None:
+                peer.close(f"authentication failed: {exchange.failure}")
+                return
+        if answer is not None:
+            self._send(peer, AUTH_HEADER + answer)
+            self._wait(peer)
+        else:
+            log.info("%s: authenticated (%s)", peer, exchange.success)
+            self._begin(peer, self._open(peer, peer.request))
+
+    async def _open(self, peer: Peer, request: Open) -> None:
         try:
-            self._answer(peer, await self._grant(peer, request))
+            if (prompt := self._prompt(peer, request)) is not None:
+                peer.exchange, peer.busy = prompt, False
+                self._send(peer, AUTH_HEADER)
+                self._wait(peer)
+                return
+            self._send(peer, (await self._grant(peer, request)).encode())
         except MemoryRefused as error:
             log.warning("%s: refused: %s", peer, error)
             self._refuse(peer, error.status, str(error))
@@ -183,7 +210,14 @@ class Memory:
             log.exception("%s: cannot open a namespace as memory", peer)
             peer.close("internal error")
 
-    async def _grant(self, peer: _Peer, request: Open) -> Opened:
+    def _prompt(self, peer: Peer, request: Open) -> Exchange | None:
+        """Return an exchange if the host must authenticate first, and can."""
+        subsystem = self._core.subsystems.get(request.subnqn)
+        if subsystem is None or peer.exchange is not None:
+            return None
+        return Exchange.begin(subsystem, request)
+
+    async def _grant(self, peer: Peer, request: Open) -> Opened:
         subsystem = self._core.subsystems.get(request.subnqn)
         if request.access not in (Access.READ, Access.READ_WRITE):
             raise MemoryRefused(Status.MALFORMED, f"OPEN asks for access {request.access}")
@@ -191,7 +225,8 @@ class Memory:
             raise MemoryRefused(Status.NO_SUCH_RANGE, f"there is no subsystem {request.subnqn}")
         access = Access(request.access)
         host = request.hostnqn, request.hostid
-        namespace = may_use(subsystem, request.nsid, *host, access)
+        proven = peer.authenticated
+        namespace = may_use(subsystem, request.nsid, *host, access, authenticated=proven)
         # From here on, a change of the rules ends the connection.
         peer.subsystem, peer.namespace, peer.access = subsystem, namespace, access
         store = self._storage.memory_of(namespace)
@@ -208,21 +243,28 @@ class Memory:
         )
         return Opened(platform=platform, key=key, address=address, length=length)
 
-    def _refuse(self, peer: _Peer, status: Status, why: str) -> None:
+    def _refuse(self, peer: Peer, status: Status, why: str) -> None:
         """Answer OPEN; the host is to leave, because connections are limited."""
-        self._answer(peer, Opened(status=status, text=why[:255]))
+        self.tally.refuse(status)
+        self._send(peer, Opened(status=status, text=why[:255]).encode())
+        self._wait(peer)
+
+    def _wait(self, peer: Peer) -> None:
+        """Give the host time for the next message, or to leave."""
+        peer.timer.cancel()
         loop = asyncio.get_running_loop()
         peer.timer = loop.call_later(_OPEN_TIMEOUT, self._late, peer.handle)
 
-    def _answer(self, peer: _Peer, answer: Opened) -> None:
+    def _send(self, peer: Peer, answer: bytes) -> None:
         if not peer.closing:
             with contextlib.suppress(OSError):  # it has ended
-                peer.handle.send(answer.encode())
+                peer.handle.send(answer)
 
-    def _ended(self, peer: _Peer, reason: str) -> None:
+    def _ended(self, peer: Peer, reason: str) -> None:
         peer.timer.cancel()
         log.info("%s: ended: %s", peer, reason)
         self._peers.discard(peer)
+        self.tally.ended(peer)
         peer.handle.cookie = None
         peer.handle.free()
         if not peer.ended.done():
@@ -230,12 +272,17 @@ class Memory:
 
     # ---- fencing ----
 
+    def _revoke(self, peer: Peer, reason: str, cause: Cause) -> asyncio.Future[None]:
+        if peer.namespace is not None and not peer.closing:
+            self.tally.revoked[cause] += 1
+        return peer.close(reason)
+
     def fence(self, subsystem: Subsystem, then: Callable[[], None]) -> None:
         """End the connections whose hosts may no longer use their range: see MemoryFence."""
         waits = [
-            peer.close(why)
+            self._revoke(peer, why, Cause.RIGHT)
             for peer in self._peers
-            if peer.subsystem is subsystem and (why := _why_not(peer)) is not None
+            if peer.subsystem is subsystem and (why := why_not(peer)) is not None
         ]
         if not waits:
             then()
@@ -246,7 +293,9 @@ class Memory:
     async def revoke(self, chosen: Callable[[Described], bool], reason: str) -> int:
         """End these connections, and return their number when no host of them reaches memory."""
         waits = [
-            peer.close(reason) for peer, described in list(self._described()) if chosen(described)
+            self._revoke(peer, reason, Cause.ADMINISTRATOR)
+            for peer, described in list(self._described())
+            if chosen(described)
         ]
         if waits:
             await asyncio.wait(waits)
@@ -255,7 +304,7 @@ class Memory:
     async def leave(self, namespace: Namespace) -> None:
         """End the connections of a namespace, before its store is closed or resized."""
         waits = [
-            peer.close("the namespace was removed or resized")
+            self._revoke(peer, "the namespace was removed or resized", Cause.NAMESPACE)
             for peer in self._peers
             if peer.namespace is namespace
         ]
@@ -280,7 +329,7 @@ class Memory:
             if peer.handle.device in names:
                 peer.close("the RDMA device was removed")
 
-    def _described(self) -> Iterator[tuple[_Peer, Described]]:
+    def _described(self) -> Iterator[tuple[Peer, Described]]:
         for peer in self._peers:
             if peer.request is None or peer.subsystem is None or peer.closing:
                 continue
@@ -296,8 +345,14 @@ class Memory:
                     "persists": counts["persists"],
                     "persisted_bytes": counts["persisted_bytes"],
                     "errors": counts["errors"],
+                    "written_bytes": counts.get("written_bytes"),
+                    "read_bytes": counts.get("read_bytes"),
                 },
             )
+
+    def samples(self) -> list[MemorySample]:
+        """Return what hosts have done with each namespace's memory."""
+        return self.tally.samples(self._peers)
 
     def describe(self) -> list[Described]:
         """Return the connections that have opened a range."""
@@ -317,15 +372,3 @@ class Memory:
             asyncio.get_running_loop().remove_reader(self._server.fileno())
             self._server.close()
             self._server = None
-
-
-def _why_not(peer: _Peer) -> str | None:
-    """Return why a host may no longer use its range; None if it may."""
-    assert peer.subsystem is not None
-    assert peer.request is not None
-    try:
-        request = peer.request
-        found = may_use(peer.subsystem, request.nsid, request.hostnqn, request.hostid, peer.access)
-    except MemoryRefused as error:
-        return str(error)
-    return None if found is peer.namespace else "the namespace was replaced"

@@ -14,6 +14,8 @@ from nvmf.rpc.results import Latency
 from nvmf.target.commands.core import Core
 from nvmf.target.io.connection import Connection
 from nvmf.target.io.injections import Injections
+from nvmf.target.io.memory import Memory
+from nvmf.target.io.memorytally import MemorySample
 from nvmf.target.io.storage import Storage
 from nvmf.target.model.latency import Latencies
 from nvmf.target.model.tally import Events, Totals
@@ -32,6 +34,8 @@ class Measured(Protocol):
     def injections(self) -> Injections: ...
     @property
     def reactors(self) -> int: ...
+    @property
+    def memory(self) -> Memory: ...
     def open_connections(self) -> Sequence[Connection]: ...
 
 
@@ -96,6 +100,11 @@ class Sample:
     """Numbers of active faults on purpose, by kind."""
     fault_hits: dict[str, int]
     """Commands that faults on purpose have affected, by kind."""
+    memory: list[MemorySample]
+    memory_refused: dict[str, int]
+    """Hosts that got no range of memory, by reason."""
+    memory_revoked: dict[str, int]
+    """Hosts that lost theirs, by cause."""
 
 
 def take(server: Measured) -> Sample:
@@ -139,4 +148,7 @@ def take(server: Measured) -> Sample:
         controllers,
         dict(Counter(one.config.kind for one in server.injections.active())),
         server.injections.hits(),
+        server.memory.samples(),
+        dict(server.memory.tally.refused),
+        dict(server.memory.tally.revoked),
     )

@@ -35,9 +35,16 @@ class MemoryFence(Protocol):
 
 
 def may_use(
-    subsystem: Subsystem, nsid: int, hostnqn: str, hostid: bytes, access: Access
+    subsystem: Subsystem,
+    nsid: int,
+    hostnqn: str,
+    hostid: bytes,
+    access: Access,
+    *,
+    authenticated: bool,
 ) -> Namespace:
     """Return the namespace that a host may open as memory; raise MemoryRefused."""
+    check_host(subsystem, hostnqn, authenticated=authenticated)
     namespace = _visible(subsystem, nsid, hostnqn)
     allowed = namespace.memory.get(hostnqn)
     if allowed is None:
@@ -55,14 +62,18 @@ def may_use(
     return namespace
 
 
-def _visible(subsystem: Subsystem, nsid: int, hostnqn: str) -> Namespace:
+def check_host(subsystem: Subsystem, hostnqn: str, *, authenticated: bool) -> None:
+    """Raise MemoryRefused if a host may not connect, or should have proven who it is."""
     if not subsystem.allows(hostnqn):
         raise MemoryRefused(Status.NOT_ALLOWED, f"{hostnqn} may not connect to {subsystem.nqn}")
-    if hostnqn in subsystem.keys:
+    if hostnqn in subsystem.keys and not authenticated:
         raise MemoryRefused(
-            Status.NOT_ALLOWED,
-            f"{hostnqn} must authenticate, which remote memory does not support",
+            Status.AUTHENTICATION,
+            f"{hostnqn} must authenticate: it needs the key that the target has for it",
         )
+
+
+def _visible(subsystem: Subsystem, nsid: int, hostnqn: str) -> Namespace:
     namespace = subsystem.namespaces.get(nsid)
     mask = subsystem.mask_of(nsid)
     if namespace is None or (mask is not None and hostnqn not in mask):

@@ -52,5 +52,8 @@ int host_property_set(struct host_controller *c, uint32_t offset, uint32_t value
 /* Host ID and NQNs for every Connect of this controller. */
 int host_controller_identity(struct host_controller *c, const struct host_controller_options *o,
 			     struct host_error *error);
+/* The same without a controller: only the NQNs and the host ID of o are used. */
+int host_identity(struct connect_data *identity, const struct host_controller_options *o,
+		  struct host_error *error);
 
 #endif

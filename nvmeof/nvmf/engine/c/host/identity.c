@@ -156,15 +156,21 @@ static void identity_nqn_of(char *nqn, const uint8_t *id)
 int host_controller_identity(struct host_controller *c, const struct host_controller_options *o,
 			     struct host_error *error)
 {
-	uint8_t *id = c->identity.hostid;
-	char *nqn = c->identity.hostnqn, word[64] = "";
+	return host_identity(&c->identity, o, error);
+}
+
+int host_identity(struct connect_data *identity, const struct host_controller_options *o,
+		  struct host_error *error)
+{
+	uint8_t *id = identity->hostid;
+	char *nqn = identity->hostnqn, word[64] = "";
 	const char *hostid = o->hostid;
 
 	if (strlen(o->subnqn) > 223 || (o->hostnqn && strlen(o->hostnqn) > 223))
 		return host_error_set(error, -EINVAL, "an NQN is at most 223 bytes long");
-	snprintf(c->identity.subnqn, sizeof(c->identity.subnqn), "%s", o->subnqn);
+	snprintf(identity->subnqn, sizeof(identity->subnqn), "%s", o->subnqn);
 	if (o->hostnqn)
-		snprintf(nqn, sizeof(c->identity.hostnqn), "%s", o->hostnqn);
+		snprintf(nqn, sizeof(identity->hostnqn), "%s", o->hostnqn);
 	if (!o->hostnqn && !hostid) {
 		identity_first_word("/etc/nvme/hostnqn", nqn, NQN_SIZE);
 		hostid = identity_first_word("/etc/nvme/hostid", word, sizeof(word));

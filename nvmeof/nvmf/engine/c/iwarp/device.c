@@ -49,6 +49,14 @@ uint32_t iwarp_qp_reads_served(const struct ibv_qp *qp)
 	return __atomic_load_n(&iw_qp((struct ibv_qp *)qp)->stream.rx.read_msn, __ATOMIC_RELAXED);
 }
 
+void iwarp_qp_bytes(const struct ibv_qp *qp, uint64_t *written, uint64_t *read)
+{
+	const struct iw_rx *rx = &iw_qp((struct ibv_qp *)qp)->stream.rx;
+
+	*written = stat_read(&rx->written);
+	*read = stat_read(&rx->read);
+}
+
 static pthread_mutex_t options_lock = PTHREAD_MUTEX_INITIALIZER;
 static char congestion[16];
 static struct iwarp_options options = {

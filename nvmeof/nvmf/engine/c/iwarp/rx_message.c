@@ -43,7 +43,6 @@ static enum iw_verdict check_write(struct iw_stream *s, const uint8_t *hdr, uint
 	rx->start = rx->to = iw_get64(hdr + OFF_TO);
 	if (!payload)
 		return IW_GO_ON;
-
 	enum iw_access a = iw_mr_look(s->pd, &s->windows, rx->stag, rx->to, payload,
 				      IBV_ACCESS_REMOTE_WRITE);
 
@@ -349,6 +348,7 @@ static void end_read_req(struct iw_stream *s)
 	struct iw_irq *r = &s->irq[s->irq_tail++ % IW_MAX_IRD];
 
 	s->rx.read_msn++;
+	stat_add(&s->rx.read, iw_get32(s->rx.hdr + OFF_RR_SIZE));
 	r->sink_stag = iw_get32(hdr + OFF_RR_SINK_STAG);
 	r->sink_to = iw_get64(hdr + OFF_RR_SINK_TO);
 	r->size = iw_get32(hdr + OFF_RR_SIZE);
@@ -384,6 +384,7 @@ enum iw_verdict iw_rx_segment_end(struct iw_stream *s, struct iw_out *out)
 	}
 	switch (rx->opcode) {
 	case RDMAP_WRITE:
+		stat_add(&rx->written, rx->ulpdu_len + FPDU_LEN - FPDU_TAGGED);
 		iw_mr_placed(s->pd, rx->stag, rx->start, rx->ulpdu_len + FPDU_LEN - FPDU_TAGGED);
 		return IW_GO_ON;
 	case RDMAP_READ_RESP:

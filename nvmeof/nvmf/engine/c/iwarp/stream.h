@@ -10,6 +10,7 @@
 #define NVMF_IWARP_STREAM_H
 
 #include "sizes.h"
+#include "util/stat.h"
 #include "srq.h"
 #include "wire.h"
 #include "work.h"
@@ -63,6 +64,7 @@ struct iw_rx {
 	uint32_t stag;			/* tagged: destination of the next byte */
 	uint64_t to, start;		/* start: of a WRITE's segment */
 	uint32_t send_msn, read_msn;	/* expected */
+	uint64_t written, read;		/* bytes of the peer's WRITEs and READs */
 	uint32_t mo;			/* bytes of the open Send received */
 	uint32_t term_have;
 	uint8_t term[FPDU_TERM_CTRL + FPDU_HDR_MAX];

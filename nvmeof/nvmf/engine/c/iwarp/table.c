@@ -54,6 +54,7 @@ static const struct verbs table = {
 	.free_devices = iw_free_devices,
 	.end_reason = iwarp_qp_end_reason,
 	.reads_served = iwarp_qp_reads_served,
+	.bytes = iwarp_qp_bytes,
 };
 
 const struct verbs *verbs_iwarp(void)

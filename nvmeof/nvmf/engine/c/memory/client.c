@@ -183,7 +183,7 @@ static bool received(struct memory_client *c, unsigned slot, uint32_t length, st
 		memcpy(&answer, message, sizeof(answer));
 	if (answer.type == MEMORY_PERSISTED || answer.type == MEMORY_ECHOED) {
 		ended = end_operation(c, answer.id, answer.status, done);
-	} else if (length && message[0] == MEMORY_OPENED && !c->has_message) {
+	} else if (length && (message[0] == MEMORY_OPENED || message[0] == MEMORY_AUTH) && !c->has_message) {
 		memcpy(c->message, message, length);
 		c->message_length = length;
 		c->has_message = true;

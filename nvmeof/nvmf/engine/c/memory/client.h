@@ -66,16 +66,21 @@ struct memory_bench_options {
 	enum memory_method method;
 	uint32_t size;			/* bytes of an operation */
 	unsigned depth;
-	unsigned read_percent;
+	unsigned read_percent;		/* of the operations; the others write with the method */
 	double seconds;
 	unsigned npercentiles;
 	double percentiles[16];
 };
 
-struct memory_bench_result {
+struct memory_bench_part {
 	uint64_t ios;
-	double seconds, mean_us, min_us, max_us, cpu_seconds;
+	double mean_us, min_us, max_us;
 	double percentile_us[16];
+};
+
+struct memory_bench_result {
+	struct memory_bench_part write, read;
+	double seconds, cpu_seconds;
 };
 
 /* Run a load for a time: 0, or a negative errno with a sentence.  *cancel is looked at. */

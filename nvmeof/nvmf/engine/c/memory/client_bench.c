@@ -13,12 +13,18 @@
 
 enum { BATCH = 32, YIELD_EVERY = 16 };
 
+struct tally {
+	struct histogram histogram;
+	uint64_t sum, least, most;
+};
+
 struct load {
 	struct memory_client *client;
 	const struct memory_bench_options *options;
-	struct histogram *histogram;
-	uint64_t places, state, sum, least, most;
+	struct tally *tallies;		/* of writes, and of reads */
+	uint64_t places, state;
 	uint64_t begun[MEMORY_DEPTH_MAX];
+	bool reads[MEMORY_DEPTH_MAX];
 };
 
 static uint64_t next_random(struct load *l)
@@ -36,6 +42,7 @@ static int begin(struct load *l, unsigned slot)
 	const bool read = l->options->read_percent && (random >> 40) % 100 < l->options->read_percent;
 
 	l->begun[slot] = clock_ns();
+	l->reads[slot] = read;
 	return memory_client_begin(l->client, slot, read ? MEMORY_READ : l->options->method,
 				   place * l->options->size, l->options->size);
 }
@@ -43,11 +50,12 @@ static int begin(struct load *l, unsigned slot)
 static void count(struct load *l, unsigned slot, uint64_t now)
 {
 	const uint64_t took = now - l->begun[slot];
+	struct tally *t = &l->tallies[l->reads[slot]];
 
-	histogram_add(l->histogram, took);
-	l->sum += took;
-	l->least = took < l->least ? took : l->least;
-	l->most = took > l->most ? took : l->most;
+	t->least = !t->histogram.count || took < t->least ? took : t->least;
+	t->most = took > t->most ? took : t->most;
+	t->sum += took;
+	histogram_add(&t->histogram, took);
 }
 
 static int run(struct load *l, const volatile bool *cancel, uint64_t until)
@@ -95,22 +103,22 @@ static double cpu_seconds(void)
 	       (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec) / 1e6;
 }
 
-static void summarise(const struct load *l, struct memory_bench_result *r)
+static void summarise(const struct load *l, const struct tally *t, struct memory_bench_part *r)
 {
-	r->ios = l->histogram->count;
+	r->ios = t->histogram.count;
 	if (!r->ios)
 		return;
-	r->mean_us = (double)l->sum / (double)r->ios / 1000;
-	r->min_us = (double)l->least / 1000;
-	r->max_us = (double)l->most / 1000;
+	r->mean_us = (double)t->sum / (double)r->ios / 1000;
+	r->min_us = (double)t->least / 1000;
+	r->max_us = (double)t->most / 1000;
 	for (unsigned i = 0; i < l->options->npercentiles; i++)
-		r->percentile_us[i] = histogram_percentile(l->histogram, l->options->percentiles[i]) / 1000;
+		r->percentile_us[i] = histogram_percentile(&t->histogram, l->options->percentiles[i]) / 1000;
 }
 
 int memory_client_bench(struct memory_client *client, const struct memory_bench_options *options,
 			const volatile bool *cancel, struct memory_bench_result *result, char *err, size_t len)
 {
-	struct load l = { .client = client, .options = options, .least = UINT64_MAX };
+	struct load l = { .client = client, .options = options };
 	const double cpu = cpu_seconds();
 	const uint64_t start = clock_ns();
 	int rc;
@@ -123,16 +131,17 @@ int memory_client_bench(struct memory_client *client, const struct memory_bench_
 			 options->size, options->depth);
 		return -EINVAL;
 	}
-	l.histogram = calloc(1, sizeof(*l.histogram));
-	if (!l.histogram) {
+	l.tallies = calloc(2, sizeof(*l.tallies));
+	if (!l.tallies) {
 		snprintf(err, len, "no memory for a histogram");
 		return -ENOMEM;
 	}
 	rc = run(&l, cancel, start + (uint64_t)(options->seconds * 1e9));
 	result->seconds = (double)(clock_ns() - start) / 1e9;
 	result->cpu_seconds = cpu_seconds() - cpu;
-	summarise(&l, result);
-	free(l.histogram);
+	summarise(&l, &l.tallies[false], &result->write);
+	summarise(&l, &l.tallies[true], &result->read);
+	free(l.tallies);
 	if (rc == -EIO)
 		snprintf(err, len, "the target of %s failed to make a range persistent", client->where);
 	else if (rc)

@@ -20,6 +20,18 @@ enum {
 	WR_ANSWER = 1 << 16,	/* wr_id of an answer: this and its slot; receives have only the slot */
 };
 
+/* The thread copies them, because the queue pair goes before the counters are read for the last time. */
+static void count_bytes(struct memory_conn *c)
+{
+	uint64_t written, read;
+
+	if (!c->end.has_qp || !c->end.verbs->bytes)
+		return;
+	c->end.verbs->bytes(c->end.id->qp, &written, &read);
+	stat_add(&c->counts.written_bytes, written - c->counts.written_bytes);
+	stat_add(&c->counts.read_bytes, read - c->counts.read_bytes);
+}
+
 void memory_conn_end(struct memory_conn *c, const char *reason)
 {
 	const char *device;
@@ -43,6 +55,7 @@ void memory_conn_end(struct memory_conn *c, const char *reason)
 		snprintf(c->reason, sizeof(c->reason), "%s", *device ? device : reason);
 	pthread_mutex_unlock(&c->server->lock);
 	epoll_ctl(c->server->epfd, EPOLL_CTL_DEL, c->end.channel->fd, NULL);
+	count_bytes(c);
 	memory_end_break(&c->end);
 	pthread_mutex_unlock(&c->grant_lock);
 	fifo_push(&c->server->ended, &c->end_link);
@@ -114,12 +127,39 @@ static void received(struct memory_conn *c, unsigned slot, uint32_t length)
 
 	if ((type == MEMORY_PERSIST || type == MEMORY_ECHO) && length == sizeof(struct memory_ask))
 		answer(c, slot);
-	else if (type != MEMORY_OPEN)
+	else if (type != MEMORY_OPEN && type != MEMORY_AUTH)
 		memory_conn_end(c, "protocol error: a message of an unknown type or of a wrong length");
 	else if (!pass_up(c, slot, length))
-		memory_conn_end(c, "protocol error: a second OPEN before the answer to the first");
+		memory_conn_end(c, "protocol error: a message before the answer to the last one");
 	else if (memory_end_receive(&c->end, slot))
 		memory_conn_end(c, "the device refused a receive");
+}
+
+static void send_word(struct memory_conn *c, const uint8_t *word, uint32_t length)
+{
+	if (c->later_length) {
+		memory_conn_end(c, "the peer does not take messages");
+		return;
+	}
+	if (c->sending) {	/* its answer may be here before the device has reported that it was sent */
+		memcpy(c->later, word, length);
+		c->later_length = length;
+		return;
+	}
+	memcpy(memory_end_message(&c->end, c->depth), word, length);
+	c->sending = true;
+	if (memory_end_send(&c->end, c->depth, length, WR_ANSWER | c->depth))
+		memory_conn_end(c, "the device refused a message");
+}
+
+static void word_sent(struct memory_conn *c)
+{
+	const uint32_t length = c->later_length;
+
+	c->sending = false;
+	c->later_length = 0;
+	if (length)
+		send_word(c, c->later, length);
 }
 
 static void completed(struct memory_conn *c, const struct ibv_wc *wc)
@@ -132,7 +172,7 @@ static void completed(struct memory_conn *c, const struct ibv_wc *wc)
 	else if (!(wc->wr_id & WR_ANSWER))
 		received(c, slot, wc->byte_len);
 	else if (slot == c->depth)
-		c->sending = false;
+		word_sent(c);
 	else if (memory_end_receive(&c->end, slot))
 		memory_conn_end(c, "the device refused a receive");
 }
@@ -154,6 +194,8 @@ static bool poll_conn(struct memory_conn *c)
 		busy |= served != c->served;
 		c->served = served;
 	}
+	if (busy && !c->ended)
+		count_bytes(c);
 	return busy;
 }
 
@@ -166,18 +208,6 @@ static void wake(struct memory_conn *c, uint64_t now)
 	if (!list_has(&c->active_link))
 		list_push(&c->server->active, &c->active_link);
 	c->busy_until = now + c->server->spin_ns;
-}
-
-static void send_word(struct memory_conn *c, const uint8_t *word, uint32_t length)
-{
-	if (c->sending) {
-		memory_conn_end(c, "the peer does not take messages");
-		return;
-	}
-	memcpy(memory_end_message(&c->end, c->depth), word, length);
-	c->sending = true;
-	if (memory_end_send(&c->end, c->depth, length, WR_ANSWER | c->depth))
-		memory_conn_end(c, "the device refused a message");
 }
 
 static void join(struct memory_conn *c)

@@ -264,6 +264,9 @@ struct memory_counts memory_conn_counts(const struct memory_conn *conn)
 		.persists = stat_read(&conn->counts.persists),
 		.persisted_bytes = stat_read(&conn->counts.persisted_bytes),
 		.errors = stat_read(&conn->counts.errors),
+		.written_bytes = stat_read(&conn->counts.written_bytes),
+		.read_bytes = stat_read(&conn->counts.read_bytes),
+		.counts_bytes = conn->end.verbs->bytes != NULL,
 	};
 }
 

@@ -40,6 +40,8 @@ enum {
 
 struct memory_counts {
 	uint64_t persists, persisted_bytes, errors;
+	uint64_t written_bytes, read_bytes;	/* by RDMA, if the device counts them */
+	bool counts_bytes;
 };
 
 struct memory_server *memory_server_create(unsigned spin_us, char *err, size_t len);
@@ -67,6 +69,7 @@ int memory_conn_grant(struct memory_conn *conn, struct store *store, uint64_t le
 int memory_conn_send(struct memory_conn *conn, const void *message, uint32_t length);
 /* End it: MEMORY_EVENT_CLOSED follows, once.  This is the fence: the key is worthless before that event. */
 void memory_conn_close(struct memory_conn *conn, const char *reason);
+/* Also after its end. */
 struct memory_counts memory_conn_counts(const struct memory_conn *conn);
 /* Free it, and its id, after MEMORY_EVENT_CLOSED. */
 void memory_conn_free(struct memory_conn *conn);

@@ -57,6 +57,8 @@ struct memory_conn {
 	struct fifo_link end_link;
 	uint64_t busy_until, served;
 	bool sending;			/* the control thread's message is on its way */
+	uint32_t later_length;		/* of the next one, which waits for that */
+	uint8_t later[MEMORY_MESSAGE];
 	struct memory_counts counts;
 };
 

@@ -3,7 +3,7 @@
  * The remote memory protocol, version 1: nvmeof/docs/remote-memory.md.  All fields are little-endian.
  *
  * Private data of the connection request and of its answer, and messages, which are RDMA Sends of at most
- * MEMORY_MESSAGE bytes.  OPEN and OPENED are made and read by Python (nvmf.pmem.wire); here is only what the I/O path
+ * MEMORY_MESSAGE bytes.  OPEN, OPENED and AUTH are made and read by Python (nvmf.spec.memory); here is only what the I/O path
  * uses.
  */
 #ifndef NVMF_MEMORY_WIRE_H
@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 enum {
-	MEMORY_MESSAGE = 576,
+	MEMORY_MESSAGE = 1184,	/* AUTH is the longest */
 	MEMORY_DEPTH_MAX = 256,
 };
 
@@ -24,6 +24,7 @@ enum memory_type {
 	MEMORY_PERSISTED = 4,
 	MEMORY_ECHO = 5,
 	MEMORY_ECHOED = 6,
+	MEMORY_AUTH = 7,
 };
 
 enum memory_status {

@@ -119,6 +119,8 @@ struct verbs {
 	 * to go on polling.  NULL if no thread of ours serves them.
 	 */
 	uint32_t (*reads_served)(const struct ibv_qp *qp);
+	/* The bytes of the peer's RDMA WRITEs and READs on this queue pair.  NULL if the device does not count them. */
+	void (*bytes)(const struct ibv_qp *qp, uint64_t *written, uint64_t *read);
 	/* Release removed devices without objects; NULL if the device needs no such call. */
 	void (*drop_unused)(void);
 };
@@ -198,7 +200,8 @@ void iwarp_get_options(struct iwarp_options *options);
 const char *iwarp_qp_end_reason(struct ibv_qp *qp);
 const char *roce_qp_end_reason(struct ibv_qp *qp);
 
-/* reads_served of the embedded iWARP device. */
+/* reads_served and bytes of the embedded iWARP device. */
 uint32_t iwarp_qp_reads_served(const struct ibv_qp *qp);
+void iwarp_qp_bytes(const struct ibv_qp *qp, uint64_t *written, uint64_t *read);
 
 #endif

@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""`nvmeof pmem demo`: a replicated log that survives crashes, and the methods of persistence."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import logging
+import shlex
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from nvmf.cli.base import (
+    EXIT_FAILED,
+    EXIT_OK,
+    CliError,
+    Subparsers,
+    UsageError,
+    add_command,
+)
+from nvmf.cli.common import run_async
+from nvmf.cli.output import plain, print_json
+from nvmf.cli.pmem.arguments import add_depths, add_runtime, add_sizes
+from nvmf.cli.pmem.replicas import print_replicas
+from nvmf.cli.pmem.table import facts_of, print_rows
+from nvmf.pmem.demo import MAX_RECORDS, Outcome, ReplicationError, run
+from nvmf.pmem.report import Machine, page
+
+EXAMPLES = ("nvmeof pmem demo", "nvmeof pmem demo --records 10000 --runtime 5s -o json")
+
+
+def add_commands(subparsers: Subparsers) -> None:
+    """demo."""
+    parser = add_command(
+        subparsers,
+        "demo",
+        demo,
+        "demonstrate a replicated log that survives crashes, and measure the methods",
+        "Starts three targets on this machine, each with a mapped file, and appends records to a\n"
+        "log on all three. Kills one target while records are appended, goes on with two, ends\n"
+        "the writer, recovers, and checks every record that was acknowledged; resynchronises the\n"
+        "lost target, kills a different one, and checks again. Then measures the methods of\n"
+        "persistence, and the replication. Exit status 1 if a record is missing.\n"
+        "Nothing is left behind; nothing but processors and 48 MiB of memory are used.",
+        examples=EXAMPLES,
+    )
+    parser.add_argument(
+        "--records",
+        metavar="N",
+        type=int,
+        default=3000,
+        help=f"records to append, about, 30 to {MAX_RECORDS} (default: 3000)",
+    )
+    add_runtime(parser, 1.0)
+    add_sizes(parser)
+    add_depths(parser)
+    parser.add_argument(
+        "--dir",
+        metavar="FOLDER",
+        help="where the targets' files are made: on tmpfs, or on DAX (default: /dev/shm)",
+    )
+    parser.add_argument(
+        "--report", metavar="FILE", help="also write the measurements to a page in Markdown"
+    )
+
+
+def demo(args: argparse.Namespace) -> int:
+    """Run it and print the results."""
+    if not 30 <= args.records <= MAX_RECORDS:
+        raise UsageError(f"--records must be 30 to {MAX_RECORDS}, not {args.records}")
+    if args.runtime <= 0:
+        raise UsageError(f"--runtime must be more than 0 seconds, not {args.runtime:g}")
+    outcome, machine = Outcome(), Machine.this()
+
+    async def work() -> int:
+        try:
+            await run(
+                outcome,
+                records=args.records,
+                seconds=args.runtime,
+                sizes=args.bs,
+                depths=args.iodepth,
+                folder=args.dir,
+                say=_say,
+            )
+        except (OSError, ReplicationError) as error:
+            raise CliError(getattr(error, "strerror", None) or str(error)) from None
+        _print(args, outcome)
+        if args.report is not None:
+            _write(args, outcome, machine)
+        return EXIT_OK if outcome.good else EXIT_FAILED
+
+    with _quiet(args.verbose > 0):
+        return run_async(work())
+
+
+@contextlib.contextmanager
+def _quiet(verbose: bool) -> Iterator[None]:
+    """Do not log the loss of connections: they are lost on purpose."""
+    log = logging.getLogger("nvmf.initiator")
+    before = log.level
+    if not verbose:
+        log.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        log.setLevel(before)
+
+
+def _say(sentence: str) -> None:
+    print(sentence, file=sys.stderr, flush=True)
+
+
+def _write(args: argparse.Namespace, outcome: Outcome, machine: Machine) -> None:
+    words = ["nvmeof", "pmem", "demo", "--runtime", f"{args.runtime:g}s"]
+    words += ["--bs", ",".join(map(str, args.bs)), "--iodepth", ",".join(map(str, args.iodepth))]
+    setting = (
+        f"Three targets on that machine, one process each, with files in {args.dir or '/dev/shm'}, "
+        "on the embedded iWARP device; the host is a fourth process. Each measurement took "
+        f"{args.runtime:g} s."
+    )
+    text = page(shlex.join([*words, "--report", args.report]), machine, setting, outcome)
+    try:
+        Path(args.report).write_text(text)
+    except OSError as error:
+        raise CliError(f"cannot write {args.report}: {error.strerror}") from None
+
+
+def _print(args: argparse.Namespace, outcome: Outcome) -> None:
+    if args.output_format == "json":
+        print_json(
+            {
+                "good": outcome.good,
+                "records": outcome.records,
+                "records_without_a_target": outcome.without,
+                "killed": outcome.killed,
+                "checks": plain(outcome.checks),
+                "resync_seconds": outcome.resync_seconds,
+                "platform": facts_of(outcome.bench.platform),
+                "results": plain(outcome.bench.rows),
+                "mirror": plain(outcome.mirrors),
+                "log": plain(outcome.logs),
+            }
+        )
+        return
+    for check in outcome.checks:
+        word = "all" if check.good else f"ONLY {check.found}"
+        print(
+            f"{check.when}: {word} of {check.acknowledged} acknowledged records, recovered in "
+            f"{check.seconds:.2f} s"
+        )
+    print()
+    print_rows(outcome.bench)
+    print()
+    print_replicas(outcome.mirrors, outcome.logs)

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""nvmeof pmem bench-replicas: a mirror and a log on real targets."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from nvmf.cli.main import main
+from nvmf.target.sync import serve as serve_sync
+
+WHERE = "nvme+rdma://127.0.0.1:1/nqn.2026-01.example:x"
+
+
+def bench(*args: str) -> int:
+    try:
+        return main(["pmem", "bench-replicas", *args])
+    except SystemExit as ending:
+        return int(ending.code or 0)
+
+
+@contextlib.contextmanager
+def three() -> Iterator[list[str]]:
+    with contextlib.ExitStack() as stack:
+        yield [stack.enter_context(serve_sync(ram="4MiB")).url for _ in range(3)]
+
+
+def test_mirror_and_log(capsys: pytest.CaptureFixture[str]) -> None:
+    """The log is smaller than what is appended: it is truncated meanwhile."""
+    words = ["--force", "--runtime", "300ms", "--iodepth", "1,8", "--target-pid", str(os.getpid())]
+    with three() as urls:
+        assert bench(*words, "--bs", "64,4k", "--rwmixread", "50", *urls, "-o", "json") == 0
+        found = json.loads(capsys.readouterr().out)
+        assert (found["quorum"], found["read_percent"]) == (2, 50)
+        assert [row["system"] for row in found["mirror"]] == [
+            *["replica"] * 4,
+            *["mirror of 3, quorum 2"] * 4,
+        ]
+        for row in found["mirror"]:
+            if row["size"] == 64:
+                assert "it writes blocks of" in row["skipped"]
+                continue
+            assert row["figures"]["ios"] + row["reads"]["ios"] > 0
+            assert row["target_cpu_seconds"] >= 0
+        assert [(row["size"], row["appenders"]) for row in found["log"]] == [
+            (64, 1), (64, 8), (4096, 1), (4096, 8),
+        ]  # fmt: skip
+        for row in found["log"]:
+            assert row["figures"]["ios"] > 0
+            assert row["records_per_frame"] > 0
+        assert bench(*words, "--load", "log", "--bs", "32k", "--quorum", "3", *urls) == 0
+        said = capsys.readouterr().out
+        assert "log of 3, quorum 3" in said
+        assert "mirror" not in said
+
+
+@pytest.mark.parametrize(
+    ("args", "match"),
+    [
+        ((WHERE,), "give --force"),
+        (("--force", WHERE, WHERE), "different replicas"),
+        (("--force", "--quorum", "2", WHERE), "--quorum must be 1 to 1"),
+        (("--force", "--rwmixread", "100", WHERE), "--rwmixread must be"),
+        (("--force", "--runtime", "0", WHERE), "--runtime must be"),
+        (("--force", "--load", "x", WHERE), "expected mirror or log"),
+        (("--force", "127.0.0.1"), "127.0.0.1"),
+    ],
+)
+def test_refused(args: tuple[str, ...], match: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert bench(*args) == 2
+    said = capsys.readouterr().err
+    assert match in said
+    assert "Traceback" not in said
+
+
+def test_a_target_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
+    assert bench("--force", WHERE) == 1
+    said = capsys.readouterr().err
+    assert "Traceback" not in said
+    assert "127.0.0.1" in said

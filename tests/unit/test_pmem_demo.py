@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""nvmeof pmem demo: real targets, killed; what it leaves behind; its status."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from nvmf.cli.main import main
+from nvmf.pmem.demo import Check, Outcome
+from nvmf.pmem.platform import METHODS
+
+
+def demo(*args: str) -> int:
+    try:
+        return main(["pmem", "demo", *args])
+    except SystemExit as ending:
+        return int(ending.code or 0)
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """A folder on tmpfs: other files are not memory."""
+    made = Path(tempfile.mkdtemp(dir="/dev/shm"))
+    yield made
+    made.rmdir()  # nothing may be left in it
+
+
+def test_demo(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    args = ("--records", "300", "--runtime", "50ms", "--dir", str(folder), "-o", "json")
+    report = tmp_path / "figures.md"
+    assert demo(*args, "--report", str(report)) == 0
+    told = capsys.readouterr()
+    found = json.loads(told.out)
+    assert found["good"]
+    assert found["records"] >= 300
+    assert len(set(found["killed"])) == 2
+    assert found["records_without_a_target"] >= 100
+    first, second = found["checks"]
+    assert 200 <= first["acknowledged"] == first["found"]
+    assert 300 <= second["acknowledged"] == second["found"]
+    assert [row["method"] for row in found["results"]] == ["floor", *METHODS]
+    # a stalled machine may complete no command within the time
+    assert found["results"][0]["figures"]["ios"] > 0
+    assert [row["system"] for row in found["mirror"]] == ["replica", "mirror of 3, quorum 2"]
+    assert [row["system"] for row in found["log"]] == ["log of 3, quorum 2"]
+    page = report.read_text()
+    assert f"--report {report}" in page
+    assert "processor" in page
+    for row in found["results"]:
+        assert f"| {row['figures']['percentiles_us']['50']:.1f} |" in page
+    for sentence in ("was killed", "without it", "the writer is gone", "was resynchronised"):
+        assert sentence in told.err
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_leaves_nothing(folder: Path, number: signal.Signals) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "nvmf.cli.main", "pmem", "demo", "--dir", str(folder)],
+        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    assert process.stderr is not None
+    for line in process.stderr:
+        if "a log is on all three" in line:
+            break
+    listed = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    assert len(listed) == 3
+    process.send_signal(number)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 128 + number, said
+    assert "Traceback" not in said
+    assert not any(Path("/proc", child).exists() for child in listed)
+
+
+def test_a_lost_record_is_a_failure(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def run(outcome: Outcome, **_: object) -> None:
+        outcome.checks = [Check("first", 10, 10, 0.1), Check("second", 20, 19, 0.1)]
+
+    monkeypatch.setattr("nvmf.cli.pmem.demo.run", run)
+    assert demo() == 1
+    assert "second: ONLY 19 of 20 acknowledged records" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("args", [("--records", "1"), ("--runtime", "0"), ("--bs", "2MiB")])
+def test_refused(args: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    assert demo(*args) == 2
+    assert "Traceback" not in capsys.readouterr().err
+
+
+def test_a_folder_that_is_not_memory(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert demo("--dir", str(tmp_path / "missing")) == 1
+    said = capsys.readouterr().err
+    assert "cannot make three files of 16 MiB" in said
+    assert "--dir" in said
+    disk = Path("/var/tmp")
+    if not _is_tmpfs(disk):
+        assert demo("--dir", str(disk)) == 1
+        said = capsys.readouterr().err
+        assert "its file is not mapped memory" in said
+        assert "with --dir" in said
+
+
+def _is_tmpfs(folder: Path) -> bool:
+    """Whether the mount that a folder is on is tmpfs."""
+    mounts = [line.split() for line in Path("/proc/mounts").read_text().splitlines()]
+    inside = [one for one in mounts if folder.is_relative_to(one[1])]
+    return max(inside, key=lambda one: len(one[1]))[2] == "tmpfs"
