@@ -8,13 +8,13 @@ a message of 24 bytes behind it that the target answers at once, with nothing ma
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypedDict
+from typing import Literal, TypedDict
 
 from nvmf import engine
 from nvmf.initiator import TransportId
-from nvmf.pmem.figures import PERCENTILES, Figures, cpu_of, of_part
+from nvmf.pmem.figures import PERCENTILES, Figures, Load, cpu_of, of_part
 from nvmf.pmem.opening import Secrets
 from nvmf.pmem.platform import BLOCK_METHODS, MethodRefused, unmet
 from nvmf.pmem.remote import RemoteMemory
@@ -167,9 +167,7 @@ async def _one(plan: Plan, memory: RemoteMemory, method: str, size: int, depth: 
     return row
 
 
-async def _load(
-    plan: Plan, memory: RemoteMemory, method: str, size: int, depth: int
-) -> Mapping[str, Any]:
+async def _load(plan: Plan, memory: RemoteMemory, method: str, size: int, depth: int) -> Load:
     if method in BLOCK_METHODS:
         return await _run(lambda: _blocks(plan, method, size, depth), engine.bench_cancel)
     return await memory.bench(
@@ -182,9 +180,7 @@ async def _load(
     )
 
 
-async def _run(
-    work: Callable[[], Mapping[str, Any]], cancel: Callable[[], None]
-) -> Mapping[str, Any]:
+async def _run(work: Callable[[], Load], cancel: Callable[[], None]) -> Load:
     """Run work on a thread; a cancellation ends it there first."""
     task = asyncio.ensure_future(asyncio.to_thread(work))
     try:
@@ -195,8 +191,8 @@ async def _run(
         raise
 
 
-def _blocks(plan: Plan, method: str, size: int, depth: int) -> Mapping[str, Any]:
-    return engine.bench(
+def _blocks(plan: Plan, method: str, size: int, depth: int) -> Load:
+    found = engine.bench(
         traddr=plan.place.traddr,
         trsvcid=plan.place.trsvcid,
         subnqn=plan.place.subnqn,
@@ -212,6 +208,12 @@ def _blocks(plan: Plan, method: str, size: int, depth: int) -> Mapping[str, Any]
         flush=method == "nvme-write-flush",
         percentiles=PERCENTILES,
     )
+    return {
+        "seconds": found["seconds"],
+        "cpu_seconds": found["cpu_seconds"],
+        "write": found["write"],
+        "read": found["read"],
+    }
 
 
 def _ratio(figures: Figures | None, floor: Figures | None) -> float | None:

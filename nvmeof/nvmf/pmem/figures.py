@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import os
 import resource
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import TypedDict
 
 PERCENTILES = (50.0, 90.0, 99.0, 99.9, 99.99, 99.999)
 
@@ -28,7 +28,28 @@ class Figures(TypedDict):
     percentiles_us: dict[str, float]
 
 
-def of_part(part: Mapping[str, Any], seconds: float, cpu_seconds: float) -> Figures:
+class Part(TypedDict):
+    """The reads or the writes of a run of the engine."""
+
+    ios: int
+    iops: float
+    bytes_per_second: float
+    mean_us: float
+    min_us: float
+    max_us: float
+    percentiles_us: dict[str, float]
+
+
+class Load(TypedDict):
+    """A run of the engine."""
+
+    seconds: float
+    cpu_seconds: float
+    write: Part
+    read: Part
+
+
+def of_part(part: Part, seconds: float, cpu_seconds: float) -> Figures:
     """Return the figures of a part, reads or writes, of a run of the engine."""
     return {
         "ios": part["ios"],
