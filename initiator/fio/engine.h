@@ -35,7 +35,8 @@ struct nvmeof_options {
 };
 enum { DEVICE_IWARP, DEVICE_SYSTEM, DEVICE_ROCE };
 /* How writes become persistent; from write-read on by remote memory (memory.c). */
-enum { METHOD_NONE, METHOD_NVME_FUA, METHOD_NVME_WRITE_FLUSH, METHOD_WRITE_READ, METHOD_WRITE_SEND, METHOD_FLOOR };
+enum { METHOD_NONE, METHOD_NVME_FUA, METHOD_NVME_WRITE_FLUSH, METHOD_WRITE_READ, METHOD_WRITE_FLUSH,
+       METHOD_WRITE_SEND, METHOD_FLOOR };
 enum { WRITE_MODE_WRITE, WRITE_MODE_ZEROES, WRITE_MODE_VERIFY };
 
 /* State that sessions on one RDMA device share: their queues are polled together. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Jobs on remote memory: method=write-read, write-send or floor.  A file is a memory connection; an io_u has the slot
+ * Jobs on remote memory: method=write-read, write-flush, write-send or floor.  A file is a memory connection; an io_u has the slot
  * of its number on each of them.  A lost connection is not made again: its I/O fails.
  *
  * Runs in the job's own thread or process, as io.c does.
@@ -10,7 +10,7 @@
 
 #include <poll.h>
 
-enum { BATCH = 32, YIELD_EVERY = 64, FILES = 64, SLEEP_MS = 500, MEDIA = 1, PLACED = 2, PERSISTS = 4 };
+enum { BATCH = 32, YIELD_EVERY = 64, FILES = 64, SLEEP_MS = 500 };
 
 struct memory {
 	struct thread_data *td;
@@ -32,21 +32,24 @@ bool memory_chosen(const struct thread_data *td)
 static enum memory_method memory_method_of(const struct nvmeof_options *o)
 {
 	return o->method == METHOD_WRITE_READ ? MEMORY_WRITE_READ :
+	       o->method == METHOD_WRITE_FLUSH ? MEMORY_WRITE_FLUSH :
 	       o->method == METHOD_WRITE_SEND ? MEMORY_WRITE_SEND : MEMORY_FLOOR;
 }
 
 /* Whether the target confirms what the method assumes, or nobody asks. */
 static bool memory_holds(const struct nvmeof_options *o, uint32_t platform, char *text, size_t len)
 {
-	const uint32_t needs = o->method == METHOD_WRITE_READ ? MEDIA | PLACED :
-			       o->method == METHOD_WRITE_SEND ? MEDIA | PERSISTS : 0;
+	const uint32_t needs = o->method == METHOD_WRITE_READ ? MEMORY_MEDIA | MEMORY_PLACED :
+			       o->method == METHOD_WRITE_FLUSH ? MEMORY_MEDIA | MEMORY_FLUSHED :
+			       o->method == METHOD_WRITE_SEND ? MEMORY_MEDIA | MEMORY_PERSISTS : 0;
 
 	if (o->ignore_assumptions || !(needs & ~platform))
 		return true;
 	snprintf(text, len, "the method makes nothing persistent there: the target does not confirm that %s "
 		 "(ignore_assumptions=1 measures it nevertheless)",
-		 !(platform & MEDIA) ? "the range is on media that keep their content without power" :
-		 needs & PLACED ? "an RDMA WRITE is persistent before an RDMA READ behind it is answered" :
+		 !(platform & MEMORY_MEDIA) ? "the range is on media that keep their content without power" :
+		 needs & MEMORY_PLACED ? "an RDMA WRITE is persistent before an RDMA READ behind it is answered" :
+		 needs & MEMORY_FLUSHED ? "an RDMA FLUSH makes its range persistent before it is answered" :
 		 "its processor makes a range persistent before it answers");
 	return false;
 }
@@ -78,6 +81,13 @@ static struct memory_client *memory_connect(const struct trid *trid, const struc
 	client = where.connection.verbs ? memory_client_open(&where, &range, text, len) : NULL;
 	if (!client)
 		return NULL;
+	if (o->method == METHOD_WRITE_FLUSH && !memory_client_flushes(client)) {
+		snprintf(text, len, "method=write-flush needs RDMA FLUSH, which this host's device does not have: "
+			 "device=roce has it");
+		memory_client_free(client);
+		errno = EOPNOTSUPP;
+		return NULL;
+	}
 	if (!read_only && !memory_holds(o, range.platform, text, len)) {
 		memory_client_free(client);
 		errno = EOPNOTSUPP;

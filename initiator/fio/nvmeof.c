@@ -192,6 +192,8 @@ static struct fio_option options[] = {
 			{ .ival = "nvme-write-flush", .oval = METHOD_NVME_WRITE_FLUSH, .help = "Write, Flush" },
 			{ .ival = "write-read", .oval = METHOD_WRITE_READ,
 			  .help = "As memory: RDMA WRITE, and an RDMA READ behind it" },
+			{ .ival = "write-flush", .oval = METHOD_WRITE_FLUSH,
+			  .help = "As memory: RDMA WRITE, and an RDMA FLUSH behind it (device roce)" },
 			{ .ival = "write-send", .oval = METHOD_WRITE_SEND,
 			  .help = "As memory: RDMA WRITE, and a request to the target's processor" },
 			{ .ival = "floor", .oval = METHOD_FLOOR,

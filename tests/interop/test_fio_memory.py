@@ -14,7 +14,8 @@ import pytest
 from nvmf.config import loads
 from nvmf.target.sync import Target
 from nvmf.target.sync import serve as serve_sync
-from support.memorylab import CONFIG, HOST, NQN, OTHER, READER
+from support.memorylab import CONFIG, HOST, NQN, OTHER, READER, over_roce
+from support.roce import own_address
 
 JOBS = Path(__file__).resolve().parents[2] / "initiator" / "fio" / "pmem"
 METHODS = ("nvme-fua", "nvme-write-flush", "write-read", "write-send", "floor")
@@ -76,6 +77,24 @@ def test_small_records_and_sleeping(fio: Path, fio_engine: Path, method: str) ->
         assert status == 0, said
         job = found["jobs"][0]
         assert job["read"]["total_ios"] + job["write"]["total_ios"] == 1024
+
+
+def test_write_flush_on_roce(fio: Path, fio_engine: Path) -> None:
+    address = own_address()
+    with serve_sync(loads(over_roce(address))) as target:
+        words = ["--rw=randwrite", "--bs=4k", "--size=1m", "--verify=crc32c", "--verify_fatal=1"]
+        words += ["--iodepth=32", "--method=write-flush", "--device=roce", f"--traddr={address}"]
+        status, found, said = run(fio, fio_engine, target, *words, "--ignore_assumptions=1")
+        assert status == 0, said
+        assert found["jobs"][0]["write"]["total_ios"] == 256
+        status, _, said = run(fio, fio_engine, target, *words)
+        assert status != 0
+        assert "does not confirm that the range is on media" in said
+    with serve_sync(loads(CONFIG)) as target:
+        words = ["--rw=write", "--bs=4k", "--size=64k", "--method=write-flush"]
+        status, _, said = run(fio, fio_engine, target, *words, "--ignore_assumptions=1")
+        assert status != 0
+        assert "method=write-flush needs RDMA FLUSH" in said
 
 
 def test_refusals_are_sentences(fio: Path, fio_engine: Path) -> None:

@@ -33,6 +33,12 @@ memory_read_only = ["{READER}"]
 """
 
 
+def over_roce(address: str, config: str = CONFIG) -> str:
+    """Return the configuration with the port on the embedded RoCEv2 device."""
+    there = f'device = "roce"\ntraddr = "{address}"'
+    return config.replace('device = "iwarp"', there).replace("trsvcid = 0", "trsvcid = 4420")
+
+
 @contextlib.asynccontextmanager
 async def running(config: str = CONFIG, folder: Path | None = None) -> AsyncIterator[Target]:
     if folder is not None:

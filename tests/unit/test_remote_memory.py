@@ -23,7 +23,8 @@ from nvmf.pmem.remote import RemoteMemory
 from nvmf.spec.memory import Opened, Platform
 from nvmf.spec.reservations import ReservationType
 from support import documents
-from support.memorylab import CONFIG, HOST, OTHER, READER, memory_of, opened, running
+from support.memorylab import CONFIG, HOST, OTHER, READER, memory_of, opened, over_roce, running
+from support.roce import own_address
 
 # ---- methods ----
 
@@ -51,6 +52,30 @@ async def test_writes_and_reads(method: str) -> None:
         assert await memory.read(500, 12) == b"x" * 12
         with pytest.raises(ValueError, match="not in a range"):
             await memory.write(memory.size, b"1")
+
+
+@pytest.mark.parametrize("method", ["write-flush", "write-read", "write-send"])
+async def test_methods_on_roce(method: str) -> None:
+    """FLUSH is there; more operations are outstanding than the queue pair has READs."""
+    there: dict[str, Any] = {"device": "roce", "host_traddr": own_address(), "method": method}
+    async with (
+        running(over_roce(own_address())) as target,
+        await opened(target, depth=64, slot_bytes=4096, **there) as memory,
+    ):
+        assert memory.flushes
+        data = bytes(range(256)) * 4000
+        await asyncio.gather(*(memory.write(n, data[n : n + 1000]) for n in range(0, 64000, 1000)))
+        assert await memory.read(0, 64000) == data[:64000]
+        await memory.write(12345, data)
+        assert await memory.read(12345, len(data)) == data
+
+
+async def test_a_device_without_flush() -> None:
+    async with running() as target:
+        with pytest.raises(MethodRefused, match="write-flush needs RDMA FLUSH, which the iwarp"):
+            await opened(target, method="write-flush")
+        async with await opened(target) as memory:
+            assert not memory.flushes
 
 
 async def test_many_at_once() -> None:

@@ -21,7 +21,17 @@ from nvmf.spec.auth import AuthId, DhGroup, Hash
 from nvmf.spec.memory import AUTH, AUTH_HEADER, CAN_AUTHENTICATE, Open, Opened, Request, Status
 from nvmf.target import Target
 from nvmf.target.sync import serve as serve_sync
-from support.memorylab import CONFIG, HOST, NQN, OTHER, READER, memory_of, opened, running
+from support.memorylab import (
+    CONFIG,
+    HOST,
+    NQN,
+    OTHER,
+    READER,
+    memory_of,
+    opened,
+    over_roce,
+    running,
+)
 from support.roce import own_address
 
 KEY = Key(bytes(range(32)))
@@ -257,9 +267,7 @@ async def test_roce() -> None:
     """The longest messages are more than one packet there; bytes of RDMA are not counted."""
     address = own_address()
     keys = f'{BOTH}dhchap_hashes = ["sha512"]\ndhchap_dhgroups = ["ffdhe8192"]\n'
-    text = config(keys).replace('device = "iwarp"', f'device = "roce"\ntraddr = "{address}"')
-    text = text.replace("trsvcid = 0", "trsvcid = 4420")
-    async with running(text) as target:
+    async with running(over_roce(address, config(keys))) as target:
         found: dict[str, Any] = {"dhchap_secret": KEY, "dhchap_ctrl_secret": CTRL_KEY}
         found |= {"device": "roce", "host_traddr": address}
         async with await opened(target, **found) as memory:

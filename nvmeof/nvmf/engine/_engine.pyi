@@ -691,7 +691,11 @@ class MemoryClient:
     @property
     def reply(self) -> bytes:
         """Private data of the answer."""
-    def opened(self, address: int, key: int, size: int) -> None: ...
+    @property
+    def flushes(self) -> bool:
+        """Whether this host's device has FLUSH, which write-flush needs."""
+    def opened(self, address: int, key: int, size: int, platform: int = 0) -> None:
+        """Set what OPENED granted; platform: what it told of the target."""
     def send(self, message: bytes) -> None: ...
     def message(self) -> bytes:
         """Take the answer to a message; b"" if there is none yet."""
@@ -700,7 +704,8 @@ class MemoryClient:
     def begin(self, slot: int, method: str, offset: int, length: int) -> None:
         """Begin an operation with a slot that has no other.
 
-        method: write-read, write-send, floor (for measurements: not persistent), or read.
+        method: write-read, write-flush, write-send, floor (for measurements: not persistent), or
+        read.
         """
     def poll(self) -> list[tuple[int, int]]:
         """Return (slot, status) of operations that have ended; EngineError (ENOTCONN)."""

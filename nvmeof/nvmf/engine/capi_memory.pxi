@@ -43,6 +43,7 @@ cdef extern from "memory/server.h" nogil:
 cdef extern from "memory/client.h" nogil:
     enum memory_method:
         MEMORY_WRITE_READ
+        MEMORY_WRITE_FLUSH
         MEMORY_WRITE_SEND
         MEMORY_FLOOR
         MEMORY_READ
@@ -84,8 +85,9 @@ cdef extern from "memory/client.h" nogil:
                                          size_t len)
     void memory_client_free(memory_client *client)
     uint8_t memory_client_reply(const memory_client *client, const void **data)
+    bint memory_client_flushes(const memory_client *client)
     void memory_client_opened(memory_client *client, uint64_t address, uint32_t key,
-                              uint64_t size)
+                              uint64_t size, uint32_t platform)
     uint8_t *memory_client_slot(const memory_client *client, unsigned slot)
     int memory_client_send(memory_client *client, const void *message, uint32_t length)
     uint32_t memory_client_message(memory_client *client, void *message)

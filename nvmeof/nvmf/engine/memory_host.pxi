@@ -5,6 +5,7 @@ cdef bint memory_cancel = False
 
 cdef dict MEMORY_METHODS = {
     "write-read": MEMORY_WRITE_READ,
+    "write-flush": MEMORY_WRITE_FLUSH,
     "write-send": MEMORY_WRITE_SEND,
     "floor": MEMORY_FLOOR,
     "read": MEMORY_READ,
@@ -92,8 +93,12 @@ cdef class MemoryClient:
             raise EngineError(-code, f"cannot begin an operation: {os.strerror(-code)}")
         return code
 
-    def opened(self, uint64_t address, uint32_t key, uint64_t size):
-        memory_client_opened(self.get(), address, key, size)
+    @property
+    def flushes(self):
+        return memory_client_flushes(self.get())
+
+    def opened(self, uint64_t address, uint32_t key, uint64_t size, uint32_t platform=0):
+        memory_client_opened(self.get(), address, key, size, platform)
 
     def send(self, bytes message not None):
         self.check(memory_client_send(self.get(), PyBytes_AS_STRING(message),

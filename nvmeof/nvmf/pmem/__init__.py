@@ -3,7 +3,7 @@
 
 - ``method``: Method, the interface of all of them
 - ``platform``: what each method assumes, and what targets tell of themselves
-- ``remote``: RemoteMemory, for write-read and write-send
+- ``remote``: RemoteMemory, for write-read, write-flush and write-send
 - ``block``: BlockMethod, for nvme-fua and nvme-write-flush
 """
 

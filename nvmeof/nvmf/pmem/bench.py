@@ -16,7 +16,7 @@ from nvmf import engine
 from nvmf.initiator import TransportId
 from nvmf.pmem.figures import PERCENTILES, Figures, Load, cpu_of, of_part
 from nvmf.pmem.opening import Secrets
-from nvmf.pmem.platform import BLOCK_METHODS, MethodRefused, unmet
+from nvmf.pmem.platform import BLOCK_METHODS, FLUSH, MethodRefused, unmet
 from nvmf.pmem.remote import RemoteMemory
 from nvmf.spec.memory import Platform
 
@@ -108,7 +108,7 @@ async def measure(
     )
     try:
         results.platform = memory.platform
-        _refuse(plan, memory.platform)
+        _refuse(plan, memory)
         jobs = [(size, depth) for size in plan.sizes for depth in plan.depths]
         total, done = len(jobs) * (len(plan.methods) + 1), 0
         for size, depth in jobs:
@@ -125,10 +125,11 @@ async def measure(
         await memory.close()
 
 
-def _refuse(plan: Plan, platform: Platform) -> None:
+def _refuse(plan: Plan, memory: RemoteMemory) -> None:
     for method in plan.methods:
-        missing = unmet(method, platform)
-        if missing and not plan.force:
+        missing = unmet(method, memory.platform)
+        possible = memory.flushes or method != FLUSH  # if it is not, the row says so
+        if missing and possible and not plan.force:
             raise MethodRefused(
                 f"{method} does not make anything persistent there: the target does not confirm "
                 f"that {' and that '.join(missing)}"
@@ -149,6 +150,8 @@ async def _one(plan: Plan, memory: RemoteMemory, method: str, size: int, depth: 
     }
     if size > memory.size:
         row["skipped"] = f"the range has {memory.size} bytes"
+    elif method == FLUSH and not memory.flushes:
+        row["skipped"] = f"the {plan.device} device has no FLUSH"
     elif depth > memory.depth:
         row["skipped"] = f"the target accepts a depth of {memory.depth}"
     elif method in BLOCK_METHODS and plan.secrets.host is not None:

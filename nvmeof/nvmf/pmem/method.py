@@ -18,7 +18,8 @@ class Method(Protocol):
 
     @property
     def name(self) -> str:
-        """The name of the method: "nvme-fua", "nvme-write-flush", "write-read", "write-send"."""
+        """The name of the method: "nvme-fua", "nvme-write-flush", "write-read",
+        "write-flush", "write-send"."""
 
     @property
     def size(self) -> int:

@@ -6,7 +6,9 @@ from __future__ import annotations
 from nvmf.errors import Error
 from nvmf.spec.memory import Platform
 
-MEMORY_METHODS = ("write-read", "write-send")
+FLUSH = "write-flush"
+"""The method that needs a device with FLUSH on both sides."""
+MEMORY_METHODS = ("write-read", FLUSH, "write-send")
 """Methods by remote memory."""
 BLOCK_METHODS = ("nvme-fua", "nvme-write-flush")
 """Methods by NVMe commands."""
@@ -14,12 +16,15 @@ METHODS = (*BLOCK_METHODS, *MEMORY_METHODS)
 
 _NEEDS = {
     "write-read": Platform.MEDIA | Platform.PLACED,
+    FLUSH: Platform.MEDIA | Platform.FLUSHED,
     "write-send": Platform.MEDIA | Platform.PERSISTS,
 }
 
 ASSUMPTIONS = {
     Platform.MEDIA: "the range is on media that keep their content without power",
     Platform.PLACED: "an RDMA WRITE is in the persistence domain before an RDMA READ behind it is "
+    "answered",
+    Platform.FLUSHED: "the range of an RDMA FLUSH is in the persistence domain before the FLUSH is "
     "answered",
     Platform.PERSISTS: "the target's processor makes a range persistent before it answers",
 }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Remote memory of a target: the methods write-read and write-send, for asyncio."""
+"""Remote memory of a target: the methods write-read, write-flush and write-send, for asyncio."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from nvmf.auth import Key
 from nvmf.initiator import TransportId
 from nvmf.initiator.base.identity import host_identity
 from nvmf.pmem.opening import Secrets, accepted_depth, open_range, refusal
-from nvmf.pmem.platform import MEMORY_METHODS, MethodRefused, assumptions, unmet
+from nvmf.pmem.platform import FLUSH, MEMORY_METHODS, MethodRefused, assumptions, unmet
 from nvmf.spec.memory import Access, Open, Opened, Platform, Request
 
 if TYPE_CHECKING:
     from nvmf.engine._engine import MemoryFigures
 
-MemoryMethod: TypeAlias = Literal["write-read", "write-send"]
-_Operation: TypeAlias = Literal["write-read", "write-send", "read"]
+MemoryMethod: TypeAlias = Literal["write-read", "write-flush", "write-send"]
+_Operation: TypeAlias = Literal["write-read", "write-flush", "write-send", "read"]
 T = TypeVar("T")
 
 _WHY_LOST = (
@@ -101,7 +101,8 @@ class RemoteMemory:
 
         Raises:
             ValueError: There is no such method of remote memory.
-            MethodRefused: The target does not confirm an assumption of the method.
+            MethodRefused: The target does not confirm an assumption of the method, or this host's
+                device cannot do it.
             AuthenticationError: This host or the target could not be authenticated.
             OSError: No connection, or the target refuses: with its reason.
         """
@@ -127,6 +128,12 @@ class RemoteMemory:
             )
         )
         try:
+            if method == FLUSH and not client.flushes:
+                raise MethodRefused(
+                    errno.EOPNOTSUPP,
+                    f"{method} needs RDMA FLUSH, which the {device} device of this host does not "
+                    "have: the roce device has it",
+                )
             accepted = accepted_depth(client.reply, place)
             ask = Open(
                 access=Access.READ if read_only else Access.READ_WRITE,
@@ -146,7 +153,7 @@ class RemoteMemory:
                     f"namespace {nsid} of {place.subnqn} at {place.endpoint} does not support "
                     f"{method}: the target does not confirm that {' and that '.join(missing)}",
                 )
-            client.opened(opened.address, opened.key, opened.length)
+            client.opened(opened.address, opened.key, opened.length, opened.platform)
         except TimeoutError:
             client.close()
             raise TimeoutError(
@@ -165,6 +172,11 @@ class RemoteMemory:
     def name(self) -> str:
         """The method."""
         return self._method
+
+    @property
+    def flushes(self) -> bool:
+        """Whether this host's device has FLUSH, which write-flush needs."""
+        return self._client.flushes
 
     @property
     def size(self) -> int:

@@ -57,6 +57,8 @@ class Platform(IntFlag):
     """The bytes of an RDMA WRITE are persistent before an RDMA READ behind it is answered."""
     PERSISTS = 4
     """PERSIST makes a range persistent."""
+    FLUSHED = 8
+    """An RDMA FLUSH of persistent type makes its range persistent before it is answered."""
 
 
 OPEN, OPENED, AUTH = 1, 2, 7

@@ -973,7 +973,7 @@ complete -c nvmeof -n '_shtab_nvmeof_using pmem; and test $_shtab_nvmeof_npos -e
 complete -c nvmeof -n '_shtab_nvmeof_using pmem bench' -s h -l help -d 'show this help message and exit'
 complete -c nvmeof -n '_shtab_nvmeof_using pmem bench' -s o -l output-format -xka "normal json" -d 'output format (default: normal)'
 complete -c nvmeof -n '_shtab_nvmeof_using pmem bench' -s N -l namespace-id -x -d 'namespace identifier (default: 1); with a URL also -n, as in nvme-cli'
-complete -c nvmeof -n '_shtab_nvmeof_using pmem bench' -l methods -x -d 'methods (default: nvme-fua,nvme-write-flush,write-read,write-send)'
+complete -c nvmeof -n '_shtab_nvmeof_using pmem bench' -l methods -x -d 'methods (default: nvme-fua,nvme-write-flush,write-read,write-flush,write-send)'
 complete -c nvmeof -n '_shtab_nvmeof_using pmem bench' -l bs -s z -x -d 'sizes of one operation, 1 to 1MiB (default: 4k)'
 complete -c nvmeof -n '_shtab_nvmeof_using pmem bench' -l iodepth -x -d 'operations outstanding, 1 to 128 (default: 1)'
 complete -c nvmeof -n '_shtab_nvmeof_using pmem bench' -l runtime -x -d 'duration of each measurement, such as 10, 10s, 500ms or 2m (default: 2s)'

@@ -936,7 +936,7 @@ _shtab_nvmeof_pmem_bench_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   {-N,--namespace-id}"[namespace identifier (default\: 1)\; with a URL also -n, as in nvme-cli]:NSID:"
-  "--methods[methods (default\: nvme-fua,nvme-write-flush,write-read,write-send)]:M,M,...:"
+  "--methods[methods (default\: nvme-fua,nvme-write-flush,write-read,write-flush,write-send)]:M,M,...:"
   {--bs,-z}"[sizes of one operation, 1 to 1MiB (default\: 4k)]:BYTES,...:"
   "--iodepth[operations outstanding, 1 to 128 (default\: 1)]:N,N,...:"
   "--runtime[duration of each measurement, such as 10, 10s, 500ms or 2m (default\: 2s)]:TIME:"

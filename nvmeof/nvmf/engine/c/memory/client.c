@@ -8,7 +8,7 @@
 
 enum {
 	WR_SLOT = 0xffff,
-	WR_LAST = 1 << 16,	/* the work request that ends an operation: a READ */
+	WR_LAST = 1 << 16,	/* the work request that ends an operation: a READ or FLUSH */
 	WR_SEND = 2 << 16,	/* its end is the answer, not this completion */
 	BATCH = 32,
 };
@@ -29,11 +29,19 @@ uint32_t memory_client_slot_bytes(const struct memory_client *client)
 	return client->slot_bytes;
 }
 
-void memory_client_opened(struct memory_client *client, uint64_t address, uint32_t key, uint64_t size)
+bool memory_client_flushes(const struct memory_client *client)
+{
+	return client->end.verbs->flushes;
+}
+
+void memory_client_opened(struct memory_client *client, uint64_t address, uint32_t key, uint64_t size,
+			  uint32_t platform)
 {
 	client->address = address;
 	client->key = key;
 	client->size = size;
+	/* memory that is not persistent has no key for the other type; measurements use this one there */
+	client->flush_type = platform & MEMORY_FLUSHED ? VERBS_FLUSH_PERSISTENT : VERBS_FLUSH_GLOBAL;
 }
 
 uint8_t *memory_client_slot(const struct memory_client *client, unsigned slot)
@@ -114,6 +122,13 @@ static void chain_read(const struct memory_client *c, struct chain *chain, unsig
 	};
 }
 
+static void chain_flush(const struct memory_client *c, struct chain *chain, unsigned slot, uint64_t offset,
+			uint32_t length)
+{
+	chain->wr[1] = (struct ibv_send_wr){ .wr_id = WR_LAST | slot, .send_flags = IBV_SEND_SIGNALED };
+	verbs_set_flush(&chain->wr[1], c->address + offset, c->key, length, c->flush_type, VERBS_FLUSH_RANGE);
+}
+
 static void chain_ask(const struct memory_client *c, struct chain *chain, unsigned slot, enum memory_type type,
 		      uint64_t offset, uint32_t length)
 {
@@ -144,6 +159,8 @@ int memory_client_begin(struct memory_client *client, unsigned slot, enum memory
 	if (slot >= c->depth || c->busy[slot] || !length || length > c->slot_bytes || offset > c->size ||
 	    length > c->size - offset)
 		return -EINVAL;
+	if (method == MEMORY_WRITE_FLUSH && !c->end.verbs->flushes)
+		return -EOPNOTSUPP;
 	if (method != MEMORY_READ)
 		chain_write(c, &chain, slot, offset, length);
 	if (method == MEMORY_READ)
@@ -151,6 +168,8 @@ int memory_client_begin(struct memory_client *client, unsigned slot, enum memory
 	else if (method == MEMORY_WRITE_READ)
 		chain_read(c, &chain, slot, c->memory + (size_t)c->depth * c->slot_bytes + slot * CLIENT_SINK,
 			   offset + length - tail, tail);
+	else if (method == MEMORY_WRITE_FLUSH)
+		chain_flush(c, &chain, slot, offset, length);
 	else
 		chain_ask(c, &chain, slot, method == MEMORY_WRITE_SEND ? MEMORY_PERSIST : MEMORY_ECHO, offset,
 			  length);

@@ -16,6 +16,7 @@ struct memory_client;
 
 enum memory_method {
 	MEMORY_WRITE_READ,	/* an RDMA READ of the last bytes behind the WRITE */
+	MEMORY_WRITE_FLUSH,	/* an RDMA FLUSH of the same bytes behind the WRITE */
 	MEMORY_WRITE_SEND,	/* a PERSIST behind the WRITE, which the target's processor answers */
 	MEMORY_FLOOR,		/* an ECHO behind the WRITE: nothing is made persistent */
 	MEMORY_READ,		/* not a method: reads */
@@ -38,15 +39,21 @@ void memory_client_free(struct memory_client *client);
 uint8_t memory_client_reply(const struct memory_client *client, const void **data);
 unsigned memory_client_depth(const struct memory_client *client);
 uint32_t memory_client_slot_bytes(const struct memory_client *client);
-/* Set what OPENED granted. */
-void memory_client_opened(struct memory_client *client, uint64_t address, uint32_t key, uint64_t size);
+/* Whether this host's device has FLUSH. */
+bool memory_client_flushes(const struct memory_client *client);
+/* Set what OPENED granted, and told of the target (enum memory_platform). */
+void memory_client_opened(struct memory_client *client, uint64_t address, uint32_t key, uint64_t size,
+			  uint32_t platform);
 
 uint8_t *memory_client_slot(const struct memory_client *client, unsigned slot);
 /* Send a message that is not PERSIST or ECHO: 0, or a negative errno.  Its answer comes from memory_client_message. */
 int memory_client_send(struct memory_client *client, const void *message, uint32_t length);
 /* Take the answer, if it has arrived: its length, or 0. */
 uint32_t memory_client_message(struct memory_client *client, void *message);
-/* Begin an operation with a free slot, which has the data of a write: 0, or a negative errno. */
+/*
+ * Begin an operation with a free slot, which has the data of a write: 0, or a negative errno, EOPNOTSUPP if the device
+ * lacks what the method needs.
+ */
 int memory_client_begin(struct memory_client *client, unsigned slot, enum memory_method method, uint64_t offset,
 			uint32_t length);
 

@@ -18,6 +18,7 @@ struct memory_client {
 	struct ibv_mr *mr;
 	uint64_t address, size;
 	uint32_t key;
+	unsigned flush_type;		/* placement type of write-flush */
 	bool *busy;			/* per slot */
 	bool lost, has_message, connected;
 	uint32_t message_length;

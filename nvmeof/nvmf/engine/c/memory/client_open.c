@@ -93,7 +93,7 @@ static int open_range(struct memory_client *client, const struct memory_open_opt
 			 answer.text, answer.status);
 		return -EACCES;
 	}
-	memory_client_opened(client, answer.address, answer.key, answer.length);
+	memory_client_opened(client, answer.address, answer.key, answer.length, answer.platform);
 	*range = (struct memory_range){ .size = answer.length, .platform = answer.platform };
 	return 0;
 }

@@ -178,7 +178,8 @@ static uint32_t platform_of(const struct memory_conn *conn, const struct store *
 	/* RAM and files of tmpfs are lost with power, and so is DAX as far as the store knows */
 	if (store->fd < 0 || !store->memory_is_stable || store->volatile_write_cache)
 		return 0;
-	return MEMORY_MEDIA | MEMORY_PERSISTS | (conn->end.verbs->places_persistently ? MEMORY_PLACED : 0);
+	return MEMORY_MEDIA | MEMORY_PERSISTS | (conn->end.verbs->places_persistently ? MEMORY_PLACED : 0) |
+	       (conn->end.verbs->flushes ? MEMORY_FLUSHED : 0);
 }
 
 static int register_range(struct memory_conn *c, struct store *store, uint64_t length, bool write, char *err,
@@ -189,6 +190,10 @@ static int register_range(struct memory_conn *c, struct store *store, uint64_t l
 
 	if (write)
 		access |= IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_LOCAL_WRITE;
+	if (write && v->flushes)
+		access |= VERBS_ACCESS_FLUSH_GLOBAL;
+	if (write && (platform_of(c, store) & MEMORY_FLUSHED))
+		access |= VERBS_ACCESS_FLUSH_PERSISTENT;
 	if (write && (platform_of(c, store) & MEMORY_PLACED))
 		access |= VERBS_PLACE_PERSISTENTLY;
 	if (v->pins_memory)

@@ -31,13 +31,6 @@ struct memory_event {
 	char reason[200];
 };
 
-/* What the protocol's OPENED tells of the platform. */
-enum {
-	MEMORY_MEDIA = 1,	/* bytes that are persistent survive a power failure */
-	MEMORY_PLACED = 2,	/* a WRITE is persistent before a READ behind it is answered */
-	MEMORY_PERSISTS = 4,	/* PERSIST makes a range persistent */
-};
-
 struct memory_counts {
 	uint64_t persists, persisted_bytes, errors;
 	uint64_t written_bytes, read_bytes;	/* by RDMA, if the device counts them */

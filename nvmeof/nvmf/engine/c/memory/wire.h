@@ -27,6 +27,14 @@ enum memory_type {
 	MEMORY_AUTH = 7,
 };
 
+/* What OPENED tells of the target's platform. */
+enum memory_platform {
+	MEMORY_MEDIA = 1,	/* bytes that are persistent survive a power failure */
+	MEMORY_PLACED = 2,	/* a WRITE is persistent before a READ behind it is answered */
+	MEMORY_PERSISTS = 4,	/* PERSIST makes a range persistent */
+	MEMORY_FLUSHED = 8,	/* a FLUSH of persistent type makes its range persistent before it is answered */
+};
+
 enum memory_status {
 	MEMORY_OK = 0,
 	MEMORY_BAD_RANGE = 1,
