@@ -161,7 +161,7 @@ def established() -> list[bytes]:
     st.lists(
         st.tuples(
             st.booleans(),
-            st.sampled_from((0, 1, 2, 4, 6, 7, 8, 10, 12, 13, 14, 15, 16, 17, 0x16, 0x17, 99)),
+            st.sampled_from((0, 1, 2, 4, 6, 7, 8, 10, 12, 13, 14, 15, 16, 17, 0x16, 0x17, 0x1C, 0x81, 99)),
             st.integers(0, 4),
             st.binary(max_size=90),
         ),
@@ -183,6 +183,7 @@ def test_roce_connection() -> None:
     packets = established()
     packets.append(roce(0x04, 6, 0, bytes(1) + b"\x40" + bytes(62), "10.0.0.1", "10.0.0.2"))
     packets.append(roce(0x04, 6, 0, bytes(1) + b"\x40" + bytes(62), "10.0.0.1", "10.0.0.2"))
+    packets.append(roce(0x81, 0x40000005, 0, bytes(16), "10.0.0.2", "10.0.0.1"))  # CNP
     packets.append(roce(0x11, 5, 1, b"\x62\0\0\0", "10.0.0.2", "10.0.0.1"))
     packets.append(roce(0x04, 6, 7, bytes(1) + b"\x40" + bytes(62), "10.0.0.1", "10.0.0.2"))
     (dialogue,) = explain(pcaps.pcap(packets)).dialogues

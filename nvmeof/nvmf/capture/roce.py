@@ -31,6 +31,7 @@ _SENDS, _WRITES, _RESPONSES = (
 )  # fmt: skip
 _SEND_INVALIDATE = (0x16, 0x17)
 _READ_REQUEST, _ACK, _ATOMIC_ACK = 0x0C, 0x11, 0x12
+_CNP = 0x81
 _REJECTS = {
     6: "no resources", 7: "timeout", 8: "invalid service ID", 10: "stale connection",
     28: "consumer reject",
@@ -96,6 +97,8 @@ class Roce:
             return
         connection, host = found
         connection.dialogue.packets += 1
+        if opcode == _CNP:
+            return  # congestion on the way; it has no place among the PSNs
         pad = control >> 4 & 3
         size = one.length - _BTH - _ICRC - pad
         body = data[_BTH : max(_BTH, one.length - _ICRC - pad)]

@@ -16,7 +16,7 @@
 struct list ro_ids;
 static struct list timed;
 
-const struct ro_port_calls ro_cm_calls = { ro_qp_packet, ro_qp_port_flush, ro_cm_receive };
+const struct ro_port_calls ro_cm_calls = { ro_qp_packet, ro_qp_congested, ro_qp_port_flush, ro_cm_receive };
 
 /* ---- messages that are sent again ---- */
 

@@ -19,11 +19,15 @@ static void progress(struct ro_qp *qp, uint32_t una)
 
 	r->grown += (una - r->una) & RO_MASK24;
 	r->una = una;
+	r->calming &= ro_psn_diff(una, r->calm_psn) < 0;
 	r->rewound = false;
 	r->retries = r->rnr_retries = 0;
 	if (r->grown >= r->window) {
 		r->grown = 0;
 		r->window += r->window < RO_WINDOW_MAX;
+		if (!r->cut)
+			r->alpha -= r->alpha / RO_ALPHA_SHARE;
+		r->cut = false;
 	}
 	while (r->reads_head != r->reads_tail &&
 	       ro_psn_diff(una, r->read_end[r->reads_tail % RO_MAX_RD]) >= 0)

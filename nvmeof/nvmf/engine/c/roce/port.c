@@ -57,13 +57,21 @@ static uint32_t port_mtu(int fd, const union ro_addr *addr)
 static int port_socket(const union ro_addr *addr)
 {
 	int fd = socket(addr->sa.sa_family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-	int one = 1, whole = IP_PMTUDISC_DO, size = SOCKET_BUFFER, e;
+	int one = 1, whole = IP_PMTUDISC_DO, size = SOCKET_BUFFER, ecn = RO_ECN_ECT0, e;
 
 	if (fd < 0)
 		return -1;
 	(void)setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof(size));
 	(void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
 	(void)setsockopt(fd, IPPROTO_UDP, UDP_GRO, &one, sizeof(one));
+	/* routers may mark what this socket sends rather than drop it; without these they drop it */
+	if (addr->sa.sa_family == AF_INET6) {
+		(void)setsockopt(fd, IPPROTO_IPV6, IPV6_TCLASS, &ecn, sizeof(ecn));
+		(void)setsockopt(fd, IPPROTO_IPV6, IPV6_RECVTCLASS, &one, sizeof(one));
+	} else {
+		(void)setsockopt(fd, IPPROTO_IP, IP_TOS, &ecn, sizeof(ecn));
+		(void)setsockopt(fd, IPPROTO_IP, IP_RECVTOS, &one, sizeof(one));
+	}
 	if (addr->sa.sa_family == AF_INET6) {
 		/* rxe sends no UDP checksum */
 		(void)setsockopt(fd, IPPROTO_UDP, UDP_NO_CHECK6_RX, &one, sizeof(one));
@@ -248,7 +256,7 @@ bool ro_port_cm_take(struct ro_port *port, struct ro_cm_message *m)
 }
 
 static void port_packet(struct ro_port *port, const struct ro_flow *flow, const uint8_t *buf, uint32_t len,
-			const union ro_addr *from)
+			const union ro_addr *from, bool congested)
 {
 	struct ro_packet p;
 	uint16_t ip_id = 0;
@@ -263,33 +271,45 @@ static void port_packet(struct ro_port *port, const struct ro_flow *flow, const 
 		return;
 	if (ro_get24(buf + 5) == RO_QP1)
 		port_cm_packet(port, buf, len, from);
-	else if (ro_packet_get(buf, len, &p))
+	else if (buf[0] == RO_OP_CNP && len == RO_CNP + RO_ICRC)
+		port->calls->congested(port, ro_get24(buf + 5), from);
+	else if (ro_packet_get(buf, len, &p)) {
+		p.congested = congested;
 		port->calls->packet(port, &p, from);
+	}
 }
 
-/* The size of the packets that GRO joined, or that of the only one. */
-static uint32_t port_segment(struct msghdr *h, uint32_t len)
+/* What the kernel tells of a datagram: the size of the packets that GRO joined, and whether they are marked. */
+static uint32_t port_told(struct msghdr *h, uint32_t len, bool *congested)
 {
-	for (struct cmsghdr *c = CMSG_FIRSTHDR(h); c; c = CMSG_NXTHDR(h, c)) {
-		if (c->cmsg_level == IPPROTO_UDP && c->cmsg_type == UDP_GRO) {
-			int size;
+	uint32_t segment = len;
 
-			memcpy(&size, CMSG_DATA(c), sizeof(size));
-			return size > 0 ? (uint32_t)size : len;
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(h); c; c = CMSG_NXTHDR(h, c)) {
+		int value;
+
+		if (c->cmsg_level == IPPROTO_IP && c->cmsg_type == IP_TOS) {
+			*congested = (*CMSG_DATA(c) & RO_ECN) == RO_ECN_CE;
+			continue;
 		}
+		memcpy(&value, CMSG_DATA(c), sizeof(value));
+		if (c->cmsg_level == IPPROTO_IPV6 && c->cmsg_type == IPV6_TCLASS)
+			*congested = (value & RO_ECN) == RO_ECN_CE;
+		else if (c->cmsg_level == IPPROTO_UDP && c->cmsg_type == UDP_GRO && value > 0)
+			segment = (uint32_t)value;
 	}
-	return len;
+	return segment;
 }
 
 static void port_datagram(struct ro_port *port, struct msghdr *h, const uint8_t *buf, uint32_t len)
 {
 	const union ro_addr *from = h->msg_name;
-	const uint32_t seg = port_segment(h, len);
+	bool congested = false;
+	const uint32_t seg = port_told(h, len, &congested);
 	struct ro_flow flow;
 
 	ro_flow_set(&flow, &from->sa, &port->addr.sa);
 	for (uint32_t off = 0; off < len; off += seg)
-		port_packet(port, &flow, buf + off, len - off < seg ? len - off : seg, from);
+		port_packet(port, &flow, buf + off, len - off < seg ? len - off : seg, from, congested);
 }
 
 struct iw_visit ro_port_visit(struct ro_port *port)
@@ -298,7 +318,7 @@ struct iw_visit ro_port_visit(struct ro_port *port)
 	struct mmsghdr msgs[RO_BATCH];
 	struct iovec iov[RO_BATCH];
 	union ro_addr from[RO_BATCH];
-	_Alignas(struct cmsghdr) uint8_t control[RO_BATCH][CMSG_SPACE(sizeof(int))];
+	_Alignas(struct cmsghdr) uint8_t control[RO_BATCH][2 * CMSG_SPACE(sizeof(int))];
 	struct iw_visit v = { 0 };
 	int n;
 

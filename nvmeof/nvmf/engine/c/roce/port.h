@@ -47,6 +47,8 @@ struct ro_port;
 struct ro_port_calls {
 	/* A packet with a right ICRC, of RC. */
 	void (*packet)(struct ro_port *port, const struct ro_packet *p, const union ro_addr *from);
+	/* A CNP for this queue pair. */
+	void (*congested)(struct ro_port *port, uint32_t qpn, const union ro_addr *from);
 	/* All that came has been given: send what became due. */
 	void (*flush)(struct ro_port *port);
 	/* On the helper, under iw_cm_lock, without port->lock: CM messages are there (ro_port_cm_take). */

@@ -153,6 +153,7 @@ int ro_qp_start(struct ro_qp *qp, const struct ro_path *path)
 	qp->rnr_limit = path->rnr_limit;
 	qp->req.next_psn = qp->req.high_psn = qp->req.una = path->psn;
 	qp->req.window = RO_WINDOW_FIRST;
+	qp->req.alpha = RO_ALPHA;
 	qp->rsp.epsn = path->epsn;
 	qp_set_state(qp, IBV_QPS_RTS);
 	iw_unlock(&qp->lock);

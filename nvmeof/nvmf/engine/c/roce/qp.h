@@ -20,6 +20,8 @@ enum {
 	RO_WINDOW_MIN = 2,		/* packets that are sent and not acknowledged */
 	RO_WINDOW_FIRST = 32,
 	RO_WINDOW_MAX = 128,
+	RO_ALPHA = 1024,
+	RO_ALPHA_SHARE = 16,		/* how much of it changes at a time, as a share */
 	RO_READ_PACKETS = 16,		/* of the response to one request; longer READs are several requests */
 };
 
@@ -60,6 +62,10 @@ struct ro_requester {
 	uint32_t high_psn;		/* behind the highest that was sent */
 	uint32_t una;			/* the oldest not acknowledged */
 	uint32_t window, grown;		/* packets; acknowledged since it grew */
+	uint32_t alpha;			/* how congested the way is, of RO_ALPHA */
+	uint32_t calm_psn;		/* the window was cut for packets before it, while calming */
+	bool calming;
+	bool cut;			/* since the window grew */
 	uint32_t read_end[RO_MAX_RD];	/* behind the responses that are expected, by reads_head, reads_tail */
 	uint32_t reads_head, reads_tail;
 	bool rewound;			/* since the last progress */
@@ -119,6 +125,8 @@ struct ro_qp {
 
 	/* port->lock */
 	struct list_link more;		/* of those with more to send */
+	bool marked;			/* a packet that came was */
+	uint64_t notified_at;
 
 	/* iw_cm_lock */
 	struct iw_caller caller;
@@ -219,6 +227,8 @@ static inline uint32_t ro_outstanding(const struct ro_qp *qp)
 	return (qp->req.high_psn - qp->req.una) & RO_MASK24;
 }
 void ro_fail_request(struct ro_qp *qp, uint32_t index, enum ibv_wc_status status, const char *why);
+/* The way to or from the peer is congested: have less on it. */
+void ro_congested(struct ro_qp *qp);
 /* Complete what is done. */
 void ro_sweep(struct ro_qp *qp);
 
@@ -239,6 +249,7 @@ uint64_t ro_tick(uint64_t now);	/* when to call again, or 0 */
 /* ---- visit.c ---- */
 
 extern const struct ro_port_calls ro_qp_calls;	/* but for cm */
+void ro_qp_congested(struct ro_port *port, uint32_t qpn, const union ro_addr *from);
 void ro_qp_packet(struct ro_port *port, const struct ro_packet *p, const union ro_addr *from);
 void ro_qp_port_flush(struct ro_port *port);
 

@@ -2,7 +2,9 @@
 /*
  * The requester: sends the packets of posted work in the order of their PSNs, as many at a time as its window allows,
  * and again from the oldest that was not acknowledged if one is lost (go-back-N).  The window halves with each loss and
- * grows by a packet each time that a whole one was acknowledged.
+ * grows by a packet each time that a whole one was acknowledged.  Congestion that is told (CNP, CE) makes it smaller by
+ * half of alpha, once for what is on the way; alpha is the share of windows of which that was told lately.  It is what
+ * DCQCN does to a rate.
  */
 #include "qp.h"
 
@@ -69,6 +71,21 @@ void ro_rewind(struct ro_qp *qp, bool lost)
 		r->window = r->window / 2 < RO_WINDOW_MIN ? RO_WINDOW_MIN : r->window / 2;
 		r->grown = 0;
 	}
+}
+
+void ro_congested(struct ro_qp *qp)
+{
+	struct ro_requester *r = &qp->req;
+	uint32_t window;
+
+	if (r->calming)
+		return;
+	r->alpha += (RO_ALPHA - r->alpha) / RO_ALPHA_SHARE;
+	window = r->window - r->window * r->alpha / (2 * RO_ALPHA);
+	r->window = window < RO_WINDOW_MIN ? RO_WINDOW_MIN : window;
+	r->grown = 0;
+	r->cut = r->calming = true;
+	r->calm_psn = ro_outstanding(qp) ? r->high_psn : ro_psn_add(r->una, 1);
 }
 
 /* ---- packets ---- */

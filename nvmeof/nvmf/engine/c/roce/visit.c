@@ -4,7 +4,28 @@
  * follow one another, and what became due is sent when it is given back.  Under port->lock, within a section.
  */
 #include "qp.h"
+#include "util/clock.h"
 #include "util/fifo.h"
+
+/* Tell the peer, whose packets were marked; not more often than it may matter to it (annex 17.9: a CNP each 50 us). */
+static void notify(struct ro_qp *qp)
+{
+	enum { EVERY_NS = 50000 };
+	const struct ro_bth bth = { .opcode = RO_OP_CNP, .qpn = qp->dqpn };
+	const uint64_t now = clock_ns();
+	uint8_t packet[RO_CNP + RO_ICRC] = { 0 };
+	uint32_t icrc;
+
+	qp->marked = false;
+	if (now - qp->notified_at < EVERY_NS)
+		return;
+	qp->notified_at = now;
+	ro_bth_put(packet, &bth);
+	packet[4] |= RO_BTH_BECN;
+	icrc = ro_icrc(&qp->flow, 0, packet, RO_CNP);
+	memcpy(packet + RO_CNP, &icrc, RO_ICRC);
+	ro_port_send(qp->port, &qp->peer, packet, sizeof(packet), sizeof(packet));
+}
 
 static void leave(struct ro_port *port)
 {
@@ -14,6 +35,8 @@ static void leave(struct ro_port *port)
 
 	port->current = NULL;
 	if (ro_qp_state(qp) == IBV_QPS_RTS) {
+		if (qp->marked)
+			notify(qp);
 		ro_burst_begin(&b, qp);
 		whole = ro_answer(qp, &b);
 		if (ro_qp_state(qp) == IBV_QPS_RTS) {
@@ -52,10 +75,22 @@ void ro_qp_packet(struct ro_port *port, const struct ro_packet *p, const union r
 	/* nobody but the peer is listened to */
 	if (ro_qp_state(qp) != IBV_QPS_RTS || !ro_addr_same(&qp->peer, from))
 		return;
-	if (p->op->kind == RO_READ_RESPONSE || p->op->kind == RO_ACK || p->op->kind == RO_ATOMIC_RESPONSE)
+	qp->marked |= p->congested && p->op->kind != RO_ACK;
+	if (p->op->kind == RO_READ_RESPONSE || p->op->kind == RO_ACK || p->op->kind == RO_ATOMIC_RESPONSE) {
+		if (p->congested && p->op->kind == RO_READ_RESPONSE)
+			ro_congested(qp);	/* what was asked for is what is too much */
 		ro_complete(qp, p);
-	else
+	} else {
 		ro_respond(qp, p);
+	}
+}
+
+void ro_qp_congested(struct ro_port *port, uint32_t qpn, const union ro_addr *from)
+{
+	struct ro_qp *qp = ro_number_find(qpn);
+
+	if (qp && enter(port, qp) && ro_qp_state(qp) == IBV_QPS_RTS && ro_addr_same(&qp->peer, from))
+		ro_congested(qp);
 }
 
 void ro_qp_port_flush(struct ro_port *port)

@@ -41,11 +41,16 @@ enum {
 	RO_OP_FLUSH = 0x1c, RO_OP_ATOMIC_WRITE = 0x1d,
 	RO_OP_RC_END,
 	RO_OP_UD_SEND_ONLY = 0x64,
+	RO_OP_CNP = 0x81,		/* congestion notification (annex 17.9) */
 };
 
 /* The second byte of a BTH. */
 enum { RO_BTH_SE = 0x80, RO_BTH_PAD_SHIFT = 4, RO_BTH_PAD = 3, RO_BTH_VERSION = 0x0f };
+enum { RO_BTH_BECN = 0x40 };	/* of the byte before the QPN, which the ICRC does not cover */
 enum { RO_BTH_ACK_REQ = 0x80 };	/* of the byte before the PSN */
+enum { RO_CNP = RO_BTH + 16 };	/* a CNP without its ICRC: a BTH, and zeroes */
+/* The two bits of congestion in the IP header (RFC 3168). */
+enum { RO_ECN = 3, RO_ECN_ECT0 = 2, RO_ECN_CE = 3 };
 
 /* The first byte of an AETH. */
 enum {
@@ -182,6 +187,7 @@ struct ro_packet {
 	const uint8_t *ext;		/* behind the BTH */
 	const uint8_t *payload;
 	uint32_t len;			/* of the payload, without its pad */
+	bool congested;			/* a router marked it (CE) */
 };
 
 /*
