@@ -57,13 +57,17 @@ static void poll_all(struct run *r)
 }
 
 /* As the port gives it to the queue pair. */
-static void deliver(struct run *r, const uint8_t *buf, uint32_t len)
+static void deliver(struct run *r, const uint8_t *buf, uint32_t len, bool congested)
 {
 	struct iw_epoch *section = iw_section_lock(&port->lock);
 	struct ro_packet p;
 
-	if (ro_packet_get(buf, len, &p))
+	if (ro_packet_get(buf, len, &p)) {
+		p.congested = congested;
 		ro_qp_packet(port, &p, &r->peer);
+	}
+	if (congested && len & 4)
+		ro_qp_congested(port, r->qp->qp.qp_num, &r->peer);
 	ro_qp_port_flush(port);
 	iw_section_unlock(section, &port->lock);
 }
@@ -88,16 +92,25 @@ static void packet(struct run *r, struct input *in)
 		bth.psn = ro_psn_add(bth.psn, take(in, 1) - 128);
 	if ((o->kind == RO_SEND || o->kind == RO_WRITE) && !(o->flags & RO_F_LAST) && !(spoil & 4))
 		len = MTU;
-	if (o->kind == RO_READ || o->kind == RO_ATOMIC || o->kind == RO_ACK || o->kind == RO_ATOMIC_RESPONSE)
+	if (o->kind == RO_READ || o->kind == RO_ATOMIC || o->kind == RO_FLUSH || o->kind == RO_ACK ||
+	    o->kind == RO_ATOMIC_RESPONSE)
 		len = 0;
+	if (o->kind == RO_ATOMIC_WRITE && !(spoil & 4))
+		len = RO_ATOMIC_SIZE;
 	bth.pad = (uint8_t)(-len & 3);
 	memset(buf, 0xee, sizeof(buf));
 	ro_bth_put(buf, &bth);
 	at = RO_BTH;
-	if (o->flags & RO_F_RETH || o->kind == RO_ATOMIC) {
+	if (o->kind == RO_FLUSH) {
+		ro_put32(buf + at, length >> 3 & 0x3f);	/* its type and level */
+		at += RO_FETH;
+	}
+	if (o->flags & RO_F_RETH || o->kind == RO_ATOMIC || o->kind == RO_FLUSH) {
+		const bool whole = (o->flags & RO_F_LAST && o->kind == RO_WRITE) || o->kind == RO_ATOMIC_WRITE;
+
 		ro_put64(buf + at, va);
 		ro_put32(buf + at + 8, key);
-		ro_put32(buf + at + 12, o->flags & RO_F_LAST && o->kind == RO_WRITE && !(spoil & 64) ? len : length);
+		ro_put32(buf + at + 12, whole && !(spoil & 64) ? len : length);
 		at += RO_RETH;
 	}
 	if (o->flags & RO_F_INV)
@@ -106,7 +119,7 @@ static void packet(struct run *r, struct input *in)
 		ro_put32(buf + at, take(in, 1) << 24);
 	if (spoil & 32)
 		buf[take(in, 1) % o->hdr] ^= (uint8_t)take(in, 1);
-	deliver(r, buf, o->hdr + len + bth.pad + RO_ICRC);
+	deliver(r, buf, o->hdr + len + bth.pad + RO_ICRC, spoil & 128);
 }
 
 static void post(struct run *r, struct input *in, uint32_t what, struct ibv_sge *sge)
@@ -120,9 +133,17 @@ static void post(struct run *r, struct input *in, uint32_t what, struct ibv_sge 
 		.send_flags = IBV_SEND_SIGNALED | (what & 8 ? IBV_SEND_FENCE : 0u),
 	}, *bad;
 
+	if ((what & 0x82) == 0x80)
+		wr.opcode = (enum ibv_wr_opcode)VERBS_WR_ATOMIC_WRITE;
 	wr.wr.rdma.remote_addr = 8;
 	if (wr.opcode == IBV_WR_ATOMIC_CMP_AND_SWP)
 		sge->length = 8;
+	if ((int)wr.opcode == VERBS_WR_ATOMIC_WRITE)
+		sge->length = 8;
+	if ((what & 0x82) == 0x82) {
+		wr.num_sge = 0;
+		verbs_set_flush(&wr, 8, r->key, 64, 1 + (what & 1), what >> 2 & 1);
+	}
 	if (wr.opcode == IBV_WR_LOCAL_INV || wr.opcode == IBV_WR_SEND_WITH_INV)
 		wr.invalidate_rkey = r->key;
 	if (wr.opcode == IBV_WR_BIND_MW) {
@@ -179,7 +200,8 @@ static void open_all(void)
 	pd = iw_alloc_pd(&ro_dev.context);
 	cq = iw_create_cq(&ro_dev.context, 1024, NULL, NULL, 0);
 	shared = iw_reg_mr(pd, mem + GUARD, MEM, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
-			   IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND);
+			   IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND |
+			   VERBS_ACCESS_FLUSH_GLOBAL | VERBS_ACCESS_FLUSH_PERSISTENT);
 	private_mr = iw_reg_mr(pd, mem + GUARD + MEM + GUARD, MEM, IBV_ACCESS_LOCAL_WRITE);
 	window = iw_alloc_mw(pd, IBV_MW_TYPE_2);
 	pthread_mutex_lock(&iw_cm_lock);

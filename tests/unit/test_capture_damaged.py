@@ -161,7 +161,9 @@ def established() -> list[bytes]:
     st.lists(
         st.tuples(
             st.booleans(),
-            st.sampled_from((0, 1, 2, 4, 6, 7, 8, 10, 12, 13, 14, 15, 16, 17, 0x16, 0x17, 0x1C, 0x81, 99)),
+            st.sampled_from(
+                (0, 1, 2, 4, 6, 7, 8, 10, 12, 13, 14, 15, 16, 17, 0x16, 0x17, 0x1C, 0x81, 99)
+            ),
             st.integers(0, 4),
             st.binary(max_size=90),
         ),

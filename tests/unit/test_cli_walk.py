@@ -8,16 +8,9 @@ and each mistake is answered by one line that says what to do.
 
 from __future__ import annotations
 
-import fcntl
 import json
-import os
-import pty
 import re
-import signal
-import struct
 import subprocess
-import sys
-import termios
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -25,66 +18,10 @@ import pytest
 
 from nvmf.initiator.sync import connect
 from support.clientlab import OPTIONS, url
+from support.walk import NQN, PROGRAM, Serving, on_terminal
 
-NQN = "nqn.2026-01.example:disk"
 HOST = "nqn.2014-08.org.example:laptop"
-PROGRAM = [sys.executable, "-m", "nvmf.cli.main"]
 Do = Callable[..., tuple[int, str]]
-
-
-def on_terminal(words: list[str], columns: int, environment: dict[str, str]) -> tuple[int, str]:
-    """Return exit status and output of a program whose standard streams are a terminal."""
-    master, slave = pty.openpty()
-    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
-    with subprocess.Popen(
-        words, stdin=slave, stdout=slave, stderr=slave, env=environment
-    ) as running:
-        os.close(slave)
-        said = b""
-        while True:
-            try:
-                piece = os.read(master, 65536)
-            except OSError:  # the last writer has closed it
-                break
-            if not piece:
-                break
-            said += piece
-    os.close(master)
-    return running.returncode, said.decode().replace("\r\n", "\n")
-
-
-class Serving:
-    """`nvmeof target serve` in a different process, with a folder for its socket."""
-
-    def __init__(self, folder: Path, *words: str, stdin: str = "") -> None:
-        self.environment = {**os.environ, "RUNTIME_DIRECTORY": str(folder)}
-        self.environment.pop("COLUMNS", None)
-        self.log = folder / f"log-{len(list(folder.iterdir()))}"
-        self._log = self.log.open("wb")
-        self.process = subprocess.Popen(
-            [*PROGRAM, "target", "serve", *words],
-            env=self.environment,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._log,
-            text=True,
-        )
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        self.process.stdin.write(stdin)
-        self.process.stdin.close()
-        line = self.process.stdout.readline()
-        found = re.match(r"listening on 127\.0\.0\.1:(\d+)", line)
-        assert found, line + self.log.read_text()
-        self.port = int(found[1])
-
-    def end(self) -> None:
-        self.process.send_signal(signal.SIGTERM)
-        assert self.process.wait(120) == 0, self.log.read_text()
-        assert self.process.stdout is not None
-        self.process.stdout.close()
-        self._log.close()
-        assert "Traceback" not in self.log.read_text()
 
 
 @pytest.fixture(scope="module")

@@ -22,6 +22,7 @@ import pytest
 from rich.console import Console
 
 from nvmf.cli.main import main
+from nvmf.cli.output import shortened
 from nvmf.cli.top import view
 from nvmf.cli.top.rates import Rate, Rates, ranked, rates
 from nvmf.initiator import connect
@@ -118,11 +119,11 @@ def test_the_view_fits(height: int, width: int) -> None:
 
 
 def test_names_are_shortened_in_the_middle() -> None:
-    assert view.shortened("nqn.a", 5) == "nqn.a"
+    assert shortened("nqn.a", 5) == "nqn.a"
     name = "nqn.2014-08.org.nvmexpress:uuid:0000-0001"
-    assert len(view.shortened(name, 21)) == 21
-    assert view.shortened(name, 21).startswith("nqn.20…")
-    assert view.shortened(name, 21).endswith(":0000-0001")
+    assert len(shortened(name, 21)) == 21
+    assert shortened(name, 21).startswith("nqn.20…")
+    assert shortened(name, 21).endswith(":0000-0001")
 
 
 def test_80_columns_show_whole_numbers() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import shutil
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -13,6 +14,9 @@ from typing import Any, TextIO
 from uuid import UUID
 
 from nvmf.cli.base import Failures, printable
+
+_SHORTEST = 12
+"""Columns of a table that a text keeps at least."""
 
 
 def plain(value: object) -> Any:
@@ -51,13 +55,46 @@ def print_fields(fields: Mapping[str, object], indent: str = "") -> None:
         print(f"{indent}{name:<{width}} : {printable(text)}")
 
 
-def print_table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """Print columns as wide as their content; numbers are right-aligned."""
-    texts = [[printable(str(cell)) for cell in row] for row in rows]
+def shortened(text: str, width: int) -> str:
+    """Return text of at most width characters: names of hosts differ in their last ones."""
+    if len(text) <= width:
+        return text
+    head = (width - 1) // 3
+    return f"{text[:head]}…{text[len(text) - (width - 1 - head) :]}"
+
+
+def _fitted(header: Sequence[str], texts: list[list[str]], numeric: Sequence[bool]) -> list[int]:
+    """Return the widths of columns; shorten the longest texts if a terminal is too narrow."""
     widths = [max(len(row[i]) for row in [list(header), *texts]) for i in range(len(header))]
+    if not sys.stdout.isatty():
+        return widths
+    least = [
+        width if number else max(_SHORTEST, len(title))
+        for width, number, title in zip(widths, numeric, header, strict=True)
+    ]
+    over = sum(widths) + 2 * (len(widths) - 1) - shutil.get_terminal_size().columns
+    while over > 0:
+        widest = max(range(len(widths)), key=lambda i: widths[i] - least[i])
+        room = widths[widest] - least[widest]
+        if room <= 0:
+            break
+        widths[widest] -= min(over, room)
+        over -= min(over, room)
+    for row in texts:
+        row[:] = [shortened(text, width) for text, width in zip(row, widths, strict=True)]
+    return widths
+
+
+def print_table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    """Print columns as wide as their content; numbers are right-aligned.
+
+    On a terminal that is too narrow, the longest texts are shortened in the middle.
+    """
+    texts = [[printable(str(cell)) for cell in row] for row in rows]
     numeric = [
         bool(rows) and all(isinstance(row[i], int) for row in rows) for i in range(len(header))
     ]
+    widths = _fitted(header, texts, numeric)
 
     def line(cells: Sequence[str]) -> str:
         parts = [

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from nvmf.cli.base import printable
-from nvmf.cli.output import print_table
+from nvmf.cli.output import print_table, shortened
 from nvmf.cli.top.rates import Rate, Rates, ranked
 
 
@@ -29,14 +29,6 @@ class Column:
 
 def _name(key: str, title: str, *, text: bool = False, wide: bool = False) -> Column:
     return Column(title, lambda rate: printable(str(rate.names[key])), text, wide)
-
-
-def shortened(text: str, width: int) -> str:
-    """Return text of at most width characters: names of hosts differ in their last ones."""
-    if len(text) <= width:
-        return text
-    head = (width - 1) // 3
-    return f"{text[:head]}…{text[len(text) - (width - 1 - head) :]}"
 
 
 def number(value: float) -> str:
