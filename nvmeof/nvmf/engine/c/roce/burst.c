@@ -16,8 +16,8 @@ void ro_burst_begin(struct ro_burst *b, struct ro_qp *qp)
 
 void ro_burst_send(struct ro_burst *b)
 {
-	if (b->packets)
-		ro_port_send(b->qp->port, &b->qp->peer, b->buf, b->len, b->seg);
+	if (b->packets && !ro_port_send(b->qp->port, &b->qp->peer, b->buf, b->len, b->seg))
+		b->qp->too_large = true;
 	ro_burst_begin(b, b->qp);
 }
 

@@ -47,7 +47,7 @@ int ro_connect(struct rdma_cm_id *rid, struct rdma_conn_param *param)
 	connect_depths(id, param);
 	ro_id_number(id);
 	id->psn = iw_random32() & RO_MASK24;
-	id->mtu = id->port->mtu;
+	id->mtu = ro_port_path_mtu(id->port, &id->peer);
 	port = ntohs(id->peer.sa.sa_family == AF_INET ? id->peer.in.sin_port : id->peer.in6.sin6_port);
 	f.local_comm = id->local_comm;
 	f.qpn = rid->qp->qp_num;

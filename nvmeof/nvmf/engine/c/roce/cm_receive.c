@@ -106,7 +106,7 @@ static void requested(struct ro_port *port, const struct ro_cm_message *m, const
 		refuse(port, m, f, RO_REJ_INVALID_SERVICE);
 	else if (f->transport)
 		refuse(port, m, f, RO_REJ_INVALID_TRANSPORT);
-	else if (!f->mtu || f->mtu > port->mtu)
+	else if (!f->mtu || f->mtu > ro_port_path_mtu(port, &m->from))
 		refuse(port, m, f, RO_REJ_INVALID_MTU);
 	else if (!f->has_cma || f->src.sa.sa_family != m->from.sa.sa_family)
 		refuse(port, m, f, RO_REJ_CONSUMER);

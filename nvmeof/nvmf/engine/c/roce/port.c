@@ -8,16 +8,12 @@
 #include "capture/capture.h"
 
 #include <errno.h>
-#include <ifaddrs.h>
-#include <net/if.h>
 #include <netinet/udp.h>
 #include <stdlib.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 enum {
 	SOCKET_BUFFER = 8 << 20,	/* asked for; the system's limit applies */
-	OVERHEAD = 80,			/* of the interface's MTU: as rxe has it */
 	QKEY = 0x80010000u,
 	UD_PACKET = RO_BTH + RO_DETH + RO_MAD + RO_ICRC,
 	LOOPBACK_TRIES = 16,
@@ -26,33 +22,6 @@ enum {
 struct list ro_ports;
 
 /* ---- made and given back ---- */
-
-/* The largest payload that fits into the MTU of the interface that has the address. */
-static uint32_t port_mtu(int fd, const union ro_addr *addr)
-{
-	struct ifaddrs *all, *one;
-	struct ifreq req = { 0 };
-	uint32_t mtu = RO_MTU_MAX, found = 1500;
-
-	if (ro_addr_loopback(addr))
-		return mtu;
-	if (getifaddrs(&all))
-		return 1024;
-	for (one = all; one; one = one->ifa_next) {
-		union ro_addr a;
-
-		if (!one->ifa_addr || !ro_addr_set(&a, one->ifa_addr) || !ro_addr_same(&a, addr))
-			continue;
-		strncpy(req.ifr_name, one->ifa_name, sizeof(req.ifr_name) - 1);
-		if (!ioctl(fd, SIOCGIFMTU, &req) && req.ifr_mtu > 0)
-			found = (uint32_t)req.ifr_mtu;
-		break;
-	}
-	freeifaddrs(all);
-	while (mtu > RO_MTU_MIN && mtu + OVERHEAD > found)
-		mtu /= 2;
-	return mtu;
-}
 
 static int port_socket(const union ro_addr *addr)
 {
@@ -130,7 +99,7 @@ static struct ro_port *port_new(const union ro_addr *addr, const struct ro_port_
 		port_free(port);
 		return NULL;
 	}
-	port->mtu = port_mtu(port->fd, addr);
+	port->mtu = ro_interface_mtu(port->fd, addr);
 	atomic_store(&port->gso, !getsockopt(port->fd, IPPROTO_UDP, UDP_SEGMENT, &segment, &len));
 	port->users = 1;
 	list_push(&ro_ports, &port->link);
@@ -348,7 +317,7 @@ struct iw_visit ro_port_visit(struct ro_port *port)
 
 /* ---- sending ---- */
 
-void ro_port_send(struct ro_port *port, const union ro_addr *to, uint8_t *buf, uint32_t len, uint32_t seg)
+bool ro_port_send(struct ro_port *port, const union ro_addr *to, uint8_t *buf, uint32_t len, uint32_t seg)
 {
 	_Alignas(struct cmsghdr) uint8_t control[CMSG_SPACE(sizeof(uint16_t))] = { 0 };
 	struct iovec iov = { buf, len };
@@ -374,6 +343,7 @@ void ro_port_send(struct ro_port *port, const union ro_addr *to, uint8_t *buf, u
 		capture_segments(&port->addr.sa, &to->sa, buf, len, seg);
 	if (sent < 0 && len > seg && (errno == EIO || errno == EINVAL || errno == EOPNOTSUPP))
 		atomic_store(&port->gso, false);	/* an interface that cannot; it is sent again singly */
+	return sent >= 0 || errno != EMSGSIZE;
 }
 
 void ro_port_send_mad(struct ro_port *port, const union ro_addr *to, const uint8_t mad[RO_MAD])
@@ -395,5 +365,5 @@ void ro_port_send_mad(struct ro_port *port, const union ro_addr *to, const uint8
 	memcpy(buf + RO_BTH + RO_DETH, mad, RO_MAD);
 	icrc = ro_icrc(&flow, 0, buf, UD_PACKET - RO_ICRC);
 	memcpy(buf + UD_PACKET - RO_ICRC, &icrc, sizeof(icrc));
-	ro_port_send(port, &dst, buf, UD_PACKET, UD_PACKET);
+	(void)ro_port_send(port, &dst, buf, UD_PACKET, UD_PACKET);
 }

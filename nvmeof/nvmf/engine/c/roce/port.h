@@ -120,11 +120,24 @@ int ro_port_attach(struct ro_port *port, struct iw_cq *cq);
 void ro_port_detach(struct ro_port *port, struct iw_cq *cq);
 /* Receive and send what can be; the datagrams that came. */
 struct iw_visit ro_port_visit(struct ro_port *port);
-/* Send n segments of seg bytes, the last of them perhaps shorter.  What the socket does not take is lost. */
-void ro_port_send(struct ro_port *port, const union ro_addr *to, uint8_t *buf, uint32_t len, uint32_t seg);
+/*
+ * Send segments of seg bytes, the last of them perhaps shorter.  What the socket does not take is lost; false if the
+ * segments are too large for a part of the way.
+ */
+bool ro_port_send(struct ro_port *port, const union ro_addr *to, uint8_t *buf, uint32_t len, uint32_t seg);
 /* Send a management datagram from queue pair 1 to that of an address. */
 void ro_port_send_mad(struct ro_port *port, const union ro_addr *to, const uint8_t mad[RO_MAD]);
 bool ro_port_cm_take(struct ro_port *port, struct ro_cm_message *m);
+
+/* ---- port_mtu.c ---- */
+
+/* The largest payload that fits the MTU of the interface that has an address. */
+uint32_t ro_interface_mtu(int fd, const union ro_addr *addr);
+/*
+ * The largest payload that fits the way from a port to an address, as far as the kernel knows: routes have an MTU, and
+ * it remembers for minutes what a router has told.
+ */
+uint32_t ro_port_path_mtu(const struct ro_port *port, const union ro_addr *peer);
 
 /* ---- port_watch.c ---- */
 

@@ -114,6 +114,7 @@ struct ro_qp {
 	uint32_t dqpn, mtu;
 	uint16_t ird, ord;
 	unsigned int retry_limit, rnr_limit;
+	bool too_large;			/* a packet did not fit a part of the way */
 	struct ro_requester req;
 	struct ro_responder rsp;
 

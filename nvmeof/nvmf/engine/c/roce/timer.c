@@ -49,6 +49,12 @@ static void expired(struct ro_qp *qp)
 {
 	struct ro_requester *r = &qp->req;
 
+	if (qp->too_large) {
+		ro_fail_request(qp, r->tail, IBV_WC_RETRY_EXC_ERR,
+				"a part of the way to the peer has a smaller MTU than its ends: the kernel remembers "
+				"it, and a new connection has smaller packets");
+		return;
+	}
 	if (r->retries++ >= qp->retry_limit + MORE_TRIES) {
 		ro_fail_request(qp, r->tail, IBV_WC_RETRY_EXC_ERR,
 				"the peer acknowledged nothing, and retries are exceeded");

@@ -24,7 +24,7 @@ static void notify(struct ro_qp *qp)
 	packet[4] |= RO_BTH_BECN;
 	icrc = ro_icrc(&qp->flow, 0, packet, RO_CNP);
 	memcpy(packet + RO_CNP, &icrc, RO_ICRC);
-	ro_port_send(qp->port, &qp->peer, packet, sizeof(packet), sizeof(packet));
+	(void)ro_port_send(qp->port, &qp->peer, packet, sizeof(packet), sizeof(packet));
 }
 
 static void leave(struct ro_port *port)
