@@ -13,13 +13,15 @@ import tempfile
 from pathlib import Path
 from typing import Self
 
+from nvmf.errors import Error
+
 NQN = "nqn.2026-11.io.nvmeof-rdma:demo"
 _READY_SECONDS = 120.0
 _MAPPED = Path("/dev/shm")
 """tmpfs: its files are mapped as memory, as those on DAX are."""
 
 
-class DemoError(OSError):
+class DemoError(Error, OSError):
     """The demonstration cannot go on: a sentence."""
 
 

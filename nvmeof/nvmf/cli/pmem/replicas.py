@@ -25,9 +25,10 @@ from nvmf.replication import ReplicationError
 _LOADS = ("mirror", "log")
 _URL = "nvme+rdma://192.0.2.{}/nqn.2026-11.io.example:disk"
 _URLS = " ".join(_URL.format(number) for number in (10, 11, 12))
+_TWO = " ".join(_URL.format(number) for number in (10, 11))
 EXAMPLES = (
     f"nvmeof pmem bench-replicas --force {_URLS}",
-    f"nvmeof pmem bench-replicas --force --load log --bs 64,512 --iodepth 1,64 {_URLS}",
+    f"nvmeof pmem bench-replicas --force --load log --bs 64,512 {_TWO}",
 )
 
 

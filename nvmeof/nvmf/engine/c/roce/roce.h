@@ -7,9 +7,9 @@
  * passes in the functions that an earlier one needs.  tests/unit/test_layers.py reads this list.
  *
  *   wire         wire crc32_ways crc32_x86 icrc
- *   port         addr port port_watch
+ *   port         addr port port_mtu port_watch
  *   messages     cm_wire
- *   queue pair   qp numbers burst post requester completer responder timer visit
+ *   queue pair   qp numbers burst post requester completer respond responder respond_memory timer visit
  *   device       device
  *   connection   cm cm_addr cm_connect cm_event cm_find cm_goodbye cm_id cm_receive fork
  *   table        table
