@@ -54,8 +54,9 @@ HARMLESS = re.compile(
     r"taints? kernel|tainting kernel|calibrate_delay_direct|not a bug"
     # A Keep Alive that a disconnect cancelled: BLK_STS_TRANSPORT.
     r"|failed nvme_keep_alive_end_io error=4"
-    # nvmet answers the event request of a queue pair that has ended: siw takes no receive then.
-    r"|nvmet_rdma: post_recv cmd failed"
+    # nvmet answers the event requests of a host that has disconnected; between RTS and the error
+    # state siw takes neither the receive nor the Send.
+    r"|nvmet_rdma: (?:post_recv cmd|sending cmd response) failed"
 )
 
 
