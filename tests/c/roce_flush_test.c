@@ -9,7 +9,8 @@ enum {
 };
 #define ADDRESS 0x1122334455667788ull
 
-static void send_flush(struct rig *rig, uint32_t psn, uint32_t feth, uint32_t rkey, uint64_t va, uint32_t len)
+static void send_flush_icrc(struct rig *rig, uint32_t psn, uint32_t feth, uint32_t rkey, uint64_t va, uint32_t len,
+			    rig_icrc *icrc)
 {
 	const struct ro_bth bth = { .opcode = RO_OP_FLUSH, .ack_req = true, .qpn = rig->qp->qp.qp_num, .psn = psn };
 	uint8_t body[RO_FETH + RO_RETH];
@@ -18,7 +19,12 @@ static void send_flush(struct rig *rig, uint32_t psn, uint32_t feth, uint32_t rk
 	ro_put64(body + 4, va);
 	ro_put32(body + 12, rkey);
 	ro_put32(body + 16, len);
-	rig_send(rig, rig->port, &bth, body, sizeof(body));
+	rig_send_icrc(rig, rig->port, &bth, body, sizeof(body), icrc);
+}
+
+static void send_flush(struct rig *rig, uint32_t psn, uint32_t feth, uint32_t rkey, uint64_t va, uint32_t len)
+{
+	send_flush_icrc(rig, psn, feth, rkey, va, len, ro_icrc);
 }
 
 /* said: the length in the RETH; sent: that of the payload. */
@@ -244,6 +250,84 @@ static void requester(struct rig *rig)
 	rig_close(rig);
 }
 
+/* Whether the next FLUSH with this PSN that the peer receives has this ICRC; repetitions of earlier ones are passed over. */
+static bool flushed_with(struct rig *rig, uint32_t psn, rig_icrc *icrc)
+{
+	struct ro_flow flow;
+	uint32_t len, there;
+
+	do {
+		len = rig_next(rig);
+		if (len != RO_BTH + RO_FETH + RO_RETH + RO_ICRC || rig->got[0] != RO_OP_FLUSH)
+			return false;
+	} while (ro_get24(rig->got + 9) != psn);
+	ro_flow_set(&flow, &rig->port->addr.sa, &rig->peer.sa);
+	memcpy(&there, rig->got + len - RO_ICRC, RO_ICRC);
+	return there == icrc(&flow, 0, rig->got, len - RO_ICRC);
+}
+
+/* The peer misses the packet with this PSN. */
+static void missed(struct rig *rig, uint32_t psn)
+{
+	const struct ro_bth bth = { .opcode = RO_OP_ACK, .qpn = rig->qp->qp.qp_num, .psn = psn };
+	const uint8_t aeth[RO_AETH] = { RO_NAK_SEQUENCE };
+
+	rig_send(rig, rig->port, &bth, aeth, sizeof(aeth));
+}
+
+static void answered(struct rig *rig, uint32_t psn)
+{
+	respond(rig, RO_OP_READ_ONLY, psn, 0);
+	CHECK(completed(rig).status == IBV_WC_SUCCESS);
+}
+
+static void post_persist(struct rig *rig)
+{
+	CHECK(!post_flush(rig, VERBS_FLUSH_PERSISTENT, VERBS_FLUSH_MR));
+}
+
+/* Linux's rxe takes a FLUSH with its own ICRC only, and sends no other. */
+static void rxe_icrc(struct rig *rig)
+{
+	struct ibv_mr *mr;
+
+	check_section("the ICRC of rxe, as requester");
+	if (!rig_open(rig))
+		return;
+	for (uint32_t psn = RIG_PSN; psn != 0; psn = ro_psn_add(psn, 1)) {
+		post_persist(rig);
+		CHECK(flushed_with(rig, psn, ro_icrc), "(the right one first)");
+		missed(rig, psn);
+		CHECK(flushed_with(rig, psn, ro_icrc_rxe_flush), "(the other one when it is repeated)");
+		if (psn == RIG_PSN)
+			rig->qp->flush = RO_FLUSH_RIGHT;	/* as if it had been repeated again */
+		answered(rig, psn);
+		CHECK(!rig->qp->flush_known, "(either may have been answered)");
+	}
+	for (uint32_t psn = 0; psn < 2; psn++) {
+		post_persist(rig);
+		CHECK(flushed_with(rig, psn, ro_icrc_rxe_flush));
+		answered(rig, psn);
+		CHECK(rig->qp->flush_known);
+	}
+	post_persist(rig);
+	CHECK(flushed_with(rig, 2, ro_icrc_rxe_flush));
+	missed(rig, 2);
+	CHECK(flushed_with(rig, 2, ro_icrc_rxe_flush), "(once it is known, that one alone)");
+	rig_close(rig);
+
+	check_section("the ICRC of rxe, as responder");
+	if (!rig_open(rig))
+		return;
+	mr = iw_reg_mr(rig->pd, rig->mem, RIG_MEM, ALL);
+	send_flush_icrc(rig, RIG_PSN, RO_PLT_GLOBAL, mr->rkey, (uintptr_t)rig->mem, RIG_MEM, ro_icrc_rxe_flush);
+	CHECK(responded(rig, RIG_PSN));
+	send_flush(rig, RO_MASK24, RO_PLT_GLOBAL, mr->rkey, (uintptr_t)rig->mem, RIG_MEM);
+	CHECK(responded(rig, RO_MASK24));
+	iw_dereg_mr(mr);
+	rig_close(rig);
+}
+
 int main(int argc, char **argv)
 {
 	static struct rig rig;
@@ -255,5 +339,6 @@ int main(int argc, char **argv)
 	long_flush(&rig);
 	refusals(&rig);
 	requester(&rig);
+	rxe_icrc(&rig);
 	return check_report();
 }

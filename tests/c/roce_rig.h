@@ -94,8 +94,11 @@ static inline void rig_close(struct rig *rig)
 	close(rig->fd);
 }
 
-/* Send len bytes that follow a BTH, the pad among them, from the peer to a port. */
-static inline void rig_send(struct rig *rig, struct ro_port *to, const struct ro_bth *bth, const void *body, uint32_t len)
+typedef uint32_t rig_icrc(const struct ro_flow *flow, uint16_t ip_id, const uint8_t *packet, uint32_t len);
+
+/* Send len bytes that follow a BTH, the pad among them, from the peer to a port, with this ICRC. */
+static inline void rig_send_icrc(struct rig *rig, struct ro_port *to, const struct ro_bth *bth, const void *body,
+				 uint32_t len, rig_icrc *icrc)
 {
 	uint8_t buf[RO_PACKET_MAX] = { 0 };
 	struct ro_flow flow;
@@ -104,9 +107,14 @@ static inline void rig_send(struct rig *rig, struct ro_port *to, const struct ro
 	ro_bth_put(buf, bth);
 	memcpy(buf + RO_BTH, body, len);
 	ro_flow_set(&flow, &rig->peer.sa, &to->addr.sa);
-	crc = ro_icrc(&flow, 0, buf, RO_BTH + len);
+	crc = icrc(&flow, 0, buf, RO_BTH + len);
 	memcpy(buf + RO_BTH + len, &crc, RO_ICRC);
 	sendto(rig->fd, buf, RO_BTH + len + RO_ICRC, 0, &to->addr.sa, sizeof(to->addr.in));
+}
+
+static inline void rig_send(struct rig *rig, struct ro_port *to, const struct ro_bth *bth, const void *body, uint32_t len)
+{
+	rig_send_icrc(rig, to, bth, body, len, ro_icrc);
 }
 
 /* The next packet that the peer receives, polling the completion queue; its length, or 0 after the patience. */

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 
 import pytest
 
-from lab import block, network
+from lab import block, flush, network
 from lab.cells import use_device
 from lab.conftest import Lab
 from lab.guest import Guest
 from lab.kernel_host import KernelHost
+from lab.network import Network
 from lab.ours import SERVICE, OursInside
 
 NQN = "nqn.2014-08.org.nvmexpress:uuid:5f0c1c9e-0000-4000-8000-00000000004d"
@@ -104,3 +105,13 @@ def test_pmem_store(guest: Guest, need_product: None, kind: Kind) -> None:
     with host.connected(NQN):
         block.expect(guest, host.devices(NQN)[0], 0xC3, 0, block.MIB)
     again.close()
+
+
+# rxe logs the FLUSH that it refuses.
+@pytest.mark.unclean("rxe")
+def test_flush_to_persistent_memory(guest: Guest, cable: Network, need_product: None) -> None:
+    """The embedded RoCEv2 device writes to a device DAX by rxe, and FLUSH makes it persistent."""
+    guest.run("umount /run/pmem 2>/dev/null; true", quiet=True)
+    guest.run(["ndctl", "create-namespace", "-f", "-e", "namespace0.0", "-m", "devdax",
+               "-M", "mem"])  # fmt: skip
+    flush.exchange(guest, cable, "/dev/dax0.0")

@@ -43,7 +43,8 @@ void ro_burst_seal(struct ro_burst *b, uint8_t *packet, uint32_t len)
 	uint32_t icrc;
 
 	memset(packet + end - pad, 0, pad);
-	icrc = ro_icrc(&b->qp->flow, (uint16_t)b->packets, packet, end);
+	icrc = (packet[0] == RO_OP_FLUSH && b->qp->flush == RO_FLUSH_RXE ? ro_icrc_rxe_flush : ro_icrc)(
+		&b->qp->flow, (uint16_t)b->packets, packet, end);
 	memcpy(packet + end, &icrc, RO_ICRC);
 	if (!b->packets)
 		b->seg = size;

@@ -151,6 +151,7 @@ static void read_data(struct ro_qp *qp, const struct ro_packet *p)
 	}
 	if (w->kind != RO_READ) {
 		w->done = true;
+		qp->flush_known |= w->icrcs == 1 << qp->flush;	/* it was not sent with both */
 		progress(qp, ro_psn_add(psn, 1));
 		return;
 	}

@@ -158,25 +158,37 @@ static uint32_t headers(uint8_t buf[V6 + UDP + RO_BTH], const struct ro_flow *f,
 	return (uint32_t)(p - buf) + UDP + RO_BTH;
 }
 
-uint32_t ro_icrc(const struct ro_flow *flow, uint16_t ip_id, const uint8_t *packet, uint32_t len)
+/* again: how many bytes of the packet count a second time. */
+static uint32_t compute(const struct ro_flow *flow, uint16_t ip_id, const uint8_t *packet, uint32_t len, uint32_t again)
 {
 	uint8_t buf[V6 + UDP + RO_BTH];
 	uint32_t n = headers(buf, flow, ip_id, packet, len), crc;
 
 	pthread_once(&once, make);
-	crc = ~ro_crc32(plain(seed, buf, n), packet + RO_BTH, len - RO_BTH);
+	crc = ro_crc32(plain(seed, buf, n), packet + RO_BTH, len - RO_BTH);
+	crc = ~ro_crc32(crc, packet, again);
 #if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
 	crc = __builtin_bswap32(crc);
 #endif
 	return crc;
 }
 
-bool ro_icrc_ok(const struct ro_flow *flow, const uint8_t *packet, uint32_t len, uint16_t *ip_id)
+uint32_t ro_icrc(const struct ro_flow *flow, uint16_t ip_id, const uint8_t *packet, uint32_t len)
 {
-	uint32_t there, diff, zeros = V4 - 4 + UDP + len;	/* from the identification on */
+	return compute(flow, ip_id, packet, len, 0);
+}
+
+uint32_t ro_icrc_rxe_flush(const struct ro_flow *flow, uint16_t ip_id, const uint8_t *packet, uint32_t len)
+{
+	return compute(flow, ip_id, packet, len, len);
+}
+
+static bool matches(const struct ro_flow *flow, const uint8_t *packet, uint32_t len, uint32_t again, uint16_t *ip_id)
+{
+	uint32_t there, diff, zeros = V4 - 4 + UDP + len + again;	/* from the identification on */
 
 	memcpy(&there, packet + len, sizeof(there));
-	diff = there ^ ro_icrc(flow, 0, packet, len);
+	diff = there ^ compute(flow, 0, packet, len, again);
 #if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
 	diff = __builtin_bswap32(diff);
 #endif
@@ -189,4 +201,10 @@ bool ro_icrc_ok(const struct ro_flow *flow, const uint8_t *packet, uint32_t len,
 			diff = apply(back[k], diff);
 	*ip_id = (uint16_t)(diff << 8 | (diff >> 8 & 0xff));
 	return diff <= 0xffff;
+}
+
+bool ro_icrc_ok(const struct ro_flow *flow, const uint8_t *packet, uint32_t len, uint16_t *ip_id)
+{
+	return matches(flow, packet, len, 0, ip_id) ||
+	       (packet[0] == RO_OP_FLUSH && matches(flow, packet, len, len, ip_id));
 }

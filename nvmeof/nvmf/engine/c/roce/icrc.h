@@ -8,6 +8,9 @@
  * what it cuts by UDP_SEGMENT.  Received: the CRC is linear, so the identification that makes it right is computed,
  * and a packet is taken if there is one.  A damaged packet is taken for a good one with a chance of 2^-16, if the UDP
  * checksum also holds.
+ *
+ * Linux's rxe has an ICRC of its own for FLUSH: its table of opcodes does not say where the payload of a FLUSH begins,
+ * which has none, so the whole packet counts a second time.  It drops a FLUSH with the right ICRC.
  */
 #ifndef NVMF_ROCE_ICRC_H
 #define NVMF_ROCE_ICRC_H
@@ -35,7 +38,10 @@ uint32_t ro_crc32(uint32_t crc, const void *buf, size_t len);
  */
 uint32_t ro_icrc(const struct ro_flow *flow, uint16_t ip_id, const uint8_t *packet, uint32_t len);
 
-/* Whether the ICRC behind len bytes of a packet is right; *ip_id: with this identification (0 of IPv6). */
+/* The ICRC that Linux's rxe gives a FLUSH, and expects of one. */
+uint32_t ro_icrc_rxe_flush(const struct ro_flow *flow, uint16_t ip_id, const uint8_t *packet, uint32_t len);
+
+/* Whether the ICRC behind len bytes of a packet is right, or that of rxe if it is a FLUSH; *ip_id: with this identification (0 of IPv6). */
 bool ro_icrc_ok(const struct ro_flow *flow, const uint8_t *packet, uint32_t len, uint16_t *ip_id);
 
 #endif

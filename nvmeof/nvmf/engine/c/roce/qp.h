@@ -38,6 +38,7 @@ struct ro_swr {
 	int bind_access;
 	uint16_t num_sge;
 	uint8_t wc_opcode, kind;	/* enum ro_kind; RO_NONE: nothing is sent */
+	uint8_t icrcs;			/* of a FLUSH: bits by enum ro_flush, of those that it was sent with */
 	bool has_imm, invalidates, solicited, fence, signaled, inline_data, bind, adds, done;
 };
 
@@ -97,6 +98,12 @@ struct ro_responder {
 	uint32_t atomics_head;
 };
 
+/* The ICRC of FLUSH requests (icrc.h).  It changes each time that one is lost, until it is known which the peer takes. */
+enum ro_flush {
+	RO_FLUSH_RIGHT,
+	RO_FLUSH_RXE,
+};
+
 struct ro_qp {
 	struct ibv_qp qp;
 	bool sq_sig_all;
@@ -114,6 +121,8 @@ struct ro_qp {
 	uint32_t dqpn, mtu;
 	uint16_t ird, ord;
 	unsigned int retry_limit, rnr_limit;
+	uint8_t flush;			/* enum ro_flush */
+	bool flush_known;
 	bool too_large;			/* a packet did not fit a part of the way */
 	struct ro_requester req;
 	struct ro_responder rsp;

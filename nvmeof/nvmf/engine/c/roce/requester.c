@@ -67,6 +67,8 @@ void ro_rewind(struct ro_qp *qp, bool lost)
 	if (r->tx != r->fresh && ro_sq(qp, r->tx)->kind)
 		r->tx_packet = (uint32_t)ro_psn_diff(r->una, ro_sq(qp, r->tx)->psn);
 	r->rewound = true;
+	if (lost && r->tail != r->fresh && ro_sq(qp, r->tail)->kind == RO_FLUSH && !qp->flush_known)
+		qp->flush = qp->flush == RO_FLUSH_RXE ? RO_FLUSH_RIGHT : RO_FLUSH_RXE;
 	if (lost) {
 		r->window = r->window / 2 < RO_WINDOW_MIN ? RO_WINDOW_MIN : r->window / 2;
 		r->grown = 0;
@@ -200,13 +202,14 @@ static void send_atomic(struct ro_qp *qp, struct ro_burst *b, const struct ro_sw
 	expect_one(&qp->req, w);
 }
 
-static void send_flush(struct ro_qp *qp, struct ro_burst *b, const struct ro_swr *w)
+static void send_flush(struct ro_qp *qp, struct ro_burst *b, struct ro_swr *w)
 {
 	const struct ro_bth bth = { .opcode = RO_OP_FLUSH, .psn = w->psn, .ack_req = true };
 	uint8_t *packet = ro_burst_packet(b, &bth, 0), *ext = packet + RO_BTH;
 
 	ro_put32(ext, w->feth);
 	put_reth(ext + RO_FETH, w->raddr, w->rkey, w->flush_len);
+	w->icrcs |= (uint8_t)(1 << qp->flush);
 	ro_burst_seal(b, packet, 0);
 	expect_one(&qp->req, w);
 }
@@ -225,7 +228,7 @@ static bool send_atomic_write(struct ro_qp *qp, struct ro_burst *b, const struct
 }
 
 /* Send the packets of a request that can be sent now: their number, or 0 if the memory cannot be read. */
-static uint32_t send_request(struct ro_qp *qp, struct ro_burst *b, const struct ro_swr *w, uint32_t window_left)
+static uint32_t send_request(struct ro_qp *qp, struct ro_burst *b, struct ro_swr *w, uint32_t window_left)
 {
 	const uint32_t index = qp->req.tx;
 
