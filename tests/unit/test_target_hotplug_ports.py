@@ -158,6 +158,21 @@ async def test_the_engine_lets_a_device_go() -> None:
             await lab.until(lambda: lab.held() == nothing)
 
 
+@pytest.mark.feature("srq")
+async def test_queues_share_their_receives() -> None:
+    """Each reactor has shared receive queues, and further hosts bring none of their own."""
+    before = Resources.held()[2]
+    async with serving(RAM) as (server, where):
+        lab = Resources(server)
+        async with connect(where, **{**OPTIONS, "queues": 4}) as one:
+            shared = lab.held()[2]
+            assert shared > before
+            async with connect(where, **{**OPTIONS, "queues": 4}) as other:
+                for controller in (one, other):
+                    await controller.namespace(1).write(0, b"2" * 512)
+                assert lab.held()[2] == shared
+
+
 class Resources:
     """The objects of the embedded device that a server's engine holds."""
 
