@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from nvmf.cli.common import URL_OPTIONS
+from nvmf.cli.connectflags import URL_OPTIONS
 from nvmf.cli.main import main
 from nvmf.cli.output import print_fields
 from nvmf.engine import list_devices, verbs_available

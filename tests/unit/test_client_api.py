@@ -92,15 +92,24 @@ def test_what_counts_first() -> None:
     ]
 
 
+def flags_of(command: str) -> set[str]:
+    """Return all flags of a command."""
+    parser = make_parser(command)
+    (commands,) = [one.choices for one in parser._actions if isinstance(one.choices, dict)]
+    return {flag for one in commands[command]._actions for flag in one.option_strings}
+
+
 def test_names_of_an_option_elsewhere() -> None:
     """Flags, kernel option names and keys of host files all exist."""
-    parser = make_parser("read")
-    (commands,) = [one.choices for one in parser._actions if isinstance(one.choices, dict)]
-    known = {flag for one in commands["read"]._actions for flag in one.option_strings}
+    client, kernel = flags_of("read"), flags_of("connect")
     words = {item.name for item in fields(FabricsOptions)}
     for name, option in ABOUT.items():
         assert option.doc.endswith("."), name
-        assert set(option.flags) <= known, name
+        assert option.brief, name
+        if not option.kernel_only:
+            assert set(option.flags) <= client, name
+        if option.word:
+            assert {*option.flags, *option.kernel_flags} <= kernel, name
         assert not option.word or option.word in words, name
         assert not option.key or option.key in PARAMETERS, name
         assert f"\n    {name} (" in (ConnectOptions.__doc__ or "")

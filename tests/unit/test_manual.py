@@ -16,7 +16,7 @@ from manual import keys, roff
 from manual.commands import children, every_parser, page_name
 from manual.tree import PAGES, ROOT, present, wanted
 from nvmf.cli.base import Command
-from nvmf.cli.common import URL_OPTIONS
+from nvmf.cli.connectflags import URL_OPTIONS
 from nvmf.config import Config, load
 from nvmf.config.limits import LimitsConfig
 

@@ -8,14 +8,13 @@ from collections.abc import Awaitable, Callable
 
 from nvmf.cli.base import EXIT_OK, Command, Subparsers, add_command
 from nvmf.cli.common import (
-    add_identity_arguments,
     add_place_arguments,
     add_secret_arguments,
     options_of,
     run_async,
-    url_options_help,
     where_of,
 )
+from nvmf.cli.connectflags import IDENTITY, add_flags, url_options_help
 from nvmf.cli.identify import EXAMPLE
 from nvmf.initiator import Controller, connect
 
@@ -34,10 +33,7 @@ def add_admin_command(
     parser = add_command(subparsers, name, run, summary, more, examples=(example,))
     add_place_arguments(parser)
     group = parser.add_argument_group("host")
-    add_identity_arguments(group)
-    group.add_argument(
-        "-I", "--hostid", metavar="UUID", help="identifier of this host (default: /etc/nvme/hostid)"
-    )
+    add_flags(group, IDENTITY)
     add_secret_arguments(parser)
     parser.epilog = url_options_help()
     return parser

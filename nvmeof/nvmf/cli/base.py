@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 import difflib
 import json
+import math
 import os
 import re
 import shutil
@@ -25,6 +26,8 @@ EXIT_DIFFERS, EXIT_TROUBLE = 1, 2
 _WIDEST, _NARROWEST = 120, 40
 _PIPED = 100
 """Columns of --help: those of the terminal within these limits, or for a pipe."""
+_SECONDS = {None: 1.0, "us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+"""Units of time."""
 
 
 class UsageError(Error):
@@ -247,3 +250,17 @@ def number_argument(text: str) -> int:
     if value < 0:
         raise argparse.ArgumentTypeError(f"{text} is negative")
     return value
+
+
+def seconds_argument(text: str) -> float:
+    """Parse a time in seconds, such as 5, 0.5, 10s, 500ms, 2m or 1h; for argparse."""
+    found = re.fullmatch(r"(.*?)(us|ms|s|m|h|d)?", text, re.DOTALL)
+    try:
+        value = float(found[1] if found else text)
+        if not math.isfinite(value):
+            raise ValueError(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a time such as 5 (seconds), 0.5, 10s, 500ms or 2m"
+        ) from None
+    return value * _SECONDS[found[2] if found else None]

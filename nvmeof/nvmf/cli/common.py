@@ -6,35 +6,28 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
-import re
 import signal
 import threading
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from nvmf.auth.key import protect_process
 from nvmf.cli.base import Terminated, UsageError, number_argument, warn_of_names
+from nvmf.cli.connectflags import (
+    CONNECTION,
+    IDENTITY,
+    PLACE,
+    SECRETS,
+    add_flags,
+    url_options_help,
+)
 from nvmf.initiator import ConnectOptions, TransportId
 from nvmf.initiator.base.identity import host_identity
-from nvmf.initiator.base.options import OPTIONS, number
+from nvmf.initiator.base.options import OPTIONS
 from nvmf.initiator.base.transport_id import DEFAULT_PORT
 from nvmf.spec.nqn import DISCOVERY_NQN
 
 T = TypeVar("T")
-_SECONDS = {None: 1.0, "us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-"""Units of time."""
-URL_OPTIONS = {name: option.brief for name, option in OPTIONS.items() if not option.secret}
-"""What a URL may carry, for --help: all of ConnectOptions except secrets."""
-
-
-def url_options_help(names: Iterable[str] = URL_OPTIONS) -> str:
-    """Return the part of --help about the options of a URL."""
-    lines = [f"  {name:<25}{URL_OPTIONS[name]}" for name in names]
-    return "\n".join(
-        ["options of a URL, ...?NAME=VALUE&NAME=VALUE (flags take precedence):", *lines]
-    )
-
-
 ONE_QUEUE: dict[str, Any] = {"queues": 1, "ctrl_loss_tmo": 0}
 """Options not given by flags or URL: a command that runs once does not wait for reconnection."""
 
@@ -49,47 +42,11 @@ def add_target_arguments(
     """
     shown = ConnectOptions(**defaults)
     group = add_place_arguments(parser, nqn=nqn, blocks=blocks)
-    group.add_argument("-w", "--host-traddr", metavar="HOST", help="source address")
+    add_flags(group, ("host_traddr",))
     group = parser.add_argument_group("host and connection options")
-    add_identity_arguments(group)
-    group.add_argument(
-        "-I", "--hostid", metavar="UUID", help="identifier of this host (default: /etc/nvme/hostid)"
-    )
-    group.add_argument(
-        "-i",
-        "--nr-io-queues",
-        metavar="N",
-        type=number_argument,
-        help=f"number of I/O queues (default: {shown.queues})",
-    )
-    group.add_argument(
-        "-Q",
-        "--queue-size",
-        metavar="N",
-        type=number_argument,
-        help=f"entries per I/O queue (default: {shown.queue_depth})",
-    )
-    loss = "give up a lost controller after this time, -1 for never"
-    for short, long, what in (
-        ("-k", "--keep-alive-tmo", f"keep-alive timeout, 0 for none (default: {shown.kato:g})"),
-        (
-            "-c",
-            "--reconnect-delay",
-            f"delay between attempts to reconnect (default: {shown.reconnect_delay:g})",
-        ),
-        ("-l", "--ctrl-loss-tmo", f"{loss} (default: {shown.ctrl_loss_tmo:g})"),
-    ):
-        flags = [long] if blocks and short == "-c" else [short, long]
-        group.add_argument(*flags, metavar="SECONDS", type=seconds_argument, help=what)
-    group.add_argument(
-        "--io-timeout",
-        metavar="SECONDS",
-        type=seconds_argument,
-        help=f"timeout of an I/O command (default: {shown.io_timeout:g})",
-    )
-    group.add_argument(
-        "--disable-sqflow", action="store_true", default=None, help="disable SQ flow control"
-    )
+    add_flags(group, IDENTITY)
+    others = [name for name in CONNECTION if name != "host_traddr"]
+    add_flags(group, others, shown, without=("-c",) if blocks else ())
     add_secret_arguments(parser)
     parser.epilog = url_options_help()
 
@@ -113,26 +70,8 @@ def add_place_arguments(
     group.add_argument(*flags, metavar="PORT", help=f"port of the target (default: {DEFAULT_PORT})")
     if nqn:
         group.add_argument("-n", "--nqn", metavar="NQN", help="NQN of the subsystem")
-    group.add_argument(
-        "--device",
-        choices=("auto", "iwarp", "roce", "system"),
-        help="an embedded device (iwarp, roce), a libibverbs device (system), or a system device "
-        "if one reaches the address, else iwarp (default: auto)",
-    )
-    group.add_argument(
-        "--remote-keys",
-        choices=("command", "buffer"),
-        help="memory that the target can access: the data of each command until it completes, or "
-        "all I/O buffers, which is faster (default: command)",
-    )
+    add_flags(group, PLACE)
     return group
-
-
-def add_identity_arguments(group: argparse._ArgumentGroup) -> None:
-    """Add the identity of the host."""
-    group.add_argument(
-        "-q", "--hostnqn", metavar="NQN", help="NQN of this host (default: /etc/nvme/hostnqn)"
-    )
 
 
 def add_secret_arguments(parser: argparse.ArgumentParser) -> None:
@@ -141,17 +80,10 @@ def add_secret_arguments(parser: argparse.ArgumentParser) -> None:
         "in-band authentication (DH-HMAC-CHAP)",
         "Command arguments are visible to all users of this machine: prefer a file.",
     )
-    for short, long, whose in (
-        ("-S", "--dhchap-secret", "this host's key"),
-        ("-C", "--dhchap-ctrl-secret", "the controller's key, to authenticate the controller too"),
-    ):
-        group.add_argument(
-            short, long, metavar="KEY", help=f"{whose}, in the format of gen-dhchap-key"
-        )
-        group.add_argument(f"{long}-file", metavar="FILE", help="file with the key")
+    add_flags(group, SECRETS)
 
 
-_FLAGS = {name: option.argument for name, option in OPTIONS.items() if option.flags}
+_FLAGS = {name: one.argument for name, one in OPTIONS.items() if one.flags and not one.kernel_only}
 """Option of ConnectOptions to the flag that gives it."""
 
 
@@ -304,14 +236,3 @@ async def in_thread(work: Callable[..., T], *args: object) -> T:
 
     threading.Thread(target=run, daemon=True).start()
     return await done
-
-
-def seconds_argument(text: str) -> float:
-    """Parse a time in seconds, such as 5, 0.5, 10s, 500ms, 2m or 1h; for argparse."""
-    found = re.fullmatch(r"(.*?)(us|ms|s|m|h|d)?", text, re.DOTALL)
-    try:
-        return number(found[1] if found else text) * _SECONDS[found[2] if found else None]
-    except ValueError:
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is not a time such as 5 (seconds), 0.5, 10s, 500ms or 2m"
-        ) from None

@@ -21,9 +21,10 @@ from nvmf.cli.base import (
     add_command,
     number_argument,
     printable,
+    seconds_argument,
     warn_of_names,
 )
-from nvmf.cli.common import add_target_arguments, options_of, run_async, seconds_argument, where_of
+from nvmf.cli.common import add_target_arguments, options_of, run_async, where_of
 from nvmf.cli.output import plain, print_fields, print_json, print_table
 from nvmf.cli.records import line, record
 from nvmf.engine import EngineError

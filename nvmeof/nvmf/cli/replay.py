@@ -19,14 +19,13 @@ from nvmf.cli.base import (
     number_argument,
 )
 from nvmf.cli.common import (
-    add_identity_arguments,
     add_place_arguments,
     add_secret_arguments,
     options_of,
     run_async,
-    url_options_help,
     where_of,
 )
+from nvmf.cli.connectflags import IDENTITY, add_flags, url_options_help
 from nvmf.cli.explain import read
 from nvmf.cli.output import counted, print_json, print_table
 from nvmf.initiator import Controller, connect
@@ -55,10 +54,7 @@ def add_commands(subparsers: Subparsers) -> None:
     parser.add_argument("file", metavar="FILE", help="the capture file")
     add_place_arguments(parser)
     group = parser.add_argument_group("host")
-    add_identity_arguments(group)
-    group.add_argument(
-        "-I", "--hostid", metavar="UUID", help="identifier of this host (default: /etc/nvme/hostid)"
-    )
+    add_flags(group, IDENTITY)
     add_secret_arguments(parser)
     parser.add_argument(
         "--write",

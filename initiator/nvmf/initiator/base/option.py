@@ -24,9 +24,17 @@ class Option:
     doc: str
     """Sentences for Python's help()."""
     brief: str
-    """A phrase for the --help of commands; empty for what a URL cannot have."""
+    """A phrase for the --help of commands."""
     flags: tuple[str, ...]
     """Of the command line: the short one, if there is one, and the long one."""
+    kernel_flags: tuple[str, ...]
+    """Additional flags of the commands that connect the kernel."""
+    metavar: str
+    """The name of the flag's value in --help; empty: that of the option's type."""
+    shown_default: str
+    """The default in --help, if it is not a value of the option: a file's path."""
+    kernel_default: str
+    """The kernel's default in --help; empty: that of the option."""
     word: str
     """The kernel's, written to /dev/nvme-fabrics; empty if the kernel has no such option."""
     key: str
@@ -45,27 +53,33 @@ class Option:
 def option(
     default: T,
     doc: str,
-    brief: str = "",
+    brief: str,
     *,
     flags: tuple[str, ...] = (),
+    kernel_flags: tuple[str, ...] = (),
+    metavar: str = "",
+    shown_default: str = "",
+    kernel_default: str = "",
     word: str = "",
     key: str = "",
     kernel_only: bool = False,
     secret: bool = False,
 ) -> T:
     """Return a dataclass field with this default and an Option as metadata."""
-    shown = brief.format(default=_plain(default))
-    if flags:
-        shown += f" ({flags[0]})" if brief else ""
-    found = Option(doc, shown, flags, word, key, kernel_only, secret)
+    found = Option(
+        doc=doc,
+        brief=brief,
+        flags=flags,
+        kernel_flags=kernel_flags,
+        metavar=metavar,
+        shown_default=shown_default,
+        kernel_default=kernel_default,
+        word=word,
+        key=key,
+        kernel_only=kernel_only,
+        secret=secret,
+    )
     return field(default=default, repr=not secret, metadata={_METADATA: found})
-
-
-def _plain(value: object) -> str:
-    """Return a default as a URL writes it."""
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def about(item: Field[T]) -> Option:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Literal, get_args, get_origin, get_type_hints
+from typing import Literal, Union, get_args, get_origin, get_type_hints
 
 from nvmf.auth.key import Key, read_key
 from nvmf.initiator.base.option import Values, about, described, option
@@ -33,15 +33,16 @@ class ConnectOptions:
     queues: int = option(
         min(4, os.cpu_count() or 1),
         "I/O queues to ask for; the controller may grant fewer.",
-        "I/O queues to ask for",
+        "number of I/O queues",
         flags=("-i", "--nr-io-queues"),
+        kernel_default="one per CPU",
         word="nr_io_queues",
         key="nr-io-queues",
     )
     queue_depth: int = option(
         128,
         "Entries of an I/O queue: 16 to 1024 on Linux, 2 to 65535 here.",
-        "size of an I/O queue",
+        "entries per I/O queue",
         flags=("-Q", "--queue-size"),
         word="queue_size",
         key="queue-size",
@@ -59,6 +60,8 @@ class ConnectOptions:
         "NQN of this host; None: /etc/nvme/hostnqn, or one made from the machine's identity.",
         "NQN of this host",
         flags=("-q", "--hostnqn"),
+        metavar="NQN",
+        shown_default="/etc/nvme/hostnqn",
         word="hostnqn",
     )
     hostid: str | None = option(
@@ -66,6 +69,8 @@ class ConnectOptions:
         "Identifier of this host, a UUID; None: /etc/nvme/hostid, or one made from the NQN.",
         "identifier of this host, a UUID",
         flags=("-I", "--hostid"),
+        metavar="UUID",
+        shown_default="/etc/nvme/hostid",
         word="hostid",
     )
     host_traddr: str | None = option(
@@ -73,6 +78,7 @@ class ConnectOptions:
         "Source address; None: the one that the route has.",
         "source address",
         flags=("-w", "--host-traddr"),
+        metavar="ADDRESS",
         word="host_traddr",
     )
     reconnect_delay: float = option(
@@ -88,7 +94,7 @@ class ConnectOptions:
     ctrl_loss_tmo: float = option(
         600.0,
         "Time from the loss of the connection until commands fail; 0: no reconnection, -1: never.",
-        "seconds after which a lost controller is given up",
+        "seconds after which a lost controller is given up, -1 for never",
         flags=("-l", "--ctrl-loss-tmo"),
         word="ctrl_loss_tmo",
         key="ctrl-loss-tmo",
@@ -96,36 +102,39 @@ class ConnectOptions:
     io_timeout: float = option(
         30.0,
         "Time limit of an I/O command; after it the client disconnects and reconnects.",
-        "seconds for an I/O command",
+        "timeout of an I/O command in seconds",
         flags=("--io-timeout",),
     )
     admin_timeout: float = option(
         60.0,
         "Time limit of an admin command; after it the client disconnects and reconnects.",
-        "seconds for an admin command ({default})",
+        "timeout of an admin command in seconds",
     )
     connect_timeout: float = option(
         10.0,
         "Time limit of the connection of one queue.",
-        "seconds for the connection of a queue ({default})",
+        "timeout of the connection of a queue in seconds",
     )
     in_capsule: bool = option(
         True,
         "Send small writes in the capsule if the controller supports it.",
-        "small writes in their capsule, yes or no ({default})",
+        "send small writes in the capsule",
     )
     disable_sqflow: bool = option(
         False,
         "Ask for queues without submission queue flow control.",
-        "no SQ flow control, yes or no",
+        "disable SQ flow control",
         flags=("--disable-sqflow",),
+        kernel_flags=("-d",),
         word="disable_sqflow",
         key="disable-sqflow",
     )
     dhchap_secret: Key | str | None = option(
         None,
         "This host's key, DHHC-1:HH:BASE64:, or a Key.",
+        "this host's key, in the format of gen-dhchap-key",
         flags=("-S", "--dhchap-secret"),
+        metavar="KEY",
         word="dhchap_secret",
         key="dhchap-secret",
         secret=True,
@@ -133,7 +142,9 @@ class ConnectOptions:
     dhchap_ctrl_secret: Key | str | None = option(
         None,
         "The controller's key; if it is given, the controller has to authenticate too.",
+        "the controller's key, to authenticate the controller too, in the format of gen-dhchap-key",
         flags=("-C", "--dhchap-ctrl-secret"),
+        metavar="KEY",
         word="dhchap_ctrl_secret",
         key="dhchap-ctrl-secret",
         secret=True,
@@ -143,6 +154,7 @@ class ConnectOptions:
         "A file with this host's key, read at every connection.",
         "file with this host's key",
         flags=("--dhchap-secret-file",),
+        metavar="FILE",
         word="dhchap_secret",
     )
     dhchap_ctrl_secret_file: str | None = option(
@@ -150,13 +162,15 @@ class ConnectOptions:
         "A file with the controller's key.",
         "file with the controller's key",
         flags=("--dhchap-ctrl-secret-file",),
+        metavar="FILE",
         word="dhchap_ctrl_secret",
     )
     device: DeviceKind = option(
         "auto",
         "iwarp, roce: embedded devices; system: libibverbs; auto: system if it reaches the "
         "address, or else iwarp.",
-        _DEVICES,
+        "an embedded device (iwarp, roce), a libibverbs device (system), or a system device if one "
+        "reaches the address, else iwarp",
         flags=("--device",),
     )
     remote_keys: RemoteKeys = option(
@@ -164,48 +178,64 @@ class ConnectOptions:
         "Memory that the controller may access.  command: the bytes of each command, in its "
         "direction, until it completes, as with Linux; buffer: every registered buffer, for as "
         "long as it is registered.",
-        "what the target may reach: of each command or buffer",
+        "memory that the target can access: the data of each command until it completes, or all "
+        "I/O buffers, which is faster",
         flags=("--remote-keys",),
     )
     backend: Backend = option(
         "client",
         "client: this process moves the data; kernel: Linux's nvme-rdma does, which takes root.",
-        "client, or kernel: Linux's nvme-rdma, for which are all that follow",
+        "client, or kernel: Linux's nvme-rdma; the options below are for kernel only",
     )
     write_queues: int = option(
         0,
         "Kernel only: I/O queues for writes, in addition to the queues for reads.",
-        "I/O queues for writes alone ({default})",
+        "additional queues for writes only",
+        flags=("-W", "--nr-write-queues"),
+        kernel_default="none",
         word="nr_write_queues",
+        key="nr-write-queues",
         kernel_only=True,
     )
     poll_queues: int = option(
         0,
         "Kernel only: I/O queues that are polled, for io_uring's IOPOLL.",
-        "I/O queues that are polled ({default})",
+        "polled queues",
+        flags=("-P", "--nr-poll-queues"),
+        kernel_default="none",
         word="nr_poll_queues",
+        key="nr-poll-queues",
         kernel_only=True,
     )
     fast_io_fail_tmo: float | None = option(
         None,
         "Kernel only: time from the loss of the connection until commands fail; None: "
         "ctrl_loss_tmo.",
-        "seconds after which I/O of a lost controller fails (never)",
+        "seconds after which I/O of a lost controller fails, -1 for never",
+        flags=("-F", "--fast-io-fail-tmo"),
+        kernel_flags=("--fast_io_fail_tmo",),
+        kernel_default="-1",
         word="fast_io_fail_tmo",
+        key="fast-io-fail-tmo",
         kernel_only=True,
     )
     tos: int | None = option(
         None,
         "Kernel only: type of service of the connections, 0 to 255.",
-        "type of service of the connections",
+        "type of service of the connections, 0 to 255",
+        flags=("-T", "--tos"),
+        metavar="TOS",
         word="tos",
+        key="tos",
         kernel_only=True,
     )
     duplicate_connect: bool = option(
         False,
         "Kernel only: connect although this host is already connected to the subsystem there.",
-        "connect a second time, yes or no ({default})",
+        "connect even if this host is already connected",
+        flags=("-D", "--duplicate-connect"),
         word="duplicate_connect",
+        key="duplicate-connect",
         kernel_only=True,
     )
 
@@ -283,18 +313,27 @@ KERNEL_ONLY = tuple(name for name, one in OPTIONS.items() if one.kernel_only)
 """Options that the client does not have."""
 
 
+_HINTS = get_type_hints(ConnectOptions)
+_EXPECTED: dict[object, str] = {bool: "yes or no", int: "a whole number", float: "a number"}
+
+
+def kind_of(name: str) -> object:
+    """Return the type of an option: int, float, bool, str, or a Literal with its choices."""
+    hint = _HINTS[name]
+    if get_origin(hint) in (Union, UnionType):  # float | None; Key | str | None
+        return next(part for part in get_args(hint) if part not in (NoneType, Key))
+    return hint
+
+
 def parse_options(texts: Mapping[str, str]) -> Values:
-    """Values of options written as text (the query of a URL); ValueError names the wrong one."""
-    hints = get_type_hints(ConnectOptions)
+    """Parse options written as text (the query of a URL); raise ValueError for an invalid one."""
     values: Values = {}
     for name, text in texts.items():
         if name in SECRETS:
             raise ValueError(
                 f"option {name}: a URL ends up in logs and process lists: give {name}_file"
             )
-        hint = hints.get(name)
-        if get_origin(hint) is UnionType:  # float | None
-            hint = next(part for part in get_args(hint) if part is not NoneType)
+        hint = kind_of(name) if name in OPTIONS else None
         try:
             if hint is bool:
                 values[name] = _boolean(text)
@@ -305,13 +344,13 @@ def parse_options(texts: Mapping[str, str]) -> Values:
             else:
                 values[name] = text
         except ValueError:
-            expected = {bool: "yes or no", int: "a whole number", float: "a number"}[hint or int]
+            expected = _EXPECTED.get(hint, "text")
             raise ValueError(f"option {name}: expected {expected}, not {text!r}") from None
     return values
 
 
 def number(text: str) -> float:
-    """A number that can be reckoned with; ValueError for others, and for nan and inf."""
+    """Return a finite number; raise ValueError for nan, inf, and text that is not a number."""
     value = float(text)
     if not math.isfinite(value):
         raise ValueError(text)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from nvmf.initiator.base.options import OPTIONS
 from nvmf.initiator.hostfiles.model import (
     PARAMETERS,
     Endpoint,
@@ -20,27 +21,13 @@ _SHORT = {
     "t": "transport",
     "a": "traddr",
     "s": "trsvcid",
-    "w": "host-traddr",
     "f": "host-iface",
     "n": "nqn",
-    "q": "hostnqn",
-    "I": "hostid",
-    "S": "dhchap-secret",
-    "C": "dhchap-ctrl-secret",
-    "i": "nr-io-queues",
-    "W": "nr-write-queues",
-    "P": "nr-poll-queues",
-    "Q": "queue-size",
-    "k": "keep-alive-tmo",
-    "c": "reconnect-delay",
-    "l": "ctrl-loss-tmo",
-    "F": "fast-io-fail-tmo",
-    "T": "tos",
-    "D": "duplicate-connect",
     "g": "hdr-digest",
     "G": "data-digest",
     "p": "persistent",
-}
+} | {one.flags[0][1:]: one.flags[1][2:] for one in OPTIONS.values() if len(one.flags) == 2}
+"""Options of one letter: the short flags of nvme connect."""
 _TEXTS = ("transport", "traddr", "trsvcid", "host-traddr", "host-iface", "nqn", "hostnqn", "hostid")
 
 

@@ -15,7 +15,7 @@ from typing import Literal
 
 from nvmf.errors import Error
 from nvmf.initiator.base.option import Values
-from nvmf.initiator.base.options import OPTIONS, ConnectOptions
+from nvmf.initiator.base.options import OPTIONS, ConnectOptions, kind_of
 from nvmf.initiator.base.transport_id import DEFAULT_PORT, TransportId
 from nvmf.spec.nqn import DISCOVERY_NQN, validate_nqn
 
@@ -25,18 +25,13 @@ Identity = tuple[str | None, str | None]
 Parameters = Mapping[str, Value]
 Kind = Literal["number", "switch", "text"]
 
+_KINDS: dict[object, Kind] = {int: "number", float: "number", bool: "switch"}
 TUNABLES: dict[str, Kind] = {
-    "nr-io-queues": "number",
-    "nr-write-queues": "number",
-    "nr-poll-queues": "number",
-    "queue-size": "number",
-    "keep-alive-tmo": "number",
-    "reconnect-delay": "number",
-    "ctrl-loss-tmo": "number",
-    "fast-io-fail-tmo": "number",
-    "tos": "number",
-    "duplicate-connect": "switch",
-    "disable-sqflow": "switch",
+    **{
+        one.key: _KINDS[kind_of(name)]
+        for name, one in OPTIONS.items()
+        if one.key and not one.secret
+    },
     "hdr-digest": "switch",
     "data-digest": "switch",
 }
@@ -47,8 +42,7 @@ SECURITY: dict[str, Kind] = {
     "tls-key": "text",
     "tls-key-identity": "text",
     "keyring": "text",
-    "dhchap-secret": "text",
-    "dhchap-ctrl-secret": "text",
+    **{one.key: "text" for one in OPTIONS.values() if one.key and one.secret},
 }
 """Parameters of a host and a subsystem, the same on all paths between the two."""
 PARAMETERS = TUNABLES | SECURITY
@@ -113,7 +107,9 @@ class Endpoint:
         """
         chosen = self.parameters if parameters is None else parameters
         wanted: Values = {
-            name: chosen[option.key] for name, option in OPTIONS.items() if option.key in chosen
+            name: chosen[option.key]
+            for name, option in OPTIONS.items()
+            if option.key in chosen and not option.kernel_only
         }
         if self.host_traddr is not None:
             wanted["host_traddr"] = self.host_traddr

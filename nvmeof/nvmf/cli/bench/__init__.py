@@ -16,27 +16,21 @@ from nvmf.cli.base import (
     UsageError,
     add_command,
     number_argument,
+    seconds_argument,
     size_argument,
 )
 from nvmf.cli.bench.report import document, show
 from nvmf.cli.bench.running import Load, Run, measure
 from nvmf.cli.bench.words import DEFAULT_PERCENTILES, LOADS, MIXED, percentiles_argument, writes
-from nvmf.cli.common import (
-    URL_OPTIONS,
-    add_identity_arguments,
-    add_place_arguments,
-    options_of,
-    run_async,
-    seconds_argument,
-    url_options_help,
-    where_of,
-)
+from nvmf.cli.common import add_place_arguments, options_of, run_async, where_of
+from nvmf.cli.connectflags import URL_OPTIONS, add_flags, url_options_help
 from nvmf.cli.identify import EXAMPLE, add_namespace_argument
 from nvmf.cli.output import counted, print_json
 from nvmf.engine import EngineError, bench_threads
 from nvmf.initiator import NvmeError
 from nvmf.initiator.base.errors import status_hint
 from nvmf.initiator.base.identity import host_identity
+from nvmf.initiator.base.options import OPTIONS
 from nvmf.initiator.client.bringup import device_kinds
 
 _OPTIONS = ("queues", "queue_depth", "hostnqn", "hostid", "device", "remote_keys")
@@ -87,8 +81,7 @@ def add_commands(subparsers: Subparsers) -> None:
     )
     group.add_argument(
         "--iodepth",
-        "-Q",
-        "--queue-size",
+        *OPTIONS["queue_depth"].flags,
         dest="queue_size",
         metavar="N",
         type=number_argument,
@@ -96,8 +89,7 @@ def add_commands(subparsers: Subparsers) -> None:
     )
     group.add_argument(
         "--numjobs",
-        "-i",
-        "--nr-io-queues",
+        *OPTIONS["queues"].flags,
         dest="nr_io_queues",
         metavar="N",
         type=number_argument,
@@ -146,7 +138,7 @@ def add_commands(subparsers: Subparsers) -> None:
     )
     add_place_arguments(parser)
     group = parser.add_argument_group("host")
-    add_identity_arguments(group)
+    add_flags(group, ("hostnqn",))
     parser.epilog = url_options_help(_OPTIONS)
 
 

@@ -7,85 +7,30 @@ import argparse
 from dataclasses import replace
 from typing import Any
 
-from nvmf.cli.base import UsageError, number_argument
-from nvmf.cli.common import add_identity_arguments, add_secret_arguments
+from nvmf.cli.base import UsageError
+from nvmf.cli.common import add_secret_arguments
+from nvmf.cli.connectflags import IDENTITY, KERNEL, SECRETS, add_kernel_flags
 from nvmf.initiator import ConnectOptions, TransportId
 from nvmf.initiator.base.identity import host_identity
+from nvmf.initiator.base.options import OPTIONS
 from nvmf.initiator.hostfiles import Endpoint, HostFileError
 from nvmf.initiator.kernel.host import resolve
 from nvmf.initiator.kernel.options import FabricsOptions, kernel_words
 
-_NUMBERS = (
-    ("-i", "--nr-io-queues", "N", "number of I/O queues (default: one per CPU)"),
-    ("-W", "--nr-write-queues", "N", "additional queues for writes only (default: none)"),
-    ("-P", "--nr-poll-queues", "N", "polled queues (default: none)"),
-    ("-Q", "--queue-size", "N", "entries per I/O queue (default: 128)"),
-    ("-k", "--keep-alive-tmo", "SECONDS", "keep-alive timeout (default: 5)"),
-    ("-c", "--reconnect-delay", "SECONDS", "delay between attempts to reconnect (default: 10)"),
-    (
-        "-l",
-        "--ctrl-loss-tmo",
-        "SECONDS",
-        "give up a lost controller after this time, -1 for never (default: 600)",
-    ),
-    (
-        "-F",
-        "--fast-io-fail-tmo",
-        "SECONDS",
-        "fail I/O of a lost controller after this time, -1 for never (default: -1)",
-    ),
-    ("-T", "--tos", "TOS", "type of service of the connections, 0 to 255"),
-)
-_WORDS = [long.removeprefix("--").replace("-", "_") for _, long, _, _ in _NUMBERS]
 NO_BACKEND = (
     "The kernel makes the connection: a connection of the client in userspace ends with its\n"
     "command (read, write, bench etc.) or its program (Python's connect, connect_all)."
 )
 """For --help: why there is no choice of backend."""
-_OTHERS = (
-    "hostnqn",
-    "hostid",
-    "host_traddr",
-    "duplicate_connect",
-    "disable_sqflow",
-    "dhchap_secret",
-    "dhchap_ctrl_secret",
-    "dhchap_secret_file",
-    "dhchap_ctrl_secret_file",
-)
+_NAMES = tuple(OPTIONS[name].argument for name in (*IDENTITY, *KERNEL, *SECRETS))
+"""The values of the flags in an argparse namespace."""
 
 
 def add_connect_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the connection options; the kernel's defaults apply to the others."""
     group = parser.add_argument_group("host and connection options")
-    group.add_argument("-w", "--host-traddr", metavar="ADDRESS", help="source address")
-    add_identity_arguments(group)
-    group.add_argument(
-        "-I", "--hostid", metavar="UUID", help="identifier of this host (default: /etc/nvme/hostid)"
-    )
-    for short, long, metavar, what in _NUMBERS:
-        names = [short, long] + (["--fast_io_fail_tmo"] if short == "-F" else [])
-        group.add_argument(*names, metavar=metavar, type=_number, help=what)
-    group.add_argument(
-        "-D",
-        "--duplicate-connect",
-        action="store_true",
-        default=None,
-        help="connect even if this host is already connected",
-    )
-    group.add_argument(
-        "-d",
-        "--disable-sqflow",
-        action="store_true",
-        default=None,
-        help="disable SQ flow control",
-    )
+    add_kernel_flags(group, (*IDENTITY, *KERNEL))
     add_secret_arguments(parser)
-
-
-def _number(text: str) -> int:
-    """Parse an integer, -1 included; for argparse."""
-    return -1 if text.strip() == "-1" else number_argument(text)
 
 
 def fabrics_options(args: argparse.Namespace, place: TransportId) -> FabricsOptions:
@@ -120,14 +65,14 @@ def endpoint_options(args: argparse.Namespace, endpoint: Endpoint) -> FabricsOpt
     texts = {name: getattr(endpoint, name) for name in ("hostnqn", "hostid", "host_traddr")}
     words = {name.replace("-", "_"): value for name, value in found.items()}
     try:
-        known = {name: value for name, value in words.items() if name in (*_WORDS, *_OTHERS)}
+        known = {name: value for name, value in words.items() if name in _NAMES}
         return _options(place, kernel_words({**known, **texts, **_given(args)}))
     except ValueError as error:
         raise HostFileError(f"{endpoint.source}: {error}") from None
 
 
 def _given(args: argparse.Namespace) -> dict[str, Any]:
-    flags = {name: getattr(args, name) for name in (*_WORDS, *_OTHERS)}
+    flags = {name: getattr(args, name) for name in _NAMES}
     return {name: value for name, value in flags.items() if value is not None}
 
 

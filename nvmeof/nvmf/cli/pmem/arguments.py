@@ -5,8 +5,7 @@ from __future__ import annotations
 
 import argparse
 
-from nvmf.cli.base import UsageError, size_argument
-from nvmf.cli.common import seconds_argument
+from nvmf.cli.base import UsageError, seconds_argument, size_argument
 from nvmf.pmem.bench import MAX_DEPTH, MAX_SIZE
 from nvmf.pmem.figures import cpu_of
 

@@ -15,13 +15,13 @@ from nvmf.cli.base import (
     add_command,
 )
 from nvmf.cli.common import (
-    add_identity_arguments,
     add_place_arguments,
     add_secret_arguments,
     options_of,
     run_async,
     where_of,
 )
+from nvmf.cli.connectflags import add_flags
 from nvmf.cli.identify import EXAMPLE, add_namespace_argument
 from nvmf.cli.output import plain, print_json
 from nvmf.cli.pmem.arguments import add_depths, add_processes, add_runtime, add_sizes, processes_of
@@ -90,7 +90,7 @@ def add_commands(subparsers: Subparsers) -> None:
     )
     add_place_arguments(parser)
     group = parser.add_argument_group("host")
-    add_identity_arguments(group)
+    add_flags(group, ("hostnqn",))
     add_secret_arguments(parser)
 
 

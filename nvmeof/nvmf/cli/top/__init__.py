@@ -13,8 +13,14 @@ import time
 from collections.abc import Callable, Iterator, Sized
 from typing import TYPE_CHECKING
 
-from nvmf.cli.base import EXIT_OK, CliError, Subparsers, UsageError, number_argument
-from nvmf.cli.common import seconds_argument
+from nvmf.cli.base import (
+    EXIT_OK,
+    CliError,
+    Subparsers,
+    UsageError,
+    number_argument,
+    seconds_argument,
+)
 from nvmf.cli.target.client import add_rpc_command, socket_path, target
 from nvmf.cli.top.rates import SORTS, Rates, rates
 
