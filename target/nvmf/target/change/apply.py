@@ -47,7 +47,7 @@ RELEASE_TIMEOUT = 30.0
 """Seconds that commands in progress have to release a store that is to be reopened."""
 
 _READS_MOST = 3
-"""Attempts to read the stored state of new namespaces while none is stored."""
+"""Attempts to read the stored state of new namespaces while none of it is being stored."""
 
 Place = tuple[str, int]
 """NQN and NSID."""
@@ -227,17 +227,18 @@ class Change:
             await self._health.save()
 
     async def _read_state(self) -> None:
-        """Read the stored state of new namespaces, again if any state was stored meanwhile.
+        """Read the stored state of new namespaces, again if some of it was stored meanwhile.
 
-        After the last attempt, the state is read while the change is made.
+        That happens only if a namespace is made again, because a host changed it at that moment.
+        After the last attempt, the state is read on the event loop, while the change is made.
         """
         places = [(self._subsystem(nqn), nsid) for nqn, nsid in self._opened]
         wanted = [(one, self._opened[one.nqn, nsid].identity.uuid) for one, nsid in places]
         for _ in range(_READS_MOST if self._state is not None else 0):
-            before = self._puts()
+            before = self._puts(wanted)
             work = partial(_read_all, wanted)
             found = await self._files.read(work, "the stored state of new namespaces")
-            if self._puts() == before:
+            if self._puts(wanted) == before:
                 for (subsystem, nsid), stored in zip(places, found, strict=True):
                     subsystem.expect_state(nsid, stored)
                 return
@@ -245,8 +246,9 @@ class Change:
     def _subsystem(self, nqn: str) -> Subsystem:
         return self._made.get(nqn) or self._core.subsystems[nqn]
 
-    def _puts(self) -> int:
-        return sum(subsystem.puts for subsystem in self._core.subsystems.values())
+    def _puts(self, wanted: Sequence[tuple[Subsystem, UUID]]) -> int:
+        subsystems = self._core.subsystems.values()
+        return sum(subsystem.puts(uuid) for subsystem in subsystems for _, uuid in wanted)
 
     def _listen(self, undo: AsyncExitStack) -> None:
         wanted = {port.trsvcid for port in self._difference.ports_added}

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Generic, TypeVar
@@ -28,14 +29,16 @@ class NamespaceFiles(Generic[T]):
         self._load = load
         self._failed = False
         """The last write failed."""
-        self._puts = 0
+        self._puts: Counter[UUID] = Counter()
         self._lock = threading.Lock()
         self._stored: dict[int, T | DamagedState | None] = {}
 
-    @property
-    def puts(self) -> int:
-        """How often put() began or ended: files that were read before it changed may be old."""
-        return self._puts
+    def puts(self, uuid: UUID) -> int:
+        """Return how often put() of a namespace began or ended.
+
+        If this has changed since a file was read, the file may have changed, too.
+        """
+        return self._puts[uuid]
 
     def read(self, uuid: UUID) -> T | DamagedState | None:
         """Return the content of a namespace's file, the error if it is damaged, or None; blocks."""
@@ -68,7 +71,7 @@ class NamespaceFiles(Generic[T]):
 
     def put(self, uuid: UUID, data: bytes | None) -> None:
         """Write a namespace's file, or (None) remove it; blocks.  Raise OSError on failure."""
-        self._count()
+        self._count(uuid)
         try:
             if data is None:
                 remove(self.path(uuid))
@@ -76,11 +79,11 @@ class NamespaceFiles(Generic[T]):
                 make_folder(self._folder)
                 write_atomically(self.path(uuid), data)
         finally:
-            self._count()
+            self._count(uuid)
 
-    def _count(self) -> None:
+    def _count(self, uuid: UUID) -> None:
         with self._lock:
-            self._puts += 1
+            self._puts[uuid] += 1
 
     def was_put(self, uuid: UUID, error: OSError | None) -> StatusError | None:
         """Return the command's failure after put(), or None; repeated failures are logged once."""

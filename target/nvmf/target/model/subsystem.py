@@ -183,10 +183,9 @@ class Subsystem:
             if files is not None:
                 files.expect(nsid, found)
 
-    @property
-    def puts(self) -> int:
-        """A number that changes whenever stored state does."""
-        return sum(files.puts for files in self._files if files is not None)
+    def puts(self, uuid: UUID) -> int:
+        """Return a number that changes whenever the stored state of a namespace does."""
+        return sum(files.puts(uuid) for files in self._files if files is not None)
 
     @property
     def _files(self) -> tuple[NamespaceFiles[Any] | None, ...]:
