@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A transport id: where a namespace is, as a person writes it in --filename.
+ * A transport id: the location of a namespace, as written in --filename.
  *
  *   trtype=rdma adrfam=ipv4 traddr=192.0.2.1 trsvcid=4420 subnqn=nqn.2026-11.io.example\:disk nsid=1
  *   nvme+rdma\://192.0.2.1\:4420/nqn.2026-11.io.example\:disk?ns=1

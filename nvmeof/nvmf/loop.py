@@ -15,8 +15,8 @@ T = TypeVar("T")
 class ThreadLoop:
     """A thread that runs an event loop until the last of its users closes it.
 
-    Threads other than its own may call the methods.  Work that is not done when the loop ends is
-    cancelled, so that nobody waits for it.
+    Threads other than its own may call the methods. Work that is not done when the loop ends is
+    cancelled, so that no caller waits for it.
     """
 
     def __init__(self, name: str, closed: Callable[[], Exception]) -> None:

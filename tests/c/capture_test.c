@@ -106,7 +106,7 @@ static void see_block(struct seen *s, const uint8_t *b, uint32_t size)
 		s->wrong++;
 }
 
-/* Read until all packets are there, or nothing comes any more. */
+/* Read until all packets have arrived, or no further data arrives. */
 static void read_all(int fd, struct seen *s, uint64_t expected)
 {
 	static uint8_t buf[4 * OUT];

@@ -300,7 +300,7 @@ static void congestion(void)
 		o.congestion = k ? "cubic" : NULL;
 		iwarp_set_options(&o);
 		check(!pair_open(&p, NULL) && congestion_is(((struct iw_id *)p.listener)->fd, k ? "cubic" : "reno"),
-		      "congestion: of a listener, so that its connections never have another one");
+		      "congestion: of a listener, so that its connections never have a different one");
 		check(congestion_is(iw_qp(p.a.qp)->stream.fd, k ? "cubic" : "reno") &&
 		      congestion_is(iw_qp(p.b.qp)->stream.fd, k ? "cubic" : "reno"), "congestion: of a connection, both ends");
 		pair_close(&p);

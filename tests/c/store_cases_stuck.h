@@ -182,7 +182,7 @@ static int stuck_stores(void)
 		done++;
 	waiting = store_ring_inflight(ring) - with;
 	check(done == 100 && waiting == STUCK_STORES * STUCK_EACH,
-	      "%u stores hang with %u writes, and another one answers", (unsigned)STUCK_STORES,
+	      "%u stores hang with %u writes, and a different one answers", (unsigned)STUCK_STORES,
 	      waiting);
 	if (!other) {
 		ioctl(fs, FITHAW, 0);

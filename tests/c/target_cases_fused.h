@@ -61,7 +61,7 @@ static void case_fused(struct queue *q, uint32_t nsid, const char *name)
 	CHECK(pair_run(q, &p, 0, 0), "%s: compared and written", name);
 	CHECK(!run_io(q, nsid, NVME_OPC_READ, 9, 1, 0) && q->memory[0] == 2 && q->memory[511] == 2,
 	      "%s: it is there", name);
-	CHECK(pair_run(q, &p, NVME_COMPARE_FAILURE, FUSED_FAILED), "%s: not equal any more", name);
+	CHECK(pair_run(q, &p, NVME_COMPARE_FAILURE, FUSED_FAILED), "%s: no longer equal", name);
 	capsule = p;
 	memset(old, 2, sizeof(old));
 	set_block(q, 512, 3);

@@ -134,7 +134,7 @@ static void case_fence_busy(struct queue *q, struct target_namespace *ns)
 	target_namespace_stats(ns, &stats[1]);
 	CHECK(ran + refused == 64 && refused, "of 64 writes %u passed the gate, %u met it", ran,
 	      refused);
-	CHECK(stats[0].writes == stats[1].writes, "none was under way any more at the fence's end");
+	CHECK(stats[0].writes == stats[1].writes, "no write was in progress at the fence's end");
 	target_namespace_gate(ns, &none);
 }
 

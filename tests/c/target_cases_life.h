@@ -85,7 +85,7 @@ static void case_late_reactor(void)
 	free(r);
 }
 
-/* Hosts that disconnect with everything in progress, several times, while another one works. */
+/* Hosts that disconnect with everything in progress, several times, while a different one works. */
 static void case_dies_in_transfer(struct queue *other)
 {
 	unsigned closed = 0;

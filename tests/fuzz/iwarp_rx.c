@@ -237,7 +237,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	uint32_t flags = take(&in, 1);
 
-	/* anew for each run, since a run may invalidate it */
+	/* made again for each run, since a run may invalidate it */
 	shared = iw_reg_mr(pd, mem + GUARD, MEM, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ |
 			   IBV_ACCESS_REMOTE_WRITE | (flags & 4 ? IBV_ACCESS_MW_BIND : 0));
 	if (flags & 8)

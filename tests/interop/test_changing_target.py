@@ -112,9 +112,9 @@ def as_ever(cns: int, data: bytearray) -> None:
 
 OTHERS: list[tuple[str, Change, Change, str]] = [
     ("uuid", as_ever, uuid, "its UUID is 6465"),
-    ("no uuid", as_ever, no_uuid, "its UUID is none, and was 696e"),
+    ("no uuid", as_ever, no_uuid, "its UUID is missing, and was 696e"),
     ("nguid", as_ever, nguid, "its NGUID is 616e"),
-    ("bad descriptors", as_ever, bad_descriptors, "its UUID is none"),
+    ("bad descriptors", as_ever, bad_descriptors, "its UUID is missing"),
     ("blocks", as_ever, blocks_of_4k, "its block size is 4096, and was 512"),
     ("serial", anonymous(as_ever), anonymous(serial), "the serial number is another, not S"),
 ]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a command prints while its target is away: one line on a terminal, a warning elsewhere."""
+"""The output of a command while its target is away: a line on a terminal, else a warning."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ def ip(*words: object) -> None:
 
 @pytest.fixture
 def within() -> Iterator[dict[str, list[str]]]:
-    """A host, two routers and a target in a row: for each, what runs a command there."""
+    """A host, two routers and a target in a row: for each, the function that runs a command."""
     names = {name: f"nvmeof{os.getpid()}{name}" for name in ("host", "near", "far", "target")}
     made: list[str] = []
     try:

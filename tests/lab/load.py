@@ -78,7 +78,7 @@ class VerifyingLoad:
             self.check()
             return self.passes >= wanted
 
-        until(reached, "fio has written and verified anew", timeout=timeout,
+        until(reached, "fio has written and verified again", timeout=timeout,
               state=lambda: self._guest.kernel_log()[-4000:])  # fmt: skip
 
     def end(self) -> None:

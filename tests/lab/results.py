@@ -42,7 +42,7 @@ class Outcome:
     date: str
     """Of the run: 2026-11-21."""
     file: str = ""
-    """Where the test is, from the root of the tree."""
+    """The test's path from the root of the tree."""
 
     @property
     def key(self) -> tuple[str, ...]:

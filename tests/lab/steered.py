@@ -149,7 +149,7 @@ class Steered(Served):
         """Wait until no host is connected, and return the state then."""
         return self._wait(
             lambda now: not (now.connections or now.controllers or now.resources["qp"]),
-            "no host is connected any more",
+            "no host is connected",
         )
 
     def wait_same(self, before: State) -> State:

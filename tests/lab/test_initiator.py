@@ -248,7 +248,7 @@ def test_target_on_tcp(row: Row, guest: Guest) -> None:
 
 
 def test_without_root(row: Row, guest: Guest) -> None:
-    assert "takes root: try sudo" in _as_nobody(row, guest)
+    assert "requires root: try sudo" in _as_nobody(row, guest)
 
 
 def test_without_the_module(row: Row, guest: Guest) -> None:
@@ -256,7 +256,7 @@ def test_without_the_module(row: Row, guest: Guest) -> None:
     guest.run("modprobe -r nvme-rdma nvme-fabrics && test ! -e /dev/nvme-fabrics")
     said = _as_nobody(row, guest)
     assert "driver is not loaded (/dev/nvme-fabrics is not there)" in said
-    assert "loading it takes root" in said
+    assert "loading it requires root" in said
     row.ours.run("disconnect", "-d", row.connect())
 
 

@@ -144,4 +144,4 @@ def test_disconnect_leaves_nothing(row: Row) -> None:
         return
     target = row.target
     assert row.created, "nvmet told of no controller"
-    until(lambda: target.queue_pairs == 0, "nvmet has no queue pair any more")
+    until(lambda: target.queue_pairs == 0, "nvmet has no queue pair left")

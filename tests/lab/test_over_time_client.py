@@ -66,7 +66,7 @@ class Client:
     def go_on(self) -> None:
         """Wait until a round that begins after this call is complete."""
         wanted = self.rounds + 2
-        self._until(lambda: self.rounds >= wanted, "the client has written and read anew")
+        self._until(lambda: self.rounds >= wanted, "the client has written and read again")
 
     def _until(self, reached: Callable[[], bool], what: str) -> None:
         def step() -> bool:

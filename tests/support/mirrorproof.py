@@ -181,7 +181,7 @@ class MirrorProof:
         while self.step(core):
             pass
         if any(region.lag for region in core.regions()):
-            raise Broken("replicas are back, and lag for ever")
+            raise Broken("replicas are back, and lag forever")
         start = self.shape.start
         first = self.rack.legs[0].view[start:]
         if any(media.view[start:] != first for media in self.rack.legs):

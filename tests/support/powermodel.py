@@ -30,7 +30,7 @@ class Media:
         self.cache: defaultdict[int, list[bytes]] = defaultdict(list)
         """The versions of each line that was not persisted, in order."""
         self.writer = 0
-        """Who fenced it last."""
+        """The writer that fenced it last."""
 
     def write(self, offset: int, data: bytes) -> None:
         line = self.line
@@ -77,7 +77,7 @@ class Rack:
         self.cut = [False] * legs
         self.frozen = [False] * legs
         self.flight: list[tuple[int, Machine, Effect]] = []
-        """What is under way, with its writer."""
+        """The operations in progress, with their writers."""
         self.late: list[Effect] = []
         """Writes that were reported before they were done."""
 
@@ -92,7 +92,7 @@ class Rack:
                     self.flight.append((writer, core, effect))
 
     def step(self) -> bool:
-        """Finish one operation that is under way, of any replica; False if there is none."""
+        """Finish one operation in progress, of any replica; return False if there is none."""
         if self.late and self.random.random() < 0.3:
             effect = self.late.pop(self.random.randrange(len(self.late)))
             self.legs[effect.leg].write(effect.offset, effect.data)
@@ -143,7 +143,7 @@ class Rack:
             core.finished(effect)
 
     def drop(self, leg: int, *, told: bool = True) -> None:
-        """End what is under way to a replica: each write has reached it or not."""
+        """End the operations in progress to a replica: each write has reached it or not."""
         mine = [entry for entry in self.flight if entry[2].leg == leg]
         self.flight = [entry for entry in self.flight if entry[2].leg != leg]
         for effect in [e for e in self.late if e.leg == leg] + [e for _, _, e in mine]:
@@ -156,7 +156,7 @@ class Rack:
                 self.start(writer, core)
 
     def writer_dies(self) -> None:
-        """All writers end, with all that they had under way."""
+        """End all writers, with their operations in progress."""
         self.frozen = [False] * len(self.legs)
         for leg in range(len(self.legs)):
             self.drop(leg, told=False)

@@ -166,7 +166,7 @@ PARSERS: list[Callable[[bytes], Any]] = [
 @example(LINUX_NEGOTIATE)
 @example(challenge())
 def test_any_bytes_parse_or_fail_with_a_reason(data: bytes) -> None:
-    """Invariant: a parser returns, or raises MessageError; what it returns encodes again."""
+    """Invariant: a parser returns, or raises MessageError; its result can be encoded."""
     for parse in PARSERS:
         try:
             found = parse(data)

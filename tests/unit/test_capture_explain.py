@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""nvmeof explain: what it says about a kernel's exchange, and about wrong ones."""
+"""The output of nvmeof explain for a kernel's exchange, and for wrong ones."""
 
 from __future__ import annotations
 

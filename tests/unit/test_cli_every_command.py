@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Every command about a namespace, a controller or a running target: on terminals of 80 and of 200
-columns, piped, and as JSON; and what it says if there is no target.
+columns, piped, and as JSON; and the message if there is no target.
 """
 
 from __future__ import annotations

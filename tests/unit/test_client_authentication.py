@@ -263,7 +263,7 @@ def test_options_hide_their_keys(tmp_path: Path) -> None:
     [
         ({"dhchap_secret": "x"}, "dhchap_secret: a DH-HMAC-CHAP key has the form"),
         ({"dhchap_secret": KEY, "dhchap_secret_file": "k"}, "dhchap_secret or dhchap_secret_file"),
-        ({"dhchap_ctrl_secret": KEY}, "goes with dhchap_secret"),
+        ({"dhchap_ctrl_secret": KEY}, "requires dhchap_secret"),
     ],
 )
 def test_bad_options(given: dict[str, str], says: str) -> None:

@@ -233,7 +233,7 @@ async def test_a_namespace_that_grew_unnoticed(small: Namespace) -> None:
 async def test_wrong_arguments(controller: Controller, small: Namespace) -> None:
     with pytest.raises(ValueError, match="not whole blocks of 512"):
         await small.write(0, b"x")
-    with pytest.raises(ValueError, match="no range"):
+    with pytest.raises(ValueError, match="invalid range"):
         await small.read(-1, 1)
     with pytest.raises(ValueError, match="writable"):
         await small.readinto(0, bytes(512))

@@ -52,7 +52,7 @@ def test_every_row_has_its_tests_or_is_a_no() -> None:
     shown = {one.name for one in known.features if not one.ours}
     assert shown - set(marked) == set(), "no test has their marker"
     unexpected = {name: marked[name] for name in set(marked) - shown}
-    assert unexpected == {}, "they have tests: their rows need no 'ours' any more"
+    assert unexpected == {}, "they have tests: remove 'ours' from their rows"
 
 
 def test_the_readme_has_every_row() -> None:

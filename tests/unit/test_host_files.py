@@ -111,12 +111,12 @@ def test_precedence_and_drop_ins(etc: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("x = 1\n", "f.conf:1: x stands before any [SECTION]"),
-        ("[Host\n", "f.conf:1: '[Host' is no section: it is written [NAME]"),
+        ("x = 1\n", "f.conf:1: x is before any [SECTION]"),
+        ("[Host\n", "f.conf:1: '[Host' is not a section: the form is [NAME]"),
         ("[Host]\nrubbish\n", "f.conf:2: 'rubbish' is neither [SECTION] nor KEY = VALUE"),
-        ("[Host]\n[Host]\n", "f.conf:2: a second [Host]: a file speaks for one host"),
+        ("[Host]\n[Host]\n", "f.conf:2: a second [Host]: a file describes one host"),
         ("[Host]\nhostid = 1\n", "f.conf:2: host identifier '1' is not a UUID"),
-        (f"[Host]\nhostid = {'0' * 32}\n", "f.conf:2: a host identifier of zeroes is of no host"),
+        (f"[Host]\nhostid = {'0' * 32}\n", "f.conf:2: a host identifier must not be all zeroes"),
         ("[Host]\nhostnqn = m\x01\n", "f.conf:2: NQN 'm\\x01' contains a control"),
         ("[Host]\nnqn = x\n", "f.conf:2: nqn does not belong in this section"),
         ("[I/O Controller Defaults]\ntls = yes\n", "f.conf:2: tls does not belong in this"),
@@ -140,7 +140,7 @@ def test_precedence_and_drop_ins(etc: Path) -> None:
         ),
         (
             "[Discovery Controller]\ncontroller = transport=rdma;traddr=a;dhchap-secret=x\n",
-            "f.conf:2: dhchap-secret holds for all paths",
+            "f.conf:2: dhchap-secret applies to all paths",
         ),
         (
             "[Discovery Controller]\ncontroller = rdma\n",
@@ -148,10 +148,10 @@ def test_precedence_and_drop_ins(etc: Path) -> None:
         ),
         (
             "[Host]\nkeep-alive-tmo = 5  # seconds\n",
-            "f.conf:2: keep-alive-tmo is a whole number, not '5  # seconds'; a comment has a",
+            "f.conf:2: keep-alive-tmo must be a whole number, not '5  # seconds'; a comment must",
         ),
-        ("[Host]\nhdr-digest = maybe\n", "f.conf:2: hdr-digest is yes or no, not 'maybe'"),
-        ("[Host]\n\0\n", "f.conf:2: has a NUL in it"),
+        ("[Host]\nhdr-digest = maybe\n", "f.conf:2: hdr-digest must be yes or no, not 'maybe'"),
+        ("[Host]\n\0\n", "f.conf:2: contains a NUL"),
     ],
 )
 def test_faults_of_fabrics_conf(tmp_path: Path, text: str, said: str) -> None:
@@ -230,10 +230,10 @@ def test_discovery_conf(etc: Path) -> None:
         ("-t rdma", "a line needs -a ADDRESS"),
         ("-a 192.0.2.1", "a line needs -t TRANSPORT"),
         ("-t rdma -a 192.0.2.1 -s", "-s needs a value"),
-        ("-t rdma -a 192.0.2.1 --speed 9", "'--speed' is no option of nvme discover"),
-        ("rdma", "'rdma' is no option of nvme discover"),
-        ("-", "'-' is no option of nvme discover"),
-        ("-t rdma -a 192.0.2.1 -k soon", "keep-alive-tmo is a whole number, not 'soon'"),
+        ("-t rdma -a 192.0.2.1 --speed 9", "'--speed' is not an option of nvme discover"),
+        ("rdma", "'rdma' is not an option of nvme discover"),
+        ("-", "'-' is not an option of nvme discover"),
+        ("-t rdma -a 192.0.2.1 -k soon", "keep-alive-tmo must be a whole number, not 'soon'"),
         ("-t rdma -a 192.0.2.1 -I 1", "host identifier '1' is not a UUID"),
         ("-t rdma -a 192.0.2.1 -n m\x01", "NQN 'm\\x01' contains a control"),
     ],
@@ -279,7 +279,7 @@ def test_the_new_file_counts_alone(etc: Path, caplog: pytest.LogCaptureFixture) 
     assert len(configured(folder=etc)) == 1
     (etc / "nvme-fabrics.conf").write_text("")
     assert configured(folder=etc) == []
-    assert "discovery.conf is passed over" in caplog.text
+    assert "discovery.conf is ignored" in caplog.text
 
 
 @pytest.mark.parametrize("name", ["hostnqn", "hostid"])

@@ -86,7 +86,7 @@ def test_faults_of_config_json(tmp_path: Path) -> None:
         "config.json:8: trsvcid is text in quotes",
         "config.json:9: nr_io_queues is a whole number",
         "config.json:10: subsystems is a list",
-        "config.json:11: a host is an object, {...}",
+        "config.json:11: a host must be an object, {...}",
     ]
 
 
@@ -95,9 +95,9 @@ def test_faults_of_config_json(tmp_path: Path) -> None:
     [
         ("[\n{]", "config.json:2: is not JSON"),
         ("", "config.json:1: is not JSON"),
-        ("{}", "config.json:1: is a list of hosts"),
-        ("3", "config.json:1: is a list of hosts"),
-        ("[" * 100_000, "config.json: is nested too deeply"),
+        ("{}", "config.json:1: must be a list of hosts"),
+        ("3", "config.json:1: must be a list of hosts"),
+        ("[" * 100_000, "config.json: is too deeply nested"),
         ("9" * 5000, "config.json: is not JSON"),
     ],
 )

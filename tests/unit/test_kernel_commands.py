@@ -91,7 +91,7 @@ def test_reset(kernel: FakeKernel, capfd: pytest.CaptureFixture[str]) -> None:
     assert written[0].read_text().startswith("1")
     written[0].unlink()
     status, _, err = call(capfd, "reset", "nvme0")
-    assert (status, f"cannot reset nvme0 ({NQN}): it is gone" in err) == (1, True)
+    assert (status, f"cannot reset nvme0 ({NQN}): it no longer exists" in err) == (1, True)
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ def test_reset(kernel: FakeKernel, capfd: pytest.CaptureFixture[str]) -> None:
             "there is no option 'nr_io",
         ),
         (["connect", f"nvme+rdma://192.0.2.1/{NQN}?traddr=x"], 2, "there is no option 'traddr'"),
-        (["connect", "-a", "a" * 300, "-n", NQN], 1, "no name is like that; see that the name"),
+        (["connect", "-a", "a" * 300, "-n", NQN], 1, "the name is invalid; check the name"),
         (["connect", f"nvme+rdma://192.0.2.1/{NQN}?backend=client"], 2, "backend=client in the"),
         (["connect-all", "nvme+rdma://192.0.2.1/?backend=client"], 2, "backend=client in the URL"),
         (["connect", "-t", "tcp", "-a", "192.0.2.1", "-n", NQN], 2, "invalid choice: 'tcp'"),

@@ -95,8 +95,8 @@ def test_options_that_a_kernel_has_not(kernel: FakeKernel) -> None:
         ({"nr_io_queues": 0}, "nr_io_queues is 1 to 65535"),
         ({"tos": 256}, "tos is 0 to 255"),
         ({"reconnect_delay": 0}, "reconnect_delay is 1"),
-        ({"dhchap_ctrl_secret": KEY}, "needs dhchap_secret"),
-        ({"traddr": "192.0.2.1,tos=7"}, "traddr: the kernel can take no"),
+        ({"dhchap_ctrl_secret": KEY}, "requires dhchap_secret"),
+        ({"traddr": "192.0.2.1,tos=7"}, "traddr: the kernel does not accept"),
         ({"nqn": ""}, "the NQN is empty"),
     ],
 )
@@ -174,7 +174,7 @@ def test_names_without_an_address(monkeypatch: pytest.MonkeyPatch) -> None:
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
 
     monkeypatch.setattr(socket, "getaddrinfo", unknown)
-    with pytest.raises(KernelError, match="no address of disk: Name or service not known; see"):
+    with pytest.raises(KernelError, match="cannot resolve disk: Name or service not known; check"):
         resolve("disk", "4420")
 
 
@@ -184,7 +184,7 @@ def test_names_without_an_address(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("number", "words"),
     [
-        (errno.EACCES, "connecting through the kernel takes root: try sudo"),
+        (errno.EACCES, "connecting through the kernel requires root: try sudo"),
         (errno.ENXIO, "modprobe nvme-fabrics"),
     ],
 )
@@ -198,7 +198,7 @@ def test_without_the_module(kernel: FakeKernel, tmp_path: Path) -> None:
     kernel.opening = errno.ENOENT
     with pytest.raises(KernelError, match=r"there is no /nonexistent/modprobe.*install kmod"):
         create(WANTED, kernel.system)
-    with pytest.raises(KernelError, match=r"driver is not loaded .* takes root: try sudo"):
+    with pytest.raises(KernelError, match=r"driver is not loaded .* requires root: try sudo"):
         create(WANTED, replace(kernel.system, euid=1000))
     modprobe = tmp_path / "modprobe"
     modprobe.write_text("#!/bin/sh\necho 'modprobe: FATAL: Module not found.' >&2\nexit 1\n")
@@ -337,7 +337,7 @@ def test_connect_all(kernel: FakeKernel, monkeypatch: pytest.MonkeyPatch) -> Non
     failed: Sequence[RecordOutcome] = [o for o in work.outcomes if o.error]
     said = [str(o.error) for o in failed]
     assert (said[0], said[-1]) == ("refused", "nobody there")
-    assert "the kernel can take no" in said[1]
+    assert "the kernel does not accept" in said[1]
     assert r"'no\nNQN' contains a control character" in said[2]
 
 

@@ -160,8 +160,8 @@ def test_other_lines(kernel: FakeKernel, line: str, said: list[str]) -> None:
     ("number", "said"),
     [
         (errno.EALREADY, ["connected to it already (EALREADY)", "-D"]),
-        (errno.EPERM, ["takes root"]),
-        (errno.EACCES, ["takes root"]),
+        (errno.EPERM, ["requires root"]),
+        (errno.EACCES, ["requires root"]),
         (errno.EKEYREJECTED, ["authentication failed (EKEYREJECTED)"]),
         (errno.EINVAL, ["refuses an option", f"nqn={NQN}"]),
         (errno.ENOMEM, ["no memory", "-Q"]),
@@ -178,7 +178,7 @@ def test_errno_alone(kernel: FakeKernel, number: int, said: list[str]) -> None:
 def test_source_address(kernel: FakeKernel) -> None:
     options = FabricsOptions(traddr="192.0.2.1", nqn=NQN, host_traddr="192.0.2.77")
     error = explained(kernel, errno.EADDRNOTAVAIL, options=options)
-    assert "192.0.2.77 (-w) is no address of this host" in str(error)
+    assert "192.0.2.77 (-w) is not an address of this host" in str(error)
 
 
 def test_secrets_stay_secret(kernel: FakeKernel) -> None:

@@ -165,11 +165,11 @@ def test_written_wrongly() -> None:
     """Invalid arguments cause errors that are sentences."""
     one, other = url(4420), url(4421, NQN + "-other")
     for paths, options, sentence in (
-        ([], {}, "one path at least"),
+        ([], {}, "at least one path"),
         ([one, other], {}, "one subsystem, not to"),
         ([one, one], {}, "given twice"),
-        ([one], {"policy": "best"}, "no policy 'best'"),
-        ([one], {"backend": "kernel"}, "Linux's own multipath"),
+        ([one], {"policy": "best"}, "unknown policy 'best'"),
+        ([one], {"backend": "kernel"}, "Linux's multipath"),
         (["nvme+rdma://127.0.0.1"], {}, "names the NQN"),
         (one, {}, "a list of URLs"),
     ):

@@ -194,7 +194,7 @@ async def test_compare_and_write_that_may_have_been_done() -> None:
     async with laid() as lab:
         namespace, served = lab.namespace, lab.server.core.subsystems[NQN].namespaces[1]
         writes = served.stats()["writes"]
-        with pytest.raises(OutcomeUnknown, match="there is now what was to be written"):
+        with pytest.raises(OutcomeUnknown, match="the blocks now have the new data"):
             await lab.lost_after(
                 namespace.compare_and_write(3, OLD, NEW),
                 lambda: served.stats()["writes"] > writes,
@@ -204,7 +204,7 @@ async def test_compare_and_write_that_may_have_been_done() -> None:
         task = asyncio.create_task(namespace.compare_and_write(4, OLD, NEW))
         await until(lambda: lab.subsystem.paths[0].outstanding == 1)
         await lab.relays[0].cut()
-        with pytest.raises(OutcomeUnknown, match="there is now what was expected"):
+        with pytest.raises(OutcomeUnknown, match="the blocks now have the expected data"):
             await asyncio.wait_for(task, HANG)
         assert await namespace.read(4, 1) == OLD
 

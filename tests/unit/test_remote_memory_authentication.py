@@ -181,7 +181,7 @@ FAILURE = bytes((0, AuthId.FAILURE1))
     ids=["open", "other-open", "short", "done", "noise", "zeroes", "success", "opened"],
 )
 async def test_a_peer_that_skips_the_exchange(message: bytes) -> None:
-    """It gets no key, by none of the messages; those of others work on."""
+    """It gets no key by any message; the connections of others keep working."""
     async with running(config()) as target:
         async with raw(target) as client:
             client.send(OPEN)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Remote memory: bad input costs its sender the connection, and nobody else anything."""
+"""Remote memory: bad input ends its sender's connection, and affects no other."""
 
 from __future__ import annotations
 

@@ -204,7 +204,7 @@ async def test_a_bdev_is_deleted_while_a_host_uses_it(target: Empty, image: Path
 
 
 def test_killed_and_started_again(target: Empty, image: Path, tmp_path: Path) -> None:
-    """What was saved is there: bdevs and the namespaces that are made of them."""
+    """The saved bdevs exist again, and the namespaces made of them."""
     set_up(target, image)
     target.call("bdev_null_create", name="later", block_size=4096, num_blocks=8)
     assert main(["target", "save", "--rpc-socket", str(target.rpc_socket)]) == 0
@@ -315,7 +315,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Empty]:
 
 
 async def test_saved_and_loaded(target: Empty, image: Path, tmp_path: Path) -> None:
-    """What save_config returns makes the same target again, and so does a saved file."""
+    """The result of save_config restores the same target, and so does a saved file."""
     await asyncio.to_thread(set_up, target, image)
     saved = await asyncio.to_thread(target.call, "save_config")
     parts = await asyncio.to_thread(target.call, "framework_get_subsystems")

@@ -122,7 +122,7 @@ async def test_which_queues_it_concerns(caplog: pytest.LogCaptureFixture) -> Non
         lab.engine.target.put(lab.engine.Injected(9))
         await until(lambda: not lab.server.injections.active())
         assert lab.server.injections.hits() == {"drop": 24, "delay": 3}
-        lab.engine.target.put(lab.engine.Injected(9))  # an upcall that was under way
+        lab.engine.target.put(lab.engine.Injected(9))  # an upcall in progress
         found = await call(lab.server, "target_get_faults")
         assert found[-1]["ended"] == "its count is reached"
         with pytest.raises(ServerError, match="no active fault has the number 9"):

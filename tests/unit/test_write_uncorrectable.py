@@ -322,7 +322,7 @@ async def test_the_commands(tmp_path: Path) -> None:
         status, text = await do("compare-and-write", *files)
         assert status == 1
         assert "Compare Failure" in text
-        assert "not what was expected" in text
+        assert "differs from the expected data" in text
         for file in (old, new):
             file.write_bytes(file.read_bytes() * 2)
         status, text = await do("compare-and-write", *files)

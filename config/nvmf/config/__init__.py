@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Configuration: what a target serves, as TOML files and as validated models."""
+"""The configuration of a target, as TOML files and as validated models."""
 
 from nvmf.config.advice import advice
 from nvmf.config.limits import LimitsConfig

@@ -7,8 +7,8 @@
         data = await disk.pread(100, 7)  # bytes, from an offset
         await disk.flush()
 
-connect_multipath() takes several ports of one subsystem, of which any may fail.
-nvmf.initiator.sync has the same for scripts without asyncio.  With backend="kernel" Linux's own
+connect_multipath() takes several ports of one subsystem, and tolerates the failure of all but one.
+nvmf.initiator.sync has the same for scripts without asyncio. With backend="kernel" Linux's own
 nvme-rdma connects instead, and its block devices move the data: AnyController and AnyNamespace are
 what both have.
 
@@ -138,7 +138,7 @@ _PLACES = {
         "connect_all",
     ),
 }
-"""Where each name is: loaded when somebody asks for one, because no command needs them all."""
+"""The module of each name, which is loaded at the first access: no command needs them all."""
 
 
 def __getattr__(name: str) -> object:
@@ -151,5 +151,5 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    """Name the functions: with the classes, help() would be four times as long as a manual page."""
+    """Return the functions only: with the classes, help() would be far too long."""
     return [name for name in __all__ if name.islower()]

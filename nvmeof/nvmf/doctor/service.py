@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a target needs besides devices and storage: state folder, keys and metrics address."""
+"""Other requirements of a target: state folder, keys and metrics address."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ cdef class HostBatch:
         memcpy(&self._batch.sqe, view.buf, sizeof(nvme_sqe))
         PyBuffer_Release(&view)
         if memory._memory == NULL:
-            raise ValueError("data moves to and from registered memory that is open")
+            raise ValueError("data must be in registered memory that is not closed")
         # A copy, so that what is sent has been checked, even if the array changes meanwhile.
         PyObject_GetBuffer(lbas, &view, PyBUF_FORMAT | PyBUF_C_CONTIGUOUS)
         try:

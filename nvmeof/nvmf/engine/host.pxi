@@ -127,7 +127,7 @@ cdef class HostMemory:
 
     def __del__(self):
         if self._memory != NULL and self._made is not None:
-            made, self._made = self._made, None  # say it once
+            made, self._made = self._made, None  # warn once
             warn_open(self, f"HostMemory made at {made} was never closed")
 
     def __dealloc__(self):
@@ -291,7 +291,7 @@ cdef class HostQueue:
         PyBuffer_Release(&view)
         if length:
             if memory is None or memory._memory == NULL:
-                raise ValueError("data moves to and from registered memory that is open")
+                raise ValueError("data must be in registered memory that is not closed")
             if offset > memory._memory.length or length > memory._memory.length - offset:
                 raise ValueError(f"{length} bytes at {offset} are not in a memory of "
                                  f"{memory._memory.length}")
@@ -369,7 +369,7 @@ cdef class HostQueue:
         if batch._running:
             raise ValueError("the batch is already running")
         if batch._memory._memory == NULL:
-            raise ValueError("data moves to and from registered memory that is open")
+            raise ValueError("data must be in registered memory that is not closed")
         if batch._memory._device._device != self._device._device:
             raise ValueError("the memory is registered on another device than the queue's")
         host_batch_start(&batch._batch, at_once or batch._batch.depth)
@@ -414,7 +414,7 @@ cdef class HostQueue:
         cdef host_queue *queue = self._queue
         if queue == NULL:
             return
-        self.reason  # kept for who asks later
+        self.reason  # kept for later callers
         self._queue = NULL
         with nogil:
             host_queue_destroy(queue)

@@ -5,7 +5,7 @@
 cdef enum NamespaceState:
     NAMESPACE_FREE  # in no table
     NAMESPACE_SHOWN  # in tables
-    NAMESPACE_RETIRING  # taken out, perhaps in use by a reactor still
+    NAMESPACE_RETIRING  # removed, perhaps still in use by a reactor
     NAMESPACE_CLOSED  # its memory is registered with a device until its Freed comes
 
 

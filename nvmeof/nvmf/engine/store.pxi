@@ -181,7 +181,7 @@ cdef class Store:
 
     def __del__(self):
         if self._store != NULL and self._made is not None:
-            made, self._made = self._made, None  # say it once
+            made, self._made = self._made, None  # warn once
             warn_open(self, f"Store made at {made} was never closed")
 
     def __dealloc__(self):

@@ -80,7 +80,7 @@ class Fio:
 
 @dataclass(frozen=True)
 class Result:
-    """What fio measured: all of its jobs together."""
+    """The results of fio, for all of its jobs together."""
 
     ios: int
     iops: float

@@ -60,7 +60,7 @@ Percents = Annotated[
 
 
 class BaseSystem(Model):
-    """What all systems have."""
+    """The keys of all systems."""
 
     name: Name
     """Name in the report."""
@@ -207,7 +207,7 @@ System = Annotated[
 
 
 class WorkloadConfig(Model):
-    """[[workload]]: what fio does; each combination of the lists is measured."""
+    """[[workload]]: the load of fio; each combination of the lists is measured."""
 
     name: Name
     """Name in the report."""

@@ -104,7 +104,7 @@ class Point:
 
     round: int
     part: float
-    """Where in the round, 0 to 1."""
+    """The position in the round, 0 to 1."""
     iops: float
 
 

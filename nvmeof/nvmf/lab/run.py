@@ -49,10 +49,10 @@ class Run:
         }
 
     def measure(self) -> list[str]:
-        """Measure what is missing; return a sentence for each failure.
+        """Run the missing measurements; return a sentence for each failure.
 
         Raises:
-            LabError: Nothing more can be measured; what was measured is kept.
+            LabError: No further measurement is possible; the results so far are kept.
         """
         method = self._lab.method
         machine = self._results.machine()

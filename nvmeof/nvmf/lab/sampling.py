@@ -15,7 +15,7 @@ _EVERY = 0.2
 
 @dataclass(frozen=True)
 class Moment:
-    """What has been used until a moment, in seconds."""
+    """The processor time used until a moment, in seconds."""
 
     when: float
     busy: float

@@ -78,7 +78,7 @@ class Timeline:
 
     def __init__(self, socket: Path | None, faults: Sequence[SystemFault]) -> None:
         self.events: list[Event] = []
-        """What happened, after the end."""
+        """Return the events, after the end."""
         self.problem: str | None = None
         """Why a fault could not be started."""
         self._socket = socket

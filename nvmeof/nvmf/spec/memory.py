@@ -42,14 +42,14 @@ class Status(IntEnum):
 
 
 class Access(IntEnum):
-    """What OPEN asks for."""
+    """The kind of request in OPEN."""
 
     READ = 1
     READ_WRITE = 2
 
 
 class Platform(IntFlag):
-    """What the target knows of itself."""
+    """The properties of the target's platform, as far as it knows them."""
 
     MEDIA = 1
     """Bytes that are persistent survive a power failure."""

@@ -31,7 +31,7 @@ class Target:
 
     @property
     def config(self) -> Config:
-        """What it serves."""
+        """The configuration that it serves."""
         return self._loop.get(lambda: self._target.config)
 
     @property

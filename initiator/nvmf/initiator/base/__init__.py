@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What every room uses: options, addresses, errors, and what the client and the kernel share."""
+"""The base of all rooms: options, addresses, errors, and code of both client and kernel."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Arguments of the methods people call: the errors of a wrong type or a buffer that is closed."""
+"""Check the arguments of public methods: types, and buffers that are closed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def whole(name: str, value: object) -> int:
-    """Return an integer argument; TypeError with its name for anything else ('1', 1.0)."""
+    """Return an integer argument; raise TypeError with its name for anything else ('1', 1.0)."""
     try:
         return operator.index(value)  # type: ignore[arg-type]
     except TypeError:
@@ -33,14 +33,14 @@ def bytes_of(buffer: Buffer) -> memoryview:
         return view
     with view:
         if not view.c_contiguous:
-            raise TypeError("the bytes of a buffer to transfer follow each other (C-contiguous)")
+            raise TypeError("a buffer to transfer must be C-contiguous")
         return view.cast("B") if view.nbytes else memoryview(bytearray())
 
 
 def writable(buffer: Buffer) -> memoryview:
-    """Return a buffer to read into as a view of its bytes; ValueError if it is read-only."""
+    """Return a buffer to read into as a view of its bytes; raise ValueError if it is read-only."""
     view = bytes_of(buffer)
     if view.readonly:
         view.release()
-        raise ValueError("a buffer to read into is writable")
+        raise ValueError("a buffer to read into must be writable")
     return view

@@ -37,7 +37,7 @@ def failure(name: str, error: BaseException) -> str:
 
 
 async def finished(work: Sequence[asyncio.Future[T]]) -> bool:
-    """Wait until all is done, even if the caller is cancelled; return whether it was."""
+    """Wait until all are done, even if the caller is cancelled; return whether it was."""
     cancelled = False
     while waiting := [future for future in work if not future.done()]:
         try:

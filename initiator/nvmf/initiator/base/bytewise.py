@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Reads and writes of bytes at an offset, on any kind of namespace: names as the os module has.
+"""Reads and writes of bytes at an offset, for any kind of namespace, named as in module os.
 
 A controller moves whole blocks.  A read of other bytes reads the blocks around them and copies the
 part that was asked for.  A write of other bytes is refused: it would have to read a block, change a
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 
 
 class Bytewise(Geometry):
-    """The methods that take offsets in bytes, by means of those that take blocks."""
+    """The methods that take offsets in bytes, implemented with those that take blocks."""
 
     @abstractmethod
     async def readinto(self, lba: int, buffer: Buffer, *, fua: bool = False) -> int:
-        """Fill a writable buffer of whole blocks from lba on; its length in bytes."""
+        """Fill a writable buffer of whole blocks from lba on; return its length in bytes."""
 
     @abstractmethod
     async def write(self, lba: int, data: Buffer, *, fua: bool = False) -> None:
@@ -51,7 +51,7 @@ class Bytewise(Geometry):
 
         Any n and offset: if they are not multiples of block_size, the blocks around them are read.
         Raises NvmeError (LBA Out of Range), before anything is allocated or sent, if the range
-        extends past the end of the namespace, TypeError and ValueError for what is no range.
+        extends past the end of the namespace, and TypeError or ValueError for an invalid range.
         """
         offset, n = await self._byte_range("pread", offset, n)
         size = self.block_size
@@ -129,9 +129,9 @@ class Bytewise(Geometry):
     async def pwrite(self, buffer: Buffer, offset: int, *, fua: bool = False) -> int:
         """Write a buffer from a byte offset on, and return its length.
 
-        Both are multiples of block_size: else ValueError, since a block is written as a whole.
-        Raises NvmeError (LBA Out of Range) if the range extends past the end of the namespace.
-        Nothing is sent in either case.
+        Both must be multiples of block_size, because a block is written as a whole; otherwise
+        ValueError is raised. Raises NvmeError (LBA Out of Range) if the range extends past the end
+        of the namespace. Nothing is sent in either case.
         """
         with bytes_of(buffer) as view:
             offset, _ = await self._byte_range("pwrite", offset, len(view))
@@ -142,9 +142,9 @@ class Bytewise(Geometry):
     async def pwritev(self, buffers: Sequence[Buffer], offset: int, *, fua: bool = False) -> int:
         """Write buffers, one after the other, from a byte offset on; return the bytes written.
 
-        The offset and the total length are multiples of block_size: else ValueError.  If one of the
-        buffers is not whole blocks, all are copied into one first.  The parts are written side by
-        side: not atomically, nor in order.
+        The offset and the total length must be multiples of block_size; otherwise ValueError is
+        raised. If one of the buffers is not whole blocks, all are copied into one first. The parts
+        are written side by side: not atomically, nor in order.
         """
         with ExitStack() as stack:
             views = [stack.enter_context(bytes_of(buffer)) for buffer in buffers]
@@ -165,7 +165,7 @@ class Bytewise(Geometry):
         return not any(number % self.block_size for number in (offset, *map(len, views)))
 
     def _parts(self, offset: int, views: list[memoryview]) -> list[tuple[memoryview, int]]:
-        """Buffers of whole blocks, each with its LBA."""
+        """Yield buffers of whole blocks, each with its LBA."""
         parts = []
         for view in views:
             parts.append((view, offset // self.block_size))
@@ -193,7 +193,7 @@ class Bytewise(Geometry):
             with memoryview(found) as whole_blocks:
                 view[:] = whole_blocks[skip : skip + len(view)]
             return
-        # The blocks at the ends are cut; those between them go where they belong.
+        # The first and the last block are copied in part; those between them are read in place.
         begin = -(-offset // size) * size
         stop = end // size * size
         cuts = ((offset, begin), (begin, stop), (stop, end))

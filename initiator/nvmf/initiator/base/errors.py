@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> object:
-    """Load ConnectError when it is used: it is the engine's, which not every user needs."""
+    """Load ConnectError at the first access: it belongs to the engine, which not all users need."""
     if name != "ConnectError":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return importlib.import_module("nvmf.engine").ConnectError
@@ -37,19 +37,19 @@ def __getattr__(name: str) -> object:
 
 _HINTS: dict[int, str] = {
     Status.LBA_OUT_OF_RANGE: "the range extends past the end of the namespace (see id-ns)",
-    Status.INVALID_NAMESPACE_OR_FORMAT: "see list-ns for the namespaces there are",
-    Status.INTERNAL_ERROR: "the target's log tells why",
+    Status.INVALID_NAMESPACE_OR_FORMAT: "list-ns shows the active namespaces",
+    Status.INTERNAL_ERROR: "the target's log has the reason",
     Status.INVALID_LOG_PAGE: (
-        "the controller has no such log page; a discovery log is a discovery subsystem's"
+        "the controller has no such log page; only discovery subsystems have a discovery log"
     ),
     Status.UNRECOVERED_READ_ERROR: (
-        "blocks among them are marked invalid (write-uncor), or the storage behind the namespace "
-        "has lost them: what writes them makes them readable"
+        "blocks in the range are marked invalid (write-uncor), or lost by the storage behind the "
+        "namespace: writing makes them readable"
     ),
-    Status.COMPARE_FAILURE: "what is there is not what was expected",
+    Status.COMPARE_FAILURE: "the data on the namespace differs from the expected data",
     Status.CAPACITY_EXCEEDED: "the storage behind the namespace is full",
-    Status.RESERVATION_CONFLICT: "a reservation, or its keys, are against it: see resv-report",
-    Status.NAMESPACE_WRITE_PROTECTED: "on the target it is read-only or write protected",
+    Status.RESERVATION_CONFLICT: "a reservation, or a different key, prevents it: see resv-report",
+    Status.NAMESPACE_WRITE_PROTECTED: "the namespace is read-only or write protected on the target",
     Status.CONNECT_INVALID_HOST: "the target does not admit this host NQN to the subsystem",
     Status.AUTHENTICATION_REQUIRED: (
         "the target asks for in-band authentication: give this host's key (--dhchap-secret)"
@@ -64,13 +64,13 @@ def status_hint(status: int) -> str:
 
 
 class NvmeError(StatusError):
-    """A command that the controller completed with an error status."""
+    """The controller completed a command with an error status."""
 
     command: str
-    """Name of the command."""
+    """The name of the command."""
     nsid: int | None
     lba: int | None
-    """First logical block, for commands that have one."""
+    """The first logical block, for commands that have one."""
     blocks: int | None
 
     def __init__(
@@ -98,7 +98,7 @@ class NvmeError(StatusError):
         lba: int | None = None,
         blocks: int | None = None,
     ) -> NvmeError:
-        """Create from the status field of a completion."""
+        """Return the error for the status field of a completion."""
         about = command
         if blocks is not None:
             about += f" of {blocks} block{'' if blocks == 1 else 's'} at LBA {lba}"
@@ -117,14 +117,14 @@ class NvmeError(StatusError):
             invalid = ConnectInvalid.decode(self.dw0)
             text += f", about {invalid}"
             if "SUBNQN" in str(invalid):
-                text += "; the target has no subsystem of that NQN for this host: try discover"
+                text += "; the target offers no subsystem with this NQN to this host: try discover"
             return text
         hint = status_hint(self.status)
         return f"{text}; {hint}" if hint else text
 
 
 class ConnectionLost(Error, ConnectionError):
-    """The controller is out of reach: closed, or not back within ctrl_loss_tmo."""
+    """The controller is closed, or was not reachable within ctrl_loss_tmo."""
 
 
 class AuthenticationError(ConnectionLost):

@@ -17,7 +17,7 @@ _EXTENDED_LBA = 0x10
 
 
 def identifiers(info: IdentifyNamespace, ids: NamespaceIds) -> dict[str, str]:
-    """Return the identifiers of a namespace in hexadecimal digits; "" for one of all zeroes."""
+    """Return the identifiers of a namespace in hexadecimal digits; "" for one of zeroes."""
     return {
         "nguid": _hex(ids.nguid or info.nguid),
         "eui64": _hex(ids.eui64 or info.eui64),
@@ -38,7 +38,7 @@ class Geometry(ABC):
         self.ids = ids
         """EUI64, NGUID, UUID and command set, if the controller reports them."""
         self.replaced = ""
-        """Why its NSID now belongs to a different namespace; empty if it does not."""
+        """Why its NSID now belongs to a different namespace; empty if it is still this one."""
 
     def __repr__(self) -> str:
         return f"<Namespace {self.nsid} of {self.blocks} blocks of {self.info.block_size} bytes>"
@@ -52,17 +52,17 @@ class Geometry(ABC):
     def info(self, info: IdentifyNamespace) -> None:
         self._info = info
         extended = info.flbas & _EXTENDED_LBA and info.metadata_size
-        # Kept, because every command asks for them.
+        # Cached, because every command needs them.
         self._nsze = info.nsze
         self._block_size = 0 if extended or info.block_size > LARGEST else info.block_size
 
     @property
     def block_size(self) -> int:
-        """Bytes of a logical block; ValueError for a format that this client does not move."""
+        """Bytes of a logical block; ValueError for a format that this client does not support."""
         if not self._block_size:
             info = self._info
             raise ValueError(
-                f"namespace {self.nsid} has a format that this client does not move: FLBAS "
+                f"namespace {self.nsid} has a format that this client does not support: FLBAS "
                 f"{info.flbas:#x}, blocks of 2^{info.lbads} bytes, and {info.metadata_size} of "
                 "metadata each"
             )
@@ -80,21 +80,21 @@ class Geometry(ABC):
 
     @property
     def identified(self) -> bool:
-        """Whether it has an NGUID, EUI64 or UUID to know it by."""
+        """Whether it has an NGUID, EUI64 or UUID."""
         return any(identifiers(self.info, self.ids).values())
 
     def difference(self, info: IdentifyNamespace, ids: NamespaceIds) -> str:
         """Return why this data describes a different namespace; "" if it may be this one.
 
-        Data for the one must not be written to the other.  As in Linux, a different block size
-        also makes a different namespace.
+        Data of one must not be written to the other. As in Linux, a different block size also makes
+        a different namespace.
         """
         old = {**identifiers(self.info, self.ids), "block size": str(self.info.block_size)}
         new = {**identifiers(info, ids), "block size": str(info.block_size)}
         for name in old:
             if old[name] != new[name]:
                 title = name if " " in name else name.upper()
-                return f"its {title} is {new[name] or 'none'}, and was {old[name] or 'none'}"
+                return f"its {title} is {new[name] or 'missing'}, and was {old[name] or 'missing'}"
         return ""
 
     def require(self, name: str, lba: int | None = None, blocks: int | None = None) -> None:
@@ -116,9 +116,9 @@ class Geometry(ABC):
     async def _range(self, name: str, lba: int, blocks: int) -> tuple[int, int]:
         """Check the range of a command by name, before anything is sent; return lba and blocks.
 
-        They are Python's integers then, also if the caller gave NumPy's.
-        Raises TypeError or ValueError for an invalid range, and NvmeError (LBA Out of Range) for
-        one that extends past the end of the namespace, even after its size was read again.
+        The results are Python's integers, even if the caller passed NumPy's. Raises TypeError or
+        ValueError for an invalid range, and NvmeError (LBA Out of Range) for one that extends past
+        the end of the namespace, even after its size was read again.
         """
         if self._inside(lba, blocks) and blocks >= 0:
             return lba, blocks
@@ -133,10 +133,10 @@ class Geometry(ABC):
         return lba, blocks
 
     async def _byte_range(self, name: str, offset: int, length: int) -> tuple[int, int]:
-        """Check a range of bytes, as _range() does; the error names the bytes."""
+        """Check a range of bytes, as _range() does; the error has the range in bytes."""
         offset, length = whole("offset", offset), whole("length", length)
         if offset < 0 or length < 0:
-            raise ValueError(f"there is no range of {length} bytes at offset {offset}")
+            raise ValueError(f"invalid range: {length} bytes at offset {offset}")
         if offset + length > self.size:
             await self._look_again()
             if offset + length > self.size:
@@ -159,11 +159,11 @@ class Geometry(ABC):
     def _checked(lba: int, blocks: int) -> tuple[int, int]:
         lba, blocks = whole("lba", lba), whole("blocks", blocks)
         if lba < 0 or blocks < 0 or lba + blocks > 1 << 64:
-            raise ValueError(f"there is no range of {blocks} blocks at LBA {lba}")
+            raise ValueError(f"invalid range: {blocks} blocks at LBA {lba}")
         return lba, blocks
 
     def _blocks(self, lba: int, length: int) -> int:
-        """Blocks of a buffer; ValueError if it is not whole blocks."""
+        """Return the number of blocks of a buffer; raise ValueError if it is not whole blocks."""
         blocks, rest = divmod(length, self.block_size)
         if rest:
             raise ValueError(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Who this host is: its NQN and identifier, where nvme-cli keeps them (/etc/nvme)."""
+"""The identity of this host: its NQN and identifier, from nvme-cli's files in /etc/nvme."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ HOSTNQN_FILE = Path("/etc/nvme/hostnqn")
 HOSTID_FILE = Path("/etc/nvme/hostid")
 MACHINE_ID_FILE = Path("/etc/machine-id")
 _OURS = uuid.UUID("7f1cf0d0-37a5-4d0e-9d39-6b2c5d7a3d0e")
-"""Namespace of the identifiers derived here."""
+"""The UUID namespace of the identifiers derived here."""
 
 
 @dataclass(frozen=True, slots=True)
 class HostIdentity:
-    """A host NQN and its identifier: controllers hold them to be one pair."""
+    """A host NQN and its identifier: controllers require that the two always belong together."""
 
     nqn: str
     id: uuid.UUID
@@ -33,7 +33,7 @@ def _line(path: Path) -> str | None:
 
 
 def _id_of(nqn: str) -> uuid.UUID:
-    """The identifier that goes with an NQN that came without one."""
+    """Return the identifier for an NQN that was given without one."""
     if nqn.startswith(UUID_NQN_PREFIX):
         return uuid.UUID(nqn.removeprefix(UUID_NQN_PREFIX))
     return uuid.uuid5(_OURS, nqn)
@@ -41,16 +41,16 @@ def _id_of(nqn: str) -> uuid.UUID:
 
 @cache
 def _made() -> uuid.UUID:
-    """For a host that has no identity: the same for as long as its machine-id is."""
+    """Return an identity for a host without one; it depends only on the machine-id."""
     machine = _line(MACHINE_ID_FILE)
     return uuid.uuid5(_OURS, machine) if machine else uuid.uuid4()
 
 
 def host_identity(hostnqn: str | None = None, hostid: str | None = None) -> HostIdentity:
-    """The identity given, else that of /etc/nvme/hostnqn and hostid, else one made up.
+    """Return the given identity, else that of /etc/nvme/hostnqn and hostid, else a generated one.
 
-    What is given without the other gets one that is derived from it.  Raises ValueError for an
-    NQN or an identifier is invalid, and names the file if it came from one.
+    If only one of the two is given, the other is derived from it. Raises ValueError if an NQN or an
+    identifier is invalid; the message names its file, if any.
     """
     nqn, nqn_from = hostnqn, "the host NQN given"
     text, text_from = hostid, "the host ID given"

@@ -49,7 +49,7 @@ class AnyGeometry(Protocol):
 
 
 class AnyNamespace(AnyGeometry, Protocol):
-    """An active namespace: of the client, of the kernel, or one that several paths lead to.
+    """An active namespace: of the client, of the kernel, or with several paths.
 
     The synchronous namespace has the same methods, without async; a test compares them.
     """

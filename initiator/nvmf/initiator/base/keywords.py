@@ -5,9 +5,9 @@
         changes = given(locals())
 
 Every function that connects names all options in its signature, so that help(), inspect and editors
-show them; a test compares the signatures with ConnectOptions.  A keyword that the caller leaves out
-must not replace what the URL says, even if the caller could have written the same value: so the
-defaults are objects that look like the values and tell given() that the keyword was left out.
+show them; a test compares the signatures with ConnectOptions. A keyword that the caller omits must
+not replace the value in the URL. Therefore the defaults are objects that print and compare as the
+values, and by which given() recognizes omitted keywords.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from nvmf.initiator.base.options import OPTIONS, ConnectOptions
 
 
 class Default:
-    """The default of a keyword: reads as its value and equals it."""
+    """The default of a keyword: prints and compares as its value."""
 
     __slots__ = ("value",)
 
@@ -45,7 +45,7 @@ def defaults(options: ConnectOptions) -> ConnectOptions:
 
 
 def given(arguments: Mapping[str, object]) -> Values:
-    """Return the options among the arguments of a function that its caller gave."""
+    """Return the options that the caller of a function passed, from its arguments."""
     return {
         name: arguments[name]
         for name in OPTIONS
@@ -54,6 +54,6 @@ def given(arguments: Mapping[str, object]) -> Values:
 
 
 DEFAULT = defaults(ConnectOptions())
-"""Of functions that connect to a subsystem."""
+"""The defaults of functions that connect to a subsystem."""
 ASKING = defaults(ConnectOptions(kato=0))
-"""Of functions that read a log and disconnect."""
+"""The defaults of functions that read a log and disconnect."""

@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 LARGEST = 256 << 10
-"""Bytes of the pool's largest buffers: no block is larger, and no piece that is copied."""
+"""Bytes of the pool's largest buffers: the maximum of a block, and of a piece that is copied."""
 MAX_TRANSFER = 4 << 20
-"""Bytes of a command where the controller has no limit."""
+"""Maximum bytes of a command if the controller has no limit."""
 TRIES = 10
-"""How often a log that changes under the reader is read again."""
+"""How often a log that changes while it is read is read again."""

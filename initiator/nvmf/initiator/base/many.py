@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Many Reads or Writes of one length in one call: arguments, and a version without the engine."""
+"""Many Reads or Writes of one length in one call: the arguments, and a form without the engine."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WINDOW = 64
 
 
 class Places:
-    """Where the commands of one call go, checked against the namespace and the buffer."""
+    """The ranges of the commands of one call, checked against the namespace and the buffer."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class Places:
         if not 0 < blocks <= most:
             raise ValueError(f"one command moves 1 to {most} blocks here, not {blocks}")
         self.bytes = blocks * namespace.block_size
-        """Of each command."""
+        """Blocks of each command."""
         if length != self.count * self.bytes:
             raise ValueError(
                 f"{self.count} commands of {blocks} blocks of {namespace.block_size} bytes move "
@@ -73,7 +73,7 @@ def as_array(lbas: Iterable[int] | Buffer) -> array[int] | memoryview:
 
 
 class OneByOne(Bytewise):
-    """read_many() and write_many() by single commands, WINDOW of them at once."""
+    """read_many() and write_many() with single commands, WINDOW of them at once."""
 
     @property
     @abstractmethod

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Memory that no RDMA device has registered: pages aligned for direct I/O, and borrowed buffers."""
+"""Memory without RDMA registration: pages aligned for direct I/O, and buffers of callers."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ class KernelMemory(mmap.mmap):
 
 
 class BorrowedMemory:
-    """A buffer of the caller's; close() gives it back."""
+    """A buffer of the caller; close() releases it."""
 
     def __init__(self, buffer: Buffer) -> None:
         view = bytes_of(buffer)
         if view.readonly:
             view.release()
-            raise ValueError("a buffer to register is writable")
+            raise ValueError("a buffer to register must be writable")
         self._view = view
 
     def __repr__(self) -> str:
@@ -41,7 +41,7 @@ class BorrowedMemory:
 
     @property
     def exported(self) -> memoryview:
-        """The buffer; ValueError once it is closed."""
+        """Return the buffer; raise ValueError if it is closed."""
         return self._view[:]
 
     def __buffer__(self, flags: int, /) -> memoryview:
@@ -62,7 +62,7 @@ class BorrowedMemory:
 
 
 def is_aligned(view: memoryview, to: int) -> bool:
-    """Whether direct I/O can use a view as it is; of one that is read-only, that is not told."""
+    """Return whether direct I/O can use a view as it is; False if it is read-only."""
     if view.readonly or not len(view):
         return False
     return ctypes.addressof(ctypes.c_char.from_buffer(view)) % to == 0

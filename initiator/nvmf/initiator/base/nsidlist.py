@@ -10,7 +10,7 @@ from nvmf.initiator.base.errors import ConnectionLost
 from nvmf.spec.identify import IDENTIFY_SIZE, decode_namespace_list
 
 MAX_NAMESPACES = 65536
-"""The most namespaces that a controller is believed to have."""
+"""The most namespaces that are accepted from a controller."""
 _MAX_NSID = 0xFFFFFFFE
 _FULL_PAGE = IDENTIFY_SIZE // 4
 
@@ -25,7 +25,7 @@ class NsidList:
 
     @property
     def after(self) -> int:
-        """The NSID to request the next page with: it contains those above."""
+        """The NSID of the request for the next page, which lists the higher ones."""
         return self.nsids[-1] if self.nsids else 0
 
     def add(self, page: bytes) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The fields of ConnectOptions: the one place that says what an option means and how it is called.
+"""The fields of ConnectOptions: the only definition of each option's meaning and names.
 
 The default and the type are those of the field.  The rest is an Option in the field's metadata: the
 documentation, the flag of the command line, the kernel's word and the key of the host files.
@@ -26,7 +26,7 @@ class Option:
     brief: str
     """A phrase for the --help of commands."""
     flags: tuple[str, ...]
-    """Of the command line: the short one, if there is one, and the long one."""
+    """Flags of the command line: the short one, if any, and the long one."""
     kernel_flags: tuple[str, ...]
     """Additional flags of the commands that connect the kernel."""
     metavar: str
@@ -36,9 +36,9 @@ class Option:
     kernel_default: str
     """The kernel's default in --help; empty: that of the option."""
     word: str
-    """The kernel's, written to /dev/nvme-fabrics; empty if the kernel has no such option."""
+    """The kernel's name, written to /dev/nvme-fabrics; empty if the kernel has no such option."""
     key: str
-    """Of the host files, as nvme-cli's long option; empty if no parameter has it."""
+    """The key in host files, as nvme-cli's long option; empty if there is no such key."""
     kernel_only: bool
     """The client has no such option."""
     secret: bool

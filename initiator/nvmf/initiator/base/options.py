@@ -26,8 +26,8 @@ _TRUE, _FALSE = {"1", "true", "yes", "on", ""}, {"0", "false", "no", "off"}
 class ConnectOptions:
     """Options of a connection to a controller.  Times are in seconds.
 
-    An option counts from the first of: the keyword argument, the URL, an object of this class, the
-    default.  Raises ValueError for a value that is out of range.
+    The value of an option is the first one given by: the keyword argument, the URL, an object of
+    this class, the default. Raises ValueError for a value that is out of range.
     """
 
     queues: int = option(
@@ -75,7 +75,7 @@ class ConnectOptions:
     )
     host_traddr: str | None = option(
         None,
-        "Source address; None: the one that the route has.",
+        "Source address; None: that of the route.",
         "source address",
         flags=("-w", "--host-traddr"),
         metavar="ADDRESS",
@@ -84,8 +84,9 @@ class ConnectOptions:
     reconnect_delay: float = option(
         10.0,
         "Time between attempts to reconnect.  The first attempt is immediate if the connection "
-        "ended by itself.  It is after this delay if a command timed out or the last connection "
-        "was short-lived: a slow controller must have given up a write before it is sent again.",
+        "ended by itself.  It is made after this delay if a command timed out, or if the last "
+        "connection was short-lived: a slow controller must have abandoned a write before that is "
+        "sent again.",
         "seconds between attempts to reconnect",
         flags=("-c", "--reconnect-delay"),
         word="reconnect_delay",
@@ -141,7 +142,7 @@ class ConnectOptions:
     )
     dhchap_ctrl_secret: Key | str | None = option(
         None,
-        "The controller's key; if it is given, the controller has to authenticate too.",
+        "The controller's key; if it is given, the controller must authenticate itself too.",
         "the controller's key, to authenticate the controller too, in the format of gen-dhchap-key",
         flags=("-C", "--dhchap-ctrl-secret"),
         metavar="KEY",
@@ -184,7 +185,7 @@ class ConnectOptions:
     )
     backend: Backend = option(
         "client",
-        "client: this process moves the data; kernel: Linux's nvme-rdma does, which takes root.",
+        "client: this process moves the data; kernel: Linux's nvme-rdma does, which requires root.",
         "client, or kernel: Linux's nvme-rdma; the options below are for kernel only",
     )
     write_queues: int = option(
@@ -231,7 +232,7 @@ class ConnectOptions:
     )
     duplicate_connect: bool = option(
         False,
-        "Kernel only: connect although this host is already connected to the subsystem there.",
+        "Kernel only: connect even if this host is already connected to this address.",
         "connect even if this host is already connected",
         flags=("-D", "--duplicate-connect"),
         word="duplicate_connect",
@@ -270,10 +271,10 @@ class ConnectOptions:
                     raise ValueError(f"{name}: {error}") from None
         host, controller = (getattr(self, n) or getattr(self, f"{n}_file") for n in SECRETS)
         if controller and not host:
-            raise ValueError("dhchap_ctrl_secret goes with dhchap_secret: hosts authenticate first")
+            raise ValueError("dhchap_ctrl_secret requires dhchap_secret: hosts authenticate first")
 
     def keys(self) -> tuple[Key | None, Key | None]:
-        """This host's key and the controller's; ValueError where a file has none."""
+        """Return this host's and the controller's key; raise ValueError if a file has no key."""
         found: list[Key | None] = []
         for name in SECRETS:
             path: str | None = getattr(self, f"{name}_file")
@@ -292,11 +293,11 @@ class ConnectOptions:
 
     @property
     def kato_ms(self) -> int:
-        """Keep Alive Timeout as the wire has it."""
+        """Keep Alive Timeout in milliseconds, as sent."""
         return round(self.kato * 1000)
 
     def with_options(self, changes: Values) -> ConnectOptions:
-        """These options but for the changes; ValueError names an option that there is not."""
+        """Return these options with changes; raise ValueError for an unknown name."""
         known = [field.name for field in fields(self)]
         for name in changes:
             if name not in known:
@@ -305,7 +306,7 @@ class ConnectOptions:
 
 
 OPTIONS = {field.name: about(field) for field in fields(ConnectOptions)}
-"""Each option by its name: its documentation, and its names elsewhere."""
+"""The Option of each field, by the field's name."""
 SECRETS = tuple(name for name, one in OPTIONS.items() if one.secret)
 CLIENT_ONLY = tuple(name for name, one in OPTIONS.items() if not one.word and name != "backend")
 """Options that the kernel does not have."""

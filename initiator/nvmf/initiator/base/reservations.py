@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Reservations of a namespace: who may read and write it beside this host (Base 2.0, 8.19).
+"""Reservations of a namespace: which hosts may read and write it (Base 2.0, 8.19).
 
-A host registers a key, then acquires the reservation.  NvmeError (Reservation Conflict) where
-another host has it, or where the key given is not the one that this host is registered with.
+A host registers a key, then acquires the reservation. NvmeError (Reservation Conflict) is raised if
+a different host has it, or if this host is registered with a different key.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _HEAD, _ENTRY = 64, 64
 
 
 class Commands(Protocol):
-    """What runs commands on a namespace (nvmf.initiator.Namespace does)."""
+    """An object that runs commands on a namespace, such as nvmf.initiator.Namespace."""
 
     nsid: int
 
@@ -48,10 +48,10 @@ class Reservations:
         ignore_existing: bool = False,
         persist: bool | None = None,
     ) -> None:
-        """Register this host with a key; with current (or ignore_existing), replace that one.
+        """Register this host with a key; with current (or ignore_existing), replace the key.
 
-        persist: whether registrations and reservation shall outlive a restart of the target; None
-        leaves that as it is.
+        persist: whether registrations and the reservation persist across a restart of the target;
+        None leaves the setting unchanged.
         """
         replacing = current is not None or ignore_existing
         action = RegisterAction.REPLACE if replacing else RegisterAction.REGISTER
@@ -84,9 +84,9 @@ class Reservations:
     async def preempt(
         self, key: int, rtype: ReservationType, preempted: int, *, abort: bool = False
     ) -> None:
-        """End the registrations with the key preempted, and take the reservation if it is theirs.
+        """End the registrations with the key preempted, and take over their reservation, if any.
 
-        abort: return only when no command of those hosts is in flight.
+        abort: return only after all commands of those hosts have ended.
         """
         action = AcquireAction.PREEMPT_AND_ABORT if abort else AcquireAction.PREEMPT
         await self._acquire(action, key, rtype, preempted)
@@ -98,7 +98,7 @@ class Reservations:
         await self._namespace.send(sqe, "Reservation Acquire", encode_keys((key, preempted)))
 
     async def release(self, key: int, rtype: ReservationType) -> None:
-        """Give the reservation up; registrations stay."""
+        """Release the reservation; registrations remain."""
         await self._release(ReleaseAction.RELEASE, key, rtype)
 
     async def clear(self, key: int) -> None:
@@ -110,7 +110,7 @@ class Reservations:
         await self._namespace.send(sqe, "Reservation Release", encode_keys((key,)))
 
     async def report(self) -> ReservationStatus:
-        """Who is registered, and what is reserved."""
+        """Return the registrations and the reservation."""
         length = _FIRST_REPORT
         while True:
             sqe = commands.reservation_report(self._namespace.nsid, length)

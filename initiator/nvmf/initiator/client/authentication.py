@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""In-band authentication of a queue that has just been connected, or again later (DH-HMAC-CHAP)."""
+"""In-band authentication (DH-HMAC-CHAP) of a queue after its Connect, or again later."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ log = logging.getLogger(__name__)
 
 
 class Authenticator:
-    """Authenticates the queues of one session; keys in files are read when it begins."""
+    """Authenticates the queues of one session; keys in files are read at its start."""
 
     def __init__(self, where: TransportId, hostnqn: str, options: ConnectOptions) -> None:
-        """ValueError where a key file cannot be read, or holds no key."""
+        """Raises ValueError if a key file cannot be read, or contains no key."""
         self._where = where
         self._hostnqn = hostnqn
         self._parties = Parties(hostnqn, where.subnqn)
         self._key, self._controller_key = options.keys()
         self._required: set[int] = set()
         self.success = ""
-        """How the last queue was authenticated: hash, group, one way or both ways."""
+        """How the last queue was authenticated: hash, group, in one direction or both."""
 
     async def connected(self, queue: Admin, qid: int, result: ConnectResult) -> None:
         """Authenticate a queue if the result of its Connect requires that (ATR).
 
-        A controller may require it of the admin queue alone, as nvmet does since Linux 7.3.  A
-        controller key demands that the controller proves its identity, for which the admin queue
-        is enough.  AuthenticationError: it failed, or the admin queue does not require it and
-        there is a controller key.
+        A controller may require it on the admin queue only, as nvmet does since Linux 7.3. If there
+        is a controller key, the controller must prove its identity, for which the admin queue is
+        enough. Raises AuthenticationError if it fails, or if there is a controller key and the
+        admin queue does not require authentication.
         """
         if result.ascr:
             raise self._error("it asks for a secure channel, which RDMA does not have")
@@ -59,7 +59,7 @@ class Authenticator:
         return qid in self._required
 
     async def authenticate(self, queue: Admin, qid: int) -> None:
-        """One transaction; AuthenticationError where it fails, QueueLost where the queue ends."""
+        """Run one transaction; raise AuthenticationError if it fails."""
         if self._key is None:
             raise self._error(
                 "it asks for in-band authentication: give the key that it holds for this host "
@@ -70,7 +70,7 @@ class Authenticator:
             await self._transact(auth, queue)
         except NvmeError as error:
             raise self._error(f"authentication of queue {qid} failed: {error}") from error
-        except QueueLost as error:  # nvmet may be gone before its answer is
+        except QueueLost as error:  # nvmet may disconnect before its answer has arrived
             raise QueueLost(
                 f"{error}, while queue {qid} was being authenticated: if that repeats, check that "
                 "the key is the one that the target holds for this host"
@@ -85,7 +85,7 @@ class Authenticator:
             message = auth.outgoing()
             if message is not None:
                 sqe = commands.authentication_send(len(message))
-                # After a failure, the controller may be gone before it heard of it.
+                # After a failure, the controller may disconnect before this message arrives.
                 gone = (QueueLost, NvmeError) if auth.error is not None else ()
                 with contextlib.suppress(*gone):
                     await queue.send(sqe, "Authentication Send", message)

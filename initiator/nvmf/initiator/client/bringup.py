@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Makes a session: from an address to queues that are connected and enabled.
 
-first_session() is for a controller that is new, new_session() for one whose session was lost, too:
-connecting/connect.py has what comes before.  The order is that of Base 2.0, 3.5.2, as the Linux
+first_session() is for a new controller, new_session() also for one whose session was lost;
+connecting/connect.py describes the steps before. The order is that of Base 2.0, 3.5.2, as the Linux
 host has it: Connect, CAP, CC.EN, CSTS.RDY, VS, Identify Controller, Number of Queues, the I/O
 queues.
 """
@@ -45,13 +45,13 @@ _CM_EVENT_ADDR_ERROR, _CM_EVENT_ROUTE_ERROR = 1, 3
 _CSS_NVM, _CSS_ALL, _CSS_ADMIN_ONLY = 0, 6, 7
 
 
-# ---- which device, and as whom ----
+# ---- device and identity ----
 
 
 async def first_session(where: TransportId, options: ConnectOptions) -> Session:
     """Connect on the first device with a route to the address.
 
-    Raises ConnectError, NvmeError, ConnectionLost; EngineError where a device cannot be opened;
+    Raises ConnectError, NvmeError, ConnectionLost; EngineError if a device cannot be opened;
     ValueError if the host NQN or identifier is invalid.
     """
     identity = host_identity(options.hostnqn, options.hostid)
@@ -87,7 +87,7 @@ def device_kinds(kind: DeviceKind) -> list[Literal["iwarp", "roce", "system"]]:
 async def new_session(place: Place) -> Session:
     """Connect and enable; raises ConnectError, NvmeError or ConnectionLost.
 
-    ValueError where a key file cannot be used.
+    Raises ValueError if a key file cannot be used.
     """
     session = Session(place)
     try:
@@ -103,7 +103,7 @@ async def _bring_up(session: Session) -> None:
     await _enable(session)
     await _identify(session)
     events = session.identify.oaes & WANTED_EVENTS
-    if events:  # before anything is read whose change an event may report
+    if events:  # before any data is read whose change an event may report
         await session.admin.set_features(FeatureId.ASYNC_EVENT_CONFIGURATION, events)
     if not session.is_discovery:
         await _connect_io(session)
@@ -130,7 +130,7 @@ async def _enable(session: Session) -> None:
             crto = Crto.decode(await session.admin.property_get(Property.CRTO))
     css = _CSS_ALL if cap.css_sets else _CSS_NVM if cap.css_nvm else _CSS_ADMIN_ONLY
     if not (cap.css_sets or cap.css_nvm or cap.css_none):
-        css = _CSS_NVM  # older discovery controllers name no command set
+        css = _CSS_NVM  # older discovery controllers report no command set
     session.cc = Cc(en=1, css=css, iosqes=6, iocqes=4)
     await session.admin.property_set(Property.CC, session.cc.encode())
     seconds = min(ready_timeout_seconds(cap, crto), MAX_READY_SECONDS)
@@ -154,7 +154,7 @@ async def _identify(session: Session) -> None:
         ),
         (
             not session.is_discovery and not identify.sgls & Sgls.KEYED,
-            "the controller takes no keyed SGLs (SGLS), which RDMA needs",
+            "the controller does not support keyed SGLs (SGLS), which RDMA requires",
         ),
         (
             not session.is_discovery and identify.ioccsz < 4,
@@ -198,7 +198,7 @@ async def _connect_io(session: Session) -> None:
 
 
 async def _connect_rdma(session: Session, qid: int, size: int, in_capsule: int) -> Queue:
-    """The RDMA connection of a queue, on a thread; cancelled, it ends soon."""
+    """Return the RDMA connection of a queue, made on a thread; it ends soon after cancellation."""
     place = session.place
     cancel = os.eventfd(0)
     connecting = asyncio.ensure_future(
@@ -220,7 +220,7 @@ async def _connect_rdma(session: Session, qid: int, size: int, in_capsule: int) 
     try:
         host = await asyncio.shield(connecting)
     except asyncio.CancelledError:
-        if not connecting.done():  # whose thread is waited for where the loop ends
+        if not connecting.done():  # whose thread is waited for at the end of the loop
             os.eventfd_write(cancel, 1)
         connecting.add_done_callback(_close_when_done)
         raise
@@ -228,13 +228,13 @@ async def _connect_rdma(session: Session, qid: int, size: int, in_capsule: int) 
 
 
 def _close_when_done(connecting: asyncio.Future[HostQueue]) -> None:
-    """Close a queue that nobody waits for, once it is connected."""
+    """Close a queue whose caller was cancelled, once it is connected."""
     if not connecting.cancelled() and connecting.exception() is None:
         asyncio.get_running_loop().run_in_executor(None, connecting.result().close)
 
 
 async def _connect_fabrics(session: Session, queue: Queue, size: int) -> ConnectResult:
-    """The Connect command, which makes the RDMA connection a queue of the controller."""
+    """Send the Connect command, which makes the RDMA connection a queue of the controller."""
     place = session.place
     sqe = commands.connect(
         queue.qid,

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Registered buffers for data of callers that have none: bounded; callers wait in line for one.
+"""A bounded pool of registered buffers, for callers that have none; they wait in line for one.
 
-Three sizes, each an arena of the engine's memory that is registered when it is first needed.  Owned
-by one controller, on its event loop's thread.  A slot is given back when nobody holds it: the
-operation that took it, and every command in flight that moves data to or from it, so that an
-operation that was cancelled leaves no buffer for a late transfer to write into.
+Three sizes, each an arena of the engine's memory that is registered when it is first needed. Owned
+by one controller, on its event loop's thread. A slot is held by the operation that took it, and by
+every command in flight that moves data to or from it; it is returned when the last of these has
+ended. So a late transfer of a cancelled operation never writes into a buffer that is in use again.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Slot:
         self._holds += 1
 
     def drop(self) -> None:
-        """Remove a user; after the last one, the slot goes to the next in line."""
+        """Remove a user; after the last one, the slot is given to the next caller in line."""
         self._holds -= 1
         if self._holds == 0:
             self._arena.give(self)
@@ -146,7 +146,7 @@ class BufferPool:
         return None
 
     async def take(self, size: int) -> Slot:
-        """A slot of at least size bytes (at most LARGEST); ConnectionLost once it is closed."""
+        """Return a slot of at least size bytes, at most LARGEST; raise ConnectionLost if closed."""
         if self._closed:
             raise ConnectionLost(CLOSED)
         for (limit, _), arena in zip(SIZES, self._arenas, strict=True):

@@ -34,7 +34,7 @@ class Connection:
         load: Callable[[Session], Coroutine[object, object, None]],
         on_event: Callable[[Session, AsyncEvent], Awaitable[None]],
     ) -> None:
-        """load: reads which namespaces there are, with a session that no command uses yet."""
+        """load: reads the list of namespaces, with a session that no command uses yet."""
         self.session = session
         """The current session, or the last one."""
         self.usable: Session | None = None
@@ -59,7 +59,7 @@ class Connection:
         return self._life.state
 
     async def begin(self) -> None:
-        """Prepare the first session, and keep the connection from then on.
+        """Prepare the first session, and maintain the connection from then on.
 
         If that fails, the session and its pool are closed.
         """
@@ -72,9 +72,9 @@ class Connection:
         self._supervisor = asyncio.create_task(self._supervise())
 
     async def live(self) -> Session:
-        """Return the session, once there is one that is live.
+        """Return the session, as soon as one is live.
 
-        Raises ConnectionLost if there will be none, and what the policy raises.
+        Raises ConnectionLost if there will be none, and any exception of the policy.
         """
         while self.usable is None:
             if self._life.ended:
@@ -130,7 +130,7 @@ class Connection:
             while not self._life.ended:
                 await asyncio.shield(self.session.lost)
                 await self._replace()
-        except Exception as error:  # those who wait for the controller hear of it
+        except Exception as error:  # callers that wait for the controller are told
             why = failure("the recovery of the connection", error)
             log.exception("%s: %s", self.session.place.where.subnqn, why)
             self._give_up(why)
@@ -166,14 +166,14 @@ class Connection:
             self._announce()
 
     def _announce(self) -> None:
-        """Wake who waits for a different state."""
+        """Wake callers that wait for a different state."""
         self._changed.set()
         self.recovery.changed()
 
     # ---- the end ----
 
     async def close(self) -> None:
-        """Shut the controller down and disconnect; what is in flight fails.  Idempotent.
+        """Shut the controller down and disconnect; commands in flight fail. Idempotent.
 
         If the caller is cancelled, it continues to the end.
         """

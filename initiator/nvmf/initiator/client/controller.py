@@ -68,7 +68,7 @@ class Controller:
         await controller.connection.begin()
         return controller
 
-    # ---- what it is ----
+    # ---- properties ----
 
     @property
     def where(self) -> TransportId:
@@ -197,7 +197,7 @@ class Controller:
     async def execute_pair(
         self, pair: Sequence[tuple[bytes, Data]], name: str, *, of: Namespace, lba: int, blocks: int
     ) -> None:
-        """Run two fused commands, once; NvmeError with the status of the one that failed.
+        """Run two fused commands, once; raise NvmeError with the status of the one that failed.
 
         Raise OutcomeUnknown if the connection ends during them: they may have been done.
         """
@@ -213,7 +213,7 @@ class Controller:
                 f"read LBA {lba} to see"
             ) from None
         failed = [one for one in done if one.status]
-        # One half fails because the other one does, which has the reason.
+        # If one half fails, the other is aborted; the reason is the status of the first.
         failed.sort(key=lambda one: one.status & CODE_MASK == Status.ABORTED_FAILED_FUSED)
         if failed:
             status, dw0, _ = failed[0]
@@ -234,7 +234,7 @@ class Controller:
         return await self.with_admin(lambda admin: admin.identify(cns, nsid, csi=csi))
 
     async def log_page(self, lid: int, length: int, *, offset: int = 0, rae: bool = True) -> bytes:
-        """Return length bytes of a log page.  rae False clears the event of the page."""
+        """Return length bytes of a log page. rae=False clears the event of the page."""
         return await self.with_admin(
             lambda admin: admin.log_page(lid, length, offset=offset, rae=rae)
         )
@@ -265,7 +265,7 @@ class Controller:
     # ---- namespaces and events ----
 
     async def _load_namespaces(self, session: Session, changed: set[int] | None = None) -> None:
-        """Read the namespaces; changed: of the known ones, only these."""
+        """Read the namespaces; changed: the known ones to read again, None for all."""
         if session.is_discovery and self.roster.active:
             raise ConnectionLost(f"{self.where.subnqn} is a discovery subsystem now")
         if not session.is_discovery:
@@ -300,7 +300,7 @@ class Controller:
     # ---- the end ----
 
     async def close(self) -> None:
-        """Shut the controller down and disconnect; what is in flight fails.  Idempotent.
+        """Shut the controller down and disconnect; commands in flight fail. Idempotent.
 
         If the caller is cancelled, it continues to the end.
         """

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Reads the list of namespaces and their Identify data.
 
-There may be a thousand, each worth two commands: several are in flight at a time, and after an
-event only those are read again that its log page names.
+There may be a thousand, and each takes two commands. Therefore several are read at a time, and
+after an event only the namespaces in its log page are read again.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from nvmf.spec.opcodes import Cns, Csi, LogId
 from nvmf.spec.status import Status, StatusError
 
 _MOST_SECONDS = 600.0
-"""Maximum seconds for the reading of all namespaces."""
+"""Maximum seconds for reading all namespaces."""
 _UNKNOWN = (Status.INVALID_FIELD, Status.INVALID_OPCODE)
 _AT_ONCE = 16
 """Namespaces that are read at a time: half of the admin queue; the rest is for other commands."""
 _LOG_LENGTH = {LogId.ERROR: 64, LogId.SMART: 512, LogId.CHANGED_NAMESPACES: 4096, LogId.ANA: 16}
-"""Bytes that are read of the log pages that events are about."""
+"""Bytes to read of the log pages of events."""
 Described: TypeAlias = tuple[IdentifyNamespace, NamespaceIds]
 """The Identify data of a namespace."""
 
@@ -35,15 +35,15 @@ Described: TypeAlias = tuple[IdentifyNamespace, NamespaceIds]
 async def read(admin: Admin, known: Mapping[int, Described]) -> dict[int, Described]:
     """The active namespaces of the NVM command set, by NSID, ascending.
 
-    Those of known are not read again, but for whether they are still active.  ConnectionLost where
-    that takes too long.
+    The data of those in known is not read again, only whether they are active. Raises
+    ConnectionLost if that takes too long.
     """
     try:
         async with asyncio.timeout(_MOST_SECONDS):
             return await _read(admin, known)
     except TimeoutError:
         raise ConnectionLost(
-            f"the controller did not tell what its namespaces are within {_MOST_SECONDS:g} s"
+            f"the controller did not describe its namespaces within {_MOST_SECONDS:g} s"
         ) from None
 
 
@@ -59,7 +59,7 @@ async def _read(admin: Admin, known: Mapping[int, Described]) -> dict[int, Descr
             ids = decode_descriptors(await admin.identify(Cns.NAMESPACE_DESCRIPTORS, nsid))
         except StatusError as error:  # optional before NVMe 1.3
             if not error.dnr and error.status not in _UNKNOWN:
-                raise  # it may succeed later, and then it is the same namespace
+                raise  # it may succeed later, for the same namespace
         if info.nsze and ids.csi in (None, Csi.NVM):
             found[nsid] = info, ids
 
@@ -80,7 +80,7 @@ def tells_of(event: AsyncEvent) -> bool:
 
 
 def changed(event: AsyncEvent, page: bytes) -> set[int] | None:
-    """Return the NSIDs in the log page of such an event; None if it can be any."""
+    """Return the NSIDs in the log page of such an event; None if it may concern any namespace."""
     if event.lid != LogId.CHANGED_NAMESPACES:
         return None
     nsids = set(decode_changed_namespaces(page))

@@ -104,7 +104,7 @@ async def move_many(
     write: bool,
     fua: bool,
 ) -> int:
-    """Run read_many() or write_many() of a namespace, and return the bytes of the buffer."""
+    """Run read_many() or write_many() of a namespace, and return the length of the buffer."""
     registered = registered_memory(buffer)
     if registered:
         memory, base, length = registered

@@ -1,19 +1,20 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Blocks of one namespace: read, write, and the other commands of the NVM command set.
 
-Transfers longer than a command may be are split, and the pieces run side by side, several in
-flight: a long write is not atomic, nor is it in order.  A range that extends past the end of the
-namespace is refused before anything is allocated or sent.  Data moves without a copy if the caller
+Transfers that exceed the maximum of one command are split, and several pieces are in flight at a
+time: a long write is neither atomic nor in order. A range that extends past the end of the
+namespace is refused before anything is allocated or sent. Data moves without a copy if the caller
 passes registered memory (Controller.alloc or register, or a memoryview of it), which then belongs
-to the command until it ends; else it is copied once, through the controller's pool.
+to the command until it ends; otherwise it is copied once, through the controller's pool.
 
 Every method raises NvmeError if the controller answers with an error status, ConnectionLost if the
-controller is out of reach for good, and ValueError or TypeError for wrong arguments: blocks are
-counted in whole numbers, and a buffer is open, contiguous and whole blocks long (pread() and its
-relatives take bytes).
+connection is lost and not made again, and ValueError or TypeError for wrong arguments: blocks are
+counted in whole numbers, and a buffer must be open, contiguous and a whole number of blocks long
+(pread() and related methods count in bytes).
 
-If the NSID is given to a different namespace (by its NGUID, EUI64, UUID or block size), the object
-can no longer be used: nothing is sent, and the controller has a new object for that namespace.
+If the NSID is assigned to a different namespace (by its NGUID, EUI64, UUID or block size), the
+object can no longer be used: nothing is sent, and the controller has a new object for that
+namespace.
 """
 
 from __future__ import annotations
@@ -82,7 +83,7 @@ class Namespace(Bytewise):
             slot.drop()
 
     async def readinto(self, lba: int, buffer: Buffer, *, fua: bool = False) -> int:
-        """Fill a writable buffer of whole blocks from lba on; its length in bytes."""
+        """Fill a writable buffer of whole blocks from lba on; return its length in bytes."""
         registered = registered_memory(buffer)
         if registered:
             memory, base, length = registered
@@ -114,7 +115,7 @@ class Namespace(Bytewise):
             return len(view)
 
     async def write(self, lba: int, data: Buffer, *, fua: bool = False) -> None:
-        """Write whole blocks of data from lba on.  fua: each is stable before it completes."""
+        """Write whole blocks of data from lba on. fua: the data is stable when it returns."""
         await self._send(
             lambda lba, blocks: commands.write(self.nsid, lba, blocks, fua=fua), "Write", lba, data
         )
@@ -128,14 +129,17 @@ class Namespace(Bytewise):
     async def compare_and_write(
         self, lba: int, expected: Buffer, new: Buffer, *, fua: bool = False
     ) -> None:
-        """Write new if the blocks are as expected, atomically, as locks need it.
+        """Write new if the blocks equal expected, atomically, as needed for locks.
 
-        NvmeError (Compare Failure) if they differ, and nothing is written.  Most controllers do
-        this with one block (ACWU of Identify Controller).  It is not sent again if the
-        connection ends: OutcomeUnknown.  ValueError if the controller has no such command.
+        Raises NvmeError (Compare Failure) if they differ; then nothing is written. Most controllers
+        do this with one block (ACWU of Identify Controller). If the connection ends, the command is
+        not sent again, and OutcomeUnknown is raised. Raises ValueError if the controller does not
+        support the command.
         """
         if not self._controller.identify.fuses & 1:
-            raise ValueError(f"the controller of namespace {self.nsid} has no Compare and Write")
+            raise ValueError(
+                f"the controller of namespace {self.nsid} does not support Compare and Write"
+            )
         with bytes_of(expected) as before, bytes_of(new) as after:
             old, put = bytes(before), bytes(after)
         blocks = self._blocks(lba, len(old))
@@ -178,21 +182,21 @@ class Namespace(Bytewise):
         """Read blocks logical blocks from each LBA on, into a writable buffer, one after the other.
 
         The engine keeps a queue full of commands, and the event loop is woken a few times for all
-        of them: for thousands of small reads this is many times as fast as read().
+        of them: for thousands of small reads this is many times faster than read().
 
         Args:
             lbas: LBAs in any order; an array of unsigned 64-bit numbers is the quickest.
             into: len(lbas) * blocks * block_size bytes. Registered memory is used as it is; any
-                other buffer is registered for the call.
+                other buffer is registered for this call.
             blocks: Blocks of each command, at most most_blocks.
 
         Returns:
             The bytes read.
 
         Raises:
-            NvmeError: A command failed, and the buffer may hold what others have read; or a range
+            NvmeError: A command failed; the buffer may contain data of other commands; or a range
                 extends past the end of the namespace, and nothing was sent.
-            ValueError: The buffer has another length.
+            ValueError: The buffer has a different length.
         """
         return await move_many(self, self._controller, lbas, into, blocks, write=False, fua=fua)
 
@@ -204,10 +208,10 @@ class Namespace(Bytewise):
         blocks: int = 1,
         fua: bool = False,
     ) -> int:
-        """Write blocks logical blocks from each LBA on, out of data, one after the other.
+        """Write blocks logical blocks from each LBA on, from consecutive parts of data.
 
-        As read_many(). The order of the writes is not defined, also if LBAs repeat. A buffer that
-        is not registered has to be writable, or it is copied.
+        As read_many(). The order of the writes is undefined, even if LBAs repeat. A buffer that is
+        not registered must be writable to be used without a copy.
 
         Returns:
             The bytes written.
@@ -223,7 +227,7 @@ class Namespace(Bytewise):
     async def write_zeroes(
         self, lba: int, blocks: int, *, deallocate: bool = False, fua: bool = False
     ) -> None:
-        """Set blocks to zeroes; deallocate: the controller may free them for it."""
+        """Set blocks to zeroes; deallocate: the controller may deallocate them."""
 
         async def step(piece: Piece) -> None:
             sqe = commands.write_zeroes(
@@ -238,10 +242,12 @@ class Namespace(Bytewise):
     async def write_uncorrectable(self, lba: int, blocks: int) -> None:
         """Mark blocks as invalid: reads of them fail until they are written again.
 
-        Their data is lost.  ValueError if the controller has no such command.
+        Their data is lost. Raises ValueError if the controller does not support the command.
         """
         if not self._controller.identify.oncs & Oncs.WRITE_UNCORRECTABLE:
-            raise ValueError(f"the controller of namespace {self.nsid} has no Write Uncorrectable")
+            raise ValueError(
+                f"the controller of namespace {self.nsid} does not support Write Uncorrectable"
+            )
 
         async def step(piece: Piece) -> None:
             sqe = commands.write_uncorrectable(self.nsid, piece.lba, piece.blocks)
@@ -287,15 +293,15 @@ class Namespace(Bytewise):
             await self._run(sqe, name, Data(slot.memory, slot.offset, length, False, slot))
             return bytes(slot.view[:length])
 
-    # ---- how ----
+    # ---- implementation ----
 
     def _limit(self, most: int) -> int:
-        """Blocks of one command that transfers at most most bytes."""
+        """Return the blocks of one command that transfers at most `most` bytes."""
         limit = min(self._controller.max_transfer, most) // self.block_size
         return min(max(limit, 1), MAX_BLOCKS)
 
     def _limit_of(self, exponent: int) -> int:
-        """Blocks of one command whose limit is given as MDTS is; 0: that of MDTS itself."""
+        """Return the blocks of one command for a limit in the format of MDTS; 0: MDTS itself."""
         if not exponent:
             return self._limit(self._controller.max_transfer)
         limit = (1 << (12 + exponent)) // self.block_size

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A queue of the engine on an asyncio loop: commands in, completions out.
 
-Owned by the loop's thread; connecting and closing, which block, are done in others.  The queue's
+Owned by the loop's thread; connecting and closing, which block, run on other threads. The queue's
 completion channel is armed whenever the loop may sleep, so an idle queue costs nothing and no
-wake-up is lost: drain the channel, poll to the end, arm, and poll once more for what came between.
-A lost queue fails its commands only after it is closed, when nothing can write into their buffers.
+wake-up is lost: drain the channel, poll to the end, arm, and poll once more for completions that
+came in between. A lost queue fails its commands only after it is closed, when nothing can write
+into their buffers.
 """
 
 from __future__ import annotations
@@ -38,13 +39,14 @@ class Queue:
         self._progress: asyncio.Future[None] | None = None
         self._pairing = asyncio.Lock()
         self._half: asyncio.Future[None] | None = None
-        """Done when the second command of a pair is submitted; None between pairs."""
+        """Done when the second command of a pair was submitted; None if no pair is being submitted.
+        """
         self._timer: asyncio.TimerHandle | None = None
         self._due = _NEVER
-        """When the timer runs out."""
+        """When the timer expires."""
         self._closing: asyncio.Task[None] | None = None
         self.lost: str | None = None
-        """Why it can no longer be used."""
+        """The reason, if it can no longer be used."""
         self.completed = 0
         """Commands completed so far."""
         self._loop.add_reader(host.fileno(), self._on_readable)
@@ -57,7 +59,7 @@ class Queue:
 
     @property
     def outstanding(self) -> int:
-        """Commands in flight and in line."""
+        """Commands in flight and waiting."""
         return len(self._requests) + len(self._line)
 
     async def execute(
@@ -80,7 +82,7 @@ class Queue:
     ) -> asyncio.Future[Completion] | None:
         """Submit a command and return the future of its completion; None if it has to wait first.
 
-        If None, nothing has changed: execute() waits, and raises what has to be raised.
+        If None is returned, nothing has changed: execute() waits, and raises any error.
         """
         if self.lost is not None or self._line or not self._free or self._half is not None:
             return None
@@ -104,7 +106,7 @@ class Queue:
         return future
 
     async def connect(self, sqe: bytes, data: Data, *, within: float) -> Completion:
-        """execute() a Connect: it is what a target may miss (HostQueue.nudge)."""
+        """Execute a Connect, which a target may miss (HostQueue.nudge)."""
         answer = asyncio.create_task(self.execute(sqe, data, within=within, what="Connect"))
         try:
             while self.lost is None and not answer.done() and (pause := self._host.nudge()):
@@ -116,8 +118,10 @@ class Queue:
     async def execute_pair(
         self, pair: Sequence[tuple[bytes, Data]], *, within: float | None, what: str
     ) -> list[Completion]:
-        """Submit two fused commands with none between them; as execute()."""
-        async with self._pairing:  # or each of many pairs would wait for its second turn
+        """Submit two fused commands with no other command between them; otherwise as execute()."""
+        async with (
+            self._pairing
+        ):  # otherwise each of many pairs could wait for its second turn forever
             await self._take_turn()
             try:
                 await self._take_turn()
@@ -152,11 +156,12 @@ class Queue:
             self._loop.call_soon(self._reap)
 
     async def execute_batch(self, batch: HostBatch, *, within: float | None, what: str) -> None:
-        """Run a batch to its end, which may be a command that failed: see HostBatch.left().
+        """Run a batch to its end, or until a command fails: see HostBatch.left().
 
         within: seconds without an answer to any of its commands. Other commands keep their turns:
-        the batch takes the entries that are free when it starts. QueueLost as execute(). If the
-        caller is cancelled, what is outstanding is waited for, and nothing else is sent.
+        the batch takes the entries that are free when it starts. Raises QueueLost as execute()
+        does. If the caller is cancelled, no further command is sent, and the outstanding ones are
+        waited for.
         """
         await self._take_turn()
         turns = 1
@@ -179,16 +184,16 @@ class Queue:
         self._requests[request] = None
         if within is not None:
             self._watch(deadline)
-        self._loop.call_soon(self._reap)  # what could not be submitted ends it at once
+        self._loop.call_soon(self._reap)  # a command that could not be submitted ends it at once
         try:
             await asyncio.shield(request.future)
         except asyncio.CancelledError:
             batch.stop()
-            await finished([request.future])  # whose buffer the caller may free then
+            await finished([request.future])  # then the caller may free the buffer
             if not request.future.cancelled():
                 request.future.exception()
             raise
-        if batch.error == errno.ENOTCONN:  # the engine knew first
+        if batch.error == errno.ENOTCONN:  # the engine noticed it first
             self._reap()
             raise QueueLost(self._host.reason or os.strerror(batch.error))
         if batch.error:
@@ -203,7 +208,7 @@ class Queue:
         *,
         behind: asyncio.Future[None] | None = None,
     ) -> asyncio.Future[Completion]:
-        """Submit a command whose turn it is; behind the first of its pair, if it is the second."""
+        """Submit a command whose turn it is; behind: the first of its pair, if it is the second."""
         future: asyncio.Future[Completion] = self._loop.create_future()
         slot = None if data is None else data.slot
         deadline = _NEVER if within is None else self._loop.time() + within
@@ -252,7 +257,7 @@ class Queue:
                 self._lose(error)
         raise QueueLost(self.lost)
 
-    # ---- whose turn it is ----
+    # ---- turns ----
 
     async def _take_turn(self) -> None:
         if self.lost is not None:
@@ -287,7 +292,7 @@ class Queue:
         self._reap()
 
     def _reap(self) -> None:
-        """Take what has completed and leave the completion channel armed."""
+        """Handle all completions and leave the completion channel armed."""
         if self.lost is not None:
             return
         try:
@@ -307,7 +312,9 @@ class Queue:
                 if not future.done():
                     future.set_result(Completion(status, dw0, dw1))
                 self._end(request)
-        if self._progress is not None:  # commands of a batch make room, too, and are not in done
+        if (
+            self._progress is not None
+        ):  # completed commands of a batch are not in done, but make room too
             self._progress.set_result(None)
             self._progress = None
 
@@ -364,9 +371,10 @@ class Queue:
             self._timer = None
 
     def close(self, reason: str = "the queue was closed") -> asyncio.Task[None]:
-        """Disconnect, free, and fail what is in flight with QueueLost.  Idempotent.
+        """Disconnect, free, and fail commands in flight with QueueLost. Idempotent.
 
-        Wait for the task, which is bounded in time, and goes on to its end even if it is cancelled.
+        Wait for the task, which is bounded in time, and continues to its end even if it is
+        cancelled.
         """
         if self._closing is None:
             if self.lost is None:

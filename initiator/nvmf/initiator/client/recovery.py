@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a controller does when its connection is lost: the policy, and Linux's timers.
+"""The recovery policy after the loss of a connection, and Linux's timers.
 
-A controller that is alone keeps its commands until it is connected again (KeepCommands).  One that
-is a path of several returns them at once (nvmf.initiator.multipath.recovery).
+A single controller keeps its commands until it is connected again (KeepCommands). A path of several
+returns them at once (nvmf.initiator.multipath.recovery).
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ class Recovery(Protocol):
     # ---- its commands ----
 
     def command_lost(self, lost: QueueLost) -> None:
-        """A command ended with its connection.  Return to have it sent again, or raise."""
+        """Handle a command that ended with its connection: return to send it again, or raise."""
 
     def hold(self, why: str) -> None:
-        """A command finds no connection.  Return to have it wait for the next one, or raise."""
+        """Handle a command without a connection: return to let it wait for one, or raise."""
 
     # ---- its connection ----
 
@@ -58,30 +58,30 @@ class Recovery(Protocol):
         """Prepare a new session before commands use it; an exception ends the attempt."""
 
     async def namespaces_read(self, session: Session) -> None:
-        """The list of namespaces was read: read what else is to be known about them."""
+        """Read additional data of namespaces, after their list was read."""
 
     async def read_about(self, session: Session, event: AsyncEvent) -> bool:
-        """Read the log page of an event, if it is this policy's; return whether it is."""
+        """Read the log page of an event, if the policy handles it; return whether it does."""
 
     async def stop(self, session: Session) -> None:
-        """A session has ended: end the work that belongs to it."""
+        """End the work that belongs to a session that has ended."""
 
-    # ---- who is told ----
+    # ---- notification ----
 
     def changed(self) -> None:
-        """The state of the connection has changed."""
+        """Handle a change of the connection's state."""
 
 
 class KeepCommands:
-    """The policy of a controller that is alone: commands wait until it is connected again."""
+    """The policy of a single controller: commands wait until it is connected again."""
 
     retried = RETRIED
 
     def command_lost(self, lost: QueueLost) -> None:
-        """Have the command sent again."""
+        """Let the command be sent again."""
 
     def hold(self, why: str) -> None:
-        """Have the command wait."""
+        """Let the command wait."""
 
     async def reconnect(self, attempt: Attempt, place: Place, lost: Lost, lived: float) -> Session:
         """Reconnect with Linux's timers."""
@@ -91,10 +91,10 @@ class KeepCommands:
         """Do nothing: a session is complete after Connect."""
 
     async def namespaces_read(self, session: Session) -> None:
-        """Do nothing: Identify has everything."""
+        """Do nothing: Identify has all data."""
 
     async def read_about(self, session: Session, event: AsyncEvent) -> bool:
-        """Return False: no event is this policy's."""
+        """Return False: the policy handles no event."""
         return False
 
     async def stop(self, session: Session) -> None:
@@ -108,8 +108,8 @@ async def reconnect(attempt: Attempt, place: Place, lost: Lost, lived: float) ->
     """Call attempt every reconnect_delay until it succeeds, and return its session.
 
     The first attempt is made at once if the lost session had lasted reconnect_delay or longer
-    (lived: seconds) and no command had timed out.  ConnectionLost: none succeeded within
-    ctrl_loss_tmo; a negative ctrl_loss_tmo sets no limit.
+    (lived: seconds) and no command had timed out. Raises ConnectionLost if no attempt succeeds
+    within ctrl_loss_tmo; a negative ctrl_loss_tmo sets no limit.
     """
     options, where, loop = place.options, place.where, asyncio.get_running_loop()
     began = loop.time()
@@ -135,7 +135,7 @@ async def reconnect(attempt: Attempt, place: Place, lost: Lost, lived: float) ->
             if loop.time() - told >= _TELL_EVERY:
                 told = loop.time()
                 log.warning(_FAILED, *failed, extra={"attempt": attempts})
-        except Exception as error:  # or those who wait would do so forever
+        except Exception as error:  # otherwise callers would wait forever
             last = f"{type(error).__name__}: {error}"
             log.exception("%s: cannot reconnect", where.subnqn)
     raise ConnectionLost(

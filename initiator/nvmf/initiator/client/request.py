@@ -55,14 +55,14 @@ class Request:
         self.within = within
         self.what = what
         self.turns = 1
-        """Entries of the queue that it takes."""
+        """Entries of the queue that it uses."""
 
     def extend(self, now: float) -> None:
-        """Move the deadline, if something was answered since it was set."""
+        """Move the deadline, if a command was answered since it was set."""
 
 
 class BatchRequest(Request):
-    """A batch that runs."""
+    """A batch in progress."""
 
     __slots__ = ("answered", "batch")
 

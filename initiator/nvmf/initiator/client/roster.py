@@ -27,16 +27,16 @@ class Roster:
     ) -> None:
         self._subnqn = subnqn
         self.active: dict[int, Namespace] = {}
-        """By NSID."""
+        """The active namespaces, by NSID."""
         self._make = make
         self._gone: WeakValueDictionary[int, Namespace] = WeakValueDictionary()
-        """No longer active, but still in use by callers: they may come back."""
+        """Namespaces that are no longer active, but still in use by callers."""
         self._serial: str | None = None
         self._unread = False
         """The last load() did not complete."""
 
     async def load(self, admin: Admin, serial: str, changed: set[int] | None = None) -> None:
-        """Read which namespaces there are, and what they are (changed: those of before only).
+        """Read the list of namespaces and their data (changed: of known ones, only of these).
 
         serial: serial number of the controller, which identifies namespaces without identifiers.
         """

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""One association with a controller: its queues, once they are connected, to the end.
+"""One association with a controller: its queues, from their connection to the end.
 
-bringup.py makes sessions.  A session does not repair itself: when a queue is lost, `lost` says why,
-and the connection closes the session and makes a new one.
+bringup.py makes sessions. A session does not repair itself: if a queue is lost, `lost` has the
+reason, and the connection closes the session and makes a new one.
 """
 
 from __future__ import annotations
@@ -92,16 +92,16 @@ class Session:
             await asyncio.wait({task})
             raise
 
-    # ---- what it is ----
+    # ---- properties ----
 
     @property
     def is_discovery(self) -> bool:
-        """A discovery controller has no I/O queues."""
+        """Whether it is a discovery controller, which has no I/O queues."""
         return self.identify.cntrltype == 2 or self.place.where.is_discovery
 
     @cached_property
     def max_transfer(self) -> int:
-        """Bytes that one command may transfer; read it once Identify Controller is known."""
+        """Maximum bytes of one command; available after Identify Controller."""
         found = self.identify.max_transfer_bytes(self.cap.mpsmin) or MAX_TRANSFER
         return min(found, _MOST_TRANSFER)
 
@@ -123,7 +123,7 @@ class Session:
     # ---- queues ----
 
     def add_queue(self, host: HostQueue) -> Queue:
-        """Add a connected queue: the session is lost if the queue is, and closes it."""
+        """Add a connected queue; the session closes it, and is lost if the queue is lost."""
         queue = Queue(host, self._on_lost)
         self._all.append(queue)
         return queue
@@ -147,7 +147,7 @@ class Session:
     async def reauthenticate(self) -> None:
         """Authenticate again: the admin queue, and each I/O queue whose Connect required it.
 
-        AuthenticationError: one failed.
+        Raises AuthenticationError if one fails.
         """
         await self.authenticator.authenticate(self.admin, 0)
         for queue in self.queues:
@@ -187,7 +187,7 @@ class Session:
         await self.until(lambda csts: csts.shst == 2)
 
     async def close(self, reason: str = "the controller was closed") -> None:
-        """Disconnect all queues; what is in flight fails with QueueLost.
+        """Disconnect all queues; commands in flight fail with QueueLost.
 
         If the caller is cancelled, CancelledError is raised once all are closed.
         """

@@ -15,9 +15,9 @@ from nvmf.spec.identify import Ctratt
 
 log = logging.getLogger(__name__)
 _EVENT_SECONDS = 0.1
-"""Seconds between events, if they keep coming ..."""
+"""Seconds between events on average, if there are many ..."""
 _BURST_SECONDS = 3.2
-"""... and how many seconds may be saved up: events that come together are handled at once."""
+"""... and the seconds by which they may be early: a burst of events is handled at once."""
 
 
 async def keep_alive(session: Session) -> None:
@@ -50,8 +50,7 @@ async def async_events(
 ) -> None:
     """Ask for events and give each to handle, until the session is lost.
 
-    A controller that always has a next event is not asked as fast as it can answer: at least half
-    of the time remains for other work.
+    The rate of events is limited, so that at least half of the time remains for other work.
     """
     loop = asyncio.get_running_loop()
     due = loop.time()

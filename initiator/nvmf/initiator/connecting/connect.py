@@ -5,8 +5,8 @@ What happens from the call to a session with all its queues, and where:
 
 1. ``connect()``, here, parses the address, merges the options and returns a ``Pending``; nothing
    is sent before the caller awaits or enters it.
-2. ``connect_controller()``, here, chooses who connects.  ``KernelController.connect()`` has Linux
-   do the rest; what follows is the client's.
+2. ``connect_controller()``, here, chooses the backend. ``KernelController.connect()`` has Linux do
+   the rest; what follows is the client's.
 3. ``Controller.connect()`` in client/controller.py asks for a session; its ``Connection``
    (client/connection.py) reads the namespaces, and starts the tasks that keep the session alive
    and replace it.
@@ -117,10 +117,10 @@ def connect(
 ) -> object:  # fmt: skip
     """Connect to a controller: `async with connect(...) as controller`, or await and close() it.
 
-    where is a URL nvme+rdma://HOST:PORT/NQN?OPTION=VALUE, or a TransportId.  The keywords are the
-    options that help(ConnectOptions) describes; they count before the URL, the URL before options.
-    backend="kernel" connects through Linux's nvme-rdma (for type checkers: name it here rather than
-    in options or the URL).
+    where is a URL nvme+rdma://HOST:PORT/NQN?OPTION=VALUE, or a TransportId. The keywords are the
+    options that help(ConnectOptions) describes; they take precedence over the URL, and the URL over
+    options. backend="kernel" connects through Linux's nvme-rdma (for type checkers: name it here
+    rather than in options or the URL).
 
     Raises ValueError for a wrong URL or value, ConnectError if no connection can be made, NvmeError
     if the controller refuses, ConnectionLost if the controller cannot be used, and KernelError for
@@ -133,7 +133,7 @@ def connect(
 
 
 async def connect_controller(where: TransportId, options: ConnectOptions) -> AnyController:
-    """Connect by the backend that the options name; raises as connect() does."""
+    """Connect with the backend given in the options; raise as connect() does."""
     if options.backend == "kernel":
         from nvmf.initiator.kernel.controller import KernelController
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Connect to every subsystem that discovery finds, or that the host files name."""
+"""Connect to all subsystems that discovery finds, or that the host files name."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from nvmf.spec.nqn import DISCOVERY_NQN
 from nvmf.spec.status import StatusError
 
 Address = tuple[str, str, str]
-"""The same for the same subsystem at the same port."""
+"""Return a key that is equal for the same subsystem at the same port."""
 C = TypeVar("C")
 
 
@@ -37,11 +37,11 @@ class Outcome(Generic[C]):
 
     place: TransportId
     controller: C | None = None
-    """The caller closes it."""
+    """The controller; the caller closes it."""
     error: Exception | None = None
-    """Why there is no connection: a sentence."""
+    """The reason if there is no connection: a sentence."""
     skipped: bool = False
-    """It was connected already."""
+    """Whether it was connected already."""
 
 
 async def connect_all(
@@ -65,16 +65,17 @@ async def connect_all(
     fast_io_fail_tmo: float | None = DEFAULT.fast_io_fail_tmo, tos: int | None = DEFAULT.tos,
     duplicate_connect: bool = DEFAULT.duplicate_connect,
 ) -> AsyncGenerator[Outcome[AnyController], None]:  # fmt: skip
-    """Connect to the subsystems in the log of a port, and in those that it refers to.
+    """Connect to the subsystems in the discovery log of a port, and in the logs that it refers to.
 
-    subnqn is that of the discovery subsystem, whatever the URL names.
+    subnqn is the NQN of the discovery subsystem, and replaces that of the URL.
 
-    Without a port, the host files say what to connect (config: a file in their place).  What is
-    among connected, or came before, is skipped; records of other transports are passed over.
-    A record that cannot be used is an outcome of the discovery service with an error.
-    What cannot be connected is an outcome with an error, and the others go on.  Options are those
-    of ConnectOptions: with backend="kernel" the client reads the logs, the kernel connects, and
-    what it is connected to already is skipped.  HostFileError where a host file cannot be used.
+    Without a port, the controllers are taken from the host files, or from the file config instead.
+    Subsystems in connected, and repeated ones, are skipped, as are records of other transports. A
+    record that cannot be used yields an outcome of the discovery service with an error. A subsystem
+    that cannot be connected yields an outcome with an error; the others are still connected.
+    Options are those of ConnectOptions: with backend="kernel" the client reads the logs, the kernel
+    connects, and subsystems that are already connected are skipped. Raises HostFileError if a host
+    file cannot be used.
     """
     changes = given(locals())
     run = _Run({_key(controller.where) for controller in connected}, depth)
@@ -98,7 +99,7 @@ def _key(place: TransportId) -> Address:
 
 
 class _Run:
-    """One run: what it has been to."""
+    """The state of one run: addresses that were handled."""
 
     def __init__(self, seen: set[Address], depth: int) -> None:
         self._seen = seen
@@ -107,7 +108,7 @@ class _Run:
     async def configured(
         self, endpoint: Endpoint, changes: Values
     ) -> AsyncGenerator[Outcome[AnyController], None]:
-        """Connect to one controller of a host file, or to what its log lists."""
+        """Connect to one controller of a host file, or to the subsystems in its log."""
         place, how = endpoint.place(), endpoint.options(**changes)
         if not endpoint.discovery:
             yield await self._connect(place, how)
@@ -119,7 +120,7 @@ class _Run:
     async def discovered(
         self, start: TransportId, how: ConnectOptions, found: ConnectOptions
     ) -> AsyncGenerator[Outcome[AnyController], None]:
-        """Connect to what the log of a port lists; how: options for it, found: for the entries."""
+        """Connect to the subsystems in a log; how: options for the port, found: for them."""
         asking = how.with_options({"kato": 0, "backend": "client"})  # the log is read once
         async for log in discover_all(start, asking, depth=self._depth):
             if log.error is not None:
@@ -134,7 +135,7 @@ class _Run:
                     yield Outcome(log.place, error=ValueError(why))
                     continue
                 if found.backend == "kernel" and "," in f"{place.traddr}{place.subnqn}":
-                    why = f"the kernel can take no comma in {place.subnqn!a} at {place.traddr!a}"
+                    why = f"the kernel accepts no comma in {place.subnqn!a} at {place.traddr!a}"
                     yield Outcome(place, error=KernelError(why))
                     continue
                 yield await self._connect(place, found)

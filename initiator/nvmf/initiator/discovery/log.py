@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Discovery: what subsystems a port offers (Base 2.1, 5.1.12.3.1)."""
+"""Discovery: the subsystems that a port offers (Base 2.1, 5.1.12.3.1)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from nvmf.spec.nqn import DISCOVERY_NQN, is_valid_nqn
 from nvmf.spec.opcodes import LogId
 
 MAX_RECORDS = 65536
-"""Of one log; a port that announces more is not believed."""
+"""Maximum records of one log; a log with more is refused."""
 _MOST_SECONDS = 600.0
 """Maximum seconds for reading a log."""
 _PAGE = 4096
@@ -49,10 +49,10 @@ async def discover(
     poll_queues: int = ASKING.poll_queues, fast_io_fail_tmo: float | None = ASKING.fast_io_fail_tmo,
     tos: int | None = ASKING.tos, duplicate_connect: bool = ASKING.duplicate_connect,
 ) -> list[DiscoveryEntry]:  # fmt: skip
-    """The discovery log of the port that where names.
+    """Return the discovery log of a port.
 
-    A subsystem in where that is not a discovery subsystem is ignored: the well-known one is
-    asked.  Options are those of ConnectOptions.  Raises ConnectError, NvmeError, ConnectionLost.
+    The well-known discovery subsystem is asked, unless where has the NQN of a different one.
+    Options are those of ConnectOptions. Raises ConnectError, NvmeError, ConnectionLost.
     """
     _, entries = await discovery_log(where, options, **given(locals()))
     return entries
@@ -75,7 +75,7 @@ async def discovery_log(
     poll_queues: int = ASKING.poll_queues, fast_io_fail_tmo: float | None = ASKING.fast_io_fail_tmo,
     tos: int | None = ASKING.tos, duplicate_connect: bool = ASKING.duplicate_connect,
 ) -> tuple[DiscoveryHeader, list[DiscoveryEntry]]:  # fmt: skip
-    """The discovery log with its header: see discover()."""
+    """Return the discovery log with its header: see discover()."""
     changes = given(locals())
     place = TransportId.of(where)
     wanted = (options or ConnectOptions(kato=0)).with_options({**place.options, **changes})
@@ -83,7 +83,7 @@ async def discovery_log(
 
 
 async def raw_log(place: TransportId, options: ConnectOptions, most: int = MAX_RECORDS) -> bytes:
-    """The bytes of the discovery log of a discovery subsystem, whose NQN may be a unique one."""
+    """Return the bytes of the log of a discovery subsystem, which may have a unique NQN."""
     session = await first_session(place, options)
     try:
         async with asyncio.timeout(_MOST_SECONDS):
@@ -102,18 +102,16 @@ async def raw_log(place: TransportId, options: ConnectOptions, most: int = MAX_R
 
 
 async def read_log(admin: Admin, most: int = MAX_RECORDS) -> bytes:
-    """A log whose parts are of one generation: read again where GENCTR changes meanwhile.
+    """Return a log whose parts have one generation; it is read again if GENCTR changes meanwhile.
 
-    Its event is retained until all has been read, so that a change meanwhile is reported.
-    ConnectionLost where what comes is no discovery log, or one of more than most records.
+    Its event is retained until all parts are read, so that a change meanwhile is reported. Raises
+    ConnectionLost if the data is not a discovery log, or has more than most records.
     """
     for _ in range(TRIES):
         first = await admin.log_page(LogId.DISCOVERY, DiscoveryHeader.SIZE, nsid=0, rae=True)
         header = DiscoveryHeader.decode(first)
         if header.recfmt:
-            raise ConnectionLost(
-                f"the discovery log is of record format {header.recfmt}, which is unknown"
-            )
+            raise ConnectionLost(f"unknown discovery log record format {header.recfmt}")
         if header.numrec > most:
             raise ConnectionLost(
                 f"the discovery log announces {header.numrec} records, more than a port can have "
@@ -130,7 +128,7 @@ async def read_log(admin: Admin, most: int = MAX_RECORDS) -> bytes:
         again = await admin.log_page(LogId.DISCOVERY, DiscoveryHeader.SIZE, nsid=0)
         if DiscoveryHeader.decode(again).genctr == header.genctr:
             return first + rest
-    raise ConnectionLost(f"the discovery log changed under each of {TRIES} readings; try again")
+    raise ConnectionLost(f"the discovery log changed during each of {TRIES} readings; try again")
 
 
 def place_of(entry: DiscoveryEntry) -> TransportId:
@@ -144,7 +142,7 @@ def place_of(entry: DiscoveryEntry) -> TransportId:
 
 
 def transport_name(trtype: int) -> str:
-    """Return rdma, tcp, ..., or the number if it has no name."""
+    """Return the name of a transport (rdma, tcp, ...), or its number if it has none."""
     try:
         return TransportType(trtype).name.lower()
     except ValueError:
@@ -152,7 +150,7 @@ def transport_name(trtype: int) -> str:
 
 
 def address_key(place: TransportId) -> tuple[str, str]:
-    """The same for the same address, however it is written."""
+    """Return the address in a form that is equal for all spellings of it."""
     try:
         return str(ipaddress.ip_address(place.traddr)), str(int(place.trsvcid))
     except ValueError:

@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 _RESOLVE_MS = 3000
 """Maximum seconds to query the details of one service."""
 _MAX_SERVICES = 1024
-"""Names that are looked into; a network that has more is not believed."""
+"""Maximum names whose details are queried; others are ignored."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -32,13 +32,13 @@ class Service:
     """One address of a discovery service."""
 
     name: str
-    """Of the instance, for people."""
+    """The name of the instance, for display."""
     transport: str
     """rdma or tcp."""
     traddr: str
     trsvcid: str
     nqn: str
-    """Of the discovery subsystem."""
+    """The NQN of the discovery subsystem."""
 
 
 async def browse(
@@ -46,10 +46,10 @@ async def browse(
     *,
     until: Callable[[list[Service]], bool] | None = None,
 ) -> list[Service]:
-    """The services that announce themselves within seconds, or until enough of them have.
+    """Return the services announced within seconds, or until enough were found.
 
-    Announcements that say nothing which a host could use are passed over.  MdnsError where the
-    network cannot be listened to.
+    Announcements without usable data are skipped. Raises MdnsError if the network cannot be
+    listened to.
     """
     browser = _Browser(until)
     zeroconf = open_mdns()
@@ -90,7 +90,7 @@ class _Browser:
         name: str,
         state_change: ServiceStateChange,
     ) -> None:
-        """A name came, changed or went."""
+        """Handle a name that was added, changed or removed."""
         self._forget(name)
         if state_change is ServiceStateChange.Removed:
             return
@@ -101,13 +101,13 @@ class _Browser:
             return
         try:
             info = AsyncServiceInfo(service_type, name)
-        except ZeroconfError as error:  # a pointer may say anything; the others of its packet count
+        except ZeroconfError as error:  # of one pointer; the other records are still used
             log.info("%r is passed over: %s", name, error)
             return
         self._tasks[name] = asyncio.create_task(self._resolve(zeroconf, info))
 
     async def close(self) -> None:
-        """End what is under way."""
+        """Cancel the queries in progress."""
         for task in self._tasks.values():
             task.cancel()
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
@@ -120,7 +120,7 @@ class _Browser:
 
     async def _resolve(self, zeroconf: Zeroconf, info: AsyncServiceInfo) -> None:
         if not await info.async_request(zeroconf, _RESOLVE_MS):
-            log.info("%r: announced, but says nothing more", info.name)
+            log.info("%r: announced, but without details", info.name)
             return
         try:
             self._found[info.name] = services_of(

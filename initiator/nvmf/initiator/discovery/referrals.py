@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Discovery from service to service: the logs of a port and of all that it refers to.
+"""Discovery with referrals: the logs of a port and of all services that it refers to.
 
 A host need not go deeper than eight referrals (Base 2.1, 5.1.12.3.1), and does not ask a port
-twice, so that services which refer to each other come to an end.
+twice, so that referrals in a circle end.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from nvmf.spec.fabrics import (
 from nvmf.spec.status import StatusError
 
 MAX_DEPTH = 8
-"""Referrals, one behind the other."""
+"""Maximum depth of referrals."""
 MAX_LOGS = 256
-"""Logs that one start may lead to."""
+"""Maximum logs to read from one start."""
 _AT_ONCE = 8
-"""Logs that are read at the same time."""
+"""Maximum logs to read at the same time."""
 _MAX_REFERRED = MAX_RECORDS // _AT_ONCE
-"""Records of a log that a referral led to: what one host says, others must not be able to swell."""
+"""Maximum records of a log that a referral led to: one service must not cause unlimited work."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +43,12 @@ class FoundLog:
 
     place: TransportId
     depth: int
-    """0: asked for; else how many referrals led there."""
+    """The number of referrals that led to it; 0 for a service that the caller named."""
     header: DiscoveryHeader = field(default_factory=DiscoveryHeader)
     entries: tuple[DiscoveryEntry, ...] = ()
     raw: bytes = field(default=b"", repr=False)
     error: Exception | None = None
-    """ConnectError, NvmeError, ConnectionLost: a sentence."""
+    """The text of the ConnectError, NvmeError or ConnectionLost; a sentence."""
 
 
 async def discover_all(
@@ -69,12 +69,12 @@ async def discover_all(
     poll_queues: int = ASKING.poll_queues, fast_io_fail_tmo: float | None = ASKING.fast_io_fail_tmo,
     tos: int | None = ASKING.tos, duplicate_connect: bool = ASKING.duplicate_connect,
 ) -> AsyncGenerator[FoundLog, None]:  # fmt: skip
-    """The logs of discovery services, and of those that they refer to, nearest first.
+    """Return the logs of discovery services and of those that they refer to, nearest first.
 
-    depth 0 follows no referral.  A service that cannot be asked gives a log with an error, and
-    others go on.  Where the logs come to more than MAX_RECORDS records together, no referral of
-    them is followed any more, which is such an error too.  Options are those of ConnectOptions; a
-    start's own come after them.
+    depth 0 follows no referral. For a service that cannot be asked, the log has an error; the
+    others are still read. If the logs have more than MAX_RECORDS records together, further
+    referrals are not followed; this too is reported as an error of a log. Options are those of
+    ConnectOptions; they take precedence over those of the starts.
     """
     changes = given(locals())
     if isinstance(starts, str | TransportId):
@@ -94,8 +94,7 @@ async def discover_all(
             part = wanted[first : first + _AT_ONCE]
             if now and records > MAX_RECORDS:
                 error = ConnectionLost(
-                    f"this referral and those after it are not followed: {records} records came "
-                    "already"
+                    f"this referral and later ones are not followed: {records} records were read"
                 )
                 yield FoundLog(part[0][0], now, error=error)
                 return

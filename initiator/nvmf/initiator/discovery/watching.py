@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A discovery controller that stays connected, and reports changes (an explicit persistent
-connection, Base 2.1, 3.1.3.3): Keep Alive, and Discovery Log Page Change events."""
+"""A discovery controller that stays connected, and reports changes of its log.
+
+It is an explicit persistent connection (Base 2.1, 3.1.3.3), with Keep Alive and the event Discovery
+Log Page Change.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ from nvmf.spec.nqn import DISCOVERY_NQN
 from nvmf.spec.opcodes import LogId
 
 DISCOVERY_KATO = 30.0
-"""Seconds: what nvme-cli asks of a discovery controller that it keeps."""
+"""Keep Alive Timeout in seconds: that of nvme-cli for persistent discovery controllers."""
 KEPT = defaults(ConnectOptions(kato=DISCOVERY_KATO))
 
 
@@ -34,7 +37,7 @@ class Change:
     header: DiscoveryHeader
     entries: tuple[DiscoveryEntry, ...]
     added: tuple[DiscoveryEntry, ...]
-    """Not in the log before; at first all."""
+    """Entries that were not in the log before; all entries at first."""
     removed: tuple[DiscoveryEntry, ...]
 
 
@@ -57,13 +60,13 @@ async def watch(
     poll_queues: int = KEPT.poll_queues, fast_io_fail_tmo: float | None = KEPT.fast_io_fail_tmo,
     tos: int | None = KEPT.tos, duplicate_connect: bool = KEPT.duplicate_connect,
 ) -> AsyncIterator[AsyncIterator[Change]]:  # fmt: skip
-    """Yield the log of a port, and then its changes as they come, over lost connections.
+    """Yield the log of a port, and then each change, also after lost connections.
 
         async with watch("nvme+rdma://192.0.2.1") as changes:
             async for change in changes:
                 print(change.added, change.removed)
 
-    The iteration ends with ConnectionLost when the target is not back within ctrl_loss_tmo.
+    The iteration ends with ConnectionLost if the target is not reachable within ctrl_loss_tmo.
     Raises ConnectError, NvmeError, ConnectionLost.
     """
     changes = given(locals())
@@ -72,7 +75,7 @@ async def watch(
         {**place.options, **changes}
     )
     if not wanted.kato:
-        raise ValueError("kato is more than 0 seconds where a discovery controller is kept")
+        raise ValueError("kato must be more than 0 seconds for a persistent discovery controller")
     controller = await Controller.connect(replace(place, subnqn=subnqn), wanted)
     try:
         if not controller.identify.oaes & AsyncEvents.DISCOVERY_CHANGE:

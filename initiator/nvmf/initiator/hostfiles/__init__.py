@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The files in /etc/nvme that say what a host connects: those of nvme-cli 3, or those of 2.
+"""The files in /etc/nvme with the controllers to connect: those of nvme-cli 3, or of nvme-cli 2.
 
     for endpoint in configured():
         print(endpoint.source, endpoint.place())
 
-nvme-fabrics.conf with its drop-ins is read if it exists, and alone; else config.json and
-discovery.conf are.  hostnqn and hostid say as whom, where those say nothing.
+If nvme-fabrics.conf exists, only it and its drop-ins are read; otherwise config.json and
+discovery.conf are. hostnqn and hostid have the host's identity, unless those files give one.
 """
 
 from __future__ import annotations
@@ -62,10 +62,10 @@ def system_identity(folder: Path = FOLDER) -> Identity:
 
 
 def configured(config: Path | None = None, *, folder: Path = FOLDER) -> list[Endpoint]:
-    """Return the controllers of the host files, in their order; [] if there is no such file.
+    """Return the controllers of the host files, in their order; [] if there is no file.
 
-    config is a file to read in the place of those of the folder: config.json by its ending, else
-    one like nvme-fabrics.conf.  HostFileError names every fault.
+    config is a file to read instead of those in the folder: in the format of config.json if its
+    name ends in .json, otherwise of nvme-fabrics.conf. HostFileError names every fault.
     """
     system = system_identity(folder)
     if config is not None:
@@ -78,7 +78,7 @@ def configured(config: Path | None = None, *, folder: Path = FOLDER) -> list[End
     legacy = [folder / name for name in (_JSON, _DISCOVERY) if (folder / name).exists()]
     if fabrics.exists() or drop_ins(fabrics):
         for path in legacy:
-            log.warning("%s is passed over: %s is there, and counts alone", path, fabrics)
+            log.warning("%s is ignored, because %s exists", path, fabrics)
         return read_fabrics_conf(fabrics, system)
     endpoints: list[Endpoint] = []
     problems: list[str] = []

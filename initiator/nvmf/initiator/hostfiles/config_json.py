@@ -36,7 +36,7 @@ _Object: TypeAlias = dict[str, object]
 
 
 class _Json:
-    """A JSON document whose values know their line."""
+    """A JSON document, with the line of each value."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -46,22 +46,22 @@ class _Json:
         except json.JSONDecodeError as error:
             raise HostFileError(f"{path}:{error.lineno}: is not JSON: {error.msg}") from None
         except RecursionError:
-            raise HostFileError(f"{path}: is nested too deeply") from None
+            raise HostFileError(f"{path}: is too deeply nested") from None
         except ValueError as error:  # a number that is too long
             raise HostFileError(f"{path}: is not JSON: {error}") from None
         self._lines = _lines_of(text)
         self.problems: list[str] = []
 
     def where(self, at: _At) -> str:
-        """FILE:LINE of a value."""
+        """Return FILE:LINE of a value."""
         return f"{self.path}:{self._lines.get(at, 1)}"
 
     def wrong(self, at: _At, sentence: str) -> None:
-        """Remember a fault."""
+        """Add a fault."""
         self.problems.append(f"{self.where(at)}: {sentence}")
 
     def items(self, owner: _Object, key: str, at: _At) -> list[object]:
-        """Return a list that may be left out; what is not an object in it is a fault."""
+        """Return an optional list; items that are not objects are faults."""
         found = owner.get(key, [])
         if not isinstance(found, list):
             self.wrong((*at, key), f"{key} is a list")
@@ -72,7 +72,7 @@ class _Json:
         return found
 
     def text(self, owner: _Object, key: str, at: _At) -> str | None:
-        """Return a string that may be left out."""
+        """Return an optional string."""
         value = owner.get(key)
         if value is not None and not isinstance(value, str):
             self.wrong((*at, key), f"{key} is text in quotes")
@@ -84,9 +84,9 @@ _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{},:]|[^\s\[\]{},:"]+')
 
 
 def _lines_of(text: str) -> dict[_At, int]:
-    """Line of each value of a text that is JSON, by the keys and indices that lead to it."""
+    """Return the line of each value in JSON text, by its path of keys and indices."""
     lines: dict[_At, int] = {}
-    path: list[str | int | None] = []  # None: an object whose next key is to come
+    path: list[str | int | None] = []  # None: an object, before its next key
     line, last = 1, 0
     for token in _TOKEN.finditer(text):
         line += text.count("\n", last, token.start())
@@ -112,12 +112,12 @@ def read_config_json(path: Path, system: Identity = (None, None)) -> list[Endpoi
     hosts = root.get("hosts") if isinstance(root, dict) else root
     prefix: _At = ("hosts",) if isinstance(root, dict) else ()
     if not isinstance(hosts, list):
-        raise HostFileError(f"{path}:1: is a list of hosts, [ {{...}} ]")
+        raise HostFileError(f"{path}:1: must be a list of hosts, [ {{...}} ]")
     endpoints: list[Endpoint] = []
     for index, host in enumerate(hosts):
         at = (*prefix, index)
         if not isinstance(host, dict):
-            document.wrong(at, "a host is an object, {...}")
+            document.wrong(at, "a host must be an object, {...}")
             continue
         endpoints += _of_host(document, host, at, system)
     if document.problems:

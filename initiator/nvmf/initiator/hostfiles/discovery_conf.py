@@ -32,7 +32,7 @@ _TEXTS = ("transport", "traddr", "trsvcid", "host-traddr", "host-iface", "nqn", 
 
 
 def read_discovery_conf(path: Path, system: Identity = (None, None)) -> list[Endpoint]:
-    """The discovery controllers of discovery.conf; HostFileError names every fault."""
+    """Return the discovery controllers of discovery.conf; HostFileError lists every fault."""
     problems: list[str] = []
     endpoints: list[Endpoint] = []
     for number, line in enumerate(read_text(path).split("\n"), 1):
@@ -51,14 +51,14 @@ def read_discovery_conf(path: Path, system: Identity = (None, None)) -> list[End
 
 
 def _options(words: list[str]) -> dict[str, str]:
-    """Long option to its value; that of a switch is empty."""
+    """Return the values by long option; that of a switch is empty."""
     found: dict[str, str] = {}
     while words:
         word = words.pop(0)
         name, equals, value = word.partition("=")
         long = name[2:].replace("_", "-") if name.startswith("--") else _SHORT.get(name[1:2], "")
         if not name.startswith("-") or long not in (*_TEXTS, *PARAMETERS, "persistent"):
-            raise ValueError(f"{name!r} is no option of nvme discover")
+            raise ValueError(f"{name!r} is not an option of nvme discover")
         joined = "" if name.startswith("--") else name[2:] + equals + value
         if PARAMETERS.get(long) == "switch" or long == "persistent":
             found[long] = value

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """nvme-fabrics.conf(5) of nvme-cli 3: a main file, and a folder FILE.d of drop-ins.
 
-A parameter is looked for on the `controller =` line, then in its section, then in the file's
-[Host], then in the defaults for its kind of controller, of the file and then of the main file;
-`key =` with nothing behind it goes back to the initiator's default.
+The value of a parameter is the first one found on the `controller =` line, in its section, in the
+file's [Host], and in the defaults for its kind of controller, of the file and then of the main
+file. `key =` without a value restores the initiator's default.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _SPELLINGS = {"kxchap-secret": "dhchap-secret", "kxchap-ctrl-secret": "dhchap-ct
 """Names in later versions of nvme-cli."""
 
 _Settings = dict[str, Value | None]
-"""None: back to the initiator's default."""
+"""None: the initiator's default."""
 
 
 @dataclass(slots=True)
@@ -68,20 +68,20 @@ class _Section:
 
 @dataclass(slots=True)
 class _File:
-    """One file, as it is written."""
+    """The content of one file."""
 
     path: Path
     scopes: dict[str, _Settings] = field(default_factory=dict)
-    """By the names of _SECTIONS."""
+    """The sections, by the names in _SECTIONS."""
     identity: dict[str, tuple[str, int]] = field(default_factory=dict)
     """Value and line."""
     host_line: int = 0
-    """Line of [Host]; 0: there is no such section."""
+    """Line of [Host]; 0 if there is no such section."""
     sections: list[_Section] = field(default_factory=list)
 
 
 class _Reader:
-    """Reads one file, and remembers what is wrong with it."""
+    """Reads one file, and collects its faults."""
 
     def __init__(self, path: Path) -> None:
         self.file = _File(path)
@@ -92,7 +92,7 @@ class _Reader:
         self._where: Literal["nowhere", "ignored", "host", "defaults", "endpoint"] = "nowhere"
 
     def read(self, text: str) -> None:
-        """Take every line."""
+        """Read all lines."""
         for self._line, line in enumerate(text.split("\n"), 1):
             stripped = line.strip()
             if not stripped or stripped.startswith("#"):
@@ -115,14 +115,14 @@ class _Reader:
             name, closed, rest = line[1:].partition("]")
             if not closed or not name.strip() or rest.strip():
                 self._where = "ignored"
-                raise ValueError(f"{line!r} is no section: it is written [NAME]")
+                raise ValueError(f"{line!r} is not a section: the form is [NAME]")
             self._enter(name.strip())
             return
         key, equals, value = line.partition("=")
         if not equals or not key.strip():
             raise ValueError(f"{line!r} is neither [SECTION] nor KEY = VALUE")
         if self._where == "nowhere":
-            raise ValueError(f"{key.strip()} stands before any [SECTION]")
+            raise ValueError(f"{key.strip()} is before any [SECTION]")
         if self._where != "ignored":
             self._assign(_SPELLINGS.get(key.strip(), key.strip()), value.strip())
 
@@ -136,7 +136,7 @@ class _Reader:
             key = _SECTIONS[name]
             if key in self.file.scopes and key == "host":
                 self._where = "ignored"
-                raise ValueError("a second [Host]: a file speaks for one host")
+                raise ValueError("a second [Host]: a file describes one host")
             if key in self.file.scopes:
                 self._warn(f"[{name}] is there twice")
             self._scope = self.file.scopes.setdefault(key, {})
@@ -144,7 +144,7 @@ class _Reader:
             if key == "host":
                 self.file.host_line = self._line
         else:
-            self._warn(f"unknown section [{name}] is passed over")
+            self._warn(f"unknown section [{name}] is ignored")
             self._where = "ignored"
 
     def _assign(self, key: str, value: str) -> None:
@@ -164,7 +164,7 @@ class _Reader:
         elif key in (*PARAMETERS, *_IDENTITY, "controller", "nqn"):
             raise ValueError(f"{key} does not belong in this section")
         else:
-            self._warn(f"unknown key {key!r} is passed over")
+            self._warn(f"unknown key {key!r} is ignored")
 
     def _path(self, value: str) -> _Path:
         path = _Path(self._line, {}, {})
@@ -181,7 +181,7 @@ class _Reader:
             elif key in TUNABLES:
                 path.settings[key] = parse_value(key, TUNABLES[key], text) if text else None
             elif _SPELLINGS.get(key, key) in SECURITY:
-                raise ValueError(f"{key} holds for all paths: it goes into the section")
+                raise ValueError(f"{key} applies to all paths: it belongs in the section")
             else:
                 raise ValueError(f"unknown key {key!r} on a controller line")
         for key in ("transport", "traddr"):
@@ -199,7 +199,7 @@ def _read(path: Path) -> _File:
 
 
 def _check_hosts(files: list[_File]) -> list[str]:
-    """One file, one host: no NQN or identifier of a host stands for two."""
+    """Check that each file describes one host, whose NQN and identifier no other file has."""
     problems: list[str] = []
     seen: dict[tuple[str, str], _File] = {}
     for index, file in enumerate(files):
@@ -216,7 +216,7 @@ def _check_hosts(files: list[_File]) -> list[str]:
 
 
 def _merged(*layers: Mapping[str, Value | None]) -> Parameters:
-    """Later layers win; what is reset is left out."""
+    """Merge layers: later ones take precedence, and values that are reset are removed."""
     settings: _Settings = {}
     for layer in layers:
         settings.update(layer)
@@ -230,7 +230,7 @@ def _expand(top: _File, file: _File, system: Identity) -> list[Endpoint]:
 
     hostnqn, hostid = (file.identity.get(key, (None, 0))[0] for key in ("hostnqn", "hostid"))
     if file is top or not file.host_line:
-        # The machine's own.  A drop-in's host has nothing of it, or it would be the same host.
+        # The machine's identity, which does not apply to drop-ins: they describe other hosts.
         hostnqn, hostid = hostnqn or system[0], hostid or system[1]
     endpoints = []
     for section in file.sections:
@@ -270,10 +270,10 @@ def drop_ins(path: Path) -> list[Path]:
 
 
 def read_fabrics_conf(path: Path, system: Identity = (None, None)) -> list[Endpoint]:
-    """The controllers of a file and its drop-ins, which are all or none there.
+    """Return the controllers of a file and its drop-ins.
 
-    system is the machine's own host NQN and identifier.  Neither file nor drop-in: no controller.
-    HostFileError names every fault.
+    system is the machine's host NQN and identifier. If neither the file nor a drop-in exists, there
+    are no controllers. HostFileError lists every fault.
     """
     problems: list[str] = []
     files: list[_File] = []

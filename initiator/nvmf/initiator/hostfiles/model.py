@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The contents of nvme-cli's host files: controllers to connect, and their parameters.
 
-Parameters go by the long options of `nvme connect` (``keep-alive-tmo``), whatever a file calls
-them, so that the Python client and the kernel's initiator read one thing.
+Parameters have the names of the long options of `nvme connect` (``keep-alive-tmo``), whatever their
+names in a file, for the Python client as for the kernel's initiator.
 """
 
 from __future__ import annotations
@@ -65,31 +65,31 @@ class HostFileError(Error):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
-    """One controller that a host file names.  Not what is wrong with an address: see place()."""
+    """One controller of a host file. Its address is checked by place()."""
 
     source: str
     """FILE:LINE, for messages."""
     transport: str
     traddr: str = ""
-    """Empty where the transport needs none (loop)."""
+    """Empty if the transport needs none (loop)."""
     trsvcid: str | None = None
-    """None: that of the transport."""
+    """None: the transport's default."""
     subnqn: str = DISCOVERY_NQN
     discovery: bool = True
     """Whether it is a discovery controller."""
     host_traddr: str | None = None
     host_iface: str | None = None
     hostnqn: str | None = None
-    """None: the machine's own."""
+    """None: that of the machine."""
     hostid: str | None = None
     persistent: bool = False
     """Keep the discovery controller connected."""
     parameters: Parameters = field(default_factory=dict, repr=False)  # secrets may be among them
-    """By long option; what is left out is the initiator's default."""
+    """By long option; the initiator's defaults apply to the others."""
     found_discovery: Parameters = field(default_factory=dict, repr=False)
-    """Parameters of the discovery controllers that its log refers to."""
+    """Parameters for the discovery controllers that its log refers to."""
     found_subsystem: Parameters = field(default_factory=dict, repr=False)
-    """Parameters of the subsystems in its log."""
+    """Parameters for the subsystems in its log."""
 
     def place(self) -> TransportId:
         """Return its address for the Python client; raise HostFileError if it has none."""
@@ -101,7 +101,7 @@ class Endpoint:
             raise HostFileError(f"{self.source}: {error}") from None
 
     def options(self, parameters: Parameters | None = None, /, **changes: object) -> ConnectOptions:
-        """Return the options to connect; parameters: its own, or those of entries of its log.
+        """Return the options to connect; parameters: None, or those for entries of its log.
 
         changes take precedence.  Raise HostFileError if a value is out of range.
         """
@@ -127,15 +127,15 @@ def parse_value(name: str, kind: Kind, text: str) -> Value:
     if kind == "switch":
         if text.lower() in _TRUE | _FALSE:
             return text.lower() in _TRUE
-        raise ValueError(f"{name} is yes or no, not {text!r}{_comment(text)}")
+        raise ValueError(f"{name} must be yes or no, not {text!r}{_comment(text)}")
     try:
         return int(text, 0)
     except ValueError:
-        raise ValueError(f"{name} is a whole number, not {text!r}{_comment(text)}") from None
+        raise ValueError(f"{name} must be a whole number, not {text!r}{_comment(text)}") from None
 
 
 def _comment(text: str) -> str:
-    return "; a comment has a line to itself" if "#" in text else ""
+    return "; a comment must be on a line of its own" if "#" in text else ""
 
 
 def check_identity(hostnqn: str | None, hostid: str | None) -> None:
@@ -148,11 +148,11 @@ def check_identity(hostnqn: str | None, hostid: str | None) -> None:
         except ValueError:
             raise ValueError(f"host identifier {hostid!r} is not a UUID") from None
         if not identifier.int:
-            raise ValueError("a host identifier of zeroes is of no host")
+            raise ValueError("a host identifier must not be all zeroes")
 
 
 def read_text(path: Path) -> str:
-    """A file of at most 1 MiB that is UTF-8 text; HostFileError."""
+    """Return the text of a file of UTF-8, at most 1 MiB; raise HostFileError."""
     try:
         with path.open("rb") as file:
             data = file.read(MAX_BYTES + 1)
@@ -166,5 +166,5 @@ def read_text(path: Path) -> str:
         raise HostFileError(f"{path}: has more than {MAX_BYTES} bytes")
     if "\0" in text:
         line = text.count("\n", 0, text.index("\0")) + 1
-        raise HostFileError(f"{path}:{line}: has a NUL in it, which text has not")
+        raise HostFileError(f"{path}:{line}: contains a NUL")
     return text

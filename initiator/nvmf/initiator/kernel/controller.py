@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A controller that the kernel's nvme-rdma has connected, with the methods of the client's.
+"""A controller that the kernel's nvme-rdma has connected, with the client's methods.
 
-The kernel keeps it alive, reconnects, and follows its namespaces; here are threads for the calls
-that block, and a task that reads the list of block devices again when udev reports a change.
+The kernel keeps it alive, reconnects, and follows its namespaces. This module has threads for the
+calls that block, and a task that reads the list of block devices again if udev reports a change.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class KernelController:
         self.options = options
         """The options of the connection."""
         self.name = info.name
-        """Of the controller's device: nvme0."""
+        """Name of the controller's device: nvme0."""
         self._system = system
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="nvmf-kernel")
         self._admin = Device(info.path)
@@ -86,7 +86,7 @@ class KernelController:
     async def connect(
         cls, where: TransportId, options: ConnectOptions, system: System | None = None
     ) -> KernelController:
-        """Connect; raises KernelError, or ValueError for options that the kernel has not."""
+        """Connect; raise KernelError, or ValueError for options that the kernel does not have."""
         system = system or System()
         address = await asyncio.to_thread(host.resolve, where.traddr, where.trsvcid)
         wanted = from_client(where, options, address)
@@ -159,7 +159,7 @@ class KernelController:
 
     @property
     def max_transfer(self) -> int:
-        """Bytes of one command at most; longer transfers are split by the kernel."""
+        """Maximum bytes of one command; the kernel splits longer transfers."""
         return self._identify.max_transfer_bytes(0) or MAX_TRANSFER
 
     @property
@@ -177,17 +177,17 @@ class KernelController:
         return found
 
     def alloc(self, length: int) -> KernelMemory:
-        """Memory of length bytes, for transfers without a copy; close() it."""
+        """Return memory of length bytes, for transfers without a copy; close() it."""
         return KernelMemory(length)
 
     def register(self, buffer: Buffer) -> BorrowedMemory:
-        """A writable buffer; without a copy if it is aligned to blocks.  close() it."""
+        """Return a writable buffer for transfers, without a copy if it is aligned; close() it."""
         return BorrowedMemory(buffer)
 
     # ---- commands ----
 
     async def identify_data(self, cns: int, nsid: int = 0, *, csi: int = 0) -> bytes:
-        """4096 bytes of Identify data."""
+        """Return 4096 bytes of Identify data."""
         try:
             name = f"Identify ({Cns(cns).name.replace('_', ' ').lower()})"
         except ValueError:
@@ -196,7 +196,7 @@ class KernelController:
         return (await self._command(sqe, name, IDENTIFY_SIZE))[0]
 
     async def log_page(self, lid: int, length: int, *, offset: int = 0, rae: bool = True) -> bytes:
-        """length bytes of a log page.  rae False clears the event that the page is about."""
+        """Return length bytes of a log page. rae=False clears the event of the page."""
         parts = []
         end = offset + length
         while offset < end:
@@ -207,12 +207,12 @@ class KernelController:
         return b"".join(parts)
 
     async def get_features(self, fid: int, *, nsid: int = 0, sel: int = 0) -> int:
-        """Dword 0 of a feature's value."""
+        """Return dword 0 of a feature's value."""
         sqe = commands.get_features(fid, nsid=nsid, sel=sel)
         return (await self._command(sqe, f"Get Features ({fid:02X}h)"))[1]
 
     async def set_features(self, fid: int, value: int, *, nsid: int = 0) -> int:
-        """Set a feature (dword 11); dword 0 of the completion."""
+        """Set a feature (dword 11), and return dword 0 of the completion."""
         sqe = commands.set_features(fid, value, nsid=nsid)
         return (await self._command(sqe, f"Set Features ({fid:02X}h)"))[1]
 
@@ -224,9 +224,9 @@ class KernelController:
         return await self.on_thread(lambda: self._admin.admin(sqe, name, length))
 
     async def on_thread(self, work: Callable[[], T]) -> T:
-        """Return the result of work, which may block.  If the caller is cancelled, it ends first.
+        """Return the result of work, which may block. If the caller is cancelled, work ends first.
 
-        ConnectionLost: the controller is closed, or the kernel has given it up.
+        Raises ConnectionLost if the controller is closed, or the kernel has removed it.
         """
         if self._closing is not None:
             self.check_usable()
@@ -289,7 +289,7 @@ class KernelController:
                     sqe = commands.identify(Cns.NAMESPACE_DESCRIPTORS, block.nsid)
                     words, _ = self._admin.admin(sqe, "Identify (descriptors)", IDENTIFY_SIZE)
                     ids = decode_descriptors(words)
-            except NvmeError:  # it is going
+            except NvmeError:  # it is being removed
                 continue
             found.append((block, IdentifyNamespace.decode(space), ids))
         return IdentifyController.decode(data), found
@@ -310,9 +310,9 @@ class KernelController:
     # ---- the end ----
 
     async def close(self) -> None:
-        """Have the kernel disconnect; what is in flight fails.  Idempotent.
+        """Have the kernel disconnect; commands in flight fail. Idempotent.
 
-        Goes on to the end where the caller is cancelled.
+        If the caller is cancelled, it continues to the end.
         """
         if self._closing is None:
             self._closing = asyncio.create_task(self._close())
@@ -332,7 +332,7 @@ class KernelController:
     def _disconnect(self) -> None:
         info = sysfs.controller(self.name, self._system)
         try:
-            # Another controller may have got the name, had this one been lost.
+            # If this controller was lost, a different one may have the name now.
             if info and info.subsysnqn == self.where.subnqn:
                 sysfs.delete(info)
         finally:

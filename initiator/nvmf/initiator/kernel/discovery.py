@@ -35,7 +35,7 @@ _NOT_FOR_DISCOVERY = {
 
 
 def discovery_log(options: FabricsOptions, system: System) -> list[DiscoveryEntry]:
-    """The log of the port that options lead to, whatever their NQN.  Raises KernelError."""
+    """Return the log of a port; the NQN in options is ignored. Raise KernelError."""
     asked = replace(options, nqn=DISCOVERY_NQN, discovery=True, **_NOT_FOR_DISCOVERY)  # type: ignore[arg-type]
     found = connect(asked, system)
     try:
@@ -50,7 +50,7 @@ def discovery_log(options: FabricsOptions, system: System) -> list[DiscoveryEntr
 
 
 def _read(device: Device) -> list[DiscoveryEntry]:
-    """Entries of one generation: read again where GENCTR changes meanwhile."""
+    """Return the entries of one generation; the log is read again if GENCTR changes meanwhile."""
     for _ in range(TRIES):
         first = _page(device, 0, DiscoveryHeader.SIZE)
         header = DiscoveryHeader.decode(first)
@@ -65,7 +65,7 @@ def _read(device: Device) -> list[DiscoveryEntry]:
         again = _page(device, 0, DiscoveryHeader.SIZE)
         if DiscoveryHeader.decode(again).genctr == header.genctr:
             return decode_discovery_log(b"".join(parts))[1]
-    raise KernelError(f"the discovery log changed under each of {TRIES} readings; try again")
+    raise KernelError(f"the discovery log changed during each of {TRIES} readings; try again")
 
 
 def _page(device: Device, offset: int, length: int) -> bytes:

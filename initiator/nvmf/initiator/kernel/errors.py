@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The exception of the kernel's initiator: a sentence, and the values that the kernel gave."""
+"""The exception of the kernel's initiator: a sentence, and the values that the kernel reported."""
 
 from __future__ import annotations
 

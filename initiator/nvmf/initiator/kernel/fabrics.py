@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""/dev/nvme-fabrics: writing a line makes a controller, and reading the file names it.
+"""/dev/nvme-fabrics: writing a line creates a controller, and reading returns its name.
 
 Blocks for as long as the kernel takes to connect, which a signal interrupts.
 """
@@ -20,15 +20,15 @@ _ANSWER = re.compile(r"instance=(-?\d+),cntlid=(-?\d+)")
 
 @dataclass(frozen=True, slots=True)
 class Created:
-    """The controller that the kernel made."""
+    """The controller that the kernel created."""
 
     name: str
-    """Of its device: nvme0."""
+    """Name of its device: nvme0."""
     cntlid: int
 
 
 def create(options: FabricsOptions, system: System) -> Created:
-    """Have the kernel connect; raises KernelError with the reason in words."""
+    """Have the kernel connect; raise KernelError with the reason."""
     line = options.text(_known_options(system))
     with _open(system) as file:
         before = system.controllers()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Connecting through the kernel, to the end: until the block devices are there.
+"""Connecting through the kernel, until the block devices exist.
 
-Everything here blocks.  What goes wrong is a KernelError, whose text is a sentence.
+All functions block. Failures are raised as KernelError, whose text is a sentence.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ from nvmf.spec.identify import (
 from nvmf.spec.opcodes import Cns, Csi
 
 READY_SECONDS = 60.0
-"""For the controller to be live and its block devices to be there, once it is connected."""
+"""Maximum seconds from the connection until the controller is live and its block devices exist."""
 
 
 @dataclass(frozen=True, slots=True)
 class Connected:
-    """A controller of the kernel, and what came with it."""
+    """A connected controller of the kernel, and its block devices."""
 
     controller: ControllerInfo
     namespaces: list[NamespaceInfo]
     missing: list[int]
-    """NSIDs of active namespaces for which no block device came in time."""
+    """NSIDs of active namespaces whose block device did not appear in time."""
 
 
 def resolve(traddr: str, trsvcid: str) -> str:
@@ -47,10 +47,8 @@ def resolve(traddr: str, trsvcid: str) -> str:
     try:
         found = socket.getaddrinfo(traddr, int(trsvcid), type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
-        why = getattr(error, "strerror", "no name is like that")
-        raise KernelError(
-            f"there is no address of {traddr}: {why}; see that the name is right"
-        ) from None
+        why = getattr(error, "strerror", "the name is invalid")
+        raise KernelError(f"cannot resolve {traddr}: {why}; check the name") from None
     return str(found[0][4][0])
 
 
@@ -63,7 +61,7 @@ def connect(
 ) -> Connected:
     """Connect and wait: at most within seconds after the kernel has connected.
 
-    Where the caller sets abandoned meanwhile, what was connected is disconnected again.
+    If the caller sets abandoned meanwhile, the controller is disconnected again.
     """
     gone = abandoned or threading.Event()
     with Waiter() as waiter:
@@ -109,13 +107,13 @@ def _complete(controller: ControllerInfo, wanted: list[int], system: System) -> 
 
 
 def _wanted(controller: ControllerInfo) -> list[int]:
-    """NSIDs of the active namespaces of which the kernel makes block devices."""
+    """Return the NSIDs of the active namespaces for which the kernel creates block devices."""
     with Device(controller.path) as device:
         try:
             return [nsid for nsid in active_namespaces(device) if _is_block(device, nsid)]
         except (NvmeError, ConnectionLost, KernelError) as error:
             raise KernelError(
-                f"{controller.name} was connected, but does not tell its namespaces: {error}"
+                f"{controller.name} was connected, but does not report its namespaces: {error}"
             ) from None
 
 
@@ -136,7 +134,7 @@ def _is_block(device: Device, nsid: int) -> bool:
     sqe = commands.identify(Cns.NAMESPACE, nsid)
     data, _ = device.admin(sqe, "Identify (namespace)", IDENTIFY_SIZE)
     info = IdentifyNamespace.decode(data)
-    if not info.nsze or info.metadata_size:  # the kernel gives those with metadata no capacity
+    if not info.nsze or info.metadata_size:  # with metadata, the kernel sets the capacity to 0
         return False
     try:
         sqe = commands.identify(Cns.NAMESPACE_DESCRIPTORS, nsid)
@@ -147,7 +145,7 @@ def _is_block(device: Device, nsid: int) -> bool:
 
 
 def connected_to(options: FabricsOptions, system: System) -> ControllerInfo | None:
-    """A controller that is connected where these options lead, if there is one."""
+    """Return the controller that is already connected with these options, or None."""
     for one in sysfs.controllers(system):
         place = one.place
         same = (

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """NVMe commands through the kernel's devices (Linux include/uapi/linux/nvme_ioctl.h).
 
-Each blocks until the command has ended, and other threads go on meanwhile.
+Each call blocks until the command has ended; other threads run meanwhile.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ def submit(
     lba: int | None = None,
     blocks: int | None = None,
 ) -> int:
-    """Run a command with length bytes of memory; dword 0 of its completion.
+    """Run a command with length bytes of memory; return dword 0 of its completion.
 
     Raises NvmeError, KernelError or ConnectionLost.
     """
     entry = Sqe.decode(sqe)
-    # The memory cannot be closed while this is exported, that is until the command has ended.
+    # While this is exported, until the command has ended, the memory cannot be closed.
     export = None if memory is None else ctypes.c_char.from_buffer(memory)
     address = 0 if export is None else ctypes.addressof(export)
     command = bytearray(
@@ -82,7 +82,7 @@ def _failed(error: OSError, name: str) -> Exception:
     if number in (errnos.EACCES, errnos.EPERM):
         return KernelError(f"{name}: the kernel takes NVMe commands from root only: try sudo")
     if number in (errnos.ENODEV, errnos.ENXIO, errnos.EINTR, errnos.EWOULDBLOCK, errnos.ENOLINK):
-        return ConnectionLost(f"{name}: the kernel's controller is out of reach: {error.strerror}")
+        return ConnectionLost(f"{name}: the kernel cannot reach the controller: {error.strerror}")
     return KernelError(
         f"{name}: the kernel did not run it: {error.strerror}; see dmesg", errno=number
     )
@@ -95,12 +95,12 @@ class Device:
         try:
             self.file = os.open(path, flags | os.O_CLOEXEC)
         except PermissionError:
-            raise KernelError(f"cannot open {path}: this takes root: try sudo") from None
+            raise KernelError(f"cannot open {path}: this requires root: try sudo") from None
         except OSError as error:
             raise KernelError(f"cannot open {path}: {error.strerror}", errno=error.errno) from None
 
     def admin(self, sqe: bytes, name: str, length: int = 0) -> tuple[bytes, int]:
-        """An admin command that gives length bytes; they, and dword 0 of its completion."""
+        """Run an admin command; return length bytes, and dword 0 of its completion."""
         if not length:
             return b"", submit(self.file, ADMIN, sqe, name)
         with mmap.mmap(-1, length) as memory:
@@ -121,7 +121,7 @@ class Device:
 
 
 def pieces(offset: int, length: int, most: int) -> Iterator[tuple[int, int]]:
-    """(offset, length) of the parts of a transfer."""
+    """Yield (offset, length) of the parts of a transfer."""
     while length > 0:
         part = min(most, length)
         yield offset, part

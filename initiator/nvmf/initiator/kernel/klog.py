@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The new lines of the kernel's log: the driver writes there what an errno cannot express.
+"""The new lines of the kernel's log, where the driver writes details that an errno lacks.
 
 A record of /dev/kmsg is "priority,sequence,microseconds,flags;text", then lines of properties
-(Linux Documentation/ABI/testing/dev-kmsg).  Reading takes CAP_SYSLOG on most machines; without it
-there is nothing to tell, and the errno must do.
+(Linux Documentation/ABI/testing/dev-kmsg). Reading takes CAP_SYSLOG on most machines; without it,
+only the errno is reported.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ class KernelLog:
         self._file: int | None = None
 
     def mark(self) -> None:
-        """From here on; best effort."""
+        """Begin here; best effort."""
         self.close()
         with contextlib.suppress(OSError):
             self._file = os.open(self._path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
             os.lseek(self._file, 0, os.SEEK_END)
 
     def since(self, *, passing_over: Collection[str] = ()) -> list[str]:
-        """Lines of the NVMe drivers since mark(), but not of the controllers passed over."""
+        """Return the lines of the NVMe drivers since mark(), without some controllers'."""
         lines: list[str] = []
         while (record := self._next()) is not None:
             text = record.partition(";")[2].partition("\n")[0]
@@ -55,7 +55,7 @@ class KernelLog:
                 return None
 
     def close(self) -> None:
-        """Forget the place."""
+        """Close the log."""
         if self._file is not None:
             os.close(self._file)
             self._file = None

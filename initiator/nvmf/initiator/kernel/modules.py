@@ -10,16 +10,16 @@ from nvmf.initiator.kernel.errors import KernelError
 from nvmf.initiator.kernel.system import System
 
 TRANSPORT = "nvme-rdma"
-"""Brings nvme-fabrics and nvme-core with it."""
+"""The module to load; it depends on nvme-fabrics and nvme-core."""
 _SECONDS = 60
 
 
 def load(system: System) -> None:
-    """Load nvme-rdma; KernelError says why that is not done."""
+    """Load nvme-rdma; raise KernelError if that is impossible."""
     tried = f"the kernel's NVMe fabrics driver is not loaded ({system.fabrics} is not there)"
     if system.euid != 0:
         raise KernelError(
-            f"{tried}, and loading it takes root: try sudo, or have {TRANSPORT} loaded at boot"
+            f"{tried}, and loading it requires root: try sudo, or have {TRANSPORT} loaded at boot"
         )
     try:
         done = subprocess.run(

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Blocks of a namespace through its block device: direct I/O, on threads.
 
-The same methods as of the client's namespace (nvmf.initiator.client.namespace), and the same
-errors, as far as the kernel reports them: of reads and writes it passes on an errno, of other
-commands the status.  Commands that the block layer has no call for go to the controller as they
-are.
+It has the methods of the client's namespace (nvmf.initiator.client.namespace), and the same errors,
+as far as the kernel reports them: an errno for reads and writes, the status for other commands.
+Commands without a call of the block layer are passed to the controller.
 """
 
 from __future__ import annotations
@@ -39,9 +38,9 @@ if TYPE_CHECKING:
 
 _BLKDISCARD, _BLKZEROOUT = 0x1277, 0x127F
 _RANGE = struct.Struct("=QQ")
-"""First byte and bytes."""
+"""First byte, and number of bytes."""
 _PIECE = 1 << 20
-"""Bytes of one system call: the block layer splits it, and has the parts in flight together."""
+"""Bytes of one system call, which the block layer splits into commands in flight together."""
 _PASSTHRU_PIECE = 128 << 10
 _STATUS: dict[int, int] = {
     errnos.ENOSPC: Status.CAPACITY_EXCEEDED,
@@ -57,7 +56,7 @@ _STATUS: dict[int, int] = {
 
 
 class KernelNamespace(OneByOne):
-    """An active namespace of a controller that the kernel has: see KernelController.namespaces."""
+    """An active namespace of a controller of the kernel: see KernelController.namespaces."""
 
     def __init__(
         self,
@@ -78,7 +77,7 @@ class KernelNamespace(OneByOne):
 
     @property
     def most_blocks(self) -> int:
-        """Blocks that one command transfers at most."""
+        """Maximum blocks of one command."""
         return min(MAX_BLOCKS, max(1, self._controller.max_transfer // self.block_size))
 
     def __repr__(self) -> str:
@@ -86,7 +85,7 @@ class KernelNamespace(OneByOne):
 
     @property
     def path(self) -> str:
-        """Of the block device."""
+        """Bytes of the block device."""
         return self.block.path
 
     @property
@@ -97,7 +96,7 @@ class KernelNamespace(OneByOne):
     # ---- data ----
 
     async def readinto(self, lba: int, buffer: Buffer, *, fua: bool = False) -> int:
-        """Fill a writable buffer of whole blocks from lba on; its length in bytes."""
+        """Fill a writable buffer of whole blocks from lba on; return its length in bytes."""
         with writable(buffer) as view:
             blocks = self._blocks(lba, len(view))
             lba, blocks = await self._range("Read", lba, blocks)
@@ -105,7 +104,7 @@ class KernelNamespace(OneByOne):
             return len(view)
 
     async def write(self, lba: int, data: Buffer, *, fua: bool = False) -> None:
-        """Write whole blocks of data from lba on.  fua: each is stable before it completes."""
+        """Write whole blocks of data from lba on. fua: the data is stable when it returns."""
         with bytes_of(data) as view:
             blocks = self._blocks(lba, len(view))
             lba, blocks = await self._range("Write", lba, blocks)
@@ -121,13 +120,13 @@ class KernelNamespace(OneByOne):
     # ---- without data ----
 
     async def flush(self) -> None:
-        """Make stable what was completed before."""
+        """Make all completed writes stable."""
         await self._run("Flush", None, None, lambda: os.fsync(self._file))
 
     async def write_zeroes(
         self, lba: int, blocks: int, *, deallocate: bool = False, fua: bool = False
     ) -> None:
-        """Set blocks to zeroes; deallocate: the controller may free them for it."""
+        """Set blocks to zeroes; deallocate: the controller may deallocate them."""
 
         def work() -> None:
             if not deallocate:
@@ -145,7 +144,7 @@ class KernelNamespace(OneByOne):
     async def compare_and_write(
         self, lba: int, expected: Buffer, new: Buffer, *, fua: bool = False
     ) -> None:
-        """ValueError: Linux sends no fused commands."""
+        """Raise ValueError: Linux sends no fused commands."""
         raise ValueError(
             "Linux sends no fused commands, and so no Compare and Write: connect with the native "
             "backend for it"
@@ -203,7 +202,7 @@ class KernelNamespace(OneByOne):
         await self._run(name, None, None, work)
 
     async def receive(self, sqe: bytes, name: str, length: int) -> bytes:
-        """Run an I/O command that gives length bytes; name is for errors."""
+        """Run an I/O command that returns length bytes; name is for errors."""
         found = b""
 
         def work() -> None:
@@ -215,7 +214,7 @@ class KernelNamespace(OneByOne):
         await self._run(name, None, None, work)
         return found
 
-    # ---- how ----
+    # ---- implementation ----
 
     async def _run(
         self,
@@ -224,7 +223,7 @@ class KernelNamespace(OneByOne):
         blocks: int | None,
         work: Callable[[], object],
     ) -> None:
-        """Do work on a thread, and put its errors right."""
+        """Return the result of work, run on a thread, with errors as the client raises them."""
 
         def guarded() -> None:
             try:
@@ -237,7 +236,7 @@ class KernelNamespace(OneByOne):
         await self._controller.on_thread(guarded)
 
     async def _look_again(self) -> None:
-        """Ask for the size of the block device: the kernel follows a namespace that is resized."""
+        """Read the size of the block device: the kernel updates it if the namespace is resized."""
 
         def ask() -> None:
             with contextlib.suppress(OSError):
@@ -262,7 +261,7 @@ class KernelNamespace(OneByOne):
         )
 
     def _read(self, lba: int, view: memoryview, fua: bool) -> None:
-        if fua:  # the block layer has no such read
+        if fua:  # the block layer does not support such a read
             self._passthru(lba, view, _reads_fua, "Read", into=True)
             return
         for offset, length in pieces(0, len(view), _PIECE):
@@ -293,7 +292,7 @@ class KernelNamespace(OneByOne):
         *,
         into: bool,
     ) -> None:
-        """Commands for the controller as they are, build(nsid, lba, blocks), a piece each."""
+        """Run passthrough commands, one for each piece: build(nsid, lba, blocks)."""
         most = max(self._limit // self.block_size, 1) * self.block_size
         for offset, length in pieces(0, len(view), most):
             first, blocks = lba + offset // self.block_size, length // self.block_size
@@ -307,7 +306,7 @@ class KernelNamespace(OneByOne):
 
     @contextlib.contextmanager
     def _direct(self, part: memoryview) -> Iterator[tuple[memoryview, bool]]:
-        """A view that direct I/O takes: itself, or one of pages beside it that is to be copied."""
+        """Return a view that direct I/O accepts: the view itself, or temporary pages to copy."""
         if is_aligned(part, self.block_size):
             yield part, False
             return
@@ -320,7 +319,7 @@ class KernelNamespace(OneByOne):
             fcntl.ioctl(self._file, request, bytearray(_RANGE.pack(lba * size, blocks * size)))
 
     def update(self, block: NamespaceInfo, info: IdentifyNamespace, ids: NamespaceIds) -> None:
-        """Adopt values that were read again."""
+        """Use values that were read again."""
         self.block, self.info, self.ids = block, info, ids
 
     def close(self) -> None:
@@ -354,11 +353,11 @@ def _open(path: str) -> int:
 
 def _whole(wanted: int, moved: int) -> None:
     if moved != wanted:
-        raise OSError(errnos.EIO, f"{moved} of {wanted} bytes were moved")
+        raise OSError(errnos.EIO, f"{moved} of {wanted} bytes were transferred")
 
 
 def _passthru_bytes(queue: Path) -> int:
-    """Bytes of a command that is passed on: the device's limit, each page a segment."""
+    """Return the maximum bytes of a passthrough command, with a segment for each page."""
     limits = []
     for name, unit in (("max_hw_sectors_kb", 1024), ("max_segments", 4096)):
         with contextlib.suppress(OSError, ValueError):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The options of one connection in the kernel's words, as written to /dev/nvme-fabrics.
 
-None is "not given": the kernel's own default holds (Linux drivers/nvme/host/fabrics.c).  Times are
-whole seconds, as the kernel counts.
+None means "not given": the kernel's default applies (Linux drivers/nvme/host/fabrics.c). Times are
+whole seconds, as in the kernel.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ LIMITS: dict[str, tuple[int, int]] = {
     "fast_io_fail_tmo": (-1, 2**31 - 1),
     "tos": (0, 255),
 }
-"""Least and most that the kernel takes of each number."""
+"""Minimum and maximum that the kernel accepts for each number."""
 FLAGS = ("duplicate_connect", "disable_sqflow", "discovery")
 """Options without a value."""
 UNASKED = frozenset({"discovery"})
-"""Options that this code adds by itself, and leaves out where the kernel has no such thing."""
+"""Options that this module adds by itself, and omits if the kernel does not have them."""
 PAGE = os.sysconf("SC_PAGESIZE")
-"""Bytes that the kernel takes in one write to the device."""
+"""Maximum bytes of one write to the device."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +46,7 @@ class FabricsOptions:
 
     transport: str = "rdma"
     traddr: str
-    """An address: the kernel resolves no names."""
+    """A numeric address: the kernel does not resolve names."""
     trsvcid: str = DEFAULT_PORT
     nqn: str
     queue_size: int | None = None
@@ -74,16 +74,16 @@ class FabricsOptions:
             if value is not None and not least <= value <= most:
                 raise ValueError(f"{name} is {least} to {most} for the kernel, not {value}")
         if self.dhchap_ctrl_secret is not None and self.dhchap_secret is None:
-            raise ValueError("dhchap_ctrl_secret needs dhchap_secret beside it")
+            raise ValueError("dhchap_ctrl_secret requires dhchap_secret")
         validate_nqn(self.nqn)
         for field in fields(self):
             value = getattr(self, field.name)
             if isinstance(value, str) and ("," in value or not value.isprintable()):
-                raise ValueError(f"{field.name}: the kernel can take no {value!r}")
+                raise ValueError(f"{field.name}: the kernel does not accept {value!r}")
 
     @property
     def is_discovery(self) -> bool:
-        """Whether a discovery controller is connected: one without namespaces."""
+        """Whether this connects a discovery controller, which has no namespaces."""
         return self.discovery or self.nqn == DISCOVERY_NQN
 
     def given(self) -> Values:
@@ -92,10 +92,10 @@ class FabricsOptions:
         return {name: v for name, v in values.items() if v is not None and v is not False}
 
     def text(self, known: Collection[str] = ()) -> str:
-        """The line to write.
+        """Return the line to write.
 
-        known: the kernel's words, if it reports them.  Raises KernelError for an option that was
-        asked for and is not among them.
+        known: the kernel's words, if it reports them. Raises KernelError for a requested option
+        that is not among them.
         """
         parts = []
         for name, value in self.given().items():
@@ -115,17 +115,17 @@ class FabricsOptions:
         return line
 
     def __str__(self) -> str:
-        """For logs: without the secrets."""
+        """Return the line without the secrets, for logs."""
         return ",".join(
             name if name in FLAGS else f"{name}={value}" for name, value in self.given().items()
         )
 
 
 def from_client(where: TransportId, options: ConnectOptions, traddr: str) -> FabricsOptions:
-    """The kernel's options for those of the Python API; traddr is the address of where.
+    """Return the kernel's options for those of the Python API; traddr is the address of where.
 
-    Raises ValueError for an option that only the client in userspace has, and for a time that is
-    not whole seconds.
+    Raises ValueError for an option that only the client has, and for a time that is not in whole
+    seconds.
     """
     defaults = ConnectOptions.__dataclass_fields__
     given = {
@@ -150,7 +150,7 @@ def from_client(where: TransportId, options: ConnectOptions, traddr: str) -> Fab
 def kernel_words(options: Values) -> Values:
     """Return options of ConnectOptions by the kernel's names, with keys read from their files.
 
-    The kernel's names are accepted too.  Raise ValueError for options that it does not have.
+    The kernel's names are accepted too. Raises ValueError for options that it does not have.
     """
     values: Values = {}
     for name, value in options.items():
@@ -187,5 +187,5 @@ _IO_QUEUES = ("nr_io_queues", "nr_write_queues", "nr_poll_queues", "queue_size")
 
 def _seconds(name: str, value: float) -> int:
     if value != int(value):
-        raise ValueError(f"{name} is whole seconds for the kernel, not {value:g}")
+        raise ValueError(f"{name} must be whole seconds for the kernel, not {value:g}")
     return int(value)

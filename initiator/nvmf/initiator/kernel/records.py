@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The kernel connected to every record of a discovery log, referrals followed.
+"""Connect the kernel to every record of a discovery log, and of the logs that it refers to.
 
-The command line's, with the words of nvme-cli; from Python: nvmf.initiator.connect_all.
+This is for the command line, with the terms of nvme-cli. The Python interface is
+nvmf.initiator.connect_all.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ from nvmf.initiator.kernel.system import System
 from nvmf.spec.fabrics import DiscoveryEntry, SubsystemType, TransportType
 
 MAX_REFERRALS = 8
-"""From one port to another, one behind the other."""
+"""Maximum depth of referrals."""
 MAX_LOGS = 256
-"""Ports whose logs are read; beyond that, referrals are not followed."""
+"""Maximum ports whose logs are read; further referrals are not followed."""
 
 ReadLog = Callable[[FabricsOptions], list[DiscoveryEntry]]
 
@@ -35,7 +36,7 @@ class Result(Enum):
 
 @dataclass(frozen=True, slots=True)
 class RecordOutcome:
-    """A record of a discovery log, and what became of it."""
+    """A record of a discovery log, and its result."""
 
     options: FabricsOptions
     result: Result
@@ -47,7 +48,7 @@ class RecordOutcome:
 
 @dataclass(slots=True)
 class ConnectRecords:
-    """One run.  read_log gives the discovery log of a port, or raises KernelError."""
+    """One run. read_log returns the discovery log of a port, or raises KernelError."""
 
     read_log: ReadLog
     system: System
@@ -55,10 +56,9 @@ class ConnectRecords:
     _ports: set[tuple[str, str]] = field(default_factory=set)
 
     def run(self, options: FabricsOptions, depth: int = 0) -> None:
-        """Connect what the port of options offers, and with these options.
+        """Connect to the subsystems that a port offers, with these options.
 
-        Raises KernelError where the log of that port cannot be read; what comes after is an
-        outcome.
+        Raises KernelError if the log of that port cannot be read; later failures are outcomes.
         """
         port = (options.traddr, options.trsvcid)
         if port in self._ports:
@@ -76,7 +76,7 @@ class ConnectRecords:
                     trsvcid=entry.trsvcid.strip(),
                     nqn=entry.subnqn if nvme else options.nqn,
                 )
-            except ValueError as error:  # what the kernel must not see, or no NQN
+            except ValueError as error:  # invalid for the kernel, or an invalid NQN
                 why = KernelError(f"invalid discovery log record: {error}")
                 self._add(RecordOutcome(options, Result.FAILED, error=why))
                 continue

@@ -17,29 +17,29 @@ _SIOCGIFADDR = 0x8915
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """The way to an address, as far as can be told."""
+    """The route to an address, as far as known."""
 
     source: str | None
-    """Our address on the way; None: there is no way."""
+    """This host's address on the route; None if there is no route."""
     netdev: str | None
     """The network device of that address."""
     devices: tuple[str, ...]
     """RDMA devices of this host."""
     netdevs: frozenset[str]
-    """Network devices that RDMA devices are known to sit on."""
+    """Network devices below RDMA devices, as far as known."""
 
     @property
     def without_device(self) -> bool:
-        """Whether the network device is surely no RDMA device.
+        """Whether the network device certainly has no RDMA device.
 
-        An upper device (VLAN, bond) of one may be, so that only the well-known case counts: every
-        RDMA device tells what it sits on, and none on this.
+        An upper device (VLAN, bond) may have one. Therefore this is true only if all RDMA devices
+        report their network devices, and this is not among them.
         """
         return bool(self.netdev and self.netdevs and self.netdev not in self.netdevs)
 
 
 def find_route(traddr: str, host_traddr: str | None, system: System) -> Route:
-    """Ask the routing table, without sending anything."""
+    """Return the route from the routing table, without sending anything."""
     source = host_traddr or _source(traddr)
     devices = tuple(names(system.sysfs / "class" / "infiniband"))
     found = [_netdevs(name, system) for name in devices]
@@ -48,7 +48,7 @@ def find_route(traddr: str, host_traddr: str | None, system: System) -> Route:
 
 
 def _source(traddr: str) -> str | None:
-    """Our address towards theirs."""
+    """Return this host's address on the route to an address."""
     try:
         family, kind, proto, _, address = socket.getaddrinfo(traddr, 9, type=socket.SOCK_DGRAM)[0]
         with socket.socket(family, kind, proto) as probe:
@@ -81,7 +81,7 @@ def _netdev(address: str) -> str | None:
 
 
 def _netdevs(device: str, system: System) -> frozenset[str]:
-    """Network devices of an RDMA device's GIDs; those of an unused GID cannot be read."""
+    """Return the network devices of an RDMA device's GIDs; those of unused GIDs cannot be read."""
     found: set[str] = set()
     ports = system.sysfs / "class" / "infiniband" / device / "ports"
     for port in names(ports):

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The kernel's NVMe devices, as sysfs shows them.
+"""The kernel's NVMe devices, as shown in sysfs.
 
-A controller is class/nvme/nvme0.  Its namespaces are block devices: nvme0n1 in the controller's own
-folder, or, where the subsystem may have several controllers, a hidden path nvme0c0n1 there and one
-block device nvme0n1 for the subsystem (multipath).  Everything may vanish while it is read.
+A controller is class/nvme/nvme0. Its namespaces are block devices: nvme0n1 in the controller's
+folder, or, if the subsystem may have several controllers, a hidden path nvme0c0n1 there and one
+block device nvme0n1 for the subsystem (multipath). Any file may disappear while it is read.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ class NamespaceInfo:
     """A block device of a namespace."""
 
     name: str
-    """Of the block device: nvme0n1."""
+    """Name of the block device: nvme0n1."""
     path: str
-    """Of its node: /dev/nvme0n1."""
+    """Path of its node: /dev/nvme0n1."""
     nsid: int
     size: int
     """Bytes."""
@@ -48,13 +48,13 @@ class NamespaceInfo:
 
 @dataclass(frozen=True, slots=True)
 class ControllerInfo:
-    """A controller that the kernel has."""
+    """A controller of the kernel."""
 
     name: str
     """nvme0."""
     path: str
     folder: Path
-    """In sysfs."""
+    """Its folder in sysfs."""
     transport: str
     """rdma, tcp, fc, loop, pcie."""
     address: str
@@ -70,18 +70,18 @@ class ControllerInfo:
     firmware: str
     numa_node: int | None
     queue_count: int | None
-    """Queues, the admin queue among them."""
+    """Queues, including the admin queue."""
     sqsize: int | None
     kato: int | None
     """Keep Alive Timeout: seconds."""
     reconnect_delay: str | None
     ctrl_loss_tmo: str | None
     fast_io_fail_tmo: str | None
-    """Seconds, or off; as the kernel writes it, and so with the two above."""
+    """Seconds, or off; this and the two above as the kernel writes them."""
 
     @property
     def place(self) -> dict[str, str]:
-        """The parts of the address."""
+        """Return the parts of the address."""
         return dict(part.split("=", 1) for part in self.address.split(",") if "=" in part)
 
     @property
@@ -111,13 +111,13 @@ class SubsystemInfo:
     serial: str
     firmware: str
     policy: str | None
-    """The policy that chooses paths."""
+    """The policy of the choice of paths."""
     controllers: tuple[ControllerInfo, ...]
     namespaces: tuple[NamespaceInfo, ...]
 
 
 def controllers(system: System) -> list[ControllerInfo]:
-    """All controllers, by number."""
+    """Return all controllers, by number."""
     found = [controller(name, system) for name in _in_order(system.controllers())]
     return [one for one in found if one]
 
@@ -158,7 +158,7 @@ def state(name: str, system: System) -> str | None:
 
 
 def subsystems(system: System) -> list[SubsystemInfo]:
-    """All subsystems, by number."""
+    """Return all subsystems, by number."""
     root = system.sysfs / "class" / "nvme-subsystem"
     found = []
     for name in _in_order(names(root)):
@@ -185,7 +185,7 @@ def subsystems(system: System) -> list[SubsystemInfo]:
 
 
 def namespaces(one: ControllerInfo, system: System) -> list[NamespaceInfo]:
-    """The block devices of a controller's namespaces, by NSID."""
+    """Return the block devices of a controller's namespaces, by NSID."""
     found = []
     for entry in names(one.folder):
         match = _BLOCK.fullmatch(entry)
@@ -199,7 +199,7 @@ def namespaces(one: ControllerInfo, system: System) -> list[NamespaceInfo]:
 
 
 def _block(name: str, one: ControllerInfo, entry: str, system: System) -> NamespaceInfo | None:
-    """A block device that is there with all that it takes to be used."""
+    """Return a block device if it is ready for use, or None."""
     folder = system.sysfs / "class" / "block" / name
     sectors, block_size = _number(folder / "size"), _number(folder / "queue/logical_block_size")
     nsid = _number(folder / "nsid") or _number(one.folder / entry / "nsid")
@@ -227,9 +227,9 @@ def delete(one: ControllerInfo) -> None:
 
 
 def reset(one: ControllerInfo) -> None:
-    """Reset a controller, which connects again; blocks until then, or until that has failed."""
+    """Reset a controller, which reconnects; blocks until it has reconnected or failed to."""
     if not _write(one, "reset_controller", "reset"):
-        raise KernelError(f"cannot reset {one.name} ({one.subsysnqn}): it is gone")
+        raise KernelError(f"cannot reset {one.name} ({one.subsysnqn}): it no longer exists")
 
 
 def _write(one: ControllerInfo, attribute: str, verb: str) -> bool:
@@ -240,7 +240,7 @@ def _write(one: ControllerInfo, attribute: str, verb: str) -> bool:
         return False
     except PermissionError:
         raise KernelError(
-            f"cannot {verb} {one.name} ({one.subsysnqn}): this takes root: try sudo"
+            f"cannot {verb} {one.name} ({one.subsysnqn}): this requires root: try sudo"
         ) from None
     try:
         os.write(file, b"1")
@@ -256,7 +256,7 @@ def _write(one: ControllerInfo, attribute: str, verb: str) -> bool:
 
 
 def _in_order(found: frozenset[str] | list[str]) -> list[str]:
-    """By the number in the name: nvme2 before nvme10."""
+    """Return a sort key by the number in the name: nvme2 before nvme10."""
     return sorted(found, key=lambda name: [int(n) for n in re.findall(r"\d+", name)])
 
 
@@ -276,6 +276,6 @@ def _number(path: Path) -> int | None:
 
 
 def _identifier(path: Path) -> str | None:
-    """An identifier that is not all zeroes."""
+    """Return an identifier, or "" if it is all zeroes."""
     text = (_text(path) or "").replace(" ", "")
     return text if text.strip("0-") else None

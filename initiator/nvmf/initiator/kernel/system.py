@@ -12,7 +12,7 @@ from typing import Self
 from nvmf.initiator.kernel.klog import KernelLog
 
 _MOST = 4096
-"""Bytes of an answer of the device."""
+"""Maximum bytes of an answer of the device."""
 
 
 class FabricsFile:
@@ -25,11 +25,11 @@ class FabricsFile:
         self._file = os.open(path, os.O_RDWR | os.O_CLOEXEC)
 
     def read(self) -> str:
-        """Before a write: the options there are.  After one: the controller that it made."""
+        """Return, before a write, the supported options, and after a write the new controller."""
         return os.read(self._file, _MOST).decode(errors="replace")
 
     def write(self, line: bytes) -> None:
-        """Connect; blocks until that is done or has failed."""
+        """Connect; blocks until the connection is made or has failed."""
         os.write(self._file, line)
 
     def __enter__(self) -> Self:
@@ -41,7 +41,7 @@ class FabricsFile:
 
 @dataclass(frozen=True, slots=True)
 class System:
-    """Roots of the files that are read and written here."""
+    """Roots of the files that this package reads and writes."""
 
     sysfs: Path = Path("/sys")
     dev: Path = Path("/dev")
@@ -53,16 +53,16 @@ class System:
 
     @property
     def fabrics(self) -> Path:
-        """The device that makes controllers."""
+        """The device that creates controllers."""
         return self.dev / "nvme-fabrics"
 
     def controllers(self) -> frozenset[str]:
-        """Names of the NVMe controllers that there are."""
+        """Return the names of the existing NVMe controllers."""
         return frozenset(names(self.sysfs / "class" / "nvme"))
 
 
 def names(folder: Path) -> list[str]:
-    """Return the sorted names in a folder; none if it does not exist."""
+    """Return the sorted names in a folder; an empty list if it does not exist."""
     try:
         return sorted(os.listdir(folder))
     except OSError:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Asked only after RDMA has failed: does the port speak NVMe over TCP, or anything?"""
+"""A probe after RDMA has failed: whether the port speaks NVMe over TCP, or anything."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ _ICREQ, _ICRESP, _ICREQ_LENGTH = 0x00, 0x01, 128
 
 
 class Answer(Enum):
-    """What answers at a TCP port."""
+    """The kind of answer of a TCP port."""
 
     NVME_TCP = "nvme-tcp"
     OPEN = "open"
-    """Somebody accepts, and does not speak NVMe over TCP."""
+    """Connections are accepted, but not with NVMe over TCP."""
     REFUSED = "refused"
-    """The host is there, the port is closed."""
+    """The host answers, and the port is closed."""
     SILENT = "silent"
 
 
 def ask_tcp(address: str, port: str, within: float = SECONDS) -> Answer:
-    """Send an Initialize Connection Request (NVMe/TCP Transport 1.0, 3.6.2.2), and see.
+    """Send an Initialize Connection Request (NVMe/TCP Transport 1.0, 3.6.2.2); return the result.
 
     within: seconds, of each step.
     """

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Waiting until sysfs shows something: woken by udev's events, and looking again now and then.
+"""Waiting for a state in sysfs: by udev's events, and by reading it again periodically.
 
-With udevd running its own events are awaited, since the nodes and links are then made and their
-permissions set; without it, those of the kernel itself; where neither can be had, sysfs is polled.
-What counts is always what sysfs shows: an event is only a reason to look.
+If udevd runs, its events are awaited, because nodes and links have then been made with their
+permissions; otherwise those of the kernel. If neither is available, sysfs is polled. The state in
+sysfs always decides: an event is only a reason to read it.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from nvmf.rdma.hotplug import BLOCK, NVME, Hotplug, HotplugError
 
 T = TypeVar("T")
 UDEVD = Path("/run/udev/control")
-"""There while udevd runs."""
+"""A file that exists while udevd runs."""
 LOOK_SECONDS = 0.5
-"""Between looks without an event: one may be lost."""
+"""Seconds between checks without an event, because an event may be lost."""
 POLL_SECONDS = 0.1
 """Seconds between checks if there are no events."""
 
 
 class Waiter:
-    """Listens from the moment it is made, so that nothing is missed; close() it."""
+    """Listens from its creation on, so that no event is missed; close() it."""
 
     def __init__(self) -> None:
         self._events: Hotplug | None = None

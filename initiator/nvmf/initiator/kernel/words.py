@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""From an errno and the lines of the kernel's log to a sentence: what was tried, what came back by
-name, what to do.
+"""Makes a sentence from an errno and the lines of the kernel's log.
 
 The driver answers a failed write with an errno alone; which command failed with which status, and
 how the CM was refused, it only logs (Linux drivers/nvme/host/fabrics.c and rdma.c).  The lines are
@@ -30,13 +29,13 @@ _Found = re.Match[str]
 
 @dataclass(frozen=True, slots=True)
 class _Case:
-    """One failed connect."""
+    """A failed connect."""
 
     errno: int
     options: FabricsOptions
     system: System
     lines: list[str]
-    """Of the kernel's log, meanwhile."""
+    """Lines of the kernel's log from that time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +49,7 @@ class _Verdict:
 
 
 def explain(errno: int, log: Iterable[str], options: FabricsOptions, system: System) -> KernelError:
-    """The error of a failed write to /dev/nvme-fabrics."""
+    """Return the error for a failed write to /dev/nvme-fabrics."""
     lines = [_without_secrets(line, options) for line in log]
     case = _Case(errno, options, system, lines)
     verdict = _by_log(case) or _by_errno(case)
@@ -64,11 +63,11 @@ def explain(errno: int, log: Iterable[str], options: FabricsOptions, system: Sys
 
 
 def explain_device(errno: int, system: System) -> KernelError:
-    """The error of opening /dev/nvme-fabrics."""
+    """Return the error for a failure to open /dev/nvme-fabrics."""
     said = f"cannot open {system.fabrics}: {os.strerror(errno)}"
     match errno:
         case errnos.EACCES | errnos.EPERM:
-            said += "; connecting through the kernel takes root: try sudo"
+            said += "; connecting through the kernel requires root: try sudo"
         case errnos.ENOENT:
             said += "; nvme-fabrics was loaded, but made no device here: is this a container?"
         case errnos.ENXIO | errnos.ENODEV:
@@ -89,7 +88,7 @@ def _by_log(case: _Case) -> _Verdict | None:
 
 
 def _of_status(status: int, about: str = "") -> _Verdict:
-    """The Connect command was answered with a status."""
+    """Handle a Connect command that was answered with a status."""
     code = status & CODE_MASK
     came = f"the target answered Connect with {status_name(code)} ({code:#05x}){about}"
     return _Verdict(came, _CONNECT_HINTS.get(code) or status_hint(code), status=code)
@@ -105,7 +104,7 @@ _CONNECT_HINTS: dict[int, str] = {
 
 
 def _parameter(found: _Found, case: _Case) -> _Verdict:
-    """Connect Invalid Parameters, with what the parameter is (figure of Connect's response)."""
+    """Handle Connect Invalid Parameters, whose response identifies the parameter."""
     which = found["which"]
     if which.startswith("subsysnqn"):
         advice = (
@@ -130,7 +129,7 @@ def _not_allowed(found: _Found, case: _Case) -> _Verdict:
 
 
 def _cm_nvme(found: _Found, case: _Case) -> _Verdict:
-    """The target's CM reject carries a reason of NVMe-oF (RDMA Transport 1.0, 3.1)."""
+    """Handle a CM reject with a reason of NVMe-oF (RDMA Transport 1.0, 3.1)."""
     sts = int(found["sts"])
     came = f"the target refused the RDMA connection of a queue: {cm_status_name(sts)} ({sts:#x})"
     return _Verdict(came, _CM_HINTS.get(sts, ""), cm_status=sts)
@@ -146,16 +145,16 @@ _CM_HINTS: dict[int, str] = {
 
 
 def _cm_plain(found: _Found, case: _Case) -> _Verdict:
-    """The CM was refused without a reason of NVMe-oF: the port has nobody who speaks it.
+    """Handle a CM reject without a reason of NVMe-oF: no NVMe-oF target listens on the port.
 
-    Or there is one, on iWARP: siw passes every reject on without what the target said in it.
+    Or, on iWARP, there is one: siw drops the private data of rejects.
     """
     came = f"refused ({found['words']}, {int(found['status'])})"
     return _one_queue(came, case) or _nobody(f"the RDMA connection was {came}", case)
 
 
 def _one_queue(came: str, case: _Case) -> _Verdict | None:
-    """The target is there, for its admin queue was connected, and has trouble with another."""
+    """Handle a failure after the admin queue was connected: the target is running."""
     wanted = next(filter(None, map(_IO_QUEUES.search, case.lines)), None)
     if wanted is None:
         return None
@@ -276,7 +275,7 @@ _RULES: tuple[tuple[re.Pattern[str], Callable[[_Found, _Case], _Verdict]], ...] 
 
 
 def _without_secrets(line: str, options: FabricsOptions) -> str:
-    """The kernel logs a secret that it cannot read."""
+    """Remove secrets, which the kernel logs if it cannot parse them."""
     for key in (options.dhchap_secret, options.dhchap_ctrl_secret):
         line = line.replace(key.text(), "...") if key else line
     return line
@@ -294,10 +293,10 @@ def _by_errno(case: _Case) -> _Verdict:
                 "see nvmeof list-subsys; -D connects a second time",
             )
         case errnos.EACCES | errnos.EPERM:
-            return _Verdict(os.strerror(number), "connecting takes root: try sudo")
+            return _Verdict(os.strerror(number), "connecting requires root: try sudo")
         case errnos.EADDRNOTAVAIL if options.host_traddr:
             return _Verdict(
-                f"{options.host_traddr} (-w) is no address of this host", "give one that is"
+                f"{options.host_traddr} (-w) is not an address of this host", "give one that is"
             )
         case errnos.EKEYREJECTED | errnos.ENOKEY | errnos.EKEYREVOKED | errnos.EKEYEXPIRED:
             return _Verdict(
@@ -336,11 +335,11 @@ _NETWORK = {
 }
 
 
-# ---- who is there, if not NVMe over RDMA -----------------------------------------------------
+# ---- other services at the address ------ -----------------------------------------------------
 
 
 def _unreachable(number: int, case: _Case) -> _Verdict:
-    """No connection came about, and nobody refused it: is there a way?"""
+    """Handle a connection that was neither made nor refused: check the route."""
     options = case.options
     route = find_route(options.traddr, options.host_traddr, case.system)
     name = errno_name(number)

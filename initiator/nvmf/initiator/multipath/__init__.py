@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Multipath: one subsystem by several ports. Callers do not see the loss of a path.
+"""Multipath: one subsystem through several ports. Callers do not see the loss of a path.
 
     paths = await find_paths("nvme+rdma://host:4420/nqn.2026-01.example:disk")
     async with connect_multipath(paths, policy="round-robin") as subsystem:
         await subsystem.namespace(1).write(0, bytes(4096))
 
-What waits, what fails, and what a command that is sent again may mean: see paths.py.
+paths.py describes when commands wait, fail, or are sent again.
 """
 
 from __future__ import annotations
@@ -53,18 +53,18 @@ def connect_multipath(
     fast_io_fail_tmo: float | None = DEFAULT.fast_io_fail_tmo, tos: int | None = DEFAULT.tos,
     duplicate_connect: bool = DEFAULT.duplicate_connect,
 ) -> Pending[Subsystem]:  # fmt: skip
-    """Connect to a subsystem by several ports: enter it, or await and close() it.
+    """Connect to a subsystem through several ports: enter it, or await and close() it.
 
-    paths are URLs or TransportIds of one NQN, the nearest first; find_paths() has those of a
-    discovery log.  Options are those of connect(), for every path.  A path that cannot be reached
-    now is tried again, as one that was lost is.
+    paths are URLs or TransportIds with one NQN, the nearest first; find_paths() returns those in a
+    discovery log. Options are those of connect(), for every path. A path that cannot be reached is
+    tried again, like a lost one.
 
-    Raises ValueError for a wrong URL or value; what connect() raises if no path can be reached;
-    ConnectionLost if the paths lead to different namespaces.
+    Raises ValueError for an invalid URL or value, the exceptions of connect() if no path can be
+    reached, and ConnectionLost if the paths lead to different namespaces.
     """
     changes = given(locals())
     if isinstance(paths, str):
-        raise ValueError("paths is a list of URLs: find_paths() makes one of a single URL")
+        raise ValueError("paths must be a list of URLs: find_paths() returns one for a single URL")
     wanted = (options or ConnectOptions()).with_options(changes)
     chooser(policy)
     places = places_of(paths, wanted, changes)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The ANA states of the namespaces of one controller, as its log page last told them."""
+"""The ANA states of the namespaces of one controller, as last read from its log page."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ class AnaStates:
         return None if nsid in self._doubted else self._states.get(nsid)
 
     def doubt(self, session: Session, nsid: int) -> bool:
-        """Read the states again: a command met a different one, which is unknown until then.
+        """Read the states again, after a command met a different one.
 
-        Return False if the controller has no ANA to ask about.
+        Return False if the controller has no ANA.
         """
         if self._states is None:
             return False

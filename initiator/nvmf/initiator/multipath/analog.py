@@ -10,12 +10,12 @@ from nvmf.spec.ana import AnaGroup, AnaState, ana_log_size, decode_ana_log
 from nvmf.spec.opcodes import LogId
 
 _MOST = 1 << 16
-"""Groups, and namespaces, whose log is read; NANAGRPID and NN alone may be any number."""
+"""Maximum groups and namespaces of a log that is read; NANAGRPID and NN may be any number."""
 _HEAD = 16
 
 
 async def read_ana(session: Session) -> list[AnaGroup]:
-    """Return the groups at one moment, and allow the event to come again.
+    """Return the groups at one moment, and allow further events.
 
     Raises NvmeError, QueueLost, DecodeError, and ConnectionLost if the log changes at each reading.
     """
@@ -31,7 +31,7 @@ async def read_ana(session: Session) -> list[AnaGroup]:
         head = await session.admin.log_page(LogId.ANA, _HEAD)
         if head[:8] == data[:8]:  # the change count
             return decode_ana_log(data)[1]
-    raise ConnectionLost(f"the ANA log page changed under each of {TRIES} readings")
+    raise ConnectionLost(f"the ANA log page changed during each of {TRIES} readings")
 
 
 def states(groups: list[AnaGroup]) -> dict[int, AnaState]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The other ports of a subsystem, by discovery."""
+"""Discovery of the other ports of a subsystem."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from nvmf.initiator.discovery.log import address_key, discover, place_of
 from nvmf.spec.fabrics import SubsystemType
 
 _MOST = 256
-"""Ports of a subsystem; a log that names more is not believed."""
+"""Maximum ports of a subsystem; a log with more is refused."""
 
 
 async def find_paths(
@@ -36,10 +36,10 @@ async def find_paths(
     poll_queues: int = ASKING.poll_queues, fast_io_fail_tmo: float | None = ASKING.fast_io_fail_tmo,
     tos: int | None = ASKING.tos, duplicate_connect: bool = ASKING.duplicate_connect,
 ) -> list[TransportId]:  # fmt: skip
-    """The ports that the discovery log of a port names for its subsystem, that port first.
+    """Return the ports of a subsystem in the discovery log of one of them, that port first.
 
-    Each has the options of the URL.  Raises as discover() does, ValueError where the URL names no
-    subsystem, and ConnectionLost where the log does not have it.
+    Each has the options of the URL. Raises as discover() does, ValueError if the URL has no
+    subsystem's NQN, and ConnectionLost if the log does not have the subsystem.
     """
     changes = given(locals())
     place = TransportId.of(where)
@@ -56,7 +56,7 @@ async def find_paths(
         try:
             port = replace(place_of(entry), options=place.options)
         except ValueError:
-            continue  # of another transport
+            continue  # of a different transport
         if address_key(port) not in seen:
             seen.add(address_key(port))
             found.append(port)
@@ -74,7 +74,7 @@ async def find_paths(
 
 
 async def _resolved(place: TransportId) -> list[TransportId]:
-    """The same port, by its numeric addresses."""
+    """Return a key that is equal for the same port, by its numeric addresses."""
     try:
         found = await asyncio.get_running_loop().getaddrinfo(
             place.traddr, int(place.trsvcid), type=socket.SOCK_STREAM

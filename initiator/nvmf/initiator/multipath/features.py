@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Features that were set of a subsystem, for every one of its controllers.
+"""Features that were set, to be applied to every controller of a subsystem.
 
-A feature that a host sets belongs to one controller and ends with it (unless it is a namespace's,
-which is set once): each new connection has a new controller.
+A feature that a host sets belongs to one controller and ends with it (except features of a
+namespace, which are set once): each new connection has a new controller.
 """
 
 from __future__ import annotations

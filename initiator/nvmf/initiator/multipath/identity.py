@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Whether what two controllers call by one NSID is one namespace.
+"""Checks whether an NSID means the same namespace on two controllers.
 
-Written to as one, two namespaces would both be spoiled; so it takes proof, as in Linux: NGUID,
-EUI64 and UUID are the same, the namespace may be shared (NMIC), and its blocks are of one size.
+If two namespaces were used as one, the data of both would be lost. Therefore, as in Linux, NGUID,
+EUI64 and UUID must be equal, the namespace must be shared (NMIC), and the block sizes must be
+equal.
 """
 
 from __future__ import annotations
@@ -24,13 +25,13 @@ class Identity:
     uuid: str
     shared: bool
     block_size: int
-    """Bytes."""
+    """Bytes of a block."""
     serial: str
-    """Serial number of the controller, where no identifier tells it; else none."""
+    """Serial number of the controller, if there is no identifier; otherwise empty."""
 
     @classmethod
     def of(cls, namespace: Namespace) -> Self:
-        """From what a controller says; identifiers of zeroes are none."""
+        """Return the identity reported by a controller; identifiers of zeroes do not count."""
         info = namespace.info
         return cls(
             **identifiers(info, namespace.ids),
@@ -40,15 +41,18 @@ class Identity:
         )
 
     def difference(self, other: Identity) -> str:
-        """Why the other is not the same; "" where it is."""
+        """Return why the other is not the same namespace; "" if it is."""
         for name in ("nguid", "eui64", "uuid"):
             one, two = getattr(self, name), getattr(other, name)
             if one != two:
-                return f"its {name.upper()} is {two or 'none'}, and elsewhere {one or 'none'}"
+                here, there = two or "missing", one or "missing"
+                return f"its {name.upper()} is {here}, and on the other path {there}"
         if not (self.nguid or self.eui64 or self.uuid):
-            return "it has no NGUID, EUI64 or UUID to know it by"
+            return "it has no NGUID, EUI64 or UUID"
         if not (self.shared and other.shared):
             return "it is not shared between controllers (NMIC)"
         if self.block_size != other.block_size:
-            return f"its blocks have {other.block_size} bytes, and elsewhere {self.block_size}"
+            return (
+                f"its blocks have {other.block_size} bytes, and on the other path {self.block_size}"
+            )
         return ""

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Blocks of one namespace, by the best path at the moment.
+"""Blocks of one namespace, through the currently best path.
 
-The methods and the errors are those of nvmf.initiator.Namespace.  Long transfers are split before a
+The methods and the errors are those of nvmf.initiator.Namespace. Long transfers are split before a
 path is chosen, so that a policy spreads their pieces, and only the pieces whose path was lost are
-sent again.  Data is copied through buffers of the path: registered memory belongs to one device,
-and two paths may use two.
+sent again. Data is copied through buffers of the path: registered memory belongs to one device, and
+two paths may use different ones.
 """
 
 from __future__ import annotations
@@ -45,17 +45,17 @@ class MultipathNamespace(OneByOne):
 
     @property
     def most_blocks(self) -> int:
-        """Blocks that one command transfers at most, by any path."""
+        """Maximum blocks of one command, for all paths."""
         most = min(self._paths.max_transfer, LARGEST) // self.block_size
         return min(max(most, 1), MAX_BLOCKS)
 
     # ---- data ----
 
     async def readinto(self, lba: int, buffer: Buffer, *, fua: bool = False) -> int:
-        """Fill a writable buffer of whole blocks from lba on; its length in bytes."""
+        """Fill a writable buffer of whole blocks from lba on; return its length in bytes."""
         with _plain(buffer) as view:
             if view.readonly:
-                raise ValueError("a buffer to read into is writable")
+                raise ValueError("a buffer to read into must be writable")
 
             async def piece(path: Namespace, first: int, part: memoryview) -> None:
                 await path.readinto(first, part, fua=fua)
@@ -64,7 +64,7 @@ class MultipathNamespace(OneByOne):
             return len(view)
 
     async def write(self, lba: int, data: Buffer, *, fua: bool = False) -> None:
-        """Write whole blocks of data from lba on.  fua: each is stable before it completes."""
+        """Write whole blocks of data from lba on. fua: the data is stable when it returns."""
 
         async def piece(path: Namespace, first: int, part: memoryview) -> None:
             await path.write(first, part, fua=fua)
@@ -73,7 +73,7 @@ class MultipathNamespace(OneByOne):
             await self._move("Write", lba, view, piece)
 
     async def compare(self, lba: int, data: Buffer) -> None:
-        """Compare blocks with data: NvmeError (Compare Failure) where they differ."""
+        """Compare blocks with data; raise NvmeError (Compare Failure) if they differ."""
 
         async def piece(path: Namespace, first: int, part: memoryview) -> None:
             await path.compare(first, part)
@@ -84,12 +84,13 @@ class MultipathNamespace(OneByOne):
     async def compare_and_write(
         self, lba: int, expected: Buffer, new: Buffer, *, fua: bool = False
     ) -> None:
-        """Write new if the blocks are as expected, atomically: see nvmf.initiator.Namespace.
+        """Write new if the blocks equal expected, atomically: see nvmf.initiator.Namespace.
 
-        If a path refuses it with a path related status, a different path does it.  If a path is
-        lost meanwhile, it may have been done, or may still be: OutcomeUnknown, with the data that
-        a different path reads.  It is never sent twice, nor assumed to be done if the data is new:
-        a different host may have written the same.
+        If a path refuses the command with a path related status, it is sent by a different path. If
+        a path is lost during the command, it may have been executed, or may still be:
+        OutcomeUnknown is raised, with the data that a different path reads. The command is never
+        sent twice, and it is not assumed to have been executed if the data equals new: a different
+        host may have written the same.
         """
         with bytes_of(expected) as before, bytes_of(new) as after:
             old, put = bytes(before), bytes(after)
@@ -104,27 +105,29 @@ class MultipathNamespace(OneByOne):
             now = await self.read(lba, len(put) // self.block_size)
         except (NvmeError, ConnectionLost) as error:
             return f"it cannot be read now: {error}"
-        found = {put: "what was to be written", old: "what was expected"}
-        return f"by another path there is now {found.get(now, 'something else')}"
+        found = {put: "the new data", old: "the expected data"}
+        return (
+            f"on a different path the blocks now have {found.get(now, 'neither old nor new data')}"
+        )
 
     @property
     def reservations(self) -> MultipathReservations:
-        """What is reserved of the namespace, and for whom.
+        """The reservations of the namespace.
 
-        ValueError where paths are connected with different host identifiers.
+        Raises ValueError if paths are connected with different host identifiers.
         """
         return MultipathReservations(self.nsid, self._run, self._paths.hostid)
 
     # ---- without data ----
 
     async def flush(self) -> None:
-        """Make all completed writes stable, by any path."""
+        """Make all completed writes stable, including those through other paths."""
         await self._run(lambda path: path.flush())
 
     async def write_zeroes(
         self, lba: int, blocks: int, *, deallocate: bool = False, fua: bool = False
     ) -> None:
-        """Set blocks to zeroes; deallocate: the controller may free them for it."""
+        """Set blocks to zeroes; deallocate: the controller may deallocate them."""
         lba, blocks = await self._range("Write Zeroes", lba, blocks)
         await self._run(lambda path: path.write_zeroes(lba, blocks, deallocate=deallocate, fua=fua))
 
@@ -134,7 +137,7 @@ class MultipathNamespace(OneByOne):
         await self._run(lambda path: path.write_uncorrectable(lba, blocks))
 
     async def verify(self, lba: int, blocks: int) -> None:
-        """Have the controller read blocks without sending them: NvmeError where it cannot."""
+        """Have the controller read blocks without sending them; raise NvmeError if it cannot."""
         lba, blocks = await self._range("Verify", lba, blocks)
         await self._run(lambda path: path.verify(lba, blocks))
 
@@ -143,7 +146,7 @@ class MultipathNamespace(OneByOne):
         found = list(ranges)
         await self._run(lambda path: path.deallocate(found))
 
-    # ---- how ----
+    # ---- implementation ----
 
     async def _run(self, work: Callable[[Namespace], Awaitable[T]]) -> T:
         return await self._paths.run(self, work)
@@ -154,7 +157,7 @@ class MultipathNamespace(OneByOne):
             return path.info
 
         found = await self._run(looked)
-        if found.nsze > self.info.nsze:  # this path knows it before the first one does
+        if found.nsze > self.info.nsze:  # this path received the new size before the first one
             self.info = found
 
     async def _move(self, name: str, lba: int, view: memoryview, piece: _Piecewise) -> None:
@@ -174,7 +177,7 @@ if TYPE_CHECKING:
 
 
 def _plain(buffer: Buffer) -> memoryview:
-    """Return a buffer as bytes; ValueError if it is registered with the device of one path."""
+    """Return a buffer as bytes; raise ValueError if it is registered with one path's device."""
     view = bytes_of(buffer)
     if isinstance(view.obj, HostMemory):
         view.release()

@@ -23,7 +23,7 @@ from nvmf.spec.status import StatusError
 log = logging.getLogger(__name__)
 
 UNREACHED = (EngineError, StatusError, ConnectionLost)
-"""Exceptions of connecting that the other end causes."""
+"""Exceptions of a connect that have their cause at the other end."""
 
 
 class Path:
@@ -50,7 +50,7 @@ class Path:
         self.commands = 0
         """Commands sent by it, so far."""
         self.failovers = 0
-        """How many of them were sent by a different path, for a reason of this path."""
+        """How many of them were then sent by a different path, because this one failed."""
         self._on_change = on_change
         self._recovery = PathRecovery(features, self._tell)
         self._why = ""
@@ -78,7 +78,7 @@ class Path:
         return None if self.controller is None else self._recovery.ana.of(nsid)
 
     def doubt(self, nsid: int) -> bool:
-        """A command met a different ANA state than the known one: read the states again.
+        """Read the ANA states again, after a command met a different one.
 
         Return False if the path has no ANA.
         """
@@ -94,7 +94,7 @@ class Path:
 
     @property
     def namespaces(self) -> list[Namespace]:
-        """Every namespace that its controller has."""
+        """All namespaces of its controller."""
         return [] if self.controller is None else self.controller.namespaces
 
     async def connect(self) -> None:
@@ -106,7 +106,7 @@ class Path:
             self._on_change()
 
     def keep_trying(self, error: Exception) -> None:
-        """The first connection failed: try again, as after a loss."""
+        """Try again after the first connection has failed, as after a loss."""
         log.warning("%s: %s", self.where.subnqn, error)
         self._why = str(error)
         self._trying = begin(self._try(), "the connecting of a path", self._given_up)
@@ -123,7 +123,7 @@ class Path:
             await asyncio.sleep(options.reconnect_delay)
             try:
                 await self.connect()
-            except (*UNREACHED, ValueError) as error:  # a key file that cannot be used, too
+            except (*UNREACHED, ValueError) as error:  # ValueError: a key file cannot be used
                 self._why = str(error)
                 log.warning("%s: %s", self.where.subnqn, error)
             else:

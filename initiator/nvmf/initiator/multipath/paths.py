@@ -43,7 +43,7 @@ from nvmf.spec.status import DNR, Status
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 _MAX_DOUBTS = 20
-"""Attempts of a command that meets other ANA states than the log page reports."""
+"""Attempts of a command that meets different ANA states than the log page reports."""
 CLOSED = "the subsystem was closed"
 
 
@@ -54,9 +54,9 @@ class Paths:
         self.subnqn = subnqn
         self.policy = policy
         self.paths: list[Path] = []
-        """In the order in which they were given."""
+        """The paths, in the given order."""
         self.features = Features()
-        """What was set of the subsystem: every path has it, or gets it when it connects."""
+        """Features that were set: every path has them, or gets them when it connects."""
         self._numbers = 0
         self._heads: dict[int, MultipathNamespace] = {}
         self._closed = False
@@ -133,7 +133,7 @@ class Paths:
         self._wake()
 
     async def end(self) -> None:
-        """Disconnect all; what is in flight or waits fails."""
+        """Disconnect all; commands in flight and waiting ones fail."""
         self._closed = True
         self._wake()
         await asyncio.gather(*(path.close() for path in self.paths))
@@ -141,7 +141,7 @@ class Paths:
     # ---- namespaces ----
 
     def _survey(self) -> None:
-        """Paths, namespaces or states may have changed: update, and wake those who wait."""
+        """Update after a change of paths, namespaces or states, and wake waiting callers."""
         seen: dict[int, list[tuple[Path, Namespace]]] = {}
         for path in self.paths:
             for one in path.namespaces:
@@ -159,7 +159,7 @@ class Paths:
         return head.identity == Identity.of(one)
 
     def _admit(self, head: MultipathNamespace, found: list[tuple[Path, Namespace]]) -> None:
-        """Let the paths of the same namespace be used for it, and no others."""
+        """Find the paths of the same namespace; other paths are not used for it."""
         first: Path | None = None
         for path, one in found:
             identity = Identity.of(one)
@@ -187,28 +187,28 @@ class Paths:
             raise _no_namespace(nsid)
         return found
 
-    # ---- the way of a command ----
+    # ---- commands ----
 
     @property
     def max_transfer(self) -> int:
-        """Bytes that one command may transfer by any of the paths."""
+        """Maximum bytes of one command, for all paths."""
         limits = (path.controller.max_transfer for path in self.paths if path.controller)
         return min(limits, default=LARGEST)
 
     @property
     def hostid(self) -> bytes:
-        """The host identifier of all paths; ValueError if paths have different ones."""
+        """The host identifier of all paths; ValueError if they have different ones."""
         made = [path.controller for path in self.paths if path.controller is not None]
         found = {one.session.place.identity.id.bytes for one in made}
         if len(found) != 1:
             raise ValueError(
                 f"the paths to {self.subnqn} are connected with {len(found)} host identifiers: "
-                "reservations are one host's, give all paths the same hostid"
+                "a reservation belongs to one host; give all paths the same hostid"
             )
         return found.pop()
 
     async def set_features(self, fid: int, value: int) -> int:
-        """Set a feature by every path, and return the first answer.
+        """Set a feature through every path, and return the first answer.
 
         Paths that are not connected get it when they are.  Raise NvmeError if a controller
         refuses: it may be set by other paths.
@@ -241,7 +241,7 @@ class Paths:
             return []
 
     async def run(self, head: MultipathNamespace, work: Callable[[Namespace], Awaitable[T]]) -> T:
-        """Return the result of a command on a namespace, by any of the paths."""
+        """Return the result of a command on a namespace, through any of the paths."""
         tried: set[Path] = set()
         rounds = doubts = 0
         losses = Losses("a command", MAX_RETRIES * max(len(self.paths), 1))
@@ -312,7 +312,7 @@ class Paths:
             await self._wait()
 
     async def _wait(self, nsid: int | None = None) -> None:
-        """Wait until something may have changed; raise ConnectionLost if nothing will."""
+        """Wait for a change; raise ConnectionLost if none can come."""
         if not any(self._hopeful(path, nsid) for path in self.paths):
             reasons = [path.refused.get(nsid or 0) or path.why for path in self.paths]
             why = "; ".join(dict.fromkeys(reason for reason in reasons if reason))

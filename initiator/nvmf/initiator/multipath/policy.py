@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Which path a command takes: ANA states first, then one of Linux's policies (nvme_core.iopolicy).
+"""The choice of a path: by ANA states, then by one of Linux's policies (nvme_core.iopolicy).
 
 Sans-IO.  Optimized paths go before non-optimized ones; no other state is used.  Among equals:
 
-- numa: always the first.  Linux takes the one nearest to the processor; here the caller's order
-  says what is near.
+- numa: always the first. Linux takes the one nearest to the processor; here the caller's order
+  decides.
 - round-robin: one after the other.
 - queue-depth: the one with the fewest commands outstanding.
 """
@@ -20,16 +20,16 @@ Policy = Literal["numa", "round-robin", "queue-depth"]
 
 
 class Candidate(Protocol):
-    """What a policy sees of a path."""
+    """The properties of a path that a policy uses."""
 
     @property
     def number(self) -> int:
-        """Its place in the caller's order."""
+        """Its position in the caller's order."""
         ...
 
     @property
     def outstanding(self) -> int:
-        """Commands that it has not answered."""
+        """Commands outstanding."""
         ...
 
 
@@ -59,7 +59,7 @@ def _queue_depth(paths: Sequence[P], last: int) -> P:
 def chooser(policy: str) -> Callable[[Sequence[P], int], P]:
     """A function of usable paths in order, and of the number of the one that was chosen last.
 
-    ValueError names the policies that there are.
+    ValueError lists the policies.
     """
     if policy == "numa":
         return _numa
@@ -67,4 +67,4 @@ def chooser(policy: str) -> Callable[[Sequence[P], int], P]:
         return _round_robin
     if policy == "queue-depth":
         return _queue_depth
-    raise ValueError(f"there is no policy {policy!r}: there are {', '.join(get_args(Policy))}")
+    raise ValueError(f"unknown policy {policy!r}: the policies are {', '.join(get_args(Policy))}")

@@ -2,8 +2,8 @@
 """The recovery policy of a controller that is one of several paths.
 
 A command whose connection is lost ends with QueueLost once the queue is torn down and nothing can
-move into or out of its buffer; then it may use a different path.  Meanwhile the controller
-reconnects as any other does.  A new connection has a new controller: before commands use it, it
+move into or out of its buffer; then it may use a different path. Meanwhile the controller
+reconnects as a single one does. A new connection has a new controller: before commands use it, it
 gets the features that were set, and its ANA states are read.
 """
 

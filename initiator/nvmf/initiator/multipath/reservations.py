@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Reservations by whichever path there is: they are a host's, not a controller's (Base 2.0, 8.19).
+"""Reservations through any path: they belong to a host, not to a controller (Base 2.0, 8.19).
 
-A registration counts for every controller that has this host's identifier, so that any path will
-do, and a command whose path was lost goes by another.  It may have been done before; most can be
-done twice: Register with the same key, Acquire with the same type, Release and Report.  The others
-meet Reservation Conflict then, because the key that they name is no longer there: a report tells
-whether what was asked for is so.  Where it does not, the conflict is the caller's to look at.
-(Linux gives a lost path of these commands back to its caller.)
+A registration applies to every controller with this host's identifier. Therefore any path can be
+used, and a command whose path was lost is sent by a different one. It may have been executed
+before; most commands can be repeated: Register with the same key, Acquire with the same type,
+Release and Report. The others end with Reservation Conflict then, because their key is no longer
+registered. In this case a report shows whether the requested state was reached; if not, the caller
+gets the conflict. (Linux returns the loss of a path to the caller of these commands.)
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ _HOLDS = 1
 
 
 class Run(Protocol):
-    """Does work on the namespace of one path or another."""
+    """Runs work on the namespace of any path."""
 
     def __call__(self, work: Callable[[Namespace], Awaitable[T]]) -> Awaitable[T]: ...
 
 
 class _Doubtful(Exception):
-    """Reservation Conflict for a command that may have been done before."""
+    """Reservation Conflict of a command that may have been executed before."""
 
     def __init__(self, error: NvmeError) -> None:
         super().__init__(str(error))
@@ -47,14 +47,14 @@ class _Doubtful(Exception):
 
 
 class _Commands:
-    """Runs commands by the paths."""
+    """Runs commands through the paths."""
 
     def __init__(self, nsid: int, run: Run) -> None:
         self.nsid = nsid
         self._run = run
 
     async def send(self, sqe: bytes, name: str, content: bytes) -> None:
-        """_Doubtful where it met a conflict, and the connection had ended under it before."""
+        """Raises _Doubtful for a conflict after a connection had ended during the command."""
         lost = False
 
         async def once(path: Namespace) -> None:
@@ -79,15 +79,15 @@ class _Commands:
 
 
 _Mine = RegistrantEntry | None
-"""This host's registration."""
+"""Return this host's registration."""
 _Done = Callable[[ReservationStatus, _Mine], bool]
 
 
 class MultipathReservations(Reservations):
-    """The reservation commands of a namespace that several paths lead to."""
+    """The reservation commands of a namespace with several paths."""
 
     def __init__(self, nsid: int, run: Run, hostid: bytes) -> None:
-        """hostid: of the host that all paths are connected as."""
+        """hostid: the host identifier of all paths."""
         super().__init__(_Commands(nsid, run))
         self._hostid = hostid
 
@@ -129,7 +129,7 @@ class MultipathReservations(Reservations):
         await self._settle(super()._release(action, key, rtype), done)
 
     async def _settle(self, work: Awaitable[None], done: _Done) -> None:
-        """Run a command; where nobody knows whether it was done before, look at what is so."""
+        """Run a command; if it may have been executed before, check the resulting state."""
         try:
             await work
         except _Doubtful as doubtful:

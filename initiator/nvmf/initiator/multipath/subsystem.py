@@ -33,7 +33,7 @@ Place = tuple[TransportId, ConnectOptions]
 def places_of(
     where: Iterable[str | TransportId], options: ConnectOptions, changes: Values
 ) -> list[Place]:
-    """Return the addresses of paths with their options; ValueError if one is no path."""
+    """Return the addresses of paths with their options; raise ValueError if one is invalid."""
     places: list[Place] = []
     seen: set[tuple[str, str]] = set()
     for one in where:
@@ -41,8 +41,8 @@ def places_of(
         wanted = options.with_options({**place.options, **changes})
         if wanted.backend != "client":
             raise ValueError(
-                "connect_multipath is the client's; with backend kernel connect each path, and "
-                "Linux's own multipath joins them"
+                "connect_multipath() has no backend kernel: connect each path, and Linux's "
+                "multipath joins them"
             )
         if place.is_discovery:
             raise ValueError(f"{one}: a path leads to a subsystem, and its URL names the NQN")
@@ -51,11 +51,11 @@ def places_of(
                 f"paths lead to one subsystem, not to {places[0][0].subnqn} and {place.subnqn}"
             )
         if address_key(place) in seen:
-            raise ValueError(f"{place.endpoint} is given twice: a path is there once")
+            raise ValueError(f"{place.endpoint} is given twice")
         seen.add(address_key(place))
         places.append((place, wanted))
     if not places:
-        raise ValueError("a subsystem needs one path at least")
+        raise ValueError("a subsystem needs at least one path")
     return places
 
 
@@ -76,7 +76,7 @@ class Subsystem:
     async def connect(
         cls, places: Sequence[Place], options: ConnectOptions, policy: str
     ) -> Subsystem:
-        """Connect by all paths: see connect_multipath()."""
+        """Connect through all paths: see connect_multipath()."""
         paths = Paths(places[0][0].subnqn, policy)
         await paths.connect(places)
         return cls(options, paths)
@@ -85,7 +85,7 @@ class Subsystem:
 
     @property
     def paths(self) -> Sequence[Path]:
-        """The paths in the order in which they were given, with state, ANA states and counts."""
+        """The paths, in the given order, with state, ANA states and counts."""
         return tuple(self._paths.paths)
 
     @property
@@ -117,34 +117,34 @@ class Subsystem:
         fast_io_fail_tmo: float | None = DEFAULT.fast_io_fail_tmo, tos: int | None = DEFAULT.tos,
         duplicate_connect: bool = DEFAULT.duplicate_connect,
     ) -> Path:  # fmt: skip
-        """Connect by a further path, and return it.
+        """Connect through another path, and return it.
 
-        The keywords are options of this path alone.  Raises as connect_multipath() does, and then
+        The keywords are options of this path alone. Raises as connect_multipath() does; on failure
         nothing has changed.
         """
         changes = given(locals())
         places = places_of([self.where, where], self._options, changes)
         if any(address_key(path.where) == address_key(places[1][0]) for path in self.paths):
-            raise ValueError(f"{places[1][0].endpoint} is a path already")
+            raise ValueError(f"{places[1][0].endpoint} is already a path")
         (path,) = await self._paths.connect(places[1:])
         return path
 
     async def remove_path(self, path: Path) -> None:
         """Disconnect a path; raise ValueError if it is not one of the subsystem, or the last."""
         if path not in self._paths.paths or len(self._paths.paths) == 1:
-            raise ValueError(f"{path!r} is the last path of the subsystem, or none of it")
+            raise ValueError(f"{path!r} is the last path of the subsystem, or not one of its paths")
         await self._paths.remove(path)
 
-    # ---- what a controller has ----
+    # ---- the members of a controller ----
 
     @property
     def where(self) -> TransportId:
-        """The first path's address, and the NQN."""
+        """The address of the first path, and the NQN."""
         return self._paths.paths[0].where
 
     @property
     def options(self) -> ConnectOptions:
-        """The options of all paths, without those that URLs gave to single paths."""
+        """The options of all paths, without those in the URLs of single paths."""
         return self._options
 
     @property
@@ -156,7 +156,7 @@ class Subsystem:
         return next(state for state in State if state in states)
 
     def _controller(self) -> Controller:
-        """Return a controller, for what all have in common: a live one, if there is any."""
+        """Return a controller, for properties that all share: a live one, if any."""
         made = [path.controller for path in self.paths if path.controller is not None]
         if not made:
             raise ConnectionLost(f"no path to {self._paths.subnqn} was ever connected")
@@ -179,12 +179,12 @@ class Subsystem:
 
     @property
     def queues(self) -> int:
-        """I/O queues of all paths together."""
+        """Total I/O queues of all paths."""
         return sum(path.controller.queues for path in self.paths if path.controller is not None)
 
     @property
     def max_transfer(self) -> int:
-        """Bytes of one command at most, by any path; longer transfers are split."""
+        """Maximum bytes of one command, for all paths; longer transfers are split."""
         return self._paths.max_transfer
 
     @property
@@ -193,15 +193,15 @@ class Subsystem:
         return self._paths.heads()
 
     def namespace(self, nsid: int) -> MultipathNamespace:
-        """One namespace; NvmeError (Invalid Namespace or Format) where no path has it."""
+        """Return a namespace; raise NvmeError (Invalid Namespace or Format) if no path has it."""
         return self._paths.head(nsid)
 
     def alloc(self, length: int) -> KernelMemory:
-        """Memory of length bytes, page aligned; close() it.  It saves no copy here."""
+        """Return memory of length bytes, page aligned; close() it. It saves no copy here."""
         return KernelMemory(length)
 
     def register(self, buffer: Buffer) -> BorrowedMemory:
-        """A writable buffer, borrowed until it is closed.  It saves no copy here."""
+        """Return a writable buffer for transfers; close() it. It saves no copy here."""
         return BorrowedMemory(buffer)
 
     # ---- admin commands, to the controller of one path ----
@@ -217,30 +217,30 @@ class Subsystem:
                     raise
 
     async def identify_data(self, cns: int, nsid: int = 0, *, csi: int = 0) -> bytes:
-        """4096 bytes of Identify data of one controller."""
+        """Return 4096 bytes of Identify data of one controller."""
         return await self._ask(lambda one: one.identify_data(cns, nsid, csi=csi))
 
     async def log_page(self, lid: int, length: int, *, offset: int = 0, rae: bool = True) -> bytes:
-        """length bytes of a log page of one controller."""
+        """Return length bytes of a log page of one controller."""
         return await self._ask(lambda one: one.log_page(lid, length, offset=offset, rae=rae))
 
     async def get_features(self, fid: int, *, nsid: int = 0, sel: int = 0) -> int:
-        """Dword 0 of a feature's value, of one controller."""
+        """Return dword 0 of a feature's value, of one controller."""
         return await self._ask(lambda one: one.get_features(fid, nsid=nsid, sel=sel))
 
     async def set_features(self, fid: int, value: int, *, nsid: int = 0) -> int:
-        """Set a feature (dword 11) of every path's controller; dword 0 of the first's completion.
+        """Set a feature (dword 11) on every path; return dword 0 of the first completion.
 
-        A path that reconnects has a new controller, which gets the same value before commands
-        use it.  With nsid the feature is the namespace's, and is set once, by one path or, if that
-        is lost, by a different one.  Raise NvmeError if a controller refuses.
+        A path that reconnects has a new controller, which gets the same value before commands use
+        it. With nsid the feature belongs to the namespace, and is set once, through one path or, if
+        that is lost, a different one. Raise NvmeError if a controller refuses.
         """
         if nsid:
             return await self._ask(lambda one: one.set_features(fid, value, nsid=nsid))
         return await self._paths.set_features(fid, value)
 
     async def refresh(self) -> None:
-        """Read namespaces, their sizes and their ANA states again, by every live path."""
+        """Read namespaces, their sizes and their ANA states again, through every live path."""
         living = [path.controller for path in self.paths if path.state is State.LIVE]
         work = [one.refresh() for one in living if one is not None]
         for result in await asyncio.gather(*work, return_exceptions=True):
@@ -248,7 +248,7 @@ class Subsystem:
                 raise result
 
     async def close(self) -> None:
-        """Disconnect all paths; what is in flight fails.  Idempotent."""
+        """Disconnect all paths; commands in flight fail. Idempotent."""
         if self._closing is None:
             self._closing = asyncio.create_task(self._paths.end())
         await asyncio.shield(self._closing)

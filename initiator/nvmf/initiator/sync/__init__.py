@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The client for scripts: the same methods, blocking.
+"""The synchronous client, for scripts: the same methods, blocking.
 
     with connect("nvme+rdma://host:4420/NQN") as controller:
         disk = controller.namespace(1)
@@ -8,9 +8,9 @@
         with disk.open("r+b") as file, io.BufferedRandom(file) as stream:
             stream.write(b"any number of bytes")
 
-One thread with an asyncio loop of its own serves a controller; its methods may be called from any
-other thread, and from several at once.  backend="kernel" has Linux's nvme-rdma connect, and
-connect_multipath() connects by several ports.
+Each controller has a thread with an asyncio loop; its methods may be called from any other thread,
+and from several at once. backend="kernel" connects through Linux's nvme-rdma, and
+connect_multipath() through several ports.
 """
 
 from nvmf.initiator.sync.controller import Controller

@@ -12,14 +12,14 @@ CLOSED = "the controller was closed"
 
 
 class Loop(ThreadLoop):
-    """The thread of a client; ConnectionLost after its end."""
+    """The thread of a client; its calls raise ConnectionLost after its end."""
 
     def __init__(self) -> None:
         super().__init__("nvmf-client", lambda: ConnectionLost(CLOSED))
 
 
 class BlockingReservations:
-    """See nvmf.initiator.base.reservations for what the methods do."""
+    """nvmf.initiator.base.reservations describes the methods."""
 
     def __init__(self, loop: Loop, reservations: Reservations) -> None:
         self._loop = loop
@@ -51,11 +51,11 @@ class BlockingReservations:
     def preempt(
         self, key: int, rtype: ReservationType, preempted: int, *, abort: bool = False
     ) -> None:
-        """End the registrations with a key, and take the reservation if it is theirs."""
+        """End the registrations with a key, and take over their reservation, if any."""
         self._loop.call(self._reservations.preempt(key, rtype, preempted, abort=abort))
 
     def release(self, key: int, rtype: ReservationType) -> None:
-        """Give the reservation up; registrations stay."""
+        """Release the reservation; registrations remain."""
         self._loop.call(self._reservations.release(key, rtype))
 
     def clear(self, key: int) -> None:
@@ -63,5 +63,5 @@ class BlockingReservations:
         self._loop.call(self._reservations.clear(key))
 
     def report(self) -> ReservationStatus:
-        """Who is registered, and what is reserved."""
+        """Return the registrations and the reservation."""
         return self._loop.call(self._reservations.report())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A controller whose methods run on the loop of another thread."""
+"""A controller whose methods run on the event loop of a different thread."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Controller:
         self._loop = loop
         self._controller = controller
         self._lock = threading.Lock()
-        """Of _closing."""
+        """Protects _closing."""
         self._closing = False
         self._closed = threading.Event()
 
@@ -71,7 +71,7 @@ class Controller:
 
     @property
     def identify(self) -> IdentifyController:
-        """Identify Controller, as it was at the last connection."""
+        """Identify Controller, as read at the last connection."""
         return self._controller.identify
 
     @property
@@ -86,12 +86,12 @@ class Controller:
 
     @property
     def reconnects(self) -> int:
-        """How often the connection was made again; ValueError with the kernel and by paths."""
+        """How often the controller has reconnected; ValueError with the kernel or several paths."""
         return self._client("the count of reconnections").reconnects
 
     @property
     def max_transfer(self) -> int:
-        """Bytes of one command at most; longer transfers are split."""
+        """Maximum bytes of one command; longer transfers are split."""
         return self._controller.max_transfer
 
     @property
@@ -105,7 +105,7 @@ class Controller:
         return Namespace(self._loop, self._loop.get(lambda: self._controller.namespace(nsid)))
 
     def alloc(self, length: int) -> AnyMemory:
-        """Registered memory of length bytes, for transfers without a copy; close() it."""
+        """Return registered memory of length bytes, for transfers without a copy; close() it."""
         return self._controller.alloc(length)
 
     def register(self, buffer: Buffer) -> AnyMemory:
@@ -118,15 +118,17 @@ class Controller:
     def on_event(self, callback: Callable[[AsyncEvent], object]) -> Subscription[AsyncEvent]:
         """Call callback(event) for every asynchronous event, on the controller's own thread.
 
-        Call the result, or leave it as a context manager, to end that.  The callback must not call
-        the synchronous API.  ValueError with the kernel's backend and by several paths.
+        Call the result, or leave it as a context manager, to end that. The callback must not call
+        the synchronous API. Raises ValueError with the kernel's backend and with several paths.
         """
         controller = self._client("asynchronous events")
         return self._loop.get(lambda: controller.on_event(callback))
 
     def _client(self, what: str) -> AsyncController:
         if not isinstance(self._controller, AsyncController):
-            raise ValueError(f"{what}: only a controller that the client connects alone has it")
+            raise ValueError(
+                f"{what}: available only for a single controller connected by the client"
+            )
         return self._controller
 
     def refresh(self) -> None:
@@ -134,9 +136,10 @@ class Controller:
         self._loop.call(self._controller.refresh())
 
     def reauthenticate(self) -> None:
-        """Authenticate every queue again; AuthenticationError if that fails.
+        """Authenticate every queue again; raise AuthenticationError on failure.
 
-        ValueError with the kernel's backend, which does that by its sysfs, and by several paths.
+        Raises ValueError with the kernel's backend, which does this through sysfs, and with several
+        paths.
         """
         if self._controller.device == "kernel":
             raise ValueError(
@@ -146,26 +149,26 @@ class Controller:
         self._loop.call(self._client("reauthenticate()").reauthenticate())
 
     def identify_data(self, cns: int, nsid: int = 0, *, csi: int = 0) -> bytes:
-        """4096 bytes of Identify data."""
+        """Return 4096 bytes of Identify data."""
         return self._loop.call(self._controller.identify_data(cns, nsid, csi=csi))
 
     def log_page(self, lid: int, length: int, *, offset: int = 0, rae: bool = True) -> bytes:
-        """length bytes of a log page."""
+        """Return length bytes of a log page."""
         return self._loop.call(self._controller.log_page(lid, length, offset=offset, rae=rae))
 
     def get_features(self, fid: int, *, nsid: int = 0, sel: int = 0) -> int:
-        """Dword 0 of a feature's value."""
+        """Return dword 0 of a feature's value."""
         return self._loop.call(self._controller.get_features(fid, nsid=nsid, sel=sel))
 
     def set_features(self, fid: int, value: int, *, nsid: int = 0) -> int:
-        """Set a feature (dword 11); dword 0 of the completion."""
+        """Set a feature (dword 11), and return dword 0 of the completion."""
         return self._loop.call(self._controller.set_features(fid, value, nsid=nsid))
 
     def close(self) -> None:
         """Shut the controller down, disconnect, and end the thread.
 
-        Any number of threads may call it, any number of times; each returns when it is closed.
-        Calls that other threads have in progress end with ConnectionLost.
+        Any thread may call it, any number of times; each call returns when the controller is
+        closed. Calls that other threads have in progress end with ConnectionLost.
         """
         with self._lock:
             first, self._closing = not self._closing, True

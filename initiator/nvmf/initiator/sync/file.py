@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A namespace as a file of Python's io: seekable, and of a fixed size."""
+"""A namespace as a file of Python's io module: seekable, with a fixed size."""
 
 from __future__ import annotations
 
@@ -36,10 +36,11 @@ class Disk(Protocol):
 class NamespaceFile(io.RawIOBase):
     """The bytes of a namespace, from Namespace.open().
 
-    For one writer only: a write that does not begin and end at a block reads the blocks at its ends
-    and writes them back, and what another file, program or host writes to them in between is lost.
-    io.BufferedRandom and io.BufferedWriter make such writes fewer.  flush() and close() have the
-    controller make stable what was written.  Closing the file does not close the controller.
+    For a single writer only: a write that does not begin and end at a block boundary reads the
+    blocks at its ends and writes them back, and data written to them in between by a different
+    file, program or host is lost. io.BufferedRandom and io.BufferedWriter reduce the number of such
+    writes. flush() and close() have the controller make the written data stable. Closing the file
+    does not close the controller.
     """
 
     def __init__(self, disk: Disk, mode: str) -> None:
@@ -49,7 +50,7 @@ class NamespaceFile(io.RawIOBase):
         self._position = 0
         self._unstable = False
         self._lock = threading.Lock()
-        """Of the reading and writing back of a block."""
+        """Protects the reading and writing back of a block."""
         self.mode = _MODES[mode]
         self.name = f"namespace {disk.nsid}"
 
@@ -109,7 +110,7 @@ class NamespaceFile(io.RawIOBase):
     def write(self, data: Buffer, /) -> int:
         """Write all of a buffer from the position on, and return its length.
 
-        OSError (ENOSPC) if it extends past the end: then nothing is written.
+        Raises OSError (ENOSPC) if it extends past the end; then nothing is written.
         """
         self._require_open()
         if not self.writable():
@@ -129,7 +130,7 @@ class NamespaceFile(io.RawIOBase):
         return count
 
     def flush(self) -> None:
-        """Make stable what was written through this file."""
+        """Make the data written through this file stable."""
         super().flush()
         if self._unstable:
             self._unstable = False

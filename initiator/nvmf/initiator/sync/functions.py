@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The functions of the client, each on the loop of a thread, or on one that ends with the call."""
+"""The functions of the client, each on the event loop of a thread."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def connect_multipath(
     fast_io_fail_tmo: float | None = DEFAULT.fast_io_fail_tmo, tos: int | None = DEFAULT.tos,
     duplicate_connect: bool = DEFAULT.duplicate_connect,
 ) -> Subsystem:  # fmt: skip
-    """Connect by several ports: see nvmf.initiator.multipath.connect_multipath."""
+    """Connect through several ports: see nvmf.initiator.multipath.connect_multipath."""
     changes = given(locals())
     pending = async_connect_multipath(paths, options, policy=policy, **changes)
     return _connected(pending, Subsystem)
@@ -114,7 +114,7 @@ def find_paths(
     poll_queues: int = ASKING.poll_queues, fast_io_fail_tmo: float | None = ASKING.fast_io_fail_tmo,
     tos: int | None = ASKING.tos, duplicate_connect: bool = ASKING.duplicate_connect,
 ) -> list[TransportId]:  # fmt: skip
-    """The ports of a subsystem: see nvmf.initiator.multipath.find_paths."""
+    """Return the ports of a subsystem: see nvmf.initiator.multipath.find_paths."""
     return asyncio.run(async_find_paths(where, options, **given(locals())))
 
 
@@ -190,7 +190,7 @@ def watch(
     poll_queues: int = KEPT.poll_queues, fast_io_fail_tmo: float | None = KEPT.fast_io_fail_tmo,
     tos: int | None = KEPT.tos, duplicate_connect: bool = KEPT.duplicate_connect,
 ) -> Generator[Generator[Change, None, None], None, None]:  # fmt: skip
-    """A discovery log, and then its changes as they come: see nvmf.initiator.watch.
+    """Yield a discovery log, and then each change: see nvmf.initiator.watch.
 
     with watch("nvme+rdma://192.0.2.1") as changes:
         for change in changes:      # waits for each; an interrupt ends the waiting
@@ -218,7 +218,7 @@ async def _leave(context: AbstractAsyncContextManager[object]) -> None:
 
 
 async def _next(iterator: AsyncIterator[T]) -> T | None:
-    """The next of them; None at the end."""
+    """Return the next item; None at the end."""
     return await anext(iterator, None)
 
 
@@ -244,7 +244,7 @@ def discover(
     poll_queues: int = ASKING.poll_queues, fast_io_fail_tmo: float | None = ASKING.fast_io_fail_tmo,
     tos: int | None = ASKING.tos, duplicate_connect: bool = ASKING.duplicate_connect,
 ) -> list[DiscoveryEntry]:  # fmt: skip
-    """The discovery log of a port: see nvmf.initiator.discover."""
+    """Return the discovery log of a port: see nvmf.initiator.discover."""
     return asyncio.run(async_discover(where, options, **given(locals())))
 
 
@@ -265,7 +265,7 @@ def discovery_log(
     poll_queues: int = ASKING.poll_queues, fast_io_fail_tmo: float | None = ASKING.fast_io_fail_tmo,
     tos: int | None = ASKING.tos, duplicate_connect: bool = ASKING.duplicate_connect,
 ) -> tuple[DiscoveryHeader, list[DiscoveryEntry]]:  # fmt: skip
-    """The discovery log with its header: see nvmf.initiator.discovery_log."""
+    """Return the discovery log with its header: see nvmf.initiator.discovery_log."""
     return asyncio.run(async_discovery_log(where, options, **given(locals())))
 
 
@@ -287,7 +287,7 @@ def discover_all(
     poll_queues: int = ASKING.poll_queues, fast_io_fail_tmo: float | None = ASKING.fast_io_fail_tmo,
     tos: int | None = ASKING.tos, duplicate_connect: bool = ASKING.duplicate_connect,
 ) -> Generator[FoundLog, None, None]:  # fmt: skip
-    """The logs of services and of those they refer to: see nvmf.initiator.discover_all."""
+    """Return the logs of services and of their referrals: see nvmf.initiator.discover_all."""
     changes = given(locals())
     logs = async_discover_all(starts, options, depth=depth, **changes)
     loop = Loop()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A namespace whose methods run on the loop of another thread."""
+"""A namespace whose methods run on the event loop of a different thread."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Namespace:
 
     @property
     def ids(self) -> NamespaceIds:
-        """EUI64, NGUID, UUID and command set, as far as the controller gives them."""
+        """EUI64, NGUID, UUID and command set, if the controller reports them."""
         return self._namespace.ids
 
     @property
@@ -57,7 +57,7 @@ class Namespace:
 
     @property
     def most_blocks(self) -> int:
-        """Blocks that one command transfers at most."""
+        """Maximum blocks of one command."""
         return self._namespace.most_blocks
 
     def read(self, lba: int, blocks: int, *, fua: bool = False) -> bytes:
@@ -65,7 +65,7 @@ class Namespace:
         return self._loop.call(self._namespace.read(lba, blocks, fua=fua))
 
     def readinto(self, lba: int, buffer: Buffer, *, fua: bool = False) -> int:
-        """Fill a writable buffer of whole blocks from lba on; its length in bytes."""
+        """Fill a writable buffer of whole blocks from lba on; return its length in bytes."""
         return self._loop.call(self._namespace.readinto(lba, buffer, fua=fua))
 
     def write(self, lba: int, data: Buffer, *, fua: bool = False) -> None:
@@ -81,14 +81,14 @@ class Namespace:
     def write_many(
         self, lbas: Iterable[int] | Buffer, data: Buffer, *, blocks: int = 1, fua: bool = False
     ) -> int:
-        """Write blocks logical blocks from each LBA on, out of data."""
+        """Write blocks logical blocks from each LBA on, from consecutive parts of data."""
         return self._loop.call(self._namespace.write_many(lbas, data, blocks=blocks, fua=fua))
 
     def pread(self, n: int, offset: int, *, fua: bool = False) -> bytes:
         """Return n bytes from a byte offset on, which need not be whole blocks.
 
         Raises NvmeError (LBA Out of Range), before anything is allocated or sent, if the range
-        extends past the end of the namespace, TypeError and ValueError for what is no range.
+        extends past the end of the namespace, and TypeError or ValueError for an invalid range.
         """
         return self._loop.call(self._namespace.pread(n, offset, fua=fua))
 
@@ -121,14 +121,16 @@ class Namespace:
     def pwrite(self, buffer: Buffer, offset: int, *, fua: bool = False) -> int:
         """Write a buffer from a byte offset on, and return its length.
 
-        Both are multiples of block_size, else ValueError; open() gives a file that takes any.
+        Both must be multiples of block_size; otherwise ValueError is raised. open() returns a file
+        without this restriction.
         """
         return self._loop.call(self._namespace.pwrite(buffer, offset, fua=fua))
 
     def pwritev(self, buffers: Sequence[Buffer], offset: int, *, fua: bool = False) -> int:
         """Write buffers, one after the other, from a byte offset on; return the bytes.
 
-        The offset and the total length are multiples of block_size, else ValueError.
+        The offset and the total length must be multiples of block_size; otherwise ValueError is
+        raised.
         """
         return self._loop.call(self._namespace.pwritev(buffers, offset, fua=fua))
 
@@ -147,21 +149,21 @@ class Namespace:
     def compare_and_write(
         self, lba: int, expected: Buffer, new: Buffer, *, fua: bool = False
     ) -> None:
-        """Write new if the blocks are as expected, atomically: NvmeError if they differ.
+        """Write new if the blocks equal expected, atomically; raise NvmeError if they differ.
 
-        OutcomeUnknown where the connection ends under it.  ValueError where the controller has no
-        such command, and with the kernel's backend.
+        Raises OutcomeUnknown if the connection ends during the command, and ValueError if the
+        controller does not support the command, and with the kernel's backend.
         """
         self._loop.call(self._namespace.compare_and_write(lba, expected, new, fua=fua))
 
     def flush(self) -> None:
-        """Make stable what was completed before."""
+        """Make all completed writes stable."""
         self._loop.call(self._namespace.flush())
 
     def write_zeroes(
         self, lba: int, blocks: int, *, deallocate: bool = False, fua: bool = False
     ) -> None:
-        """Set blocks to zeroes; deallocate: the controller may free them for it."""
+        """Set blocks to zeroes; deallocate: the controller may deallocate them."""
         work = self._namespace.write_zeroes(lba, blocks, deallocate=deallocate, fua=fua)
         self._loop.call(work)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A subsystem that several paths lead to, whose methods run on the loop of another thread."""
+"""A subsystem with several paths, whose methods run on the event loop of a different thread."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ class Subsystem(Controller):
 
     @property
     def paths(self) -> Sequence[Path]:
-        """In the order in which they were given: state, ANA states, and what went by each.
+        """The paths, in the given order, with state, ANA states and counts.
 
-        They are to look at: their methods belong to the thread of the subsystem.
+        Only their properties may be used: their methods belong to the thread of the subsystem.
         """
         return self._loop.get(lambda: self._subsystem.paths)
 
@@ -65,13 +65,13 @@ class Subsystem(Controller):
         fast_io_fail_tmo: float | None = DEFAULT.fast_io_fail_tmo, tos: int | None = DEFAULT.tos,
         duplicate_connect: bool = DEFAULT.duplicate_connect,
     ) -> Path:  # fmt: skip
-        """Connect by a further path, and return it.
+        """Connect through another path, and return it.
 
-        The keywords are options of this path alone.  Raises as connect_multipath() does, and then
+        The keywords are options of this path alone. Raises as connect_multipath() does; on failure
         nothing has changed.
         """
         return self._loop.call(self._subsystem.add_path(where, **given(locals())))
 
     def remove_path(self, path: Path) -> None:
-        """Disconnect a path; ValueError if it is no path of the subsystem, or the last."""
+        """Disconnect a path; raise ValueError if it is not one of the subsystem, or the last."""
         self._loop.call(self._subsystem.remove_path(path))

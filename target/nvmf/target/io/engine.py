@@ -265,7 +265,7 @@ class Faulted(OfNamespace, Protocol):
 
 
 class Engine(Protocol):
-    """The module nvmf.engine: what makes objects, and the types of events and upcalls."""
+    """The module nvmf.engine: functions that make objects, and the types of events and upcalls."""
 
     @property
     def Target(self) -> Callable[..., Target]: ...

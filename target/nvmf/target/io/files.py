@@ -27,7 +27,7 @@ class Files:
         """Return the result of work, or raise its exception.
 
         Raises:
-            ServerError: It takes longer than READ_TIMEOUT; what names the files in the message.
+            ServerError: It takes longer than READ_TIMEOUT; the message has the name in what.
         """
         try:
             async with asyncio.timeout(READ_TIMEOUT):

@@ -43,7 +43,7 @@ class MemorySample:
 
 
 class MemoryTally:
-    """What connections have done, also those that have ended."""
+    """Counts of all connections, including those that have ended."""
 
     def __init__(self) -> None:
         self.refused: Counter[str] = Counter(dict.fromkeys(REFUSALS, 0))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Calls of stores written in Python: what each does, the status of an exception, and its log."""
+"""Calls of stores written in Python: their execution, and the status and log of exceptions."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ from nvmf.target.model.subsystem import Subsystem, Work, serial_of
 
 
 class ServerError(Error):
-    """The target cannot start or apply a change: the message says what failed, why, what to do."""
+    """The target cannot start or apply a change; the message has the reason and the remedy."""
 
 
 def open_store(engine: Engine, config: NamespaceConfig, where: str) -> Store | PythonStore:

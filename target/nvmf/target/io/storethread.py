@@ -106,7 +106,7 @@ class PythonStore:
 
     @property
     def guarantee(self) -> str:
-        """What makes a write stable, for logs."""
+        """How a write becomes stable, for logs."""
         return f"{self._config.python}: {self.native.guarantee}"
 
     # ---- control: on any thread but that of the store ----

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What earlier runs of the target left in its state folder."""
+"""The state that earlier runs of the target left in its state folder."""
 
 from __future__ import annotations
 

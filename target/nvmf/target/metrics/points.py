@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a metric is, and the values of a sample that it has."""
+"""The definition of a metric, and its values in a sample."""
 
 from __future__ import annotations
 

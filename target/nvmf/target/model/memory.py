@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Who may use a namespace as memory, by RDMA: the same rules as for commands."""
+"""Access to a namespace as memory, by RDMA: the same rules as for commands."""
 
 from __future__ import annotations
 

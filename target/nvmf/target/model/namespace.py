@@ -81,7 +81,7 @@ class Namespace:
     """Limits, by the names in the configuration; empty: no limit."""
 
     memory: dict[str, Access] = field(default_factory=dict, compare=False)
-    """What hosts may do with it as memory, by NQN."""
+    """The access that hosts have to it as memory, by NQN."""
 
     @property
     def blocks(self) -> int:

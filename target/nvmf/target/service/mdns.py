@@ -94,7 +94,7 @@ class Announcer:
         elif addresses != self._addresses:
             await self._zeroconf.async_update_interfaces(list(addresses))
         self._addresses = addresses
-        if not addresses:  # nobody would receive a goodbye
+        if not addresses:  # no host would receive a goodbye
             raise MdnsError(NO_NETWORK)
         services = {port: info for port in wanted if (info := self._service(port)) is not None}
         for port, old in list(self._services.items()):

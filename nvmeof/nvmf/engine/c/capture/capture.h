@@ -37,7 +37,7 @@ void capture_end(int fd, bool sent);
 /* A UDP datagram; id: the identification of its IPv4 header, which the ICRC covers. */
 void capture_datagram(const struct sockaddr *local, const struct sockaddr *peer, bool sent, uint16_t id,
 		      const void *data, size_t n);
-/* What a socket with UDP_SEGMENT has sent: datagrams of seg bytes, whose identifications begin with 0. */
+/* Capture the packets of a send with UDP_SEGMENT: datagrams of seg bytes, whose identifications begin with 0. */
 void capture_segments(const struct sockaddr *local, const struct sockaddr *peer, const uint8_t *data, uint32_t len,
 		      uint32_t seg);
 

@@ -103,7 +103,7 @@ static void set_addr(union capture_addr *a, const struct sockaddr *sa)
 		memcpy(&a->in6, sa, sizeof(a->in6));
 }
 
-/* What is common to all records; data is filled by the caller, if r->stored. */
+/* Fill the common part of a record; the caller fills data, if r->stored. */
 static struct capture_record *record(enum capture_kind kind, bool sent, const struct sockaddr *local,
 				     const struct sockaddr *peer, size_t length, uint32_t *size)
 {

@@ -244,7 +244,7 @@ static bool is_running(void)
 	return now;
 }
 
-/* The process ends: give the thread time to write what there is. */
+/* The process ends: give the thread time to write the remaining records. */
 static void finish(void)
 {
 	const struct timespec pause = { .tv_nsec = IDLE_NS };

@@ -79,7 +79,7 @@ static void identity_uuid5(uint8_t *id, const char *name)
 	id[8] = (uint8_t)((id[8] & 0x3f) | 0x80);
 }
 
-/* ---- where an identity comes from ---- */
+/* ---- sources of an identity ---- */
 
 /* The first word of a file, or "". */
 static const char *identity_first_word(const char *path, char *word, size_t size)
@@ -96,7 +96,7 @@ static const char *identity_first_word(const char *path, char *word, size_t size
 	return word;
 }
 
-/* The bytes of a UUID; false if text is none. */
+/* Parse a UUID; false if text is not one. */
 static bool identity_parse(uint8_t *id, const char *text)
 {
 	unsigned have = 0;

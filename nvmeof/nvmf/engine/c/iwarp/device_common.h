@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the embedded devices have in common as devices: lists of one, a port that is up, and an identifier. */
+/* The common part of the embedded devices: lists of one, a port that is up, and an identifier. */
 #ifndef NVMF_IWARP_DEVICE_COMMON_H
 #define NVMF_IWARP_DEVICE_COMMON_H
 

@@ -19,7 +19,7 @@ enum iw_verdict iw_rx_bytes(struct iw_stream *s, uint8_t *data, uint32_t len, ui
 enum iw_verdict iw_rx_in_place(struct iw_stream *s, const struct iovec *iov, uint32_t n, struct iw_out *out);
 /* There is no receive: keep the data received beyond the message that waits.  IW_WAIT, or IW_END. */
 enum iw_verdict iw_rx_begin_wait(struct iw_stream *s, const uint8_t *data, uint32_t len, struct iw_out *out);
-/* There is a receive: continue where it was missing.  IW_WAIT if there is none for the next Send. */
+/* Continue after a receive was posted.  IW_WAIT if there is no receive for the next Send. */
 enum iw_verdict iw_rx_end_wait(struct iw_stream *s, struct iw_out *out);
 
 enum iw_verdict iw_rx_whole_fpdu(struct iw_stream *s, const uint8_t *p, struct iw_out *out);	/* its CRC is correct */

@@ -39,7 +39,7 @@ static void stag_put(struct iw_stag_table *t, struct iw_stag *s)
 	atomic_store_explicit(&t->slot[i].index, s->index, memory_order_release);
 }
 
-/* Make room for another one: drop the slots of removed objects, and double the size if that is not enough. */
+/* Make room for a slot: drop the slots of removed objects, and double the size if that is not enough. */
 static bool stag_room(void)
 {
 	struct iw_stag_table *old = atomic_load_explicit(&iw_stags, memory_order_relaxed), *t;

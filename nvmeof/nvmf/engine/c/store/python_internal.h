@@ -78,7 +78,7 @@ struct python_ring *python_ring_create(int wake_fd);	/* NULL: out of memory */
 void python_ring_destroy(struct python_ring *ring);
 /* Begin io, or put it in line.  True if ring->look has changed. */
 bool python_ring_begin(struct python_ring *ring, struct store_io *io);
-/* Append what has ended, with io->status set.  True if ring->look has changed. */
+/* Append the calls that have ended, with io->status set.  True if ring->look has changed. */
 bool python_ring_poll(struct python_ring *ring, struct store_list *finished);
 /* As store_lines_waiting() and store_lines_cancel(). */
 unsigned python_ring_waiting(const struct python_ring *ring,

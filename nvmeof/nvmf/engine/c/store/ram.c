@@ -84,7 +84,7 @@ struct store *store_ram_open(const struct store_options *options, char *err, siz
 	store->deallocate = true;
 	store->memory_is_stable = true;
 	store->physical_block_size = 4096;
-	store->guarantee = "memory of the target: what is written is lost when the target ends";
+	store->guarantee = "memory of the target: written data is lost when the target ends";
 	/* All three are optional: huge pages, no memory of the store in core files, no copy in forks. */
 	madvise(map, store->map_length, MADV_HUGEPAGE);
 	madvise(map, store->map_length, MADV_DONTDUMP);

@@ -175,7 +175,7 @@ void qpair_drain(struct target_qpair *qp)
 	}
 }
 
-/* ---- what the control thread asks for ---- */
+/* ---- requests of the control thread ---- */
 
 static bool responses_under_way(const struct target_qpair *qp)
 {

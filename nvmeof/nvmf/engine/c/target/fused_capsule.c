@@ -60,7 +60,7 @@ void fused_serve(struct reactor *reactor)
 		fifo_push(&reactor->halves, link);
 }
 
-/* ---- what comes in ---- */
+/* ---- incoming capsules ---- */
 
 /* End the first command of a pair: the second did not follow, or the connection ends. */
 void fused_missing(struct target_qpair *qp)
