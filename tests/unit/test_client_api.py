@@ -194,7 +194,7 @@ def test_forgotten(make: Callable[[], object]) -> None:
         gc.collect()
     (warning,) = caught
     assert warning.category is RuntimeWarning
-    words = rf"connect.*{NQN}.* at .*test_client_api.py:\d+ was never awaited"
+    words = rf"connect.*{NQN}.* at .*test_client_api.py:\d+ was neither awaited"
     assert re.match(words, str(warning.message))
 
 

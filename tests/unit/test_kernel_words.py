@@ -205,7 +205,7 @@ UNREACHED = "nvme nvme0: rdma connection establishment failed (-104)"
         (REJECTED, Answer.REFUSED, ["refused (refused by remote application, -111)", "no NVMe-oF"]),
         (REJECTED, Answer.OPEN, ["iWARP does not reach RoCE"]),
         (REJECTED, Answer.NVME_TCP, ["answers as NVMe over TCP", "nvme connect -t tcp"]),
-        (UNREACHED, Answer.REFUSED, ["found nobody there (ECONNRESET)", "no NVMe-oF target"]),
+        (UNREACHED, Answer.REFUSED, ["found no listener there (ECONNRESET)", "no NVMe-oF target"]),
         (UNREACHED, Answer.SILENT, ["192.0.2.1 does not answer", "the network are up"]),
     ],
 )
@@ -248,7 +248,7 @@ def test_one_queue(kernel: FakeKernel, count: int, line: str, said: str) -> None
         (Route(None, None, ("siw0",), frozenset()), ["no route to 192.0.2.1", "ip route"]),
         (
             Route("192.0.2.9", "eth1", ("siw0",), frozenset({"eth0"})),
-            ["is by eth1, which is no RDMA device", "netdev eth1"],
+            ["uses eth1, which is not an RDMA device", "netdev eth1"],
         ),
     ],
 )

@@ -31,7 +31,7 @@ class NsidList:
     def add(self, page: bytes) -> None:
         """Add the next page (4096 bytes).
 
-        ConnectionLost: the list has no end, because a full page repeats NSIDs, or there are more
+        Raises ConnectionLost if the list has no end: a full page repeats NSIDs, or there are more
         than MAX_NAMESPACES.
         """
         found = decode_namespace_list(page)

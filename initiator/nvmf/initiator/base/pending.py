@@ -23,12 +23,12 @@ Connected = TypeVar("Connected", bound=Closable)
 class Pending(Generic[Connected]):
     """The result of the functions that connect.
 
-    Await it, and close() the result; or enter it, and the result is closed at the end.  Nothing is
-    sent before.  If it is never awaited nor entered, it warns (RuntimeWarning), as coroutines do.
+    Await it, and close() the result; or enter it, and the result is closed at the end. Nothing is
+    sent before. If it is neither awaited nor entered, it warns (RuntimeWarning), as coroutines do.
     """
 
     def __init__(self, connect: Callable[[], Awaitable[Connected]], call: str) -> None:
-        """call: the function and its address, for people."""
+        """call: the function and its address, for display."""
         self._connect = connect
         self._call = call
         self._begun = False
@@ -59,7 +59,7 @@ class Pending(Generic[Connected]):
     def __del__(self) -> None:
         if not getattr(self, "_begun", True):
             warnings.warn(
-                f"{self._call} at {self._made} was never awaited, nor entered with 'async with'",
+                f"{self._call} at {self._made} was neither awaited nor entered with 'async with'",
                 RuntimeWarning,
                 stacklevel=2,
                 source=self,

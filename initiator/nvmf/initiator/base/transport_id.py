@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Where a controller is: a transport id, and the URL that writes it.
+"""The location of a controller: a transport ID, and its form as a URL.
 
     nvme+rdma://HOST[:PORT][/NQN][?OPTION=VALUE&...]
 
-HOST is a name or an address, IPv6 in brackets.  PORT is 4420 where it is left out, the NQN that of
-the discovery subsystem.  Options are those of ConnectOptions.
+HOST is a name or an address, IPv6 in brackets. PORT defaults to 4420, the NQN to that of the
+discovery subsystem. Options are those of ConnectOptions.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _PORT = re.compile("[0-9]{1,5}")
 
 @dataclass(frozen=True, slots=True)
 class TransportId:
-    """Address of a subsystem's port, and the subsystem; ValueError where they cannot be."""
+    """Address of a subsystem's port, and the subsystem; raises ValueError if invalid."""
 
     traddr: str
     """Host name or address, IPv6 without brackets."""
@@ -74,7 +74,7 @@ class TransportId:
 
     @classmethod
     def of(cls, where: str | TransportId) -> TransportId:
-        """Itself, or the one that a URL writes."""
+        """Return the transport ID itself, or that of a URL."""
         return cls.parse(where) if isinstance(where, str) else where
 
     @property
@@ -84,7 +84,7 @@ class TransportId:
 
     @property
     def endpoint(self) -> str:
-        """HOST:PORT, with brackets where IPv6 asks for them."""
+        """HOST:PORT, with brackets for IPv6."""
         host = f"[{self.traddr}]" if ":" in self.traddr else self.traddr
         return f"{host}:{self.trsvcid}"
 

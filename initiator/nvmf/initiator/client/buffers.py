@@ -103,7 +103,7 @@ class Arena:
             raise
 
     def give(self, slot: Slot) -> None:
-        """Give a slot that nobody holds to the first in line, or back to the arena."""
+        """Give a slot without users to the first caller in line, or return it to the arena."""
         while self._line:
             turn = self._line.popleft()
             if not turn.done():

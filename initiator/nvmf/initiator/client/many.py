@@ -49,8 +49,8 @@ class Many(Places):
         """Run every command to its end.
 
         Raises:
-            NvmeError: One failed; others may have been carried out.
-            ConnectionLost: The controller is out of reach.
+            NvmeError: A command failed; others may have been executed.
+            ConnectionLost: The connection was lost and not made again.
         """
         if not self.count:
             return

@@ -120,7 +120,7 @@ def _wanted(controller: ControllerInfo) -> list[int]:
 def active_namespaces(device: Device) -> list[int]:
     """Return the NSIDs of the active namespaces, ascending.
 
-    ConnectionLost: the list has no end (NsidList).
+    Raise ConnectionLost if the list has no end (NsidList).
     """
     listed = NsidList()
     while not listed.complete:

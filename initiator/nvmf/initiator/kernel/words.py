@@ -268,7 +268,7 @@ _RULES: tuple[tuple[re.Pattern[str], Callable[[_Found, _Case], _Verdict]], ...] 
         (r"rdma connection establishment failed \((?P<error>-?\d+)\)", _establishment),
         (
             r"nvme_fabrics: (?P<words>answered .*)",
-            _quoted("this is no kernel driver that is known here"),
+            _quoted("this kernel driver is unknown"),
         ),
     )
 )
@@ -349,10 +349,11 @@ def _unreachable(number: int, case: _Case) -> _Verdict:
         return _Verdict(f"this host has no route to {options.traddr} ({name})", "see ip route")
     if route.without_device:
         return _Verdict(
-            f"the way to {options.traddr} is by {route.netdev}, which is no RDMA device ({name})",
+            f"the route to {options.traddr} uses {route.netdev}, which is not an RDMA device "
+            f"({name})",
             _add_link(route),
         )
-    return _nobody(f"the RDMA connection manager found nobody there ({name})", case)
+    return _nobody(f"the RDMA connection manager found no listener there ({name})", case)
 
 
 def _add_link(route: Route) -> str:
@@ -380,5 +381,5 @@ def _nobody(came: str, case: _Case) -> _Verdict:
             return _Verdict(f"{came}: no NVMe-oF target listens there for RDMA", advice)
     return _Verdict(
         f"{came}, and {options.traddr} does not answer",
-        "see that the address is right, and that the target and the network are up",
+        "check the address, and that the target and the network are up",
     )
