@@ -21,8 +21,9 @@ from nvmf.initiator import (
     discover_all,
     watch,
 )
+from nvmf.initiator.base.discoverylog import MAX_RECORDS
 from nvmf.initiator.base.limits import TRIES
-from nvmf.initiator.discovery.log import MAX_RECORDS, address_key, place_of, read_log
+from nvmf.initiator.discovery.log import address_key, place_of, read_log
 from nvmf.initiator.discovery.referrals import MAX_DEPTH, FoundLog, referred
 from nvmf.initiator.hostfiles import HostFileError
 from nvmf.spec.fabrics import (

@@ -8,9 +8,9 @@ import ipaddress
 from dataclasses import replace
 
 from nvmf.auth.key import Key
+from nvmf.initiator.base.discoverylog import MAX_RECORDS, DiscoveryLog
 from nvmf.initiator.base.errors import ConnectionLost
 from nvmf.initiator.base.keywords import ASKING, given
-from nvmf.initiator.base.limits import TRIES
 from nvmf.initiator.base.options import Backend, ConnectOptions, DeviceKind, RemoteKeys
 from nvmf.initiator.base.transport_id import TransportId
 from nvmf.initiator.client.admin import Admin
@@ -25,11 +25,8 @@ from nvmf.spec.fabrics import (
 from nvmf.spec.nqn import DISCOVERY_NQN, is_valid_nqn
 from nvmf.spec.opcodes import LogId
 
-MAX_RECORDS = 65536
-"""Maximum records of one log; a log with more is refused."""
 _MOST_SECONDS = 600.0
 """Maximum seconds for reading a log."""
-_PAGE = 4096
 
 
 async def discover(
@@ -102,33 +99,15 @@ async def raw_log(place: TransportId, options: ConnectOptions, most: int = MAX_R
 
 
 async def read_log(admin: Admin, most: int = MAX_RECORDS) -> bytes:
-    """Return a log whose parts have one generation; it is read again if GENCTR changes meanwhile.
-
-    Its event is retained until all parts are read, so that a change meanwhile is reported. Raises
-    ConnectionLost if the data is not a discovery log, or has more than most records.
-    """
-    for _ in range(TRIES):
-        first = await admin.log_page(LogId.DISCOVERY, DiscoveryHeader.SIZE, nsid=0, rae=True)
-        header = DiscoveryHeader.decode(first)
-        if header.recfmt:
-            raise ConnectionLost(f"unknown discovery log record format {header.recfmt}")
-        if header.numrec > most:
-            raise ConnectionLost(
-                f"the discovery log announces {header.numrec} records, more than a port can have "
-                f"({most} are read)"
+    """Return a log whose parts have one generation; raise as DiscoveryLog.add() does."""
+    log = DiscoveryLog(most)
+    while (part := log.part) is not None:
+        log.add(
+            await admin.log_page(
+                LogId.DISCOVERY, part.length, nsid=0, offset=part.offset, rae=part.rae
             )
-        rest = await admin.log_page(
-            LogId.DISCOVERY,
-            header.numrec * DiscoveryEntry.SIZE,
-            nsid=0,
-            offset=DiscoveryHeader.SIZE,
-            rae=True,
-            chunk=_PAGE,
         )
-        again = await admin.log_page(LogId.DISCOVERY, DiscoveryHeader.SIZE, nsid=0)
-        if DiscoveryHeader.decode(again).genctr == header.genctr:
-            return first + rest
-    raise ConnectionLost(f"the discovery log changed during each of {TRIES} readings; try again")
+    return log.data
 
 
 def place_of(entry: DiscoveryEntry) -> TransportId:

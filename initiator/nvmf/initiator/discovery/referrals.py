@@ -13,11 +13,12 @@ from dataclasses import dataclass, field, replace
 
 from nvmf.auth.key import Key
 from nvmf.engine import EngineError
+from nvmf.initiator.base.discoverylog import MAX_RECORDS
 from nvmf.initiator.base.errors import ConnectionLost
 from nvmf.initiator.base.keywords import ASKING, given
 from nvmf.initiator.base.options import Backend, ConnectOptions, DeviceKind, RemoteKeys
 from nvmf.initiator.base.transport_id import TransportId
-from nvmf.initiator.discovery.log import MAX_RECORDS, address_key, place_of, raw_log
+from nvmf.initiator.discovery.log import address_key, place_of, raw_log
 from nvmf.spec.fabrics import (
     DiscoveryEntry,
     DiscoveryHeader,

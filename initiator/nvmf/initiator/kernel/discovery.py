@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from nvmf.initiator.base.errors import NvmeError
-from nvmf.initiator.base.limits import TRIES
+from nvmf.initiator.base.discoverylog import DiscoveryLog
+from nvmf.initiator.base.errors import ConnectionLost, NvmeError
 from nvmf.initiator.kernel import sysfs
 from nvmf.initiator.kernel.errors import KernelError
 from nvmf.initiator.kernel.host import connect
@@ -14,13 +14,11 @@ from nvmf.initiator.kernel.ioctl import Device
 from nvmf.initiator.kernel.options import FabricsOptions
 from nvmf.initiator.kernel.system import System
 from nvmf.spec import commands
-from nvmf.spec.fabrics import DiscoveryEntry, DiscoveryHeader, decode_discovery_log
+from nvmf.spec.fabrics import DiscoveryEntry, decode_discovery_log
 from nvmf.spec.nqn import DISCOVERY_NQN
 from nvmf.spec.opcodes import LogId
 from nvmf.spec.status import DecodeError
 
-_PAGE = 4096
-_MAX_RECORDS = 65536
 _NOT_FOR_DISCOVERY = {
     "nr_io_queues": None,
     "nr_write_queues": None,
@@ -40,8 +38,8 @@ def discovery_log(options: FabricsOptions, system: System) -> list[DiscoveryEntr
     found = connect(asked, system)
     try:
         with Device(found.controller.path) as device:
-            return _read(device)
-    except (NvmeError, DecodeError) as error:
+            return decode_discovery_log(read_log(device))[1]
+    except (NvmeError, DecodeError, ConnectionLost) as error:
         raise KernelError(
             f"the discovery log of {options.traddr} port {options.trsvcid} cannot be read: {error}"
         ) from None
@@ -49,25 +47,12 @@ def discovery_log(options: FabricsOptions, system: System) -> list[DiscoveryEntr
         sysfs.delete(found.controller)
 
 
-def _read(device: Device) -> list[DiscoveryEntry]:
-    """Return the entries of one generation; the log is read again if GENCTR changes meanwhile."""
-    for _ in range(TRIES):
-        first = _page(device, 0, DiscoveryHeader.SIZE)
-        header = DiscoveryHeader.decode(first)
-        if header.numrec > _MAX_RECORDS:
-            raise DecodeError(f"the discovery log announces {header.numrec} entries")
-        parts = [first]
-        offset, end = DiscoveryHeader.SIZE, (header.numrec + 1) * DiscoveryEntry.SIZE
-        while offset < end:
-            size = min(_PAGE, end - offset)
-            parts.append(_page(device, offset, size))
-            offset += size
-        again = _page(device, 0, DiscoveryHeader.SIZE)
-        if DiscoveryHeader.decode(again).genctr == header.genctr:
-            return decode_discovery_log(b"".join(parts))[1]
-    raise KernelError(f"the discovery log changed during each of {TRIES} readings; try again")
-
-
-def _page(device: Device, offset: int, length: int) -> bytes:
-    sqe = commands.get_log_page(LogId.DISCOVERY, length, nsid=0, offset=offset)
-    return device.admin(sqe, "Get Log Page (discovery)", length)[0]
+def read_log(device: Device) -> bytes:
+    """Return a log whose parts have one generation; raise as DiscoveryLog.add() does."""
+    log = DiscoveryLog()
+    while (part := log.part) is not None:
+        sqe = commands.get_log_page(
+            LogId.DISCOVERY, part.length, nsid=0, offset=part.offset, rae=part.rae
+        )
+        log.add(device.admin(sqe, "Get Log Page (discovery)", part.length)[0])
+    return log.data
