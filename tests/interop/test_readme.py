@@ -83,11 +83,13 @@ def test_serve_something(machine: list[str], tmp_path: Path, fio: Path, fio_engi
     programs = [
         *documents.blocks("Client", "python", documents.PYTHON),
         *documents.blocks("Lost connections and several paths", "python", documents.PYTHON),
+        *documents.blocks("Many small commands", "python", documents.PYTHON),
     ]
-    assert len(programs) == 3
+    assert len(programs) == 4
     (tmp_path / "first.py").write_text(programs[0])
     (tmp_path / "second.py").write_text(programs[1])
     (tmp_path / "third.py").write_text(programs[2])
+    (tmp_path / "fourth.py").write_text(programs[3])
     (load,) = documents.blocks("fio", "sh", documents.FIO)
     (names,) = documents.blocks("Names", "sh", documents.FIO)
     load = load.replace("./dev run fio", "fio") + "\n" + names
@@ -101,12 +103,14 @@ def test_serve_something(machine: list[str], tmp_path: Path, fio: Path, fio_engi
         "head -c 300001 disk.img > back",
         "python first.py",
         "python second.py",
+        "python fourth.py",
         "python third.py",
         "cmp -n 4096 disk.img /dev/zero",
         load,
     )
     assert (tmp_path / "back").read_bytes() == picture
     assert said.count("b'hello'") == 2
+    assert "64 of 64 blocks have data" in said
     assert NQN in said
     assert said.count("err= 0") == 3
 

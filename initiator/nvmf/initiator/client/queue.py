@@ -3,9 +3,8 @@
 
 Owned by the loop's thread; connecting and closing, which block, run on other threads. The queue's
 completion channel is armed whenever the loop may sleep, so an idle queue costs nothing and no
-wake-up is lost: drain the channel, poll to the end, arm, and poll once more for completions that
-came in between. A lost queue fails its commands only after it is closed, when nothing can write
-into their buffers.
+wake-up is lost: drain the channel, poll to the end, arm, and poll once more. A lost queue fails its
+commands only after it is closed, when nothing can write into their buffers.
 """
 
 from __future__ import annotations
@@ -39,8 +38,7 @@ class Queue:
         self._progress: asyncio.Future[None] | None = None
         self._pairing = asyncio.Lock()
         self._half: asyncio.Future[None] | None = None
-        """Done when the second command of a pair was submitted; None if no pair is being submitted.
-        """
+        """Done when the second command of a pair was submitted; None between pairs."""
         self._timer: asyncio.TimerHandle | None = None
         self._due = _NEVER
         """When the timer expires."""
@@ -119,9 +117,7 @@ class Queue:
         self, pair: Sequence[tuple[bytes, Data]], *, within: float | None, what: str
     ) -> list[Completion]:
         """Submit two fused commands with no other command between them; otherwise as execute()."""
-        async with (
-            self._pairing
-        ):  # otherwise each of many pairs could wait for its second turn forever
+        async with self._pairing:  # or each of many pairs waits for its second turn forever
             await self._take_turn()
             try:
                 await self._take_turn()
@@ -159,9 +155,8 @@ class Queue:
         """Run a batch to its end, or until a command fails: see HostBatch.left().
 
         within: seconds without an answer to any of its commands. Other commands keep their turns:
-        the batch takes the entries that are free when it starts. Raises QueueLost as execute()
-        does. If the caller is cancelled, no further command is sent, and the outstanding ones are
-        waited for.
+        the batch takes the entries that are free when it starts. Raises QueueLost as execute(). If
+        the caller is cancelled, nothing else is sent, and the outstanding commands are waited for.
         """
         await self._take_turn()
         turns = 1
@@ -312,9 +307,7 @@ class Queue:
                 if not future.done():
                     future.set_result(Completion(status, dw0, dw1))
                 self._end(request)
-        if (
-            self._progress is not None
-        ):  # completed commands of a batch are not in done, but make room too
+        if self._progress is not None:  # commands of a batch are not in done, but make room, too
             self._progress.set_result(None)
             self._progress = None
 
@@ -373,8 +366,7 @@ class Queue:
     def close(self, reason: str = "the queue was closed") -> asyncio.Task[None]:
         """Disconnect, free, and fail commands in flight with QueueLost. Idempotent.
 
-        Wait for the task, which is bounded in time, and continues to its end even if it is
-        cancelled.
+        Wait for the task, which is bounded in time, and continues to its end even if cancelled.
         """
         if self._closing is None:
             if self.lost is None:
