@@ -233,7 +233,11 @@ int memory_client_poll(struct memory_client *client, struct memory_done *done, u
 				    verbs_wc_name(wc[i].status));
 		if (wc[i].wr_id & WR_LAST)
 			count += end_operation(c, slot, MEMORY_OK, &done[count]);
-		else if (!(wc[i].wr_id & WR_SEND))
+		else if (wc[i].wr_id & WR_SEND)
+			continue;
+		else if (wc[i].opcode != IBV_WC_RECV || wc[i].byte_len > MEMORY_MESSAGE)
+			lose(c, "protocol error: an RDMA WRITE with immediate data");
+		else
 			count += received(c, slot, wc[i].byte_len, &done[count]);
 	}
 	return c->lost && !count ? -ENOTCONN : count;

@@ -2,6 +2,14 @@
 /* See persist.h.  Owns nothing. */
 #include "memory/persist.h"
 
+enum { PIECE = 256 << 10 };
+
+uint64_t memory_persist_piece(const struct store *store, uint64_t length)
+{
+	/* a file is synced as a whole, and RAM not at all */
+	return store->fd >= 0 && store->memory_is_stable && length > PIECE ? PIECE : length;
+}
+
 uint16_t memory_persist(struct store *store, uint64_t offset, uint64_t length)
 {
 	if (store->fd < 0)	/* RAM */

@@ -2,6 +2,9 @@
 /*
  * The thread of a memory server.  It polls connections that were busy within the last spin_ns, and sleeps in epoll for
  * the others.  On an embedded device polling is also what places the peer's WRITEs and serves its READs.
+ *
+ * A PERSIST may be of a whole namespace: it is done in pieces, between which the other connections have their turn, and
+ * the words of the control thread are heard, which may be a fence.
  */
 #include "memory/persist.h"
 #include "memory/server_internal.h"
@@ -75,35 +78,57 @@ static void tell_ended(struct memory_server *s)
 
 /* ---- messages ---- */
 
-static enum memory_status persist(struct memory_conn *c, const struct memory_ask *ask)
-{
-	if (!atomic_load_explicit(&c->granted, memory_order_acquire))
-		return MEMORY_NOT_OPEN;
-	if (ask->offset > c->length || ask->length > c->length - ask->offset)
-		return MEMORY_BAD_RANGE;
-	if (memory_persist(c->store, ask->offset, ask->length))
-		return MEMORY_MEDIA_ERROR;
-	stat_add(&c->counts.persists, 1);
-	stat_add(&c->counts.persisted_bytes, ask->length);
-	return MEMORY_OK;
-}
-
 /* The slot's receive is posted again when the answer has been sent. */
-static void answer(struct memory_conn *c, unsigned slot)
+static void answer(struct memory_conn *c, unsigned slot, enum memory_type type, uint16_t id,
+		   enum memory_status status)
 {
 	struct memory_answer *out = (void *)memory_end_message(&c->end, slot);
+
+	*out = (struct memory_answer){ .type = (uint8_t)type, .status = (uint8_t)status, .id = id };
+	if (status)
+		stat_add(&c->counts.errors, 1);
+	if (memory_end_send(&c->end, slot, sizeof(*out), WR_ANSWER | slot))
+		memory_conn_end(c, "the device refused an answer");
+}
+
+/* Do the next piece of a PERSIST, which is answered after the last. */
+static void persist(struct memory_conn *c)
+{
+	struct memory_persisting *p = &c->persisting;
+	const uint64_t piece = memory_persist_piece(c->store, p->left);
+
+	if (memory_persist(c->store, p->offset, piece)) {
+		p->active = false;
+		answer(c, p->slot, MEMORY_PERSISTED, p->id, MEMORY_MEDIA_ERROR);
+		return;
+	}
+	p->offset += piece;
+	p->left -= piece;
+	p->active = p->left;
+	if (p->active)
+		return;
+	stat_add(&c->counts.persists, 1);
+	stat_add(&c->counts.persisted_bytes, p->length);
+	answer(c, p->slot, MEMORY_PERSISTED, p->id, MEMORY_OK);
+}
+
+static void asked(struct memory_conn *c, unsigned slot)
+{
 	struct memory_ask in;
 
 	memcpy(&in, memory_end_received(&c->end, slot), sizeof(in));
-	*out = (struct memory_answer){ .type = MEMORY_ECHOED, .id = in.id };
-	if (in.type == MEMORY_PERSIST) {
-		out->type = MEMORY_PERSISTED;
-		out->status = (uint8_t)persist(c, &in);
-		if (out->status)
-			stat_add(&c->counts.errors, 1);
+	if (in.type == MEMORY_ECHO) {
+		answer(c, slot, MEMORY_ECHOED, in.id, MEMORY_OK);
+	} else if (!atomic_load_explicit(&c->granted, memory_order_acquire)) {
+		answer(c, slot, MEMORY_PERSISTED, in.id, MEMORY_NOT_OPEN);
+	} else if (in.offset > c->length || in.length > c->length - in.offset) {
+		answer(c, slot, MEMORY_PERSISTED, in.id, MEMORY_BAD_RANGE);
+	} else {
+		c->persisting = (struct memory_persisting){
+			.slot = slot, .id = in.id, .offset = in.offset, .length = in.length, .left = in.length,
+		};
+		persist(c);
 	}
-	if (memory_end_send(&c->end, slot, sizeof(*out), WR_ANSWER | slot))
-		memory_conn_end(c, "the device refused an answer");
 }
 
 static bool pass_up(struct memory_conn *c, unsigned slot, uint32_t length)
@@ -126,7 +151,7 @@ static void received(struct memory_conn *c, unsigned slot, uint32_t length)
 	const uint8_t type = length ? *memory_end_received(&c->end, slot) : 0;
 
 	if ((type == MEMORY_PERSIST || type == MEMORY_ECHO) && length == sizeof(struct memory_ask))
-		answer(c, slot);
+		asked(c, slot);
 	else if (type != MEMORY_OPEN && type != MEMORY_AUTH)
 		memory_conn_end(c, "protocol error: a message of an unknown type or of a wrong length");
 	else if (!pass_up(c, slot, length))
@@ -169,6 +194,9 @@ static void completed(struct memory_conn *c, const struct ibv_wc *wc)
 	if (wc->status)
 		memory_conn_end(c, wc->status == IBV_WC_WR_FLUSH_ERR ? "the peer disconnected" :
 				verbs_wc_name(wc->status));
+	else if (!(wc->wr_id & WR_ANSWER) && (wc->opcode != IBV_WC_RECV || wc->byte_len > MEMORY_MESSAGE))
+		/* its length is that of what was written elsewhere */
+		memory_conn_end(c, "protocol error: an RDMA WRITE with immediate data");
 	else if (!(wc->wr_id & WR_ANSWER))
 		received(c, slot, wc->byte_len);
 	else if (slot == c->depth)
@@ -177,17 +205,28 @@ static void completed(struct memory_conn *c, const struct ibv_wc *wc)
 		memory_conn_end(c, "the device refused a receive");
 }
 
-/* Whether there was anything to do. */
-static bool poll_conn(struct memory_conn *c)
+static bool take_completions(struct memory_conn *c)
 {
-	struct ibv_wc wc[BATCH];
-	const int n = ibv_poll_cq(c->end.cq, BATCH, wc);
-	bool busy = n > 0;
+	const int n = ibv_poll_cq(c->end.cq, MEMORY_BATCH, c->wc);
 
 	if (n < 0)
 		memory_conn_end(c, "the completion queue failed");
-	for (int i = 0; i < n && !c->ended; i++)
-		completed(c, &wc[i]);
+	c->wc_next = 0;
+	c->wc_count = n > 0 ? (unsigned)n : 0;
+	return n > 0;
+}
+
+/* Whether there was anything to do.  What came behind a long PERSIST waits for it. */
+static bool poll_conn(struct memory_conn *c)
+{
+	bool busy = c->persisting.active || c->wc_next != c->wc_count;
+
+	if (c->persisting.active)
+		persist(c);
+	else if (!busy)
+		busy = take_completions(c);
+	while (!c->ended && !c->persisting.active && c->wc_next != c->wc_count)
+		completed(c, &c->wc[c->wc_next++]);
 	if (!c->ended && c->end.verbs->reads_served) {
 		const uint32_t served = c->end.verbs->reads_served(c->end.id->qp);
 
@@ -304,17 +343,21 @@ static void look(struct memory_server *s, bool wait)
 		handle_words(s, now);
 }
 
+void memory_server_turn(struct memory_server *s, bool wait)
+{
+	if (!s->active.head || !(++s->round % ASK_EVERY))
+		look(s, wait && !s->active.head);
+	poll_active(s);
+	tell_ended(s);
+}
+
 void *memory_serve(void *server)
 {
 	struct memory_server *s = server;
-	unsigned round = 0;
 
 	while (!atomic_load(&s->stop)) {
-		if (!s->active.head || !(++round % ASK_EVERY))
-			look(s, !s->active.head);
-		poll_active(s);
-		tell_ended(s);
-		if (s->active.head && !(round % YIELD_EVERY))
+		memory_server_turn(s, true);
+		if (s->active.head && !(s->round % YIELD_EVERY))
 			sched_yield();
 		else if (s->active.head)
 			cpu_pause();

@@ -18,11 +18,29 @@ static void signal_fd(int fd)
 	(void)!write(fd, &one, sizeof(one));
 }
 
-struct memory_server *memory_server_create(unsigned spin_us, char *err, size_t len)
+void memory_server_free(struct memory_server *server)
+{
+	close(server->wake_fd);
+	close(server->event_fd);
+	close(server->epfd);
+	pthread_mutex_destroy(&server->lock);
+	free(server);
+}
+
+static struct memory_server *not_started(struct memory_server *s, char *err, size_t len)
+{
+	const int e = errno;
+
+	snprintf(err, len, "cannot start the thread for remote memory: %s", strerror(e));
+	memory_server_free(s);
+	errno = e;
+	return NULL;
+}
+
+struct memory_server *memory_server_make(unsigned spin_us, char *err, size_t len)
 {
 	struct memory_server *s = calloc(1, sizeof(*s));
 	struct epoll_event ev = { .events = EPOLLIN };
-	int e;
 
 	if (!s) {
 		snprintf(err, len, "no memory for a memory server");
@@ -37,19 +55,19 @@ struct memory_server *memory_server_create(unsigned spin_us, char *err, size_t l
 	s->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	s->epfd = epoll_create1(EPOLL_CLOEXEC);
 	if (s->wake_fd >= 0 && s->event_fd >= 0 && s->epfd >= 0 &&
-	    !epoll_ctl(s->epfd, EPOLL_CTL_ADD, s->wake_fd, &ev)) {
-		errno = pthread_create(&s->thread, NULL, memory_serve, s);
-		if (!errno)
-			return s;
-	}
-	e = errno;
-	snprintf(err, len, "cannot start the thread for remote memory: %s", strerror(e));
-	close(s->wake_fd);
-	close(s->event_fd);
-	close(s->epfd);
-	free(s);
-	errno = e;
-	return NULL;
+	    !epoll_ctl(s->epfd, EPOLL_CTL_ADD, s->wake_fd, &ev))
+		return s;
+	return not_started(s, err, len);
+}
+
+struct memory_server *memory_server_create(unsigned spin_us, char *err, size_t len)
+{
+	struct memory_server *s = memory_server_make(spin_us, err, len);
+
+	if (!s)
+		return NULL;
+	errno = pthread_create(&s->thread, NULL, memory_serve, s);
+	return errno ? not_started(s, err, len) : s;
 }
 
 void memory_server_destroy(struct memory_server *server)
@@ -57,11 +75,7 @@ void memory_server_destroy(struct memory_server *server)
 	atomic_store(&server->stop, true);
 	signal_fd(server->wake_fd);
 	pthread_join(server->thread, NULL);
-	close(server->wake_fd);
-	close(server->event_fd);
-	close(server->epfd);
-	pthread_mutex_destroy(&server->lock);
-	free(server);
+	memory_server_free(server);
 }
 
 int memory_server_fd(const struct memory_server *server)
@@ -218,15 +232,16 @@ int memory_conn_grant(struct memory_conn *conn, struct store *store, uint64_t le
 {
 	int rc = -ENOTCONN;
 
-	if (!store->map) {
-		snprintf(err, len, "its file is not mapped memory: a pmem store is, on DAX or tmpfs");
-		return -ENOTSUP;
-	}
 	pthread_mutex_lock(&conn->grant_lock);
-	if (conn->ended || conn->mr)
+	/* first: the store of a connection that has ended may be closed */
+	if (conn->ended || conn->mr) {
 		snprintf(err, len, conn->ended ? "the connection has ended" : "it has a range already");
-	else
+	} else if (!store->map) {
+		snprintf(err, len, "its file is not mapped memory: a pmem store is, on DAX or tmpfs");
+		rc = -ENOTSUP;
+	} else {
 		rc = register_range(conn, store, length, write, err, len);
+	}
 	if (!rc) {
 		*key = conn->mr->rkey;
 		*address = (uintptr_t)store->map;

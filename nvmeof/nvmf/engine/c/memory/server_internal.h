@@ -21,6 +21,7 @@ struct memory_server {
 	uint64_t spin_ns;
 	atomic_bool stop;
 	/* thread */
+	unsigned round;
 	struct list active;		/* connections that are polled */
 	struct fifo ended;		/* of which the control thread is not told yet */
 };
@@ -33,6 +34,16 @@ enum {
 	TELL_MESSAGE = 1,
 	TELL_CLOSED = 2,
 };
+
+/* The PERSIST that is being carried out. */
+struct memory_persisting {
+	bool active;
+	uint16_t id;
+	unsigned slot;
+	uint64_t offset, length, left;
+};
+
+enum { MEMORY_BATCH = 32 };
 
 struct memory_conn {
 	struct memory_server *server;
@@ -59,6 +70,9 @@ struct memory_conn {
 	bool sending;			/* the control thread's message is on its way */
 	uint32_t later_length;		/* of the next one, which waits for that */
 	uint8_t later[MEMORY_MESSAGE];
+	struct memory_persisting persisting;
+	struct ibv_wc wc[MEMORY_BATCH];	/* polled; those from wc_next on wait for the end of a PERSIST */
+	unsigned wc_next, wc_count;
 	struct memory_counts counts;
 };
 
@@ -66,6 +80,12 @@ struct memory_conn {
 void memory_conn_end(struct memory_conn *conn, const char *reason);
 /* Tell the control thread; under the lock. */
 void memory_server_tell(struct memory_conn *conn, unsigned what);
+/* One round; wait: sleep if there is nothing to do. */
+void memory_server_turn(struct memory_server *server, bool wait);
 void *memory_serve(void *server);
+
+/* Without a thread: who has it takes the turns.  memory_server_free, not memory_server_destroy. */
+struct memory_server *memory_server_make(unsigned spin_us, char *err, size_t len);
+void memory_server_free(struct memory_server *server);
 
 #endif
