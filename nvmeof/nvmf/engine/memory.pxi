@@ -70,6 +70,8 @@ cdef class MemoryConnection:
     cdef EventChannel _channel
     cdef Store _store  # the one whose memory was granted
     cdef bint _over
+    cdef bint _granting  # a different thread is in grant(), and frees at its end what was freed meanwhile
+    cdef bint _freed
     cdef public object cookie
     cdef readonly tuple peer
     cdef readonly tuple local
@@ -92,11 +94,16 @@ cdef class MemoryConnection:
         cdef char err[ERR]
         cdef int code
         err[0] = 0
+        self._granting = True
         with nogil:
             code = memory_conn_grant(conn, s, length, write, &key, &address, &platform, err, ERR)
+        self._granting = False
+        if self._freed:
+            self.free()
         if code < 0:
             raise failed(code, err)
-        self._store = store
+        if self._conn != NULL:
+            self._store = store
         return key, address, platform
 
     def send(self, bytes message not None):
@@ -125,6 +132,9 @@ cdef class MemoryConnection:
             return
         if not self._over:
             raise EngineError(EBUSY, "the memory connection has not ended")
+        if self._granting:
+            self._freed = True
+            return
         self._conn = NULL
         with nogil:
             memory_conn_free(conn)
