@@ -178,6 +178,84 @@ async def test_a_host_that_was_refused_does_not_stay(
         assert await ended(client)
 
 
+@pytest.mark.parametrize("first", [b"\x01", OPEN.encode() + b"\0", Open(subnqn="x").encode()])
+async def test_a_host_that_was_refused_has_no_second_try(first: bytes) -> None:
+    """Whatever was wrong with its OPEN."""
+    async with running() as target, raw(target, Request(depth=4).encode()) as client:
+        client.send(first)
+        assert Opened.decode(await answer(client)).status != Status.OK
+        client.send(OPEN.encode())
+        assert await ended(client)
+        assert not target._server.memory.describe()
+
+
+async def test_a_refusal_with_an_nqn_in_another_language() -> None:
+    """Its sentence has more bytes than characters, and is cut to fit."""
+    nqn = "nqn.2026-01.example:" + "é" * 110
+    async with running() as target, raw(target, Request(depth=4).encode()) as client:
+        client.send(Open(subnqn=NQN, hostnqn=nqn).encode())
+        async with asyncio.timeout(60):
+            opened_ = Opened.decode(await answer(client))
+        assert opened_.status == Status.NOT_ALLOWED
+        assert opened_.text.startswith(nqn)
+
+
+async def test_a_second_revocation_waits_for_the_first() -> None:
+    """It has not ended the connection itself, and promises the same."""
+    async with running() as target, raw(target, Request(depth=4).encode()) as client:
+        client.send(OPEN.encode())
+        assert Opened.decode(await answer(client)).status == Status.OK
+        memory = target._server.memory
+        first = asyncio.create_task(memory.revoke(lambda one: True, "revoked"))
+        await asyncio.sleep(0)
+        await memory.revoke(lambda one: True, "revoked")
+        assert len(memory) == 0
+        assert await first == 1
+
+
+async def test_strangers_do_not_keep_hosts_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The oldest connection without a range makes room for a new one; one with a range stays."""
+    monkeypatch.setattr("nvmf.target.io.memory._LIMIT", 3)
+    async with (
+        running() as target,
+        await opened(target) as first,
+        raw(target, Request(depth=4).encode()) as one,
+        raw(target, Request(depth=4).encode()) as two,
+        await opened(target) as second,
+    ):
+        assert await ended(one)
+        await second.write(0, b"second")
+        assert await first.read(0, 6) == b"second"
+        async with await opened(target):
+            assert await ended(two)
+            with pytest.raises(engine.EngineError, match="too many connections"):
+                await opened(target)
+
+
+async def test_hosts_that_leave_while_they_are_served() -> None:
+    """The range is granted on a different thread, and the connection may end meanwhile."""
+    before = engine.resources()
+    async with running() as target:
+        for turn in range(30):
+            clients = []
+            for _ in range(4):
+                host, port = target.ports[0]
+                clients.append(
+                    await asyncio.to_thread(
+                        engine.MemoryClient, traddr=host, trsvcid=port,
+                        private_data=Request(depth=4).encode(),
+                    )
+                )  # fmt: skip
+            for client in clients:
+                client.send(OPEN.encode())
+                if turn % 2:
+                    await asyncio.sleep(0)
+                client.close()
+        async with await opened(target) as memory:
+            await memory.write(0, b"1")
+    assert engine.resources() == before
+
+
 async def test_nothing_is_left() -> None:
     before = engine.resources()
     async with running() as target:

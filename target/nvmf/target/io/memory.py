@@ -65,7 +65,8 @@ class Memory:
         self._core = core
         self._storage = storage
         self._server: MemoryServer | None = None
-        self._peers: set[Peer] = set()
+        self._peers: dict[Peer, None] = {}
+        """In the order in which they connected."""
         self._threads = Threads("memory", 4)
         """A device may take long to register memory."""
         self._tasks: set[asyncio.Task[None]] = set()
@@ -96,13 +97,26 @@ class Memory:
         elif not any(n.memory for s in self._core.subsystems.values()
                      for n in s.namespaces.values()):  # fmt: skip
             self._reject(event, Refusal.NO_MEMORY, "no namespace is exported as memory")
-        elif self.stopping or len(self._peers) >= _LIMIT:
+        elif self.stopping or not self._make_room():
             why = "the target is stopping" if self.stopping else f"there are {_LIMIT} already"
             self._reject(event, Refusal.RESOURCES, why)
         elif not request.depth:
             self._reject(event, Refusal.MALFORMED, "it asks for a depth of 0")
         else:
             self._accept(event, min(request.depth, _DEPTH))
+
+    def _make_room(self) -> bool:
+        """Return whether there is room for a connection, at the expense of one without a range.
+
+        Otherwise strangers who connect and send nothing would keep all hosts out.
+        """
+        if len(self._peers) < _LIMIT:
+            return True
+        idle = next((p for p in self._peers if p.namespace is None and not p.closing), None)
+        if idle is None or len(self._peers) >= 2 * _LIMIT:
+            return False
+        idle.close(f"there are {_LIMIT} connections, and this is the oldest without a range")
+        return True
 
     def _reject(self, event: ConnectRequest, refusal: Refusal, why: str) -> None:
         log.warning("%s: memory connection refused: %s", where(event.peer), why)
@@ -123,7 +137,7 @@ class Memory:
             self._reject(event, Refusal.RESOURCES, str(error))
             return
         peer = handle.cookie = Peer(handle, loop.call_later(_OPEN_TIMEOUT, self._late, handle))
-        self._peers.add(peer)
+        self._peers[peer] = None
 
     def _late(self, handle: MemoryConnection) -> None:
         peer = handle.cookie
@@ -151,15 +165,15 @@ class Memory:
         if message[0] == AUTH:
             self._authenticate(peer, message)
             return
-        if peer.request is not None:
+        if peer.asked:
             peer.close("protocol error: a second OPEN")
             return
+        peer.asked = True
         peer.timer.cancel()
-        try:
-            peer.request = Open.decode(message)
-        except DecodeError:
+        if len(message) != Open.SIZE:
             self._refuse(peer, Status.MALFORMED, "OPEN has a wrong length")
             return
+        peer.request = Open.decode(message)
         self._begin(peer, self._open(peer, peer.request))
 
     def _begin(self, peer: Peer, work: Coroutine[None, None, None]) -> None:
@@ -246,7 +260,10 @@ class Memory:
     def _refuse(self, peer: Peer, status: Status, why: str) -> None:
         """Answer OPEN; the host is to leave, because connections are limited."""
         self.tally.refuse(status)
-        self._send(peer, Opened(status=status, text=why[:255]).encode())
+        peer.subsystem = peer.namespace = None
+        # cut to the field in bytes: NQNs are what the host has sent, in any language
+        text = why.encode()[:255].decode(errors="ignore")
+        self._send(peer, Opened(status=status, text=text).encode())
         self._wait(peer)
 
     def _wait(self, peer: Peer) -> None:
@@ -263,7 +280,7 @@ class Memory:
     def _ended(self, peer: Peer, reason: str) -> None:
         peer.timer.cancel()
         log.info("%s: ended: %s", peer, reason)
-        self._peers.discard(peer)
+        self._peers.pop(peer, None)
         self.tally.ended(peer)
         peer.handle.cookie = None
         peer.handle.free()
@@ -297,8 +314,7 @@ class Memory:
             for peer, described in list(self._described())
             if chosen(described)
         ]
-        if waits:
-            await asyncio.wait(waits)
+        await self.settled()  # also those that were being ended before
         return len(waits)
 
     async def leave(self, namespace: Namespace) -> None:

@@ -20,6 +20,8 @@ class Peer:
     def __init__(self, handle: MemoryConnection, timer: asyncio.TimerHandle) -> None:
         self.handle = handle
         self.timer = timer
+        self.asked = False
+        """OPEN has arrived, whatever was in it."""
         self.request: Open | None = None
         self.exchange: Exchange | None = None
         self.busy = False
