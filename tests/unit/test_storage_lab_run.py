@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
 import json
@@ -12,6 +13,7 @@ import shutil
 import signal
 import sqlite3
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -191,6 +193,42 @@ def test_a_system_that_dies_does_not_stop_the_others(tmp_path: Path) -> None:
     assert any(row["error"] for row in rows if row["system"] == "ram")
 
 
+def test_nothing_outlives_a_killed_lab_and_its_file_is_its_own(tmp_path: Path) -> None:
+    """The target and fio end, and the run continues on the file that it made."""
+    disk, out = tmp_path / "new", tmp_path / "out"
+    system = f'[[system]]\nname = "d"\nkind = "target"\nstore = "file"\npath = "{disk}"\n'
+    path = write(tmp_path, system, 'size = "4MiB"\n', WRITES, SHORT)
+    process = started("run", path, "-d", out, "--rounds", "4")
+    wait_for_rounds(out, 1, process)
+    process.kill()
+    process.communicate()
+    late = time.monotonic() + 60
+    while left := _others(out):
+        assert time.monotonic() < late, left
+        time.sleep(0.05)
+    assert disk.read_bytes()[:4096] != bytes(4096)
+    try:
+        os.setxattr(disk, "user.test", b"1")
+    except OSError:
+        pytest.skip("the file system of the test has no attributes")
+    done = lab("run", "--resume", out)
+    assert done.returncode == 0, done.stderr
+    assert len(rounds(out)) == 4
+    assert not disk.exists()
+
+
+def _others(out: Path) -> list[bytes]:
+    """Processes that belong to a run."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        with contextlib.suppress(OSError):
+            if entry.name.isdigit() and (
+                str(out).encode() in _command(entry) or (entry / "cwd").readlink() == out / "fio"
+            ):
+                found.append(_command(entry))
+    return found
+
+
 def _command(entry: Path) -> bytes:
     try:
         return (entry / "cmdline").read_bytes()
@@ -266,7 +304,7 @@ def test_damaged_directories(results: Path, tmp_path: Path) -> None:
     folder = tmp_path / "damaged"
     shutil.copytree(results, folder)
     (folder / "results.sqlite").write_bytes(b"x" * 8192)
-    for command in (("report", folder), ("export", "csv", folder), ("run", "--resume", folder)):
+    for command in (("report", folder), ("export", "csv", folder)):
         done = lab(*command)
         assert done.returncode == 1
         assert "is damaged" in done.stderr
@@ -278,6 +316,28 @@ def test_damaged_directories(results: Path, tmp_path: Path) -> None:
     database.close()
     assert "has format 99" in lab("report", newer).stderr
     assert "is not empty" in lab("run", "--profile", "quick", "-d", newer).stderr
+
+
+def test_a_damaged_run_continues_from_the_results_of_fio(results: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "damaged"
+    shutil.copytree(results, folder)
+    before = rounds(folder)
+    database = folder / "results.sqlite"
+    database.write_bytes(database.read_bytes()[:8192] + b"x" * 8192)
+    lost = folder / before[1]["fio"]
+    lost.write_text(lost.read_text()[:100])
+    done = lab("run", "--resume", folder)
+    assert done.returncode == 0, done.stderr
+    assert "is damaged" in done.stderr
+    assert "17 measurements were read from fio's own results" in done.stderr
+    assert (folder / "results.sqlite.damaged-1").read_bytes().endswith(b"x" * 8192)
+    after = {row["fio"]: row for row in rounds(folder)}
+    assert len(after) == 18
+    for row in (row for row in before if row is not before[1]):
+        for column in ("system", "load", "round", "title", "iops", "mean_ns", "p50_ns", "bins"):
+            assert after[row["fio"]][column] == row[column]
+    assert after[before[1]["fio"]]["error"] is None
+    assert "was made again from fio's own results" in lab("report", folder, "-o", "json").stdout
 
 
 def test_methods_of_persistence_are_systems(tmp_path: Path) -> None:

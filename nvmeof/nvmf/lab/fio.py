@@ -19,8 +19,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from nvmf.lab.children import bound
 from nvmf.lab.errors import LabError
-from nvmf.lab.histogram import Bins, merged
+from nvmf.lab.histogram import PERCENTILES, Bins, merged, percentile
 from nvmf.lab.model import OURS, MethodConfig, Options
 from nvmf.lab.plan import Load
 from nvmf.lab.tables import Table
@@ -164,7 +165,7 @@ def start(fio: Fio, folder: Path, name: str) -> subprocess.Popen[bytes]:
     """
     with (folder / f"{name}.err").open("wb") as messages:
         return subprocess.Popen(
-            [fio.program, "--output-format=json+", f"--output={name}.json", f"{name}.fio"],
+            bound([fio.program, "--output-format=json+", f"--output={name}.json", f"{name}.fio"]),
             cwd=folder,
             stdin=subprocess.DEVNULL,
             stdout=messages,
@@ -240,6 +241,25 @@ def read(found: Table) -> Result:
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise LabError(f"fio's JSON lacks what is expected there: {error!r}") from None
+
+
+def columns(result: Result) -> Table:
+    """Return the columns of the table round that fio alone determines."""
+    return {
+        "iops": result.iops,
+        "bytes_per_second": result.bytes_per_second,
+        "mean_ns": result.mean_ns,
+        **{
+            f"p{percent:g}_ns".replace(".", "_"): percentile(result.bins, percent)
+            for percent in PERCENTILES
+        },
+        "read_iops": result.read_iops,
+        "write_iops": result.write_iops,
+        "ios": result.ios,
+        "host_cpu_us_per_io": result.cpu_seconds * 1e6 / result.ios,
+        "context_switches_per_io": result.context_switches / result.ios,
+        "bins": json.dumps(result.bins, separators=(",", ":")),
+    }
 
 
 def series(folder: Path) -> list[tuple[int, float, float | None]]:

@@ -20,6 +20,7 @@ from nvmf.config.base import FaultError, Model, listed, unique
 from nvmf.config.faults import FaultConfig
 from nvmf.config.units import FilePath, Size
 from nvmf.initiator import TransportId
+from nvmf.lab.wirefault import WireFault
 
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,39}$")]
 """A name that is also a file name."""
@@ -125,6 +126,8 @@ class TargetSystem(BaseSystem):
     """The path of the data that may be destroyed, or with config the NQN."""
     faults: tuple[SystemFault, ...] = Field((), alias="fault", max_length=32)
     """Faults on purpose."""
+    wire: tuple[WireFault, ...] = Field((), max_length=32)
+    """Faults on the wire; with one, a relay on this machine is between fio and the target."""
 
     @model_validator(mode="after")
     def _together(self) -> Self:
@@ -137,9 +140,20 @@ class TargetSystem(BaseSystem):
                 raise ValueError(f'store = "{self.store}" needs path')
         elif self.path is not None:
             raise FaultError(f'store = "{self.store or "ram"}" has no path', "path")
+        if self.wire:
+            self._relayed()
         if self.path is not None and self.overwrite is not None:
             _named(self.overwrite, self.path)
         return self
+
+    def _relayed(self) -> None:
+        if self.device == "system":
+            raise FaultError('device = "system" has no faults on the wire', "device")
+        if self.device == "roce" and not self.traddr.startswith("127."):
+            raise FaultError("faults on the wire of roce need a traddr of 127.0.0.0/8", "traddr")
+        for n, fault in enumerate(self.wire):
+            if fault.kind == "cut" and self.device == "roce":
+                raise FaultError("RoCEv2 has no reset: use half-open", "wire", n, "kind")
 
 
 class RemoteSystem(BaseSystem):

@@ -6,6 +6,7 @@ from __future__ import annotations
 import io
 import json
 import math
+import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -17,6 +18,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLoca
 
 from nvmf.config.units import format_size
 from nvmf.lab.tidy import Row
+from nvmf.lab.words import figure_text, file_name, short_text
 
 if TYPE_CHECKING:
     from matplotlib.typing import RcKeyType
@@ -27,6 +29,8 @@ COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8
 MARKS = "osD^vPX*"
 MOST = 24
 """Pictures of one kind, so that a report stays small."""
+_COLUMNS = 5
+"""Fewest rounds for a heat map."""
 _STYLE: dict[RcKeyType, object] = {
     "font.family": "sans-serif",
     "font.size": 9,
@@ -43,6 +47,8 @@ _STYLE: dict[RcKeyType, object] = {
     "grid.color": INK,
     "legend.frameon": False,
 }
+
+_PLAIN = FuncFormatter(lambda value, _: f"{value:,.10g}")
 
 Table = tuple[Sequence[str], Sequence[Sequence[object]]]
 """Header and rows."""
@@ -163,7 +169,7 @@ def _lines(
         points = [(at, values) for at, values in points if values]
         if not points:
             continue
-        middle = [sorted(values)[len(values) // 2] for _, values in points]
+        middle = [statistics.median(values) for _, values in points]
         spread = [
             [m - min(values) for m, (_, values) in zip(middle, points, strict=True)],
             [max(values) - m for m, (_, values) in zip(middle, points, strict=True)],
@@ -207,22 +213,23 @@ def _two(
         _lines(right, systems, x, "p99_ns", 1e-3, colour, dashed=True)
         values = {x(row) for group in systems.values() for row in group}
         for axes in (left, right):
-            _ticks(axes, values, _short if axis == "bs" else str)
+            _ticks(axes, values, short_text if axis == "bs" else str)
             axes.set_xlabel(what)
         left.set_ylim(bottom=0)
-        left.set_ylabel(unit)
+        left.set_ylabel(f"{unit}: median, and range of the rounds")
+        left.yaxis.set_major_formatter(_PLAIN)
         right.set_yscale("log")
         right.set_ylabel("latency, µs: p50, and p99 dashed")
         left.legend(fontsize=8)
         header = ["system", what, unit, "p50 µs", "p99 µs", "rounds"]
         table = [
-            [name, x(row), _figure(row.median(column), scale)]
-            + [_figure(row.median(c), 1e-3) for c in ("p50_ns", "p99_ns")]
+            [name, x(row), figure_text(row.median(column), scale)]
+            + [figure_text(row.median(c), 1e-3) for c in ("p50_ns", "p99_ns")]
             + [len(row.rounds)]
             for name, group in systems.items()
             for row in group
         ]
-        yield Picture(_file(f"{kind} {title}"), f"{title}: by {what}", figure, (header, table))
+        yield Picture(file_name(f"{kind} {title}"), f"{title}: by {what}", figure, (header, table))
 
 
 def _by_depth(rows: Sequence[Row], colour: Mapping[str, str]) -> Iterator[Picture]:
@@ -253,7 +260,7 @@ def _processors(rows: Sequence[Row], colour: Mapping[str, str]) -> Picture:
             axes.barh(at, host, height * 0.9, color=colour[name], label=f"{name}: fio")
             if target is not None:
                 axes.barh(at, target, height * 0.9, host, color=colour[name], alpha=0.45)
-            table.append([name, row.title, _figure(host, 1), _figure(target, 1)])
+            table.append([name, row.title, figure_text(host, 1), figure_text(target, 1)])
     axes.set_yticks([n + 0.4 - height / 2 for n in range(len(loads))], loads)
     axes.invert_yaxis()
     axes.set_xlabel("µs of processor time for each I/O: fio, and the target in a lighter colour")
@@ -285,17 +292,17 @@ def _latencies(rows: Sequence[Row], colour: Mapping[str, str]) -> Iterator[Pictu
                 x.append(value / 1000)
                 y.append(-math.log10(max(1 - seen / total, 0.5 / total)))
             axes.step(x, y, where="post", color=colour[row.system], label=row.system)
-            table.append([row.system, *(_figure(v, 1e-3) for v in row.percentiles().values())])
+            table.append([row.system, *(figure_text(v, 1e-3) for v in row.percentiles().values())])
         axes.set_xscale("log")
         marks = {0.0: "0", 0.30103: "50", 1.0: "90", 2.0: "99", 3.0: "99.9", 4.0: "99.99"}
         marks[5.0] = "99.999"
         axes.set_ylim(0, 5.3)
         axes.set_yticks(list(marks), list(marks.values()))
         axes.set_xlabel("latency, µs")
-        axes.set_ylabel("% of the I/Os")
+        axes.set_ylabel("% of the I/Os, at most")
         axes.legend(fontsize=8)
         header = ["system", *(f"p{p:g} µs" for p in group[0].percentiles())]
-        yield Picture(_file(f"latency {title}"), f"{title}: latency", figure, (header, table))
+        yield Picture(file_name(f"latency {title}"), f"{title}: latency", figure, (header, table))
 
 
 def _over_time(
@@ -328,16 +335,22 @@ def _over_time(
                 axes.axvspan(first - 0.5, last + 0.5, color=colour[row.system], alpha=0.07)
             _faults(axes, marks.get((row.system, row.load), []), colour[row.system])
             table += [
-                [row.system, one["round"], _figure(one["iops"], 1), _figure(one["mean_ns"], 1e-3)]
+                [
+                    row.system,
+                    one["round"],
+                    figure_text(one["iops"], 1),
+                    figure_text(one["mean_ns"], 1e-3),
+                ]
                 for one in row.rounds
             ]
         axes.set_ylim(bottom=0)
         axes.set_xlabel("round")
         axes.set_ylabel("IOPS")
+        axes.yaxis.set_major_formatter(_PLAIN)
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.legend(fontsize=8)
         header = ["system", "round", "IOPS", "mean µs"]
-        yield Picture(_file(f"time {title}"), f"{title}: over time", figure, (header, table))
+        yield Picture(file_name(f"time {title}"), f"{title}: over time", figure, (header, table))
 
 
 def _faults(axes: Axes, marks: Sequence[Mark], colour: str) -> None:
@@ -353,7 +366,7 @@ def _faults(axes: Axes, marks: Sequence[Mark], colour: str) -> None:
 def _heat(rows: Sequence[Row]) -> Iterator[Picture]:
     """Yield a heat map of latency over the rounds, if there are enough."""
     for row in rows:
-        if len(row.rounds) < 10:
+        if len(row.rounds) < _COLUMNS:
             continue
         parts = [{int(k): int(v) for k, v in json.loads(one["bins"]).items()} for one in row.rounds]
         low = math.log10(max(min(row.bins), 1))
@@ -377,21 +390,10 @@ def _heat(rows: Sequence[Row]) -> Iterator[Picture]:
         figure.colorbar(mesh, ax=axes, label="part of the I/Os, log10")
         header = ["round", "p50 µs", "p99 µs", "p99.9 µs"]
         columns = ("p50_ns", "p99_ns", "p99_9_ns")
-        table = [[one["round"], *(_figure(one[c], 1e-3) for c in columns)] for one in row.rounds]
+        table = [
+            [one["round"], *(figure_text(one[c], 1e-3) for c in columns)] for one in row.rounds
+        ]
         title = f"{row.system}: {row.title}"
-        yield Picture(_file(f"heat {title}"), f"{title}: latency by round", figure, (header, table))
-
-
-def _short(size: int) -> str:
-    return format_size(size).replace(" ", "").replace("iB", "")
-
-
-def _figure(value: float | None, scale: float) -> str:
-    if value is None:
-        return "–"
-    scaled = value * scale
-    return f"{scaled:,.0f}" if scaled >= 1000 else f"{scaled:.4g}"
-
-
-def _file(text: str) -> str:
-    return "".join(c if c.isalnum() else "-" for c in text.lower()).replace("--", "-").strip("-")
+        yield Picture(
+            file_name(f"heat {title}"), f"{title}: latency by round", figure, (header, table)
+        )

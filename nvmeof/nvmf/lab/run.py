@@ -15,7 +15,6 @@ from pathlib import Path
 from nvmf.lab import fio as fio_module
 from nvmf.lab.errors import LabError
 from nvmf.lab.fio import Fio
-from nvmf.lab.histogram import PERCENTILES, percentile
 from nvmf.lab.live import Live
 from nvmf.lab.machine import doubts, throttle_count
 from nvmf.lab.model import Lab
@@ -113,7 +112,7 @@ class Run:
     def _volatile(system: Running) -> bool:
         """Return whether the data of a system do not last from one run to its continuation."""
         path = getattr(system.system, "path", None)
-        return system.system.kind == "target" and path is None
+        return system.fresh or (system.system.kind == "target" and path is None)
 
     def _round(self, number: int, running: dict[str, Running], failures: list[str]) -> None:
         for load in self._loads:
@@ -137,7 +136,7 @@ class Run:
 
     def _measurement(self, running: Running, load: Load, number: int) -> None:
         """Run fio once, and keep the results."""
-        name = f"r{number:03}-{running.system.name}-{load.key.replace('/', '-')}"
+        name = measurement(running.system.name, load, number)
         options = running.system.options
         text = fio_module.job_text(load, running.where, options, self._lab.method)
         method = self._lab.method
@@ -155,29 +154,17 @@ class Run:
         # fio counts nothing during the ramp, but the target works: at the same rate.
         share = method.runtime / max(method.runtime + method.ramp, 1e-9)
         row = {
-            **_about(running.system.name, load, number),
+            **about(running.system.name, load, number),
             "started": started,
             "seconds": time.time() - started,
-            "iops": result.iops,
-            "bytes_per_second": result.bytes_per_second,
-            "mean_ns": result.mean_ns,
-            **{
-                f"p{percent:g}_ns".replace(".", "_"): percentile(result.bins, percent)
-                for percent in PERCENTILES
-            },
-            "read_iops": result.read_iops,
-            "write_iops": result.write_iops,
-            "ios": result.ios,
-            "host_cpu_us_per_io": result.cpu_seconds * 1e6 / result.ios,
+            **fio_module.columns(result),
             "target_cpu_us_per_io": None if used is None else used * share * 1e6 / result.ios,
-            "context_switches_per_io": result.context_switches / result.ios,
             "target_context_switches_per_io": (
                 None if switches is None else switches * share / result.ios
             ),
             "target_counters": _difference(before, after),
             "machine_busy": sampler.part("busy"),
             "stolen": sampler.part("stolen"),
-            "bins": json.dumps(result.bins, separators=(",", ":")),
             "fio": f"fio/{name}.json",
         }
         self._results.add_round(
@@ -220,7 +207,7 @@ class Run:
         return fio_module.check(folder, name, process.returncode)
 
     def _keep_failure(self, system: str, load: Load, number: int, said: str) -> None:
-        row = {**_about(system, load, number), "started": time.time(), "seconds": 0, "error": said}
+        row = {**about(system, load, number), "started": time.time(), "seconds": 0, "error": said}
         self._results.add_round(row)
 
     def _gave_up(self, name: str, said: str, failures: list[str]) -> None:
@@ -277,7 +264,13 @@ def _difference(before: Mapping[str, int], after: Mapping[str, int]) -> str | No
     return json.dumps({name: after[name] - before[name] for name in before})
 
 
-def _about(system: str, load: Load, number: int) -> dict[str, object]:
+def measurement(system: str, load: Load, number: int) -> str:
+    """Return the name of the files of a measurement."""
+    return f"r{number:03}-{system}-{load.key.replace('/', '-')}"
+
+
+def about(system: str, load: Load, number: int) -> dict[str, object]:
+    """Return the columns that identify a measurement."""
     work = load.workload
     return {
         "system": system,

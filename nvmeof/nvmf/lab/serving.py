@@ -13,6 +13,7 @@ import threading
 from pathlib import Path
 
 from nvmf.initiator.base.identity import host_identity
+from nvmf.lab.children import bound
 from nvmf.lab.errors import LabError
 from nvmf.lab.model import TargetSystem
 
@@ -75,7 +76,7 @@ class Target:
         words += ["--allow-faults"] if faults else []
         with log.open("ab") as output:
             self._process = subprocess.Popen(
-                words,
+                bound(words),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=output,

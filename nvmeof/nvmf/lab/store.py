@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from nvmf.lab.errors import LabError
+from nvmf.lab.errors import DamagedError, LabError
 from nvmf.lab.tables import Table, View
 from nvmf.lab.timeline import Event
 
@@ -86,10 +86,26 @@ class Results:
             lock = _locked(folder)
         except OSError as error:
             raise LabError(f"cannot make {folder}: {error.strerror}") from None
+        return cls._made(folder, lock)
+
+    @classmethod
+    def _made(cls, folder: Path, lock: int) -> Results:
+        """Make the database."""
         results = cls(folder, _connected(folder, write=True), lock)
         with results._changing() as database:
             database.executescript(f"BEGIN; {TABLES} PRAGMA user_version = {FORMAT}; COMMIT;")
         return results
+
+    @classmethod
+    def replace(cls, folder: Path) -> Results:
+        """Put an empty database in the place of a damaged one, which is kept."""
+        lock = _locked(folder)
+        number = 1
+        while (kept := folder / f"results.sqlite.damaged-{number}").exists():
+            number += 1
+        (folder / "results.sqlite").rename(kept)
+        (folder / "results.sqlite-journal").unlink(missing_ok=True)
+        return cls._made(folder, lock)
 
     @classmethod
     def open(cls, folder: Path, *, write: bool = False) -> Results:
@@ -97,17 +113,12 @@ class Results:
         if not (folder / "results.sqlite").is_file():
             raise LabError(f"{folder} is not a results directory: it has no results.sqlite")
         lock = _locked(folder) if write else None
-        database = _connected(folder, write=write)
-        with _reported(folder):
-            version = database.execute("PRAGMA user_version").fetchone()[0]
-            if version == FORMAT:
-                database.execute("SELECT 1 FROM round, meta, doubt, series, sample, event LIMIT 1")
-        if version != FORMAT:
-            database.close()
-            raise LabError(
-                f"{folder} has format {version}, and this version of nvmeof reads format {FORMAT}"
-            )
-        return cls(folder, database, lock)
+        try:
+            return cls(folder, _checked(folder, write=write), lock)
+        except BaseException:
+            if lock is not None:
+                os.close(lock)
+            raise
 
     def __enter__(self) -> Results:
         return self
@@ -206,6 +217,29 @@ def _connected(folder: Path, *, write: bool) -> sqlite3.Connection:
     raise AssertionError
 
 
+def _checked(folder: Path, *, write: bool) -> sqlite3.Connection:
+    """Return the database of a directory, after a look at its version and its state."""
+    database = _connected(folder, write=write)
+    try:
+        with _reported(folder):
+            version = database.execute("PRAGMA user_version").fetchone()[0]
+            if version == FORMAT:
+                database.execute("SELECT 1 FROM round, meta, doubt, series, sample, event LIMIT 1")
+                if write:
+                    said = database.execute("PRAGMA quick_check(1)").fetchone()[0]
+                    if said != "ok":
+                        raise sqlite3.DatabaseError(said)
+        if version != FORMAT:
+            raise DamagedError(
+                f"{folder} has format {version}, and this version of nvmeof reads format {FORMAT}. "
+                f"nvmeof lab run --resume {folder} reads fio's own results again and continues"
+            )
+    except BaseException:
+        database.close()
+        raise
+    return database
+
+
 @contextmanager
 def _reported(folder: Path) -> Iterator[None]:
     """Raise LabError instead of an error of the database."""
@@ -217,9 +251,9 @@ def _reported(folder: Path) -> Iterator[None]:
                 f"cannot write to {folder}: {error}. What was measured before is kept: make room, "
                 f"then continue with nvmeof lab run --resume {folder}"
             ) from None
-        raise LabError(
-            f"{folder / 'results.sqlite'} is damaged: {error}. fio's own results are intact in "
-            f"{folder / 'fio'}"
+        raise DamagedError(
+            f"{folder / 'results.sqlite'} is damaged: {error}. nvmeof lab run --resume {folder} "
+            "reads fio's own results again and continues"
         ) from None
 
 

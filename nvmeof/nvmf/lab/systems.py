@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 from contextlib import ExitStack
@@ -16,9 +17,13 @@ from nvmf.lab import guard
 from nvmf.lab.errors import LabError
 from nvmf.lab.fio import Fio
 from nvmf.lab.model import FileSystem, MethodConfig, NullSystem, RemoteSystem, System, TargetSystem
+from nvmf.lab.relay import Relay
 from nvmf.lab.serving import NQN, Target, configuration, processors, run_command
 from nvmf.lab.store import Results
 from nvmf.lab.timeline import Timeline, begin_faults
+
+_MARK = "user.nvmeof-lab"
+"""Attribute of a file that a run has made: its results directory."""
 
 
 class Running:
@@ -35,6 +40,8 @@ class Running:
         self.system = system
         self.size = 0
         """Bytes that fio uses."""
+        self.fresh = False
+        """Whether its file was made now: nothing has been written to it."""
         self._fio = fio
         self._method = method
         self._results = results
@@ -43,6 +50,7 @@ class Running:
         self._log = results.folder / f"system-{system.name}.log"
         self._stack = ExitStack()
         self._target: Target | None = None
+        self._relay: Relay | None = None
         self._where: list[str] = []
         self._may_write: bool | None = None
 
@@ -105,10 +113,27 @@ class Running:
         self._stack.callback(self._target.close)
         if faults:
             self._permanent(system)
-        place = TransportId(
-            self._target.traddr, self._target.trsvcid, nqn, {"device": system.device}
+        where = self._target.traddr, self._target.trsvcid
+        if system.wire:
+            where = self._relayed(system, where)
+        self._remote(TransportId(*where, nqn, {"device": system.device}), system.nsid)
+
+    def _relayed(self, system: TargetSystem, where: tuple[str, str]) -> tuple[str, str]:
+        """Start a relay before the target; return its address."""
+        self._relay = Relay(system.device, where)
+        self._stack.callback(self._relay.close)
+        made = self._relay.open()
+        permanent = [fault for fault in system.wire if fault.begin is None]
+        said = [f"Fault on purpose, system {system.name}: {one.summary()}." for one in permanent]
+        self._results.add_doubts(
+            [
+                f"System {system.name} is behind a relay, which is slower than the wire itself.",
+                *said,
+            ]
         )
-        self._remote(place, system.nsid)
+        for fault in permanent:
+            self._relay.begin(fault)
+        return made
 
     def _permanent(self, system: TargetSystem) -> None:
         assert self._target is not None
@@ -132,8 +157,14 @@ class Running:
         self._place = place
 
     def _file(self, path: Path, size: int | None) -> None:
-        """Make a file that does not exist, and remove it afterwards."""
+        """Make a file that does not exist, and remove it afterwards.
+
+        It is marked, so that a run that was killed finds its own file again.
+        """
         if path.exists():
+            if _mark(path) == str(self._folder.absolute()).encode():
+                self._stack.callback(path.unlink, missing_ok=True)
+                self._may_write = True
             return
         if size is None:
             raise LabError(
@@ -142,13 +173,15 @@ class Running:
         try:
             with path.open("xb") as made:
                 os.posix_fallocate(made.fileno(), 0, size)
+            with contextlib.suppress(OSError):  # not every file system has attributes
+                os.setxattr(path, _MARK, str(self._folder.absolute()).encode())
         except OSError as error:
             path.unlink(missing_ok=True)
             raise LabError(
                 f"system {self.system.name}: cannot make {path}: {error.strerror}"
             ) from None
         self._stack.callback(path.unlink, missing_ok=True)
-        self._may_write = True
+        self._may_write = self.fresh = True
 
     @property
     def where(self) -> list[str]:
@@ -174,8 +207,9 @@ class Running:
 
     def timeline(self) -> Timeline:
         """Return the faults of a measurement."""
-        faults = self.system.faults if isinstance(self.system, TargetSystem) else ()
-        return Timeline(self.socket, faults)
+        if not isinstance(self.system, TargetSystem):
+            return Timeline(self.socket, ())
+        return Timeline(self.socket, [*self.system.faults, *self.system.wire], self._relay)
 
     def death(self) -> str | None:
         """Return a sentence if the system has died."""
@@ -259,3 +293,10 @@ def _size(path: Path) -> int:
             return file.seek(0, os.SEEK_END)
     except OSError as error:
         raise LabError(f"cannot open {path}: {error.strerror}") from None
+
+
+def _mark(path: Path) -> bytes:
+    try:
+        return os.getxattr(path, _MARK)
+    except OSError:
+        return b""

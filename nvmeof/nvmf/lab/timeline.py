@@ -12,6 +12,8 @@ from pathlib import Path
 from nvmf.json import JSON
 from nvmf.lab.errors import LabError
 from nvmf.lab.model import SystemFault
+from nvmf.lab.relay import Relay
+from nvmf.lab.wirefault import ActiveFault, WireFault
 from nvmf.rpc.errors import ClientError
 from nvmf.rpc.sync import connect
 
@@ -76,7 +78,12 @@ def counters(socket: Path | None) -> Mapping[str, int]:
 class Timeline:
     """A context manager that starts faults at their times, and ends all of them at its end."""
 
-    def __init__(self, socket: Path | None, faults: Sequence[SystemFault]) -> None:
+    def __init__(
+        self,
+        socket: Path | None,
+        faults: Sequence[SystemFault | WireFault],
+        relay: Relay | None = None,
+    ) -> None:
         self.events: list[Event] = []
         """Return the events, after the end."""
         self.problem: str | None = None
@@ -84,8 +91,11 @@ class Timeline:
         self._socket = socket
         timed = [fault for fault in faults if fault.begin is not None]
         self._faults = sorted(timed, key=lambda fault: fault.begin or 0)
+        self._relay = relay
         self._began: dict[int, int] = {}
         """Numbers of faults in the target: their milliseconds."""
+        self._wire: list[tuple[int, ActiveFault]] = []
+        """Faults on the wire, with their milliseconds."""
         self._end = threading.Event()
         self._start = 0.0
         self._thread: threading.Thread | None = None
@@ -114,13 +124,20 @@ class Timeline:
             assert self._socket is not None
             if self._end.wait(max(0.0, self._start + (fault.begin or 0) - time.monotonic())):
                 return
+            if isinstance(fault, WireFault):
+                assert self._relay is not None
+                self._wire.append((self._now(), self._relay.begin(fault)))
+                continue
             try:
                 with connect(self._socket) as rpc:
                     made = rpc.add_fault(wanted(fault))
             except (ClientError, OSError) as error:
                 self.problem = str(error)
                 return
-            self._began[made["id"]] = int((time.monotonic() - self._start) * 1000)
+            self._began[made["id"]] = self._now()
+
+    def _now(self) -> int:
+        return int((time.monotonic() - self._start) * 1000)
 
     def _wait_for_io(self) -> bool:
         """Wait for the first command: fio needs some time to start."""
@@ -142,6 +159,12 @@ class Timeline:
             return False
 
     def _finish(self) -> None:
+        for since, fault in self._wire:
+            assert self._relay is not None
+            self._relay.end(fault)
+            seconds = fault.config.seconds
+            until = None if seconds is None else since + int(seconds * 1000)
+            self.events.append(Event(since, until, fault.config.summary(), fault.hits))
         if not self._began or self._socket is None:
             return
         with connect(self._socket) as rpc:

@@ -114,9 +114,21 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _resumed(folder: Path) -> Results:
+    from nvmf.lab.errors import DamagedError
     from nvmf.lab.store import Results
 
-    return Results.open(folder, write=True)
+    try:
+        return Results.open(folder, write=True)
+    except DamagedError as error:
+        from nvmf.lab.rebuild import rebuild
+
+        results, count = rebuild(folder)
+        print(
+            f"{str(error).split('. ')[0]}. {count} measurements were read from fio's own results, "
+            "and the old database was kept.",
+            file=sys.stderr,
+        )
+        return results
 
 
 def _measure(args: argparse.Namespace, results: Results) -> int:

@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What the directions of a relay's connections share: active faults, order, and delays."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Protocol
+
+from nvmf.lab.wirefault import ActiveFault, Fate, Way, WireFault, fate_of
+
+_BUFFERED = 16 << 20
+"""Bytes of delayed frames of a direction after which it is no longer read."""
+_BEHIND = 0.01
+"""Seconds that a frame waits for the one that it is swapped with."""
+
+
+class Path(Protocol):
+    """A connection, or a host of RoCEv2."""
+
+    def cut(self) -> None:
+        """End it at once, at both ends."""
+
+    def half_open(self) -> None:
+        """End it at the target's side only."""
+
+
+class Wire:
+    """Faults that are active, and what the directions of all connections share."""
+
+    def __init__(self) -> None:
+        self.faults: dict[int, ActiveFault] = {}
+        self.paths: set[Path] = set()
+        self.changed = asyncio.Event()
+        """Set, and replaced, at each begin and end of a fault."""
+
+    def fate(self, frame: bytes, way: Way) -> Fate:
+        """Return what happens to a frame now."""
+        now = asyncio.get_running_loop().time()
+        return fate_of(frame, list(self.faults.values()), way, now)
+
+    async def flows(self, way: Way) -> None:
+        """Wait while a direction stalls."""
+        while any(one.stalls(way) for one in self.faults.values()):
+            await self.changed.wait()
+
+    def begin(self, number: int, config: WireFault) -> None:
+        """Start a fault."""
+        fault = self.faults[number] = ActiveFault(config)
+        if config.kind == "half-open":
+            for path in list(self.paths):
+                path.half_open()
+                fault.hits += 1
+        self._tell()
+
+    def end(self, number: int) -> None:
+        """End a fault."""
+        self.faults.pop(number, None)
+        self._tell()
+
+    def blackhole(self) -> bool:
+        """Whether packets without a connection are lost in both directions."""
+        return any(one.config.kind == "half-open" for one in self.faults.values())
+
+    def _tell(self) -> None:
+        self.changed.set()
+        self.changed = asyncio.Event()
+
+
+class Direction:
+    """Frames of one direction of a path: their order, their delays, and who sends them."""
+
+    def __init__(
+        self, wire: Wire, way: Way, path: Path, send: Callable[[bytes], Coroutine[None, None, None]]
+    ) -> None:
+        self._wire = wire
+        self._way = way
+        self._path = path
+        self._send = send
+        self._queue: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue()
+        self._held: list[bytes] = []
+        self._timer: asyncio.TimerHandle | None = None
+        self._due = 0.0
+        self._bytes = 0
+        self._room = asyncio.Event()
+        self._room.set()
+
+    async def take(self, frame: bytes, *, faulty: bool = True) -> None:
+        """Take a frame; wait if too many are on the way."""
+        await self._wire.flows(self._way)
+        fate = self._wire.fate(frame, self._way) if faulty else Fate([frame])
+        if fate.cut:
+            self._path.cut()
+            return
+        if fate.behind and not self._held:
+            self._held = fate.copies
+            self._timer = asyncio.get_running_loop().call_later(_BEHIND, self._release)
+            return
+        self._put(fate.copies, fate.delay)
+        self._release()
+        await self._room.wait()
+
+    def _put(self, frames: list[bytes], delay: float = 0.0) -> None:
+        self._due = max(self._due, asyncio.get_running_loop().time() + delay)
+        for frame in frames:
+            self._bytes += len(frame)
+            self._queue.put_nowait((self._due, frame))
+        if self._bytes > _BUFFERED:
+            self._room.clear()
+
+    def _release(self) -> None:
+        held, self._held = self._held, []
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._put(held)
+
+    async def drain(self) -> None:
+        """Send what is on the way, to its end."""
+        self._release()
+        await self._queue.join()
+
+    async def run(self) -> None:
+        """Send frames when they are due; ends when it is cancelled."""
+        loop = asyncio.get_running_loop()
+        while True:
+            due, frame = await self._queue.get()
+            if (wait := due - loop.time()) > 0:
+                await asyncio.sleep(wait)
+            await self._wire.flows(self._way)
+            await self._send(frame)
+            self._bytes -= len(frame)
+            if self._bytes <= _BUFFERED:
+                self._room.set()
+            self._queue.task_done()
