@@ -57,20 +57,41 @@ def run(folder: Path, delay: int) -> Path:
     return folder
 
 
-def verdicts(first: Path, second: Path) -> list[str]:
-    done = lab("compare", first, second, "--metric", "p50_ns", "-o", "json")
-    (rows,) = json.loads(done.stdout)["runs"].values()
-    for row in rows:
-        print(f"{row['title']}: {row['ratio']:.3f} ({row['low']:.3f} to {row['high']:.3f})")
-    found = [row["verdict"] for row in rows]
-    print({verdict: found.count(verdict) for verdict in found})
+def system(name: str, delay: int) -> str:
+    head = DESCRIPTION[: DESCRIPTION.index("[[workload]]")]
+    return head.replace('"disk"', f'"{name}"').format(delay=delay)
+
+
+def test_systems_of_one_run(tmp_path: Path) -> None:
+    """In turns, so that changes of the machine affect all of them."""
+    description = tmp_path / "lab.toml"
+    loads = DESCRIPTION[DESCRIPTION.index("[[workload]]") :]
+    systems = [system("first", 20000), system("second", 20000), system("slower", 22000)]
+    description.write_text("".join([*systems, loads]))
+    done = lab("run", description, "-d", tmp_path / "out", "--quiet")
+    assert done.returncode == 0, done.stderr
+    found = compared(tmp_path / "out")
+    assert len(found["second"]) == len(found["slower"]) == 20
+    assert found["second"].count("no difference shown") >= 19
+    assert found["slower"].count("worse") >= 19
+
+
+def compared(*folders: Path) -> dict[str, list[str]]:
+    done = lab("compare", *folders, "--metric", "p50_ns", "-o", "json")
+    found = {}
+    for name, rows in json.loads(done.stdout)["runs"].items():
+        for row in rows:
+            print(f"{row['title']}: {row['ratio']:.3f} ({row['low']:.3f} to {row['high']:.3f})")
+        found[name] = [row["verdict"] for row in rows]
+        print(name, {verdict: found[name].count(verdict) for verdict in found[name]})
     return found
 
 
 def test_two_runs_of_the_same_system_and_a_slower_one(tmp_path: Path) -> None:
     first, second = run(tmp_path / "first", 20000), run(tmp_path / "second", 20000)
     slower = run(tmp_path / "slower", 22000)
-    same = verdicts(first, second)
+    (same,) = compared(first, second).values()
     assert len(same) == 20
     assert same.count("no difference shown") >= 19
-    assert verdicts(first, slower) == ["worse"] * 20
+    (worse,) = compared(first, slower).values()
+    assert worse.count("worse") >= 19

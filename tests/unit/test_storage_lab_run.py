@@ -145,6 +145,22 @@ def test_a_slower_run_is_worse(results: Path, tmp_path: Path) -> None:
     assert lab("compare", tmp_path / "b", tmp_path / "a", "--metric", "iops").returncode == 0
 
 
+def test_systems_of_a_run_are_compared_with_its_first(results: Path, tmp_path: Path) -> None:
+    pytest.importorskip("scipy")
+    assert "has no second system" in lab("compare", results).stderr
+    folder = tmp_path / "two"
+    shutil.copytree(results, folder)
+    text = (folder / "description.json").read_text()
+    (folder / "description.json").write_text(text.replace('"null"', '"file"'))
+    with sqlite3.connect(folder / "results.sqlite") as database:
+        database.execute("UPDATE round SET iops = CASE system WHEN 'ram' THEN 10 ELSE 9 END")
+    database.close()
+    done = lab("compare", folder, "--metric", "iops")
+    assert done.returncode == 3, done.stderr
+    assert "A: ram\nB: alone\n" in done.stdout
+    assert "worse: 3 of 3 rows" in done.stdout
+
+
 def test_an_interrupted_run_continues(tmp_path: Path) -> None:
     path, out = write(tmp_path, RAM, READS, SHORT), tmp_path / "out"
     process = started("run", path, "-d", out)

@@ -187,6 +187,27 @@ def test_a_relay_without_faults_changes_nothing(tmp_path: Path, device: str) -> 
         assert controller.reconnects == 0
 
 
+def test_roce_targets_have_addresses_of_their_own(tmp_path: Path) -> None:
+    """An address belongs to one process; one that is taken is an error with a sentence."""
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+    with (
+        relayed(tmp_path / "one", "roce") as (first, _),
+        relayed(tmp_path / "two", "roce") as (
+            second,
+            where,
+        ),
+    ):
+        assert first.target[0] != second.target[0]
+        with connected(where) as controller:
+            exchange(controller, 1)
+        taken = {"name": "b", "kind": "target", "device": "roce", "traddr": first.target[0]}
+        config = tmp_path / "taken.toml"
+        config.write_text(configuration(TargetSystem.model_validate(taken), None))
+        with pytest.raises(LabError, match=r"system b: the target did not start: .*in use"):
+            Target("b", config, tmp_path / "log").close()
+
+
 @pytest.mark.parametrize("kind", SINGLE)
 def test_roce_repairs_single_faults(tmp_path: Path, kind: str) -> None:
     with relayed(tmp_path, "roce") as (relay, where), connected(where) as controller:

@@ -121,6 +121,21 @@ def paired(a: Sequence[Row], b: Sequence[Row]) -> list[tuple[Row, Row]]:
     return found
 
 
+def of_systems(rows: Sequence[Row]) -> tuple[str, dict[str, list[tuple[Row, Row]]]]:
+    """Return the first system of a run, and for each other one the pairs of rows with it.
+
+    fio alone is not compared.
+    """
+    measured = [row for row in rows if row.kind != "null"]
+    names = list(dict.fromkeys(row.system for row in measured))
+    first = {row.load: row for row in measured if row.system == names[0]} if names else {}
+    found = {
+        name: [(first[r.load], r) for r in measured if r.system == name and r.load in first]
+        for name in names[1:]
+    }
+    return names[0] if names else "", found
+
+
 def compared(
     pairs: Sequence[tuple[Row, Row]], metrics: Sequence[str], margin: float, confidence: float
 ) -> list[Ratio]:

@@ -117,7 +117,7 @@ class TargetSystem(BaseSystem):
     device: Literal["iwarp", "roce", "system"] = "iwarp"
     """RDMA device of the target and of fio."""
     traddr: str = "127.0.0.1"
-    """Address of the target."""
+    """Address of the target; default: on the loopback network, for roce one of its own."""
     reactors: StrictInt = Field(1, ge=1, le=64)
     """Number of threads that transfer data."""
     nsid: StrictInt = Field(1, ge=1, le=0xFFFFFFFE)

@@ -22,7 +22,8 @@ class Relay:
 
     def __init__(self, device: str, target: tuple[str, str]) -> None:
         self._device = device
-        self._target = target
+        self.target = target
+        """Address and port of the target."""
         self._loop = asyncio.SelectorEventLoop(selectors.SelectSelector())  # for times under 1 ms
         self._thread = threading.Thread(target=self._run, name="nvmf-lab-relay", daemon=True)
         self._wire: Wire | None = None
@@ -48,7 +49,7 @@ class Relay:
 
     async def _open(self) -> tuple[str, str]:
         self._wire = Wire()
-        host, port = self._target
+        host, port = self.target
         if self._device == "roce":
             udp = self._relay = UdpRelay(self._wire, host)
             return await udp.open(), port

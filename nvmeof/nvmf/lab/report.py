@@ -9,7 +9,7 @@ from html import escape
 from importlib import resources
 
 from nvmf.lab import tidy
-from nvmf.lab.compare import METRICS, Ratio, compared
+from nvmf.lab.compare import METRICS, Ratio, compared, of_systems
 from nvmf.lab.machine import sentence
 from nvmf.lab.pictures import INK, Mark, Picture, Point, Table, pictures
 from nvmf.lab.store import Results
@@ -144,14 +144,10 @@ def ratio_table(ratios: Sequence[Ratio], confidence: float = 95) -> Table:
 
 def _ratios(rows: Sequence[Row]) -> dict[str, list[Ratio]]:
     """Return the ratios of each system to the first one; not those of fio alone."""
-    measured = [row for row in rows if row.kind != "null"]
-    names = list(dict.fromkeys(row.system for row in measured))
-    found = {}
-    for name in names[1:]:
-        first = {row.load: row for row in measured if row.system == names[0]}
-        pairs = [(first[r.load], r) for r in measured if r.system == name and r.load in first]
-        found[name] = compared(pairs, ("iops", "p99_ns"), _MARGIN, 0.95)
-    return found
+    _, found = of_systems(rows)
+    return {
+        name: compared(pairs, ("iops", "p99_ns"), _MARGIN, 0.95) for name, pairs in found.items()
+    }
 
 
 def _series(results: Results) -> dict[tuple[str, str], list[Point]]:

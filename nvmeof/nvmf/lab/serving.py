@@ -16,6 +16,7 @@ from nvmf.initiator.base.identity import host_identity
 from nvmf.lab.children import bound
 from nvmf.lab.errors import LabError
 from nvmf.lab.model import TargetSystem
+from nvmf.lab.wireudp import free_address
 
 NQN = "nqn.2026-11.io.nvmeof-rdma:lab"
 """Subsystem of a served target."""
@@ -43,13 +44,18 @@ def run_command(command: str, ssh: str | None, log: Path, what: str) -> None:
 
 
 def configuration(system: TargetSystem, cpus: list[int] | None) -> str:
-    """Return the TOML configuration of a target that serves one namespace on a free port."""
+    """Return the TOML configuration of a target that serves one namespace on a free port.
+
+    RoCEv2 has one port, and an address belongs to one process: without traddr, it is a free one.
+    """
+    own = system.device == "roce" and "traddr" not in system.model_fields_set
+    traddr = free_address() if own else system.traddr
     store = system.store or "ram"
     lines = ["[target]", f"reactors = {system.reactors}"]
     if cpus:
         lines.append(f"cpus = {json.dumps(cpus)}")
     lines += ["", "[[port]]"]
-    lines += [f"traddr = {json.dumps(system.traddr)}", "trsvcid = 0", f'device = "{system.device}"']
+    lines += [f"traddr = {json.dumps(traddr)}", "trsvcid = 0", f'device = "{system.device}"']
     lines += ["", "[[subsystem]]", f"nqn = {json.dumps(NQN)}", "allow_any_host = true"]
     lines += ["", "[[subsystem.namespace]]", "nsid = 1", f"store = {json.dumps(store)}"]
     lines.append(f"block_size = {system.block_size}")
@@ -100,6 +106,9 @@ class Target:
         if not line:
             raise LabError(f"system {self._name}: the target did not start{self._last()}")
         found = json.loads(line)
+        if "traddr" not in found:
+            said = found.get("error", line.strip())
+            raise LabError(f"system {self._name}: the target did not start: {said}")
         return str(found["traddr"]), str(found["trsvcid"])
 
     @property

@@ -131,6 +131,13 @@ async def _bound(
     received: Callable[[bytes, tuple[str, int]], None],
 ) -> tuple[asyncio.DatagramTransport, str]:
     """Return a socket on the port of RoCEv2 at an unused loopback address."""
+    sock, address = _socket()
+    loop = asyncio.get_running_loop()
+    transport, _ = await loop.create_datagram_endpoint(lambda: _Datagrams(received), sock=sock)
+    return transport, address
+
+
+def _socket() -> tuple[socket.socket, str]:
     for _ in range(_TRIES):
         address = f"127.{random.randint(1, 60)}.{random.randint(1, 254)}.{random.randint(1, 254)}"
         sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
@@ -141,7 +148,16 @@ async def _bound(
         except OSError:
             sock.close()
             continue
-        loop = asyncio.get_running_loop()
-        transport, _ = await loop.create_datagram_endpoint(lambda: _Datagrams(received), sock=sock)
-        return transport, address
-    raise LabError(f"no loopback address has UDP port {ROCE_PORT} free for a relay")
+        return sock, address
+    raise LabError(f"no loopback address has UDP port {ROCE_PORT} free for RoCEv2")
+
+
+def free_address() -> str:
+    """Return a loopback address at which no process has RoCEv2.
+
+    Raises:
+        LabError: None was found.
+    """
+    sock, address = _socket()
+    sock.close()
+    return address

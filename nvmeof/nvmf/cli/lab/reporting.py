@@ -32,13 +32,15 @@ def add_commands(subparsers: Subparsers) -> None:
         subparsers,
         "compare",
         compare,
-        "compare runs: ratios with confidence intervals, and a verdict for each row",
+        "compare runs, or the systems of a run: ratios with intervals, and a verdict for each row",
         "The baseline is the first run, or that of --baseline. Rows of the same system and load\n"
         "are compared; if the runs have no system in common, and one each, these are compared.\n"
+        "With one run, its systems are compared with its first one.\n"
         "The intervals are made by bootstrap over rounds. The exit status is 3 if a row is worse,\n"
         "and 0 if none is.",
         examples=(
             "nvmeof lab compare results/monday results/tuesday",
+            "nvmeof lab compare results",
             "nvmeof lab compare --baseline results/release results/today --metric iops",
         ),
     )
@@ -104,7 +106,7 @@ def compare(args: argparse.Namespace) -> int:
     from nvmf.lab.errors import LabError
 
     try:
-        from nvmf.lab.compare import compared, paired
+        from nvmf.lab.compare import compared, of_systems, paired
         from nvmf.lab.report import ratio_table
     except ModuleNotFoundError as error:
         raise CliError(_INSTALL.format(error.name)) from None
@@ -114,8 +116,7 @@ def compare(args: argparse.Namespace) -> int:
     if not 0 < args.confidence < 100 or not 0 <= args.margin <= 100:
         raise UsageError("--confidence must be between 0 and 100, and --margin 0 to 100")
     folders = [args.baseline, *args.directories] if args.baseline else args.directories
-    if len(folders) < 2:
-        raise UsageError("give two results directories, or --baseline and one")
+    metrics = tuple(args.metric or ("iops", "p99_ns"))
     worse = False
     found: dict[str, list[object]] = {}
     try:
@@ -123,14 +124,22 @@ def compare(args: argparse.Namespace) -> int:
         for folder in folders:
             with Results.open(Path(folder)) as results:
                 runs.append(rows(results))
-        for folder, run in zip(folders[1:], runs[1:], strict=True):
-            metrics = tuple(args.metric or ("iops", "p99_ns"))
-            pairs = paired(runs[0], run)
+        if len(runs) == 1:
+            first, others = of_systems(runs[0])
+            if not others:
+                raise LabError(f"{folders[0]} has no second system: give a second run")
+        else:
+            first = folders[0]
+            others = {
+                folder: paired(runs[0], run)
+                for folder, run in zip(folders[1:], runs[1:], strict=True)
+            }
+        for name, pairs in others.items():
             ratios = compared(pairs, metrics, args.margin / 100, args.confidence / 100)
             worse = worse or any(one.verdict == "worse" for one in ratios)
-            found[folder] = [*ratios]
+            found[name] = [*ratios]
             if args.output_format == "normal":
-                print(f"A: {folders[0]}\nB: {folder}\n")
+                print(f"A: {first}\nB: {name}\n")
                 header, table = ratio_table(ratios, args.confidence)
                 print_table(header, table)
                 for verdict in dict.fromkeys(one.verdict for one in ratios):
@@ -139,5 +148,5 @@ def compare(args: argparse.Namespace) -> int:
     except LabError as error:
         raise CliError(str(error)) from None
     if args.output_format == "json":
-        print_json({"baseline": folders[0], "runs": found, "worse": worse})
+        print_json({"baseline": first, "runs": found, "worse": worse})
     return EXIT_WORSE if worse else EXIT_OK

@@ -1031,7 +1031,7 @@ complete -c nvmeof -n '_shtab_nvmeof_using lab report' -s h -l help -d 'show thi
 complete -c nvmeof -n '_shtab_nvmeof_using lab report' -s o -l output-format -xka "normal json" -d 'output format (default: normal)'
 complete -c nvmeof -n '_shtab_nvmeof_using lab report' -l to -x -d 'where to write (default: DIR)'
 complete -c nvmeof -n '_shtab_nvmeof_using lab report' -l pictures -d 'also write SVG and PNG files'
-complete -c nvmeof -n '_shtab_nvmeof_using lab; and test $_shtab_nvmeof_npos -eq 0' -a compare -d 'Compare runs: ratios with confidence intervals, and a verdict for each row.'
+complete -c nvmeof -n '_shtab_nvmeof_using lab; and test $_shtab_nvmeof_npos -eq 0' -a compare -d 'Compare runs, or the systems of a run: ratios with intervals, and a verdict for each row.'
 complete -c nvmeof -n '_shtab_nvmeof_using lab compare' -s h -l help -d 'show this help message and exit'
 complete -c nvmeof -n '_shtab_nvmeof_using lab compare' -s o -l output-format -xka "normal json" -d 'output format (default: normal)'
 complete -c nvmeof -n '_shtab_nvmeof_using lab compare' -l baseline -x -d 'the run to compare with'

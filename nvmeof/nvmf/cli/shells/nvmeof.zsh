@@ -80,7 +80,7 @@ _shtab_nvmeof_fio_engine_commands() {
 _shtab_nvmeof_lab_commands() {
   local _commands=(
     check:'Check a description, and list its measurements.'
-    compare:'Compare runs: ratios with confidence intervals, and a verdict for each row.'
+    compare:'Compare runs, or the systems of a run: ratios with intervals, and a verdict for each row.'
     export:'Print the results of a run as CSV.'
     profiles:'List the ready profiles.'
     report:'Make a report of a run: HTML with pictures, Markdown, SVG and PNG.'
