@@ -111,8 +111,9 @@ class PortConfig(Model):
     trsvcid: StrictInt = Field(4420, ge=0, le=65535)
     """Port; 0 selects a free port."""
     device: Literal["iwarp", "roce", "system", "auto"] = "auto"
-    """An embedded device (iWARP, or RoCEv2, which needs UDP port 4791 of the address for itself),
-    the system's RDMA devices, or (auto) these if they have the address, or else iwarp."""
+    """An embedded device (iWARP, or RoCEv2, whose UDP port 4791 of an address only processes of
+    one user share), the system's RDMA devices, or (auto) these if they have the address, or else
+    iwarp."""
     hotplug: StrictBool = False
     """The port appears and disappears with its device; if false, a missing device is an error."""
     ana_groups: tuple[AnaGroupConfig, ...] = Field((), alias="ana_group")

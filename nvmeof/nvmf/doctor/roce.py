@@ -79,13 +79,26 @@ def _try(machine: Machine, address: str) -> Finding:
 def _taken(machine: Machine, address: str, where: str) -> Finding:
     """Return the finding for a port in use: by a process, by the kernel's rxe, or unknown."""
     found = holder(machine, address)
+    owner = sharer(machine, address)
+    if owner == os.geteuid():
+        who = f"process {found.pid} ({found.command})" if found and found.pid else "a process"
+        return Finding(
+            "addresses", Level.OK, f"{where} is in use by {who}, which shares it with this user's"
+        )
+    if owner is not None:
+        return Finding(
+            "addresses",
+            Level.WARNING,
+            f"{where} is in use by a process of the user with UID {owner}",
+            "Only processes of one user share it: run both as that user, or choose a different"
+            " traddr.",
+        )
     if found is not None and found.pid is not None:
         return Finding(
             "addresses",
             Level.WARNING,
             f"{where} is in use by process {found.pid} ({found.command}), on {found.where}",
-            "Each process needs an address of its own: stop that process (a running target?), or"
-            " choose a different traddr.",
+            "That process does not share it: stop it, or choose a different traddr.",
         )
     rxe = _RXE in machine.modules
     if rxe and machine.root_user:
@@ -104,9 +117,20 @@ def _taken(machine: Machine, address: str, where: str) -> Finding:
         "addresses",
         Level.PROBLEM,
         f"{where} is in use, probably by {who}",
-        f"Run doctor as root to see by whom; or ss -lunp 'sport = :{UDP_PORT}'. Each process needs"
-        " an address of its own.",
+        f"Run doctor as root to see by whom; or ss -lunp 'sport = :{UDP_PORT}'. Processes of"
+        " different users need addresses of their own.",
     )
+
+
+def sharer(machine: Machine, address: str) -> int | None:
+    """Return the UID of the processes that share the port of an address; None if none do."""
+    wanted = str(ipaddress.ip_address(address))
+    for line in (machine.read("/proc/net/unix") or "").splitlines():
+        prefix, _, rest = line.rpartition(" ")[2].partition("@nvmf-roce.")
+        uid, _, name = rest.partition(".")
+        if not prefix and name == wanted and uid.isdecimal():
+            return int(uid)
+    return None
 
 
 def holder(machine: Machine, address: str) -> Holder | None:

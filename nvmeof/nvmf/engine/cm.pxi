@@ -191,8 +191,8 @@ cdef object cannot_listen(str host, int port, EventChannel channel, int code, st
     where = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     hint = LISTEN_HINTS.get(errorcode.get(code, ""), "")
     if channel.kind == "roce" and errorcode.get(code) == "EADDRINUSE":
-        hint = ("each address has one UDP port 4791, and another process of this machine, or the "
-                "kernel's rxe, has it, or another port here has that number: choose another address")
+        hint = ("each address has one UDP port 4791, and a process of another user, or the kernel's "
+                "rxe, has it; or this number is that of another port: choose another address")
     return EngineError(code, f"cannot listen on {where} with the {channel.kind} device: "
                              f"{words or os.strerror(code)}{'; ' + hint if hint else ''}")
 

@@ -112,8 +112,8 @@ static const char *connect_event_hint(const struct attempt *a)
 		if (connect_scope_missing(a))
 			return SCOPE_MISSING;
 		if (a->status == -EADDRINUSE)
-			return "UDP port 4791 of the address to connect from belongs to another process, or to the "
-			       "kernel's rxe: give another source address (host_traddr)";
+			return "UDP port 4791 of the address to connect from belongs to a process of another user, or "
+			       "to the kernel's rxe: give another source address (host_traddr)";
 		return strcmp(a->queue->verbs->name, "system") ?
 		       "no route leads there: check the address and the network" : NO_DEVICE;
 	case RDMA_CM_EVENT_UNREACHABLE:

@@ -95,6 +95,7 @@ int ro_bind_addr(struct rdma_cm_id *id, struct sockaddr *addr);
 int ro_resolve_addr(struct rdma_cm_id *id, struct sockaddr *src, struct sockaddr *dst, int timeout_ms);
 int ro_resolve_route(struct rdma_cm_id *id, int timeout_ms);
 int ro_listen(struct rdma_cm_id *id, int backlog);
+void ro_unlisten(struct ro_id *id);
 
 /* cm_connect.c */
 uint64_t ro_patience_ns(const struct ro_id *id);

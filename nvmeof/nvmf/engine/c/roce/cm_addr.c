@@ -2,8 +2,8 @@
 /*
  * Addresses of CM ids: bind, resolve, listen, options.  There is nothing to resolve on IP but the source address, so the
  * events follow at once.  A client that would speak from the very address that it speaks to, as over loopback, speaks
- * from an address of its own in 127.64.0.0/10, since UDP port 4791 of an address belongs to one process.  Application's
- * threads, under iw_cm_lock.
+ * from an address of its own in 127.64.0.0/10, since UDP port 4791 of an address belongs to the processes of one user.
+ * Application's threads, under iw_cm_lock.
  */
 #include "cm.h"
 
@@ -224,6 +224,38 @@ static int listen_everywhere(struct ro_id *id, bool six)
 	return rc;
 }
 
+static unsigned int listen_ports(struct ro_id *id, struct ro_port ***ports)
+{
+	*ports = id->port ? &id->port : id->ports;
+	return id->port ? 1 : id->nports;
+}
+
+/* Have other processes of these addresses leave the requests to this one; or none of them. */
+static int listen_alone(struct ro_id *id)
+{
+	const uint16_t service = ntohs(*addr_port(&id->id));
+	struct ro_port **ports;
+	const unsigned int n = listen_ports(id, &ports);
+
+	for (unsigned int i = 0; i < n; i++) {
+		if (!ro_share_listen(ports[i], service))
+			continue;
+		while (i--)
+			ro_share_unlisten(ports[i], service);
+		return -1;
+	}
+	return 0;
+}
+
+void ro_unlisten(struct ro_id *id)
+{
+	struct ro_port **ports;
+	const unsigned int n = listen_ports(id, &ports);
+
+	for (unsigned int i = 0; id->state == RO_ID_LISTENING && i < n; i++)
+		ro_share_unlisten(ports[i], ntohs(*addr_port(&id->id)));
+}
+
 int ro_listen(struct rdma_cm_id *rid, int backlog)
 {
 	struct ro_id *id = (struct ro_id *)rid;
@@ -237,6 +269,11 @@ int ro_listen(struct rdma_cm_id *rid, int backlog)
 		rc = addr_fail(EINVAL);
 	if (!rc && !id->port)
 		rc = listen_everywhere(id, rid->route.addr.src_addr.sa_family == AF_INET6);
+	if (!rc && listen_alone(id)) {
+		rc = -1;
+		if (!id->port)
+			listen_nowhere(id);
+	}
 	if (!rc) {
 		id->backlog = backlog > 0 && backlog < BACKLOG ? (unsigned int)backlog : BACKLOG;
 		id->state = RO_ID_LISTENING;

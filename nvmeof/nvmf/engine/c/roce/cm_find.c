@@ -36,7 +36,7 @@ static struct list *chain_of(struct list chains[CHAINS], const union ro_addr *a,
 void ro_id_number(struct ro_id *id)
 {
 	list_remove(&id->numbered);
-	id->local_comm = iw_random32();
+	id->local_comm = ro_tag() << RO_TAG_COMM | (iw_random32() & ((1u << RO_TAG_COMM) - 1));
 	list_push(&numbered[id->local_comm % CHAINS], &id->numbered);
 }
 

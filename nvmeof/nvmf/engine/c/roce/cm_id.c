@@ -230,6 +230,7 @@ int ro_destroy_id(struct rdma_cm_id *rid)
 		if (child->listener == id)
 			ro_id_left_request(child);
 	}
+	ro_unlisten(id);
 	/* a listener is not found from here on, though its events may be waited for */
 	id->state = RO_ID_ENDED;
 	while (id->events)

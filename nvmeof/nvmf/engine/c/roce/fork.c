@@ -6,8 +6,6 @@
 #include "../iwarp/cm.h"
 #include "cm.h"
 
-#include <unistd.h>
-
 static void forked_qp(struct ro_qp *qp)
 {
 	atomic_store(&qp->lock, 0);
@@ -24,6 +22,7 @@ static void forked_qp(struct ro_qp *qp)
 static void fork_child(void)
 {
 	pthread_mutex_init(&ro_numbers_lock, NULL);
+	ro_tag_forked();
 	ro_numbers_each(forked_qp);
 	for (struct list_link *link = ro_ids.head; link; link = link->next) {
 		struct ro_id *id = container_of(link, struct ro_id, link);
@@ -36,8 +35,7 @@ static void fork_child(void)
 		struct ro_port *port = container_of(ro_ports.head, struct ro_port, link);
 
 		list_remove(&port->link);
-		close(port->fd);
-		port->fd = -1;
+		ro_share_forked(port);
 		port->polled = port->ticking = false;
 		port->current = NULL;
 		port->more.head = NULL;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Queue pairs by number: random numbers in a table of chains, which are read without a lock. */
+/* Queue pairs by number: random numbers that begin with the process's tag, in a table of chains, which are read without a lock. */
 #include "qp.h"
 
 enum { CHAINS = 4096 };
@@ -22,7 +22,7 @@ void ro_number_give(struct ro_qp *qp)
 
 	pthread_mutex_lock(&ro_numbers_lock);
 	do
-		n = iw_random32() & RO_MASK24;
+		n = ro_tag() << RO_TAG_QPN | (iw_random32() & ((1u << RO_TAG_QPN) - 1));
 	while (n <= RO_QP1 || n == RO_MASK24 || ro_number_find(n));
 	qp->qp.qp_num = qp->qp.handle = n;
 	atomic_store(&qp->number_next, atomic_load(&chains[n % CHAINS]));

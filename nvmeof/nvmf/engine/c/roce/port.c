@@ -23,7 +23,7 @@ struct list ro_ports;
 
 /* ---- made and given back ---- */
 
-static int port_socket(const union ro_addr *addr)
+int ro_port_socket(const union ro_addr *addr, bool grouped)
 {
 	int fd = socket(addr->sa.sa_family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	int one = 1, whole = IP_PMTUDISC_DO, size = SOCKET_BUFFER, ecn = RO_ECN_ECT0, e;
@@ -49,6 +49,8 @@ static int port_socket(const union ro_addr *addr)
 	} else if (setsockopt(fd, IPPROTO_IP, IP_MTU_DISCOVER, &whole, sizeof(whole))) {
 		goto fail;	/* without it the identification is not known, and the ICRC is wrong */
 	}
+	if (grouped)
+		(void)setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &one, sizeof(one));
 	if (!bind(fd, &addr->sa, ro_addr_len(addr)))
 		return fd;
 fail:
@@ -69,8 +71,7 @@ static void port_free(struct ro_port *port)
 {
 	int e = errno;
 
-	if (port->fd >= 0)
-		close(port->fd);
+	ro_share_close(port);
 	free(port->buffer);
 	free(port->cm);
 	free(port);
@@ -90,12 +91,12 @@ static struct ro_port *port_new(const union ro_addr *addr, const struct ro_port_
 		port->addr.in.sin_port = htons(RO_UDP_PORT);
 	else
 		port->addr.in6.sin6_port = htons(RO_UDP_PORT);
-	port->fd = port_socket(&port->addr);
+	port->fd = -1;
 	port->buffer = malloc((size_t)RO_BATCH * RO_DATAGRAM);
 	port->cm = malloc(RO_CM_QUEUE * sizeof(*port->cm));
 	port->calls = calls;
 	port->caller.answer = port_answer;
-	if (port->fd < 0 || !port->buffer || !port->cm || ro_port_watch(port)) {
+	if (!port->buffer || !port->cm || ro_share_open(port) || ro_port_watch(port)) {
 		port_free(port);
 		return NULL;
 	}
@@ -224,6 +225,14 @@ bool ro_port_cm_take(struct ro_port *port, struct ro_cm_message *m)
 	return found;
 }
 
+/* Whether a packet is for another process: GRO joins those of a peer, whichever process they are for. */
+static bool port_strayed(const struct ro_port *port, const uint8_t *buf)
+{
+	const uint32_t qpn = ro_get24(buf + 5);
+
+	return qpn != RO_QP1 && qpn >> RO_TAG_QPN != port->tag;
+}
+
 static void port_packet(struct ro_port *port, const struct ro_flow *flow, const uint8_t *buf, uint32_t len,
 			const union ro_addr *from, bool congested)
 {
@@ -238,6 +247,10 @@ static void port_packet(struct ro_port *port, const struct ro_flow *flow, const 
 		capture_datagram(&port->addr.sa, &from->sa, false, ok ? ip_id : 0, buf, len);
 	if (!ok)
 		return;
+	if (atomic_load_explicit(&port->shared, memory_order_relaxed) && port_strayed(port, buf)) {
+		ro_share_strayed(port);
+		return;
+	}
 	if (ro_get24(buf + 5) == RO_QP1)
 		port_cm_packet(port, buf, len, from);
 	else if (buf[0] == RO_OP_CNP && len == RO_CNP + RO_ICRC)

@@ -18,6 +18,7 @@
 #include "cq.h"
 #include "helper.h"
 #include "icrc.h"
+#include "share.h"
 #include "stag.h"
 #include "wire.h"
 
@@ -68,11 +69,14 @@ struct ro_port {
 	union ro_addr addr;
 	uint32_t mtu;			/* of the packets' payload */
 	atomic_bool gso;
+	atomic_bool shared;		/* with other processes */
+	uint32_t tag;			/* then: ours, which this socket is for */
 	const struct ro_port_calls *calls;
 
 	/* iw_cm_lock */
 	struct list_link link;
 	unsigned int users;
+	struct ro_share *share;
 	struct list attached;
 	struct iw_caller caller;	/* CM messages */
 	struct iw_source source;
@@ -111,6 +115,8 @@ bool ro_addr_set(union ro_addr *a, const struct sockaddr *sa);
 
 /* ---- port.c ---- */
 
+/* A socket with the address; -1 with errno.  grouped: beside others of the group of SO_REUSEPORT. */
+int ro_port_socket(const union ro_addr *addr, bool grouped);
 /* The port of a local address, made if it is not there; NULL with errno.  Under iw_cm_lock, as all but sending. */
 struct ro_port *ro_port_get(const union ro_addr *addr, const struct ro_port_calls *calls);
 /* A port whose address no other process has, of the loopback network. */
