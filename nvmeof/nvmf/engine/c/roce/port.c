@@ -201,7 +201,7 @@ static void port_cm_packet(struct ro_port *port, const uint8_t *buf, uint32_t le
 	struct ro_cm_message *m;
 
 	if (len != UD_PACKET || buf[0] != RO_OP_UD_SEND_ONLY || (buf[1] & RO_BTH_VERSION) ||
-	    ro_get32(buf + RO_BTH) != QKEY)
+	    (ro_get16(buf + 2) & RO_PKEY_PARTITION) != RO_PKEY_PARTITION || ro_get32(buf + RO_BTH) != QKEY)
 		return;
 	iw_lock(&port->cm_lock);
 	if (port->cm_head - port->cm_tail < RO_CM_QUEUE) {	/* else it is lost; the peer repeats it */

@@ -39,7 +39,7 @@ bool ro_packet_get(const uint8_t *buf, uint32_t len, struct ro_packet *p)
 	if (len < RO_BTH + RO_ICRC || buf[0] >= RO_OP_RC_END || !ro_ops[buf[0]].hdr)
 		return false;
 	p->op = &ro_ops[buf[0]];
-	if ((buf[1] & RO_BTH_VERSION) || (ro_get16(buf + 2) & 0x7fff) != (RO_PKEY & 0x7fff))
+	if ((buf[1] & RO_BTH_VERSION) || (ro_get16(buf + 2) & RO_PKEY_PARTITION) != RO_PKEY_PARTITION)
 		return false;
 	p->bth = (struct ro_bth){
 		.opcode = buf[0],

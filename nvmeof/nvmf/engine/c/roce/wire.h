@@ -29,6 +29,7 @@ enum {
 	RO_QP1 = 1,
 	RO_MASK24 = 0xffffff,
 	RO_PKEY = 0xffff,
+	RO_PKEY_PARTITION = 0x7fff,	/* without the bit of the kind of membership */
 };
 
 /* Opcodes: of RC, and the one of UD that is used. */
