@@ -169,7 +169,8 @@ static void step(struct run *r)
 		if ((op >> 3) == 31)
 			fail();
 		else if ((op >> 3) == 30)
-			deliver("", 0, IBV_WC_RECV_RDMA_WITH_IMM, take(r) * 16777216u + take(r));
+			/* into a receive that has an old OPEN */
+			deliver("\1", 1, IBV_WC_RECV_RDMA_WITH_IMM, take(r) * 16777216u + take(r));
 		break;
 	default:
 		for (unsigned n = op >> 3; n; n--)
