@@ -31,18 +31,20 @@ async def raw(target: Target, request: bytes) -> AsyncIterator[engine.MemoryClie
 
 
 async def answer(client: engine.MemoryClient) -> bytes:
-    while True:
-        client.poll()
-        if message := client.message():
-            return message
-        await asyncio.sleep(0.001)
+    async with asyncio.timeout(60):
+        while True:
+            client.poll()
+            if message := client.message():
+                return message
+            await asyncio.sleep(0.001)
 
 
 async def ended(client: engine.MemoryClient) -> str:
     with pytest.raises(engine.EngineError) as failure:
-        while True:
-            client.poll()
-            await asyncio.sleep(0.001)
+        async with asyncio.timeout(60):
+            while True:
+                client.poll()
+                await asyncio.sleep(0.001)
     return str(failure.value)
 
 
@@ -194,8 +196,7 @@ async def test_a_refusal_with_an_nqn_in_another_language() -> None:
     nqn = "nqn.2026-01.example:" + "é" * 110
     async with running() as target, raw(target, Request(depth=4).encode()) as client:
         client.send(Open(subnqn=NQN, hostnqn=nqn).encode())
-        async with asyncio.timeout(60):
-            opened_ = Opened.decode(await answer(client))
+        opened_ = Opened.decode(await answer(client))
         assert opened_.status == Status.NOT_ALLOWED
         assert opened_.text.startswith(nqn)
 
