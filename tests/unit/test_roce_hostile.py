@@ -97,6 +97,8 @@ def beside(spoilers: tuple[Callable[[bytes], Iterator[bytes]], ...], management:
     def spoil(packet: bytes) -> list[bytes]:
         if (packet[0] == MANAGEMENT) != management:
             return [packet]
+        if management and packet[KIND + 1] in (REJ, DREP):
+            return [packet]  # the answers to forged ones, of which there would be more and more
         return [*(forged for make in spoilers for forged in make(packet)), packet]
 
     return spoil
