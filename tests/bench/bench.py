@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Measure a target and a host of ours against the floor of this machine: ./dev bench.
 
-A target in a second process and a polling host, one core each, over loopback on the embedded iWARP
-device.  Each workload is run next to a bare TCP exchange of the same bytes (floor.c), and what is
-printed is the median of the runs of each.
+A target in a second process and a polling host, one core each, over loopback on an embedded device.
+Each workload is run next to a bare exchange of the same bytes, over TCP for iWARP (floor.c), over
+UDP for RoCE (floor_udp.c), and what is printed is the median of the runs of each.
 """
 
 from __future__ import annotations
@@ -17,11 +17,24 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
+from typing import Literal
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from bench.harness import MIB, NQN, Fio, HarnessError, Target, configuration, cpus, floor, machine
+from bench.harness import (
+    MIB,
+    NQN,
+    Fio,
+    HarnessError,
+    Target,
+    configuration,
+    cpus,
+    floor,
+    floor_udp,
+    machine,
+)
 
 STORE_BYTES = 256 * MIB
 """What the floor's own store has."""
@@ -63,6 +76,7 @@ class Row:
     block_size: int
     queue_depth: int
     store: str
+    device: str
     engine: str
     iops: float
     bytes_per_second: float
@@ -82,10 +96,17 @@ WORKLOADS = [
     *(Workload(w, 131072, d) for w in ("read", "write") for d in (8, 32)),
 ]
 
+ROCE_WORKLOADS = [
+    *(Workload("randread", 4096, d) for d in (1, 32)),
+    *(Workload("randread", 131072, d) for d in (8, 32)),
+]
+"""Those that floor_udp.c has."""
+
+Device = Literal["iwarp", "roce"]
 Runner = Callable[[Target, Workload, float], Figures]
 
 
-def run_native(target: Target, work: Workload, seconds: float) -> Figures:
+def run_native(target: Target, work: Workload, seconds: float, device: Device = "iwarp") -> Figures:
     """The engine's own load: a polling C thread in this process."""
     from nvmf.engine import bench
 
@@ -99,6 +120,7 @@ def run_native(target: Target, work: Workload, seconds: float) -> Figures:
         queue_depth=work.queue_depth,
         seconds=seconds,
         cpu=pair[0] if pair else -1,
+        kind=device,
     )
     ios = max(int(result["ios"]), 1)
     return Figures(
@@ -136,18 +158,18 @@ def say(text: str) -> None:
 
 
 @contextmanager
-def serving(store: str, folder: Path) -> Iterator[Target]:
+def serving(store: str, folder: Path, device: Device) -> Iterator[Target]:
     """A target whose namespace has been written once, so that no run meets fresh pages."""
     path = folder / "namespace.img" if store == "file" else None
     if path is not None:
         with path.open("wb") as file:
             file.truncate(STORE_BYTES)
-    with Target(folder, configuration(store, STORE_BYTES, path)) as target:
+    with Target(folder, configuration(store, STORE_BYTES, path, device)) as target:
         say(f"{store}: writing it once")
         written = 0.0
         fill = Workload("write", 131072, 8)
         while written < STORE_BYTES:
-            written += run_native(target, fill, 0.5).iops * 0.5 * fill.block_size
+            written += run_native(target, fill, 0.5, device).iops * 0.5 * fill.block_size
         yield target
 
 
@@ -156,15 +178,26 @@ def median(values: list[float]) -> float:
 
 
 def measure(
-    target: Target, store: str, work: Workload, engine: str, seconds: float, repeat: int
+    target: Target,
+    store: str,
+    work: Workload,
+    device: Device,
+    engine: str,
+    seconds: float,
+    repeat: int,
 ) -> Row:
     """Floor and load in turns; the median of each."""
-    runner: Runner = run_fio if engine == "fio" else run_native
+    runner: Runner = run_fio if engine == "fio" else partial(run_native, device=device)
     floors = []
     runs = []
     target_cpu = []
     for _ in range(repeat):
-        floors.append(floor(work.write, work.block_size, work.queue_depth, seconds, work.random))
+        if device == "roce":
+            floors.append(floor_udp(work.block_size, work.queue_depth, seconds))
+        else:
+            floors.append(
+                floor(work.write, work.block_size, work.queue_depth, seconds, work.random)
+            )
         before = target.cpu_seconds()
         figures = runner(target, work, seconds)
         used = target.cpu_seconds() - before
@@ -177,6 +210,7 @@ def measure(
         work.block_size,
         work.queue_depth,
         store,
+        device,
         engine,
         iops,
         round(iops * work.block_size, 1),
@@ -226,6 +260,12 @@ def arguments() -> argparse.Namespace:
         "--engine", choices=("native", "fio"), default="native", help="the load (default: native)"
     )
     parser.add_argument(
+        "--device",
+        choices=("iwarp", "roce"),
+        default="iwarp",
+        help="embedded device (default: iwarp); roce: reads only, on RAM, with the native engine",
+    )
+    parser.add_argument(
         "--store", choices=("ram", "file"), action="append", help="only this one (default: both)"
     )
     parser.add_argument(
@@ -236,6 +276,8 @@ def arguments() -> argparse.Namespace:
     args.seconds = args.seconds or (0.3 if args.quick else 1.0)
     if args.repeat < 1 or args.seconds < 0.1:
         parser.error("--repeat is at least 1 and --seconds at least 0.1")
+    if args.device == "roce" and (args.engine == "fio" or args.store not in (None, ["ram"])):
+        parser.error("--device roce has --engine native and --store ram only")
     if args.engine == "fio":
         args.seconds = max(round(args.seconds), 1)  # fio counts whole seconds
     return args
@@ -245,20 +287,24 @@ def run(args: argparse.Namespace) -> list[Row]:
     """Every workload on every store, printed as it is done."""
     rows: list[Row] = []
     print(f"Machine: {machine()}")
+    roce = args.device == "roce"
+    kind = "RoCEv2 device" if roce else "iWARP device, CRC off"
     print(
-        f"One reactor, one polling host thread ({args.engine}), loopback, embedded iWARP device, "
-        f"CRC off.\nMedians of {args.repeat} runs of {args.seconds:g} s; the floor is a bare "
-        "exchange of the same bytes over TCP in the same minute.\n"
+        f"One reactor, one polling host thread ({args.engine}), loopback, embedded {kind}.\n"
+        f"Medians of {args.repeat} runs of {args.seconds:g} s; the floor is a bare exchange of the "
+        f"same bytes over {'UDP' if roce else 'TCP'} in the same minute.\n"
     )
     print(f"{ABOVE}\n{HEADER}")
-    for store in args.store or ["ram", "file"]:
+    for store in args.store or (["ram"] if roce else ["ram", "file"]):
         with (
             tempfile.TemporaryDirectory(prefix="nvmeof-bench-", dir=args.dir) as name,
-            serving(store, Path(name)) as target,
+            serving(store, Path(name), args.device) as target,
         ):
-            for work in WORKLOADS:
+            for work in ROCE_WORKLOADS if roce else WORKLOADS:
                 say(f"{store}: {work.workload} {work.block_size} at {work.queue_depth}")
-                row = measure(target, store, work, args.engine, args.seconds, args.repeat)
+                row = measure(
+                    target, store, work, args.device, args.engine, args.seconds, args.repeat
+                )
                 say("")
                 rows.append(row)
                 print(line(row), flush=True)

@@ -18,9 +18,6 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <pthread.h>
-#include <sched.h>
-#include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
 
 /* ---- the target's side ---- */
@@ -79,17 +76,6 @@ static bool serve_one(struct server *s)
 		}
 	}
 	return true;
-}
-
-static void pin(int cpu)
-{
-	cpu_set_t set;
-
-	if (cpu < 0)
-		return;
-	CPU_ZERO(&set);
-	CPU_SET((size_t)cpu, &set);
-	pthread_setaffinity_np(pthread_self(), sizeof(set), &set);
 }
 
 static void *serve(void *arg)
@@ -173,14 +159,6 @@ static bool take_one(struct client *cl)
 	}
 }
 
-static double now(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (double)ts.tv_sec + (double)ts.tv_nsec * 1e-9;
-}
-
 /* Run for some seconds; how long it was, by the clock. */
 static double run(struct client *cl, double seconds)
 {
@@ -229,30 +207,6 @@ static void connect_both(int *client, int *server)
 	if (*server < 0)
 		die("accept");
 	close(listener);
-}
-
-static uint8_t *map(size_t n)
-{
-	void *p = mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-	if (p == MAP_FAILED)
-		die("mmap");
-	madvise(p, n, MADV_HUGEPAGE);
-	memset(p, 0x5a, n);
-	return p;
-}
-
-/* The nth processor this process may use, -1 where there are fewer. */
-static int processor(int n)
-{
-	cpu_set_t set;
-
-	if (sched_getaffinity(0, sizeof(set), &set))
-		return -1;
-	for (int i = 0; i < CPU_SETSIZE; i++)
-		if (CPU_ISSET((size_t)i, &set) && n-- == 0)
-			return i;
-	return -1;
 }
 
 static void parse(int argc, char **argv)

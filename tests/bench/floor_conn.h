@@ -7,6 +7,8 @@
 #ifndef NVMF_FLOOR_CONN_H
 #define NVMF_FLOOR_CONN_H
 
+#include "floor_common.h"
+
 #include <errno.h>
 #include <poll.h>
 #include <stdatomic.h>
@@ -43,12 +45,6 @@ static struct {
 } opt;
 
 static atomic_bool stop;
-
-static void die(const char *what)
-{
-	fprintf(stderr, "floor: %s: %s\n", what, strerror(errno));
-	exit(1);
-}
 
 /* The first byte of a frame says what it is, where its receiver cannot know. */
 enum { DATA_FRAME = 0, REQUEST_FRAME = 1, READ_FRAME = 2, RESPONSE_FRAME = 3 };

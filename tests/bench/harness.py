@@ -40,7 +40,7 @@ def cpus() -> tuple[int, int] | None:
     return (allowed[0], allowed[1]) if len(allowed) > 1 else None
 
 
-def configuration(store: str, size: int, path: Path | None) -> str:
+def configuration(store: str, size: int, path: Path | None, device: str = "iwarp") -> str:
     """A target with one namespace on a free port of loopback, that nobody administers.
 
     At the usual socket, commands that are meant for the machine's own target would change this one.
@@ -50,7 +50,7 @@ def configuration(store: str, size: int, path: Path | None) -> str:
     if pair:
         lines.append(f"cpus = [{pair[1]}]")
     lines += ["", "[rpc]", "enabled = false"]
-    lines += ["", "[[port]]", 'traddr = "127.0.0.1"', "trsvcid = 0", 'device = "iwarp"', ""]
+    lines += ["", "[[port]]", 'traddr = "127.0.0.1"', "trsvcid = 0", f'device = "{device}"', ""]
     lines += ["[[subsystem]]", f"nqn = {json.dumps(NQN)}", "allow_any_host = true"]
     lines += [f"in_capsule = {IN_CAPSULE}", "", "[[subsystem.namespace]]", "nsid = 1"]
     lines += [f"store = {json.dumps(store)}", f"size = {size}"]
@@ -173,11 +173,20 @@ class Fio:
 
 def floor(write: bool, block_size: int, depth: int, seconds: float, random: bool) -> dict[str, Any]:
     """Run the bare exchange of the same bytes: iops, bytes_per_second, p50_us, p99_us."""
-    program = build_directory() / "tests" / "bench" / "floor"
-    if not program.exists():
-        raise HarnessError(f"there is no {program}: run ./dev build first")
     words = ["write" if write else "read", block_size, depth, seconds, IN_CAPSULE]
     words.append("random" if random else "sequential")
+    return _floor("floor", words, seconds)
+
+
+def floor_udp(block_size: int, depth: int, seconds: float) -> dict[str, Any]:
+    """Run the bare exchange over UDP of the bytes of reads, with the result of floor()."""
+    return _floor("floor_udp", [block_size, depth, seconds], seconds)
+
+
+def _floor(name: str, words: list[Any], seconds: float) -> dict[str, Any]:
+    program = build_directory() / "tests" / "bench" / name
+    if not program.exists():
+        raise HarnessError(f"there is no {program}: run ./dev build first")
     done = subprocess.run(
         [str(program), *map(str, words)], capture_output=True, text=True, timeout=60 + 3 * seconds
     )
