@@ -18,7 +18,14 @@ from collections.abc import Callable, Sequence
 from nvmf.engine import EngineError, HostBatch, HostQueue
 from nvmf.initiator.base.background import finished
 from nvmf.initiator.base.errors import QueueLost
-from nvmf.initiator.client.request import BatchRequest, Completion, Data, Request
+from nvmf.initiator.client.request import (
+    Answer,
+    BatchRequest,
+    Completion,
+    Data,
+    Request,
+    refuse,
+)  # fmt: skip
 
 _NEVER = float("inf")
 _SPARE = 2
@@ -45,8 +52,7 @@ class Queue:
         self._closing: asyncio.Task[None] | None = None
         self.lost: str | None = None
         """The reason, if it can no longer be used."""
-        self.completed = 0
-        """Commands completed so far."""
+        self.completed = 0  # commands
         self._loop.add_reader(host.fileno(), self._on_readable)
         self._reap()
 
@@ -78,30 +84,32 @@ class Queue:
     def execute_now(
         self, sqe: bytes, data: Data | None, *, within: float | None, what: str
     ) -> asyncio.Future[Completion] | None:
-        """Submit a command and return the future of its completion; None if it has to wait first.
-
-        If None is returned, nothing has changed: execute() waits, and raises any error.
-        """
-        if self.lost is not None or self._line or not self._free or self._half is not None:
-            return None
+        """As begin(), and return the future of its completion, or None."""
         future: asyncio.Future[Completion] = self._loop.create_future()
-        if within is None:
-            deadline = _NEVER
-        else:
+        return future if self.begin(sqe, data, future, within=within, what=what) else None
+
+    def begin(
+        self, sqe: bytes, data: Data | None, answer: Answer, *, within: float | None, what: str
+    ) -> bool:
+        """Submit a command; False, and nothing has changed, if it has to wait as execute() does."""
+        if self.lost is not None or self._line or not self._free or self._half is not None:
+            return False
+        deadline = _NEVER
+        if within is not None:
             deadline = self._loop.time() + within
             if self._timer is None or deadline < self._due:
                 self._watch(deadline)
         slot = None if data is None else data.slot
-        request = Request(future, slot, deadline, within, what)
+        request = Request(answer, slot, deadline, within, what)
         try:
             self._send(sqe, request, data)
         except (BlockingIOError, EngineError):
-            return None
+            return False
         self._free -= 1
         self._requests[request] = None
         if slot is not None:
             slot.hold()
-        return future
+        return True
 
     async def connect(self, sqe: bytes, data: Data, *, within: float) -> Completion:
         """Execute a Connect, which a target may miss (HostQueue.nudge)."""
@@ -181,12 +189,12 @@ class Queue:
             self._watch(deadline)
         self._loop.call_soon(self._reap)  # a command that could not be submitted ends it at once
         try:
-            await asyncio.shield(request.future)
+            await asyncio.shield(future)
         except asyncio.CancelledError:
             batch.stop()
-            await finished([request.future])  # then the caller may free the buffer
-            if not request.future.cancelled():
-                request.future.exception()
+            await finished([future])  # then the caller may free the buffer
+            if not future.cancelled():
+                future.exception()
             raise
         if batch.error == errno.ENOTCONN:  # the engine noticed it first
             self._reap()
@@ -361,7 +369,6 @@ class Queue:
         self._loop.remove_reader(self._host.fileno())
         if self._timer is not None:
             self._timer.cancel()
-            self._timer = None
 
     def close(self, reason: str = "the queue was closed") -> asyncio.Task[None]:
         """Disconnect, free, and fail commands in flight with QueueLost. Idempotent.
@@ -382,18 +389,9 @@ class Queue:
         for request in requests:
             if request.slot is not None:
                 request.slot.drop()
-            _refuse(request.future, self.lost, sent=True)
+            refuse(request.future, self.lost, sent=True)
         if self._progress is not None:
             self._progress.set_result(None)
             self._progress = None
         while self._line:
-            _refuse(self._line.popleft(), self.lost)
-
-
-def _refuse(
-    future: asyncio.Future[Completion] | asyncio.Future[None], reason: str, *, sent: bool = False
-) -> None:
-    if not future.done():
-        error = QueueLost(reason)
-        error.sent = sent
-        future.set_exception(error)
+            refuse(self._line.popleft(), self.lost)

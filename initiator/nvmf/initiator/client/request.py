@@ -4,9 +4,11 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import NamedTuple
 
 from nvmf.engine import HostBatch, HostMemory
+from nvmf.initiator.base.errors import QueueLost
 from nvmf.initiator.client.buffers import Slot
 
 
@@ -36,6 +38,37 @@ class Completion(NamedTuple):
         return self.dw1 << 32 | self.dw0
 
 
+class Call:
+    """Takes a completion in place of a future: a function is called with it, at once.
+
+    It runs while the queue takes completions, without a further turn of the event loop. It must
+    not raise, and may submit commands.
+    """
+
+    __slots__ = ("_done", "_then")
+
+    def __init__(self, then: Callable[[Completion | None], None]) -> None:
+        self._then = then
+        self._done = False
+
+    def done(self) -> bool:
+        """Whether it was called."""
+        return self._done
+
+    def set_result(self, completion: Completion) -> None:
+        """The command is complete."""
+        self._done = True
+        self._then(completion)
+
+    def set_exception(self, _: BaseException) -> None:
+        """The queue was lost: there is no completion."""
+        self._done = True
+        self._then(None)
+
+
+Answer = asyncio.Future[Completion] | Call
+
+
 class Request:
     """A command in flight."""
 
@@ -43,7 +76,7 @@ class Request:
 
     def __init__(
         self,
-        future: asyncio.Future[Completion],
+        future: Answer,
         slot: Slot | None,
         deadline: float,
         within: float | None,
@@ -85,3 +118,11 @@ class BatchRequest(Request):
         """Move the deadline to now + within, if a command was answered since it was set."""
         if self.within is not None and self.batch.answered != self.answered:
             self.answered, self.deadline = self.batch.answered, now + self.within
+
+
+def refuse(future: Answer | asyncio.Future[None], reason: str, *, sent: bool = False) -> None:
+    """End what waits on a queue that is lost."""
+    if not future.done():
+        error = QueueLost(reason)
+        error.sent = sent
+        future.set_exception(error)
