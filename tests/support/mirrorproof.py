@@ -47,7 +47,8 @@ class MirrorProof:
 
     def core(self) -> MirrorTasks:
         core = MirrorTasks(len(self.rack.legs), self.quorum, patience=3, most_open=4)
-        core.chunk = 128
+        core.chunk = self.random.choice([64, 128])
+        core.most_chunks = self.random.choice([1, 2, 4])
         return core
 
     def step(self, core: MirrorTasks) -> bool:

@@ -193,6 +193,11 @@ class _Counting(NamespaceReplica):
         self.writes += 1
         await super().write(offset, data)
 
+    def begin_write(self, offset: int, data: bytes, then: Callable[[bool], None]) -> bool:
+        begun = super().begin_write(offset, data, then)
+        self.writes += begun
+        return begun
+
 
 async def measure_log(plan: ReplicaPlan, rows: list[LogRow], say: Callable[[str], None]) -> None:
     """Measure the appends of a log on all replicas, and add the rows.

@@ -19,6 +19,11 @@ from nvmf.replication.mirrortasks import MirrorTasks
 from nvmf.replication.replica import Replica
 from nvmf.replication.shell import Shell
 
+_QUIET = 0.1
+"""Seconds without a read or write after which copying is not limited."""
+_SLACK = 0.02
+"""Seconds by which copying may catch up."""
+
 
 @dataclass(frozen=True)
 class ReplicaStatus:
@@ -33,18 +38,31 @@ class ReplicaStatus:
 
 
 class _Paced(MirrorTasks):
-    """Copies no faster than rate bytes a second; None: as fast as it can."""
+    """Copies at most rate bytes a second while others use the mirror, else as fast as it can."""
 
     rate: float | None = None
+    used = -_QUIET
+    """When the mirror was last read or written."""
+    wake: Callable[[float], object] = staticmethod(lambda _: None)
+    """Called with seconds, after which tick() is to be called."""
+    clock: Callable[[], float] = staticmethod(lambda: 0.0)
     _due = 0.0
 
+    def _limited(self) -> bool:
+        return bool(self.rate) and (bool(self.ops) or self.clock() - self.used < _QUIET)
+
+    def width(self) -> int:
+        return 1 if self._limited() else self.most_chunks
+
     def pace(self, length: int) -> Steps[None]:
-        if self.rate:
-            self._due = max(self._due, self.now) + length / self.rate
-            while self._due > self.now and not self.deposed:
-                yield self.work
-        else:
-            yield []
+        yield []
+        if not self.rate or not self._limited():
+            return
+        # A pause that was too long is made up for, or the error of many short ones would add up.
+        self._due = max(self._due, self.clock() - _SLACK) + length / self.rate
+        while (left := self._due - self.clock()) > 0 and not self.deposed and self._limited():
+            self.wake(left)
+            yield self.work
 
 
 class Mirror:
@@ -62,7 +80,7 @@ class Mirror:
         *,
         timeout: float = 5.0,
         patience: float = 0.05,
-        resync_rate: float | None = 100e6,
+        resync_rate: float | None = 32e6,
         retry: float = 1.0,
         lost: Callable[[str, str], None] | None = None,
     ) -> None:
@@ -75,7 +93,8 @@ class Mirror:
             timeout: Seconds after which a replica that does not answer is lost.
             patience: Seconds for which a write that a quorum has waits for the other replicas.
                 After that they lag in its region, and are resynchronised.
-            resync_rate: Bytes a second to copy at most; None: as many as possible.
+            resync_rate: Bytes a second to copy at most while the mirror is read or written. None:
+                as many as possible, as when it is not used.
             retry: Seconds after which a replica that was lost is tried again.
             lost: Called with the name of a replica that was lost, and the reason.
         """
@@ -87,6 +106,7 @@ class Mirror:
         if lost:
             self._core.watch = lambda index, why: lost(replicas[index].name, why)
         self._tasks: list[asyncio.Task[None]] = []
+        self._timer: asyncio.TimerHandle | None = None
 
     async def __aenter__(self) -> Self:
         return self
@@ -150,6 +170,8 @@ class Mirror:
         """
         core = self._core
         await self._shell.ask(lambda op: core.run(op, core.takeover_now()))
+        core.clock = asyncio.get_running_loop().time
+        core.wake = self._wake
         core.run(Op(), core.resync())
         self._shell.pump()
         self._tasks = [asyncio.create_task(self._ticks()), asyncio.create_task(self._retries())]
@@ -161,7 +183,9 @@ class Mirror:
             Deposed: A different writer has taken over.
         """
         core = self._core
+        core.used = core.clock()
         found = await self._shell.ask(lambda op: core.submit(op, What.READ, offset, length=length))
+        core.used = core.clock()
         return cast(bytes, found)
 
     async def write(self, offset: int, data: bytes) -> None:
@@ -171,7 +195,9 @@ class Mirror:
             Deposed: A different writer has taken over: it may or may not have been written.
         """
         core = self._core
+        core.used = core.clock()
         await self._shell.ask(lambda op: core.submit(op, What.WRITE, offset, bytes(data)))
+        core.used = core.clock()
 
     async def rejoin(self, index: int) -> None:
         """Take a replica that was lost in again now, rather than at the next retry."""
@@ -195,12 +221,24 @@ class Mirror:
                 async with asyncio.timeout(self._shell.timeout):
                     await self._shell.ask(lambda op: self._core.run(op, self._core.close()))
         await self._shell.close()
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _wake(self, seconds: float) -> None:
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(seconds, self._woken)
+
+    def _woken(self) -> None:
+        self._timer = None
+        self._tick()
+
+    def _tick(self) -> None:
+        self._core.tick(self._core.clock())
+        self._shell.pump()
 
     async def _ticks(self) -> None:
-        loop = asyncio.get_running_loop()
         while True:
-            self._core.tick(loop.time())
-            self._shell.pump()
+            self._tick()
             await asyncio.sleep(max(self._core.patience / 2, 0.005))
 
     async def _retries(self) -> None:

@@ -51,6 +51,8 @@ class MirrorBase(LegMachine[Leg]):
         self.pages: dict[int, Page] = {}
         self.opens: dict[int, Region] = {}
         """The open regions, the one that was used last at the end."""
+        self.lagging: dict[int, Region] = {}
+        """The regions in which a replica lags."""
         self.heading = False
         """Headers are being written."""
         self.now = 0.0
@@ -70,8 +72,7 @@ class MirrorBase(LegMachine[Leg]):
         inside = self.inside()
         if len(inside) < self.quorum:
             return MirrorState.BLOCKED
-        lagging = any(region.lag for region in self.regions())
-        clean = len(inside) == len(self.legs) and not lagging
+        clean = len(inside) == len(self.legs) and not self.lagging
         return MirrorState.CLEAN if clean else MirrorState.DEGRADED
 
     def regions(self) -> Iterator[Region]:

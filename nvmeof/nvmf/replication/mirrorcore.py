@@ -82,6 +82,10 @@ class MirrorCore(MirrorBase):
         if region.advancing:
             region.again = True
             return
+        if not region.waiting:
+            if region.idle:
+                region.page.regions.pop(region.index, None)
+            return
         region.advancing = region.again = True
         while region.again:
             region.again = False
@@ -114,7 +118,8 @@ class MirrorCore(MirrorBase):
             for index in self.inside():
                 if region.takers >> index & 1:
                     self.send(piece, index)
-            self.evaluate(piece)
+            if not self._must_wait(piece):
+                self.evaluate(piece)
             return True
         region.active.append(piece)
         if piece.what is What.SEAL:
@@ -162,9 +167,23 @@ class MirrorCore(MirrorBase):
                 self.settle(effect)
             else:
                 piece.has |= bit
+                if self._must_wait(piece):
+                    return
             self.evaluate(piece)
 
         self.write(index, self.shape.start + piece.start, piece.data, "data").then = ended
+
+    def _must_wait(self, piece: Piece) -> bool:
+        """Whether evaluate() would change nothing, in the usual case: no replica lags or is lost,
+        and some have not answered yet.
+        """
+        everyone = (1 << len(self.legs)) - 1
+        return (
+            bool(piece.out)
+            and piece.has | piece.out == everyone
+            and not (piece.acked or piece.region.lag)
+            and self.now - piece.began < self.patience
+        )
 
     def evaluate(self, piece: Piece) -> None:
         """Acknowledge a write if it may be, or mark the replicas that it does not wait for."""
@@ -250,6 +269,7 @@ class MirrorCore(MirrorBase):
         """A replica may lack writes that will be acknowledged."""
         if not region.lag >> index & 1:
             region.lag |= 1 << index
+            self.lagging[region.index] = region
             region.since[index] = self.change(region.page)
 
     def change(self, page: Page) -> int:
@@ -279,6 +299,7 @@ class MirrorCore(MirrorBase):
                 for piece in [p for p in region.active if p.what is What.WRITE and not p.acked]:
                     self.evaluate(piece)
                 self.advance(region)
+            self.work.open()  # close() waits for the map
 
         at = form.START + page.index * self.shape.block
         self.write(index, at, self.image(page).encode(self.shape), "map").then = ended

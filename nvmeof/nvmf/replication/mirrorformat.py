@@ -9,6 +9,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from nvmf.engine import crc32c
 from nvmf.replication.machine import Damaged
@@ -58,7 +59,7 @@ class Geometry:
         """Pages of the map."""
         return -(-self.regions // self.per_page)
 
-    @property
+    @cached_property
     def start(self) -> int:
         """The offset of the data."""
         return -(-(START + self.pages * self.block) // SLOT) * SLOT

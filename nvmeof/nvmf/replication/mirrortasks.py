@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections import deque
+
 from nvmf.replication import mirrorformat as form
 from nvmf.replication.machine import (
     Damaged,
@@ -18,11 +20,46 @@ from nvmf.replication.mirrormeta import MirrorMeta
 from nvmf.replication.mirrorparts import Page, Piece, Region, What
 
 
+class _Asked:
+    """A copy, or the seal of a region, that a task waits for."""
+
+    def __init__(
+        self,
+        core: MirrorTasks,
+        what: What,
+        region: Region,
+        start: int,
+        end: int,
+        index: int,
+        generation: int = 0,
+    ) -> None:
+        self._gate = Gate()
+        self._ended = False
+
+        def done(piece: Piece) -> None:
+            if what is What.SEAL:
+                core.seal(region, index, generation)
+            self._ended = True
+            self._gate.open()
+
+        self._piece = Piece(what, region, start, end, done, leg=index)
+        region.waiting.appendleft(self._piece)
+        core.advance(region)
+
+    def end(self) -> Steps[Piece]:
+        """Wait for it."""
+        while not self._ended:
+            yield self._gate
+        return self._piece
+
+
 class MirrorTasks(MirrorMeta):
     """A mirror: what it does step by step."""
 
-    chunk = 64 << 10
-    """Bytes that are copied at a time; writes of the same bytes wait meanwhile."""
+    chunk = 128 << 10
+    """Bytes of one copy; writes of the same bytes wait meanwhile."""
+    most_chunks = 8
+    """Copies at the same time, of one region."""
 
     # ---- creating ----
 
@@ -116,7 +153,7 @@ class MirrorTasks(MirrorMeta):
                 if lag:
                     region = Region(first + place, page, lag)
                     region.since = {i: best.seq for i in range(len(self.legs)) if lag >> i & 1}
-                    page.regions[region.index] = region
+                    page.regions[region.index] = self.lagging[region.index] = region
             if differ:
                 changed.append(page)
             for index, copy in mine.items():
@@ -213,10 +250,10 @@ class MirrorTasks(MirrorMeta):
         return None
 
     def _next(self) -> tuple[Region, int] | None:
-        inside = self.inside()
+        inside = self.inside() if self.lagging else []
         if len(inside) < self.quorum:
             return None
-        for region in self.regions():
+        for region in self.lagging.values():
             sources = any(not region.lag >> i & 1 for i in inside)
             for index in inside:
                 out = any(piece.out >> index & 1 for piece in region.active)
@@ -228,45 +265,42 @@ class MirrorTasks(MirrorMeta):
         generation = self.legs[index].generation
         region.copying = index
         first = region.index * self.shape.region
-        end = min(first + self.shape.region, self.shape.size)
-        for start in range(first, end, self.chunk):
-            stop = min(start + self.chunk, end)
-            piece = yield from self._piece(What.COPY, region, start, stop, index)
-            if piece.failed or self.legs[index].generation != generation or self.deposed:
-                region.copying = -1
-                return
-            yield from self.pace(stop - start)
-        yield from self._piece(What.SEAL, region, first, end, index, generation)
+        at, end = first, min(first + self.shape.region, self.shape.size)
+        copies: deque[_Asked] = deque()
+        good = True
+        while copies or (good and at < end):
+            good = good and self.legs[index].generation == generation and not self.deposed
+            if good and at < end and len(copies) < self.width():
+                stop = min(at + self.chunk, end)
+                copies.append(_Asked(self, What.COPY, region, at, stop, index))
+                yield from self.pace(stop - at)
+                at = stop
+                continue
+            if copies:  # also of a region that is given up: none may arrive later
+                piece = yield from copies.popleft().end()
+                good = good and not piece.failed
+        if good and self.legs[index].generation == generation and not self.deposed:
+            seal = _Asked(self, What.SEAL, region, first, end, index, generation)
+            yield from seal.end()
+        else:
+            region.copying = -1
+
+    def width(self) -> int:
+        """Chunks to copy at the same time."""
+        return self.most_chunks
 
     def pace(self, length: int) -> Steps[None]:
         """Wait, if copying is faster than its limit allows."""
         yield []
 
-    def _piece(
-        self, what: What, region: Region, start: int, end: int, index: int, generation: int = 0
-    ) -> Steps[Piece]:
-        gate = Gate()
-        ended: list[Piece] = []
-
-        def done(piece: Piece) -> None:
-            if what is What.SEAL:
-                self._seal(region, index, generation)
-            ended.append(piece)
-            gate.open()
-
-        piece = Piece(what, region, start, end, done, leg=index)
-        region.waiting.appendleft(piece)
-        self.advance(region)
-        while not ended:
-            yield gate
-        return piece
-
-    def _seal(self, region: Region, index: int, generation: int) -> None:
+    def seal(self, region: Region, index: int, generation: int) -> None:
         """All has been copied: writes wait for the replica from here on."""
         region.copying = -1
         if self.legs[index].generation != generation or self.legs[index].state is not LegState.IN:
             return
         region.lag &= ~(1 << index)
+        if not region.lag:
+            self.lagging.pop(region.index, None)
         region.since.pop(index, None)
         writes = [p for p in region.active if p.what is What.WRITE and not p.acked]
         for piece in writes:

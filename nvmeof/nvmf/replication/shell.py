@@ -1,13 +1,18 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What does the effects of a core: tasks of asyncio, one for each effect."""
+"""What does the effects of a core: calls where a replica can, else a task of asyncio for each.
+
+A read or write that a replica can send at once (QuickReplica) costs no task and no further turn of
+the event loop: its end is a call, which may send what the core wants next.
+"""
 
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Sequence
 
 from nvmf.replication.machine import Effect, Fenced, Kind, Machine, Op, ReplicaError
-from nvmf.replication.replica import Replica
+from nvmf.replication.replica import QuickReplica, Replica
 
 
 class Shell:
@@ -18,18 +23,94 @@ class Shell:
         self.replicas = replicas
         self.timeout = timeout
         """Seconds after which a replica that does not answer is lost."""
-        self._running: list[set[asyncio.Task[None]]] = [set() for _ in replicas]
+        self._quick = [each if isinstance(each, QuickReplica) else None for each in replicas]
+        self._running: list[dict[asyncio.Task[None], Effect]] = [{} for _ in replicas]
+        self._sent: list[set[Effect]] = [set() for _ in replicas]
+        """What was sent without a task and has not ended."""
+        self._line: deque[tuple[float, Effect]] = deque()
+        """The same, and what has ended since, with the times when they are too late, in order."""
+        self._timer: asyncio.TimerHandle | None = None
         self.events = asyncio.Event()
         """Set when an effect has ended."""
 
     def pump(self) -> None:
         """Start what the core wants done."""
-        while effects := self.core.take():
-            for effect in effects:
-                task = asyncio.create_task(self._do(effect))
-                running = self._running[effect.leg]
-                running.add(task)
-                task.add_done_callback(running.discard)
+        while self.core.outbox:
+            for effect in self.core.take():
+                if not self._send(effect):
+                    self._start(effect)
+
+    # ---- with calls ----
+
+    def _send(self, effect: Effect) -> bool:
+        """Send a read or write without a task, if that is possible."""
+        replica = self._quick[effect.leg]
+        if replica is None:
+            return False
+        if effect.kind is Kind.WRITE:
+
+            def written(good: bool) -> None:
+                self._answered(effect, b"" if good else None)
+
+            begun = replica.begin_write(effect.offset, effect.data, written)
+        elif effect.kind is Kind.READ:
+
+            def read(data: bytes | None) -> None:
+                self._answered(effect, data)
+
+            begun = replica.begin_read(effect.offset, effect.length, read)
+        else:
+            return False
+        if begun:
+            loop = asyncio.get_running_loop()
+            due = loop.time() + self.timeout
+            self._sent[effect.leg].add(effect)
+            self._line.append((due, effect))
+            if self._timer is None:
+                self._timer = loop.call_at(due, self._late)
+        return begun
+
+    def _answered(self, effect: Effect, result: bytes | None) -> None:
+        sent = self._sent[effect.leg]
+        if effect not in sent:
+            return  # it was given up
+        sent.remove(effect)
+        while self._line and self._line[0][1] not in self._sent[self._line[0][1].leg]:
+            self._line.popleft()
+        if result is None or len(result) != effect.length:
+            self._start(effect)  # again, for the retries and the reason
+            return
+        self.core.finished(effect, result)
+        self.events.set()
+        self.pump()
+
+    def _late(self) -> None:
+        """Give up what has not been answered in time."""
+        self._timer = None
+        loop = asyncio.get_running_loop()
+        while self._line:
+            due, effect = self._line[0]
+            if effect in self._sent[effect.leg]:
+                if due > loop.time():
+                    self._timer = loop.call_at(due, self._late)
+                    break
+                self._sent[effect.leg].remove(effect)
+                self.core.failed(effect, self._silence(effect))
+            self._line.popleft()
+        self.events.set()
+        self.pump()
+
+    def _silence(self, effect: Effect) -> ReplicaError:
+        name = self.replicas[effect.leg].name
+        return ReplicaError(f"{name} has not answered a {effect.kind} for {self.timeout:g} s")
+
+    # ---- with tasks ----
+
+    def _start(self, effect: Effect) -> None:
+        task = asyncio.create_task(self._do(effect))
+        running = self._running[effect.leg]
+        running[task] = effect
+        task.add_done_callback(lambda ended: running.pop(ended, None))
 
     async def _do(self, effect: Effect) -> None:
         replica = self.replicas[effect.leg]
@@ -39,8 +120,7 @@ class Shell:
         except Fenced as error:
             self.core.failed(effect, error)
         except TimeoutError:
-            what = f"{replica.name} has not answered a {effect.kind} for {self.timeout:g} s"
-            self.core.failed(effect, ReplicaError(what))
+            self.core.failed(effect, self._silence(effect))
         except Exception as error:  # whatever a replica raises, it has failed
             self.core.failed(effect, ReplicaError(f"{replica.name}: {error}"))
         else:
@@ -63,14 +143,28 @@ class Shell:
         return b""
 
     async def _fence(self, replica: Replica, leg: int) -> None:
-        """End what is under way to a replica, and open it again."""
+        """Open a replica again, which ends what is under way to it: the core is told of each."""
+        ended = await self._give_up(leg)
+        try:
+            await replica.fence()
+        finally:
+            for effect in ended:
+                self.core.failed(effect, ReplicaError(f"{replica.name} was opened again"))
+
+    async def _give_up(self, leg: int) -> list[Effect]:
+        """Wait for nothing that is under way to a replica; the effects that have not ended."""
+        ended = list(self._sent[leg])
+        self._sent[leg].clear()
         mine = asyncio.current_task()
         others = [task for task in self._running[leg] if task is not mine]
+        running = dict(self._running[leg])
         for task in others:
             task.cancel()
         if others:
             await asyncio.wait(others)
-        await replica.fence()
+        return ended + [running[task] for task in others if task.cancelled()]
+
+    # ---- for callers ----
 
     async def ask(self, begin: Callable[[Op], object]) -> object:
         """Begin an operation and wait for its end; cancelling does not end it."""
@@ -90,11 +184,12 @@ class Shell:
 
     async def close(self) -> None:
         """End all that is under way, and close the replicas."""
-        tasks = [task for running in self._running for task in running]
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            await asyncio.wait(tasks)
+        for leg in range(len(self.replicas)):
+            await self._give_up(leg)
+        self._line.clear()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
         self.core.abandon()
         for replica in self.replicas:
             await replica.close()

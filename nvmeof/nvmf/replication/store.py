@@ -36,7 +36,7 @@ class MirrorStore(Store):
         replicas: Sequence[str],
         quorum: int,
         *,
-        resync_rate: float | None = 100e6,
+        resync_rate: float | None = 32e6,
         unit: int = 4096,
     ) -> None:
         """
