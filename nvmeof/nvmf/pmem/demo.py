@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -162,6 +163,10 @@ async def run(
             force=True,
         )
         await measure(plan, outcome.bench, lambda done, total, what: say(f"measuring {what}"))
+        if len(os.sched_getaffinity(0)) <= len(targets.all):
+            # Those that poll would take the processors from those that have something to do.
+            say("the targets run again without polling: there are more processes than processors")
+            await targets.stop_polling()
         replicas = ReplicaPlan(
             tuple(target.url for target in targets.all),
             QUORUM,

@@ -19,6 +19,7 @@ NQN = "nqn.2026-11.io.nvmeof-rdma:demo"
 _READY_SECONDS = 120.0
 _MAPPED = Path("/dev/shm")
 """tmpfs: its files are mapped as memory, as those on DAX are."""
+_ASLEEP = "[target]\nspin_us = 0\n"
 
 
 class DemoError(Error, OSError):
@@ -37,6 +38,8 @@ class Target:
         self._host = host
         self._port = 0
         self._process: asyncio.subprocess.Process | None = None
+        self.polls = True
+        """Whether its reactor polls for a while before it sleeps; counts from the next start."""
         self.path = folder / f"memory{number}"
         with self.path.open("wb") as file:
             # A write to a page of a full tmpfs would be a signal.
@@ -57,6 +60,7 @@ class Target:
     def _write_configuration(self) -> Path:
         path = self._folder / f"target{self.number}.toml"
         path.write_text(
+            f"{'' if self.polls else _ASLEEP}"
             f'[[port]]\ntraddr = "127.0.0.1"\ntrsvcid = {self._port}\ndevice = "iwarp"\n'
             f'[[subsystem]]\nnqn = "{NQN}"\nallow_any_host = true\n'
             f'[[subsystem.namespace]]\nnsid = 1\nstore = "pmem"\n'
@@ -138,6 +142,13 @@ class Targets:
                 f"cannot make three files of {self._size >> 20} MiB in {self._where}: "
                 f"{error.strerror}; choose a folder on tmpfs or DAX with --dir"
             ) from None
+
+    async def stop_polling(self) -> None:
+        """Start all again, without polling: for fewer processors than there are processes."""
+        await asyncio.gather(*(target.kill() for target in self.all))
+        for target in self.all:
+            target.polls = False
+        await asyncio.gather(*(target.start() for target in self.all))
 
     async def __aexit__(self, *_: object) -> None:
         # All is gone before the first await: a second Ctrl-C cannot leave anything behind.
