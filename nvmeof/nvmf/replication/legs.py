@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from nvmf.replication.machine import (
+    Damaged,
     Effect,
     Kind,
     LegState,
@@ -42,6 +43,8 @@ class LegMachine(Machine, ABC, Generic[L]):
         self.quorum = quorum
         self.takeover = max(quorum, len(legs) - quorum + 1)
         """The replicas that a new writer needs."""
+        self.room: Callable[[int], tuple[int, int]] = lambda leg: (1 << 64, 1)
+        """Bytes of a replica, and of its blocks; known when it was fenced."""
         self.watch: Callable[[int, str], None] = lambda leg, why: None
         """Called when a replica is lost."""
 
@@ -61,6 +64,14 @@ class LegMachine(Machine, ABC, Generic[L]):
         """Why replicas are out."""
         out = [(i, leg.why) for i, leg in enumerate(self.legs) if leg.state is LegState.OUT]
         return "; ".join(f"replica {i}: {why}" for i, why in out) or "no replica is out"
+
+    def fits(self, index: int, size: int, block: int) -> None:
+        """Raise Damaged if a replica is smaller than its header says, or has larger blocks."""
+        room, unit = self.room(index)
+        if room < size:
+            raise Damaged(f"it has {room} bytes, and its header says that it has {size} or more")
+        if block % unit:
+            raise Damaged(f"it has blocks of {unit} bytes, and its header says {block}")
 
     # ---- effects ----
 

@@ -75,6 +75,7 @@ class LogSteps(LogCore):
                     f"quorum of {header.quorum}, not replica {index} of {len(self.legs)} with "
                     f"{self.quorum}"
                 )
+            self.fits(index, form.START + header.capacity, header.unit)
         except Damaged as error:
             self.lose(index, error)
             return None

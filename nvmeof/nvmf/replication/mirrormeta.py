@@ -34,6 +34,7 @@ class MirrorMeta(MirrorCore):
                     f"quorum of {shape.quorum}, not replica {index} of {len(self.legs)} with "
                     f"{self.quorum}"
                 )
+            self.fits(index, shape.start + shape.size, shape.block)
         except Damaged as error:
             self.lose(index, error)
             return None

@@ -11,18 +11,20 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
 
-from nvmf.replication.machine import Effect, Fenced, Kind, Machine, Op, ReplicaError
+from nvmf.replication.legs import L, LegMachine
+from nvmf.replication.machine import Effect, Fenced, Kind, Op, ReplicaError
 from nvmf.replication.replica import QuickReplica, Replica
 
 
 class Shell:
     """Runs a core on replicas.  One event loop."""
 
-    def __init__(self, core: Machine, replicas: Sequence[Replica], timeout: float) -> None:
+    def __init__(self, core: LegMachine[L], replicas: Sequence[Replica], timeout: float) -> None:
         self.core = core
         self.replicas = replicas
         self.timeout = timeout
         """Seconds after which a replica that does not answer is lost."""
+        core.room = lambda leg: (replicas[leg].size, replicas[leg].unit)
         self._quick = [each if isinstance(each, QuickReplica) else None for each in replicas]
         self._running: list[dict[asyncio.Task[None], Effect]] = [{} for _ in replicas]
         self._sent: list[set[Effect]] = [set() for _ in replicas]
