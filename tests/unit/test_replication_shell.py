@@ -10,8 +10,14 @@ from contextlib import AsyncExitStack
 import pytest
 
 import nvmf.target
-from nvmf.replication import LegState, Mirror, MirrorState, NamespaceReplica, Replica
-from nvmf.replication.replica import QuickReplica
+from nvmf.replication import (
+    LegState,
+    Mirror,
+    MirrorState,
+    NamespaceReplica,
+    QuickReplica,
+    Replica,
+)
 from support.replicas import Memory, targets
 
 REGION = 64 << 10

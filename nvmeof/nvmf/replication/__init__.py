@@ -3,7 +3,7 @@
 
 - Mirror: a block device on several replicas
 - Log: an append-only log on several replicas
-- NamespaceReplica, FileReplica: what both write to; Replica: the interface of such
+- NamespaceReplica, FileReplica: what both write to; Replica, QuickReplica: the interfaces of such
 - ReplicationError, with the subclasses QuorumLost, Deposed, Damaged, LogFull, ReplicaError
 
 store has MirrorStore, a mirror as the storage of a namespace.
@@ -26,7 +26,7 @@ from nvmf.replication.machine import (
 )
 from nvmf.replication.mirror import Mirror, ReplicaStatus
 from nvmf.replication.mirrorbase import MirrorState
-from nvmf.replication.replica import FileReplica, NamespaceReplica, Replica
+from nvmf.replication.replica import FileReplica, NamespaceReplica, QuickReplica, Replica
 
 __all__ = [
     "Damaged",
@@ -40,6 +40,7 @@ __all__ = [
     "Mirror",
     "MirrorState",
     "NamespaceReplica",
+    "QuickReplica",
     "QuorumLost",
     "Replica",
     "ReplicaError",
