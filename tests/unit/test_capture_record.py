@@ -161,6 +161,9 @@ def test_roce(tmp_path: Path) -> None:
                 assert sum(one.written for one in reads) == 65536
             names = dissected(ours, "-Y", "nvmeof", "-T", "fields", "-e", "nvmeof.cmd.name")
             assert {"Connect", "Identify", "Read"} <= set(names)
+            comments = dissected(ours, "-Y", "frame.comment", "-T", "fields", "-e", "frame.comment")
+            assert len(comments) == len(read_file(ours).dialogues) >= 2
+            assert all(SUBNQN in comment for comment in comments)
             native = dissected(ours, "-Y", "nvme-rdma", lua=False)
             assert native  # Wireshark's own dissector of NVMe-oF
         finally:
@@ -205,6 +208,16 @@ def test_wireshark_shows_the_commands(written: tuple[Path, bytes]) -> None:
         path, *checked, "-Y", "tcp.checksum.status == 0 || ip.checksum.status == 0"
     )
     assert dissected(path, "-Y", "iwarp_mpa.req")
+
+
+def test_wireshark_shows_the_names_of_a_connection(written: tuple[Path, bytes]) -> None:
+    """One packet of each connection has a comment with the NQNs and the queue."""
+    path, _ = written
+    lines = dissected(path, "-Y", "frame.comment", "-T", "fields", "-e", "frame.comment")
+    found = read_file(path).dialogues
+    assert sorted(lines) == sorted(
+        f"connection {one.number}: {one.hostnqn} to {SUBNQN}, queue {one.qid}" for one in found
+    )
 
 
 def test_the_path_of_the_script() -> None:

@@ -21,6 +21,7 @@ from typing import BinaryIO
 from nvmf.capture.container import Packet
 from nvmf.capture.errors import CaptureError
 from nvmf.capture.explain import Explainer
+from nvmf.capture.label import Labels, commented
 
 _SECTION, _INTERFACE, _STATISTICS, _ENHANCED = 0x0A0D0D0A, 1, 5, 6
 _BLOCK_MOST = 1 << 17
@@ -85,6 +86,7 @@ class Recorder:
         self._headers: list[bytes] = []
         self._kept: collections.deque[tuple[int, bytes]] = collections.deque()
         self._watch = Explainer() if until_error else None
+        self._labels = Labels()
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             self._listener.bind("\0" + self.name[1:])
@@ -187,8 +189,12 @@ class Recorder:
             return
         kept, length = struct.unpack_from("=II", block, 20)
         self.recorded.without_data += packet and kept < length
-        if self._watch is not None and packet:
-            self._watch.feed(Packet(0, when, _LINK_RAW, block[28 : 28 + kept], length))
+        if packet:
+            made = Packet(0, when, _LINK_RAW, block[28 : 28 + kept], length)
+            if self._watch is not None:
+                self._watch.feed(made)
+            if comment := self._labels.comment(made):
+                block = commented(block, comment)
         if not self._last:
             if self._most and self.recorded.bytes + len(block) > self._most:
                 self.recorded.stopped = "the size is reached"
