@@ -155,7 +155,8 @@ def test_roce(tmp_path: Path) -> None:
             assert ended(recording)[0] == 0  # it ends with the target
             for path in (ours, theirs):
                 found = read_file(path)
-                assert found.violations == 0
+                faults = [fault for one in found.dialogues for fault in one.faults]
+                assert found.violations == 0, [str(fault) for fault in faults if fault.section]
                 assert {one.transport for one in found.dialogues} == {"RoCEv2"}
                 reads = [c for one in found.dialogues for c in one.commands if c.name == "Read"]
                 assert sum(one.written for one in reads) == 65536
