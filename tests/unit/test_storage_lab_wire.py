@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import sqlite3
 import time
 from collections.abc import Iterator
@@ -24,6 +25,7 @@ from nvmf.lab.model import TargetSystem
 from nvmf.lab.relay import Relay
 from nvmf.lab.serving import NQN, Target, configuration
 from nvmf.lab.wirefault import ActiveFault, Fate, WireFault, fate_of
+from nvmf.lab.wireudp import free_address
 from storagelab import READS, lab
 
 SIZE = 64 << 10
@@ -188,7 +190,7 @@ def test_a_relay_without_faults_changes_nothing(tmp_path: Path, device: str) -> 
 
 
 def test_roce_targets_have_addresses_of_their_own(tmp_path: Path) -> None:
-    """An address belongs to one process; one that is taken is an error with a sentence."""
+    """A relay and a target each have one that no other process has."""
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
     with (
@@ -201,7 +203,14 @@ def test_roce_targets_have_addresses_of_their_own(tmp_path: Path) -> None:
         assert first.target[0] != second.target[0]
         with connected(where) as controller:
             exchange(controller, 1)
-        taken = {"name": "b", "kind": "target", "device": "roce", "traddr": first.target[0]}
+
+
+def test_a_target_that_does_not_start_is_a_sentence(tmp_path: Path) -> None:
+    """The address of RoCEv2 belongs to a different program."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as other:
+        address = free_address()
+        other.bind((address, 4791))
+        taken = {"name": "b", "kind": "target", "device": "roce", "traddr": address}
         config = tmp_path / "taken.toml"
         config.write_text(configuration(TargetSystem.model_validate(taken), None))
         with pytest.raises(LabError, match=r"system b: the target did not start: .*in use"):
