@@ -351,9 +351,10 @@ bool ro_port_send(struct ro_port *port, const union ro_addr *to, uint8_t *buf, u
 		h.msg_control = control;
 		h.msg_controllen = sizeof(control);
 	}
-	sent = sendmsg(port->fd, &h, MSG_DONTWAIT | MSG_NOSIGNAL);
-	if (capture_on() && sent > 0)
+	/* before it is sent: what answers it is recorded by another thread; not sent, it is as good as lost */
+	if (capture_on())
 		capture_segments(&port->addr.sa, &to->sa, buf, len, seg);
+	sent = sendmsg(port->fd, &h, MSG_DONTWAIT | MSG_NOSIGNAL);
 	if (sent < 0 && len > seg && (errno == EIO || errno == EINVAL || errno == EOPNOTSUPP))
 		atomic_store(&port->gso, false);	/* an interface that cannot; it is sent again singly */
 	return sent >= 0 || errno != EMSGSIZE;
