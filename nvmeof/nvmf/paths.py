@@ -63,3 +63,8 @@ def fio_engine_path(version: str, environment: Mapping[str, str] = os.environ) -
     data = environment.get("XDG_DATA_HOME")
     folder = Path(data) if data else Path.home() / ".local" / "share"
     return folder / "nvmeof" / f"nvmeof-{version}.so"
+
+
+def verbs_library() -> Path:
+    """Return the library with the embedded devices for programs of libibverbs."""
+    return Path(__file__).resolve().parent / "engine" / "libnvmf-verbs.so"

@@ -57,8 +57,8 @@ static inline bool rig_open(struct rig *rig)
 	rig->peer = rig_address();
 	rig->fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	setsockopt(rig->fd, IPPROTO_IP, IP_MTU_DISCOVER, &whole, sizeof(whole));
-	rig->pd = iw_alloc_pd(&ro_dev.context);
-	rig->cq = iw_create_cq(&ro_dev.context, 64, NULL, NULL, 0);
+	rig->pd = iw_alloc_pd(&ro_dev.ext.context);
+	rig->cq = iw_create_cq(&ro_dev.ext.context, 64, NULL, NULL, 0);
 	rig->mr = iw_reg_mr(rig->pd, rig->mem, RIG_MEM,
 			    IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
 				    IBV_ACCESS_REMOTE_ATOMIC);

@@ -40,9 +40,9 @@ static bool sleep_on(struct rig *rig, struct sleeper *s)
 {
 	int rc;
 
-	s->channel = iw_create_comp_channel(&ro_dev.context);
+	s->channel = iw_create_comp_channel(&ro_dev.ext.context);
 	fcntl(s->channel->fd, F_SETFL, O_NONBLOCK);
-	s->cq = iw_create_cq(&ro_dev.context, 16, NULL, s->channel, 0);
+	s->cq = iw_create_cq(&ro_dev.ext.context, 16, NULL, s->channel, 0);
 	pthread_mutex_lock(&iw_cm_lock);
 	rc = ro_port_attach(rig->port, iw_cq(s->cq));
 	pthread_mutex_unlock(&iw_cm_lock);

@@ -208,8 +208,8 @@ static void setup(void)
 	mem = malloc(2 * MEM + 3 * GUARD);
 	memset(mem, 0x77, 2 * MEM + 3 * GUARD);
 	staging = malloc(IW_STAGING);
-	pd = iw_alloc_pd(&iw_dev.context);
-	cq = iw_create_cq(&iw_dev.context, 64, NULL, NULL, 0);
+	pd = iw_alloc_pd(&iw_dev.ext.context);
+	cq = iw_create_cq(&iw_dev.ext.context, 64, NULL, NULL, 0);
 	private_mr = iw_reg_mr(pd, mem + 2 * GUARD + MEM, MEM, IBV_ACCESS_LOCAL_WRITE);
 	window = iw_alloc_mw(pd, IBV_MW_TYPE_2);
 }

@@ -197,8 +197,8 @@ static void open_all(void)
 {
 	union ro_addr here = address();
 
-	pd = iw_alloc_pd(&ro_dev.context);
-	cq = iw_create_cq(&ro_dev.context, 1024, NULL, NULL, 0);
+	pd = iw_alloc_pd(&ro_dev.ext.context);
+	cq = iw_create_cq(&ro_dev.ext.context, 1024, NULL, NULL, 0);
 	shared = iw_reg_mr(pd, mem + GUARD, MEM, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
 			   IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND |
 			   VERBS_ACCESS_FLUSH_GLOBAL | VERBS_ACCESS_FLUSH_PERSISTENT);

@@ -25,6 +25,9 @@ python3-dev       headers for the binding
 python3-venv      the virtual environment
 python3-pyverbs   RDMA devices: the inventory, and a second opinion in tests
 python3-pyudev    devices that come and go
+rdmacm-utils      verbs programs of others, for the embedded devices
+ibverbs-utils     more of them
+perftest          more of them
 END
 }
 

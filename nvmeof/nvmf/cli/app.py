@@ -86,6 +86,7 @@ COMMANDS: dict[str, dict[str, str]] = {
     "pmem": {"pmem": "compare the methods of writing to persistent memory of a target"},
     "lab": {"lab": "measure systems with fio, and report and compare the results"},
     "fio_engine": {"fio-engine": "build the fio engine for the installed fio, or print its path"},
+    "verbs": {"verbs": "run a program of libibverbs and librdmacm on an embedded device"},
     "capture": {
         "capture": "record the packets of a command or of a running target",
     },

@@ -51,6 +51,7 @@ _shtab_nvmeof_commands() {
     smart-log:'Show SMART / health information.'
     target:'Run a target in the foreground, or administer a running one while hosts are connected.'
     top:'Watch the hosts, queues and namespaces of a running target.'
+    verbs:'Run a program of libibverbs and librdmacm on an embedded device.'
     verify:'Have the target read blocks, without sending them.'
     write:'Copy a file or stdin to blocks of a namespace, and flush.'
     write-uncor:'Mark blocks as invalid, so that reading them fails.'
@@ -1709,6 +1710,16 @@ _shtab_nvmeof_top_options=(
 # guard to ensure default positional specs are added only once per session
 _shtab_nvmeof_top_defaults_added=0
 
+_shtab_nvmeof_verbs_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
+  "--device[the embedded device (default\: iwarp)]:device:(iwarp roce)"
+  "(-)*::a program with its arguments\; options of nvmeof verbs come before it:"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_nvmeof_verbs_defaults_added=0
+
 _shtab_nvmeof_verify_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
@@ -1917,6 +1928,7 @@ _shtab_nvmeof() {
         smart-log) _arguments -C -s $_shtab_nvmeof_smart_log_options ;;
         target) _shtab_nvmeof_target ;;
         top) _arguments -C -s $_shtab_nvmeof_top_options ;;
+        verbs) _arguments -C -s $_shtab_nvmeof_verbs_options ;;
         verify) _arguments -C -s $_shtab_nvmeof_verify_options ;;
         write) _arguments -C -s $_shtab_nvmeof_write_options ;;
         write-uncor) _arguments -C -s $_shtab_nvmeof_write_uncor_options ;;

@@ -53,7 +53,7 @@ static void cm_ended(struct iw_qp *qp)
 {
 	struct iw_id *id = qp->owner;
 
-	if (id->state == IW_ID_CONNECTED) {
+	if (id && id->state == IW_ID_CONNECTED) {
 		id->state = IW_ID_ENDED;
 		iw_event_post(id, RDMA_CM_EVENT_DISCONNECTED, 0, NULL);
 	}
@@ -158,17 +158,23 @@ int iw_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **idp, vo
 	return 0;
 }
 
-static void cm_destroy_qp(struct iw_id *id)
+static void cm_end_qp(struct iw_qp *qp)
 {
-	struct iw_qp *qp = iw_qp(id->id.qp);
+	struct iw_id *id = qp->owner;
 
 	iw_lock(&qp->lock);
 	iw_qp_fail(qp, TERM_NONE, NULL, "this side destroyed the queue pair");
 	iw_unlock(&qp->lock);
 	iw_reap(qp);
-	if (id->state == IW_ID_CONNECTED)
+	if (id && id->state == IW_ID_CONNECTED)
 		id->state = IW_ID_ENDED;
-	id->id.qp = NULL;
+	if (id)
+		id->id.qp = NULL;
+}
+
+static void cm_destroy_qp(struct iw_qp *qp)
+{
+	cm_end_qp(qp);
 	iw_cq_forget(iw_cq(qp->qp.send_cq), qp->qp.qp_num);
 	iw_cq_forget(iw_cq(qp->qp.recv_cq), qp->qp.qp_num);
 	iw_qp_free(qp);
@@ -197,7 +203,7 @@ int iw_destroy_id(struct rdma_cm_id *rid)
 
 	pthread_mutex_lock(&iw_cm_lock);
 	if (rid->qp)
-		cm_destroy_qp(id);
+		cm_destroy_qp(iw_qp(rid->qp));
 	iw_id_close(id);
 	/* the helper no longer uses it; purging may free children, so the list is walked afterwards */
 	iw_event_purge(id);
@@ -216,7 +222,7 @@ static struct ibv_pd *cm_default_pd(void)
 	static struct ibv_pd *pd;
 
 	if (!pd)
-		pd = iw_alloc_pd(&iw_dev.context);
+		pd = iw_alloc_pd(&iw_dev.ext.context);
 	return pd;
 }
 
@@ -251,6 +257,50 @@ void iw_destroy_qp(struct rdma_cm_id *rid)
 {
 	pthread_mutex_lock(&iw_cm_lock);
 	if (rid->qp)
-		cm_destroy_qp((struct iw_id *)rid);
+		cm_destroy_qp(iw_qp(rid->qp));
+	pthread_mutex_unlock(&iw_cm_lock);
+}
+
+/* ---- queue pairs without an id: they exist, but MPA connects none of them ---- */
+
+struct ibv_qp *iw_bare_create(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
+{
+	struct iw_qp *qp = NULL;
+
+	pthread_mutex_lock(&iw_cm_lock);
+	if (!iw_cm_use(1)) {
+		qp = iw_qp_create(pd, attr);
+		if (qp)
+			iw_watch_init(qp, cm_ended);
+		else
+			iw_cm_use(-1);
+	}
+	pthread_mutex_unlock(&iw_cm_lock);
+	return qp ? &qp->qp : NULL;
+}
+
+int iw_bare_destroy(struct ibv_qp *qp)
+{
+	pthread_mutex_lock(&iw_cm_lock);
+
+	const bool bare = !iw_qp(qp)->owner;
+
+	cm_destroy_qp(iw_qp(qp));
+	if (bare)
+		iw_cm_use(-1);
+	pthread_mutex_unlock(&iw_cm_lock);
+	return 0;
+}
+
+void iw_bare_release(struct rdma_cm_id *rid)
+{
+	pthread_mutex_lock(&iw_cm_lock);
+	if (rid->qp) {
+		struct iw_qp *qp = iw_qp(rid->qp);
+
+		cm_end_qp(qp);
+		qp->owner = NULL;
+		iw_cm_use(1);	/* as the id does, so it cannot fail */
+	}
 	pthread_mutex_unlock(&iw_cm_lock);
 }

@@ -33,7 +33,10 @@ enum iw_id_state {
 };
 
 struct iw_id {
-	struct rdma_cm_id id;
+	union {
+		struct rdma_cm_id id;
+		struct verbs_id_head extended;
+	};
 	enum iw_id_state state;
 	int fd;				/* belongs to the queue pair once connected */
 	int err;			/* of a connect that failed at once */
@@ -81,6 +84,7 @@ static inline uint16_t iw_mpa_depth(uint16_t word)
 void iw_event_post(struct iw_id *id, enum rdma_cm_event_type type, int status,
 		   const struct iw_mpa *mpa);
 void iw_event_purge(struct iw_id *id);
+int iw_migrate_id(struct rdma_cm_id *id, struct rdma_event_channel *channel);
 
 /* cm.c */
 extern struct list iw_ids;		/* by link */
@@ -96,6 +100,9 @@ int iw_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **id, voi
 int iw_destroy_id(struct rdma_cm_id *id);
 int iw_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_attr *attr);
 void iw_destroy_qp(struct rdma_cm_id *id);
+struct ibv_qp *iw_bare_create(struct ibv_pd *pd, struct ibv_qp_init_attr *attr);
+int iw_bare_destroy(struct ibv_qp *qp);
+void iw_bare_release(struct rdma_cm_id *id);
 
 /* cm_congestion.c */
 /*

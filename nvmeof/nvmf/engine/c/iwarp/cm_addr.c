@@ -54,7 +54,7 @@ void iw_id_names(struct iw_id *id, int fd)
 
 static void addr_use_device(struct iw_id *id)
 {
-	id->id.verbs = &iw_dev.context;
+	id->id.verbs = &iw_dev.ext.context;
 	id->id.port_num = 1;
 }
 

@@ -58,7 +58,7 @@ static void incoming_new(struct iw_id *listener, int fd)
 		return;
 	}
 	id->fd = fd;
-	id->id.verbs = &iw_dev.context;
+	id->id.verbs = &iw_dev.ext.context;
 	id->id.port_num = 1;
 	iw_id_names(id, fd);
 	iw_congestion_path(fd, &id->id.route.addr.src_addr, &id->id.route.addr.dst_addr,

@@ -14,6 +14,7 @@
 
 #include "chan.h"
 #include "sizes.h"
+#include "verbs.h"
 
 #include <sys/epoll.h>
 
@@ -73,7 +74,10 @@ struct iw_steady {
 };
 
 struct iw_cq {
-	struct ibv_cq cq;
+	union {
+		struct ibv_cq cq;
+		struct verbs_cq_head extended;
+	};
 	struct iw_member member;	/* of the channel, if any */
 	int epfd;			/* the sockets of the attached turns, edge-triggered; a shared one with NULL */
 	atomic_uint polls;		/* tells the helper that a thread polls */

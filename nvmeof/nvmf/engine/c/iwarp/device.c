@@ -21,27 +21,31 @@ struct iw_device iw_dev = {
 		.name = "iwarp0",
 		.dev_name = "iwarp0",
 	},
-	.context = {
-		.device = &iw_dev.device,
-		.ops = {
-			.alloc_mw = iw_alloc_mw,
-			.dealloc_mw = iw_dealloc_mw,
-			.poll_cq = iw_poll_cq,
-			.req_notify_cq = iw_req_notify_cq,
-			.post_send = iw_post_send,
-			.post_recv = iw_post_recv,
-			.post_srq_recv = iw_post_srq_recv,
+	.ext = {
+		.sz = sizeof(struct verbs_context),
+		.context = {
+			.abi_compat = __VERBS_ABI_IS_EXTENDED,
+			.device = &iw_dev.device,
+			.ops = {
+				.alloc_mw = iw_alloc_mw,
+				.dealloc_mw = iw_dealloc_mw,
+				.poll_cq = iw_poll_cq,
+				.req_notify_cq = iw_req_notify_cq,
+				.post_send = iw_post_send,
+				.post_recv = iw_post_recv,
+				.post_srq_recv = iw_post_srq_recv,
+			},
+			.cmd_fd = -1,
+			.async_fd = -1,
+			.num_comp_vectors = 1,
+			.mutex = PTHREAD_MUTEX_INITIALIZER,
 		},
-		.cmd_fd = -1,
-		.async_fd = -1,
-		.num_comp_vectors = 1,
-		.mutex = PTHREAD_MUTEX_INITIALIZER,
 	},
 };
 
 const char *iwarp_qp_end_reason(struct ibv_qp *qp)
 {
-	return qp && qp->context == &iw_dev.context ? iw_qp_reason(iw_qp(qp)) : "";
+	return qp && qp->context == &iw_dev.ext.context ? iw_qp_reason(iw_qp(qp)) : "";
 }
 
 uint32_t iwarp_qp_reads_served(const struct ibv_qp *qp)

@@ -35,7 +35,7 @@ struct ibv_context **iw_context_list(struct iw_device *dev, int *num)
 	struct ibv_context **list = calloc(2, sizeof(*list));
 
 	if (list)
-		list[0] = &dev->context;
+		list[0] = &dev->ext.context;
 	if (num)
 		*num = list ? 1 : 0;
 	return list;
@@ -52,12 +52,12 @@ struct ibv_context *iw_device_open(struct iw_device *dev, const struct ibv_devic
 		errno = ENODEV;
 		return NULL;
 	}
-	return &dev->context;
+	return &dev->ext.context;
 }
 
 int iw_device_close(const struct iw_device *dev, const struct ibv_context *context)
 {
-	return context == &dev->context ? 0 : EINVAL;
+	return context == &dev->ext.context ? 0 : EINVAL;
 }
 
 /* Constant for this machine, and different from real adapters: locally administered. */

@@ -5,10 +5,13 @@
 
 #include "verbs.h"
 
-/* A device and its context: one of each kind, static, for the whole process. */
+/*
+ * A device and its context: one of each kind, static, for the whole process.  The context is extended, as programs
+ * expect that were compiled against libibverbs; libnvmf-verbs adds its functions to those that the device has.
+ */
 struct iw_device {
 	struct ibv_device device;
-	struct ibv_context context;
+	struct verbs_context ext;
 };
 
 /* ---- verbs of both devices; any thread ---- */

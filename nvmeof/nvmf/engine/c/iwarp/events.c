@@ -121,6 +121,27 @@ void iw_events_drop(struct rdma_event_channel *ch, const unsigned int *pending,
 	}
 }
 
+void iw_events_move(struct rdma_event_channel *from, struct rdma_event_channel *to, const unsigned int *pending)
+{
+	struct channel *c = (struct channel *)from;
+	struct fifo all;
+	struct fifo_link *link;
+
+	fifo_move(&all, &c->queued);
+	while ((link = fifo_pop(&all))) {
+		struct iw_event *e = container_of(link, struct iw_event, link);
+
+		if (e->pending != pending) {
+			fifo_push(&c->queued, link);
+			continue;
+		}
+		uncount(c);
+		--*e->pending;
+		e->ev.id->channel = to;
+		iw_event_queue(e);
+	}
+}
+
 int iw_get_cm_event(struct rdma_event_channel *ch, struct rdma_cm_event **event)
 {
 	struct channel *c = (struct channel *)ch;

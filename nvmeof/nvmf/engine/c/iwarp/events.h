@@ -38,6 +38,8 @@ struct iw_event *iw_event_new(struct rdma_cm_id *id, struct rdma_cm_id *listener
 /* Copy private data into it; more than IW_EVENT_DATA bytes are lost. */
 void iw_event_data(struct iw_event *event, const void *data, size_t len);
 void iw_event_queue(struct iw_event *event);
+/* Move the queued events of the id with this count to a different channel, with the new ids of its requests. */
+void iw_events_move(struct rdma_event_channel *from, struct rdma_event_channel *to, const unsigned int *pending);
 /* Drop the queued events of the id with this count; forget() frees the new id of a request that nobody has seen. */
 void iw_events_drop(struct rdma_event_channel *channel, const unsigned int *pending,
 		    void (*forget)(struct rdma_cm_id *request));

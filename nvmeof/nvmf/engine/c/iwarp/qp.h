@@ -12,7 +12,10 @@ enum { IW_REASON = 256 };
 enum iw_watch { IW_WATCH_NONE, IW_WATCH_ASLEEP, IW_WATCH_TICK };
 
 struct iw_qp {
-	struct ibv_qp qp;
+	union {
+		struct ibv_qp qp;
+		struct verbs_qp_head extended;
+	};
 
 	bool sq_sig_all;
 	bool initiator;

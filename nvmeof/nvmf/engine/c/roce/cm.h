@@ -27,7 +27,10 @@ enum ro_id_state {
 enum { RO_LISTEN_PORTS = 64 };
 
 struct ro_id {
-	struct rdma_cm_id id;
+	union {
+		struct rdma_cm_id id;
+		struct verbs_id_head extended;
+	};
 	enum ro_id_state state;
 	struct ro_port *port;
 	bool bound, afonly;
@@ -57,6 +60,7 @@ struct ro_id {
 /* f: a message whose private data and depths the event has, or NULL. */
 void ro_event_post(struct ro_id *id, enum rdma_cm_event_type type, int status, const struct ro_cm_fields *f);
 void ro_event_purge(struct ro_id *id);
+int ro_migrate_id(struct rdma_cm_id *id, struct rdma_event_channel *channel);
 
 /* cm_id.c */
 extern struct list ro_ids;
@@ -74,6 +78,20 @@ int ro_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **id, voi
 int ro_destroy_id(struct rdma_cm_id *id);
 int ro_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_attr *attr);
 void ro_destroy_qp(struct rdma_cm_id *id);
+
+/* bare.c */
+struct ibv_qp *ro_bare_create(struct ibv_pd *pd, struct ibv_qp_init_attr *attr);
+int ro_bare_destroy(struct ibv_qp *qp);
+void ro_bare_release(struct rdma_cm_id *id);
+int ro_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask);
+
+/* gids.c */
+int ro_query_port(struct ibv_context *context, uint8_t port, struct ibv_port_attr *attr);
+int ro_query_gid(struct ibv_context *context, uint8_t port, int index, union ibv_gid *gid);
+/* The address of a GID's number (an errno if there is none), and addresses as GIDs. */
+int ro_gid_address(int index, union ro_addr *addr);
+void ro_gid_set(union ibv_gid *gid, const union ro_addr *addr);
+bool ro_gid_get(const union ibv_gid *gid, union ro_addr *addr);
 
 /* cm_find.c */
 void ro_id_number(struct ro_id *id);	/* give it a different local communication id */

@@ -28,7 +28,7 @@ static uint16_t *addr_port(struct rdma_cm_id *id)
 
 static void addr_use_device(struct ro_id *id)
 {
-	id->id.verbs = &ro_dev.context;
+	id->id.verbs = &ro_dev.ext.context;
 	id->id.port_num = 1;
 }
 

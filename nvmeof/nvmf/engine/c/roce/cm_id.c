@@ -246,7 +246,7 @@ static struct ibv_pd *cm_default_pd(void)
 	static struct ibv_pd *pd;
 
 	if (!pd)
-		pd = iw_alloc_pd(&ro_dev.context);
+		pd = iw_alloc_pd(&ro_dev.ext.context);
 	return pd;
 }
 

@@ -82,7 +82,7 @@ static void request_new(struct ro_id *listener, struct ro_port *port, const stru
 		a->src_sin.sin_port = htons((uint16_t)f->service_id);
 	else
 		a->src_sin6.sin6_port = htons((uint16_t)f->service_id);
-	id->id.verbs = &ro_dev.context;
+	id->id.verbs = &ro_dev.ext.context;
 	id->id.port_num = 1;
 	id->request = *f;
 	id->request.data = NULL;

@@ -12,27 +12,31 @@ struct iw_device ro_dev = {
 		.name = "roce0",
 		.dev_name = "roce0",
 	},
-	.context = {
-		.device = &ro_dev.device,
-		.ops = {
-			.alloc_mw = iw_alloc_mw,
-			.dealloc_mw = iw_dealloc_mw,
-			.poll_cq = iw_poll_cq,
-			.req_notify_cq = iw_req_notify_cq,
-			.post_send = ro_post_send,
-			.post_recv = ro_post_recv,
-			.post_srq_recv = iw_post_srq_recv,
+	.ext = {
+		.sz = sizeof(struct verbs_context),
+		.context = {
+			.abi_compat = __VERBS_ABI_IS_EXTENDED,
+			.device = &ro_dev.device,
+			.ops = {
+				.alloc_mw = iw_alloc_mw,
+				.dealloc_mw = iw_dealloc_mw,
+				.poll_cq = iw_poll_cq,
+				.req_notify_cq = iw_req_notify_cq,
+				.post_send = ro_post_send,
+				.post_recv = ro_post_recv,
+				.post_srq_recv = iw_post_srq_recv,
+			},
+			.cmd_fd = -1,
+			.async_fd = -1,
+			.num_comp_vectors = 1,
+			.mutex = PTHREAD_MUTEX_INITIALIZER,
 		},
-		.cmd_fd = -1,
-		.async_fd = -1,
-		.num_comp_vectors = 1,
-		.mutex = PTHREAD_MUTEX_INITIALIZER,
 	},
 };
 
 const char *roce_qp_end_reason(struct ibv_qp *qp)
 {
-	return qp && qp->context == &ro_dev.context ? ro_qp_reason(ro_qp(qp)) : "";
+	return qp && qp->context == &ro_dev.ext.context ? ro_qp_reason(ro_qp(qp)) : "";
 }
 
 struct ibv_device **ro_get_device_list(int *num)
@@ -65,10 +69,4 @@ int ro_query_device(struct ibv_context *context, struct ibv_device_attr *attr)
 	attr->max_qp_rd_atom = attr->max_qp_init_rd_atom = RO_MAX_RD;
 	attr->atomic_cap = IBV_ATOMIC_HCA;
 	return 0;
-}
-
-int ro_query_gid(struct ibv_context *context, uint8_t port, int index, union ibv_gid *gid)
-{
-	(void)context;
-	return iw_device_gid(GUID_SEED, port, index, gid);
 }

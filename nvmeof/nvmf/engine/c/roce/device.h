@@ -12,6 +12,5 @@ struct ibv_context **ro_get_devices(int *num);
 struct ibv_context *ro_open_device(struct ibv_device *device);
 int ro_close_device(struct ibv_context *context);
 int ro_query_device(struct ibv_context *context, struct ibv_device_attr *attr);
-int ro_query_gid(struct ibv_context *context, uint8_t port, int index, union ibv_gid *gid);
 
 #endif

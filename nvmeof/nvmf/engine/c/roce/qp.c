@@ -120,10 +120,13 @@ struct ro_qp *ro_qp_create(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 	return qp;
 }
 
-static void qp_set_state(struct ro_qp *qp, enum ibv_qp_state state)
+void ro_qp_sends(struct ro_qp *qp, uint32_t psn, unsigned int ord, unsigned int retry_limit, unsigned int rnr_limit)
 {
-	atomic_store(&qp->state, state);
-	__atomic_store_n(&qp->qp.state, state, __ATOMIC_RELAXED);
+	qp->req.next_psn = qp->req.high_psn = qp->req.una = psn;
+	qp->ord = (uint16_t)(ord < RO_MAX_RD ? ord : RO_MAX_RD);
+	qp->retry_limit = retry_limit;
+	qp->rnr_limit = rnr_limit;
+	ro_qp_set_state(qp, IBV_QPS_RTS);
 }
 
 int ro_qp_start(struct ro_qp *qp, const struct ro_path *path)
@@ -148,14 +151,13 @@ int ro_qp_start(struct ro_qp *qp, const struct ro_path *path)
 	qp->dqpn = path->dqpn;
 	qp->mtu = path->mtu;
 	qp->ird = (uint16_t)(path->ird < RO_MAX_RD ? path->ird : RO_MAX_RD);
-	qp->ord = (uint16_t)(path->ord < RO_MAX_RD ? path->ord : RO_MAX_RD);
-	qp->retry_limit = path->retry_limit;
-	qp->rnr_limit = path->rnr_limit;
-	qp->req.next_psn = qp->req.high_psn = qp->req.una = path->psn;
 	qp->req.window = RO_WINDOW_FIRST;
 	qp->req.alpha = RO_ALPHA;
 	qp->rsp.epsn = path->epsn;
-	qp_set_state(qp, IBV_QPS_RTS);
+	if (path->receives)
+		ro_qp_set_state(qp, IBV_QPS_RTR);
+	else
+		ro_qp_sends(qp, path->psn, path->ord, path->retry_limit, path->rnr_limit);
 	iw_unlock(&qp->lock);
 	return 0;
 }
@@ -221,7 +223,7 @@ void ro_qp_fail(struct ro_qp *qp, const char *format, ...)
 	va_start(ap, format);
 	vsnprintf(qp->reason, sizeof(qp->reason), format, ap);
 	va_end(ap);
-	qp_set_state(qp, IBV_QPS_ERR);
+	ro_qp_set_state(qp, IBV_QPS_ERR);
 	if (qp->srq)
 		iw_srq_leave(qp->srq, &qp->place);
 	ro_qp_flush(qp);
@@ -268,19 +270,5 @@ int ro_query_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask, struct 
 	init->cap = qp->cap;
 	init->qp_type = IBV_QPT_RC;
 	init->sq_sig_all = qp->sq_sig_all;
-	return 0;
-}
-
-int ro_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask)
-{
-	struct ro_qp *qp = ro_qp(ibqp);
-
-	if (!(mask & IBV_QP_STATE))
-		return mask ? EOPNOTSUPP : 0;
-	if (attr->qp_state != IBV_QPS_ERR)	/* the CM makes all the other transitions */
-		return (int)attr->qp_state == ro_qp_state(qp) ? 0 : EINVAL;
-	iw_lock(&qp->lock);
-	ro_qp_fail(qp, "this side put the queue pair into the error state");
-	iw_unlock(&qp->lock);
 	return 0;
 }

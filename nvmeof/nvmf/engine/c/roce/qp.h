@@ -105,7 +105,10 @@ enum ro_flush {
 };
 
 struct ro_qp {
-	struct ibv_qp qp;
+	union {
+		struct ibv_qp qp;
+		struct verbs_qp_head extended;
+	};
 	bool sq_sig_all;
 	struct ibv_qp_cap cap;
 	const struct ibv_pd *recv_pd;
@@ -165,6 +168,20 @@ static inline int ro_qp_state(const struct ro_qp *qp)
 	return atomic_load_explicit(&qp->state, memory_order_relaxed);
 }
 
+static inline void ro_qp_set_state(struct ro_qp *qp, enum ibv_qp_state state)
+{
+	atomic_store(&qp->state, state);
+	__atomic_store_n(&qp->qp.state, state, __ATOMIC_RELAXED);
+}
+
+/* It receives. */
+static inline bool ro_qp_up(const struct ro_qp *qp)
+{
+	const int state = ro_qp_state(qp);
+
+	return state == IBV_QPS_RTS || state == IBV_QPS_RTR;
+}
+
 /* Packets put side by side, to be sent at once: all of one size, the last perhaps shorter. */
 enum { RO_BURST = 61440 };
 struct ro_burst {
@@ -179,7 +196,6 @@ struct ro_burst {
 struct ro_qp *ro_qp_create(struct ibv_pd *pd, struct ibv_qp_init_attr *attr);
 void ro_qp_free(struct ro_qp *qp);
 int ro_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask, struct ibv_qp_init_attr *init);
-int ro_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask);
 
 /* Where a connection goes, and what its ends agreed on. */
 struct ro_path {
@@ -187,9 +203,12 @@ struct ro_path {
 	union ro_addr peer;
 	uint32_t dqpn, mtu, psn, epsn;
 	unsigned int ird, ord, retry_limit, rnr_limit;
+	bool receives;			/* no more for now: RTR, until ro_qp_sends(), with the fields of the requester */
 };
 /* Under iw_cm_lock; -1 with errno. */
 int ro_qp_start(struct ro_qp *qp, const struct ro_path *path);
+/* From now on it sends: RTS, lock held. */
+void ro_qp_sends(struct ro_qp *qp, uint32_t psn, unsigned int ord, unsigned int retry_limit, unsigned int rnr_limit);
 /* Off its port; under iw_cm_lock, lock not held. */
 void ro_qp_reap(struct ro_qp *qp);
 /* End the connection, lock held: flush, error state. */

@@ -11,7 +11,7 @@
  *   messages     cm_wire
  *   queue pair   qp numbers burst post requester completer respond responder respond_memory timer visit
  *   device       device
- *   connection   cm cm_addr cm_connect cm_event cm_find cm_goodbye cm_id cm_receive fork
+ *   connection   cm bare cm_addr cm_connect cm_event cm_find cm_goodbye cm_id cm_receive fork gids
  *   table        table
  */
 #ifndef NVMF_ROCE_H

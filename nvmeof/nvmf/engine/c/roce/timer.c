@@ -41,7 +41,7 @@ static void send_again(struct ro_qp *qp)
 
 	ro_burst_begin(&b, qp);
 	ro_send(qp, &b);
-	if (ro_qp_state(qp) == IBV_QPS_RTS)
+	if (ro_qp_up(qp))
 		ro_burst_send(&b);
 }
 
@@ -75,7 +75,7 @@ static void look(struct ro_qp *qp, uint64_t now)
 	struct iw_epoch *section = iw_section_lock(&qp->lock);
 	const bool busy = ro_outstanding(qp) || r->rnr;
 
-	if (ro_qp_state(qp) != IBV_QPS_RTS) {
+	if (!ro_qp_up(qp)) {
 		r->quiet_since = 0;
 	} else if (r->rnr) {
 		r->rnr = r->rnr_until > now;

@@ -34,12 +34,12 @@ static void leave(struct ro_port *port)
 	bool whole = true;
 
 	port->current = NULL;
-	if (ro_qp_state(qp) == IBV_QPS_RTS) {
+	if (ro_qp_up(qp)) {
 		if (qp->marked)
 			notify(qp);
 		ro_burst_begin(&b, qp);
 		whole = ro_answer(qp, &b);
-		if (ro_qp_state(qp) == IBV_QPS_RTS) {
+		if (ro_qp_up(qp)) {
 			ro_send(qp, &b);
 			if (qp->port)
 				ro_burst_send(&b);
@@ -73,7 +73,7 @@ void ro_qp_packet(struct ro_port *port, const struct ro_packet *p, const union r
 	if (!qp || !enter(port, qp))
 		return;
 	/* nobody but the peer is listened to */
-	if (ro_qp_state(qp) != IBV_QPS_RTS || !ro_addr_same(&qp->peer, from))
+	if (!ro_qp_up(qp) || !ro_addr_same(&qp->peer, from))
 		return;
 	qp->marked |= p->congested && p->op->kind != RO_ACK;
 	if (p->op->kind == RO_READ_RESPONSE || p->op->kind == RO_ACK || p->op->kind == RO_ATOMIC_RESPONSE) {
@@ -89,7 +89,7 @@ void ro_qp_congested(struct ro_port *port, uint32_t qpn, const union ro_addr *fr
 {
 	struct ro_qp *qp = ro_number_find(qpn);
 
-	if (qp && enter(port, qp) && ro_qp_state(qp) == IBV_QPS_RTS && ro_addr_same(&qp->peer, from))
+	if (qp && enter(port, qp) && ro_qp_up(qp) && ro_addr_same(&qp->peer, from))
 		ro_congested(qp);
 }
 

@@ -84,6 +84,15 @@ struct verbs {
 	int (*query_qp)(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask,
 			struct ibv_qp_init_attr *init);
 	int (*modify_qp)(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask);
+	/*
+	 * ibv_create_qp and ibv_destroy_qp: a queue pair without an id, to be connected by modify_qp.  A device whose
+	 * connections need the connection manager has such queue pairs, but does not connect them.  NULL on the
+	 * libraries' devices, where the engine has no use for them.  bare_destroy also destroys an id's queue pair.
+	 */
+	struct ibv_qp *(*bare_create)(struct ibv_pd *pd, struct ibv_qp_init_attr *attr);
+	int (*bare_destroy)(struct ibv_qp *qp);
+	/* End an id's connection and take its queue pair from it, before an id is destroyed whose queue pair stays. */
+	void (*bare_release)(struct rdma_cm_id *id);
 
 	/* librdmacm */
 	struct rdma_event_channel *(*create_event_channel)(void);
@@ -103,6 +112,8 @@ struct verbs {
 	int (*accept)(struct rdma_cm_id *id, struct rdma_conn_param *param);
 	int (*reject)(struct rdma_cm_id *id, const void *private_data, uint8_t len);
 	int (*disconnect)(struct rdma_cm_id *id);
+	/* rdma_migrate_id; NULL on the libraries' devices. */
+	int (*migrate_id)(struct rdma_cm_id *id, struct rdma_event_channel *channel);
 	int (*get_cm_event)(struct rdma_event_channel *channel, struct rdma_cm_event **event);
 	int (*ack_cm_event)(struct rdma_cm_event *event);
 	/* rdma_get_devices: the contexts to which ids are bound, ending with NULL. */
@@ -162,6 +173,25 @@ static inline void verbs_set_flush(struct ibv_send_wr *wr, uint64_t remote_addr,
 	wr->wr.atomic.compare_add = length;
 	wr->wr.atomic.swap = type | level << VERBS_FLUSH_LEVEL_SHIFT;
 }
+
+/*
+ * How the objects of the embedded devices begin: with the extended structures of libibverbs, of which ibv_qp and ibv_cq
+ * are the first fields, and with a pointer.  Both belong to libnvmf-verbs, and are zero without it.
+ */
+struct verbs_qp_head {
+	struct ibv_qp_ex ex;
+	struct wr_batch *batch;		/* of ibv_wr_start(), if the queue pair was created for it */
+};
+
+struct verbs_cq_head {
+	struct ibv_cq_ex ex;
+	struct wc_batch *batch;		/* of ibv_start_poll(), if the queue was created for it */
+};
+
+struct verbs_id_head {
+	struct rdma_cm_id id;
+	struct id_extra *extra;
+};
 
 /* A status in words and by name: "transport retries exceeded (RETRY_EXC_ERR)". */
 const char *verbs_wc_name(enum ibv_wc_status status);

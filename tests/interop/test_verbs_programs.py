@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Verbs programs that others wrote run on the embedded devices."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import subprocess
+import sys
+import time
+
+import pytest
+
+NVMEOF = [sys.executable, "-m", "nvmf.cli.main"]
+LIMIT = 60.0
+
+CONNECTED = [
+    ["rping", "-C", "10", "-v"],
+    ["rdma_server"],
+    ["ib_send_bw", "-R", "-n", "100"],
+    ["ib_send_lat", "-R", "-n", "100"],
+    ["ib_write_bw", "-R", "-n", "100"],
+    ["ib_read_bw", "-R", "-n", "100"],
+]
+"""Programs that connect by librdmacm."""
+
+ROCE = [
+    ["ib_atomic_bw", "-R", "-n", "100"],
+    ["ibv_rc_pingpong", "-g", "0", "-n", "100"],
+    ["ibv_rc_pingpong", "-g", "0", "-n", "100", "-e", "-N"],
+    ["ibv_srq_pingpong", "-g", "0", "-n", "100"],
+    ["ib_write_bw", "-x", "0", "-n", "100"],
+    ["ib_write_lat", "-x", "0", "-n", "100"],
+    ["ib_atomic_bw", "-x", "0", "-n", "100"],
+]
+"""Programs that need atomic operations, or queue pairs that are connected by hand."""
+
+CASES = [(device, words) for device in ("iwarp", "roce") for words in CONNECTED]
+CASES += [("roce", words) for words in ROCE]
+
+
+def on(device: str, *words: str) -> list[str]:
+    return [*NVMEOF, "verbs", "--device", device, "--", *words]
+
+
+def installed(program: str) -> None:
+    if shutil.which(program) is None:
+        pytest.skip(f"{program} is not installed")
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port: int = listener.getsockname()[1]
+    return port
+
+
+def ends(words: list[str], port: int) -> tuple[list[str], list[str]]:
+    """Return the command lines of the server and of the client."""
+    program, *rest = words
+    number = ["-p", str(port)]
+    if program == "rping":
+        there = ["-a", "127.0.0.1", *number, *rest]
+        return [program, "-s", *there], [program, "-c", *there]
+    if program == "rdma_server":
+        return [program, *number], ["rdma_client", "-s", "127.0.0.1", *number]
+    return [program, *rest, *number], [program, *rest, *number, "127.0.0.1"]
+
+
+def attempt(device: str, words: list[str], limit: float) -> str:
+    """Run a server and its client; return what went wrong, or an empty string."""
+    server_words, client_words = ends(words, free_port())
+    server = subprocess.Popen(
+        on(device, *server_words), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    try:
+        deadline = time.monotonic() + limit
+        while True:  # until the server listens
+            try:
+                client = subprocess.run(
+                    on(device, *client_words), capture_output=True, text=True, timeout=limit
+                )
+            except subprocess.TimeoutExpired:
+                return "the client has not ended"
+            if not client.returncode or server.poll() or time.monotonic() > deadline:
+                break
+        if client.returncode:
+            return client.stdout + client.stderr
+        output = server.communicate(timeout=limit)[0]
+        return output if server.returncode else ""
+    except subprocess.TimeoutExpired:
+        return "the server has not ended"
+    finally:
+        server.kill()
+        server.communicate()
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize(("device", "words"), CASES, ids=lambda value: "".join(value))
+def test_program_reaches_itself(device: str, words: list[str]) -> None:
+    """perftest with -R gets several attempts: its server closes its listener and listens again on
+    the same port, and a client that is faster is refused.
+    """
+    installed(words[0])
+    attempts = 8 if "-R" in words else 1
+    failures: list[str] = []
+    for _ in range(attempts):
+        failure = attempt(device, words, LIMIT / 3 if attempts > 1 else LIMIT)
+        if not failure:
+            return
+        failures.append(failure)
+    pytest.fail("\n".join(failures))
+
+
+@pytest.mark.parametrize("device", ["iwarp", "roce"])
+def test_devices_are_listed(device: str) -> None:
+    installed("ibv_devinfo")
+    short = subprocess.run(on(device, "ibv_devices"), capture_output=True, text=True, check=True)
+    assert f"{device}0" in short.stdout
+    words = on(device, "ibv_devinfo", "-v")
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    assert f"hca_id:\t{device}0" in done.stdout
+    assert "PORT_ACTIVE" in done.stdout
+
+
+def test_iwarp_connects_nothing_by_hand() -> None:
+    """Fails with a message, and does not crash: an iWARP connection begins with MPA's handshake."""
+    installed("ibv_rc_pingpong")
+    server_words, client_words = ends(["ibv_rc_pingpong", "-g", "0"], free_port())
+    server = subprocess.Popen(on("iwarp", *server_words), stderr=subprocess.PIPE, text=True)
+    try:
+        deadline = time.monotonic() + LIMIT
+        while server.poll() is None and time.monotonic() < deadline:
+            subprocess.run(on("iwarp", *client_words), capture_output=True, timeout=LIMIT)
+        assert "Failed to modify QP to RTR" in server.communicate(timeout=LIMIT)[1]
+    finally:
+        server.kill()
+        server.wait()
+
+
+def test_program_must_exist() -> None:
+    done = subprocess.run(on("iwarp", "no-such-program"), capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "cannot run no-such-program: No such file or directory" in done.stderr
+
+
+def test_program_must_be_named() -> None:
+    done = subprocess.run(on("iwarp"), capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "specify the program to run" in done.stderr
