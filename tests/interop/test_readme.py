@@ -23,8 +23,12 @@ from support import documents
 
 NQN = "nqn.2026-11.io.example:disk"
 HOST = "nqn.2014-08.org.nvmexpress:uuid:8d4f1b1e-6a0a-4f53-9d55-3a1f2d1c7b10"
-MACHINE = """
-ip link set lo up && mount -t tmpfs tmpfs /run && exec "$@"
+MACHINE = f"""
+{shlex.quote(sys.executable)} -c '
+import fcntl, socket, struct # a minimal system has no ip(8)
+SIOCSIFFLAGS, IFF_UP = 0x8914, 1
+fcntl.ioctl(socket.socket(), SIOCSIFFLAGS, struct.pack("16sh22x", b"lo", IFF_UP))
+' && mount -t tmpfs tmpfs /run && exec "$@"
 """
 SERVE = "nvmeof target serve disk.toml"
 # It ends with the script, and by its PID: the script's shell is not interactive.

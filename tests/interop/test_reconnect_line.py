@@ -91,7 +91,10 @@ def test_a_terminal(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("loss", [2])
 def test_a_pipe(tmp_path: Path, loss: int) -> None:
-    """One warning, with attempt, reason and the time left, and the reason of the end."""
+    """One warning, with attempt, reason and the time left, and the reason of the end.
+
+    With -v, the other attempts are shown, too.
+    """
     target = Served(tmp_path, config([RAM])).wait_ready()
     with ending(
         subprocess.Popen([*copy(target.port, loss), "-v"], stderr=subprocess.PIPE, text=True)
@@ -102,8 +105,9 @@ def test_a_pipe(tmp_path: Path, loss: int) -> None:
         target.kill()
         said = running.communicate(timeout=TIMEOUT)[1]
     assert running.returncode == 1
-    warnings = [line for line in said.splitlines() if "cannot reconnect" in line]
-    assert len(warnings) == 1
-    assert re.match(r"WARNING: .*\(attempt 1, \d s left\): connecting .*refused", warnings[0])
+    first, *others = [line for line in said.splitlines() if "cannot reconnect" in line]
+    assert re.match(r"WARNING: .*\(attempt 1, \d s left\): connecting .*refused", first)
+    for number, line in enumerate(others, 2):
+        assert re.match(rf"INFO: .*\(attempt {number}, \d s left\)", line)
     assert "\x1b" not in said
     assert re.search(rf"not made again within {loss} s \(ctrl_loss_tmo\): ", said)

@@ -145,6 +145,17 @@ def test_repeats_and_intervals(run: Run, where: str) -> None:
     assert "2 runs: IOPS mean" in out
 
 
+def test_a_command_line_of_fio(run: Run, where: str) -> None:
+    """The URL is a file name; options that fio needs and this does not are accepted."""
+    name = where.replace(":", "\\:")
+    words = ["--name=x", "--ioengine=external:nvmeof-fio.so", "--direct=1", "--thread"]
+    words += ["--group_reporting=1", "--time_based", "--readwrite=randread", "--blocksize=8k"]
+    assert measured(run, *SHORT, f"--filename={name}", *words)["load"]["bs"] == 8192
+    status, _, err = run(where, "--filename", where)
+    assert (status, "not both" in err) == (2, True)
+    assert run(where, "--group_reporting=2")[0] == 2
+
+
 def test_many_queues(run: Run, where: str) -> None:
     """The target grants 64 queues per controller: the load creates a second controller."""
     args = (where, "--runtime", "100ms", "-Q", "1", "--numjobs", "70", "--threads", "2")

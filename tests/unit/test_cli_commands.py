@@ -204,7 +204,7 @@ def test_files(run: Run, where: str, tmp_path: Path) -> None:
     assert back.read_bytes() == source.read_bytes()
     assert run("read", where, "-d", back, "-N", 1)[0] == 0
     assert back.stat().st_size == 8 << 20
-    assert run("read", where, "-d", back, "--block-count", 2)[0] == 0
+    assert run("read", where, "-d", back, "--blocks", 2)[0] == 0
     assert back.stat().st_size == 1024
     assert run("read", where, "-d", back, "-z", 700)[0] == 0
     assert back.stat().st_size == 700
@@ -227,7 +227,7 @@ def test_short_block(run: Run, where: str, tmp_path: Path) -> None:
     assert status == 1
     assert "188 bytes of 512, and nothing was written; use --pad" in err
     run("write", where, "-d", source, "--pad", "-f", "--no-flush")
-    run("read", where, "-d", back, "--block-count", 2)
+    run("read", where, "-d", back, "--block-count", 1)
     assert back.read_bytes() == b"x" * 700 + bytes(324)
 
 

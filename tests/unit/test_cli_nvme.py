@@ -109,7 +109,7 @@ def test_ranges(run: Run, target: Served) -> None:
     with connect(url(target.port), **OPTIONS) as controller:
         disk = controller.namespace(1)
         disk.write(0, b"x" * 2048)
-        assert run("write-zeroes", "-b", 1, "--block-count", 2)[1] == (
+        assert run("write-zeroes", "-b", 1, "--blocks", 2)[1] == (
             "namespace 1: 2 blocks from 1: set to zeroes\n"
         )
         assert disk.read(0, 4) == b"x" * 512 + bytes(1024) + b"x" * 512
@@ -122,11 +122,11 @@ def test_ranges(run: Run, target: Served) -> None:
         assert run("dsm", "-d", "--slbs", "0,6", "-b", "1,2") == (0, done, "")
         assert disk.read(0, 8) == bytes(512) + b"x" * 2560 + bytes(1024)
         assert found(run, "dsm", "-c", 4, "-s", "3,5", "-b", "1,1")["ranges"][1]["slba"] == 5
-        assert run("verify", "--block-count", 4)[0] == 0
+        assert run("verify", "-c", 3)[0] == 0
         for command in ("write-zeroes", "verify", "dsm"):
             extra = ("--ad",) if command == "dsm" else ()
             assert run(command, *extra, "--start-block", disk.blocks)[0] == 1
-            assert run(command, *extra, "--block-count", 0)[0] == 2
+            assert run(command, *extra, "--blocks", 0)[0] == 2
         for words in (
             (),
             ("-d", "-s", "1,2"),

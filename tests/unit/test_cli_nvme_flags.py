@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -55,8 +56,37 @@ async def test_read_and_write(where: str, run: Run, tmp_path: Path) -> None:
     assert (await run("compare", where, "-s", 7, "-c", 0, "-d", file))[0] == 0
     assert (await run("compare", where, "-s", 8, "-z", size, "-d", file))[0] == 1
     assert (await run("compare", where, "-s", 7, "-c", 1, "-d", file))[0] == 2
-    status, _, err = await run("compare", where, "-c", 0, "-z", size, "-d", file)
-    assert (status, "not both" in err) == (2, True)
+
+
+async def test_count_and_size(where: str, run: Run, tmp_path: Path) -> None:
+    """nvme-cli requires -z beside -c: they are accepted if they agree."""
+    file = tmp_path / "data"
+    with_both = ("-s", 2, "--block-count=1", "--data-size", 1024, "-d", file)
+    for command in ("read", "compare", "write"):
+        assert (await run(command, where, *with_both))[0] == 0
+    assert file.read_bytes() == b"\2" * 512 + b"\3" * 512
+    for command in ("read", "compare", "write"):
+        status, _, err = await run(command, where, "-c", 1, "-z", 512, "-d", file)
+        assert (status, err.count("\n")) == (2, 1)
+        assert "--data-size 512 is not the size of 2 blocks of 512 bytes" in err
+    assert (await run("read", where, "-s", 2, "--blocks", 1, "-d", file))[0] == 0
+    assert len(file.read_bytes()) == 512
+
+
+async def test_verbose(where: str, run: Run, tmp_path: Path) -> None:
+    """-v, before the command or behind it, shows connections and failed commands; -vv all."""
+    host = "nqn.2014-08.org.example:verbose"
+    said = rf"INFO: connected to .* as host {host}: controller \d+, 1 I/O queues, iwarp device\n"
+    for words in (("-v", "list-ns", where), ("list-ns", where, "--verbose")):
+        status, out, err = await run(*words, "-q", host)
+        assert (status, "NSID" in out) == (0, True)
+        assert re.search(said, err), err
+        assert "DEBUG" not in err
+    status, _, err = await run("get-feature", where, "-f", 0x77, "-v")
+    assert status == 1
+    assert re.search(r"INFO: Get Features \(77h\) failed: Invalid Field", err), err
+    assert "DEBUG: Property Get (CAP) succeeded" in (await run("list-ns", where, "-vv"))[2]
+    assert "INFO" not in (await run("list-ns", where))[2]
 
 
 @pytest.mark.parametrize(

@@ -137,9 +137,12 @@ def test_the_lab_engineer(do: Do, where: str, columns: int) -> None:
     with connect(where, **OPTIONS) as controller:
         disk = controller.namespace(1)
         disk.write_zeroes(0, disk.blocks)
-    args = ("bench", where, "--runtime", "300ms", "--bs", "4k", "--iodepth", "2", "--rw", "randrw")
-    status, said = do(*args)
-    assert status == 0, said
+    args = ("bench", where, "--bs", "4k", "--iodepth", "2", "--rw", "randrw", "--runtime", "300ms")
+    for runtime in ("300ms", "3s", "30s", "300s"):  # a machine may stall during all of a run
+        status, said = do(*args[:-1], runtime)
+        assert status == 0, said
+        if "percentiles" in said:
+            break
     assert "percentiles" in said
     with connect(where, **OPTIONS) as controller:
         disk = controller.namespace(1)
@@ -161,6 +164,14 @@ def test_a_mistake_is_one_line(do: Do, where: str) -> None:
         assert (status, said.count("\n")) == (2, 1), said
         assert answer in said
         assert "--help" in said
+
+
+def test_nvme_cli_words_for_help(do: Do) -> None:
+    status, said = do("help", "list-ns")
+    assert (status, said.startswith("usage: nvmeof list-ns ")) == (0, True)
+    assert do("help")[1].startswith("usage: nvmeof ")
+    assert do("version") == do("--version")
+    assert do("help", "nothing")[0] == 2
 
 
 def test_help_fits(do: Do, columns: int) -> None:

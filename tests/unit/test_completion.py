@@ -44,7 +44,9 @@ def ask(request: pytest.FixtureRequest, tmp_path: Path) -> Ask:
 
 
 def options(parser: argparse.ArgumentParser) -> list[argparse.Action]:
-    return [action for action in parser._actions if action.option_strings]
+    """Return the options that --help shows."""
+    shown = [action for action in parser._actions if action.help != argparse.SUPPRESS]
+    return [action for action in shown if action.option_strings]
 
 
 @pytest.mark.parametrize("shell", SHELLS)

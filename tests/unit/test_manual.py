@@ -62,7 +62,7 @@ def test_arguments_are_in_the_page(parser: Command) -> None:
     text = plain(PAGES / "man1" / f"{page_name(parser)}.1")
     found = [term.split() for term in terms(text)]
     for action in parser._actions:
-        if isinstance(action, argparse._SubParsersAction):
+        if isinstance(action, argparse._SubParsersAction) or action.help == argparse.SUPPRESS:
             continue
         flags = [f"Fl {flag[1:]}".split() for flag in action.option_strings]
         (words,) = (

@@ -357,7 +357,9 @@ async def test_what_is_asked_without_a_change(client: Client) -> None:
     assert transport["trtype"] == "RDMA"
     assert await client.result("nvmf_subsystem_get_controllers", nqn=NQN) == []
     assert await client.result("nvmf_subsystem_get_qpairs", nqn=NQN) == []
-    assert (await client.result("spdk_get_version"))["version"].startswith("nvmeof-rdma")
+    version = await client.result("spdk_get_version")
+    assert version["version"].startswith("nvmeof-rdma")
+    assert {"major", "minor", "patch", "suffix"} <= version["fields"].keys()
     config = await client.result("target_get_config")
     assert config["config"]["subsystem"][0]["nqn"] == NQN
     assert "without a configuration file" in (await client.refused("target_reload"))[1]

@@ -71,6 +71,7 @@ def set_up(target: Empty, image: Path) -> None:
     target.call("iobuf_set_options", small_pool_count=4096, large_pool_count=512)
     target.call("bdev_set_options", bdev_io_pool_size=65535, bdev_io_cache_size=256)
     target.call("sock_set_default_impl", impl_name="posix")
+    assert target.call("framework_disable_cpumask_locks") is True
     assert target.call("framework_start_init") is True
     assert target.call("framework_wait_init") is True
     target.call("log_set_print_level", level="NOTICE")

@@ -302,17 +302,17 @@ async def test_the_commands(tmp_path: Path) -> None:
             assert program.returncode is not None
             return program.returncode, out.decode()
 
-        said = await do("write-uncor", "-b", "8", "--block-count", "4")
+        said = await do("write-uncor", "-b", "8", "--blocks", "4")
         assert said == (0, "namespace 1: 4 blocks starting at 8 are invalid\n")
         await lost(a.namespace(1), 8, 4)
-        status, text = await do("read", "-b", "11", "--block-count", "1")
+        status, text = await do("read", "-b", "11", "--blocks", "1")
         assert status == 1
         assert "Unrecovered Read Error" in text
         status, text = await do("write-uncor", "-o", "json")
         assert (status, json.loads(text)) == (0, {"nsid": 1, "slba": 0, "block_count": 1})
-        assert (await do("write-uncor", "--block-count", "0"))[0] == 2
+        assert (await do("write-uncor", "--blocks", "0"))[0] == 2
         last = a.namespace(1).blocks - 1
-        status, text = await do("write-uncor", "-b", str(last), "--block-count", "70000")
+        status, text = await do("write-uncor", "-b", str(last), "--blocks", "70000")
         assert status == 1
         assert f"only 512 bytes from block {last} to the end" in text
         assert await a.namespace(1).read(last, 1) == bytes(512)

@@ -25,6 +25,7 @@ from nvmf.cli.base import (
     EXIT_OK,
     EXIT_TERMINATED,
     EXIT_USAGE,
+    VERBOSE_HELP,
     CliError,
     Command,
     Failures,
@@ -134,7 +135,7 @@ _DESCRIPTION = """\
 NVMe over Fabrics on RDMA in userspace: a target, and an initiator for it.
 
 Without an RDMA device, an embedded one is used, which needs no hardware and no privileges: iWARP
-over TCP or, with --device roce, RoCEv2 over UDP.
+over TCP or, with --device roce, RoCEv2 over UDP. `nvmeof help COMMAND` shows the help of a command.
 """
 _EXAMPLES = (
     "nvmeof target serve target.toml",
@@ -166,9 +167,7 @@ def make_parser(called: str = "", *, every: bool = False) -> Command:
     """Return the parser, with the arguments of the called command only, or of every command."""
     parser = Command(prog="nvmeof", description=_DESCRIPTION, examples=_EXAMPLES)
     parser.add_argument("--version", action=_Version, nargs=0, help="show the version")
-    parser.add_argument(
-        "-v", "--verbose", action="count", default=0, help="more detail (-vv: everything)"
-    )
+    parser.add_argument("-v", "--verbose", action="count", default=0, help=VERBOSE_HELP)
     subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for module, commands in COMMANDS.items():
         if every or called in commands:
@@ -185,7 +184,7 @@ def run(argv: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):  # text of a peer may not be encodable
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-    words = sys.argv[1:] if argv is None else argv
+    words = _as_options(sys.argv[1:] if argv is None else argv)
     Failures.as_json = _wants_json(words)
     parser = make_parser(next((word for word in words if not word.startswith("-")), ""))
     try:
@@ -194,6 +193,13 @@ def run(argv: Sequence[str] | None = None) -> int:
         if status := _reported(parser, lambda: EXIT_OK):  # writing the help failed
             return status
         raise
+
+
+def _as_options(words: Sequence[str]) -> Sequence[str]:
+    """Return the arguments, with nvme-cli's `help COMMAND` and `version` as options."""
+    if words[:1] == ["help"]:
+        return [*words[1:], "--help"]
+    return ["--version"] if words == ["version"] else words
 
 
 def _called(parser: argparse.ArgumentParser, words: Sequence[str]) -> int:
@@ -228,13 +234,18 @@ def _without_attempts(record: logging.LogRecord) -> bool:
 
 
 def _log(verbose: int) -> None:
-    """Have records printed on stderr: on a terminal, attempts to reconnect in one line."""
+    """Have records printed on stderr: on a terminal, attempts to reconnect in one line.
+
+    verbose: 0 for warnings, 1 for connections, retries and failed commands too, 2 for everything.
+    """
     level = (logging.WARNING, logging.INFO, logging.DEBUG)[min(verbose, 2)]
     handler: logging.StreamHandler[TextIO] = logging.StreamHandler(sys.stderr)
     logging.basicConfig(level=level, format="%(levelname)s: %(message)s", handlers=[handler])
     attempts = logging.getLogger(ATTEMPTS)
-    attempts.propagate = False
-    if sys.stderr.isatty():
+    attempts.propagate = bool(verbose)
+    if verbose:  # each attempt has one line: a warning follows some of them
+        handler.addFilter(lambda record: not getattr(record, "warned", False))
+    elif sys.stderr.isatty():
         handler.addFilter(_without_attempts)
         attempts.setLevel(logging.INFO)
         attempts.addHandler(_Attempts())

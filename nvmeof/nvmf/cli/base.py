@@ -23,6 +23,7 @@ EXIT_INTERRUPTED, EXIT_TERMINATED = 130, 143
 """As a shell reports the end by SIGINT and SIGTERM."""
 EXIT_DIFFERS, EXIT_TROUBLE = 1, 2
 """Of commands that compare, as for cmp(1)."""
+VERBOSE_HELP = "show connections, retries and failed commands (-vv: everything)"
 _WIDEST, _NARROWEST = 120, 40
 _PIPED = 100
 """Columns of --help: those of the terminal within these limits, or for a pipe."""
@@ -212,7 +213,7 @@ def add_command(
     *,
     examples: Sequence[str],
 ) -> Command:
-    """Add a subcommand with -o; the caller adds its other arguments."""
+    """Add a subcommand with -o and -v; the caller adds its other arguments."""
     text = summary[0].upper() + summary[1:] + "."
     parser = subparsers.add_parser(
         name,
@@ -221,6 +222,9 @@ def add_command(
         examples=examples,
     )
     parser.set_defaults(run=run, parser=parser)
+    parser.add_argument(
+        "-v", "--verbose", action="count", default=argparse.SUPPRESS, help=VERBOSE_HELP
+    )
     parser.add_argument(
         "-o",
         "--output-format",
@@ -239,6 +243,14 @@ def size_argument(text: str) -> int:
         return parse_size(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def count_argument(text: str) -> int:
+    """Parse a positive integer, decimal or 0x hexadecimal; for argparse."""
+    value = number_argument(text)
+    if not value:
+        raise argparse.ArgumentTypeError("must be at least 1")
+    return value
 
 
 def number_argument(text: str) -> int:

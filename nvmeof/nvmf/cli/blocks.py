@@ -14,10 +14,8 @@ from nvmf.cli.base import (
     CliError,
     Differs,
     Subparsers,
-    UsageError,
     add_command,
     complain,
-    number_argument,
 )
 from nvmf.cli.common import (
     ONE_QUEUE,
@@ -49,13 +47,6 @@ def add_commands(subparsers: Subparsers) -> None:
     )
     add_namespace_argument(parser)
     add_start_argument(parser)
-    parser.add_argument(
-        "--block-count",
-        metavar="N",
-        type=number_argument,
-        default=1,
-        help="number of logical blocks, not 0's based (default: 1)",
-    )
     add_block_flags(parser)
     add_target_arguments(parser, blocks=True, **ONE_QUEUE)
     parser = add_command(
@@ -86,8 +77,6 @@ def add_commands(subparsers: Subparsers) -> None:
 
 def write_uncor(args: argparse.Namespace) -> int:
     """Execute Write Uncorrectable."""
-    if not args.block_count:
-        raise UsageError("--block-count must be at least 1")
 
     async def work(namespace: Namespace) -> str:
         # Several commands may be needed: send none if the last would fail.

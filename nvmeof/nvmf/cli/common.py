@@ -12,7 +12,13 @@ from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from nvmf.auth.key import protect_process
-from nvmf.cli.base import Terminated, UsageError, number_argument, warn_of_names
+from nvmf.cli.base import (
+    Terminated,
+    UsageError,
+    count_argument,
+    number_argument,
+    warn_of_names,
+)
 from nvmf.cli.connectflags import (
     CONNECTION,
     IDENTITY,
@@ -21,6 +27,7 @@ from nvmf.cli.connectflags import (
     add_flags,
     url_options_help,
 )
+from nvmf.cli.output import counted
 from nvmf.initiator import ConnectOptions, TransportId
 from nvmf.initiator.base.identity import host_identity
 from nvmf.initiator.base.options import OPTIONS
@@ -87,8 +94,17 @@ _FLAGS = {name: one.argument for name, one in OPTIONS.items() if one.flags and n
 """Option of ConnectOptions to the flag that gives it."""
 
 
-def add_block_flags(group: argparse._ActionsContainer, *, count: bool = True) -> None:
-    """Add nvme-cli's -s, and -c, to a command with start_block and block_count."""
+def add_block_flags(
+    group: argparse._ActionsContainer,
+    *,
+    count: bool = True,
+    default: int | None = 1,
+    meaning: str = "1",
+) -> None:
+    """Add nvme-cli's -s, and -c, to a command with start_block and block_count.
+
+    default: number of blocks, with its meaning for the help.
+    """
     group.add_argument(
         "-s",
         dest="start_or_port",
@@ -97,17 +113,35 @@ def add_block_flags(group: argparse._ActionsContainer, *, count: bool = True) ->
     )
     if count:
         group.add_argument(
+            "--blocks",
+            dest="block_count",
+            metavar="N",
+            type=count_argument,
+            default=default,
+            help=f"number of logical blocks (default: {meaning})",
+        )
+        group.add_argument(
             "-c",
+            "--block-count",
             dest="block_count",
             metavar="N",
             type=_from_zero,
             default=argparse.SUPPRESS,
-            help="number of logical blocks, 0's based as in nvme-cli: -c 0 is one block",
+            help="the same, 0's based as in nvme-cli: -c 0 is one block",
         )
 
 
 def _from_zero(text: str) -> int:
     return number_argument(text) + 1
+
+
+def check_size(size: int | None, blocks: int, block_size: int) -> None:
+    """Raise UsageError unless -z, which nvme-cli requires beside -c, is the size of the blocks."""
+    if size not in (None, blocks * block_size):
+        raise UsageError(
+            f"--data-size {size} is not the size of {counted(blocks, 'block')} of {block_size} "
+            "bytes: omit --data-size, or the number of blocks (-c is 0's based)"
+        )
 
 
 def _as_nvme_cli(args: argparse.Namespace) -> None:

@@ -19,5 +19,10 @@ def confirm(warning: str) -> None:
         raise UsageError(f"{warning} Use --force to confirm")
     sys.stderr.write(f"{warning}\nType yes to continue: ")
     sys.stderr.flush()
-    if sys.stdin.readline().strip().lower() != "yes":
+    try:
+        answer = sys.stdin.readline()
+    except KeyboardInterrupt:
+        sys.stderr.write("\n")
+        raise
+    if answer.strip().lower() != "yes":
         raise CliError("not confirmed: nothing was changed")

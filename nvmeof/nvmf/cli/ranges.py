@@ -25,6 +25,7 @@ from nvmf.cli.common import (
     ONE_QUEUE,
     add_block_flags,
     add_target_arguments,
+    check_size,
     options_of,
     run_async,
     where_of,
@@ -87,6 +88,7 @@ def add_commands(subparsers: Subparsers) -> None:
     )
     parser.add_argument(
         "-c",
+        "--block-count",
         dest="compared",
         metavar="N",
         type=number_argument,
@@ -120,14 +122,6 @@ def _add(
         _add_lists(parser)
     else:
         add_start_argument(parser)
-    if counts and not lists:
-        parser.add_argument(
-            "--block-count",
-            metavar="N",
-            type=number_argument,
-            default=1,
-            help="number of logical blocks, not 0's based (default: 1)",
-        )
     add_block_flags(parser, count=counts and not lists)
     add_target_arguments(parser, blocks=True, **ONE_QUEUE)
     return parser
@@ -146,7 +140,6 @@ def _add_lists(parser: Command) -> None:
     parser.add_argument(
         "-b",
         "--blocks",
-        "--block-count",
         dest="block_count",
         metavar="N,...",
         type=_numbers,
@@ -214,8 +207,6 @@ def dsm(args: argparse.Namespace) -> int:
 
 def compare(args: argparse.Namespace) -> int:
     """Execute Compare."""
-    if args.compared is not None and args.data_size is not None:
-        raise UsageError("give --data-size or -c, not both")
     with args.data.open("rb") as file:
         data = file.read(_LARGEST + 1)
     if len(data) > _LARGEST:
@@ -224,7 +215,10 @@ def compare(args: argparse.Namespace) -> int:
     async def work(namespace: Namespace) -> None:
         nonlocal data
         size = namespace.block_size
-        wanted = args.data_size if args.compared is None else (args.compared + 1) * size
+        wanted = args.data_size
+        if args.compared is not None:
+            check_size(wanted, args.compared + 1, size)
+            wanted = (args.compared + 1) * size
         if wanted is not None:
             if wanted > len(data):
                 raise CliError(f"{args.data} has {len(data)} bytes, fewer than {wanted}")
@@ -249,8 +243,6 @@ def compare(args: argparse.Namespace) -> int:
 
 def _run(args: argparse.Namespace, work: Callable[[Namespace], Awaitable[None]], done: str) -> int:
     """Run work on the namespace, and print the result."""
-    if not args.block_count:
-        raise UsageError("--block-count must be at least 1")
     place = where_of(args)
     options = options_of(args, place, **ONE_QUEUE)
 

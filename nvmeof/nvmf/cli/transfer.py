@@ -19,12 +19,12 @@ from nvmf.cli.base import (
     Subparsers,
     UsageError,
     add_command,
-    number_argument,
     size_argument,
 )
 from nvmf.cli.common import (
     add_block_flags,
     add_target_arguments,
+    check_size,
     in_thread,
     options_of,
     run_async,
@@ -54,7 +54,7 @@ def add_commands(subparsers: Subparsers) -> None:
         "copy blocks of a namespace to a file or to stdout",
         examples=(
             EXAMPLE.format("read -z 1MiB -d first.img"),
-            EXAMPLE.format("read --block-count 1") + " | hexdump -C",
+            EXAMPLE.format("read --blocks 1") + " | hexdump -C",
         ),
     )
     _add_range(parser, "to the end of the namespace")
@@ -108,16 +108,7 @@ def _add_range(parser: argparse.ArgumentParser, default: str) -> None:
         type=size_argument,
         help=f"size, such as 4096 or 1MiB (default: {default})",
     )
-    parser.add_argument(
-        "--block-count",
-        metavar="N",
-        type=number_argument,
-        help="number of logical blocks (not 0's based)",
-    )
-    add_block_flags(parser)
-    parser.add_argument(
-        "-v", "--verbose", action="count", default=argparse.SUPPRESS, help="show progress"
-    )
+    add_block_flags(parser, default=None, meaning=default)
 
 
 def read(args: argparse.Namespace) -> int:
@@ -159,8 +150,7 @@ def _wanted(args: argparse.Namespace, namespace: Namespace) -> int | None:
     """Return the requested bytes; None: everything."""
     size: int | None = args.data_size
     if args.block_count is not None:
-        if size is not None:
-            raise UsageError("give --data-size or --block-count, not both")
+        check_size(size, args.block_count, namespace.block_size)
         size = args.block_count * namespace.block_size
     room_from(namespace, args.start_block, size)
     return size

@@ -29,6 +29,8 @@ METHODS = {
     "bdev_uring_delete": "Remove a bdev on a file, and its namespace; the file stays.",
     "bdev_uring_rescan": "Use the current size of the file, and notify the hosts of its namespace.",
     "bdev_wait_for_examine": "Return True, without an effect; in SPDK it concerns virtual bdevs.",
+    "framework_disable_cpumask_locks": "Return True, without an effect; in SPDK it concerns locks of processors.",
+    "framework_enable_cpumask_locks": "Return True, without an effect; in SPDK it concerns locks of processors.",
     "framework_get_config": "Return the calls that create a part of the configuration again, without keys.",
     "framework_get_reactors": "Return the reactors.",
     "framework_get_scheduler": "Return the scheduler.",

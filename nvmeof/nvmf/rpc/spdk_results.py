@@ -191,6 +191,9 @@ class KeyFile(TypedDict):
 class VersionFields(TypedDict):
     """Parts of a version."""
 
+    major: int
+    minor: int
+    patch: int
     suffix: str
 
 

@@ -7,6 +7,8 @@ connection ends.  Data goes through the pool of registered buffers.
 
 from __future__ import annotations
 
+import logging
+
 from nvmf.initiator.base.errors import NvmeError
 from nvmf.initiator.base.limits import LARGEST
 from nvmf.initiator.base.nsidlist import NsidList
@@ -17,6 +19,8 @@ from nvmf.spec import commands
 from nvmf.spec.identify import IDENTIFY_SIZE
 from nvmf.spec.opcodes import Cns, LogId
 from nvmf.spec.properties import Property
+
+log = logging.getLogger(__name__)
 
 
 class Admin:
@@ -40,7 +44,10 @@ class Admin:
         limit = self._timeout if within == -1 else within
         done = await self._queue.execute(sqe, data, within=limit, what=name)
         if done.status:
-            raise NvmeError.of(name, done.status, dw0=done.dw0, nsid=nsid)
+            error = NvmeError.of(name, done.status, dw0=done.dw0, nsid=nsid)
+            log.info("%s", error)
+            raise error
+        log.debug("%s succeeded", name)
         return done
 
     async def receive(

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
 from typing import Literal
 
@@ -32,6 +33,7 @@ from nvmf.spec.opcodes import Cns, Csi, FeatureId
 from nvmf.spec.properties import Cap, Cc, Crto, Property, Version, ready_timeout_seconds
 from nvmf.spec.status import StatusError
 
+log = logging.getLogger(__name__)
 ADMIN_QUEUE_SIZE = 32
 """Entries of the admin queue: Linux uses 32, the maximum of nvmet."""
 MIN_QUEUE = 32
@@ -95,6 +97,14 @@ async def new_session(place: Place) -> Session:
     except BaseException:
         await session.close()
         raise
+    log.info(
+        "connected to %s as host %s: controller %d, %d I/O queues, %s device",
+        place.where,
+        place.identity.nqn,
+        session.cntlid,
+        len(session.queues),
+        place.pool.device.kind,
+    )
     return session
 
 

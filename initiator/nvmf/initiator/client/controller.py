@@ -183,14 +183,17 @@ class Controller:
                 self._recovery.command_lost(lost)
                 losses = losses or Losses(name)
                 losses.add(lost)
+                log.debug("%s of namespace %d is repeated: %s", name, of.nsid, lost)
                 continue
             if not done.status:
                 return
+            error = NvmeError.of(
+                name, done.status, dw0=done.dw0, io=True, nsid=of.nsid, lba=lba, blocks=blocks
+            )
             code = done.status & CODE_MASK
             if done.status & DNR or retries == MAX_RETRIES or code not in self._recovery.retried:
-                raise NvmeError.of(
-                    name, done.status, dw0=done.dw0, io=True, nsid=of.nsid, lba=lba, blocks=blocks
-                )
+                raise error
+            log.info("%s; attempt %d of %d follows", error, retries + 2, MAX_RETRIES + 1)
             await asyncio.sleep(0.01 * 2**retries)
             retries += 1
 

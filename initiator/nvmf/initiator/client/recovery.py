@@ -131,8 +131,9 @@ async def reconnect(attempt: Attempt, place: Place, lost: Lost, lived: float) ->
             left = max(began + options.ctrl_loss_tmo - loop.time(), 0.0)
             limit = "no time limit" if forever else f"{left:.0f} s left"
             failed = (where.subnqn, attempts, limit, last)
-            attempts_log.info(_FAILED, *failed)
-            if loop.time() - told >= _TELL_EVERY:
+            tell = loop.time() - told >= _TELL_EVERY
+            attempts_log.info(_FAILED, *failed, extra={"warned": tell})
+            if tell:
                 told = loop.time()
                 log.warning(_FAILED, *failed, extra={"attempt": attempts})
         except Exception as error:  # otherwise callers would wait forever

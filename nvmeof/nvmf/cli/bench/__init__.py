@@ -21,7 +21,14 @@ from nvmf.cli.base import (
 )
 from nvmf.cli.bench.report import document, show
 from nvmf.cli.bench.running import Load, Run, measure
-from nvmf.cli.bench.words import DEFAULT_PERCENTILES, LOADS, MIXED, percentiles_argument, writes
+from nvmf.cli.bench.words import (
+    DEFAULT_PERCENTILES,
+    LOADS,
+    MIXED,
+    add_ignored,
+    percentiles_argument,
+    writes,
+)
 from nvmf.cli.common import add_place_arguments, options_of, run_async, where_of
 from nvmf.cli.connectflags import URL_OPTIONS, add_flags, url_options_help
 from nvmf.cli.identify import EXAMPLE, add_namespace_argument
@@ -49,7 +56,8 @@ def add_commands(subparsers: Subparsers) -> None:
         "on as many controllers as needed, and --iodepth the number of outstanding commands per\n"
         "queue. The queues are divided among --threads threads, each of which polls and thus uses\n"
         "a whole CPU. The load sends no keep-alive and does not reconnect. Ctrl-C ends the load\n"
-        "early, with the results so far and status 130.",
+        "early, with the results so far and status 130. fio's --name, --ioengine, --direct,\n"
+        "--thread, --group_reporting and --time_based are accepted without an effect.",
         examples=(
             EXAMPLE.format("bench --rw randread --bs 4k --iodepth 32"),
             EXAMPLE.format("bench --rw randrw --rwmixread 70 --runtime 10s --force"),
@@ -60,12 +68,15 @@ def add_commands(subparsers: Subparsers) -> None:
     group = parser.add_argument_group("load")
     group.add_argument(
         "--rw",
+        "--readwrite",
+        metavar="LOAD",
         choices=LOADS,
         default="randread",
-        help="kind of load (default: randread)",
+        help=f"one of {', '.join(LOADS)} (default: randread)",
     )
     group.add_argument(
         "--bs",
+        "--blocksize",
         "-z",
         "--data-size",
         metavar="BYTES",
@@ -136,7 +147,10 @@ def add_commands(subparsers: Subparsers) -> None:
         type=seconds_argument,
         help="also show the rates of each interval, at least 100ms",
     )
-    add_place_arguments(parser)
+    add_place_arguments(parser).add_argument(
+        "--filename", metavar="URL", help='the URL, as in a job of fio: ":" may be "\\:"'
+    )
+    add_ignored(parser)
     group = parser.add_argument_group("host")
     add_flags(group, ("hostnqn",))
     parser.epilog = url_options_help(_OPTIONS)
@@ -144,6 +158,10 @@ def add_commands(subparsers: Subparsers) -> None:
 
 def bench(args: argparse.Namespace) -> int:
     """Run the load and print the result."""
+    if args.filename is not None:
+        if args.url is not None:
+            raise UsageError("specify the target as a URL or with --filename, not both")
+        args.url = args.filename.replace("\\:", ":")
     load = _load(args)
 
     async def work() -> int:

@@ -9,6 +9,17 @@ LOADS = ("read", "write", "randread", "randwrite", "rw", "readwrite", "randrw")
 MIXED = ("rw", "readwrite", "randrw")
 DEFAULT_PERCENTILES = (50.0, 90.0, 99.0, 99.9, 99.99)
 _MOST_PERCENTILES = 20
+_IGNORED = ("name", "ioengine", "direct")
+_IGNORED_FLAGS = ("time_based", "group_reporting", "thread")
+
+
+def add_ignored(parser: argparse.ArgumentParser) -> None:
+    """Add options of fio that are always so here, or name what is not here: without an effect."""
+    for name in _IGNORED:
+        parser.add_argument(f"--{name}", help=argparse.SUPPRESS)
+    for name in _IGNORED_FLAGS:
+        flags = (f"--{name}", f"--{name}=1")  # argparse gives no value to an option without one
+        parser.add_argument(*flags, action="store_true", help=argparse.SUPPRESS)
 
 
 def writes(rw: str, rwmixread: int | None) -> bool:

@@ -178,7 +178,7 @@ _shtab_nvmeof_target_subsystem_commands() {
 _shtab_nvmeof_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
   "--version[show the version]"
-  "*"{-v,--verbose}"[more detail (-vv\: everything)]"
+  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -186,6 +186,7 @@ _shtab_nvmeof_defaults_added=0
 
 _shtab_nvmeof_ana_log_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
+  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   {-t,--transport}"[only rdma is supported]:transport:(rdma)"
   {-a,--traddr}"[address or name of the target]:HOST:"
@@ -207,10 +208,11 @@ _shtab_nvmeof_ana_log_defaults_added=0
 
 _shtab_nvmeof_bench_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
+  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   {-N,--namespace-id}"[namespace identifier (default\: 1)\; with a URL also -n, as in nvme-cli]:NSID:"
-  "--rw[kind of load (default\: randread)]:rw:(read write randread randwrite rw readwrite randrw)"
-  {--bs,-z,--data-size}"[size of one command (default\: 4096)]:BYTES:"
+  {--rw,--readwrite}"[one of read, write, randread, randwrite, rw, readwrite, randrw (default\: randread)]:LOAD:(read write randread randwrite rw readwrite randrw)"
+  {--bs,--blocksize,-z,--data-size}"[size of one command (default\: 4096)]:BYTES:"
   "--rwmixread[percentage of reads of rw and randrw, 0 to 100 (default\: 50)]:N:"
   {--iodepth,-Q,--queue-size}"[outstanding commands per queue (default\: 32)]:N:"
   {--numjobs,-i,--nr-io-queues}"[I\/O queues (default\: 1)]:N:"
@@ -227,6 +229,7 @@ _shtab_nvmeof_bench_options=(
   {-n,--nqn}"[NQN of the subsystem]:NQN:"
   "--device[an embedded device (iwarp, roce), a libibverbs device (system), or a system device if one reaches the address, else iwarp (default\: auto)]:device:(auto iwarp roce system)"
   "--remote-keys[memory that the target can access\: the data of each command until it completes, or all I\/O buffers, which is faster (default\: command)]:remote_keys:(command buffer)"
+  "--filename[the URL, as in a job of fio\: \"\:\" may be \"\\\:\"]:URL:"
   {-q,--hostnqn}"[NQN of this host (default\: \/etc\/nvme\/hostnqn)]:NQN:"
   ":nvme\+rdma\:\/\/HOST\:PORT\/NQN\?OPTION\=VALUE, instead of the flags (options\: see below):"
 )
@@ -236,6 +239,7 @@ _shtab_nvmeof_bench_defaults_added=0
 
 _shtab_nvmeof_capture_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
+  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   "--rpc-socket[administration socket of the target (default\: target.sock in \$RUNTIME_DIRECTORY, \/run\/nvmeof or \$XDG_RUNTIME_DIR\/nvmeof)]:PATH:_files"
   "--duration[stop after this time]:SECONDS:"
@@ -252,6 +256,7 @@ _shtab_nvmeof_capture_defaults_added=0
 
 _shtab_nvmeof_changed_ns_list_log_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
+  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   {-t,--transport}"[only rdma is supported]:transport:(rdma)"
   {-a,--traddr}"[address or name of the target]:HOST:"
@@ -273,6 +278,7 @@ _shtab_nvmeof_changed_ns_list_log_defaults_added=0
 
 _shtab_nvmeof_check_dhchap_key_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
+  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   {-k,--key}"[DHHC-1\:HH\:BASE64\:]:KEY:"
   {-f,--key-file}"[file with the key]:FILE:_files"
@@ -283,6 +289,7 @@ _shtab_nvmeof_check_dhchap_key_defaults_added=0
 
 _shtab_nvmeof_compare_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
+  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   {-N,--namespace-id}"[namespace identifier (default\: 1)\; with a URL also -n, as in nvme-cli]:NSID:"
   {-b,--start-block}"[first logical block (default\: 0)]:LBA:"
@@ -308,7 +315,7 @@ _shtab_nvmeof_compare_options=(
   "--dhchap-secret-file[file with this host\'s key]:FILE:_files"
   "--dhchap-ctrl-secret-file[file with the controller\'s key]:FILE:_files"
   {-d,--data}"[the expected content]:FILE:_files"
-  "-c[number of logical blocks, 0\'s based as in nvme-cli (default\: all of the file)]:N:"
+  {-c,--block-count}"[number of logical blocks, 0\'s based as in nvme-cli (default\: all of the file)]:N:"
   {-z,--data-size}"[number of bytes of the file to compare (default\: all)]:BYTES:"
   ":nvme\+rdma\:\/\/HOST\:PORT\/NQN\?OPTION\=VALUE, instead of the flags (options\: see below):"
 )
@@ -318,6 +325,7 @@ _shtab_nvmeof_compare_defaults_added=0
 
 _shtab_nvmeof_compare_and_write_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
+  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   {-N,--namespace-id}"[namespace identifier (default\: 1)\; with a URL also -n, as in nvme-cli]:NSID:"
   {-b,--start-block}"[first logical block (default\: 0)]:LBA:"
@@ -352,6 +360,7 @@ _shtab_nvmeof_compare_and_write_defaults_added=0
 
 _shtab_nvmeof_completion_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
+  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   ":the shell to generate the script for:(bash zsh fish)"
 )
@@ -368,6 +377,7 @@ _shtab_nvmeof_config_defaults_added=0
 
 _shtab_nvmeof_config_check_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
+  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   ":a TOML file:_files"
 )
@@ -377,6 +387,7 @@ _shtab_nvmeof_config_check_defaults_added=0
 
 _shtab_nvmeof_config_export_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
+  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   ":a TOML file:_files"
 )
@@ -386,6 +397,7 @@ _shtab_nvmeof_config_export_defaults_added=0
 
 _shtab_nvmeof_config_import_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
+  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   ":JSON file of nvmetcli save, or - for stdin:_files"
 )
@@ -395,6 +407,7 @@ _shtab_nvmeof_config_import_defaults_added=0
 
 _shtab_nvmeof_config_schema_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
+  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
 )
 
@@ -403,6 +416,7 @@ _shtab_nvmeof_config_schema_defaults_added=0
 
 _shtab_nvmeof_connect_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
+  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   {-t,--transport}"[only rdma is supported]:transport:(rdma)"
   {-a,--traddr}"[address or name of the target]:HOST:"
@@ -434,6 +448,7 @@ _shtab_nvmeof_connect_defaults_added=0
 
 _shtab_nvmeof_connect_all_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
+  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   {-t,--transport}"[only rdma is supported]:transport:(rdma)"
   {-a,--traddr}"[address or name of the target]:HOST:"
@@ -465,6 +480,7 @@ _shtab_nvmeof_connect_all_defaults_added=0
 
 _shtab_nvmeof_devices_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
+  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   "--watch[keep running, and print device changes (with -o json, one object per line)]"
 )
@@ -474,6 +490,7 @@ _shtab_nvmeof_devices_defaults_added=0
 
 _shtab_nvmeof_disconnect_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
+  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   {-n,--nqn}"[all controllers of this subsystem]:NQN:_nvmeof_kernel_nqns"
   {-d,--device}"[controllers by device name\: nvme0, or a list]:DEVICE:_nvmeof_controllers"
@@ -484,6 +501,7 @@ _shtab_nvmeof_disconnect_defaults_added=0
 
 _shtab_nvmeof_disconnect_all_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
+  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   {-t,--transport}"[only controllers with this transport, such as rdma]:TRANSPORT:"
 )
@@ -493,6 +511,7 @@ _shtab_nvmeof_disconnect_all_defaults_added=0
 
 _shtab_nvmeof_discover_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
+  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   {-t,--transport}"[only rdma is supported]:transport:(rdma)"
   {-a,--traddr}"[address or name of the target]:HOST:"
@@ -528,6 +547,7 @@ _shtab_nvmeof_discover_defaults_added=0
 
 _shtab_nvmeof_doctor_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
+  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   {-a,--all}"[show passed checks, too]"
   ":a target\'s TOML file:_files"
@@ -538,10 +558,11 @@ _shtab_nvmeof_doctor_defaults_added=0
 
 _shtab_nvmeof_dsm_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
+  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   {-N,--namespace-id}"[namespace identifier (default\: 1)\; with a URL also -n, as in nvme-cli]:NSID:"
   {--slbs,--start-block}"[first logical blocks of the ranges (default\: 0)]:LBA,...:"
-  {-b,--blocks,--block-count}"[numbers of logical blocks of the ranges, not 0\'s based (default\: 1)]:N,...:"
+  {-b,--blocks}"[numbers of logical blocks of the ranges, not 0\'s based (default\: 1)]:N,...:"
   "-s[with a URL the first logical block, as in nvme-cli\; with -a the port of the target]:N:"
   {-t,--transport}"[only rdma is supported]:transport:(rdma)"
   {-a,--traddr}"[address or name of the target]:HOST:"
@@ -573,6 +594,7 @@ _shtab_nvmeof_dsm_defaults_added=0
 
 _shtab_nvmeof_error_log_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
+  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   {-t,--transport}"[only rdma is supported]:transport:(rdma)"
   {-a,--traddr}"[address or name of the target]:HOST:"
@@ -596,6 +618,7 @@ _shtab_nvmeof_error_log_defaults_added=0
 
 _shtab_nvmeof_explain_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
+  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   "--summary[show totals instead of each command]"
   {-s,--trsvcid}"[TCP port of iWARP connections whose beginning is not in the file (default\: 4420)]:PORT:"
@@ -614,6 +637,7 @@ _shtab_nvmeof_fio_engine_defaults_added=0
 
 _shtab_nvmeof_fio_engine_build_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
+  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   "--fio-source[source of fio, of the version that will load the engine]:DIR:"
   "--to[the engine\'s file (default\: see fio-engine path)]:FILE:_files"
@@ -625,6 +649,7 @@ _shtab_nvmeof_fio_engine_build_defaults_added=0
 
 _shtab_nvmeof_fio_engine_path_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
+  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   "--fio[fio (default\: \$NVMF_FIO, or the one in PATH)]:PROGRAM:"
 )
@@ -634,6 +659,7 @@ _shtab_nvmeof_fio_engine_path_defaults_added=0
 
 _shtab_nvmeof_flush_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
+  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   {-N,--namespace-id}"[namespace identifier (default\: 1)\; with a URL also -n, as in nvme-cli]:NSID:"
   {-t,--transport}"[only rdma is supported]:transport:(rdma)"
@@ -664,6 +690,7 @@ _shtab_nvmeof_flush_defaults_added=0
 
 _shtab_nvmeof_gen_dhchap_key_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
+  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   {-m,--hmac}"[hash that transforms the key before it is used\: 0 none, 1 SHA-256, 2 SHA-384, 3 SHA-512 (default\: 0)]:HASH:(0 1 2 3)"
   {-l,--key-length}"[length of the secret\: 32, 48 or 64 (default\: length of the hash, or 32)]:BYTES:(32 48 64)"
@@ -676,6 +703,7 @@ _shtab_nvmeof_gen_dhchap_key_defaults_added=0
 
 _shtab_nvmeof_gen_hostnqn_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
+  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
 )
 
@@ -684,6 +712,7 @@ _shtab_nvmeof_gen_hostnqn_defaults_added=0
 
 _shtab_nvmeof_get_feature_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
+  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   {-t,--transport}"[only rdma is supported]:transport:(rdma)"
   {-a,--traddr}"[address or name of the target]:HOST:"
@@ -710,6 +739,7 @@ _shtab_nvmeof_get_feature_defaults_added=0
 
 _shtab_nvmeof_get_log_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
+  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   {-t,--transport}"[only rdma is supported]:transport:(rdma)"
   {-a,--traddr}"[address or name of the target]:HOST:"
@@ -735,6 +765,7 @@ _shtab_nvmeof_get_log_defaults_added=0
 
 _shtab_nvmeof_id_ctrl_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
+  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   {-H,--human-readable}"[show the bit fields of values, by name]"
   {-b,--raw-binary}"[write the bytes to stdout]"
@@ -766,6 +797,7 @@ _shtab_nvmeof_id_ctrl_defaults_added=0
 
 _shtab_nvmeof_id_ns_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
+  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   {-N,--namespace-id}"[namespace identifier (default\: 1)\; with a URL also -n, as in nvme-cli]:NSID:"
   {-H,--human-readable}"[show the bit fields of values, by name]"
@@ -805,6 +837,7 @@ _shtab_nvmeof_lab_defaults_added=0
 
 _shtab_nvmeof_lab_check_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
+  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   "--profile[for a description without workloads]:NAME:"
   ":a description (TOML):_files"
@@ -815,6 +848,7 @@ _shtab_nvmeof_lab_check_defaults_added=0
 
 _shtab_nvmeof_lab_compare_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
+  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   "--baseline[the run to compare with]:DIR:"
   "*--metric[figure to compare\; may be repeated (default\: iops and p99_ns)]:metric:(iops mean_ns p50_ns p99_ns)"
@@ -828,6 +862,7 @@ _shtab_nvmeof_lab_compare_defaults_added=0
 
 _shtab_nvmeof_lab_export_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
+  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   ":format:(csv)"
   ":results directory:"
@@ -838,6 +873,7 @@ _shtab_nvmeof_lab_export_defaults_added=0
 
 _shtab_nvmeof_lab_profiles_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
+  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
 )
 
@@ -846,6 +882,7 @@ _shtab_nvmeof_lab_profiles_defaults_added=0
 
 _shtab_nvmeof_lab_report_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
+  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   "--to[where to write (default\: DIR)]:DIR:"
   "--pictures[also write SVG and PNG files]"
@@ -857,6 +894,7 @@ _shtab_nvmeof_lab_report_defaults_added=0
 
 _shtab_nvmeof_lab_run_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
+  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   "--profile[ready workloads and method\; see lab profiles]:NAME:"
   "*--system[a system, with --profile and without FILE\; may be repeated]:NAME=WHAT:"
@@ -874,6 +912,7 @@ _shtab_nvmeof_lab_run_defaults_added=0
 
 _shtab_nvmeof_lab_schema_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
+  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
 )
 
@@ -882,6 +921,7 @@ _shtab_nvmeof_lab_schema_defaults_added=0
 
 _shtab_nvmeof_list_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
+  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
 )
 
@@ -890,6 +930,7 @@ _shtab_nvmeof_list_defaults_added=0
 
 _shtab_nvmeof_list_ns_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
+  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   {-t,--transport}"[only rdma is supported]:transport:(rdma)"
   {-a,--traddr}"[address or name of the target]:HOST:"
@@ -919,6 +960,7 @@ _shtab_nvmeof_list_ns_defaults_added=0
 
 _shtab_nvmeof_list_subsys_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
+  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   {-n,--nqn}"[only this subsystem]:NQN:_nvmeof_kernel_nqns"
 )
@@ -935,6 +977,7 @@ _shtab_nvmeof_pmem_defaults_added=0
 
 _shtab_nvmeof_pmem_bench_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
+  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   {-N,--namespace-id}"[namespace identifier (default\: 1)\; with a URL also -n, as in nvme-cli]:NSID:"
   "--methods[methods (default\: nvme-fua,nvme-write-flush,write-read,write-flush,write-send)]:M,M,...:"
@@ -964,6 +1007,7 @@ _shtab_nvmeof_pmem_bench_defaults_added=0
 
 _shtab_nvmeof_pmem_bench_replicas_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
+  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   "--load[what to measure (default\: mirror,log)]:WHAT,...:"
   "--quorum[replicas that have a write before it is acknowledged (default\: the majority)]:N:"
@@ -981,6 +1025,7 @@ _shtab_nvmeof_pmem_bench_replicas_defaults_added=0
 
 _shtab_nvmeof_pmem_demo_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
+  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   "--records[records to append, about, 30 to 20000 (default\: 3000)]:N:"
   "--runtime[duration of each measurement, such as 10, 10s, 500ms or 2m (default\: 1s)]:TIME:"
@@ -995,14 +1040,14 @@ _shtab_nvmeof_pmem_demo_defaults_added=0
 
 _shtab_nvmeof_read_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
+  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   {-N,--namespace-id}"[namespace identifier (default\: 1)\; with a URL also -n, as in nvme-cli]:NSID:"
   {-b,--start-block}"[first logical block (default\: 0)]:LBA:"
   {-z,--data-size}"[size, such as 4096 or 1MiB (default\: to the end of the namespace)]:BYTES:"
-  "--block-count[number of logical blocks (not 0\'s based)]:N:"
   "-s[with a URL the first logical block, as in nvme-cli\; with -a the port of the target]:N:"
-  "-c[number of logical blocks, 0\'s based as in nvme-cli\: -c 0 is one block]:N:"
-  "*"{-v,--verbose}"[show progress]"
+  "--blocks[number of logical blocks (default\: to the end of the namespace)]:N:"
+  {-c,--block-count}"[the same, 0\'s based as in nvme-cli\: -c 0 is one block]:N:"
   {-d,--data}"[destination (default\: -, stdout)]:FILE:_files"
   {-t,--transport}"[only rdma is supported]:transport:(rdma)"
   {-a,--traddr}"[address or name of the target]:HOST:"
@@ -1032,6 +1077,7 @@ _shtab_nvmeof_read_defaults_added=0
 
 _shtab_nvmeof_replay_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
+  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   {-t,--transport}"[only rdma is supported]:transport:(rdma)"
   {-a,--traddr}"[address or name of the target]:HOST:"
@@ -1056,6 +1102,7 @@ _shtab_nvmeof_replay_defaults_added=0
 
 _shtab_nvmeof_reset_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
+  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   ":the controller\: \/dev\/nvme0, or nvme0:_nvmeof_controllers"
 )
@@ -1065,6 +1112,7 @@ _shtab_nvmeof_reset_defaults_added=0
 
 _shtab_nvmeof_resv_acquire_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
+  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   "--crkey[the current key of this host (64 bits, not 0)]:KEY:"
   "--prkey[the key of the registrants to preempt (64 bits, not 0)]:KEY:"
@@ -1099,6 +1147,7 @@ _shtab_nvmeof_resv_acquire_defaults_added=0
 
 _shtab_nvmeof_resv_register_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
+  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   "--crkey[the current key of this host (64 bits, not 0)]:KEY:"
   "--nrkey[the new key (64 bits, not 0)]:KEY:"
@@ -1134,6 +1183,7 @@ _shtab_nvmeof_resv_register_defaults_added=0
 
 _shtab_nvmeof_resv_release_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
+  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   "--crkey[the current key of this host (64 bits, not 0)]:KEY:"
   "--rtype[1 write exclusive, 2 exclusive access, 3 write exclusive registrants only, 4 exclusive access registrants only, 5 write exclusive all registrants, 6 exclusive access all registrants]:TYPE:"
@@ -1167,6 +1217,7 @@ _shtab_nvmeof_resv_release_defaults_added=0
 
 _shtab_nvmeof_resv_report_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
+  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   {-N,--namespace-id}"[namespace identifier (default\: 1)\; with a URL also -n, as in nvme-cli]:NSID:"
   {-t,--transport}"[only rdma is supported]:transport:(rdma)"
@@ -1197,6 +1248,7 @@ _shtab_nvmeof_resv_report_defaults_added=0
 
 _shtab_nvmeof_rpc_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
+  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   "--rpc-socket[administration socket of the target (default\: target.sock in \$RUNTIME_DIRECTORY, \/run\/nvmeof or \$XDG_RUNTIME_DIR\/nvmeof)]:PATH:_files"
   "--list[list all methods\; needs no running target]"
@@ -1209,6 +1261,7 @@ _shtab_nvmeof_rpc_defaults_added=0
 
 _shtab_nvmeof_set_feature_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
+  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   {-t,--transport}"[only rdma is supported]:transport:(rdma)"
   {-a,--traddr}"[address or name of the target]:HOST:"
@@ -1233,6 +1286,7 @@ _shtab_nvmeof_set_feature_defaults_added=0
 
 _shtab_nvmeof_show_hostnqn_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
+  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
 )
 
@@ -1241,6 +1295,7 @@ _shtab_nvmeof_show_hostnqn_defaults_added=0
 
 _shtab_nvmeof_show_regs_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
+  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   {-t,--transport}"[only rdma is supported]:transport:(rdma)"
   {-a,--traddr}"[address or name of the target]:HOST:"
@@ -1263,6 +1318,7 @@ _shtab_nvmeof_show_regs_defaults_added=0
 
 _shtab_nvmeof_smart_log_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
+  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   {-t,--transport}"[only rdma is supported]:transport:(rdma)"
   {-a,--traddr}"[address or name of the target]:HOST:"
@@ -1299,6 +1355,7 @@ _shtab_nvmeof_target_ana_defaults_added=0
 
 _shtab_nvmeof_target_ana_set_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
+  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   "--rpc-socket[administration socket of the target (default\: target.sock in \$RUNTIME_DIRECTORY, \/run\/nvmeof or \$XDG_RUNTIME_DIR\/nvmeof)]:PATH:_files"
   {-a,--traddr}"[a numeric IPv4 or IPv6 address]:ADDRESS:"
@@ -1312,6 +1369,7 @@ _shtab_nvmeof_target_ana_set_defaults_added=0
 
 _shtab_nvmeof_target_clear_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
+  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   "--rpc-socket[administration socket of the target (default\: target.sock in \$RUNTIME_DIRECTORY, \/run\/nvmeof or \$XDG_RUNTIME_DIR\/nvmeof)]:PATH:_files"
 )
@@ -1328,6 +1386,7 @@ _shtab_nvmeof_target_fault_defaults_added=0
 
 _shtab_nvmeof_target_fault_add_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
+  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   "--rpc-socket[administration socket of the target (default\: target.sock in \$RUNTIME_DIRECTORY, \/run\/nvmeof or \$XDG_RUNTIME_DIR\/nvmeof)]:PATH:_files"
   "--subsystem[NQN of the subsystem]:NQN:"
@@ -1359,6 +1418,7 @@ _shtab_nvmeof_target_fault_add_defaults_added=0
 
 _shtab_nvmeof_target_fault_list_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
+  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   "--rpc-socket[administration socket of the target (default\: target.sock in \$RUNTIME_DIRECTORY, \/run\/nvmeof or \$XDG_RUNTIME_DIR\/nvmeof)]:PATH:_files"
 )
@@ -1368,6 +1428,7 @@ _shtab_nvmeof_target_fault_list_defaults_added=0
 
 _shtab_nvmeof_target_fault_remove_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
+  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   "--rpc-socket[administration socket of the target (default\: target.sock in \$RUNTIME_DIRECTORY, \/run\/nvmeof or \$XDG_RUNTIME_DIR\/nvmeof)]:PATH:_files"
   "--all[all active faults]"
@@ -1386,6 +1447,7 @@ _shtab_nvmeof_target_host_defaults_added=0
 
 _shtab_nvmeof_target_host_allow_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
+  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   "--rpc-socket[administration socket of the target (default\: target.sock in \$RUNTIME_DIRECTORY, \/run\/nvmeof or \$XDG_RUNTIME_DIR\/nvmeof)]:PATH:_files"
   "--any[every host]"
@@ -1402,6 +1464,7 @@ _shtab_nvmeof_target_host_allow_defaults_added=0
 
 _shtab_nvmeof_target_host_remove_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
+  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   "--rpc-socket[administration socket of the target (default\: target.sock in \$RUNTIME_DIRECTORY, \/run\/nvmeof or \$XDG_RUNTIME_DIR\/nvmeof)]:PATH:_files"
   "--any[every host that is not listed by name]"
@@ -1414,6 +1477,7 @@ _shtab_nvmeof_target_host_remove_defaults_added=0
 
 _shtab_nvmeof_target_host_set_keys_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
+  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   "--rpc-socket[administration socket of the target (default\: target.sock in \$RUNTIME_DIRECTORY, \/run\/nvmeof or \$XDG_RUNTIME_DIR\/nvmeof)]:PATH:_files"
   "--dhchap-key[file with the host\'s key\: the host must authenticate]:FILE:_files"
@@ -1430,6 +1494,7 @@ _shtab_nvmeof_target_host_set_keys_defaults_added=0
 
 _shtab_nvmeof_target_log_level_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
+  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   "--rpc-socket[administration socket of the target (default\: target.sock in \$RUNTIME_DIRECTORY, \/run\/nvmeof or \$XDG_RUNTIME_DIR\/nvmeof)]:PATH:_files"
   ":debug, info, warning or error (default\: only show the level):(debug info warning error)"
@@ -1440,6 +1505,7 @@ _shtab_nvmeof_target_log_level_defaults_added=0
 
 _shtab_nvmeof_target_ls_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
+  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   "--rpc-socket[administration socket of the target (default\: target.sock in \$RUNTIME_DIRECTORY, \/run\/nvmeof or \$XDG_RUNTIME_DIR\/nvmeof)]:PATH:_files"
 )
@@ -1456,6 +1522,7 @@ _shtab_nvmeof_target_namespace_defaults_added=0
 
 _shtab_nvmeof_target_namespace_add_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
+  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   "--rpc-socket[administration socket of the target (default\: target.sock in \$RUNTIME_DIRECTORY, \/run\/nvmeof or \$XDG_RUNTIME_DIR\/nvmeof)]:PATH:_files"
   {-n,--namespace-id}"[namespace identifier (default\: the lowest free one)]:NSID:"
@@ -1479,6 +1546,7 @@ _shtab_nvmeof_target_namespace_add_defaults_added=0
 
 _shtab_nvmeof_target_namespace_limit_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
+  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   "--rpc-socket[administration socket of the target (default\: target.sock in \$RUNTIME_DIRECTORY, \/run\/nvmeof or \$XDG_RUNTIME_DIR\/nvmeof)]:PATH:_files"
   "--read-iops[reads (Read, Compare, Verify) per second]:N:"
@@ -1498,6 +1566,7 @@ _shtab_nvmeof_target_namespace_limit_defaults_added=0
 
 _shtab_nvmeof_target_namespace_mask_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
+  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   "--rpc-socket[administration socket of the target (default\: target.sock in \$RUNTIME_DIRECTORY, \/run\/nvmeof or \$XDG_RUNTIME_DIR\/nvmeof)]:PATH:_files"
   "--all[every host that may connect]"
@@ -1512,6 +1581,7 @@ _shtab_nvmeof_target_namespace_mask_defaults_added=0
 
 _shtab_nvmeof_target_namespace_protect_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
+  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   "--rpc-socket[administration socket of the target (default\: target.sock in \$RUNTIME_DIRECTORY, \/run\/nvmeof or \$XDG_RUNTIME_DIR\/nvmeof)]:PATH:_files"
   "--force[do not ask for confirmation of permanent]"
@@ -1525,6 +1595,7 @@ _shtab_nvmeof_target_namespace_protect_defaults_added=0
 
 _shtab_nvmeof_target_namespace_remove_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
+  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   "--rpc-socket[administration socket of the target (default\: target.sock in \$RUNTIME_DIRECTORY, \/run\/nvmeof or \$XDG_RUNTIME_DIR\/nvmeof)]:PATH:_files"
   ":the subsystem:_nvmeof_target_nqns"
@@ -1536,6 +1607,7 @@ _shtab_nvmeof_target_namespace_remove_defaults_added=0
 
 _shtab_nvmeof_target_namespace_replace_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
+  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   "--rpc-socket[administration socket of the target (default\: target.sock in \$RUNTIME_DIRECTORY, \/run\/nvmeof or \$XDG_RUNTIME_DIR\/nvmeof)]:PATH:_files"
   "--store[RAM of the target, a file or block device, persistent memory, no storage, or a store written in Python]:store:(ram file pmem null python)"
@@ -1554,6 +1626,7 @@ _shtab_nvmeof_target_namespace_replace_defaults_added=0
 
 _shtab_nvmeof_target_namespace_resize_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
+  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   "--rpc-socket[administration socket of the target (default\: target.sock in \$RUNTIME_DIRECTORY, \/run\/nvmeof or \$XDG_RUNTIME_DIR\/nvmeof)]:PATH:_files"
   ":the subsystem:_nvmeof_target_nqns"
@@ -1573,6 +1646,7 @@ _shtab_nvmeof_target_port_defaults_added=0
 
 _shtab_nvmeof_target_port_add_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
+  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   "--rpc-socket[administration socket of the target (default\: target.sock in \$RUNTIME_DIRECTORY, \/run\/nvmeof or \$XDG_RUNTIME_DIR\/nvmeof)]:PATH:_files"
   {-a,--traddr}"[a numeric IPv4 or IPv6 address]:ADDRESS:"
@@ -1586,6 +1660,7 @@ _shtab_nvmeof_target_port_add_defaults_added=0
 
 _shtab_nvmeof_target_port_remove_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
+  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   "--rpc-socket[administration socket of the target (default\: target.sock in \$RUNTIME_DIRECTORY, \/run\/nvmeof or \$XDG_RUNTIME_DIR\/nvmeof)]:PATH:_files"
   {-a,--traddr}"[a numeric IPv4 or IPv6 address]:ADDRESS:"
@@ -1597,6 +1672,7 @@ _shtab_nvmeof_target_port_remove_defaults_added=0
 
 _shtab_nvmeof_target_reload_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
+  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   "--rpc-socket[administration socket of the target (default\: target.sock in \$RUNTIME_DIRECTORY, \/run\/nvmeof or \$XDG_RUNTIME_DIR\/nvmeof)]:PATH:_files"
 )
@@ -1606,6 +1682,7 @@ _shtab_nvmeof_target_reload_defaults_added=0
 
 _shtab_nvmeof_target_restore_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
+  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   "--rpc-socket[administration socket of the target (default\: target.sock in \$RUNTIME_DIRECTORY, \/run\/nvmeof or \$XDG_RUNTIME_DIR\/nvmeof)]:PATH:_files"
   ":the file, or - for stdin (default\: \/etc\/nvmet\/config.json, if it exists):_files"
@@ -1616,6 +1693,7 @@ _shtab_nvmeof_target_restore_defaults_added=0
 
 _shtab_nvmeof_target_save_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
+  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   "--rpc-socket[administration socket of the target (default\: target.sock in \$RUNTIME_DIRECTORY, \/run\/nvmeof or \$XDG_RUNTIME_DIR\/nvmeof)]:PATH:_files"
   "--output[the same as FILE]:FILE:_files"
@@ -1628,6 +1706,7 @@ _shtab_nvmeof_target_save_defaults_added=0
 
 _shtab_nvmeof_target_serve_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
+  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   "*--ram[memory, such as 1GiB]:SIZE:"
   "*--file[file or block device]:PATH:_files"
@@ -1649,6 +1728,7 @@ _shtab_nvmeof_target_serve_defaults_added=0
 
 _shtab_nvmeof_target_shell_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
+  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   "--rpc-socket[administration socket of the target (default\: target.sock in \$RUNTIME_DIRECTORY, \/run\/nvmeof or \$XDG_RUNTIME_DIR\/nvmeof)]:PATH:_files"
   "(*)::a command to run, with its path and arguments (default\: read commands):"
@@ -1659,6 +1739,7 @@ _shtab_nvmeof_target_shell_defaults_added=0
 
 _shtab_nvmeof_target_stats_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
+  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   "--rpc-socket[administration socket of the target (default\: target.sock in \$RUNTIME_DIRECTORY, \/run\/nvmeof or \$XDG_RUNTIME_DIR\/nvmeof)]:PATH:_files"
 )
@@ -1675,6 +1756,7 @@ _shtab_nvmeof_target_subsystem_defaults_added=0
 
 _shtab_nvmeof_target_subsystem_add_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
+  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   "--rpc-socket[administration socket of the target (default\: target.sock in \$RUNTIME_DIRECTORY, \/run\/nvmeof or \$XDG_RUNTIME_DIR\/nvmeof)]:PATH:_files"
   "--serial[serial number (default\: derived from the NQN)]:TEXT:"
@@ -1690,6 +1772,7 @@ _shtab_nvmeof_target_subsystem_add_defaults_added=0
 
 _shtab_nvmeof_target_subsystem_remove_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
+  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   "--rpc-socket[administration socket of the target (default\: target.sock in \$RUNTIME_DIRECTORY, \/run\/nvmeof or \$XDG_RUNTIME_DIR\/nvmeof)]:PATH:_files"
   ":NQN of the subsystem:_nvmeof_target_nqns"
@@ -1700,6 +1783,7 @@ _shtab_nvmeof_target_subsystem_remove_defaults_added=0
 
 _shtab_nvmeof_top_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
+  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   "--rpc-socket[administration socket of the target (default\: target.sock in \$RUNTIME_DIRECTORY, \/run\/nvmeof or \$XDG_RUNTIME_DIR\/nvmeof)]:PATH:_files"
   {-d,--delay}"[interval between two readings (default\: 2)]:SECONDS:"
@@ -1712,6 +1796,7 @@ _shtab_nvmeof_top_defaults_added=0
 
 _shtab_nvmeof_verbs_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
+  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   "--device[the embedded device (default\: iwarp)]:device:(iwarp roce)"
   "(-)*::a program with its arguments\; options of nvmeof verbs come before it:"
@@ -1722,12 +1807,13 @@ _shtab_nvmeof_verbs_defaults_added=0
 
 _shtab_nvmeof_verify_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
+  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   {-N,--namespace-id}"[namespace identifier (default\: 1)\; with a URL also -n, as in nvme-cli]:NSID:"
   {-b,--start-block}"[first logical block (default\: 0)]:LBA:"
-  "--block-count[number of logical blocks, not 0\'s based (default\: 1)]:N:"
   "-s[with a URL the first logical block, as in nvme-cli\; with -a the port of the target]:N:"
-  "-c[number of logical blocks, 0\'s based as in nvme-cli\: -c 0 is one block]:N:"
+  "--blocks[number of logical blocks (default\: 1)]:N:"
+  {-c,--block-count}"[the same, 0\'s based as in nvme-cli\: -c 0 is one block]:N:"
   {-t,--transport}"[only rdma is supported]:transport:(rdma)"
   {-a,--traddr}"[address or name of the target]:HOST:"
   "--trsvcid[port of the target (default\: 4420)]:PORT:"
@@ -1756,14 +1842,14 @@ _shtab_nvmeof_verify_defaults_added=0
 
 _shtab_nvmeof_write_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
+  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   {-N,--namespace-id}"[namespace identifier (default\: 1)\; with a URL also -n, as in nvme-cli]:NSID:"
   {-b,--start-block}"[first logical block (default\: 0)]:LBA:"
   {-z,--data-size}"[size, such as 4096 or 1MiB (default\: all of the input)]:BYTES:"
-  "--block-count[number of logical blocks (not 0\'s based)]:N:"
   "-s[with a URL the first logical block, as in nvme-cli\; with -a the port of the target]:N:"
-  "-c[number of logical blocks, 0\'s based as in nvme-cli\: -c 0 is one block]:N:"
-  "*"{-v,--verbose}"[show progress]"
+  "--blocks[number of logical blocks (default\: all of the input)]:N:"
+  {-c,--block-count}"[the same, 0\'s based as in nvme-cli\: -c 0 is one block]:N:"
   {-d,--data}"[source (default\: -, stdin)]:FILE:_files"
   {-f,--force-unit-access}"[set Force Unit Access (FUA) in each write]"
   "--pad[pad an incomplete last block with zeroes]"
@@ -1796,12 +1882,13 @@ _shtab_nvmeof_write_defaults_added=0
 
 _shtab_nvmeof_write_uncor_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
+  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   {-N,--namespace-id}"[namespace identifier (default\: 1)\; with a URL also -n, as in nvme-cli]:NSID:"
   {-b,--start-block}"[first logical block (default\: 0)]:LBA:"
-  "--block-count[number of logical blocks, not 0\'s based (default\: 1)]:N:"
   "-s[with a URL the first logical block, as in nvme-cli\; with -a the port of the target]:N:"
-  "-c[number of logical blocks, 0\'s based as in nvme-cli\: -c 0 is one block]:N:"
+  "--blocks[number of logical blocks (default\: 1)]:N:"
+  {-c,--block-count}"[the same, 0\'s based as in nvme-cli\: -c 0 is one block]:N:"
   {-t,--transport}"[only rdma is supported]:transport:(rdma)"
   {-a,--traddr}"[address or name of the target]:HOST:"
   "--trsvcid[port of the target (default\: 4420)]:PORT:"
@@ -1830,12 +1917,13 @@ _shtab_nvmeof_write_uncor_defaults_added=0
 
 _shtab_nvmeof_write_zeroes_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
+  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   {-N,--namespace-id}"[namespace identifier (default\: 1)\; with a URL also -n, as in nvme-cli]:NSID:"
   {-b,--start-block}"[first logical block (default\: 0)]:LBA:"
-  "--block-count[number of logical blocks, not 0\'s based (default\: 1)]:N:"
   "-s[with a URL the first logical block, as in nvme-cli\; with -a the port of the target]:N:"
-  "-c[number of logical blocks, 0\'s based as in nvme-cli\: -c 0 is one block]:N:"
+  "--blocks[number of logical blocks (default\: 1)]:N:"
+  {-c,--block-count}"[the same, 0\'s based as in nvme-cli\: -c 0 is one block]:N:"
   {-t,--transport}"[only rdma is supported]:transport:(rdma)"
   {-a,--traddr}"[address or name of the target]:HOST:"
   "--trsvcid[port of the target (default\: 4420)]:PORT:"

@@ -26,6 +26,8 @@ OPTIONS = {
     "bdev_raid_set_options": "RAID bdevs",
     "bdev_set_options": "bdevs: [target] has the number and size of buffers",
     "bdev_wait_for_examine": "virtual bdevs",
+    "framework_disable_cpumask_locks": "locks of processors",
+    "framework_enable_cpumask_locks": "locks of processors",
     "iobuf_set_options": "buffers: [target] has their number and size",
     "keyring_linux_set_options": "the kernel's keyring",
     "nvmf_set_config": "the target",

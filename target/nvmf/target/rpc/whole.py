@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from nvmf.rpc.results import CurrentConfig, Port, Reloaded, Tree, Version
@@ -44,7 +45,11 @@ def get_methods(administration: Administration, params: GetMethods) -> list[str]
 @method("spdk_get_version", Params, "version")
 def get_version(administration: Administration, params: Params) -> Version:
     """Return the version of this software, in the form of SPDK's."""
-    return {"version": f"nvmeof-rdma {FIRMWARE}", "fields": {"suffix": ""}}
+    major, minor, patch = [*map(int, re.findall(r"\d+", FIRMWARE)), 0, 0, 0][:3]
+    return {
+        "version": f"nvmeof-rdma {FIRMWARE}",
+        "fields": {"major": major, "minor": minor, "patch": patch, "suffix": ""},
+    }
 
 
 @method("target_get_tree", Params, "tree")
