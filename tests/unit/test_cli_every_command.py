@@ -87,6 +87,17 @@ def test_on_a_terminal(target: Serving, folder: Path, columns: int) -> None:
             assert max(map(len, said.splitlines())) <= columns, shown
 
 
+def test_the_list_of_methods(target: Serving) -> None:
+    """A terminal has summaries in several lines, a pipe one line for each method."""
+    words = [*PROGRAM, "rpc", "--list"]
+    said = on_terminal(words, 80, target.environment)[1].splitlines()
+    assert max(map(len, said)) <= 80
+    listed = subprocess.check_output(words, text=True, timeout=300).splitlines()
+    assert [line.split()[0] for line in listed] == [
+        line.split()[0] for line in said if line[:1] != " "
+    ]
+
+
 def test_blocks(target: Serving, folder: Path) -> None:
     """In order, because they change blocks; piped, in words and as JSON."""
     where = url(target.port, NQN)

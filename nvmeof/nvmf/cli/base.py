@@ -23,7 +23,7 @@ EXIT_INTERRUPTED, EXIT_TERMINATED = 130, 143
 """As a shell reports the end by SIGINT and SIGTERM."""
 EXIT_DIFFERS, EXIT_TROUBLE = 1, 2
 """Of commands that compare, as for cmp(1)."""
-VERBOSE_HELP = "show connections, retries and failed commands (-vv: everything)"
+VERBOSE_HELP = "show more, such as connections, retries and failed commands (-vv: everything)"
 _WIDEST, _NARROWEST = 120, 40
 _PIPED = 100
 """Columns of --help: those of the terminal within these limits, or for a pipe."""

@@ -5,13 +5,18 @@ from __future__ import annotations
 
 import argparse
 import json
+import shutil
 import sys
+import textwrap
 
 from nvmf.cli.base import EXIT_OK, Subparsers, UsageError
 from nvmf.cli.output import print_json
 from nvmf.cli.target.client import add_rpc_command, target
 from nvmf.json import JSON
 from nvmf.rpc.methods import METHODS
+
+_NARROWEST = 20
+"""Columns of a summary, at least."""
 
 
 def add_commands(subparsers: Subparsers) -> None:
@@ -57,9 +62,12 @@ def _print_methods(args: argparse.Namespace) -> None:
     if args.output_format == "json":
         print_json(METHODS)
         return
-    width = max(map(len, METHODS))
+    indent = max(map(len, METHODS)) + 2
+    terminal = sys.stdout.isatty()
+    columns = max(shutil.get_terminal_size().columns, indent + _NARROWEST)
     for name, summary in METHODS.items():
-        print(f"{name:<{width}}  {summary}")
+        line = f"{name:<{indent}}{summary}"
+        print(textwrap.fill(line, columns, subsequent_indent=" " * indent) if terminal else line)
 
 
 def _parsed(text: str | None) -> dict[str, JSON]:

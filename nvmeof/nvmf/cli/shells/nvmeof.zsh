@@ -178,7 +178,7 @@ _shtab_nvmeof_target_subsystem_commands() {
 _shtab_nvmeof_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
   "--version[show the version]"
-  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
+  "*"{-v,--verbose}"[show more, such as connections, retries and failed commands (-vv\: everything)]"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -186,7 +186,7 @@ _shtab_nvmeof_defaults_added=0
 
 _shtab_nvmeof_ana_log_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
+  "*"{-v,--verbose}"[show more, such as connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   {-t,--transport}"[only rdma is supported]:transport:(rdma)"
   {-a,--traddr}"[address or name of the target]:HOST:"
@@ -208,7 +208,7 @@ _shtab_nvmeof_ana_log_defaults_added=0
 
 _shtab_nvmeof_bench_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
+  "*"{-v,--verbose}"[show more, such as connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   {-N,--namespace-id}"[namespace identifier (default\: 1)\; with a URL also -n, as in nvme-cli]:NSID:"
   {--rw,--readwrite}"[one of read, write, randread, randwrite, rw, readwrite, randrw (default\: randread)]:LOAD:(read write randread randwrite rw readwrite randrw)"
@@ -239,7 +239,7 @@ _shtab_nvmeof_bench_defaults_added=0
 
 _shtab_nvmeof_capture_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
+  "*"{-v,--verbose}"[show more, such as connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   "--rpc-socket[administration socket of the target (default\: target.sock in \$RUNTIME_DIRECTORY, \/run\/nvmeof or \$XDG_RUNTIME_DIR\/nvmeof)]:PATH:_files"
   "--duration[stop after this time]:SECONDS:"
@@ -256,7 +256,7 @@ _shtab_nvmeof_capture_defaults_added=0
 
 _shtab_nvmeof_changed_ns_list_log_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
+  "*"{-v,--verbose}"[show more, such as connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   {-t,--transport}"[only rdma is supported]:transport:(rdma)"
   {-a,--traddr}"[address or name of the target]:HOST:"
@@ -278,7 +278,7 @@ _shtab_nvmeof_changed_ns_list_log_defaults_added=0
 
 _shtab_nvmeof_check_dhchap_key_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
+  "*"{-v,--verbose}"[show more, such as connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   {-k,--key}"[DHHC-1\:HH\:BASE64\:]:KEY:"
   {-f,--key-file}"[file with the key]:FILE:_files"
@@ -289,7 +289,7 @@ _shtab_nvmeof_check_dhchap_key_defaults_added=0
 
 _shtab_nvmeof_compare_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
+  "*"{-v,--verbose}"[show more, such as connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   {-N,--namespace-id}"[namespace identifier (default\: 1)\; with a URL also -n, as in nvme-cli]:NSID:"
   {-b,--start-block}"[first logical block (default\: 0)]:LBA:"
@@ -325,7 +325,7 @@ _shtab_nvmeof_compare_defaults_added=0
 
 _shtab_nvmeof_compare_and_write_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
+  "*"{-v,--verbose}"[show more, such as connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   {-N,--namespace-id}"[namespace identifier (default\: 1)\; with a URL also -n, as in nvme-cli]:NSID:"
   {-b,--start-block}"[first logical block (default\: 0)]:LBA:"
@@ -360,7 +360,7 @@ _shtab_nvmeof_compare_and_write_defaults_added=0
 
 _shtab_nvmeof_completion_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
+  "*"{-v,--verbose}"[show more, such as connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   ":the shell to generate the script for:(bash zsh fish)"
 )
@@ -377,7 +377,7 @@ _shtab_nvmeof_config_defaults_added=0
 
 _shtab_nvmeof_config_check_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
+  "*"{-v,--verbose}"[show more, such as connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   ":a TOML file:_files"
 )
@@ -387,7 +387,7 @@ _shtab_nvmeof_config_check_defaults_added=0
 
 _shtab_nvmeof_config_export_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
+  "*"{-v,--verbose}"[show more, such as connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   ":a TOML file:_files"
 )
@@ -397,7 +397,7 @@ _shtab_nvmeof_config_export_defaults_added=0
 
 _shtab_nvmeof_config_import_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
+  "*"{-v,--verbose}"[show more, such as connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   ":JSON file of nvmetcli save, or - for stdin:_files"
 )
@@ -407,7 +407,7 @@ _shtab_nvmeof_config_import_defaults_added=0
 
 _shtab_nvmeof_config_schema_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
+  "*"{-v,--verbose}"[show more, such as connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
 )
 
@@ -416,7 +416,7 @@ _shtab_nvmeof_config_schema_defaults_added=0
 
 _shtab_nvmeof_connect_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
+  "*"{-v,--verbose}"[show more, such as connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   {-t,--transport}"[only rdma is supported]:transport:(rdma)"
   {-a,--traddr}"[address or name of the target]:HOST:"
@@ -448,7 +448,7 @@ _shtab_nvmeof_connect_defaults_added=0
 
 _shtab_nvmeof_connect_all_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
+  "*"{-v,--verbose}"[show more, such as connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   {-t,--transport}"[only rdma is supported]:transport:(rdma)"
   {-a,--traddr}"[address or name of the target]:HOST:"
@@ -480,7 +480,7 @@ _shtab_nvmeof_connect_all_defaults_added=0
 
 _shtab_nvmeof_devices_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
+  "*"{-v,--verbose}"[show more, such as connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   "--watch[keep running, and print device changes (with -o json, one object per line)]"
 )
@@ -490,7 +490,7 @@ _shtab_nvmeof_devices_defaults_added=0
 
 _shtab_nvmeof_disconnect_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
+  "*"{-v,--verbose}"[show more, such as connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   {-n,--nqn}"[all controllers of this subsystem]:NQN:_nvmeof_kernel_nqns"
   {-d,--device}"[controllers by device name\: nvme0, or a list]:DEVICE:_nvmeof_controllers"
@@ -501,7 +501,7 @@ _shtab_nvmeof_disconnect_defaults_added=0
 
 _shtab_nvmeof_disconnect_all_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
+  "*"{-v,--verbose}"[show more, such as connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   {-t,--transport}"[only controllers with this transport, such as rdma]:TRANSPORT:"
 )
@@ -511,7 +511,7 @@ _shtab_nvmeof_disconnect_all_defaults_added=0
 
 _shtab_nvmeof_discover_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
+  "*"{-v,--verbose}"[show more, such as connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   {-t,--transport}"[only rdma is supported]:transport:(rdma)"
   {-a,--traddr}"[address or name of the target]:HOST:"
@@ -547,7 +547,7 @@ _shtab_nvmeof_discover_defaults_added=0
 
 _shtab_nvmeof_doctor_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
+  "*"{-v,--verbose}"[show more, such as connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   {-a,--all}"[show passed checks, too]"
   ":a target\'s TOML file:_files"
@@ -558,7 +558,7 @@ _shtab_nvmeof_doctor_defaults_added=0
 
 _shtab_nvmeof_dsm_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
+  "*"{-v,--verbose}"[show more, such as connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   {-N,--namespace-id}"[namespace identifier (default\: 1)\; with a URL also -n, as in nvme-cli]:NSID:"
   {--slbs,--start-block}"[first logical blocks of the ranges (default\: 0)]:LBA,...:"
@@ -594,7 +594,7 @@ _shtab_nvmeof_dsm_defaults_added=0
 
 _shtab_nvmeof_error_log_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
+  "*"{-v,--verbose}"[show more, such as connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   {-t,--transport}"[only rdma is supported]:transport:(rdma)"
   {-a,--traddr}"[address or name of the target]:HOST:"
@@ -618,7 +618,7 @@ _shtab_nvmeof_error_log_defaults_added=0
 
 _shtab_nvmeof_explain_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
+  "*"{-v,--verbose}"[show more, such as connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   "--summary[show totals instead of each command]"
   {-s,--trsvcid}"[TCP port of iWARP connections whose beginning is not in the file (default\: 4420)]:PORT:"
@@ -637,7 +637,7 @@ _shtab_nvmeof_fio_engine_defaults_added=0
 
 _shtab_nvmeof_fio_engine_build_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
+  "*"{-v,--verbose}"[show more, such as connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   "--fio-source[source of fio, of the version that will load the engine]:DIR:"
   "--to[the engine\'s file (default\: see fio-engine path)]:FILE:_files"
@@ -649,7 +649,7 @@ _shtab_nvmeof_fio_engine_build_defaults_added=0
 
 _shtab_nvmeof_fio_engine_path_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
+  "*"{-v,--verbose}"[show more, such as connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   "--fio[fio (default\: \$NVMF_FIO, or the one in PATH)]:PROGRAM:"
 )
@@ -659,7 +659,7 @@ _shtab_nvmeof_fio_engine_path_defaults_added=0
 
 _shtab_nvmeof_flush_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
+  "*"{-v,--verbose}"[show more, such as connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   {-N,--namespace-id}"[namespace identifier (default\: 1)\; with a URL also -n, as in nvme-cli]:NSID:"
   {-t,--transport}"[only rdma is supported]:transport:(rdma)"
@@ -690,7 +690,7 @@ _shtab_nvmeof_flush_defaults_added=0
 
 _shtab_nvmeof_gen_dhchap_key_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
+  "*"{-v,--verbose}"[show more, such as connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   {-m,--hmac}"[hash that transforms the key before it is used\: 0 none, 1 SHA-256, 2 SHA-384, 3 SHA-512 (default\: 0)]:HASH:(0 1 2 3)"
   {-l,--key-length}"[length of the secret\: 32, 48 or 64 (default\: length of the hash, or 32)]:BYTES:(32 48 64)"
@@ -703,7 +703,7 @@ _shtab_nvmeof_gen_dhchap_key_defaults_added=0
 
 _shtab_nvmeof_gen_hostnqn_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
+  "*"{-v,--verbose}"[show more, such as connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
 )
 
@@ -712,7 +712,7 @@ _shtab_nvmeof_gen_hostnqn_defaults_added=0
 
 _shtab_nvmeof_get_feature_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
+  "*"{-v,--verbose}"[show more, such as connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   {-t,--transport}"[only rdma is supported]:transport:(rdma)"
   {-a,--traddr}"[address or name of the target]:HOST:"
@@ -739,7 +739,7 @@ _shtab_nvmeof_get_feature_defaults_added=0
 
 _shtab_nvmeof_get_log_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
+  "*"{-v,--verbose}"[show more, such as connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   {-t,--transport}"[only rdma is supported]:transport:(rdma)"
   {-a,--traddr}"[address or name of the target]:HOST:"
@@ -765,7 +765,7 @@ _shtab_nvmeof_get_log_defaults_added=0
 
 _shtab_nvmeof_id_ctrl_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
+  "*"{-v,--verbose}"[show more, such as connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   {-H,--human-readable}"[show the bit fields of values, by name]"
   {-b,--raw-binary}"[write the bytes to stdout]"
@@ -797,7 +797,7 @@ _shtab_nvmeof_id_ctrl_defaults_added=0
 
 _shtab_nvmeof_id_ns_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
+  "*"{-v,--verbose}"[show more, such as connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   {-N,--namespace-id}"[namespace identifier (default\: 1)\; with a URL also -n, as in nvme-cli]:NSID:"
   {-H,--human-readable}"[show the bit fields of values, by name]"
@@ -837,7 +837,7 @@ _shtab_nvmeof_lab_defaults_added=0
 
 _shtab_nvmeof_lab_check_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
+  "*"{-v,--verbose}"[show more, such as connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   "--profile[for a description without workloads]:NAME:"
   ":a description (TOML):_files"
@@ -848,7 +848,7 @@ _shtab_nvmeof_lab_check_defaults_added=0
 
 _shtab_nvmeof_lab_compare_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
+  "*"{-v,--verbose}"[show more, such as connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   "--baseline[the run to compare with]:DIR:"
   "*--metric[figure to compare\; may be repeated (default\: iops and p99_ns)]:metric:(iops mean_ns p50_ns p99_ns)"
@@ -862,7 +862,7 @@ _shtab_nvmeof_lab_compare_defaults_added=0
 
 _shtab_nvmeof_lab_export_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
+  "*"{-v,--verbose}"[show more, such as connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   ":format:(csv)"
   ":results directory:"
@@ -873,7 +873,7 @@ _shtab_nvmeof_lab_export_defaults_added=0
 
 _shtab_nvmeof_lab_profiles_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
+  "*"{-v,--verbose}"[show more, such as connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
 )
 
@@ -882,7 +882,7 @@ _shtab_nvmeof_lab_profiles_defaults_added=0
 
 _shtab_nvmeof_lab_report_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
+  "*"{-v,--verbose}"[show more, such as connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   "--to[where to write (default\: DIR)]:DIR:"
   "--pictures[also write SVG and PNG files]"
@@ -894,7 +894,7 @@ _shtab_nvmeof_lab_report_defaults_added=0
 
 _shtab_nvmeof_lab_run_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
+  "*"{-v,--verbose}"[show more, such as connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   "--profile[ready workloads and method\; see lab profiles]:NAME:"
   "*--system[a system, with --profile and without FILE\; may be repeated]:NAME=WHAT:"
@@ -912,7 +912,7 @@ _shtab_nvmeof_lab_run_defaults_added=0
 
 _shtab_nvmeof_lab_schema_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
+  "*"{-v,--verbose}"[show more, such as connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
 )
 
@@ -921,7 +921,7 @@ _shtab_nvmeof_lab_schema_defaults_added=0
 
 _shtab_nvmeof_list_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
+  "*"{-v,--verbose}"[show more, such as connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
 )
 
@@ -930,7 +930,7 @@ _shtab_nvmeof_list_defaults_added=0
 
 _shtab_nvmeof_list_ns_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
+  "*"{-v,--verbose}"[show more, such as connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   {-t,--transport}"[only rdma is supported]:transport:(rdma)"
   {-a,--traddr}"[address or name of the target]:HOST:"
@@ -960,7 +960,7 @@ _shtab_nvmeof_list_ns_defaults_added=0
 
 _shtab_nvmeof_list_subsys_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
+  "*"{-v,--verbose}"[show more, such as connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   {-n,--nqn}"[only this subsystem]:NQN:_nvmeof_kernel_nqns"
 )
@@ -977,7 +977,7 @@ _shtab_nvmeof_pmem_defaults_added=0
 
 _shtab_nvmeof_pmem_bench_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
+  "*"{-v,--verbose}"[show more, such as connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   {-N,--namespace-id}"[namespace identifier (default\: 1)\; with a URL also -n, as in nvme-cli]:NSID:"
   "--methods[methods (default\: nvme-fua,nvme-write-flush,write-read,write-flush,write-send)]:M,M,...:"
@@ -1007,7 +1007,7 @@ _shtab_nvmeof_pmem_bench_defaults_added=0
 
 _shtab_nvmeof_pmem_bench_replicas_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
+  "*"{-v,--verbose}"[show more, such as connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   "--load[what to measure (default\: mirror,log)]:WHAT,...:"
   "--quorum[replicas that have a write before it is acknowledged (default\: the majority)]:N:"
@@ -1025,7 +1025,7 @@ _shtab_nvmeof_pmem_bench_replicas_defaults_added=0
 
 _shtab_nvmeof_pmem_demo_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
+  "*"{-v,--verbose}"[show more, such as connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   "--records[records to append, about, 30 to 20000 (default\: 3000)]:N:"
   "--runtime[duration of each measurement, such as 10, 10s, 500ms or 2m (default\: 1s)]:TIME:"
@@ -1040,7 +1040,7 @@ _shtab_nvmeof_pmem_demo_defaults_added=0
 
 _shtab_nvmeof_read_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
+  "*"{-v,--verbose}"[show more, such as connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   {-N,--namespace-id}"[namespace identifier (default\: 1)\; with a URL also -n, as in nvme-cli]:NSID:"
   {-b,--start-block}"[first logical block (default\: 0)]:LBA:"
@@ -1077,7 +1077,7 @@ _shtab_nvmeof_read_defaults_added=0
 
 _shtab_nvmeof_replay_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
+  "*"{-v,--verbose}"[show more, such as connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   {-t,--transport}"[only rdma is supported]:transport:(rdma)"
   {-a,--traddr}"[address or name of the target]:HOST:"
@@ -1102,7 +1102,7 @@ _shtab_nvmeof_replay_defaults_added=0
 
 _shtab_nvmeof_reset_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
+  "*"{-v,--verbose}"[show more, such as connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   ":the controller\: \/dev\/nvme0, or nvme0:_nvmeof_controllers"
 )
@@ -1112,7 +1112,7 @@ _shtab_nvmeof_reset_defaults_added=0
 
 _shtab_nvmeof_resv_acquire_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
+  "*"{-v,--verbose}"[show more, such as connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   "--crkey[the current key of this host (64 bits, not 0)]:KEY:"
   "--prkey[the key of the registrants to preempt (64 bits, not 0)]:KEY:"
@@ -1147,7 +1147,7 @@ _shtab_nvmeof_resv_acquire_defaults_added=0
 
 _shtab_nvmeof_resv_register_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
+  "*"{-v,--verbose}"[show more, such as connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   "--crkey[the current key of this host (64 bits, not 0)]:KEY:"
   "--nrkey[the new key (64 bits, not 0)]:KEY:"
@@ -1183,7 +1183,7 @@ _shtab_nvmeof_resv_register_defaults_added=0
 
 _shtab_nvmeof_resv_release_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
+  "*"{-v,--verbose}"[show more, such as connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   "--crkey[the current key of this host (64 bits, not 0)]:KEY:"
   "--rtype[1 write exclusive, 2 exclusive access, 3 write exclusive registrants only, 4 exclusive access registrants only, 5 write exclusive all registrants, 6 exclusive access all registrants]:TYPE:"
@@ -1217,7 +1217,7 @@ _shtab_nvmeof_resv_release_defaults_added=0
 
 _shtab_nvmeof_resv_report_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
+  "*"{-v,--verbose}"[show more, such as connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   {-N,--namespace-id}"[namespace identifier (default\: 1)\; with a URL also -n, as in nvme-cli]:NSID:"
   {-t,--transport}"[only rdma is supported]:transport:(rdma)"
@@ -1248,7 +1248,7 @@ _shtab_nvmeof_resv_report_defaults_added=0
 
 _shtab_nvmeof_rpc_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
+  "*"{-v,--verbose}"[show more, such as connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   "--rpc-socket[administration socket of the target (default\: target.sock in \$RUNTIME_DIRECTORY, \/run\/nvmeof or \$XDG_RUNTIME_DIR\/nvmeof)]:PATH:_files"
   "--list[list all methods\; needs no running target]"
@@ -1261,7 +1261,7 @@ _shtab_nvmeof_rpc_defaults_added=0
 
 _shtab_nvmeof_set_feature_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
+  "*"{-v,--verbose}"[show more, such as connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   {-t,--transport}"[only rdma is supported]:transport:(rdma)"
   {-a,--traddr}"[address or name of the target]:HOST:"
@@ -1286,7 +1286,7 @@ _shtab_nvmeof_set_feature_defaults_added=0
 
 _shtab_nvmeof_show_hostnqn_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
+  "*"{-v,--verbose}"[show more, such as connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
 )
 
@@ -1295,7 +1295,7 @@ _shtab_nvmeof_show_hostnqn_defaults_added=0
 
 _shtab_nvmeof_show_regs_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
+  "*"{-v,--verbose}"[show more, such as connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   {-t,--transport}"[only rdma is supported]:transport:(rdma)"
   {-a,--traddr}"[address or name of the target]:HOST:"
@@ -1318,7 +1318,7 @@ _shtab_nvmeof_show_regs_defaults_added=0
 
 _shtab_nvmeof_smart_log_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
+  "*"{-v,--verbose}"[show more, such as connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   {-t,--transport}"[only rdma is supported]:transport:(rdma)"
   {-a,--traddr}"[address or name of the target]:HOST:"
@@ -1355,7 +1355,7 @@ _shtab_nvmeof_target_ana_defaults_added=0
 
 _shtab_nvmeof_target_ana_set_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
+  "*"{-v,--verbose}"[show more, such as connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   "--rpc-socket[administration socket of the target (default\: target.sock in \$RUNTIME_DIRECTORY, \/run\/nvmeof or \$XDG_RUNTIME_DIR\/nvmeof)]:PATH:_files"
   {-a,--traddr}"[a numeric IPv4 or IPv6 address]:ADDRESS:"
@@ -1369,7 +1369,7 @@ _shtab_nvmeof_target_ana_set_defaults_added=0
 
 _shtab_nvmeof_target_clear_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
+  "*"{-v,--verbose}"[show more, such as connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   "--rpc-socket[administration socket of the target (default\: target.sock in \$RUNTIME_DIRECTORY, \/run\/nvmeof or \$XDG_RUNTIME_DIR\/nvmeof)]:PATH:_files"
 )
@@ -1386,7 +1386,7 @@ _shtab_nvmeof_target_fault_defaults_added=0
 
 _shtab_nvmeof_target_fault_add_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
+  "*"{-v,--verbose}"[show more, such as connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   "--rpc-socket[administration socket of the target (default\: target.sock in \$RUNTIME_DIRECTORY, \/run\/nvmeof or \$XDG_RUNTIME_DIR\/nvmeof)]:PATH:_files"
   "--subsystem[NQN of the subsystem]:NQN:"
@@ -1418,7 +1418,7 @@ _shtab_nvmeof_target_fault_add_defaults_added=0
 
 _shtab_nvmeof_target_fault_list_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
+  "*"{-v,--verbose}"[show more, such as connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   "--rpc-socket[administration socket of the target (default\: target.sock in \$RUNTIME_DIRECTORY, \/run\/nvmeof or \$XDG_RUNTIME_DIR\/nvmeof)]:PATH:_files"
 )
@@ -1428,7 +1428,7 @@ _shtab_nvmeof_target_fault_list_defaults_added=0
 
 _shtab_nvmeof_target_fault_remove_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
+  "*"{-v,--verbose}"[show more, such as connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   "--rpc-socket[administration socket of the target (default\: target.sock in \$RUNTIME_DIRECTORY, \/run\/nvmeof or \$XDG_RUNTIME_DIR\/nvmeof)]:PATH:_files"
   "--all[all active faults]"
@@ -1447,7 +1447,7 @@ _shtab_nvmeof_target_host_defaults_added=0
 
 _shtab_nvmeof_target_host_allow_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
+  "*"{-v,--verbose}"[show more, such as connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   "--rpc-socket[administration socket of the target (default\: target.sock in \$RUNTIME_DIRECTORY, \/run\/nvmeof or \$XDG_RUNTIME_DIR\/nvmeof)]:PATH:_files"
   "--any[every host]"
@@ -1464,7 +1464,7 @@ _shtab_nvmeof_target_host_allow_defaults_added=0
 
 _shtab_nvmeof_target_host_remove_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
+  "*"{-v,--verbose}"[show more, such as connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   "--rpc-socket[administration socket of the target (default\: target.sock in \$RUNTIME_DIRECTORY, \/run\/nvmeof or \$XDG_RUNTIME_DIR\/nvmeof)]:PATH:_files"
   "--any[every host that is not listed by name]"
@@ -1477,7 +1477,7 @@ _shtab_nvmeof_target_host_remove_defaults_added=0
 
 _shtab_nvmeof_target_host_set_keys_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
+  "*"{-v,--verbose}"[show more, such as connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   "--rpc-socket[administration socket of the target (default\: target.sock in \$RUNTIME_DIRECTORY, \/run\/nvmeof or \$XDG_RUNTIME_DIR\/nvmeof)]:PATH:_files"
   "--dhchap-key[file with the host\'s key\: the host must authenticate]:FILE:_files"
@@ -1494,7 +1494,7 @@ _shtab_nvmeof_target_host_set_keys_defaults_added=0
 
 _shtab_nvmeof_target_log_level_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
+  "*"{-v,--verbose}"[show more, such as connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   "--rpc-socket[administration socket of the target (default\: target.sock in \$RUNTIME_DIRECTORY, \/run\/nvmeof or \$XDG_RUNTIME_DIR\/nvmeof)]:PATH:_files"
   ":debug, info, warning or error (default\: only show the level):(debug info warning error)"
@@ -1505,7 +1505,7 @@ _shtab_nvmeof_target_log_level_defaults_added=0
 
 _shtab_nvmeof_target_ls_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
+  "*"{-v,--verbose}"[show more, such as connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   "--rpc-socket[administration socket of the target (default\: target.sock in \$RUNTIME_DIRECTORY, \/run\/nvmeof or \$XDG_RUNTIME_DIR\/nvmeof)]:PATH:_files"
 )
@@ -1522,7 +1522,7 @@ _shtab_nvmeof_target_namespace_defaults_added=0
 
 _shtab_nvmeof_target_namespace_add_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
+  "*"{-v,--verbose}"[show more, such as connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   "--rpc-socket[administration socket of the target (default\: target.sock in \$RUNTIME_DIRECTORY, \/run\/nvmeof or \$XDG_RUNTIME_DIR\/nvmeof)]:PATH:_files"
   {-n,--namespace-id}"[namespace identifier (default\: the lowest free one)]:NSID:"
@@ -1546,7 +1546,7 @@ _shtab_nvmeof_target_namespace_add_defaults_added=0
 
 _shtab_nvmeof_target_namespace_limit_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
+  "*"{-v,--verbose}"[show more, such as connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   "--rpc-socket[administration socket of the target (default\: target.sock in \$RUNTIME_DIRECTORY, \/run\/nvmeof or \$XDG_RUNTIME_DIR\/nvmeof)]:PATH:_files"
   "--read-iops[reads (Read, Compare, Verify) per second]:N:"
@@ -1566,7 +1566,7 @@ _shtab_nvmeof_target_namespace_limit_defaults_added=0
 
 _shtab_nvmeof_target_namespace_mask_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
+  "*"{-v,--verbose}"[show more, such as connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   "--rpc-socket[administration socket of the target (default\: target.sock in \$RUNTIME_DIRECTORY, \/run\/nvmeof or \$XDG_RUNTIME_DIR\/nvmeof)]:PATH:_files"
   "--all[every host that may connect]"
@@ -1581,7 +1581,7 @@ _shtab_nvmeof_target_namespace_mask_defaults_added=0
 
 _shtab_nvmeof_target_namespace_protect_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
+  "*"{-v,--verbose}"[show more, such as connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   "--rpc-socket[administration socket of the target (default\: target.sock in \$RUNTIME_DIRECTORY, \/run\/nvmeof or \$XDG_RUNTIME_DIR\/nvmeof)]:PATH:_files"
   "--force[do not ask for confirmation of permanent]"
@@ -1595,7 +1595,7 @@ _shtab_nvmeof_target_namespace_protect_defaults_added=0
 
 _shtab_nvmeof_target_namespace_remove_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
+  "*"{-v,--verbose}"[show more, such as connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   "--rpc-socket[administration socket of the target (default\: target.sock in \$RUNTIME_DIRECTORY, \/run\/nvmeof or \$XDG_RUNTIME_DIR\/nvmeof)]:PATH:_files"
   ":the subsystem:_nvmeof_target_nqns"
@@ -1607,7 +1607,7 @@ _shtab_nvmeof_target_namespace_remove_defaults_added=0
 
 _shtab_nvmeof_target_namespace_replace_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
+  "*"{-v,--verbose}"[show more, such as connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   "--rpc-socket[administration socket of the target (default\: target.sock in \$RUNTIME_DIRECTORY, \/run\/nvmeof or \$XDG_RUNTIME_DIR\/nvmeof)]:PATH:_files"
   "--store[RAM of the target, a file or block device, persistent memory, no storage, or a store written in Python]:store:(ram file pmem null python)"
@@ -1626,7 +1626,7 @@ _shtab_nvmeof_target_namespace_replace_defaults_added=0
 
 _shtab_nvmeof_target_namespace_resize_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
+  "*"{-v,--verbose}"[show more, such as connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   "--rpc-socket[administration socket of the target (default\: target.sock in \$RUNTIME_DIRECTORY, \/run\/nvmeof or \$XDG_RUNTIME_DIR\/nvmeof)]:PATH:_files"
   ":the subsystem:_nvmeof_target_nqns"
@@ -1646,7 +1646,7 @@ _shtab_nvmeof_target_port_defaults_added=0
 
 _shtab_nvmeof_target_port_add_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
+  "*"{-v,--verbose}"[show more, such as connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   "--rpc-socket[administration socket of the target (default\: target.sock in \$RUNTIME_DIRECTORY, \/run\/nvmeof or \$XDG_RUNTIME_DIR\/nvmeof)]:PATH:_files"
   {-a,--traddr}"[a numeric IPv4 or IPv6 address]:ADDRESS:"
@@ -1660,7 +1660,7 @@ _shtab_nvmeof_target_port_add_defaults_added=0
 
 _shtab_nvmeof_target_port_remove_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
+  "*"{-v,--verbose}"[show more, such as connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   "--rpc-socket[administration socket of the target (default\: target.sock in \$RUNTIME_DIRECTORY, \/run\/nvmeof or \$XDG_RUNTIME_DIR\/nvmeof)]:PATH:_files"
   {-a,--traddr}"[a numeric IPv4 or IPv6 address]:ADDRESS:"
@@ -1672,7 +1672,7 @@ _shtab_nvmeof_target_port_remove_defaults_added=0
 
 _shtab_nvmeof_target_reload_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
+  "*"{-v,--verbose}"[show more, such as connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   "--rpc-socket[administration socket of the target (default\: target.sock in \$RUNTIME_DIRECTORY, \/run\/nvmeof or \$XDG_RUNTIME_DIR\/nvmeof)]:PATH:_files"
 )
@@ -1682,7 +1682,7 @@ _shtab_nvmeof_target_reload_defaults_added=0
 
 _shtab_nvmeof_target_restore_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
+  "*"{-v,--verbose}"[show more, such as connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   "--rpc-socket[administration socket of the target (default\: target.sock in \$RUNTIME_DIRECTORY, \/run\/nvmeof or \$XDG_RUNTIME_DIR\/nvmeof)]:PATH:_files"
   ":the file, or - for stdin (default\: \/etc\/nvmet\/config.json, if it exists):_files"
@@ -1693,7 +1693,7 @@ _shtab_nvmeof_target_restore_defaults_added=0
 
 _shtab_nvmeof_target_save_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
+  "*"{-v,--verbose}"[show more, such as connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   "--rpc-socket[administration socket of the target (default\: target.sock in \$RUNTIME_DIRECTORY, \/run\/nvmeof or \$XDG_RUNTIME_DIR\/nvmeof)]:PATH:_files"
   "--output[the same as FILE]:FILE:_files"
@@ -1706,7 +1706,7 @@ _shtab_nvmeof_target_save_defaults_added=0
 
 _shtab_nvmeof_target_serve_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
+  "*"{-v,--verbose}"[show more, such as connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   "*--ram[memory, such as 1GiB]:SIZE:"
   "*--file[file or block device]:PATH:_files"
@@ -1728,7 +1728,7 @@ _shtab_nvmeof_target_serve_defaults_added=0
 
 _shtab_nvmeof_target_shell_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
+  "*"{-v,--verbose}"[show more, such as connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   "--rpc-socket[administration socket of the target (default\: target.sock in \$RUNTIME_DIRECTORY, \/run\/nvmeof or \$XDG_RUNTIME_DIR\/nvmeof)]:PATH:_files"
   "(*)::a command to run, with its path and arguments (default\: read commands):"
@@ -1739,7 +1739,7 @@ _shtab_nvmeof_target_shell_defaults_added=0
 
 _shtab_nvmeof_target_stats_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
+  "*"{-v,--verbose}"[show more, such as connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   "--rpc-socket[administration socket of the target (default\: target.sock in \$RUNTIME_DIRECTORY, \/run\/nvmeof or \$XDG_RUNTIME_DIR\/nvmeof)]:PATH:_files"
 )
@@ -1756,7 +1756,7 @@ _shtab_nvmeof_target_subsystem_defaults_added=0
 
 _shtab_nvmeof_target_subsystem_add_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
+  "*"{-v,--verbose}"[show more, such as connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   "--rpc-socket[administration socket of the target (default\: target.sock in \$RUNTIME_DIRECTORY, \/run\/nvmeof or \$XDG_RUNTIME_DIR\/nvmeof)]:PATH:_files"
   "--serial[serial number (default\: derived from the NQN)]:TEXT:"
@@ -1772,7 +1772,7 @@ _shtab_nvmeof_target_subsystem_add_defaults_added=0
 
 _shtab_nvmeof_target_subsystem_remove_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
+  "*"{-v,--verbose}"[show more, such as connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   "--rpc-socket[administration socket of the target (default\: target.sock in \$RUNTIME_DIRECTORY, \/run\/nvmeof or \$XDG_RUNTIME_DIR\/nvmeof)]:PATH:_files"
   ":NQN of the subsystem:_nvmeof_target_nqns"
@@ -1783,7 +1783,7 @@ _shtab_nvmeof_target_subsystem_remove_defaults_added=0
 
 _shtab_nvmeof_top_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
+  "*"{-v,--verbose}"[show more, such as connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   "--rpc-socket[administration socket of the target (default\: target.sock in \$RUNTIME_DIRECTORY, \/run\/nvmeof or \$XDG_RUNTIME_DIR\/nvmeof)]:PATH:_files"
   {-d,--delay}"[interval between two readings (default\: 2)]:SECONDS:"
@@ -1807,7 +1807,7 @@ _shtab_nvmeof_verbs_defaults_added=0
 
 _shtab_nvmeof_verify_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
+  "*"{-v,--verbose}"[show more, such as connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   {-N,--namespace-id}"[namespace identifier (default\: 1)\; with a URL also -n, as in nvme-cli]:NSID:"
   {-b,--start-block}"[first logical block (default\: 0)]:LBA:"
@@ -1842,7 +1842,7 @@ _shtab_nvmeof_verify_defaults_added=0
 
 _shtab_nvmeof_write_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
+  "*"{-v,--verbose}"[show more, such as connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   {-N,--namespace-id}"[namespace identifier (default\: 1)\; with a URL also -n, as in nvme-cli]:NSID:"
   {-b,--start-block}"[first logical block (default\: 0)]:LBA:"
@@ -1882,7 +1882,7 @@ _shtab_nvmeof_write_defaults_added=0
 
 _shtab_nvmeof_write_uncor_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
+  "*"{-v,--verbose}"[show more, such as connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   {-N,--namespace-id}"[namespace identifier (default\: 1)\; with a URL also -n, as in nvme-cli]:NSID:"
   {-b,--start-block}"[first logical block (default\: 0)]:LBA:"
@@ -1917,7 +1917,7 @@ _shtab_nvmeof_write_uncor_defaults_added=0
 
 _shtab_nvmeof_write_zeroes_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
+  "*"{-v,--verbose}"[show more, such as connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   {-N,--namespace-id}"[namespace identifier (default\: 1)\; with a URL also -n, as in nvme-cli]:NSID:"
   {-b,--start-block}"[first logical block (default\: 0)]:LBA:"
