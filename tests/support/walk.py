@@ -18,14 +18,20 @@ NQN = "nqn.2026-01.example:disk"
 PROGRAM = [sys.executable, "-m", "nvmf.cli.main"]
 
 
-def on_terminal(words: list[str], columns: int, environment: dict[str, str]) -> tuple[int, str]:
-    """Return exit status and output of a program whose standard streams are a terminal."""
+def on_terminal(
+    words: list[str], columns: int, environment: dict[str, str], *, typed: str = ""
+) -> tuple[int, str]:
+    """Return exit status and output of a program whose standard streams are a terminal.
+
+    typed: what the user types, which the terminal echoes.
+    """
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
     with subprocess.Popen(
         words, stdin=slave, stdout=slave, stderr=slave, env=environment
     ) as running:
         os.close(slave)
+        os.write(master, typed.encode())
         said = b""
         while True:
             try:

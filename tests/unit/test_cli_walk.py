@@ -159,6 +159,8 @@ def test_a_mistake_is_one_line(do: Do, where: str) -> None:
         (("list-ns",), "specify the target"),
         (("read", where, "--speed", "3"), "unrecognized arguments: --speed 3"),
         (("target", "lss"), "did you mean ls?"),
+        (("smart-log", "/dev/nvme0"), "is for nvme-cli: this command connects by itself"),
+        (("reset", where), "reset is for a controller of the kernel"),
     ):
         status, said = do(*words)
         assert (status, said.count("\n")) == (2, 1), said

@@ -188,6 +188,11 @@ def where_of(args: argparse.Namespace, *, need_nqn: bool = True) -> TransportId:
             given = [flag for flag in ("traddr", "trsvcid", "nqn") if getattr(args, flag, None)]
             if given:
                 raise UsageError(f"specify the target as a URL or with --{given[0]}, not both")
+            if args.url.startswith("/dev/"):  # as nvme-cli has it
+                raise UsageError(
+                    f"{args.url} is for nvme-cli: this command connects by itself, so specify the "
+                    "target, nvme+rdma://HOST:PORT/NQN or -a ADDRESS -n NQN"
+                )
             place = TransportId.parse(args.url)
     except ValueError as error:
         raise UsageError(str(error)) from None

@@ -17,9 +17,9 @@ def confirm(warning: str) -> None:
     """
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise UsageError(f"{warning} Use --force to confirm")
-    sys.stderr.write(f"{warning}\nType yes to continue: ")
-    sys.stderr.flush()
     try:
+        sys.stderr.write(f"{warning}\nType yes to continue: ")
+        sys.stderr.flush()
         answer = sys.stdin.readline()
     except KeyboardInterrupt:
         sys.stderr.write("\n")
