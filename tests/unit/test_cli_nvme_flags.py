@@ -116,6 +116,40 @@ async def test_an_address(where: str, run: Run, tmp_path: Path) -> None:
     assert (status, "give the port once" in err) == (2, True)
 
 
+async def test_reservations(where: str, run: Run) -> None:
+    """With a URL, all short flags are nvme-cli's: -t is the type, -a the action."""
+    for words in (
+        ("resv-register", "-k", "0x11", "-r", 0),
+        ("resv-acquire", "-c", "0x11", "-t", 1, "-a", 0),
+        ("resv-release", "-c", "0x11", "-t", 1, "-a", 0),
+        ("resv-register", "-r", 1, "-c", "0x11"),
+    ):
+        status, _, err = await run(words[0], where, "-n", 1, *words[1:])
+        assert status == 0, err
+    for flags, said in (
+        (("-t", 1, "-a", 9), "--racqa must be 0 to 2, not 9"),
+        (("-t", 1, "-a", "here"), "-a with a URL is --racqa: 'here' is not a whole number"),
+        (("-a", 0), "--rtype must be one of"),
+    ):
+        status, _, err = await run("resv-acquire", where, "-c", 1, *flags)
+        assert (status, said in err) == (2, True), err
+    place = ("-a", "127.0.0.1", "-n", NQN)
+    status, _, err = await run("resv-acquire", *place, "-c", 1, "-t", 1)
+    assert (status, "without a URL, -t is the transport, rdma: use --rtype 1" in err) == (2, True)
+
+
+async def test_logs_and_features(where: str, run: Run) -> None:
+    """-n is the NSID with a URL, in both notations, and -s of get-feature what is asked for."""
+    for command in ("smart-log", "get-log -i 2 -l 512 --rae"):
+        for nsid in (1, "0xffffffff"):
+            assert (await run(*command.split(), where, "-n", nsid))[0] == 0
+        status, _, err = await run(*command.split(), where, "-n", 77)
+        assert (status, "failed: Invalid" in err) == (1, True), err
+    assert "current" in (await run("get-feature", where, "-f", 7, "-s", 0))[1]
+    status, _, err = await run("get-feature", where, "-f", 7, "-s", 4)
+    assert (status, "--sel must be 0 to 3, not 4" in err) == (2, True)
+
+
 async def test_human_readable(where: str, run: Run) -> None:
     """-H shows the bit fields below their value."""
     _, out, _ = await run("id-ctrl", where, "-H")

@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import re
 import signal
 import threading
 from collections.abc import Callable, Coroutine
@@ -40,11 +41,17 @@ ONE_QUEUE: dict[str, Any] = {"queues": 1, "ctrl_loss_tmo": 0}
 
 
 def add_target_arguments(
-    parser: argparse.ArgumentParser, *, nqn: bool = True, blocks: bool = False, **defaults: Any
+    parser: argparse.ArgumentParser,
+    *,
+    nqn: bool = True,
+    blocks: bool = False,
+    reserved: bool = False,
+    **defaults: Any,
 ) -> None:
     """Add the location of the controller and the connection options: a URL, or nvme-cli's flags.
 
     blocks: the command has -s and -c of nvme-cli's commands for blocks (add_range_flags).
+    reserved: the command has short flags of nvme-cli's commands for reservations.
     defaults: those of the command for options_of(), shown in the help.
     """
     shown = ConnectOptions(**defaults)
@@ -53,7 +60,8 @@ def add_target_arguments(
     group = parser.add_argument_group("host and connection options")
     add_flags(group, IDENTITY)
     others = [name for name in CONNECTION if name != "host_traddr"]
-    add_flags(group, others, shown, without=("-c",) if blocks else ())
+    taken = ("-c", "-i", "-k") if reserved else ("-c",) if blocks else ()
+    add_flags(group, others, shown, without=taken)
     add_secret_arguments(parser)
     parser.epilog = url_options_help()
 
@@ -131,6 +139,9 @@ def add_block_flags(
         )
 
 
+_NUMBER = re.compile(r"0[xX][0-9a-fA-F]+|[1-9][0-9]*|0")
+
+
 def _from_zero(text: str) -> int:
     return number_argument(text) + 1
 
@@ -144,12 +155,37 @@ def check_size(size: int | None, blocks: int, block_size: int) -> None:
         )
 
 
-def _as_nvme_cli(args: argparse.Namespace) -> None:
-    """Give -s and -n the meaning that they have with a URL: first block, and NSID."""
+_LOCATION = {"transport": "-t", "traddr": "-a", "trsvcid": "-s"}
+"""Flags of the location that nvme-cli, which has a device instead, uses for something else."""
+
+
+def with_url(parser: argparse.ArgumentParser, **meanings: tuple[str, int]) -> None:
+    """Give flags of the location a meaning with a URL: an argument, and its maximum."""
+    parser.set_defaults(with_url=meanings)
+    for action in parser._actions:
+        if action.dest == "transport" and "transport" in meanings:
+            action.choices = None  # as_nvme_cli() checks it
+
+
+def as_nvme_cli(args: argparse.Namespace) -> None:
+    """Give flags of the location the meaning that they have with a URL, such as -n the NSID."""
+    for flag, (name, most) in getattr(args, "with_url", {}).items():
+        given = getattr(args, flag)
+        if args.url is not None and given not in (None, "rdma"):
+            try:
+                value = number_argument(given)
+            except argparse.ArgumentTypeError as error:
+                raise UsageError(f"{_LOCATION[flag]} with a URL is --{name}: {error}") from None
+            if value > most:
+                raise UsageError(f"--{name} must be 0 to {most}, not {value}")
+            setattr(args, name, value)
+            setattr(args, flag, None)
+        elif flag == "transport" and given not in (None, "rdma"):
+            raise UsageError(f"without a URL, -t is the transport, rdma: use --{name} {given}")
     nqn, start = getattr(args, "nqn", None), getattr(args, "start_or_port", None)
-    number_of_n = args.url is not None and nqn is not None and nqn.isdecimal()
+    number_of_n = args.url is not None and nqn is not None and _NUMBER.fullmatch(nqn)
     if number_of_n and hasattr(args, "namespace_id"):
-        args.namespace_id, args.nqn = int(nqn or 0), None
+        args.namespace_id, args.nqn = int(nqn or "", 0), None
     if start is None:
         return
     args.start_or_port = None
@@ -173,7 +209,7 @@ def where_of(args: argparse.Namespace, *, need_nqn: bool = True) -> TransportId:
 
     Prints a warning about NQNs of an unusual form.
     """
-    _as_nvme_cli(args)
+    as_nvme_cli(args)
     nqn = getattr(args, "nqn", None)
     try:
         if args.url is None:

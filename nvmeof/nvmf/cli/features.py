@@ -7,6 +7,7 @@ import argparse
 
 from nvmf.cli.admin import add_admin_command, on_controller
 from nvmf.cli.base import Subparsers, UsageError, number_argument
+from nvmf.cli.common import as_nvme_cli, with_url
 from nvmf.cli.human import FEATURES, add_human, add_raw, check_raw, print_bits, write_raw
 from nvmf.cli.output import plain, print_fields, print_json
 from nvmf.initiator import Controller
@@ -57,8 +58,10 @@ def add_commands(subparsers: Subparsers) -> None:
                 type=int,
                 choices=range(4),
                 default=0,
-                help="0 current, 1 default, 2 saved, 3 supported capabilities (default: 0)",
+                help="0 current, 1 default, 2 saved, 3 supported capabilities (default: 0); with a "
+                "URL also -s, as in nvme-cli",
             )
+            with_url(parser, trsvcid=("sel", 3))
         else:
             parser.add_argument(
                 "-V", "--value", metavar="N", type=number_argument, required=True, help="dword 11"
@@ -90,6 +93,7 @@ def _title(fid: int) -> str:
 
 def get(args: argparse.Namespace) -> int:
     """Show a feature."""
+    as_nvme_cli(args)
     _check(args)
     check_raw(args)
 

@@ -11,6 +11,7 @@ from nvmf.cli.human import add_raw, check_raw, write_raw
 from nvmf.cli.output import counted, plain, print_fields, print_json, print_table
 from nvmf.initiator import Controller
 from nvmf.spec.ana import AnaState, ana_log_size, decode_ana_log
+from nvmf.spec.commands import ALL_NAMESPACES
 from nvmf.spec.logs import (
     CHANGED_NAMESPACES_OVERFLOW,
     ERROR_ENTRY_SIZE,
@@ -29,6 +30,7 @@ _MOST_ANA = 1 << 20
 def add_commands(subparsers: Subparsers) -> None:
     """Add the commands."""
     parser = add_admin_command(subparsers, "smart-log", smart, "show SMART / health information")
+    _add_nsid(parser)
     add_raw(parser)
     parser = add_admin_command(
         subparsers, "error-log", errors, "show the error information log, newest first"
@@ -65,7 +67,22 @@ def add_commands(subparsers: Subparsers) -> None:
     parser.add_argument(
         "--lpo", metavar="BYTES", type=number_argument, default=0, help="offset (default: 0)"
     )
+    _add_nsid(parser)
+    parser.add_argument(
+        "--rae", action="store_true", help="retain the asynchronous event of the log page"
+    )
     add_raw(parser)
+
+
+def _add_nsid(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "-N",
+        "--namespace-id",
+        metavar="NSID",
+        type=number_argument,
+        default=ALL_NAMESPACES,
+        help="namespace (default: all, 0xffffffff); with a URL also -n, as in nvme-cli",
+    )
 
 
 def smart(args: argparse.Namespace) -> int:
@@ -74,7 +91,9 @@ def smart(args: argparse.Namespace) -> int:
     check_raw(args)
 
     async def work(controller: Controller) -> None:
-        data = await controller.log_page(LogId.SMART, SmartLog.SIZE)
+        data = await controller.with_admin(
+            lambda admin: admin.log_page(LogId.SMART, SmartLog.SIZE, nsid=args.namespace_id)
+        )
         if args.raw_binary:
             write_raw(data)
             return
@@ -173,7 +192,11 @@ def page(args: argparse.Namespace) -> int:
     check_raw(args)
 
     async def work(controller: Controller) -> None:
-        data = await controller.log_page(args.log_id, args.log_len, offset=args.lpo)
+        data = await controller.with_admin(
+            lambda admin: admin.log_page(
+                args.log_id, args.log_len, offset=args.lpo, nsid=args.namespace_id, rae=args.rae
+            )
+        )
         if args.raw_binary:
             write_raw(data)
         elif args.output_format == "json":

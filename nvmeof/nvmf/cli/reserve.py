@@ -8,7 +8,15 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from nvmf.cli.base import EXIT_OK, Subparsers, UsageError, add_command, number_argument
-from nvmf.cli.common import ONE_QUEUE, add_target_arguments, options_of, run_async, where_of
+from nvmf.cli.common import (
+    ONE_QUEUE,
+    add_target_arguments,
+    as_nvme_cli,
+    options_of,
+    run_async,
+    where_of,
+    with_url,
+)
 from nvmf.cli.identify import EXAMPLE, add_namespace_argument
 from nvmf.cli.output import print_json, print_table
 from nvmf.initiator import connect
@@ -16,9 +24,13 @@ from nvmf.initiator.base.reservations import Reservations
 from nvmf.spec.reservations import ReservationType
 
 _TYPES = ", ".join(f"{int(kind)} {kind.name.replace('_', ' ').lower()}" for kind in ReservationType)
-_NOTE = """\
-The registration belongs to this host, by its host ID (-I), and stays after the command has ended.
-Use nvme-cli's long options: the short ones specify the target here."""
+_NOTE = (
+    "The registration belongs to this host, by its host ID (-I), and stays after the command has "
+    "ended."
+)
+_SHORT = "\nWith a URL, -t is --rtype and -a {}, as in nvme-cli."
+_ACTIONS = {"resv-acquire": "--racqa", "resv-release": "--rrela"}
+_MOST_TYPE = max(ReservationType)
 _KEYS = {
     "crkey": "the current key of this host",
     "nrkey": "the new key",
@@ -38,23 +50,33 @@ _EXAMPLES = {
 def add_commands(subparsers: Subparsers) -> None:
     """Add resv-register, resv-acquire, resv-release and resv-report."""
     parser = _add(subparsers, "resv-register", register, "register this host's reservation key")
-    _key(parser, "crkey")
-    _key(parser, "nrkey")
-    _number(parser, "--rrega", 2, "0 register (default), 1 unregister, 2 replace")
-    _number(parser, "--cptpl", 3, "2: does not persist across a restart of the target, 3: persists")
-    parser.add_argument("--iekey", action="store_true", help="ignore the current key of this host")
+    _key(parser, "crkey", "-c")
+    _key(parser, "nrkey", "-k")
+    _number(parser, 2, "0 register (default), 1 unregister, 2 replace", "-r", "--rrega")
+    _number(
+        parser,
+        3,
+        "2: does not persist across a restart of the target, 3: persists",
+        "-p",
+        "--cptpl",
+    )
+    parser.add_argument(
+        "-i", "--iekey", action="store_true", help="ignore the current key of this host"
+    )
     _finish(parser)
     parser = _add(subparsers, "resv-acquire", acquire, "reserve a namespace, or preempt a holder")
-    _key(parser, "crkey")
-    _key(parser, "prkey")
-    parser.add_argument("--rtype", metavar="TYPE", type=number_argument, required=True, help=_TYPES)
-    _number(parser, "--racqa", 2, "0 acquire (default), 1 preempt, 2 preempt and abort")
-    _finish(parser)
-    parser = _add(subparsers, "resv-release", release, "release a reservation, or clear all")
-    _key(parser, "crkey")
+    _key(parser, "crkey", "-c")
+    _key(parser, "prkey", "-p")
     parser.add_argument("--rtype", metavar="TYPE", type=number_argument, default=0, help=_TYPES)
-    _number(parser, "--rrela", 1, "0 release (default), 1 clear")
+    _number(parser, 2, "0 acquire (default), 1 preempt, 2 preempt and abort", "--racqa")
     _finish(parser)
+    with_url(parser, transport=("rtype", _MOST_TYPE), traddr=("racqa", 2))
+    parser = _add(subparsers, "resv-release", release, "release a reservation, or clear all")
+    _key(parser, "crkey", "-c")
+    parser.add_argument("--rtype", metavar="TYPE", type=number_argument, default=0, help=_TYPES)
+    _number(parser, 1, "0 release (default), 1 clear", "--rrela")
+    _finish(parser)
+    with_url(parser, transport=("rtype", _MOST_TYPE), traddr=("rrela", 1))
     parser = _add(
         subparsers, "resv-report", report, "show the reservation and the registered hosts"
     )
@@ -65,13 +87,15 @@ def _add(
     subparsers: Subparsers, name: str, run: Callable[[argparse.Namespace], int], summary: str
 ) -> argparse.ArgumentParser:
     more = "" if name == "resv-report" else _NOTE
+    if name in _ACTIONS:
+        more += _SHORT.format(_ACTIONS[name])
     examples = [EXAMPLE.format(f"{name} {words}") for words in _EXAMPLES[name]]
     return add_command(subparsers, name, run, summary, more, examples=examples)
 
 
-def _key(parser: argparse.ArgumentParser, flag: str) -> None:
+def _key(parser: argparse.ArgumentParser, flag: str, short: str) -> None:
     what = f"{_KEYS[flag]} (64 bits, not 0)"
-    parser.add_argument(f"--{flag}", metavar="KEY", type=_key_argument, help=what)
+    parser.add_argument(short, f"--{flag}", metavar="KEY", type=_key_argument, help=what)
 
 
 def _key_argument(text: str) -> int:
@@ -82,13 +106,15 @@ def _key_argument(text: str) -> int:
     return value
 
 
-def _number(parser: argparse.ArgumentParser, flag: str, most: int, what: str) -> None:
-    parser.add_argument(flag, metavar="N", type=int, choices=range(most + 1), default=0, help=what)
+def _number(parser: argparse.ArgumentParser, most: int, what: str, *flags: str) -> None:
+    parser.add_argument(
+        *flags, metavar="N", type=int, choices=range(most + 1), default=0, help=what
+    )
 
 
 def _finish(parser: argparse.ArgumentParser) -> None:
     add_namespace_argument(parser)
-    add_target_arguments(parser, **ONE_QUEUE)
+    add_target_arguments(parser, reserved=True, **ONE_QUEUE)
 
 
 def _type(value: int) -> ReservationType:
@@ -130,6 +156,7 @@ def register(args: argparse.Namespace) -> int:
 
 def acquire(args: argparse.Namespace) -> int:
     """Execute Reservation Acquire."""
+    as_nvme_cli(args)
     rtype = _type(args.rtype)
     _need(args, "crkey")
 
@@ -145,6 +172,7 @@ def acquire(args: argparse.Namespace) -> int:
 
 def release(args: argparse.Namespace) -> int:
     """Execute Reservation Release."""
+    as_nvme_cli(args)
     rtype = _type(args.rtype) if not args.rrela else None
     _need(args, "crkey")
 
