@@ -25,7 +25,13 @@ from nvmf.cli.common import (
     run_async,
     where_of,
 )
-from nvmf.cli.identify import EXAMPLE, add_namespace_argument, add_start_argument, room_from
+from nvmf.cli.identify import (
+    EXAMPLE,
+    add_fua,
+    add_namespace_argument,
+    add_start_argument,
+    room_from,
+)
 from nvmf.cli.output import print_json
 from nvmf.initiator import Namespace, NvmeError, connect
 from nvmf.spec.status import Status
@@ -70,6 +76,7 @@ def add_commands(subparsers: Subparsers) -> None:
     parser.add_argument(
         "-d", "--data", metavar="FILE", type=Path, required=True, help="the new content"
     )
+    add_fua(parser, "the Write")
     add_block_flags(parser, count=False)
     add_target_arguments(parser, blocks=True, **ONE_QUEUE)
     parser.set_defaults(trouble=EXIT_TROUBLE)
@@ -95,7 +102,9 @@ def compare_and_write(args: argparse.Namespace) -> int:
 
     async def work(namespace: Namespace) -> str:
         try:
-            await namespace.compare_and_write(args.start_block, expected, new)
+            await namespace.compare_and_write(
+                args.start_block, expected, new, fua=args.force_unit_access
+            )
         except NvmeError as error:
             if error.status == Status.COMPARE_FAILURE:
                 raise Differs(str(error)) from None

@@ -99,6 +99,16 @@ def add_start_argument(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_fua(parser: argparse.ArgumentParser, what: str) -> None:
+    """Add -f, nvme-cli's --force-unit-access."""
+    parser.add_argument(
+        "-f",
+        "--force-unit-access",
+        action="store_true",
+        help=f"set Force Unit Access (FUA) in {what}",
+    )
+
+
 def to_move(controller: Controller, nsid: int) -> Namespace:
     """Return a namespace for data transfer; raise CliError if its format is not supported."""
     namespace = controller.namespace(nsid)

@@ -32,6 +32,7 @@ from nvmf.cli.common import (
 )
 from nvmf.cli.identify import (
     EXAMPLE,
+    add_fua,
     add_namespace_argument,
     add_start_argument,
     room_from,
@@ -56,6 +57,7 @@ def add_commands(subparsers: Subparsers) -> None:
     parser.add_argument(
         "-d", "--deac", action="store_true", help="allow the target to deallocate the blocks"
     )
+    add_fua(parser, "the command")
     _add(subparsers, "verify", verify, "have the target read blocks, without sending them", "-b 8")
     parser = _add(
         subparsers,
@@ -157,7 +159,7 @@ def zeroes(args: argparse.Namespace) -> int:
 
     async def work(namespace: Namespace) -> None:
         lba, count = args.start_block, args.block_count
-        await namespace.write_zeroes(lba, count, deallocate=args.deac)
+        await namespace.write_zeroes(lba, count, deallocate=args.deac, fua=args.force_unit_access)
 
     return _run(args, work, "set to zeroes")
 

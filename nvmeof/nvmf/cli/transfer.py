@@ -32,6 +32,7 @@ from nvmf.cli.common import (
 )
 from nvmf.cli.identify import (
     EXAMPLE,
+    add_fua,
     add_namespace_argument,
     add_start_argument,
     room_from,
@@ -76,12 +77,7 @@ def add_commands(subparsers: Subparsers) -> None:
     parser.add_argument(
         "-d", "--data", metavar="FILE", default="-", help="source (default: -, stdin)"
     )
-    parser.add_argument(
-        "-f",
-        "--force-unit-access",
-        action="store_true",
-        help="set Force Unit Access (FUA) in each write",
-    )
+    add_fua(parser, "each write")
     parser.add_argument(
         "--pad", action="store_true", help="pad an incomplete last block with zeroes"
     )

@@ -83,8 +83,8 @@ static int backing_refuse_open(const struct store_options *options, bool is_devi
 			return store_refuse(err, len, error, "%s does not exist: make it with "
 					    "\"truncate -s %llu %s\"", path,
 					    (unsigned long long)options->size, path);
-		return store_refuse(err, len, error, "%s does not exist: make it with "
-				    "\"truncate -s 1G %s\", say", path, path);
+		return store_refuse(err, len, error, "%s does not exist: make it, for "
+				    "example with \"truncate -s 1G %s\"", path, path);
 	case EBUSY:
 		return store_refuse(err, len, error, "%s is in use: mounted, or held by another "
 				    "program (lsblk %s and fuser -v %s tell)", path, path, path);
