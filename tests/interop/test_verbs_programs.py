@@ -14,26 +14,24 @@ import pytest
 NVMEOF = [sys.executable, "-m", "nvmf.cli.main"]
 LIMIT = 60.0
 
-CONNECTED = [
-    ["rping", "-C", "10", "-v"],
-    ["rdma_server"],
-    ["ib_send_bw", "-R", "-n", "100"],
-    ["ib_send_lat", "-R", "-n", "100"],
-    ["ib_write_bw", "-R", "-n", "100"],
-    ["ib_read_bw", "-R", "-n", "100"],
-]
-"""Programs that connect by librdmacm."""
+CONNECTED = [["rping", "-C", "10", "-v"], ["rdma_server"]]
+"""Programs that connect by librdmacm.
+
+perftest with -R is not among them: its server closes its listener and listens again on the same
+port, so that a client that is faster is refused.
+"""
 
 ROCE = [
-    ["ib_atomic_bw", "-R", "-n", "100"],
     ["ibv_rc_pingpong", "-g", "0", "-n", "100"],
     ["ibv_rc_pingpong", "-g", "0", "-n", "100", "-e", "-N"],
     ["ibv_srq_pingpong", "-g", "0", "-n", "100"],
+    ["ib_send_bw", "-x", "0", "-n", "100"],
+    ["ib_read_bw", "-x", "0", "-n", "100"],
     ["ib_write_bw", "-x", "0", "-n", "100"],
     ["ib_write_lat", "-x", "0", "-n", "100"],
     ["ib_atomic_bw", "-x", "0", "-n", "100"],
 ]
-"""Programs that need atomic operations, or queue pairs that are connected by hand."""
+"""Programs that connect their queue pairs by hand."""
 
 CASES = [(device, words) for device in ("iwarp", "roce") for words in CONNECTED]
 CASES += [("roce", words) for words in ROCE]
@@ -66,18 +64,18 @@ def ends(words: list[str], port: int) -> tuple[list[str], list[str]]:
     return [program, *rest, *number], [program, *rest, *number, "127.0.0.1"]
 
 
-def attempt(device: str, words: list[str], limit: float) -> str:
+def attempt(device: str, words: list[str]) -> str:
     """Run a server and its client; return what went wrong, or an empty string."""
     server_words, client_words = ends(words, free_port())
     server = subprocess.Popen(
         on(device, *server_words), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )
     try:
-        deadline = time.monotonic() + limit
+        deadline = time.monotonic() + LIMIT
         while True:  # until the server listens
             try:
                 client = subprocess.run(
-                    on(device, *client_words), capture_output=True, text=True, timeout=limit
+                    on(device, *client_words), capture_output=True, text=True, timeout=LIMIT
                 )
             except subprocess.TimeoutExpired:
                 return "the client has not ended"
@@ -85,7 +83,7 @@ def attempt(device: str, words: list[str], limit: float) -> str:
                 break
         if client.returncode:
             return client.stdout + client.stderr
-        output = server.communicate(timeout=limit)[0]
+        output = server.communicate(timeout=LIMIT)[0]
         return output if server.returncode else ""
     except subprocess.TimeoutExpired:
         return "the server has not ended"
@@ -94,21 +92,10 @@ def attempt(device: str, words: list[str], limit: float) -> str:
         server.communicate()
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize(("device", "words"), CASES, ids=lambda value: "".join(value))
 def test_program_reaches_itself(device: str, words: list[str]) -> None:
-    """perftest with -R gets several attempts: its server closes its listener and listens again on
-    the same port, and a client that is faster is refused.
-    """
     installed(words[0])
-    attempts = 8 if "-R" in words else 1
-    failures: list[str] = []
-    for _ in range(attempts):
-        failure = attempt(device, words, LIMIT / 3 if attempts > 1 else LIMIT)
-        if not failure:
-            return
-        failures.append(failure)
-    pytest.fail("\n".join(failures))
+    assert not attempt(device, words)
 
 
 @pytest.mark.parametrize("device", ["iwarp", "roce"])

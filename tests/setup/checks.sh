@@ -113,6 +113,7 @@ cmd_test() {
     lock
     install_packages aarch64_packages
     install_packages manual_packages
+    install_packages verbs_packages
     make_prometheus
     stage "build" build_dev
     stage "build under ASan and UBSan" build_asan

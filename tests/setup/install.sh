@@ -25,9 +25,6 @@ python3-dev       headers for the binding
 python3-venv      the virtual environment
 python3-pyverbs   RDMA devices: the inventory, and a second opinion in tests
 python3-pyudev    devices that come and go
-rdmacm-utils      verbs programs of others, for the embedded devices
-ibverbs-utils     more of them
-perftest          more of them
 END
 }
 
@@ -42,6 +39,14 @@ aarch64_packages() {
     cat <<'END'
 gcc-aarch64-linux-gnu compiles the engine for a processor that is not x86
 libc6-dev-arm64-cross C library headers for it
+END
+}
+
+verbs_packages() {
+    cat <<'END'
+rdmacm-utils      rping and others, for which the embedded devices stand in
+ibverbs-utils     ibv_devinfo and others
+perftest          ib_write_bw and others
 END
 }
 

@@ -1800,7 +1800,7 @@ _shtab_nvmeof_top_defaults_added=0
 
 _shtab_nvmeof_verbs_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "*"{-v,--verbose}"[show connections, retries and failed commands (-vv\: everything)]"
+  "*"{-v,--verbose}"[show more, such as connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   "--device[the embedded device (default\: iwarp)]:device:(iwarp roce)"
   "(-)*::a program with its arguments\; options of nvmeof verbs come before it:"
