@@ -45,6 +45,27 @@ static void repeated(struct rig *rig)
 	CHECK(rig_answered(rig, RO_OP_ACK, 2) && aeth(rig) == RO_NAK_SEQUENCE && !rig->mem[64]);
 }
 
+/* A READ came twice, and its memory went when the first answer had arrived: the second one ends early, and that is all. */
+static void late(struct rig *rig)
+{
+	struct ibv_mr *mr = iw_reg_mr(rig->pd, rig->mem, RIG_MEM, IBV_ACCESS_REMOTE_READ);
+	struct pollfd pfd = { .fd = rig->fd, .events = POLLIN };
+	const uint32_t packets = 80;	/* more than are answered at a go */
+
+	check_section("a repeated READ whose memory goes");
+	send_request(rig, RO_OP_READ_REQ, 2, mr->rkey, 0, packets * RIG_MTU, 0);
+	for (uint32_t i = 0; i < packets; i++)
+		CHECK(rig_next(rig) && ro_get24(rig->got + 9) == 2 + i);
+	send_request(rig, RO_OP_READ_REQ, 2, mr->rkey, 0, packets * RIG_MTU, 0);
+	while (poll(&pfd, 1, 0) != 1)
+		iw_cq_progress(iw_cq(rig->cq), false);
+	iw_dereg_mr(mr);
+	send_request(rig, RO_OP_WRITE_ONLY, 2 + packets, rig->mr->rkey, 64, 4, 4);
+	while (rig_next(rig) && rig->got[0] != RO_OP_ACK)
+		;
+	CHECK(aeth(rig) == RO_CREDITS_UNLIMITED && ro_get24(rig->got + 9) == 2 + packets, "(it goes on)");
+}
+
 /* Responses that nobody asked for, and acknowledgements of what was not sent. */
 static void unasked(struct rig *rig)
 {
@@ -217,6 +238,7 @@ int main(int argc, char **argv)
 		wraps(&rig);
 		unasked(&rig);
 		repeated(&rig);
+		late(&rig);
 	}
 	rig_close(&rig);
 	beyond(&rig);

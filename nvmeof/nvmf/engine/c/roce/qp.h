@@ -48,6 +48,7 @@ struct ro_read {
 	uint64_t to_flush;		/* FLUSH: bytes at va that are not written back yet */
 	uint32_t rkey, len, psn, sent;	/* sent: packets */
 	bool atomic;
+	bool again;			/* it was answered before */
 };
 
 struct ro_requester {

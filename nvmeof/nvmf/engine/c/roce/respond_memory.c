@@ -81,12 +81,12 @@ uint32_t ro_reads_served(const struct ibv_qp *ibqp)
 /* ---- requests ---- */
 
 /* False if the peer may not read that, or not that much at once. */
-static bool queue_read(struct ro_qp *qp, const struct ro_packet *p)
+static bool queue_read(struct ro_qp *qp, const struct ro_packet *p, bool again)
 {
 	struct ro_responder *r = &qp->rsp;
 	struct ro_read rd = {
 		.va = ro_get64(p->ext), .rkey = ro_get32(p->ext + 8), .len = ro_get32(p->ext + 12),
-		.psn = p->bth.psn,
+		.psn = p->bth.psn, .again = again,
 	};
 
 	if (rd.len > 0x80000000u ||
@@ -102,7 +102,7 @@ static void take_read(struct ro_qp *qp, const struct ro_packet *p)
 		ro_refuse(qp, RO_NAK_INVALID_REQUEST, 0, "the peer has more READs open than was agreed on");
 		return;
 	}
-	if (!queue_read(qp, p)) {
+	if (!queue_read(qp, p, false)) {
 		ro_refuse(qp, RO_NAK_REMOTE_ACCESS, 0, "the peer read memory that it was not given");
 		return;
 	}
@@ -233,7 +233,7 @@ void ro_respond_again(struct ro_qp *qp, const struct ro_packet *p)
 	if (p->op->kind == RO_ATOMIC)
 		again_atomic(r, p->bth.psn);
 	else if (p->op->kind == RO_READ)
-		(void)queue_read(qp, p);
+		(void)queue_read(qp, p, true);
 	else	/* it is done, and not done again */
 		r->reads[r->reads_head++ % RO_MAX_RD] = (struct ro_read){ .psn = p->bth.psn };
 }

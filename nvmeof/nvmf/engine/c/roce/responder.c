@@ -43,6 +43,10 @@ bool ro_answer(struct ro_qp *qp, struct ro_burst *b)
 		if (n == ANSWERS)
 			return false;
 		if (!ro_answer_packet(qp, b, rd)) {
+			if (rd->again) {	/* its key may go once the peer has the first answer, and this one came late */
+				r->reads_tail++;
+				continue;
+			}
 			ro_burst_send(b);
 			/* of the response that is missing: what comes before it is acknowledged by that */
 			r->epsn = ro_psn_add(rd->psn, rd->sent);
