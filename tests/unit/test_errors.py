@@ -32,9 +32,13 @@ BUILTIN = {
 
 
 def modules() -> Iterator[str]:
-    """Yield the name of each module except those that run a program when they are imported."""
+    """Yield the name of each module except those that run a program when they are imported.
+
+    libnvmf-verbs.so is none, although its file has the ending of one.
+    """
     for found in pkgutil.walk_packages(nvmf.__path__, "nvmf."):
-        if not found.name.endswith(".__main__"):
+        name = found.name.rpartition(".")[2]
+        if name.isidentifier() and name != "__main__":
             yield found.name
 
 
