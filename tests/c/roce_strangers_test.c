@@ -103,7 +103,7 @@ static void flood(struct rig *rig)
 	for (int i = 0; i < 100; i++)
 		send_message(rig, rig->other, &rej);
 	while (rig->other->cm_head < 100)
-		ro_port_visit(rig->other);
+		ro_port_visit(rig->other, false);
 	ro_cm_receive(rig->other);
 	left = rig->other->cm_head - rig->other->cm_tail;
 	CHECK(left && left < 100, "(%u are left)", left);

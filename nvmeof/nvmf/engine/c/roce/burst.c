@@ -21,14 +21,25 @@ void ro_burst_send(struct ro_burst *b)
 	ro_burst_begin(b, b->qp);
 }
 
+/* Whether a packet of this size can follow those of the burst. */
+static bool burst_fits(const struct ro_burst *b, uint32_t size)
+{
+	return !b->closed && size <= b->seg && b->len + size <= RO_BURST && b->packets < SEGMENTS &&
+	       atomic_load_explicit(&b->qp->port->gso, memory_order_relaxed);
+}
+
+bool ro_burst_has_room(const struct ro_burst *b, uint8_t opcode)
+{
+	return b->packets && burst_fits(b, ro_ops[opcode].hdr + (uint32_t)RO_ICRC);
+}
+
 uint8_t *ro_burst_packet(struct ro_burst *b, const struct ro_bth *bth, uint32_t len)
 {
 	struct ro_bth h = *bth;
 	const uint32_t pad = -len & 3, size = ro_ops[bth->opcode].hdr + len + pad + RO_ICRC;
 	uint8_t *p;
 
-	if (b->packets && (b->closed || size > b->seg || b->len + size > RO_BURST || b->packets == SEGMENTS ||
-			   !atomic_load_explicit(&b->qp->port->gso, memory_order_relaxed)))
+	if (b->packets && !burst_fits(b, size))
 		ro_burst_send(b);
 	p = b->buf + b->len;
 	h.qpn = b->qp->dqpn;

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * CRC-32 on x86-64 by carry-less multiplication of four 128-bit lanes.  The constants are computed from the polynomial:
- * x^n mod P for the distances folded over.  Any thread; made under the once of icrc.c.
+ * CRC-32 on x86-64 by carry-less multiplication of four lanes, of 128 bits or of 512.  The constants are computed from
+ * the polynomial: x^n mod P for the distances folded over.  Any thread; made under the once of icrc.c.
  */
 #include "crc32_ways.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
 
-static uint64_t k512[2], k128[2];
+enum { VERY_WIDE_MIN = 512 };	/* bytes from which on it pays to join 512-bit lanes */
+
+static uint64_t k2048[2], k512[2], k128[2];	/* fold a lane over this many bits */
 
 /* x^n mod P, reflected: bit 31 is x^0. */
 static uint64_t xpow(unsigned int n)
@@ -47,20 +49,77 @@ __attribute__((target("sse4.1,pclmul"))) static void folded(uint32_t crc, const 
 	_mm_storeu_si128((__m128i *)(void *)left, x0);
 }
 
-crc32_fold *crc32_pclmul(void)
+#define VERY_WIDE __attribute__((target("avx512f,vpclmulqdq,sse4.1,pclmul")))
+
+VERY_WIDE static inline __m512i very_wide_fold(__m512i x, __m512i k, __m512i y)
 {
+	return _mm512_ternarylogic_epi64(_mm512_clmulepi64_epi128(x, k, 0x00),
+					 _mm512_clmulepi64_epi128(x, k, 0x11), y, 0x96);
+}
+
+VERY_WIDE static inline __m512i very_wide_constant(const uint64_t k[2])
+{
+	return _mm512_broadcast_i32x4(_mm_set_epi64x((long long)k[1], (long long)k[0]));
+}
+
+VERY_WIDE static void folded_very_wide(uint32_t crc, const uint8_t *p, size_t len, uint8_t left[16])
+{
+	const __m512i far = very_wide_constant(k2048), near = very_wide_constant(k512);
+	const __m128i k1 = _mm_set_epi64x((long long)k128[1], (long long)k128[0]);
+	__m512i a, b, c, d;
+	__m128i x;
+
+	if (len < VERY_WIDE_MIN) {
+		folded(crc, p, len, left);
+		return;
+	}
+	a = _mm512_xor_si512(_mm512_loadu_si512(p), _mm512_zextsi128_si512(_mm_cvtsi32_si128((int)crc)));
+	b = _mm512_loadu_si512(p + 64);
+	c = _mm512_loadu_si512(p + 128);
+	d = _mm512_loadu_si512(p + 192);
+	for (p += 256, len -= 256; len >= 256; p += 256, len -= 256) {
+		a = very_wide_fold(a, far, _mm512_loadu_si512(p));
+		b = very_wide_fold(b, far, _mm512_loadu_si512(p + 64));
+		c = very_wide_fold(c, far, _mm512_loadu_si512(p + 128));
+		d = very_wide_fold(d, far, _mm512_loadu_si512(p + 192));
+	}
+	d = very_wide_fold(very_wide_fold(very_wide_fold(a, near, b), near, c), near, d);
+	for (; len >= 64; p += 64, len -= 64)
+		d = very_wide_fold(d, near, _mm512_loadu_si512(p));
+	x = fold(_mm512_castsi512_si128(d), k1, _mm512_extracti32x4_epi32(d, 1));
+	x = fold(x, k1, _mm512_extracti32x4_epi32(d, 2));
+	x = fold(x, k1, _mm512_extracti32x4_epi32(d, 3));
+	for (; len >= 16; p += 16, len -= 16)
+		x = fold(x, k1, _mm_loadu_si128((const __m128i *)(const void *)p));
+	_mm_storeu_si128((__m128i *)(void *)left, x);
+}
+
+/* The product of two reflected numbers is one bit short of 128, hence the 33. */
+static void fold_constants(uint64_t k[2], unsigned int bits)
+{
+	k[0] = xpow(bits + 64 - 33);
+	k[1] = xpow(bits - 33);
+}
+
+unsigned int crc32_native(crc32_fold *ways[CRC32_WAYS])
+{
+	unsigned int n = 0;
+
+	__builtin_cpu_init();
 	if (!__builtin_cpu_supports("pclmul") || !__builtin_cpu_supports("sse4.1"))
-		return NULL;
-	/* the product of two reflected numbers is one bit short of 128, hence the 33 */
-	k512[0] = xpow(512 + 64 - 33);
-	k512[1] = xpow(512 - 33);
-	k128[0] = xpow(128 + 64 - 33);
-	k128[1] = xpow(128 - 33);
-	return folded;
+		return 0;
+	fold_constants(k2048, 2048);
+	fold_constants(k512, 512);
+	fold_constants(k128, 128);
+	if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("vpclmulqdq"))
+		ways[n++] = folded_very_wide;
+	ways[n++] = folded;
+	return n;
 }
 #else
-crc32_fold *crc32_pclmul(void)
+unsigned int crc32_native(crc32_fold *ways[CRC32_WAYS])
 {
-	return NULL;
+	(void)ways;
+	return 0;
 }
 #endif

@@ -41,7 +41,10 @@ uint32_t ro_icrc(const struct ro_flow *flow, uint16_t ip_id, const uint8_t *pack
 /* The ICRC that Linux's rxe gives a FLUSH, and expects of one. */
 uint32_t ro_icrc_rxe_flush(const struct ro_flow *flow, uint16_t ip_id, const uint8_t *packet, uint32_t len);
 
-/* Whether the ICRC behind len bytes of a packet is right, or that of rxe if it is a FLUSH; *ip_id: with this identification (0 of IPv6). */
+/*
+ * Whether the ICRC behind len bytes of a packet is right, or that of rxe if it is a FLUSH.  *ip_id: the identification
+ * that is likely, and then the one with which it is right; 0 of IPv6.
+ */
 bool ro_icrc_ok(const struct ro_flow *flow, const uint8_t *packet, uint32_t len, uint16_t *ip_id);
 
 #endif

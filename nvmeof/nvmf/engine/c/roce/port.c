@@ -233,11 +233,12 @@ static bool port_strayed(const struct ro_port *port, const uint8_t *buf)
 	return qpn != RO_QP1 && qpn >> RO_TAG_QPN != port->tag;
 }
 
+/* place: of the packet among those that were joined, which GSO gives their identifications by. */
 static void port_packet(struct ro_port *port, const struct ro_flow *flow, const uint8_t *buf, uint32_t len,
-			const union ro_addr *from, bool congested)
+			uint16_t place, const union ro_addr *from, bool congested)
 {
 	struct ro_packet p;
-	uint16_t ip_id = 0;
+	uint16_t ip_id = flow->six ? 0 : place;
 	bool ok;
 
 	if (len < RO_BTH + RO_ICRC || len > RO_PACKET_MAX)
@@ -290,11 +291,32 @@ static void port_datagram(struct ro_port *port, struct msghdr *h, const uint8_t 
 	struct ro_flow flow;
 
 	ro_flow_set(&flow, &from->sa, &port->addr.sa);
-	for (uint32_t off = 0; off < len; off += seg)
-		port_packet(port, &flow, buf + off, len - off < seg ? len - off : seg, from, congested);
+	for (uint32_t off = 0, place = 0; off < len; off += seg, place++)
+		port_packet(port, &flow, buf + off, len - off < seg ? len - off : seg, (uint16_t)place, from,
+			    congested);
 }
 
-struct iw_visit ro_port_visit(struct ro_port *port)
+/* Have what became due sent. */
+static void port_flush(struct ro_port *port)
+{
+	port->calls->flush(port);
+	atomic_store_explicit(&port->unsent, port->more.head, memory_order_relaxed);
+	atomic_store_explicit(&port->holds, port->held.head, memory_order_relaxed);
+}
+
+void ro_port_release(struct ro_port *port)
+{
+	struct iw_epoch *section;
+
+	if (!atomic_load_explicit(&port->holds, memory_order_relaxed))
+		return;
+	section = iw_section_lock(&port->lock);
+	port->holding = false;
+	port_flush(port);
+	iw_section_unlock(section, &port->lock);
+}
+
+struct iw_visit ro_port_visit(struct ro_port *port, bool hold)
 {
 	struct iw_epoch *section = iw_section_trylock(&port->lock);
 	struct mmsghdr msgs[RO_BATCH];
@@ -306,6 +328,8 @@ struct iw_visit ro_port_visit(struct ro_port *port)
 
 	if (!section)
 		return (struct iw_visit){ .more = true };
+	port->visit++;
+	port->holding = hold;
 	for (int i = 0; i < RO_BATCH; i++) {
 		iov[i] = (struct iovec){ port->buffer + (size_t)i * RO_DATAGRAM, RO_DATAGRAM };
 		msgs[i].msg_hdr = (struct msghdr){
@@ -321,8 +345,7 @@ struct iw_visit ro_port_visit(struct ro_port *port)
 	}
 	if (n > 0)
 		atomic_fetch_add_explicit(&port->rx_count, 1, memory_order_relaxed);
-	port->calls->flush(port);
-	atomic_store_explicit(&port->unsent, port->more.head, memory_order_relaxed);
+	port_flush(port);
 	v.more = n == RO_BATCH || port->more.head;
 	iw_section_unlock(section, &port->lock);
 	return v;

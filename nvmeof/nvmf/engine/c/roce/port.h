@@ -50,7 +50,7 @@ struct ro_port_calls {
 	void (*packet)(struct ro_port *port, const struct ro_packet *p, const union ro_addr *from);
 	/* A CNP for this queue pair. */
 	void (*congested)(struct ro_port *port, uint32_t qpn, const union ro_addr *from);
-	/* All that came has been given: send what became due. */
+	/* All that came has been given: send what became due, but acknowledgements may wait if port->holding. */
 	void (*flush)(struct ro_port *port);
 	/* On the helper, under iw_cm_lock, without port->lock: CM messages are there (ro_port_cm_take). */
 	void (*cm)(struct ro_port *port);
@@ -89,7 +89,11 @@ struct ro_port {
 	uint8_t *buffer;
 	void *current;			/* the calls' own */
 	struct list more;		/* the calls' own: those with more to send */
-	atomic_bool unsent;		/* there is one; for reading without the lock */
+	struct list held;		/* the calls' own: those with an acknowledgement that waits for the next visit */
+	uint32_t visit;			/* counts them */
+	bool holding;			/* there will be a next visit, or ro_port_release() */
+	atomic_bool unsent;		/* more is not empty; for reading without the lock */
+	atomic_bool holds;		/* nor is held */
 
 	/* watch_lock */
 	iw_spin watch_lock;
@@ -124,8 +128,13 @@ struct ro_port *ro_port_loopback(const struct ro_port_calls *calls);
 void ro_port_put(struct ro_port *port);
 int ro_port_attach(struct ro_port *port, struct iw_cq *cq);
 void ro_port_detach(struct ro_port *port, struct iw_cq *cq);
-/* Receive and send what can be; the datagrams that came. */
-struct iw_visit ro_port_visit(struct ro_port *port);
+/*
+ * Receive and send what can be; the datagrams that came.  hold: acknowledgements may wait for the next visit, since it
+ * follows at once, or ro_port_release() does.
+ */
+struct iw_visit ro_port_visit(struct ro_port *port, bool hold);
+/* Send the acknowledgements that wait for the next visit. */
+void ro_port_release(struct ro_port *port);
 /*
  * Send segments of seg bytes, the last of them perhaps shorter.  What the socket does not take is lost; false if the
  * segments are too large for a part of the way.

@@ -66,7 +66,8 @@ static struct iw_visit watch_visit(void *owner, bool polled)
 {
 	struct ro_attached *a = owner;
 	struct ro_port *port = a->port;
-	struct iw_visit v = ro_port_visit(port);
+	/* an armed queue may be the last to visit for a while */
+	struct iw_visit v = ro_port_visit(port, polled && !iw_cq_armed(a->steady.cq));
 	const struct ro_attached *watcher = atomic_load_explicit(&port->watcher, memory_order_relaxed);
 
 	atomic_fetch_add_explicit(&port->visits, 1, memory_order_relaxed);
@@ -83,6 +84,7 @@ static void watch_nap(void *owner, bool more)
 	struct ro_attached *a = owner;
 	struct ro_port *port = a->port;
 
+	ro_port_release(port);
 	iw_lock(&port->watch_lock);
 	if (atomic_load_explicit(&port->watcher, memory_order_relaxed) != a && !watch_armed(port))
 		watch_move(port, a);
@@ -141,7 +143,7 @@ static void watch_serve(struct ro_port *port)
 	iw_lock(&port->watch_lock);
 	watch_appoint(port);
 	iw_unlock(&port->watch_lock);
-	v = ro_port_visit(port);
+	v = ro_port_visit(port, false);
 	if (!v.more)
 		watch_sleep(port);
 }

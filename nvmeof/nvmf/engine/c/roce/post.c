@@ -159,8 +159,10 @@ int ro_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_wr
 
 		ro_burst_begin(&b, qp);
 		ro_send(qp, &b);
-		if (ro_qp_state(qp) == IBV_QPS_RTS)
+		if (ro_qp_state(qp) == IBV_QPS_RTS) {
+			ro_acknowledge_along(qp, &b);
 			ro_burst_send(&b);
+		}
 	}
 	iw_section_unlock(section, &qp->lock);
 	return rc;

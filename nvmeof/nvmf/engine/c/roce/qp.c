@@ -173,6 +173,7 @@ void ro_qp_reap(struct ro_qp *qp)
 	ro_tick_stop(qp);
 	iw_lock(&port->lock);
 	list_remove(&qp->more);
+	list_remove(&qp->held);
 	iw_lock(&qp->lock);
 	qp->port = NULL;
 	iw_unlock(&qp->lock);
@@ -220,6 +221,8 @@ void ro_qp_fail(struct ro_qp *qp, const char *format, ...)
 
 	if (ro_qp_state(qp) == IBV_QPS_ERR)
 		return;
+	if (ro_qp_up(qp) && qp->port)
+		ro_acknowledge(qp);	/* what was taken before the end was taken */
 	va_start(ap, format);
 	vsnprintf(qp->reason, sizeof(qp->reason), format, ap);
 	va_end(ap);

@@ -90,7 +90,8 @@ struct ro_responder {
 	uint32_t rkey, length, left;
 	bool nak_sent;			/* for this gap */
 	bool flushing;			/* what follows has to wait for a FLUSH */
-	bool ack_due;
+	bool ack_due, ack_held;		/* held: until after a visit, see visit.c */
+	uint32_t unacked;		/* packets taken since the last acknowledgement */
 	uint8_t nak;			/* AETH of a negative acknowledgement that is due, or 0 */
 	struct ro_read reads[RO_MAX_RD];
 	uint32_t reads_head, reads_tail;
@@ -139,6 +140,8 @@ struct ro_qp {
 
 	/* port->lock */
 	struct list_link more;		/* of those with more to send */
+	struct list_link held;		/* of those with an acknowledgement that waits, since the visit held_in */
+	uint32_t held_in;
 	bool marked;			/* a packet that came was */
 	uint64_t notified_at;
 
@@ -236,6 +239,8 @@ uint8_t *ro_burst_packet(struct ro_burst *b, const struct ro_bth *bth, uint32_t 
 /* The packet that was begun last is filled in. */
 void ro_burst_seal(struct ro_burst *b, uint8_t *packet, uint32_t len);
 void ro_burst_send(struct ro_burst *b);
+/* Whether a packet without payload can be added to those that are in it. */
+bool ro_burst_has_room(const struct ro_burst *b, uint8_t opcode);
 
 /* Copy between a buffer and len bytes at off of a list of SGEs. */
 enum iw_access ro_sge_copy(const struct ibv_pd *pd, const struct ibv_sge *sge, uint32_t num_sge, uint32_t off,
@@ -266,12 +271,26 @@ void ro_sweep(struct ro_qp *qp);
 
 void ro_complete(struct ro_qp *qp, const struct ro_packet *p);
 void ro_respond(struct ro_qp *qp, const struct ro_packet *p);
-/* Send responses and acknowledgements that are due; false if there are more. */
-bool ro_answer(struct ro_qp *qp, struct ro_burst *b);
+/* Send responses and acknowledgements that are due (not positive ones, if hold); false if there are more. */
+bool ro_answer(struct ro_qp *qp, struct ro_burst *b, bool hold);
+/* Put an acknowledgement that is due behind the packets of a burst, if it has any and has room. */
+void ro_acknowledge_along(struct ro_qp *qp, struct ro_burst *b);
+/* Send an acknowledgement that is due. */
+void ro_acknowledge(struct ro_qp *qp);
+/* Whether an acknowledgement is due that may wait a little. */
+bool ro_ack_can_wait(const struct ro_qp *qp);
 uint32_t ro_reads_served(const struct ibv_qp *qp);
 
 /* ---- timer.c; under iw_cm_lock ---- */
 
+/* Have the helper call ro_tick_start() for a queue pair, unless it is looked at already.  Lock of the queue pair held. */
+static inline void ro_tick_want(struct ro_qp *qp)
+{
+	if (!atomic_load_explicit(&qp->ticks, memory_order_relaxed)) {
+		atomic_store(&qp->ticks, true);
+		iw_helper_call(&qp->caller);
+	}
+}
 void ro_tick_start(struct ro_qp *qp);
 void ro_tick_stop(struct ro_qp *qp);
 uint64_t ro_tick(uint64_t now);	/* when to call again, or 0 */

@@ -331,8 +331,6 @@ void ro_send(struct ro_qp *qp, struct ro_burst *b)
 		}
 	}
 	ro_sweep(qp);
-	if (ro_outstanding(qp) && !atomic_load_explicit(&qp->ticks, memory_order_relaxed)) {
-		atomic_store(&qp->ticks, true);
-		iw_helper_call(&qp->caller);
-	}
+	if (ro_outstanding(qp))
+		ro_tick_want(qp);
 }

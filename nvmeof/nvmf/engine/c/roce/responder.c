@@ -8,18 +8,70 @@
 enum {
 	RNR_TIMER = 14,			/* 1 ms, by the codes of table 45 */
 	ANSWERS = 64,			/* packets of READ responses at a go */
+	HOLD_PACKETS = 16,		/* taken since the last acknowledgement, from which on the next is not held */
 };
 
 /* ---- answers ---- */
+
+static void put_aeth(const struct ro_qp *qp, uint8_t *packet, uint8_t syndrome)
+{
+	ro_put32(packet + RO_BTH, qp->rsp.msn);
+	packet[RO_BTH] = syndrome;
+}
+
+static void acknowledged(struct ro_qp *qp)
+{
+	qp->rsp.ack_due = qp->rsp.ack_held = false;
+	qp->rsp.unacked = 0;
+}
 
 static void send_aeth(struct ro_qp *qp, struct ro_burst *b, uint8_t syndrome, uint32_t psn)
 {
 	const struct ro_bth bth = { .opcode = RO_OP_ACK, .psn = psn };
 	uint8_t *packet = ro_burst_packet(b, &bth, 0);
 
-	ro_put32(packet + RO_BTH, qp->rsp.msn);
-	packet[RO_BTH] = syndrome;
+	put_aeth(qp, packet, syndrome);
 	ro_burst_seal(b, packet, 0);
+	acknowledged(qp);
+}
+
+/* The last packet that was taken. */
+static uint32_t taken_psn(const struct ro_qp *qp)
+{
+	return (qp->rsp.epsn - 1) & RO_MASK24;
+}
+
+/* An acknowledgement also says that READs before it were answered. */
+static bool may_acknowledge(const struct ro_qp *qp)
+{
+	return qp->rsp.ack_due && !qp->rsp.nak && qp->rsp.reads_tail == qp->rsp.reads_head;
+}
+
+bool ro_ack_can_wait(const struct ro_qp *qp)
+{
+	return may_acknowledge(qp) && qp->rsp.unacked < HOLD_PACKETS;
+}
+
+void ro_acknowledge_along(struct ro_qp *qp, struct ro_burst *b)
+{
+	if (may_acknowledge(qp) && ro_burst_has_room(b, RO_OP_ACK))
+		send_aeth(qp, b, RO_AETH_ACK | RO_CREDITS_UNLIMITED, taken_psn(qp));
+}
+
+void ro_acknowledge(struct ro_qp *qp)
+{
+	const struct ro_bth bth = { .opcode = RO_OP_ACK, .psn = taken_psn(qp), .qpn = qp->dqpn };
+	uint8_t packet[RO_BTH + RO_AETH + RO_ICRC];
+	uint32_t icrc;
+
+	if (!may_acknowledge(qp))
+		return;
+	ro_bth_put(packet, &bth);
+	put_aeth(qp, packet, RO_AETH_ACK | RO_CREDITS_UNLIMITED);
+	icrc = ro_icrc(&qp->flow, 0, packet, RO_BTH + RO_AETH);
+	memcpy(packet + RO_BTH + RO_AETH, &icrc, RO_ICRC);
+	(void)ro_port_send(qp->port, &qp->peer, packet, sizeof(packet), sizeof(packet));
+	acknowledged(qp);
 }
 
 void ro_refuse(struct ro_qp *qp, uint8_t nak, enum ibv_wc_status status, const char *why)
@@ -33,7 +85,7 @@ void ro_refuse(struct ro_qp *qp, uint8_t nak, enum ibv_wc_status status, const c
 	ro_qp_fail(qp, "%s", why);
 }
 
-bool ro_answer(struct ro_qp *qp, struct ro_burst *b)
+bool ro_answer(struct ro_qp *qp, struct ro_burst *b, bool hold)
 {
 	struct ro_responder *r = &qp->rsp;
 
@@ -63,10 +115,9 @@ bool ro_answer(struct ro_qp *qp, struct ro_burst *b)
 	if (r->nak) {
 		send_aeth(qp, b, r->nak, r->epsn);
 		r->nak = 0;
-	} else if (r->ack_due) {
-		send_aeth(qp, b, RO_AETH_ACK | RO_CREDITS_UNLIMITED, (r->epsn - 1) & RO_MASK24);
+	} else if (r->ack_due && !(hold && ro_ack_can_wait(qp))) {
+		send_aeth(qp, b, RO_AETH_ACK | RO_CREDITS_UNLIMITED, taken_psn(qp));
 	}
-	r->ack_due = false;
 	return true;
 }
 
@@ -122,6 +173,7 @@ void ro_taken(struct ro_qp *qp, const struct ro_packet *p, uint32_t packets)
 	struct ro_responder *r = &qp->rsp;
 
 	r->epsn = ro_psn_add(r->epsn, packets);
+	r->unacked += packets;
 	if (p->op->flags & RO_F_LAST) {
 		r->msn = (r->msn + 1) & RO_MASK24;
 		r->kind = RO_NONE;

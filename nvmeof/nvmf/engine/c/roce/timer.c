@@ -75,6 +75,8 @@ static void look(struct ro_qp *qp, uint64_t now)
 	struct iw_epoch *section = iw_section_lock(&qp->lock);
 	const bool busy = ro_outstanding(qp) || r->rnr;
 
+	if (ro_qp_up(qp))
+		ro_acknowledge(qp);
 	if (!ro_qp_up(qp)) {
 		r->quiet_since = 0;
 	} else if (r->rnr) {

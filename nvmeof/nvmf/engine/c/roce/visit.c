@@ -27,6 +27,27 @@ static void notify(struct ro_qp *qp)
 	(void)ro_port_send(qp->port, &qp->peer, packet, sizeof(packet), sizeof(packet));
 }
 
+/*
+ * Whether an acknowledgement waits for the next visit.  What the application sends until then takes it along, if it
+ * can, and the answer to a request leaves before it: at small depths that saves each end a system call for a command,
+ * before the command goes on.
+ */
+static bool may_hold(const struct ro_port *port, const struct ro_qp *qp)
+{
+	return port->holding && (!qp->rsp.ack_held || qp->held_in == port->visit);
+}
+
+static void hold(struct ro_port *port, struct ro_qp *qp)
+{
+	if (qp->rsp.ack_held)
+		return;
+	qp->rsp.ack_held = true;
+	qp->held_in = port->visit;
+	if (!list_has(&qp->held))
+		list_push(&port->held, &qp->held);
+	ro_tick_want(qp);	/* if there is no next visit */
+}
+
 static void leave(struct ro_port *port)
 {
 	struct ro_qp *qp = port->current;
@@ -38,15 +59,19 @@ static void leave(struct ro_port *port)
 		if (qp->marked)
 			notify(qp);
 		ro_burst_begin(&b, qp);
-		whole = ro_answer(qp, &b);
+		whole = ro_answer(qp, &b, may_hold(port, qp));
 		if (ro_qp_up(qp)) {
 			ro_send(qp, &b);
-			if (qp->port)
+			if (qp->port) {
+				ro_acknowledge_along(qp, &b);
 				ro_burst_send(&b);
+			}
 		}
 	}
 	if (!whole && !list_has(&qp->more))
 		list_push(&port->more, &qp->more);
+	if (ro_qp_up(qp) && ro_ack_can_wait(qp))
+		hold(port, qp);
 	iw_unlock(&qp->lock);
 }
 
@@ -95,10 +120,21 @@ void ro_qp_congested(struct ro_port *port, uint32_t qpn, const union ro_addr *fr
 
 void ro_qp_port_flush(struct ro_port *port)
 {
-	struct list more = port->more;
+	struct list more;
 
 	if (port->current)
 		leave(port);
+	for (struct list_link *link = port->held.head, *next; link; link = next) {
+		struct ro_qp *qp = container_of(link, struct ro_qp, held);
+
+		next = link->next;
+		if (port->holding && qp->held_in == port->visit)
+			continue;
+		if (enter(port, qp))
+			leave(port);
+		list_remove(&qp->held);
+	}
+	more = port->more;
 	/* those of before: who is put there now has sent its share */
 	for (struct list_link *link = more.head, *next; link; link = next) {
 		next = link->next;

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* CRC-32 of every length by each way of this processor, and ICRCs whose identification is guessed right or wrong. */
+#include "check.h"
+#include "roce/crc32_ways.h"
+#include "roce/icrc.h"
+#include "roce/wire.h"
+
+#include <arpa/inet.h>
+#include <stdlib.h>
+
+enum { LONGEST = 1400 };
+
+static uint32_t by_bits(uint32_t crc, const uint8_t *p, size_t len)
+{
+	while (len--) {
+		crc ^= *p++;
+		for (int bit = 0; bit < 8; bit++)
+			crc = crc >> 1 ^ (crc & 1 ? CRC32_POLY : 0);
+	}
+	return crc;
+}
+
+static void lengths(const uint8_t *bytes)
+{
+	crc32_fold *ways[CRC32_WAYS];
+	const unsigned int n = crc32_native(ways);
+	uint8_t left[16];
+
+	check_section("every length");
+	for (size_t len = 0; len < LONGEST; len++) {
+		const uint8_t *p = bytes + len % 7;
+		const uint32_t crc = 0xffffffffu - (uint32_t)len, sum = by_bits(crc, p, len);
+
+		if (ro_crc32(crc, p, len) != sum)
+			CHECK(false, "(%zu bytes)", len);
+		for (unsigned int i = 0; i < n && len >= CRC32_WIDE_MIN && len % 16 == 0; i++) {
+			ways[i](crc, p, len, left);
+			CHECK(by_bits(0, left, sizeof(left)) == sum, "(%zu bytes, way %u of %u)", len, i + 1, n);
+		}
+	}
+	CHECK(ro_crc32(0xffffffffu, "123456789", 9) == (0xcbf43926u ^ 0xffffffffu), "(the check value)");
+}
+
+static void identifications(uint8_t *packet)
+{
+	static const uint16_t ids[] = { 0, 1, 14, 255, 256, 0x8001, 0xffff };
+	const struct sockaddr_in from = {
+		.sin_family = AF_INET, .sin_port = htons(49152), .sin_addr.s_addr = htonl(0x7f000001),
+	};
+	const struct sockaddr_in to = {
+		.sin_family = AF_INET, .sin_port = htons(RO_UDP_PORT), .sin_addr.s_addr = htonl(0x7f000002),
+	};
+	const uint32_t len = RO_BTH + 300;
+	struct ro_flow flow;
+
+	check_section("identifications");
+	ro_flow_set(&flow, (const struct sockaddr *)&from, (const struct sockaddr *)&to);
+	for (size_t i = 0; i < sizeof(ids) / sizeof(ids[0]); i++) {
+		const uint32_t icrc = ro_icrc(&flow, ids[i], packet, len);
+
+		memcpy(packet + len, &icrc, RO_ICRC);
+		for (size_t k = 0; k < sizeof(ids) / sizeof(ids[0]); k++) {
+			uint16_t id = ids[k];
+
+			CHECK(ro_icrc_ok(&flow, packet, len, &id) && id == ids[i], "(%u guessed, %u sent)", ids[k], ids[i]);
+		}
+		packet[len] ^= 1;
+		for (size_t k = 0; k < sizeof(ids) / sizeof(ids[0]); k++) {
+			uint16_t id = ids[k];
+
+			CHECK(!ro_icrc_ok(&flow, packet, len, &id), "(a wrong ICRC, %u guessed)", ids[k]);
+		}
+	}
+}
+
+int main(int argc, char **argv)
+{
+	static uint8_t bytes[LONGEST + 16];
+
+	check_begin(&argc, argv);
+	for (size_t i = 0; i < sizeof(bytes); i++)
+		bytes[i] = (uint8_t)(i * 167 + (i >> 3));
+	lengths(bytes);
+	bytes[0] = RO_OP_SEND_ONLY;
+	identifications(bytes);
+	return check_report();
+}
