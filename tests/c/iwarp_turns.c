@@ -103,7 +103,7 @@ static void fair(struct crowd *c)
 			ibv_poll_cq(c->a[i].cq, 8, wc);
 	}
 	/* the kernel of a busy machine delivers what one has sent late now and then */
-	check(ok && n >= MESSAGES && late < MESSAGES / 100, "fair: at most %d others' between two of one (%u times more)",
+	check(ok && n >= MESSAGES && late < MESSAGES / 400, "fair: at most %d others' between two of one (%u times more)",
 	      PATIENCE, late);
 	/* idle again: the cost of connections without traffic */
 	for (int i = 0; i < 10000; i++)
