@@ -115,6 +115,10 @@ cmd_test() {
     install_packages manual_packages
     install_packages verbs_packages
     make_prometheus
+    kernels="6.12 6.1"
+    # Fetching and building the newest one takes minutes, which a first run has better uses for.
+    [ "$lab" = quick ] || kernels="$kernels newest"
+    prepare_lab_ahead
     stage "build" build_dev
     stage "build under ASan and UBSan" build_asan
     unlock
@@ -122,24 +126,23 @@ cmd_test() {
     stage "engine for aarch64" check_aarch64
     stage "C tests" run_ctest dev
     stage "C tests under ASan and UBSan" run_ctest asan
-    kernels="6.12 6.1"
-    # Fetching and building the newest one takes minutes, which a first run has better uses for.
-    [ "$lab" = quick ] || kernels="$kernels newest"
     say "== lab"
     prepare_lab
     [ -z "$failed" ] || say "FAILED before pytest: $failed"
     say "== pytest"
     say "tests/lab boots kernels $kernels in emulation, and is most of what follows: it says which" \
-        "cell of the matrix it is at. Two processes share the tests, with a kernel's guest each."
+        "cell of the matrix it is at. Two processes have a kernel's guest each; the other tests run" \
+        "beside them."
     [ "$lab" = all ] || say "Left out: all tests of the lab but connect, verified I/O and disconnect" \
         "of each cell ('deselected' at the end). './dev test --all' runs them too, as CI does."
     if [ "$(id -u)" -eq 0 ]; then
         # shellcheck disable=SC2086
-        lab_python -m pytest $SHARED
+        lab_python -m pytest $SHARED_WITH_OTHERS
         status=$?
     else
         say "Only the lab needs root: everything else first, then the lab by sudo."
-        "$BIN/python" -m pytest --ignore=tests/lab || failed="$failed${failed:+, }pytest"
+        # shellcheck disable=SC2086
+        "$BIN/python" -m pytest $SHARED_WITH_OTHERS --ignore=tests/lab || failed="$failed${failed:+, }pytest"
         # shellcheck disable=SC2086
         lab_python -m pytest -p no:cacheprovider $SHARED tests/lab
         status=$?
@@ -150,14 +153,34 @@ cmd_test() {
     exit "$status"
 }
 
+# Fetch and unpack the kernels, unless they are there. Holds a lock of its own: it may run beside a build.
+kernels_ready() {
+    mkdir -p .cache
+    # shellcheck disable=SC2086
+    flock .cache/kernels.lock \
+        env PYTHONPATH=tests PYTHONDONTWRITEBYTECODE=1 "$PYTHON" -m lab.prepare $kernels
+}
+
+# Most of preparing kernels is waiting for the network: begin it in the background. What fails there is
+# tried again, and told, by prepare_lab.
+prepare_lab_ahead() {
+    (install_packages lab_packages) || return 0
+    mkdir -p build/log
+    kernels_ready >build/log/lab-ahead.log 2>&1 </dev/null 9>&- &
+    kernels_ahead=$!
+}
+
 # The kernels are prepared once. Where that cannot be, the lab's tests say so: they are skipped, and
 # with CI set they fail, except on the newest kernel.
 prepare_lab() {
+    if [ -n "${kernels_ahead-}" ]; then
+        step lab-wait "Kernels $kernels for the lab" \
+            tail --pid="$kernels_ahead" -n +1 -f build/log/lab-ahead.log
+        kernels_ahead=
+    fi
     lock
-    # shellcheck disable=SC2086
     (install_packages lab_packages) &&
-        step lab-kernel "Kernels $kernels for the lab" \
-            env PYTHONPATH=tests PYTHONDONTWRITEBYTECODE=1 "$PYTHON" -m lab.prepare $kernels
+        step lab-kernel "Kernels $kernels for the lab" kernels_ready
     lab_status=$?
     unlock
     [ $lab_status -eq 0 ] || say "THE LAB CANNOT RUN (above, and in build/log): see that apt reaches" \
@@ -181,6 +204,9 @@ lab=all
 
 # Two processes, of which each has the guest of one kernel: a guest waits as often as it works.
 SHARED="-n 2"
+# With tests that need no guest there are more processes, since those wait most of the time
+# (support/sharing.py).
+SHARED_WITH_OTHERS="-n 4"
 
 cmd_lab() {
     kernels=6.12

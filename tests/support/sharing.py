@@ -7,14 +7,19 @@ of two hosts: the process that has finished the other kernel's takes them. So do
 tests/interop, because most of its tests share a served target.  Tests with roce in their names go
 to one process, because a socket for all addresses excludes those for one address: RoCEv2 has one
 UDP port.
+
+An emulated guest takes a whole processor, the other tests mostly wait.  So two processes at most
+have a guest at the same time, and further ones run the other tests meanwhile.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 import pytest
 from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
+from xdist.workermanage import WorkerController  # type: ignore[import-untyped]
 
 _KERNEL = re.compile(
     r"tests/lab/(test_over_time|test_systemd|test_two_hosts)?.*[\[-](\d+\.\d+|newest)[\]-]"
@@ -32,9 +37,41 @@ def group(test: str) -> str:
     return served[0] if served else test
 
 
+def is_guest(one: str) -> bool:
+    """Return whether the tests of this group need a guest."""
+    return one.startswith("kernel ")
+
+
+GUESTS = 2
+"""The number of processes that may have a guest at the same time."""
+
+
+def allowed(queue: Iterable[str], guests: int) -> str | None:
+    """Return the first of these groups that a process may take while others have guests."""
+    for one in queue:
+        if guests < GUESTS or not is_guest(one):
+            return one
+    return None
+
+
 class _Scheduling(LoadScopeScheduling):  # type: ignore[misc]
     def _split_scope(self, nodeid: str) -> str:
         return group(nodeid)
+
+    def _assign_work_unit(self, node: WorkerController) -> None:
+        one = allowed(self.workqueue, self._guests_of_others(node))
+        if one is None:
+            node.shutdown()  # the processes with guests will take what is left
+            return
+        self.workqueue.move_to_end(one, last=False)
+        super()._assign_work_unit(node)
+
+    def _guests_of_others(self, node: WorkerController) -> int:
+        return sum(
+            any(is_guest(one) and self._pending_of({one: tests}) for one, tests in work.items())
+            for other, work in self.assigned_work.items()
+            if other is not node
+        )
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from support.sharing import group
+from support.sharing import GUESTS, allowed, group
 
 
 def test_a_kernel_goes_to_one_process() -> None:
@@ -34,3 +34,11 @@ def test_one_process_has_the_udp_port() -> None:
 def test_others_go_where_there_is_room() -> None:
     one = "tests/unit/test_key.py::test_size[6.12]"
     assert group(one) == one
+
+
+def test_two_guests_at_most() -> None:
+    queue = ["kernel 6.1 ", "kernel newest ", "a test"]
+    assert allowed(queue, guests=GUESTS - 1) == "kernel 6.1 "
+    assert allowed(queue, guests=GUESTS) == "a test"
+    assert allowed(queue[:2], guests=GUESTS) is None
+    assert allowed([], guests=0) is None
