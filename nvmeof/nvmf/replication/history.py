@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Whether a history of reads and writes of one block is linearizable.
 
-Every write has a value of its own, so that a read names its write.  Then the algorithm of Gibbons
+Every write has a unique value, so that a read identifies its write.  Then the algorithm of Gibbons
 and Korach ("Testing shared memories", SIAM J. Comput. 26(4), 1997) decides it in O(n log n): the
 operations of one value form a cluster, which must be ordered as a whole.  Its zone lies between the
 first end and the last start of its operations.  If the end comes first, some operation of the value
-takes effect at the end or before and another one at the start or after, so the block has the value
-in between: no two such (forward) zones may overlap, and no zone of the other kind (backward) may
-lie within one.
+takes effect at the end or before and a different one at the start or after, so the block has the
+value in between: no two such (forward) zones may overlap, and no zone of the other kind (backward)
+may lie within one.
 """
 
 from __future__ import annotations

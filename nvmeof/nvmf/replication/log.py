@@ -27,7 +27,7 @@ class Log:
     def __init__(
         self, replicas: Sequence[Replica], quorum: int, *, timeout: float = 5.0, depth: int = 4
     ) -> None:
-        """Nothing is sent before create() or recover().
+        """Create the object; create() or recover() sends the first command.
 
         Args:
             replicas: Always the same ones, in the same order.
@@ -59,7 +59,7 @@ class Log:
 
     @property
     def state(self) -> LogState:
-        """Whether it can be used."""
+        """The state of the log."""
         return self._core.state
 
     @property

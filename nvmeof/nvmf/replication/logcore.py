@@ -34,10 +34,10 @@ from nvmf.replication.machine import (
 
 
 class LogState(StrEnum):
-    """What the log is good for."""
+    """The state of a log."""
 
     CLOSED = "closed"
-    """It was not recovered yet."""
+    """The log was not recovered yet."""
     OPEN = "open"
     BROKEN = "broken"
     """Fewer replicas than the quorum are left: recover() again when they are back."""

@@ -20,9 +20,9 @@ SLOT = 4096
 START = 2 * SLOT
 """The offset of the ring."""
 LEAST = 64
-"""Of the shortest frames, that a ring has room for."""
+"""Minimum number of shortest frames for which a ring has room."""
 RESERVE = 16
-"""Of the shortest frames, that are kept free for those with which recovery begins an epoch."""
+"""Number of shortest frames that are reserved for the frames with which an epoch begins."""
 MAX_FRAME = 1 << 20
 WINDOW = 4 << 20
 """At most so many bytes of frames are written that are not acknowledged yet."""
@@ -45,15 +45,15 @@ class Header:
     legs: int
     quorum: int
     index: int
-    """Of this replica."""
+    """Index of this replica."""
     unit: int
     """Frames are multiples of it, in bytes."""
     capacity: int
     """Bytes of the ring."""
     epoch: int = 0
-    """Of the last writer that claimed the log."""
+    """Epoch of the last writer that claimed the log."""
     seq: int = 0
-    """Of the header: the valid slot with the higher one counts."""
+    """Sequence number of the header: the valid slot with the higher one is used."""
     head: int = 0
     """The LSN of the oldest frame."""
     head_epoch: int = 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the cores of Mirror and Log have in common: effects on replicas, and tasks that await them.
+"""Parts of the cores of Mirror and Log: effects on replicas, and tasks that await them.
 
 A core does no I/O and has no clock: it puts effects into an outbox, and is told of the end of each.
 A write has ended well only when it is persistent.  The same calls in the same order always have the
@@ -45,26 +45,26 @@ class Damaged(ReplicationError):
 
 
 class LegState(StrEnum):
-    """What a replica is good for."""
+    """The state of a replica."""
 
     OUT = "out"
-    """It is not written to: it was lost, is damaged or was never opened."""
+    """The replica is not written to: it was lost, is damaged or was never opened."""
     JOINING = "joining"
-    """It is being opened."""
+    """The replica is being opened."""
     IN = "in"
-    """It is written to: a mirror's may lag in regions, and is resynchronised there."""
+    """The replica is written to: that of a mirror may lag in regions, which are resynchronised."""
 
 
 class Kind(StrEnum):
-    """What an effect does."""
+    """The kind of an effect."""
 
     READ = "read"
     WRITE = "write"
     FENCE = "fence"
     """Become the only writer: afterwards no write of an earlier one can reach the replica."""
     FLUSH = "flush"
-    """Make persistent all that has reached the replica, whoever wrote it: a new writer must not
-    believe what it reads before that."""
+    """Make persistent all data that has reached the replica, from any writer: until then, a new
+    writer must not rely on data that it reads."""
 
 
 @dataclass(eq=False, slots=True)
@@ -117,7 +117,7 @@ class Op:
     result: object = None
 
     def end(self, result: object = None, error: Exception | None = None) -> None:
-        """It has ended; only the first call counts."""
+        """End the operation; only the first call has an effect."""
         if self.done:
             return
         self.done, self.result, self.error = True, result, error

@@ -84,7 +84,7 @@ class Mirror:
         retry: float = 1.0,
         lost: Callable[[str, str], None] | None = None,
     ) -> None:
-        """Nothing is sent before create() or open().
+        """Create the object; create() or open() sends the first command.
 
         Args:
             replicas: Always the same ones, in the same order: at most 15.
@@ -121,12 +121,12 @@ class Mirror:
 
     @property
     def state(self) -> MirrorState:
-        """Whether it can be used, and whether all replicas are in sync."""
+        """The state of the mirror."""
         return self._core.state
 
     @property
     def replicas(self) -> list[ReplicaStatus]:
-        """What each replica is good for."""
+        """Return the status of each replica."""
         lags = [0] * len(self._replicas)
         for region in self._core.regions():
             for index in range(len(lags)):

@@ -20,7 +20,7 @@ from nvmf.replication.mirrorparts import Page, Region
 
 
 class MirrorState(StrEnum):
-    """What the mirror is good for."""
+    """The state of a mirror."""
 
     CLOSED = "closed"
     CLEAN = "clean"
@@ -64,7 +64,7 @@ class MirrorBase(LegMachine[Leg]):
 
     @property
     def state(self) -> MirrorState:
-        """What the mirror is good for now."""
+        """Return the state of the mirror."""
         if self.deposed:
             return MirrorState.DEPOSED
         if not self.opened:

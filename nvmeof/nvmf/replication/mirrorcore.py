@@ -10,7 +10,7 @@ not lag in a region is called clean in it.
   and each replica that does not is marked as lagging, persistently on a quorum.  So a clean replica
   has all that was acknowledged, always.
 - A read goes to a clean replica.  It waits for writes of the same blocks that are not acknowledged,
-  and they for it: nobody sees data that a failure can take back.
+  and they for it: no reader sees data that a failure can revert.
 - A replica is clean again when its region was copied from a clean one.  From the moment that the
   map without its mark is on the way, writes wait for it again.
 """
@@ -260,7 +260,7 @@ class MirrorCore(MirrorBase):
                 self.close_region(region)
 
     def close_region(self, region: Region) -> None:
-        """Nothing is under way in the region: replicas are equal again."""
+        """Mark a region without outstanding writes as closed: its replicas are equal."""
         del self.opens[region.index]
         region.open = 0
         self.change(region.page)

@@ -22,8 +22,8 @@ START = 2 * SLOT
 MOST = 15
 """Replicas of a mirror: a region's entry has a bit for each, and one for open."""
 OPEN = 1 << 15
-"""Of an entry: writes may be under way, so that replicas may differ in what was not acknowledged.
-The other bits name replicas that may lack writes that were acknowledged."""
+"""Bit of an entry: writes may be outstanding, so that replicas may differ in unacknowledged data.
+The other bits name replicas that may lack acknowledged writes."""
 
 _HEADER = struct.Struct(f"<8sHHHH16sIIQQQ{MOST}I")
 _PAGE = struct.Struct("<4sIIIQQ")
@@ -32,7 +32,7 @@ PAGE_MAGIC = b"NMP1"
 
 @dataclass(frozen=True)
 class Geometry:
-    """What never changes of a mirror."""
+    """The constant properties of a mirror."""
 
     uuid: bytes
     legs: int
@@ -85,14 +85,14 @@ class Header:
 
     geometry: Geometry
     index: int
-    """Of this replica."""
+    """Index of this replica."""
     epoch: int = 0
-    """Of the last writer that claimed the mirror."""
+    """Epoch of the last writer that claimed the mirror."""
     seq: int = 0
     """The valid slot with the higher one counts."""
     joins: tuple[int, ...] = ()
-    """How often each replica was taken in: one that has a lower number itself than others have for
-    it was set back, as by an old snapshot."""
+    """How often each replica joined. A replica with a lower number than the others have for it
+    was set back, as by an old snapshot."""
 
     def encode(self) -> bytes:
         """Return the slot, a whole number of blocks."""
@@ -151,7 +151,7 @@ class Page:
 
     @property
     def version(self) -> tuple[int, int]:
-        """Of two copies of a page, that with the higher one counts."""
+        """Return the version: of two copies of a page, that with the higher one is used."""
         return self.epoch, self.seq
 
     def encode(self, shape: Geometry) -> bytes:

@@ -10,7 +10,7 @@ from enum import StrEnum
 
 
 class What(StrEnum):
-    """What a piece does in its region."""
+    """The kind of a piece: its effect on its region."""
 
     READ = "read"
     WRITE = "write"

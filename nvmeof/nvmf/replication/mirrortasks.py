@@ -227,7 +227,7 @@ class MirrorTasks(MirrorMeta):
         self.work.open()
 
     def forget(self, index: int) -> None:
-        """Nothing on a replica can be trusted: it lags everywhere."""
+        """Mark a replica as lagging in all regions, because its contents are unknown."""
         others = ((1 << len(self.legs)) - 1) & ~(1 << index)
         if not others or any(not others & ~region.lag for region in self.regions()):
             raise Damaged(

@@ -76,13 +76,13 @@ class NamespaceReplica:
     """A namespace of a target: writes have FUA set, and a reservation keeps other writers out."""
 
     def __init__(self, url: str, nsid: int = 1, *, reserve: bool = True) -> None:
-        """Not connected yet.
+        """Create the object; fence() connects.
 
         Args:
-            url: Where the target is.
+            url: URL of the subsystem.
             nsid: The namespace.
-            reserve: Fence by a reservation (Exclusive Access, preempt and abort). Without it
-                nothing keeps a second writer out, and that there is none is up to the caller.
+            reserve: Fence by a reservation (Exclusive Access, preempt and abort). Without it the
+                caller must ensure that there is no second writer.
         """
         self._url = url
         self._nsid = nsid
@@ -90,7 +90,7 @@ class NamespaceReplica:
         self._controller: AnyController | None = None
         self._disk: AnyNamespace | None = None
         self._direct: Direct | None = None
-        """Of the same, if it is of the client in this process."""
+        """Direct access to the namespace, if the client of this process has connected it."""
         self.size = self.unit = 0
 
     @property
@@ -99,9 +99,9 @@ class NamespaceReplica:
         return f"namespace {self._nsid} of {self._url}"
 
     async def fence(self) -> None:
-        """Connect again, and preempt whoever has reserved the namespace.
+        """Connect again, and preempt the holder of a reservation of the namespace.
 
-        Each connection is a host of its own for the target, with a random Host Identifier, so that
+        Each connection is a separate host for the target, with a random Host Identifier, so that
         this one's earlier connection is fenced like those of others.
         """
         await self.close()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What does the effects of a core: calls where a replica can, else a task of asyncio for each.
+"""The execution of a core's effects: calls if a replica supports them, else a task for each.
 
 A read or write that a replica can send at once (QuickReplica) costs no task and no further turn of
 the event loop: its end is a call, which may send what the core wants next.
@@ -28,7 +28,7 @@ class Shell:
         self._quick = [each if isinstance(each, QuickReplica) else None for each in replicas]
         self._running: list[dict[asyncio.Task[None], Effect]] = [{} for _ in replicas]
         self._sent: list[set[Effect]] = [set() for _ in replicas]
-        """What was sent without a task and has not ended."""
+        """Effects that were begun without a task and have not ended."""
         self._line: deque[tuple[float, Effect]] = deque()
         """The same, and what has ended since, with the times when they are too late, in order."""
         self._timer: asyncio.TimerHandle | None = None
