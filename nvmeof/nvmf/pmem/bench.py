@@ -36,14 +36,14 @@ class Row(TypedDict):
     depth: int
     """Operations outstanding."""
     assumptions_unmet: list[str]
-    """What the method assumes and the target does not confirm: then nothing is known of the
-    persistence of what was written."""
+    """Assumptions of the method that the target does not confirm: it is then unknown whether
+    written data is persistent."""
     figures: Figures | None
-    """Of the writes."""
+    """Figures of the writes."""
     reads: Figures | None
-    """If the plan has any."""
+    """Figures of the reads, if the plan has any."""
     target_cpu_seconds: float | None
-    """Of the target's processes, for all operations; None if these are not known."""
+    """Processor time of the target's processes for all operations; None if they are not known."""
     skipped: str
     """Why there are no figures, or ""."""
     times_floor: float | None
@@ -52,7 +52,7 @@ class Row(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to measure."""
+    """The measurements to make."""
 
     place: TransportId
     nsid: int
@@ -62,11 +62,11 @@ class Plan:
     sizes: tuple[int, ...]
     depths: tuple[int, ...]
     seconds: float
-    """Of each measurement."""
+    """Duration of each measurement."""
     secrets: Secrets = field(default_factory=Secrets)
     """Keys, if the subsystem asks the host to authenticate."""
     read_percent: int = 0
-    """Of the operations; the others write with a method."""
+    """Percent of operations that read; the others write with a method."""
     processes: tuple[int, ...] = ()
     """The target's, if they are on this machine: their processor time is measured."""
     force: bool = False
@@ -75,7 +75,7 @@ class Plan:
 
 @dataclass(slots=True)
 class Results:
-    """What was measured."""
+    """The results of a plan."""
 
     platform: Platform = field(default_factory=lambda: Platform(0))
     rows: list[Row] = field(default_factory=list)

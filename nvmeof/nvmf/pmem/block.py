@@ -35,7 +35,7 @@ class BlockMethod:
 
     @property
     def assumes(self) -> tuple[str, ...]:
-        """What the method assumes of the target."""
+        """Return the assumptions of the method about the target."""
         return assumptions(self._method)
 
     async def write(self, offset: int, data: Buffer) -> None:

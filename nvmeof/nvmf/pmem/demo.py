@@ -40,15 +40,15 @@ MAX_RECORDS = 20000
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """What was found after a recovery."""
+    """The contents of the log after a recovery."""
 
     when: str
     acknowledged: int
     """Records that had been acknowledged before."""
     found: int
-    """Of these, in the log at their LSN with their content."""
+    """Records of these that the log has at their LSN with their content."""
     seconds: float
-    """Of the recovery."""
+    """Duration of the recovery."""
 
     @property
     def good(self) -> bool:
@@ -58,7 +58,7 @@ class Check:
 
 @dataclass(slots=True)
 class Outcome:
-    """What happened."""
+    """The result of the demonstration."""
 
     killed: list[int] = field(default_factory=list)
     """Process IDs of the targets that were killed."""
@@ -94,7 +94,7 @@ class Writer:
         self._more = asyncio.Event()
 
     async def run(self, log: Log, until: float = math.inf) -> None:
-        """Append with several tasks until this many records are acknowledged, or for ever."""
+        """Append with several tasks until this many records are acknowledged, or forever."""
         tasks = [asyncio.create_task(self._append(log, until)) for _ in range(_WRITERS)]
         try:
             await asyncio.gather(*tasks)
@@ -164,7 +164,7 @@ async def run(
         )
         await measure(plan, outcome.bench, lambda done, total, what: say(f"measuring {what}"))
         if len(os.sched_getaffinity(0)) <= len(targets.all):
-            # Those that poll would take the processors from those that have something to do.
+            # Targets that poll would take processor time from processes with work.
             say("the targets run again without polling: there are more processes than processors")
             await targets.stop_polling()
         replicas = ReplicaPlan(
@@ -207,7 +207,7 @@ class _Play:
         await self._third()
 
     async def _first(self) -> None:
-        """A target dies, then the writer."""
+        """Kill a target, then the writer."""
         third = self._records // 3
         async with self._log() as log:
             await log.create()
@@ -226,7 +226,7 @@ class _Play:
         self._say(f"the writer is gone, after {len(self._writer.acknowledged)} records")
 
     async def _second(self) -> None:
-        """A new writer: recovery with two targets, and the third one comes back."""
+        """Recover with a new writer and two targets; then the third one returns."""
         async with self._log() as log:
             await self._recover(log, "after the loss of target 3 and of the writer")
             await self._targets[2].start()

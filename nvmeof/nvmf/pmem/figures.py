@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What measurements have in common: figures, percentiles, and the processor time of processes."""
+"""Parts of all measurements: figures, percentiles, and the processor time of processes."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class Figures(TypedDict):
     min_us: float
     max_us: float
     cpu_seconds: float
-    """Of this machine, for all operations of the run: of the polling thread, which polls all the
-    time, or of the whole process where Python carries the data."""
+    """Processor time on this machine for all operations of the run: of the thread, which always
+    polls, or of the whole process if Python transfers the data."""
     percentiles_us: dict[str, float]
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What methods assume of the target's platform, and what a target tells of itself."""
+"""The assumptions of methods about the target's platform, and the properties a target reports."""
 
 from __future__ import annotations
 

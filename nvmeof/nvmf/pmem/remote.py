@@ -52,7 +52,7 @@ class RemoteMemory:
         self._method: MemoryMethod = method
         self._size = opened.length
         self.platform = Platform(opened.platform)
-        """What the target tells of itself."""
+        """The properties of its platform that the target reports."""
         self.read_only = False
         """Opened without the right to write."""
         self.depth = depth
@@ -185,7 +185,7 @@ class RemoteMemory:
 
     @property
     def assumes(self) -> tuple[str, ...]:
-        """What the method assumes of the target's platform."""
+        """Return the assumptions of the method about the target's platform."""
         return assumptions(self._method)
 
     @property

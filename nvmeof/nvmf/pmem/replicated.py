@@ -30,7 +30,7 @@ class MirrorRow(TypedDict):
     size: int
     depth: int
     figures: Figures | None
-    """Of the writes."""
+    """Figures of the writes."""
     reads: Figures | None
     target_cpu_seconds: float | None
     skipped: str
@@ -53,7 +53,7 @@ class LogRow(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class ReplicaPlan:
-    """What to measure."""
+    """The measurements to make."""
 
     urls: tuple[str, ...]
     quorum: int
@@ -62,7 +62,7 @@ class ReplicaPlan:
     seconds: float
     read_percent: int = 0
     processes: tuple[int, ...] = ()
-    """Of the targets, if they are on this machine."""
+    """Process identifiers of the targets, if they are on this machine."""
 
 
 Operation = Callable[[], Awaitable[None]]

@@ -29,7 +29,7 @@ class Machine:
     """The machine that measured."""
 
     processors: int
-    """That this process may use."""
+    """Processors that this process may use."""
     model: str
     virtual: bool
     kernel: str
