@@ -44,7 +44,7 @@ class Dialogue:
     keep: bool = False
     """Whether the data of commands is kept."""
     handshake: list[str] = field(default_factory=list)
-    """What the two sides negotiated, a line for each message."""
+    """The negotiated values, a line for each message."""
     request: bytes | None = None
     """Private data of the host's request: 32 bytes, or fewer if the host is wrong."""
     accepted: bool = False
@@ -101,7 +101,7 @@ class Dialogue:
         return self.request is not None and not self.gaps and not self.waiting
 
     def gap(self, at: At, sentence: str) -> None:
-        """Packets are missing: what follows may lack its beginning."""
+        """Note missing packets: later data may lack its beginning."""
         self.gaps += 1
         self._loss(at, sentence)
         self._reads.clear()
@@ -116,7 +116,7 @@ class Dialogue:
     # ---- connection management ----
 
     def requested(self, at: At, private: bytes, words: str) -> None:
-        """The host's MPA request or CM REQ, without the transport's own part of private data."""
+        """Handle the host's MPA request or CM REQ; private: without the transport's own part."""
         self.request = private
         self.handshake.append(f"request: {words}")
         section = "RDMA Transport 1.0, 3.1"
@@ -142,7 +142,7 @@ class Dialogue:
             )
 
     def replied(self, at: At, private: bytes, words: str) -> None:
-        """The target's acceptance."""
+        """Handle the target's acceptance."""
         self.accepted = True
         self.handshake.append(f"reply: {words}")
         if len(private) < 4:
@@ -156,7 +156,7 @@ class Dialogue:
         self.handshake[-1] += f"; NVMe-oF: CRQSIZE {found.crqsize}"
 
     def refused(self, at: At, private: bytes, words: str) -> None:
-        """The target's rejection."""
+        """Handle the target's rejection."""
         name = ""
         if len(private) >= CmReject.SIZE:
             name = cm_status_name(CmReject.decode(private[: CmReject.SIZE]).sts)
@@ -165,7 +165,7 @@ class Dialogue:
         self.remark(at, f"the target rejects the connection: {self.rejected}")
 
     def closed(self, at: At, how: str) -> None:
-        """The end of the connection, or of a direction of it; the first one counts."""
+        """Handle the end of the connection, or of a direction of it; only the first one counts."""
         if self.ended:
             return
         self.ended = how
@@ -179,8 +179,9 @@ class Dialogue:
     # ---- capsules ----
 
     def sent(self, at: At, host: bool, data: bytes, length: int, key: int | None) -> None:
-        """A whole Send message; key: that which it invalidates.  length may exceed the data, if
-        that was not captured whole.
+        """Handle a whole Send message; key: the key that it invalidates.
+
+        length may exceed the data, if that was not captured whole.
         """
         if host:
             self._command(at, data, length)
@@ -303,7 +304,7 @@ class Dialogue:
             self._transferred(at, command)
 
     def _transferred(self, at: At, command: Command) -> None:
-        """A successful command has transferred all its data."""
+        """Check that a successful command has transferred all its data."""
         inside = sum(one.length for one in command.sgls if one.type == SglType.IN_CAPSULE)
         moved = command.written if command.direction == 2 else command.read + inside
         reads = command.io and command.sqe.opcode in (IoOpcode.READ, IoOpcode.WRITE)
@@ -336,7 +337,7 @@ class Dialogue:
         return None, 0
 
     def read(self, at: At, key: int, address: int, length: int) -> None:
-        """A READ request of the controller."""
+        """Handle a READ request of the controller."""
         command, place = self._owner(at, "RDMA READ", key, address, length)
         if command is not None:
             command.data_when = command.data_when or at.when
@@ -350,7 +351,7 @@ class Dialogue:
             self._reads.append((command, length, place))
 
     def read_data(self, at: At, data: bytes, length: int) -> None:
-        """Data of the host's answer to the oldest READ, in pieces."""
+        """Handle data of the host's answer to the oldest READ, in pieces."""
         if not self._reads:
             if self.whole:
                 self.violation(at, "the host answers a READ that was not requested", "RFC 5040 5.2")
@@ -368,7 +369,7 @@ class Dialogue:
             self._reads.pop(0)
 
     def write(self, at: At, key: int, address: int, data: bytes, length: int) -> None:
-        """A piece of an RDMA WRITE of the controller."""
+        """Handle a piece of an RDMA WRITE of the controller."""
         if not length:
             return
         command, place = self._owner(at, "RDMA WRITE", key, address, length)

@@ -27,7 +27,7 @@ class Explained:
     """Time of the first packet, in ns since the epoch."""
     ended: int = 0
     notes: list[str] = field(default_factory=list)
-    """What concerns the whole file."""
+    """Remarks about the whole file."""
 
     @property
     def violations(self) -> int:
@@ -87,7 +87,7 @@ class Explainer:
             found.other += 1
 
     def finish(self) -> Explained:
-        """No packet follows: return what was found."""
+        """End the reading, and return the result."""
         for stream in {id(one): one for one in self._streams.values()}.values():
             stream.finish(self._at)
         if self._links:
@@ -103,7 +103,7 @@ class Explainer:
         self._roce.forget_ended()
 
     def _take(self, at: At, one: Segment) -> bool:
-        """Give a segment to its connection; whether it has one."""
+        """Give a segment to its connection; return whether it has one."""
         if not one.tcp:
             if roce.PORT not in (one.source[1], one.target[1]):
                 return False

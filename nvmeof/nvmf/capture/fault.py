@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What is wrong in a capture, and where."""
+"""Faults in a capture, with their positions."""
 
 from __future__ import annotations
 

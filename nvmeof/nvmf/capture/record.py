@@ -40,18 +40,18 @@ class _Stream:
 
     socket: socket.socket
     number: int = -1
-    """Of its interface; -1 before that has come."""
+    """Number of its interface; -1 until it is known."""
     data: bytearray = field(default_factory=bytearray)
     dropped: int = 0
 
 
 @dataclass(slots=True)
 class Recorded:
-    """What was recorded so far."""
+    """The amount that was recorded so far."""
 
     packets: int = 0
     bytes: int = 0
-    """Of the file, or of what is kept."""
+    """Bytes of the file, or of the packets in memory."""
     processes: int = 0
     dropped: int = 0
     """Packets that the processes could not keep."""
@@ -102,7 +102,7 @@ class Recorder:
         return len(self._streams)
 
     def step(self, timeout: float) -> None:
-        """Wait for data, at most timeout seconds, and take what has come."""
+        """Wait for data, at most timeout seconds, and take all that has arrived."""
         ready, _, _ = select.select(
             [self._listener, *(one.socket for one in self._streams)], [], [], timeout
         )

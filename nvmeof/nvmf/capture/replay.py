@@ -34,7 +34,7 @@ _CHANGING_IO = (
     IoOpcode.RESERVATION_RELEASE,
 )  # fmt: skip
 _CNTLID = slice(78, 80)
-"""Of Identify Controller data: it differs in each connection."""
+"""CNTLID in Identify Controller data: it differs in each connection."""
 
 
 @dataclass(frozen=True, slots=True)

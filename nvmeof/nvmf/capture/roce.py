@@ -47,7 +47,7 @@ _CONNECTIONS_MOST = 1 << 16
 
 @dataclass(slots=True)
 class Side:
-    """What one side sends."""
+    """The packets of one side."""
 
     psn: int | None = None
     """Expected in its next request."""
