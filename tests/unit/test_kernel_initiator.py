@@ -6,7 +6,6 @@ from __future__ import annotations
 import errno
 import socket
 import threading
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,15 +14,13 @@ import pytest
 
 from nvmf.auth.key import Key
 from nvmf.initiator import ConnectOptions, TransportId
-from nvmf.initiator.kernel import records, sysfs
+from nvmf.initiator.kernel import sysfs
 from nvmf.initiator.kernel.errors import KernelError
 from nvmf.initiator.kernel.fabrics import Created, create
-from nvmf.initiator.kernel.host import Connected, connected_to, resolve
+from nvmf.initiator.kernel.host import connected_to, resolve
 from nvmf.initiator.kernel.options import FabricsOptions, from_client, kernel_words
-from nvmf.initiator.kernel.records import ConnectRecords, RecordOutcome, Result
 from nvmf.initiator.kernel.system import System
 from nvmf.initiator.kernel.wait import Waiter
-from nvmf.spec.fabrics import DiscoveryEntry, SubsystemType, TransportType
 from nvmf.spec.nqn import DISCOVERY_NQN
 from support.fakekernel import HOSTID, HOSTNQN, NQN, FakeKernel
 
@@ -78,7 +75,7 @@ def test_only_what_was_given_is_written(kernel: FakeKernel) -> None:
 
 
 def test_options_that_a_kernel_has_not(kernel: FakeKernel) -> None:
-    """One that the user set is an error; one that we add ourselves is left out."""
+    """An option of the user is an error; one that this package adds is left out."""
     with pytest.raises(KernelError, match=r"no option dhchap_secret.*CONFIG_NVME_HOST_AUTH"):
         create(replace(WANTED, dhchap_secret=KEY), kernel.system)
     assert kernel.written == []
@@ -276,91 +273,3 @@ def test_wait(tmp_path: Path) -> None:
         assert there
         assert waiter.until(lambda: None, 0.01) is None
         assert waiter.until(lambda: None, 60, give_up=lambda: True) is None
-
-
-# ---- connect-all ----
-
-
-def _entry(traddr: str, nqn: str, **changes: Any) -> DiscoveryEntry:
-    return DiscoveryEntry(traddr=traddr, trsvcid="4420", subnqn=nqn, **changes)
-
-
-def test_connect_all(kernel: FakeKernel, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Referrals are followed, once each; other transports are skipped; failures are reported."""
-    kernel.controller(0)
-    other, bad = NQN + "2", NQN + "3"
-    logs = {
-        "192.0.2.1": [
-            _entry("192.0.2.1", NQN),
-            _entry("192.0.2.1", other),
-            _entry("192.0.2.1", other, trtype=TransportType.TCP),
-            _entry("192.0.2.1", DISCOVERY_NQN, subtype=SubsystemType.CURRENT_DISCOVERY),
-            _entry("192.0.2.2", DISCOVERY_NQN, subtype=SubsystemType.REFERRAL),
-            _entry("192.0.2.3", DISCOVERY_NQN, subtype=SubsystemType.REFERRAL),
-        ],
-        "192.0.2.2": [
-            _entry("192.0.2.2", bad),
-            _entry("192.0.2.2", f"{bad},hostnqn=nqn.2014-08.org.example:somebody"),
-            _entry("192.0.2.2", "no\nNQN"),
-            _entry("192.0.2.2", "testnqn"),
-            _entry("192.0.2.1", DISCOVERY_NQN, subtype=SubsystemType.REFERRAL),
-        ],
-    }
-    connected: list[FabricsOptions] = []
-
-    def read_log(options: FabricsOptions) -> list[DiscoveryEntry]:
-        if options.traddr not in logs:
-            raise KernelError("nobody there")
-        return logs[options.traddr]
-
-    def connect(options: FabricsOptions, system: System) -> Connected:
-        if options.nqn == bad:
-            raise KernelError("refused")
-        connected.append(options)
-        return Connected(sysfs.controllers(system)[0], [], [])
-
-    monkeypatch.setattr(records, "connect", connect)
-    work = ConnectRecords(read_log, kernel.system)
-    work.run(replace(WANTED, nqn=DISCOVERY_NQN, tos=3))
-    shown = [(o.options.traddr, o.options.nqn, o.result) for o in work.outcomes]
-    assert shown == [
-        ("192.0.2.1", NQN, Result.ALREADY),
-        ("192.0.2.1", other, Result.CONNECTED),
-        ("192.0.2.2", bad, Result.FAILED),
-        ("192.0.2.2", DISCOVERY_NQN, Result.FAILED),
-        ("192.0.2.2", DISCOVERY_NQN, Result.FAILED),
-        ("192.0.2.2", "testnqn", Result.CONNECTED),
-        ("192.0.2.3", DISCOVERY_NQN, Result.FAILED),
-    ]
-    there = replace(WANTED, traddr="192.0.2.2", nqn="testnqn", tos=3)
-    assert connected == [replace(WANTED, nqn=other, tos=3), there]
-    failed: Sequence[RecordOutcome] = [o for o in work.outcomes if o.error]
-    said = [str(o.error) for o in failed]
-    assert (said[0], said[-1]) == ("refused", "nobody there")
-    assert "the kernel does not accept" in said[1]
-    assert r"'no\nNQN' contains a control character" in said[2]
-
-
-def test_referrals_without_end(kernel: FakeKernel, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They are followed up to a limit, which is reported; a port that the user names is always
-    asked.
-    """
-    monkeypatch.setattr(records, "MAX_LOGS", 3)
-    asked: list[str] = []
-
-    def read_log(options: FabricsOptions) -> list[DiscoveryEntry]:
-        asked.append(options.traddr)
-        return [
-            _entry(f"192.0.2.{10 * len(asked) + n}", DISCOVERY_NQN, subtype=SubsystemType.REFERRAL)
-            for n in range(4)
-        ]
-
-    work = ConnectRecords(read_log, kernel.system)
-    work.run(replace(WANTED, nqn=DISCOVERY_NQN))
-    assert asked == [WANTED.traddr, "192.0.2.10", "192.0.2.20"]
-    assert [o.options.traddr for o in work.outcomes] == ["192.0.2.30", "192.0.2.21", "192.0.2.11"]
-    assert {str(o.error) for o in work.outcomes} == {
-        "this referral and those after it are not followed: the logs of 3 ports were read already"
-    }
-    work.run(replace(WANTED, nqn=DISCOVERY_NQN, traddr="192.0.2.200"))
-    assert asked[-1] == "192.0.2.200"

@@ -1,34 +1,62 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Connect to all subsystems that discovery finds, or that the host files name."""
+"""Connect to all subsystems that discovery finds, or that the host files name.
+
+connect_found() does it for connect_all() and for the command line's connect-all. The two differ in
+the Connector: the client or the kernel reads the logs and connects.
+"""
 
 from __future__ import annotations
 
 import errno
-from collections.abc import AsyncGenerator, Iterable
+from abc import ABC, abstractmethod
+from collections.abc import AsyncGenerator, Iterable, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from nvmf.auth.key import Key
 from nvmf.engine import EngineError
 from nvmf.initiator.base.errors import ConnectionLost
 from nvmf.initiator.base.interface import AnyController
 from nvmf.initiator.base.keywords import DEFAULT, given
-from nvmf.initiator.base.option import Values
 from nvmf.initiator.base.options import Backend, ConnectOptions, DeviceKind, RemoteKeys
 from nvmf.initiator.base.transport_id import TransportId
 from nvmf.initiator.connecting.connect import connect_controller
 from nvmf.initiator.discovery.log import address_key, place_of
-from nvmf.initiator.discovery.referrals import MAX_DEPTH, discover_all
-from nvmf.initiator.hostfiles import Endpoint, HostFileError, configured
+from nvmf.initiator.discovery.referrals import (
+    MAX_DEPTH,
+    Ask,
+    FoundLog,
+    follow,
+    read_logs,
+)
+from nvmf.initiator.hostfiles import HostFileError, configured
 from nvmf.initiator.kernel.errors import KernelError
-from nvmf.spec.fabrics import SubsystemType, TransportType
+from nvmf.spec.fabrics import DiscoveryEntry, SubsystemType, TransportType
 from nvmf.spec.nqn import DISCOVERY_NQN
 from nvmf.spec.status import StatusError
 
 Address = tuple[str, str, str]
-"""Return a key that is equal for the same subsystem at the same port."""
+"""A key that is equal for the same subsystem at the same port."""
 C = TypeVar("C")
+"""A connection."""
+
+
+class HostOptions(Protocol):
+    """The options of a connection that tell two hosts apart."""
+
+    @property
+    def hostnqn(self) -> str | None:
+        """NQN of this host; None: the default."""
+
+    @property
+    def host_traddr(self) -> str | None:
+        """Source address; None: that of the route."""
+
+
+Opts = TypeVar("Opts", bound=HostOptions)
+"""The options of a connection."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +65,33 @@ class Outcome(Generic[C]):
 
     place: TransportId
     controller: C | None = None
-    """The controller; the caller closes it."""
+    """The controller; the caller of connect_all() closes it."""
     error: Exception | None = None
     """The reason if there is no connection: a sentence."""
     skipped: bool = False
     """Whether it was connected already."""
+
+
+@dataclass(frozen=True, slots=True)
+class Start(Generic[Opts]):
+    """A controller that the caller names."""
+
+    place: TransportId
+    options: Opts
+    found: Opts | None = None
+    """The options for the subsystems in its log; None: it is not a discovery controller."""
+
+
+class Connector(ABC, Generic[Opts, C]):
+    """Reads discovery logs, and connects."""
+
+    @abstractmethod
+    async def read(self, asked: Sequence[Ask[Opts]]) -> Sequence[FoundLog]:
+        """Read logs, and return one result for each."""
+
+    @abstractmethod
+    async def connect(self, place: TransportId, options: Opts) -> Outcome[C]:
+        """Connect to one subsystem."""
 
 
 async def connect_all(
@@ -78,72 +128,107 @@ async def connect_all(
     file cannot be used.
     """
     changes = given(locals())
-    run = _Run({_key(controller.where) for controller in connected}, depth)
     wanted = (options or ConnectOptions()).with_options(changes)
+    starts = []
     if where is not None:
         place = TransportId.of(where)
         wanted = wanted.with_options({**place.options, **changes})
-        start = replace(place, subnqn=subnqn, options={})
-        async for outcome in run.discovered(start, wanted, wanted):
+        starts.append(Start(replace(place, subnqn=subnqn, options={}), wanted, wanted))
+    else:
+        for endpoint in configured(config):
+            if endpoint.transport == "rdma":
+                found = endpoint.options(endpoint.found_subsystem, **changes)
+                own = endpoint.options(**changes)
+                starts.append(Start(endpoint.place(), own, found if endpoint.discovery else None))
+    outcomes = connect_found(starts, ByClient(), depth=depth, connected=connected)
+    async with aclosing(outcomes):
+        async for outcome in outcomes:
             yield outcome
-        return
-    for endpoint in configured(config):
-        if endpoint.transport != "rdma":
+
+
+async def connect_found(
+    starts: Iterable[Start[Opts]],
+    by: Connector[Opts, C],
+    *,
+    depth: int = MAX_DEPTH,
+    connected: Iterable[AnyController] = (),
+) -> AsyncGenerator[Outcome[C], None]:
+    """Connect to controllers, and to the subsystems in the logs of those for discovery.
+
+    Each result is as connect_all() describes it.
+    """
+    run = _Run(by, depth, {_address(controller.where) for controller in connected})
+    for start in starts:
+        if start.found is None:
+            yield await run.connect(start.place, start.options)
             continue
-        async for outcome in run.configured(endpoint, changes):
-            yield outcome
+        async with aclosing(run.discovered(start, start.found)) as outcomes:
+            async for outcome in outcomes:
+                yield outcome
 
 
-def _key(place: TransportId) -> Address:
+def _address(place: TransportId) -> Address:
     return (*address_key(place), place.subnqn)
 
 
-class _Run:
-    """The state of one run: addresses that were handled."""
+class _Run(Generic[Opts, C]):
+    """The state of one run: the connections that were made or tried."""
 
-    def __init__(self, seen: set[Address], depth: int) -> None:
-        self._seen = seen
+    def __init__(self, by: Connector[Opts, C], depth: int, connected: set[Address]) -> None:
+        self._by = by
         self._depth = depth
-
-    async def configured(
-        self, endpoint: Endpoint, changes: Values
-    ) -> AsyncGenerator[Outcome[AnyController], None]:
-        """Connect to one controller of a host file, or to the subsystems in its log."""
-        place, how = endpoint.place(), endpoint.options(**changes)
-        if not endpoint.discovery:
-            yield await self._connect(place, how)
-            return
-        found = endpoint.options(endpoint.found_subsystem, **changes)
-        async for outcome in self.discovered(place, how, found):
-            yield outcome
+        self._connected = connected
+        self._tried: set[tuple[Address, str | None, str | None]] = set()
 
     async def discovered(
-        self, start: TransportId, how: ConnectOptions, found: ConnectOptions
-    ) -> AsyncGenerator[Outcome[AnyController], None]:
-        """Connect to the subsystems in a log; how: options for the port, found: for them."""
-        asking = how.with_options({"kato": 0, "backend": "client"})  # the log is read once
-        async for log in discover_all(start, asking, depth=self._depth):
-            if log.error is not None:
-                yield Outcome(log.place, error=log.error)
-            for entry in log.entries:
-                if entry.subtype != SubsystemType.NVME or entry.trtype != TransportType.RDMA:
-                    continue
-                try:
-                    place = place_of(entry)
-                except ValueError as error:
-                    why = f"cannot use the record of {entry.subnqn!a} in the discovery log: {error}"
-                    yield Outcome(log.place, error=ValueError(why))
-                    continue
-                if found.backend == "kernel" and "," in f"{place.traddr}{place.subnqn}":
-                    why = f"the kernel accepts no comma in {place.subnqn!a} at {place.traddr!a}"
-                    yield Outcome(place, error=KernelError(why))
-                    continue
-                yield await self._connect(place, found)
+        self, start: Start[Opts], options: Opts
+    ) -> AsyncGenerator[Outcome[C], None]:
+        """Connect to the subsystems in a log, and in those that it refers to."""
+        async with aclosing(
+            follow([(start.place, start.options)], self._by.read, self._depth)
+        ) as logs:
+            async for log in logs:
+                if log.error is not None:
+                    yield Outcome(log.place, error=log.error)
+                for entry in log.entries:
+                    if entry.subtype == SubsystemType.NVME and entry.trtype == TransportType.RDMA:
+                        yield await self._record(log.place, entry, options)
 
-    async def _connect(self, place: TransportId, options: ConnectOptions) -> Outcome[AnyController]:
-        if _key(place) in self._seen:
+    async def _record(
+        self, service: TransportId, entry: DiscoveryEntry, options: Opts
+    ) -> Outcome[C]:
+        try:
+            place = place_of(entry)
+        except ValueError as error:
+            why = f"cannot use the record of {entry.subnqn!a} in the discovery log: {error}"
+            return Outcome(service, error=ValueError(why))
+        return await self.connect(place, options)
+
+    async def connect(self, place: TransportId, options: Opts) -> Outcome[C]:
+        """Connect to one subsystem, unless that was done or tried."""
+        address = _address(place)
+        connection = (address, options.hostnqn, options.host_traddr)
+        if address in self._connected or connection in self._tried:
             return Outcome(place, skipped=True)
-        self._seen.add(_key(place))
+        self._tried.add(connection)
+        return await self._by.connect(place, options)
+
+
+class ByClient(Connector[ConnectOptions, AnyController]):
+    """The client reads the logs; the backend in the options connects."""
+
+    async def read(self, asked: Sequence[Ask[ConnectOptions]]) -> Sequence[FoundLog]:
+        """Read logs, all at the same time."""
+        once = {"kato": 0, "backend": "client"}  # the log is read once
+        return await read_logs(
+            [replace(ask, options=ask.options.with_options(once)) for ask in asked]
+        )
+
+    async def connect(self, place: TransportId, options: ConnectOptions) -> Outcome[AnyController]:
+        """Connect to one subsystem."""
+        if options.backend == "kernel" and "," in f"{place.traddr}{place.subnqn}":
+            why = f"the kernel accepts no comma in {place.subnqn!a} at {place.traddr!a}"
+            return Outcome(place, error=KernelError(why))
         try:
             return Outcome(place, await connect_controller(place, options))
         except (EngineError, StatusError, ConnectionLost, KernelError) as error:

@@ -2,14 +2,17 @@
 """Discovery with referrals: the logs of a port and of all services that it refers to.
 
 A host need not go deeper than eight referrals (Base 2.1, 5.1.12.3.1), and does not ask a port
-twice, so that referrals in a circle end.
+twice, so that referrals in a circle end. follow() decides which logs are read; its caller reads
+them, with the client or through the kernel.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, field, replace
+from typing import Generic, TypeVar
 
 from nvmf.auth.key import Key
 from nvmf.engine import EngineError
@@ -36,6 +39,8 @@ _AT_ONCE = 8
 """Maximum logs to read at the same time."""
 _MAX_REFERRED = MAX_RECORDS // _AT_ONCE
 """Maximum records of a log that a referral led to: one service must not cause unlimited work."""
+Opts = TypeVar("Opts")
+"""The options of a connection."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +54,32 @@ class FoundLog:
     entries: tuple[DiscoveryEntry, ...] = ()
     raw: bytes = field(default=b"", repr=False)
     error: Exception | None = None
-    """The text of the ConnectError, NvmeError or ConnectionLost; a sentence."""
+    """The ConnectError, NvmeError, ConnectionLost or KernelError; its text is a sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ask(Generic[Opts]):
+    """A log to read."""
+
+    place: TransportId
+    options: Opts
+    depth: int
+    """The number of referrals that led to it."""
+    most: int
+    """Maximum records."""
+
+    def found(self, raw: bytes) -> FoundLog:
+        """Return the log with these bytes; raise DecodeError."""
+        header, entries = decode_discovery_log(raw)
+        return FoundLog(self.place, self.depth, header, tuple(entries), raw)
+
+    def failed(self, error: Exception) -> FoundLog:
+        """Return the log that could not be read."""
+        return FoundLog(self.place, self.depth, error=error)
+
+
+Reader = Callable[[Sequence[Ask[Opts]]], Awaitable[Sequence[FoundLog]]]
+"""Read logs, and return one result for each."""
 
 
 async def discover_all(
@@ -81,31 +111,50 @@ async def discover_all(
     if isinstance(starts, str | TransportId):
         starts = [TransportId.of(starts)]
     base = (options or ConnectOptions(kato=0)).with_options(changes)
-    level = [(place, base.with_options({**place.options, **changes})) for place in starts]
+    asked = [(place, base.with_options({**place.options, **changes})) for place in starts]
+    async with aclosing(follow(asked, read_logs, depth)) as logs:
+        async for log in logs:
+            yield log
+
+
+async def follow(
+    starts: Iterable[tuple[TransportId, Opts]], read: Reader[Opts], depth: int
+) -> AsyncGenerator[FoundLog, None]:
+    """Return the logs of services, and of those that they refer to, nearest first.
+
+    A referred service is asked with the options of the service that refers to it. If one of the
+    limits is reached, the last log has an error that says so.
+    """
+    level = list(starts)
     seen: set[tuple[str, str]] = set()
     records = 0
     for now in range(depth + 1):
-        wanted = []
+        most = _MAX_REFERRED if now else MAX_RECORDS
+        wanted: list[Ask[Opts]] = []
         for place, how in level:
-            if address_key(place) not in seen and len(seen) < MAX_LOGS:
+            if address_key(place) not in seen:
                 seen.add(address_key(place))
-                wanted.append((place, how))
+                wanted.append(Ask(replace(place, options={}), how, now, most))
         level = []
-        for first in range(0, len(wanted), _AT_ONCE):
-            part = wanted[first : first + _AT_ONCE]
+        kept = wanted[: max(MAX_LOGS - len(seen) + len(wanted), 0)] if now else wanted
+        for first in range(0, len(kept), _AT_ONCE):
+            part = kept[first : first + _AT_ONCE]
             if now and records > MAX_RECORDS:
-                error = ConnectionLost(
-                    f"this referral and later ones are not followed: {records} records were read"
-                )
-                yield FoundLog(part[0][0], now, error=error)
+                yield part[0].failed(_not_followed(f"{records} records were read"))
                 return
-            reading = (_read(place, how, now) for place, how in part)
-            for found, (_, how) in zip(await asyncio.gather(*reading), part, strict=True):
+            for ask, found in zip(part, await read(part), strict=True):
                 yield found
                 records += len(found.entries)
-                level += [(place, how) for place in referred(found.entries)]
+                level += [(place, ask.options) for place in referred(found.entries)]
+        if len(kept) < len(wanted):
+            yield wanted[len(kept)].failed(_not_followed(f"the logs of {MAX_LOGS} ports were read"))
+            return
         if not level:
             return
+
+
+def _not_followed(why: str) -> ConnectionLost:
+    return ConnectionLost(f"this referral and later ones are not followed: {why}")
 
 
 def referred(entries: Iterable[DiscoveryEntry]) -> list[TransportId]:
@@ -125,11 +174,13 @@ def referred(entries: Iterable[DiscoveryEntry]) -> list[TransportId]:
     return places
 
 
-async def _read(place: TransportId, options: ConnectOptions, depth: int) -> FoundLog:
-    place = replace(place, options={})
+async def read_logs(asked: Sequence[Ask[ConnectOptions]]) -> Sequence[FoundLog]:
+    """Read logs with the client, all at the same time."""
+    return await asyncio.gather(*map(_read, asked))
+
+
+async def _read(ask: Ask[ConnectOptions]) -> FoundLog:
     try:
-        raw = await raw_log(place, options, _MAX_REFERRED if depth else MAX_RECORDS)
-        header, entries = decode_discovery_log(raw)
+        return ask.found(await raw_log(ask.place, ask.options, ask.most))
     except (EngineError, StatusError, ConnectionLost) as error:
-        return FoundLog(place, depth, error=error)
-    return FoundLog(place, depth, header, tuple(entries), raw)
+        return ask.failed(error)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from nvmf.initiator.base.discoverylog import DiscoveryLog
+from nvmf.initiator.base.discoverylog import MAX_RECORDS, DiscoveryLog
 from nvmf.initiator.base.errors import ConnectionLost, NvmeError
 from nvmf.initiator.kernel import sysfs
 from nvmf.initiator.kernel.errors import KernelError
@@ -14,7 +14,6 @@ from nvmf.initiator.kernel.ioctl import Device
 from nvmf.initiator.kernel.options import FabricsOptions
 from nvmf.initiator.kernel.system import System
 from nvmf.spec import commands
-from nvmf.spec.fabrics import DiscoveryEntry, decode_discovery_log
 from nvmf.spec.nqn import DISCOVERY_NQN
 from nvmf.spec.opcodes import LogId
 from nvmf.spec.status import DecodeError
@@ -32,13 +31,16 @@ _NOT_FOR_DISCOVERY = {
 }
 
 
-def discovery_log(options: FabricsOptions, system: System) -> list[DiscoveryEntry]:
-    """Return the log of a port; the NQN in options is ignored. Raise KernelError."""
+def raw_log(options: FabricsOptions, system: System, most: int = MAX_RECORDS) -> bytes:
+    """Return the bytes of the log of a port, with at most `most` records; raise KernelError.
+
+    The NQN in options is ignored.
+    """
     asked = replace(options, nqn=DISCOVERY_NQN, discovery=True, **_NOT_FOR_DISCOVERY)  # type: ignore[arg-type]
     found = connect(asked, system)
     try:
         with Device(found.controller.path) as device:
-            return decode_discovery_log(read_log(device))[1]
+            return read_log(device, most)
     except (NvmeError, DecodeError, ConnectionLost) as error:
         raise KernelError(
             f"the discovery log of {options.traddr} port {options.trsvcid} cannot be read: {error}"
@@ -47,9 +49,9 @@ def discovery_log(options: FabricsOptions, system: System) -> list[DiscoveryEntr
         sysfs.delete(found.controller)
 
 
-def read_log(device: Device) -> bytes:
+def read_log(device: Device, most: int = MAX_RECORDS) -> bytes:
     """Return a log whose parts have one generation; raise as DiscoveryLog.add() does."""
-    log = DiscoveryLog()
+    log = DiscoveryLog(most)
     while (part := log.part) is not None:
         sqe = commands.get_log_page(
             LogId.DISCOVERY, part.length, nsid=0, offset=part.offset, rae=part.rae

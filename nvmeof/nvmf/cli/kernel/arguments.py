@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import replace
-from typing import Any
 
 from nvmf.cli.base import UsageError
 from nvmf.cli.common import add_secret_arguments
 from nvmf.cli.connectflags import IDENTITY, KERNEL, SECRETS, add_kernel_flags
 from nvmf.initiator import ConnectOptions, TransportId
 from nvmf.initiator.base.identity import host_identity
+from nvmf.initiator.base.option import Values
 from nvmf.initiator.base.options import OPTIONS
 from nvmf.initiator.hostfiles import Endpoint, HostFileError
 from nvmf.initiator.kernel.host import resolve
@@ -71,12 +71,12 @@ def endpoint_options(args: argparse.Namespace, endpoint: Endpoint) -> FabricsOpt
         raise HostFileError(f"{endpoint.source}: {error}") from None
 
 
-def _given(args: argparse.Namespace) -> dict[str, Any]:
+def _given(args: argparse.Namespace) -> Values:
     flags = {name: getattr(args, name) for name in _NAMES}
     return {name: value for name, value in flags.items() if value is not None}
 
 
-def _options(place: TransportId, values: dict[str, Any]) -> FabricsOptions:
+def _options(place: TransportId, values: Values) -> FabricsOptions:
     identity = host_identity(values.get("hostnqn"), values.get("hostid"))
     values = {**values, "hostnqn": identity.nqn, "hostid": str(identity.id)}
     # Checked before resolving a name.

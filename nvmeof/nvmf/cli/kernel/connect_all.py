@@ -33,14 +33,20 @@ from nvmf.initiator import (
     KernelError,
     NvmeError,
     TransportId,
-    discover,
 )
+from nvmf.initiator.connecting.bykernel import (
+    ByKernel,
+    ReadLog,
+    connect_found_by_kernel,
+    start_of,
+)
+from nvmf.initiator.connecting.everything import Outcome, Start
+from nvmf.initiator.discovery.log import raw_log as log_by_client
 from nvmf.initiator.hostfiles import HostFileError, configured
-from nvmf.initiator.kernel.discovery import discovery_log
+from nvmf.initiator.kernel.discovery import raw_log
+from nvmf.initiator.kernel.host import Connected
 from nvmf.initiator.kernel.options import FabricsOptions
-from nvmf.initiator.kernel.records import ConnectRecords, ReadLog, RecordOutcome
 from nvmf.initiator.kernel.system import System
-from nvmf.spec.fabrics import DiscoveryEntry
 
 
 def add_commands(subparsers: Subparsers) -> None:
@@ -69,33 +75,25 @@ def add_commands(subparsers: Subparsers) -> None:
 def connect_all(args: argparse.Namespace) -> int:
     """Discover, connect, and print the result."""
     system = System()
-    read_log: ReadLog = lambda options: discovery_log(options, system)  # noqa: E731
+    read_log: ReadLog = lambda options, most: raw_log(options, system, most)  # noqa: E731
     if args.device != "kernel":
-        read_log = lambda options: _by_client(options, args.device)  # noqa: E731
-    work = ConnectRecords(read_log, system)
-    failed: list[KernelError] = []
-    for options, is_port in _wanted(args, system):
-        try:
-            if is_port:
-                work.run(options)
-            else:
-                work.one(options)
-        except KernelError as error:
-            failed.append(error)
-    if failed and not work.outcomes:
-        raise CliError("; ".join(str(error) for error in failed))
-    _print(work.outcomes, args.output_format == "json")
-    failed += [outcome.error for outcome in work.outcomes if outcome.error]
+        read_log = lambda options, most: _by_client(options, args.device, most)  # noqa: E731
+    starts = _wanted(args, system)
+    outcomes = list(connect_found_by_kernel(starts, ByKernel(read_log, system)))
+    if not all(outcome.place.is_discovery for outcome in outcomes):
+        _print(outcomes, args.output_format == "json")
+    failed = [str(outcome.error) for outcome in outcomes if outcome.error]
     if failed:
-        raise CliError("; ".join(str(error) for error in failed))
-    missing = [o for o in work.outcomes if o.connected and o.connected.missing]
+        raise CliError("; ".join(failed))
+    missing = [o for o in outcomes if o.controller and o.controller.missing]
     return EXIT_FAILED if missing else EXIT_OK
 
 
-def _wanted(args: argparse.Namespace, system: System) -> list[tuple[FabricsOptions, bool]]:
-    """Return the controllers to connect, and whether each is a discovery controller."""
+def _wanted(args: argparse.Namespace, system: System) -> list[Start[FabricsOptions]]:
+    """Return the controllers to connect."""
     if args.url is not None or args.traddr is not None:
-        return [(fabrics_options(args, where_of(args, need_nqn=False)), True)]
+        options = fabrics_options(args, where_of(args, need_nqn=False))
+        return [start_of(options, discovery=True)]
     warn_of_names(args.hostnqn)
     try:
         endpoints = [one for one in configured(folder=system.etc) if one.transport == "rdma"]
@@ -103,14 +101,14 @@ def _wanted(args: argparse.Namespace, system: System) -> list[tuple[FabricsOptio
             raise UsageError(
                 f"specify the target: a URL, or -a ADDRESS; no RDMA controller in {system.etc}"
             )
-        return [(endpoint_options(args, one), one.discovery) for one in endpoints]
+        return [start_of(endpoint_options(args, one), discovery=one.discovery) for one in endpoints]
     except HostFileError as error:
         raise CliError(str(error)) from None
 
 
 def _by_client(
-    options: FabricsOptions, device: Literal["auto", "iwarp", "roce", "system"]
-) -> list[DiscoveryEntry]:
+    options: FabricsOptions, device: Literal["auto", "iwarp", "roce", "system"], most: int
+) -> bytes:
     """Read the discovery log with the client in this process."""
     wanted = ConnectOptions(
         kato=0,
@@ -121,35 +119,42 @@ def _by_client(
     )
     place = TransportId(options.traddr, options.trsvcid)
     try:
-        return asyncio.run(discover(place, wanted))
+        return asyncio.run(log_by_client(place, wanted, most))
     except (EngineError, NvmeError, ConnectionLost) as error:
         raise KernelError(str(error)) from None
 
 
-def _print(outcomes: list[RecordOutcome], as_json: bool) -> None:
+def _print(outcomes: list[Outcome[Connected]], as_json: bool) -> None:
+    devices = {o.place: o.controller.controller.name for o in outcomes if o.controller}
     if as_json:
-        print_json([_fields(outcome) for outcome in outcomes])
+        print_json([_fields(outcome, devices.get(outcome.place)) for outcome in outcomes])
         return
     rows = [
-        (o.options.nqn, o.options.traddr, o.options.trsvcid, o.device or "-", o.result.value)
+        (o.place.subnqn, o.place.traddr, o.place.trsvcid, devices.get(o.place, "-"), _result(o))
         for o in outcomes
     ]
     print_table(("NQN", "Address", "Port", "Device", "Result"), rows)
-    blocks = [block for o in outcomes if o.connected for block in o.connected.namespaces]
+    blocks = [block for o in outcomes if o.controller for block in o.controller.namespaces]
     if blocks:
         print()
         print_blocks(blocks)
 
 
-def _fields(outcome: RecordOutcome) -> dict[str, object]:
+def _result(outcome: Outcome[Connected]) -> str:
+    if outcome.error:
+        return "failed"
+    return "already connected" if outcome.skipped else "connected"
+
+
+def _fields(outcome: Outcome[Connected], device: str | None) -> dict[str, object]:
     fields: dict[str, object] = {
-        "subsysnqn": outcome.options.nqn,
-        "traddr": outcome.options.traddr,
-        "trsvcid": outcome.options.trsvcid,
-        "result": outcome.result.value,
-        "device": outcome.device,
+        "subsysnqn": outcome.place.subnqn,
+        "traddr": outcome.place.traddr,
+        "trsvcid": outcome.place.trsvcid,
+        "result": _result(outcome),
+        "device": device,
         "error": str(outcome.error) if outcome.error else None,
     }
-    if outcome.connected:
-        fields |= connected_fields(outcome.connected)
+    if outcome.controller and not outcome.skipped:
+        fields |= connected_fields(outcome.controller)
     return fields
