@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Starts of the server that fail, and the device that it selects."""
+"""Starts of the server: failures, completeness of its objects, and the device that it selects."""
 
 from __future__ import annotations
 
+import ast
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +13,45 @@ from nvmf.target.io.stores import ServerError
 from support.fakeengine import in_use
 from support.faketarget import NQN
 from support.serverlab import TEXT, Lab
+
+TARGET = Path(__file__).resolve().parents[2] / "target" / "nvmf" / "target"
+
+
+def assigned(function: ast.AST) -> set[str]:
+    """Return the attributes of self to which a method assigns."""
+    return {
+        node.attr
+        for node in ast.walk(function)
+        if isinstance(node, ast.Attribute)
+        and isinstance(node.ctx, ast.Store)
+        and isinstance(node.value, ast.Name)
+        and node.value.id == "self"
+    }
+
+
+def late(kind: ast.ClassDef) -> set[str]:
+    """Return the attributes that do not exist when an object of a class is new."""
+    methods = [one for one in kind.body if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef)]
+    early = {
+        one.target.id
+        for one in kind.body
+        if isinstance(one, ast.AnnAssign) and isinstance(one.target, ast.Name)
+    }
+    for method in methods:
+        if method.name == "__init__":
+            early |= assigned(method)
+    return set().union(*(assigned(method) for method in methods)) - early
+
+
+def test_no_attribute_appears_after_the_start() -> None:
+    """An object of the target has all of its attributes from its creation on."""
+    found = {
+        f"{path.stem}: {node.name}": late(node)
+        for path in sorted(TARGET.rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ClassDef) and late(node)
+    }
+    assert not found
 
 
 async def fails(lab: Lab) -> str:
